@@ -1,0 +1,193 @@
+//! The loss of `cross-entropy` against its formula, against the host's operation, and at its edges.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use eciton_cross_entropy::CrossEntropy;
+use eciton_sdk::prelude::*;
+use eciton_sdk::reference::{Context, Reference, random};
+use eciton_sdk::{Attributes, Kernel};
+
+/// Of the values.
+const SEED: u64 = 5;
+
+/// In (-4, 4), from the contract's generator with a purpose that no host uses.
+fn values(count: usize, stream: u32) -> Vec<f64> {
+    let key = random::key(SEED, 9, 0, 0, stream);
+    (0..count as u64).map(|i| random::uniform(random::bits32(key, i, 0)) * 8.0 - 4.0).collect()
+}
+
+struct Case {
+    classes: u32,
+    x: Vec<f64>,
+    /// None: without one.
+    bias: Option<Vec<f64>>,
+    labels: Vec<u32>,
+    rows: Vec<u32>,
+    weight: f32,
+}
+
+impl Case {
+    fn random(rows: u32, classes: u32, bias: bool) -> Self {
+        let key = random::key(SEED, 9, 0, 0, 7);
+        let bits = |i, column| random::bits32(key, u64::from(i), column);
+        Self {
+            classes,
+            x: values((rows * classes) as usize, 0),
+            bias: bias.then(|| values(classes as usize, 1)),
+            labels: (0..rows).map(|i| bits(i, 0) % classes).collect(),
+            rows: (0..rows).filter(|&i| bits(i, 1) % 3 == 0).collect(),
+            weight: 0.125,
+        }
+    }
+
+    fn row(&self, i: usize) -> Vec<f64> {
+        let c = self.classes as usize;
+        let bias = |j| self.bias.as_ref().map_or(0.0, |b| b[j]);
+        (0..c).map(|j| self.x[i * c + j] + bias(j)).collect()
+    }
+
+    /// The loss, its gradient by x and by the bias: each from the definition of the softmax.
+    fn formula(&self) -> (f64, Vec<f64>, Vec<f64>) {
+        let c = self.classes as usize;
+        let weight = f64::from(self.weight);
+        let (mut loss, mut dx, mut db) = (0.0, vec![0.0; self.x.len()], vec![0.0; c]);
+        for i in self.rows.iter().map(|&i| i as usize) {
+            let e: Vec<f64> = self.row(i).into_iter().map(f64::exp).collect();
+            let sum: f64 = e.iter().sum();
+            let label = self.labels[i] as usize;
+            loss -= weight * (e[label] / sum).ln();
+            for j in 0..c {
+                let d = weight * (e[j] / sum - f64::from(u8::from(j == label)));
+                dx[i * c + j] = d;
+                db[j] += d;
+            }
+        }
+        (loss, dx, db)
+    }
+
+    fn host(&self) -> Reference {
+        Reference::new(Context { rows: self.labels.len() as u32, training: true, ..Context::default() })
+    }
+
+    /// What the kernel computes in `R`.
+    fn run<R: Real>(&self) -> Result<(f64, Vec<f64>, Vec<f64>)> {
+        let attributes = Attributes::new(vec![("bias".to_owned(), Value::Flag(self.bias.is_some()))]);
+        let kernel = CrossEntropy::open(&[vec![self.classes]], &attributes)?;
+        assert!(kernel.signature().has_loss);
+        let host = self.host();
+        let shape = [host.context().rows, self.classes];
+        let x = host.matrix(&shape, &self.x)?;
+        let bias = self.bias.as_ref().map(|b| host.matrix(&[self.classes], b)).transpose()?;
+        let (loss, dx, db) = (host.gradient(&[1])?, host.output(&shape)?, host.gradient(&[self.classes])?);
+        let io = LastLayer {
+            inputs: &[&x],
+            parameters: &bias.iter().collect::<Vec<_>>(),
+            labels: &host.ids(&self.labels)?,
+            rows: &host.ids(&self.rows)?,
+            weight: self.weight,
+            loss: &loss,
+            input_gradients: &[Some(&dx)],
+            parameter_gradients: if self.bias.is_some() { &[&db] } else { &[] },
+        };
+        host.run(|| kernel.loss::<R>(&host.context().task(), io))?;
+        let db = if self.bias.is_some() { host.values(&db)? } else { vec![] };
+        Ok((host.values(&loss)?[0], host.values(&dx)?, db))
+    }
+}
+
+#[track_caller]
+fn near(found: &[f64], expected: &[f64], allowed: f64) {
+    assert_eq!(found.len(), expected.len());
+    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let apart = (found - expected).abs();
+        assert!(apart <= allowed * expected.abs().max(1.0), "seed {SEED}, [{at}]: {found}, not {expected}");
+    }
+}
+
+#[test]
+fn the_loss_is_the_formula() {
+    // 2500 rows are three tiles.
+    for (rows, classes) in [(1, 1), (1, 6), (10, 1), (40, 7), (1024, 2), (1025, 3), (2500, 5)] {
+        for bias in [true, false] {
+            let case = Case::random(rows, classes, bias);
+            let (loss, dx, db) = case.formula();
+            let found = case.run::<f64>().unwrap();
+            near(&[found.0], &[loss], 1e-12);
+            near(&found.1, &dx, 1e-12);
+            near(&found.2, if bias { &db } else { &[] }, 1e-12);
+            let found = case.run::<f32>().unwrap();
+            near(&[found.0], &[loss], 1e-5);
+            near(&found.1, &dx, 1e-6);
+        }
+    }
+}
+
+#[test]
+fn the_loss_is_that_of_the_host() {
+    for bias in [true, false] {
+        let case = Case::random(60, 9, bias);
+        let host = case.host();
+        let scores: Vec<f64> = (0..60).flat_map(|i| case.row(i)).collect();
+        let x = host.matrix(&[60, 9], &scores).unwrap();
+        let (labels, rows) = (host.ids(&case.labels).unwrap(), host.ids(&case.rows).unwrap());
+        let (losses, grad) = (host.output(&[60, 1]).unwrap(), host.output(&[60, 9]).unwrap());
+        host.run(|| linalg::softmax_cross_entropy(&x, &labels, &rows, case.weight, &losses, &grad)).unwrap();
+        let (loss, dx, _) = case.run::<f64>().unwrap();
+        near(&[loss], &[host.values(&losses).unwrap().iter().sum()], 1e-12);
+        near(&dx, &host.values(&grad).unwrap(), 1e-12);
+    }
+}
+
+#[test]
+fn without_labelled_rows_it_is_zero() {
+    let case = Case { rows: vec![], ..Case::random(30, 4, true) };
+    assert_eq!(case.run::<f64>().unwrap(), (0.0, vec![0.0; 120], vec![0.0; 4]));
+    let empty = Case::random(0, 4, true);
+    assert_eq!(empty.run::<f32>().unwrap(), (0.0, vec![], vec![0.0; 4]));
+}
+
+#[test]
+fn large_scores_do_not_overflow() {
+    let case = Case {
+        classes: 2,
+        x: vec![1e4, -1e4, -1e4, 1e4],
+        bias: None,
+        labels: vec![0, 0],
+        rows: vec![0, 1],
+        weight: 1.0,
+    };
+    for found in [case.run::<f64>().unwrap(), case.run::<f32>().unwrap()] {
+        assert_eq!((found.0, found.1.len()), (2e4, 4));
+        // The f32 exponential stops at e^-87.
+        near(&found.1, &[0.0, 0.0, -1.0, 1.0], 1e-37);
+    }
+}
+
+#[test]
+fn wrong_labels_and_rows_are_typed_errors() {
+    let with = |labels: &[u32], rows: &[u32]| {
+        let case = Case { labels: labels.to_vec(), rows: rows.to_vec(), ..Case::random(3, 4, true) };
+        case.run::<f32>().unwrap_err()
+    };
+    let argument = |error: Error, part: &str| {
+        assert!(matches!(&error, Error::Argument(text) if text.contains(part)), "{error:?}");
+    };
+    argument(with(&[0, 1, 4], &[0, 2]), "row 2 has label 4; there are 4 classes");
+    argument(with(&[0, u32::MAX, 3], &[1]), "row 1 has label 4294967295");
+    argument(with(&[0, 1, 2], &[0, 3]), "row 3 is labelled; there are 3 rows");
+    argument(with(&[0, 1, 2], &[2, 0]), "must ascend");
+    argument(with(&[0, 1, 2], &[1, 1]), "must ascend");
+    // A label of a row that does not count is not looked at.
+    let case = Case { labels: vec![0, 9, 1], rows: vec![0, 2], ..Case::random(3, 4, true) };
+    assert!(case.run::<f64>().is_ok());
+}
+
+#[test]
+fn wrong_attributes_and_inputs_are_typed_errors() {
+    let flag = |value| Attributes::new(vec![("bias".to_owned(), value)]);
+    let open = |inputs: &[Vec<u32>], value| CrossEntropy::open(inputs, &flag(value)).unwrap_err();
+    assert!(matches!(open(&[vec![3]], Value::Integer(1)), Error::Argument(t) if t.contains("bias")));
+    assert!(matches!(open(&[], Value::Flag(true)), Error::Argument(t) if t.contains("one input")));
+    assert!(matches!(open(&[vec![2, 3]], Value::Flag(true)), Error::Shape { .. }));
+    let error = CrossEntropy::open(&[vec![3]], &Attributes::default()).unwrap_err();
+    assert!(matches!(error, Error::Argument(t) if t.contains("must be given")));
+}

@@ -1,0 +1,382 @@
+//! A kernel in a component: handles are resources, calls are imports, [`Glue`] is the export.
+
+use crate::bindings::eciton::kernel::{linalg as wl, log as wlog, random as wr, tensors as wt, types as ty};
+use crate::bindings::exports::eciton::kernel::vertex as wv;
+use crate::op::{After, Before, Op};
+use crate::signature::{Attributes, Initialiser, RowsSpec, Value};
+use crate::types::{Activation, Dropout, Error, Reduction, Result, Task};
+use crate::{Backward, Forward, Ids, Kernel, LastLayer, Matrix, Out};
+
+/// A matrix.
+#[derive(Debug)]
+pub struct RawMatrix(wt::Matrix);
+/// A place to write.
+#[derive(Debug)]
+pub struct RawOut(wt::Out);
+/// A list.
+#[derive(Debug)]
+pub struct RawIds(wt::Ids);
+
+fn failed(e: ty::Error) -> Error {
+    match e {
+        ty::Error::Shape(s) => {
+            Error::Shape { operation: s.operation, operand: s.operand, expected: s.expected, found: s.found }
+        }
+        ty::Error::Argument(t) => Error::Argument(t),
+        ty::Error::Limit(l) => Error::Limit { limit: l.limit, unit: l.unit, allowed: l.allowed, asked: l.asked },
+        ty::Error::Deadline(t) => Error::Deadline(t),
+        ty::Error::Unsupported(t) => Error::Unsupported(t),
+        ty::Error::Kernel(t) => Error::Kernel(t),
+    }
+}
+
+fn report(e: Error) -> ty::Error {
+    match e {
+        Error::Shape { operation, operand, expected, found } => {
+            ty::Error::Shape(ty::ShapeMismatch { operation, operand, expected, found })
+        }
+        Error::Argument(t) => ty::Error::Argument(t),
+        Error::Limit { limit, unit, allowed, asked } => {
+            ty::Error::Limit(ty::LimitReached { limit, unit, allowed, asked })
+        }
+        Error::Deadline(t) => ty::Error::Deadline(t),
+        Error::Unsupported(t) => ty::Error::Unsupported(t),
+        Error::Kernel(t) => ty::Error::Kernel(t),
+    }
+}
+
+pub(crate) fn shape(m: &RawMatrix) -> Vec<u32> {
+    m.0.shape()
+}
+
+pub(crate) fn rows(m: &RawMatrix, start: u32, count: u32) -> Result<RawMatrix> {
+    m.0.rows(start, count).map(RawMatrix).map_err(failed)
+}
+
+pub(crate) fn columns(m: &RawMatrix, start: u32, count: u32) -> Result<RawMatrix> {
+    m.0.columns(start, count).map(RawMatrix).map_err(failed)
+}
+
+pub(crate) fn reshape(m: &RawMatrix, shape: &[u32]) -> Result<RawMatrix> {
+    m.0.reshape(shape).map(RawMatrix).map_err(failed)
+}
+
+pub(crate) fn arrived(m: &RawMatrix, after: u32) -> Result<u32> {
+    m.0.arrived(after).map_err(failed)
+}
+
+pub(crate) fn read_f32(m: &RawMatrix, start: u32, count: u32) -> Result<Vec<f32>> {
+    m.0.read_rows(start, count).map_err(failed)
+}
+
+pub(crate) fn out_create(shape: &[u32]) -> Result<RawOut> {
+    wt::Out::create(shape).map(RawOut).map_err(failed)
+}
+
+pub(crate) fn out_shape(o: &RawOut) -> Vec<u32> {
+    o.0.shape()
+}
+
+pub(crate) fn out_rows(o: &RawOut, start: u32, count: u32) -> Result<RawOut> {
+    o.0.rows(start, count).map(RawOut).map_err(failed)
+}
+
+pub(crate) fn out_finish(o: RawOut) -> Result<RawMatrix> {
+    wt::Out::finish(o.0).map(RawMatrix).map_err(failed)
+}
+
+pub(crate) fn write_f32(o: &RawOut, start: u32, values: &[f32]) -> Result<()> {
+    o.0.write_rows(start, values).map_err(failed)
+}
+
+pub(crate) fn ids_create(values: &[u32]) -> Result<RawIds> {
+    wt::Ids::create(values).map(RawIds).map_err(failed)
+}
+
+pub(crate) fn ids_len(i: &RawIds) -> u32 {
+    i.0.len()
+}
+
+pub(crate) fn ids_read(i: &RawIds, start: u32, count: u32) -> Result<Vec<u32>> {
+    i.0.read(start, count).map_err(failed)
+}
+
+pub(crate) fn random_key(stream: u32) -> u64 {
+    wr::key(stream)
+}
+
+pub(crate) fn row_ids(start: u32, count: u32) -> Result<Vec<u64>> {
+    wr::row_ids(start, count).map_err(failed)
+}
+
+pub(crate) fn log(text: &str) {
+    wlog::write(wlog::Level::Info, text);
+}
+
+fn activation(a: Activation) -> ty::Activation {
+    match a {
+        Activation::Identity => ty::Activation::Identity,
+        Activation::Relu => ty::Activation::Relu,
+        Activation::LeakyRelu(slope) => ty::Activation::LeakyRelu(slope),
+        Activation::Elu(alpha) => ty::Activation::Elu(alpha),
+        Activation::Sigmoid => ty::Activation::Sigmoid,
+        Activation::Tanh => ty::Activation::Tanh,
+    }
+}
+
+fn prologue<'a>(b: &Before<'a>) -> wl::Prologue<'a> {
+    wl::Prologue {
+        bias: b.bias.map(|m| &m.0),
+        activation: activation(b.activation),
+        dropout: b.dropout.map(|Dropout { probability, stream }| ty::Dropout { probability, stream }),
+    }
+}
+
+fn epilogue<'a>(a: &After<'a>) -> wl::Epilogue<'a> {
+    wl::Epilogue { bias: a.bias.map(|m| &m.0), activation: activation(a.activation) }
+}
+
+fn reduction(by: Reduction) -> wl::Reduction {
+    match by {
+        Reduction::Sum => wl::Reduction::Sum,
+        Reduction::Mean => wl::Reduction::Mean,
+        Reduction::Max => wl::Reduction::Max,
+    }
+}
+
+pub(crate) fn call(op: Op<'_>) -> Result<()> {
+    match op {
+        Op::Matmul { batched: false, a, transpose_a, b, transpose_b, accumulate, into } => {
+            wl::matmul(&a.0, transpose_a, &b.0, transpose_b, accumulate, &into.0)
+        }
+        Op::Matmul { batched: true, a, transpose_a, b, transpose_b, accumulate, into } => {
+            wl::batched_matmul(&a.0, transpose_a, &b.0, transpose_b, accumulate, &into.0)
+        }
+        Op::Linear { x, before, w, after, into } => {
+            wl::linear(&x.0, &prologue(&before), &w.0, &epilogue(&after), &into.0)
+        }
+        Op::LinearBackward {
+            x, before, w, after, y, grad, grad_x, grad_before_bias, grad_w, grad_after_bias,
+        } => wl::linear_backward(
+            &x.0,
+            &prologue(&before),
+            &w.0,
+            &epilogue(&after),
+            y.map(|m| &m.0),
+            &grad.0,
+            grad_x.map(|o| &o.0),
+            grad_before_bias.map(|o| &o.0),
+            grad_w.map(|o| &o.0),
+            grad_after_bias.map(|o| &o.0),
+        ),
+        Op::Apply { x, by, into } => wl::apply(&x.0, &prologue(&by), &into.0),
+        Op::ApplyBackward { x, by, grad, into } => wl::apply_backward(&x.0, &prologue(&by), &grad.0, &into.0),
+        Op::Axpby { alpha, x, beta, y, into } => wl::axpby(alpha, &x.0, beta, &y.0, &into.0),
+        Op::Multiply { x, y, into } => wl::multiply(&x.0, &y.0, &into.0),
+        Op::SoftmaxCrossEntropy { x, labels, rows, weight, losses, grad } => {
+            wl::softmax_cross_entropy(&x.0, &labels.0, &rows.0, weight, &losses.0, &grad.0)
+        }
+        Op::Softmax { x, into } => wl::softmax(&x.0, &into.0),
+        Op::GatherRows { x, rows, into } => wl::gather_rows(&x.0, &rows.0, &into.0),
+        Op::ScatterAddRows { x, rows, into } => wl::scatter_add_rows(&x.0, &rows.0, &into.0),
+        Op::SumRows { x, into } => wl::sum_rows(&x.0, &into.0),
+        Op::ReduceColumns { x, by, into } => wl::reduce_columns(&x.0, reduction(by), &into.0),
+        Op::ReduceSegments { x, offsets, by, into } => {
+            wl::reduce_segments(&x.0, &offsets.0, reduction(by), &into.0)
+        }
+    }
+    .map_err(failed)
+}
+
+/// The component's export for one kernel.
+#[derive(Debug)]
+pub struct Glue<K>(core::marker::PhantomData<K>);
+
+/// A configured layer of a kernel.
+#[derive(Debug)]
+pub struct Layer<K>(K);
+
+fn quote_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        std::panic::set_hook(Box::new(|info| {
+            let text = info
+                .payload()
+                .downcast_ref::<&str>()
+                .map(|s| (*s).to_owned())
+                .or_else(|| info.payload().downcast_ref::<String>().cloned())
+                .unwrap_or_default();
+            let (file, line) = info.location().map_or(("", 0), |l| (l.file(), l.line()));
+            wlog::panicked(&text, file, line);
+        }));
+    });
+}
+
+impl<K: Kernel> wv::Guest for Glue<K> {
+    type Layer = Layer<K>;
+
+    fn attributes() -> Vec<wv::AttributeSpec> {
+        quote_panics();
+        let value = |v| match v {
+            Value::Integer(v) => wv::Value::Integer(v),
+            Value::Number(v) => wv::Value::Number(v),
+            Value::Text(v) => wv::Value::Text(v),
+            Value::Flag(v) => wv::Value::Flag(v),
+        };
+        K::attributes()
+            .into_iter()
+            .map(|a| wv::AttributeSpec {
+                name: a.name.to_owned(),
+                meaning: a.meaning.to_owned(),
+                default: a.default.map(value),
+            })
+            .collect()
+    }
+}
+
+fn matrices(given: Vec<wt::Matrix>) -> Vec<Matrix> {
+    given.into_iter().map(|m| Matrix(RawMatrix(m))).collect()
+}
+
+fn outs(given: Vec<wt::Out>) -> Vec<Out> {
+    given.into_iter().map(|o| Out(RawOut(o))).collect()
+}
+
+fn maybe_outs(given: Vec<Option<wt::Out>>) -> Vec<Option<Out>> {
+    given.into_iter().map(|o| o.map(|o| Out(RawOut(o)))).collect()
+}
+
+fn refs<T>(values: &[T]) -> Vec<&T> {
+    values.iter().collect()
+}
+
+fn maybe_refs<T>(values: &[Option<T>]) -> Vec<Option<&T>> {
+    values.iter().map(Option::as_ref).collect()
+}
+
+fn task(t: wv::Task) -> Task {
+    Task { training: t.training, epoch: t.epoch, layer: t.layer, rows: t.rows }
+}
+
+impl<K: Kernel> wv::GuestLayer for Layer<K> {
+    fn open(inputs: Vec<Vec<u32>>, attributes: Vec<wv::Attribute>) -> core::result::Result<wv::Layer, ty::Error> {
+        quote_panics();
+        let value = |v| match v {
+            wv::Value::Integer(v) => Value::Integer(v),
+            wv::Value::Number(v) => Value::Number(v),
+            wv::Value::Text(v) => Value::Text(v),
+            wv::Value::Flag(v) => Value::Flag(v),
+        };
+        let attributes = Attributes::new(attributes.into_iter().map(|a| (a.name, value(a.value))).collect());
+        K::open(&inputs, &attributes).map(|k| wv::Layer::new(Layer(k))).map_err(report)
+    }
+
+    fn signature(&self) -> wv::Signature {
+        let s = self.0.signature();
+        let rows = |specs: Vec<RowsSpec>| {
+            specs.into_iter().map(|r| wv::RowsSpec { name: r.name, extents: r.extents }).collect()
+        };
+        let mut needs = wv::Needs::empty();
+        if s.needs_inputs {
+            needs = needs | wv::Needs::INPUTS;
+        }
+        if s.needs_outputs {
+            needs = needs | wv::Needs::OUTPUTS;
+        }
+        wv::Signature {
+            inputs: rows(s.inputs),
+            parameters: s
+                .parameters
+                .into_iter()
+                .map(|p| wv::ParameterSpec {
+                    name: p.name,
+                    shape: p.shape,
+                    initialiser: match p.initialiser {
+                        Initialiser::Zeros => wv::Initialiser::Zeros,
+                        Initialiser::Constant(v) => wv::Initialiser::Constant(v),
+                        Initialiser::GlorotUniform => wv::Initialiser::GlorotUniform,
+                        Initialiser::Uniform(b) => wv::Initialiser::Uniform(b),
+                    },
+                })
+                .collect(),
+            outputs: rows(s.outputs),
+            kept: rows(s.kept),
+            backward_needs: needs,
+            has_loss: s.has_loss,
+        }
+    }
+
+    fn forward(
+        &self,
+        t: wv::Task,
+        inputs: Vec<wt::Matrix>,
+        parameters: Vec<wt::Matrix>,
+        outputs: Vec<wt::Out>,
+        kept: Vec<wt::Out>,
+    ) -> core::result::Result<(), ty::Error> {
+        let (inputs, parameters) = (matrices(inputs), matrices(parameters));
+        let (outputs, kept) = (outs(outputs), outs(kept));
+        let io = Forward {
+            inputs: &refs(&inputs),
+            parameters: &refs(&parameters),
+            outputs: &refs(&outputs),
+            kept: &refs(&kept),
+        };
+        self.0.forward::<f32>(&task(t), io).map_err(report)
+    }
+
+    fn backward(
+        &self,
+        t: wv::Task,
+        inputs: Vec<wt::Matrix>,
+        outputs: Vec<wt::Matrix>,
+        kept: Vec<wt::Matrix>,
+        parameters: Vec<wt::Matrix>,
+        gradients: Vec<wt::Matrix>,
+        input_gradients: Vec<Option<wt::Out>>,
+        parameter_gradients: Vec<wt::Out>,
+    ) -> core::result::Result<(), ty::Error> {
+        let (inputs, outputs, kept) = (matrices(inputs), matrices(outputs), matrices(kept));
+        let (parameters, gradients) = (matrices(parameters), matrices(gradients));
+        let (input_gradients, parameter_gradients) = (maybe_outs(input_gradients), outs(parameter_gradients));
+        let io = Backward {
+            inputs: &refs(&inputs),
+            outputs: &refs(&outputs),
+            kept: &refs(&kept),
+            parameters: &refs(&parameters),
+            gradients: &refs(&gradients),
+            input_gradients: &maybe_refs(&input_gradients),
+            parameter_gradients: &refs(&parameter_gradients),
+        };
+        self.0.backward::<f32>(&task(t), io).map_err(report)
+    }
+
+    fn loss(
+        &self,
+        t: wv::Task,
+        inputs: Vec<wt::Matrix>,
+        parameters: Vec<wt::Matrix>,
+        labels: wt::Ids,
+        rows: wt::Ids,
+        weight: f32,
+        loss: wt::Out,
+        input_gradients: Vec<Option<wt::Out>>,
+        parameter_gradients: Vec<wt::Out>,
+    ) -> core::result::Result<(), ty::Error> {
+        let (inputs, parameters) = (matrices(inputs), matrices(parameters));
+        let (labels, rows) = (Ids(RawIds(labels)), Ids(RawIds(rows)));
+        let loss = Out(RawOut(loss));
+        let (input_gradients, parameter_gradients) = (maybe_outs(input_gradients), outs(parameter_gradients));
+        let io = LastLayer {
+            inputs: &refs(&inputs),
+            parameters: &refs(&parameters),
+            labels: &labels,
+            rows: &rows,
+            weight,
+            loss: &loss,
+            input_gradients: &maybe_refs(&input_gradients),
+            parameter_gradients: &refs(&parameter_gradients),
+        };
+        self.0.loss::<f32>(&task(t), io).map_err(report)
+    }
+}

@@ -1,0 +1,160 @@
+//! What a kernel author depends on: the contract `eciton:kernel` as plain Rust.
+//!
+//! A kernel implements [`Kernel`] and ends with [`export_kernel!`]. It composes the host's linear
+//! algebra ([`linalg`]) over opaque [`Matrix`] handles and computes what is its own over tiles of
+//! rows. The same source compiles
+//!
+//! * for `wasm32-unknown-unknown`, where every handle is a resource of the host, and
+//! * natively, where handles go to a [`native::Host`]: the f64 [`reference`] of this crate, so that a
+//!   kernel's tests and [`check`]s of its gradients run with a plain `cargo test`.
+//!
+//! Arithmetic in the guest is generic over [`Real`]: f32 in a component, f64 under a gradient check.
+//!
+//! ```
+//! use eciton_sdk::{prelude::*, reference};
+//! /// y = 2 x
+//! struct Double { columns: u32 }
+//! impl Kernel for Double {
+//!     fn attributes() -> Vec<AttributeSpec> { vec![] }
+//!     fn open(inputs: &[Vec<u32>], _: &Attributes) -> Result<Self> { Ok(Double { columns: inputs[0][0] }) }
+//!     fn signature(&self) -> Signature {
+//!         Signature::new().input("x", &[self.columns]).output("y", &[self.columns])
+//!     }
+//!     fn forward<R: Real>(&self, _: &Task, io: Forward<'_>) -> Result<()> {
+//!         linalg::axpby(2.0, io.inputs[0], 0.0, io.inputs[0], io.outputs[0])
+//!     }
+//!     fn backward<R: Real>(&self, _: &Task, io: Backward<'_>) -> Result<()> {
+//!         let Some(into) = io.input_gradients[0] else { return Ok(()) };
+//!         linalg::axpby(2.0, io.gradients[0], 0.0, io.gradients[0], into)
+//!     }
+//! }
+//! let report = eciton_sdk::check::gradients::<Double>(&[vec![3]], &[], 4, 7).unwrap();
+//! assert!(report.worst < 1e-6, "{report:?}");
+//! ```
+
+#[cfg(not(target_arch = "wasm32"))]
+pub mod check;
+#[cfg(target_arch = "wasm32")]
+#[doc(hidden)]
+pub mod glue;
+mod handles;
+pub mod linalg;
+pub mod math;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod native;
+pub mod op;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod reference;
+mod signature;
+mod types;
+
+#[cfg(target_arch = "wasm32")]
+#[doc(hidden)]
+#[allow(missing_docs, unsafe_code, unreachable_pub, clippy::all)]
+pub mod bindings {
+    wit_bindgen::generate!({
+        path: "../../wit/kernel",
+        world: "vertex-kernel",
+        pub_export_macro: true,
+    });
+}
+
+pub use handles::{Ids, Matrix, Out, log, random_key, row_ids};
+pub use math::Real;
+pub use signature::{AttributeSpec, Attributes, Initialiser, ParameterSpec, RowsSpec, Signature, Value};
+pub use types::{Activation, Dropout, Epilogue, Error, Prologue, Reduction, Result, Task};
+
+/// All that a kernel usually needs.
+pub mod prelude {
+    pub use crate::{
+        Activation, AttributeSpec, Attributes, Backward, Dropout, Epilogue, Error, Forward, Ids, Initialiser, Kernel,
+        LastLayer, Matrix, Out, Prologue, Real, Result, Signature, Task, Value, linalg,
+    };
+}
+
+/// What `forward` works on.
+#[derive(Debug, Clone, Copy)]
+pub struct Forward<'a> {
+    /// As the signature lists them.
+    pub inputs: &'a [&'a Matrix],
+    /// As the signature lists them.
+    pub parameters: &'a [&'a Matrix],
+    /// To be written whole.
+    pub outputs: &'a [&'a Out],
+    /// What `backward` gets back; to be written whole.
+    pub kept: &'a [&'a Out],
+}
+
+/// What `backward` works on.
+#[derive(Debug, Clone, Copy)]
+pub struct Backward<'a> {
+    /// Empty unless the signature asks for them.
+    pub inputs: &'a [&'a Matrix],
+    /// Empty unless the signature asks for them.
+    pub outputs: &'a [&'a Matrix],
+    /// What `forward` kept.
+    pub kept: &'a [&'a Matrix],
+    /// The parameters that `forward` saw.
+    pub parameters: &'a [&'a Matrix],
+    /// Gradients of the outputs.
+    pub gradients: &'a [&'a Matrix],
+    /// To be written where there is one.
+    pub input_gradients: &'a [Option<&'a Out>],
+    /// To be reduced into, all of them.
+    pub parameter_gradients: &'a [&'a Out],
+}
+
+/// What `loss` works on.
+#[derive(Debug, Clone, Copy)]
+pub struct LastLayer<'a> {
+    /// As the signature lists them.
+    pub inputs: &'a [&'a Matrix],
+    /// As the signature lists them.
+    pub parameters: &'a [&'a Matrix],
+    /// One label a row.
+    pub labels: &'a Ids,
+    /// The local rows that count, ascending.
+    pub rows: &'a Ids,
+    /// What each of them contributes to the loss.
+    pub weight: f32,
+    /// [1]: the interval's share of the loss.
+    pub loss: &'a Out,
+    /// To be written where there is one.
+    pub input_gradients: &'a [Option<&'a Out>],
+    /// To be reduced into, all of them.
+    pub parameter_gradients: &'a [&'a Out],
+}
+
+/// A vertex kernel: the tensor work of one layer over a block of rows.
+pub trait Kernel: Sized + 'static {
+    /// The attributes that [`Kernel::open`] takes.
+    fn attributes() -> Vec<AttributeSpec>;
+    /// Configures a layer. `inputs` gives the extents of one row of each input; `attributes` has
+    /// every attribute of [`Kernel::attributes`], with the type of its default.
+    fn open(inputs: &[Vec<u32>], attributes: &Attributes) -> Result<Self>;
+    /// What the layer reads, writes, learns and needs.
+    fn signature(&self) -> Signature;
+    /// Inputs to outputs.
+    fn forward<R: Real>(&self, task: &Task, io: Forward<'_>) -> Result<()>;
+    /// Gradients of outputs to those of inputs and parameters.
+    fn backward<R: Real>(&self, task: &Task, io: Backward<'_>) -> Result<()>;
+    /// Forward, loss and backward of a last layer in one; offered if the signature says so.
+    fn loss<R: Real>(&self, task: &Task, io: LastLayer<'_>) -> Result<()> {
+        let _ = (task, io);
+        Err(Error::Kernel("this kernel is no last layer".to_owned()))
+    }
+}
+
+/// Makes a [`Kernel`] the component's export. Natively it does nothing.
+#[macro_export]
+macro_rules! export_kernel {
+    ($kernel:ty) => {
+        #[cfg(target_arch = "wasm32")]
+        #[allow(unsafe_code, missing_docs)]
+        mod eciton_component {
+            use super::*;
+            type Component = $crate::glue::Glue<$kernel>;
+            $crate::bindings::export!(Component with_types_in $crate::bindings);
+        }
+    };
+}

@@ -1,0 +1,262 @@
+//! The kernels that ship with Eciton: members of its workspace, committed as components beside a lock.
+
+use std::path::{Path, PathBuf};
+
+use crate::compile::Build;
+use crate::contract::MAX_COMPONENT_BYTES;
+use crate::error::{Error, Result, io};
+use crate::lock::{Entry, Lock};
+use crate::toolchain::Toolchain;
+use crate::{digest, file};
+
+/// A kernel that ships with Eciton.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Builtin {
+    /// Its name and folder, `guest-kernels/NAME`.
+    pub name: &'static str,
+    /// Its package.
+    pub package: &'static str,
+}
+
+/// All of them.
+pub const BUILTIN: &[Builtin] = &[
+    Builtin { name: "cross-entropy", package: "eciton-cross-entropy" },
+    Builtin { name: "linear", package: "eciton-linear" },
+];
+
+impl Builtin {
+    /// Its sources in the repository at `root`.
+    #[must_use]
+    pub fn folder(&self, root: &Path) -> PathBuf {
+        root.join("guest-kernels").join(self.name)
+    }
+
+    /// Its committed component in the repository at `root`.
+    #[must_use]
+    pub fn component(&self, root: &Path) -> PathBuf {
+        prebuilt(root).join(format!("{}.wasm", self.name))
+    }
+
+    /// The digest of all that its component is made from, but for locked dependencies.
+    ///
+    /// # Errors
+    /// As [`crate::source_digest`].
+    pub fn source_digest(&self, root: &Path) -> Result<String> {
+        let own = format!("guest-kernels/{}", self.name);
+        digest::source_digest(root, &[&own, "guest-kernels/sdk", "wit"])
+    }
+
+    /// The kernels called `names`, all of them if there are none.
+    fn chosen(names: &[&str]) -> Result<Vec<Self>> {
+        if names.is_empty() {
+            return Ok(BUILTIN.to_vec());
+        }
+        names
+            .iter()
+            .map(|name| {
+                let found = BUILTIN.iter().find(|kernel| kernel.name == *name);
+                found.copied().ok_or_else(|| Error::UnknownBuiltin {
+                    name: (*name).to_owned(),
+                    known: BUILTIN.iter().map(|kernel| kernel.name).collect::<Vec<_>>().join(", "),
+                })
+            })
+            .collect()
+    }
+}
+
+fn prebuilt(root: &Path) -> PathBuf {
+    root.join("guest-kernels/prebuilt")
+}
+
+/// A kernel that was built again, beside what is committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// The kernel as built now.
+    pub built: Entry,
+    /// The kernel as locked, if it is.
+    pub locked: Option<Entry>,
+    /// Whether the committed component has the very bytes that were built now.
+    pub same_bytes: bool,
+    /// Whether the committed component was made from these sources.
+    pub same_sources: bool,
+    /// Whether the committed component was made by the same versions of the tools; other versions
+    /// give other bytes.
+    pub same_compiler: bool,
+}
+
+impl Comparison {
+    /// Whether the committed component is what the sources make, as far as this toolchain can tell.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.same_sources && (self.same_bytes || !self.same_compiler)
+    }
+}
+
+impl std::fmt::Display for Comparison {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = &self.built.name;
+        let locked = self.locked.as_ref().map_or("nothing", |entry| &entry.compiler);
+        match (self.same_sources, self.same_bytes, self.same_compiler) {
+            (true, true, _) => write!(f, "{name}: the committed component is what its sources make"),
+            (true, false, false) => write!(
+                f,
+                "{name}: the sources are the locked ones; bytes cannot be compared, built by {} here and by {locked} there",
+                self.built.compiler
+            ),
+            (true, false, true) => write!(
+                f,
+                "{name}: the same sources and tools made another component ({} here): were dependencies updated? build it again and commit it",
+                self.built.component
+            ),
+            (false, ..) => write!(
+                f,
+                "{name}: its sources, the SDK's or the contract's changed since it was built: build it again and commit it"
+            ),
+        }
+    }
+}
+
+/// Builds the built-in kernels called `names` (all if empty) of the repository at `root` into
+/// `out_dir/NAME.wasm`, and gives the entries that a lock file would have. Nothing else is changed.
+///
+/// `watch` receives each line of the tools' messages.
+///
+/// # Errors
+/// An unknown name, no toolchain, a failed build, a kernel that does not fit the contract.
+pub fn build_builtin(
+    root: &Path,
+    names: &[&str],
+    out_dir: &Path,
+    watch: &mut dyn FnMut(&str),
+) -> Result<Vec<Entry>> {
+    build_all(root, names, out_dir, false, watch)
+}
+
+/// Builds the built-in kernels called `names` (all if empty) and, once all of them are built, puts
+/// them into `guest-kernels/prebuilt` and writes `guest-kernels/kernels.lock`.
+///
+/// # Errors
+/// As [`build_builtin`]; an unreadable lock file.
+pub fn update_builtin(root: &Path, names: &[&str], watch: &mut dyn FnMut(&str)) -> Result<Vec<Entry>> {
+    let mut lock = if Lock::path(root).is_file() { Lock::read(root)? } else { Lock::new() };
+    let staging = staging()?;
+    let entries = build_all(root, names, staging.path(), false, watch)?;
+    for kernel in Builtin::chosen(names)? {
+        let built = staging.path().join(format!("{}.wasm", kernel.name));
+        let component = file::read(&built, MAX_COMPONENT_BYTES)?;
+        file::write(&kernel.component(root), &component)?;
+    }
+    for entry in &entries {
+        lock.put(entry.clone());
+    }
+    lock.kernels.retain(|entry| BUILTIN.iter().any(|kernel| kernel.name == entry.name));
+    lock.write(root)?;
+    Ok(entries)
+}
+
+/// Builds the built-in kernels called `names` (all if empty) aside and compares them with what is
+/// committed. `Cargo.lock` must be complete; nothing is changed.
+///
+/// # Errors
+/// As [`build_builtin`]; an unreadable lock file.
+pub fn check_builtin(root: &Path, names: &[&str], watch: &mut dyn FnMut(&str)) -> Result<Vec<Comparison>> {
+    let lock = Lock::read(root)?;
+    let staging = staging()?;
+    let entries = build_all(root, names, staging.path(), true, watch)?;
+    let mut comparisons = Vec::new();
+    for (kernel, built) in Builtin::chosen(names)?.iter().zip(entries) {
+        let path = kernel.component(root);
+        let committed = match path.is_file() {
+            true => digest::component_digest(&file::read(&path, MAX_COMPONENT_BYTES)?),
+            false => String::new(),
+        };
+        let locked = lock.entry(kernel.name).cloned();
+        let same = |test: &dyn Fn(&Entry) -> bool| locked.as_ref().is_some_and(test);
+        comparisons.push(Comparison {
+            same_bytes: committed == built.component,
+            same_sources: same(&|entry| entry.sources == built.sources),
+            same_compiler: same(&|entry| entry.compiler == built.compiler),
+            locked,
+            built,
+        });
+    }
+    Ok(comparisons)
+}
+
+fn staging() -> Result<tempfile::TempDir> {
+    tempfile::tempdir().map_err(io("create a folder in", std::env::temp_dir()))
+}
+
+fn build_all(
+    root: &Path,
+    names: &[&str],
+    out_dir: &Path,
+    locked: bool,
+    watch: &mut dyn FnMut(&str),
+) -> Result<Vec<Entry>> {
+    let kernels = Builtin::chosen(names)?;
+    let toolchain = Toolchain::find(root)?;
+    let mut entries = Vec::new();
+    for kernel in kernels {
+        // Digested first: a source that changes while it is built makes a stale entry, not a false one.
+        let sources = kernel.source_digest(root)?;
+        let built = Build::new(&toolchain, &kernel.folder(root))
+            .target_dir(&root.join("target/kernels"))
+            .locked(locked)
+            .on_line(&mut *watch)
+            .run(&out_dir.join(format!("{}.wasm", kernel.name)))?;
+        if built.package != kernel.package {
+            return Err(Error::NotAKernelCrate {
+                manifest: kernel.folder(root).join("Cargo.toml"),
+                found: format!("package {}, expected {}", built.package, kernel.package),
+            });
+        }
+        entries.push(Entry {
+            name: kernel.name.to_owned(),
+            sources,
+            component: built.digest,
+            bytes: built.bytes_len,
+            compiler: built.compiler,
+        });
+    }
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        let error = Builtin::chosen(&["linear", "liner"]).unwrap_err().to_string();
+        assert!(error.contains("liner") && error.contains("cross-entropy, linear"), "{error}");
+        assert_eq!(Builtin::chosen(&[]).unwrap(), BUILTIN);
+    }
+
+    #[test]
+    fn comparisons_say_what_to_do() {
+        let entry = |component: &str, compiler: &str| Entry {
+            name: "linear".to_owned(),
+            sources: "s".to_owned(),
+            component: component.to_owned(),
+            bytes: 1,
+            compiler: compiler.to_owned(),
+        };
+        let mut comparison = Comparison {
+            built: entry("a", "rustc 1"),
+            locked: Some(entry("b", "rustc 2")),
+            same_bytes: false,
+            same_sources: true,
+            same_compiler: false,
+        };
+        assert!(comparison.holds());
+        let text = comparison.to_string();
+        assert!(text.contains("rustc 1") && text.contains("rustc 2"), "{text}");
+        comparison.same_compiler = true;
+        assert!(!comparison.holds());
+        assert!(comparison.to_string().contains("dependencies"));
+        comparison.same_sources = false;
+        assert!(comparison.to_string().contains("commit"));
+    }
+}

@@ -1,0 +1,417 @@
+//! One kernel crate, compiled and wrapped into a component that fits the contract.
+//!
+//! The component depends on the sources, the locked dependencies and the toolchain's versions only:
+//! paths are mapped away, names and debug information are stripped, the caller's `RUSTFLAGS` and
+//! profile settings are not used.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+use crate::contract::{self, MAX_COMPONENT_BYTES};
+use crate::error::{Error, Result, io};
+use crate::toolchain::{StandardLibrary, TARGET, Toolchain};
+use crate::{digest, file, strip};
+
+/// Most bytes of cargo's messages that an error repeats.
+const MAX_MESSAGES: usize = 64 << 10;
+
+/// The profile that kernels are built with. Speed of the guest's own loops counts, so does the size
+/// that a worker loads; panics abort but keep their text and line.
+const PROFILE: [&str; 10] = [
+    "inherits=\"release\"",
+    "opt-level=3",
+    "lto=\"fat\"",
+    "codegen-units=1",
+    "panic=\"abort\"",
+    "debug=false",
+    "debug-assertions=false",
+    "overflow-checks=false",
+    "incremental=false",
+    "strip=\"none\"",
+];
+
+/// The compiler's flags. Vector instructions; less inlining than the profile's level brings (mostly of
+/// glue to the contract: a fifth of the component, and loops are vectorised all the same); undefined
+/// symbols become imports, so that this program can refuse them by name, whatever the compiler's default.
+const FLAGS: [&str; 3] =
+    ["-Ctarget-feature=+simd128", "-Cllvm-args=-inline-threshold=25", "-Clink-arg=--allow-undefined"];
+
+/// Variables that begin with `CARGO_` and still reach cargo.
+const CARGO_VARIABLES: [&str; 8] = [
+    "CARGO_HOME",
+    "CARGO_NET_",
+    "CARGO_HTTP_",
+    "CARGO_REGISTRIES_",
+    "CARGO_REGISTRY_",
+    "CARGO_SOURCE_",
+    "CARGO_TERM_",
+    "CARGO_BUILD_JOBS",
+];
+
+/// What receives lines of messages.
+type Watch<'a> = Box<dyn FnMut(&str) + 'a>;
+
+/// A finished component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Built {
+    /// Where it was written.
+    pub path: PathBuf,
+    /// The package's name.
+    pub package: String,
+    /// Its size in bytes.
+    pub bytes_len: u64,
+    /// `sha256:` and hexadecimal digits, of the component.
+    pub digest: String,
+    /// [`Toolchain::identity`] of what compiled it.
+    pub compiler: String,
+}
+
+/// Builds the crate in `crate_dir` with the toolchain that is found, into `out`.
+///
+/// `target_dir` receives cargo's files. See [`Build`] to watch cargo's messages.
+///
+/// # Errors
+/// As [`Toolchain::find`] and [`Build::run`].
+pub fn build(crate_dir: &Path, target_dir: &Path, out: &Path) -> Result<Built> {
+    let toolchain = Toolchain::find(crate_dir)?;
+    Build::new(&toolchain, crate_dir).target_dir(target_dir).run(out)
+}
+
+/// How one kernel crate is built.
+#[must_use]
+pub struct Build<'a> {
+    toolchain: &'a Toolchain,
+    crate_dir: PathBuf,
+    target_dir: Option<PathBuf>,
+    locked: bool,
+    on_line: Option<Watch<'a>>,
+}
+
+impl<'a> Build<'a> {
+    /// A build of the crate in `crate_dir`; cargo's files go to `target/kernels` of its workspace.
+    pub fn new(toolchain: &'a Toolchain, crate_dir: &Path) -> Self {
+        Self { toolchain, crate_dir: crate_dir.to_owned(), target_dir: None, locked: false, on_line: None }
+    }
+
+    /// Puts cargo's files into `dir`.
+    pub fn target_dir(mut self, dir: &Path) -> Self {
+        self.target_dir = Some(dir.to_owned());
+        self
+    }
+
+    /// Refuses to change `Cargo.lock`.
+    pub fn locked(mut self, locked: bool) -> Self {
+        self.locked = locked;
+        self
+    }
+
+    /// Calls `watch` with each line of cargo's and the compiler's messages, as they come.
+    pub fn on_line(mut self, watch: impl FnMut(&str) + 'a) -> Self {
+        self.on_line = Some(Box::new(watch));
+        self
+    }
+
+    /// Builds, checks, and only then writes the component to `out`.
+    ///
+    /// # Errors
+    /// No crate, cargo's refusal with its own words, ambient imports and other differences from the
+    /// contract with their names, an `out` that cannot be written.
+    pub fn run(mut self, out: &Path) -> Result<Built> {
+        let (package, component) = self.component()?;
+        file::write(out, &component)?;
+        Ok(Built {
+            path: out.to_owned(),
+            package,
+            bytes_len: component.len() as u64,
+            digest: digest::component_digest(&component),
+            compiler: self.toolchain.identity(),
+        })
+    }
+
+    /// The package's name and its component.
+    fn component(&mut self) -> Result<(String, Vec<u8>)> {
+        let dir = std::path::absolute(&self.crate_dir).map_err(io("find", &self.crate_dir))?;
+        let manifest = dir.join("Cargo.toml");
+        if !manifest.is_file() {
+            return Err(Error::NoManifest { dir });
+        }
+        let layout = self.layout(&dir, &manifest)?;
+        let module = self.module(&dir, &manifest, &layout)?;
+        let bytes = file::read(&module, MAX_COMPONENT_BYTES)?;
+        let component = wrap(&layout.package, &dir, &bytes)?;
+        Ok((layout.package, component))
+    }
+
+    /// A cargo command with the toolchain's environment and nobody else's settings.
+    fn cargo(&self, dir: &Path) -> Command {
+        let mut command = Command::new(&self.toolchain.cargo);
+        command.current_dir(dir).stdin(Stdio::null());
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            let kept = CARGO_VARIABLES.iter().any(|prefix| name.starts_with(prefix));
+            let foreign = name.starts_with("CARGO_") || name.starts_with("RUSTC");
+            if (foreign && !kept) || name == "RUSTFLAGS" {
+                command.env_remove(name.as_ref());
+            }
+        }
+        command.env("RUSTC", &self.toolchain.rustc);
+        if let StandardLibrary::FromSource { .. } = self.toolchain.library {
+            command.env("RUSTC_BOOTSTRAP", "1");
+        }
+        command
+    }
+
+    /// Asks cargo where the packages lie, which also fetches them.
+    fn layout(&mut self, dir: &Path, manifest: &Path) -> Result<Layout> {
+        let mut command = self.cargo(dir);
+        command
+            .args(["metadata", "--format-version", "1", "--filter-platform", TARGET])
+            .arg("--manifest-path")
+            .arg(manifest);
+        if self.locked {
+            command.arg("--locked");
+        }
+        let answer = self.run_cargo(dir, command, |stdout| {
+            let mut text = Vec::new();
+            stdout.read_to_end(&mut text).map(|_| text)
+        })?;
+        let metadata: Metadata = serde_json::from_slice(&answer).map_err(|error| Error::Tool {
+            command: "cargo metadata".to_owned(),
+            found: error.to_string(),
+        })?;
+        metadata.layout(manifest)
+    }
+
+    /// Compiles; the path of the core module.
+    fn module(&mut self, dir: &Path, manifest: &Path, layout: &Layout) -> Result<PathBuf> {
+        let target_dir = match &self.target_dir {
+            Some(target_dir) => std::path::absolute(target_dir).map_err(io("find", target_dir))?,
+            None => layout.target_dir.join("kernels"),
+        };
+        let mut command = self.cargo(dir);
+        command
+            .args(["rustc", "--lib", "--crate-type", "cdylib", "--profile", "kernel"])
+            .args(["--target", TARGET, "--message-format", "json-render-diagnostics"])
+            .arg("--manifest-path")
+            .arg(manifest)
+            .arg("--target-dir")
+            .arg(&target_dir);
+        if self.locked {
+            command.arg("--locked");
+        }
+        for setting in PROFILE {
+            command.args(["--config", &format!("profile.kernel.{setting}")]);
+        }
+        if let StandardLibrary::FromSource { linker, .. } = &self.toolchain.library {
+            command
+                .args(["-Z", "build-std=std,panic_abort", "-Z", "build-std-features=optimize_for_size"])
+                .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
+        }
+        command.env("CARGO_ENCODED_RUSTFLAGS", self.flags(layout, &target_dir));
+
+        let manifest = manifest.to_owned();
+        let found = self.run_cargo(dir, command, move |stdout| artefact(stdout, &manifest))?;
+        found.ok_or_else(|| Error::Tool {
+            command: "cargo rustc".to_owned(),
+            found: "no .wasm file was reported although the build passed".to_owned(),
+        })
+    }
+
+    /// The compiler's flags, joined as `CARGO_ENCODED_RUSTFLAGS` wants them.
+    fn flags(&self, layout: &Layout, target_dir: &Path) -> OsString {
+        let mut flags: Vec<OsString> = FLAGS.iter().map(OsString::from).collect();
+        let library = self.toolchain.sysroot.join("lib/rustlib/src/rust");
+        let own = [(library, "/rust".to_owned()), (target_dir.to_owned(), "/target".to_owned())];
+        for (from, to) in layout.folders.iter().chain(&own) {
+            let mut flag = OsString::from("--remap-path-prefix=");
+            flag.push(from);
+            flag.push("=");
+            flag.push(to);
+            flags.push(flag);
+        }
+        flags.join(std::ffi::OsStr::new("\u{1f}"))
+    }
+
+    /// Runs cargo, hands its messages on, and gives what `read` makes of its standard output.
+    fn run_cargo<T: Send>(
+        &mut self,
+        dir: &Path,
+        mut command: Command,
+        read: impl FnOnce(&mut dyn BufRead) -> std::io::Result<T> + Send,
+    ) -> Result<T> {
+        let name = self.toolchain.cargo.display().to_string();
+        let failed = |error: std::io::Error| Error::Tool { command: name.clone(), found: error.to_string() };
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(failed)?;
+        let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+            return Err(failed(std::io::Error::other("no pipes")));
+        };
+        let (answer, messages) = std::thread::scope(|scope| {
+            let answer = scope.spawn(move || {
+                let mut stdout = BufReader::new(stdout);
+                let answer = read(&mut stdout);
+                // Whatever was not read must not stop cargo.
+                let _ = std::io::copy(&mut stdout, &mut std::io::sink());
+                answer
+            });
+            let messages = forward(stderr, self.on_line.as_deref_mut());
+            (answer.join(), messages)
+        });
+        let status = child.wait().map_err(failed)?;
+        if !status.success() {
+            return Err(Error::Cargo { dir: dir.to_owned(), status: status.to_string(), output: messages });
+        }
+        match answer {
+            Ok(answer) => answer.map_err(failed),
+            Err(_) => Err(failed(std::io::Error::other("its output could not be read"))),
+        }
+    }
+}
+
+/// Passes each line on and keeps the last ones.
+fn forward(stderr: impl Read, mut watch: Option<&mut (dyn FnMut(&str) + '_)>) -> String {
+    let mut kept = String::new();
+    let mut stderr = BufReader::new(stderr);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match stderr.read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return kept,
+            Ok(_) => {}
+        }
+        let text = String::from_utf8_lossy(&line);
+        if let Some(watch) = &mut watch {
+            watch(text.trim_end());
+        }
+        kept.push_str(&text);
+        if kept.len() > 2 * MAX_MESSAGES {
+            let cut = kept.ceil_char_boundary(kept.len() - MAX_MESSAGES);
+            kept.drain(..cut);
+        }
+    }
+}
+
+/// The `.wasm` file that cargo reports for the crate with this manifest.
+fn artefact(stdout: &mut dyn BufRead, manifest: &Path) -> std::io::Result<Option<PathBuf>> {
+    let mut found = None;
+    for line in stdout.lines() {
+        let Ok(message) = serde_json::from_str::<Message>(&line?) else {
+            continue;
+        };
+        if message.reason == "compiler-artifact" && same_file(&message.manifest_path, manifest) {
+            found = message
+                .filenames
+                .into_iter()
+                .find(|path| path.extension().is_some_and(|extension| extension == "wasm"))
+                .or(found);
+        }
+    }
+    Ok(found)
+}
+
+/// A core module as a component: ambient imports refused by name, custom sections gone.
+fn wrap(package: &str, dir: &Path, module: &[u8]) -> Result<Vec<u8>> {
+    let refuse = |differences| Error::Contract { name: package.to_owned(), differences };
+    let ambient = contract::check_module(module)?;
+    if !ambient.is_empty() {
+        return Err(refuse(ambient));
+    }
+    // The types that wit-bindgen left for the encoder are the only custom sections it needs.
+    let module = strip::custom_sections(module, &|name| name.starts_with("component-type"))?;
+    let component = wit_component::ComponentEncoder::default()
+        .validate(true)
+        .module(&module)
+        .and_then(|mut encoder| encoder.encode())
+        .map_err(|error| Error::Wrap { dir: dir.to_owned(), found: format!("{error:#}") })?;
+    let component = strip::custom_sections(&component, &|_| false)?;
+    let differences = contract::check(&component)?;
+    if differences.is_empty() { Ok(component) } else { Err(refuse(differences)) }
+}
+
+/// What is needed of `cargo metadata`.
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+    workspace_root: PathBuf,
+    target_directory: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    version: String,
+    source: Option<String>,
+    manifest_path: PathBuf,
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    crate_types: Vec<String>,
+}
+
+/// What is needed of cargo's messages.
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    #[serde(default)]
+    manifest_path: PathBuf,
+    #[serde(default)]
+    filenames: Vec<PathBuf>,
+}
+
+/// Where a crate and its dependencies lie.
+struct Layout {
+    package: String,
+    target_dir: PathBuf,
+    /// Folders of this machine and what they are called in the component; later ones win.
+    folders: Vec<(PathBuf, String)>,
+}
+
+impl Metadata {
+    fn layout(self, manifest: &Path) -> Result<Layout> {
+        let odd =
+            |found: &str| Error::NotAKernelCrate { manifest: manifest.to_owned(), found: found.to_owned() };
+        let package = self
+            .packages
+            .iter()
+            .find(|package| same_file(&package.manifest_path, manifest))
+            .ok_or_else(|| odd("a workspace, not a package"))?;
+        let library = ["lib", "rlib", "cdylib", "dylib", "staticlib"];
+        let has_library = package.targets.iter().any(|target| {
+            target.crate_types.iter().any(|kind| library.contains(&kind.as_str()))
+                && !target.crate_types.iter().any(|kind| kind == "bin")
+        });
+        if !has_library {
+            return Err(odd("a package without a library"));
+        }
+        // Cargo names files of the workspace relative to its root already.
+        let mut folders = Vec::new();
+        let mut fetched = BTreeSet::new();
+        for package in &self.packages {
+            let Some(folder) = package.manifest_path.parent() else {
+                continue;
+            };
+            let registry = package
+                .source
+                .as_deref()
+                .is_some_and(|source| source.contains("registry+") || source.starts_with("sparse+"));
+            if registry {
+                fetched.extend(folder.parent().map(Path::to_owned));
+            } else if package.source.is_some() || !folder.starts_with(&self.workspace_root) {
+                let name = format!("/{}-{}", package.name, package.version);
+                folders.push((folder.to_owned(), name));
+            }
+        }
+        folders.extend(fetched.into_iter().map(|folder| (folder, "/crates".to_owned())));
+        Ok(Layout { package: package.name.clone(), target_dir: self.target_directory, folders })
+    }
+}
+
+fn same_file(one: &Path, other: &Path) -> bool {
+    one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}

@@ -1,0 +1,377 @@
+//! The comparison of a component with the contract, `wit/kernel/kernel.wit`, which this file holds.
+//!
+//! Names of imports and exports are read from the binary itself, so that an ambient import is named
+//! even in a component that is odd in other ways; types are compared as WIT.
+
+use std::sync::OnceLock;
+
+use wasmparser::{Parser, Payload, Validator};
+use wit_component::DecodedWasm;
+use wit_parser::{InterfaceId, Resolve, TypeDefKind, WorldId, WorldItem};
+
+use crate::difference::{Difference, Side};
+use crate::error::{Error, Result};
+use crate::{strip, text};
+
+/// The contract's text.
+pub const CONTRACT: &str = include_str!("../../../wit/kernel/kernel.wit");
+
+/// The version of the contract that this host speaks; there is one. (A test holds it to the text.)
+pub const VERSION: &str = "0.1.0";
+
+/// Largest component that is looked at, in bytes.
+pub const MAX_COMPONENT_BYTES: u64 = 64 << 20;
+
+const PACKAGE: &str = "eciton:kernel/";
+const WORLD: &str = "vertex-kernel";
+const VERTEX: &str = "vertex";
+
+/// The contract, parsed.
+struct Contract {
+    resolve: Resolve,
+    world: WorldId,
+}
+
+impl Contract {
+    fn get() -> Result<&'static Self> {
+        static READ: OnceLock<Result<Contract, String>> = OnceLock::new();
+        READ.get_or_init(Self::parse).as_ref().map_err(|found| Error::Internal { found: found.clone() })
+    }
+
+    fn parse() -> Result<Self, String> {
+        let mut resolve = Resolve::default();
+        let package = resolve.push_str("kernel.wit", CONTRACT).map_err(|error| format!("{error:#}"))?;
+        let world = resolve.select_world(&[package], Some(WORLD)).map_err(|error| format!("{error:#}"))?;
+        Ok(Self { resolve, world })
+    }
+
+    fn interface(&self, side: Side, name: &str) -> Option<InterfaceId> {
+        interface(&self.resolve, self.world, side, &full_name(name))
+    }
+}
+
+/// Compares a component with the contract and lists every difference; none means that it fits.
+///
+/// A kernel may import fewer interfaces and functions than the contract offers, and must export the
+/// whole vertex interface. Bytes from anywhere may be given.
+///
+/// # Errors
+/// [`Error::Internal`] only: what is wrong with `component` is a [`Difference`].
+pub fn check(component: &[u8]) -> Result<Vec<Difference>> {
+    let contract = Contract::get()?;
+    if let Some(difference) = unfit_file(component) {
+        return Ok(vec![difference]);
+    }
+    let mut differences = Vec::new();
+    let names = match names(component) {
+        Ok(names) => names,
+        Err(difference) => return Ok(vec![difference]),
+    };
+    compare_names(contract, &names, &mut differences);
+    match decode(component) {
+        Ok((resolve, world)) => {
+            let found = Found { contract, resolve: &resolve, world };
+            for (side, name) in &names {
+                found.compare_interface(*side, name, &mut differences);
+            }
+        }
+        // Where an import is refused already, that is the reason to give.
+        Err(found) if differences.is_empty() => differences.push(Difference::NotWit { found }),
+        Err(_) => {}
+    }
+    if differences.is_empty() {
+        let fits = wit_component::targets(&contract.resolve, contract.world, component);
+        if let Err(error) = fits {
+            differences.push(Difference::Unfit { found: format!("{error:#}") });
+        }
+    }
+    Ok(differences)
+}
+
+/// Lists the ambient imports of a core module that is about to become a component, each once.
+///
+/// # Errors
+/// [`Error::Malformed`] if `module` is not a core module.
+pub fn check_module(module: &[u8]) -> Result<Vec<Difference>> {
+    let mut differences = Vec::new();
+    for payload in Parser::new(0).parse_all(module) {
+        let malformed = |error: wasmparser::BinaryReaderError| Error::Malformed {
+            offset: error.offset(),
+            found: error.message().to_owned(),
+        };
+        let Payload::ImportSection(section) = payload.map_err(malformed)? else {
+            continue;
+        };
+        for import in section.into_imports() {
+            let import = import.map_err(malformed)?;
+            // `[export]eciton:kernel/vertex@0.1.0` holds the intrinsics of exported resources.
+            let module = import.module.strip_prefix("[export]").unwrap_or(import.module);
+            if module.starts_with(PACKAGE) {
+                continue;
+            }
+            let difference = Difference::Ambient { import: format!("{}.{}", import.module, import.name) };
+            if !differences.contains(&difference) {
+                differences.push(difference);
+            }
+        }
+    }
+    Ok(differences)
+}
+
+/// What makes a file not worth decoding.
+fn unfit_file(bytes: &[u8]) -> Option<Difference> {
+    let len = bytes.len() as u64;
+    if len > MAX_COMPONENT_BYTES {
+        return Some(Difference::TooLarge { bytes_len: len, allowed: MAX_COMPONENT_BYTES });
+    }
+    let header = bytes.get(..8).unwrap_or(bytes);
+    let found = if header == strip::COMPONENT {
+        let features = wasmparser::WasmFeatures::WASM2
+            | wasmparser::WasmFeatures::RELAXED_SIMD
+            | wasmparser::WasmFeatures::EXTENDED_CONST
+            | wasmparser::WasmFeatures::TAIL_CALL
+            | wasmparser::WasmFeatures::COMPONENT_MODEL;
+        let error = Validator::new_with_features(features).validate_all(bytes).err()?;
+        return Some(Difference::Invalid {
+            offset: error.offset() as u64,
+            found: error.message().to_owned(),
+        });
+    } else if header == strip::MODULE {
+        "a core module".to_owned()
+    } else if bytes.is_empty() {
+        "an empty file".to_owned()
+    } else if header.starts_with(b"\0asm") {
+        format!("WebAssembly of an unknown kind (bytes {:02x?})", &header[4..])
+    } else {
+        format!("no WebAssembly (it begins with {:?})", String::from_utf8_lossy(header))
+    };
+    Some(Difference::NotAComponent { found })
+}
+
+/// The component's own imports and exports, in order.
+fn names(component: &[u8]) -> Result<Vec<(Side, String)>, Difference> {
+    let invalid = |error: wasmparser::BinaryReaderError| Difference::Invalid {
+        offset: error.offset() as u64,
+        found: error.message().to_owned(),
+    };
+    let mut names = Vec::new();
+    let mut depth = 0u32;
+    for payload in Parser::new(0).parse_all(component) {
+        match payload.map_err(invalid)? {
+            Payload::Version { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::ComponentImportSection(section) if depth == 1 => {
+                for import in section {
+                    let import = import.map_err(invalid)?;
+                    names.push((Side::Import, import.name.name.to_owned()));
+                }
+            }
+            Payload::ComponentExportSection(section) if depth == 1 => {
+                for export in section {
+                    let export = export.map_err(invalid)?;
+                    names.push((Side::Export, export.name.name.to_owned()));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(names)
+}
+
+fn compare_names(contract: &Contract, names: &[(Side, String)], differences: &mut Vec<Difference>) {
+    let mut vertex = false;
+    for (side, name) in names {
+        let Some((interface, version)) = kernel_interface(name) else {
+            differences.push(match side {
+                Side::Import => Difference::Ambient { import: name.clone() },
+                Side::Export => Difference::ExtraExport { name: name.clone() },
+            });
+            continue;
+        };
+        // A vertex kernel of another version is not a missing one.
+        vertex |= *side == Side::Export && interface == VERTEX;
+        if version != VERSION {
+            differences.push(Difference::Version { side: *side, name: name.clone() });
+        } else if contract.interface(*side, interface).is_none() {
+            differences.push(match side {
+                Side::Import => Difference::UnknownInterface { interface: interface.to_owned() },
+                Side::Export => Difference::ExtraExport { name: name.clone() },
+            });
+        }
+    }
+    if !vertex {
+        differences.push(Difference::NoVertexInterface);
+    }
+}
+
+/// `vertex` and `0.1.0` of `eciton:kernel/vertex@0.1.0`; the version is empty where there is none.
+fn kernel_interface(name: &str) -> Option<(&str, &str)> {
+    let name = name.strip_prefix(PACKAGE)?;
+    Some(name.split_once('@').unwrap_or((name, "")))
+}
+
+fn full_name(interface: &str) -> String {
+    format!("{PACKAGE}{interface}@{VERSION}")
+}
+
+/// The component's types as WIT.
+fn decode(component: &[u8]) -> Result<(Resolve, WorldId), String> {
+    // The decoder asserts in places that a valid component of an odd shape may reach.
+    let decoded = std::panic::catch_unwind(|| wit_component::decode(component));
+    match decoded {
+        Ok(Ok(DecodedWasm::Component(resolve, world))) => Ok((resolve, world)),
+        Ok(Ok(DecodedWasm::WitPackage(..))) => Err("a WIT package, without code".to_owned()),
+        Ok(Err(error)) => Err(format!("{error:#}")),
+        Err(_) => Err("the decoder gave up".to_owned()),
+    }
+}
+
+fn interface(resolve: &Resolve, world: WorldId, side: Side, name: &str) -> Option<InterfaceId> {
+    let world = &resolve.worlds[world];
+    let items = match side {
+        Side::Import => &world.imports,
+        Side::Export => &world.exports,
+    };
+    items.values().find_map(|item| match item {
+        WorldItem::Interface { id, .. } => {
+            let interface = &resolve.interfaces[*id];
+            let named = interface.package.is_some() && resolve.id_of(*id).as_deref() == Some(name);
+            named.then_some(*id)
+        }
+        _ => None,
+    })
+}
+
+/// A decoded component beside the contract.
+struct Found<'a> {
+    contract: &'a Contract,
+    resolve: &'a Resolve,
+    world: WorldId,
+}
+
+impl Found<'_> {
+    /// Compares one interface of the component with the contract's, if it has one of that name.
+    fn compare_interface(&self, side: Side, name: &str, differences: &mut Vec<Difference>) {
+        let Some((short, _)) = kernel_interface(name) else {
+            return;
+        };
+        let (Some(ours), Some(theirs)) = (
+            interface(&self.contract.resolve, self.contract.world, side, name),
+            interface(self.resolve, self.world, side, name),
+        ) else {
+            return;
+        };
+        self.compare_types(side, short, ours, theirs, differences);
+        self.compare_functions(side, short, ours, theirs, differences);
+    }
+
+    fn compare_types(
+        &self,
+        side: Side,
+        interface: &str,
+        ours: InterfaceId,
+        theirs: InterfaceId,
+        differences: &mut Vec<Difference>,
+    ) {
+        let expected = &self.contract.resolve.interfaces[ours].types;
+        let found = &self.resolve.interfaces[theirs].types;
+        for (name, &id) in found {
+            let definition = text::definition(self.resolve, theirs, id);
+            let Some(&contract) = expected.get(name) else {
+                differences.push(Difference::UnknownType {
+                    side,
+                    interface: interface.to_owned(),
+                    name: name.clone(),
+                    found: definition,
+                });
+                continue;
+            };
+            let contract = text::definition(&self.contract.resolve, ours, contract);
+            if contract != definition {
+                differences.push(Difference::ChangedType {
+                    side,
+                    interface: interface.to_owned(),
+                    name: name.clone(),
+                    expected: contract,
+                    found: definition,
+                });
+            }
+        }
+        if side == Side::Import {
+            return;
+        }
+        for (name, &id) in expected {
+            if found.contains_key(name) {
+                continue;
+            }
+            differences.push(match self.contract.resolve.types[id].kind {
+                TypeDefKind::Resource => {
+                    Difference::MissingResource { interface: interface.to_owned(), resource: name.clone() }
+                }
+                // A name that is only borrowed from another interface need not be there.
+                TypeDefKind::Type(_) => continue,
+                _ => Difference::MissingType {
+                    interface: interface.to_owned(),
+                    name: name.clone(),
+                    expected: text::definition(&self.contract.resolve, ours, id),
+                },
+            });
+        }
+    }
+
+    fn compare_functions(
+        &self,
+        side: Side,
+        interface: &str,
+        ours: InterfaceId,
+        theirs: InterfaceId,
+        differences: &mut Vec<Difference>,
+    ) {
+        let expected = &self.contract.resolve.interfaces[ours].functions;
+        let found = &self.resolve.interfaces[theirs].functions;
+        for (name, function) in found {
+            let words = text::function(self.resolve, theirs, function);
+            // A method and a static function of one name differ in kind, not in name.
+            let twin = expected.get(name).or_else(|| {
+                let short = text::function_name(function);
+                expected.values().find(|function| text::function_name(function) == short)
+            });
+            let Some(contract) = twin else {
+                differences.push(Difference::UnknownFunction {
+                    side,
+                    interface: interface.to_owned(),
+                    function: text::function_name(function),
+                    found: words,
+                });
+                continue;
+            };
+            let contract = text::function(&self.contract.resolve, ours, contract);
+            if contract != words {
+                differences.push(Difference::ChangedFunction {
+                    side,
+                    interface: interface.to_owned(),
+                    function: text::function_name(function),
+                    expected: contract,
+                    found: words,
+                });
+            }
+        }
+        if side == Side::Import {
+            return;
+        }
+        for function in expected.values() {
+            let short = text::function_name(function);
+            if !found.values().any(|found| text::function_name(found) == short) {
+                differences.push(Difference::MissingFunction {
+                    interface: interface.to_owned(),
+                    function: short,
+                    expected: text::function(&self.contract.resolve, ours, function),
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "contract_tests.rs"]
+mod tests;

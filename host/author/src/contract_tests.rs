@@ -1,0 +1,315 @@
+//! Components that differ from the contract, each kind of difference by a WIT that differs.
+#![allow(clippy::unwrap_used, clippy::panic)]
+use wit_parser::{LiftLowerAbi, ManglingAndAbi};
+
+use super::*;
+
+/// A function that the contract offers.
+const ROW_IDS: &str = "row-ids: func(start: u32, count: u32) -> result<list<u64>, error>;";
+
+/// A component of a world, made of functions that trap.
+fn component_of(wit: &[&str], world: &str) -> Vec<u8> {
+    let mut resolve = Resolve::default();
+    let mut packages = Vec::new();
+    for (at, text) in wit.iter().enumerate() {
+        packages.push(resolve.push_str(format!("{at}.wit"), text).unwrap());
+    }
+    let package = *packages.last().unwrap();
+    let world = resolve.select_world(&[package], Some(world)).unwrap();
+    let mangling = ManglingAndAbi::Legacy(LiftLowerAbi::Sync);
+    let mut module = wit_component::dummy_module(&resolve, world, mangling);
+    let encoding = wit_component::StringEncoding::UTF8;
+    wit_component::embed_component_metadata(&mut module, &resolve, world, encoding).unwrap();
+    wit_component::ComponentEncoder::default().validate(true).module(&module).unwrap().encode().unwrap()
+}
+
+/// The differences of a kernel built against the contract with `from` replaced by `to`.
+fn changed(from: &str, to: &str) -> Vec<Difference> {
+    assert!(CONTRACT.contains(from), "the contract has no {from:?} any more");
+    check(&component_of(&[&CONTRACT.replace(from, to)], WORLD)).unwrap()
+}
+
+fn texts(differences: &[Difference]) -> Vec<String> {
+    differences.iter().map(Difference::to_string).collect()
+}
+
+#[test]
+fn the_contract_has_the_version_and_the_world() {
+    let contract = Contract::get().unwrap();
+    let package = contract.resolve.worlds[contract.world].package.unwrap();
+    let version = contract.resolve.packages[package].name.version.clone();
+    assert_eq!(version.unwrap().to_string(), VERSION);
+    assert!(contract.interface(Side::Export, VERTEX).is_some());
+}
+
+#[test]
+fn the_contract_itself_fits() {
+    let component = component_of(&[CONTRACT], WORLD);
+    assert_eq!(check(&component).unwrap(), []);
+    let bare = strip::custom_sections(&component, &|_| false).unwrap();
+    assert!(bare.len() < component.len());
+    assert_eq!(check(&bare).unwrap(), []);
+}
+
+#[test]
+fn fewer_imports_fit() {
+    let fewer = CONTRACT
+        .replace("    import linalg;\n", "")
+        .replace("    import log;\n", "")
+        .replace("    import random;\n", "");
+    assert!(fewer.len() < CONTRACT.len());
+    assert_eq!(check(&component_of(&[&fewer], WORLD)).unwrap(), []);
+    assert_eq!(changed(ROW_IDS, ""), []);
+}
+
+#[test]
+fn files_that_are_no_components() {
+    let module = wat::parse_str("(module)").unwrap();
+    for (bytes, word) in [
+        (&module[..], "a core module"),
+        (b"", "an empty file"),
+        (b"\x7fELF\x02\x01\x01\x00", "no WebAssembly"),
+        (b"\0asm", "unknown kind"),
+        (b"\0asm\x63\0\0\0", "unknown kind"),
+        (b"\xff\xfe", "no WebAssembly"),
+    ] {
+        let differences = check(bytes).unwrap();
+        let [Difference::NotAComponent { found }] = &differences[..] else {
+            panic!("{differences:?}");
+        };
+        assert!(found.contains(word), "{found}");
+    }
+    let component = component_of(&[CONTRACT], WORLD);
+    let cut = check(&component[..component.len() - 9]).unwrap();
+    assert!(matches!(cut[..], [Difference::Invalid { .. }]), "{cut:?}");
+}
+
+#[test]
+fn the_largest_file_is_stated() {
+    let mut bytes = vec![0; usize::try_from(MAX_COMPONENT_BYTES).unwrap()];
+    assert!(matches!(check(&bytes).unwrap()[..], [Difference::NotAComponent { .. }]));
+    bytes.push(0);
+    let differences = check(&bytes).unwrap();
+    assert!(matches!(differences[..], [Difference::TooLarge { .. }]), "{differences:?}");
+}
+
+#[test]
+fn features_that_kernels_lack() {
+    let text = "(component (core module (memory 1 1 shared)))";
+    let differences = check(&wat::parse_str(text).unwrap()).unwrap();
+    let [Difference::Invalid { found, .. }] = &differences[..] else {
+        panic!("{differences:?}");
+    };
+    assert!(found.contains("threads"), "{found}");
+}
+
+#[test]
+fn a_wit_package_is_no_kernel() {
+    let mut resolve = Resolve::default();
+    let package = resolve.push_str("kernel.wit", CONTRACT).unwrap();
+    let bytes = wit_component::encode(&resolve, package).unwrap();
+    let differences = check(&bytes).unwrap();
+    assert!(differences.contains(&Difference::NoVertexInterface), "{differences:?}");
+}
+
+#[test]
+fn an_empty_component_exports_no_kernel() {
+    let differences = check(&wat::parse_str("(component)").unwrap()).unwrap();
+    assert_eq!(differences, [Difference::NoVertexInterface]);
+}
+
+#[test]
+fn every_ambient_import_is_named_with_a_remedy() {
+    let wasi = |name: &str, interface: &str| {
+        format!("package wasi:{name}@0.2.3;\ninterface {interface} {{ f: func() -> u32; }}")
+    };
+    let own = CONTRACT.replace(
+        "    import log;\n",
+        "    import log;\n    import wasi:clocks/wall-clock@0.2.3;\n    import wasi:random/random@0.2.3;\n    import wasi:cli/environment@0.2.3;\n    import wasi:filesystem/types@0.2.3;\n    import now: func() -> u64;\n",
+    );
+    let component = component_of(
+        &[
+            &wasi("clocks", "wall-clock"),
+            &wasi("random", "random"),
+            &wasi("cli", "environment"),
+            &wasi("filesystem", "types"),
+            &own,
+        ],
+        WORLD,
+    );
+    let differences = check(&component).unwrap();
+    let texts = texts(&differences);
+    assert_eq!(texts.len(), 5, "{texts:#?}");
+    for (name, remedy) in [
+        ("wasi:clocks/wall-clock@0.2.3", "clock"),
+        ("wasi:random/random@0.2.3", "interface random"),
+        ("wasi:cli/environment@0.2.3", "attributes"),
+        ("wasi:filesystem/types@0.2.3", "inputs"),
+        ("now", "remove the dependency"),
+    ] {
+        assert!(
+            texts.iter().any(|text| text.contains(&format!("imports {name},")) && text.contains(remedy)),
+            "{name}: {texts:#?}"
+        );
+    }
+}
+
+#[test]
+fn ambient_imports_of_a_core_module() {
+    let text = r#"(module
+        (import "eciton:kernel/linalg@0.1.0" "matmul" (func))
+        (import "[export]eciton:kernel/vertex@0.1.0" "[resource-new]layer" (func))
+        (import "wasi_snapshot_preview1" "fd_write" (func))
+        (import "wasi_snapshot_preview1" "fd_write" (func))
+        (import "env" "cblas_sgemm" (func))
+        (import "__wbindgen_placeholder__" "__wbindgen_describe" (func)))"#;
+    let differences = check_module(&wat::parse_str(text).unwrap()).unwrap();
+    let texts = texts(&differences);
+    assert_eq!(texts.len(), 3, "{texts:#?}");
+    assert!(texts[0].contains("wasi_snapshot_preview1.fd_write") && texts[0].contains("WASI target"));
+    assert!(texts[1].contains("env.cblas_sgemm"));
+    assert!(texts[2].contains("browser"));
+    assert!(check_module(b"\0asm\x01\0\0\0\x02").is_err());
+}
+
+#[test]
+fn another_version_is_named_and_the_spoken_one_too() {
+    let differences = changed("eciton:kernel@0.1.0", "eciton:kernel@0.2.0");
+    let exported = Difference::Version { side: Side::Export, name: "eciton:kernel/vertex@0.2.0".to_owned() };
+    assert!(differences.contains(&exported), "{differences:?}");
+    assert!(
+        differences.iter().all(|difference| matches!(difference, Difference::Version { .. })),
+        "{differences:?}"
+    );
+    let text = exported.to_string();
+    assert!(text.contains("0.2.0") && text.contains(VERSION), "{text}");
+
+    let none = changed("package eciton:kernel@0.1.0;", "package eciton:kernel;");
+    assert!(matches!(none[0], Difference::Version { .. }), "{none:?}");
+}
+
+#[test]
+fn a_world_without_vertex() {
+    let differences = changed("    export vertex;\n", "");
+    assert_eq!(differences, [Difference::NoVertexInterface]);
+}
+
+#[test]
+fn changed_functions_show_both_types() {
+    let differences =
+        changed(ROW_IDS, "row-ids: func(start: u64, more: option<list<f32>>) -> result<list<u64>, error>;");
+    assert_eq!(
+        differences,
+        [Difference::ChangedFunction {
+            side: Side::Import,
+            interface: "random".to_owned(),
+            function: "row-ids".to_owned(),
+            expected: "func(start: u32, count: u32) -> result<list<u64>, types.error>".to_owned(),
+            found: "func(start: u64, more: option<list<f32>>) -> result<list<u64>, types.error>".to_owned(),
+        }]
+    );
+    let differences = changed(
+        "signature: func() -> signature;",
+        "signature: static func(this: borrow<layer>) -> result<signature, error>;",
+    );
+    assert_eq!(
+        differences,
+        [Difference::ChangedFunction {
+            side: Side::Export,
+            interface: "vertex".to_owned(),
+            function: "layer.signature".to_owned(),
+            expected: "func() -> signature".to_owned(),
+            found: "static func(this: borrow<layer>) -> result<signature, types.error>".to_owned(),
+        }]
+    );
+}
+
+#[test]
+fn missing_and_unknown_functions() {
+    let differences = changed("signature: func() -> signature;", "describe: func() -> signature;");
+    assert_eq!(
+        texts(&differences),
+        [
+            "vertex: function layer.describe is exported, contract 0.1.0 has none of that name: func() -> signature",
+            "vertex: function layer.signature is missing: func() -> signature",
+        ]
+    );
+    let differences = changed("row-ids: func(", "entropy: func(");
+    assert_eq!(
+        texts(&differences),
+        [
+            "random: function entropy is imported, contract 0.1.0 has none of that name: func(start: u32, count: u32) -> result<list<u64>, types.error>"
+        ]
+    );
+}
+
+#[test]
+fn changed_types_are_listed_by_name() {
+    let differences = changed("record task {\n", "record task {\n        device: u8,\n");
+    let [Difference::ChangedType { side: Side::Export, interface, name, expected, found }] = &differences[..]
+    else {
+        panic!("{differences:?}");
+    };
+    assert_eq!((interface.as_str(), name.as_str()), ("vertex", "task"));
+    assert!(expected.starts_with("record { training: bool, "), "{expected}");
+    assert!(found.starts_with("record { device: u8, training: bool, "), "{found}");
+
+    for (from, to) in [
+        ("leaky-relu(f32)", "leaky-relu(f64)"),
+        ("enum reduction { sum, mean, max }", "enum reduction { sum, max, mean }"),
+        ("flags needs {", "flags needs { weights,"),
+        ("resource ids {", "resource ids { constructor();"),
+    ] {
+        let differences = changed(from, to);
+        assert_eq!(differences.len(), 1, "{from}: {differences:?}");
+    }
+}
+
+#[test]
+fn missing_resource_and_types() {
+    let contract = CONTRACT.replace("resource layer {", "resource module {");
+    let contract = contract.replace("-> result<layer, error>", "-> result<module, error>");
+    let texts = texts(&check(&component_of(&[&contract], WORLD)).unwrap());
+    assert!(texts.contains(&"vertex: resource layer is missing".to_owned()), "{texts:#?}");
+    assert!(
+        texts
+            .iter()
+            .any(|text| text.starts_with("vertex: function layer.forward is missing: func(task: task, "))
+    );
+    assert!(texts.iter().any(|text| text.starts_with("vertex: type module is exported, ")));
+}
+
+#[test]
+fn unknown_interface_and_extra_export() {
+    let own = CONTRACT.replace(
+        "world vertex-kernel {",
+        "interface more { f: func(); }\nworld vertex-kernel {\n import more;\n export extra: func();\n",
+    );
+    let texts = texts(&check(&component_of(&[&own], WORLD)).unwrap());
+    assert_eq!(texts.len(), 2, "{texts:#?}");
+    assert!(texts[0].starts_with("interface more is imported, contract 0.1.0 has none"));
+    assert!(texts[1].starts_with("extra is exported, contract 0.1.0 asks for no such thing"));
+}
+
+/// Damaged components are refused or differ; nothing panics through, nothing hangs.
+#[test]
+fn damaged_bytes_never_panic() {
+    let component = component_of(&[CONTRACT], WORLD);
+    let component = strip::custom_sections(&component, &|_| false).unwrap();
+    let mut state = 0x5eed_u64;
+    println!("seed {state:#x}");
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 33).unwrap()
+    };
+    for _ in 0..2000 {
+        let mut damaged = component.clone();
+        for _ in 0..=next() % 3 {
+            let at = next() % damaged.len();
+            damaged[at] = u8::try_from(next() & 0xff).unwrap();
+        }
+        check(&damaged).unwrap();
+    }
+}

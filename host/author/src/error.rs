@@ -1,0 +1,168 @@
+//! What can go wrong while a kernel is built, checked or recorded.
+
+use std::path::PathBuf;
+
+use crate::difference::Difference;
+
+/// The result of this crate's functions.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failure, with the file or tool concerned, what was found and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No compiler on this machine can build for `wasm32-unknown-unknown`.
+    #[error("no compiler for wasm32-unknown-unknown was found\n{}\n{INSTALL}", tried_lines(tried))]
+    NoToolchain {
+        /// What was looked at and why it does not serve, one sentence each.
+        tried: Vec<String>,
+    },
+    /// `ECITON_WASM_RUSTC` names a compiler that cannot build kernels.
+    #[error(
+        "ECITON_WASM_RUSTC is set to {rustc}, which cannot build kernels: {found}; name another compiler or unset it"
+    )]
+    ChosenCompiler {
+        /// The value of the variable.
+        rustc: String,
+        /// Why it does not serve.
+        found: String,
+    },
+    /// No `cargo` can be run.
+    #[error("cargo cannot be run ({found}); install Rust with cargo, or set CARGO to its path")]
+    NoCargo {
+        /// What was tried.
+        found: String,
+    },
+    /// The folder holds no crate.
+    #[error("{}: no Cargo.toml here; give the folder of a kernel crate (`eciton kernel new` makes one)", dir.display())]
+    NoManifest {
+        /// The folder that was given.
+        dir: PathBuf,
+    },
+    /// The crate is not one package with a library.
+    #[error("{}: {found}; a kernel is one package with a library (src/lib.rs)", manifest.display())]
+    NotAKernelCrate {
+        /// Its Cargo.toml.
+        manifest: PathBuf,
+        /// What was found instead.
+        found: String,
+    },
+    /// A tool did not start, or its answer made no sense.
+    #[error("`{command}`: {found}")]
+    Tool {
+        /// The command, shortened.
+        command: String,
+        /// What came back.
+        found: String,
+    },
+    /// Cargo refused or the compiler found errors; their own words follow.
+    #[error("{}: the build failed ({status})\n{output}", dir.display())]
+    Cargo {
+        /// The crate's folder.
+        dir: PathBuf,
+        /// Cargo's exit status.
+        status: String,
+        /// The end of cargo's and the compiler's messages, at most 64 KiB.
+        output: String,
+    },
+    /// The core module could not be made a component.
+    #[error(
+        "{}: the compiled module cannot be wrapped into a component: {found}; does the crate export a kernel (the SDK's export macro), and does it use one version of the SDK only?",
+        dir.display()
+    )]
+    Wrap {
+        /// The crate's folder.
+        dir: PathBuf,
+        /// wit-component's words.
+        found: String,
+    },
+    /// The kernel was built but does not fit the contract.
+    #[error("{name}: not a kernel of contract {}:\n{}", crate::VERSION, difference_lines(differences))]
+    Contract {
+        /// The crate or file.
+        name: String,
+        /// Every difference.
+        differences: Vec<Difference>,
+    },
+    /// The binary's sections do not fit together.
+    #[error("byte {offset}: {found}; the file is damaged, build it again")]
+    Malformed {
+        /// Where in the file.
+        offset: usize,
+        /// What was found.
+        found: String,
+    },
+    /// The contract inside this program cannot be read: a fault of the program.
+    #[error("the built-in contract cannot be read: {found}; please report this")]
+    Internal {
+        /// The parser's words.
+        found: String,
+    },
+    /// No built-in kernel has this name.
+    #[error("no built-in kernel is called {name:?}; there are: {known}")]
+    UnknownBuiltin {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// A folder of sources is larger than a kernel's sources may be.
+    #[error("{}: {found} {unit} of sources, at most {allowed} are taken; is a build folder among them?", dir.display())]
+    TooManySources {
+        /// The folder.
+        dir: PathBuf,
+        /// How much was found when counting stopped.
+        found: u64,
+        /// The limit.
+        allowed: u64,
+        /// `files` or `bytes`.
+        unit: &'static str,
+    },
+    /// A file among the sources is of a kind that cannot be digested.
+    #[error("{}: {found} among a kernel's sources; only plain files and folders can be", path.display())]
+    OddSource {
+        /// The file.
+        path: PathBuf,
+        /// Its kind.
+        found: &'static str,
+    },
+    /// A lock file that cannot be understood.
+    #[error("{}: {found}; write it anew by building the built-in kernels", path.display())]
+    Lock {
+        /// The lock file.
+        path: PathBuf,
+        /// What was found.
+        found: String,
+    },
+    /// The file system refused.
+    #[error("{}: cannot {operation}: {source}", path.display())]
+    Io {
+        /// What was attempted, for instance `read`.
+        operation: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+}
+
+/// What to install, for both kinds of Rust installation.
+pub(crate) const INSTALL: &str = "to install one:
+  with rustup:     rustup target add wasm32-unknown-unknown
+  Debian, Ubuntu:  apt-get install rustc-web cargo-web rust-web-src lld-19   (or the newest lld-NN there is)
+  another rustc:   set ECITON_WASM_RUSTC to a compiler that has the target, or that has its own source
+                   (lib/rustlib/src/rust/library under its sysroot) with wasm-ld or rust-lld beside it";
+
+fn tried_lines(tried: &[String]) -> String {
+    tried.iter().map(|line| format!("  - {line}")).collect::<Vec<_>>().join("\n")
+}
+
+fn difference_lines(differences: &[Difference]) -> String {
+    differences.iter().map(|difference| format!("  - {difference}")).collect::<Vec<_>>().join("\n")
+}
+
+/// Attaches a path and an operation to an I/O error.
+pub(crate) fn io(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.into();
+    move |source| Error::Io { operation, path, source }
+}

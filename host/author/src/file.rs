@@ -1,0 +1,43 @@
+//! Whole files: read with a limit, written all or not at all.
+
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+
+use crate::error::{Error, Result, io};
+
+/// Reads `path`, refusing more than `limit` bytes.
+pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let file = std::fs::File::open(path).map_err(io("read", path))?;
+    let mut bytes = Vec::new();
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(io("read", path))?;
+    if bytes.len() as u64 > limit {
+        return Err(Error::Io {
+            operation: "read",
+            path: path.to_owned(),
+            source: std::io::Error::new(std::io::ErrorKind::FileTooLarge, format!("more than {limit} bytes")),
+        });
+    }
+    Ok(bytes)
+}
+
+/// Writes `bytes` beside `path` and renames: nobody ever sees half a file.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let dir = match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    std::fs::create_dir_all(dir).map_err(io("create", dir))?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".eciton-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        // The process's umask still applies; a plain temporary file would be private to its owner.
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    let mut file = builder.tempfile_in(dir).map_err(io("write in", dir))?;
+    file.write_all(bytes).map_err(io("write", path))?;
+    file.as_file().sync_all().map_err(io("write", path))?;
+    file.persist(path).map_err(|error| io("replace", path)(error.error))?;
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! Kernel authoring: finds a compiler for `wasm32-unknown-unknown`, builds a kernel crate into a
+//! component, compares components with the contract `eciton:kernel`, and keeps the built-in kernels.
+//!
+//! It is a crate of its own so that the run-time, which also runs inside functions, carries no tool
+//! drivers. Nothing here prints: the command line shows what these functions return.
+//!
+//! ```no_run
+//! use eciton_author::{Build, Toolchain, check};
+//! # fn main() -> Result<(), eciton_author::Error> {
+//! let dir = std::path::Path::new("my-kernel");
+//! let toolchain = Toolchain::find(dir)?;
+//! let built = Build::new(&toolchain, dir)
+//!     .on_line(|line| eprintln!("{line}"))
+//!     .run(&dir.join("my-kernel.wasm"))?;
+//! println!("{} bytes, {}", built.bytes_len, built.digest);
+//!
+//! let component = std::fs::read(&built.path).unwrap_or_default();
+//! for difference in check(&component)? {
+//!     println!("{difference}");
+//! }
+//! # Ok(()) }
+//! ```
+
+mod builtin;
+mod compile;
+mod contract;
+mod difference;
+mod digest;
+mod error;
+mod file;
+mod lock;
+mod strip;
+mod text;
+mod toolchain;
+
+pub use builtin::{BUILTIN, Builtin, Comparison, build_builtin, check_builtin, update_builtin};
+pub use compile::{Build, Built, build};
+pub use contract::{CONTRACT, MAX_COMPONENT_BYTES, VERSION, check, check_module};
+pub use difference::{Difference, Side};
+pub use digest::{MAX_SOURCE_BYTES, MAX_SOURCE_FILES, component_digest, source_digest};
+pub use error::{Error, Result};
+pub use lock::{Entry, Lock, Reason, Stale};
+pub use toolchain::{StandardLibrary, Toolchain};

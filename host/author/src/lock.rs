@@ -1,0 +1,283 @@
+//! The lock file of the built-in kernels: which sources and which compiler made which component.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::builtin::{self, Builtin};
+use crate::contract::MAX_COMPONENT_BYTES;
+use crate::error::{Error, Result};
+use crate::{digest, file};
+
+/// The format that this program writes.
+const FORMAT: u32 = 1;
+/// Largest lock file, in bytes.
+const MAX_LOCK_BYTES: u64 = 1 << 20;
+
+const HEADING: &str = "# Made by building the built-in kernels; not to be edited by hand.
+# sources: digest of the kernel's folder, guest-kernels/sdk and wit (see eciton-author, digest.rs).
+# component: digest of guest-kernels/prebuilt/NAME.wasm. compiler: what made these very bytes.
+";
+
+/// One built-in kernel as it was last built.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// The kernel's name, which is its folder's.
+    pub name: String,
+    /// Digest of its sources: `sha256:` and hexadecimal digits.
+    pub sources: String,
+    /// Digest of the component.
+    pub component: String,
+    /// Size of the component in bytes.
+    pub bytes: u64,
+    /// Versions of the compiler, of cargo and of the linker.
+    pub compiler: String,
+}
+
+/// `guest-kernels/kernels.lock`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lock {
+    format: u32,
+    /// Sorted by name.
+    #[serde(rename = "kernel", default)]
+    pub kernels: Vec<Entry>,
+}
+
+/// A built-in kernel whose component is not what its sources make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stale {
+    /// The kernel.
+    pub name: String,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why a built-in kernel is stale.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The lock file does not list it.
+    NotLocked,
+    /// The lock file lists a kernel that there is not.
+    Unknown,
+    /// Its sources changed since it was built.
+    Sources,
+    /// Its component is missing.
+    NoComponent,
+    /// Its component is not the one that was locked.
+    Component,
+}
+
+impl fmt::Display for Stale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = match self.reason {
+            Reason::NotLocked => "is not in guest-kernels/kernels.lock",
+            Reason::Unknown => "is in guest-kernels/kernels.lock, but is no built-in kernel",
+            Reason::Sources => "has sources (its own, the SDK's or the contract's) newer than its component",
+            Reason::NoComponent => "has no component in guest-kernels/prebuilt",
+            Reason::Component => "has a component that is not the locked one",
+        };
+        write!(f, "{}: {reason}; build the built-in kernels again", self.name)
+    }
+}
+
+impl Lock {
+    /// A lock file without kernels.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { format: FORMAT, kernels: Vec::new() }
+    }
+
+    /// `guest-kernels/kernels.lock` under the repository's root.
+    #[must_use]
+    pub fn path(root: &Path) -> PathBuf {
+        root.join("guest-kernels/kernels.lock")
+    }
+
+    /// Reads the lock file of the repository at `root`.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no TOML of this form, or names a kernel twice.
+    pub fn read(root: &Path) -> Result<Self> {
+        let path = Self::path(root);
+        let odd = |found: String| Error::Lock { path: path.clone(), found };
+        let bytes = file::read(&path, MAX_LOCK_BYTES)?;
+        let text = String::from_utf8(bytes).map_err(|_| odd("not UTF-8".to_owned()))?;
+        let lock: Self = toml::from_str(&text).map_err(|error| odd(error.to_string()))?;
+        if lock.format != FORMAT {
+            return Err(odd(format!("format {}, this program knows {FORMAT}", lock.format)));
+        }
+        for (at, entry) in lock.kernels.iter().enumerate() {
+            if lock.kernels.iter().skip(at + 1).any(|other| other.name == entry.name) {
+                return Err(odd(format!("kernel {:?} is listed twice", entry.name)));
+            }
+        }
+        Ok(lock)
+    }
+
+    /// Writes the lock file of the repository at `root`, whole or not at all.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, root: &Path) -> Result<()> {
+        let path = Self::path(root);
+        let mut sorted = self.clone();
+        sorted.kernels.sort_by(|one, other| one.name.cmp(&other.name));
+        let text = toml::to_string(&sorted)
+            .map_err(|error| Error::Lock { path: path.clone(), found: error.to_string() })?;
+        file::write(&path, format!("{HEADING}{text}").as_bytes())
+    }
+
+    /// The entry of a kernel.
+    #[must_use]
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        self.kernels.iter().find(|entry| entry.name == name)
+    }
+
+    /// Puts an entry in, in place of the kernel's former one.
+    pub fn put(&mut self, entry: Entry) {
+        self.kernels.retain(|known| known.name != entry.name);
+        self.kernels.push(entry);
+        self.kernels.sort_by(|one, other| one.name.cmp(&other.name));
+    }
+
+    /// The built-in kernels of the repository at `root` whose sources, component and lock entry do not
+    /// belong together; none if all is well. Needs no compiler.
+    ///
+    /// # Errors
+    /// The lock file, a source or a component cannot be read.
+    pub fn verify(root: &Path) -> Result<Vec<Stale>> {
+        Self::read(root)?.verify_against(root, builtin::BUILTIN)
+    }
+
+    fn verify_against(&self, root: &Path, builtin: &[Builtin]) -> Result<Vec<Stale>> {
+        let mut stale = Vec::new();
+        let mut add = |name: &str, reason| {
+            stale.push(Stale { name: name.to_owned(), reason });
+        };
+        for kernel in builtin {
+            let Some(entry) = self.entry(kernel.name) else {
+                add(kernel.name, Reason::NotLocked);
+                continue;
+            };
+            if kernel.source_digest(root)? != entry.sources {
+                add(kernel.name, Reason::Sources);
+            }
+            let path = kernel.component(root);
+            if !path.is_file() {
+                add(kernel.name, Reason::NoComponent);
+                continue;
+            }
+            let component = file::read(&path, MAX_COMPONENT_BYTES)?;
+            let same_size = component.len() as u64 == entry.bytes;
+            if !same_size || digest::component_digest(&component) != entry.component {
+                add(kernel.name, Reason::Component);
+            }
+        }
+        for entry in &self.kernels {
+            if !builtin.iter().any(|kernel| kernel.name == entry.name) {
+                add(&entry.name, Reason::Unknown);
+            }
+        }
+        Ok(stale)
+    }
+}
+
+impl Default for Lock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const KERNELS: &[Builtin] = &[Builtin { name: "one", package: "eciton-one" }];
+
+    fn repository() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (name, content) in [
+            ("guest-kernels/one/src/lib.rs", "kernel"),
+            ("guest-kernels/sdk/src/lib.rs", "sdk"),
+            ("wit/kernel/kernel.wit", "contract"),
+            ("guest-kernels/prebuilt/one.wasm", "component"),
+        ] {
+            let path = root.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content).unwrap();
+        }
+        let mut lock = Lock::new();
+        lock.put(Entry {
+            name: "one".to_owned(),
+            sources: KERNELS[0].source_digest(root.path()).unwrap(),
+            component: digest::component_digest(b"component"),
+            bytes: 9,
+            compiler: "rustc 1.96.0".to_owned(),
+        });
+        lock.write(root.path()).unwrap();
+        root
+    }
+
+    fn reasons(root: &Path) -> Vec<Reason> {
+        let stale = Lock::read(root).unwrap().verify_against(root, KERNELS).unwrap();
+        stale.into_iter().map(|stale| stale.reason).collect()
+    }
+
+    #[test]
+    fn a_fresh_lock_holds() {
+        let root = repository();
+        assert_eq!(reasons(root.path()), []);
+        let text = std::fs::read_to_string(Lock::path(root.path())).unwrap();
+        assert!(text.starts_with("# Made by") && text.contains("[[kernel]]"), "{text}");
+    }
+
+    #[test]
+    fn every_change_is_noticed() {
+        for source in ["guest-kernels/one/x.rs", "guest-kernels/sdk/src/lib.rs", "wit/kernel/kernel.wit"] {
+            let root = repository();
+            std::fs::write(root.path().join(source), "other").unwrap();
+            assert_eq!(reasons(root.path()), [Reason::Sources], "{source}");
+        }
+        let root = repository();
+        let component = root.path().join("guest-kernels/prebuilt/one.wasm");
+        std::fs::write(&component, "componenT").unwrap();
+        assert_eq!(reasons(root.path()), [Reason::Component]);
+        std::fs::remove_file(&component).unwrap();
+        assert_eq!(reasons(root.path()), [Reason::NoComponent]);
+
+        let root = repository();
+        let mut lock = Lock::read(root.path()).unwrap();
+        let mut entry = lock.kernels.remove(0);
+        entry.name = "two".to_owned();
+        lock.put(entry);
+        lock.write(root.path()).unwrap();
+        assert_eq!(reasons(root.path()), [Reason::NotLocked, Reason::Unknown]);
+    }
+
+    #[test]
+    fn odd_lock_files_are_refused() {
+        for (text, word) in [
+            ("format = 2\n", "format 2"),
+            ("format = 1\nother = 3\n", "other"),
+            ("kernel = 3\n", "kernel"),
+            ("\u{0}", "kernels.lock"),
+        ] {
+            let root = repository();
+            std::fs::write(Lock::path(root.path()), text).unwrap();
+            let error = Lock::read(root.path()).unwrap_err().to_string();
+            assert!(error.contains(word) && error.contains("kernels.lock"), "{error}");
+        }
+        let root = repository();
+        let path = Lock::path(root.path());
+        let text = std::fs::read_to_string(&path).unwrap();
+        let entry = text.split_once("[[kernel]]").unwrap().1;
+        std::fs::write(&path, format!("{text}\n[[kernel]]{entry}")).unwrap();
+        let error = Lock::read(root.path()).unwrap_err().to_string();
+        assert!(error.contains("listed twice"), "{error}");
+    }
+}

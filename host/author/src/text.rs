@@ -1,0 +1,164 @@
+//! Types and functions of a resolved WIT package as text, the same for a package read from WIT and one
+//! read from a component: equal texts mean equal types once all named types are compared as well.
+
+use wit_parser::{
+    Function, FunctionKind, Handle, InterfaceId, Resolve, Type, TypeDefKind, TypeId, TypeOwner,
+};
+
+/// How deep anonymous types may nest in a text.
+const MAX_DEPTH: u32 = 100;
+
+/// `matrix.rows` for a method, `out.create` for a static function, `matmul` for a plain one.
+pub(crate) fn function_name(function: &Function) -> String {
+    let name = function.name.as_str();
+    match name.rsplit_once(']') {
+        Some(("[constructor", resource)) => format!("{resource}.constructor"),
+        Some((_, rest)) => rest.to_owned(),
+        None => name.to_owned(),
+    }
+}
+
+/// The function's type, for instance `static func(shape: list<u32>) -> result<out, types.error>`.
+pub(crate) fn function(resolve: &Resolve, home: InterfaceId, function: &Function) -> String {
+    let (word, method) = match function.kind {
+        FunctionKind::Freestanding => ("func", false),
+        FunctionKind::AsyncFreestanding => ("async func", false),
+        FunctionKind::Method(_) => ("func", true),
+        FunctionKind::AsyncMethod(_) => ("async func", true),
+        FunctionKind::Static(_) => ("static func", false),
+        FunctionKind::AsyncStatic(_) => ("static async func", false),
+        FunctionKind::Constructor(_) => ("constructor", false),
+    };
+    let parameters = function
+        .params
+        .iter()
+        .skip(usize::from(method))
+        .map(|parameter| format!("{}: {}", parameter.name, ty(resolve, home, &parameter.ty)))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let result = function
+        .result
+        .as_ref()
+        .map(|result| format!(" -> {}", ty(resolve, home, result)))
+        .unwrap_or_default();
+    format!("{word}({parameters}){result}")
+}
+
+/// The use of a type: its name if it has one, with its interface unless that is `home`.
+pub(crate) fn ty(resolve: &Resolve, home: InterfaceId, ty: &Type) -> String {
+    at(resolve, home, ty, 0)
+}
+
+fn at(resolve: &Resolve, home: InterfaceId, ty: &Type, depth: u32) -> String {
+    if depth > MAX_DEPTH {
+        return "...".to_owned();
+    }
+    let name = match ty {
+        Type::Bool => "bool",
+        Type::U8 => "u8",
+        Type::U16 => "u16",
+        Type::U32 => "u32",
+        Type::U64 => "u64",
+        Type::S8 => "s8",
+        Type::S16 => "s16",
+        Type::S32 => "s32",
+        Type::S64 => "s64",
+        Type::F32 => "f32",
+        Type::F64 => "f64",
+        Type::Char => "char",
+        Type::String => "string",
+        Type::ErrorContext => "error-context",
+        Type::Id(id) => return named(resolve, home, *id, depth),
+    };
+    name.to_owned()
+}
+
+fn named(resolve: &Resolve, home: InterfaceId, id: TypeId, depth: u32) -> String {
+    let id = origin(resolve, id);
+    let definition = &resolve.types[id];
+    match &definition.name {
+        None => body(resolve, home, id, depth),
+        Some(name) => match definition.owner {
+            TypeOwner::Interface(owner) if owner == home => name.clone(),
+            TypeOwner::Interface(owner) => format!("{}.{name}", interface_name(resolve, owner)),
+            TypeOwner::World(_) | TypeOwner::None => name.clone(),
+        },
+    }
+}
+
+/// Where a type that was only given another name, or `use`d, comes from.
+fn origin(resolve: &Resolve, mut id: TypeId) -> TypeId {
+    // A chain cannot be longer than there are types.
+    for _ in 0..resolve.types.len() {
+        match resolve.types[id].kind {
+            TypeDefKind::Type(Type::Id(next)) if resolve.types[next].name.is_some() => id = next,
+            _ => break,
+        }
+    }
+    id
+}
+
+/// `linalg`; with its package where that is not the contract's.
+fn interface_name(resolve: &Resolve, id: InterfaceId) -> String {
+    let interface = &resolve.interfaces[id];
+    let name = interface.name.as_deref().unwrap_or("(unnamed)");
+    match interface.package.map(|package| &resolve.packages[package].name) {
+        Some(package) if (package.namespace.as_str(), package.name.as_str()) == ("eciton", "kernel") => {
+            name.to_owned()
+        }
+        Some(package) => format!("{}/{name}", package),
+        None => name.to_owned(),
+    }
+}
+
+/// The definition of a named type, for instance `record { epoch: u32, rows: u32 }`.
+pub(crate) fn definition(resolve: &Resolve, home: InterfaceId, id: TypeId) -> String {
+    match resolve.types[id].kind {
+        TypeDefKind::Type(Type::Id(_)) => format!("= {}", named(resolve, home, id, 0)),
+        _ => body(resolve, home, id, 0),
+    }
+}
+
+fn body(resolve: &Resolve, home: InterfaceId, id: TypeId, depth: u32) -> String {
+    let one = |ty: &Type| at(resolve, home, ty, depth + 1);
+    let maybe = |ty: &Option<Type>| ty.as_ref().map_or_else(|| "_".to_owned(), one);
+    let with = |name: &str, ty: Option<&Type>| match ty {
+        Some(ty) => format!("{name}({})", one(ty)),
+        None => name.to_owned(),
+    };
+    match &resolve.types[id].kind {
+        TypeDefKind::Record(record) => {
+            braces("record", record.fields.iter().map(|field| format!("{}: {}", field.name, one(&field.ty))))
+        }
+        TypeDefKind::Variant(variant) => {
+            braces("variant", variant.cases.iter().map(|case| with(&case.name, case.ty.as_ref())))
+        }
+        TypeDefKind::Enum(cases) => braces("enum", cases.cases.iter().map(|case| case.name.clone())),
+        TypeDefKind::Flags(flags) => braces("flags", flags.flags.iter().map(|flag| flag.name.clone())),
+        TypeDefKind::Resource => "resource".to_owned(),
+        TypeDefKind::Handle(Handle::Own(id)) => named(resolve, home, *id, depth + 1),
+        TypeDefKind::Handle(Handle::Borrow(id)) => {
+            format!("borrow<{}>", named(resolve, home, *id, depth + 1))
+        }
+        TypeDefKind::Tuple(tuple) => {
+            format!("tuple<{}>", tuple.types.iter().map(one).collect::<Vec<_>>().join(", "))
+        }
+        TypeDefKind::Option(ty) => format!("option<{}>", one(ty)),
+        TypeDefKind::Result(result) => match (&result.ok, &result.err) {
+            (None, None) => "result".to_owned(),
+            (ok, None) => format!("result<{}>", maybe(ok)),
+            (ok, err) => format!("result<{}, {}>", maybe(ok), maybe(err)),
+        },
+        TypeDefKind::List(ty) => format!("list<{}>", one(ty)),
+        TypeDefKind::FixedLengthList(ty, len) => format!("list<{}, {len}>", one(ty)),
+        TypeDefKind::Map(key, value) => format!("map<{}, {}>", one(key), one(value)),
+        TypeDefKind::Future(ty) => format!("future<{}>", maybe(ty)),
+        TypeDefKind::Stream(ty) => format!("stream<{}>", maybe(ty)),
+        TypeDefKind::Type(ty) => one(ty),
+        TypeDefKind::Unknown => "(unknown)".to_owned(),
+    }
+}
+
+fn braces(word: &str, items: impl Iterator<Item = String>) -> String {
+    format!("{word} {{ {} }}", items.collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,62 @@
+//! What can be typed after `eciton`.
+
+use std::sync::OnceLock;
+
+use clap::{Parser, Subcommand};
+
+/// `eciton ...`
+#[derive(Debug, Parser)]
+#[command(
+    name = "eciton",
+    version = version(),
+    about = "Trains graph networks whose tensor work runs in WebAssembly kernels",
+    after_help = "First steps:  eciton train         a graph network on Cora, everything defaulted\n\
+                  \x20             eciton data list     what can be trained on\n\
+                  \x20             eciton doctor        what this machine offers",
+    propagate_version = true,
+    disable_help_subcommand = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Train a model; with nothing else said, a two-layer GCN on Cora
+    Train(Box<crate::train::Arguments>),
+    /// Class scores of every vertex, from a run folder
+    Predict(crate::predict::Arguments),
+    /// The accuracy of a run's model, from its run folder
+    Eval(crate::evaluate::Arguments),
+    /// Data sets: what there is, what is in one
+    #[command(subcommand)]
+    Data(crate::data::Command),
+    /// Kernels: what there is, build one, check one
+    #[command(subcommand)]
+    Kernel(crate::kernel::Command),
+    /// What this machine and installation offer
+    Doctor(crate::doctor::Arguments),
+}
+
+/// The version with the numeric class: processors of one class give the same bits.
+fn version() -> &'static str {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    TEXT.get_or_init(|| {
+        format!("{} (numeric class {})", env!("CARGO_PKG_VERSION"), eciton_tensor::numeric_class())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_grammar_is_sound() {
+        Arguments::command().debug_assert();
+    }
+}

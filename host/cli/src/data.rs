@@ -1,0 +1,175 @@
+//! `eciton data`: the data sets that are built in, and what is in one.
+
+use eciton_graph::format;
+use eciton_graph::stat::Statistics;
+use eciton_plan::Data;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::text::{grouped, percent};
+
+/// Most classes whose sizes are printed; `--json` has them all.
+const MAX_CLASSES: usize = 12;
+
+/// `eciton data ...`
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// The data sets that need no file, and the layouts that a path may have
+    List(ListArguments),
+    /// Size, degrees, features, classes and split of a data set
+    Stat(StatArguments),
+}
+
+/// `eciton data list`
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArguments {
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// `eciton data stat`
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatArguments {
+    /// A data set's name, or a path to one
+    #[arg(value_name = "DATASET|PATH")]
+    source: String,
+    /// Which data set, where a folder holds several
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+const LAYOUTS: &str = "\
+A path works in place of a name:
+  FILE.npz                          Planetoid, Amazon or Coauthor as `gnn-benchmark` writes them, or the
+                                    layout of the heterophilous sets
+  FOLDER with ind.NAME.graph ...    Planetoid's own files; choose with --name
+  FOLDER with NAME_edges.csv ...    MUSAE (edges, target, features); choose with --name
+  FOLDER with edges.csv             edges, and features, labels, split as .csv or .npy
+  FOLDER with indptr.npy, indices.npy   compressed rows, memory-mapped features
+  FOLDER with .npz files            choose with --name";
+
+/// Runs the command.
+pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure> {
+    match command {
+        Command::List(arguments) => list(arguments, output),
+        Command::Stat(arguments) => stat(arguments, output)?,
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Listed {
+    event: &'static str,
+    name: &'static str,
+    description: &'static str,
+}
+
+fn list(arguments: &ListArguments, output: &mut Output) {
+    for known in format::builtins() {
+        if arguments.json {
+            output.json(&Listed { event: "dataset", name: known.name, description: known.description });
+        } else {
+            output.line(format_args!("{:<10} {}", known.name, known.description));
+        }
+    }
+    if !arguments.json {
+        output.line("");
+        output.line(LAYOUTS);
+    }
+}
+
+#[derive(Serialize)]
+struct StatLine<'a> {
+    event: &'static str,
+    dataset: &'a str,
+    vertices: u32,
+    edges: u64,
+    symmetric: bool,
+    degree_min: u32,
+    degree_median: u32,
+    degree_max: u32,
+    isolated: u32,
+    features: u32,
+    sparse: bool,
+    density: f64,
+    classes: usize,
+    class_counts: &'a [u64],
+    unlabelled: u64,
+    train: usize,
+    validation: usize,
+    test: usize,
+    homophily: Option<f64>,
+}
+
+fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
+    let source = arguments.source.clone();
+    let data = Data { source, name: arguments.name.clone(), normalise_features: false };
+    let dataset = eciton_train::load(&data)?;
+    let statistics = Statistics::of(&dataset);
+    if !arguments.json {
+        print(&dataset.name, &statistics, output);
+        return Ok(());
+    }
+    let [train, validation, test] = statistics.split;
+    output.json(&StatLine {
+        event: "statistics",
+        dataset: &dataset.name,
+        vertices: statistics.vertices,
+        edges: statistics.edges,
+        symmetric: statistics.symmetric,
+        degree_min: statistics.degree_min,
+        degree_median: statistics.degree_median,
+        degree_max: statistics.degree_max,
+        isolated: statistics.isolated,
+        features: statistics.features,
+        sparse: statistics.sparse,
+        density: statistics.density,
+        classes: statistics.class_counts.len(),
+        class_counts: &statistics.class_counts,
+        unlabelled: statistics.unlabelled,
+        train,
+        validation,
+        test,
+        homophily: statistics.homophily,
+    });
+    Ok(())
+}
+
+fn print(name: &str, statistics: &Statistics, output: &mut Output) {
+    let count = |value: u32| grouped(u64::from(value));
+    let mut row = |name: &str, text: String| output.line(format_args!("{name:<11} {text}"));
+    let symmetry = if statistics.symmetric { "each with its reverse" } else { "not all with their reverse" };
+    let kept = if statistics.sparse { "kept as sparse rows" } else { "kept dense" };
+    let shown = statistics.class_counts.iter().take(MAX_CLASSES);
+    let mut sizes = shown.map(|&size| grouped(size)).collect::<Vec<_>>().join(" ");
+    if statistics.class_counts.len() > MAX_CLASSES {
+        sizes.push_str(" ...");
+    }
+    let [train, validation, test] = statistics.split.map(|size| grouped(size as u64));
+    row("data set", name.to_owned());
+    row("vertices", format!("{}, {} without in-edges", count(statistics.vertices), count(statistics.isolated)));
+    row("edges", format!("{} directed, {symmetry}", grouped(statistics.edges)));
+    row(
+        "in-degree",
+        format!(
+            "{} to {}, median {}",
+            count(statistics.degree_min),
+            count(statistics.degree_max),
+            count(statistics.degree_median)
+        ),
+    );
+    row(
+        "features",
+        format!("{}, {} % not zero, {kept}", count(statistics.features), percent(Some(statistics.density))),
+    );
+    row("classes", format!("{}: {sizes}", statistics.class_counts.len()));
+    row("unlabelled", grouped(statistics.unlabelled));
+    row("split", format!("{train} train, {validation} validation, {test} test"));
+    let alike = statistics.homophily.map_or("-".to_owned(), |share| format!("{} %", percent(Some(share))));
+    row("homophily", format!("{alike} of edges join equal labels"));
+}

@@ -1,0 +1,204 @@
+//! `eciton doctor`: what this machine and installation offer.
+
+use std::path::{Path, PathBuf};
+
+use eciton_author::{Toolchain, component_digest};
+use eciton_kernel::Limits;
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::text::{bytes, counted, grouped};
+
+/// `eciton doctor`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// The processor features that any routine here or in compiled kernels asks for.
+#[cfg(target_arch = "x86_64")]
+fn processor_features() -> Vec<&'static str> {
+    macro_rules! found {
+        ($($name:tt),*) => {
+            [$(($name, std::arch::is_x86_feature_detected!($name))),*]
+        };
+    }
+    let all = found!(
+        "sse4.2", "avx", "avx2", "fma", "bmi2", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512bf16"
+    );
+    all.into_iter().filter(|(_, found)| *found).map(|(name, _)| name).collect()
+}
+
+#[cfg(target_arch = "aarch64")]
+fn processor_features() -> Vec<&'static str> {
+    macro_rules! found {
+        ($($name:tt),*) => {
+            [$(($name, std::arch::is_aarch64_feature_detected!($name))),*]
+        };
+    }
+    let all = found!("neon", "fp16", "dotprod", "bf16", "sve");
+    all.into_iter().filter(|(_, found)| *found).map(|(name, _)| name).collect()
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn processor_features() -> Vec<&'static str> {
+    Vec::new()
+}
+
+/// The machine's memory in bytes, where the system tells.
+fn memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The folder of compiled kernels, as it is.
+struct Cache {
+    folder: PathBuf,
+    key: PathBuf,
+    /// Why nothing can be written there.
+    fault: Option<String>,
+    files: u64,
+    bytes: u64,
+}
+
+impl Cache {
+    fn look() -> Option<Self> {
+        let (folder, key) = eciton_train::kernels::cache_paths()?;
+        let fault = fault(&folder);
+        let (mut files, mut bytes) = (0, 0);
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let artefact = entry.path().extension().is_some_and(|extension| extension == "cwasm");
+            if let Ok(metadata) = entry.metadata().as_ref().map_err(drop)
+                && artefact
+            {
+                files += 1;
+                bytes += metadata.len();
+            }
+        }
+        Some(Self { folder, key, fault, files, bytes })
+    }
+
+    fn key_state(&self) -> &'static str {
+        match std::fs::metadata(&self.key) {
+            Ok(metadata) if metadata.len() == 32 => "present",
+            Ok(_) => "damaged: delete it",
+            Err(_) => "made at the first run",
+        }
+    }
+}
+
+/// Why `folder` cannot be written to; asked of the nearest folder that exists, and nothing stays.
+fn fault(folder: &Path) -> Option<String> {
+    let existing = folder.ancestors().find(|path| path.exists())?;
+    let probe = existing.join(format!(".eciton-doctor-{}", std::process::id()));
+    let made = std::fs::OpenOptions::new().write(true).create_new(true).open(&probe);
+    let _ = made.as_ref().map(|_| std::fs::remove_file(&probe));
+    made.err().map(|error| format!("{}: {error}", existing.display()))
+}
+
+fn limits() -> Vec<(&'static str, u64, &'static str)> {
+    let limits: Limits = eciton_train::kernels::limits(&eciton_plan::Config::default());
+    let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    vec![
+        ("guest_memory_bytes", limits.guest_memory_bytes, "bytes"),
+        ("matrix_bytes", limits.matrix_bytes, "bytes"),
+        ("handles", u64::from(limits.handles), "handles"),
+        ("call_bytes", limits.call_bytes, "bytes"),
+        ("call_work", limits.call_work, "multiply-adds"),
+        ("task_ms", ms(limits.task_time), "ms"),
+        ("wait_ms", ms(limits.arrival), "ms"),
+    ]
+}
+
+/// Looks at everything and prints it.
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let cores = std::thread::available_parallelism().ok().map(usize::from);
+    let cache = Cache::look();
+    let toolchain = Toolchain::find(Path::new("."));
+    if arguments.json {
+        output.json(&report(cores, cache.as_ref(), &toolchain));
+        return Ok(());
+    }
+    let mut row = |name: &str, text: String| output.line(format_args!("{name:<15} {text}"));
+    row("eciton", env!("CARGO_PKG_VERSION").to_owned());
+    row("contract", format!("eciton:kernel@{}", eciton_author::VERSION));
+    row("numeric class", eciton_tensor::numeric_class().to_owned());
+    row("processor", format!("{}: {}", std::env::consts::ARCH, processor_features().join(" ")));
+    row("cores", cores.map_or("unknown".to_owned(), |cores| cores.to_string()));
+    row("memory", memory().map_or("unknown".to_owned(), bytes));
+    match &cache {
+        None => row("kernel cache", "none: HOME is not set; kernels are compiled at every start".to_owned()),
+        Some(cache) => {
+            let state = match &cache.fault {
+                None => "writable".to_owned(),
+                Some(fault) => format!("NOT writable ({fault}); kernels are compiled at every start"),
+            };
+            let held = format!("{}, {}", counted(cache.files, "artefact"), bytes(cache.bytes));
+            row("kernel cache", format!("{}: {state}, {held}", cache.folder.display()));
+            row("cache key", format!("{}: {}", cache.key.display(), cache.key_state()));
+        }
+    }
+    for (at, kernel) in eciton_train::kernels::builtin().iter().enumerate() {
+        let size = grouped(kernel.component.len() as u64);
+        let digest = component_digest(kernel.component);
+        row(if at == 0 { "kernels" } else { "" }, format!("{:<14} {size:>7} bytes  {digest}", kernel.name));
+    }
+    match &toolchain {
+        Ok(found) => row("wasm toolchain", found.describe()),
+        Err(error) => {
+            row("wasm toolchain", "none; only `eciton kernel build` needs one".to_owned());
+            for line in error.to_string().lines() {
+                row("", line.to_owned());
+            }
+        }
+    }
+    for (at, (name, value, unit)) in limits().into_iter().enumerate() {
+        let figure = if unit == "bytes" { bytes(value) } else { format!("{} {unit}", grouped(value)) };
+        row(if at == 0 { "limits" } else { "" }, format!("{name:<18} {figure}"));
+    }
+    Ok(())
+}
+
+fn report(
+    cores: Option<usize>,
+    cache: Option<&Cache>,
+    toolchain: &Result<Toolchain, eciton_author::Error>,
+) -> Value {
+    let kernels: Vec<Value> = eciton_train::kernels::builtin()
+        .iter()
+        .map(|kernel| {
+            json!({
+                "name": kernel.name,
+                "bytes": kernel.component.len(),
+                "digest": component_digest(kernel.component),
+            })
+        })
+        .collect();
+    json!({
+        "event": "doctor",
+        "version": env!("CARGO_PKG_VERSION"),
+        "contract": eciton_author::VERSION,
+        "numeric_class": eciton_tensor::numeric_class(),
+        "architecture": std::env::consts::ARCH,
+        "processor_features": processor_features(),
+        "cores": cores,
+        "memory_bytes": memory(),
+        "cache": cache.map(|cache| json!({
+            "folder": cache.folder.to_string_lossy(),
+            "writable": cache.fault.is_none(),
+            "fault": cache.fault,
+            "artefacts": cache.files,
+            "bytes": cache.bytes,
+            "key": cache.key.to_string_lossy(),
+            "key_state": cache.key_state(),
+        })),
+        "kernels": kernels,
+        "wasm_toolchain": toolchain.as_ref().ok().map(Toolchain::describe),
+        "wasm_toolchain_missing": toolchain.as_ref().err().map(ToString::to_string),
+        "limits": limits().into_iter().map(|(name, value, _)| (name.to_owned(), Value::from(value))).collect::<serde_json::Map<_, _>>(),
+    })
+}

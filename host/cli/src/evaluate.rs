@@ -1,0 +1,103 @@
+//! `eciton eval`: the accuracy of a run's model, from its run folder.
+
+use std::path::PathBuf;
+
+use eciton_plan::Data;
+use eciton_train::{Accuracy, Evaluation, Options};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::recipe;
+use crate::text::percent;
+
+/// `eciton eval`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The run folder
+    run: PathBuf,
+    #[command(flatten)]
+    data: OtherData,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Data other than that which a run was trained on.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OtherData {
+    /// Other data than the run's: a data set's name, or a path to one
+    #[arg(value_name = "DATA")]
+    data: Option<String>,
+    /// Which data set, where a folder holds several
+    #[arg(long, value_name = "NAME", requires = "data")]
+    name: Option<String>,
+}
+
+impl OtherData {
+    /// As the library wants it; `None`: the run's own.
+    pub(crate) fn chosen(&self) -> Option<Data> {
+        let source = self.data.clone()?;
+        Some(Data { source, name: self.name.clone(), ..Data::default() })
+    }
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    event: &'static str,
+    dataset: &'a str,
+    model: &'a str,
+    train_accuracy: Option<f64>,
+    val_accuracy: Option<f64>,
+    test_accuracy: Option<f64>,
+    recorded_test_accuracy: Option<f64>,
+    /// Whether all accuracies are the recorded ones; `null` on other data.
+    reproduced: Option<bool>,
+    model_digest: &'a str,
+    numeric_class: &'static str,
+}
+
+/// Evaluates and prints.
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    recipe::check_run(&arguments.run)?;
+    let data = arguments.data.chosen();
+    let found = eciton_train::evaluate(&arguments.run, data.as_ref(), &Options::default())?;
+    if arguments.json {
+        output.json(&Line {
+            event: "evaluation",
+            dataset: &found.dataset,
+            model: &found.model,
+            train_accuracy: found.accuracy.train,
+            val_accuracy: found.accuracy.validation,
+            test_accuracy: found.accuracy.test,
+            recorded_test_accuracy: found.recorded.and_then(|accuracy| accuracy.test),
+            reproduced: found.recorded.map(|recorded| recorded == found.accuracy),
+            model_digest: &found.model_digest,
+            numeric_class: eciton_tensor::numeric_class(),
+        });
+    } else {
+        print(&found, output);
+    }
+    Ok(())
+}
+
+fn print(found: &Evaluation, output: &mut Output) {
+    let mut row = |name: &str, text: &str| output.line(format_args!("{name:<14} {text}"));
+    row("data and model", &format!("{}, {}", found.dataset, found.model));
+    row("train", &format!("{} %", percent(found.accuracy.train)));
+    row("validation", &format!("{} %", percent(found.accuracy.validation)));
+    row("test", &format!("{} %", percent(found.accuracy.test)));
+    match found.recorded {
+        Some(recorded) if recorded == found.accuracy => row("recorded", "the same"),
+        Some(Accuracy { train, validation, test }) => row(
+            "recorded",
+            &format!(
+                "train {} %, validation {} %, test {} %: NOT the same; another numeric class, or the data changed",
+                percent(train),
+                percent(validation),
+                percent(test)
+            ),
+        ),
+        None => row("recorded", "nothing for this data"),
+    }
+}

@@ -1,0 +1,81 @@
+//! Why a command did not do what was asked, and the exit code that says so.
+
+use std::error::Error;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// A failure, ready to be shown.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The command line asks for something that cannot be: exit code 2.
+    Usage(String),
+    /// Something went wrong: exit code 1.
+    Failed(String),
+    /// Whoever read standard output went away: said by the exit code alone, 141.
+    OutputClosed,
+}
+
+impl Failure {
+    /// The text of an error with its causes, each once.
+    pub(crate) fn text(error: &dyn Error) -> String {
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            let own = error.to_string();
+            if !text.contains(&own) {
+                text.push_str(": ");
+                text.push_str(&own);
+            }
+            cause = error.source();
+        }
+        text
+    }
+
+    /// A failure whose cause is the command line.
+    pub(crate) fn usage(error: &dyn Error) -> Self {
+        Self::Usage(Self::text(error))
+    }
+
+    /// Prints the failure and gives the exit code.
+    pub(crate) fn report(self) -> ExitCode {
+        let (text, code) = match self {
+            Self::Usage(text) => (text, 2),
+            Self::Failed(text) => (text, 1),
+            Self::OutputClosed => return ExitCode::from(141),
+        };
+        // If standard error is gone as well, the exit code has to do.
+        let _ = writeln!(std::io::stderr().lock(), "error: {}", text.trim_end());
+        ExitCode::from(code)
+    }
+}
+
+impl<E: Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Failed(Self::text(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_told_once() {
+        #[derive(Debug)]
+        struct Outer(&'static str, std::fmt::Error);
+        impl std::fmt::Display for Outer {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.0)
+            }
+        }
+        impl Error for Outer {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                Some(&self.1)
+            }
+        }
+        let cause = std::fmt::Error.to_string();
+        assert_eq!(Failure::text(&Outer("it broke", std::fmt::Error)), format!("it broke: {cause}"));
+        let told: &'static str = Box::leak(format!("it broke, {cause}").into_boxed_str());
+        assert_eq!(Failure::text(&Outer(told, std::fmt::Error)), told);
+    }
+}

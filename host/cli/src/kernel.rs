@@ -1,0 +1,196 @@
+//! `eciton kernel`: the kernels that are built in, building one, checking one.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use eciton_author::{Build, Difference, MAX_COMPONENT_BYTES, Toolchain, VERSION, component_digest};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::text::{bytes, grouped};
+
+/// `eciton kernel ...`
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// The built-in kernels with their digests
+    List(ListArguments),
+    /// Compile a kernel crate into a component
+    Build(BuildArguments),
+    /// Compare a component with the kernel contract
+    Check(CheckArguments),
+}
+
+/// `eciton kernel list`
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArguments {
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// `eciton kernel build`
+#[derive(Debug, clap::Args)]
+pub(crate) struct BuildArguments {
+    /// The kernel crate's folder; with --builtin, a folder of Eciton's repository [default: .]
+    path: Option<PathBuf>,
+    /// Build the kernels that ship with Eciton, and record them in guest-kernels/kernels.lock
+    #[arg(long)]
+    builtin: bool,
+    /// The folder that the component is put in [default: the crate's folder]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Change nothing: compare what the sources make with what is recorded
+    #[arg(long, requires = "builtin", conflicts_with = "out")]
+    check: bool,
+}
+
+/// `eciton kernel check`
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArguments {
+    /// The component
+    #[arg(value_name = "FILE.wasm")]
+    file: PathBuf,
+}
+
+/// Runs the command.
+pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure> {
+    match command {
+        Command::List(arguments) => {
+            list(arguments, output);
+            Ok(())
+        }
+        Command::Build(arguments) if arguments.builtin => build_builtin(arguments, output),
+        Command::Build(arguments) => build(arguments, output),
+        Command::Check(arguments) => check(&arguments.file, output),
+    }
+}
+
+#[derive(Serialize)]
+struct Listed {
+    event: &'static str,
+    name: &'static str,
+    bytes: usize,
+    digest: String,
+    contract: &'static str,
+}
+
+fn list(arguments: &ListArguments, output: &mut Output) {
+    for kernel in eciton_train::kernels::builtin() {
+        let (name, digest) = (kernel.name, component_digest(kernel.component));
+        let bytes = kernel.component.len();
+        if arguments.json {
+            output.json(&Listed { event: "kernel", name, bytes, digest, contract: VERSION });
+        } else {
+            output.line(format_args!("{name:<14} {:>7} bytes  {digest}", grouped(bytes as u64)));
+        }
+    }
+}
+
+/// Hands on what the tools say.
+fn watch(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+fn build(arguments: &BuildArguments, output: &mut Output) -> Result<(), Failure> {
+    let folder = arguments.path.as_deref().unwrap_or(Path::new("."));
+    let whole = std::path::absolute(folder)
+        .and_then(|path| path.canonicalize())
+        .map_err(|error| Failure::Failed(format!("{}: {error}; give a kernel crate's folder", folder.display())))?;
+    let name = whole.file_name().map_or_else(|| "kernel".into(), |name| name.to_string_lossy());
+    let out = arguments.out.as_deref().unwrap_or(folder);
+    std::fs::create_dir_all(out)
+        .map_err(|error| Failure::Failed(format!("{}: cannot be made: {error}", out.display())))?;
+    let toolchain = Toolchain::find(folder)?;
+    watch(&toolchain.describe());
+    let built = Build::new(&toolchain, folder).on_line(watch).run(&out.join(format!("{name}.wasm")))?;
+    output.line(format_args!("{}  {}  {}", built.path.display(), bytes(built.bytes_len), built.digest));
+    Ok(())
+}
+
+fn build_builtin(arguments: &BuildArguments, output: &mut Output) -> Result<(), Failure> {
+    let root = repository(arguments.path.as_deref().unwrap_or(Path::new(".")))?;
+    if arguments.check {
+        let comparisons = eciton_author::check_builtin(&root, &[], &mut watch)?;
+        for comparison in &comparisons {
+            output.line(comparison);
+        }
+        return match comparisons.iter().filter(|comparison| !comparison.holds()).count() {
+            0 => Ok(()),
+            count => Err(Failure::Failed(format!(
+                "{count} of {} built-in kernels are not what their sources make",
+                comparisons.len()
+            ))),
+        };
+    }
+    let (entries, folder) = match &arguments.out {
+        Some(out) => (eciton_author::build_builtin(&root, &[], out, &mut watch)?, out.clone()),
+        None => {
+            (eciton_author::update_builtin(&root, &[], &mut watch)?, root.join("guest-kernels").join("prebuilt"))
+        }
+    };
+    for entry in entries {
+        let path = folder.join(format!("{}.wasm", entry.name));
+        output.line(format_args!("{}  {}  {}", path.display(), bytes(entry.bytes), entry.component));
+    }
+    Ok(())
+}
+
+/// The root of Eciton's repository, upwards from a folder of it.
+fn repository(from: &Path) -> Result<PathBuf, Failure> {
+    let is_root = |dir: &&Path| {
+        dir.join("guest-kernels/sdk/Cargo.toml").is_file() && dir.join("wit/kernel/kernel.wit").is_file()
+    };
+    if is_root(&from) {
+        return Ok(from.to_owned());
+    }
+    let whole = std::path::absolute(from)?;
+    whole.ancestors().find(is_root).map(Path::to_owned).ok_or_else(|| {
+        Failure::Failed(format!(
+            "{}: not in Eciton's repository (no guest-kernels/sdk and wit/kernel here or above); give its folder",
+            from.display()
+        ))
+    })
+}
+
+fn check(path: &Path, output: &mut Output) -> Result<(), Failure> {
+    let shown = path.display();
+    let refuse = |error: std::io::Error| Failure::Failed(format!("{shown}: cannot be read: {error}"));
+    let mut component = Vec::new();
+    let file = File::open(path).map_err(refuse)?;
+    // One byte above the limit is enough to be refused with words.
+    file.take(MAX_COMPONENT_BYTES + 1).read_to_end(&mut component).map_err(refuse)?;
+    let differences = eciton_author::check(&component)?;
+    if differences.is_empty() {
+        let size = bytes(component.len() as u64);
+        output.line(format_args!("{shown}: a kernel of contract {VERSION}, {size}, {}", component_digest(&component)));
+        return Ok(());
+    }
+    let list: Vec<String> = differences.iter().map(|difference: &Difference| format!("  - {difference}")).collect();
+    let count = match list.len() {
+        1 => "1 difference".to_owned(),
+        count => format!("{count} differences"),
+    };
+    Err(Failure::Failed(format!("{shown}: not a kernel of contract {VERSION}, {count}:\n{}", list.join("\n"))))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_repository_is_found_upwards() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("r");
+        assert!(repository(&root).is_err());
+        for file in ["guest-kernels/sdk/Cargo.toml", "wit/kernel/kernel.wit"] {
+            let path = root.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        assert_eq!(repository(&root).unwrap(), root);
+        assert_eq!(repository(&root.join("guest-kernels/sdk")).unwrap(), root);
+    }
+}

@@ -1,0 +1,49 @@
+//! The command line of Eciton: `eciton train`, `predict`, `eval`, `data`, `kernel` and `doctor`.
+//!
+//! One file a command. This crate alone prints and exits: results go to standard output through
+//! [`output::Output`], all else to standard error. Exit codes: 0 done; 1 failed, with `error: ...` on
+//! standard error; 2 asked wrongly; 130 (143) stopped at once by a second Ctrl-C (SIGTERM); 141 the
+//! reader of standard output went away.
+
+mod arguments;
+mod data;
+mod doctor;
+mod evaluate;
+mod failure;
+mod interrupt;
+mod kernel;
+mod output;
+mod predict;
+mod progress;
+mod recipe;
+mod run_name;
+mod summary;
+mod text;
+mod train;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use arguments::{Arguments, Command};
+use failure::Failure;
+use output::Output;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let mut output = Output::standard();
+    let done = match &arguments.command {
+        Command::Train(arguments) => train::run(arguments, &mut output),
+        Command::Predict(arguments) => predict::run(arguments, &mut output),
+        Command::Eval(arguments) => evaluate::run(arguments, &mut output),
+        Command::Data(command) => data::run(command, &mut output),
+        Command::Kernel(command) => kernel::run(command, &mut output),
+        Command::Doctor(arguments) => doctor::run(arguments, &mut output),
+    };
+    // What was printed before a failure is still wanted; the failure itself weighs more.
+    let printed = output.finish();
+    match done.and(printed) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,154 @@
+//! Standard output: buffered by time, quiet once nobody reads it.
+//!
+//! A line is written out at once on a terminal, and otherwise together with those that came within
+//! 100 ms before it, so that 200 epochs of half a millisecond cost a few system calls and slow epochs
+//! are seen as they end. Writing never fails on the spot: a reader that went away is asked for with
+//! [`Output::closed`], and [`Output::finish`] says what happened.
+
+use std::fmt::Display;
+use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// Longest time that a line waits for another.
+const DELAY: Duration = Duration::from_millis(100);
+/// Bytes that are held back at most.
+const CAPACITY: usize = 64 << 10;
+
+/// Where results go.
+pub(crate) struct Output {
+    writer: BufWriter<Box<dyn Write>>,
+    terminal: bool,
+    written: Option<Instant>,
+    fault: Option<io::Error>,
+}
+
+impl Output {
+    /// The process's standard output.
+    pub(crate) fn standard() -> Self {
+        let stdout = io::stdout();
+        let terminal = stdout.is_terminal();
+        Self::new(Box::new(stdout), terminal)
+    }
+
+    fn new(writer: Box<dyn Write>, terminal: bool) -> Self {
+        let writer = BufWriter::with_capacity(CAPACITY, writer);
+        Self { writer, terminal, written: None, fault: None }
+    }
+
+    /// Whether a person sees it as it comes.
+    pub(crate) fn terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// Writes a line.
+    pub(crate) fn line(&mut self, text: impl Display) {
+        self.write(|writer| writeln!(writer, "{text}"));
+    }
+
+    /// Writes a value as one line of JSON.
+    pub(crate) fn json(&mut self, value: &impl Serialize) {
+        self.write(|writer| {
+            serde_json::to_writer(&mut *writer, value)?;
+            writer.write_all(b"\n")
+        });
+    }
+
+    fn write(&mut self, write: impl FnOnce(&mut BufWriter<Box<dyn Write>>) -> io::Result<()>) {
+        if self.fault.is_some() {
+            return;
+        }
+        match write(&mut self.writer) {
+            Ok(()) if self.terminal || self.written.is_none_or(|at| at.elapsed() >= DELAY) => self.flush(),
+            Ok(()) => {}
+            Err(fault) => self.fault = Some(fault),
+        }
+    }
+
+    /// Writes out what was held back.
+    pub(crate) fn flush(&mut self) {
+        if self.fault.is_none() {
+            self.fault = self.writer.flush().err();
+            self.written = Some(Instant::now());
+        }
+    }
+
+    /// Whether nothing can be written any more.
+    pub(crate) fn closed(&self) -> bool {
+        self.fault.is_some()
+    }
+
+    /// Writes out what was held back and says whether everything arrived.
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        self.flush();
+        match self.fault {
+            None => Ok(()),
+            Some(fault) if fault.kind() == ErrorKind::BrokenPipe => Err(Failure::OutputClosed),
+            Some(fault) => Err(Failure::Failed(format!("standard output: cannot be written: {fault}"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    /// Keeps what each write brought; breaks after so many.
+    #[derive(Clone, Default)]
+    struct Pieces(Rc<RefCell<Vec<String>>>, Option<usize>);
+
+    impl Write for Pieces {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut pieces = self.0.borrow_mut();
+            if self.1 == Some(pieces.len()) {
+                return Err(ErrorKind::BrokenPipe.into());
+            }
+            pieces.push(String::from_utf8_lossy(bytes).into_owned());
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_first_line_comes_at_once_and_quick_ones_together() {
+        let pieces = Pieces::default();
+        let mut output = Output::new(Box::new(pieces.clone()), false);
+        output.line("one");
+        assert_eq!(*pieces.0.borrow(), ["one\n"]);
+        for _ in 0..200 {
+            output.json(&1.5);
+        }
+        assert!(pieces.0.borrow().len() < 100, "{}", pieces.0.borrow().len());
+        assert!(output.finish().is_ok());
+        assert_eq!(pieces.0.borrow().concat(), format!("one\n{}", "1.5\n".repeat(200)));
+    }
+
+    #[test]
+    fn a_terminal_sees_every_line() {
+        let pieces = Pieces::default();
+        let mut output = Output::new(Box::new(pieces.clone()), true);
+        output.line("one");
+        output.line("two");
+        assert_eq!(*pieces.0.borrow(), ["one\n", "two\n"]);
+    }
+
+    #[test]
+    fn a_reader_that_leaves_is_noticed_and_nothing_more_is_written() {
+        let pieces = Pieces(Rc::default(), Some(1));
+        let mut output = Output::new(Box::new(pieces.clone()), true);
+        output.line("one");
+        assert!(!output.closed());
+        output.line("two");
+        assert!(output.closed());
+        output.line("three");
+        assert_eq!(pieces.0.borrow().len(), 1);
+        assert!(matches!(output.finish(), Err(Failure::OutputClosed)));
+    }
+}

@@ -1,0 +1,192 @@
+//! `eciton predict`: class scores of every vertex, from a run folder.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use eciton_graph::dataset::VertexIds;
+use eciton_train::{Options, Predictions};
+use serde::Serialize;
+
+use crate::evaluate::OtherData;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::recipe;
+use crate::text::grouped;
+
+/// `eciton predict`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The run folder
+    run: PathBuf,
+    #[command(flatten)]
+    data: OtherData,
+    /// Write to this file instead of standard output
+    #[arg(long, value_name = "FILE.npz|FILE.csv")]
+    out: Option<PathBuf>,
+    /// Also write the rows before the last layer (to an .npz)
+    #[arg(long, requires = "out")]
+    embeddings: bool,
+    /// Print one JSON object a vertex; with --out one object in all
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a file's name asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Npz,
+    Csv,
+}
+
+#[derive(Serialize)]
+struct VertexLine<'a> {
+    event: &'static str,
+    id: &'a str,
+    class: usize,
+    scores: &'a [f32],
+}
+
+#[derive(Serialize)]
+struct FileLine<'a> {
+    event: &'static str,
+    vertices: usize,
+    classes: usize,
+    path: &'a str,
+}
+
+/// Predicts, and prints or writes.
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let format = arguments.out.as_deref().map(format).transpose()?;
+    if arguments.embeddings && format == Some(Format::Csv) {
+        return Err(Failure::Usage("--embeddings needs an .npz file: name one with --out".to_owned()));
+    }
+    recipe::check_run(&arguments.run)?;
+    let data = arguments.data.chosen();
+    let options = Options { embeddings: arguments.embeddings, ..Options::default() };
+    let found = eciton_train::predict(&arguments.run, data.as_ref(), &options)?;
+    let (vertices, classes) = found.scores.dim();
+    if let Some(path) = &arguments.out {
+        match format {
+            Some(Format::Csv) => write_csv(path, &found)?,
+            _ => found.write_npz(path)?,
+        }
+        let shown = path.display().to_string();
+        if arguments.json {
+            output.json(&FileLine { event: "predictions", vertices, classes, path: &shown });
+        } else {
+            let vertices = grouped(vertices as u64);
+            output.line(format_args!("{shown}: scores of {vertices} vertices for {classes} classes"));
+        }
+        return Ok(());
+    }
+    let mut row = Row::new(&found);
+    if !arguments.json {
+        output.line(row.header());
+    }
+    for vertex in 0..vertices {
+        if output.closed() {
+            break;
+        }
+        let (id, scores) = row.take(vertex);
+        if arguments.json {
+            output.json(&VertexLine { event: "prediction", id: &id, class: largest(scores), scores });
+        } else {
+            output.line(row.csv(&id));
+        }
+    }
+    Ok(())
+}
+
+fn format(path: &Path) -> Result<Format, Failure> {
+    let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+    match extension.as_deref() {
+        Some("npz") => Ok(Format::Npz),
+        Some("csv") => Ok(Format::Csv),
+        _ => Err(Failure::Usage(format!("--out {}: the name must end in .npz or .csv", path.display()))),
+    }
+}
+
+/// The vertices one after the other.
+struct Row<'a> {
+    found: &'a Predictions,
+    scores: Vec<f32>,
+}
+
+impl<'a> Row<'a> {
+    fn new(found: &'a Predictions) -> Self {
+        Self { found, scores: Vec::new() }
+    }
+
+    /// `id,class,score_0,...`
+    fn header(&self) -> String {
+        let mut text = "id,class".to_owned();
+        for class in 0..self.found.scores.ncols() {
+            let _ = write!(text, ",score_{class}");
+        }
+        text
+    }
+
+    /// A vertex's name and scores.
+    fn take(&mut self, vertex: usize) -> (String, &[f32]) {
+        self.scores.clear();
+        self.scores.extend(self.found.scores.row(vertex));
+        (self.found.ids.name(vertex as u32), &self.scores)
+    }
+
+    /// The line of the vertex taken last.
+    fn csv(&self, id: &str) -> String {
+        let mut text = match self.found.ids {
+            VertexIds::Words(_) => quoted(id),
+            _ => id.to_owned(),
+        };
+        let _ = write!(text, ",{}", largest(&self.scores));
+        for score in &self.scores {
+            let _ = write!(text, ",{score}");
+        }
+        text
+    }
+}
+
+/// The first class with the largest score, as accuracies count it.
+fn largest(scores: &[f32]) -> usize {
+    let mut best = 0;
+    for (class, score) in scores.iter().enumerate() {
+        if scores.get(best).is_none_or(|known| score > known) {
+            best = class;
+        }
+    }
+    best
+}
+
+/// A word as a CSV field.
+fn quoted(word: &str) -> String {
+    if word.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", word.replace('"', "\"\""))
+    } else {
+        word.to_owned()
+    }
+}
+
+/// Writes all of the file or nothing.
+fn write_csv(path: &Path, found: &Predictions) -> Result<(), Failure> {
+    let refuse = |error: std::io::Error| {
+        Failure::Failed(format!("{}: cannot be written: {error}", path.display()))
+    };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let file = tempfile::Builder::new().permissions_like_a_new_file().tempfile_in(folder).map_err(refuse)?;
+    let mut writer = std::io::BufWriter::new(file);
+    let mut row = Row::new(found);
+    let mut write = || {
+        writeln!(writer, "{}", row.header())?;
+        for vertex in 0..found.scores.nrows() {
+            let id = row.take(vertex).0;
+            writeln!(writer, "{}", row.csv(&id))?;
+        }
+        writer.flush()
+    };
+    write().map_err(refuse)?;
+    let file = writer.into_inner().map_err(|error| refuse(error.into_error()))?;
+    file.persist(path).map_err(|error| refuse(error.error))?;
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! How a run is shown while it goes on: a bar on a terminal, else a line an epoch, or JSON.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use eciton_train::{Accuracy, EpochReport, Observer, SeedReport, Started};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+
+use crate::output::Output;
+use crate::text::{counted, percent, seconds};
+
+/// Whether a bar can be drawn: both streams are a terminal that knows how.
+pub(crate) fn drawable(output: &Output) -> bool {
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    output.terminal() && std::io::stderr().is_terminal() && !dumb
+}
+
+/// Whether colours are wanted: `NO_COLOR` (no-color.org) is not set.
+fn coloured() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+fn log(kernel: &str, line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "kernel {kernel}: {line}");
+}
+
+/// Asks the run to stop once nobody reads it.
+fn stop_if_closed(output: &Output, stop: &AtomicBool) {
+    if output.closed() {
+        stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// An epoch as `--json` prints it.
+#[derive(Serialize)]
+struct EpochLine {
+    event: &'static str,
+    seed: u64,
+    epoch: u32,
+    loss: f64,
+    train_accuracy: Option<f64>,
+    val_accuracy: Option<f64>,
+    test_accuracy: Option<f64>,
+    seconds: f64,
+}
+
+/// One JSON object an epoch.
+pub(crate) struct JsonLines<'a> {
+    output: &'a mut Output,
+    stop: Arc<AtomicBool>,
+}
+
+impl<'a> JsonLines<'a> {
+    pub(crate) fn new(output: &'a mut Output, stop: Arc<AtomicBool>) -> Self {
+        Self { output, stop }
+    }
+}
+
+impl Observer for JsonLines<'_> {
+    fn epoch(&mut self, report: &EpochReport) {
+        let EpochReport { seed, epoch, loss, accuracy, seconds } = *report;
+        self.output.json(&EpochLine {
+            event: "epoch",
+            seed,
+            epoch,
+            loss,
+            train_accuracy: accuracy.and_then(|accuracy| accuracy.train),
+            val_accuracy: accuracy.and_then(|accuracy| accuracy.validation),
+            test_accuracy: accuracy.and_then(|accuracy| accuracy.test),
+            seconds,
+        });
+        stop_if_closed(self.output, &self.stop);
+    }
+
+    fn seed(&mut self, _: &SeedReport) {
+        self.output.flush();
+    }
+
+    fn log(&mut self, kernel: &str, line: &str) {
+        log(kernel, line);
+    }
+}
+
+/// One line an epoch, in columns. Accuracies are in per cent.
+pub(crate) struct Lines<'a> {
+    output: &'a mut Output,
+    stop: Arc<AtomicBool>,
+    several: bool,
+}
+
+impl<'a> Lines<'a> {
+    pub(crate) fn new(output: &'a mut Output, stop: Arc<AtomicBool>) -> Self {
+        Self { output, stop, several: false }
+    }
+}
+
+impl Observer for Lines<'_> {
+    fn started(&mut self, started: &Started) {
+        self.several = started.seeds.len() > 1;
+        let seed = if self.several { "  seed" } else { "" };
+        self.output.line(format_args!(
+            "{seed:<6}{:>6}  {:>10}  {:>7}  {:>7}  {:>7}  {:>9}",
+            "epoch", "loss", "train %", "val %", "test %", "ms"
+        ));
+    }
+
+    fn epoch(&mut self, report: &EpochReport) {
+        let seed = if self.several { format!("{:>6}", report.seed) } else { String::new() };
+        let part = |of: fn(&Accuracy) -> Option<f64>| percent(report.accuracy.as_ref().and_then(of));
+        self.output.line(format_args!(
+            "{seed:<6}{:>6}  {:>10.6}  {:>7}  {:>7}  {:>7}  {:>9.3}",
+            report.epoch,
+            report.loss,
+            part(|accuracy| accuracy.train),
+            part(|accuracy| accuracy.validation),
+            part(|accuracy| accuracy.test),
+            report.seconds * 1e3
+        ));
+        stop_if_closed(self.output, &self.stop);
+    }
+
+    fn seed(&mut self, _: &SeedReport) {
+        self.output.flush();
+    }
+
+    fn log(&mut self, kernel: &str, line: &str) {
+        log(kernel, line);
+    }
+}
+
+/// A bar over all epochs of all seeds, on standard error.
+pub(crate) struct Bar<'a> {
+    output: &'a mut Output,
+    bar: ProgressBar,
+    /// The accuracies last measured; not every epoch is evaluated.
+    accuracy: Option<Accuracy>,
+    seeds: usize,
+    epochs: u32,
+    done: u64,
+    drawn: Option<Instant>,
+}
+
+impl<'a> Bar<'a> {
+    /// Texts are made at most so often.
+    const EVERY: Duration = Duration::from_millis(50);
+
+    /// A bar that shows nothing yet.
+    pub(crate) fn unstarted() -> ProgressBar {
+        ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr())
+    }
+
+    pub(crate) fn new(output: &'a mut Output, bar: ProgressBar) -> Self {
+        Self { output, bar, accuracy: None, seeds: 1, epochs: 0, done: 0, drawn: None }
+    }
+
+    fn draw(&mut self, report: &EpochReport) {
+        let seed = if self.seeds > 1 { format!("seed {}  ", report.seed) } else { String::new() };
+        let part = |of: fn(&Accuracy) -> Option<f64>| percent(self.accuracy.as_ref().and_then(of));
+        self.bar.set_message(format!(
+            "{seed}epoch {}/{}  loss {:.4}  train {}  val {}  test {} %  {}",
+            report.epoch,
+            self.epochs,
+            report.loss,
+            part(|accuracy| accuracy.train),
+            part(|accuracy| accuracy.validation),
+            part(|accuracy| accuracy.test),
+            seconds(report.seconds)
+        ));
+        self.bar.set_position(self.done);
+        self.drawn = Some(Instant::now());
+    }
+}
+
+impl Observer for Bar<'_> {
+    fn started(&mut self, started: &Started) {
+        (self.seeds, self.epochs) = (started.seeds.len(), started.epochs);
+        self.output.line(format_args!(
+            "{}: {}, {}, {}, {}",
+            started.dataset,
+            counted(started.vertices, "vertex").replace("vertexs", "vertices"),
+            counted(started.edges, "edge"),
+            counted(started.features, "feature"),
+            counted(started.classes, "class").replace("classs", "classes"),
+        ));
+        self.output.line(format_args!(
+            "{}: {}; {} on {}; ready after {}",
+            started.model,
+            counted(started.parameters, "parameter"),
+            counted(u64::from(started.intervals), "interval"),
+            counted(u64::from(started.threads), "thread"),
+            seconds(started.setup_seconds)
+        ));
+        self.bar.set_length(u64::from(started.epochs) * started.seeds.len() as u64);
+        let bar = if coloured() { "{bar:24.green/black.bright}" } else { "{bar:24}" };
+        // The template is fixed; a bar without it would be shown all the same.
+        if let Ok(style) = ProgressStyle::with_template(&format!("[{bar}] {{wide_msg}}")) {
+            self.bar.set_style(style.progress_chars("=> "));
+        }
+    }
+
+    fn epoch(&mut self, report: &EpochReport) {
+        self.done += 1;
+        self.accuracy = report.accuracy.or(self.accuracy);
+        if self.drawn.is_none_or(|at| at.elapsed() >= Self::EVERY) || report.epoch == self.epochs {
+            self.draw(report);
+        }
+    }
+
+    fn log(&mut self, kernel: &str, line: &str) {
+        self.bar.suspend(|| log(kernel, line));
+    }
+}
+
+impl Drop for Bar<'_> {
+    /// What was drawn last stays on the screen.
+    fn drop(&mut self) {
+        if self.drawn.is_some() {
+            self.bar.abandon();
+        } else {
+            self.bar.finish_and_clear();
+        }
+    }
+}

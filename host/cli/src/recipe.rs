@@ -1,0 +1,293 @@
+//! The configuration of a run: defaults, then a recipe, then flags, then `--set`.
+//!
+//! Every value goes through the plan's list of keys, so that a flag, a recipe and `--set` refuse the
+//! same things in the same words.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use eciton_plan::{Config, Error, ModelSettings};
+
+use crate::failure::Failure;
+use crate::text;
+use crate::train::Arguments;
+
+/// Bytes of a recipe or model file that are read: one more than the plan takes.
+const MAX_BYTES: u64 = (1 << 20) + 1;
+/// The models that need no file.
+const MODELS: [&str; 1] = ["gcn"];
+
+/// The configuration that a command line asks for.
+pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
+    let mut config = match arguments.what.as_deref() {
+        Some(path) if is_recipe(path) => read(Path::new(path))?,
+        Some(source) => {
+            let mut config = Config::default();
+            config.data.source = source.to_owned();
+            config
+        }
+        None => Config::default(),
+    };
+    if let Some(name) = &arguments.name {
+        config.data.name = Some(name.clone());
+    }
+    if let Some(model) = &arguments.model {
+        choose_model(&mut config, model)?;
+    }
+    read_model(&mut config)?;
+    for (flag, key, value) in flags(arguments) {
+        let Some(value) = value else { continue };
+        set(&mut config, &format!("{key}={value}"), &format!("{flag} {value}"))?;
+    }
+    for argument in &arguments.kernel {
+        let Some((name, path)) = argument.split_once('=').filter(|(name, path)| !(name.is_empty() || path.is_empty()))
+        else {
+            return Err(Failure::Usage(format!(
+                "--kernel {argument}: write NAME=PATH, for instance linear=./linear.wasm"
+            )));
+        };
+        config.kernels.insert(name.to_owned(), path.to_owned());
+    }
+    for argument in &arguments.set {
+        set(&mut config, argument, &format!("--set {argument}"))?;
+        read_model(&mut config)?;
+    }
+    check_kernels(&config)?;
+    make_absolute(&mut config);
+    Ok(config)
+}
+
+/// A run folder must find its data from wherever it is asked. What does not exist stays as typed, for
+/// the error that follows.
+fn make_absolute(config: &mut Config) {
+    let data = Some(&mut config.data.source).filter(|source| !is_builtin(source));
+    for path in data.into_iter().chain(config.kernels.values_mut()) {
+        if Path::new(path).exists()
+            && let Ok(whole) = std::path::absolute(&*path)
+            && let Some(whole) = whole.to_str()
+        {
+            *path = whole.to_owned();
+        }
+    }
+}
+
+fn is_builtin(source: &str) -> bool {
+    eciton_graph::format::builtins().iter().any(|builtin| builtin.name.eq_ignore_ascii_case(source))
+}
+
+/// Puts a model file's content in its place, so that a run's configuration needs no other file.
+fn read_model(config: &mut Config) -> Result<(), Failure> {
+    let Some(file) = config.model.file.take() else { return Ok(()) };
+    let text = read_text(Path::new(&file), "model file")?;
+    config.model = ModelSettings::parse(&text, &file)?;
+    Ok(())
+}
+
+fn is_recipe(path: &str) -> bool {
+    Path::new(path).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
+}
+
+/// The flags that stand for a key, with the text that follows them.
+fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 9] {
+    [
+        ("--layers", "model.layers", arguments.layers.as_ref()),
+        ("--hidden", "model.hidden", arguments.hidden.as_ref()),
+        ("--dropout", "model.dropout", arguments.dropout.as_ref()),
+        ("--lr", "optimiser.lr", arguments.lr.as_ref()),
+        ("--epochs", "run.epochs", arguments.epochs.as_ref()),
+        ("--seed", "run.seed", arguments.seed.as_ref()),
+        ("--eval-every", "run.eval_every", arguments.eval_every.as_ref()),
+        ("--intervals", "run.intervals", arguments.intervals.as_ref()),
+        ("--threads", "run.threads", arguments.threads.as_ref()),
+    ]
+}
+
+/// Sets one key; a refusal names what was typed.
+fn set(config: &mut Config, argument: &str, typed: &str) -> Result<(), Failure> {
+    config.set(argument).map_err(|mut error| {
+        if let Error::Value { place, .. } | Error::UnknownKey { place, .. } = &mut error {
+            place.origin = typed.to_owned();
+        }
+        Failure::usage(&error)
+    })
+}
+
+fn choose_model(config: &mut Config, model: &str) -> Result<(), Failure> {
+    if is_recipe(model) {
+        config.model.file = Some(model.to_owned());
+    } else if MODELS.contains(&model.to_lowercase().as_str()) {
+        config.model.file = None;
+    } else {
+        let advice = text::nearest(model, MODELS).map_or(String::new(), |m| format!(" (did you mean `{m}`?)"));
+        let known = MODELS.join(", ");
+        return Err(Failure::Usage(format!(
+            "no model is called `{model}`{advice}; known: {known}; the path of a model file (.toml) works too"
+        )));
+    }
+    Ok(())
+}
+
+/// A component for a kernel that no model uses would be ignored: that is a slip.
+fn check_kernels(config: &Config) -> Result<(), Failure> {
+    let known = || eciton_author::BUILTIN.iter().map(|kernel| kernel.name);
+    for name in config.kernels.keys().filter(|name| !known().any(|known| known == *name)) {
+        let advice = text::nearest(name, known()).map_or(String::new(), |k| format!(" (did you mean `{k}`?)"));
+        let all = known().collect::<Vec<_>>().join(", ");
+        return Err(Failure::Usage(format!("no kernel is called `{name}`{advice}; known: {all}")));
+    }
+    Ok(())
+}
+
+/// Reads a recipe; its relative paths are relative to it.
+fn read(path: &Path) -> Result<Config, Failure> {
+    let text = read_text(path, "recipe")?;
+    let mut config = Config::parse(&text, &path.display().to_string())?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    if names_path(&config.data.source, folder) {
+        rebase(&mut config.data.source, folder);
+    }
+    config.model.file.iter_mut().for_each(|file| rebase(file, folder));
+    config.kernels.values_mut().for_each(|file| rebase(file, folder));
+    Ok(config)
+}
+
+/// The text of a TOML file; `kind` says what it is to be.
+fn read_text(path: &Path, kind: &str) -> Result<String, Failure> {
+    let refuse =
+        |found: String| Failure::Failed(format!("{}: the {kind} cannot be read: {found}", path.display()));
+    let file = File::open(path).map_err(|error| refuse(format!("{error}; check the path")))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(|error| refuse(error.to_string()))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        refuse(format!("byte {at} is not UTF-8; a {kind} is a TOML text"))
+    })
+}
+
+/// Whether a recipe's data source is a path and not a data set's name.
+fn names_path(source: &str, folder: &Path) -> bool {
+    let looks = source.contains(['/', '.']) || source.contains(std::path::MAIN_SEPARATOR);
+    !is_builtin(source) && (looks || folder.join(source).exists())
+}
+
+fn rebase(path: &mut String, folder: &Path) {
+    let joined: PathBuf = folder.join(&*path);
+    *path = joined.to_string_lossy().into_owned();
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use clap::Parser as _;
+
+    fn configured(line: &[&str]) -> Result<Config, Failure> {
+        let typed = ["eciton", "train"].iter().chain(line);
+        match crate::arguments::Arguments::try_parse_from(typed).unwrap().command {
+            crate::arguments::Command::Train(arguments) => configure(&arguments),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn refused(line: &[&str]) -> String {
+        match configured(line) {
+            Err(Failure::Usage(text)) => text,
+            other => panic!("{line:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn later_words_win() {
+        let dir = tempfile::tempdir().unwrap();
+        let recipe = dir.path().join("r.toml");
+        std::fs::write(&recipe, "[run]\nepochs = 3\nseed = 4\n[optimiser]\nlr = 0.5\n").unwrap();
+        let recipe = recipe.to_str().unwrap();
+        let config = configured(&[recipe, "--epochs", "5", "--lr", "0.1", "--set", "optimiser.lr=0.2"]).unwrap();
+        assert_eq!((config.run.epochs, config.run.seed, config.optimiser.lr), (5, 4, 0.2));
+        assert_eq!(configured(&[]).unwrap(), Config::default());
+        assert_eq!(configured(&["x/y", "--name", "7"]).unwrap().data.name.as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn a_recipes_paths_are_relative_to_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path();
+        std::fs::create_dir(folder.join("mine")).unwrap();
+        let source = |text: &str| {
+            let path = folder.join("r.toml");
+            std::fs::write(&path, format!("[data]\nsource = \"{text}\"\n[kernels]\nlinear = \"k.wasm\"\n")).unwrap();
+            let config = configured(&[path.to_str().unwrap()]).unwrap();
+            assert_eq!(config.kernels["linear"], folder.join("k.wasm").to_str().unwrap());
+            config.data.source
+        };
+        assert_eq!(source("Cora"), "Cora");
+        assert_eq!(source("citesear"), "citesear");
+        assert_eq!(source("mine"), folder.join("mine").to_str().unwrap());
+        assert_eq!(source("../x"), folder.join("../x").to_str().unwrap());
+        assert_eq!(source("/x"), "/x");
+    }
+
+    #[test]
+    fn model_files_are_taken_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("m.toml");
+        std::fs::write(&path, "hidden = 7\nlayers = 3\n").unwrap();
+        let path = path.to_str().unwrap();
+        let config = configured(&["--model", path, "--hidden", "8"]).unwrap();
+        assert_eq!((config.model.file, config.model.hidden), (None, 8));
+        assert_eq!(config.model.layers, eciton_plan::Layers::Count(3));
+        let config = configured(&["--hidden", "8", "--set", &format!("model.file={path}")]).unwrap();
+        assert_eq!((config.model.file, config.model.hidden), (None, 7));
+        let recipe = dir.path().join("r.toml");
+        std::fs::write(&recipe, "[model]\nfile = \"m.toml\"\n").unwrap();
+        assert_eq!(configured(&[recipe.to_str().unwrap()]).unwrap().model.hidden, 7);
+        assert_eq!(configured(&[recipe.to_str().unwrap(), "--model", "gcn"]).unwrap().model.hidden, 16);
+    }
+
+    #[test]
+    fn paths_that_exist_become_absolute() {
+        let config = configured(&["src", "--kernel", "linear=Cargo.toml"]).unwrap();
+        assert!(Path::new(&config.data.source).is_absolute());
+        assert!(Path::new(&config.kernels["linear"]).is_absolute());
+        assert_eq!(configured(&["no such"]).unwrap().data.source, "no such");
+    }
+
+    #[test]
+    fn refusals_name_what_was_typed() {
+        let cases: [(&[&str], &[&str]); 9] = [
+            (&["--epochs", "0"], &["`run.epochs` is 0", "in --epochs 0"]),
+            (&["--epochs", "-3"], &["in --epochs -3"]),
+            (&["--lr", "much"], &["\"much\"", "in --lr much"]),
+            (&["--set", "run.epoch=3"], &["did you mean `run.epochs`?", "in --set run.epoch=3"]),
+            (&["--set", "epochs"], &["section.key=value"]),
+            (&["--model", "gnc"], &["did you mean `gcn`?"]),
+            (&["--kernel", "linear"], &["NAME=PATH"]),
+            (&["--kernel", "liner=x"], &["did you mean `linear`?"]),
+            (&["--set", "kernels.softmax=x"], &["no kernel is called `softmax`", "cross-entropy, linear"]),
+        ];
+        for (line, words) in cases {
+            let text = refused(line);
+            for word in words {
+                assert!(text.contains(word), "{line:?}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn unreadable_recipes_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.toml");
+        let text = || match configured(&[path.to_str().unwrap()]) {
+            Err(Failure::Failed(text)) => text,
+            other => panic!("{other:?}"),
+        };
+        assert!(text().contains("r.toml: the recipe cannot be read"), "{}", text());
+        std::fs::write(&path, b"[run]\n\xff").unwrap();
+        assert!(text().contains("byte 6 is not UTF-8"), "{}", text());
+        std::fs::write(&path, "[run]\nepoch = 3").unwrap();
+        assert!(text().contains("r.toml:2:1") && text().contains("2 | epoch = 3"), "{}", text());
+        std::fs::write(&path, " ".repeat(2 << 20)).unwrap();
+        assert!(text().contains("1048577"), "{}", text());
+    }
+}

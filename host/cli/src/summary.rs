@@ -1,0 +1,156 @@
+//! The end of a run: a block of text, or the last JSON object.
+
+use eciton_train::{SeedReport, Summary};
+use serde::Serialize;
+
+use crate::output::Output;
+use crate::text::{bytes, counted, grouped, percent, seconds};
+
+/// The summary as `--json` prints it: as `summary.json` of the run folder, with the event's name.
+#[derive(Serialize)]
+pub(crate) struct Line<'a> {
+    event: &'static str,
+    #[serde(flatten)]
+    summary: &'a Summary,
+}
+
+impl<'a> Line<'a> {
+    pub(crate) fn of(summary: &'a Summary) -> Self {
+        Self { event: "summary", summary }
+    }
+}
+
+/// Prints the block.
+pub(crate) fn print(summary: &Summary, output: &mut Output) {
+    output.line("");
+    for (name, text) in rows(summary) {
+        output.line(format_args!("{name:<14} {text}"));
+    }
+}
+
+fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
+    let seeds = summary.seeds.as_slice();
+    let spread = |mean: Option<f64>, of: &dyn Fn(&SeedReport) -> Option<f64>| match seeds {
+        [_, _, ..] => {
+            let values: Vec<f64> = seeds.iter().filter_map(of).collect();
+            format!("{} % \u{b1} {}", percent(mean), percent(Some(deviation(&values))))
+        }
+        _ => format!("{} %", percent(mean)),
+    };
+    let last = spread(summary.test_accuracy, &|seed| seed.accuracy.test);
+    let best = spread(summary.test_accuracy_at_best_validation, &|seed| {
+        seed.best.and_then(|(_, accuracy)| accuracy.test)
+    });
+    let (last_epoch, best_epoch, who) = match seeds {
+        [seed] => (
+            format!(" {}", seed.epochs),
+            seed.best.map_or(String::new(), |(epoch, accuracy)| {
+                format!(" (epoch {epoch}, validation {} %)", percent(accuracy.validation))
+            }),
+            format!("seed {}", seed.seed),
+        ),
+        _ => (String::new(), String::new(), counted(seeds.len() as u64, "seed")),
+    };
+    let pieces = format!(
+        "{} on {}",
+        counted(u64::from(summary.intervals), "interval"),
+        counted(u64::from(summary.threads), "thread")
+    );
+    let mut rows = vec![
+        ("data and model", format!("{}, {}, {who}", summary.dataset, summary.model)),
+        ("test accuracy", format!("{last} after the last epoch{last_epoch}")),
+        ("", format!("{best} at best validation{best_epoch}")),
+        ("epoch time", format!("{} (median)", seconds(summary.epoch_seconds_median))),
+        ("total time", seconds(summary.total_seconds)),
+        ("peak memory", bytes(summary.peak_memory_bytes)),
+        ("tasks", format!("{}, {pieces}", grouped(summary.tasks))),
+    ];
+    if summary.stopped {
+        rows.push(("stopped", "before the last epoch, as asked".to_owned()));
+    }
+    match &summary.run_dir {
+        Some(folder) => rows.push(("run folder", folder.display().to_string())),
+        None => rows.push(("run folder", "none, as asked".to_owned())),
+    }
+    rows
+}
+
+/// Standard deviation of a sample (n - 1); 0 for one value.
+fn deviation(values: &[f64]) -> f64 {
+    let count = values.len() as f64;
+    if count < 2.0 {
+        return 0.0;
+    }
+    let mean = values.iter().sum::<f64>() / count;
+    (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0)).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use eciton_train::Accuracy;
+
+    fn summary(tests: &[f64]) -> Summary {
+        let accuracy = |test| Accuracy { train: Some(1.0), validation: Some(0.79), test: Some(test) };
+        let seed = |(at, &test): (usize, &f64)| SeedReport {
+            seed: at as u64,
+            epochs: 200,
+            loss: 0.5,
+            accuracy: accuracy(test),
+            best: Some((143, accuracy(test + 0.01))),
+            model_digest: "00".to_owned(),
+        };
+        Summary {
+            dataset: "cora".to_owned(),
+            model: "gcn 1433-16-7".to_owned(),
+            seeds: tests.iter().enumerate().map(seed).collect(),
+            test_accuracy: Some(tests.iter().sum::<f64>() / tests.len() as f64),
+            test_accuracy_std: Some(deviation(tests)),
+            test_accuracy_at_best_validation: Some(0.82),
+            epoch_seconds_median: 0.000_412,
+            total_seconds: 0.131,
+            peak_memory_bytes: 31_200_000,
+            model_digest: "00".to_owned(),
+            numeric_class: "portable-1".to_owned(),
+            intervals: 1,
+            threads: 2,
+            tasks: 1800,
+            stopped: false,
+            run_dir: None,
+        }
+    }
+
+    fn shown(summary: &Summary) -> String {
+        rows(summary).into_iter().map(|(name, text)| format!("{name}|{text}\n")).collect()
+    }
+
+    #[test]
+    fn one_seed() {
+        let text = shown(&summary(&[0.815]));
+        let wanted = "data and model|cora, gcn 1433-16-7, seed 0\n\
+            test accuracy|81.50 % after the last epoch 200\n\
+            |82.00 % at best validation (epoch 143, validation 79.00 %)\n\
+            epoch time|0.412 ms (median)\n\
+            total time|131.0 ms\n\
+            peak memory|31.2 MB\n\
+            tasks|1,800, 1 interval on 2 threads\n\
+            run folder|none, as asked\n";
+        assert_eq!(text, wanted);
+    }
+
+    #[test]
+    fn several_seeds_have_a_spread() {
+        let text = shown(&summary(&[0.81, 0.82]));
+        assert!(text.contains("test accuracy|81.50 % ± 0.71 after the last epoch\n"), "{text}");
+        assert!(text.contains("cora, gcn 1433-16-7, 2 seeds\n"), "{text}");
+        assert!(text.contains("|82.00 % ± 0.71 at best validation\n"), "{text}");
+    }
+
+    #[test]
+    fn json_is_the_summary_with_its_event() {
+        let text = serde_json::to_string(&Line::of(&summary(&[0.815]))).unwrap();
+        assert!(text.starts_with(r#"{"event":"summary","dataset":"cora","model":"gcn 1433-16-7","seeds":["#), "{text}");
+        assert!(text.ends_with(r#""run_dir":null}"#), "{text}");
+    }
+}

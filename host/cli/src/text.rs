@@ -1,0 +1,74 @@
+//! Figures as people read them.
+
+/// 1,234,567
+pub(crate) fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 epoch`, `2 epochs`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
+/// `31.2 MB`; decimal units.
+pub(crate) fn bytes(count: u64) -> String {
+    let (unit, name) = match count {
+        0..1_000 => return format!("{count} bytes"),
+        1_000..1_000_000 => (1e3, "kB"),
+        1_000_000..1_000_000_000 => (1e6, "MB"),
+        _ => (1e9, "GB"),
+    };
+    format!("{:.1} {name}", count as f64 / unit)
+}
+
+/// A fraction as per cent with two digits, without the sign; `-` where there is none.
+pub(crate) fn percent(fraction: Option<f64>) -> String {
+    fraction.map_or_else(|| "-".to_owned(), |fraction| format!("{:.2}", fraction * 100.0))
+}
+
+/// Seconds in the unit that suits them: `0.412 ms`, `12.3 s`, `3 min 20 s`, `2 h 05 min`.
+pub(crate) fn seconds(seconds: f64) -> String {
+    match seconds {
+        _ if !seconds.is_finite() => "-".to_owned(),
+        ..0.01 => format!("{:.3} ms", seconds * 1e3),
+        ..1.0 => format!("{:.1} ms", seconds * 1e3),
+        ..10.0 => format!("{seconds:.2} s"),
+        ..100.0 => format!("{seconds:.1} s"),
+        ..6000.0 => format!("{} min {:02} s", seconds as u64 / 60, seconds as u64 % 60),
+        _ => format!("{} h {:02} min", seconds as u64 / 3600, seconds as u64 / 60 % 60),
+    }
+}
+
+/// The one of `known` that is most similar to `name`, if any is.
+pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    let likeness = |known: &str| strsim::normalized_damerau_levenshtein(&name, known);
+    let best = known.into_iter().max_by(|one, other| likeness(one).total_cmp(&likeness(other)))?;
+    (likeness(best) > 0.5).then_some(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures() {
+        assert_eq!([0, 12, 999, 1000, 1_234_567].map(grouped), ["0", "12", "999", "1,000", "1,234,567"]);
+        assert_eq!((counted(1, "seed"), counted(10_000, "seed")), ("1 seed".into(), "10,000 seeds".into()));
+        assert_eq!([999, 31_200_000, 8_000_000_000].map(bytes), ["999 bytes", "31.2 MB", "8.0 GB"]);
+        assert_eq!((percent(Some(0.815)), percent(None)), ("81.50".into(), "-".into()));
+        let times = [0.000_412_3, 0.131, 2.5, 12.34, 200.0, 7500.0, f64::NAN];
+        let texts = ["0.412 ms", "131.0 ms", "2.50 s", "12.3 s", "3 min 20 s", "2 h 05 min", "-"];
+        assert_eq!(times.map(seconds), texts);
+        assert_eq!(nearest("gnc", ["gcn", "linear"]), Some("gcn"));
+        assert_eq!(nearest("zzz", ["gcn", "linear"]), None);
+    }
+}

@@ -1,0 +1,144 @@
+//! `eciton train`
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use eciton_train::{Observer, Options};
+use indicatif::ProgressBar;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::progress::{self, Bar, JsonLines, Lines};
+use crate::{interrupt, recipe, run_name, summary};
+
+/// What `eciton train` takes. What stands for a key of a recipe is kept as text: the plan reads it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    /// A data set's name, a path to one, or a recipe (.toml) [default: cora]
+    #[arg(value_name = "DATASET|PATH|RECIPE.toml")]
+    pub(crate) what: Option<String>,
+    /// Which data set, where a folder holds several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// The model: gcn, or a model file (.toml) [default: gcn]
+    #[arg(long, help_heading = "Model")]
+    pub(crate) model: Option<String>,
+    /// Layers [default: 2]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Model")]
+    pub(crate) layers: Option<String>,
+    /// Width of every layer but the last [default: 16]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Model")]
+    pub(crate) hidden: Option<String>,
+    /// Dropout on every layer's input [default: 0.5]
+    #[arg(long, value_name = "P", allow_negative_numbers = true, help_heading = "Model")]
+    pub(crate) dropout: Option<String>,
+    /// A component in place of a built-in kernel; as --set kernels.NAME=PATH
+    #[arg(long, value_name = "NAME=PATH", help_heading = "Model")]
+    pub(crate) kernel: Vec<String>,
+
+    /// Epochs [default: 200]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training")]
+    pub(crate) epochs: Option<String>,
+    /// Learning rate [default: 0.01]
+    #[arg(long, value_name = "RATE", allow_negative_numbers = true, help_heading = "Training")]
+    pub(crate) lr: Option<String>,
+    /// What random numbers grow from [default: 0]
+    #[arg(long, value_name = "SEED", allow_negative_numbers = true, help_heading = "Training")]
+    pub(crate) seed: Option<String>,
+    /// Train so often, with SEED, SEED + 1, ...
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Training")]
+    pub(crate) seeds: u32,
+    /// Evaluate after every N epochs and after the last; 0: only after the last [default: 1]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training")]
+    pub(crate) eval_every: Option<String>,
+
+    /// Compute threads; changes no result [default: all]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Execution")]
+    pub(crate) threads: Option<String>,
+    /// Vertex intervals; changes no result [default: by the graph's size]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Execution")]
+    pub(crate) intervals: Option<String>,
+    /// Where tasks run: local
+    #[arg(long, default_value = "local", hide_default_value = true, help_heading = "Execution")]
+    pub(crate) executor: String,
+    /// A new kernel instance for every task; slower, changes no result
+    #[arg(long, help_heading = "Execution")]
+    pub(crate) fresh_instances: bool,
+
+    /// The run folder [default: runs/DATASET-MODEL-DATE-TIME]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write no run folder
+    #[arg(long, conflicts_with = "out", help_heading = "Output")]
+    pub(crate) no_out: bool,
+    /// Also keep the last hidden layer, in predictions.npz
+    #[arg(long, conflicts_with = "no_out", help_heading = "Output")]
+    pub(crate) embeddings: bool,
+    /// Print one JSON object a line
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+
+    /// Set a key of a recipe, after all else
+    #[arg(long, value_name = "SECTION.KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+const AFTER_HELP: &str = "\
+Defaults are overridden by a recipe, the recipe by flags, flags by --set.
+The first Ctrl-C stops after the epoch and writes everything, the second quits at once.";
+
+/// Trains, and shows how it goes.
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    check_executor(&arguments.executor)?;
+    let config = recipe::configure(arguments)?;
+    let out = match &arguments.out {
+        _ if arguments.no_out => None,
+        Some(folder) => Some(folder.clone()),
+        None => Some(run_name::choose(&config)),
+    };
+    let bar = if arguments.json || !progress::drawable(output) { ProgressBar::hidden() } else { Bar::unstarted() };
+    let options = Options {
+        seeds: arguments.seeds,
+        out: out.clone(),
+        fresh_instances: arguments.fresh_instances,
+        embeddings: arguments.embeddings,
+        ..Options::default()
+    };
+    interrupt::watch(options.stop.clone(), bar.clone(), out.as_deref().and_then(unfinished))?;
+    let mut observer: Box<dyn Observer + '_> = if arguments.json {
+        Box::new(JsonLines::new(output, options.stop.clone()))
+    } else if bar.is_hidden() {
+        Box::new(Lines::new(output, options.stop.clone()))
+    } else {
+        Box::new(Bar::new(output, bar))
+    };
+    let summary = eciton_train::train(&config, &options, &mut *observer);
+    drop(observer);
+    let summary = summary?;
+    if arguments.json {
+        output.json(&summary::Line::of(&summary));
+    } else {
+        summary::print(&summary, output);
+    }
+    Ok(())
+}
+
+/// Where a run folder grows until it is whole.
+fn unfinished(folder: &Path) -> Option<PathBuf> {
+    let mut name = OsString::from(".");
+    name.push(folder.file_name()?);
+    name.push(".partial");
+    Some(folder.with_file_name(name))
+}
+
+fn check_executor(name: &str) -> Result<(), Failure> {
+    match name {
+        "local" => Ok(()),
+        "emulated" | "lambda" => Err(Failure::Usage(format!(
+            "executor `{name}` is not in this version, which runs all tasks on this machine: leave --executor out, or say --executor local"
+        ))),
+        _ => Err(Failure::Usage(format!("no executor is called `{name}`; known: local"))),
+    }
+}

@@ -1,0 +1,66 @@
+//! What the engine costs an epoch: `cargo bench -p eciton-engine`. Tiny unless run as a benchmark.
+
+#![allow(missing_docs, clippy::disallowed_types, clippy::disallowed_methods, clippy::disallowed_macros)]
+
+use eciton_engine::{Action, Engine, Event, Settings};
+use eciton_plan::{Attribute, BackwardNeeds, DataShape, Model, Program, RowsSpec, Signature, Value};
+use std::time::Instant;
+
+fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Result<Signature, String> {
+    let rows = |width| vec![RowsSpec { name: "rows".into(), extents: vec![width] }];
+    let out = attributes.iter().find_map(|attribute| match attribute.value {
+        Value::Integer(out) => u32::try_from(out).ok(),
+        _ => None,
+    });
+    Ok(Signature {
+        inputs: rows(inputs[0][0]),
+        outputs: rows(out.unwrap_or(inputs[0][0])),
+        backward_needs: BackwardNeeds { inputs: true, outputs: false },
+        has_loss: kernel == "cross-entropy",
+        ..Signature::default()
+    })
+}
+
+/// Answers every action at once; returns the number of events.
+fn run(engine: &mut Engine, waiting: &mut Vec<Event>) -> u64 {
+    let mut events = 0;
+    waiting.push(Event::Started);
+    while let Some(event) = waiting.pop() {
+        events += 1;
+        for action in engine.step(event) {
+            match action {
+                Action::Gather(step) => waiting.push(Event::Gathered(step)),
+                Action::Submit(task) | Action::Retry(task) => {
+                    waiting.push(Event::Completed(task.key()));
+                }
+                Action::Update { epoch } => waiting.push(Event::Updated { epoch }),
+                Action::Evaluate { epoch } => waiting.push(Event::Evaluated { epoch }),
+                Action::Commit(_) | Action::EpochFinished { .. } | Action::Finished { .. } => {}
+            }
+        }
+    }
+    events
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let real = std::env::args().any(|argument| argument == "--bench");
+    let epochs = if real { 200_000 } else { 5 };
+    for (layers, intervals) in [(2, 1), (2, 16), (2, 64), (8, 64)] {
+        let model = Model::gcn(layers, 16, 0.5, 1433, 7)?;
+        let shape = DataShape { rows: 2708, features: 1433, classes: 7 };
+        let program = Program::build(&model, shape, &signature)?;
+        let epochs = if real { epochs / intervals } else { epochs };
+        let mut engine = Engine::new(&program, Settings::new(intervals, epochs))?;
+        let mut waiting = Vec::with_capacity(1024);
+        let start = Instant::now();
+        let events = run(&mut engine, &mut waiting);
+        let nanoseconds = start.elapsed().as_nanos() as f64;
+        println!(
+            "{layers} layers, {intervals:>2} intervals: {:>9.1} ns an epoch, {:>5.1} ns an event ({} events an epoch)",
+            nanoseconds / f64::from(epochs),
+            nanoseconds / events as f64,
+            events / u64::from(epochs),
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! Why an engine cannot be made.
+
+use eciton_plan::StageId;
+
+/// What [`crate::Engine::new`] refuses. Nothing here is worth a retry.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A setting out of range.
+    #[error("{what}: found {found}, allowed are {least} to {most}")]
+    Setting {
+        /// Which.
+        what: &'static str,
+        /// Its value.
+        found: u64,
+        /// The smallest allowed.
+        least: u64,
+        /// The largest allowed.
+        most: u64,
+    },
+    /// A stage that waits for one that does not come before it.
+    #[error("stage {stage} of the program needs stage {needs}, which does not come before it")]
+    Order {
+        /// The stage.
+        stage: StageId,
+        /// What it reads from.
+        needs: StageId,
+    },
+}

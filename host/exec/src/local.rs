@@ -1,0 +1,233 @@
+//! The local pool: kernels and graph work on this machine's threads.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use eciton_kernel::{Call, Instances, Layer, Limits, Runtime};
+use eciton_plan::{Step, TaskKey};
+
+use crate::{Completion, Compute, Executor};
+
+/// How long an idle thread looks for work before it sleeps: a small graph's stages are shorter than
+/// the time it takes to wake a thread.
+const SPIN: Duration = Duration::from_micros(60);
+
+/// How a pool is set up.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Compute threads, the driver's included; at least 1.
+    pub threads: u32,
+    /// A fresh instance for every task.
+    pub fresh_instances: bool,
+}
+
+enum Job {
+    Task { key: TaskKey, layer: Arc<Layer>, call: Box<Call> },
+    Work { step: Step, work: Box<dyn FnOnce() + Send> },
+}
+
+impl Job {
+    fn run(self, instances: &mut Instances) -> Completion {
+        match self {
+            Job::Task { key, layer, call } => Completion::Task { key, result: instances.run(&layer, *call) },
+            Job::Work { step, work } => {
+                work();
+                Completion::Work { step }
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Queues {
+    waiting: VecDeque<Job>,
+    done: Vec<Completion>,
+    /// Jobs that a thread has taken and not finished.
+    running: usize,
+}
+
+#[derive(Default)]
+struct Shared {
+    queues: Mutex<Queues>,
+    /// Something is waiting, or the pool closes.
+    work: Condvar,
+    /// Something is done.
+    done: Condvar,
+    /// Hints for threads that look before they sleep.
+    waiting_hint: AtomicUsize,
+    done_hint: AtomicUsize,
+    closing: AtomicBool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queues> {
+        // Jobs run outside the lock; the queues are whole whatever happened.
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, queues: &mut Queues) -> Option<Job> {
+        let job = queues.waiting.pop_front()?;
+        queues.running += 1;
+        self.waiting_hint.store(queues.waiting.len(), Ordering::Release);
+        Some(job)
+    }
+
+    fn finish(&self, completion: Completion) {
+        let mut queues = self.lock();
+        queues.running -= 1;
+        queues.done.push(completion);
+        self.done_hint.store(queues.done.len(), Ordering::Release);
+        drop(queues);
+        self.done.notify_one();
+    }
+
+    /// A worker's life.
+    fn serve(&self, fresh: bool) {
+        let mut instances = Instances::new(fresh);
+        loop {
+            let until = Instant::now() + SPIN;
+            while self.waiting_hint.load(Ordering::Acquire) == 0
+                && !self.closing.load(Ordering::Acquire)
+                && Instant::now() < until
+            {
+                std::hint::spin_loop();
+            }
+            let mut queues = self.lock();
+            let job = loop {
+                if let Some(job) = self.take(&mut queues) {
+                    break job;
+                }
+                if self.closing.load(Ordering::Acquire) {
+                    return;
+                }
+                queues = self.work.wait(queues).unwrap_or_else(PoisonError::into_inner);
+            };
+            drop(queues);
+            let completion = job.run(&mut instances);
+            self.finish(completion);
+        }
+    }
+}
+
+/// Threads that run kernels and graph work.
+pub struct LocalPool {
+    shared: Arc<Shared>,
+    own: Instances,
+    threads: Vec<JoinHandle<()>>,
+    clock: Option<JoinHandle<()>>,
+    clock_stop: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl std::fmt::Debug for LocalPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LocalPool({} threads)", self.threads.len() + 1)
+    }
+}
+
+impl LocalPool {
+    /// Starts `settings.threads - 1` workers (the driver's thread is the other one), and the clock
+    /// that interrupts guests of `runtime`.
+    ///
+    /// # Errors
+    /// If the system refuses a thread.
+    pub fn new(runtime: &Runtime, settings: Settings) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let own = Instances::new(settings.fresh_instances);
+        let clock_stop = Arc::new((Mutex::new(false), Condvar::new()));
+        let mut pool = Self { shared, own, threads: Vec::new(), clock: None, clock_stop };
+        for n in 1..settings.threads {
+            let (shared, fresh) = (pool.shared.clone(), settings.fresh_instances);
+            let thread = std::thread::Builder::new().name(format!("eciton-{n}"));
+            pool.threads.push(thread.spawn(move || shared.serve(fresh))?);
+        }
+        let (runtime, stop) = (runtime.clone(), pool.clock_stop.clone());
+        let clock = std::thread::Builder::new().name("eciton-clock".to_owned()).spawn(move || {
+            let (stopped, changed) = &*stop;
+            let mut guard = stopped.lock().unwrap_or_else(PoisonError::into_inner);
+            while !*guard {
+                guard = changed.wait_timeout(guard, Limits::TICK).unwrap_or_else(PoisonError::into_inner).0;
+                runtime.tick();
+            }
+        })?;
+        pool.clock = Some(clock);
+        Ok(pool)
+    }
+
+    fn push(&mut self, job: Job) {
+        let mut queues = self.shared.lock();
+        queues.waiting.push_back(job);
+        let waiting = queues.waiting.len();
+        self.shared.waiting_hint.store(waiting, Ordering::Release);
+        drop(queues);
+        // One job is the driver's own; only more than that wake somebody.
+        if waiting > 1 && !self.threads.is_empty() {
+            self.shared.work.notify_one();
+        }
+    }
+}
+
+impl Executor for LocalPool {
+    fn submit(&mut self, key: TaskKey, layer: Arc<Layer>, call: Call) {
+        self.push(Job::Task { key, layer, call: Box::new(call) });
+    }
+
+    fn drain(&mut self, done: &mut Vec<Completion>) {
+        loop {
+            let mut queues = self.shared.lock();
+            if !queues.done.is_empty() {
+                done.append(&mut queues.done);
+                self.shared.done_hint.store(0, Ordering::Release);
+                return;
+            }
+            if let Some(job) = self.shared.take(&mut queues) {
+                drop(queues);
+                let completion = job.run(&mut self.own);
+                let mut queues = self.shared.lock();
+                queues.running -= 1;
+                done.append(&mut queues.done);
+                self.shared.done_hint.store(0, Ordering::Release);
+                done.push(completion);
+                return;
+            }
+            if queues.running == 0 {
+                return;
+            }
+            drop(queues);
+            let until = Instant::now() + SPIN;
+            while self.shared.done_hint.load(Ordering::Acquire) == 0 && Instant::now() < until {
+                std::hint::spin_loop();
+            }
+            let queues = self.shared.lock();
+            if queues.done.is_empty() && queues.running > 0 {
+                drop(self.shared.done.wait(queues).unwrap_or_else(PoisonError::into_inner));
+            }
+        }
+    }
+}
+
+impl Compute for LocalPool {
+    fn work(&mut self, step: Step, work: Box<dyn FnOnce() + Send>) {
+        self.push(Job::Work { step, work });
+    }
+}
+
+impl Drop for LocalPool {
+    fn drop(&mut self) {
+        self.shared.closing.store(true, Ordering::Release);
+        {
+            // Taken so that no worker is between looking and sleeping.
+            let mut queues = self.shared.lock();
+            queues.waiting.clear();
+        }
+        self.shared.work.notify_all();
+        *self.clock_stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.clock_stop.1.notify_all();
+        for thread in self.threads.drain(..).chain(self.clock.take()) {
+            // A worker that panicked has said so itself.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A graph with features, labels and a split: all that a training run reads.
+
+pub use crate::features::{Features, SparseRows};
+pub use crate::split::{NO_LABEL, Split};
+
+use crate::adjacency::{Graph, check_vertices};
+use crate::error::{Error, Place, Result};
+
+/// What the user calls the vertices, where that is not 0..V.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VertexIds {
+    /// 0..V, the ids used here.
+    Dense,
+    /// One number a vertex.
+    Numbers(Vec<u64>),
+    /// One word a vertex.
+    Words(Vec<String>),
+}
+
+impl VertexIds {
+    /// What the user calls `vertex`; its dense id where nothing else is known.
+    pub fn name(&self, vertex: u32) -> String {
+        let found = match self {
+            Self::Dense => None,
+            Self::Numbers(ids) => ids.get(vertex as usize).map(u64::to_string),
+            Self::Words(ids) => ids.get(vertex as usize).cloned(),
+        };
+        found.unwrap_or_else(|| vertex.to_string())
+    }
+}
+
+/// A node-classification task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dataset {
+    /// A short name, for instance `cora`.
+    pub name: String,
+    /// Who is whose neighbour, V vertices.
+    pub graph: Graph,
+    /// `[V, columns]`, as published (not normalised).
+    pub features: Features,
+    /// `[V]`, below `classes`, or [`NO_LABEL`].
+    pub labels: Vec<u32>,
+    /// The number of classes.
+    pub classes: u32,
+    /// By vertex id.
+    pub split: Split,
+    /// What the user calls the vertices.
+    pub ids: VertexIds,
+}
+
+impl Dataset {
+    /// The number of vertices.
+    pub fn vertices(&self) -> u32 {
+        self.graph.vertices()
+    }
+
+    /// Checks that all parts fit together: rows of features and labels as many as vertices, finite
+    /// features, labels below `classes`, disjoint splits of labelled vertices. Every reader of this
+    /// crate has called it.
+    ///
+    /// # Errors
+    /// The first fault found, with the part and row.
+    pub fn validate(&self) -> Result<()> {
+        let part = |what: &str| format!("{} {what}", self.name);
+        let vertices = self.vertices();
+        check_vertices(u64::from(vertices), || Place::whole(part("graph")))?;
+        self.features.validate(vertices, &part("features"))?;
+        let count = |what, found: usize| {
+            if found as u64 == u64::from(vertices) {
+                return Ok(());
+            }
+            Err(Error::Mismatch {
+                place: Place::whole(part(what)),
+                what: "vertices",
+                found: found as u64,
+                expected: u64::from(vertices),
+                other: "the graph".to_owned(),
+            })
+        };
+        count("labels", self.labels.len())?;
+        match &self.ids {
+            VertexIds::Dense => {}
+            VertexIds::Numbers(ids) => count("ids", ids.len())?,
+            VertexIds::Words(ids) => count("ids", ids.len())?,
+        }
+        let wrong = |&l: &u32| l >= self.classes && l != NO_LABEL;
+        if let Some(row) = self.labels.iter().position(wrong) {
+            return Err(Error::LabelRange {
+                place: Place::row(part("labels"), row as u64),
+                label: i64::from(self.labels[row]),
+                classes: u64::from(self.classes),
+            });
+        }
+        self.split.validate(&self.labels, &part("split"))
+    }
+
+    /// The data set, if [`Dataset::validate`] finds nothing wrong.
+    pub(crate) fn checked(self) -> Result<Self> {
+        self.validate()?;
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::adjacency::Options;
+
+    fn tiny() -> Dataset {
+        Dataset {
+            name: "tiny".to_owned(),
+            graph: Graph::from_edges(3, [(0, 1)].into_iter(), Options::default()).unwrap(),
+            features: Features::Dense { columns: 1, values: vec![1.0, 2.0, 3.0] },
+            labels: vec![0, 1, NO_LABEL],
+            classes: 2,
+            split: Split { train: vec![0], validation: vec![], test: vec![1] },
+            ids: VertexIds::Words(vec!["a".into(), "b".into(), "c".into()]),
+        }
+    }
+
+    #[test]
+    fn each_fault_has_its_error() {
+        tiny().validate().unwrap();
+        assert_eq!(tiny().ids.name(1), "b");
+        assert_eq!(tiny().ids.name(7), "7");
+        type Change = fn(&mut Dataset);
+        let faults: [(Change, &str); 5] = [
+            (|d| d.labels[1] = 2, "tiny labels, row 1: label 2, but classes are 0..2"),
+            (|d| d.labels.truncate(2), "tiny labels: 2 vertices, but the graph says 3"),
+            (|d| d.ids = VertexIds::Numbers(vec![]), "tiny ids: 0 vertices"),
+            (|d| d.split.test = vec![0], "tiny split, row 0: vertex 0 is in the train"),
+            (|d| d.features = Features::identity(2), "tiny features: 2 feature rows"),
+        ];
+        for (change, expected) in faults {
+            let mut data = tiny();
+            change(&mut data);
+            let text = data.validate().unwrap_err().to_string();
+            assert!(text.contains(expected), "{text} does not contain {expected}");
+        }
+    }
+}

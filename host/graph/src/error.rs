@@ -1,0 +1,242 @@
+//! What can go wrong when a graph or a data set is read or built.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where in which file (or entry of an archive) something was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file's name, with the archive's entry after a `!` if there is one; for values that never
+    /// were in a file, what they are (for instance `edges`).
+    pub file: String,
+    /// The position within it.
+    pub position: Position,
+}
+
+/// A position within a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Position {
+    /// The file as a whole.
+    Whole,
+    /// A byte, from 0.
+    Byte(u64),
+    /// A line of text, from 1.
+    Line(u64),
+    /// A row of an array, from 0.
+    Row(u64),
+}
+
+impl Place {
+    /// The file as a whole.
+    pub fn whole(file: impl Into<String>) -> Self {
+        Self { file: file.into(), position: Position::Whole }
+    }
+
+    /// A byte of the file, from 0.
+    pub fn byte(file: impl Into<String>, byte: u64) -> Self {
+        Self { file: file.into(), position: Position::Byte(byte) }
+    }
+
+    /// A line of the file, from 1.
+    pub fn line(file: impl Into<String>, line: u64) -> Self {
+        Self { file: file.into(), position: Position::Line(line) }
+    }
+
+    /// A row of the array in the file, from 0.
+    pub fn row(file: impl Into<String>, row: u64) -> Self {
+        Self { file: file.into(), position: Position::Row(row) }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.position {
+            Position::Whole => write!(f, "{}", self.file),
+            Position::Byte(byte) => write!(f, "{}, byte {byte}", self.file),
+            Position::Line(line) => write!(f, "{}, line {line}", self.file),
+            Position::Row(row) => write!(f, "{}, row {row}", self.file),
+        }
+    }
+}
+
+/// A failure to read or to build a graph or a data set. None of them is worth a retry: the input has
+/// to change first.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("{path}: cannot be read: {source}; check the path and its permissions", path = path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// A stated limit was passed.
+    #[error("{place}: {found} {unit}, above the limit {limit} of {allowed} {unit}; {remedy}")]
+    Limit {
+        /// Where.
+        place: Place,
+        /// The limit's name.
+        limit: &'static str,
+        /// The unit of both figures.
+        unit: &'static str,
+        /// The most that is allowed.
+        allowed: u64,
+        /// What was asked for.
+        found: u64,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The bytes are not what the format says they should be.
+    #[error("{place}: expected {expected}, found {found}; {remedy}")]
+    Malformed {
+        /// Where.
+        place: Place,
+        /// What the format asks for.
+        expected: String,
+        /// What is there.
+        found: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A pickle asks for a Python object that is not on the list of harmless ones.
+    #[error(
+        "{place}: the pickle asks for {global}, which this reader refuses (it knows arrays, sparse \
+         rows, lists and dictionaries, and runs no code); do not open this file with Python's pickle \
+         unless you trust who made it"
+    )]
+    ForbiddenGlobal {
+        /// Where.
+        place: Place,
+        /// Module and name.
+        global: String,
+    },
+    /// An edge to or from a vertex that does not exist.
+    #[error("{place}: an edge names vertex {vertex}, but {known}; remove the edge or add the vertex")]
+    UnknownVertex {
+        /// Where; for edges from memory, the row is the edge's position.
+        place: Place,
+        /// The vertex as written.
+        vertex: String,
+        /// Which vertices there are.
+        known: String,
+    },
+    /// A graph without vertices.
+    #[error("{place}: the graph has no vertices; there is nothing to train on")]
+    EmptyGraph {
+        /// Where.
+        place: Place,
+    },
+    /// A feature that is not a finite number.
+    #[error("{place}: feature column {column} is {value}; replace or remove values that are not finite")]
+    NotFinite {
+        /// The row is the vertex.
+        place: Place,
+        /// From 0.
+        column: u64,
+        /// NaN or an infinity.
+        value: f32,
+    },
+    /// A label that is no class.
+    #[error("{place}: label {label}, but classes are 0..{classes}; use -1 or an empty field for no label")]
+    LabelRange {
+        /// The row is the vertex.
+        place: Place,
+        /// As found.
+        label: i64,
+        /// The number of classes.
+        classes: u64,
+    },
+    /// A split names a vertex that does not exist or has no label.
+    #[error("{place}: the {part} split names vertex {vertex}, {problem}; correct the split")]
+    SplitVertex {
+        /// Where; the row is the position in the split.
+        place: Place,
+        /// `train`, `validation` or `test`.
+        part: &'static str,
+        /// The vertex as written.
+        vertex: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A vertex in two splits, or twice in one.
+    #[error("{place}: vertex {vertex} is in the {first} and in the {second} split; keep one")]
+    SplitOverlap {
+        /// Where.
+        place: Place,
+        /// The vertex.
+        vertex: u32,
+        /// One split.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+    },
+    /// Two parts of a data set have different numbers of rows or columns.
+    #[error("{place}: {found} {what}, but {other} says {expected}; the files do not belong together")]
+    Mismatch {
+        /// Where.
+        place: Place,
+        /// What is counted.
+        what: &'static str,
+        /// How many there are here.
+        found: u64,
+        /// How many there should be.
+        expected: u64,
+        /// Who says so.
+        other: String,
+    },
+    /// No built-in data set has this name.
+    #[error("no built-in data set is called {name:?}{}; known: {}; a path to a file or folder works too",
+        nearest.as_ref().map_or(String::new(), |n| format!(" (did you mean {n:?}?)")), known.join(", "))]
+    UnknownDataset {
+        /// As asked.
+        name: String,
+        /// The most similar known one, if any is similar.
+        nearest: Option<String>,
+        /// All known ones.
+        known: Vec<String>,
+    },
+    /// A folder holds several data sets, or not the one that was named.
+    #[error("{path}: {}; give one of these names: {}", match name {
+        Some(name) => format!("there is no data set {name:?} here{}",
+            nearest.as_ref().map_or(String::new(), |n| format!(" (did you mean {n:?}?)"))),
+        None => format!("there are {} data sets here", names.len()),
+    }, names.join(", "), path = path.display())]
+    ChooseName {
+        /// The folder.
+        path: PathBuf,
+        /// The name that was given.
+        name: Option<String>,
+        /// The most similar one here, if any is similar.
+        nearest: Option<String>,
+        /// The names there are.
+        names: Vec<String>,
+    },
+    /// Nothing here looks like a data set.
+    #[error("{path}: found {}, which is no layout known here; known: {known}", if found.is_empty() {
+        "nothing".to_owned() } else { found.join(", ") }, path = path.display())]
+    UnknownLayout {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is in it (at most 20 names).
+        found: Vec<String>,
+        /// The layouts that would be recognised.
+        known: &'static str,
+    },
+}
+
+impl Error {
+    /// A [`Error::Malformed`] whose remedy is to fetch the file again.
+    pub(crate) fn malformed(place: Place, expected: impl Into<String>, found: impl Into<String>) -> Self {
+        Self::Malformed {
+            place,
+            expected: expected.into(),
+            found: found.into(),
+            remedy: "the file is damaged or of another kind; fetch or write it again",
+        }
+    }
+}
+
+/// The crate's result.
+pub type Result<T> = std::result::Result<T, Error>;

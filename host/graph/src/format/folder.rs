@@ -1,0 +1,317 @@
+//! A plain folder of one's own: `edges.{csv,tsv,txt}` and optionally features, labels and a split.
+//!
+//! * `edges.csv`: two columns, source and target; further columns are ignored. Ids are any words or
+//!   whole numbers. Every edge counts in both directions.
+//! * `features.csv`: id, then one number a column; or `features.npy [V, columns]` for ids 0..V.
+//!   Without either, each vertex gets a feature of its own (identity).
+//! * `labels.csv`: id, class (a whole number from 0, or a word; empty or -1 is none); or
+//!   `labels.npy [V]`. Without either the data can be loaded but nothing can be trained.
+//! * `split.csv`: id, `train`, `val` or `test`. Without it 60 / 20 / 20 % of the labelled vertices
+//!   are drawn from seed 0 ([`Split::random`]).
+//!
+//! Lines that start with `#` are comments. The first line of a `.csv` is a header if its id field is
+//! one of `id, node, vertex, source, src, from, u, id_1, target...`, or if it is the only line whose
+//! id is not a number. `.tsv` files are separated by tabs, `.txt` by blanks, tabs or commas.
+//!
+//! Vertices are the ids of `features.*` if there is one (an edge or label of another id is an error),
+//! else all ids of labels and edges. Numbers are sorted, words keep the order of first appearance.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::table::{Record, Table};
+use super::{bundle, file, labels, npy};
+use crate::adjacency::{Graph, Options, check_vertices};
+use crate::dataset::{Dataset, VertexIds};
+use crate::error::{Error, Place, Result};
+use crate::features::Features;
+use crate::split::{NO_LABEL, Split};
+
+/// The names of an edge table.
+pub(crate) const EDGES: [&str; 3] = ["edges.csv", "edges.tsv", "edges.txt"];
+
+const HEADERS: [&str; 17] = [
+    "id",
+    "node",
+    "vertex",
+    "source",
+    "src",
+    "from",
+    "u",
+    "id_1",
+    "node_1",
+    "id1",
+    "node1",
+    "node_id",
+    "vertex_id",
+    "head",
+    "name",
+    "paper",
+    "user",
+];
+
+/// Reads such a folder.
+///
+/// # Errors
+/// [`Error::Malformed`] with the line, [`Error::UnknownVertex`], [`Error::EmptyGraph`], and those of
+/// [`Dataset::validate`].
+pub fn open(folder: &Path) -> Result<Dataset> {
+    let Some(edges) = find(folder, &EDGES) else {
+        return Err(Error::UnknownLayout {
+            path: folder.to_owned(),
+            found: file::list(folder)?.into_iter().take(20).collect(),
+            known: "edges.csv, edges.tsv or edges.txt",
+        });
+    };
+    let edges = Table::open(&edges)?;
+    let edge_rows = rows(&edges, 2)?;
+    let features = Part::open(folder, "features")?;
+    let labels = Part::open(folder, "labels")?;
+    let feature_rows = features.rows(2)?;
+    let label_rows = labels.rows(2)?;
+
+    let ids = match (&features, &labels) {
+        (Part::Array(_, path), _) | (_, Part::Array(_, path)) => {
+            let file = file::name(path);
+            let array = npy::parse(features.bytes().or(labels.bytes()).unwrap_or(&[]), &file)?;
+            check_vertices(array.rows() as u64, || Place::whole(file.clone()))?;
+            Ids::dense(array.rows() as u64)
+        }
+        (Part::Table(_), _) => Ids::of(feature_rows.iter().map(|r| (&*r.fields[0], r.line))),
+        _ => {
+            let of_labels = label_rows.iter().map(|r| (&*r.fields[0], r.line));
+            let of_edges = edge_rows.iter().flat_map(|r| [(&*r.fields[0], r.line), (&*r.fields[1], r.line)]);
+            Ids::of(of_labels.chain(of_edges))
+        }
+    };
+    let vertices = ids.len();
+    check_vertices(vertices, || Place::whole(&edges.file))?;
+
+    let mut pairs = Vec::with_capacity(edge_rows.len());
+    for row in &edge_rows {
+        let end = |field: usize| ids.find(&edges, row.line, &row.fields[field]);
+        pairs.push((end(0)?, end(1)?));
+    }
+    let graph = Graph::from_edges(vertices, pairs.into_iter(), Options::default())?;
+    let features = match &features {
+        Part::None => Features::identity(vertices as u32),
+        Part::Array(bytes, path) => bundle::dense(npy::parse(bytes, &file::name(path))?)?,
+        Part::Table(table) => numbers(table, &feature_rows, &ids)?,
+    };
+    let (labels, classes) = match &labels {
+        Part::None => (vec![NO_LABEL; vertices as usize], 0),
+        Part::Array(bytes, path) => {
+            let file = file::name(path);
+            labels::from_numbers(&npy::parse(bytes, &file)?.to_i64()?, &file)?
+        }
+        Part::Table(table) => classes(table, &label_rows, &ids)?,
+    };
+    let split = match find(folder, &["split.csv", "split.tsv", "split.txt"]) {
+        Some(path) => split(&Table::open(&path)?, &ids)?,
+        None => Split::random(&labels, [0.6, 0.2], 0),
+    };
+    let name = file::folder_name(folder);
+    Dataset { name, graph, features, labels, classes, split, ids: ids.names }.checked()
+}
+
+fn find(folder: &Path, names: &[&str]) -> Option<PathBuf> {
+    names.iter().map(|n| folder.join(n)).find(|p| p.is_file())
+}
+
+/// Features or labels, if there are any.
+enum Part {
+    None,
+    Array(Vec<u8>, PathBuf),
+    Table(Table),
+}
+
+impl Part {
+    fn open(folder: &Path, name: &str) -> Result<Self> {
+        let array = folder.join(format!("{name}.npy"));
+        if array.is_file() {
+            return Ok(Self::Array(file::read(&array)?, array));
+        }
+        let names = ["csv", "tsv", "txt"].map(|e| format!("{name}.{e}"));
+        match find(folder, &[&names[0], &names[1], &names[2]]) {
+            Some(path) => Ok(Self::Table(Table::open(&path)?)),
+            None => Ok(Self::None),
+        }
+    }
+
+    fn rows(&self, fields: usize) -> Result<Vec<Record<'_>>> {
+        match self {
+            Self::Table(table) => rows(table, fields),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Array(bytes, _) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+/// The records of a table without its header, each of at least `fields` fields.
+fn rows(table: &Table, fields: usize) -> Result<Vec<Record<'_>>> {
+    let mut rows = table.records().collect::<Result<Vec<_>>>()?;
+    if let Some(short) = rows.iter().find(|r| r.fields.len() < fields) {
+        let found = format!("{} field(s)", short.fields.len());
+        return Err(table.wrong(short.line, &format!("at least {fields} fields"), &found));
+    }
+    let is_number = |row: &Record<'_>| row.fields[0].parse::<u64>().is_ok();
+    let header = rows.first().is_some_and(|first| {
+        let word = first.fields[0].to_lowercase();
+        HEADERS.contains(&word.as_str())
+            || (!is_number(first) && rows.len() > 1 && rows[1..].iter().all(is_number))
+    });
+    if header {
+        rows.remove(0);
+    }
+    Ok(rows)
+}
+
+/// The user's ids and their positions.
+struct Ids {
+    names: VertexIds,
+    /// Empty where ids are 0..V.
+    positions: HashMap<String, u32>,
+    vertices: u64,
+}
+
+impl Ids {
+    fn dense(vertices: u64) -> Self {
+        Self { names: VertexIds::Dense, positions: HashMap::new(), vertices }
+    }
+
+    fn of<'a>(words: impl Iterator<Item = (&'a str, u64)> + Clone) -> Self {
+        let numbers: Option<Vec<u64>> = words.clone().map(|(w, _)| canonical(w)).collect();
+        if let Some(mut numbers) = numbers {
+            numbers.sort_unstable();
+            numbers.dedup();
+            let vertices = numbers.len() as u64;
+            if numbers.last().is_none_or(|&last| last == vertices - 1) {
+                return Self::dense(vertices);
+            }
+            let positions = (0..).zip(&numbers).map(|(at, n)| (n.to_string(), at)).collect();
+            return Self { names: VertexIds::Numbers(numbers), positions, vertices };
+        }
+        let (mut names, mut positions) = (Vec::new(), HashMap::new());
+        for (word, _) in words {
+            positions.entry(word.to_owned()).or_insert_with(|| {
+                names.push(word.to_owned());
+                names.len() as u32 - 1
+            });
+        }
+        let vertices = names.len() as u64;
+        Self { names: VertexIds::Words(names), positions, vertices }
+    }
+
+    fn len(&self) -> u64 {
+        self.vertices
+    }
+
+    fn find(&self, table: &Table, line: u64, word: &str) -> Result<u32> {
+        let found = match self.names {
+            VertexIds::Dense => canonical(word).filter(|&id| id < self.vertices).map(|id| id as u32),
+            _ => self.positions.get(word).copied(),
+        };
+        found.ok_or_else(|| Error::UnknownVertex {
+            place: Place::line(&table.file, line),
+            vertex: format!("{word:.60}"),
+            known: match self.names {
+                VertexIds::Dense => format!("vertices are 0..{}", self.vertices),
+                _ => format!("it is none of the {} known ids", self.vertices),
+            },
+        })
+    }
+}
+
+/// A number that is written in one way only, so that `007` stays a word.
+fn canonical(word: &str) -> Option<u64> {
+    let plain = word.bytes().all(|b| b.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
+    if plain { word.parse().ok() } else { None }
+}
+
+/// Places each row at its vertex: which row that is, every vertex at most once.
+fn place_rows(table: &Table, rows: &[Record<'_>], ids: &Ids) -> Result<Vec<Option<usize>>> {
+    let mut row_of = vec![None; ids.len() as usize];
+    for (at, row) in rows.iter().enumerate() {
+        let vertex = ids.find(table, row.line, &row.fields[0])?;
+        if let Some(slot) = row_of.get_mut(vertex as usize)
+            && slot.replace(at).is_some()
+        {
+            return Err(table.wrong(row.line, "each id once", &row.fields[0]));
+        }
+    }
+    Ok(row_of)
+}
+
+fn numbers(table: &Table, rows: &[Record<'_>], ids: &Ids) -> Result<Features> {
+    let columns = rows.first().map_or(0, |r| r.fields.len() - 1);
+    let mut values = Vec::with_capacity(rows.len() * columns);
+    for row in place_rows(table, rows, ids)?.into_iter().flatten() {
+        let row = &rows[row];
+        if row.fields.len() != columns + 1 {
+            let found = format!("{} fields", row.fields.len());
+            return Err(table.wrong(row.line, &format!("{} fields", columns + 1), &found));
+        }
+        for (column, field) in row.fields[1..].iter().enumerate() {
+            match field.parse::<f32>() {
+                Ok(value) if value.is_finite() => values.push(value),
+                Ok(value) => {
+                    let (place, column) = (Place::line(&table.file, row.line), column as u64);
+                    return Err(Error::NotFinite { place, column, value });
+                }
+                Err(_) => return Err(table.wrong(row.line, "a number", field)),
+            }
+        }
+    }
+    Ok(Features::from_dense(columns as u32, values))
+}
+
+fn classes(table: &Table, rows: &[Record<'_>], ids: &Ids) -> Result<(Vec<u32>, u32)> {
+    let none = |word: &str| word.is_empty() || word == "-1";
+    let words: Vec<Option<(&Cow<'_, str>, u64)>> = place_rows(table, rows, ids)?
+        .into_iter()
+        .map(|row| row.map(|r| (&rows[r].fields[1], rows[r].line)).filter(|(w, _)| !none(w)))
+        .collect();
+    let all_numbers = words.iter().flatten().all(|(w, _)| w.parse::<i64>().is_ok());
+    if all_numbers {
+        for (word, line) in words.iter().flatten() {
+            let number: i64 = word.parse().unwrap_or(-2);
+            if !(0..i64::from(labels::MAX_CLASSES)).contains(&number) {
+                return Err(Error::LabelRange {
+                    place: Place::line(&table.file, *line),
+                    label: number,
+                    classes: u64::from(labels::MAX_CLASSES),
+                });
+            }
+        }
+        let number = |w: &Option<(&Cow<'_, str>, u64)>| w.and_then(|(w, _)| w.parse().ok()).unwrap_or(-1);
+        return labels::from_numbers(&words.iter().map(number).collect::<Vec<_>>(), &table.file);
+    }
+    let mut known: Vec<&str> = words.iter().flatten().map(|(w, _)| &***w).collect();
+    known.sort_unstable();
+    known.dedup();
+    let label = |w: &Option<(&Cow<'_, str>, u64)>| {
+        w.and_then(|(w, _)| known.binary_search(&&**w).ok()).map_or(NO_LABEL, |at| at as u32)
+    };
+    Ok((words.iter().map(label).collect(), known.len() as u32))
+}
+
+fn split(table: &Table, ids: &Ids) -> Result<Split> {
+    let mut split = Split::default();
+    for row in rows(table, 2)? {
+        let vertex = ids.find(table, row.line, &row.fields[0])?;
+        match row.fields[1].to_lowercase().as_str() {
+            "train" | "training" => split.train.push(vertex),
+            "val" | "valid" | "validation" => split.validation.push(vertex),
+            "test" => split.test.push(vertex),
+            other => return Err(table.wrong(row.line, "train, val or test", other)),
+        }
+    }
+    Ok(split.sorted())
+}

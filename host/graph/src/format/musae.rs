@@ -1,0 +1,155 @@
+//! MUSAE's files (Rozemberczki, Allen and Sarkar 2021): `NAME_edges.csv` (two columns with a
+//! header), `NAME.json` or `NAME_features.json` (vertex to list of feature ids) and
+//! `NAME_target.csv` with a column `id` and a class.
+//!
+//! The class is the column `page_type`, else the last one; classes are its distinct words in order.
+//! Features are 0/1. No split is published: 60 % train, 20 % validate, 20 % test, drawn with NumPy's
+//! legacy generator from seed 0.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::file;
+use super::table::Table;
+use crate::adjacency::{Graph, Options, check_vertices};
+use crate::dataset::{Dataset, VertexIds};
+use crate::error::{Error, Place, Result};
+use crate::features::{Features, SparseRows};
+use crate::split::{NO_LABEL, Split};
+
+/// Feature ids have to lie below this.
+pub const MAX_FEATURES: u64 = 1 << 24;
+
+/// The names for which `files` has edges and a target.
+pub(crate) fn names(files: &[String]) -> Vec<String> {
+    let name = |f: &String| {
+        let name = f.strip_suffix("_edges.csv")?;
+        files.contains(&format!("{name}_target.csv")).then(|| name.to_owned())
+    };
+    files.iter().filter_map(name).collect()
+}
+
+/// Reads the data set `name` of a folder.
+///
+/// # Errors
+/// [`Error::Malformed`] with the line; [`Error::UnknownVertex`] for an edge or a class of a vertex
+/// that has no features.
+pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
+    let mut path = folder.join(format!("{name}.json"));
+    if !path.exists() {
+        path = folder.join(format!("{name}_features.json"));
+    }
+    let features = features(&file::read(&path)?, &file::name(&path))?;
+    let vertices = features.rows() as u64;
+    let edges = Table::open(&folder.join(format!("{name}_edges.csv")))?;
+    let graph = graph(&edges, vertices)?;
+    let target = Table::open(&folder.join(format!("{name}_target.csv")))?;
+    let (labels, classes) = classes(&target, vertices)?;
+    let split = Split::random_numpy(&labels, [0.6, 0.2], 0);
+    Dataset {
+        name: name.to_owned(),
+        graph,
+        features: Features::Sparse(features),
+        labels,
+        classes,
+        split,
+        ids: VertexIds::Dense,
+    }
+    .checked()
+}
+
+fn features(bytes: &[u8], file: &str) -> Result<SparseRows> {
+    let wrong = |expected: &str, found: String| Error::malformed(Place::whole(file), expected, found);
+    let json: serde_json::Value = serde_json::from_slice(bytes)
+        .map_err(|e| Error::malformed(Place::line(file, e.line() as u64), "JSON", e.to_string()))?;
+    let serde_json::Value::Object(lists) = json else {
+        return Err(wrong("an object of vertex to feature ids", "another value".to_owned()));
+    };
+    check_vertices(lists.len() as u64, || Place::whole(file))?;
+    let mut rows: Vec<Option<Vec<(u32, f32)>>> = vec![None; lists.len()];
+    let mut columns = 0;
+    for (vertex, list) in &lists {
+        let id: Option<usize> = vertex.parse().ok();
+        let Some(slot @ None) = id.and_then(|id| rows.get_mut(id)) else {
+            let expected = format!("each vertex of 0..{} once", lists.len());
+            return Err(wrong(&expected, format!("{vertex:.40?}")));
+        };
+        let mut row = Vec::new();
+        for id in list.as_array().map(Vec::as_slice).unwrap_or(&[]) {
+            match id.as_u64() {
+                Some(id) if id < MAX_FEATURES => {
+                    columns = columns.max(id as u32 + 1);
+                    row.push((id as u32, 1.0));
+                }
+                _ => {
+                    let expected = format!("feature ids below {MAX_FEATURES} (vertex {vertex})");
+                    return Err(wrong(&expected, format!("{id:.40}")));
+                }
+            }
+        }
+        row.sort_unstable_by_key(|e| e.0);
+        row.dedup();
+        *slot = Some(row);
+    }
+    let mut sparse = SparseRows::empty(columns);
+    for row in rows {
+        sparse.push_row(&mut row.unwrap_or_default());
+    }
+    Ok(sparse)
+}
+
+fn graph(table: &Table, vertices: u64) -> Result<Graph> {
+    let mut edges = Vec::new();
+    for record in table.records().skip(1) {
+        let record = record?;
+        let [source, target] = record.fields.as_slice() else {
+            let found = format!("{} fields", record.fields.len());
+            return Err(table.wrong(record.line, "two vertex ids", &found));
+        };
+        let id = |word: &str| vertex(table, record.line, word, vertices);
+        edges.push((id(source)?, id(target)?));
+    }
+    Graph::from_edges(vertices, edges.into_iter(), Options::default())
+}
+
+fn vertex(table: &Table, line: u64, word: &str, vertices: u64) -> Result<u32> {
+    match word.parse::<u64>() {
+        Ok(id) if id < vertices => Ok(id as u32),
+        Ok(_) => Err(Error::UnknownVertex {
+            place: Place::line(&table.file, line),
+            vertex: word.to_owned(),
+            known: format!("features are given for 0..{vertices}"),
+        }),
+        Err(_) => Err(table.wrong(line, "a vertex id", word)),
+    }
+}
+
+fn classes(table: &Table, vertices: u64) -> Result<(Vec<u32>, u32)> {
+    let mut records = table.records();
+    let Some(header) = records.next().transpose()? else {
+        return Err(table.wrong(1, "a header with a column id", "an empty file"));
+    };
+    let column = |name: &str| header.fields.iter().position(|f| f == name);
+    let Some(id_column) = column("id") else {
+        return Err(table.wrong(header.line, "a header with a column id", &header.fields.join(",")));
+    };
+    let class_column = column("page_type").unwrap_or(header.fields.len() - 1);
+    let (mut words, mut known) = (vec![None; vertices as usize], BTreeSet::new());
+    for record in records {
+        let record = record?;
+        let (Some(id), Some(class)) = (record.fields.get(id_column), record.fields.get(class_column)) else {
+            let found = format!("{} fields", record.fields.len());
+            return Err(table.wrong(record.line, "as many fields as the header", &found));
+        };
+        let id = vertex(table, record.line, id, vertices)?;
+        known.insert(class.to_string());
+        if let Some(slot) = words.get_mut(id as usize) {
+            *slot = Some(class.to_string());
+        }
+    }
+    let known: Vec<String> = known.into_iter().collect();
+    let label = |word: Option<String>| {
+        word.and_then(|w| known.binary_search(&w).ok()).map_or(NO_LABEL, |at| at as u32)
+    };
+    Ok((words.into_iter().map(label).collect(), known.len() as u32))
+}

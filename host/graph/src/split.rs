@@ -1,0 +1,198 @@
+//! Which vertices train, which choose, which test; always by vertex id, never by chunk.
+
+use crate::error::{Error, Place, Result};
+use crate::random::{NumpyRandomState, SplitMix64};
+
+/// The label of a vertex that has none.
+pub const NO_LABEL: u32 = u32::MAX;
+
+/// Three disjoint lists of vertex ids, each ascending.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Split {
+    /// Vertices whose labels the loss sees.
+    pub train: Vec<u32>,
+    /// Vertices that choose between models.
+    pub validation: Vec<u32>,
+    /// Vertices that are reported.
+    pub test: Vec<u32>,
+}
+
+impl Split {
+    /// `per_class_train` and `per_class_validation` labelled vertices of each class, drawn with
+    /// [`SplitMix64`]; all other labelled vertices test. A class without more vertices than both
+    /// together is left to the test whole.
+    pub fn stratified(
+        labels: &[u32],
+        per_class_train: usize,
+        per_class_validation: usize,
+        seed: u64,
+    ) -> Self {
+        let mut random = SplitMix64::new(seed);
+        Self::by_class(labels, per_class_train, per_class_validation, |v| random.shuffle(v))
+    }
+
+    /// [`Split::stratified`] with NumPy's legacy generator: the very split that Python code of the
+    /// form `RandomState(seed).permutation(np.where(y == k)[0])`, class after class, makes.
+    pub fn stratified_numpy(
+        labels: &[u32],
+        per_class_train: usize,
+        per_class_validation: usize,
+        seed: u32,
+    ) -> Self {
+        let mut random = NumpyRandomState::new(seed);
+        Self::by_class(labels, per_class_train, per_class_validation, |v| random.shuffle(v))
+    }
+
+    fn by_class(
+        labels: &[u32],
+        train: usize,
+        validation: usize,
+        mut shuffle: impl FnMut(&mut [u32]),
+    ) -> Self {
+        let mut order = labelled(labels);
+        // Stable: ascending ids within a class.
+        order.sort_by_key(|&v| labels[v as usize]);
+        let mut split = Self::default();
+        for class in order.chunk_by_mut(|&a, &b| labels[a as usize] == labels[b as usize]) {
+            shuffle(class);
+            let chosen = train.saturating_add(validation);
+            if class.len() > chosen {
+                split.train.extend(&class[..train]);
+                split.validation.extend(&class[train..chosen]);
+                split.test.extend(&class[chosen..]);
+            } else {
+                split.test.extend(&*class);
+            }
+        }
+        split.sorted()
+    }
+
+    /// Labelled vertices drawn with [`SplitMix64`]: the first of `fractions` of them trains, the
+    /// second validates, the rest tests. Fractions outside 0..=1 are clamped.
+    pub fn random(labels: &[u32], fractions: [f64; 2], seed: u64) -> Self {
+        let mut order = labelled(labels);
+        SplitMix64::new(seed).shuffle(&mut order);
+        Self::cut(&order, fractions)
+    }
+
+    /// [`Split::random`] with NumPy's legacy generator: `RandomState(seed).permutation(n)` over the
+    /// labelled vertices.
+    pub fn random_numpy(labels: &[u32], fractions: [f64; 2], seed: u32) -> Self {
+        let mut order = labelled(labels);
+        NumpyRandomState::new(seed).shuffle(&mut order);
+        Self::cut(&order, fractions)
+    }
+
+    fn cut(order: &[u32], [train, validation]: [f64; 2]) -> Self {
+        // Casts saturate and take NaN to 0.
+        let at = |share: f64| ((order.len() as f64 * share) as usize).min(order.len());
+        let first = at(train);
+        let second = at(train + validation).max(first);
+        Self {
+            train: order[..first].to_vec(),
+            validation: order[first..second].to_vec(),
+            test: order[second..].to_vec(),
+        }
+        .sorted()
+    }
+
+    /// The split with each list ascending.
+    pub(crate) fn sorted(mut self) -> Self {
+        for part in [&mut self.train, &mut self.validation, &mut self.test] {
+            part.sort_unstable();
+        }
+        self
+    }
+
+    /// The three lists with their names.
+    pub fn parts(&self) -> [(&'static str, &[u32]); 3] {
+        [("train", &self.train), ("validation", &self.validation), ("test", &self.test)]
+    }
+
+    /// Checks that every vertex exists, has a label and is in one list only, once. `labels` has one
+    /// entry a vertex; `file` is named in errors.
+    ///
+    /// # Errors
+    /// [`Error::SplitVertex`], [`Error::SplitOverlap`].
+    pub fn validate(&self, labels: &[u32], file: &str) -> Result<()> {
+        let mut owner: Vec<u8> = vec![u8::MAX; labels.len()];
+        let names = ["train", "validation", "test"];
+        for (at, (part, vertices)) in self.parts().into_iter().enumerate() {
+            for (position, &vertex) in vertices.iter().enumerate() {
+                let place = Place::row(file, position as u64);
+                let label = labels.get(vertex as usize).copied();
+                let problem = match label {
+                    None => "which does not exist",
+                    Some(NO_LABEL) => "which has no label",
+                    Some(_) => {
+                        let slot = &mut owner[vertex as usize];
+                        if let Some(first) = names.get(usize::from(*slot)) {
+                            return Err(Error::SplitOverlap { place, vertex, first, second: part });
+                        }
+                        *slot = at as u8;
+                        continue;
+                    }
+                };
+                return Err(Error::SplitVertex { place, part, vertex: vertex.to_string(), problem });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn labelled(labels: &[u32]) -> Vec<u32> {
+    (0..labels.len() as u32).filter(|&v| labels[v as usize] != NO_LABEL).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn labels() -> Vec<u32> {
+        (0..300).map(|v| if v % 10 == 9 { NO_LABEL } else { v % 3 }).collect()
+    }
+
+    #[test]
+    fn stratified_takes_from_every_class() {
+        let labels = labels();
+        let split = Split::stratified(&labels, 20, 30, 5);
+        split.validate(&labels, "split").unwrap();
+        assert_eq!((split.train.len(), split.validation.len()), (60, 90));
+        assert_eq!(split.test.len(), 270 - 150);
+        for class in 0..3 {
+            assert_eq!(split.train.iter().filter(|&&v| labels[v as usize] == class).count(), 20);
+        }
+        assert_eq!(split, Split::stratified(&labels, 20, 30, 5));
+        assert_ne!(split, Split::stratified(&labels, 20, 30, 6));
+        let whole = Split::stratified(&labels, 80, 30, 5);
+        assert_eq!((whole.train.len(), whole.test.len()), (0, 270));
+        Split::stratified(&labels, usize::MAX, 3, 5).validate(&labels, "split").unwrap();
+    }
+
+    #[test]
+    fn random_takes_fractions_of_the_labelled() {
+        let labels = labels();
+        let split = Split::random(&labels, [0.6, 0.2], 1);
+        split.validate(&labels, "split").unwrap();
+        assert_eq!((split.train.len(), split.validation.len(), split.test.len()), (162, 54, 54));
+        let odd = Split::random(&labels, [f64::NAN, 7.0], 1);
+        odd.validate(&labels, "split").unwrap();
+    }
+
+    #[test]
+    fn faults_are_named() {
+        let labels = [0, 1, NO_LABEL, 1];
+        let split = |train: &[u32], test: &[u32]| {
+            Split { train: train.to_vec(), test: test.to_vec(), ..Split::default() }
+                .validate(&labels, "split.csv")
+                .unwrap_err()
+                .to_string()
+        };
+        let text = split(&[0, 1], &[3, 1]);
+        assert!(text.contains("vertex 1 is in the train and in the test split"), "{text}");
+        assert!(split(&[0, 0], &[]).contains("in the train and in the train"));
+        assert!(split(&[4], &[]).contains("vertex 4, which does not exist"));
+        assert!(split(&[], &[2]).contains("vertex 2, which has no label"));
+    }
+}

@@ -1,0 +1,133 @@
+//! Ahead-of-time compiled code, kept between runs.
+//!
+//! Loading native code is unsafe whatever its name or digest, so an artefact is taken only if its
+//! MAC (HMAC-SHA256 over engine, component and code) verifies under a key that lies outside the
+//! cache, readable by the user alone. Anything else is compiled again.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+
+type HmacSha256 = Hmac<Sha256>;
+
+/// Bytes of a key and of a MAC.
+const LEN: usize = 32;
+/// Larger artefacts are not read.
+const MAX_ARTEFACT: u64 = 256 << 20;
+
+/// A folder of artefacts and the key that vouches for them.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    folder: PathBuf,
+    key: [u8; LEN],
+}
+
+impl Cache {
+    /// Opens a cache; makes the folder and the key where there are none.
+    pub fn open(folder: &Path, key_file: &Path) -> Result<Self> {
+        fs::create_dir_all(folder).map_err(|source| Error::Cache { path: folder.to_owned(), source })?;
+        let key = read_key(key_file).map_err(|source| Error::Cache { path: key_file.to_owned(), source })?;
+        Ok(Self { folder: folder.to_owned(), key })
+    }
+
+    fn path(&self, engine: u64, component: &[u8; LEN]) -> PathBuf {
+        let name: String = component.iter().take(16).map(|b| format!("{b:02x}")).collect();
+        self.folder.join(format!("{name}-{engine:016x}.cwasm"))
+    }
+
+    fn mac(&self, engine: u64, component: &[u8; LEN], code: &[u8]) -> Option<HmacSha256> {
+        let mut mac = HmacSha256::new_from_slice(&self.key).ok()?;
+        mac.update(&engine.to_le_bytes());
+        mac.update(component);
+        mac.update(code);
+        Some(mac)
+    }
+
+    /// The code compiled from a component by this engine, if this cache wrote it.
+    pub fn get(&self, engine: u64, component: &[u8; LEN]) -> Option<Vec<u8>> {
+        let file = fs::File::open(self.path(engine, component)).ok()?;
+        let mut bytes = Vec::new();
+        file.take(MAX_ARTEFACT).read_to_end(&mut bytes).ok()?;
+        let at = bytes.len().checked_sub(LEN)?;
+        self.mac(engine, component, &bytes[..at])?.verify_slice(&bytes[at..]).ok()?;
+        bytes.truncate(at);
+        Some(bytes)
+    }
+
+    /// Keeps code; readers see all of it or nothing.
+    pub fn put(&self, engine: u64, component: &[u8; LEN], code: &[u8]) -> Result<()> {
+        let path = self.path(engine, component);
+        let write = || -> io::Result<()> {
+            let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+            file.write_all(code)?;
+            if let Some(mac) = self.mac(engine, component, code) {
+                file.write_all(&mac.finalize().into_bytes())?;
+            }
+            file.persist(&path)?;
+            Ok(())
+        };
+        write().map_err(|source| Error::Cache { path: path.clone(), source })
+    }
+}
+
+/// SHA-256 of a component.
+pub fn digest(component: &[u8]) -> [u8; LEN] {
+    Sha256::digest(component).into()
+}
+
+fn read_key(path: &Path) -> io::Result<[u8; LEN]> {
+    let exact = |bytes: Vec<u8>| {
+        let bad = || io::Error::new(io::ErrorKind::InvalidData, "the key must be 32 bytes; delete the file to make a new one");
+        <[u8; LEN]>::try_from(bytes).map_err(|_| bad())
+    };
+    match fs::read(path) {
+        Ok(bytes) => return exact(bytes),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(e),
+    }
+    let parent = path.parent().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the key needs a folder"))?;
+    fs::create_dir_all(parent)?;
+    let mut key = [0u8; LEN];
+    fs::File::open("/dev/urandom")?.read_exact(&mut key)?;
+    // Made privately (mode 0600), then put in place if nobody was quicker.
+    let mut file = tempfile::NamedTempFile::new_in(parent)?;
+    file.write_all(&key)?;
+    match file.persist_noclobber(path) {
+        Ok(_) => Ok(key),
+        Err(_) => exact(fs::read(path)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_this_key_wrote_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, component) = (dir.path().join("cache"), [7; LEN]);
+        let cache = Cache::open(&folder, &dir.path().join("key")).unwrap();
+        assert!(cache.get(1, &component).is_none());
+        cache.put(1, &component, b"code").unwrap();
+        assert_eq!(cache.get(1, &component).unwrap(), b"code");
+        assert!(cache.get(2, &component).is_none(), "another engine");
+        let again = Cache::open(&folder, &dir.path().join("key")).unwrap();
+        assert!(again.get(1, &component).is_some());
+        let other = Cache::open(&folder, &dir.path().join("other-key")).unwrap();
+        assert!(other.get(1, &component).is_none(), "another key");
+        let path = cache.path(1, &component);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[0] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        assert!(cache.get(1, &component).is_none(), "changed code");
+        fs::write(&path, b"short").unwrap();
+        assert!(cache.get(1, &component).is_none());
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(fs::metadata(dir.path().join("key")).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

@@ -1,0 +1,103 @@
+//! One task: what a kernel is called with.
+
+use std::sync::Arc;
+
+use eciton_tensor::{Buffer, Grid, Matrix, WriteRows};
+
+/// Which function of the layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `forward`
+    Forward,
+    /// `backward`
+    Backward,
+    /// `loss`
+    Loss,
+}
+
+impl Kind {
+    /// The function's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+            Self::Loss => "loss",
+        }
+    }
+}
+
+/// Global ids of an interval's rows.
+#[derive(Debug, Clone)]
+pub enum RowNumbers {
+    /// Consecutive from here.
+    From(u64),
+    /// Listed.
+    List(Arc<[u64]>),
+}
+
+/// Somewhere a kernel writes.
+#[derive(Debug)]
+pub enum Target {
+    /// Rows of the interval; each must be written.
+    Rows {
+        /// Where to.
+        rows: WriteRows,
+        /// Extents of one row.
+        extents: Vec<u32>,
+    },
+    /// A sum over rows: one buffer of the parameter's shape for each part of the grid.
+    Sums {
+        /// In the grid's order.
+        parts: Vec<Buffer>,
+        /// The parameter's extents.
+        shape: Vec<u32>,
+    },
+}
+
+/// Labels of an interval, for `loss`.
+#[derive(Debug, Clone)]
+pub struct Labelled {
+    /// One a row.
+    pub labels: Arc<[u32]>,
+    /// The local rows that count, ascending.
+    pub rows: Arc<[u32]>,
+    /// What each of them contributes.
+    pub weight: f32,
+}
+
+/// One task.
+#[derive(Debug)]
+pub struct Call {
+    /// Which function.
+    pub kind: Kind,
+    /// The run's seed.
+    pub seed: u64,
+    /// From 0.
+    pub epoch: u32,
+    /// The layer's number for the kernel and its random numbers, from 0.
+    pub layer: u32,
+    /// Whether dropout applies.
+    pub training: bool,
+    /// The parts in which sums over rows are delivered; covers the interval's rows.
+    pub grid: Arc<Grid>,
+    /// What random numbers are addressed by.
+    pub row_numbers: RowNumbers,
+    /// Forward inputs (in backward: if the signature needs them).
+    pub inputs: Vec<Matrix>,
+    /// Forward outputs, in backward if the signature needs them.
+    pub outputs: Vec<Matrix>,
+    /// What forward kept, in backward.
+    pub kept: Vec<Matrix>,
+    /// In the signature's order; each with its own extents.
+    pub parameters: Vec<Matrix>,
+    /// Gradients of the outputs, in backward.
+    pub gradients: Vec<Matrix>,
+    /// How many of `rows_out` are outputs, in forward.
+    pub output_count: usize,
+    /// forward: outputs, then kept. backward and loss: gradients of the inputs.
+    pub rows_out: Vec<Option<Target>>,
+    /// backward and loss: gradients of the parameters; loss: then the loss itself.
+    pub sums_out: Vec<Target>,
+    /// For `loss`.
+    pub labelled: Option<Labelled>,
+}

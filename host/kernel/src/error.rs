@@ -1,0 +1,104 @@
+//! What can go wrong with a kernel, and whose fault it is.
+
+use std::path::PathBuf;
+
+/// The result of working with a kernel.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A typed error that a kernel returned, or that a host call gave it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GuestError {
+    /// `shape`, `argument`, `limit`, `deadline`, `unsupported` or `kernel`.
+    pub kind: &'static str,
+    /// What it says.
+    pub text: String,
+}
+
+impl std::fmt::Display for GuestError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} error: {}", self.kind, self.text)
+    }
+}
+
+/// An error of the kernel host.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The component does not keep the contract.
+    #[error("kernel `{kernel}` does not fit the contract eciton:kernel@0.1.0:\n{differences}")]
+    Contract {
+        /// The kernel.
+        kernel: String,
+        /// One a line.
+        differences: String,
+    },
+    /// The component cannot be compiled.
+    #[error("kernel `{kernel}` cannot be compiled: {reason}")]
+    Compile {
+        /// The kernel.
+        kernel: String,
+        /// Why.
+        reason: String,
+    },
+    /// The kernel, or a host call it made, answered with a typed error. Trying again gives the same.
+    #[error("kernel `{kernel}`, {place}: {error}")]
+    Guest {
+        /// The kernel.
+        kernel: String,
+        /// Where: `open`, `forward`, ...
+        place: String,
+        /// What.
+        error: GuestError,
+    },
+    /// The kernel trapped: a bug in it, or a limit. Its instance is gone.
+    #[error("kernel `{kernel}` trapped in {place}: {reason}")]
+    Trap {
+        /// The kernel.
+        kernel: String,
+        /// Where.
+        place: String,
+        /// The panic's text and line, or the limit with both figures.
+        reason: String,
+    },
+    /// The kernel broke a promise of its signature.
+    #[error("kernel `{kernel}`, {place}: {reason}")]
+    Promise {
+        /// The kernel.
+        kernel: String,
+        /// Where.
+        place: String,
+        /// What was promised and what was found.
+        reason: String,
+    },
+    /// A place in the cache cannot be used.
+    #[error("kernel cache {path}: {source}", path = path.display())]
+    Cache {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// wasmtime itself failed.
+    #[error("the WebAssembly engine failed while {doing}: {reason}")]
+    Engine {
+        /// What it was doing.
+        doing: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// Matrices of the host.
+    #[error("{place}: {source}")]
+    Tensor {
+        /// Where.
+        place: String,
+        /// Why.
+        source: eciton_tensor::Error,
+    },
+}
+
+impl Error {
+    /// Whether the same task may succeed if it is tried again: only faults of the host.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Engine { .. } | Self::Cache { .. })
+    }
+}

@@ -1,0 +1,366 @@
+//! The contract's imports: the generated traits over a task's [`State`].
+
+use eciton_tensor::Matrix;
+use eciton_tensor::ops::activation::Activation;
+use eciton_tensor::ops::rows::Reduction;
+use eciton_tensor::random::Purpose;
+use wasmtime::component::Resource;
+
+use crate::bindings::eciton::kernel::{linalg, log, random, tensors, types};
+use crate::call::RowNumbers;
+use crate::operations::{After, Before, Gradients};
+use crate::outs::Place;
+use crate::state::{Failure, IdsHandle, MatrixHandle, OutHandle, OutView, State, limit};
+
+type Answer<T> = wasmtime::Result<Result<T, types::Error>>;
+type M = Resource<MatrixHandle>;
+type O = Resource<OutHandle>;
+type I = Resource<IdsHandle>;
+
+/// One line of a kernel's log, bytes.
+const LOG_LINE: usize = 4096;
+
+impl From<Failure> for types::Error {
+    fn from(f: Failure) -> Self {
+        match f {
+            Failure::Shape { operation, operand, expected, found } => {
+                Self::Shape(types::ShapeMismatch { operation, operand, expected, found })
+            }
+            Failure::Argument(text) => Self::Argument(text),
+            Failure::Limit { limit, unit, allowed, asked } => {
+                Self::Limit(types::LimitReached { limit: limit.to_owned(), unit: unit.to_owned(), allowed, asked })
+            }
+            Failure::Deadline(text) => Self::Deadline(text),
+            Failure::Unsupported(text) => Self::Unsupported(text),
+        }
+    }
+}
+
+fn answer<T>(result: Result<T, Failure>) -> Answer<T> {
+    Ok(result.map_err(Into::into))
+}
+
+fn matrix(handle: Result<u32, Failure>) -> Answer<M> {
+    answer(handle.map(Resource::new_own))
+}
+
+fn activation(a: types::Activation) -> Activation {
+    match a {
+        types::Activation::Identity => Activation::Identity,
+        types::Activation::Relu => Activation::Relu,
+        types::Activation::LeakyRelu(slope) => Activation::LeakyRelu(slope),
+        types::Activation::Elu(alpha) => Activation::Elu(alpha),
+        types::Activation::Sigmoid => Activation::Sigmoid,
+        types::Activation::Tanh => Activation::Tanh,
+    }
+}
+
+fn before(p: linalg::Prologue) -> Before {
+    Before {
+        bias: p.bias.map(|b| b.rep()),
+        activation: activation(p.activation),
+        dropout: p.dropout.map(|d| (d.probability, d.stream)),
+    }
+}
+
+fn after(e: linalg::Epilogue) -> After {
+    After { bias: e.bias.map(|b| b.rep()), activation: activation(e.activation) }
+}
+
+fn reduction(by: linalg::Reduction) -> Reduction {
+    match by {
+        linalg::Reduction::Sum => Reduction::Sum,
+        linalg::Reduction::Mean => Reduction::Mean,
+        linalg::Reduction::Max => Reduction::Max,
+    }
+}
+
+impl types::Host for State {}
+
+impl tensors::Host for State {}
+
+impl tensors::HostMatrix for State {
+    fn shape(&mut self, m: M) -> wasmtime::Result<Vec<u32>> {
+        Ok(self.matrix(m.rep()).map(Matrix::shape).unwrap_or_default())
+    }
+
+    fn rows(&mut self, m: M, start: u32, count: u32) -> Answer<M> {
+        let view = self.matrix(m.rep()).and_then(|m| Ok(m.slice_rows(start as usize, count as usize)?));
+        matrix(view.and_then(|v| self.push_matrix(v)))
+    }
+
+    fn columns(&mut self, m: M, start: u32, count: u32) -> Answer<M> {
+        let view = self.matrix(m.rep()).and_then(|m| Ok(m.slice_columns(start as usize, count as usize)?));
+        matrix(view.and_then(|v| self.push_matrix(v)))
+    }
+
+    fn reshape(&mut self, m: M, shape: Vec<u32>) -> Answer<M> {
+        let view = self.matrix(m.rep()).and_then(|m| Ok(m.reshape(&shape)?));
+        matrix(view.and_then(|v| self.push_matrix(v)))
+    }
+
+    fn arrived(&mut self, m: M, after: u32) -> Answer<u32> {
+        let deadline = Some(self.limits.arrival);
+        answer(self.matrix(m.rep()).and_then(|m| Ok(m.arrived(after as usize, deadline)? as u32)))
+    }
+
+    fn read_rows(&mut self, m: M, start: u32, count: u32) -> Answer<Vec<f32>> {
+        answer(self.copy_rows(m.rep(), start, count))
+    }
+
+    fn drop(&mut self, m: M) -> wasmtime::Result<()> {
+        self.matrices.take(m.rep());
+        Ok(())
+    }
+}
+
+impl State {
+    pub(crate) fn copy_rows(&self, matrix: u32, start: u32, count: u32) -> Result<Vec<f32>, Failure> {
+        let matrix = self.matrix(matrix)?;
+        let values = u64::from(count).saturating_mul(matrix.columns() as u64);
+        limit("call-bytes", "bytes", self.limits.call_bytes, values.saturating_mul(4))?;
+        let mut out = Vec::with_capacity(values as usize);
+        matrix.read_rows(start as usize, count as usize, Some(self.limits.arrival), &mut out)?;
+        Ok(out)
+    }
+
+    pub(crate) fn out_rows(&mut self, out: u32, start: u32, count: u32) -> Result<u32, Failure> {
+        self.check_handles()?;
+        let view = self.out(out)?;
+        if !matches!(self.place(view)?, Place::Rows { .. }) {
+            return Err(Failure::Unsupported("rows: a sum over rows has no row views".to_owned()));
+        }
+        let (start, count) = (start as usize, count as usize);
+        if start + count > view.count {
+            return Err(Failure::Argument(format!("rows: {start}..{} of an out of {} rows", start + count, view.count)));
+        }
+        Ok(self.outs.push(OutView { start: view.start + start, count, whole: false, ..view }))
+    }
+
+    pub(crate) fn put_rows(&mut self, out: u32, start: u32, values: &[f32]) -> Result<(), Failure> {
+        limit("call-bytes", "bytes", self.limits.call_bytes, values.len() as u64 * 4)?;
+        let view = self.out(out)?;
+        let Some(Some(place)) = self.places.get_mut(view.place) else {
+            return Err(Failure::Argument("write-rows: this out was finished".to_owned()));
+        };
+        let Place::Rows { rows, written, .. } = place else {
+            return Err(Failure::Unsupported(
+                "write-rows: a parameter's gradient or a loss is written by a reduction over rows (sum-rows, matmul with transpose-a, linear-backward)".to_owned(),
+            ));
+        };
+        let mut all = rows.view_mut();
+        let columns = all.columns().max(1);
+        let (start, count) = (start as usize, values.len() / columns);
+        if count * columns != values.len() || start + count > view.count {
+            return Err(Failure::Argument(format!(
+                "write-rows: {} values from row {start} do not make whole rows of {columns} within {} rows",
+                values.len(),
+                view.count
+            )));
+        }
+        let from = view.start + start;
+        let mut target = all.slice(from, count);
+        if target.stride() == columns {
+            target.data_mut()[..values.len()].copy_from_slice(values);
+        } else {
+            for (i, row) in values.chunks_exact(columns).enumerate() {
+                target.row_mut(i).copy_from_slice(row);
+            }
+        }
+        written.add(from..from + count);
+        Ok(())
+    }
+
+    pub(crate) fn create_ids(&mut self, values: Vec<u32>) -> Result<u32, Failure> {
+        self.check_handles()?;
+        limit("call-bytes", "bytes", self.limits.call_bytes, values.len() as u64 * 4)?;
+        Ok(self.ids.push(values.into()))
+    }
+
+    pub(crate) fn read_ids(&self, ids: u32, start: u32, count: u32) -> Result<Vec<u32>, Failure> {
+        limit("call-bytes", "bytes", self.limits.call_bytes, u64::from(count) * 4)?;
+        let ids = self.ids(ids)?;
+        let span = start as usize..start as usize + count as usize;
+        let found = ids.get(span.clone()).map(<[u32]>::to_vec);
+        found.ok_or_else(|| Failure::Argument(format!("read: {span:?} of {} ids", ids.len())))
+    }
+
+    pub(crate) fn list_rows(&self, start: u32, count: u32) -> Result<Vec<u64>, Failure> {
+        limit("call-bytes", "bytes", self.limits.call_bytes, u64::from(count) * 8)?;
+        let (start, count, rows) = (start as usize, count as usize, self.grid.rows());
+        if start + count > rows {
+            return Err(Failure::Argument(format!("row-ids: {start}..{} of {rows} rows", start + count)));
+        }
+        Ok(match &self.row_numbers {
+            RowNumbers::From(first) => (start..start + count).map(|r| first + r as u64).collect(),
+            RowNumbers::List(ids) => ids[start..start + count].to_vec(),
+        })
+    }
+
+    pub(crate) fn write_log(&mut self, text: &str) {
+        let mut end = text.len().min(LOG_LINE);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.log_bytes += end as u64;
+        if self.log_bytes <= self.limits.log_bytes {
+            // Control characters could steer the user's terminal.
+            self.log.push(text[..end].chars().map(|c| if c.is_control() { ' ' } else { c }).collect());
+        }
+    }
+}
+
+impl tensors::HostOut for State {
+    fn create(&mut self, shape: Vec<u32>) -> Answer<O> {
+        answer(self.create_out(&shape).map(Resource::new_own))
+    }
+
+    fn shape(&mut self, o: O) -> wasmtime::Result<Vec<u32>> {
+        Ok(self.out_shape(o.rep()).unwrap_or_default())
+    }
+
+    fn rows(&mut self, o: O, start: u32, count: u32) -> Answer<O> {
+        answer(self.out_rows(o.rep(), start, count).map(Resource::new_own))
+    }
+
+    fn write_rows(&mut self, o: O, start: u32, values: Vec<f32>) -> Answer<()> {
+        answer(self.put_rows(o.rep(), start, &values))
+    }
+
+    fn finish(&mut self, o: O) -> Answer<M> {
+        matrix(self.finish_out(o.rep()))
+    }
+
+    fn drop(&mut self, o: O) -> wasmtime::Result<()> {
+        self.outs.take(o.rep());
+        Ok(())
+    }
+}
+
+impl tensors::HostIds for State {
+    fn create(&mut self, values: Vec<u32>) -> Answer<I> {
+        answer(self.create_ids(values).map(Resource::new_own))
+    }
+
+    fn len(&mut self, i: I) -> wasmtime::Result<u32> {
+        Ok(self.ids(i.rep()).map_or(0, |ids| ids.len() as u32))
+    }
+
+    fn read(&mut self, i: I, start: u32, count: u32) -> Answer<Vec<u32>> {
+        answer(self.read_ids(i.rep(), start, count))
+    }
+
+    fn drop(&mut self, i: I) -> wasmtime::Result<()> {
+        self.ids.take(i.rep());
+        Ok(())
+    }
+}
+
+impl random::Host for State {
+    fn key(&mut self, stream: u32) -> wasmtime::Result<u64> {
+        Ok(State::key(self, Purpose::Kernel, stream).0)
+    }
+
+    fn row_ids(&mut self, start: u32, count: u32) -> Answer<Vec<u64>> {
+        answer(self.list_rows(start, count))
+    }
+}
+
+impl log::Host for State {
+    fn write(&mut self, level: log::Level, text: String) -> wasmtime::Result<()> {
+        let level = match level {
+            log::Level::Debug => "debug",
+            log::Level::Info => "info",
+            log::Level::Warning => "warning",
+        };
+        self.write_log(&format!("{level}: {text}"));
+        Ok(())
+    }
+
+    fn panicked(&mut self, text: String, file: String, line: u32) -> wasmtime::Result<()> {
+        let text: String = text.chars().filter(|c| !c.is_control()).take(LOG_LINE).collect();
+        self.panic = Some(format!("panicked at {file}:{line}: {text}"));
+        Ok(())
+    }
+}
+
+impl linalg::Host for State {
+    fn matmul(&mut self, a: M, ta: bool, b: M, tb: bool, accumulate: bool, into: O) -> Answer<()> {
+        answer(State::matmul(self, a.rep(), ta, b.rep(), tb, accumulate, into.rep()))
+    }
+
+    fn batched_matmul(&mut self, a: M, ta: bool, b: M, tb: bool, accumulate: bool, into: O) -> Answer<()> {
+        answer(State::batched_matmul(self, a.rep(), ta, b.rep(), tb, accumulate, into.rep()))
+    }
+
+    fn linear(&mut self, x: M, b: linalg::Prologue, w: M, e: linalg::Epilogue, into: O) -> Answer<()> {
+        answer(State::linear(self, x.rep(), before(b), w.rep(), after(e), into.rep()))
+    }
+
+    fn linear_backward(
+        &mut self,
+        x: M,
+        b: linalg::Prologue,
+        w: M,
+        e: linalg::Epilogue,
+        y: Option<M>,
+        grad: M,
+        grad_x: Option<O>,
+        grad_before_bias: Option<O>,
+        grad_w: Option<O>,
+        grad_after_bias: Option<O>,
+    ) -> Answer<()> {
+        let wanted = Gradients {
+            x: grad_x.map(|o| o.rep()),
+            before_bias: grad_before_bias.map(|o| o.rep()),
+            w: grad_w.map(|o| o.rep()),
+            after_bias: grad_after_bias.map(|o| o.rep()),
+        };
+        let y = y.map(|y| y.rep());
+        answer(State::linear_backward(self, x.rep(), before(b), w.rep(), after(e), y, grad.rep(), wanted))
+    }
+
+    fn apply(&mut self, x: M, by: linalg::Prologue, into: O) -> Answer<()> {
+        answer(State::apply(self, x.rep(), before(by), into.rep()))
+    }
+
+    fn apply_backward(&mut self, x: M, by: linalg::Prologue, grad: M, into: O) -> Answer<()> {
+        answer(State::apply_backward(self, x.rep(), before(by), grad.rep(), into.rep()))
+    }
+
+    fn axpby(&mut self, alpha: f32, x: M, beta: f32, y: M, into: O) -> Answer<()> {
+        answer(self.zip("axpby", x.rep(), y.rep(), into.rep(), |x, y| alpha * x + beta * y))
+    }
+
+    fn multiply(&mut self, x: M, y: M, into: O) -> Answer<()> {
+        answer(self.zip("multiply", x.rep(), y.rep(), into.rep(), |x, y| x * y))
+    }
+
+    fn softmax_cross_entropy(&mut self, x: M, labels: I, rows: I, weight: f32, losses: O, grad: O) -> Answer<()> {
+        answer(self.cross_entropy(x.rep(), labels.rep(), rows.rep(), weight, losses.rep(), grad.rep()))
+    }
+
+    fn softmax(&mut self, x: M, into: O) -> Answer<()> {
+        answer(State::softmax(self, x.rep(), into.rep()))
+    }
+
+    fn gather_rows(&mut self, x: M, rows: I, into: O) -> Answer<()> {
+        answer(State::gather_rows(self, x.rep(), rows.rep(), into.rep()))
+    }
+
+    fn scatter_add_rows(&mut self, x: M, rows: I, into: O) -> Answer<()> {
+        answer(State::scatter_add_rows(self, x.rep(), rows.rep(), into.rep()))
+    }
+
+    fn sum_rows(&mut self, x: M, into: O) -> Answer<()> {
+        answer(State::sum_rows(self, x.rep(), into.rep()))
+    }
+
+    fn reduce_columns(&mut self, x: M, by: linalg::Reduction, into: O) -> Answer<()> {
+        answer(State::reduce_columns(self, x.rep(), reduction(by), into.rep()))
+    }
+
+    fn reduce_segments(&mut self, x: M, offsets: I, by: linalg::Reduction, into: O) -> Answer<()> {
+        answer(State::reduce_segments(self, x.rep(), offsets.rep(), reduction(by), into.rep()))
+    }
+}

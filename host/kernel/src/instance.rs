@@ -1,0 +1,331 @@
+//! A running kernel: warm between tasks, without a handle from the last one, gone after a trap.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use eciton_plan::signature::{AttributeSpec, Signature};
+use eciton_tensor::Matrix;
+use wasmtime::component::{Resource, ResourceAny};
+use wasmtime::{ResourceLimiter, Store};
+
+use crate::bindings::VertexKernel;
+use crate::bindings::eciton::kernel::types;
+use crate::bindings::exports::eciton::kernel::vertex as wv;
+use crate::call::{Call, Kind, Target};
+use crate::error::{Error, GuestError, Result};
+use crate::limits::Limits;
+use crate::outs::Place;
+use crate::runtime::{Kernel, Layer, plain_attributes, plain_signature};
+use crate::state::{IdsHandle, MatrixHandle, OutHandle, OutView, State};
+
+impl ResourceLimiter for State {
+    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let allowed = self.limits.guest_memory_bytes;
+        let fits = desired as u64 <= allowed;
+        if !fits {
+            self.limit_hit = Some(format!("limit guest-memory: {desired} bytes asked for, {allowed} allowed"));
+        }
+        self.memory_bytes = self.memory_bytes.max(if fits { desired } else { current });
+        Ok(fits)
+    }
+
+    fn table_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let fits = desired <= 20_000;
+        if !fits {
+            self.limit_hit = Some(format!("limit table-elements: {desired} asked for, 20000 allowed"));
+        }
+        Ok(fits)
+    }
+}
+
+/// One instance of a kernel, for one thread.
+pub struct Instance {
+    store: Store<State>,
+    bindings: VertexKernel,
+    layers: Vec<(Arc<Layer>, ResourceAny)>,
+}
+
+impl std::fmt::Debug for Instance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Instance({} layers)", self.layers.len())
+    }
+}
+
+/// Layers that an instance keeps open.
+const OPEN_LAYERS: usize = 256;
+
+/// What a task leaves behind besides what it wrote.
+#[derive(Debug, Default)]
+pub struct Finished {
+    /// Lines that the kernel logged.
+    pub log: Vec<String>,
+    /// Linear memory that its instance has grown to, bytes.
+    pub guest_memory_bytes: usize,
+}
+
+impl Instance {
+    /// A fresh instance.
+    pub fn new(kernel: &Kernel) -> Result<Self> {
+        let runtime = kernel.runtime();
+        let mut store = Store::new(runtime.engine(), State::new(runtime.limits().clone()));
+        store.limiter(|s| s);
+        store.set_epoch_deadline(ticks(runtime.limits().task_time));
+        store.epoch_deadline_trap();
+        store.set_hostcall_fuel(usize::try_from(runtime.limits().call_bytes).unwrap_or(usize::MAX));
+        let bindings = match kernel.pre().instantiate(&mut store) {
+            Ok(b) => b,
+            Err(e) => return Err(trap(kernel.name(), "instantiation", &e, store.data())),
+        };
+        Ok(Self { store, bindings, layers: Vec::new() })
+    }
+
+    fn deadline(&mut self) {
+        let time = self.store.data().limits.task_time;
+        self.store.set_epoch_deadline(ticks(time));
+    }
+
+    pub(crate) fn attributes(&mut self, kernel: &Kernel) -> Result<Vec<AttributeSpec>> {
+        self.deadline();
+        let specs = self.bindings.eciton_kernel_vertex().call_attributes(&mut self.store);
+        specs.map(plain_attributes).map_err(|e| trap(kernel.name(), "attributes", &e, self.store.data()))
+    }
+
+    pub(crate) fn signature(&mut self, layer: &Layer) -> Result<Signature> {
+        let handle = self.open(layer)?;
+        let signature = self.bindings.eciton_kernel_vertex().layer().call_signature(&mut self.store, handle);
+        let name = layer.kernel().name();
+        signature.map(plain_signature).map_err(|e| trap(name, "signature", &e, self.store.data()))
+    }
+
+    fn open(&mut self, layer: &Layer) -> Result<ResourceAny> {
+        self.deadline();
+        let name = layer.kernel().name();
+        let vertex = self.bindings.eciton_kernel_vertex();
+        match vertex.layer().call_open(&mut self.store, layer.inputs(), &layer.attributes()) {
+            Ok(Ok(handle)) => Ok(handle),
+            Ok(Err(e)) => Err(guest(name, "open", e)),
+            Err(e) => Err(trap(name, "open", &e, self.store.data())),
+        }
+    }
+
+    fn layer(&mut self, layer: &Arc<Layer>) -> Result<ResourceAny> {
+        if let Some((_, handle)) = self.layers.iter().find(|(l, _)| Arc::ptr_eq(l, layer)) {
+            return Ok(*handle);
+        }
+        let handle = self.open(layer)?;
+        if self.layers.len() == OPEN_LAYERS {
+            let (_, oldest) = self.layers.remove(0);
+            oldest.resource_drop(&mut self.store).map_err(|e| trap(layer.kernel().name(), "drop", &e, self.store.data()))?;
+        }
+        self.layers.push((layer.clone(), handle));
+        Ok(handle)
+    }
+
+    /// Runs one task. After an error the instance must not be used again.
+    pub fn run(&mut self, layer: &Arc<Layer>, call: Call) -> Result<Finished> {
+        let handle = self.layer(layer)?;
+        self.store.data_mut().reset();
+        let name = layer.kernel().name();
+        let place = call.kind.name();
+        let kind = call.kind;
+        let args = self.lend(call).map_err(|source| Error::Tensor { place: format!("kernel `{name}`, {place}"), source })?;
+        self.deadline();
+        let vertex = self.bindings.eciton_kernel_vertex().layer();
+        let store = &mut self.store;
+        let result = match kind {
+            Kind::Forward => {
+                let split = args.outputs.min(args.rows_out.len());
+                let mut outs: Vec<_> = args.rows_out.into_iter().flatten().collect();
+                let kept = outs.split_off(split);
+                vertex.call_forward(store, handle, args.task, &args.inputs, &args.parameters, &outs, &kept)
+            }
+            Kind::Backward => vertex.call_backward(
+                store,
+                handle,
+                args.task,
+                &args.inputs,
+                &args.forward_outputs,
+                &args.kept,
+                &args.parameters,
+                &args.gradients,
+                &args.rows_out,
+                &args.sums_out,
+            ),
+            Kind::Loss => {
+                let mut sums = args.sums_out;
+                match (args.labelled, sums.pop()) {
+                    (Some((labels, rows, weight)), Some(loss)) => vertex.call_loss(
+                        store,
+                        handle,
+                        args.task,
+                        &args.inputs,
+                        &args.parameters,
+                        labels,
+                        rows,
+                        weight,
+                        loss,
+                        &args.rows_out,
+                        &sums,
+                    ),
+                    _ => return Err(promise(name, place, "loss was called without labels".to_owned())),
+                }
+            }
+        };
+        match result {
+            Ok(Ok(())) => {}
+            Ok(Err(e)) => return Err(guest(name, place, e)),
+            Err(e) => return Err(trap(name, place, &e, self.store.data())),
+        }
+        let state = self.store.data_mut();
+        let unwritten = state.places.iter().enumerate().find_map(|(i, p)| match p {
+            Some(p) if !matches!(p, Place::Rows { scratch: Some(_), .. }) => p.unwritten().map(|why| (i, why)),
+            _ => None,
+        });
+        if let Some((i, why)) = unwritten {
+            return Err(promise(name, place, format!("place {i} to write: {why}")));
+        }
+        let finished = Finished { log: std::mem::take(&mut state.log), guest_memory_bytes: state.memory_bytes };
+        let kept = state.matrices.alive() + state.outs.alive() + state.ids.alive();
+        state.reset();
+        if kept > 0 {
+            return Err(promise(name, place, format!("{kept} handles were kept after the call; drop them all")));
+        }
+        Ok(finished)
+    }
+
+    /// Moves a call's matrices into the task's tables.
+    fn lend(&mut self, call: Call) -> std::result::Result<Args, eciton_tensor::Error> {
+        let state = self.store.data_mut();
+        state.grid = call.grid;
+        state.row_numbers = call.row_numbers;
+        (state.seed, state.epoch, state.layer, state.training) = (call.seed, call.epoch, call.layer, call.training);
+        let mut own = |matrices: Vec<Matrix>| -> Vec<Resource<MatrixHandle>> {
+            matrices.into_iter().map(|m| Resource::new_own(state.matrices.push(m))).collect()
+        };
+        let (inputs, parameters) = (own(call.inputs), own(call.parameters));
+        let (forward_outputs, kept, gradients) = (own(call.outputs), own(call.kept), own(call.gradients));
+        let mut out = |target: Target| -> std::result::Result<Resource<OutHandle>, eciton_tensor::Error> {
+            let (place, count) = match target {
+                Target::Rows { rows, extents } => {
+                    let count = rows.view().rows();
+                    (Place::Rows { rows, count, extents, written: Default::default(), scratch: None }, count)
+                }
+                Target::Sums { parts, shape } => {
+                    let leases: std::result::Result<Vec<_>, _> = parts.iter().map(|p| p.write(0..p.rows())).collect();
+                    (Place::Sums { parts: leases?, shape, written: false }, 1)
+                }
+            };
+            state.places.push(Some(place));
+            let view = OutView { place: state.places.len() - 1, start: 0, count, whole: true };
+            Ok(Resource::new_own(state.outs.push(view)))
+        };
+        let mut rows_out = Vec::with_capacity(call.rows_out.len());
+        for target in call.rows_out {
+            rows_out.push(target.map(&mut out).transpose()?);
+        }
+        let mut sums_out = Vec::with_capacity(call.sums_out.len());
+        for target in call.sums_out {
+            sums_out.push(out(target)?);
+        }
+        let labelled = call.labelled.map(|l| {
+            let mut ids = |list| Resource::<IdsHandle>::new_own(state.ids.push(list));
+            (ids(l.labels), ids(l.rows), l.weight)
+        });
+        let task = wv::Task {
+            training: call.training,
+            epoch: call.epoch,
+            layer: call.layer,
+            rows: state.grid.rows() as u32,
+        };
+        let outputs = call.output_count;
+        Ok(Args { task, inputs, parameters, forward_outputs, kept, gradients, rows_out, sums_out, labelled, outputs })
+    }
+}
+
+struct Args {
+    task: wv::Task,
+    inputs: Vec<Resource<MatrixHandle>>,
+    parameters: Vec<Resource<MatrixHandle>>,
+    forward_outputs: Vec<Resource<MatrixHandle>>,
+    kept: Vec<Resource<MatrixHandle>>,
+    gradients: Vec<Resource<MatrixHandle>>,
+    rows_out: Vec<Option<Resource<OutHandle>>>,
+    sums_out: Vec<Resource<OutHandle>>,
+    labelled: Option<(Resource<IdsHandle>, Resource<IdsHandle>, f32)>,
+    outputs: usize,
+}
+
+fn ticks(time: Duration) -> u64 {
+    // One more, for the first tick may come at once.
+    u64::try_from(time.as_nanos().div_ceil(Limits::TICK.as_nanos())).unwrap_or(u64::MAX / 2).saturating_add(1)
+}
+
+fn promise(kernel: &str, place: &str, reason: String) -> Error {
+    Error::Promise { kernel: kernel.to_owned(), place: place.to_owned(), reason }
+}
+
+fn guest(kernel: &str, place: &str, e: types::Error) -> Error {
+    let (kind, text) = match e {
+        types::Error::Shape(s) => (
+            "shape",
+            format!("{}: {} has extents {:?}, expected {:?}", s.operation, s.operand, s.found, s.expected),
+        ),
+        types::Error::Argument(t) => ("argument", t),
+        types::Error::Limit(l) => {
+            ("limit", format!("{}: {} {} asked for, {} allowed", l.limit, l.asked, l.unit, l.allowed))
+        }
+        types::Error::Deadline(t) => ("deadline", t),
+        types::Error::Unsupported(t) => ("unsupported", t),
+        types::Error::Kernel(t) => ("kernel", t),
+    };
+    Error::Guest { kernel: kernel.to_owned(), place: place.to_owned(), error: GuestError { kind, text } }
+}
+
+fn trap(kernel: &str, place: &str, e: &wasmtime::Error, state: &State) -> Error {
+    use wasmtime::Trap;
+    let code = e.downcast_ref::<Trap>().copied();
+    let reason = match (code, &state.panic, &state.limit_hit) {
+        (Some(Trap::Interrupt), _, _) => {
+            format!("limit task-time: it ran for more than {} ms", state.limits.task_time.as_millis())
+        }
+        (_, _, Some(limit)) => limit.clone(),
+        (_, Some(panic), None) => panic.clone(),
+        (Some(Trap::StackOverflow), _, _) => "limit stack: more than 1048576 bytes (endless recursion?)".to_owned(),
+        (Some(trap), None, None) => trap.to_string(),
+        (None, None, None) => format!("{:#}", e.root_cause()),
+    };
+    Error::Trap { kernel: kernel.to_owned(), place: place.to_owned(), reason }
+}
+
+/// The instances of one thread, one a kernel.
+#[derive(Debug, Default)]
+pub struct Instances {
+    warm: Vec<(Arc<Kernel>, Instance)>,
+    fresh: bool,
+}
+
+impl Instances {
+    /// None yet; with `fresh`, none is ever used twice.
+    pub fn new(fresh: bool) -> Self {
+        Self { warm: Vec::new(), fresh }
+    }
+
+    /// Runs a task on a warm instance; drops the instance where the task failed.
+    pub fn run(&mut self, layer: &Arc<Layer>, call: Call) -> Result<Finished> {
+        if self.fresh {
+            return Instance::new(layer.kernel())?.run(layer, call);
+        }
+        let at = match self.warm.iter().position(|(k, _)| Arc::ptr_eq(k, layer.kernel())) {
+            Some(at) => at,
+            None => {
+                self.warm.push((layer.kernel().clone(), Instance::new(layer.kernel())?));
+                self.warm.len() - 1
+            }
+        };
+        let result = self.warm[at].1.run(layer, call);
+        if result.is_err() {
+            self.warm.swap_remove(at);
+        }
+        result
+    }
+}

@@ -1,0 +1,47 @@
+//! The wasmtime host: load, check, cache, limit and run one kernel. Knows nothing of graphs.
+//!
+//! A [`Runtime`] holds the compiler and its settings; [`Runtime::load`] turns a component into a
+//! [`Kernel`], through a [`cache`] of ahead-of-time compiled code that is authenticated with a key
+//! kept elsewhere. [`Kernel::open`] configures a [`Layer`] and yields its signature.
+//!
+//! A [`Call`] is one task: matrices in, places to write, labels. An [`Instance`] runs calls, one at a
+//! time; it stays warm between them, loses all handles after each, and is thrown away after any trap.
+//! [`Instances`] keeps one for each kernel on a thread.
+//!
+//! What a kernel may use is bounded by [`Limits`], on its side of the wall and on the host's. A
+//! guest's typed error, a trap and a fault of the host stay three things ([`Error`]).
+
+pub mod cache;
+mod call;
+mod check;
+mod error;
+mod imports;
+mod instance;
+mod limits;
+#[cfg(feature = "native-kernels")]
+pub mod native;
+mod operations;
+mod outs;
+mod runtime;
+mod state;
+
+pub use call::{Call, Kind, Labelled, RowNumbers, Target};
+pub use error::{Error, GuestError, Result};
+pub use instance::{Finished, Instance, Instances};
+pub use limits::Limits;
+pub use runtime::{Kernel, Layer, Runtime, Settings};
+
+/// The generated side of the contract.
+#[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
+pub(crate) mod bindings {
+    wasmtime::component::bindgen!({
+        path: "../../wit/kernel",
+        world: "vertex-kernel",
+        with: {
+            "eciton:kernel/tensors.matrix": crate::state::MatrixHandle,
+            "eciton:kernel/tensors.out": crate::state::OutHandle,
+            "eciton:kernel/tensors.ids": crate::state::IdsHandle,
+        },
+        imports: { default: trappable },
+    });
+}

@@ -1,0 +1,293 @@
+//! What one task owns on the host's side: handles, scratch, the record of what went wrong.
+
+use std::sync::Arc;
+
+use eciton_tensor::ops::product::Scratch;
+use eciton_tensor::random::{Key, Purpose};
+use eciton_tensor::{Buffer, Grid, Matrix};
+
+use crate::call::RowNumbers;
+use crate::limits::Limits;
+use crate::outs::Place;
+
+/// Marks a matrix's handle; its number is its place in [`State::matrices`].
+#[derive(Debug)]
+pub struct MatrixHandle;
+/// Marks a handle to write to.
+#[derive(Debug)]
+pub struct OutHandle;
+/// Marks a handle on a list.
+#[derive(Debug)]
+pub struct IdsHandle;
+
+/// A typed failure of a host call, before it takes the contract's form.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Failure {
+    Shape { operation: String, operand: String, expected: Vec<u32>, found: Vec<u32> },
+    Argument(String),
+    Limit { limit: &'static str, unit: &'static str, allowed: u64, asked: u64 },
+    Deadline(String),
+    Unsupported(String),
+}
+
+impl From<eciton_tensor::Error> for Failure {
+    fn from(e: eciton_tensor::Error) -> Self {
+        use eciton_tensor::Error as E;
+        match e {
+            E::Shape { operation, operand, expected, found } => {
+                Self::Shape { operation: operation.to_owned(), operand: operand.to_owned(), expected, found }
+            }
+            E::Unsupported { .. } => Self::Unsupported(e.to_string()),
+            E::NotArrived { .. } => Self::Deadline(e.to_string()),
+            other => Self::Argument(other.to_string()),
+        }
+    }
+}
+
+/// A table of handles that refuses to grow past a limit.
+#[derive(Debug)]
+pub(crate) struct Table<T> {
+    slots: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Table<T> {
+    pub(crate) fn alive(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub(crate) fn push(&mut self, value: T) -> u32 {
+        match self.free.pop() {
+            Some(at) => {
+                self.slots[at as usize] = Some(value);
+                at
+            }
+            None => {
+                self.slots.push(Some(value));
+                self.slots.len() as u32 - 1
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, at: u32) -> Option<&T> {
+        self.slots.get(at as usize).and_then(Option::as_ref)
+    }
+
+    pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut T> {
+        self.slots.get_mut(at as usize).and_then(Option::as_mut)
+    }
+
+    pub(crate) fn take(&mut self, at: u32) -> Option<T> {
+        let value = self.slots.get_mut(at as usize).and_then(Option::take);
+        if value.is_some() {
+            self.free.push(at);
+        }
+        value
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.slots.clear();
+        self.free.clear();
+    }
+}
+
+/// A view of a place to write.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OutView {
+    /// Which of [`State::places`].
+    pub place: usize,
+    pub start: usize,
+    pub count: usize,
+    /// Whether it is the whole place.
+    pub whole: bool,
+}
+
+/// The task at hand.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub limits: Limits,
+    pub matrices: Table<Matrix>,
+    pub outs: Table<OutView>,
+    pub ids: Table<Arc<[u32]>>,
+    pub places: Vec<Option<Place>>,
+    pub grid: Arc<Grid>,
+    pub row_numbers: RowNumbers,
+    pub seed: u64,
+    pub epoch: u32,
+    pub layer: u32,
+    pub training: bool,
+    pub scratch: Scratch,
+    pub scratch_bytes: u64,
+    /// Buffers of scratch matrices that nobody holds, for the next task of the same shape.
+    pub spare: Vec<Buffer>,
+    pub log: Vec<String>,
+    pub log_bytes: u64,
+    pub panic: Option<String>,
+    /// A limit that a trap was about.
+    pub limit_hit: Option<String>,
+    pub memory_bytes: usize,
+}
+
+/// Spare scratch buffers kept by an instance.
+const SPARE_LIMIT: usize = 16;
+
+impl State {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            matrices: Table::default(),
+            outs: Table::default(),
+            ids: Table::default(),
+            places: Vec::new(),
+            grid: Arc::new(Grid::single(0)),
+            row_numbers: RowNumbers::From(0),
+            seed: 0,
+            epoch: 0,
+            layer: 0,
+            training: false,
+            scratch: Scratch::default(),
+            scratch_bytes: 0,
+            spare: Vec::new(),
+            log: Vec::new(),
+            log_bytes: 0,
+            panic: None,
+            limit_hit: None,
+            memory_bytes: 0,
+        }
+    }
+
+    /// Forgets the last task, all handles included.
+    pub(crate) fn reset(&mut self) {
+        self.matrices.clear();
+        self.outs.clear();
+        self.ids.clear();
+        for place in self.places.drain(..).flatten() {
+            if let Place::Rows { scratch: Some(buffer), .. } = place {
+                keep_spare(&mut self.spare, buffer);
+            }
+        }
+        self.scratch_bytes = 0;
+        self.log.clear();
+        self.log_bytes = 0;
+        self.panic = None;
+        self.limit_hit = None;
+    }
+
+    /// Room for one more handle.
+    pub(crate) fn check_handles(&self) -> Result<(), Failure> {
+        let alive = (self.matrices.alive() + self.outs.alive() + self.ids.alive()) as u64;
+        limit("handles", "handles", u64::from(self.limits.handles), alive + 1)
+    }
+
+    pub(crate) fn push_matrix(&mut self, matrix: Matrix) -> Result<u32, Failure> {
+        self.check_handles()?;
+        Ok(self.matrices.push(matrix))
+    }
+
+    pub(crate) fn matrix(&self, handle: u32) -> Result<&Matrix, Failure> {
+        self.matrices.get(handle).ok_or_else(|| Failure::Argument(format!("matrix handle {handle} is not of this task")))
+    }
+
+    pub(crate) fn ids(&self, handle: u32) -> Result<&Arc<[u32]>, Failure> {
+        self.ids.get(handle).ok_or_else(|| Failure::Argument(format!("ids handle {handle} is not of this task")))
+    }
+
+    pub(crate) fn out(&self, handle: u32) -> Result<OutView, Failure> {
+        let view = self.outs.get(handle).copied();
+        view.ok_or_else(|| Failure::Argument(format!("out handle {handle} is not of this task")))
+    }
+
+    pub(crate) fn place(&self, view: OutView) -> Result<&Place, Failure> {
+        let place = self.places.get(view.place).and_then(Option::as_ref);
+        place.ok_or_else(|| Failure::Argument("this out was finished".to_owned()))
+    }
+
+    /// The extents of an out, rows first.
+    pub(crate) fn out_shape(&self, handle: u32) -> Result<Vec<u32>, Failure> {
+        let view = self.out(handle)?;
+        let mut shape = self.place(view)?.shape();
+        if !view.whole
+            && let Some(rows) = shape.first_mut()
+        {
+            *rows = view.count as u32;
+        }
+        Ok(shape)
+    }
+
+    /// A scratch matrix.
+    pub(crate) fn create_out(&mut self, shape: &[u32]) -> Result<u32, Failure> {
+        self.check_handles()?;
+        let (Some(&rows), 1..=4) = (shape.first(), shape.len()) else {
+            return Err(Failure::Argument(format!("create: {} extents given, one to four are needed", shape.len())));
+        };
+        let extents = if shape.len() == 1 { vec![1] } else { shape[1..].to_vec() };
+        let columns = extents.iter().try_fold(1u64, |n, &e| n.checked_mul(u64::from(e))).unwrap_or(u64::MAX);
+        let bytes = u64::from(rows).saturating_mul(columns).saturating_mul(4);
+        let asked = self.scratch_bytes.saturating_add(bytes);
+        limit("matrix-bytes", "bytes", self.limits.matrix_bytes, asked)?;
+        let (rows, columns) = (rows as usize, columns as usize);
+        // A spare one whose last reader is gone, else a fresh one.
+        let fits = |b: &Buffer| b.rows() == rows && b.columns() == columns && b.write(0..rows).is_ok();
+        let buffer = match self.spare.iter().position(fits).map(|at| self.spare.swap_remove(at)) {
+            Some(buffer) => buffer,
+            None => Buffer::zeroed(rows, columns)?,
+        };
+        self.scratch_bytes = asked;
+        let place = Place::Rows {
+            rows: buffer.write(0..rows)?,
+            count: rows,
+            extents,
+            written: Default::default(),
+            scratch: Some(buffer),
+        };
+        self.places.push(Some(place));
+        Ok(self.outs.push(OutView { place: self.places.len() - 1, start: 0, count: rows, whole: true }))
+    }
+
+    /// Ends the writing of a scratch matrix.
+    pub(crate) fn finish_out(&mut self, handle: u32) -> Result<u32, Failure> {
+        let view = self.out(handle)?;
+        self.outs.take(handle);
+        let place = self.place(view)?;
+        if !matches!(place, Place::Rows { scratch: Some(_), .. }) || !view.whole {
+            return Err(Failure::Argument("finish: only a whole scratch matrix can be finished".to_owned()));
+        }
+        if let Some(what) = place.unwritten() {
+            return Err(Failure::Argument(format!("finish: {what}")));
+        }
+        let Some(Place::Rows { rows, extents, scratch, .. }) = self.places[view.place].take() else {
+            return Err(Failure::Argument("finish: already finished".to_owned()));
+        };
+        let matrix = Matrix::from(rows.into_read()?).with_extents(&extents)?;
+        if let Some(buffer) = scratch {
+            // Its lease lives in the matrix; by the time a later task asks, it is gone.
+            keep_spare(&mut self.spare, buffer);
+        }
+        self.push_matrix(matrix)
+    }
+
+    /// The key of random numbers of this task.
+    pub(crate) fn key(&self, purpose: Purpose, stream: u32) -> Key {
+        Key::new(self.seed, purpose, self.epoch, self.layer, stream)
+    }
+}
+
+fn keep_spare(spare: &mut Vec<Buffer>, buffer: Buffer) {
+    if spare.len() == SPARE_LIMIT {
+        spare.remove(0);
+    }
+    spare.push(buffer);
+}
+
+pub(crate) fn limit(name: &'static str, unit: &'static str, allowed: u64, asked: u64) -> Result<(), Failure> {
+    if asked > allowed {
+        return Err(Failure::Limit { limit: name, unit, allowed, asked });
+    }
+    Ok(())
+}

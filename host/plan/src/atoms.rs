@@ -1,0 +1,440 @@
+//! Row atoms: the fixed grid over a graph's rows on which sums over rows are taken.
+//!
+//! Adding floats in another order gives other bits. So rows are cut once into [`Atoms`], depending
+//! on the graph alone; sums over rows follow a fixed tree over the atoms ([`Tree`]); and intervals
+//! are runs of whole atoms ([`Intervals`]). An interval delivers the sums of its largest complete
+//! nodes ([`Atoms::nodes`]) and [`crate::Combine`] says how the rest is added: the same additions for
+//! every number of intervals.
+
+use crate::error::Error;
+use crate::ids::IntervalId;
+use std::ops::Range;
+
+/// Children of an inner node of the tree.
+pub const FAN_OUT: u32 = 8;
+/// Most atoms of one graph.
+pub const MAX_ATOMS: u32 = 64;
+/// A graph gets an atom for every so many rows, up to [`MAX_ATOMS`].
+pub const ROWS_PER_ATOM: u32 = 32;
+/// Below this much work (rows and edges) one interval is the default.
+pub const SMALL_WORK: u64 = 200_000;
+/// Work (rows and edges) of an interval that the default aims at.
+pub const INTERVAL_WORK: u64 = 2_000_000;
+
+/// A node of the tree: level 0 are atoms, a node of level l + 1 has up to [`FAN_OUT`] of level l.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Node {
+    /// Height over the atoms.
+    pub level: u8,
+    /// Place among the nodes of its level, left to right.
+    pub index: u32,
+}
+
+impl Node {
+    /// Atom `index`.
+    #[must_use]
+    pub const fn atom(index: u32) -> Self {
+        Self { level: 0, index }
+    }
+}
+
+/// The tree over a number of atoms, by index alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tree {
+    atoms: u32,
+}
+
+impl Tree {
+    /// The tree over `atoms` (at least one; 0 counts as 1).
+    #[must_use]
+    pub const fn new(atoms: u32) -> Self {
+        Self { atoms: if atoms == 0 { 1 } else { atoms } }
+    }
+
+    /// Number of atoms.
+    #[must_use]
+    pub const fn atoms(self) -> u32 {
+        self.atoms
+    }
+
+    /// Number of nodes of `level`.
+    #[must_use]
+    pub fn width(self, level: u8) -> u32 {
+        (0..level).fold(self.atoms, |width, _| width.div_ceil(FAN_OUT))
+    }
+
+    /// The one node over all atoms: an atom for 1, a group for up to 8, level 2 for up to 64.
+    #[must_use]
+    pub fn root(self) -> Node {
+        let mut level = 0;
+        while self.width(level) > 1 {
+            level += 1;
+        }
+        Node { level, index: 0 }
+    }
+
+    /// The atoms under `node`; empty for a node that does not exist.
+    #[must_use]
+    pub fn span(self, node: Node) -> Range<u32> {
+        let wide = u64::from(FAN_OUT).saturating_pow(u32::from(node.level));
+        let end = |index: u64| {
+            u32::try_from(index.saturating_mul(wide)).map_or(self.atoms, |end| end.min(self.atoms))
+        };
+        end(u64::from(node.index))..end(u64::from(node.index) + 1)
+    }
+
+    /// The nodes that `node` sums, in order; none for an atom.
+    pub fn children(self, node: Node) -> impl Iterator<Item = Node> {
+        let below = node.level.checked_sub(1);
+        let first = node.index.saturating_mul(FAN_OUT);
+        let width = below.map_or(0, |level| self.width(level));
+        (first..first.saturating_add(FAN_OUT).min(width))
+            .map(move |index| Node { level: below.unwrap_or(0), index })
+    }
+
+    /// The largest complete nodes that a run of atoms consists of, left to right. Atoms that do not
+    /// exist are left out.
+    #[must_use]
+    pub fn nodes(self, run: Range<u32>) -> Vec<Node> {
+        let run = run.start..run.end.min(self.atoms);
+        let top = self.root().level;
+        let mut nodes = Vec::new();
+        let mut at = run.start;
+        while at < run.end {
+            let mut best = Node::atom(at);
+            for level in 1..=top {
+                let wide = FAN_OUT.saturating_pow(u32::from(level));
+                let node = Node { level, index: at / wide };
+                let span = self.span(node);
+                if span.start != at || span.end > run.end {
+                    break;
+                }
+                best = node;
+            }
+            at = self.span(best).end;
+            nodes.push(best);
+        }
+        nodes
+    }
+}
+
+/// A graph's rows, cut into atoms of about equal work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Atoms {
+    /// First row of each atom, then the number of rows: atoms + 1 values.
+    starts: Vec<u32>,
+    /// Work before each atom, then all of it: atoms + 1 values.
+    work: Vec<u64>,
+}
+
+impl Atoms {
+    /// Number of atoms of a graph of `rows`: the largest power of two up to rows / 32, at least 1
+    /// and at most 64. It depends on the number of rows alone. (Cora, 2,708 rows: 64.)
+    #[must_use]
+    pub fn count_for(rows: u32) -> u32 {
+        let most = (rows / ROWS_PER_ATOM).clamp(1, MAX_ATOMS);
+        1 << most.ilog2()
+    }
+
+    /// Cuts the rows of a graph by work: a row counts 1 and each of its edges 1. `offsets` are the
+    /// row offsets of its compressed adjacency, rows + 1 values that ascend from 0. Every atom has
+    /// at least one row.
+    ///
+    /// # Errors
+    /// [`Error::Rows`] without a row, with 2^32 rows or more, or if `offsets` do not ascend.
+    pub fn new(offsets: &[u64]) -> Result<Self, Error> {
+        let rows = offsets.len().saturating_sub(1);
+        let count_rows = u32::try_from(rows).ok().filter(|&rows| rows > 0 && rows < u32::MAX);
+        let Some(row_count) = count_rows else {
+            return Err(Error::Rows {
+                found: format!("{rows} rows"),
+                allowed: "1 to 2^32 - 2 rows (row offsets hold one value more)".to_owned(),
+            });
+        };
+        if let Some(row) = offsets.windows(2).position(|pair| pair[0] > pair[1]) {
+            return Err(Error::Rows {
+                found: format!(
+                    "row offsets that fall from {} to {} at row {row}",
+                    offsets[row],
+                    offsets[row + 1]
+                ),
+                allowed: "row offsets that ascend".to_owned(),
+            });
+        }
+        let work_before = |row: u32| (offsets[row as usize] - offsets[0]).saturating_add(u64::from(row));
+        let total = work_before(row_count);
+        let count = Self::count_for(row_count);
+        let mut starts = Vec::with_capacity(count as usize + 1);
+        starts.push(0);
+        for atom in 1..count {
+            let target = share(total, atom, count);
+            let last = starts[atom as usize - 1];
+            // At least one row for this atom, and one for each that follows.
+            let (mut low, mut high) = (last + 1, row_count - (count - atom));
+            while low < high {
+                let middle = low + (high - low) / 2;
+                if work_before(middle) < target {
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
+            }
+            starts.push(low);
+        }
+        starts.push(row_count);
+        let work = starts.iter().map(|&row| work_before(row)).collect();
+        Ok(Self { starts, work })
+    }
+
+    /// Number of atoms.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.tree().atoms()
+    }
+
+    /// Number of rows.
+    #[must_use]
+    pub fn rows(&self) -> u32 {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
+    /// All rows and edges.
+    #[must_use]
+    pub fn work(&self) -> u64 {
+        self.work.last().copied().unwrap_or(0)
+    }
+
+    /// First row of each atom, then the number of rows.
+    #[must_use]
+    pub fn starts(&self) -> &[u32] {
+        &self.starts
+    }
+
+    /// The tree of sums over these atoms.
+    #[must_use]
+    pub fn tree(&self) -> Tree {
+        // At most MAX_ATOMS.
+        Tree::new(u32::try_from(self.starts.len() - 1).unwrap_or(MAX_ATOMS))
+    }
+
+    /// The rows of a run of atoms; atoms that do not exist have none.
+    #[must_use]
+    pub fn row_range(&self, run: Range<u32>) -> Range<u32> {
+        let row = |atom: u32| self.starts.get(atom as usize).copied().unwrap_or(self.rows());
+        row(run.start)..row(run.end)
+    }
+
+    /// The sums that an interval of these atoms delivers: see [`Tree::nodes`].
+    #[must_use]
+    pub fn nodes(&self, run: Range<u32>) -> Vec<Node> {
+        self.tree().nodes(run)
+    }
+}
+
+/// Vertex intervals: a graph's atoms in runs of about equal work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Intervals {
+    /// First atom of each interval, then the number of atoms.
+    atoms: Vec<u32>,
+    /// First row of each interval, then the number of rows.
+    rows: Vec<u32>,
+}
+
+impl Intervals {
+    /// Cuts `atoms` into `count` runs of about equal work, each of at least one atom.
+    ///
+    /// # Errors
+    /// [`Error::IntervalCount`] for 0 or for more than there are atoms.
+    pub fn new(atoms: &Atoms, count: u32) -> Result<Self, Error> {
+        let most = atoms.count();
+        if count == 0 || count > most {
+            return Err(Error::IntervalCount { found: count, most, rows: atoms.rows() });
+        }
+        let mut starts = Vec::with_capacity(count as usize + 1);
+        starts.push(0u32);
+        for interval in 1..count {
+            let target = share(atoms.work(), interval, count);
+            let (low, high) = (starts[interval as usize - 1] + 1, most - (count - interval));
+            // The atom boundary nearest to the target.
+            let over = (low..high).find(|&atom| atoms.work[atom as usize] >= target).unwrap_or(high);
+            let distance = |atom: u32| atoms.work[atom as usize].abs_diff(target);
+            let nearest = if over > low && distance(over - 1) <= distance(over) { over - 1 } else { over };
+            starts.push(nearest);
+        }
+        starts.push(most);
+        let rows = starts.iter().map(|&atom| atoms.starts[atom as usize]).collect();
+        Ok(Self { atoms: starts, rows })
+    }
+
+    /// How many intervals a graph gets when the user does not say: 1 below 200,000 rows and edges,
+    /// else one for every two million, as a power of two, at least 2 and at most one an atom. It
+    /// depends on the graph alone, never on threads or workers.
+    #[must_use]
+    pub fn default_count(atoms: &Atoms) -> u32 {
+        if atoms.work() < SMALL_WORK {
+            return 1;
+        }
+        let wanted = atoms.work().div_ceil(INTERVAL_WORK).min(u64::from(MAX_ATOMS));
+        let wanted = wanted.next_power_of_two().max(2);
+        u32::try_from(wanted).unwrap_or(MAX_ATOMS).min(atoms.count())
+    }
+
+    /// Number of intervals.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.atoms.len() - 1).unwrap_or(MAX_ATOMS)
+    }
+
+    /// The atoms of an interval; none for one that does not exist.
+    #[must_use]
+    pub fn atoms(&self, interval: IntervalId) -> Range<u32> {
+        range(&self.atoms, interval)
+    }
+
+    /// The rows of an interval; none for one that does not exist.
+    #[must_use]
+    pub fn rows(&self, interval: IntervalId) -> Range<u32> {
+        range(&self.rows, interval)
+    }
+
+    /// All intervals, in order.
+    pub fn ids(&self) -> impl Iterator<Item = IntervalId> + use<> {
+        (0..self.count()).map(IntervalId)
+    }
+}
+
+fn range(starts: &[u32], interval: IntervalId) -> Range<u32> {
+    let at = interval.index();
+    match (starts.get(at), starts.get(at.saturating_add(1))) {
+        (Some(&start), Some(&end)) => start..end,
+        _ => 0..0,
+    }
+}
+
+/// total * part / parts, without overflow.
+fn share(total: u64, part: u32, parts: u32) -> u64 {
+    let share = u128::from(total) * u128::from(part) / u128::from(parts.max(1));
+    u64::try_from(share).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::testing::Random;
+
+    fn random_offsets(random: &mut Random, rows: u32) -> Vec<u64> {
+        let mut at = 0;
+        let heavy = u64::from(random.below(3) == 0) * 500;
+        let mut offsets = vec![0];
+        for _ in 0..rows {
+            at += random.below(8) + if random.below(50) == 0 { heavy } else { 0 };
+            offsets.push(at);
+        }
+        offsets
+    }
+
+    #[test]
+    fn count_depends_on_rows_alone() {
+        let counts = [
+            (1, 1),
+            (31, 1),
+            (63, 1),
+            (64, 2),
+            (127, 2),
+            (128, 4),
+            (1023, 16),
+            (1024, 32),
+            (2047, 32),
+            (2048, 64),
+            (2708, 64),
+            (u32::MAX - 1, 64),
+        ];
+        for (rows, atoms) in counts {
+            assert_eq!(Atoms::count_for(rows), atoms, "{rows} rows");
+        }
+    }
+
+    #[test]
+    fn atoms_and_intervals_cover_all_rows_once_and_are_never_empty() {
+        for seed in 0..200 {
+            let random = &mut Random::new(seed);
+            let rows = 1 + random.below32(4000);
+            let atoms = Atoms::new(&random_offsets(random, rows)).unwrap();
+            assert_eq!(atoms.count(), Atoms::count_for(rows), "seed {seed}");
+            assert!(atoms.starts().windows(2).all(|pair| pair[0] < pair[1]), "seed {seed}");
+            assert_eq!((atoms.starts()[0], atoms.rows()), (0, rows), "seed {seed}");
+            for count in 1..=atoms.count() {
+                let intervals = Intervals::new(&atoms, count).unwrap();
+                assert_eq!(intervals.count(), count);
+                let mut next = 0;
+                for interval in intervals.ids() {
+                    let rows = intervals.rows(interval);
+                    assert_eq!(rows, atoms.row_range(intervals.atoms(interval)));
+                    assert!(rows.start == next && rows.end > next, "seed {seed} count {count}");
+                    next = rows.end;
+                }
+                assert_eq!(next, rows, "seed {seed} count {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn even_rows_give_even_atoms_and_one_hub_stays_alone() {
+        let even: Vec<u64> = (0..=2048).map(|row| row * 3).collect();
+        let atoms = Atoms::new(&even).unwrap();
+        assert!(atoms.starts().windows(2).all(|pair| pair[1] - pair[0] == 32));
+        let four = Intervals::new(&atoms, 4).unwrap();
+        assert_eq!(four.rows(IntervalId(1)), 512..1024);
+        assert_eq!(four.rows(IntervalId(4)), 0..0);
+
+        let mut hub = vec![0u64, 1_000_000];
+        hub.extend((1..64).map(|row| 1_000_000 + row));
+        let atoms = Atoms::new(&hub).unwrap();
+        assert_eq!(atoms.starts(), [0, 1, 64]);
+    }
+
+    #[test]
+    fn wrong_offsets_and_counts_are_refused() {
+        assert!(matches!(Atoms::new(&[]), Err(Error::Rows { .. })));
+        assert!(matches!(Atoms::new(&[0]), Err(Error::Rows { .. })));
+        let error = Atoms::new(&[0, 5, 3]).unwrap_err().to_string();
+        assert!(error.contains("from 5 to 3 at row 1"), "{error}");
+        let atoms = Atoms::new(&vec![0; 129]).unwrap();
+        let error = Intervals::new(&atoms, 5).unwrap_err().to_string();
+        assert!(error.contains('5') && error.contains('4'), "{error}");
+        assert!(Intervals::new(&atoms, 0).is_err());
+    }
+
+    #[test]
+    fn default_count_grows_with_work() {
+        let with_work = |rows: u32, degree: u64| {
+            let offsets: Vec<u64> = (0..=u64::from(rows)).map(|row| row * degree).collect();
+            Intervals::default_count(&Atoms::new(&offsets).unwrap())
+        };
+        assert_eq!(with_work(2708, 5), 1);
+        assert_eq!(with_work(19_717, 5), 1);
+        assert_eq!(with_work(20_000, 9), 2);
+        assert_eq!(with_work(23_000, 490), 8);
+        assert_eq!(with_work(100_000, 10_000), 64);
+        assert_eq!(with_work(64, 10_000), 2);
+        assert_eq!(with_work(63, 10_000), 1);
+    }
+
+    #[test]
+    fn nodes_are_the_largest_complete_ones() {
+        let tree = Tree::new(64);
+        let node = |level, index| Node { level, index };
+        assert_eq!(tree.nodes(0..64), [node(2, 0)]);
+        assert_eq!(tree.nodes(0..32), [node(1, 0), node(1, 1), node(1, 2), node(1, 3)]);
+        assert_eq!(tree.nodes(6..17), [node(0, 6), node(0, 7), node(1, 1), node(0, 16)]);
+        assert_eq!(tree.nodes(60..99), [node(0, 60), node(0, 61), node(0, 62), node(0, 63)]);
+        assert_eq!(Tree::new(1).nodes(0..1), [node(0, 0)]);
+        assert_eq!(Tree::new(8).nodes(0..8), [node(1, 0)]);
+        assert_eq!(Tree::new(4).root(), node(1, 0));
+        assert_eq!(Tree::new(16).root(), node(2, 0));
+        assert_eq!(Tree::new(16).nodes(8..16), [node(1, 1)]);
+        assert_eq!(Tree::new(4).children(node(1, 0)).count(), 4);
+        assert_eq!(tree.children(node(0, 5)).count(), 0);
+    }
+}

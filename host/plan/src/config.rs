@@ -1,0 +1,395 @@
+//! A run's configuration: defaults, then a recipe, then overrides.
+//!
+//! ```
+//! use eciton_plan::Config;
+//! let mut config = Config::parse("[run]\nepochs = 50\n", "recipe.toml")?;
+//! config.set("optimiser.lr=0.1")?;
+//! assert_eq!((config.run.epochs, config.optimiser.lr), (50, 0.1));
+//! let error = config.set("optimiser.learning_rate=0.1").unwrap_err();
+//! assert!(error.to_string().contains("did you mean `optimiser.lr`?"));
+//! # Ok::<(), eciton_plan::Error>(())
+//! ```
+
+use crate::document;
+use crate::error::Error;
+use crate::keys;
+use crate::model::ModelSettings;
+use crate::optimiser::Optimiser;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Everything that decides what a run computes. Default: a two-layer GCN on Cora as Kipf and Welling
+/// trained it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// What is learnt from.
+    pub data: Data,
+    /// What is trained.
+    pub model: ModelSettings,
+    /// How weights move.
+    pub optimiser: Optimiser,
+    /// How long and in what pieces.
+    pub run: Run,
+    /// Components that take the place of built-in kernels: kernel name -> path.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kernels: BTreeMap<String, String>,
+    /// What a task may use.
+    #[serde(default, skip_serializing_if = "Limits::is_default")]
+    pub limits: Limits,
+}
+
+/// `[data]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Data {
+    /// A data set's name, or a path to one.
+    pub source: String,
+    /// Which set, where a folder holds several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Whether each vertex's features are divided by their sum.
+    pub normalise_features: bool,
+}
+
+impl Default for Data {
+    fn default() -> Self {
+        Self { source: "cora".to_owned(), name: None, normalise_features: true }
+    }
+}
+
+/// `[run]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// What random numbers grow from, up to 2^63 - 1 (TOML's integers).
+    pub seed: u64,
+    /// Passes over the graph, at least 1.
+    pub epochs: u32,
+    /// Evaluate after every so many epochs, and after the last; 0: only after the last.
+    pub eval_every: u32,
+    /// Vertex intervals; `None`: from the graph's size ([`crate::Intervals::default_count`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intervals: Option<u32>,
+    /// Compute threads; `None`: as many as the machine has. Never changes a result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Self { seed: 0, epochs: 200, eval_every: 1, intervals: None, threads: None }
+    }
+}
+
+/// `[limits]`: `None` is the executor's own default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// A kernel's own memory, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest_memory_bytes: Option<u64>,
+    /// A task's matrices on the host, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matrix_bytes: Option<u64>,
+    /// A task's handles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handles: Option<u32>,
+    /// What one host call may copy, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_bytes: Option<u64>,
+    /// What one host call may compute, in multiply-adds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_work: Option<u64>,
+    /// How long a task may run, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_ms: Option<u64>,
+    /// How long a task may wait for rows, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
+    /// Tries of a task that fails by the host's fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+}
+
+impl Limits {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Config {
+    /// The defaults with a recipe written over them. `origin` is the recipe's name, for messages.
+    ///
+    /// # Errors
+    /// [`Error::Syntax`] for what is not TOML, [`Error::UnknownKey`] for a key that nothing reads,
+    /// [`Error::Value`] for a value out of range, [`Error::TooMany`] past 1 MiB of text; all with
+    /// the line.
+    pub fn parse(text: &str, origin: &str) -> Result<Self, Error> {
+        let mut config = Self::default();
+        config.apply(text, origin)?;
+        Ok(config)
+    }
+
+    /// Writes a recipe over what is there. On an error nothing changes.
+    ///
+    /// # Errors
+    /// As [`Config::parse`].
+    pub fn apply(&mut self, text: &str, origin: &str) -> Result<(), Error> {
+        let fields = document::parse(text, origin)?;
+        let mut changed = self.clone();
+        keys::write_config(&mut changed, &fields)?;
+        *self = changed;
+        Ok(())
+    }
+
+    /// Writes one `section.key=value`. The value is TOML; what is not is taken as text. On an error
+    /// nothing changes.
+    ///
+    /// # Errors
+    /// As [`Config::parse`]; [`Error::Override`] for what is not `section.key=value`.
+    pub fn set(&mut self, argument: &str) -> Result<(), Error> {
+        let mut changed = self.clone();
+        keys::write_override(&mut changed, document::parse_override(argument)?)?;
+        *self = changed;
+        Ok(())
+    }
+
+    /// The configuration as a recipe, defaults included. [`Config::parse`] reads it back.
+    ///
+    /// # Errors
+    /// [`Error::Write`] for what no recipe can hold: a seed above 2^63 - 1.
+    pub fn to_toml(&self) -> Result<String, Error> {
+        toml::to_string(self).map_err(|error| Error::Write { message: error.to_string() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use crate::testing::Random;
+    use crate::{Algorithm, Layers, WeightDecay};
+
+    fn refused(text: &str) -> String {
+        Config::parse(text, "r.toml").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn defaults_write_and_read_back() {
+        let config = Config::default();
+        let text = config.to_toml().unwrap();
+        assert!(text.contains("lr = 0.01") && text.contains("weight_decay = [0.0005, 0.0]"), "{text}");
+        assert_eq!(Config::parse(&text, "run").unwrap(), config);
+        assert_eq!(Config::parse("", "empty").unwrap(), config);
+    }
+
+    #[test]
+    fn a_full_recipe_writes_and_reads_back() {
+        let text = r#"
+            [run]
+            seed = 7
+            epochs = 0x10
+            intervals = 4
+            threads = 2
+            eval_every = 0
+            [data]
+            source = "../data/planetoid"
+            name = "pubmed"
+            normalise_features = false
+            [optimiser]
+            momentum = 0.9
+            nesterov = true
+            weight_decay = 1e-3
+            lr = 1
+            kind = "sgd"
+            [model]
+            dropout = 0
+            [[model.layers]]
+            kernel = "gcn"
+            width = 32
+            [[model.layers]]
+            kernel = "gcn"
+            bias = false
+            [kernels]
+            linear = "./mine.wasm"
+            "odd name" = "x.wasm"
+            [limits]
+            attempts = 2
+            task_ms = 500
+        "#;
+        let config = Config::parse(text, "r.toml").unwrap();
+        assert_eq!(
+            config.run,
+            Run { seed: 7, epochs: 16, eval_every: 0, intervals: Some(4), threads: Some(2) }
+        );
+        assert_eq!(config.optimiser.algorithm, Algorithm::Sgd { momentum: 0.9, nesterov: true });
+        assert_eq!(config.optimiser.weight_decay, WeightDecay::All(1e-3));
+        assert!(matches!(&config.model.layers, Layers::List(list) if list.len() == 2));
+        assert_eq!(config.kernels["linear"], "./mine.wasm");
+        assert_eq!(config.limits.attempts, Some(2));
+        assert_eq!(Config::parse(&config.to_toml().unwrap(), "again").unwrap(), config);
+    }
+
+    #[test]
+    fn unknown_keys_name_the_nearest_and_show_the_line() {
+        let found = refused("[run]\nepochs = 5\n\n[optimiser]\nlearning_rate = 0.1\n");
+        let wanted = "unknown key `optimiser.learning_rate`; did you mean `optimiser.lr`?\n  \
+                      at r.toml:5:1\n  5 | learning_rate = 0.1\n    | ^^^^^^^^^^^^^";
+        assert_eq!(found, wanted);
+        let nearest = [
+            ("[run]\nepoch = 5", "run.epochs"),
+            ("[run]\neval-every = 5", "run.eval_every"),
+            ("[optimiser]\nepochs = 5", "run.epochs"),
+            ("[optimizer]\nlr = 5", "optimiser"),
+            ("[modle]\nlayers = 5", "model"),
+            ("lr = 0.1", "optimiser.lr"),
+            ("optimizer.lr = 0.1", "optimiser"),
+            ("[model]\nhidden_channels = 5", "model.hidden"),
+            ("[model]\nlr = 5", "optimiser.lr"),
+            ("[[model.layers]]\nkernel = \"gcn\"\nwidht = 5", "width"),
+        ];
+        for (text, key) in nearest {
+            let found = refused(text);
+            assert!(found.contains(&format!("did you mean `{key}`?")), "{text}: {found}");
+        }
+        let found = refused("[run]\nzzzzzzzz = 1");
+        assert!(found.contains("known here: seed, epochs, eval_every, intervals, threads"), "{found}");
+    }
+
+    #[test]
+    fn ranges_are_checked_at_their_ends() {
+        let good = [
+            "model.dropout=0",
+            "model.dropout=0.999",
+            "model.layers=1",
+            "model.layers=64",
+            "model.hidden=1",
+            "model.hidden=65536",
+            "run.epochs=1",
+            "run.intervals=1",
+            "run.seed=9223372036854775807",
+            "optimiser.lr=1e-30",
+            "optimiser.weight_decay=0",
+            "optimiser.weight_decay=[0.1, 0, 3]",
+            "model.activation=tanh",
+            "data.source=../a b/c",
+            "kernels.linear=./a.wasm",
+            "model.layers=[{kernel=\"gcn\", width=3}, {}]",
+            "optimiser.beta1=0",
+            "data.name=\"quoted\"",
+        ];
+        for argument in good {
+            let mut config = Config::default();
+            config.set(argument).unwrap_or_else(|error| panic!("{argument}: {error}"));
+            assert_eq!(Config::parse(&config.to_toml().unwrap(), "x").unwrap(), config);
+        }
+        let bad = [
+            "model.dropout=1",
+            "model.dropout=-0.1",
+            "model.dropout=nan",
+            "model.dropout=0.99999999999",
+            "model.dropout=half",
+            "model.layers=0",
+            "model.layers=65",
+            "model.layers=2.0",
+            "model.layers=[]",
+            "model.layers=[1]",
+            "model.hidden=0",
+            "model.hidden=65537",
+            "run.epochs=0",
+            "run.epochs=-1",
+            "run.epochs=99999999999999999999",
+            "run.intervals=0",
+            "run.seed=-1",
+            "run.threads=0",
+            "optimiser.lr=0",
+            "optimiser.lr=inf",
+            "optimiser.lr=1e-60",
+            "optimiser.lr=-1",
+            "optimiser.weight_decay=-1",
+            "optimiser.weight_decay=[]",
+            "optimiser.weight_decay=[1, true]",
+            "optimiser.kind=lamb",
+            "optimiser.momentum=0.9",
+            "model.activation=gelu",
+            "model.bias=1",
+            "data.source=",
+            "data.source=3",
+            "run.epochs=2024-01-01",
+            "limits.attempts=0",
+            "kernels.linear=7",
+            "model.layers=[{kernel=\"gat\"}]",
+        ];
+        for argument in bad {
+            let mut config = Config::default();
+            let error = config.set(argument).unwrap_err();
+            assert!(matches!(error, Error::Value { .. }), "{argument}: {error}");
+            assert!(error.to_string().contains(argument), "{argument}: {error}");
+            assert_eq!(config, Config::default());
+        }
+        let found = refused("[model]\ndropout = 1.5");
+        let wanted = "`model.dropout` is 1.5, but must be a number with 0 <= dropout < 1\n  \
+                      at r.toml:2:11\n  2 | dropout = 1.5\n    |           ^^^";
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn overrides_that_are_none_are_refused() {
+        for argument in ["", "=", "lr", "optimiser.=1", "a b=1", " =3"] {
+            let error = Config::default().set(argument).unwrap_err();
+            assert!(matches!(error, Error::Override { .. }), "{argument}: {error}");
+        }
+        for argument in ["lr=1", "optimiser=1", "optimiser.lr.x=1", "optimizer.lr=1", ".=1."] {
+            let error = Config::default().set(argument).unwrap_err();
+            let typed = matches!(error, Error::UnknownKey { .. } | Error::Override { .. });
+            assert!(typed, "{argument}: {error}");
+        }
+        let error = Config::default().set("run.epochs=1\nseed = 4").unwrap_err();
+        assert!(matches!(error, Error::Value { .. }), "{error}");
+    }
+
+    #[test]
+    fn kind_first_then_its_own_keys() {
+        let mut config = Config::default();
+        config.set("optimiser.beta1=0.8").unwrap();
+        config.set("optimiser.kind=adam").unwrap();
+        assert_eq!(config.optimiser.algorithm, Algorithm::Adam { beta1: 0.8, beta2: 0.999, epsilon: 1e-8 });
+        config.set("optimiser.kind=sgd").unwrap();
+        config.set("optimiser.momentum=0.9").unwrap();
+        let error = config.set("optimiser.beta1=0.8").unwrap_err().to_string();
+        assert!(error.contains("belongs to adam and adamw"), "{error}");
+    }
+
+    #[test]
+    fn hostile_texts_end_in_errors() {
+        let deep = format!("a = {}{}", "[".repeat(20_000), "]".repeat(20_000));
+        let many = "[".repeat(document::MAX_BYTES + 1);
+        for text in ["[run", "run = 3", "[run]\nepochs = 1\nepochs = 2", "\u{0}", "[[run]]", &deep, &many] {
+            assert!(Config::parse(text, "r.toml").is_err(), "{:.40}", text);
+        }
+        let long = format!("[run]\n{} = 1", "k".repeat(500_000));
+        assert!(refused(&long).contains("unknown key"));
+        let text = Config::default().to_toml().unwrap();
+        for seed in 0..3000 {
+            let random = &mut Random::new(seed);
+            let mut bytes = text.clone().into_bytes();
+            bytes.push(b'\n');
+            for _ in 0..1 + random.below(4) {
+                let at = random.below(bytes.len() as u64) as usize;
+                match random.below(3) {
+                    0 => bytes[at] = random.below(256) as u8,
+                    1 if bytes.len() > 1 => drop(bytes.remove(at)),
+                    _ => bytes.truncate(at.max(1)),
+                }
+            }
+            // Any answer is right but a panic.
+            if let Err(error) = Config::parse(&String::from_utf8_lossy(&bytes), "r.toml") {
+                assert!(error.to_string().contains("r.toml"), "seed {seed}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_key_can_be_described() {
+        let keys = crate::keys();
+        assert!(keys.len() > 25);
+        assert!(keys.iter().any(|info| info.key == "run.eval_every" && !info.meaning.is_empty()));
+    }
+}

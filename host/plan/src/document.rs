@@ -1,0 +1,244 @@
+//! A TOML text as fields that know their place, and how a field is read as what a key needs.
+
+use crate::error::{Error, Place};
+use std::ops::RangeInclusive;
+use toml::de::{DeTable, DeValue};
+
+/// Largest recipe or model file, in bytes.
+pub(crate) const MAX_BYTES: usize = 1 << 20;
+
+/// A key with its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    /// The last part of the key.
+    pub(crate) name: String,
+    /// The key with its section, for messages.
+    pub(crate) path: String,
+    /// Where the key stands.
+    pub(crate) place: Box<Place>,
+    /// Where the value stands.
+    pub(crate) value_place: Box<Place>,
+    pub(crate) value: Found,
+}
+
+/// A value as found.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Found {
+    Integer(i64),
+    Number(f64),
+    Text(String),
+    Flag(bool),
+    List(Vec<Found>),
+    /// Position within a list of tables -> its fields.
+    Table(Fields),
+    /// A date or a number past TOML's range, as written.
+    Other(String),
+}
+
+/// The fields of a table, in the order of the text.
+#[derive(Clone, Debug)]
+pub(crate) struct Fields(pub(crate) Vec<Field>);
+
+impl PartialEq for Fields {
+    fn eq(&self, other: &Self) -> bool {
+        let pairs = |fields: &Self| {
+            fields.0.iter().map(|field| (field.name.clone(), field.value.clone())).collect::<Vec<_>>()
+        };
+        pairs(self) == pairs(other)
+    }
+}
+
+impl std::fmt::Display for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Integer(value) => value.fmt(f),
+            Self::Number(value) => write!(f, "{value:?}"),
+            Self::Text(value) if value.chars().count() > 80 => {
+                let start: String = value.chars().take(80).collect();
+                write!(f, "the text {start:?}...")
+            }
+            Self::Text(value) => write!(f, "the text {value:?}"),
+            Self::Flag(value) => value.fmt(f),
+            Self::List(items) if items.len() > 8 => write!(f, "a list of {} items", items.len()),
+            Self::List(items) => {
+                write!(f, "the list [")?;
+                for (at, item) in items.iter().enumerate() {
+                    write!(f, "{}{item}", if at == 0 { "" } else { ", " })?;
+                }
+                write!(f, "]")
+            }
+            Self::Table(_) => write!(f, "a table"),
+            Self::Other(text) => write!(f, "{text}"),
+        }
+    }
+}
+
+/// Reads a text as fields.
+pub(crate) fn parse(text: &str, origin: &str) -> Result<Fields, Error> {
+    if text.len() > MAX_BYTES {
+        let (found, most) = (text.len() as u64, MAX_BYTES as u64);
+        return Err(Error::TooMany { what: "bytes of a recipe or model file", found, most });
+    }
+    match DeTable::parse(text) {
+        Ok(table) => Ok(Reader { text, origin }.fields(table.get_ref(), "")),
+        Err(error) => Err(Error::Syntax {
+            place: Place::new(origin, text, error.span().unwrap_or(0..0)),
+            message: error.message().to_owned(),
+        }),
+    }
+}
+
+/// Reads `section.key=value`. A value that is not TOML is text, so that paths need no quotes.
+pub(crate) fn parse_override(argument: &str) -> Result<Field, Error> {
+    let bad = || Error::Override { argument: argument.chars().take(Place::MAX_LINE).collect() };
+    let (path, value) = argument.split_once('=').ok_or_else(bad)?;
+    let (path, value) = (path.trim(), value.trim());
+    let name = path.rsplit('.').next().unwrap_or(path);
+    if name.is_empty() || argument.len() > MAX_BYTES || path.chars().any(char::is_whitespace) {
+        return Err(bad());
+    }
+    // One line, so that a value cannot smuggle in further keys.
+    let line = format!("value = {value}");
+    let parsed = (!value.contains('\n')).then(|| parse(&line, "--set").ok()).flatten();
+    let found = parsed.and_then(|mut fields| fields.0.pop()).map(|field| field.value);
+    let place = Place::argument(argument);
+    let mut value = found.unwrap_or_else(|| Found::Text(value.to_owned()));
+    relabel(&mut value, path, &place);
+    Ok(Field { name: name.to_owned(), path: path.to_owned(), value_place: place.clone(), place, value })
+}
+
+/// Gives all fields within a value the place of the override that it came in.
+fn relabel(value: &mut Found, path: &str, place: &Place) {
+    match value {
+        Found::List(items) => {
+            for (at, item) in items.iter_mut().enumerate() {
+                relabel(item, &format!("{path}[{at}]"), place);
+            }
+        }
+        Found::Table(Fields(fields)) => {
+            for field in fields {
+                field.path = format!("{path}.{}", field.name);
+                (field.place, field.value_place) = (Box::new(place.clone()), Box::new(place.clone()));
+                relabel(&mut field.value, &field.path, place);
+            }
+        }
+        _ => {}
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    origin: &'a str,
+}
+
+impl Reader<'_> {
+    fn fields(&self, table: &DeTable<'_>, section: &str) -> Fields {
+        let field = |key: &toml::Spanned<toml::de::DeString<'_>>, value: &toml::Spanned<DeValue<'_>>| {
+            let name = key.get_ref().to_string();
+            let path = if section.is_empty() { name.clone() } else { format!("{section}.{name}") };
+            Field {
+                place: Place::new(self.origin, self.text, key.span()),
+                value_place: Place::new(self.origin, self.text, value.span()),
+                value: self.found(value.get_ref(), &path),
+                name,
+                path,
+            }
+        };
+        // The table's own order is alphabetical; errors should name the first in the text.
+        let mut keys: Vec<_> = table.iter().collect();
+        keys.sort_by_key(|(key, _)| key.span().start);
+        Fields(keys.into_iter().map(|(key, value)| field(key, value)).collect())
+    }
+
+    fn found(&self, value: &DeValue<'_>, path: &str) -> Found {
+        match value {
+            DeValue::String(text) => Found::Text(text.to_string()),
+            DeValue::Integer(digits) => i64::from_str_radix(digits.as_str(), digits.radix())
+                .map_or_else(|_| Found::Other(digits.as_str().to_owned()), Found::Integer),
+            DeValue::Float(digits) => digits
+                .as_str()
+                .parse()
+                .map_or_else(|_| Found::Other(digits.as_str().to_owned()), Found::Number),
+            DeValue::Boolean(flag) => Found::Flag(*flag),
+            DeValue::Datetime(date) => Found::Other(format!("the date {date}")),
+            DeValue::Array(items) => Found::List(
+                items
+                    .iter()
+                    .enumerate()
+                    .map(|(at, item)| self.found(item.get_ref(), &format!("{path}[{at}]")))
+                    .collect(),
+            ),
+            DeValue::Table(table) => Found::Table(self.fields(table, path)),
+        }
+    }
+}
+
+impl Field {
+    /// The refusal of this field's value.
+    pub(crate) fn refuse(&self, allowed: impl Into<String>) -> Error {
+        Error::Value {
+            key: self.path.clone(),
+            found: self.value.to_string(),
+            allowed: allowed.into(),
+            place: self.value_place.clone(),
+        }
+    }
+
+    pub(crate) fn integer(&self, allowed: RangeInclusive<u64>) -> Result<u64, Error> {
+        match &self.value {
+            Found::Integer(value) => u64::try_from(*value).ok().filter(|v| allowed.contains(v)),
+            _ => None,
+        }
+        .ok_or_else(|| self.refuse(format!("a whole number from {} to {}", allowed.start(), allowed.end())))
+    }
+
+    pub(crate) fn integer32(&self, allowed: RangeInclusive<u32>) -> Result<u32, Error> {
+        let value = self.integer(u64::from(*allowed.start())..=u64::from(*allowed.end()))?;
+        Ok(u32::try_from(value).unwrap_or(*allowed.end()))
+    }
+
+    /// A number; `check` sees it as the f32 that arithmetic will use.
+    pub(crate) fn number(&self, allowed: &str, check: fn(f32) -> bool) -> Result<f64, Error> {
+        number(&self.value, check).ok_or_else(|| self.refuse(allowed))
+    }
+
+    pub(crate) fn text(&self, allowed: &str) -> Result<String, Error> {
+        match &self.value {
+            Found::Text(text) if !text.is_empty() => Ok(text.clone()),
+            _ => Err(self.refuse(allowed)),
+        }
+    }
+
+    pub(crate) fn flag(&self) -> Result<bool, Error> {
+        match self.value {
+            Found::Flag(flag) => Ok(flag),
+            _ => Err(self.refuse("true or false")),
+        }
+    }
+
+    /// One of a few words.
+    pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Error> {
+        let found = match &self.value {
+            Found::Text(text) => choices.iter().find(|(name, _)| name == text),
+            _ => None,
+        };
+        found.map(|&(_, choice)| choice).ok_or_else(|| {
+            let names: Vec<String> = choices.iter().map(|(name, _)| format!("{name:?}")).collect();
+            self.refuse(if names.len() == 1 {
+                names.concat()
+            } else {
+                format!("one of {}", names.join(", "))
+            })
+        })
+    }
+}
+
+/// A value as a number, if it is one that `check` takes.
+pub(crate) fn number(value: &Found, check: fn(f32) -> bool) -> Option<f64> {
+    let value = match value {
+        Found::Integer(value) => *value as f64,
+        Found::Number(value) => *value,
+        _ => return None,
+    };
+    check(value as f32).then_some(value)
+}

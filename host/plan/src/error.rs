@@ -1,0 +1,253 @@
+//! What can be wrong with a recipe, a model, a kernel's signature or a plan.
+
+use crate::atoms::Node;
+use crate::ids::Layer;
+
+/// Everything that this crate refuses. Nothing here is worth a retry: the same input fails again.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A text is not TOML.
+    #[error("not valid TOML: {message}\n{place}")]
+    Syntax {
+        /// Where.
+        place: Box<Place>,
+        /// What the parser says.
+        message: String,
+    },
+    /// A key that nothing reads.
+    #[error("unknown key `{key}`; {}\n{place}", advice(.nearest.as_deref(), known))]
+    UnknownKey {
+        /// The key with its section.
+        key: String,
+        /// The known key that it resembles most, if any does.
+        nearest: Option<String>,
+        /// What the section knows.
+        known: Vec<String>,
+        /// Where.
+        place: Box<Place>,
+    },
+    /// A known key with a value that it cannot take.
+    #[error("`{key}` is {found}, but must be {allowed}\n{place}")]
+    Value {
+        /// The key with its section.
+        key: String,
+        /// The value.
+        found: String,
+        /// Which values it takes.
+        allowed: String,
+        /// Where.
+        place: Box<Place>,
+    },
+    /// An override that is not `section.key=value`.
+    #[error("cannot read the override {argument:?}: write section.key=value, for instance optimiser.lr=0.1")]
+    Override {
+        /// The argument as given.
+        argument: String,
+    },
+    /// A configuration that TOML cannot express.
+    #[error("cannot write the configuration as TOML: {message}")]
+    Write {
+        /// What the serialiser says.
+        message: String,
+    },
+    /// More of something than this version takes.
+    #[error("{what}: found {found}, at most {most} are taken")]
+    TooMany {
+        /// Of what, with its unit.
+        what: &'static str,
+        /// How many there are.
+        found: u64,
+        /// How many there may be.
+        most: u64,
+    },
+    /// A model that does not fit the data or itself.
+    #[error("layer {layer} of the model: `{attribute}` is {found}, but must be {allowed}")]
+    Model {
+        /// The layer, from 0.
+        layer: Layer,
+        /// Which attribute.
+        attribute: &'static str,
+        /// Its value.
+        found: String,
+        /// What it must be.
+        allowed: String,
+    },
+    /// Data that no model can be made for.
+    #[error("the data has {found}, but a model needs {allowed}")]
+    Data {
+        /// What the data has.
+        found: String,
+        /// What it must have.
+        allowed: &'static str,
+    },
+    /// A kernel did not say what it takes.
+    #[error("kernel `{kernel}` (layer {layer}) refused its inputs or attributes")]
+    Signature {
+        /// The kernel's name.
+        kernel: String,
+        /// The layer that it was opened for.
+        layer: Layer,
+        /// What the kernel, or its host, said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A kernel's signature does not fit its place in the program.
+    #[error(
+        "kernel `{kernel}` (layer {layer}): {what} {found}, but its place in the program needs {expected}"
+    )]
+    SignatureMismatch {
+        /// The kernel's name.
+        kernel: String,
+        /// The layer that it was opened for.
+        layer: Layer,
+        /// Which part of the signature.
+        what: &'static str,
+        /// What the signature says.
+        found: String,
+        /// What the program needs.
+        expected: String,
+    },
+    /// A graph that cannot be cut into atoms.
+    #[error("cannot cut the graph's rows: found {found}, need {allowed}")]
+    Rows {
+        /// What was found.
+        found: String,
+        /// What is needed.
+        allowed: String,
+    },
+    /// An interval count that the graph does not have.
+    #[error("{found} intervals asked for a graph of {rows} rows: choose 1 to {most}")]
+    IntervalCount {
+        /// How many were asked for.
+        found: u32,
+        /// The graph's maximum: one interval an atom.
+        most: u32,
+        /// Rows of the graph.
+        rows: u32,
+    },
+    /// Partial sums that do not make up the sum asked for (a defect of the caller).
+    #[error("partial {place} is {found:?}, but the sum needs {wanted:?} there")]
+    Cover {
+        /// The node needed; none: nothing more.
+        wanted: Option<Node>,
+        /// The node given; none: there are no more.
+        found: Option<Node>,
+        /// Its place in the list of partials.
+        place: usize,
+    },
+    /// A slice of another length than the sum needs (a defect of the caller).
+    #[error("{what} hold {found} values, but the sum needs {wanted}")]
+    PartialLength {
+        /// Which slice.
+        what: &'static str,
+        /// Its length.
+        found: usize,
+        /// The length needed.
+        wanted: usize,
+    },
+}
+
+fn advice(nearest: Option<&str>, known: &[String]) -> String {
+    match nearest {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None if known.is_empty() => "nothing may stand here".to_owned(),
+        None => format!("known here: {}", known.join(", ")),
+    }
+}
+
+/// A place in a text, or an override on the command line. Prints with the line itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// A file's name, or the override as given.
+    pub origin: String,
+    /// Line, from 1; 0 for an override.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// Characters from there that are meant.
+    pub length: usize,
+    /// The line, control characters escaped, at most [`Place::MAX_LINE`] characters.
+    pub text: String,
+}
+
+impl Place {
+    /// Longest line that is shown, in characters.
+    pub const MAX_LINE: usize = 160;
+
+    /// The place of a byte range in a text.
+    pub(crate) fn new(origin: &str, text: &str, span: std::ops::Range<usize>) -> Box<Self> {
+        let start = floor(text, span.start);
+        let end = floor(text, span.end).max(start);
+        let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
+        let clean = |part: &str| -> String {
+            part.chars()
+                .take(Self::MAX_LINE)
+                .map(|c| if c.is_control() { if c == '\t' { ' ' } else { '\u{fffd}' } } else { c })
+                .collect()
+        };
+        let end = end.min(line_end);
+        Box::new(Self {
+            origin: origin.to_owned(),
+            line: text[..start].matches('\n').count() + 1,
+            column: text[line_start..start].chars().count() + 1,
+            length: text[start..end].chars().count().max(1),
+            text: clean(text[line_start..line_end].trim_end()),
+        })
+    }
+
+    /// An override on the command line.
+    pub(crate) fn argument(argument: &str) -> Box<Self> {
+        let shown: String = argument.chars().filter(|c| !c.is_control()).take(Self::MAX_LINE).collect();
+        Box::new(Self { origin: format!("--set {shown}"), ..Self::default() })
+    }
+}
+
+/// The last character boundary up to `at`.
+fn floor(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.line == 0 {
+            return write!(f, "  in {}", self.origin);
+        }
+        let Self { origin, line, column, .. } = self;
+        let number = line.to_string();
+        let margin = " ".repeat(number.len());
+        write!(f, "  at {origin}:{line}:{column}\n  {number} | {}", self.text)?;
+        let shown = self.text.chars().count();
+        if *column <= shown {
+            let marks = "^".repeat(self.length.min(shown + 1 - column));
+            write!(f, "\n  {margin} | {}{marks}", " ".repeat(column - 1))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn place_shows_the_line_and_survives_odd_ranges() {
+        let text = "a = 1\nbé = \"x\"\r\n";
+        let place = Place::new("r.toml", text, 6..9);
+        assert_eq!(place.to_string(), "  at r.toml:2:1\n  2 | bé = \"x\"\n    | ^^");
+        for start in 0..20 {
+            for end in 0..20 {
+                let shown = Place::new("r.toml", text, start..end).to_string();
+                assert!(shown.contains("r.toml"), "{start}..{end}");
+            }
+        }
+        let long = "x".repeat(5000);
+        assert!(Place::new("r", &long, 0..5000).to_string().len() < 400);
+        assert!(Place::new("r", "\u{1b}[31m", 0..1).to_string().contains('\u{fffd}'));
+    }
+}

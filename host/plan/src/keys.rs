@@ -1,0 +1,497 @@
+//! The one list of keys of a recipe: what each means, what it takes, where it goes.
+//!
+//! Recipes, model files and `--set` are all written through it, so that they refuse the same things
+//! in the same words.
+
+use crate::config::{Config, Data, Limits, Run};
+use crate::document::{Field, Fields, Found, number};
+use crate::error::Error;
+use crate::model::{Activation, LayerSettings, Layers, MAX_LAYERS, MAX_WIDTH, ModelSettings};
+use crate::optimiser::{Algorithm, Optimiser, WeightDecay};
+
+/// A key of a section whose settings are a `T`.
+struct Key<T> {
+    name: &'static str,
+    meaning: &'static str,
+    /// What else people call it.
+    synonyms: &'static [&'static str],
+    write: fn(&mut T, &Field) -> Result<(), Error>,
+}
+
+const fn key<T>(
+    name: &'static str,
+    synonyms: &'static [&'static str],
+    meaning: &'static str,
+    write: fn(&mut T, &Field) -> Result<(), Error>,
+) -> Key<T> {
+    Key { name, meaning, synonyms, write }
+}
+
+/// A key of the recipe, for help texts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyInfo {
+    /// With its section, for instance `optimiser.lr`.
+    pub key: String,
+    /// What it means and what it takes.
+    pub meaning: &'static str,
+}
+
+/// All keys of a recipe, section by section. Their defaults are in `Config::default().to_toml()`.
+#[must_use]
+pub fn keys() -> Vec<KeyInfo> {
+    let mut all = Vec::new();
+    known(|key, meaning| {
+        all.push(KeyInfo { key: format!("{}.{}", key.section, key.name), meaning });
+    });
+    let meaning = "a path to a component that takes the place of kernel NAME";
+    all.push(KeyInfo { key: "kernels.NAME".to_owned(), meaning });
+    all
+}
+
+pub(crate) const PROBABILITY: &str = "a number with 0 <= dropout < 1";
+
+pub(crate) fn is_probability(value: f32) -> bool {
+    (0.0..1.0).contains(&value)
+}
+
+fn is_positive(value: f32) -> bool {
+    value > 0.0 && value.is_finite()
+}
+
+fn is_decay(value: f32) -> bool {
+    value >= 0.0 && value.is_finite()
+}
+
+const DATA: &[Key<Data>] = &[
+    key("source", &["dataset", "path"], "a data set's name, or a path to one", |data, field| {
+        data.source = field.text("a data set's name or a path")?;
+        Ok(())
+    }),
+    key("name", &["subset"], "which set, where a folder holds several", |data, field| {
+        data.name = Some(field.text("a data set's name")?);
+        Ok(())
+    }),
+    key(
+        "normalise_features",
+        &["normalize_features"],
+        "whether each vertex's features are divided by their sum: true or false",
+        |data, field| {
+            data.normalise_features = field.flag()?;
+            Ok(())
+        },
+    ),
+];
+
+/// `file` comes first and is refused in a model file.
+const MODEL: &[Key<ModelSettings>] = &[
+    key("file", &["path"], "a model file to read in place of the keys below", |model, field| {
+        model.file = Some(field.text("a path to a model file")?);
+        Ok(())
+    }),
+    key(
+        "hidden",
+        &["hidden_channels", "hidden_features", "width"],
+        "width of every layer but the last: 1 to 65536",
+        |model, field| {
+            model.hidden = field.integer32(1..=MAX_WIDTH)?;
+            Ok(())
+        },
+    ),
+    key(
+        "activation",
+        &["nonlinearity"],
+        "what follows every layer but the last: identity, relu, leaky-relu, elu, sigmoid, tanh",
+        |model, field| {
+            model.activation = field.choice(&Activation::ALL)?;
+            Ok(())
+        },
+    ),
+    key(
+        "dropout",
+        &["p", "dropout_rate"],
+        "dropout on every layer's input: 0 <= dropout < 1",
+        |model, field| {
+            model.dropout = field.number(PROBABILITY, is_probability)?;
+            Ok(())
+        },
+    ),
+    key("bias", &[], "whether layers add a bias: true or false", |model, field| {
+        model.bias = field.flag()?;
+        Ok(())
+    }),
+    key(
+        "layers",
+        &["num_layers", "depth", "layer"],
+        "how many layers, 1 to 64, or a list of tables, one a layer",
+        |model, field| {
+            model.layers = layers(field)?;
+            Ok(())
+        },
+    ),
+];
+
+const LAYER: &[Key<LayerSettings>] = &[
+    key("kernel", &["kind", "type"], "the layer's kind: gcn", |layer, field| {
+        layer.kernel = field.choice(&[("gcn", "gcn")])?.to_owned();
+        Ok(())
+    }),
+    key(
+        "width",
+        &["hidden", "out_features", "out-features"],
+        "columns of its output: 1 to 65536",
+        |layer, field| {
+            layer.width = Some(field.integer32(1..=MAX_WIDTH)?);
+            Ok(())
+        },
+    ),
+    key(
+        "activation",
+        &["nonlinearity"],
+        "what follows it: identity, relu, leaky-relu, elu, sigmoid, tanh",
+        |layer, field| {
+            layer.activation = Some(field.choice(&Activation::ALL)?);
+            Ok(())
+        },
+    ),
+    key("dropout", &["p", "dropout_rate"], "dropout on its input: 0 <= dropout < 1", |layer, field| {
+        layer.dropout = Some(field.number(PROBABILITY, is_probability)?);
+        Ok(())
+    }),
+    key("bias", &[], "whether it adds a bias: true or false", |layer, field| {
+        layer.bias = Some(field.flag()?);
+        Ok(())
+    }),
+];
+
+/// `kind` comes first: it decides which of the rest apply.
+const OPTIMISER: &[Key<Optimiser>] = &[
+    key("kind", &["name", "algorithm"], "sgd, adam or adamw", |optimiser, field| {
+        let kinds = [Algorithm::sgd(), Algorithm::adam(), Algorithm::adamw()];
+        let chosen = field.choice(&kinds.map(|kind| (kind.name(), kind)))?;
+        if chosen.name() != optimiser.algorithm.name() {
+            optimiser.algorithm = chosen;
+        }
+        Ok(())
+    }),
+    key("lr", &["learning_rate", "learning-rate", "rate"], "learning rate: above 0", |optimiser, field| {
+        optimiser.lr = field.number("a number above 0", is_positive)?;
+        Ok(())
+    }),
+    key(
+        "weight_decay",
+        &["wd", "l2"],
+        "weight decay: a number for all layers, or a list with one for each layer (the last holds for all further ones)",
+        |optimiser, field| {
+            optimiser.weight_decay = weight_decay(field)?;
+            Ok(())
+        },
+    ),
+    key("momentum", &[], "sgd's momentum: 0 <= momentum < 1", |optimiser, field| {
+        let value = field.number("a number with 0 <= momentum < 1", is_probability)?;
+        match &mut optimiser.algorithm {
+            Algorithm::Sgd { momentum, .. } => *momentum = value,
+            other => return Err(misplaced(field, "sgd", other)),
+        }
+        Ok(())
+    }),
+    key("nesterov", &[], "whether sgd's step looks ahead: true or false", |optimiser, field| {
+        let value = field.flag()?;
+        match &mut optimiser.algorithm {
+            Algorithm::Sgd { nesterov, .. } => *nesterov = value,
+            other => return Err(misplaced(field, "sgd", other)),
+        }
+        Ok(())
+    }),
+    key("beta1", &[], "decay of adam's mean: 0 <= beta1 < 1", |optimiser, field| {
+        let value = field.number("a number with 0 <= beta1 < 1", is_probability)?;
+        match &mut optimiser.algorithm {
+            Algorithm::Adam { beta1, .. } | Algorithm::AdamW { beta1, .. } => *beta1 = value,
+            other => return Err(misplaced(field, "adam and adamw", other)),
+        }
+        Ok(())
+    }),
+    key("beta2", &[], "decay of adam's mean square: 0 <= beta2 < 1", |optimiser, field| {
+        let value = field.number("a number with 0 <= beta2 < 1", is_probability)?;
+        match &mut optimiser.algorithm {
+            Algorithm::Adam { beta2, .. } | Algorithm::AdamW { beta2, .. } => *beta2 = value,
+            other => return Err(misplaced(field, "adam and adamw", other)),
+        }
+        Ok(())
+    }),
+    key("epsilon", &["eps"], "what adam adds to the root: above 0", |optimiser, field| {
+        let value = field.number("a number above 0", is_positive)?;
+        match &mut optimiser.algorithm {
+            Algorithm::Adam { epsilon, .. } | Algorithm::AdamW { epsilon, .. } => *epsilon = value,
+            other => return Err(misplaced(field, "adam and adamw", other)),
+        }
+        Ok(())
+    }),
+];
+
+const RUN: &[Key<Run>] = &[
+    key("seed", &["random_seed"], "what random numbers grow from: 0 to 2^63 - 1", |run, field| {
+        run.seed = field.integer(0..=i64::MAX as u64)?;
+        Ok(())
+    }),
+    key("epochs", &["num_epochs", "max_epochs"], "passes over the graph: 1 to 10^9", |run, field| {
+        run.epochs = field.integer32(1..=1_000_000_000)?;
+        Ok(())
+    }),
+    key(
+        "eval_every",
+        &["eval-every"],
+        "evaluate after every so many epochs, and after the last; 0: only after the last",
+        |run, field| {
+            run.eval_every = field.integer32(0..=1_000_000_000)?;
+            Ok(())
+        },
+    ),
+    key(
+        "intervals",
+        &["chunks", "partitions"],
+        "vertex intervals: 1 to the graph's row atoms; left out: from the graph's size",
+        |run, field| {
+            run.intervals = Some(field.integer32(1..=65_536)?);
+            Ok(())
+        },
+    ),
+    key(
+        "threads",
+        &["workers", "jobs"],
+        "compute threads: 1 to 1024; left out: as many as the machine has",
+        |run, field| {
+            run.threads = Some(field.integer32(1..=1024)?);
+            Ok(())
+        },
+    ),
+];
+
+const LIMITS: &[Key<Limits>] = &[
+    key("guest_memory_bytes", &["memory"], "a kernel's own memory, in bytes", |limits, field| {
+        limits.guest_memory_bytes = Some(field.integer(65_536..=1 << 32)?);
+        Ok(())
+    }),
+    key("matrix_bytes", &[], "a task's matrices on the host, in bytes", |limits, field| {
+        limits.matrix_bytes = Some(field.integer(1..=i64::MAX as u64)?);
+        Ok(())
+    }),
+    key("handles", &[], "a task's handles", |limits, field| {
+        limits.handles = Some(field.integer32(1..=1 << 24)?);
+        Ok(())
+    }),
+    key("call_bytes", &[], "what one host call may copy, in bytes", |limits, field| {
+        limits.call_bytes = Some(field.integer(1..=1 << 32)?);
+        Ok(())
+    }),
+    key("call_work", &[], "what one host call may compute, in multiply-adds", |limits, field| {
+        limits.call_work = Some(field.integer(1..=i64::MAX as u64)?);
+        Ok(())
+    }),
+    key("task_ms", &["timeout"], "how long a task may run, in milliseconds", |limits, field| {
+        limits.task_ms = Some(field.integer(1..=86_400_000)?);
+        Ok(())
+    }),
+    key("wait_ms", &[], "how long a task may wait for rows, in milliseconds", |limits, field| {
+        limits.wait_ms = Some(field.integer(1..=86_400_000)?);
+        Ok(())
+    }),
+    key(
+        "attempts",
+        &["retries"],
+        "tries of a task that fails by the host's fault: 1 to 100",
+        |limits, field| {
+            limits.attempts = Some(field.integer32(1..=100)?);
+            Ok(())
+        },
+    ),
+];
+
+/// The sections of a recipe, and what else people call them.
+const SECTIONS: [(&str, &[&str]); 6] = [
+    ("data", &["dataset"]),
+    ("model", &["network"]),
+    ("optimiser", &["optimizer"]),
+    ("run", &["train", "training"]),
+    ("kernels", &[]),
+    ("limits", &[]),
+];
+
+fn is_section(name: &str) -> bool {
+    SECTIONS.iter().any(|(section, _)| *section == name)
+}
+
+/// Writes a recipe.
+pub(crate) fn write_config(config: &mut Config, fields: &Fields) -> Result<(), Error> {
+    if let Some(field) = fields.0.iter().find(|field| !is_section(&field.name)) {
+        return Err(unknown_section(field));
+    }
+    for field in &fields.0 {
+        let Found::Table(inner) = &field.value else {
+            return Err(field.refuse(format!("a section: [{}]", field.name)));
+        };
+        write_section(config, &field.name, inner)?;
+    }
+    Ok(())
+}
+
+/// Writes one key, given with its section.
+pub(crate) fn write_override(config: &mut Config, mut field: Field) -> Result<(), Error> {
+    let path = field.path.clone();
+    let Some((section, name)) = path.split_once('.') else {
+        return Err(unknown_section(&field));
+    };
+    if !is_section(section) {
+        return Err(unknown_section(&field));
+    }
+    field.name = name.to_owned();
+    write_section(config, section, &Fields(vec![field]))
+}
+
+/// Writes a model file: the keys of `[model]` without `file`.
+pub(crate) fn write_model_file(model: &mut ModelSettings, fields: &Fields) -> Result<(), Error> {
+    write(model, "", MODEL.get(1..).unwrap_or(MODEL), &fields.0)
+}
+
+fn write_section(config: &mut Config, section: &str, fields: &Fields) -> Result<(), Error> {
+    let fields = &fields.0;
+    match section {
+        "data" => write(&mut config.data, section, DATA, fields),
+        "model" => write(&mut config.model, section, MODEL, fields),
+        "optimiser" => write(&mut config.optimiser, section, OPTIMISER, fields),
+        "run" => write(&mut config.run, section, RUN, fields),
+        "limits" => write(&mut config.limits, section, LIMITS, fields),
+        _ => {
+            for field in fields {
+                let path = field.text("a path to a component")?;
+                config.kernels.insert(field.name.clone(), path);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Writes fields in the order of the keys, which is fixed, not in that of the text. `section` is
+/// empty where no section of a recipe is written.
+fn write<T>(target: &mut T, section: &str, keys: &[Key<T>], fields: &[Field]) -> Result<(), Error> {
+    for field in fields {
+        if !keys.iter().any(|key| key.name == field.name) {
+            let own: Vec<Offer> = keys
+                .iter()
+                .map(|key| Offer { section: section.to_owned(), name: key.name, synonyms: key.synonyms })
+                .collect();
+            return Err(unknown(field, &own, !section.is_empty()));
+        }
+    }
+    for key in keys {
+        for field in fields.iter().filter(|field| field.name == key.name) {
+            (key.write)(target, field)?;
+        }
+    }
+    Ok(())
+}
+
+fn layers(field: &Field) -> Result<Layers, Error> {
+    let allowed = format!("a whole number from 1 to {MAX_LAYERS}, or a list of so many tables");
+    match &field.value {
+        Found::Integer(_) => {
+            field.integer32(1..=MAX_LAYERS).map(Layers::Count).map_err(|_| field.refuse(allowed))
+        }
+        Found::List(items) if (1..=MAX_LAYERS as usize).contains(&items.len()) => {
+            let layer = |item: &Found| {
+                let Found::Table(inner) = item else {
+                    return Err(field.refuse(allowed.clone()));
+                };
+                let mut layer = LayerSettings::gcn();
+                write(&mut layer, "", LAYER, &inner.0)?;
+                Ok(layer)
+            };
+            items.iter().map(layer).collect::<Result<_, _>>().map(Layers::List)
+        }
+        _ => Err(field.refuse(allowed)),
+    }
+}
+
+fn weight_decay(field: &Field) -> Result<WeightDecay, Error> {
+    let allowed = "a number >= 0, or a list of 1 to 64 such numbers";
+    let refuse = || field.refuse(allowed);
+    match &field.value {
+        Found::List(items) if (1..=MAX_LAYERS as usize).contains(&items.len()) => items
+            .iter()
+            .map(|item| number(item, is_decay).ok_or_else(refuse))
+            .collect::<Result<_, _>>()
+            .map(WeightDecay::Layers),
+        value => number(value, is_decay).map(WeightDecay::All).ok_or_else(refuse),
+    }
+}
+
+fn misplaced(field: &Field, wanted: &str, found: &Algorithm) -> Error {
+    let found = found.name();
+    field.refuse(format!("left out: it belongs to {wanted}, and optimiser.kind is {found} (set that first)"))
+}
+
+/// A key that could have been meant.
+struct Offer {
+    section: String,
+    name: &'static str,
+    synonyms: &'static [&'static str],
+}
+
+/// The refusal of a key that is none of `own`, the keys of its place; `recipe`: the other sections'
+/// keys may have been meant.
+fn unknown(field: &Field, own: &[Offer], recipe: bool) -> Error {
+    let mut best: (f64, Option<String>) = (0.55, None);
+    let mut offer = |key: &Offer, share: f64| {
+        let home = &key.section;
+        let path = if home.is_empty() { key.name.to_owned() } else { format!("{home}.{}", key.name) };
+        let written = field.path.rsplit('.').next().unwrap_or(&field.name);
+        let synonym = key.synonyms.contains(&field.name.as_str()) || key.synonyms.contains(&written);
+        let name = resemblance(written, key.name);
+        let score = share * name.max(resemblance(&field.path, &path)).max(if synonym { 0.98 } else { 0.0 });
+        if score > best.0 {
+            best = (score, Some(path));
+        }
+    };
+    own.iter().for_each(|key| offer(key, 1.0));
+    if recipe {
+        known(|key, _| offer(&key, 0.95));
+    }
+    Error::UnknownKey {
+        key: field.path.chars().take(80).collect(),
+        nearest: best.1,
+        known: own.iter().map(|key| key.name.to_owned()).collect(),
+        place: field.place.clone(),
+    }
+}
+
+/// The refusal of a key outside of every section.
+fn unknown_section(field: &Field) -> Error {
+    let sections: Vec<Offer> =
+        SECTIONS.iter().map(|&(name, synonyms)| Offer { section: String::new(), name, synonyms }).collect();
+    // In `optimizer.lr = 1` the section is what is wrong.
+    let head = field.path.split('.').next().unwrap_or(&field.path);
+    let inside = head != field.path;
+    let path = if inside { head.to_owned() } else { field.path.clone() };
+    let shown = Field { path: path.clone(), name: path, ..field.clone() };
+    unknown(&shown, &sections, !inside)
+}
+
+/// Calls `each` with every key that has a fixed name, and its meaning.
+fn known(mut each: impl FnMut(Offer, &'static str)) {
+    fn of<T>(section: &str, keys: &[Key<T>], each: &mut impl FnMut(Offer, &'static str)) {
+        for key in keys {
+            let section = section.to_owned();
+            each(Offer { section, name: key.name, synonyms: key.synonyms }, key.meaning);
+        }
+    }
+    of("data", DATA, &mut each);
+    of("model", MODEL, &mut each);
+    of("optimiser", OPTIMISER, &mut each);
+    of("run", RUN, &mut each);
+    of("limits", LIMITS, &mut each);
+}
+
+/// In [0, 1]; long keys are cut, since the measure takes quadratic time.
+fn resemblance(left: &str, right: &str) -> f64 {
+    let cut: String = left.chars().take(64).flat_map(char::to_lowercase).collect();
+    strsim::normalized_damerau_levenshtein(&cut.replace('-', "_"), right)
+}

@@ -1,0 +1,58 @@
+//! The nouns that executors, engine and driver share, and the plans made of them. Pure functions:
+//! no clock, thread, randomness, file or network (`clippy.toml` refuses them, with reasons).
+//!
+//! A run starts as a [`Config`]: a TOML recipe and `--set section.key=value` overrides, both checked
+//! against one list of keys, so that a misspelt key is refused with the nearest known one and the
+//! line shown. Its `[model]` section becomes a [`Model`]: a list of layers with widths and all
+//! defaults filled in for one data set's features and classes.
+//!
+//! [`Program::build`] lowers a model to a *stage program*: an ordered list of tensor and gather
+//! stages, forward, loss and backward, with the row buffers ([`SlotSpec`]) that they read and write
+//! and the parameters that they train. It asks for each kernel's [`Signature`], which is plain data
+//! here, because this crate knows nothing of WebAssembly. [`Program::evaluation`] is the forward part
+//! on its own, and [`Buffers`] says which row buffers may share memory.
+//!
+//! Rows are cut into [`Atoms`], a grid that depends on the graph alone, and sums over rows follow a
+//! fixed tree over it; [`Intervals`] are runs of atoms. So any number of intervals gives the same
+//! bits: [`Atoms::nodes`] says which partial sums an interval delivers and [`Combine`] in which order
+//! they are added.
+//!
+//! At run time a stage on an interval at an epoch is a [`Step`]; a tensor step becomes a [`Task`],
+//! which an executor answers with an [`Outcome`].
+
+pub mod atoms;
+pub mod buffers;
+pub mod combine;
+pub mod config;
+mod document;
+mod error;
+pub mod ids;
+mod keys;
+mod lower;
+pub mod model;
+pub mod optimiser;
+pub mod program;
+pub mod signature;
+pub mod task;
+#[cfg(test)]
+mod testing;
+
+pub use atoms::{Atoms, FAN_OUT, Intervals, Node, Tree};
+pub use buffers::Buffers;
+pub use combine::{Combine, Sum};
+pub use config::{Config, Data, Limits, Run};
+pub use error::{Error, Place};
+pub use ids::{
+    Attempt, BufferId, Epoch, IntervalId, Layer, OperationId, ParameterId, SlotId, StageId, Version,
+};
+pub use keys::{KeyInfo, keys};
+pub use model::{Activation, Convolution, LayerKind, LayerSettings, Layers, Model, ModelSettings};
+pub use optimiser::{Algorithm, Optimiser, WeightDecay};
+pub use program::{
+    DataShape, Direction, Gather, Normalisation, Open, Operation, Parameter, Program, Scope, SlotOf,
+    SlotSpec, Stage, Tensor,
+};
+pub use signature::{
+    Attribute, AttributeSpec, BackwardNeeds, Initialiser, ParameterSpec, RowsSpec, Signature, Value,
+};
+pub use task::{Failure, FailureKind, Outcome, Step, Task, TaskKey};

@@ -1,0 +1,128 @@
+//! How weights move.
+
+use serde::{Deserialize, Serialize};
+
+/// The optimiser of a run. Default: Adam as Kipf and Welling use it, lr 0.01, weight decay 5e-4 on
+/// the first layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Optimiser {
+    /// Which rule.
+    #[serde(flatten)]
+    pub algorithm: Algorithm,
+    /// Learning rate, above 0.
+    pub lr: f64,
+    /// Weight decay. For `sgd` and `adam` it is added to the gradient (`g + decay * w`); for `adamw`
+    /// weights shrink by `lr * decay` instead.
+    pub weight_decay: WeightDecay,
+}
+
+impl Default for Optimiser {
+    fn default() -> Self {
+        Self { algorithm: Algorithm::adam(), lr: 0.01, weight_decay: WeightDecay::default() }
+    }
+}
+
+/// The rule by which a gradient moves a weight.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Algorithm {
+    /// `v = momentum * v + g; w -= lr * v`, or `w -= lr * (g + momentum * v)` with `nesterov`.
+    Sgd {
+        /// In [0, 1).
+        momentum: f64,
+        /// Whether the step looks ahead.
+        nesterov: bool,
+    },
+    /// Adam (Kingma and Ba 2015) with bias correction.
+    Adam {
+        /// Decay of the mean, in [0, 1).
+        beta1: f64,
+        /// Decay of the mean square, in [0, 1).
+        beta2: f64,
+        /// Added to the root, above 0.
+        epsilon: f64,
+    },
+    /// Adam with decoupled weight decay (Loshchilov and Hutter 2019).
+    AdamW {
+        /// Decay of the mean, in [0, 1).
+        beta1: f64,
+        /// Decay of the mean square, in [0, 1).
+        beta2: f64,
+        /// Added to the root, above 0.
+        epsilon: f64,
+    },
+}
+
+impl Algorithm {
+    /// SGD without momentum.
+    #[must_use]
+    pub const fn sgd() -> Self {
+        Self::Sgd { momentum: 0.0, nesterov: false }
+    }
+
+    /// Adam(0.9, 0.999, 1e-8).
+    #[must_use]
+    pub const fn adam() -> Self {
+        Self::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
+    }
+
+    /// AdamW(0.9, 0.999, 1e-8).
+    #[must_use]
+    pub const fn adamw() -> Self {
+        Self::AdamW { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
+    }
+
+    /// Its name in a recipe.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Sgd { .. } => "sgd",
+            Self::Adam { .. } => "adam",
+            Self::AdamW { .. } => "adamw",
+        }
+    }
+}
+
+/// Weight decay, for all layers or layer by layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum WeightDecay {
+    /// The same for every layer.
+    All(f64),
+    /// For each layer of the model, from the first; the last number holds for all further layers.
+    /// Numbers past the last layer are not used.
+    Layers(Vec<f64>),
+}
+
+impl WeightDecay {
+    /// The decay of a layer's parameters, biases included.
+    #[must_use]
+    pub fn of(&self, layer: crate::Layer) -> f64 {
+        match self {
+            Self::All(decay) => *decay,
+            Self::Layers(decays) => decays.get(layer.index()).or(decays.last()).copied().unwrap_or(0.0),
+        }
+    }
+}
+
+impl Default for WeightDecay {
+    /// 5e-4 for the first layer, none after it.
+    fn default() -> Self {
+        Self::Layers(vec![5e-4, 0.0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Layer;
+
+    #[test]
+    fn decay_of_the_last_number_holds_further_on() {
+        let decay = WeightDecay::default();
+        let found: Vec<f64> = (0..4).map(|layer| decay.of(Layer(layer))).collect();
+        assert_eq!(found, [5e-4, 0.0, 0.0, 0.0]);
+        assert_eq!(WeightDecay::All(0.1).of(Layer(7)), 0.1);
+        assert_eq!(WeightDecay::Layers(vec![]).of(Layer(0)), 0.0);
+    }
+}

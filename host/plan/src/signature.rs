@@ -1,0 +1,149 @@
+//! What a kernel says about a configured layer, as plain data.
+//!
+//! A mirror of `interface vertex` in the kernel contract (`wit/kernel/kernel.wit`), filled by the
+//! driver from the kernel host, so that plans can be made without one.
+
+use serde::{Deserialize, Serialize};
+
+/// What a layer, opened with its inputs' extents and its attributes, takes and gives.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Signature {
+    /// Blocks of rows that forward reads.
+    pub inputs: Vec<RowsSpec>,
+    /// What is trained, in the kernel's order.
+    pub parameters: Vec<ParameterSpec>,
+    /// Blocks of rows that forward writes.
+    pub outputs: Vec<RowsSpec>,
+    /// What forward leaves for backward besides inputs and outputs.
+    pub kept: Vec<RowsSpec>,
+    /// What backward reads.
+    pub backward_needs: BackwardNeeds,
+    /// Whether forward, loss and backward in one is offered.
+    pub has_loss: bool,
+}
+
+/// A block of rows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowsSpec {
+    /// For instance `rows`.
+    pub name: String,
+    /// Extents of one row, without the number of rows.
+    pub extents: Vec<u32>,
+}
+
+impl RowsSpec {
+    /// Values a row, or `None` past 2^32 - 1 (the contract's limit).
+    #[must_use]
+    pub fn width(&self) -> Option<u32> {
+        self.extents.iter().try_fold(1u32, |width, &e| width.checked_mul(e))
+    }
+}
+
+/// A parameter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ParameterSpec {
+    /// For instance `weight`.
+    pub name: String,
+    /// Extents, rows first.
+    pub shape: Vec<u32>,
+    /// Its first values.
+    pub initialiser: Initialiser,
+}
+
+impl ParameterSpec {
+    /// Number of values, or `None` past 2^32 - 1.
+    #[must_use]
+    pub fn values(&self) -> Option<u32> {
+        self.shape.iter().try_fold(1u32, |len, &e| len.checked_mul(e))
+    }
+}
+
+/// How a parameter starts. Numbers are drawn from the contract's generator with purpose 1, the
+/// parameter's position in its signature as stream, its rows as global rows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Initialiser {
+    /// All 0.
+    Zeros,
+    /// All the same.
+    Constant(f32),
+    /// Uniform in +-sqrt(6 / (rows + columns)) (Glorot and Bengio 2010).
+    GlorotUniform,
+    /// Uniform in +-bound.
+    Uniform(f32),
+}
+
+/// What backward reads besides gradients, parameters and kept rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackwardNeeds {
+    /// The forward inputs.
+    pub inputs: bool,
+    /// The forward outputs.
+    pub outputs: bool,
+}
+
+/// An attribute that a kernel takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AttributeSpec {
+    /// For instance `out-features`.
+    pub name: String,
+    /// What it means, in one sentence.
+    pub meaning: String,
+    /// `None`: it must be given.
+    pub default: Option<Value>,
+}
+
+/// An attribute as given to a kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attribute {
+    /// For instance `out-features`.
+    pub name: String,
+    /// Its value.
+    pub value: Value,
+}
+
+impl Attribute {
+    /// An attribute from its two parts.
+    #[must_use]
+    pub fn new(name: &str, value: Value) -> Self {
+        Self { name: name.to_owned(), value }
+    }
+}
+
+/// The value of an attribute, as a model file gives it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A whole number.
+    Integer(i64),
+    /// A real number.
+    Number(f64),
+    /// Words.
+    Text(String),
+    /// Yes or no.
+    Flag(bool),
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Integer(value) => value.fmt(f),
+            Self::Number(value) => write!(f, "{value:?}"),
+            Self::Text(value) => write!(f, "{value:?}"),
+            Self::Flag(value) => value.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn widths_past_the_limit_are_none() {
+        let rows = |extents: &[u32]| RowsSpec { name: "rows".into(), extents: extents.into() };
+        assert_eq!(rows(&[]).width(), Some(1));
+        assert_eq!(rows(&[8, 16]).width(), Some(128));
+        assert_eq!(rows(&[1 << 16, 1 << 16]).width(), None);
+    }
+}

@@ -1,0 +1,38 @@
+//! Random numbers for tests, from a seed that the test prints.
+
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// SplitMix64.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    #[allow(clippy::unwrap_used)]
+    pub(crate) fn below32(&mut self, end: u32) -> u32 {
+        u32::try_from(self.below(u64::from(end))).unwrap()
+    }
+
+    /// In [0, 1).
+    pub(crate) fn unit(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1u32 << 24) as f32
+    }
+
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            let other = self.below(last as u64 + 1) as usize;
+            items.swap(last, other);
+        }
+    }
+}

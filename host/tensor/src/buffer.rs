@@ -1,0 +1,281 @@
+//! A buffer of f32 rows that tasks share under leases.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::view::{View, ViewMut};
+
+/// Rows start on multiples of this many bytes (one cache line, one AVX-512 register).
+const ALIGNMENT: usize = 64;
+
+/// The distance between rows, in values: widths over 4 are padded so that vector code needs no tail.
+pub(crate) fn stride_for(columns: usize) -> usize {
+    match columns {
+        0..=4 => columns.max(1),
+        5..=8 => 8,
+        _ => columns.next_multiple_of(16),
+    }
+}
+
+struct Inner {
+    data: NonNull<f32>,
+    layout: Layout,
+    rows: usize,
+    columns: usize,
+    stride: usize,
+    leases: Mutex<Leases>,
+}
+
+// SAFETY: the allocation is reached only through leases, which the mutex keeps disjoint where one
+// of them writes.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `Buffer::zeroed` with this layout, and no lease outlives the Arc.
+        unsafe { dealloc(self.data.as_ptr().cast(), self.layout) }
+    }
+}
+
+/// Active leases. A handful at a time: a vector beats anything cleverer.
+#[derive(Default)]
+struct Leases {
+    readers: Vec<Range<usize>>,
+    writers: Vec<Range<usize>>,
+}
+
+fn overlapping(held: &[Range<usize>], rows: &Range<usize>) -> Option<Range<usize>> {
+    held.iter().find(|h| h.start < rows.end && rows.start < h.end).cloned()
+}
+
+fn release(held: &mut Vec<Range<usize>>, rows: &Range<usize>) {
+    if let Some(at) = held.iter().position(|h| h == rows) {
+        held.swap_remove(at);
+    }
+}
+
+/// One allocation of rows: [rows, columns] f32, row-major, rows padded to vector width.
+#[derive(Clone)]
+pub struct Buffer(Arc<Inner>);
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Buffer[{}, {}]", self.rows(), self.columns())
+    }
+}
+
+impl Buffer {
+    /// A buffer of zeros.
+    pub fn zeroed(rows: usize, columns: usize) -> Result<Self> {
+        let too_large = || Error::Argument {
+            operation: "allocate",
+            reason: format!("a matrix of {rows} x {columns} values does not fit in memory"),
+        };
+        let stride = stride_for(columns);
+        let bytes = rows
+            .checked_mul(stride)
+            .and_then(|n| n.checked_mul(size_of::<f32>()))
+            .ok_or_else(too_large)?;
+        let layout = Layout::from_size_align(bytes.max(ALIGNMENT), ALIGNMENT).map_err(|_| too_large())?;
+        // SAFETY: the size is not zero.
+        let raw = unsafe { alloc_zeroed(layout) };
+        let Some(data) = NonNull::new(raw.cast::<f32>()) else { handle_alloc_error(layout) };
+        Ok(Self(Arc::new(Inner { data, layout, rows, columns, stride, leases: Mutex::default() })))
+    }
+
+    /// A buffer holding `values`, row-major without padding.
+    pub fn from_rows(rows: usize, columns: usize, values: &[f32]) -> Result<Self> {
+        if values.len() != rows * columns {
+            return Err(Error::Argument {
+                operation: "from_rows",
+                reason: format!("{} values for {rows} x {columns}", values.len()),
+            });
+        }
+        let buffer = Self::zeroed(rows, columns)?;
+        let mut lease = buffer.write(0..rows)?;
+        let mut view = lease.view_mut();
+        for (i, row) in values.chunks_exact(columns.max(1)).enumerate() {
+            view.row_mut(i).copy_from_slice(row);
+        }
+        drop(lease);
+        Ok(buffer)
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.0.rows
+    }
+
+    /// Values in a row, padding not counted.
+    pub fn columns(&self) -> usize {
+        self.0.columns
+    }
+
+    /// Bytes allocated, padding included.
+    pub fn bytes(&self) -> usize {
+        self.0.layout.size()
+    }
+
+    /// Leases `rows` for reading. Any number of readers may share rows; a writer excludes them.
+    pub fn read(&self, rows: Range<usize>) -> Result<ReadRows> {
+        self.check(&rows)?;
+        let mut leases = self.0.lock();
+        if let Some(held) = overlapping(&leases.writers, &rows) {
+            return Err(Error::Leased { rows, wanted: "reading", held, holder: "writing" });
+        }
+        leases.readers.push(rows.clone());
+        drop(leases);
+        Ok(ReadRows { buffer: self.clone(), rows })
+    }
+
+    /// Leases `rows` for writing, alone.
+    pub fn write(&self, rows: Range<usize>) -> Result<WriteRows> {
+        self.check(&rows)?;
+        let mut leases = self.0.lock();
+        if let Some(held) = overlapping(&leases.writers, &rows) {
+            return Err(Error::Leased { rows, wanted: "writing", held, holder: "writing" });
+        }
+        if let Some(held) = overlapping(&leases.readers, &rows) {
+            return Err(Error::Leased { rows, wanted: "writing", held, holder: "reading" });
+        }
+        leases.writers.push(rows.clone());
+        drop(leases);
+        Ok(WriteRows { buffer: self.clone(), rows })
+    }
+
+    /// All values, row-major without padding.
+    pub fn to_vec(&self) -> Result<Vec<f32>> {
+        let lease = self.read(0..self.rows())?;
+        let view = lease.view();
+        let mut out = Vec::with_capacity(self.rows() * self.columns());
+        for i in 0..view.rows() {
+            out.extend_from_slice(view.row(i));
+        }
+        Ok(out)
+    }
+
+    fn check(&self, rows: &Range<usize>) -> Result<()> {
+        if rows.start > rows.end || rows.end > self.0.rows {
+            return Err(Error::OutOfRange { rows: rows.clone(), available: self.0.rows });
+        }
+        Ok(())
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, Leases> {
+        // A panic cannot leave the two vectors half-changed.
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn span(&self, rows: &Range<usize>) -> (usize, usize) {
+        (rows.start * self.stride, (rows.end - rows.start) * self.stride)
+    }
+}
+
+/// A shared lease: nobody writes these rows while it lives.
+#[derive(Debug)]
+pub struct ReadRows {
+    buffer: Buffer,
+    rows: Range<usize>,
+}
+
+impl ReadRows {
+    /// The rows, as a view from row 0.
+    pub fn view(&self) -> View<'_> {
+        let inner = &*self.buffer.0;
+        let (offset, len) = inner.span(&self.rows);
+        // SAFETY: the range was checked against the allocation when it was leased, and no writer
+        // can lease it before this lease ends.
+        let data = unsafe { std::slice::from_raw_parts(inner.data.as_ptr().add(offset), len) };
+        View::padded(data, self.rows.len(), inner.columns, inner.stride)
+    }
+
+    /// How many rows are leased.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether no row is leased.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+impl Drop for ReadRows {
+    fn drop(&mut self) {
+        release(&mut self.buffer.0.lock().readers, &self.rows);
+    }
+}
+
+/// An exclusive lease.
+#[derive(Debug)]
+pub struct WriteRows {
+    buffer: Buffer,
+    rows: Range<usize>,
+}
+
+impl WriteRows {
+    /// The rows, to write to.
+    pub fn view_mut(&mut self) -> ViewMut<'_> {
+        let inner = &*self.buffer.0;
+        let (offset, len) = inner.span(&self.rows);
+        // SAFETY: the range was checked when it was leased, and this lease excludes all others.
+        let data = unsafe { std::slice::from_raw_parts_mut(inner.data.as_ptr().add(offset), len) };
+        ViewMut::padded(data, self.rows.len(), inner.columns, inner.stride)
+    }
+
+    /// The rows, to read back.
+    pub fn view(&self) -> View<'_> {
+        let inner = &*self.buffer.0;
+        let (offset, len) = inner.span(&self.rows);
+        // SAFETY: as in `view_mut`; the borrow of self keeps it from being written meanwhile.
+        let data = unsafe { std::slice::from_raw_parts(inner.data.as_ptr().add(offset), len) };
+        View::padded(data, self.rows.len(), inner.columns, inner.stride)
+    }
+
+    /// Turns the lease into a shared one.
+    pub fn into_read(self) -> Result<ReadRows> {
+        let (buffer, rows) = (self.buffer.clone(), self.rows.clone());
+        drop(self);
+        buffer.read(rows)
+    }
+}
+
+impl Drop for WriteRows {
+    fn drop(&mut self) {
+        release(&mut self.buffer.0.lock().writers, &self.rows);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_exclude_and_readers_share() {
+        let buffer = Buffer::zeroed(10, 7).unwrap();
+        let a = buffer.write(0..5).unwrap();
+        let b = buffer.write(5..10).unwrap();
+        assert!(matches!(buffer.read(4..6), Err(Error::Leased { holder: "writing", .. })));
+        drop(a);
+        let r1 = buffer.read(0..5).unwrap();
+        let r2 = buffer.read(0..5).unwrap();
+        drop(r1);
+        assert!(matches!(buffer.write(0..1), Err(Error::Leased { holder: "reading", .. })));
+        drop((r2, b));
+        assert!(buffer.write(0..10).is_ok());
+        assert!(matches!(buffer.read(3..11), Err(Error::OutOfRange { available: 10, .. })));
+    }
+
+    #[test]
+    fn an_impossible_size_is_an_error() {
+        assert!(Buffer::zeroed(usize::MAX / 8, 100).is_err());
+    }
+}

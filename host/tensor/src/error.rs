@@ -1,0 +1,70 @@
+//! What can go wrong with matrices: shapes, leases, arrival.
+
+use std::ops::Range;
+
+/// The result of an operation on matrices.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of this crate.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Operands do not fit together.
+    #[error("{operation}: {operand} has extents {found:?}, expected {expected:?}")]
+    Shape {
+        /// The operation.
+        operation: &'static str,
+        /// Which operand.
+        operand: &'static str,
+        /// Extents wanted, rows first.
+        expected: Vec<u32>,
+        /// Extents given, rows first.
+        found: Vec<u32>,
+    },
+    /// A value that the operation cannot take.
+    #[error("{operation}: {reason}")]
+    Argument {
+        /// The operation.
+        operation: &'static str,
+        /// What is wrong, and what can be given.
+        reason: String,
+    },
+    /// The combination is not offered.
+    #[error("{operation}: {reason}")]
+    Unsupported {
+        /// The operation.
+        operation: &'static str,
+        /// Why, and what to do instead.
+        reason: String,
+    },
+    /// Rows are leased to somebody else.
+    #[error("rows {rows:?} cannot be leased for {wanted}: rows {held:?} are held for {holder}")]
+    Leased {
+        /// The rows asked for.
+        rows: Range<usize>,
+        /// `reading` or `writing`.
+        wanted: &'static str,
+        /// The rows in the way.
+        held: Range<usize>,
+        /// `reading` or `writing`.
+        holder: &'static str,
+    },
+    /// Rows outside a buffer.
+    #[error("rows {rows:?} of a buffer of {available} rows")]
+    OutOfRange {
+        /// The rows asked for.
+        rows: Range<usize>,
+        /// How many rows there are.
+        available: usize,
+    },
+    /// Streamed rows did not come in time, or their sender failed.
+    #[error("waiting for row {row}: {reason}")]
+    NotArrived {
+        /// The first missing row.
+        row: usize,
+        /// Deadline or the sender's failure.
+        reason: String,
+        /// Whether the deadline passed.
+        timed_out: bool,
+    },
+}

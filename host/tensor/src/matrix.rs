@@ -1,0 +1,263 @@
+//! An immutable matrix as a kernel sees it: dense rows, arriving rows or sparse rows.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::buffer::ReadRows;
+use crate::error::{Error, Result};
+use crate::sparse::SparseRows;
+use crate::stream::Arriving;
+use crate::view::View;
+
+/// A matrix, or a view of one; cheap to clone.
+#[derive(Debug, Clone)]
+pub enum Matrix {
+    /// Dense f32 rows.
+    Dense(Dense),
+    /// Stored values only.
+    Sparse(Sparse),
+}
+
+/// Dense rows under a lease.
+#[derive(Debug, Clone)]
+pub struct Dense {
+    source: Source,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    extents: Vec<u32>,
+}
+
+#[derive(Debug, Clone)]
+enum Source {
+    Leased(Arc<ReadRows>),
+    Arriving(Arriving),
+}
+
+/// Sparse rows, or some of them.
+#[derive(Debug, Clone)]
+pub struct Sparse {
+    /// All rows.
+    pub data: Arc<SparseRows>,
+    /// Those of this view.
+    pub rows: Range<usize>,
+}
+
+/// Rows of a dense matrix, held so that a view can be taken.
+#[derive(Debug, Clone)]
+pub struct Held {
+    lease: Arc<ReadRows>,
+    skip: usize,
+    rows: usize,
+    columns: Range<usize>,
+}
+
+impl Held {
+    /// The rows.
+    pub fn view(&self) -> View<'_> {
+        let view = self.lease.view().slice(self.skip, self.rows);
+        view.columns_from(self.columns.start, self.columns.len())
+    }
+}
+
+impl From<ReadRows> for Matrix {
+    fn from(lease: ReadRows) -> Self {
+        let (rows, columns) = (lease.view().rows(), lease.view().columns());
+        Matrix::Dense(Dense {
+            source: Source::Leased(Arc::new(lease)),
+            rows: 0..rows,
+            columns: 0..columns,
+            extents: vec![columns as u32],
+        })
+    }
+}
+
+impl From<Arriving> for Matrix {
+    fn from(arriving: Arriving) -> Self {
+        let (rows, columns) = (arriving.rows(), arriving.columns());
+        Matrix::Dense(Dense {
+            source: Source::Arriving(arriving),
+            rows: 0..rows,
+            columns: 0..columns,
+            extents: vec![columns as u32],
+        })
+    }
+}
+
+impl From<Arc<SparseRows>> for Matrix {
+    fn from(data: Arc<SparseRows>) -> Self {
+        let rows = 0..data.rows();
+        Matrix::Sparse(Sparse { data, rows })
+    }
+}
+
+impl Matrix {
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        match self {
+            Matrix::Dense(d) => d.rows.len(),
+            Matrix::Sparse(s) => s.rows.len(),
+        }
+    }
+
+    /// Values in a row, all extents but the first multiplied.
+    pub fn columns(&self) -> usize {
+        match self {
+            Matrix::Dense(d) => d.columns.len(),
+            Matrix::Sparse(s) => s.data.columns(),
+        }
+    }
+
+    /// Extents, rows first.
+    pub fn shape(&self) -> Vec<u32> {
+        let mut shape = vec![self.rows() as u32];
+        match self {
+            Matrix::Dense(d) => shape.extend(&d.extents),
+            Matrix::Sparse(s) => shape.push(s.data.columns() as u32),
+        }
+        shape
+    }
+
+    /// The extents of one row, as a signature gives them.
+    pub fn with_extents(self, extents: &[u32]) -> Result<Self> {
+        let mut shape = vec![self.rows() as u32];
+        shape.extend(extents);
+        self.reshape(&shape)
+    }
+
+    /// Some of the rows.
+    pub fn slice_rows(&self, start: usize, count: usize) -> Result<Self> {
+        if start.checked_add(count).is_none_or(|end| end > self.rows()) {
+            return Err(Error::OutOfRange { rows: start..start.saturating_add(count), available: self.rows() });
+        }
+        let mut view = self.clone();
+        match &mut view {
+            Matrix::Dense(d) => d.rows = d.rows.start + start..d.rows.start + start + count,
+            Matrix::Sparse(s) => s.rows = s.rows.start + start..s.rows.start + start + count,
+        }
+        Ok(view)
+    }
+
+    /// Some of the columns of a dense matrix of two dimensions.
+    pub fn slice_columns(&self, start: usize, count: usize) -> Result<Self> {
+        let Matrix::Dense(d) = self else {
+            return Err(Error::Unsupported {
+                operation: "columns",
+                reason: "sparse rows have no column views; take rows, or read them".to_owned(),
+            });
+        };
+        if d.extents.len() != 1 || start.checked_add(count).is_none_or(|end| end > d.columns.len()) {
+            return Err(Error::Shape {
+                operation: "columns",
+                operand: "matrix",
+                expected: vec![self.rows() as u32, (start.saturating_add(count)) as u32],
+                found: self.shape(),
+            });
+        }
+        let mut view = d.clone();
+        view.columns = d.columns.start + start..d.columns.start + start + count;
+        view.extents = vec![count as u32];
+        Ok(Matrix::Dense(view))
+    }
+
+    /// The same values with other extents of a row.
+    pub fn reshape(&self, shape: &[u32]) -> Result<Self> {
+        let product = shape.iter().skip(1).try_fold(1usize, |n, &e| n.checked_mul(e as usize));
+        let fits = (1..=4).contains(&shape.len())
+            && shape[0] as usize == self.rows()
+            && product == Some(self.columns());
+        match self {
+            Matrix::Dense(d) if fits => {
+                let extents = shape[1..].to_vec();
+                Ok(Matrix::Dense(Dense { extents, ..d.clone() }))
+            }
+            Matrix::Sparse(_) if fits && shape.len() == 2 => Ok(self.clone()),
+            _ => Err(Error::Shape {
+                operation: "reshape",
+                operand: "shape",
+                expected: self.shape(),
+                found: shape.to_vec(),
+            }),
+        }
+    }
+
+    /// Waits until more than `after` rows are there, or all; returns how many are.
+    pub fn arrived(&self, after: usize, deadline: Option<Duration>) -> Result<usize> {
+        let Matrix::Dense(Dense { source: Source::Arriving(a), rows, .. }) = self else {
+            return Ok(self.rows());
+        };
+        let needed = rows.start + (after + 1).min(rows.len());
+        Ok(a.wait(needed, deadline)?.min(rows.end).saturating_sub(rows.start))
+    }
+
+    /// Copies rows out, row-major without padding; waits for them if they are still arriving.
+    pub fn read_rows(&self, start: usize, count: usize, deadline: Option<Duration>, out: &mut Vec<f32>) -> Result<()> {
+        let view = self.slice_rows(start, count)?;
+        match &view {
+            Matrix::Dense(d) => {
+                let held = d.hold(deadline)?;
+                let view = held.view();
+                if view.stride() == view.columns() {
+                    out.extend_from_slice(&view.data()[..count * view.columns()]);
+                } else {
+                    for i in 0..count {
+                        out.extend_from_slice(view.row(i));
+                    }
+                }
+            }
+            Matrix::Sparse(s) => {
+                for row in s.rows.clone() {
+                    let base = out.len();
+                    out.resize(base + s.data.columns(), 0.0);
+                    let (columns, values) = s.data.row(row);
+                    for (&c, &v) in columns.iter().zip(values) {
+                        out[base + c as usize] = v;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Dense {
+    /// Waits for all rows of the view and leases them.
+    pub fn hold(&self, deadline: Option<Duration>) -> Result<Held> {
+        let columns = self.columns.clone();
+        match &self.source {
+            Source::Leased(lease) => {
+                Ok(Held { lease: lease.clone(), skip: self.rows.start, rows: self.rows.len(), columns })
+            }
+            Source::Arriving(arriving) => {
+                arriving.wait(self.rows.end, deadline)?;
+                let lease = Arc::new(arriving.lease(self.rows.start, self.rows.len())?);
+                Ok(Held { lease, skip: 0, rows: self.rows.len(), columns })
+            }
+        }
+    }
+
+    /// Whether rows may still be on their way.
+    pub fn is_arriving(&self) -> bool {
+        matches!(self.source, Source::Arriving(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::Buffer;
+
+    #[test]
+    fn views_of_views() {
+        let values: Vec<f32> = (0..24).map(|v| v as f32).collect();
+        let m: Matrix = Buffer::from_rows(4, 6, &values).unwrap().read(0..4).unwrap().into();
+        let v = m.slice_rows(1, 3).unwrap().slice_columns(2, 3).unwrap().slice_rows(1, 1).unwrap();
+        let mut out = Vec::new();
+        v.read_rows(0, 1, None, &mut out).unwrap();
+        assert_eq!(out, [14., 15., 16.]);
+        assert_eq!(m.reshape(&[4, 2, 3]).unwrap().shape(), [4, 2, 3]);
+        assert!(m.reshape(&[2, 12]).is_err());
+        assert!(m.slice_rows(3, 2).is_err());
+        assert!(m.slice_columns(5, usize::MAX).is_err());
+    }
+}

@@ -1,0 +1,9 @@
+//! Arithmetic over views: products, prologues, sums over rows, softmax, optimiser steps.
+
+pub mod activation;
+pub mod adam;
+pub mod product;
+pub mod prologue;
+pub mod rows;
+pub mod softmax;
+pub mod sparse;

@@ -1,0 +1,113 @@
+//! Operations on whole rows: sums over the grid, gathers, segments, elementwise combinations.
+
+use super::product::{Tree, column_sums};
+use crate::error::{Error, Result};
+use crate::grid::Grid;
+use crate::view::{View, ViewMut};
+
+/// parts x [1, m] (or [m]) = the sum of all rows of x over the grid.
+pub fn sum_rows(x: View<'_>, grid: &Grid, parts: &mut [ViewMut<'_>]) {
+    let mut tree = Tree::new(Vec::new(), x.columns());
+    for (part, out) in grid.parts().iter().zip(parts) {
+        for atom in &part.atoms {
+            column_sums(x.slice(atom.rows.start as usize, atom.rows.len()), tree.leaf());
+            tree.close(atom.closes);
+        }
+        tree.finish(x.columns(), out);
+    }
+}
+
+/// How values are reduced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reduction {
+    /// Sum in order.
+    Sum,
+    /// Sum divided by the count.
+    Mean,
+    /// The largest; the first NaN wins.
+    Max,
+}
+
+fn reduce_into(rows: impl ExactSizeIterator<Item = f32>, by: Reduction) -> f32 {
+    let count = rows.len();
+    if count == 0 {
+        return 0.0;
+    }
+    match by {
+        Reduction::Sum => rows.fold(0.0, |a, v| a + v),
+        Reduction::Mean => rows.fold(0.0, |a, v| a + v) / count as f32,
+        Reduction::Max => rows.fold(f32::NEG_INFINITY, |a, v| if v > a || v.is_nan() { v } else { a }),
+    }
+}
+
+/// out [n, 1] = the reduction of each row of x.
+pub fn reduce_columns(x: View<'_>, by: Reduction, out: &mut ViewMut<'_>) {
+    for i in 0..x.rows() {
+        out.row_mut(i)[0] = reduce_into(x.row(i).iter().copied(), by);
+    }
+}
+
+/// out[s] = the reduction of rows offsets[s]..offsets[s + 1] of x.
+pub fn reduce_segments(x: View<'_>, offsets: &[u32], by: Reduction, out: &mut ViewMut<'_>) -> Result<()> {
+    let valid = offsets.first() == Some(&0)
+        && offsets.last().is_some_and(|&l| l as usize == x.rows())
+        && offsets.windows(2).all(|w| w[0] <= w[1]);
+    if !valid || out.rows() + 1 != offsets.len() {
+        return Err(Error::Argument {
+            operation: "reduce-segments",
+            reason: format!(
+                "{} offsets for {} segments must ascend from 0 to {}",
+                offsets.len(), out.rows(), x.rows()
+            ),
+        });
+    }
+    for (s, span) in offsets.windows(2).enumerate() {
+        for c in 0..x.columns() {
+            let column = (span[0] as usize..span[1] as usize).map(|i| x.row(i)[c]);
+            out.row_mut(s)[c] = reduce_into(column, by);
+        }
+    }
+    Ok(())
+}
+
+fn check_ids(operation: &'static str, ids: &[u32], below: usize) -> Result<()> {
+    match ids.iter().position(|&i| i as usize >= below) {
+        Some(at) => Err(Error::Argument {
+            operation,
+            reason: format!("rows[{at}] is {}, but there are {below} rows", ids[at]),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// out[i] = x[ids[i]].
+pub fn gather_rows(x: View<'_>, ids: &[u32], out: &mut ViewMut<'_>) -> Result<()> {
+    check_ids("gather-rows", ids, x.rows())?;
+    for (i, &id) in ids.iter().enumerate() {
+        out.row_mut(i).copy_from_slice(x.row(id as usize));
+    }
+    Ok(())
+}
+
+/// out[ids[i]] += x[i] in the order of i; other rows become zero.
+pub fn scatter_add_rows(x: View<'_>, ids: &[u32], out: &mut ViewMut<'_>) -> Result<()> {
+    check_ids("scatter-add-rows", ids, out.rows())?;
+    for i in 0..out.rows() {
+        out.row_mut(i).fill(0.0);
+    }
+    for (i, &id) in ids.iter().enumerate() {
+        for (t, &v) in out.row_mut(id as usize).iter_mut().zip(x.row(i)) {
+            *t += v;
+        }
+    }
+    Ok(())
+}
+
+/// out = f(x, y) elementwise.
+pub fn zip(x: View<'_>, y: View<'_>, out: &mut ViewMut<'_>, f: impl Fn(f32, f32) -> f32) {
+    for i in 0..x.rows() {
+        for ((o, &x), &y) in out.row_mut(i).iter_mut().zip(x.row(i)).zip(y.row(i)) {
+            *o = f(x, y);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Softmax over rows and its masked cross-entropy.
+
+use super::activation::exp;
+use crate::error::{Error, Result};
+use crate::view::{View, ViewMut};
+
+/// Writes softmax(row) to `out`; returns log(sum(exp(row))).
+fn softmax_row(row: &[f32], out: &mut [f32]) -> f32 {
+    let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let mut sum = 0.0;
+    for (o, &v) in out.iter_mut().zip(row) {
+        *o = exp(v - largest);
+        sum += *o;
+    }
+    for o in out.iter_mut() {
+        *o /= sum;
+    }
+    largest + sum.ln()
+}
+
+/// out = softmax of each row of x.
+pub fn softmax(x: View<'_>, out: &mut ViewMut<'_>) {
+    for i in 0..x.rows() {
+        softmax_row(x.row(i), out.row_mut(i));
+    }
+}
+
+/// For each i of `rows`: losses[i] = -weight log softmax(x[i])[labels[i]] and its gradient; zero elsewhere.
+pub fn cross_entropy(
+    x: View<'_>,
+    labels: &[u32],
+    rows: &[u32],
+    weight: f32,
+    losses: &mut ViewMut<'_>,
+    grad: &mut ViewMut<'_>,
+) -> Result<()> {
+    let operation = "softmax-cross-entropy";
+    for i in 0..x.rows() {
+        losses.row_mut(i).fill(0.0);
+        grad.row_mut(i).fill(0.0);
+    }
+    for &i in rows {
+        let label = labels.get(i as usize).filter(|_| (i as usize) < x.rows());
+        let Some(label) = label.map(|&l| l as usize).filter(|&l| l < x.columns()) else {
+            return Err(Error::Argument {
+                operation,
+                reason: format!("row {i} has label {label:?}; there are {} rows and {} classes", x.rows(), x.columns()),
+            });
+        };
+        let i = i as usize;
+        let to = grad.row_mut(i);
+        let log_sum = softmax_row(x.row(i), to);
+        to[label] -= 1.0;
+        to.iter_mut().for_each(|g| *g *= weight);
+        losses.row_mut(i)[0] = weight * (log_sum - x.row(i)[label]);
+    }
+    Ok(())
+}

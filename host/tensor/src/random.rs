@@ -1,0 +1,90 @@
+//! The contract's keyed generator (`wit/kernel/kernel.wit`, interface `random`), bit for bit.
+
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+/// What a column adds to the counter.
+pub(crate) const COLUMN: u32 = 0x9e37_79b9;
+
+/// What numbers are drawn for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Initial values of parameters.
+    Initialiser = 1,
+    /// Dropout masks.
+    Dropout = 2,
+    /// A kernel's own.
+    Kernel = 3,
+}
+
+fn mix64(mut z: u64) -> u64 {
+    z ^= z >> 30;
+    z = z.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z ^= z >> 27;
+    z = z.wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The key of one matrix of random numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key(pub u64);
+
+impl Key {
+    /// The key for (seed, purpose, epoch, layer, stream).
+    pub fn new(seed: u64, purpose: Purpose, epoch: u32, layer: u32, stream: u32) -> Self {
+        let a = mix64(seed.wrapping_add(GOLDEN));
+        let b = mix64(a ^ ((purpose as u64) << 32 | u64::from(epoch)));
+        Self(mix64(b ^ (u64::from(layer) << 32 | u64::from(stream))))
+    }
+
+    /// The two halves (a, b) of a row's key.
+    #[inline]
+    pub fn row(self, row: u64) -> (u32, u32) {
+        let r = mix64(self.0.wrapping_add(row.wrapping_add(1).wrapping_mul(GOLDEN)));
+        (r as u32, (r >> 32) as u32)
+    }
+}
+
+/// 32 random bits of a column in a row with key (a, b).
+#[inline(always)]
+pub fn bits32((a, b): (u32, u32), column: u32) -> u32 {
+    let mut x = a.wrapping_add(column.wrapping_mul(COLUMN));
+    x ^= x >> 16;
+    x = x.wrapping_mul(0x21f0_aaad);
+    x ^= x >> 15;
+    x = x.wrapping_add(b);
+    x = x.wrapping_mul(0xd35a_2d97);
+    x ^ (x >> 15)
+}
+
+/// A number in [0, 1) with 24 random bits.
+#[inline(always)]
+pub fn uniform(bits: u32) -> f32 {
+    (bits >> 8) as f32 * (1.0 / 16_777_216.0)
+}
+
+/// Dropout at one probability: which bits drop, and how the rest is scaled.
+#[derive(Debug, Clone, Copy)]
+pub struct Dropout {
+    /// The key of the matrix.
+    pub key: Key,
+    /// Dropped iff bits32 < threshold.
+    pub threshold: u32,
+    /// 1 / (1 - p).
+    pub scale: f32,
+}
+
+impl Dropout {
+    /// Dropout with probability 0 <= p < 1; `None` where p is out of range.
+    pub fn new(key: Key, probability: f32) -> Option<Self> {
+        if !(0.0..1.0).contains(&probability) {
+            return None;
+        }
+        let threshold = (f64::from(probability) * 4_294_967_296.0).ceil() as u32;
+        Some(Self { key, threshold, scale: 1.0 / (1.0 - probability) })
+    }
+
+    /// The factor of one value: 0 or the scale.
+    #[inline(always)]
+    pub fn factor(&self, row_key: (u32, u32), column: u32) -> f32 {
+        if bits32(row_key, column) < self.threshold { 0.0 } else { self.scale }
+    }
+}

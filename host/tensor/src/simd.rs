@@ -1,0 +1,102 @@
+//! Which vector units this processor has, and how a routine is compiled for each of them.
+#![allow(unsafe_code)]
+
+use std::sync::OnceLock;
+
+/// Classes of processors that round alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[doc(hidden)]
+pub enum Level {
+    /// Plain code, products and sums rounded apart.
+    Portable,
+    /// 128-bit NEON with fused multiply-add.
+    #[cfg_attr(not(target_arch = "aarch64"), allow(dead_code))]
+    Neon,
+    /// 256 bits with fused multiply-add.
+    Avx2,
+    /// 512 bits with fused multiply-add.
+    Avx512,
+}
+
+/// The best level of this processor, or the lower one that `ECITON_SIMD` names
+/// (`portable`, `avx2`, `avx512`), for tests.
+#[doc(hidden)]
+pub fn level() -> Level {
+    static LEVEL: OnceLock<Level> = OnceLock::new();
+    *LEVEL.get_or_init(|| {
+        let best = detect();
+        match std::env::var("ECITON_SIMD").as_deref() {
+            Ok("portable") => Level::Portable,
+            Ok("avx2") => best.min(Level::Avx2),
+            _ => best,
+        }
+    })
+}
+
+fn detect() -> Level {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512bw")
+        {
+            return Level::Avx512;
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            return Level::Avx2;
+        }
+        Level::Portable
+    }
+    #[cfg(target_arch = "aarch64")]
+    return Level::Neon;
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    Level::Portable
+}
+
+/// The class within which results are bit-equal: instruction set and routines.
+pub fn numeric_class() -> &'static str {
+    match level() {
+        Level::Portable => "portable-1",
+        Level::Neon => "neon-fma-1",
+        Level::Avx2 => "avx2-fma-1",
+        Level::Avx512 => "avx512-fma-1",
+    }
+}
+
+/// a * b + c, fused where the level has it.
+#[inline(always)]
+#[doc(hidden)]
+pub fn madd<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
+    if FMA { a.mul_add(b, c) } else { a * b + c }
+}
+
+/// Compiles `$body::<.., FMA>(args)` for every level and calls the processor's.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! dispatch {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident $([$(const $c:ident: $ct:ty),*])? ($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? = $body:ident) => {
+        $(#[$meta])*
+        #[allow(clippy::too_many_arguments)]
+        $vis fn $name $(<$(const $c: $ct),*>)? ($($arg: $ty),*) $(-> $ret)? {
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
+            fn avx512 $(<$(const $c: $ct),*>)? ($($arg: $ty),*) $(-> $ret)? { $body::<$($($c,)*)? true>($($arg),*) }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            fn avx2 $(<$(const $c: $ct),*>)? ($($arg: $ty),*) $(-> $ret)? { $body::<$($($c,)*)? true>($($arg),*) }
+            match $crate::simd::level() {
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: the level says that the processor has these features.
+                $crate::simd::Level::Avx512 => unsafe { avx512::<$($($c),*)?>($($arg),*) },
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: as above.
+                $crate::simd::Level::Avx2 => unsafe { avx2::<$($($c),*)?>($($arg),*) },
+                $crate::simd::Level::Neon => $body::<$($($c,)*)? true>($($arg),*),
+                #[allow(unreachable_patterns)]
+                _ => $body::<$($($c,)*)? false>($($arg),*),
+            }
+        }
+    };
+}
+pub use dispatch;

@@ -1,0 +1,144 @@
+//! Rows that are still arriving: one sender writes blocks in order, readers wait for what they need.
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::buffer::{Buffer, ReadRows, WriteRows};
+use crate::error::{Error, Result};
+
+#[derive(Debug, Default)]
+struct Progress {
+    blocks: Vec<Arc<ReadRows>>,
+    /// Row after the last that has arrived.
+    rows: usize,
+    failure: Option<String>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    buffer: Buffer,
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
+
+/// The reading end. Rows below [`Arriving::wait`]'s answer never change again.
+#[derive(Debug, Clone)]
+pub struct Arriving(Arc<Shared>);
+
+/// The writing end. Dropping it before the last row is a failure that readers see.
+#[derive(Debug)]
+pub struct Sender(Arc<Shared>);
+
+/// A matrix of `rows` x `columns` whose rows arrive through the sender.
+pub fn channel(rows: usize, columns: usize) -> Result<(Sender, Arriving)> {
+    let buffer = Buffer::zeroed(rows, columns)?;
+    let shared = Arc::new(Shared { buffer, progress: Mutex::default(), changed: Condvar::new() });
+    Ok((Sender(shared.clone()), Arriving(shared)))
+}
+
+impl Sender {
+    /// Appends whole rows, row-major without padding.
+    pub fn send(&mut self, values: &[f32]) -> Result<()> {
+        let columns = self.0.buffer.columns().max(1);
+        let start = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner).rows;
+        let count = values.len() / columns;
+        if count * columns != values.len() || start + count > self.0.buffer.rows() {
+            return Err(Error::Argument {
+                operation: "send rows",
+                reason: format!(
+                    "{} values after row {start} do not fit {} rows of {columns}",
+                    values.len(),
+                    self.0.buffer.rows()
+                ),
+            });
+        }
+        let mut lease: WriteRows = self.0.buffer.write(start..start + count)?;
+        let mut view = lease.view_mut();
+        for (i, row) in values.chunks_exact(columns).enumerate() {
+            view.row_mut(i).copy_from_slice(row);
+        }
+        let block = Arc::new(lease.into_read()?);
+        let mut progress = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.blocks.push(block);
+        progress.rows = start + count;
+        self.0.changed.notify_all();
+        Ok(())
+    }
+
+    /// Tells readers that the rest will not come.
+    pub fn fail(self, why: &str) {
+        let mut progress = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.failure = Some(why.to_owned());
+        self.0.changed.notify_all();
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        let mut progress = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if progress.rows < self.0.buffer.rows() && progress.failure.is_none() {
+            progress.failure = Some("the sender went away".to_owned());
+        }
+        self.0.changed.notify_all();
+    }
+}
+
+impl Arriving {
+    /// Rows of the whole matrix.
+    pub fn rows(&self) -> usize {
+        self.0.buffer.rows()
+    }
+
+    /// Values in a row.
+    pub fn columns(&self) -> usize {
+        self.0.buffer.columns()
+    }
+
+    /// Waits until at least `needed` rows are there; returns how many are.
+    pub fn wait(&self, needed: usize, deadline: Option<Duration>) -> Result<usize> {
+        let needed = needed.min(self.rows());
+        let until = deadline.map(|d| Instant::now() + d);
+        let mut progress = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if progress.rows >= needed {
+                return Ok(progress.rows);
+            }
+            if let Some(why) = &progress.failure {
+                return Err(Error::NotArrived { row: progress.rows, reason: why.clone(), timed_out: false });
+            }
+            progress = match until {
+                None => self.0.changed.wait(progress).unwrap_or_else(PoisonError::into_inner),
+                Some(until) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        let reason = format!("not within {:?}", deadline.unwrap_or_default());
+                        return Err(Error::NotArrived { row: progress.rows, reason, timed_out: true });
+                    }
+                    self.0.changed.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    /// A lease on rows that have arrived.
+    pub(crate) fn lease(&self, start: usize, count: usize) -> Result<ReadRows> {
+        self.0.buffer.read(start..start + count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_seen_in_order_and_a_lost_sender_is_an_error() {
+        let (mut sender, arriving) = channel(4, 2).unwrap();
+        sender.send(&[1., 2., 3., 4.]).unwrap();
+        assert_eq!(arriving.wait(1, None).unwrap(), 2);
+        assert!(sender.send(&[0.; 6]).is_err(), "more rows than there are");
+        let late = arriving.wait(3, Some(Duration::from_millis(5)));
+        assert!(matches!(late, Err(Error::NotArrived { row: 2, timed_out: true, .. })));
+        drop(sender);
+        assert!(matches!(arriving.wait(4, None), Err(Error::NotArrived { timed_out: false, .. })));
+        assert_eq!(arriving.lease(0, 2).unwrap().view().row(1), &[3., 4.]);
+    }
+}

@@ -1,0 +1,118 @@
+//! Borrowed rows: what the arithmetic works on.
+
+/// Rows to read: [rows, columns] with a stride of at least `columns` values.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    data: &'a [f32],
+    rows: usize,
+    columns: usize,
+    stride: usize,
+}
+
+impl<'a> View<'a> {
+    /// Unpadded row-major values; `data` must hold `rows * columns`.
+    pub fn new(data: &'a [f32], rows: usize, columns: usize) -> Self {
+        assert!(data.len() >= rows * columns, "a view of {rows} x {columns} over {} values", data.len());
+        Self { data, rows, columns, stride: columns }
+    }
+
+    pub(crate) fn padded(data: &'a [f32], rows: usize, columns: usize, stride: usize) -> Self {
+        Self { data, rows, columns, stride }
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Values in a row.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Distance between rows in values.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Everything from the first row's first value, padding included.
+    pub fn data(&self) -> &'a [f32] {
+        self.data
+    }
+
+    /// Row `i`.
+    pub fn row(&self, i: usize) -> &'a [f32] {
+        &self.data[i * self.stride..i * self.stride + self.columns]
+    }
+
+    /// Rows from `start`.
+    pub fn slice(&self, start: usize, count: usize) -> Self {
+        assert!(start + count <= self.rows);
+        let from = (start * self.stride).min(self.data.len());
+        Self { data: &self.data[from..], rows: count, ..*self }
+    }
+
+    /// Columns from `start`.
+    pub fn columns_from(&self, start: usize, count: usize) -> Self {
+        assert!(start + count <= self.columns);
+        Self { data: &self.data[start.min(self.data.len())..], columns: count, ..*self }
+    }
+}
+
+/// Rows to write.
+#[derive(Debug)]
+pub struct ViewMut<'a> {
+    data: &'a mut [f32],
+    rows: usize,
+    columns: usize,
+    stride: usize,
+}
+
+impl<'a> ViewMut<'a> {
+    /// Unpadded row-major values; `data` must hold `rows * columns`.
+    pub fn new(data: &'a mut [f32], rows: usize, columns: usize) -> Self {
+        assert!(data.len() >= rows * columns, "a view of {rows} x {columns} over {} values", data.len());
+        Self { data, rows, columns, stride: columns }
+    }
+
+    pub(crate) fn padded(data: &'a mut [f32], rows: usize, columns: usize, stride: usize) -> Self {
+        Self { data, rows, columns, stride }
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Values in a row.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Distance between rows in values.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Everything from the first row's first value, padding included.
+    pub fn data_mut(&mut self) -> &mut [f32] {
+        self.data
+    }
+
+    /// Row `i`.
+    pub fn row_mut(&mut self, i: usize) -> &mut [f32] {
+        &mut self.data[i * self.stride..i * self.stride + self.columns]
+    }
+
+    /// The same rows to read.
+    pub fn as_view(&self) -> View<'_> {
+        View::padded(self.data, self.rows, self.columns, self.stride)
+    }
+
+    /// Rows from `start`, reborrowed.
+    pub fn slice(&mut self, start: usize, count: usize) -> ViewMut<'_> {
+        assert!(start + count <= self.rows);
+        let from = (start * self.stride).min(self.data.len());
+        ViewMut { data: &mut self.data[from..], rows: count, columns: self.columns, stride: self.stride }
+    }
+}

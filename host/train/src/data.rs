@@ -1,0 +1,113 @@
+//! Data sets by name or path, and what of them a run uses.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use eciton_graph::dataset::{Dataset, Features};
+use eciton_graph::format;
+use eciton_graph::gather::symmetric_scale;
+use eciton_plan::{Atoms, Data, DataShape, FAN_OUT, IntervalId, Intervals, Node};
+use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
+
+use crate::error::{Error, Result, at};
+
+/// Loads a data set: a built-in name, or a path to any layout that `eciton_graph::format` knows.
+pub fn load(data: &Data) -> Result<Dataset> {
+    let path = Path::new(&data.source);
+    let lower = data.source.to_ascii_lowercase();
+    let named = format::builtins().iter().find(|b| b.name == lower);
+    let mut dataset = match named {
+        Some(builtin) => format::builtin(builtin.name)?,
+        None if path.exists() => format::open(path, data.name.as_deref())?,
+        None => {
+            let names = format::builtins().iter().map(|b| b.name);
+            let near = names.clone().map(|n| (strsim::damerau_levenshtein(n, &lower), n)).min();
+            return Err(Error::UnknownData {
+                name: data.source.clone(),
+                nearest: near.filter(|(d, _)| *d <= 3).map(|(_, n)| n.to_owned()),
+                known: names.collect::<Vec<_>>().join(", "),
+            });
+        }
+    };
+    if data.normalise_features {
+        dataset.features.normalise_rows();
+    }
+    dataset.validate()?;
+    Ok(dataset)
+}
+
+/// One interval: its rows, the parts of its sums, its labels.
+#[derive(Debug, Clone)]
+pub(crate) struct Interval {
+    pub rows: std::ops::Range<usize>,
+    pub grid: Arc<Grid>,
+    pub nodes: Vec<Node>,
+    pub labels: Arc<[u32]>,
+    /// Local rows of training vertices.
+    pub training: Arc<[u32]>,
+}
+
+/// A data set as a run sees it.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub dataset: Arc<Dataset>,
+    pub shape: DataShape,
+    pub features: Matrix,
+    pub scale: Arc<Vec<f32>>,
+    pub atoms: Atoms,
+    pub intervals: Vec<Interval>,
+}
+
+impl Prepared {
+    pub(crate) fn new(mut dataset: Dataset, intervals: Option<u32>) -> Result<Self> {
+        let rows = dataset.vertices();
+        let columns = dataset.features.columns();
+        let empty = Features::Dense { columns, values: Vec::new() };
+        let features = match std::mem::replace(&mut dataset.features, empty) {
+            Features::Dense { columns, values } => {
+                let buffer = Buffer::from_rows(rows as usize, columns as usize, &values).map_err(at("features"))?;
+                Matrix::from(buffer.read(0..rows as usize).map_err(at("features"))?)
+            }
+            Features::Sparse(s) => {
+                let sparse = SparseRows::new(s.columns, s.offsets, s.indices, s.values).map_err(at("features"))?;
+                Matrix::from(Arc::new(sparse))
+            }
+        };
+        let scale = Arc::new(symmetric_scale(&dataset.graph));
+        let atoms = Atoms::new(dataset.graph.offsets())?;
+        let count = intervals.unwrap_or_else(|| Intervals::default_count(&atoms));
+        let cut = Intervals::new(&atoms, count)?;
+        let mut in_training = vec![false; rows as usize];
+        for &v in &dataset.split.train {
+            in_training[v as usize] = true;
+        }
+        let intervals = cut.ids().map(|id| interval(&dataset, &atoms, &cut, id, &in_training)).collect();
+        let shape = DataShape { rows, features: columns, classes: dataset.classes };
+        Ok(Self { dataset: Arc::new(dataset), shape, features, scale, atoms, intervals })
+    }
+}
+
+fn interval(dataset: &Dataset, atoms: &Atoms, cut: &Intervals, id: IntervalId, in_training: &[bool]) -> Interval {
+    let rows = cut.rows(id).start as usize..cut.rows(id).end as usize;
+    let nodes = atoms.nodes(cut.atoms(id));
+    let labels: Arc<[u32]> = dataset.labels[rows.clone()].into();
+    let training = rows.clone().filter(|&v| in_training[v]).map(|v| (v - rows.start) as u32).collect();
+    Interval { grid: Arc::new(grid(atoms, &nodes, rows.start as u32)), nodes, labels, training, rows }
+}
+
+/// The parts that an interval's nodes are, in local rows.
+fn grid(atoms: &Atoms, nodes: &[Node], first_row: u32) -> Grid {
+    let tree = atoms.tree();
+    let part = |node: &Node| {
+        let span = tree.span(*node);
+        let atom = |a: u32| {
+            let rows = atoms.row_range(a..a + 1);
+            // How many nodes below this one end with the atom.
+            let ends = |l: &u8| (a + 1) % FAN_OUT.pow(u32::from(*l)) == 0 || a + 1 == span.end;
+            let closes = (1..node.level).take_while(ends).count();
+            Atom { rows: rows.start - first_row..rows.end - first_row, closes: closes as u8 }
+        };
+        Part { level: node.level, atoms: span.clone().map(atom).collect() }
+    };
+    Grid::new(nodes.iter().map(part).collect())
+}

@@ -1,0 +1,367 @@
+//! The driver: carries out the engine's actions on real executors and reports their ends as events.
+//!
+//! Rows live in one buffer a slot; a step leases the rows that it reads and writes, so two steps that
+//! would touch the same rows are refused rather than torn.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use eciton_engine::{Action, Engine, Event, Reason};
+use eciton_exec::{Completion, Compute, Executor};
+use eciton_graph::gather::gather_symmetric;
+use eciton_graph::metrics::accuracy;
+use eciton_kernel::{Call, Kind, Labelled, Layer, RowNumbers, Target};
+use eciton_plan::{
+    Direction, Epoch, Gather, Normalisation, OperationId, Optimiser, Program, SlotId, Stage, Step, Task, Tensor, Version,
+};
+use eciton_tensor::{Buffer, Matrix};
+
+use crate::data::Prepared;
+use crate::error::{Error, Result, at};
+use crate::report::{Accuracy, EpochReport, Observer};
+use crate::weights::Weights;
+
+/// Buffers for the slots of one program.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    buffers: Vec<Option<Buffer>>,
+}
+
+impl Slots {
+    pub(crate) fn new(program: &Program) -> Result<Self> {
+        let buffer = |(at_slot, spec): (usize, &eciton_plan::SlotSpec)| -> Result<Option<Buffer>> {
+            if at_slot == program.features.index() {
+                return Ok(None);
+            }
+            let made = Buffer::zeroed(program.shape.rows as usize, spec.width as usize);
+            made.map(Some).map_err(at("row buffers"))
+        };
+        Ok(Self { buffers: program.slots.iter().enumerate().map(buffer).collect::<Result<_>>()? })
+    }
+
+    pub(crate) fn buffer(&self, slot: SlotId) -> Result<&Buffer> {
+        let found = self.buffers.get(slot.index()).and_then(Option::as_ref);
+        found.ok_or_else(|| Error::Internal(format!("slot {slot} has no buffer")))
+    }
+}
+
+/// One program on its way: what tasks are made from.
+pub(crate) struct Stages<'a> {
+    pub program: &'a Program,
+    pub prepared: &'a Prepared,
+    pub slots: &'a Slots,
+    pub layers: &'a [Arc<Layer>],
+    pub training: bool,
+    pub seed: u64,
+}
+
+impl Stages<'_> {
+    fn stage(&self, step: Step) -> Result<&Stage> {
+        self.program.stage(step.stage).ok_or_else(|| Error::Internal(format!("{step}: no such stage")))
+    }
+
+    fn layer(&self, operation: OperationId) -> Result<&Arc<Layer>> {
+        self.layers.get(operation.index()).ok_or_else(|| Error::Internal(format!("operation {operation} is not open")))
+    }
+
+    /// The rows of an interval in a slot, to read.
+    fn read(&self, slot: SlotId, rows: &std::ops::Range<usize>) -> Result<Matrix> {
+        let extents = self.program.slots.get(slot.index()).map_or(&[][..], |s| &s.extents);
+        let matrix = if slot == self.program.features {
+            self.prepared.features.slice_rows(rows.start, rows.len())
+        } else {
+            self.slots.buffer(slot)?.read(rows.clone()).map(Matrix::from)
+        };
+        matrix.and_then(|m| m.with_extents(extents)).map_err(at("rows to read"))
+    }
+
+    fn write(&self, slot: SlotId, rows: &std::ops::Range<usize>) -> Result<Target> {
+        let extents = self.program.slots.get(slot.index()).map_or_else(Vec::new, |s| s.extents.clone());
+        let rows = self.slots.buffer(slot)?.write(rows.clone()).map_err(at("rows to write"))?;
+        Ok(Target::Rows { rows, extents })
+    }
+
+    fn call(&self, task: &Task, tensor: &Tensor, weights: &Weights) -> Result<Call> {
+        let interval = self.prepared.intervals.get(task.interval.0 as usize);
+        let interval = interval.ok_or_else(|| Error::Internal(format!("no interval {}", task.interval)))?;
+        let rows = &interval.rows;
+        let operation = self.program.operations.get(tensor.operation.index());
+        let operation = operation.ok_or_else(|| Error::Internal(format!("no operation {}", tensor.operation)))?;
+        let read = |slots: &[SlotId]| slots.iter().map(|&s| self.read(s, rows)).collect::<Result<Vec<_>>>();
+        let parameters =
+            operation.parameters.iter().map(|p| weights.matrix(p.index())).collect::<Result<Vec<_>>>()?;
+        let (kind, rows_out): (Kind, Vec<Option<Target>>) = match tensor.direction {
+            Direction::Forward => {
+                let all = tensor.outputs.iter().chain(&tensor.kept);
+                (Kind::Forward, all.map(|&s| self.write(s, rows).map(Some)).collect::<Result<_>>()?)
+            }
+            direction => {
+                let write = |s: &Option<SlotId>| s.map(|s| self.write(s, rows)).transpose();
+                let kind = if direction == Direction::Loss { Kind::Loss } else { Kind::Backward };
+                (kind, tensor.input_gradients.iter().map(write).collect::<Result<_>>()?)
+            }
+        };
+        let mut sums_out = Vec::new();
+        if kind != Kind::Forward {
+            for (p, spec) in operation.parameters.iter().zip(&operation.signature.parameters) {
+                let parts = weights.gradient(p.index(), task.interval.0 as usize);
+                sums_out.push(Target::Sums { parts, shape: spec.shape.clone() });
+            }
+        }
+        if kind == Kind::Loss {
+            sums_out.push(Target::Sums { parts: weights.loss_parts(task.interval.0 as usize), shape: vec![1] });
+        }
+        let labelled = (kind == Kind::Loss).then(|| Labelled {
+            labels: interval.labels.clone(),
+            rows: interval.training.clone(),
+            weight: 1.0 / self.prepared.dataset.split.train.len() as f32,
+        });
+        let backward = kind == Kind::Backward;
+        Ok(Call {
+            kind,
+            seed: self.seed,
+            // The engine counts from 1, random numbers from 0.
+            epoch: task.epoch.0.saturating_sub(1),
+            layer: u32::from(operation.layer.0),
+            training: self.training,
+            grid: interval.grid.clone(),
+            row_numbers: RowNumbers::From(rows.start as u64),
+            inputs: read(&tensor.inputs)?,
+            outputs: if backward { read(&tensor.outputs)? } else { Vec::new() },
+            kept: if backward { read(&tensor.kept)? } else { Vec::new() },
+            parameters,
+            gradients: if backward { read(&tensor.gradients)? } else { Vec::new() },
+            output_count: tensor.outputs.len(),
+            rows_out,
+            sums_out,
+            labelled,
+        })
+    }
+
+    fn gather(&self, step: Step, gather: &Gather, compute: &mut impl Compute) -> Result<()> {
+        let Normalisation::Symmetric = gather.normalisation;
+        let interval = self.prepared.intervals.get(step.interval.0 as usize);
+        let rows = interval.map(|i| i.rows.clone()).ok_or_else(|| Error::Internal(format!("{step}: no interval")))?;
+        let input = self.slots.buffer(gather.input)?;
+        let input = input.read(0..input.rows()).map_err(at("rows to gather"))?;
+        let mut output = self.slots.buffer(gather.output)?.write(rows.clone()).map_err(at("gathered rows"))?;
+        let (dataset, scale, transposed) =
+            (self.prepared.dataset.clone(), self.prepared.scale.clone(), gather.transposed);
+        compute.work(step, Box::new(move || {
+            let graph = &dataset.graph;
+            let neighbours = if transposed { graph.outgoing() } else { graph.incoming() };
+            gather_symmetric(neighbours, &scale, input.view(), rows, &mut output.view_mut());
+        }));
+        Ok(())
+    }
+}
+
+/// Who runs steps.
+pub(crate) trait Machine: Executor + Compute {}
+impl<T: Executor + Compute> Machine for T {}
+
+/// Counts of one run.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Counts {
+    pub tasks: u64,
+}
+
+/// What a seed's training needs besides its stages.
+pub(crate) struct Training<'a> {
+    pub stages: Stages<'a>,
+    pub evaluation: Stages<'a>,
+    pub evaluator: &'a mut Engine,
+    pub optimiser: &'a Optimiser,
+    pub stop: &'a AtomicBool,
+}
+
+/// What [`Training::run`] found.
+#[derive(Debug, Default)]
+pub(crate) struct Trained {
+    pub epochs: Vec<EpochReport>,
+    pub stopped: bool,
+}
+
+/// Sends one event and runs what follows until the engine has finished; `other` gets the actions
+/// that are not steps and answers with events.
+struct Loop<'m, M> {
+    machine: &'m mut M,
+    actions: Vec<Action>,
+    done: Vec<Completion>,
+}
+
+impl<M: Machine> Loop<'_, M> {
+    #[allow(clippy::too_many_arguments)]
+    fn run(
+        &mut self,
+        engine: &mut Engine,
+        stages: &Stages<'_>,
+        weights: &mut Weights,
+        counts: &mut Counts,
+        observer: &mut dyn Observer,
+        mut other: impl FnMut(&mut M, &mut Weights, &mut Counts, &mut dyn Observer, Action) -> Result<Option<Event>>,
+    ) -> Result<Reason> {
+        let mut failure: Option<Error> = None;
+        self.actions.extend(engine.step(Event::Started));
+        loop {
+            let mut next = 0;
+            while let Some(&action) = self.actions.get(next) {
+                next += 1;
+                match action {
+                    Action::Gather(step) => match stages.stage(step)? {
+                        Stage::Gather(gather) => stages.gather(step, gather, self.machine)?,
+                        Stage::Tensor(_) => return Err(Error::Internal(format!("{step} is no gather"))),
+                    },
+                    Action::Submit(task) | Action::Retry(task) => match stages.stage(task.step())? {
+                        Stage::Tensor(tensor) => {
+                            counts.tasks += 1;
+                            let call = stages.call(&task, tensor, weights)?;
+                            let layer = stages.layer(tensor.operation)?.clone();
+                            self.machine.submit(task.key(), layer, call);
+                        }
+                        Stage::Gather(_) => return Err(Error::Internal(format!("{} is no task", task.step()))),
+                    },
+                    // Rows and gradients were written in place, by the only attempt alive.
+                    Action::Commit(_) => {}
+                    Action::Finished { reason, .. } => {
+                        self.actions.clear();
+                        return match (reason, failure) {
+                            (Reason::Failed { .. }, Some(error)) => Err(error),
+                            (reason, _) => Ok(reason),
+                        };
+                    }
+                    action => {
+                        if let Some(event) = other(self.machine, weights, counts, observer, action)? {
+                            self.actions.extend(engine.step(event));
+                        }
+                    }
+                }
+            }
+            self.actions.clear();
+            self.machine.drain(&mut self.done);
+            if self.done.is_empty() {
+                return Err(Error::Internal("nothing is under way, and the run is not finished".to_owned()));
+            }
+            for completion in self.done.drain(..) {
+                let event = match completion {
+                    Completion::Work { step } => Event::Gathered(step),
+                    Completion::Task { key, result: Ok(finished) } => {
+                        for line in finished.log {
+                            let operation = stages.program.operation(key.stage);
+                            observer.log(operation.map_or("", |o| &o.kernel), &line);
+                        }
+                        Event::Completed(key)
+                    }
+                    Completion::Task { key, result: Err(source) } => {
+                        let retryable = source.is_retryable();
+                        failure = Some(Error::Step { step: key.to_string(), source });
+                        Event::Failed { key, retryable }
+                    }
+                };
+                self.actions.extend(engine.step(event));
+            }
+        }
+    }
+}
+
+impl Training<'_> {
+    /// Trains one seed from the values that `weights` has.
+    pub(crate) fn run<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        engine: &mut Engine,
+        weights: &mut Weights,
+        counts: &mut Counts,
+        observer: &mut dyn Observer,
+    ) -> Result<Trained> {
+        let mut trained = Trained::default();
+        let mut begun = Instant::now();
+        let mut report: Option<EpochReport> = None;
+        let (seed, stop) = (self.stages.seed, self.stop);
+        let (evaluation, evaluator, optimiser) = (&self.evaluation, &mut *self.evaluator, self.optimiser);
+        let mut work = Loop { machine, actions: Vec::new(), done: Vec::new() };
+        let reason = work.run(engine, &self.stages, weights, counts, observer, |machine, weights, counts, observer, action| {
+            match action {
+                Action::Update { epoch } => {
+                    weights.step(optimiser)?;
+                    let seconds = begun.elapsed().as_secs_f64();
+                    let loss = weights.loss()?;
+                    if !loss.is_finite() {
+                        return Err(Error::NotFinite { epoch: epoch.0, loss });
+                    }
+                    report = Some(EpochReport { seed, epoch: epoch.0, loss, accuracy: None, seconds });
+                    Ok(Some(Event::Updated { epoch }))
+                }
+                Action::Evaluate { epoch } => {
+                    let found = evaluate(machine, evaluator, evaluation, weights, counts, observer, epoch)?;
+                    if let Some(report) = &mut report {
+                        report.accuracy = Some(found);
+                    }
+                    Ok(Some(Event::Evaluated { epoch }))
+                }
+                Action::EpochFinished { .. } => {
+                    if let Some(report) = report.take() {
+                        observer.epoch(&report);
+                        trained.epochs.push(report);
+                    }
+                    let stopping = stop.load(Ordering::Relaxed) && !trained.stopped;
+                    trained.stopped |= stopping;
+                    begun = Instant::now();
+                    Ok(stopping.then_some(Event::StopRequested))
+                }
+                other => Err(Error::Internal(format!("unexpected {other:?}"))),
+            }
+        })?;
+        trained.stopped = matches!(reason, Reason::Stopped);
+        Ok(trained)
+    }
+}
+
+/// Runs the evaluation program once; the class scores lie in its slot afterwards.
+pub(crate) fn forward<M: Machine>(
+    machine: &mut M,
+    engine: &mut Engine,
+    stages: &Stages<'_>,
+    weights: &mut Weights,
+    counts: &mut Counts,
+    observer: &mut dyn Observer,
+    epoch: Epoch,
+) -> Result<()> {
+    engine.restart(epoch, epoch, Version(u64::from(epoch.0)));
+    let mut work = Loop { machine, actions: Vec::new(), done: Vec::new() };
+    work.run(engine, stages, weights, counts, observer, |_, _, _, _, action| match action {
+        Action::Update { epoch } => Ok(Some(Event::Updated { epoch })),
+        Action::Evaluate { epoch } => Ok(Some(Event::Evaluated { epoch })),
+        _ => Ok(None),
+    })?;
+    Ok(())
+}
+
+fn evaluate<M: Machine>(
+    machine: &mut M,
+    engine: &mut Engine,
+    stages: &Stages<'_>,
+    weights: &mut Weights,
+    counts: &mut Counts,
+    observer: &mut dyn Observer,
+    epoch: Epoch,
+) -> Result<Accuracy> {
+    forward(machine, engine, stages, weights, counts, observer, epoch)?;
+    scores_accuracy(stages)
+}
+
+/// Accuracies of the scores that the evaluation program left.
+pub(crate) fn scores_accuracy(stages: &Stages<'_>) -> Result<Accuracy> {
+    let slot = stages.program.scores.ok_or_else(|| Error::Internal("no scores".to_owned()))?;
+    let buffer = stages.slots.buffer(slot)?;
+    let lease = buffer.read(0..buffer.rows()).map_err(at("scores"))?;
+    let view = lease.view();
+    let dataset = &stages.prepared.dataset;
+    let of = |ids: &[u32]| {
+        let found = || accuracy(view.data(), view.stride(), view.columns(), &dataset.labels, ids);
+        (!ids.is_empty()).then(found)
+    };
+    let split = &dataset.split;
+    Ok(Accuracy { train: of(&split.train), validation: of(&split.validation), test: of(&split.test) })
+}

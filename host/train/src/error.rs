@@ -1,0 +1,104 @@
+//! Why a run could not be done.
+
+use std::path::PathBuf;
+
+/// The result of working with runs.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The data set.
+    #[error(transparent)]
+    Data(#[from] eciton_graph::error::Error),
+    /// No data set has this name, and no file either.
+    #[error("there is no data set or path `{name}`{}; built in: {known}", nearest.as_ref().map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default())]
+    UnknownData {
+        /// What was asked for.
+        name: String,
+        /// The closest name.
+        nearest: Option<String>,
+        /// All names.
+        known: String,
+    },
+    /// The configuration, model or plan.
+    #[error(transparent)]
+    Plan(#[from] eciton_plan::Error),
+    /// The engine refused the program.
+    #[error(transparent)]
+    Engine(#[from] eciton_engine::Error),
+    /// A kernel.
+    #[error(transparent)]
+    Kernel(#[from] eciton_kernel::Error),
+    /// A kernel, in the middle of a run.
+    #[error("{step}: {source}")]
+    Step {
+        /// Epoch, stage and interval.
+        step: String,
+        /// What happened.
+        source: eciton_kernel::Error,
+    },
+    /// Matrices of the host.
+    #[error("{place}: {source}")]
+    Tensor {
+        /// Where.
+        place: &'static str,
+        /// What happened.
+        source: eciton_tensor::Error,
+    },
+    /// A file that could not be read.
+    #[error("{path}: {source}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The run folder.
+    #[error(transparent)]
+    RunFolder(#[from] crate::run_folder::Error),
+    /// No kernel has this name.
+    #[error("there is no kernel `{name}`; built in: {known}. `[kernels] {name} = \"path.wasm\"` adds one")]
+    UnknownKernel {
+        /// What was asked for.
+        name: String,
+        /// All names.
+        known: String,
+    },
+    /// The loss is not a number.
+    #[error("epoch {epoch}: the loss is {loss}; lower the learning rate (optimiser.lr), or look at the features with `eciton data stat`")]
+    NotFinite {
+        /// From 1.
+        epoch: u32,
+        /// NaN or infinity.
+        loss: f64,
+    },
+    /// Nothing to learn from.
+    #[error("data set `{dataset}` has no training vertices; give it a split")]
+    NoTraining {
+        /// Its name.
+        dataset: String,
+    },
+    /// A model from a run does not fit the data that it is asked about.
+    #[error("the run's model takes {wanted}, but `{dataset}` has {found}")]
+    Fit {
+        /// The data set.
+        dataset: String,
+        /// What the model takes.
+        wanted: String,
+        /// What there is.
+        found: String,
+    },
+    /// Threads could not be started.
+    #[error("compute threads: {0}")]
+    Threads(std::io::Error),
+    /// The engine and the driver disagree; a bug.
+    #[error("internal: {0}; please report it with the run's config.toml")]
+    Internal(String),
+}
+
+/// Names the place of a matrix error.
+pub(crate) fn at(place: &'static str) -> impl Fn(eciton_tensor::Error) -> Error {
+    move |source| Error::Tensor { place, source }
+}

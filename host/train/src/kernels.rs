@@ -1,0 +1,132 @@
+//! The kernels of a run: built in, from a folder, or the user's own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use eciton_kernel::cache::Cache;
+use eciton_kernel::{Kernel, Limits, Runtime, Settings};
+use eciton_plan::Config;
+
+use crate::error::{Error, Result};
+
+/// A kernel that the binary carries.
+#[derive(Debug, Clone, Copy)]
+pub struct Builtin {
+    /// Its name in models.
+    pub name: &'static str,
+    /// Its component.
+    pub component: &'static [u8],
+}
+
+/// The kernels that the binary carries (`guest-kernels/prebuilt`, checked by `kernels.lock`).
+pub fn builtin() -> &'static [Builtin] {
+    &[
+        Builtin {
+            name: "cross-entropy",
+            component: include_bytes!("../../../guest-kernels/prebuilt/cross-entropy.wasm"),
+        },
+        Builtin { name: "linear", component: include_bytes!("../../../guest-kernels/prebuilt/linear.wasm") },
+    ]
+}
+
+/// Where compiled kernels are kept between runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum CachePolicy {
+    /// `ECITON_CACHE_DIR`, else the user's cache folder; the key lies in the user's state folder.
+    #[default]
+    User,
+    /// Nowhere.
+    Off,
+}
+
+/// The user's cache folder and the file of its key; `None` where the user has no home.
+pub fn cache_paths() -> Option<(PathBuf, PathBuf)> {
+    let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    if let Some(dir) = variable("ECITON_CACHE_DIR") {
+        let mut key = dir.clone().into_os_string();
+        key.push(".key");
+        return Some((dir, key.into()));
+    }
+    let home = variable("HOME");
+    let under = |name: &str, rest: &str| {
+        variable(name).filter(|p| p.is_absolute()).or_else(|| home.as_ref().map(|h| h.join(rest)))
+    };
+    let cache = under("XDG_CACHE_HOME", ".cache")?.join("eciton/kernels");
+    Some((cache, under("XDG_STATE_HOME", ".local/state")?.join("eciton/cache.key")))
+}
+
+/// The limits that a configuration sets, defaults filled in.
+pub fn limits(config: &Config) -> Limits {
+    let (given, default) = (&config.limits, Limits::default());
+    let time = |ms: Option<u64>, default| ms.map_or(default, std::time::Duration::from_millis);
+    Limits {
+        guest_memory_bytes: given.guest_memory_bytes.unwrap_or(default.guest_memory_bytes),
+        task_time: time(given.task_ms, default.task_time),
+        matrix_bytes: given.matrix_bytes.unwrap_or(default.matrix_bytes),
+        handles: given.handles.unwrap_or(default.handles),
+        call_bytes: given.call_bytes.unwrap_or(default.call_bytes),
+        call_work: given.call_work.unwrap_or(default.call_work),
+        arrival: time(given.wait_ms, default.arrival),
+        log_bytes: default.log_bytes,
+    }
+}
+
+/// Loaded kernels by name.
+#[derive(Debug)]
+pub(crate) struct Kernels {
+    pub runtime: Runtime,
+    loaded: BTreeMap<String, Arc<Kernel>>,
+}
+
+impl Kernels {
+    /// Compiles (or takes from the cache) every built-in kernel and every override of the
+    /// configuration, side by side.
+    pub(crate) fn load(config: &Config, folder: Option<&Path>, policy: &CachePolicy, threads: u32) -> Result<Self> {
+        // A cache that cannot be opened must not stop a run; `eciton doctor` tells of it.
+        let cache = match policy {
+            CachePolicy::User => cache_paths().and_then(|(folder, key)| Cache::open(&folder, &key).ok()),
+            CachePolicy::Off => None,
+        };
+        let mut sources: BTreeMap<String, std::borrow::Cow<'static, [u8]>> = BTreeMap::new();
+        let read = |path: &Path| std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source });
+        for kernel in builtin() {
+            let component = match folder {
+                Some(folder) => read(&folder.join(format!("{}.wasm", kernel.name)))?.into(),
+                None => kernel.component.into(),
+            };
+            sources.insert(kernel.name.to_owned(), component);
+        }
+        for (name, path) in &config.kernels {
+            sources.insert(name.clone(), read(Path::new(path))?.into());
+        }
+        // A warm instance on each thread, and some for those that are being opened.
+        let instances = threads.saturating_mul(sources.len() as u32).saturating_add(16);
+        let runtime = Runtime::new(Settings { limits: limits(config), cache, instances })?;
+        let loaded: Vec<_> = std::thread::scope(|scope| {
+            let runtime = &runtime;
+            let handles: Vec<_> =
+                sources.iter().map(|(name, bytes)| scope.spawn(move || runtime.load(name, bytes))).collect();
+            handles.into_iter().map(|h| h.join()).collect()
+        });
+        let mut all = BTreeMap::new();
+        for ((name, _), result) in sources.iter().zip(loaded) {
+            let kernel = result.map_err(|_| Error::Internal(format!("loading kernel `{name}` panicked")))??;
+            all.insert(name.clone(), kernel);
+        }
+        Ok(Self { runtime, loaded: all })
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Result<&Arc<Kernel>> {
+        self.loaded.get(name).ok_or_else(|| Error::UnknownKernel {
+            name: name.to_owned(),
+            known: self.loaded.keys().cloned().collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// Name and digest of each.
+    pub(crate) fn digests(&self) -> BTreeMap<String, String> {
+        let hex = |d: &[u8; 32]| d.iter().map(|b| format!("{b:02x}")).collect::<String>();
+        self.loaded.iter().map(|(n, k)| (n.clone(), hex(k.digest()))).collect()
+    }
+}

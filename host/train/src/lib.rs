@@ -1,0 +1,33 @@
+//! The driver of training runs, run folders, and the library API.
+//!
+//! [`train`] takes a [`Config`](eciton_plan::Config): it loads the data, compiles the kernels while
+//! that goes on, makes a stage program, and drives the engine on the local pool until it has
+//! finished, telling an [`Observer`] of each epoch. [`evaluate`] and [`predict`] work from a run
+//! folder alone.
+//!
+//! ```no_run
+//! let config = eciton_plan::Config::default(); // Kipf and Welling's GCN on Cora
+//! let summary = eciton_train::train(&config, &eciton_train::Options::default(), &mut eciton_train::Silent)?;
+//! println!("{:?}", summary.test_accuracy);
+//! # Ok::<(), eciton_train::Error>(())
+//! ```
+
+mod data;
+mod driver;
+mod error;
+pub mod kernels;
+mod npz_write;
+mod predict;
+mod report;
+pub mod run_folder;
+mod session;
+mod train;
+mod weights;
+
+pub use data::load;
+pub use error::{Error, Result};
+pub use kernels::CachePolicy;
+pub use predict::{Evaluation, Predictions, evaluate, predict};
+pub use report::{Accuracy, EpochReport, Observer, SeedReport, Silent, Started, Summary};
+pub use session::Options;
+pub use train::train;

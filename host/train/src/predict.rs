@@ -1,0 +1,109 @@
+//! Scores and accuracies from a run folder alone.
+
+use std::path::Path;
+
+use eciton_graph::dataset::VertexIds;
+use eciton_plan::Data;
+use ndarray::Array2;
+
+use crate::data;
+use crate::error::{Error, Result};
+use crate::report::{Accuracy, Silent};
+use crate::run_folder::Run;
+use crate::session::{Options, Session};
+
+/// What `eciton eval` prints.
+#[derive(Debug, Clone)]
+pub struct Evaluation {
+    /// The data set.
+    pub dataset: String,
+    /// The run's model.
+    pub model: String,
+    /// Computed now, from the model file.
+    pub accuracy: Accuracy,
+    /// What the run itself printed, if it is about the same data.
+    pub recorded: Option<Accuracy>,
+    /// SHA-256 of the weights that were read.
+    pub model_digest: String,
+}
+
+/// Scores of every vertex.
+#[derive(Debug, Clone)]
+pub struct Predictions {
+    /// The user's ids, one a row.
+    pub ids: VertexIds,
+    /// [V, classes], before softmax.
+    pub scores: Array2<f32>,
+    /// [V, h]: the rows before the last layer, if asked for.
+    pub embeddings: Option<Array2<f32>>,
+}
+
+/// A session with the weights of a run.
+fn restore(run: &Run, data: Option<&Data>, options: &Options) -> Result<Session> {
+    let mut config = run.config.clone();
+    if let Some(data) = data {
+        // Features are prepared as the model learned them.
+        config.data = Data { normalise_features: config.data.normalise_features, ..data.clone() };
+    }
+    let dataset = data::load(&config.data)?;
+    let name = dataset.name.clone();
+    let mut session = Session::new(&config, options, Some(dataset))?;
+    for (at, p) in session.program.parameters.iter().enumerate() {
+        let shape: Vec<usize> = p.shape.iter().map(|&e| e as usize).collect();
+        let tensor = run.tensors.iter().find(|t| t.name == p.name);
+        let fits = tensor.filter(|t| t.shape == shape);
+        let Some(tensor) = fits else {
+            return Err(Error::Fit {
+                dataset: name,
+                wanted: match tensor {
+                    Some(t) => format!("{} of extents {:?}", p.name, t.shape),
+                    None => format!("no parameter {}", p.name),
+                },
+                found: format!(
+                    "{} features and {} classes, which need extents {shape:?}",
+                    session.prepared.shape.features, session.prepared.shape.classes
+                ),
+            });
+        };
+        session.weights.set(at, &tensor.values)?;
+    }
+    Ok(session)
+}
+
+/// Accuracies of a run's model on its own data, or on other data of the same shape.
+///
+/// # Errors
+/// A damaged run folder, data that cannot be read or does not fit the model.
+pub fn evaluate(run: &Path, data: Option<&Data>, options: &Options) -> Result<Evaluation> {
+    let opened = Run::open(run)?;
+    let mut session = restore(&opened, data, options)?;
+    let accuracy = session.evaluate(&mut Silent)?;
+    let recorded = opened.summary.seeds.first().map(|s| s.accuracy).filter(|_| data.is_none());
+    Ok(Evaluation {
+        dataset: session.prepared.dataset.name.clone(),
+        model: crate::train::model_name(&session.program),
+        accuracy,
+        recorded,
+        model_digest: crate::run_folder::model_digest(&opened.tensors),
+    })
+}
+
+/// Scores of every vertex with a run's model.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn predict(run: &Path, data: Option<&Data>, options: &Options) -> Result<Predictions> {
+    let opened = Run::open(run)?;
+    let mut session = restore(&opened, data, options)?;
+    session.evaluate(&mut Silent)?;
+    let rows = session.prepared.shape.rows as usize;
+    let matrix = |columns: usize, values: Vec<f32>| {
+        Array2::from_shape_vec((rows, columns), values).map_err(|e| Error::Internal(e.to_string()))
+    };
+    let scores = matrix(session.prepared.shape.classes as usize, session.scores()?)?;
+    let embeddings = match session.embeddings()?.filter(|_| options.embeddings) {
+        Some((width, values)) => Some(matrix(width, values)?),
+        None => None,
+    };
+    Ok(Predictions { ids: session.prepared.dataset.ids.clone(), scores, embeddings })
+}

@@ -1,0 +1,132 @@
+//! What a run tells while it goes on and at its end.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Known before the first epoch.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Started {
+    /// The data set's name.
+    pub dataset: String,
+    /// Vertices.
+    pub vertices: u64,
+    /// Directed edges.
+    pub edges: u64,
+    /// Features of a vertex.
+    pub features: u64,
+    /// Classes.
+    pub classes: u64,
+    /// For instance `gcn 1433-16-7`.
+    pub model: String,
+    /// Values trained.
+    pub parameters: u64,
+    /// Vertex intervals.
+    pub intervals: u32,
+    /// Compute threads.
+    pub threads: u32,
+    /// Epochs a seed.
+    pub epochs: u32,
+    /// The seeds that will run.
+    pub seeds: Vec<u64>,
+    /// Seconds from the call to here: data, kernels, plan.
+    pub setup_seconds: f64,
+}
+
+/// Fractions of labelled vertices whose largest score is their label's.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Accuracy {
+    /// On the training vertices; `None` where there are none.
+    pub train: Option<f64>,
+    /// On the validation vertices.
+    pub validation: Option<f64>,
+    /// On the test vertices.
+    pub test: Option<f64>,
+}
+
+/// One epoch of one seed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EpochReport {
+    /// The seed.
+    pub seed: u64,
+    /// From 1.
+    pub epoch: u32,
+    /// Mean cross-entropy over the training vertices, with this epoch's dropout, before its update.
+    pub loss: f64,
+    /// After the update, without dropout; only on epochs that are evaluated.
+    pub accuracy: Option<Accuracy>,
+    /// Forward, loss, backward and update; evaluation is apart.
+    pub seconds: f64,
+}
+
+/// One seed, finished.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SeedReport {
+    /// The seed.
+    pub seed: u64,
+    /// The last epoch.
+    pub epochs: u32,
+    /// The last epoch's loss.
+    pub loss: f64,
+    /// After the last epoch.
+    pub accuracy: Accuracy,
+    /// The first epoch with the best validation accuracy among those evaluated, and the accuracies then.
+    pub best: Option<(u32, Accuracy)>,
+    /// SHA-256 of the final weights, hexadecimal.
+    pub model_digest: String,
+}
+
+/// The whole run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Summary {
+    /// The data set's name.
+    pub dataset: String,
+    /// For instance `gcn 1433-16-7`.
+    pub model: String,
+    /// Each seed, in order.
+    pub seeds: Vec<SeedReport>,
+    /// Mean over seeds of the test accuracy after the last epoch.
+    pub test_accuracy: Option<f64>,
+    /// Its standard deviation over seeds (n - 1; 0 for one).
+    pub test_accuracy_std: Option<f64>,
+    /// Mean over seeds of the test accuracy at the best validation accuracy.
+    pub test_accuracy_at_best_validation: Option<f64>,
+    /// Median over all epochs of all seeds.
+    pub epoch_seconds_median: f64,
+    /// From the call to the summary.
+    pub total_seconds: f64,
+    /// The process's peak resident memory.
+    pub peak_memory_bytes: u64,
+    /// The first seed's weights, SHA-256, hexadecimal.
+    pub model_digest: String,
+    /// Which processors give the same bits.
+    pub numeric_class: String,
+    /// Vertex intervals.
+    pub intervals: u32,
+    /// Compute threads.
+    pub threads: u32,
+    /// Tasks run, attempts included.
+    pub tasks: u64,
+    /// Whether the run was stopped before its last epoch.
+    pub stopped: bool,
+    /// Where everything was written; `None` if nothing was.
+    pub run_dir: Option<PathBuf>,
+}
+
+/// Hears of a run while it goes on.
+pub trait Observer {
+    /// Everything is loaded and planned.
+    fn started(&mut self, _: &Started) {}
+    /// An epoch is over.
+    fn epoch(&mut self, _: &EpochReport) {}
+    /// A seed is over.
+    fn seed(&mut self, _: &SeedReport) {}
+    /// A kernel wrote a line to its log.
+    fn log(&mut self, _kernel: &str, _line: &str) {}
+}
+
+/// Hears nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {}

@@ -1,0 +1,205 @@
+//! Everything that a run needs before its first epoch: data, kernels, programs, buffers, threads.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use eciton_engine::Engine;
+use eciton_exec::LocalPool;
+use eciton_graph::dataset::Dataset;
+use eciton_kernel::Layer;
+use eciton_plan::{Attribute, Config, Epoch, Model, Program, Version};
+
+use crate::data::{self, Prepared};
+use crate::driver::{self, Counts, Slots, Stages, Trained, Training};
+use crate::error::{Error, Result, at};
+use crate::kernels::{CachePolicy, Kernels};
+use crate::report::{Accuracy, Observer};
+use crate::weights::Weights;
+
+/// What is about a call and not about its result.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How many seeds: `run.seed` and those that follow it.
+    pub seeds: u32,
+    /// The run folder; `None`: nothing is written.
+    pub out: Option<PathBuf>,
+    /// Built-in kernels are read from here instead, as `NAME.wasm`.
+    pub kernel_folder: Option<PathBuf>,
+    /// Where compiled kernels are kept.
+    pub cache: CachePolicy,
+    /// A fresh instance for every task; the result is the same.
+    pub fresh_instances: bool,
+    /// Also write the rows before the last layer into `predictions.npz`.
+    pub embeddings: bool,
+    /// Set from elsewhere: finish the epoch, write everything, stop.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seeds: 1,
+            out: None,
+            kernel_folder: None,
+            cache: CachePolicy::default(),
+            fresh_instances: false,
+            embeddings: false,
+            stop: Arc::default(),
+        }
+    }
+}
+
+/// A run that is ready to start.
+pub(crate) struct Session {
+    pub prepared: Prepared,
+    pub program: Program,
+    pub kernels: Kernels,
+    pub threads: u32,
+    evaluation: Program,
+    layers: Vec<Arc<Layer>>,
+    slots: Slots,
+    evaluation_slots: Slots,
+    pub weights: Weights,
+    engine: Engine,
+    evaluator: Engine,
+    pool: LocalPool,
+    pub counts: Counts,
+    stop: Arc<AtomicBool>,
+}
+
+impl Session {
+    pub(crate) fn new(config: &Config, options: &Options, dataset: Option<Dataset>) -> Result<Self> {
+        let threads = config.run.threads.unwrap_or_else(|| {
+            std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
+        });
+        // Kernels are compiled while the data is read.
+        let (prepared, kernels) = std::thread::scope(|scope| {
+            let kernels = scope.spawn(|| {
+                Kernels::load(config, options.kernel_folder.as_deref(), &options.cache, threads)
+            });
+            let prepared = match dataset {
+                Some(dataset) => Ok(dataset),
+                None => data::load(&config.data),
+            }
+            .and_then(|dataset| Prepared::new(dataset, config.run.intervals));
+            let kernels = kernels.join().map_err(|_| Error::Internal("loading kernels panicked".to_owned()));
+            (prepared, kernels)
+        });
+        let (prepared, kernels) = (prepared?, kernels??);
+        let model = Model::resolve(&config.model, prepared.shape.features, prepared.shape.classes)?;
+        let layers: RefCell<Vec<Arc<Layer>>> = RefCell::default();
+        let failure: RefCell<Option<Error>> = RefCell::default();
+        let open = |kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]| {
+            let opened = kernels.get(kernel).and_then(|k| Ok(k.open(inputs, attributes)?));
+            opened
+                .map(|layer| {
+                    let signature = layer.signature().clone();
+                    layers.borrow_mut().push(layer);
+                    signature
+                })
+                .map_err(|error| {
+                    let text = error.to_string();
+                    *failure.borrow_mut() = Some(error);
+                    text
+                })
+        };
+        let program = Program::build(&model, prepared.shape, &open)
+            .map_err(|plan| failure.borrow_mut().take().unwrap_or(Error::Plan(plan)))?;
+        let evaluation = program.evaluation();
+        let intervals = prepared.intervals.len() as u32;
+        let mut settings = eciton_engine::Settings::new(intervals, config.run.epochs);
+        settings.eval_every = config.run.eval_every;
+        if let Some(attempts) = config.limits.attempts {
+            settings.attempts = attempts;
+        }
+        let weights = Weights::new(&program, &config.optimiser, &prepared.intervals, prepared.atoms.tree())?;
+        let engine = Engine::new(&program, settings)?;
+        let evaluator = Engine::new(&evaluation, eciton_engine::Settings::new(intervals, 1))?;
+        let pool_settings = eciton_exec::Settings { threads, fresh_instances: options.fresh_instances };
+        let pool = LocalPool::new(&kernels.runtime, pool_settings).map_err(Error::Threads)?;
+        Ok(Self {
+            slots: Slots::new(&program)?,
+            evaluation_slots: Slots::new(&evaluation)?,
+            prepared,
+            program,
+            kernels,
+            threads,
+            evaluation,
+            layers: layers.into_inner(),
+            weights,
+            engine,
+            evaluator,
+            pool,
+            counts: Counts::default(),
+            stop: options.stop.clone(),
+        })
+    }
+
+    /// Trains one seed from fresh weights.
+    pub(crate) fn train(&mut self, config: &Config, seed: u64, observer: &mut dyn Observer) -> Result<Trained> {
+        self.weights.initialise(&self.program, seed)?;
+        self.engine.restart(Epoch(1), Epoch(config.run.epochs), Version(0));
+        let mut training = Training {
+            stages: Stages {
+                program: &self.program,
+                prepared: &self.prepared,
+                slots: &self.slots,
+                layers: &self.layers,
+                training: true,
+                seed,
+            },
+            evaluation: Stages {
+                program: &self.evaluation,
+                prepared: &self.prepared,
+                slots: &self.evaluation_slots,
+                layers: &self.layers,
+                training: false,
+                seed,
+            },
+            evaluator: &mut self.evaluator,
+            optimiser: &config.optimiser,
+            stop: &self.stop,
+        };
+        training.run(&mut self.pool, &mut self.engine, &mut self.weights, &mut self.counts, observer)
+    }
+
+    /// Scores of all vertices with the weights as they are, without dropout.
+    pub(crate) fn evaluate(&mut self, observer: &mut dyn Observer) -> Result<Accuracy> {
+        let stages = Stages {
+            program: &self.evaluation,
+            prepared: &self.prepared,
+            slots: &self.evaluation_slots,
+            layers: &self.layers,
+            training: false,
+            seed: 0,
+        };
+        let (pool, engine) = (&mut self.pool, &mut self.evaluator);
+        driver::forward(pool, engine, &stages, &mut self.weights, &mut self.counts, observer, Epoch(1))?;
+        driver::scores_accuracy(&stages)
+    }
+
+    /// The class scores of the last evaluation, [V, classes] row-major.
+    pub(crate) fn scores(&self) -> Result<Vec<f32>> {
+        let slot = self.evaluation.scores.ok_or_else(|| Error::Internal("no scores".to_owned()))?;
+        self.evaluation_slots.buffer(slot)?.to_vec().map_err(at("scores"))
+    }
+
+    /// The rows that the last layer's kernel read in the last evaluation: (width, values), or `None`
+    /// for a model of one layer.
+    pub(crate) fn embeddings(&self) -> Result<Option<(usize, Vec<f32>)>> {
+        let mut tensors = self.evaluation.stages.iter().rev().filter_map(|s| match s {
+            eciton_plan::Stage::Tensor(t) => Some(t),
+            eciton_plan::Stage::Gather(_) => None,
+        });
+        let input = tensors.nth(1).and_then(|t| t.inputs.first().copied());
+        match input.filter(|&slot| slot != self.evaluation.features) {
+            None => Ok(None),
+            Some(slot) => {
+                let buffer = self.evaluation_slots.buffer(slot)?;
+                Ok(Some((buffer.columns(), buffer.to_vec().map_err(at("embeddings"))?)))
+            }
+        }
+    }
+}
