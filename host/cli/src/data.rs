@@ -45,13 +45,14 @@ pub(crate) struct StatArguments {
 
 const LAYOUTS: &str = "\
 A path works in place of a name:
-  FILE.npz                          Planetoid, Amazon or Coauthor as `gnn-benchmark` writes them, or the
-                                    layout of the heterophilous sets
-  FOLDER with ind.NAME.graph ...    Planetoid's own files; choose with --name
-  FOLDER with NAME_edges.csv ...    MUSAE (edges, target, features); choose with --name
-  FOLDER with edges.csv             edges, and features, labels, split as .csv or .npy
-  FOLDER with indptr.npy, indices.npy   compressed rows, memory-mapped features
-  FOLDER with .npz files            choose with --name";
+  FILE.npz       arrays as gnn-benchmark, GraphData or the heterophilous sets name them
+  FOLDER with
+    ind.NAME.graph and ind.NAME.* (Planetoid)
+    NAME_edges.csv, NAME_target.csv, NAME.json (MUSAE)
+    edges.csv and, if there are, features, labels and split as .csv
+    indptr.npy, indices.npy, feat.npy, label.npy
+    several .npz files
+  --name NAME chooses where a folder holds several.";
 
 /// Runs the command.
 pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure> {
@@ -152,7 +153,10 @@ fn print(name: &str, statistics: &Statistics, output: &mut Output) {
     }
     let [train, validation, test] = statistics.split.map(|size| grouped(size as u64));
     row("data set", name.to_owned());
-    row("vertices", format!("{}, {} without in-edges", count(statistics.vertices), count(statistics.isolated)));
+    row(
+        "vertices",
+        format!("{}, {} without in-edges", count(statistics.vertices), count(statistics.isolated)),
+    );
     row("edges", format!("{} directed, {symmetry}", grouped(statistics.edges)));
     row(
         "in-degree",

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::text::{bytes, counted, grouped};
+use crate::text::{bytes, counted, grouped, limit};
 
 /// `eciton doctor`
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,17 @@ fn processor_features() -> Vec<&'static str> {
         };
     }
     let all = found!(
-        "sse4.2", "avx", "avx2", "fma", "bmi2", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512bf16"
+        "sse4.2",
+        "avx",
+        "avx2",
+        "fma",
+        "bmi2",
+        "f16c",
+        "avx512f",
+        "avx512bw",
+        "avx512dq",
+        "avx512vl",
+        "avx512bf16"
     );
     all.into_iter().filter(|(_, found)| *found).map(|(name, _)| name).collect()
 }
@@ -157,7 +167,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         }
     }
     for (at, (name, value, unit)) in limits().into_iter().enumerate() {
-        let figure = if unit == "bytes" { bytes(value) } else { format!("{} {unit}", grouped(value)) };
+        let figure = if unit == "bytes" { limit(value) } else { format!("{} {unit}", grouped(value)) };
         row(if at == 0 { "limits" } else { "" }, format!("{name:<18} {figure}"));
     }
     Ok(())

@@ -95,9 +95,9 @@ fn watch(line: &str) {
 
 fn build(arguments: &BuildArguments, output: &mut Output) -> Result<(), Failure> {
     let folder = arguments.path.as_deref().unwrap_or(Path::new("."));
-    let whole = std::path::absolute(folder)
-        .and_then(|path| path.canonicalize())
-        .map_err(|error| Failure::Failed(format!("{}: {error}; give a kernel crate's folder", folder.display())))?;
+    let whole = std::path::absolute(folder).and_then(|path| path.canonicalize()).map_err(|error| {
+        Failure::Failed(format!("{}: {error}; give a kernel crate's folder", folder.display()))
+    })?;
     let name = whole.file_name().map_or_else(|| "kernel".into(), |name| name.to_string_lossy());
     let out = arguments.out.as_deref().unwrap_or(folder);
     std::fs::create_dir_all(out)
@@ -126,9 +126,10 @@ fn build_builtin(arguments: &BuildArguments, output: &mut Output) -> Result<(), 
     }
     let (entries, folder) = match &arguments.out {
         Some(out) => (eciton_author::build_builtin(&root, &[], out, &mut watch)?, out.clone()),
-        None => {
-            (eciton_author::update_builtin(&root, &[], &mut watch)?, root.join("guest-kernels").join("prebuilt"))
-        }
+        None => (
+            eciton_author::update_builtin(&root, &[], &mut watch)?,
+            root.join("guest-kernels").join("prebuilt"),
+        ),
     };
     for entry in entries {
         let path = folder.join(format!("{}.wasm", entry.name));
@@ -164,15 +165,22 @@ fn check(path: &Path, output: &mut Output) -> Result<(), Failure> {
     let differences = eciton_author::check(&component)?;
     if differences.is_empty() {
         let size = bytes(component.len() as u64);
-        output.line(format_args!("{shown}: a kernel of contract {VERSION}, {size}, {}", component_digest(&component)));
+        output.line(format_args!(
+            "{shown}: a kernel of contract {VERSION}, {size}, {}",
+            component_digest(&component)
+        ));
         return Ok(());
     }
-    let list: Vec<String> = differences.iter().map(|difference: &Difference| format!("  - {difference}")).collect();
+    let list: Vec<String> =
+        differences.iter().map(|difference: &Difference| format!("  - {difference}")).collect();
     let count = match list.len() {
         1 => "1 difference".to_owned(),
         count => format!("{count} differences"),
     };
-    Err(Failure::Failed(format!("{shown}: not a kernel of contract {VERSION}, {count}:\n{}", list.join("\n"))))
+    Err(Failure::Failed(format!(
+        "{shown}: not a kernel of contract {VERSION}, {count}:\n{}",
+        list.join("\n")
+    )))
 }
 
 #[cfg(test)]

@@ -26,7 +26,6 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use arguments::{Arguments, Command};
-use failure::Failure;
 use output::Output;
 
 fn main() -> ExitCode {

@@ -1,17 +1,18 @@
 //! `eciton predict`: class scores of every vertex, from a run folder.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{BufWriter, IntoInnerError, Write as _};
 use std::path::{Path, PathBuf};
 
 use eciton_graph::dataset::VertexIds;
+use eciton_train::run_folder::save_predictions;
 use eciton_train::{Options, Predictions};
+use ndarray::Array2;
 use serde::Serialize;
 
 use crate::evaluate::OtherData;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::recipe;
 use crate::text::grouped;
 
 /// `eciton predict`
@@ -61,7 +62,6 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     if arguments.embeddings && format == Some(Format::Csv) {
         return Err(Failure::Usage("--embeddings needs an .npz file: name one with --out".to_owned()));
     }
-    recipe::check_run(&arguments.run)?;
     let data = arguments.data.chosen();
     let options = Options { embeddings: arguments.embeddings, ..Options::default() };
     let found = eciton_train::predict(&arguments.run, data.as_ref(), &options)?;
@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     if let Some(path) = &arguments.out {
         match format {
             Some(Format::Csv) => write_csv(path, &found)?,
-            _ => found.write_npz(path)?,
+            _ => write_npz(path, &found)?,
         }
         let shown = path.display().to_string();
         if arguments.json {
@@ -168,25 +168,72 @@ fn quoted(word: &str) -> String {
     }
 }
 
+/// Writes what a run folder's `predictions.npz` is.
+fn write_npz(path: &Path, found: &Predictions) -> Result<(), Failure> {
+    let (vertices, _) = found.scores.dim();
+    let values = |matrix: &Array2<f32>| matrix.iter().copied().collect::<Vec<f32>>();
+    let embeddings = found.embeddings.as_ref().map(|matrix| (matrix.ncols(), values(matrix)));
+    save_predictions(
+        path,
+        &found.ids,
+        u32::try_from(vertices)?,
+        &values(&found.scores),
+        embeddings.as_ref().map(|(width, values)| (*width, values.as_slice())),
+    )?;
+    Ok(())
+}
+
 /// Writes all of the file or nothing.
 fn write_csv(path: &Path, found: &Predictions) -> Result<(), Failure> {
-    let refuse = |error: std::io::Error| {
-        Failure::Failed(format!("{}: cannot be written: {error}", path.display()))
-    };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let file = tempfile::Builder::new().permissions_like_a_new_file().tempfile_in(folder).map_err(refuse)?;
-    let mut writer = std::io::BufWriter::new(file);
-    let mut row = Row::new(found);
-    let mut write = || {
+    let write = || {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut builder = tempfile::Builder::new();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            // As any new file; a temporary one would be private to its owner.
+            builder.permissions(std::fs::Permissions::from_mode(0o666));
+        }
+        let mut writer = BufWriter::new(builder.prefix(".eciton-").tempfile_in(folder)?);
+        let mut row = Row::new(found);
         writeln!(writer, "{}", row.header())?;
         for vertex in 0..found.scores.nrows() {
             let id = row.take(vertex).0;
             writeln!(writer, "{}", row.csv(&id))?;
         }
-        writer.flush()
+        writer.into_inner().map_err(IntoInnerError::into_error)?.persist(path).map_err(|error| error.error)
     };
-    write().map_err(refuse)?;
-    let file = writer.into_inner().map_err(|error| refuse(error.into_error()))?;
-    file.persist(path).map_err(|error| refuse(error.error))?;
-    Ok(())
+    let written = write();
+    written
+        .map(drop)
+        .map_err(|error| Failure::Failed(format!("{}: cannot be written: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use ndarray::array;
+
+    fn two(ids: VertexIds) -> Predictions {
+        Predictions { ids, scores: array![[0.5, 0.5, -1.0], [0.1, f32::NAN, 2.0]], embeddings: None }
+    }
+
+    #[test]
+    fn csv_quotes_words_and_keeps_every_digit() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("p.csv");
+        write_csv(&path, &two(VertexIds::Words(vec!["a,\"b\"".to_owned(), "c".to_owned()]))).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "id,class,score_0,score_1,score_2\n\"a,\"\"b\"\"\",0,0.5,0.5,-1\nc,2,0.1,NaN,2\n");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        let absent = dir.path().join("no/p.csv");
+        assert!(matches!(write_csv(&absent, &two(VertexIds::Dense)), Err(Failure::Failed(_))));
+    }
+
+    #[test]
+    fn only_known_endings_are_written() {
+        assert!(format(Path::new("x.NPZ")).is_ok_and(|format| format == Format::Npz));
+        assert!(format(Path::new("x.parquet")).is_err() && format(Path::new("csv")).is_err());
+    }
 }

@@ -140,6 +140,8 @@ pub(crate) struct Bar<'a> {
     seeds: usize,
     epochs: u32,
     done: u64,
+    /// The epoch that is over, until it is drawn.
+    undrawn: Option<EpochReport>,
     drawn: Option<Instant>,
 }
 
@@ -153,10 +155,11 @@ impl<'a> Bar<'a> {
     }
 
     pub(crate) fn new(output: &'a mut Output, bar: ProgressBar) -> Self {
-        Self { output, bar, accuracy: None, seeds: 1, epochs: 0, done: 0, drawn: None }
+        Self { output, bar, accuracy: None, seeds: 1, epochs: 0, done: 0, undrawn: None, drawn: None }
     }
 
-    fn draw(&mut self, report: &EpochReport) {
+    fn draw(&mut self) {
+        let Some(report) = self.undrawn.take() else { return };
         let seed = if self.seeds > 1 { format!("seed {}  ", report.seed) } else { String::new() };
         let part = |of: fn(&Accuracy) -> Option<f64>| percent(self.accuracy.as_ref().and_then(of));
         self.bar.set_message(format!(
@@ -204,8 +207,9 @@ impl Observer for Bar<'_> {
     fn epoch(&mut self, report: &EpochReport) {
         self.done += 1;
         self.accuracy = report.accuracy.or(self.accuracy);
-        if self.drawn.is_none_or(|at| at.elapsed() >= Self::EVERY) || report.epoch == self.epochs {
-            self.draw(report);
+        self.undrawn = Some(report.clone());
+        if self.drawn.is_none_or(|at| at.elapsed() >= Self::EVERY) {
+            self.draw();
         }
     }
 
@@ -217,8 +221,10 @@ impl Observer for Bar<'_> {
 impl Drop for Bar<'_> {
     /// What was drawn last stays on the screen.
     fn drop(&mut self) {
+        self.draw();
         if self.drawn.is_some() {
             self.bar.abandon();
+            let _ = writeln!(std::io::stderr().lock());
         } else {
             self.bar.finish_and_clear();
         }

@@ -41,7 +41,8 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
         set(&mut config, &format!("{key}={value}"), &format!("{flag} {value}"))?;
     }
     for argument in &arguments.kernel {
-        let Some((name, path)) = argument.split_once('=').filter(|(name, path)| !(name.is_empty() || path.is_empty()))
+        let Some((name, path)) =
+            argument.split_once('=').filter(|(name, path)| !(name.is_empty() || path.is_empty()))
         else {
             return Err(Failure::Usage(format!(
                 "--kernel {argument}: write NAME=PATH, for instance linear=./linear.wasm"
@@ -63,8 +64,7 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
 fn make_absolute(config: &mut Config) {
     let data = Some(&mut config.data.source).filter(|source| !is_builtin(source));
     for path in data.into_iter().chain(config.kernels.values_mut()) {
-        if Path::new(path).exists()
-            && let Ok(whole) = std::path::absolute(&*path)
+        if let Ok(whole) = Path::new(path).canonicalize()
             && let Some(whole) = whole.to_str()
         {
             *path = whole.to_owned();
@@ -119,7 +119,8 @@ fn choose_model(config: &mut Config, model: &str) -> Result<(), Failure> {
     } else if MODELS.contains(&model.to_lowercase().as_str()) {
         config.model.file = None;
     } else {
-        let advice = text::nearest(model, MODELS).map_or(String::new(), |m| format!(" (did you mean `{m}`?)"));
+        let advice =
+            text::nearest(model, MODELS).map_or(String::new(), |m| format!(" (did you mean `{m}`?)"));
         let known = MODELS.join(", ");
         return Err(Failure::Usage(format!(
             "no model is called `{model}`{advice}; known: {known}; the path of a model file (.toml) works too"
@@ -131,12 +132,12 @@ fn choose_model(config: &mut Config, model: &str) -> Result<(), Failure> {
 /// A component for a kernel that no model uses would be ignored: that is a slip.
 fn check_kernels(config: &Config) -> Result<(), Failure> {
     let known = || eciton_author::BUILTIN.iter().map(|kernel| kernel.name);
-    for name in config.kernels.keys().filter(|name| !known().any(|known| known == *name)) {
-        let advice = text::nearest(name, known()).map_or(String::new(), |k| format!(" (did you mean `{k}`?)"));
-        let all = known().collect::<Vec<_>>().join(", ");
-        return Err(Failure::Usage(format!("no kernel is called `{name}`{advice}; known: {all}")));
-    }
-    Ok(())
+    let Some(name) = config.kernels.keys().find(|name| !known().any(|known| known == *name)) else {
+        return Ok(());
+    };
+    let advice = text::nearest(name, known()).map_or(String::new(), |k| format!(" (did you mean `{k}`?)"));
+    let all = known().collect::<Vec<_>>().join(", ");
+    Err(Failure::Usage(format!("no kernel is called `{name}`{advice}; known: {all}")))
 }
 
 /// Reads a recipe; its relative paths are relative to it.
@@ -203,7 +204,8 @@ mod tests {
         let recipe = dir.path().join("r.toml");
         std::fs::write(&recipe, "[run]\nepochs = 3\nseed = 4\n[optimiser]\nlr = 0.5\n").unwrap();
         let recipe = recipe.to_str().unwrap();
-        let config = configured(&[recipe, "--epochs", "5", "--lr", "0.1", "--set", "optimiser.lr=0.2"]).unwrap();
+        let config =
+            configured(&[recipe, "--epochs", "5", "--lr", "0.1", "--set", "optimiser.lr=0.2"]).unwrap();
         assert_eq!((config.run.epochs, config.run.seed, config.optimiser.lr), (5, 4, 0.2));
         assert_eq!(configured(&[]).unwrap(), Config::default());
         assert_eq!(configured(&["x/y", "--name", "7"]).unwrap().data.name.as_deref(), Some("7"));
@@ -216,7 +218,8 @@ mod tests {
         std::fs::create_dir(folder.join("mine")).unwrap();
         let source = |text: &str| {
             let path = folder.join("r.toml");
-            std::fs::write(&path, format!("[data]\nsource = \"{text}\"\n[kernels]\nlinear = \"k.wasm\"\n")).unwrap();
+            std::fs::write(&path, format!("[data]\nsource = \"{text}\"\n[kernels]\nlinear = \"k.wasm\"\n"))
+                .unwrap();
             let config = configured(&[path.to_str().unwrap()]).unwrap();
             assert_eq!(config.kernels["linear"], folder.join("k.wasm").to_str().unwrap());
             config.data.source

@@ -5,6 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use eciton_plan::{Config, Layers};
 
+use crate::interrupt::unfinished;
+
 /// Longest name of a data set or model that is taken over, in characters.
 const MAX_PART: usize = 40;
 /// Most runs of one second.
@@ -20,8 +22,8 @@ pub(crate) fn choose(config: &Config) -> PathBuf {
 /// The first of NAME, NAME-2, NAME-3 ... that is free, also of a run under way.
 fn free(parent: &Path, name: &str) -> PathBuf {
     let taken = |name: &str| {
-        let exists = |name: &str| parent.join(name).symlink_metadata().is_ok();
-        exists(name) || exists(&format!(".{name}.partial"))
+        let path = parent.join(name);
+        path.symlink_metadata().is_ok() || !unfinished(&path).is_empty()
     };
     let names = (2..MAX_SUFFIX).map(|suffix| format!("{name}-{suffix}"));
     let chosen = std::iter::once(name.to_owned()).chain(names).find(|name| !taken(name));
@@ -108,7 +110,7 @@ mod tests {
         assert_eq!(free(dir.path(), "x"), path("x"));
         std::fs::create_dir(path("x")).unwrap();
         assert_eq!(free(dir.path(), "x"), path("x-2"));
-        std::fs::create_dir(path(".x-2.partial")).unwrap();
+        std::fs::create_dir(path(".x-2.partial-a1")).unwrap();
         assert_eq!(free(dir.path(), "x"), path("x-3"));
     }
 }

@@ -43,7 +43,7 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     });
     let (last_epoch, best_epoch, who) = match seeds {
         [seed] => (
-            format!(" {}", seed.epochs),
+            format!(" ({})", seed.epochs),
             seed.best.map_or(String::new(), |(epoch, accuracy)| {
                 format!(" (epoch {epoch}, validation {} %)", percent(accuracy.validation))
             }),
@@ -129,7 +129,7 @@ mod tests {
     fn one_seed() {
         let text = shown(&summary(&[0.815]));
         let wanted = "data and model|cora, gcn 1433-16-7, seed 0\n\
-            test accuracy|81.50 % after the last epoch 200\n\
+            test accuracy|81.50 % after the last epoch (200)\n\
             |82.00 % at best validation (epoch 143, validation 79.00 %)\n\
             epoch time|0.412 ms (median)\n\
             total time|131.0 ms\n\
@@ -150,7 +150,10 @@ mod tests {
     #[test]
     fn json_is_the_summary_with_its_event() {
         let text = serde_json::to_string(&Line::of(&summary(&[0.815]))).unwrap();
-        assert!(text.starts_with(r#"{"event":"summary","dataset":"cora","model":"gcn 1433-16-7","seeds":["#), "{text}");
+        assert!(
+            text.starts_with(r#"{"event":"summary","dataset":"cora","model":"gcn 1433-16-7","seeds":["#),
+            "{text}"
+        );
         assert!(text.ends_with(r#""run_dir":null}"#), "{text}");
     }
 }

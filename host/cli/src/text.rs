@@ -29,6 +29,16 @@ pub(crate) fn bytes(count: u64) -> String {
     format!("{:.1} {name}", count as f64 / unit)
 }
 
+/// `256 MiB`: a limit, which is a power of two more often than not.
+pub(crate) fn limit(count: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = units.into_iter().find(|(size, _)| count >= *size && count.is_multiple_of(*size));
+    unit.map_or_else(
+        || format!("{} bytes", grouped(count)),
+        |(size, name)| format!("{} {name}", count / size),
+    )
+}
+
 /// A fraction as per cent with two digits, without the sign; `-` where there is none.
 pub(crate) fn percent(fraction: Option<f64>) -> String {
     fraction.map_or_else(|| "-".to_owned(), |fraction| format!("{:.2}", fraction * 100.0))
@@ -64,6 +74,7 @@ mod tests {
         assert_eq!([0, 12, 999, 1000, 1_234_567].map(grouped), ["0", "12", "999", "1,000", "1,234,567"]);
         assert_eq!((counted(1, "seed"), counted(10_000, "seed")), ("1 seed".into(), "10,000 seeds".into()));
         assert_eq!([999, 31_200_000, 8_000_000_000].map(bytes), ["999 bytes", "31.2 MB", "8.0 GB"]);
+        assert_eq!([256 << 20, 1 << 30, 1025].map(limit), ["256 MiB", "1 GiB", "1,025 bytes"]);
         assert_eq!((percent(Some(0.815)), percent(None)), ("81.50".into(), "-".into()));
         let times = [0.000_412_3, 0.131, 2.5, 12.34, 200.0, 7500.0, f64::NAN];
         let texts = ["0.412 ms", "131.0 ms", "2.50 s", "12.3 s", "3 min 20 s", "2 h 05 min", "-"];

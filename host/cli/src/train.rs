@@ -1,7 +1,6 @@
 //! `eciton train`
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use eciton_train::{Observer, Options};
 use indicatif::ProgressBar;
@@ -98,15 +97,16 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Some(folder) => Some(folder.clone()),
         None => Some(run_name::choose(&config)),
     };
-    let bar = if arguments.json || !progress::drawable(output) { ProgressBar::hidden() } else { Bar::unstarted() };
+    let bar =
+        if arguments.json || !progress::drawable(output) { ProgressBar::hidden() } else { Bar::unstarted() };
     let options = Options {
         seeds: arguments.seeds,
-        out: out.clone(),
+        out,
         fresh_instances: arguments.fresh_instances,
         embeddings: arguments.embeddings,
         ..Options::default()
     };
-    interrupt::watch(options.stop.clone(), bar.clone(), out.as_deref().and_then(unfinished))?;
+    interrupt::watch(options.stop.clone(), bar.clone(), options.out.as_deref())?;
     let mut observer: Box<dyn Observer + '_> = if arguments.json {
         Box::new(JsonLines::new(output, options.stop.clone()))
     } else if bar.is_hidden() {
@@ -123,14 +123,6 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         summary::print(&summary, output);
     }
     Ok(())
-}
-
-/// Where a run folder grows until it is whole.
-fn unfinished(folder: &Path) -> Option<PathBuf> {
-    let mut name = OsString::from(".");
-    name.push(folder.file_name()?);
-    name.push(".partial");
-    Some(folder.with_file_name(name))
 }
 
 fn check_executor(name: &str) -> Result<(), Failure> {

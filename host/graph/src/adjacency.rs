@@ -41,16 +41,19 @@ pub struct Adjacency {
 
 impl Adjacency {
     /// `[V + 1]`, from 0, never descending.
+    #[inline]
     pub fn offsets(&self) -> &[u64] {
         &self.offsets
     }
 
     /// `[E]`, ascending within each vertex.
+    #[inline]
     pub fn neighbours(&self) -> &[u32] {
         &self.neighbours
     }
 
     /// The neighbours of `vertex`; none for a vertex that does not exist.
+    #[inline]
     pub fn of(&self, vertex: u32) -> &[u32] {
         let v = vertex as usize;
         match (self.offsets.get(v), self.offsets.get(v + 1)) {
@@ -173,6 +176,7 @@ impl Graph {
     }
 
     /// The number of edges into `vertex`.
+    #[inline]
     pub fn in_degree(&self, vertex: u32) -> u32 {
         self.in_neighbours(vertex).len() as u32
     }
@@ -183,21 +187,25 @@ impl Graph {
     }
 
     /// All in-neighbours: `offsets [V + 1]`, `neighbours [E]`.
+    #[inline]
     pub fn incoming(&self) -> &Adjacency {
         &self.incoming
     }
 
     /// All out-neighbours; the same lists as [`Graph::incoming`] where the graph is symmetric.
+    #[inline]
     pub fn outgoing(&self) -> &Adjacency {
         self.outgoing.as_ref().unwrap_or(&self.incoming)
     }
 
     /// `[V + 1]`: where each vertex's in-neighbours begin.
+    #[inline]
     pub fn offsets(&self) -> &[u64] {
         &self.incoming.offsets
     }
 
     /// `[E]`: all in-neighbours, vertex after vertex.
+    #[inline]
     pub fn neighbours(&self) -> &[u32] {
         &self.incoming.neighbours
     }

@@ -37,6 +37,8 @@ pub fn gather_symmetric(
     assert!(input.rows() == vertices && scale.len() == vertices && rows.end <= vertices);
     assert!(out.rows() == rows.len() && out.columns() == input.columns() && out.stride() == input.stride());
     let stride = input.stride();
+    // Rows that stay in the second-level cache need not be asked for ahead.
+    let ahead = stride * vertices * size_of::<f32>() > CACHED_BYTES;
     let mut start = 0;
     while start < stride {
         // As many columns at once as registers hold.
@@ -50,27 +52,29 @@ pub fn gather_symmetric(
         };
         let rows = rows.clone();
         match lanes {
-            1 => lanes_of::<1>(neighbours, scale, input, start, rows, out),
-            2 => lanes_of::<2>(neighbours, scale, input, start, rows, out),
-            3 => lanes_of::<3>(neighbours, scale, input, start, rows, out),
-            4 => lanes_of::<4>(neighbours, scale, input, start, rows, out),
-            8 => lanes_of::<8>(neighbours, scale, input, start, rows, out),
-            16 => lanes_of::<16>(neighbours, scale, input, start, rows, out),
-            32 => lanes_of::<32>(neighbours, scale, input, start, rows, out),
-            48 => lanes_of::<48>(neighbours, scale, input, start, rows, out),
-            64 => lanes_of::<64>(neighbours, scale, input, start, rows, out),
-            _ => lanes_of::<128>(neighbours, scale, input, start, rows, out),
+            1 => lanes_of::<1>(neighbours, scale, input, start, ahead, rows, out),
+            2 => lanes_of::<2>(neighbours, scale, input, start, ahead, rows, out),
+            3 => lanes_of::<3>(neighbours, scale, input, start, ahead, rows, out),
+            4 => lanes_of::<4>(neighbours, scale, input, start, ahead, rows, out),
+            8 => lanes_of::<8>(neighbours, scale, input, start, ahead, rows, out),
+            16 => lanes_of::<16>(neighbours, scale, input, start, ahead, rows, out),
+            32 => lanes_of::<32>(neighbours, scale, input, start, ahead, rows, out),
+            48 => lanes_of::<48>(neighbours, scale, input, start, ahead, rows, out),
+            64 => lanes_of::<64>(neighbours, scale, input, start, ahead, rows, out),
+            _ => lanes_of::<128>(neighbours, scale, input, start, ahead, rows, out),
         }
         start += lanes;
     }
 }
 
 dispatch! {
-    fn lanes_of[const L: usize](neighbours: &Adjacency, scale: &[f32], input: View<'_>, start: usize, rows: Range<usize>, out: &mut ViewMut<'_>) = body
+    fn lanes_of[const L: usize](neighbours: &Adjacency, scale: &[f32], input: View<'_>, start: usize, ahead: bool, rows: Range<usize>, out: &mut ViewMut<'_>) = body
 }
 
 /// How many neighbours ahead a row is asked for.
 const AHEAD: usize = 8;
+/// A table of rows that is taken to stay in cache.
+const CACHED_BYTES: usize = 1 << 20;
 
 #[inline(always)]
 fn body<const L: usize, const FMA: bool>(
@@ -78,32 +82,36 @@ fn body<const L: usize, const FMA: bool>(
     scale: &[f32],
     input: View<'_>,
     start: usize,
+    ahead: bool,
     rows: Range<usize>,
     out: &mut ViewMut<'_>,
 ) {
     let (data, stride, out_stride) = (input.data(), input.stride(), out.stride());
     let (offsets, all) = (neighbours.offsets(), neighbours.neighbours());
+    let out = out.data_mut();
+    debug_assert!(data.len() >= input.rows() * stride && start + L <= stride);
     let row = |u: usize| -> &[f32; L] {
-        let from = u * stride + start;
-        // Padding included, every row has `stride` values, and start + L <= stride.
-        data[from..from + L].first_chunk().unwrap_or(&[0.0; L])
+        // SAFETY: u is a vertex, for an adjacency holds no other and `rows` was checked; every row
+        // has `stride` values, padding included, of which start + L are there.
+        unsafe { &*data.as_ptr().add(u * stride + start).cast::<[f32; L]>() }
     };
     for (local, v) in rows.enumerate() {
         let span = offsets[v] as usize..offsets[v + 1] as usize;
         let mut sum = [0.0f32; L];
-        for at in span.clone() {
-            if let Some(&ahead) = all.get(at + AHEAD) {
-                prefetch::<L>(data, ahead as usize * stride + start);
+        let list = &all[span.clone()];
+        for (at, &u) in list.iter().enumerate() {
+            if ahead && let Some(&next) = all.get(span.start + at + AHEAD) {
+                prefetch::<L>(data, next as usize * stride + start);
             }
-            let u = all[at] as usize;
-            let (s, x) = (scale[u], row(u));
+            // SAFETY: as above; there is a scale for every vertex.
+            let (s, x) = (unsafe { *scale.get_unchecked(u as usize) }, row(u as usize));
             for l in 0..L {
                 sum[l] = madd::<FMA>(s, x[l], sum[l]);
             }
         }
         let (s, x) = (scale[v], row(v));
         let to = local * out_stride + start;
-        let to = &mut out.data_mut()[to..to + L];
+        let to = &mut out[to..to + L];
         for l in 0..L {
             to[l] = s * madd::<FMA>(s, x[l], sum[l]);
         }

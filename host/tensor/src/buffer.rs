@@ -108,11 +108,13 @@ impl Buffer {
     }
 
     /// Number of rows.
+    #[inline]
     pub fn rows(&self) -> usize {
         self.0.rows
     }
 
     /// Values in a row, padding not counted.
+    #[inline]
     pub fn columns(&self) -> usize {
         self.0.columns
     }

@@ -14,21 +14,54 @@ pub struct SparseRows {
     indices: Vec<u32>,
     values: Vec<f32>,
     transposes: Mutex<Vec<(Range<usize>, Arc<Transpose>)>>,
+    /// What forward drew last for each interval; backward needs the same again.
+    dropped: Mutex<Vec<Dropped>>,
+}
+
+/// Columns that are summed side by side, so that their chains of additions overlap.
+pub(crate) const SLICE: usize = 4;
+
+/// Stored values that an interval may have: their places share a word with the levels that close.
+const MAX_STORED: usize = 1 << 30;
+
+/// One stored value of a column; a filler has the place after the last value, which holds a zero.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Entry {
+    /// Row within the interval.
+    pub row: u32,
+    /// Place among the interval's stored values in row order, times 4, plus how many levels of the
+    /// grid closed since the column's previous entry (0 to 3).
+    pub place_closed: u32,
+}
+
+/// One part's stored values by column, columns of like count side by side ("sliced ELLPACK",
+/// Monakov et al. 2010).
+#[derive(Debug, Default)]
+pub(crate) struct PartSlices {
+    /// Slices of [`SLICE`] columns, longest first; absent columns repeat the last one.
+    pub columns: Vec<[u32; SLICE]>,
+    /// Where each slice's entries start, and their end.
+    pub starts: Vec<usize>,
+    /// Entry i of each of a slice's columns, then entry i + 1.
+    pub entries: Vec<[Entry; SLICE]>,
 }
 
 /// An interval's stored values by column.
 #[derive(Debug)]
 pub(crate) struct Transpose {
-    /// [columns + 1] into the entries.
-    pub offsets: Vec<u32>,
-    /// Entries by column, then row: the row within the interval.
-    pub rows: Vec<u32>,
-    /// The entry's place among the interval's stored values in row order.
-    pub places: Vec<u32>,
-    /// Levels of the grid that closed since the column's previous entry of the same part.
-    pub closed: Vec<u8>,
+    /// One a part of the grid.
+    pub parts: Vec<PartSlices>,
     /// First row of each part but the first.
-    pub bounds: Vec<u32>,
+    bounds: Vec<u32>,
+}
+
+/// An interval's stored values after a dropout, in row order and a zero.
+#[derive(Debug)]
+struct Dropped {
+    rows: Range<usize>,
+    key: u64,
+    threshold: u32,
+    values: Vec<f32>,
 }
 
 /// How many intervals' transposes are kept.
@@ -41,8 +74,8 @@ impl SparseRows {
         if offsets.first() != Some(&0) || offsets.last() != Some(&(indices.len() as u64)) {
             return Err(bad(format!("offsets must run from 0 to {}", indices.len())));
         }
-        if indices.len() != values.len() || indices.len() > u32::MAX as usize {
-            return Err(bad(format!("{} columns for {} values", indices.len(), values.len())));
+        if indices.len() != values.len() || indices.len() >= MAX_STORED {
+            return Err(bad(format!("{} columns for {} values; both must be the same, below 2^30", indices.len(), values.len())));
         }
         for (row, w) in offsets.windows(2).enumerate() {
             let within = w[0] <= w[1] && w[1] <= indices.len() as u64;
@@ -52,7 +85,7 @@ impl SparseRows {
                 return Err(bad(format!("row {row}: columns must ascend and be below {columns}")));
             }
         }
-        Ok(Self { columns, offsets, indices, values, transposes: Mutex::default() })
+        Ok(Self { columns, offsets, indices, values, transposes: Mutex::default(), dropped: Mutex::default() })
     }
 
     /// Number of rows.
@@ -92,6 +125,37 @@ impl SparseRows {
         (self.offsets[rows.end] - self.offsets[rows.start]) as usize
     }
 
+    /// Keeps an interval's values after a dropout for [`SparseRows::recall`]; `values` gets other memory.
+    pub(crate) fn remember(&self, rows: &Range<usize>, key: u64, threshold: u32, values: &mut Vec<f32>) {
+        let mut kept = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = kept.len() < TRANSPOSES_KEPT;
+        match kept.iter_mut().find(|d| d.rows == *rows) {
+            Some(last) => {
+                (last.key, last.threshold) = (key, threshold);
+                std::mem::swap(&mut last.values, values);
+            }
+            None if room => {
+                kept.push(Dropped { rows: rows.clone(), key, threshold, values: std::mem::take(values) });
+            }
+            None => {}
+        }
+    }
+
+    /// Moves the values that were kept for this dropout into `values`, if they still are.
+    pub(crate) fn recall(&self, rows: &Range<usize>, key: u64, threshold: u32, values: &mut Vec<f32>) -> bool {
+        let mut kept = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.iter_mut().find(|d| d.rows == *rows && d.key == key && d.threshold == threshold);
+        match found.filter(|d| !d.values.is_empty()) {
+            Some(last) => {
+                std::mem::swap(&mut last.values, values);
+                last.threshold = 0;
+                last.values.clear();
+                true
+            }
+            None => false,
+        }
+    }
+
     /// The transpose of `rows`, made once for an interval.
     pub(crate) fn transpose(&self, rows: Range<usize>, grid: &Grid) -> Arc<Transpose> {
         let mut kept = self.transposes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,50 +172,64 @@ impl SparseRows {
     }
 
     fn make_transpose(&self, rows: Range<usize>, grid: &Grid, bounds: Vec<u32>) -> Transpose {
-        // Each row's atom, and the cumulative ends of atoms at each level before that row.
-        let mut atom_of = vec![(0u32, 0u32); rows.len()];
-        let mut closes: Vec<u8> = Vec::new();
+        let mut last_atom = vec![(u32::MAX, 0u32); self.columns()];
+        let mut by_column: Vec<Vec<Entry>> = vec![Vec::new(); self.columns()];
+        let filler = Entry { row: 0, place_closed: (self.stored_in(rows.clone()) as u32) << 2 };
+        let (mut place, mut parts) = (0u32, Vec::new());
         for (p, part) in grid.parts().iter().enumerate() {
-            for atom in &part.atoms {
+            let mut closes: Vec<u8> = Vec::new();
+            for (a, atom) in part.atoms.iter().enumerate() {
                 for row in atom.rows.clone() {
-                    atom_of[row as usize] = (p as u32, closes.len() as u32);
+                    for &c in self.row(rows.start + row as usize).0 {
+                        let (last_part, last) = last_atom[c as usize];
+                        let since = if last_part == p as u32 { &closes[last as usize..a] } else { &[][..] };
+                        let closed = since.iter().copied().max().unwrap_or(0).min(3);
+                        last_atom[c as usize] = (p as u32, a as u32);
+                        by_column[c as usize].push(Entry { row, place_closed: place << 2 | u32::from(closed) });
+                        place += 1;
+                    }
                 }
                 closes.push(atom.closes + 1);
             }
+            parts.push(PartSlices::new(&mut by_column, filler));
         }
-        let mut offsets = vec![0u32; self.columns() + 1];
-        let span = self.offsets[rows.start] as usize..self.offsets[rows.end] as usize;
-        for &c in &self.indices[span.clone()] {
-            offsets[c as usize + 1] += 1;
-        }
-        for c in 0..self.columns() {
-            offsets[c + 1] += offsets[c];
-        }
-        let mut next = offsets.clone();
-        let mut last = vec![(u32::MAX, 0u32); self.columns()];
-        let mut out_rows = vec![0u32; span.len()];
-        let mut places = vec![0u32; span.len()];
-        let mut out_closed = vec![0u8; span.len()];
-        let mut place = 0;
-        for row in 0..rows.len() {
-            let (columns, _) = self.row(rows.start + row);
-            let (part, atom) = atom_of[row];
-            for &c in columns {
-                let (last_part, last_atom) = last[c as usize];
-                let closed = if last_part == part {
-                    closes[last_atom as usize..atom as usize].iter().copied().max().unwrap_or(0)
-                } else {
-                    0
-                };
-                last[c as usize] = (part, atom);
-                let at = next[c as usize] as usize;
-                next[c as usize] += 1;
-                out_rows[at] = row as u32;
-                places[at] = place;
-                out_closed[at] = closed;
-                place += 1;
+        Transpose { parts, bounds }
+    }
+}
+
+impl PartSlices {
+    /// Slices a part; leaves the lists empty.
+    fn new(by_column: &mut [Vec<Entry>], filler: Entry) -> Self {
+        let mut order: Vec<u32> = (0..by_column.len() as u32).collect();
+        order.sort_by_key(|&c| std::cmp::Reverse(by_column[c as usize].len()));
+        let mut slices = Self { starts: vec![0], ..Self::default() };
+        for chunk in order.chunks(SLICE) {
+            let columns = std::array::from_fn(|i| chunk[i.min(chunk.len() - 1)]);
+            slices.columns.push(columns);
+            for i in 0..by_column[columns[0] as usize].len() {
+                let entry = |c: u32| by_column[c as usize].get(i).copied().unwrap_or(filler);
+                slices.entries.push(columns.map(entry));
             }
+            slices.starts.push(slices.entries.len());
         }
-        Transpose { offsets, rows: out_rows, places, closed: out_closed, bounds }
+        by_column.iter_mut().for_each(Vec::clear);
+        slices
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_blocks_are_refused() {
+        let new = |offsets: &[u64], indices: &[u32]| {
+            SparseRows::new(3, offsets.to_vec(), indices.to_vec(), vec![1.0; indices.len()])
+        };
+        assert!(new(&[0, 2, 2, 3], &[0, 2, 1]).is_ok());
+        assert!(new(&[0, 2], &[2, 0]).is_err(), "not ascending");
+        assert!(new(&[0, 1], &[3]).is_err(), "no such column");
+        assert!(new(&[0, 5, 1], &[0]).is_err(), "offsets past the end");
+        assert!(new(&[], &[]).is_err());
     }
 }

@@ -11,41 +11,49 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// Unpadded row-major values; `data` must hold `rows * columns`.
+    #[inline]
     pub fn new(data: &'a [f32], rows: usize, columns: usize) -> Self {
         assert!(data.len() >= rows * columns, "a view of {rows} x {columns} over {} values", data.len());
         Self { data, rows, columns, stride: columns }
     }
 
+    #[inline]
     pub(crate) fn padded(data: &'a [f32], rows: usize, columns: usize, stride: usize) -> Self {
         Self { data, rows, columns, stride }
     }
 
     /// Number of rows.
+    #[inline]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
     /// Values in a row.
+    #[inline]
     pub fn columns(&self) -> usize {
         self.columns
     }
 
     /// Distance between rows in values.
+    #[inline]
     pub fn stride(&self) -> usize {
         self.stride
     }
 
     /// Everything from the first row's first value, padding included.
+    #[inline]
     pub fn data(&self) -> &'a [f32] {
         self.data
     }
 
     /// Row `i`.
+    #[inline]
     pub fn row(&self, i: usize) -> &'a [f32] {
         &self.data[i * self.stride..i * self.stride + self.columns]
     }
 
     /// Rows from `start`.
+    #[inline]
     pub fn slice(&self, start: usize, count: usize) -> Self {
         assert!(start + count <= self.rows);
         let from = (start * self.stride).min(self.data.len());
@@ -53,6 +61,7 @@ impl<'a> View<'a> {
     }
 
     /// Columns from `start`.
+    #[inline]
     pub fn columns_from(&self, start: usize, count: usize) -> Self {
         assert!(start + count <= self.columns);
         Self { data: &self.data[start.min(self.data.len())..], columns: count, ..*self }
@@ -70,46 +79,55 @@ pub struct ViewMut<'a> {
 
 impl<'a> ViewMut<'a> {
     /// Unpadded row-major values; `data` must hold `rows * columns`.
+    #[inline]
     pub fn new(data: &'a mut [f32], rows: usize, columns: usize) -> Self {
         assert!(data.len() >= rows * columns, "a view of {rows} x {columns} over {} values", data.len());
         Self { data, rows, columns, stride: columns }
     }
 
+    #[inline]
     pub(crate) fn padded(data: &'a mut [f32], rows: usize, columns: usize, stride: usize) -> Self {
         Self { data, rows, columns, stride }
     }
 
     /// Number of rows.
+    #[inline]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
     /// Values in a row.
+    #[inline]
     pub fn columns(&self) -> usize {
         self.columns
     }
 
     /// Distance between rows in values.
+    #[inline]
     pub fn stride(&self) -> usize {
         self.stride
     }
 
     /// Everything from the first row's first value, padding included.
+    #[inline]
     pub fn data_mut(&mut self) -> &mut [f32] {
         self.data
     }
 
     /// Row `i`.
+    #[inline]
     pub fn row_mut(&mut self, i: usize) -> &mut [f32] {
         &mut self.data[i * self.stride..i * self.stride + self.columns]
     }
 
     /// The same rows to read.
+    #[inline]
     pub fn as_view(&self) -> View<'_> {
         View::padded(self.data, self.rows, self.columns, self.stride)
     }
 
     /// Rows from `start`, reborrowed.
+    #[inline]
     pub fn slice(&mut self, start: usize, count: usize) -> ViewMut<'_> {
         assert!(start + count <= self.rows);
         let from = (start * self.stride).min(self.data.len());

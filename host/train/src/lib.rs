@@ -15,6 +15,8 @@
 mod data;
 mod driver;
 mod error;
+#[cfg(any(test, feature = "inspect"))]
+pub mod inspect;
 pub mod kernels;
 mod npz_write;
 mod predict;

@@ -1,42 +1,322 @@
-//! STUB by the lead so that the crate compiles: replace it whole, but KEEP these signatures, which train.rs and predict.rs call.
-#![allow(missing_docs)]
+//! A run folder: everything that a run leaves behind, and all that is needed to use its model.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | `config.toml` | the resolved configuration, a recipe that repeats the run |
+//! | `versions.json` | version of eciton and of the kernel contract, kernel digests, numeric class |
+//! | `metrics.jsonl` | one [`EpochReport`] a line; a loss that is not finite is null |
+//! | `summary.json` | the [`Summary`] with a `format` number |
+//! | `model.safetensors` | the first seed's weights, f32; its metadata holds their digest |
+//! | `predictions.npz` | `ids`, `scores` [V, classes] and perhaps `embeddings` [V, h] |
+//! | `seed-N/` | model and predictions of a further seed |
+//!
+//! A [`RunFolder`] is written in a temporary folder beside its place and moved there by
+//! [`RunFolder::finish`]; dropped before that, it is removed. (A process that is killed leaves
+//! `.NAME.partial-XXXXXX` behind. Nothing is forced to disk: against a loss of power there is no
+//! promise.) A [`Run`] is one read back: damaged weights are found by their digest.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), eciton_train::run_folder::Error> {
+//! let run = eciton_train::run_folder::Run::open("runs/first".as_ref())?;
+//! for tensor in &run.tensors {
+//!     println!("{} {:?}", tensor.name, tensor.shape);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+mod model;
+mod predictions;
+mod record;
+mod run;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufWriter, ErrorKind, Write};
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+
 use eciton_graph::dataset::VertexIds;
 use eciton_plan::Config;
+use tempfile::TempDir;
+
+pub use error::{Error, Result};
+pub use model::{MAX_HEADER_BYTES, MAX_MODEL_BYTES, MAX_TENSORS, Model, NamedTensor, model_digest};
+pub use predictions::{MAX_MATRIX_BYTES, MAX_WORDS_BYTES, save_predictions};
+pub use record::{MAX_RECORD_BYTES, Versions};
+pub use run::Run;
+
 use crate::report::{EpochReport, Summary};
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error { #[error("stub")] Stub }
-pub type Result<T> = std::result::Result<T, Error>;
-#[derive(Debug, Clone)]
-pub struct NamedTensor { pub name: String, pub shape: Vec<usize>, pub values: Vec<f32> }
-pub fn model_digest(tensors: &[NamedTensor]) -> String {
-    use sha2::Digest;
-    let mut h = sha2::Sha256::new();
-    for t in tensors { h.update(t.name.as_bytes()); for v in &t.values { h.update(v.to_le_bytes()); } }
-    h.finalize().iter().map(|b| format!("{b:02x}")).collect()
+use error::{reading, writing};
+use predictions::Arrays;
+
+/// The version that writes runs.
+pub const ECITON_VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The contract that kernels of this version keep.
+pub const CONTRACT: &str = "eciton:kernel@0.1.0";
+/// The format of run folders that this version writes and reads.
+pub const FORMAT: u64 = 1;
+
+const CONFIG: &str = "config.toml";
+const VERSIONS: &str = "versions.json";
+const METRICS: &str = "metrics.jsonl";
+const SUMMARY: &str = "summary.json";
+const MODEL: &str = "model.safetensors";
+const PREDICTIONS: &str = "predictions.npz";
+
+/// The folder of a further seed.
+fn seed_folder(seed: u64) -> String {
+    format!("seed-{seed}")
 }
+
+/// A run folder that is being written.
+// Fields are dropped in this order: the open file, its folder, the folders made for that.
 #[derive(Debug)]
-pub struct RunFolder;
-#[derive(Debug)]
-pub struct Place<'a>(#[allow(dead_code)] &'a mut RunFolder);
+pub struct RunFolder {
+    metrics: BufWriter<File>,
+    partial: TempDir,
+    parents: Parents,
+    /// As given, for messages.
+    path: PathBuf,
+    /// Absolute, and behind the link if `path` is one.
+    target: PathBuf,
+}
+
 impl RunFolder {
-    pub fn create(_: &Path) -> Result<RunFolder> { Ok(RunFolder) }
-    pub fn write_config(&mut self, _: &Config) -> Result<()> { Ok(()) }
-    /// Kernel digests by name.
-    pub fn write_versions(&mut self, _: &BTreeMap<String, String>, _numeric_class: &str) -> Result<()> { Ok(()) }
-    pub fn append_metrics(&mut self, _: &EpochReport) -> Result<()> { Ok(()) }
-    pub fn write_summary(&mut self, _: &Summary) -> Result<()> { Ok(()) }
-    pub fn top(&mut self) -> Place<'_> { Place(self) }
-    pub fn seed(&mut self, _: u64) -> Result<Place<'_>> { Ok(Place(self)) }
-    pub fn finish(self) -> Result<PathBuf> { Ok(PathBuf::new()) }
+    /// Makes a temporary folder beside `path`, and folders above it that do not exist.
+    ///
+    /// # Errors
+    /// [`Error::Occupied`] unless `path` is free or an empty folder, [`Error::Name`] for a path without
+    /// a last name, [`Error::Write`] where no folder can be made.
+    pub fn create(path: &Path) -> Result<Self> {
+        let target = vacant(path)?;
+        let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
+            return Err(Error::Name { path: path.to_owned() });
+        };
+        let parents = Parents::make(parent)?;
+        let mut prefix = std::ffi::OsString::from(".");
+        // File systems take names of 255 bytes.
+        if name.len() <= 200 {
+            prefix.push(name);
+        }
+        prefix.push(".partial-");
+        let partial = tempfile::Builder::new().prefix(&prefix).tempdir_in(parent);
+        let partial = partial.map_err(writing(path))?;
+        let metrics = File::create(partial.path().join(METRICS)).map_err(writing(&path.join(METRICS)))?;
+        let metrics = BufWriter::with_capacity(1 << 16, metrics);
+        Ok(Self { metrics, partial, parents, path: path.to_owned(), target })
+    }
+
+    /// Writes the resolved configuration.
+    ///
+    /// # Errors
+    /// A seed above 2^63 - 1, which TOML cannot hold; what the operating system refuses.
+    pub fn write_config(&mut self, config: &Config) -> Result<()> {
+        let path = self.path.join(CONFIG);
+        let text = config.to_toml().map_err(|e| Error::Config { path, source: Box::new(e) })?;
+        self.write(CONFIG, text.as_bytes())
+    }
+
+    /// Writes what makes the run: digests by kernel name, hexadecimal, and the numeric class.
+    ///
+    /// # Errors
+    /// What the operating system refuses; more than [`MAX_RECORD_BYTES`].
+    pub fn write_versions(&mut self, kernels: &BTreeMap<String, String>, numeric_class: &str) -> Result<()> {
+        let versions = Versions {
+            eciton: ECITON_VERSION.to_owned(),
+            contract: CONTRACT.to_owned(),
+            numeric_class: numeric_class.to_owned(),
+            kernels: kernels.clone(),
+        };
+        self.write(VERSIONS, &record::json(&versions, &self.path.join(VERSIONS))?)
+    }
+
+    /// Whether ids can be written: words may be too long. Worth asking before the first epoch.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] above [`MAX_WORDS_BYTES`].
+    pub fn check_ids(&self, ids: &VertexIds) -> Result<()> {
+        predictions::check_ids(ids, &self.path.join(PREDICTIONS))
+    }
+
+    /// Adds a line to `metrics.jsonl`. Lines are buffered: an error may be about an earlier one.
+    ///
+    /// # Errors
+    /// What the operating system refuses.
+    pub fn append_metrics(&mut self, report: &EpochReport) -> Result<()> {
+        let written = serde_json::to_writer(&mut self.metrics, report).map_err(std::io::Error::from);
+        let written = written.and_then(|()| self.metrics.write_all(b"\n"));
+        written.map_err(|e| writing(&self.path.join(METRICS))(e))
+    }
+
+    /// Where the first seed's model and predictions go.
+    pub fn top(&mut self) -> SeedFolder<'_> {
+        let (real, path) = (self.partial.path().to_owned(), self.path.clone());
+        SeedFolder { real, path, folder: PhantomData }
+    }
+
+    /// Where a further seed's model and predictions go: `seed-N/`.
+    ///
+    /// # Errors
+    /// What the operating system refuses.
+    pub fn seed(&mut self, seed: u64) -> Result<SeedFolder<'_>> {
+        let name = seed_folder(seed);
+        let (real, path) = (self.partial.path().join(&name), self.path.join(name));
+        fs::create_dir_all(&real).map_err(writing(&path))?;
+        Ok(SeedFolder { real, path, folder: PhantomData })
+    }
+
+    /// Writes the summary; its `run_dir` becomes this folder's path.
+    ///
+    /// # Errors
+    /// What the operating system refuses; more than [`MAX_RECORD_BYTES`].
+    pub fn write_summary(&mut self, summary: &Summary) -> Result<()> {
+        let bytes = record::summary_json(summary, &self.path, &self.path.join(SUMMARY))?;
+        self.write(SUMMARY, &bytes)
+    }
+
+    /// Moves the folder to its place, and returns that as it was given.
+    ///
+    /// # Errors
+    /// [`Error::Unfinished`] unless configuration, versions, summary and the first seed's model are
+    /// written. [`Error::Publish`] where something came into its place meanwhile: then, and only then,
+    /// what was written is kept, and the error says where.
+    pub fn finish(mut self) -> Result<PathBuf> {
+        self.metrics.flush().map_err(writing(&self.path.join(METRICS)))?;
+        for file in [CONFIG, VERSIONS, SUMMARY, MODEL] {
+            if !self.partial.path().join(file).is_file() {
+                return Err(Error::Unfinished { path: self.path, file });
+            }
+        }
+        // Systems that let no open file be moved.
+        drop(self.metrics);
+        let partial = self.partial.keep();
+        let moved = fs::rename(&partial, &self.target).or_else(|error| {
+            // Systems that put no folder in an empty one's place; one that is not empty stays.
+            fs::remove_dir(&self.target).map_err(|_| error).and_then(|()| fs::rename(&partial, &self.target))
+        });
+        self.parents.keep();
+        match moved {
+            Ok(()) => Ok(self.path),
+            Err(source) => Err(Error::Publish { path: self.path, kept: partial, source }),
+        }
+    }
+
+    fn write(&self, file: &str, bytes: &[u8]) -> Result<()> {
+        fs::write(self.partial.path().join(file), bytes).map_err(writing(&self.path.join(file)))
+    }
 }
-impl Place<'_> {
-    pub fn write_model(&mut self, _: &[NamedTensor], _metadata: &BTreeMap<String, String>) -> Result<()> { Ok(()) }
-    /// scores: row-major [vertices, classes]; embeddings: (width, row-major values)
-    pub fn write_predictions(&mut self, _: &VertexIds, _vertices: u32, _scores: &[f32], _embeddings: Option<(usize, &[f32])>) -> Result<()> { Ok(()) }
-}
+
+/// The place of one seed's model and predictions in a [`RunFolder`].
 #[derive(Debug)]
-pub struct Run { pub config: Config, pub summary: Summary, pub tensors: Vec<NamedTensor> }
-impl Run { pub fn open(_: &Path) -> Result<Run> { Err(Error::Stub) } }
+pub struct SeedFolder<'a> {
+    real: PathBuf,
+    path: PathBuf,
+    folder: PhantomData<&'a mut RunFolder>,
+}
+
+impl SeedFolder<'_> {
+    /// Writes the weights with metadata, to which `eciton` and `digest` are added. Returns the digest.
+    ///
+    /// # Errors
+    /// [`Error::Values`] for names that are empty or not unique and values that do not fill their
+    /// extents; more than [`MAX_TENSORS`], [`MAX_HEADER_BYTES`] or [`MAX_MODEL_BYTES`]; what the
+    /// operating system refuses.
+    pub fn write_model(
+        &mut self,
+        tensors: &[NamedTensor],
+        metadata: &BTreeMap<String, String>,
+    ) -> Result<String> {
+        let path = self.path.join(MODEL);
+        let digest = model_digest(tensors);
+        let mut metadata = metadata.clone();
+        metadata.insert("eciton".to_owned(), ECITON_VERSION.to_owned());
+        metadata.insert("digest".to_owned(), digest.clone());
+        let header = model::header(tensors, &metadata, &path)?;
+        let file = File::create(self.real.join(MODEL)).map_err(writing(&path))?;
+        model::write(file, &header, tensors).map_err(writing(&path))?;
+        Ok(digest)
+    }
+
+    /// Writes the predictions: `scores` [`vertices`, classes], row-major; `embeddings` their width h
+    /// and [`vertices`, h]. Ids are int64, uint64 where a number is above 2^63 - 1, or text of a fixed
+    /// width.
+    ///
+    /// # Errors
+    /// Arrays that do not fit together or are above [`MAX_MATRIX_BYTES`] or [`MAX_WORDS_BYTES`]; what
+    /// the operating system refuses.
+    pub fn write_predictions(
+        &mut self,
+        ids: &VertexIds,
+        vertices: u32,
+        scores: &[f32],
+        embeddings: Option<(usize, &[f32])>,
+    ) -> Result<()> {
+        let path = self.path.join(PREDICTIONS);
+        let arrays = Arrays { ids, vertices, scores, embeddings };
+        arrays.check(&path)?;
+        let file = File::create(self.real.join(PREDICTIONS)).map_err(writing(&path))?;
+        arrays.write(file).map_err(writing(&path))
+    }
+}
+
+/// Where a folder called `path` would really lie, if that is free or an empty folder.
+fn vacant(path: &Path) -> Result<PathBuf> {
+    if path.file_name().is_none() {
+        return Err(Error::Name { path: path.to_owned() });
+    }
+    let occupied = |found: String| Error::Occupied { path: path.to_owned(), found };
+    let there = match path.metadata() {
+        Ok(there) => there,
+        Err(_) if path.is_symlink() => return Err(occupied("a link that leads nowhere".to_owned())),
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            return std::path::absolute(path).map_err(writing(path));
+        }
+        Err(e) => return Err(writing(path)(e)),
+    };
+    if !there.is_dir() {
+        return Err(occupied("a file".to_owned()));
+    }
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path).map_err(reading(path))?.take(4) {
+        names.push(entry.map_err(reading(path))?.file_name().to_string_lossy().into_owned());
+    }
+    if names.is_empty() {
+        return path.canonicalize().map_err(reading(path));
+    }
+    names.sort();
+    if names.len() > 3 {
+        names.truncate(3);
+        names.push("...".to_owned());
+    }
+    Err(occupied(format!("a folder with {}", names.join(", "))))
+}
+
+/// Folders that were made for a run folder to lie in, the deepest first; removed if it comes to nothing.
+#[derive(Debug)]
+struct Parents(Vec<PathBuf>);
+
+impl Parents {
+    fn make(parent: &Path) -> Result<Self> {
+        let missing = parent.ancestors().take_while(|p| p.symlink_metadata().is_err());
+        let made = Self(missing.map(Path::to_owned).collect());
+        fs::create_dir_all(parent).map_err(writing(parent))?;
+        Ok(made)
+    }
+
+    fn keep(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Parents {
+    fn drop(&mut self) {
+        for folder in &self.0 {
+            // One that others use by now is not empty, and stays.
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}

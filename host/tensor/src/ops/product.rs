@@ -240,6 +240,7 @@ pub fn linear_backward(
             while at < end {
                 let count = SUM_BLOCK_ROWS.min(end - at);
                 let d_block = d.slice(at, count);
+                let mut u_block = None;
                 if grad_w.is_some() {
                     let u = if identity {
                         x.slice(at, count)
@@ -250,6 +251,7 @@ pub fn linear_backward(
                         View::new(&u_rows[..count * k], count, k)
                     };
                     transposed_product(u, d_block, tree_w.leaf());
+                    u_block = Some(u);
                 }
                 if after_bias.is_some() {
                     column_sums(d_block, tree_after.leaf());
@@ -265,7 +267,11 @@ pub fn linear_backward(
                         None => own.slice(0, count),
                     };
                     matmul(d_block, w, true, false, &mut target, scratch);
-                    before.backward(x, at, &mut target);
+                    match (u_block, before.activation) {
+                        // Where u is positive, relu and dropout let the gradient pass.
+                        (Some(u), Activation::Relu) => pass_positive(u, before.dropout.map_or(1.0, |d| d.scale), &mut target),
+                        _ => before.backward(x, at, &mut target),
+                    }
                     if before_bias.is_some() {
                         column_sums(target.as_view(), tree_before.leaf());
                     }
@@ -291,6 +297,25 @@ pub fn linear_backward(
     scratch.sums[2] = tree_after.levels;
     scratch.sums[3] = grad_rows;
     scratch.rows = u_rows;
+}
+
+dispatch! {
+    /// rows = rows * scale where u > 0, else 0.
+    fn pass_positive(u: View<'_>, scale: f32, rows: &mut ViewMut<'_>) = pass_positive_body
+}
+
+#[inline(always)]
+fn pass_positive_body<const FMA: bool>(u: View<'_>, scale: f32, rows: &mut ViewMut<'_>) {
+    // A mask rather than a branch, which nothing could predict.
+    let pass = |t: f32, u: f32| f32::from_bits((t * scale).to_bits() & 0u32.wrapping_sub(u32::from(u > 0.0)));
+    for i in 0..rows.rows() {
+        let (to, rest) = rows.row_mut(i).as_chunks_mut::<16>();
+        let (from, from_rest) = u.row(i).as_chunks::<16>();
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = std::array::from_fn(|l| pass(to[l], from[l]));
+        }
+        rest.iter_mut().zip(from_rest).for_each(|(t, &u)| *t = pass(*t, u));
+    }
 }
 
 /// A sum over rows on its way up the grid's tree: one accumulator a level.
@@ -428,9 +453,42 @@ dispatch! {
 
 #[inline(always)]
 fn column_sums_body<const FMA: bool>(x: View<'_>, sums: &mut [f32]) {
-    for i in 0..x.rows() {
-        for (s, &v) in sums.iter_mut().zip(x.row(i)) {
-            *s += v;
+    let (chunks, rest) = sums.as_chunks_mut::<16>();
+    let start = chunks.len() * 16;
+    for (c, sums) in chunks.iter_mut().enumerate() {
+        let mut sum = *sums;
+        for i in 0..x.rows() {
+            if let Some(row) = x.row(i)[c * 16..].first_chunk::<16>() {
+                for l in 0..16 {
+                    sum[l] += row[l];
+                }
+            }
+        }
+        *sums = sum;
+    }
+    if rest.len() > 4 && rest.len() <= 8 && x.stride() >= start + 8 {
+        tail_sums::<8>(x, start, rest);
+    } else if rest.len() > 8 && x.stride() >= start + 16 {
+        tail_sums::<16>(x, start, rest);
+    } else {
+        for (c, sum) in rest.iter_mut().enumerate() {
+            *sum = (0..x.rows()).fold(*sum, |s, i| s + x.row(i)[start + c]);
         }
     }
+}
+
+/// The last columns, padding read along: whole registers have no store that the next row waits for.
+#[inline(always)]
+fn tail_sums<const L: usize>(x: View<'_>, start: usize, sums: &mut [f32]) {
+    let mut sum = [0.0f32; L];
+    sum[..sums.len()].copy_from_slice(sums);
+    for i in 0..x.rows() {
+        if let Some(row) = x.data()[i * x.stride() + start..].first_chunk::<L>() {
+            for l in 0..L {
+                sum[l] += row[l];
+            }
+        }
+    }
+    let n = sums.len();
+    sums.copy_from_slice(&sum[..n]);
 }

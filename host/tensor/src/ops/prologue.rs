@@ -51,46 +51,27 @@ impl Prologue<'_> {
 
     /// u for rows `first..first + out.rows()` of x.
     pub fn forward(&self, x: View<'_>, first: usize, out: &mut ViewMut<'_>) {
-        for i in 0..out.rows() {
-            let to = out.row_mut(i);
-            bias_activation(x.row(first + i), self.bias, self.activation, to);
-            if let Some(dropout) = self.dropout {
-                drop_row(dropout.key.row(self.row_ids.id(first + i)), dropout.threshold, dropout.scale, to);
-            }
-        }
+        forward_rows(self, x, first, out);
     }
 
     /// Multiplies `grad`, the gradient of u, by du/dx; for rows from `first` of x.
     pub fn backward(&self, x: View<'_>, first: usize, grad: &mut ViewMut<'_>) {
-        for i in 0..grad.rows() {
-            let to = grad.row_mut(i);
-            if self.activation != Activation::Identity {
-                times_derivative(x.row(first + i), self.bias, self.activation, to);
-            }
-            if let Some(dropout) = self.dropout {
-                drop_row(dropout.key.row(self.row_ids.id(first + i)), dropout.threshold, dropout.scale, to);
-            }
-        }
+        backward_rows(self, x, first, grad);
     }
 }
 
+/// Values handled at once: a register, or two.
+const CHUNK: usize = 16;
+
 dispatch! {
-    fn bias_activation(x: &[f32], bias: Option<&[f32]>, activation: Activation, out: &mut [f32]) = bias_activation_body
+    fn forward_rows(p: &Prologue<'_>, x: View<'_>, first: usize, out: &mut ViewMut<'_>) = forward_rows_body
 }
 
 #[inline(always)]
-fn bias_activation_body<const FMA: bool>(x: &[f32], bias: Option<&[f32]>, activation: Activation, out: &mut [f32]) {
-    match bias {
-        Some(bias) => {
-            for ((o, &x), &b) in out.iter_mut().zip(x).zip(bias) {
-                *o = x + b;
-            }
-        }
-        None => out.copy_from_slice(x),
-    }
+fn forward_rows_body<const FMA: bool>(p: &Prologue<'_>, x: View<'_>, first: usize, out: &mut ViewMut<'_>) {
     // One loop for each function, so that each is vectorised.
     macro_rules! each {
-        ($($f:pat => $g:expr),*) => { match activation { $($f => for o in out.iter_mut() { *o = $g.apply(*o) },)* } };
+        ($($f:pat => $g:expr),*) => { match p.activation { $($f => rows_with(p, x, first, out, |v, _| $g.apply(v)),)* } };
     }
     each!(
         Activation::Identity => Activation::Identity,
@@ -103,54 +84,93 @@ fn bias_activation_body<const FMA: bool>(x: &[f32], bias: Option<&[f32]>, activa
 }
 
 dispatch! {
-    fn times_derivative(x: &[f32], bias: Option<&[f32]>, activation: Activation, grad: &mut [f32]) = times_derivative_body
+    fn backward_rows(p: &Prologue<'_>, x: View<'_>, first: usize, grad: &mut ViewMut<'_>) = backward_rows_body
 }
 
 #[inline(always)]
-fn times_derivative_body<const FMA: bool>(x: &[f32], bias: Option<&[f32]>, f: Activation, grad: &mut [f32]) {
-    match bias {
+fn backward_rows_body<const FMA: bool>(p: &Prologue<'_>, x: View<'_>, first: usize, grad: &mut ViewMut<'_>) {
+    macro_rules! each {
+        ($($f:pat => $g:expr),*) => {
+            match p.activation { $($f => rows_with(p, x, first, grad, |v, g| g * $g.derivative($g.apply(v))),)* }
+        };
+    }
+    each!(
+        Activation::Identity => Activation::Identity,
+        Activation::Relu => Activation::Relu,
+        Activation::LeakyRelu(s) => Activation::LeakyRelu(s),
+        Activation::Elu(a) => Activation::Elu(a),
+        Activation::Sigmoid => Activation::Sigmoid,
+        Activation::Tanh => Activation::Tanh
+    );
+}
+
+/// rows = f(x + bias, rows) * dropout factor.
+#[inline(always)]
+fn rows_with(p: &Prologue<'_>, x: View<'_>, first: usize, rows: &mut ViewMut<'_>, f: impl Fn(f32, f32) -> f32) {
+    for i in 0..rows.rows() {
+        let key = p.dropout.map(|d| (d.key.row(p.row_ids.id(first + i)), d.threshold, d.scale));
+        let (from, to) = (x.row(first + i), rows.row_mut(i));
+        let (whole, rest) = to.as_chunks_mut::<CHUNK>();
+        let start = whole.len() * CHUNK;
+        for (c, (to, from)) in whole.iter_mut().zip(from.as_chunks::<CHUNK>().0).enumerate() {
+            let bias = p.bias.and_then(|b| b[c * CHUNK..].first_chunk::<CHUNK>());
+            values_with(from, bias, key, (c * CHUNK) as u32, to, &f);
+        }
+        let bias = p.bias.map(|b| &b[start..]);
+        values_with(&from[start..], bias, key, start as u32, rest, &f);
+    }
+}
+
+/// v, or 0 where the bits say so: a mask rather than a branch, which nothing could predict.
+#[inline(always)]
+fn kept(bits: u32, threshold: u32, v: f32) -> f32 {
+    f32::from_bits(v.to_bits() & 0u32.wrapping_sub(u32::from(bits >= threshold)))
+}
+
+type DropKey = Option<((u32, u32), u32, f32)>;
+
+#[inline(always)]
+fn values_with<B: AsRef<[f32]> + ?Sized>(
+    from: &(impl AsRef<[f32]> + ?Sized),
+    bias: Option<&B>,
+    key: DropKey,
+    column: u32,
+    to: &mut (impl AsMut<[f32]> + ?Sized),
+    f: &impl Fn(f32, f32) -> f32,
+) {
+    let (from, to) = (from.as_ref(), to.as_mut());
+    // One pass for each combination, so that a value is stored once.
+    let drop = |c: usize, v: f32| match key {
+        Some((row_key, threshold, scale)) => {
+            kept(random::bits32(row_key, column.wrapping_add(c as u32)), threshold, v * scale)
+        }
+        None => v,
+    };
+    match bias.map(AsRef::as_ref) {
         Some(bias) => {
-            for ((g, &x), &b) in grad.iter_mut().zip(x).zip(bias) {
-                *g *= f.derivative(f.apply(x + b));
+            for (c, ((t, &x), &b)) in to.iter_mut().zip(from).zip(bias).enumerate() {
+                *t = drop(c, f(x + b, *t));
             }
         }
         None => {
-            for (g, &x) in grad.iter_mut().zip(x) {
-                *g *= f.derivative(f.apply(x));
+            for (c, (t, &x)) in to.iter_mut().zip(from).enumerate() {
+                *t = drop(c, f(x, *t));
             }
         }
     }
 }
 
-dispatch! {
-    fn drop_row(row_key: (u32, u32), threshold: u32, scale: f32, row: &mut [f32]) = drop_row_body
-}
-
+/// One sparse row's stored values, dropped out; `columns` address them.
 #[inline(always)]
-fn drop_row_body<const FMA: bool>(row_key: (u32, u32), threshold: u32, scale: f32, row: &mut [f32]) {
-    for (c, v) in row.iter_mut().enumerate() {
-        let dropped = random::bits32(row_key, c as u32) < threshold;
-        *v = if dropped { 0.0 } else { *v * scale };
-    }
-}
-
-dispatch! {
-    /// The stored values of one sparse row, dropped out; `columns` address them.
-    pub(crate) fn drop_stored(row_key: (u32, u32), threshold: u32, scale: f32, columns: &[u32], values: &[f32], out: &mut [f32]) = drop_stored_body
-}
-
-#[inline(always)]
-fn drop_stored_body<const FMA: bool>(
+pub(crate) fn drop_stored(
     row_key: (u32, u32),
-    threshold: u32,
-    scale: f32,
+    (threshold, scale): (u32, f32),
     columns: &[u32],
     values: &[f32],
     out: &mut [f32],
 ) {
     for ((o, &c), &v) in out.iter_mut().zip(columns).zip(values) {
-        let dropped = random::bits32(row_key, c) < threshold;
-        *o = if dropped { 0.0 } else { v * scale };
+        *o = kept(random::bits32(row_key, c), threshold, v * scale);
     }
 }
 
@@ -159,25 +179,26 @@ pub fn epilogue(bias: Option<&[f32]>, activation: Activation, rows: &mut ViewMut
     if bias.is_none() && activation == Activation::Identity {
         return;
     }
-    for i in 0..rows.rows() {
-        epilogue_row(bias, activation, rows.row_mut(i));
-    }
+    epilogue_rows(bias, activation, rows);
 }
 
 dispatch! {
-    fn epilogue_row(bias: Option<&[f32]>, activation: Activation, row: &mut [f32]) = epilogue_row_body
+    fn epilogue_rows(bias: Option<&[f32]>, activation: Activation, rows: &mut ViewMut<'_>) = epilogue_rows_body
 }
 
 #[inline(always)]
-fn epilogue_row_body<const FMA: bool>(bias: Option<&[f32]>, f: Activation, row: &mut [f32]) {
-    if let Some(bias) = bias {
-        for (v, &b) in row.iter_mut().zip(bias) {
-            *v += b;
+fn epilogue_rows_body<const FMA: bool>(bias: Option<&[f32]>, f: Activation, rows: &mut ViewMut<'_>) {
+    for i in 0..rows.rows() {
+        let row = rows.row_mut(i);
+        if let Some(bias) = bias {
+            for (v, &b) in row.iter_mut().zip(bias) {
+                *v += b;
+            }
         }
-    }
-    if f != Activation::Identity {
-        for v in row.iter_mut() {
-            *v = f.apply(*v);
+        if f != Activation::Identity {
+            for v in row.iter_mut() {
+                *v = f.apply(*v);
+            }
         }
     }
 }

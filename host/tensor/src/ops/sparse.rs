@@ -6,43 +6,39 @@ use std::ops::Range;
 use super::activation::Activation;
 use super::product::Scratch;
 use super::prologue::{Prologue, drop_stored, epilogue};
-use crate::grid::{Grid, MAX_LEVEL, Part};
+use crate::grid::{Grid, MAX_LEVEL};
 use crate::simd::{dispatch, madd};
-use crate::sparse::{SparseRows, Transpose};
+use crate::sparse::{Entry, PartSlices, SLICE, SparseRows};
 use crate::view::{View, ViewMut};
 
-/// The values of `rows` after activation and dropout, in row order.
-fn stored_values<'s>(x: &'s SparseRows, rows: &Range<usize>, before: &Prologue<'_>, memory: &'s mut Vec<f32>) -> &'s [f32] {
-    let values = x.values_in(rows.clone());
-    if before.is_identity() {
-        return values;
-    }
-    memory.resize(memory.len().max(values.len()), 0.0);
-    let out = &mut memory[..values.len()];
+dispatch! {
+    /// The values of `rows` after activation and dropout, in row order, and a zero.
+    fn stored_values(x: &SparseRows, rows: &Range<usize>, before: &Prologue<'_>, out: &mut Vec<f32>) = stored_values_body
+}
+
+#[inline(always)]
+fn stored_values_body<const FMA: bool>(x: &SparseRows, rows: &Range<usize>, before: &Prologue<'_>, out: &mut Vec<f32>) {
+    let all = x.values_in(rows.clone());
+    out.resize(all.len() + 1, 0.0);
+    out[all.len()] = 0.0;
     let mut at = 0;
     for (local, row) in rows.clone().enumerate() {
         let (columns, values) = x.row(row);
         let to = &mut out[at..at + columns.len()];
         at += columns.len();
         match before.dropout {
-            Some(d) => drop_stored(d.key.row(before.row_ids.id(local)), d.threshold, d.scale, columns, values, to),
-            None => to.copy_from_slice(values),
-        }
-    }
-    if before.activation != Activation::Identity {
-        // Dropout only scales or clears, and f(0) = 0, but f(s x) is not s f(x): activate first.
-        at = 0;
-        for (local, row) in rows.clone().enumerate() {
-            let (columns, values) = x.row(row);
-            let key = before.dropout.map(|d| (d, d.key.row(before.row_ids.id(local))));
-            for (&c, &v) in columns.iter().zip(values) {
-                let factor = key.map_or(1.0, |(d, key)| d.factor(key, c));
-                out[at] = before.activation.apply(v) * factor;
-                at += 1;
+            Some(d) if before.activation == Activation::Identity => {
+                let row_key = d.key.row(before.row_ids.id(local));
+                drop_stored(row_key, (d.threshold, d.scale), columns, values, to);
+            }
+            dropout => {
+                let key = dropout.map(|d| (d, d.key.row(before.row_ids.id(local))));
+                for ((o, &c), &v) in to.iter_mut().zip(columns).zip(values) {
+                    *o = before.activation.apply(v) * key.map_or(1.0, |(d, key)| d.factor(key, c));
+                }
             }
         }
     }
-    out
 }
 
 /// out = activation(u w + bias), u the prologue (no bias) of sparse rows.
@@ -58,7 +54,12 @@ pub fn linear(
     scratch: &mut Scratch,
 ) {
     let mut memory = std::mem::take(&mut scratch.stored);
-    let values = stored_values(x, &rows, before, &mut memory);
+    let values = if before.is_identity() {
+        x.values_in(rows.clone())
+    } else {
+        stored_values(x, &rows, before, &mut memory);
+        &memory[..]
+    };
     let n = w.columns();
     let mut start = 0;
     while start < n {
@@ -77,6 +78,9 @@ pub fn linear(
         start += lanes;
     }
     epilogue(bias, activation, out);
+    if let Some(dropout) = before.dropout {
+        x.remember(&rows, dropout.key.0, dropout.threshold, &mut memory);
+    }
     scratch.stored = memory;
 }
 
@@ -161,98 +165,113 @@ pub fn weight_gradient(
 ) {
     let transpose = x.transpose(rows.clone(), grid);
     let mut memory = std::mem::take(&mut scratch.stored);
-    let values = stored_values(x, &rows, before, &mut memory);
+    let drawn = before.dropout.is_some_and(|d| x.recall(&rows, d.key.0, d.threshold, &mut memory));
+    if !drawn {
+        stored_values(x, &rows, before, &mut memory);
+    }
     let m = d.columns();
-    for (part, out) in grid.parts().iter().zip(parts) {
+    for ((part, slices), out) in grid.parts().iter().zip(&transpose.parts).zip(parts) {
         let mut start = 0;
         while start < m {
-            let lanes = if m <= 8 { 8 } else { (m - start).next_multiple_of(16).min(32) };
+            let lanes = if m <= 8 { 8 } else { 16 };
             let fits = d.stride() >= start + lanes && out.stride() >= start + lanes;
-            match (fits, lanes) {
-                (true, 8) => sum_lanes::<8>(&transpose, values, d, start, part, out),
-                (true, 16) => sum_lanes::<16>(&transpose, values, d, start, part, out),
-                (true, 32) => sum_lanes::<32>(&transpose, values, d, start, part, out),
-                _ => (start..(start + lanes).min(m)).for_each(|c| sum_lanes::<1>(&transpose, values, d, c, part, out)),
-            }
-            start += lanes;
+            let sum = match (fits, lanes) {
+                (true, 8) => sum_lanes::<8>,
+                (true, _) => sum_lanes::<16>,
+                _ => sum_lanes::<1>,
+            };
+            let step = if fits { lanes } else { 1 };
+            sum(slices, part.level, &memory, d, start, out);
+            start += step;
         }
     }
     scratch.stored = memory;
 }
 
 dispatch! {
-    fn sum_lanes[const L: usize](transpose: &Transpose, values: &[f32], d: View<'_>, start: usize, part: &Part, out: &mut ViewMut<'_>) = sum_body
+    fn sum_lanes[const L: usize](slices: &PartSlices, level: u8, values: &[f32], d: View<'_>, start: usize, out: &mut ViewMut<'_>) = sum_body
 }
 
 #[inline(always)]
 fn sum_body<const L: usize, const FMA: bool>(
-    transpose: &Transpose,
+    slices: &PartSlices,
+    level: u8,
     values: &[f32],
     d: View<'_>,
     start: usize,
-    part: &Part,
     out: &mut ViewMut<'_>,
 ) {
-    let whole = part.rows().len() == d.rows();
-    let (first, end) = (part.rows().start as u32, part.rows().end as u32);
-    for column in 0..out.rows() {
-        let mut span = transpose.offsets[column] as usize..transpose.offsets[column + 1] as usize;
-        if !whole {
-            let rows = &transpose.rows[span.clone()];
-            let skip = rows.partition_point(|&r| r < first);
-            let count = rows[skip..].partition_point(|&r| r < end);
-            span = span.start + skip..span.start + skip + count;
-        }
-        let sum = match part.level {
-            0 => sum_column::<L, 0, FMA>(transpose, values, d, start, span),
-            1 => sum_column::<L, 1, FMA>(transpose, values, d, start, span),
-            2 => sum_column::<L, 2, FMA>(transpose, values, d, start, span),
-            _ => sum_column::<L, MAX_LEVEL, FMA>(transpose, values, d, start, span),
+    let out_stride = out.stride();
+    for (columns, span) in slices.columns.iter().zip(slices.starts.windows(2)) {
+        let entries = &slices.entries[span[0]..span[1]];
+        let sums = match level {
+            0 => sum_slice::<L, 0, FMA>(entries, values, d, start),
+            1 => sum_slice::<L, 1, FMA>(entries, values, d, start),
+            2 => sum_slice::<L, 2, FMA>(entries, values, d, start),
+            _ => sum_slice::<L, MAX_LEVEL, FMA>(entries, values, d, start),
         };
-        let to = column * out.stride() + start;
-        out.data_mut()[to..to + L].copy_from_slice(&sum);
+        for (&column, sum) in columns.iter().zip(&sums) {
+            let to = column as usize * out_stride + start;
+            out.data_mut()[to..to + L].copy_from_slice(sum);
+        }
     }
 }
 
-/// One column's sum up the tree, without branches: where a level closes, its sum moves up.
+/// For each number of levels that close, and each level: the factor of what moves up.
+const MOVES: [[f32; MAX_LEVEL]; 4] = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]];
+/// And the factor of what stays.
+const STAYS: [[f32; MAX_LEVEL]; 4] = [[1.0, 1.0, 1.0], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]];
+
+/// The sums of a slice's columns up the tree. Where a level closes, its sum moves up: a product with
+/// 1 or 0, which is exact and needs no branch (branches on the graph's pattern cannot be predicted).
 #[inline(always)]
-fn sum_column<const L: usize, const LEVELS: usize, const FMA: bool>(
-    transpose: &Transpose,
+fn sum_slice<const L: usize, const LEVELS: usize, const FMA: bool>(
+    entries: &[[Entry; SLICE]],
     values: &[f32],
     d: View<'_>,
     start: usize,
-    span: Range<usize>,
-) -> [f32; L] {
+) -> [[f32; L]; SLICE] {
     let (rows, stride) = (d.data(), d.stride());
-    let mut atom = [0.0f32; L];
-    let mut above = [[0.0f32; L]; LEVELS];
-    let entries = transpose.rows[span.clone()].iter().zip(&transpose.places[span.clone()]).zip(&transpose.closed[span]);
-    for ((&row, &place), &closed) in entries {
-        for level in 0..LEVELS {
-            let mask = 0u32.wrapping_sub(u32::from(closed > level as u8));
+    let mut atom = [[0.0f32; L]; SLICE];
+    let mut above = [[[0.0f32; L]; LEVELS]; SLICE];
+    for entry in entries {
+        for s in 0..SLICE {
+            let Entry { row, place_closed } = entry[s];
+            let closed = (place_closed & 3) as usize;
+            // SAFETY: entries were made from the rows and stored values of this very interval:
+            // `d` has its rows (each with `stride` values, start + L of them at least), `values` one
+            // more than its stored values.
+            let (v, g) = unsafe {
+                let from = row as usize * stride + start;
+                debug_assert!(from + L <= rows.len() && (place_closed >> 2) < values.len() as u32);
+                let g = &*rows.as_ptr().add(from).cast::<[f32; L]>();
+                (*values.get_unchecked((place_closed >> 2) as usize), g)
+            };
+            let (moves, stays) = (&MOVES[closed], &STAYS[closed]);
+            let mut below = atom[s];
             for l in 0..L {
-                let below = if level == 0 { atom[l] } else { above[level - 1][l] };
-                above[level][l] += f32::from_bits(below.to_bits() & mask);
-                let kept = f32::from_bits(below.to_bits() & !mask);
-                if level == 0 {
-                    atom[l] = kept;
+                atom[s][l] = if LEVELS == 0 {
+                    // The product is rounded first, as below.
+                    v * g[l] + atom[s][l]
                 } else {
-                    above[level - 1][l] = kept;
+                    madd::<FMA>(atom[s][l], stays[0], v * g[l])
+                };
+            }
+            for level in 0..LEVELS {
+                for l in 0..L {
+                    let sum = madd::<FMA>(below[l], moves[level], above[s][level][l]);
+                    below[l] = sum;
+                    above[s][level][l] = if level + 1 < LEVELS { sum * stays[level + 1] } else { sum };
                 }
             }
         }
-        let v = values[place as usize];
-        let from = row as usize * stride + start;
-        let g: &[f32; L] = as_lanes(&rows[from..from + L]);
-        for l in 0..L {
-            atom[l] = madd::<FMA>(v, g[l], atom[l]);
+    }
+    for s in 0..SLICE {
+        for level in above[s] {
+            for l in 0..L {
+                atom[s][l] += level[l];
+            }
         }
     }
-    let mut sum = atom;
-    for level in above {
-        for l in 0..L {
-            sum[l] += level[l];
-        }
-    }
-    sum
+    atom
 }

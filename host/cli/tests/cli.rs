@@ -1,0 +1,383 @@
+//! The binary as a user meets it: what it prints where, and its exit codes.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The binary in a folder of its own, with a kernel cache that all tests share.
+fn eciton(folder: &Path, line: &[&str]) -> Command {
+    static CACHE: OnceLock<TempDir> = OnceLock::new();
+    let cache = CACHE.get_or_init(|| tempfile::tempdir().unwrap());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_eciton"));
+    command.args(line).current_dir(folder).stdin(Stdio::null());
+    command.env("ECITON_CACHE_DIR", cache.path().join("kernels")).env_remove("NO_COLOR").env_remove("TERM");
+    command
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn ran(output: &Output) -> Ran {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    Ran { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+}
+
+fn run(folder: &Path, line: &[&str]) -> Ran {
+    ran(&eciton(folder, line).output().unwrap())
+}
+
+/// Runs what must work.
+fn works(folder: &Path, line: &[&str]) -> String {
+    let ran = run(folder, line);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{line:?}\n{}", ran.out);
+    ran.out
+}
+
+/// Runs what must fail with `code`; gives what standard error says.
+fn fails(folder: &Path, line: &[&str], code: i32) -> String {
+    let ran = run(folder, line);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(code), ""), "{line:?}\n{}", ran.err);
+    assert!(ran.err.starts_with("error: ") && ran.err.ends_with('\n'), "{line:?}\n{}", ran.err);
+    assert!(!ran.err.contains("panicked"), "{line:?}\n{}", ran.err);
+    ran.err
+}
+
+fn says(text: &str, words: &[&str]) {
+    for word in words {
+        assert!(text.contains(word), "no {word:?} in:\n{text}");
+    }
+}
+
+fn objects(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+}
+
+fn entries(folder: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn version_and_help() {
+    let dir = folder();
+    let version = works(dir.path(), &["--version"]);
+    assert!(
+        version.starts_with(concat!("eciton ", env!("CARGO_PKG_VERSION"), " (numeric class ")),
+        "{version}"
+    );
+    says(&works(dir.path(), &["--help"]), &["train", "predict", "eval", "data", "kernel", "doctor"]);
+    says(&works(dir.path(), &["train", "--help"]), &["--seeds", "--eval-every", "--set", "[default: 200]"]);
+    assert_eq!(run(dir.path(), &[]).code, Some(2));
+    assert_eq!(entries(dir.path()), Vec::<String>::new());
+}
+
+#[test]
+fn wrong_words_are_usage_errors() {
+    let dir = folder();
+    let cases: [(&[&str], &[&str]); 11] = [
+        (&["trian"], &["train"]),
+        (&["train", "--epoch", "3"], &["--epochs"]),
+        (&["train", "--epochs", "0"], &["`run.epochs` is 0", "in --epochs 0"]),
+        (&["train", "--seeds", "0"], &["--seeds"]),
+        (
+            &["train", "--set", "optimiser.learning_rate=1"],
+            &["did you mean `optimiser.lr`?", "--set optimiser"],
+        ),
+        (&["train", "--set", "lr"], &["section.key=value"]),
+        (&["train", "--executor", "lambda"], &["executor `lambda` is not in this version", "local"]),
+        (&["train", "--executor", "moon"], &["no executor is called `moon`"]),
+        (&["train", "--model", "gatt"], &["no model is called `gatt`", "known: gcn"]),
+        (&["train", "--out", "x", "--no-out"], &["--no-out"]),
+        (&["kernel", "build", "--check"], &["--builtin"]),
+    ];
+    for (line, words) in cases {
+        says(&fails(dir.path(), line, 2), words);
+    }
+    assert_eq!(entries(dir.path()), Vec::<String>::new());
+}
+
+#[test]
+fn failures_name_what_was_found_and_leave_nothing() {
+    let dir = folder();
+    std::fs::write(dir.path().join("r.toml"), "[run]\n\nepoch = 3\n").unwrap();
+    std::fs::write(dir.path().join("x.wasm"), "no kernel").unwrap();
+    std::fs::write(dir.path().join("d.npz"), "PK\u{3}\u{4}").unwrap();
+    std::fs::create_dir(dir.path().join("full")).unwrap();
+    std::fs::write(dir.path().join("full/mine"), "1").unwrap();
+    let before = entries(dir.path());
+    let cases: [(&[&str], &[&str]); 10] = [
+        (&["train", "corra"], &["corra", "cora"]),
+        (&["train", "no/such/folder"], &["no/such/folder"]),
+        (&["train", "d.npz"], &["d.npz"]),
+        (
+            &["train", "r.toml"],
+            &["unknown key `run.epoch`; did you mean `run.epochs`?", "3 | epoch = 3", "r.toml:3:1"],
+        ),
+        (&["train", "absent.toml"], &["absent.toml: the recipe cannot be read"]),
+        (&["train", "--model", "absent.toml"], &["absent.toml: the model file cannot be read"]),
+        (&["train", "--kernel", "linear=absent.wasm"], &["absent.wasm"]),
+        (&["train", "--kernel", "linear=x.wasm"], &["linear"]),
+        (&["train", "--out", "x.wasm/run"], &["x.wasm"]),
+        (&["train", "--out", "full"], &["full"]),
+    ];
+    for (line, words) in cases {
+        says(&fails(dir.path(), line, 1), words);
+        assert_eq!(entries(dir.path()), before, "{line:?}");
+    }
+    assert_eq!(entries(&dir.path().join("full")), ["mine"]);
+}
+
+#[test]
+fn training_prints_a_line_an_epoch_and_a_summary() {
+    let dir = folder();
+    let text = works(dir.path(), &["train", "--epochs", "3"]);
+    let lines: Vec<&str> = text.lines().collect();
+    says(lines[0], &["epoch", "loss", "train %", "val %", "test %", "ms"]);
+    assert_eq!(lines[1].split_whitespace().count(), 6);
+    assert!(lines[3].trim_start().starts_with("3 ") && lines[4].is_empty(), "{text}");
+    says(
+        &text,
+        &["\ntest accuracy", "best validation", "\nepoch time", "\ntotal time", "\npeak memory", "\ntasks"],
+    );
+    assert!(!text.contains('\u{1b}'), "{text}");
+    let runs = entries(&dir.path().join("runs"));
+    assert_eq!(runs.len(), 1);
+    assert!(
+        runs[0].starts_with("cora-gcn-20") && runs[0].len() == "cora-gcn-YYYYMMDD-HHMMSS".len(),
+        "{runs:?}"
+    );
+    says(&text, &[&format!("runs/{}", runs[0])]);
+}
+
+#[test]
+fn json_has_these_keys_in_this_order() {
+    let dir = folder();
+    let text = works(
+        dir.path(),
+        &["train", "--json", "--epochs", "4", "--eval-every", "2", "--seeds", "2", "--no-out"],
+    );
+    let lines = objects(&text);
+    assert_eq!(lines.len(), 9);
+    let keys = "{\"event\":\"epoch\",\"seed\":0,\"epoch\":1,\"loss\":";
+    assert!(text.starts_with(keys), "{text}");
+    for (at, line) in lines[..8].iter().enumerate() {
+        let names: Vec<&str> = line.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut wanted =
+            ["event", "seed", "epoch", "loss", "train_accuracy", "val_accuracy", "test_accuracy", "seconds"];
+        wanted.sort_unstable();
+        let mut sorted = names.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, wanted);
+        assert_eq!(
+            (line["seed"].as_u64(), line["epoch"].as_u64()),
+            (Some(at as u64 / 4), Some(at as u64 % 4 + 1))
+        );
+        assert!(line["loss"].as_f64().unwrap() > 0.0 && line["seconds"].as_f64().unwrap() > 0.0);
+        assert_eq!(line["test_accuracy"].is_null(), at % 2 == 0, "{line}");
+    }
+    let summary = &lines[8];
+    for (key, value) in [("event", "summary"), ("dataset", "cora"), ("model", "gcn 1433-16-7")] {
+        assert_eq!(summary[key], value);
+    }
+    assert_eq!(summary["seeds"].as_array().unwrap().len(), 2);
+    assert_eq!(summary["model_digest"].as_str().unwrap().len(), 64);
+    assert_eq!((&summary["run_dir"], &summary["stopped"]), (&Value::Null, &Value::Bool(false)));
+    for key in [
+        "test_accuracy",
+        "test_accuracy_std",
+        "test_accuracy_at_best_validation",
+        "epoch_seconds_median",
+        "total_seconds",
+        "peak_memory_bytes",
+        "intervals",
+        "threads",
+        "tasks",
+    ] {
+        assert!(summary[key].is_number(), "{key}: {summary}");
+    }
+    assert!(summary["numeric_class"].is_string());
+    assert_eq!(entries(dir.path()), Vec::<String>::new());
+}
+
+#[test]
+fn execution_flags_change_no_result() {
+    let dir = folder();
+    let digest = |more: &[&str]| {
+        let mut line = vec!["train", "--json", "--epochs", "5", "--seed", "3", "--no-out"];
+        line.extend(more);
+        let text = works(dir.path(), &line);
+        objects(&text).last().unwrap()["model_digest"].as_str().unwrap().to_owned()
+    };
+    let wanted = digest(&[]);
+    for more in
+        [&["--threads", "1"][..], &["--intervals", "4"], &["--fresh-instances"], &["--executor", "local"]]
+    {
+        assert_eq!(digest(more), wanted, "{more:?}");
+    }
+    assert_ne!(digest(&["--lr", "0.02"]), wanted);
+    assert_ne!(digest(&["--hidden", "8"]), wanted);
+}
+
+#[test]
+fn a_run_folder_evaluates_and_predicts() {
+    let dir = folder();
+    let text = works(dir.path(), &["train", "--json", "--epochs", "20", "--out", "r", "--embeddings"]);
+    let summary = objects(&text).pop().unwrap();
+    assert_eq!(summary["run_dir"], "r");
+    assert_eq!(entries(dir.path()), ["r"]);
+    let found = objects(&works(dir.path(), &["eval", "r", "--json"])).pop().unwrap();
+    assert_eq!(found["test_accuracy"], summary["test_accuracy"]);
+    assert_eq!(
+        (&found["reproduced"], &found["model_digest"]),
+        (&Value::Bool(true), &summary["model_digest"])
+    );
+    says(&works(dir.path(), &["eval", "r", "cora"]), &["cora, gcn 1433-16-7", "recorded"]);
+
+    let printed = works(dir.path(), &["predict", "r"]);
+    assert_eq!(printed.lines().count(), 2709);
+    assert!(printed.starts_with("id,class,score_0,score_1,"), "{}", &printed[..80]);
+    says(&works(dir.path(), &["predict", "r", "--out", "p.csv"]), &["p.csv", "2,708 vertices", "7 classes"]);
+    assert_eq!(std::fs::read_to_string(dir.path().join("p.csv")).unwrap(), printed);
+    let first =
+        objects(works(dir.path(), &["predict", "r", "--json"]).lines().next().unwrap()).pop().unwrap();
+    assert_eq!(first["scores"].as_array().unwrap().len(), 7);
+    let line = objects(&works(dir.path(), &["predict", "r", "--json", "--embeddings", "--out", "p.npz"]));
+    assert_eq!((&line[0]["vertices"], &line[0]["path"]), (&Value::from(2708), &Value::from("p.npz")));
+    assert_eq!(entries(dir.path()), ["p.csv", "p.npz", "r"]);
+    let same = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
+    assert_eq!(same("p.npz"), same("r/predictions.npz"));
+
+    says(&fails(dir.path(), &["predict", "r", "--out", "p.txt"], 2), &[".npz or .csv"]);
+    says(&fails(dir.path(), &["predict", "r", "--out", "no/p.csv"], 1), &["no/p.csv"]);
+    says(&fails(dir.path(), &["eval", "absent"], 1), &["absent"]);
+    says(&fails(dir.path(), &["eval", "r", "corra"], 1), &["corra", "cora"]);
+    says(&fails(dir.path(), &["train", "--out", "r"], 1), &["r"]);
+}
+
+#[test]
+fn a_recipe_finds_its_files_from_anywhere() {
+    let dir = folder();
+    std::fs::create_dir_all(dir.path().join("recipes/data")).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join("recipes").join(name), text).unwrap();
+    write("r.toml", "[data]\nsource = \"data\"\n[run]\nepochs = 2\n[model]\nfile = \"m.toml\"\n");
+    write("m.toml", "hidden = 3\n");
+    write("data/edges.csv", "source,target\n0,1\n1,2\n2,3\n3,0\n");
+    write("data/features.csv", "id,a,b\n0,1,0\n1,0,1\n2,1,0\n3,0,1\n");
+    write("data/labels.csv", "id,label\n0,0\n1,1\n2,0\n3,1\n");
+    write("data/split.csv", "id,split\n0,train\n1,train\n2,val\n3,test\n");
+    let summary =
+        objects(&works(dir.path(), &["train", "recipes/r.toml", "--json", "--out", "r"])).pop().unwrap();
+    assert_eq!(summary["model"], "gcn 2-3-2");
+    // From another folder, too.
+    let found = works(&dir.path().join("recipes"), &["eval", "../r", "--json"]);
+    assert_eq!(objects(&found)[0]["reproduced"], true);
+}
+
+#[test]
+fn data_kernels_and_doctor() {
+    let dir = folder();
+    says(&works(dir.path(), &["data", "list"]), &["cora", "ind.NAME.graph"]);
+    assert_eq!(objects(&works(dir.path(), &["data", "list", "--json"]))[0]["name"], "cora");
+    says(
+        &works(dir.path(), &["data", "stat", "cora"]),
+        &["2,708", "10,556", "140 train, 500 validation, 1,000 test"],
+    );
+    let stat = objects(&works(dir.path(), &["data", "stat", "Cora", "--json"])).pop().unwrap();
+    assert_eq!(
+        (&stat["vertices"], &stat["edges"], &stat["classes"]),
+        (&2708.into(), &10556.into(), &7.into())
+    );
+    says(&fails(dir.path(), &["data", "stat", "kora"], 1), &["kora", "did you mean", "cora"]);
+
+    let kernels = objects(&works(dir.path(), &["kernel", "list", "--json"]));
+    let names: Vec<&str> = kernels.iter().filter_map(|k| k["name"].as_str()).collect();
+    assert_eq!(names, ["cross-entropy", "linear"]);
+    let linear = eciton_train::kernels::builtin().iter().find(|k| k.name == "linear").unwrap();
+    std::fs::write(dir.path().join("linear.wasm"), linear.component).unwrap();
+    let text = works(dir.path(), &["kernel", "check", "linear.wasm"]);
+    says(&text, &["linear.wasm: a kernel of contract", kernels[1]["digest"].as_str().unwrap()]);
+    std::fs::write(dir.path().join("not.wasm"), "text").unwrap();
+    says(&fails(dir.path(), &["kernel", "check", "not.wasm"], 1), &["not.wasm: not a kernel"]);
+    says(&fails(dir.path(), &["kernel", "check", "absent.wasm"], 1), &["absent.wasm"]);
+    says(&fails(dir.path(), &["kernel", "build", "absent"], 1), &["absent"]);
+    says(&fails(dir.path(), &["kernel", "build", "--builtin"], 1), &["not in Eciton's repository"]);
+
+    let report = objects(&works(dir.path(), &["doctor", "--json"])).pop().unwrap();
+    assert_eq!(report["cache"]["writable"], true);
+    assert_eq!(report["kernels"].as_array().unwrap().len(), 2);
+    assert!(report["wasm_toolchain"].is_string() != report["wasm_toolchain_missing"].is_string(), "{report}");
+    says(&works(dir.path(), &["doctor"]), &["numeric class", "kernel cache", "wasm toolchain", "limits"]);
+}
+
+/// Starts what runs until it is stopped, and waits for its first lines.
+fn started(folder: &Path, line: &[&str]) -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut command = eciton(folder, line);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    let mut first = String::new();
+    reader.read_line(&mut first).unwrap();
+    assert!(!first.is_empty());
+    (child, reader)
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_run_quietly() {
+    for more in [&["--json"][..], &[]] {
+        let dir = folder();
+        let mut line = vec!["train", "--epochs", "100000000", "--out", "r"];
+        line.extend(more);
+        let (child, reader) = started(dir.path(), &line);
+        drop(reader);
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(
+            (ended.status.code(), String::from_utf8(ended.stderr).unwrap()),
+            (Some(141), String::new())
+        );
+        // What was trained is kept, whole.
+        assert_eq!(entries(dir.path()), ["r"]);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_is_written_whole() {
+    let dir = folder();
+    let (mut child, mut reader) =
+        started(dir.path(), &["train", "--json", "--epochs", "100000000", "--out", "r"]);
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let mut rest = String::new();
+    reader.read_to_string(&mut rest).unwrap();
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{said}");
+    says(&said, &["stopping after this epoch"]);
+    let summary = objects(rest.lines().last().unwrap()).pop().unwrap();
+    assert_eq!((&summary["event"], &summary["stopped"]), (&Value::from("summary"), &Value::Bool(true)));
+    assert_eq!(entries(dir.path()), ["r"]);
+    assert_eq!(objects(&works(dir.path(), &["eval", "r", "--json"]))[0]["reproduced"], true);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_told() {
+    let dir = folder();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let ran = ran(&eciton(dir.path(), &["data", "list"]).stdout(full).output().unwrap());
+    assert_eq!(ran.code, Some(1));
+    says(&ran.err, &["error: standard output: cannot be written"]);
+}

@@ -1,0 +1,99 @@
+//! `summary.json` and `versions.json`: what a run came to, and what made it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::error::{Error, Result, shown};
+use super::model::limit;
+use super::{ECITON_VERSION, FORMAT};
+use crate::report::Summary;
+
+/// The most bytes of `summary.json`, `versions.json` and `config.toml`; some hundred thousand seeds.
+pub const MAX_RECORD_BYTES: u64 = 64 << 20;
+
+/// What made a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Versions {
+    /// Of this crate.
+    pub eciton: String,
+    /// Of the kernel contract, for instance `eciton:kernel@0.1.0`.
+    pub contract: String,
+    /// Which processors give the same bits.
+    pub numeric_class: String,
+    /// Kernel name -> SHA-256 of its component, hexadecimal.
+    pub kernels: BTreeMap<String, String>,
+}
+
+/// `summary.json` as it is written.
+#[derive(Serialize)]
+struct Written<'a> {
+    format: u64,
+    eciton: &'a str,
+    #[serde(flatten)]
+    summary: &'a Summary,
+}
+
+/// A summary that says where it is going to lie, as JSON.
+pub(super) fn summary_json(summary: &Summary, run_dir: &Path, path: &Path) -> Result<Vec<u8>> {
+    // JSON has no name for a path that is no text; whoever opens the run knows where it is.
+    let run_dir = run_dir.to_str().map(PathBuf::from);
+    let summary = Summary { run_dir, ..summary.clone() };
+    json(&Written { format: FORMAT, eciton: ECITON_VERSION, summary: &summary }, path)
+}
+
+/// Reads `summary.json`; `run_dir` is where it was found.
+///
+/// A loss that was not finite is null in JSON, and NaN again here.
+pub(super) fn summary(bytes: &[u8], run_dir: &Path, path: &Path) -> Result<Summary> {
+    let mut value: Value = parse(bytes, path)?;
+    let format = value.get("format").and_then(Value::as_u64);
+    match format {
+        Some(FORMAT) => {}
+        Some(found) => {
+            let eciton = value.get("eciton").and_then(Value::as_str).unwrap_or("of unknown version");
+            let eciton = shown(eciton);
+            return Err(Error::Version { path: path.to_owned(), found, eciton, known: FORMAT });
+        }
+        None => return Err(malformed(path, "a run's summary with a `format`", "none")),
+    }
+    let mut not_finite = Vec::new();
+    for (at, seed) in value.get_mut("seeds").and_then(Value::as_array_mut).into_iter().flatten().enumerate() {
+        if let Some(loss) = seed.get_mut("loss").filter(|loss| loss.is_null()) {
+            *loss = 0.0.into();
+            not_finite.push(at);
+        }
+    }
+    let mut summary: Summary =
+        serde_json::from_value(value).map_err(|e| malformed(path, "a run's summary", &e.to_string()))?;
+    for at in not_finite {
+        if let Some(seed) = summary.seeds.get_mut(at) {
+            seed.loss = f64::NAN;
+        }
+    }
+    if summary.seeds.is_empty() {
+        return Err(malformed(path, "a summary of at least one seed", "none"));
+    }
+    summary.run_dir = Some(run_dir.to_owned());
+    Ok(summary)
+}
+
+/// `value` as JSON for people to read.
+pub(super) fn json(value: &impl Serialize, path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec_pretty(value)
+        .map_err(|e| Error::Write { path: path.to_owned(), source: e.into() })?;
+    bytes.push(b'\n');
+    limit(path, "size", "bytes", MAX_RECORD_BYTES, bytes.len() as u64)?;
+    Ok(bytes)
+}
+
+/// JSON as a value. Nesting is limited by crate serde_json, to 128.
+pub(super) fn parse<T: for<'a> Deserialize<'a>>(bytes: &[u8], path: &Path) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(|e| malformed(path, "JSON", &e.to_string()))
+}
+
+pub(super) fn malformed(path: &Path, expected: &str, found: &str) -> Error {
+    Error::Malformed { path: path.to_owned(), expected: expected.to_owned(), found: shown(found) }
+}

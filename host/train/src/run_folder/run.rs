@@ -1,0 +1,107 @@
+//! A finished run, read back.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use eciton_plan::Config;
+
+use super::error::{Error, Result, reading};
+use super::model::{self, MAX_MODEL_BYTES, Model, NamedTensor, check_digest, limit};
+use super::record::{self, MAX_RECORD_BYTES, Versions, malformed};
+use super::{CONFIG, MODEL, SUMMARY, VERSIONS, seed_folder};
+use crate::report::Summary;
+
+/// A finished run with the weights of its first seed.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Run {
+    /// The run folder, as given.
+    pub path: PathBuf,
+    /// As it was resolved.
+    pub config: Config,
+    /// Of at least one seed; `run_dir` is where it was found, not where it was written.
+    pub summary: Summary,
+    /// What made it.
+    pub versions: Versions,
+    /// The first seed's weights, in the program's order. Whether they fit the program is for the
+    /// caller to check.
+    pub tensors: Vec<NamedTensor>,
+    /// The model file's metadata: `eciton`, `model`, `dataset`, `seed`, `digest`.
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl Run {
+    /// Opens a run folder and checks its weights against the digests in its files.
+    ///
+    /// # Errors
+    /// No run folder, a file that is missing, damaged or above its limit ([`MAX_MODEL_BYTES`],
+    /// [`MAX_RECORD_BYTES`], 1 MiB of configuration), a summary of another format.
+    pub fn open(path: &Path) -> Result<Self> {
+        let not_a_run = |found: &str| Error::NotARun { path: path.to_owned(), found: found.to_owned() };
+        match path.metadata() {
+            Ok(there) if there.is_dir() => {}
+            Ok(_) => return Err(not_a_run("a file")),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Err(not_a_run("there is nothing")),
+            Err(e) => return Err(reading(path)(e)),
+        }
+        if [SUMMARY, CONFIG, MODEL].iter().all(|file| !path.join(file).exists()) {
+            return Err(not_a_run("a folder without summary.json"));
+        }
+        let file = path.join(SUMMARY);
+        let summary = record::summary(&read(&file, MAX_RECORD_BYTES)?, path, &file)?;
+        let file = path.join(VERSIONS);
+        let versions = record::parse(&read(&file, MAX_RECORD_BYTES)?, &file)?;
+        let file = path.join(CONFIG);
+        let text = String::from_utf8(read(&file, MAX_RECORD_BYTES)?)
+            .map_err(|e| malformed(&file, "UTF-8 text", &e.to_string()))?;
+        let config =
+            Config::parse(&text, CONFIG).map_err(|e| Error::Config { path: file, source: Box::new(e) })?;
+        let Model { tensors, metadata } = open_model(path, &summary.model_digest)?;
+        Ok(Self { path: path.to_owned(), config, summary, versions, tensors, metadata })
+    }
+
+    /// The weights of one of the run's seeds, checked like the first one's.
+    ///
+    /// # Errors
+    /// [`Error::UnknownSeed`]; a model file that is missing, damaged or above [`MAX_MODEL_BYTES`].
+    pub fn model(&self, seed: u64) -> Result<Model> {
+        let seeds = &self.summary.seeds;
+        let Some(at) = seeds.iter().position(|s| s.seed == seed) else {
+            let known: Vec<String> = seeds.iter().take(20).map(|s| s.seed.to_string()).collect();
+            let more = if seeds.len() > 20 { ", ..." } else { "" };
+            let known = format!("{}{more}", known.join(", "));
+            return Err(Error::UnknownSeed { path: self.path.clone(), seed, known });
+        };
+        let dir = if at == 0 { self.path.clone() } else { self.path.join(seed_folder(seed)) };
+        open_model(&dir, seeds.get(at).map_or("", |s| &s.model_digest))
+    }
+}
+
+/// Reads the model file in `dir`, whose weights must have the summary's digest.
+fn open_model(dir: &Path, digest: &str) -> Result<Model> {
+    let file = dir.join(MODEL);
+    let model = model::decode(&read(&file, MAX_MODEL_BYTES)?, &file)?;
+    check_digest(&model.tensors, digest, SUMMARY, &file)?;
+    Ok(model)
+}
+
+/// A whole file of at most `allowed` bytes. Pipes and devices are refused before they are opened,
+/// because they may never end.
+fn read(path: &Path, allowed: u64) -> Result<Vec<u8>> {
+    let there = match path.metadata() {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Err(Error::Missing { path: path.to_owned() }),
+        there => there.map_err(reading(path))?,
+    };
+    if !there.is_file() {
+        let found = if there.is_dir() { "a folder" } else { "a pipe or a device" };
+        return Err(malformed(path, "a file", found));
+    }
+    limit(path, "size", "bytes", allowed, there.len())?;
+    let mut bytes = Vec::new();
+    let mut file = File::open(path).map_err(reading(path))?.take(allowed.saturating_add(1));
+    file.read_to_end(&mut bytes).map_err(reading(path))?;
+    limit(path, "size", "bytes", allowed, bytes.len() as u64)?;
+    Ok(bytes)
+}
