@@ -39,7 +39,7 @@ def bits_of(row_key, column):
     a = (row_key & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     b = (row_key >> np.uint64(32)).astype(np.uint32)
     with np.errstate(over="ignore"):
-        x = a + column * np.uint32(0x9E3779B9)
+        x = a + column * (b | np.uint32(1))
         x = (x ^ (x >> np.uint32(16))) * np.uint32(0x21F0AAAD)
         x = (x ^ (x >> np.uint32(15))) + b
         x = x * np.uint32(0xD35A2D97)

@@ -29,7 +29,7 @@ def key(seed, purpose, epoch, layer, stream):
 def bits32(key, row, column):
     row_key = mix64((key + (row + 1) * G) & M64)
     a, b = row_key & M32, row_key >> 32
-    x = (a + column * 0x9E3779B9) & M32
+    x = (a + column * (b | 1)) & M32
     x ^= x >> 16
     x = x * 0x21F0AAAD & M32
     x ^= x >> 15

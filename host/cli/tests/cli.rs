@@ -4,18 +4,16 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The binary in a folder of its own, with a kernel cache that all tests share.
+/// The binary in a folder of its own, with a kernel cache that all these tests share.
 fn eciton(folder: &Path, line: &[&str]) -> Command {
-    static CACHE: OnceLock<TempDir> = OnceLock::new();
-    let cache = CACHE.get_or_init(|| tempfile::tempdir().unwrap());
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli-cache/kernels");
     let mut command = Command::new(env!("CARGO_BIN_EXE_eciton"));
     command.args(line).current_dir(folder).stdin(Stdio::null());
-    command.env("ECITON_CACHE_DIR", cache.path().join("kernels")).env_remove("NO_COLOR").env_remove("TERM");
+    command.env("ECITON_CACHE_DIR", cache).env_remove("NO_COLOR").env_remove("TERM");
     command
 }
 

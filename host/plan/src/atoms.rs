@@ -266,15 +266,16 @@ impl Intervals {
         Ok(Self { atoms: starts, rows })
     }
 
-    /// How many intervals a graph gets when the user does not say: 1 below 200,000 rows and edges,
-    /// else one for every two million, as a power of two, at least 2 and at most one an atom. It
-    /// depends on the graph alone, never on threads or workers.
+    /// How many intervals a graph gets when the user does not say: 1 below 200,000 rows, edges and
+    /// stored `features`, else one for every two million, as a power of two, at least 2 and at most
+    /// one an atom. It depends on the data alone, never on threads or workers.
     #[must_use]
-    pub fn default_count(atoms: &Atoms) -> u32 {
-        if atoms.work() < SMALL_WORK {
+    pub fn default_count(atoms: &Atoms, features: u64) -> u32 {
+        let work = atoms.work().saturating_add(features);
+        if work < SMALL_WORK {
             return 1;
         }
-        let wanted = atoms.work().div_ceil(INTERVAL_WORK).min(u64::from(MAX_ATOMS));
+        let wanted = work.div_ceil(INTERVAL_WORK).min(u64::from(MAX_ATOMS));
         let wanted = wanted.next_power_of_two().max(2);
         u32::try_from(wanted).unwrap_or(MAX_ATOMS).min(atoms.count())
     }
@@ -410,7 +411,7 @@ mod tests {
     fn default_count_grows_with_work() {
         let with_work = |rows: u32, degree: u64| {
             let offsets: Vec<u64> = (0..=u64::from(rows)).map(|row| row * degree).collect();
-            Intervals::default_count(&Atoms::new(&offsets).unwrap())
+            Intervals::default_count(&Atoms::new(&offsets).unwrap(), 0)
         };
         assert_eq!(with_work(2708, 5), 1);
         assert_eq!(with_work(19_717, 5), 1);

@@ -12,11 +12,11 @@ use crate::view::{View, ViewMut};
 /// Rows start on multiples of this many bytes (one cache line, one AVX-512 register).
 const ALIGNMENT: usize = 64;
 
-/// The distance between rows, in values: widths over 4 are padded so that vector code needs no tail.
+/// The distance between rows, in values: widths over 1 are padded so that vector code needs no tail.
 pub(crate) fn stride_for(columns: usize) -> usize {
     match columns {
-        0..=4 => columns.max(1),
-        5..=8 => 8,
+        0..=1 => 1,
+        2..=8 => 8,
         _ => columns.next_multiple_of(16),
     }
 }

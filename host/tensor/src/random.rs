@@ -1,8 +1,6 @@
 //! The contract's keyed generator (`wit/kernel/kernel.wit`, interface `random`), bit for bit.
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-/// What a column adds to the counter.
-pub(crate) const COLUMN: u32 = 0x9e37_79b9;
 
 /// What numbers are drawn for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +44,7 @@ impl Key {
 /// 32 random bits of a column in a row with key (a, b).
 #[inline(always)]
 pub fn bits32((a, b): (u32, u32), column: u32) -> u32 {
-    let mut x = a.wrapping_add(column.wrapping_mul(COLUMN));
+    let mut x = a.wrapping_add(column.wrapping_mul(b | 1));
     x ^= x >> 16;
     x = x.wrapping_mul(0x21f0_aaad);
     x ^= x >> 15;

@@ -63,6 +63,10 @@ impl Prepared {
         let rows = dataset.vertices();
         let columns = dataset.features.columns();
         let empty = Features::Dense { columns, values: Vec::new() };
+        let stored = match &dataset.features {
+            Features::Dense { values, .. } => values.len() as u64,
+            Features::Sparse(sparse) => sparse.values.len() as u64,
+        };
         let features = match std::mem::replace(&mut dataset.features, empty) {
             Features::Dense { columns, values } => {
                 let buffer = Buffer::from_rows(rows as usize, columns as usize, &values).map_err(at("features"))?;
@@ -75,7 +79,7 @@ impl Prepared {
         };
         let scale = Arc::new(symmetric_scale(&dataset.graph));
         let atoms = Atoms::new(dataset.graph.offsets())?;
-        let count = intervals.unwrap_or_else(|| Intervals::default_count(&atoms));
+        let count = intervals.unwrap_or_else(|| Intervals::default_count(&atoms, stored));
         let cut = Intervals::new(&atoms, count)?;
         let mut in_training = vec![false; rows as usize];
         for &v in &dataset.split.train {

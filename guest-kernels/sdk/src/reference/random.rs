@@ -30,7 +30,7 @@ pub fn key(seed: u64, purpose: u64, epoch: u32, layer: u32, stream: u32) -> u64 
 pub fn bits32(key: u64, row: u64, column: u32) -> u32 {
     let row_key = mix64(key.wrapping_add(row.wrapping_add(1).wrapping_mul(G)));
     let (a, b) = (row_key as u32, (row_key >> 32) as u32);
-    let mut x = a.wrapping_add(column.wrapping_mul(0x9e37_79b9));
+    let mut x = a.wrapping_add(column.wrapping_mul(b | 1));
     x ^= x >> 16;
     x = x.wrapping_mul(0x21f0_aaad);
     x ^= x >> 15;

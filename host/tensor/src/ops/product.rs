@@ -37,6 +37,7 @@ pub struct Scratch {
     packed: Vec<f32>,
     sums: [Vec<f32>; 5],
     pub(crate) stored: Vec<f32>,
+    pub(crate) sparse_sums: Vec<f32>,
 }
 
 /// Rows of `w` (or of its transpose) with exactly `lanes` values each, zero-padded.
@@ -333,6 +334,11 @@ impl Tree {
         Self { levels: memory, len }
     }
 
+    /// The memory, for another tree.
+    pub(crate) fn into_memory(self) -> Vec<f32> {
+        self.levels
+    }
+
     /// The atom's accumulator.
     pub(crate) fn leaf(&mut self) -> &mut [f32] {
         &mut self.levels[..self.len]
@@ -466,7 +472,7 @@ fn column_sums_body<const FMA: bool>(x: View<'_>, sums: &mut [f32]) {
         }
         *sums = sum;
     }
-    if rest.len() > 4 && rest.len() <= 8 && x.stride() >= start + 8 {
+    if rest.len() > 1 && rest.len() <= 8 && x.stride() >= start + 8 {
         tail_sums::<8>(x, start, rest);
     } else if rest.len() > 8 && x.stride() >= start + 16 {
         tail_sums::<16>(x, start, rest);

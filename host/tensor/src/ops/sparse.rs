@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::activation::Activation;
-use super::product::Scratch;
+use super::product::{Scratch, Tree};
 use super::prologue::{Prologue, drop_stored, epilogue};
 use crate::grid::{Grid, MAX_LEVEL};
 use crate::simd::{dispatch, madd};
@@ -163,13 +163,21 @@ pub fn weight_gradient(
     parts: &mut [ViewMut<'_>],
     scratch: &mut Scratch,
 ) {
-    let transpose = x.transpose(rows.clone(), grid);
     let mut memory = std::mem::take(&mut scratch.stored);
     let drawn = before.dropout.is_some_and(|d| x.recall(&rows, d.key.0, d.threshold, &mut memory));
     if !drawn {
         stored_values(x, &rows, before, &mut memory);
     }
     let m = d.columns();
+    // With many values a column, adding rows into a matrix an atom is quicker; the bits are the same.
+    let atoms: usize = grid.parts().iter().map(|p| p.atoms.len()).sum();
+    let passes = atoms * x.columns() * m.div_ceil(16);
+    if x.stored_in(rows.clone()) > 2 * passes {
+        by_rows(x, &rows, &memory, d, grid, parts, &mut scratch.sparse_sums);
+        scratch.stored = memory;
+        return;
+    }
+    let transpose = x.transpose(rows.clone(), grid);
     for ((part, slices), out) in grid.parts().iter().zip(&transpose.parts).zip(parts) {
         let mut start = 0;
         while start < m {
@@ -186,6 +194,89 @@ pub fn weight_gradient(
         }
     }
     scratch.stored = memory;
+}
+
+/// The sums row by row: each atom's rows are added into one matrix, which then moves up the tree.
+fn by_rows(
+    x: &SparseRows,
+    rows: &Range<usize>,
+    values: &[f32],
+    d: View<'_>,
+    grid: &Grid,
+    parts: &mut [ViewMut<'_>],
+    memory: &mut Vec<f32>,
+) {
+    let m = d.columns();
+    let lanes = if m <= 8 { 8 } else { m.next_multiple_of(16) };
+    let mut tree = Tree::new(std::mem::take(memory), x.columns() * lanes);
+    for (part, out) in grid.parts().iter().zip(parts) {
+        for atom in &part.atoms {
+            let atom_rows = atom.rows.start as usize..atom.rows.end as usize;
+            if lanes == 8 && d.stride() == 8 {
+                add_rows::<8>(x, rows.start, atom_rows, values, d, tree.leaf());
+            } else if lanes % 16 == 0 && d.stride() == lanes {
+                add_rows::<16>(x, rows.start, atom_rows, values, d, tree.leaf());
+            } else {
+                add_any(x, rows.start, atom_rows, values, d, lanes, tree.leaf());
+            }
+            tree.close(atom.closes);
+        }
+        tree.finish(lanes, out);
+    }
+    *memory = tree.into_memory();
+}
+
+dispatch! {
+    fn add_rows[const L: usize](x: &SparseRows, first: usize, rows: Range<usize>, values: &[f32], d: View<'_>, sums: &mut [f32]) = add_rows_body
+}
+
+/// sums [columns, stride of d] += the outer products of rows of x and of d, L values at a time.
+#[inline(always)]
+fn add_rows_body<const L: usize, const FMA: bool>(
+    x: &SparseRows,
+    first: usize,
+    rows: Range<usize>,
+    values: &[f32],
+    d: View<'_>,
+    sums: &mut [f32],
+) {
+    let stride = d.stride();
+    let mut at = x.stored_in(first..first + rows.start);
+    for row in rows {
+        let (columns, _) = x.row(first + row);
+        let values = &values[at..at + columns.len()];
+        at += columns.len();
+        for (chunk, g) in d.data()[row * stride..(row + 1) * stride].as_chunks::<L>().0.iter().enumerate() {
+            for (&c, &v) in columns.iter().zip(values) {
+                let to = c as usize * stride + chunk * L;
+                if let Some(sum) = sums[to..to + L].first_chunk_mut::<L>() {
+                    for l in 0..L {
+                        // The product is rounded first, as in `sum_slice`.
+                        sum[l] += v * g[l];
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn add_any(
+    x: &SparseRows,
+    first: usize,
+    rows: Range<usize>,
+    values: &[f32],
+    d: View<'_>,
+    lanes: usize,
+    sums: &mut [f32],
+) {
+    let mut at = x.stored_in(first..first + rows.start);
+    for row in rows {
+        for &c in x.row(first + row).0 {
+            let to = &mut sums[c as usize * lanes..][..d.columns()];
+            to.iter_mut().zip(d.row(row)).for_each(|(s, &g)| *s += values[at] * g);
+            at += 1;
+        }
+    }
 }
 
 dispatch! {

@@ -72,10 +72,7 @@ fn numpy_reads_a_run() {
         let path = written(&dir.path().join(format!("run {at}")), &[1], &ids).finish().unwrap();
         let lines = read(&python, &path);
         assert_eq!(lines[0], expected);
-        assert_eq!(
-            lines[1],
-            "scores <f4 [3, 2] True [[0.5, -1.0], [2.0, inf], [9.99994610111476e-41, 3.0]]"
-        );
+        assert_eq!(lines[1], "scores <f4 [3, 2] True [[0.5, -1.0], [2.0, inf], [9.99994610111476e-41, 3.0]]");
         assert_eq!(lines[2], "embeddings <f4 [3, 1] True [[7.0], [8.0], [9.0]]");
         assert_eq!(lines[3], "layer1.weight [[1.0, 1.125], [1.25, 1.375], [1.5, 1.625]]");
         assert_eq!(lines[6], "digest True");
