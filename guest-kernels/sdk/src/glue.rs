@@ -144,6 +144,7 @@ fn reduction(by: Reduction) -> wl::Reduction {
     }
 }
 
+#[inline(always)]
 pub(crate) fn call(op: Op<'_>) -> Result<()> {
     match op {
         Op::Matmul { batched: false, a, transpose_a, b, transpose_b, accumulate, into } => {

@@ -12,6 +12,7 @@ use crate::native as sys;
 
 pub(crate) use sys::{RawIds, RawMatrix, RawOut};
 
+#[inline(always)]
 pub(crate) fn call(op: Op<'_>) -> Result<()> {
     sys::call(op)
 }

@@ -43,25 +43,33 @@ impl Attributes {
         Self(pairs)
     }
 
-    fn get(&self, name: &str) -> Result<&Value> {
+    /// The error for an attribute that does not fit. It does not print the value, for formatting
+    /// numbers would double a small kernel's size; the host adds what was given.
+    fn refuse(name: &str, needed: &str) -> Error {
+        Error::Argument(["attribute `", name, "` must be ", needed].concat())
+    }
+
+    fn get(&self, name: &str, needed: &str) -> Result<&Value> {
         let found = self.0.iter().find(|(n, _)| n == name);
-        found.map(|(_, v)| v).ok_or_else(|| Error::Argument(format!("attribute `{name}` must be given")))
+        found.map(|(_, v)| v).ok_or_else(|| Self::refuse(name, needed))
     }
 
     /// A whole number from 1 to 2^31.
     pub fn size(&self, name: &str) -> Result<u32> {
-        match self.get(name)? {
+        let needed = "a whole number from 1";
+        match self.get(name, needed)? {
             Value::Integer(v) if (1..=1 << 31).contains(v) => Ok(*v as u32),
-            other => Err(Error::Argument(format!("attribute `{name}` is {other:?}; a whole number from 1 is needed"))),
+            _ => Err(Self::refuse(name, needed)),
         }
     }
 
     /// A finite number.
     pub fn number(&self, name: &str) -> Result<f64> {
-        match self.get(name)? {
+        let needed = "a finite number";
+        match self.get(name, needed)? {
             Value::Number(v) if v.is_finite() => Ok(*v),
             Value::Integer(v) => Ok(*v as f64),
-            other => Err(Error::Argument(format!("attribute `{name}` is {other:?}; a finite number is needed"))),
+            _ => Err(Self::refuse(name, needed)),
         }
     }
 
@@ -72,22 +80,24 @@ impl Attributes {
         if p >= 0.0 && (p as f32) < 1.0 {
             return Ok(p as f32);
         }
-        Err(Error::Argument(format!("attribute `{name}` is {p}; a probability p with 0 <= p < 1 is needed")))
+        Err(Self::refuse(name, "a probability p with 0 <= p < 1"))
     }
 
     /// True or false.
     pub fn flag(&self, name: &str) -> Result<bool> {
-        match self.get(name)? {
+        let needed = "true or false";
+        match self.get(name, needed)? {
             Value::Flag(v) => Ok(*v),
-            other => Err(Error::Argument(format!("attribute `{name}` is {other:?}; true or false is needed"))),
+            _ => Err(Self::refuse(name, needed)),
         }
     }
 
     /// Text.
     pub fn text(&self, name: &str) -> Result<&str> {
-        match self.get(name)? {
+        let needed = "text";
+        match self.get(name, needed)? {
             Value::Text(v) => Ok(v),
-            other => Err(Error::Argument(format!("attribute `{name}` is {other:?}; text is needed"))),
+            _ => Err(Self::refuse(name, needed)),
         }
     }
 }

@@ -89,13 +89,21 @@ pub struct Build<'a> {
     crate_dir: PathBuf,
     target_dir: Option<PathBuf>,
     locked: bool,
+    features: Vec<String>,
     on_line: Option<Watch<'a>>,
 }
 
 impl<'a> Build<'a> {
     /// A build of the crate in `crate_dir`; cargo's files go to `target/kernels` of its workspace.
     pub fn new(toolchain: &'a Toolchain, crate_dir: &Path) -> Self {
-        Self { toolchain, crate_dir: crate_dir.to_owned(), target_dir: None, locked: false, on_line: None }
+        Self {
+            toolchain,
+            crate_dir: crate_dir.to_owned(),
+            target_dir: None,
+            locked: false,
+            features: Vec::new(),
+            on_line: None,
+        }
     }
 
     /// Puts cargo's files into `dir`.
@@ -107,6 +115,12 @@ impl<'a> Build<'a> {
     /// Refuses to change `Cargo.lock`.
     pub fn locked(mut self, locked: bool) -> Self {
         self.locked = locked;
+        self
+    }
+
+    /// Switches on these features of the crate, besides its default ones.
+    pub fn features(mut self, features: &[&str]) -> Self {
+        self.features = features.iter().map(|&feature| feature.to_owned()).collect();
         self
     }
 
@@ -201,6 +215,9 @@ impl<'a> Build<'a> {
             .arg(manifest)
             .arg("--target-dir")
             .arg(&target_dir);
+        if !self.features.is_empty() {
+            command.arg("--features").arg(self.features.join(","));
+        }
         if self.locked {
             command.arg("--locked");
         }

@@ -150,7 +150,7 @@ mod tests {
             let edges: Vec<(u32, u32)> = (0..count).map(|_| (vertex(), vertex())).collect();
             let symmetric = seed % 2 == 0;
             let options = Options { symmetric, ..Options::default() };
-            let graph = Graph::from_edges(vertices, edges.iter().copied(), options).unwrap();
+            let graph = Graph::from_edges(vertices.into(), edges.iter().copied(), options).unwrap();
             let width = 1 + (seed * 7 % 130) as usize;
             let n = vertices as usize;
             let values: Vec<f32> = (0..n * width).map(|i| ((i * 37 + 11) % 101) as f32 / 50.0 - 1.0).collect();

@@ -4,19 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use eciton_plan::signature::{AttributeSpec, Signature};
-use eciton_tensor::Matrix;
-use wasmtime::component::{Resource, ResourceAny};
+use wasmtime::component::ResourceAny;
 use wasmtime::{ResourceLimiter, Store};
 
 use crate::bindings::VertexKernel;
 use crate::bindings::eciton::kernel::types;
 use crate::bindings::exports::eciton::kernel::vertex as wv;
-use crate::call::{Call, Kind, Target};
+use crate::call::{Call, Kind};
 use crate::error::{Error, GuestError, Result};
+use crate::lend::{lend, promise, settle};
 use crate::limits::Limits;
-use crate::outs::Place;
 use crate::runtime::{Kernel, Layer, plain_attributes, plain_signature};
-use crate::state::{IdsHandle, MatrixHandle, OutHandle, OutView, State};
+use crate::state::State;
 
 impl ResourceLimiter for State {
     fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
@@ -103,7 +102,13 @@ impl Instance {
         let vertex = self.bindings.eciton_kernel_vertex();
         match vertex.layer().call_open(&mut self.store, layer.inputs(), &layer.attributes()) {
             Ok(Ok(handle)) => Ok(handle),
-            Ok(Err(e)) => Err(guest(name, "open", e)),
+            Ok(Err(e)) => {
+                let mut error = guest(name, "open", e);
+                if let Error::Guest { error, .. } = &mut error {
+                    error.text.push_str(&layer.given());
+                }
+                Err(error)
+            }
             Err(e) => Err(trap(name, "open", &e, self.store.data())),
         }
     }
@@ -128,7 +133,7 @@ impl Instance {
         let name = layer.kernel().name();
         let place = call.kind.name();
         let kind = call.kind;
-        let args = self.lend(call).map_err(|source| Error::Tensor { place: format!("kernel `{name}`, {place}"), source })?;
+        let args = lend(self.store.data_mut(), call).map_err(|source| Error::Tensor { place: format!("kernel `{name}`, {place}"), source })?;
         self.deadline();
         let vertex = self.bindings.eciton_kernel_vertex().layer();
         let store = &mut self.store;
@@ -176,83 +181,8 @@ impl Instance {
             Ok(Err(e)) => return Err(guest(name, place, e)),
             Err(e) => return Err(trap(name, place, &e, self.store.data())),
         }
-        let state = self.store.data_mut();
-        let unwritten = state.places.iter().enumerate().find_map(|(i, p)| match p {
-            Some(p) if !matches!(p, Place::Rows { scratch: Some(_), .. }) => p.unwritten().map(|why| (i, why)),
-            _ => None,
-        });
-        if let Some((i, why)) = unwritten {
-            return Err(promise(name, place, format!("place {i} to write: {why}")));
-        }
-        let finished = Finished { log: std::mem::take(&mut state.log), guest_memory_bytes: state.memory_bytes };
-        let kept = state.matrices.alive() + state.outs.alive() + state.ids.alive();
-        state.reset();
-        if kept > 0 {
-            return Err(promise(name, place, format!("{kept} handles were kept after the call; drop them all")));
-        }
-        Ok(finished)
+        settle(self.store.data_mut(), name, place, 0)
     }
-
-    /// Moves a call's matrices into the task's tables.
-    fn lend(&mut self, call: Call) -> std::result::Result<Args, eciton_tensor::Error> {
-        let state = self.store.data_mut();
-        state.grid = call.grid;
-        state.row_numbers = call.row_numbers;
-        (state.seed, state.epoch, state.layer, state.training) = (call.seed, call.epoch, call.layer, call.training);
-        let mut own = |matrices: Vec<Matrix>| -> Vec<Resource<MatrixHandle>> {
-            matrices.into_iter().map(|m| Resource::new_own(state.matrices.push(m))).collect()
-        };
-        let (inputs, parameters) = (own(call.inputs), own(call.parameters));
-        let (forward_outputs, kept, gradients) = (own(call.outputs), own(call.kept), own(call.gradients));
-        let mut out = |target: Target| -> std::result::Result<Resource<OutHandle>, eciton_tensor::Error> {
-            let (place, count) = match target {
-                Target::Rows { rows, extents } => {
-                    let count = rows.view().rows();
-                    (Place::Rows { rows, count, extents, written: Default::default(), scratch: None }, count)
-                }
-                Target::Sums { parts, shape } => {
-                    let leases: std::result::Result<Vec<_>, _> = parts.iter().map(|p| p.write(0..p.rows())).collect();
-                    (Place::Sums { parts: leases?, shape, written: false }, 1)
-                }
-            };
-            state.places.push(Some(place));
-            let view = OutView { place: state.places.len() - 1, start: 0, count, whole: true };
-            Ok(Resource::new_own(state.outs.push(view)))
-        };
-        let mut rows_out = Vec::with_capacity(call.rows_out.len());
-        for target in call.rows_out {
-            rows_out.push(target.map(&mut out).transpose()?);
-        }
-        let mut sums_out = Vec::with_capacity(call.sums_out.len());
-        for target in call.sums_out {
-            sums_out.push(out(target)?);
-        }
-        let labelled = call.labelled.map(|l| {
-            let mut ids = |list| Resource::<IdsHandle>::new_own(state.ids.push(list));
-            (ids(l.labels), ids(l.rows), l.weight)
-        });
-        let task = wv::Task {
-            training: call.training,
-            epoch: call.epoch,
-            layer: call.layer,
-            rows: state.grid.rows() as u32,
-        };
-        let outputs = call.output_count;
-        Ok(Args { task, inputs, parameters, forward_outputs, kept, gradients, rows_out, sums_out, labelled, outputs })
-    }
-}
-
-struct Args {
-    task: wv::Task,
-    inputs: Vec<Resource<MatrixHandle>>,
-    parameters: Vec<Resource<MatrixHandle>>,
-    forward_outputs: Vec<Resource<MatrixHandle>>,
-    kept: Vec<Resource<MatrixHandle>>,
-    gradients: Vec<Resource<MatrixHandle>>,
-    rows_out: Vec<Option<Resource<OutHandle>>>,
-    sums_out: Vec<Resource<OutHandle>>,
-    labelled: Option<(Resource<IdsHandle>, Resource<IdsHandle>, f32)>,
-    outputs: usize,
 }
 
 fn ticks(time: Duration) -> u64 {
@@ -260,11 +190,7 @@ fn ticks(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(Limits::TICK.as_nanos())).unwrap_or(u64::MAX / 2).saturating_add(1)
 }
 
-fn promise(kernel: &str, place: &str, reason: String) -> Error {
-    Error::Promise { kernel: kernel.to_owned(), place: place.to_owned(), reason }
-}
-
-fn guest(kernel: &str, place: &str, e: types::Error) -> Error {
+pub(crate) fn guest(kernel: &str, place: &str, e: types::Error) -> Error {
     let (kind, text) = match e {
         types::Error::Shape(s) => (
             "shape",
@@ -302,16 +228,22 @@ fn trap(kernel: &str, place: &str, e: &wasmtime::Error, state: &State) -> Error 
 pub struct Instances {
     warm: Vec<(Arc<Kernel>, Instance)>,
     fresh: bool,
+    #[cfg(feature = "native-kernels")]
+    native: crate::native::Natives,
 }
 
 impl Instances {
     /// None yet; with `fresh`, none is ever used twice.
     pub fn new(fresh: bool) -> Self {
-        Self { warm: Vec::new(), fresh }
+        Self { fresh, ..Self::default() }
     }
 
     /// Runs a task on a warm instance; drops the instance where the task failed.
     pub fn run(&mut self, layer: &Arc<Layer>, call: Call) -> Result<Finished> {
+        #[cfg(feature = "native-kernels")]
+        if layer.kernel().runtime().is_native() {
+            return self.native.run(layer, call);
+        }
         if self.fresh {
             return Instance::new(layer.kernel())?.run(layer, call);
         }

@@ -17,6 +17,7 @@ mod check;
 mod error;
 mod imports;
 mod instance;
+mod lend;
 mod limits;
 #[cfg(feature = "native-kernels")]
 pub mod native;

@@ -111,6 +111,12 @@ impl Runtime {
                 differences: "it is a core module, not a component; `eciton kernel build` wraps one".to_owned(),
             });
         }
+        if bytes.get(..4) != Some(b"\0asm") {
+            return Err(Error::Contract {
+                kernel: name.to_owned(),
+                differences: "it is no WebAssembly at all; `eciton kernel build` makes a component".to_owned(),
+            });
+        }
         let compiled = Component::from_binary(&self.engine, bytes);
         let compiled = compiled.map_err(|e| Error::Compile { kernel: name.to_owned(), reason: format!("{e:#}") })?;
         let differences = crate::check::differences(&self.engine, &compiled);
@@ -222,6 +228,12 @@ impl Layer {
 
     pub(crate) fn inputs(&self) -> &[Vec<u32>] {
         &self.inputs
+    }
+
+    /// What it was opened with, for errors.
+    pub(crate) fn given(&self) -> String {
+        let attributes: Vec<String> = self.attributes.iter().map(|a| format!("{} = {}", a.name, a.value)).collect();
+        format!(" (given: inputs {:?}, {})", self.inputs, attributes.join(", "))
     }
 
     pub(crate) fn attributes(&self) -> Vec<wv::Attribute> {

@@ -12,12 +12,15 @@ use crate::outs::Place;
 
 /// Marks a matrix's handle; its number is its place in [`State::matrices`].
 #[derive(Debug)]
+#[expect(unreachable_pub, reason = "the generated bindings re-export it")]
 pub struct MatrixHandle;
 /// Marks a handle to write to.
 #[derive(Debug)]
+#[expect(unreachable_pub, reason = "the generated bindings re-export it")]
 pub struct OutHandle;
 /// Marks a handle on a list.
 #[derive(Debug)]
+#[expect(unreachable_pub, reason = "the generated bindings re-export it")]
 pub struct IdsHandle;
 
 /// A typed failure of a host call, before it takes the contract's form.
@@ -77,10 +80,6 @@ impl<T> Table<T> {
 
     pub(crate) fn get(&self, at: u32) -> Option<&T> {
         self.slots.get(at as usize).and_then(Option::as_ref)
-    }
-
-    pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut T> {
-        self.slots.get_mut(at as usize).and_then(Option::as_mut)
     }
 
     pub(crate) fn take(&mut self, at: u32) -> Option<T> {

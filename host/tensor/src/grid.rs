@@ -62,6 +62,16 @@ impl Grid {
         &self.parts
     }
 
+    /// Whether each atom's rows start where the last one's end, the first one's at 0.
+    pub fn is_consecutive(&self) -> bool {
+        let mut next = 0;
+        self.parts.iter().flat_map(|p| &p.atoms).all(|a| {
+            let follows = a.rows.start == next && a.rows.end >= next;
+            next = a.rows.end;
+            follows
+        })
+    }
+
     /// Rows covered.
     pub fn rows(&self) -> usize {
         self.parts.last().map_or(0, |p| p.rows().end)

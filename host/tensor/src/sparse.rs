@@ -5,6 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::grid::Grid;
+use crate::ops::activation::Activation;
+use crate::ops::prologue::{Prologue, RowIds};
+use crate::random::Dropout;
 
 /// Rows of which few values are stored: [rows, columns], columns ascending within a row.
 #[derive(Debug)]
@@ -51,17 +54,35 @@ pub(crate) struct PartSlices {
 pub(crate) struct Transpose {
     /// One a part of the grid.
     pub parts: Vec<PartSlices>,
-    /// First row of each part but the first.
-    bounds: Vec<u32>,
+    /// What it was made for.
+    grid: Grid,
 }
 
 /// An interval's stored values after a dropout, in row order and a zero.
 #[derive(Debug)]
 struct Dropped {
     rows: Range<usize>,
+    /// None: the values are gone.
+    drawn: Option<Drawn>,
+    values: Vec<f32>,
+}
+
+/// What values after a prologue depend on, besides those stored.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Drawn {
     key: u64,
     threshold: u32,
-    values: Vec<f32>,
+    activation: Activation,
+    first_id: u64,
+}
+
+impl Drawn {
+    /// None where rows are numbered by a list, which nobody wants to compare.
+    pub(crate) fn new(before: &Prologue<'_>, dropout: Dropout) -> Option<Self> {
+        let RowIds::From(first_id) = before.row_ids else { return None };
+        let (key, threshold) = (dropout.key.0, dropout.threshold);
+        Some(Self { key, threshold, activation: before.activation, first_id })
+    }
 }
 
 /// How many intervals' transposes are kept.
@@ -126,30 +147,34 @@ impl SparseRows {
     }
 
     /// Keeps an interval's values after a dropout for [`SparseRows::recall`]; `values` gets other memory.
-    pub(crate) fn remember(&self, rows: &Range<usize>, key: u64, threshold: u32, values: &mut Vec<f32>) {
+    pub(crate) fn remember(&self, rows: &Range<usize>, drawn: Option<Drawn>, values: &mut Vec<f32>) {
+        if drawn.is_none() {
+            return;
+        }
         let mut kept = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
         let room = kept.len() < TRANSPOSES_KEPT;
         match kept.iter_mut().find(|d| d.rows == *rows) {
             Some(last) => {
-                (last.key, last.threshold) = (key, threshold);
+                last.drawn = drawn;
                 std::mem::swap(&mut last.values, values);
             }
             None if room => {
-                kept.push(Dropped { rows: rows.clone(), key, threshold, values: std::mem::take(values) });
+                kept.push(Dropped { rows: rows.clone(), drawn, values: std::mem::take(values) });
             }
             None => {}
         }
     }
 
     /// Moves the values that were kept for this dropout into `values`, if they still are.
-    pub(crate) fn recall(&self, rows: &Range<usize>, key: u64, threshold: u32, values: &mut Vec<f32>) -> bool {
+    pub(crate) fn recall(&self, rows: &Range<usize>, drawn: Option<Drawn>, values: &mut Vec<f32>) -> bool {
+        if drawn.is_none() {
+            return false;
+        }
         let mut kept = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.iter_mut().find(|d| d.rows == *rows && d.key == key && d.threshold == threshold);
-        match found.filter(|d| !d.values.is_empty()) {
+        match kept.iter_mut().find(|d| d.rows == *rows && d.drawn == drawn) {
             Some(last) => {
                 std::mem::swap(&mut last.values, values);
-                last.threshold = 0;
-                last.values.clear();
+                last.drawn = None;
                 true
             }
             None => false,
@@ -159,11 +184,10 @@ impl SparseRows {
     /// The transpose of `rows`, made once for an interval.
     pub(crate) fn transpose(&self, rows: Range<usize>, grid: &Grid) -> Arc<Transpose> {
         let mut kept = self.transposes.lock().unwrap_or_else(PoisonError::into_inner);
-        let bounds: Vec<u32> = grid.parts().iter().skip(1).map(|p| p.rows().start as u32).collect();
-        if let Some((_, t)) = kept.iter().find(|(r, t)| *r == rows && t.bounds == bounds) {
+        if let Some((_, t)) = kept.iter().find(|(r, t)| *r == rows && t.grid == *grid) {
             return t.clone();
         }
-        let made = Arc::new(self.make_transpose(rows.clone(), grid, bounds));
+        let made = Arc::new(self.make_transpose(rows.clone(), grid));
         if kept.len() >= TRANSPOSES_KEPT {
             kept.remove(0);
         }
@@ -171,7 +195,7 @@ impl SparseRows {
         made
     }
 
-    fn make_transpose(&self, rows: Range<usize>, grid: &Grid, bounds: Vec<u32>) -> Transpose {
+    fn make_transpose(&self, rows: Range<usize>, grid: &Grid) -> Transpose {
         let mut last_atom = vec![(u32::MAX, 0u32); self.columns()];
         let mut by_column: Vec<Vec<Entry>> = vec![Vec::new(); self.columns()];
         let filler = Entry { row: 0, place_closed: (self.stored_in(rows.clone()) as u32) << 2 };
@@ -193,7 +217,7 @@ impl SparseRows {
             }
             parts.push(PartSlices::new(&mut by_column, filler));
         }
-        Transpose { parts, bounds }
+        Transpose { parts, grid: grid.clone() }
     }
 }
 

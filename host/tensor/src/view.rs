@@ -52,6 +52,14 @@ impl<'a> View<'a> {
         &self.data[i * self.stride..i * self.stride + self.columns]
     }
 
+    /// Whether every row has `lanes` values from column `start` on, padding included: a view of some
+    /// columns ends before its last row's padding does.
+    #[inline]
+    pub(crate) fn reaches(&self, start: usize, lanes: usize) -> bool {
+        let end = start + lanes;
+        end <= self.stride && (self.rows == 0 || (self.rows - 1) * self.stride + end <= self.data.len())
+    }
+
     /// Rows from `start`.
     #[inline]
     pub fn slice(&self, start: usize, count: usize) -> Self {

@@ -69,11 +69,13 @@ impl Prepared {
         };
         let features = match std::mem::replace(&mut dataset.features, empty) {
             Features::Dense { columns, values } => {
-                let buffer = Buffer::from_rows(rows as usize, columns as usize, &values).map_err(at("features"))?;
+                let buffer =
+                    Buffer::from_rows(rows as usize, columns as usize, &values).map_err(at("features"))?;
                 Matrix::from(buffer.read(0..rows as usize).map_err(at("features"))?)
             }
             Features::Sparse(s) => {
-                let sparse = SparseRows::new(s.columns, s.offsets, s.indices, s.values).map_err(at("features"))?;
+                let sparse =
+                    SparseRows::new(s.columns, s.offsets, s.indices, s.values).map_err(at("features"))?;
                 Matrix::from(Arc::new(sparse))
             }
         };
@@ -91,7 +93,13 @@ impl Prepared {
     }
 }
 
-fn interval(dataset: &Dataset, atoms: &Atoms, cut: &Intervals, id: IntervalId, in_training: &[bool]) -> Interval {
+fn interval(
+    dataset: &Dataset,
+    atoms: &Atoms,
+    cut: &Intervals,
+    id: IntervalId,
+    in_training: &[bool],
+) -> Interval {
     let rows = cut.rows(id).start as usize..cut.rows(id).end as usize;
     let nodes = atoms.nodes(cut.atoms(id));
     let labels: Arc<[u32]> = dataset.labels[rows.clone()].into();

@@ -13,7 +13,8 @@ use eciton_graph::gather::gather_symmetric;
 use eciton_graph::metrics::accuracy;
 use eciton_kernel::{Call, Kind, Labelled, Layer, RowNumbers, Target};
 use eciton_plan::{
-    Direction, Epoch, Gather, Normalisation, OperationId, Optimiser, Program, SlotId, Stage, Step, Task, Tensor, Version,
+    Direction, Epoch, Gather, Normalisation, OperationId, Optimiser, Program, SlotId, Stage, Step, Task,
+    Tensor, Version,
 };
 use eciton_tensor::{Buffer, Matrix};
 
@@ -62,7 +63,9 @@ impl Stages<'_> {
     }
 
     fn layer(&self, operation: OperationId) -> Result<&Arc<Layer>> {
-        self.layers.get(operation.index()).ok_or_else(|| Error::Internal(format!("operation {operation} is not open")))
+        self.layers
+            .get(operation.index())
+            .ok_or_else(|| Error::Internal(format!("operation {operation} is not open")))
     }
 
     /// The rows of an interval in a slot, to read.
@@ -87,7 +90,8 @@ impl Stages<'_> {
         let interval = interval.ok_or_else(|| Error::Internal(format!("no interval {}", task.interval)))?;
         let rows = &interval.rows;
         let operation = self.program.operations.get(tensor.operation.index());
-        let operation = operation.ok_or_else(|| Error::Internal(format!("no operation {}", tensor.operation)))?;
+        let operation =
+            operation.ok_or_else(|| Error::Internal(format!("no operation {}", tensor.operation)))?;
         let read = |slots: &[SlotId]| slots.iter().map(|&s| self.read(s, rows)).collect::<Result<Vec<_>>>();
         let parameters =
             operation.parameters.iter().map(|p| weights.matrix(p.index())).collect::<Result<Vec<_>>>()?;
@@ -110,7 +114,8 @@ impl Stages<'_> {
             }
         }
         if kind == Kind::Loss {
-            sums_out.push(Target::Sums { parts: weights.loss_parts(task.interval.0 as usize), shape: vec![1] });
+            sums_out
+                .push(Target::Sums { parts: weights.loss_parts(task.interval.0 as usize), shape: vec![1] });
         }
         let labelled = (kind == Kind::Loss).then(|| Labelled {
             labels: interval.labels.clone(),
@@ -142,17 +147,23 @@ impl Stages<'_> {
     fn gather(&self, step: Step, gather: &Gather, compute: &mut impl Compute) -> Result<()> {
         let Normalisation::Symmetric = gather.normalisation;
         let interval = self.prepared.intervals.get(step.interval.0 as usize);
-        let rows = interval.map(|i| i.rows.clone()).ok_or_else(|| Error::Internal(format!("{step}: no interval")))?;
+        let rows = interval
+            .map(|i| i.rows.clone())
+            .ok_or_else(|| Error::Internal(format!("{step}: no interval")))?;
         let input = self.slots.buffer(gather.input)?;
         let input = input.read(0..input.rows()).map_err(at("rows to gather"))?;
-        let mut output = self.slots.buffer(gather.output)?.write(rows.clone()).map_err(at("gathered rows"))?;
+        let mut output =
+            self.slots.buffer(gather.output)?.write(rows.clone()).map_err(at("gathered rows"))?;
         let (dataset, scale, transposed) =
             (self.prepared.dataset.clone(), self.prepared.scale.clone(), gather.transposed);
-        compute.work(step, Box::new(move || {
-            let graph = &dataset.graph;
-            let neighbours = if transposed { graph.outgoing() } else { graph.incoming() };
-            gather_symmetric(neighbours, &scale, input.view(), rows, &mut output.view_mut());
-        }));
+        compute.work(
+            step,
+            Box::new(move || {
+                let graph = &dataset.graph;
+                let neighbours = if transposed { graph.outgoing() } else { graph.incoming() };
+                gather_symmetric(neighbours, &scale, input.view(), rows, &mut output.view_mut());
+            }),
+        );
         Ok(())
     }
 }
@@ -200,7 +211,13 @@ impl<M: Machine> Loop<'_, M> {
         weights: &mut Weights,
         counts: &mut Counts,
         observer: &mut dyn Observer,
-        mut other: impl FnMut(&mut M, &mut Weights, &mut Counts, &mut dyn Observer, Action) -> Result<Option<Event>>,
+        mut other: impl FnMut(
+            &mut M,
+            &mut Weights,
+            &mut Counts,
+            &mut dyn Observer,
+            Action,
+        ) -> Result<Option<Event>>,
     ) -> Result<Reason> {
         let mut failure: Option<Error> = None;
         self.actions.extend(engine.step(Event::Started));
@@ -220,7 +237,9 @@ impl<M: Machine> Loop<'_, M> {
                             let layer = stages.layer(tensor.operation)?.clone();
                             self.machine.submit(task.key(), layer, call);
                         }
-                        Stage::Gather(_) => return Err(Error::Internal(format!("{} is no task", task.step()))),
+                        Stage::Gather(_) => {
+                            return Err(Error::Internal(format!("{} is no task", task.step())));
+                        }
                     },
                     // Rows and gradients were written in place, by the only attempt alive.
                     Action::Commit(_) => {}
@@ -255,7 +274,7 @@ impl<M: Machine> Loop<'_, M> {
                     }
                     Completion::Task { key, result: Err(source) } => {
                         let retryable = source.is_retryable();
-                        failure = Some(Error::Step { step: key.to_string(), source });
+                        failure = Some(Error::Step { step: key.to_string(), source: Box::new(source) });
                         Event::Failed { key, retryable }
                     }
                 };
@@ -281,8 +300,13 @@ impl Training<'_> {
         let (seed, stop) = (self.stages.seed, self.stop);
         let (evaluation, evaluator, optimiser) = (&self.evaluation, &mut *self.evaluator, self.optimiser);
         let mut work = Loop { machine, actions: Vec::new(), done: Vec::new() };
-        let reason = work.run(engine, &self.stages, weights, counts, observer, |machine, weights, counts, observer, action| {
-            match action {
+        let reason = work.run(
+            engine,
+            &self.stages,
+            weights,
+            counts,
+            observer,
+            |machine, weights, counts, observer, action| match action {
                 Action::Update { epoch } => {
                     weights.step(optimiser)?;
                     let seconds = begun.elapsed().as_secs_f64();
@@ -311,8 +335,8 @@ impl Training<'_> {
                     Ok(stopping.then_some(Event::StopRequested))
                 }
                 other => Err(Error::Internal(format!("unexpected {other:?}"))),
-            }
-        })?;
+            },
+        )?;
         trained.stopped = matches!(reason, Reason::Stopped);
         Ok(trained)
     }

@@ -30,14 +30,14 @@ pub enum Error {
     Engine(#[from] eciton_engine::Error),
     /// A kernel.
     #[error(transparent)]
-    Kernel(#[from] eciton_kernel::Error),
+    Kernel(Box<eciton_kernel::Error>),
     /// A kernel, in the middle of a run.
     #[error("{step}: {source}")]
     Step {
         /// Epoch, stage and interval.
         step: String,
         /// What happened.
-        source: eciton_kernel::Error,
+        source: Box<eciton_kernel::Error>,
     },
     /// Matrices of the host.
     #[error("{place}: {source}")]
@@ -67,7 +67,9 @@ pub enum Error {
         known: String,
     },
     /// The loss is not a number.
-    #[error("epoch {epoch}: the loss is {loss}; lower the learning rate (optimiser.lr), or look at the features with `eciton data stat`")]
+    #[error(
+        "epoch {epoch}: the loss is {loss}; lower the learning rate (optimiser.lr), or look at the features with `eciton data stat`"
+    )]
     NotFinite {
         /// From 1.
         epoch: u32,
@@ -96,6 +98,12 @@ pub enum Error {
     /// The engine and the driver disagree; a bug.
     #[error("internal: {0}; please report it with the run's config.toml")]
     Internal(String),
+}
+
+impl From<eciton_kernel::Error> for Error {
+    fn from(error: eciton_kernel::Error) -> Self {
+        Self::Kernel(Box::new(error))
+    }
 }
 
 /// Names the place of a matrix error.

@@ -82,14 +82,20 @@ pub(crate) struct Kernels {
 impl Kernels {
     /// Compiles (or takes from the cache) every built-in kernel and every override of the
     /// configuration, side by side.
-    pub(crate) fn load(config: &Config, folder: Option<&Path>, policy: &CachePolicy, threads: u32) -> Result<Self> {
+    pub(crate) fn load(
+        config: &Config,
+        folder: Option<&Path>,
+        policy: &CachePolicy,
+        threads: u32,
+    ) -> Result<Self> {
         // A cache that cannot be opened must not stop a run; `eciton doctor` tells of it.
         let cache = match policy {
             CachePolicy::User => cache_paths().and_then(|(folder, key)| Cache::open(&folder, &key).ok()),
             CachePolicy::Off => None,
         };
         let mut sources: BTreeMap<String, std::borrow::Cow<'static, [u8]>> = BTreeMap::new();
-        let read = |path: &Path| std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source });
+        let read =
+            |path: &Path| std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source });
         for kernel in builtin() {
             let component = match folder {
                 Some(folder) => read(&folder.join(format!("{}.wasm", kernel.name)))?.into(),
@@ -111,7 +117,8 @@ impl Kernels {
         });
         let mut all = BTreeMap::new();
         for ((name, _), result) in sources.iter().zip(loaded) {
-            let kernel = result.map_err(|_| Error::Internal(format!("loading kernel `{name}` panicked")))??;
+            let kernel =
+                result.map_err(|_| Error::Internal(format!("loading kernel `{name}` panicked")))??;
             all.insert(name.clone(), kernel);
         }
         Ok(Self { runtime, loaded: all })

@@ -19,6 +19,7 @@ mod error;
 pub mod inspect;
 pub mod kernels;
 mod npz_write;
+mod picture;
 mod predict;
 mod report;
 pub mod run_folder;

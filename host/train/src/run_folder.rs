@@ -5,6 +5,7 @@
 //! | `config.toml` | the resolved configuration, a recipe that repeats the run |
 //! | `versions.json` | version of eciton and of the kernel contract, kernel digests, numeric class |
 //! | `metrics.jsonl` | one [`EpochReport`] a line; a loss that is not finite is null |
+//! | `curve.svg` | a picture of the first seed's loss and accuracies |
 //! | `summary.json` | the [`Summary`] with a `format` number |
 //! | `model.safetensors` | the first seed's weights, f32; its metadata holds their digest |
 //! | `predictions.npz` | `ids`, `scores` [V, classes] and perhaps `embeddings` [V, h] |
@@ -63,6 +64,7 @@ pub const FORMAT: u64 = 1;
 const CONFIG: &str = "config.toml";
 const VERSIONS: &str = "versions.json";
 const METRICS: &str = "metrics.jsonl";
+const CURVE: &str = "curve.svg";
 const SUMMARY: &str = "summary.json";
 const MODEL: &str = "model.safetensors";
 const PREDICTIONS: &str = "predictions.npz";
@@ -176,6 +178,14 @@ impl RunFolder {
     pub fn write_summary(&mut self, summary: &Summary) -> Result<()> {
         let bytes = record::summary_json(summary, &self.path, &self.path.join(SUMMARY))?;
         self.write(SUMMARY, &bytes)
+    }
+
+    /// Writes the picture of the first seed's epochs, an SVG.
+    ///
+    /// # Errors
+    /// What the operating system refuses.
+    pub fn write_curve(&mut self, svg: &str) -> Result<()> {
+        self.write(CURVE, svg.as_bytes())
     }
 
     /// Moves the folder to its place, and returns that as it was given.

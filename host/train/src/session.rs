@@ -76,9 +76,8 @@ impl Session {
         });
         // Kernels are compiled while the data is read.
         let (prepared, kernels) = std::thread::scope(|scope| {
-            let kernels = scope.spawn(|| {
-                Kernels::load(config, options.kernel_folder.as_deref(), &options.cache, threads)
-            });
+            let kernels = scope
+                .spawn(|| Kernels::load(config, options.kernel_folder.as_deref(), &options.cache, threads));
             let prepared = match dataset {
                 Some(dataset) => Ok(dataset),
                 None => data::load(&config.data),
@@ -138,7 +137,12 @@ impl Session {
     }
 
     /// Trains one seed from fresh weights.
-    pub(crate) fn train(&mut self, config: &Config, seed: u64, observer: &mut dyn Observer) -> Result<Trained> {
+    pub(crate) fn train(
+        &mut self,
+        config: &Config,
+        seed: u64,
+        observer: &mut dyn Observer,
+    ) -> Result<Trained> {
         self.weights.initialise(&self.program, seed)?;
         self.engine.restart(Epoch(1), Epoch(config.run.epochs), Version(0));
         let mut training = Training {

@@ -6,6 +6,7 @@ use std::time::Instant;
 use eciton_plan::{Config, LayerKind, Program};
 
 use crate::error::{Error, Result};
+use crate::picture;
 use crate::report::{EpochReport, Observer, SeedReport, Started, Summary};
 use crate::run_folder::{NamedTensor, RunFolder, model_digest};
 use crate::session::{Options, Session};
@@ -24,10 +25,12 @@ pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) ->
     }
     let mut run = Run { config, options, folder, epoch_seconds: Vec::new(), digests: Vec::new() };
     if let Some(folder) = &mut run.folder {
+        folder.check_ids(&session.prepared.dataset.ids)?;
         folder.write_config(config)?;
         folder.write_versions(&session.kernels.digests(), eciton_tensor::simd::numeric_class())?;
     }
-    let seeds: Vec<u64> = (0..u64::from(options.seeds.max(1))).map(|n| config.run.seed.wrapping_add(n)).collect();
+    let seeds: Vec<u64> =
+        (0..u64::from(options.seeds.max(1))).map(|n| config.run.seed.wrapping_add(n)).collect();
     let dataset = &session.prepared.dataset;
     observer.started(&Started {
         dataset: dataset.name.clone(),
@@ -53,6 +56,13 @@ pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) ->
         }
         reports.push(run.finish_seed(&mut session, n, seed, &trained.epochs, observer)?);
         stopped |= trained.stopped;
+        if n == 0
+            && let Some(folder) = &mut run.folder
+        {
+            let (dataset, model) = (&session.prepared.dataset.name, model_name(&session.program));
+            let caption = picture::Caption { dataset, model: &model, seed };
+            folder.write_curve(&picture::svg(&caption, &trained.epochs))?;
+        }
         if stopped {
             break;
         }

@@ -45,7 +45,12 @@ fn partials(intervals: &[Interval], (rows, columns): (usize, usize)) -> Result<V
 
 impl Weights {
     /// Buffers for a program's parameters, without values yet.
-    pub(crate) fn new(program: &Program, optimiser: &Optimiser, intervals: &[Interval], tree: Tree) -> Result<Self> {
+    pub(crate) fn new(
+        program: &Program,
+        optimiser: &Optimiser,
+        intervals: &[Interval],
+        tree: Tree,
+    ) -> Result<Self> {
         let nodes: Vec<_> = intervals.iter().flat_map(|i| i.nodes.iter().copied()).collect();
         let combine = Combine::new(tree, &nodes, tree.root())?;
         let weight = |p: &Parameter| -> Result<Weight> {
@@ -80,7 +85,9 @@ impl Weights {
                     *value = match p.initialiser {
                         Initialiser::Zeros => 0.0,
                         Initialiser::Constant(v) => v,
-                        Initialiser::GlorotUniform => symmetric((6.0 / (rows + columns) as f64).sqrt() as f32),
+                        Initialiser::GlorotUniform => {
+                            symmetric((6.0 / (rows + columns) as f64).sqrt() as f32)
+                        }
                         Initialiser::Uniform(bound) => symmetric(bound),
                     };
                 }
@@ -112,14 +119,16 @@ impl Weights {
 
     /// A parameter as tasks read it.
     pub(crate) fn matrix(&self, parameter: usize) -> Result<Matrix> {
-        let weight = self.all.get(parameter).ok_or_else(|| Error::Internal(format!("parameter {parameter}")))?;
+        let weight =
+            self.all.get(parameter).ok_or_else(|| Error::Internal(format!("parameter {parameter}")))?;
         let lease = weight.values.read(0..weight.values.rows()).map_err(at("parameters"))?;
         Matrix::from(lease).with_extents(&weight.extents).map_err(at("parameters"))
     }
 
     /// A parameter's values, row-major without padding.
     pub(crate) fn values(&self, parameter: usize) -> Result<Vec<f32>> {
-        let weight = self.all.get(parameter).ok_or_else(|| Error::Internal(format!("parameter {parameter}")))?;
+        let weight =
+            self.all.get(parameter).ok_or_else(|| Error::Internal(format!("parameter {parameter}")))?;
         weight.values.to_vec().map_err(at("parameters"))
     }
 
@@ -218,7 +227,9 @@ impl Rule {
 
     fn step(&self, decay: f32, values: &mut [f32], gradient: &[f32], first: &mut [f32], second: &mut [f32]) {
         match *self {
-            Self::Sgd { lr, momentum, nesterov } => adam::sgd(lr, momentum, nesterov, decay, values, gradient, first),
+            Self::Sgd { lr, momentum, nesterov } => {
+                adam::sgd(lr, momentum, nesterov, decay, values, gradient, first)
+            }
             Self::Adam { constants, decoupled, lr } => {
                 let constants = if decoupled {
                     Adam { shrink: (1.0 - lr * f64::from(decay)) as f32, ..constants }

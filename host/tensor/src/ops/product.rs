@@ -472,9 +472,9 @@ fn column_sums_body<const FMA: bool>(x: View<'_>, sums: &mut [f32]) {
         }
         *sums = sum;
     }
-    if rest.len() > 1 && rest.len() <= 8 && x.stride() >= start + 8 {
+    if rest.len() > 1 && rest.len() <= 8 && x.reaches(start, 8) {
         tail_sums::<8>(x, start, rest);
-    } else if rest.len() > 8 && x.stride() >= start + 16 {
+    } else if rest.len() > 8 && x.reaches(start, 16) {
         tail_sums::<16>(x, start, rest);
     } else {
         for (c, sum) in rest.iter_mut().enumerate() {

@@ -8,7 +8,7 @@ use super::product::{Scratch, Tree};
 use super::prologue::{Prologue, drop_stored, epilogue};
 use crate::grid::{Grid, MAX_LEVEL};
 use crate::simd::{dispatch, madd};
-use crate::sparse::{Entry, PartSlices, SLICE, SparseRows};
+use crate::sparse::{Drawn, Entry, PartSlices, SLICE, SparseRows};
 use crate::view::{View, ViewMut};
 
 dispatch! {
@@ -66,7 +66,7 @@ pub fn linear(
         // Whole registers where the padding allows it, else the general loop.
         let lanes = if w.stride() >= start + 64 && n - start > 48 { 64 } else { (n - start).next_multiple_of(16).min(48) };
         let lanes = if n <= 8 && w.stride() == 8 { 8 } else { lanes };
-        let fits = w.stride() >= start + lanes && out.stride() >= start + lanes;
+        let fits = w.reaches(start, lanes) && out.stride() >= start + lanes;
         match (fits, lanes) {
             (true, 8) => forward_lanes::<8>(x, &rows, values, w, start, out),
             (true, 16) => forward_lanes::<16>(x, &rows, values, w, start, out),
@@ -79,7 +79,7 @@ pub fn linear(
     }
     epilogue(bias, activation, out);
     if let Some(dropout) = before.dropout {
-        x.remember(&rows, dropout.key.0, dropout.threshold, &mut memory);
+        x.remember(&rows, Drawn::new(before, dropout), &mut memory);
     }
     scratch.stored = memory;
 }
@@ -164,11 +164,13 @@ pub fn weight_gradient(
     scratch: &mut Scratch,
 ) {
     let mut memory = std::mem::take(&mut scratch.stored);
-    let drawn = before.dropout.is_some_and(|d| x.recall(&rows, d.key.0, d.threshold, &mut memory));
+    let drawn = before.dropout.is_some_and(|d| x.recall(&rows, Drawn::new(before, d), &mut memory));
     if !drawn {
         stored_values(x, &rows, before, &mut memory);
     }
     let m = d.columns();
+    // The sums below read rows of `d` without checks.
+    assert!(grid.rows() <= rows.len() && grid.rows() <= d.rows() && grid.is_consecutive(), "rows of a grid");
     // With many values a column, adding rows into a matrix an atom is quicker; the bits are the same.
     let atoms: usize = grid.parts().iter().map(|p| p.atoms.len()).sum();
     let passes = atoms * x.columns() * m.div_ceil(16);
@@ -182,7 +184,7 @@ pub fn weight_gradient(
         let mut start = 0;
         while start < m {
             let lanes = if m <= 8 { 8 } else { 16 };
-            let fits = d.stride() >= start + lanes && out.stride() >= start + lanes;
+            let fits = d.reaches(start, lanes) && out.stride() >= start + lanes;
             let sum = match (fits, lanes) {
                 (true, 8) => sum_lanes::<8>,
                 (true, _) => sum_lanes::<16>,
@@ -212,9 +214,9 @@ fn by_rows(
     for (part, out) in grid.parts().iter().zip(parts) {
         for atom in &part.atoms {
             let atom_rows = atom.rows.start as usize..atom.rows.end as usize;
-            if lanes == 8 && d.stride() == 8 {
+            if lanes == 8 && d.stride() == 8 && d.reaches(0, 8) {
                 add_rows::<8>(x, rows.start, atom_rows, values, d, tree.leaf());
-            } else if lanes % 16 == 0 && d.stride() == lanes {
+            } else if lanes % 16 == 0 && d.stride() == lanes && d.reaches(0, lanes) {
                 add_rows::<16>(x, rows.start, atom_rows, values, d, tree.leaf());
             } else {
                 add_any(x, rows.start, atom_rows, values, d, lanes, tree.leaf());

@@ -1,0 +1,99 @@
+//! A task's way into the tables of handles and out of them, whoever runs it.
+
+use eciton_tensor::Matrix;
+use wasmtime::component::Resource;
+
+use crate::bindings::exports::eciton::kernel::vertex as wv;
+use crate::call::{Call, Target};
+use crate::error::{Error, Result};
+use crate::instance::Finished;
+use crate::outs::Place;
+use crate::state::{IdsHandle, MatrixHandle, OutHandle, OutView, State};
+
+/// One task as handles.
+pub(crate) struct Args {
+    pub task: wv::Task,
+    pub inputs: Vec<Resource<MatrixHandle>>,
+    pub parameters: Vec<Resource<MatrixHandle>>,
+    pub forward_outputs: Vec<Resource<MatrixHandle>>,
+    pub kept: Vec<Resource<MatrixHandle>>,
+    pub gradients: Vec<Resource<MatrixHandle>>,
+    pub rows_out: Vec<Option<Resource<OutHandle>>>,
+    pub sums_out: Vec<Resource<OutHandle>>,
+    pub labelled: Option<(Resource<IdsHandle>, Resource<IdsHandle>, f32)>,
+    pub outputs: usize,
+}
+
+/// Moves a call's matrices into the task's tables.
+pub(crate) fn lend(state: &mut State, call: Call) -> std::result::Result<Args, eciton_tensor::Error> {
+    state.grid = call.grid;
+    state.row_numbers = call.row_numbers;
+    (state.seed, state.epoch, state.layer, state.training) = (call.seed, call.epoch, call.layer, call.training);
+    let mut own = |matrices: Vec<Matrix>| -> Vec<Resource<MatrixHandle>> {
+        matrices.into_iter().map(|m| Resource::new_own(state.matrices.push(m))).collect()
+    };
+    let (inputs, parameters) = (own(call.inputs), own(call.parameters));
+    let (forward_outputs, kept, gradients) = (own(call.outputs), own(call.kept), own(call.gradients));
+    let mut out = |target: Target| -> std::result::Result<Resource<OutHandle>, eciton_tensor::Error> {
+        let (place, count) = match target {
+            Target::Rows { rows, extents } => {
+                let count = rows.view().rows();
+                (Place::Rows { rows, count, extents, written: Default::default(), scratch: None }, count)
+            }
+            Target::Sums { parts, shape } => {
+                let leases: std::result::Result<Vec<_>, _> = parts.iter().map(|p| p.write(0..p.rows())).collect();
+                (Place::Sums { parts: leases?, shape, written: false }, 1)
+            }
+        };
+        state.places.push(Some(place));
+        let view = OutView { place: state.places.len() - 1, start: 0, count, whole: true };
+        Ok(Resource::new_own(state.outs.push(view)))
+    };
+    let mut rows_out = Vec::with_capacity(call.rows_out.len());
+    for target in call.rows_out {
+        rows_out.push(target.map(&mut out).transpose()?);
+    }
+    let mut sums_out = Vec::with_capacity(call.sums_out.len());
+    for target in call.sums_out {
+        sums_out.push(out(target)?);
+    }
+    let labelled = call.labelled.map(|l| {
+        let mut ids = |list| Resource::<IdsHandle>::new_own(state.ids.push(list));
+        (ids(l.labels), ids(l.rows), l.weight)
+    });
+    let task = wv::Task {
+        training: call.training,
+        epoch: call.epoch,
+        layer: call.layer,
+        rows: state.grid.rows() as u32,
+    };
+    let outputs = call.output_count;
+    Ok(Args { task, inputs, parameters, forward_outputs, kept, gradients, rows_out, sums_out, labelled, outputs })
+}
+
+/// Ends a task whose kernel has returned: checks what it promised and forgets its handles, of which
+/// `lent` are the host's to drop.
+///
+/// # Errors
+/// A place that was not written whole, or handles that the kernel kept.
+pub(crate) fn settle(state: &mut State, name: &str, place: &str, lent: usize) -> Result<Finished> {
+    let unwritten = state.places.iter().enumerate().find_map(|(i, p)| match p {
+        Some(p) if !matches!(p, Place::Rows { scratch: Some(_), .. }) => p.unwritten().map(|why| (i, why)),
+        _ => None,
+    });
+    if let Some((i, why)) = unwritten {
+        return Err(promise(name, place, format!("place {i} to write: {why}")));
+    }
+    let finished = Finished { log: std::mem::take(&mut state.log), guest_memory_bytes: state.memory_bytes };
+    let alive = state.matrices.alive() + state.outs.alive() + state.ids.alive();
+    let kept = alive.saturating_sub(lent);
+    state.reset();
+    if kept > 0 {
+        return Err(promise(name, place, format!("{kept} handles were kept after the call; drop them all")));
+    }
+    Ok(finished)
+}
+
+pub(crate) fn promise(kernel: &str, place: &str, reason: String) -> Error {
+    Error::Promise { kernel: kernel.to_owned(), place: place.to_owned(), reason }
+}

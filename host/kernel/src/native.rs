@@ -1,0 +1,420 @@
+//! Kernels as native code over the same host's tables, to measure what the sandbox costs.
+//!
+//! Only with the feature `native-kernels`, which no shipped binary has. A [`crate::Runtime`] that is
+//! made while [`set`] is on still loads components and asks them for signatures, but runs the tasks
+//! of `linear` and `cross-entropy` by calling their Rust code; every other kernel is refused. Limits
+//! on the host's side hold; a guest's memory and time are not bounded, for there is no guest.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cross_entropy::CrossEntropy;
+use eciton_sdk::native::{Host, Kind as Handle, with_host};
+use eciton_sdk::op::{self, Op};
+use eciton_sdk::{self as sdk, Ids, Kernel as _, Matrix, Out};
+use eciton_tensor::ops::activation::Activation;
+use eciton_tensor::ops::rows::Reduction;
+use eciton_tensor::random::Purpose;
+use linear::Linear;
+
+use crate::bindings::eciton::kernel::types;
+use crate::bindings::exports::eciton::kernel::vertex as wv;
+use crate::call::{Call, Kind};
+use crate::error::{Error, Result};
+use crate::instance::{Finished, guest};
+use crate::lend::{Args, lend, promise, settle};
+use crate::operations::{After, Before, Gradients};
+use crate::runtime::{Kernel, Layer};
+use crate::state::{Failure, State};
+
+static ON: AtomicBool = AtomicBool::new(false);
+
+/// Whether runtimes made from now on run kernels natively.
+pub fn set(on: bool) {
+    ON.store(on, Ordering::SeqCst);
+}
+
+/// What [`set`] was last told; false before.
+pub fn is_on() -> bool {
+    ON.load(Ordering::SeqCst)
+}
+
+/// A configured layer.
+#[derive(Debug)]
+enum Opened {
+    Linear(Linear),
+    CrossEntropy(CrossEntropy),
+}
+
+impl Opened {
+    fn new(layer: &Layer) -> Result<Self> {
+        let value = |v: wv::Value| match v {
+            wv::Value::Integer(v) => sdk::Value::Integer(v),
+            wv::Value::Number(v) => sdk::Value::Number(v),
+            wv::Value::Text(v) => sdk::Value::Text(v),
+            wv::Value::Flag(v) => sdk::Value::Flag(v),
+        };
+        let pairs = layer.attributes().into_iter().map(|a| (a.name, value(a.value))).collect();
+        let (inputs, attributes) = (layer.inputs(), sdk::Attributes::new(pairs));
+        let name = layer.kernel().name();
+        let opened = match name {
+            "linear" => Linear::open(inputs, &attributes).map(Self::Linear),
+            "cross-entropy" => CrossEntropy::open(inputs, &attributes).map(Self::CrossEntropy),
+            _ => Err(sdk::Error::Unsupported("this kernel has no native form".to_owned())),
+        };
+        opened.map_err(|e| guest(name, "open", reported(e)))
+    }
+}
+
+/// One kernel of one thread: the host's side of it, and its layers.
+#[derive(Debug)]
+struct Native {
+    kernel: Arc<Kernel>,
+    state: Box<State>,
+    layers: Vec<(Arc<Layer>, Opened)>,
+}
+
+/// The native kernels of one thread.
+#[derive(Debug, Default)]
+pub(crate) struct Natives(Vec<Native>);
+
+impl Natives {
+    /// As [`crate::Instances::run`].
+    pub(crate) fn run(&mut self, layer: &Arc<Layer>, call: Call) -> Result<Finished> {
+        let at = match self.0.iter().position(|n| Arc::ptr_eq(&n.kernel, layer.kernel())) {
+            Some(at) => at,
+            None => {
+                let kernel = layer.kernel().clone();
+                let state = Box::new(State::new(kernel.runtime().limits().clone()));
+                self.0.push(Native { kernel, state, layers: Vec::new() });
+                self.0.len() - 1
+            }
+        };
+        // Taken out, so that a kernel that fails or panics leaves nothing behind.
+        let mut native = self.0.swap_remove(at);
+        let finished = native.run(layer, call)?;
+        self.0.push(native);
+        Ok(finished)
+    }
+}
+
+impl Native {
+    fn run(&mut self, layer: &Arc<Layer>, call: Call) -> Result<Finished> {
+        let at = match self.layers.iter().position(|(l, _)| Arc::ptr_eq(l, layer)) {
+            Some(at) => at,
+            None => {
+                self.layers.push((layer.clone(), Opened::new(layer)?));
+                self.layers.len() - 1
+            }
+        };
+        let (name, kind) = (layer.kernel().name(), call.kind);
+        let place = kind.name();
+        let empty = Box::new(State::new(self.state.limits.clone()));
+        let mut state = std::mem::replace(&mut self.state, empty);
+        state.reset();
+        let args = lend(&mut state, call)
+            .map_err(|source| Error::Tensor { place: format!("kernel `{name}`, {place}"), source })?;
+        let lent = state.matrices.alive() + state.outs.alive() + state.ids.alive();
+        let back = Rc::new(Cell::new(None));
+        let host = Box::new(Lent { state: Some(state), back: back.clone() });
+        let opened = &self.layers[at].1;
+        let result = with_host(host, || match opened {
+            Opened::Linear(kernel) => call_kernel(kernel, kind, args),
+            Opened::CrossEntropy(kernel) => call_kernel(kernel, kind, args),
+        });
+        let Some(state) = back.take() else {
+            return Err(promise(name, place, "the task's tables were lost".to_owned()));
+        };
+        self.state = state;
+        result.map_err(|e| guest(name, place, reported(e)))?;
+        settle(&mut self.state, name, place, lent)
+    }
+}
+
+fn matrices(from: Vec<wasmtime::component::Resource<crate::state::MatrixHandle>>) -> Vec<Matrix> {
+    from.into_iter().map(|m| Matrix::borrowed(m.rep())).collect()
+}
+
+fn call_kernel<K: sdk::Kernel>(kernel: &K, kind: Kind, args: Args) -> sdk::Result<()> {
+    let t = args.task;
+    let task = sdk::Task { training: t.training, epoch: t.epoch, layer: t.layer, rows: t.rows };
+    let (inputs, parameters) = (matrices(args.inputs), matrices(args.parameters));
+    let (outputs, kept, gradients) = (matrices(args.forward_outputs), matrices(args.kept), matrices(args.gradients));
+    let out = |o: wasmtime::component::Resource<crate::state::OutHandle>| Out::borrowed(o.rep());
+    let rows_out: Vec<Option<Out>> = args.rows_out.into_iter().map(|o| o.map(out)).collect();
+    let sums: Vec<Out> = args.sums_out.into_iter().map(out).collect();
+    let (inputs, parameters): (Vec<&Matrix>, Vec<&Matrix>) = (inputs.iter().collect(), parameters.iter().collect());
+    let rows_out: Vec<Option<&Out>> = rows_out.iter().map(Option::as_ref).collect();
+    let sums: Vec<&Out> = sums.iter().collect();
+    match kind {
+        Kind::Forward => {
+            let outs: Vec<&Out> = rows_out.into_iter().flatten().collect();
+            let (outputs, kept) = outs.split_at(args.outputs.min(outs.len()));
+            kernel.forward::<f32>(&task, sdk::Forward { inputs: &inputs, parameters: &parameters, outputs, kept })
+        }
+        Kind::Backward => {
+            let (outputs, kept): (Vec<_>, Vec<_>) = (outputs.iter().collect(), kept.iter().collect());
+            let gradients: Vec<&Matrix> = gradients.iter().collect();
+            kernel.backward::<f32>(&task, sdk::Backward {
+                inputs: &inputs,
+                outputs: &outputs,
+                kept: &kept,
+                parameters: &parameters,
+                gradients: &gradients,
+                input_gradients: &rows_out,
+                parameter_gradients: &sums,
+            })
+        }
+        Kind::Loss => {
+            let (Some((labels, rows, weight)), Some((loss, sums))) = (args.labelled, sums.split_last()) else {
+                return Err(sdk::Error::Argument("loss was called without labels".to_owned()));
+            };
+            let (labels, rows) = (Ids::borrowed(labels.rep()), Ids::borrowed(rows.rep()));
+            kernel.loss::<f32>(&task, sdk::LastLayer {
+                inputs: &inputs,
+                parameters: &parameters,
+                labels: &labels,
+                rows: &rows,
+                weight,
+                loss,
+                input_gradients: &rows_out,
+                parameter_gradients: sums,
+            })
+        }
+    }
+}
+
+/// A task's tables while its kernel runs; dropped, it gives them back.
+struct Lent {
+    state: Option<Box<State>>,
+    back: Rc<Cell<Option<Box<State>>>>,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.back.set(self.state.take());
+    }
+}
+
+impl Lent {
+    fn state(&mut self) -> sdk::Result<&mut State> {
+        self.state.as_deref_mut().ok_or_else(|| sdk::Error::Unsupported("the task is over".to_owned()))
+    }
+
+    fn with<T>(&mut self, f: impl FnOnce(&mut State) -> std::result::Result<T, Failure>) -> sdk::Result<T> {
+        f(self.state()?).map_err(failed)
+    }
+}
+
+fn failed(f: Failure) -> sdk::Error {
+    match f {
+        Failure::Shape { operation, operand, expected, found } => {
+            sdk::Error::Shape { operation, operand, expected, found }
+        }
+        Failure::Argument(text) => sdk::Error::Argument(text),
+        Failure::Limit { limit, unit, allowed, asked } => {
+            sdk::Error::Limit { limit: limit.to_owned(), unit: unit.to_owned(), allowed, asked }
+        }
+        Failure::Deadline(text) => sdk::Error::Deadline(text),
+        Failure::Unsupported(text) => sdk::Error::Unsupported(text),
+    }
+}
+
+fn reported(e: sdk::Error) -> types::Error {
+    match e {
+        sdk::Error::Shape { operation, operand, expected, found } => {
+            types::Error::Shape(types::ShapeMismatch { operation, operand, expected, found })
+        }
+        sdk::Error::Argument(text) => types::Error::Argument(text),
+        sdk::Error::Limit { limit, unit, allowed, asked } => {
+            types::Error::Limit(types::LimitReached { limit, unit, allowed, asked })
+        }
+        sdk::Error::Deadline(text) => types::Error::Deadline(text),
+        sdk::Error::Unsupported(text) => types::Error::Unsupported(text),
+        sdk::Error::Kernel(text) => types::Error::Kernel(text),
+    }
+}
+
+fn activation(a: sdk::Activation) -> Activation {
+    match a {
+        sdk::Activation::Identity => Activation::Identity,
+        sdk::Activation::Relu => Activation::Relu,
+        sdk::Activation::LeakyRelu(slope) => Activation::LeakyRelu(slope),
+        sdk::Activation::Elu(alpha) => Activation::Elu(alpha),
+        sdk::Activation::Sigmoid => Activation::Sigmoid,
+        sdk::Activation::Tanh => Activation::Tanh,
+    }
+}
+
+fn before(b: op::Before<'_>) -> Before {
+    Before {
+        bias: b.bias.map(|m| m.handle),
+        activation: activation(b.activation),
+        dropout: b.dropout.map(|d| (d.probability, d.stream)),
+    }
+}
+
+fn after(a: op::After<'_>) -> After {
+    After { bias: a.bias.map(|m| m.handle), activation: activation(a.activation) }
+}
+
+fn reduction(by: sdk::Reduction) -> Reduction {
+    match by {
+        sdk::Reduction::Sum => Reduction::Sum,
+        sdk::Reduction::Mean => Reduction::Mean,
+        sdk::Reduction::Max => Reduction::Max,
+    }
+}
+
+fn operate(state: &mut State, op: Op<'_>) -> std::result::Result<(), Failure> {
+    match op {
+        Op::Matmul { batched: false, a, transpose_a, b, transpose_b, accumulate, into } => {
+            state.matmul(a.handle, transpose_a, b.handle, transpose_b, accumulate, into.handle)
+        }
+        Op::Matmul { batched: true, a, transpose_a, b, transpose_b, accumulate, into } => {
+            state.batched_matmul(a.handle, transpose_a, b.handle, transpose_b, accumulate, into.handle)
+        }
+        Op::Linear { x, before: b, w, after: a, into } => {
+            state.linear(x.handle, before(b), w.handle, after(a), into.handle)
+        }
+        Op::LinearBackward {
+            x,
+            before: b,
+            w,
+            after: a,
+            y,
+            grad,
+            grad_x,
+            grad_before_bias,
+            grad_w,
+            grad_after_bias,
+        } => {
+            let wanted = Gradients {
+                x: grad_x.map(|o| o.handle),
+                before_bias: grad_before_bias.map(|o| o.handle),
+                w: grad_w.map(|o| o.handle),
+                after_bias: grad_after_bias.map(|o| o.handle),
+            };
+            let y = y.map(|m| m.handle);
+            state.linear_backward(x.handle, before(b), w.handle, after(a), y, grad.handle, wanted)
+        }
+        Op::Apply { x, by, into } => state.apply(x.handle, before(by), into.handle),
+        Op::ApplyBackward { x, by, grad, into } => {
+            state.apply_backward(x.handle, before(by), grad.handle, into.handle)
+        }
+        Op::Axpby { alpha, x, beta, y, into } => {
+            state.zip("axpby", x.handle, y.handle, into.handle, |x, y| alpha * x + beta * y)
+        }
+        Op::Multiply { x, y, into } => state.zip("multiply", x.handle, y.handle, into.handle, |x, y| x * y),
+        Op::SoftmaxCrossEntropy { x, labels, rows, weight, losses, grad } => {
+            state.cross_entropy(x.handle, labels.handle, rows.handle, weight, losses.handle, grad.handle)
+        }
+        Op::Softmax { x, into } => state.softmax(x.handle, into.handle),
+        Op::GatherRows { x, rows, into } => state.gather_rows(x.handle, rows.handle, into.handle),
+        Op::ScatterAddRows { x, rows, into } => state.scatter_add_rows(x.handle, rows.handle, into.handle),
+        Op::SumRows { x, into } => state.sum_rows(x.handle, into.handle),
+        Op::ReduceColumns { x, by, into } => state.reduce_columns(x.handle, reduction(by), into.handle),
+        Op::ReduceSegments { x, offsets, by, into } => {
+            state.reduce_segments(x.handle, offsets.handle, reduction(by), into.handle)
+        }
+    }
+}
+
+impl Host for Lent {
+    fn shape(&mut self, matrix: u32) -> Vec<u32> {
+        self.with(|s| Ok(s.matrix(matrix)?.shape())).unwrap_or_default()
+    }
+
+    fn rows(&mut self, matrix: u32, start: u32, count: u32) -> sdk::Result<u32> {
+        self.with(|s| {
+            let view = s.matrix(matrix)?.slice_rows(start as usize, count as usize)?;
+            s.push_matrix(view)
+        })
+    }
+
+    fn columns(&mut self, matrix: u32, start: u32, count: u32) -> sdk::Result<u32> {
+        self.with(|s| {
+            let view = s.matrix(matrix)?.slice_columns(start as usize, count as usize)?;
+            s.push_matrix(view)
+        })
+    }
+
+    fn reshape(&mut self, matrix: u32, shape: &[u32]) -> sdk::Result<u32> {
+        self.with(|s| {
+            let view = s.matrix(matrix)?.reshape(shape)?;
+            s.push_matrix(view)
+        })
+    }
+
+    fn arrived(&mut self, matrix: u32, after: u32) -> sdk::Result<u32> {
+        self.with(|s| {
+            let deadline = Some(s.limits.arrival);
+            Ok(s.matrix(matrix)?.arrived(after as usize, deadline)? as u32)
+        })
+    }
+
+    fn read_f32(&mut self, matrix: u32, start: u32, count: u32) -> sdk::Result<Vec<f32>> {
+        self.with(|s| s.copy_rows(matrix, start, count))
+    }
+
+    fn out_create(&mut self, shape: &[u32]) -> sdk::Result<u32> {
+        self.with(|s| s.create_out(shape))
+    }
+
+    fn out_shape(&mut self, out: u32) -> Vec<u32> {
+        self.with(|s| s.out_shape(out)).unwrap_or_default()
+    }
+
+    fn out_rows(&mut self, out: u32, start: u32, count: u32) -> sdk::Result<u32> {
+        self.with(|s| s.out_rows(out, start, count))
+    }
+
+    fn out_finish(&mut self, out: u32) -> sdk::Result<u32> {
+        self.with(|s| s.finish_out(out))
+    }
+
+    fn write_f32(&mut self, out: u32, start: u32, values: &[f32]) -> sdk::Result<()> {
+        self.with(|s| s.put_rows(out, start, values))
+    }
+
+    fn ids_create(&mut self, values: &[u32]) -> sdk::Result<u32> {
+        self.with(|s| s.create_ids(values.to_vec()))
+    }
+
+    fn ids_len(&mut self, ids: u32) -> u32 {
+        self.with(|s| Ok(s.ids(ids)?.len() as u32)).unwrap_or_default()
+    }
+
+    fn ids_read(&mut self, ids: u32, start: u32, count: u32) -> sdk::Result<Vec<u32>> {
+        self.with(|s| s.read_ids(ids, start, count))
+    }
+
+    fn random_key(&mut self, stream: u32) -> u64 {
+        self.with(|s| Ok(s.key(Purpose::Kernel, stream).0)).unwrap_or_default()
+    }
+
+    fn row_ids(&mut self, start: u32, count: u32) -> sdk::Result<Vec<u64>> {
+        self.with(|s| s.list_rows(start, count))
+    }
+
+    fn call(&mut self, op: Op<'_>) -> sdk::Result<()> {
+        self.with(|s| operate(s, op))
+    }
+
+    fn log(&mut self, text: &str) {
+        if let Ok(state) = self.state() {
+            state.write_log(&format!("info: {text}"));
+        }
+    }
+
+    fn release(&mut self, kind: Handle, handle: u32) {
+        let Ok(state) = self.state() else { return };
+        match kind {
+            Handle::Matrix => drop(state.matrices.take(handle)),
+            Handle::Out => drop(state.outs.take(handle)),
+            Handle::Ids => drop(state.ids.take(handle)),
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The picture of one seed's training, `curve.svg`: loss on the left, accuracies on the right, over
+//! epochs.
+//!
+//! Plain SVG 1.1 without script, style sheet or embedded font. A run of more than [`MAX_POINTS`]
+//! epochs is drawn by every n-th; the last epoch is always among the points. An epoch without an
+//! evaluation has no accuracy point, a loss that is not finite breaks its line.
+
+use std::fmt::Write as _;
+
+use crate::report::{Accuracy, EpochReport};
+
+/// Most points of a line. The loss panel is about 330 units wide.
+pub(crate) const MAX_POINTS: usize = 1000;
+
+/// What the title says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Caption<'a> {
+    /// The data set's name.
+    pub(crate) dataset: &'a str,
+    /// For instance `gcn 1433-16-7`.
+    pub(crate) model: &'a str,
+    /// The seed that is drawn.
+    pub(crate) seed: u64,
+}
+
+const WIDTH: f64 = 860.0;
+const HEIGHT: f64 = 360.0;
+const TOP: f64 = 76.0;
+const BOTTOM: f64 = HEIGHT - 50.0;
+const INK: &str = "#222222";
+const GREY: &str = "#666666";
+/// Okabe and Ito's colours, which most eyes tell apart.
+const LOSS: &str = "#cc3311";
+
+/// An accuracy's name, colour, width of its line, and value.
+type Curve = (&'static str, &'static str, f64, fn(&Accuracy) -> Option<f64>);
+const CURVES: [Curve; 3] = [
+    ("train", "#56b4e9", 1.5, |a| a.train),
+    ("validation", "#e69f00", 1.5, |a| a.validation),
+    ("test", "#006d4f", 2.0, |a| a.test),
+];
+
+/// A rectangle with an axis on two of its sides.
+struct Panel {
+    left: f64,
+    right: f64,
+    /// Epochs, from and to.
+    epochs: (f64, f64),
+    /// Values at the lower edge and at the upper edge.
+    values: (f64, f64),
+}
+
+impl Panel {
+    fn x(&self, epoch: f64) -> f64 {
+        let (from, to) = self.epochs;
+        self.left + (self.right - self.left) * if to > from { (epoch - from) / (to - from) } else { 0.5 }
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        let (from, to) = self.values;
+        BOTTOM - (BOTTOM - TOP) * ((value - from) / (to - from)).clamp(0.0, 1.0)
+    }
+
+    /// Grid, ticks and the names of both axes.
+    fn frame(&self, into: &mut String, title: &str, step: f64, unit: &str) {
+        let (left, right) = (self.left, self.right);
+        for tick in ticks(self.values, step) {
+            let (y, text) = (self.y(tick), label(tick, step));
+            line(into, (left, y), (right, y), "#e4e4e4");
+            write_text(into, (left - 8.0, y + 4.0), "end", 12, GREY, &format!("{text}{unit}"));
+        }
+        let (from, to) = self.epochs;
+        let step = if to > from { nice_step((to - from) / 5.0).max(1.0) } else { 1.0 };
+        // Epochs are counted from 1; ticks stand at round numbers and at the first epoch.
+        let first = std::iter::once(from);
+        let round = ticks((from, to), step).into_iter().filter(|&tick| tick - from > 0.4 * step);
+        for tick in first.chain(round) {
+            let x = self.x(tick);
+            line(into, (x, BOTTOM), (x, BOTTOM + 5.0), GREY);
+            write_text(into, (x, BOTTOM + 19.0), "middle", 12, GREY, &label(tick, 1.0));
+        }
+        line(into, (left, TOP), (left, BOTTOM), GREY);
+        line(into, (left, BOTTOM), (right, BOTTOM), GREY);
+        write_text(into, (left, TOP - 12.0), "start", 13, INK, title);
+        write_text(into, (f64::midpoint(left, right), BOTTOM + 38.0), "middle", 12, GREY, "epoch");
+    }
+
+    /// A line through what is there; a single point is a dot. `None` breaks it.
+    fn curve(&self, into: &mut String, points: &[(f64, Option<f64>)], colour: &str, width: f64) {
+        for run in points.split(|(_, value)| value.is_none()).filter(|run| !run.is_empty()) {
+            let place = |&(epoch, value): &(f64, Option<f64>)| {
+                format!("{:.1},{:.1}", self.x(epoch), self.y(value.unwrap_or_default()))
+            };
+            if let [(epoch, value)] = run {
+                let (x, y) = (self.x(*epoch), self.y(value.unwrap_or_default()));
+                let _ = writeln!(into, r#"<circle cx="{x:.1}" cy="{y:.1}" r="3" fill="{colour}"/>"#);
+                continue;
+            }
+            let places: Vec<String> = run.iter().map(place).collect();
+            let _ = writeln!(
+                into,
+                r#"<polyline fill="none" stroke="{colour}" stroke-width="{width}" stroke-linejoin="round" points="{}"/>"#,
+                places.join(" ")
+            );
+        }
+    }
+}
+
+/// Draws one seed's epochs, ascending. Without an epoch the panels are empty.
+pub(crate) fn svg(caption: &Caption<'_>, epochs: &[EpochReport]) -> String {
+    let shown = thin(epochs);
+    let range = match (epochs.first(), epochs.last()) {
+        (Some(first), Some(last)) => (f64::from(first.epoch), f64::from(last.epoch)),
+        _ => (1.0, 1.0),
+    };
+    let mut out = String::with_capacity(1 << 15);
+    let _ = writeln!(
+        out,
+        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="Helvetica, Arial, sans-serif">
+<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>"##
+    );
+    let Caption { dataset, model, seed } = caption;
+    write_text(&mut out, (24.0, 30.0), "start", 17, INK, &format!("{dataset}, {model}, seed {seed}"));
+
+    let losses: Vec<_> = shown.iter().map(|e| (f64::from(e.epoch), finite(e.loss))).collect();
+    let highest = losses.iter().filter_map(|&(_, loss)| loss).fold(0.0, f64::max);
+    let step = nice_step(if highest > 0.0 { highest / 4.0 } else { 0.25 });
+    let top = (highest / step).ceil().max(1.0) * step;
+    let panel = Panel { left: 70.0, right: 400.0, epochs: range, values: (0.0, top) };
+    panel.frame(&mut out, "loss: mean cross-entropy, nats", step, "");
+    panel.curve(&mut out, &losses, LOSS, 2.0);
+
+    let panel = Panel { left: 500.0, right: 830.0, epochs: range, values: (0.0, 100.0) };
+    panel.frame(&mut out, "accuracy", 20.0, " %");
+    let mut key = panel.left + 76.0;
+    for (name, colour, width, value) in CURVES {
+        // An epoch that was not evaluated is no gap.
+        let evaluated = shown.iter().filter_map(|e| Some((f64::from(e.epoch), e.accuracy.as_ref()?)));
+        let points: Vec<_> =
+            evaluated.map(|(epoch, a)| (epoch, value(a).and_then(finite).map(|v| 100.0 * v))).collect();
+        panel.curve(&mut out, &points, colour, width);
+        let last = points.iter().rev().find_map(|p| p.1);
+        let text = last.map_or_else(|| format!("{name}: none"), |v| format!("{name} {v:.1}"));
+        let y = TOP - 16.0;
+        let _ = writeln!(
+            out,
+            r#"<line x1="{key}" y1="{y}" x2="{}" y2="{y}" stroke="{colour}" stroke-width="3"/>"#,
+            key + 14.0
+        );
+        write_text(&mut out, (key + 18.0, y + 4.0), "start", 12, INK, &text);
+        key += 34.0 + 6.4 * text.len() as f64;
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
+
+/// Every n-th epoch counted from the last, so that at most [`MAX_POINTS`] stay; those evaluated only
+/// now and then are kept in preference within each group of n.
+fn thin(epochs: &[EpochReport]) -> Vec<&EpochReport> {
+    let every = epochs.len().div_ceil(MAX_POINTS).max(1);
+    let mut shown: Vec<&EpochReport> = epochs
+        .rchunks(every)
+        .filter_map(|group| group.iter().rev().find(|e| e.accuracy.is_some()).or_else(|| group.last()))
+        .collect();
+    shown.reverse();
+    shown
+}
+
+/// 1, 2 or 5 times a power of ten, at least `rough`.
+fn nice_step(rough: f64) -> f64 {
+    let power = 10f64.powf(rough.log10().floor());
+    [1.0, 2.0, 5.0].into_iter().map(|n| n * power).find(|&step| step >= rough * 0.999).unwrap_or(10.0 * power)
+}
+
+/// Multiples of `step` within a range; at most 50.
+fn ticks((from, to): (f64, f64), step: f64) -> Vec<f64> {
+    let first = (from / step).ceil();
+    (0..50).map(|n| (first + f64::from(n)) * step).take_while(|&tick| tick <= to + 1e-9 * step).collect()
+}
+
+/// A tick with as many decimals as its step has; thousands as k and millions as M.
+fn label(value: f64, step: f64) -> String {
+    if value >= 1e6 {
+        return format!("{}M", value / 1e6);
+    }
+    if value >= 1e4 {
+        return format!("{}k", value / 1e3);
+    }
+    let decimals = (-step.log10().floor()).clamp(0.0, 6.0) as usize;
+    format!("{value:.decimals$}")
+}
+
+fn line(into: &mut String, (x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &str) {
+    let _ = writeln!(
+        into,
+        r#"<line x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}" stroke="{colour}" stroke-width="1"/>"#
+    );
+}
+
+fn write_text(into: &mut String, (x, y): (f64, f64), anchor: &str, size: u32, colour: &str, text: &str) {
+    let _ = write!(
+        into,
+        r#"<text x="{x:.1}" y="{y:.1}" font-size="{size}" text-anchor="{anchor}" fill="{colour}">"#
+    );
+    escape(into, text);
+    into.push_str("</text>\n");
+}
+
+/// Text as XML holds it, at most 100 characters: a data set's name is whatever a file is called.
+fn escape(into: &mut String, text: &str) {
+    for c in text.chars().take(100) {
+        match c {
+            '&' => into.push_str("&amp;"),
+            '<' => into.push_str("&lt;"),
+            '>' => into.push_str("&gt;"),
+            // XML 1.0 has no way to write these.
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => into.push('\u{fffd}'),
+            c => into.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const CAPTION: Caption<'static> = Caption { dataset: "cora", model: "gcn 3-2", seed: 7 };
+
+    fn epochs(count: u32, evaluated: impl Fn(u32) -> bool, loss: impl Fn(u32) -> f64) -> Vec<EpochReport> {
+        let accuracy = Accuracy { train: Some(0.5), validation: None, test: Some(0.25) };
+        (1..=count)
+            .map(|epoch| EpochReport {
+                seed: 7,
+                epoch,
+                loss: loss(epoch),
+                accuracy: evaluated(epoch).then_some(accuracy),
+                seconds: 0.0,
+            })
+            .collect()
+    }
+
+    /// Every number of points in a line, line by line.
+    fn lines(svg: &str) -> Vec<usize> {
+        let points = svg.lines().filter(|l| l.starts_with("<polyline"));
+        points.map(|l| l.split("points=\"").nth(1).unwrap().split(' ').count()).collect()
+    }
+
+    #[test]
+    fn a_line_has_a_point_an_epoch() {
+        let svg = svg(&CAPTION, &epochs(20, |_| true, |e| 1.0 / f64::from(e)));
+        assert_eq!(lines(&svg), [20, 20, 20]); // loss, train, test; there is no validation
+        assert!(svg.contains("cora, gcn 3-2, seed 7") && svg.contains("validation: none"));
+        assert!(svg.contains("train 50.0") && svg.contains("test 25.0"), "{svg}");
+        assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    }
+
+    #[test]
+    fn what_is_missing_is_left_out() {
+        for (count, evaluated) in [(0, 0), (1, 0), (1, 1), (3, 3)] {
+            let svg = svg(&CAPTION, &epochs(count, |e| e == evaluated, |_| f64::NAN));
+            assert_eq!(lines(&svg), [0usize; 0]);
+            assert_eq!(svg.matches("<circle").count(), if evaluated > 0 { 2 } else { 0 });
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        }
+        let broken = svg(&CAPTION, &epochs(10, |_| false, |e| if e == 5 { f64::INFINITY } else { 0.1 }));
+        assert_eq!(lines(&broken), [4, 5]);
+    }
+
+    #[test]
+    fn long_runs_are_thinned_and_keep_the_last_epoch() {
+        for count in [1000, 1001, 123_457] {
+            let all = epochs(count, |e| e % 100 == 0 || e == count, |_| 1.0);
+            let shown = thin(&all);
+            assert!(shown.len() <= MAX_POINTS && shown.last().unwrap().epoch == count, "{count}");
+            assert!(shown.iter().filter(|e| e.accuracy.is_some()).count() >= 10);
+            assert!(svg(&CAPTION, &all).len() < 100_000);
+        }
+    }
+
+    #[test]
+    fn names_are_escaped() {
+        let caption = Caption { dataset: "<a&b>\u{1}", ..CAPTION };
+        assert!(svg(&caption, &[]).contains("&lt;a&amp;b&gt;\u{fffd}, gcn"));
+    }
+
+    #[test]
+    fn ticks_are_round() {
+        assert_eq!(ticks((0.0, 2.0), nice_step(1.9 / 4.0)), [0.0, 0.5, 1.0, 1.5, 2.0]);
+        assert_eq!(ticks((1.0, 200.0), 50.0), [50.0, 100.0, 150.0, 200.0]);
+        assert_eq!((label(0.5, 0.5), label(25_000.0, 1.0)), ("0.5".to_owned(), "25k".to_owned()));
+        assert_eq!(nice_step(30.0), 50.0);
+    }
+}

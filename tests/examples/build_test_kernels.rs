@@ -1,0 +1,43 @@
+//! Builds the altered forms of `linear` into `tests/kernels/prebuilt`, all or those named.
+//!
+//! `cargo run -p eciton-tests --example build_test_kernels --release [NAME ...]`
+
+use std::path::PathBuf;
+
+use eciton_author::{Build, Error, Toolchain};
+
+/// The features of `tests/kernels`.
+const KERNELS: [&str; 16] = [
+    "allocating",
+    "doubled",
+    "error",
+    "handles",
+    "keeping",
+    "logging",
+    "looping",
+    "looping-open",
+    "nan",
+    "recursing",
+    "scratch",
+    "trapping",
+    "trapping-backward",
+    "unwritten",
+    "wrong-shape",
+    "wrong-signature",
+];
+
+fn main() -> Result<(), Error> {
+    let asked: Vec<String> = std::env::args().skip(1).collect();
+    let folder = eciton_tests::root().join("tests/kernels");
+    let target: PathBuf = eciton_tests::root().join("target/test-kernels");
+    let toolchain = Toolchain::find(&folder)?;
+    for name in KERNELS {
+        if !asked.is_empty() && !asked.iter().any(|a| a == name) {
+            continue;
+        }
+        let out = eciton_tests::test_kernel(name);
+        let built = Build::new(&toolchain, &folder).features(&[name]).locked(true).target_dir(&target).run(&out)?;
+        println!("{name}: {} bytes, {}", built.bytes_len, built.digest);
+    }
+    Ok(())
+}
