@@ -9,7 +9,6 @@ use wasmtime::{ResourceLimiter, Store};
 
 use crate::bindings::VertexKernel;
 use crate::bindings::eciton::kernel::types;
-use crate::bindings::exports::eciton::kernel::vertex as wv;
 use crate::call::{Call, Kind};
 use crate::error::{Error, GuestError, Result};
 use crate::lend::{lend, promise, settle};

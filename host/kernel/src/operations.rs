@@ -61,7 +61,7 @@ impl BeforeHeld {
     }
 
     /// The same for rows from `start` on.
-    fn from_row(&self, start: usize) -> BeforeHeld {
+    fn shifted(&self, start: usize) -> BeforeHeld {
         let numbers = match &self.numbers {
             RowNumbers::From(first) => RowNumbers::From(first + start as u64),
             RowNumbers::List(ids) => RowNumbers::List(ids[start.min(ids.len())..].into()),
@@ -104,6 +104,7 @@ impl State {
     }
 
     fn before(&self, operation: &str, before: Before, columns: usize) -> Result<BeforeHeld, Failure> {
+        Self::check_activation(operation, before.activation)?;
         let bias = before.bias.map(|b| self.vector(operation, "before.bias", b, columns)).transpose()?;
         let dropout = match before.dropout.filter(|_| self.training) {
             Some((p, stream)) => {
@@ -114,6 +115,16 @@ impl State {
             None => None,
         };
         Ok(BeforeHeld { bias, activation: before.activation, dropout, numbers: self.row_numbers.clone() })
+    }
+
+    /// Derivatives are taken from the result, which tells the two sides apart only for slopes from 0.
+    fn check_activation(operation: &str, activation: Activation) -> Done {
+        match activation {
+            Activation::LeakyRelu(v) | Activation::Elu(v) if !(v.is_finite() && v >= 0.0) => {
+                Err(Failure::Argument(format!("{operation}: slope or alpha {v}; a finite number from 0 is needed")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Random numbers are addressed by the interval's rows: an operand has all of them, or none are drawn.
@@ -219,6 +230,7 @@ impl State {
         let n = n as usize;
         let w = self.dense(op, w)?;
         let held = self.before(op, before, k)?;
+        Self::check_activation(op, after.activation)?;
         self.check_rows(op, &held, m)?;
         let bias = after.bias.map(|b| self.vector(op, "after.bias", b, n)).transpose()?;
         let x = self.matrix(x)?.clone();
@@ -243,7 +255,7 @@ impl State {
                         let there = x.arrived(done, deadline)?;
                         let Matrix::Dense(block) = x.slice_rows(done, there - done)? else { break };
                         let block = block.hold(deadline)?;
-                        let shifted = held.from_row(done);
+                        let shifted = held.shifted(done);
                         let p = shifted.prologue();
                         let mut out = out.slice(done, there - done);
                         product::linear(block.view(), &p, w.view(), bias, after.activation, 0, &mut out, &mut scratch);
@@ -282,6 +294,7 @@ impl State {
         }
         let w = self.dense(op, w)?;
         let held = self.before(op, before, k)?;
+        Self::check_activation(op, after.activation)?;
         self.check_rows(op, &held, m)?;
         let grad = self.dense(op, grad)?;
         // d = grad * activation'(y)

@@ -35,6 +35,8 @@ pub struct Runtime {
     limits: Limits,
     cache: Option<Cache>,
     fingerprint: u64,
+    #[cfg(feature = "native-kernels")]
+    native: bool,
 }
 
 impl std::fmt::Debug for Runtime {
@@ -73,7 +75,21 @@ impl Runtime {
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
         let fingerprint = hasher.finish();
-        Ok(Self { engine, linker: Arc::new(linker), limits, cache: settings.cache, fingerprint })
+        Ok(Self {
+            engine,
+            linker: Arc::new(linker),
+            limits,
+            cache: settings.cache,
+            fingerprint,
+            #[cfg(feature = "native-kernels")]
+            native: crate::native::is_on(),
+        })
+    }
+
+    /// Whether its kernels run as native code.
+    #[cfg(feature = "native-kernels")]
+    pub(crate) fn is_native(&self) -> bool {
+        self.native
     }
 
     /// The bounds on every kernel.

@@ -100,7 +100,7 @@ impl SparseRows {
         }
         for (row, w) in offsets.windows(2).enumerate() {
             let within = w[0] <= w[1] && w[1] <= indices.len() as u64;
-            let stored = within.then(|| &indices[w[0] as usize..w[1] as usize]).unwrap_or_default();
+            let stored = if within { &indices[w[0] as usize..w[1] as usize] } else { &[] };
             let ascending = stored.windows(2).all(|p| p[0] < p[1]);
             if !within || !ascending || stored.last().is_some_and(|&c| c >= columns) {
                 return Err(bad(format!("row {row}: columns must ascend and be below {columns}")));

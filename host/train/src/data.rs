@@ -115,7 +115,7 @@ fn grid(atoms: &Atoms, nodes: &[Node], first_row: u32) -> Grid {
         let atom = |a: u32| {
             let rows = atoms.row_range(a..a + 1);
             // How many nodes below this one end with the atom.
-            let ends = |l: &u8| (a + 1) % FAN_OUT.pow(u32::from(*l)) == 0 || a + 1 == span.end;
+            let ends = |l: &u8| (a + 1).is_multiple_of(FAN_OUT.pow(u32::from(*l))) || a + 1 == span.end;
             let closes = (1..node.level).take_while(ends).count();
             Atom { rows: rows.start - first_row..rows.end - first_row, closes: closes as u8 }
         };

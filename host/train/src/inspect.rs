@@ -1,4 +1,5 @@
-//! What one epoch computes, for tests that hold it against another implementation.
+//! A run from the inside: what one epoch computes, for tests that hold it against another
+//! implementation, and runs that benchmarks start again and again.
 
 use eciton_graph::dataset::Dataset;
 use eciton_plan::Config;
@@ -34,4 +35,46 @@ pub fn first_epoch(config: &Config, options: &Options, dataset: Dataset) -> Resu
         gradient.values = session.weights.gradient_values(at)?;
     }
     Ok(FirstEpoch { parameters, gradients, losses: trained.epochs.iter().map(|e| e.loss).collect() })
+}
+
+/// A run that is ready to start, as often as is wanted: data prepared, kernels loaded, threads up.
+pub struct Ready {
+    session: Session,
+    config: Config,
+}
+
+impl std::fmt::Debug for Ready {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ready").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// What one start of a [`Ready`] run gave.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// Forward, loss, backward and update of each epoch, seconds.
+    pub epoch_seconds: Vec<f64>,
+    /// SHA-256 of the final weights.
+    pub model_digest: String,
+}
+
+impl Ready {
+    /// Sets a run up.
+    ///
+    /// # Errors
+    /// As [`crate::train`], before its first epoch.
+    pub fn new(config: &Config, options: &Options, dataset: Dataset) -> Result<Self> {
+        Ok(Self { session: Session::new(config, options, Some(dataset))?, config: config.clone() })
+    }
+
+    /// Trains from fresh weights of the configuration's seed.
+    ///
+    /// # Errors
+    /// As [`crate::train`], from its first epoch on.
+    pub fn train(&mut self) -> Result<Finished> {
+        let trained = self.session.train(&self.config, self.config.run.seed, &mut Silent)?;
+        let epoch_seconds = trained.epochs.iter().map(|e| e.seconds).collect();
+        let model_digest = crate::run_folder::model_digest(&crate::train::tensors(&self.session)?);
+        Ok(Finished { epoch_seconds, model_digest })
+    }
 }

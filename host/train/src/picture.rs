@@ -24,8 +24,8 @@ pub(crate) struct Caption<'a> {
 }
 
 const WIDTH: f64 = 860.0;
-const HEIGHT: f64 = 360.0;
-const TOP: f64 = 76.0;
+const HEIGHT: f64 = 376.0;
+const TOP: f64 = 92.0;
 const BOTTOM: f64 = HEIGHT - 50.0;
 const INK: &str = "#222222";
 const GREY: &str = "#666666";
@@ -81,8 +81,19 @@ impl Panel {
         }
         line(into, (left, TOP), (left, BOTTOM), GREY);
         line(into, (left, BOTTOM), (right, BOTTOM), GREY);
-        write_text(into, (left, TOP - 12.0), "start", 13, INK, title);
+        write_text(into, (left, TOP - 34.0), "start", 13, INK, title);
         write_text(into, (f64::midpoint(left, right), BOTTOM + 38.0), "middle", 12, GREY, "epoch");
+    }
+
+    /// One of three entries of the legend, above the panel.
+    fn key(&self, into: &mut String, slot: usize, colour: &str, text: &str) {
+        let (x, y) = (self.left + [0.0, 94.0, 220.0].get(slot).copied().unwrap_or(0.0), TOP - 16.0);
+        let end = x + 14.0;
+        let _ = writeln!(
+            into,
+            r#"<line x1="{x}" y1="{y}" x2="{end}" y2="{y}" stroke="{colour}" stroke-width="3"/>"#
+        );
+        write_text(into, (end + 4.0, y + 4.0), "start", 12, INK, text);
     }
 
     /// A line through what is there; a single point is a dot. `None` breaks it.
@@ -129,11 +140,11 @@ pub(crate) fn svg(caption: &Caption<'_>, epochs: &[EpochReport]) -> String {
     let panel = Panel { left: 70.0, right: 400.0, epochs: range, values: (0.0, top) };
     panel.frame(&mut out, "loss: mean cross-entropy, nats", step, "");
     panel.curve(&mut out, &losses, LOSS, 2.0);
+    panel.key(&mut out, 0, LOSS, "train, with dropout");
 
     let panel = Panel { left: 500.0, right: 830.0, epochs: range, values: (0.0, 100.0) };
-    panel.frame(&mut out, "accuracy", 20.0, " %");
-    let mut key = panel.left + 76.0;
-    for (name, colour, width, value) in CURVES {
+    panel.frame(&mut out, "accuracy without dropout, % of labelled vertices", 20.0, " %");
+    for (slot, (name, colour, width, value)) in CURVES.into_iter().enumerate() {
         // An epoch that was not evaluated is no gap.
         let evaluated = shown.iter().filter_map(|e| Some((f64::from(e.epoch), e.accuracy.as_ref()?)));
         let points: Vec<_> =
@@ -141,14 +152,7 @@ pub(crate) fn svg(caption: &Caption<'_>, epochs: &[EpochReport]) -> String {
         panel.curve(&mut out, &points, colour, width);
         let last = points.iter().rev().find_map(|p| p.1);
         let text = last.map_or_else(|| format!("{name}: none"), |v| format!("{name} {v:.1}"));
-        let y = TOP - 16.0;
-        let _ = writeln!(
-            out,
-            r#"<line x1="{key}" y1="{y}" x2="{}" y2="{y}" stroke="{colour}" stroke-width="3"/>"#,
-            key + 14.0
-        );
-        write_text(&mut out, (key + 18.0, y + 4.0), "start", 12, INK, &text);
-        key += 34.0 + 6.4 * text.len() as f64;
+        panel.key(&mut out, slot, colour, &text);
     }
     out.push_str("</svg>\n");
     out

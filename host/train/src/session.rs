@@ -25,7 +25,8 @@ pub struct Options {
     pub seeds: u32,
     /// The run folder; `None`: nothing is written.
     pub out: Option<PathBuf>,
-    /// Built-in kernels are read from here instead, as `NAME.wasm`.
+    /// Built-in kernels are read from here instead, as `NAME.wasm` (`ECITON_KERNEL_DIR`; CI runs the
+    /// suites on kernels that it has just built).
     pub kernel_folder: Option<PathBuf>,
     /// Where compiled kernels are kept.
     pub cache: CachePolicy,
@@ -42,7 +43,7 @@ impl Default for Options {
         Self {
             seeds: 1,
             out: None,
-            kernel_folder: None,
+            kernel_folder: std::env::var_os("ECITON_KERNEL_DIR").filter(|v| !v.is_empty()).map(PathBuf::from),
             cache: CachePolicy::default(),
             fresh_instances: false,
             embeddings: false,

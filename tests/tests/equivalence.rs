@@ -1,0 +1,113 @@
+//! The same bits whatever the cut: threads, intervals and instances never change a result.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use eciton_plan::Config;
+use eciton_tests::{cora, data, options, train};
+
+const EPOCHS: u32 = 30;
+
+/// The digest and the bits of the loss curve.
+fn run(config: &Config, fresh_instances: bool) -> (String, Vec<u64>) {
+    let options = eciton_train::Options { fresh_instances, ..options() };
+    let (summary, losses) = train(config, &options).unwrap();
+    assert_eq!(losses.len(), config.run.epochs as usize);
+    assert!(losses.iter().all(|l| l.is_finite()), "{losses:?}");
+    (summary.model_digest, losses.iter().map(|l| l.to_bits()).collect())
+}
+
+fn cut(config: &Config, threads: u32, intervals: u32) -> Config {
+    let mut config = config.clone();
+    (config.run.threads, config.run.intervals) = (Some(threads), Some(intervals));
+    config
+}
+
+#[test]
+fn cora_does_not_depend_on_threads_intervals_or_instances() {
+    let config = cora(EPOCHS);
+    let wanted = run(&cut(&config, 1, 1), false);
+    assert!(f64::from_bits(wanted.1[29]) < f64::from_bits(wanted.1[0]), "it learns");
+    for intervals in [1, 2, 3, 4, 7, 16, 64] {
+        for threads in [1, 2] {
+            let found = run(&cut(&config, threads, intervals), false);
+            assert_eq!(found, wanted, "{threads} threads, {intervals} intervals");
+        }
+    }
+    for (threads, intervals) in [(1, 1), (2, 4), (2, 7)] {
+        let found = run(&cut(&config, threads, intervals), true);
+        assert_eq!(found, wanted, "fresh instances, {threads} threads, {intervals} intervals");
+    }
+    // The defaults, run after run.
+    for _ in 0..3 {
+        assert_eq!(run(&config, false), wanted);
+    }
+}
+
+#[test]
+fn an_odd_model_does_not_depend_on_the_cut() {
+    // Three layers, every place for dropout and bias, another optimiser.
+    let mut config = cora(5);
+    for setting in ["model.layers=3", "model.hidden=5", "model.activation=tanh", "optimiser.kind=adamw", "run.seed=3"] {
+        config.set(setting).unwrap();
+    }
+    let wanted = run(&cut(&config, 1, 1), false);
+    for (threads, intervals) in [(2, 3), (1, 16), (2, 64)] {
+        assert_eq!(run(&cut(&config, threads, intervals), false), wanted, "{threads} threads, {intervals} intervals");
+    }
+}
+
+#[test]
+fn evaluation_between_epochs_changes_nothing() {
+    let mut config = cora(EPOCHS);
+    let wanted = run(&config, false);
+    config.run.eval_every = 1;
+    assert_eq!(run(&config, false), wanted);
+}
+
+#[test]
+fn seeds_differ_and_follow_each_other() {
+    let mut config = cora(5);
+    let first = run(&config, false);
+    config.run.seed = 1;
+    let second = run(&config, false);
+    assert_ne!(first.0, second.0);
+    assert_ne!(first.1, second.1);
+    // Two seeds of one run are the two runs.
+    config.run.seed = 0;
+    let options = eciton_train::Options { seeds: 2, ..options() };
+    let (summary, losses) = train(&config, &options).unwrap();
+    let digests: Vec<&str> = summary.seeds.iter().map(|s| s.model_digest.as_str()).collect();
+    assert_eq!(digests, [first.0.as_str(), second.0.as_str()]);
+    let bits: Vec<u64> = losses.iter().map(|l| l.to_bits()).collect();
+    assert_eq!(bits, [first.1, second.1].concat());
+}
+
+#[test]
+fn more_intervals_than_atoms_are_refused() {
+    for intervals in [65, 1000, u32::MAX] {
+        let error = train(&cut(&cora(1), 1, intervals), &options()).unwrap_err().to_string();
+        assert!(error.contains("64") && error.contains(&intervals.to_string()), "{error}");
+    }
+}
+
+#[test]
+fn larger_graphs_do_not_depend_on_the_cut() {
+    let Some(data) = data() else {
+        eprintln!("skipped: no data sets (set ECITON_DATA to the folder that holds `planetoid`)");
+        return;
+    };
+    let sets = [("planetoid", Some("pubmed")), ("graphdata-npz/amazon_photo.npz", None)];
+    for (path, name) in sets {
+        let source = data.join(path);
+        if !source.exists() {
+            eprintln!("skipped: {path} is not in the folder of data sets");
+            continue;
+        }
+        let mut config = cora(4);
+        config.data.source = source.display().to_string();
+        config.data.name = name.map(str::to_owned);
+        let wanted = run(&cut(&config, 2, 1), false);
+        for intervals in [4, 64] {
+            assert_eq!(run(&cut(&config, 2, intervals), false), wanted, "{path}, {intervals} intervals");
+        }
+    }
+}
