@@ -11,6 +11,9 @@ fn run(config: &Config, fresh_instances: bool) -> (String, Vec<u64>) {
     let options = eciton_train::Options { fresh_instances, ..options() };
     let (summary, losses) = train(config, &options).unwrap();
     assert_eq!(losses.len(), config.run.epochs as usize);
+    // What was asked for is what was done, or the comparison would show nothing.
+    assert!(config.run.intervals.is_none_or(|n| n == summary.intervals), "{} intervals", summary.intervals);
+    assert!(config.run.threads.is_none_or(|n| n == summary.threads), "{} threads", summary.threads);
     assert!(losses.iter().all(|l| l.is_finite()), "{losses:?}");
     (summary.model_digest, losses.iter().map(|l| l.to_bits()).collect())
 }

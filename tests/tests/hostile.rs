@@ -13,12 +13,16 @@ use std::time::{Duration, Instant};
 use eciton_plan::Config;
 use eciton_tests::{cora, options, test_kernel, train};
 
-/// Cora for three epochs with another `linear`, under short limits.
+/// How long a task may run where it is that limit which ends it, milliseconds.
+const SHORT: u64 = 300;
+
+/// Cora for three epochs with another `linear`, under tight limits. Time is ample here, so that it
+/// is not what a slow machine runs into first.
 fn config(kernel: &Path) -> Config {
     let mut config = cora(3);
     config.run.threads = Some(2);
     config.kernels.insert("linear".to_owned(), kernel.display().to_string());
-    config.limits.task_ms = Some(300);
+    config.limits.task_ms = Some(20_000);
     config.limits.guest_memory_bytes = Some(64 << 20);
     config
 }
@@ -33,7 +37,7 @@ fn refused(config: Config) -> String {
         let _ = send.send(train(&config, &options).map(|(summary, _)| summary.model_digest));
     });
     let begun = Instant::now();
-    let result = receive.recv_timeout(Duration::from_secs(60));
+    let result = receive.recv_timeout(Duration::from_secs(40));
     let result = result.unwrap_or_else(|e| panic!("no answer after {:?}: {e}", begun.elapsed()));
     runner.join().unwrap();
     let left: Vec<_> = std::fs::read_dir(place.path()).unwrap().collect();
@@ -50,7 +54,18 @@ fn assert_says(text: &str, words: &[&str]) {
 }
 
 fn fails(kernel: &str, words: &[&str]) {
-    let text = refused(config(&test_kernel(kernel)));
+    fails_under(kernel, config(&test_kernel(kernel)), words);
+}
+
+/// A kernel that never returns.
+fn is_ended(kernel: &str, words: &[&str]) {
+    let mut config = config(&test_kernel(kernel));
+    config.limits.task_ms = Some(SHORT);
+    fails_under(kernel, config, words);
+}
+
+fn fails_under(kernel: &str, config: Config, words: &[&str]) {
+    let text = refused(config);
     eprintln!("{kernel}: {text}");
     assert_says(&text, &["kernel `linear`"]);
     assert_says(&text, words);
@@ -69,13 +84,13 @@ fn a_typed_error_is_passed_on() {
 
 #[test]
 fn endless_loops_are_ended() {
-    fails("looping", &["epoch 1", "trapped in forward", "limit task-time", "300 ms"]);
-    fails("logging", &["forward", "300 ms"]);
+    is_ended("looping", &["epoch 1", "trapped in forward", "limit task-time", "300 ms"]);
+    is_ended("logging", &["forward", "300 ms"]);
 }
 
 #[test]
 fn an_endless_loop_before_the_run_is_ended() {
-    fails("looping-open", &["trapped in open", "limit task-time", "300 ms"]);
+    is_ended("looping-open", &["trapped in open", "limit task-time", "300 ms"]);
 }
 
 #[test]
@@ -88,9 +103,9 @@ fn limits_are_named_with_both_figures() {
     fails("allocating", &["epoch 1", "forward", "limit guest-memory", "67108864 allowed"]);
     fails("handles", &["epoch 1", "forward", "handles: 4097 handles asked for, 4096 allowed"]);
     let mut few = config(&test_kernel("scratch"));
-    few.limits.matrix_bytes = Some(100 << 20);
+    few.limits.matrix_bytes = Some(20 << 20);
     let text = refused(few);
-    let words = ["kernel `linear`", "forward", "matrix-bytes: 117440512 bytes asked for, 104857600 allowed"];
+    let words = ["kernel `linear`", "forward", "matrix-bytes: 33554432 bytes asked for, 20971520 allowed"];
     assert_says(&text, &words);
     let mut little = config(&test_kernel("nan"));
     little.limits.call_bytes = Some(10_000);
@@ -107,7 +122,8 @@ fn a_guest_memory_smaller_than_the_kernel_asks_for_is_named() {
     config.limits.guest_memory_bytes = Some(128 << 10);
     let text = refused(config);
     eprintln!("{text}");
-    assert_says(&text, &["linear", "131072"]);
+    // Whichever kernel comes first.
+    assert_says(&text, &["kernel `", "memory", "1114112"]);
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub enum Completion {
     Work {
         /// Which step.
         step: Step,
+        /// The text of a panic in it.
+        failure: Option<String>,
     },
 }
 

@@ -1,6 +1,7 @@
 //! The local pool: kernels and graph work on this machine's threads.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -30,12 +31,25 @@ enum Job {
 }
 
 impl Job {
+    /// Runs the job. A panic in it is a bug of ours; it ends the job, never the pool, which would
+    /// leave the driver waiting for ever.
     fn run(self, instances: &mut Instances) -> Completion {
+        let caught = |panic: Box<dyn std::any::Any + Send>| {
+            let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+            text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
+        };
         match self {
-            Job::Task { key, layer, call } => Completion::Task { key, result: instances.run(&layer, *call) },
+            Job::Task { key, layer, call } => {
+                let run = AssertUnwindSafe(|| instances.run(&layer, *call));
+                let result = catch_unwind(run).unwrap_or_else(|panic| {
+                    instances.clear();
+                    Err(eciton_kernel::Error::Engine { doing: "running a task", reason: caught(panic) })
+                });
+                Completion::Task { key, result }
+            }
             Job::Work { step, work } => {
-                work();
-                Completion::Work { step }
+                let failure = catch_unwind(AssertUnwindSafe(work)).err().map(caught);
+                Completion::Work { step, failure }
             }
         }
     }
@@ -228,6 +242,47 @@ impl Drop for LocalPool {
         for thread in self.threads.drain(..).chain(self.clock.take()) {
             // A worker that panicked has said so itself.
             let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use eciton_kernel::Settings as RuntimeSettings;
+    use eciton_plan::{Epoch, IntervalId, StageId};
+
+    fn step(n: u32) -> Step {
+        Step { epoch: Epoch(1), stage: StageId(0), interval: IntervalId(n) }
+    }
+
+    #[test]
+    fn all_work_is_done_once_and_a_panic_ends_its_own_job_only() {
+        let runtime = Runtime::new(RuntimeSettings::default()).unwrap();
+        for threads in [1, 2, 3] {
+            let mut pool = LocalPool::new(&runtime, Settings { threads, fresh_instances: false }).unwrap();
+            let counter = Arc::new(AtomicUsize::new(0));
+            for n in 0..100 {
+                let counter = counter.clone();
+                pool.work(step(n), Box::new(move || {
+                    assert!(n != 50, "planted");
+                    counter.fetch_add(1, Ordering::Relaxed);
+                }));
+            }
+            let mut done = Vec::new();
+            while done.len() < 100 {
+                pool.drain(&mut done);
+            }
+            assert_eq!(counter.load(Ordering::Relaxed), 99);
+            let failed = done.iter().filter(|c| match c {
+                Completion::Work { failure: Some(text), step } => text == "planted" && step.interval.0 == 50,
+                _ => false,
+            });
+            assert_eq!(failed.count(), 1);
+            let before = done.len();
+            pool.drain(&mut done);
+            assert_eq!(done.len(), before, "an idle pool does not wait");
         }
     }
 }

@@ -237,6 +237,11 @@ impl Instances {
         Self { fresh, ..Self::default() }
     }
 
+    /// Throws all instances away.
+    pub fn clear(&mut self) {
+        self.warm.clear();
+    }
+
     /// Runs a task on a warm instance; drops the instance where the task failed.
     pub fn run(&mut self, layer: &Arc<Layer>, call: Call) -> Result<Finished> {
         #[cfg(feature = "native-kernels")]

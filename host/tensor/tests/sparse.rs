@@ -96,6 +96,7 @@ fn linear_and_its_gradient_are_their_formulas() {
 #[test]
 fn both_ways_of_summing_give_the_same_bits() {
     let numbers = &mut Numbers(22);
+    let mut rows_taken = 0;
     for case in 0..60 {
         let atoms = [1, 2, 8, 9, 40, 64][case % 6];
         let (rows, k) = (atoms * (1 + numbers.below(8)) + 20, 1 + numbers.below(20));
@@ -104,6 +105,9 @@ fn both_ways_of_summing_give_the_same_bits() {
         let made = random(numbers, rows, k, filled);
         // Columns that nothing is stored in make columns the quicker way.
         let many = k + 4 * made.3.len() + 1;
+        // The rule of `weight_gradient`.
+        rows_taken += u32::from(made.3.len() > 2 * atoms * k * n.div_ceil(16));
+        assert!(made.3.len() <= 2 * atoms * many);
         let d = numbers.values(rows * n);
         let tree = Rows::cut(numbers, rows, atoms);
         let grid = tree.grid(&tree.nodes(0..tree.atoms()));
@@ -117,6 +121,7 @@ fn both_ways_of_summing_give_the_same_bits() {
             assert!(by_columns[k * n..].iter().all(|v| v.to_bits() == 0));
         }
     }
+    assert!(rows_taken >= 10, "only {rows_taken} cases were summed by rows");
 }
 
 #[test]

@@ -264,7 +264,10 @@ impl<M: Machine> Loop<'_, M> {
             }
             for completion in self.done.drain(..) {
                 let event = match completion {
-                    Completion::Work { step } => Event::Gathered(step),
+                    Completion::Work { step, failure: None } => Event::Gathered(step),
+                    Completion::Work { step, failure: Some(text) } => {
+                        return Err(Error::Internal(format!("{step}: the gather panicked: {text}")));
+                    }
                     Completion::Task { key, result: Ok(finished) } => {
                         for line in finished.log {
                             let operation = stages.program.operation(key.stage);
