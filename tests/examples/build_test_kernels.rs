@@ -36,7 +36,8 @@ fn main() -> Result<(), Error> {
             continue;
         }
         let out = eciton_tests::test_kernel(name);
-        let built = Build::new(&toolchain, &folder).features(&[name]).locked(true).target_dir(&target).run(&out)?;
+        let built =
+            Build::new(&toolchain, &folder).features(&[name]).locked(true).target_dir(&target).run(&out)?;
         println!("{name}: {} bytes, {}", built.bytes_len, built.digest);
     }
     Ok(())

@@ -18,6 +18,7 @@ INPUT.json
     train         [vertex, ...]
     parameters    [{"weight": [[...]], "bias": [...]}, ...] of each layer; or
     hidden, classes   [16], 7: parameters by the contract's initialiser (Glorot weights, zero biases)
+    bias          true; false: biases stay 0
     seed, dropout, epoch, activation       0, 0.0, 0, "relu" (identity, relu, leaky-relu, elu, sigmoid, tanh; "slope", "alpha")
     epochs        0; epochs are counted from `epoch`
     optimiser     {"kind": "adam" | "adamw" | "sgd", "lr": 0.01, "betas": [0.9, 0.999], "eps": 1e-8, "momentum": 0, "nesterov": false,
@@ -43,10 +44,10 @@ def glorot(seed, layer, position, rows, columns):
     return ((2 * keyed.uniform(keyed.bits(k, rows, columns)) - 1).astype(np.float32) * bound).astype(np.float64)
 
 
-def initial_parameters(seed, widths):
+def initial_parameters(seed, widths, bias=True):
     """Position of a weight in the signature of kernel `linear`: after its input bias, which the first layer has not."""
     return [
-        {"weight": glorot(seed, l, min(l, 1), k, m), "bias": np.zeros(m)} for l, (k, m) in enumerate(zip(widths, widths[1:]))
+        {"weight": glorot(seed, l, int(bias and l > 0), k, m), "bias": np.zeros(m)} for l, (k, m) in enumerate(zip(widths, widths[1:]))
     ]
 
 
@@ -96,9 +97,10 @@ class Activation:
 
 
 class Gcn:
-    def __init__(self, gather, features, labels, train, seed=0, dropout=0.0, activation=Activation("relu")):
+    def __init__(self, gather, features, labels, train, seed=0, dropout=0.0, activation=Activation("relu"), bias=True):
         self.gather, self.features, self.labels, self.train = gather, features, labels, train
         self.seed, self.probability, self.activation = seed, float(np.float32(dropout)), activation
+        self.bias = bias
 
     def scale(self, epoch, layer, shape):
         """What dropout multiplies by: 0 or 1 / (1 - p); `epoch` None: not training."""
@@ -139,7 +141,7 @@ class Gcn:
         loss, grad = self.cross_entropy(scores)
         gradients = []
         for p, (u, before, scale) in zip(reversed(parameters), reversed(kept)):
-            bias = grad.sum(0)
+            bias = grad.sum(0) if self.bias else np.zeros_like(p["bias"])
             z = self.gather(grad)
             gradients.append({"weight": u.T @ z, "bias": bias})
             if before is not None:
@@ -199,11 +201,11 @@ def run(job):
     x, seed, epoch = features_of(job), job.get("seed", 0), job.get("epoch", 0)
     activation = Activation(job.get("activation", "relu"), job.get("slope", 0.01), job.get("alpha", 1.0))
     train = np.asarray(job["train"], np.int64)
-    net = Gcn(Gather(job["vertices"], job["edges"]), x, np.asarray(job["labels"], np.int64), train, seed, job.get("dropout", 0.0), activation)
+    net = Gcn(Gather(job["vertices"], job["edges"]), x, np.asarray(job["labels"], np.int64), train, seed, job.get("dropout", 0.0), activation, job.get("bias", True))
     if "parameters" in job:
         parameters = [{k: np.asarray(p[k], np.float32).astype(float) for k in ("weight", "bias")} for p in job["parameters"]]
     else:
-        parameters = initial_parameters(seed, [x.shape[1], *job["hidden"], job["classes"]])
+        parameters = initial_parameters(seed, [x.shape[1], *job["hidden"], job["classes"]], net.bias)
     listed = lambda layers: [{k: v.tolist() for k, v in p.items()} for p in layers]
     loss, gradients = net.loss_and_gradients(parameters, epoch)
     answer = {"loss": loss, "gradients": listed(gradients), "parameters": listed(parameters), "scores": net.forward(parameters, None)[0].tolist()}

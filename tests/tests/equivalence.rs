@@ -49,12 +49,18 @@ fn cora_does_not_depend_on_threads_intervals_or_instances() {
 fn an_odd_model_does_not_depend_on_the_cut() {
     // Three layers, every place for dropout and bias, another optimiser.
     let mut config = cora(5);
-    for setting in ["model.layers=3", "model.hidden=5", "model.activation=tanh", "optimiser.kind=adamw", "run.seed=3"] {
+    for setting in
+        ["model.layers=3", "model.hidden=5", "model.activation=tanh", "optimiser.kind=adamw", "run.seed=3"]
+    {
         config.set(setting).unwrap();
     }
     let wanted = run(&cut(&config, 1, 1), false);
     for (threads, intervals) in [(2, 3), (1, 16), (2, 64)] {
-        assert_eq!(run(&cut(&config, threads, intervals), false), wanted, "{threads} threads, {intervals} intervals");
+        assert_eq!(
+            run(&cut(&config, threads, intervals), false),
+            wanted,
+            "{threads} threads, {intervals} intervals"
+        );
     }
 }
 

@@ -74,7 +74,10 @@ fn fails_under(kernel: &str, config: Config, words: &[&str]) {
 #[test]
 fn a_panic_is_quoted_with_its_line() {
     fails("trapping", &["epoch 1", "trapped in forward", "src/forward.rs:", "the test kernel panics on"]);
-    fails("trapping-backward", &["epoch 1", "trapped in backward", "src/lib.rs:", "the test kernel panics in backward"]);
+    fails(
+        "trapping-backward",
+        &["epoch 1", "trapped in backward", "src/lib.rs:", "the test kernel panics in backward"],
+    );
 }
 
 #[test]
@@ -107,13 +110,19 @@ fn limits_are_named_with_both_figures() {
     let text = refused(few);
     let words = ["kernel `linear`", "forward", "matrix-bytes: 33554432 bytes asked for, 20971520 allowed"];
     assert_says(&text, &words);
-    let mut little = config(&test_kernel("nan"));
-    little.limits.call_bytes = Some(10_000);
-    assert_says(&refused(little), &["kernel `linear`", "forward", "10000"]);
     let mut little = config(&test_kernel("wrong-shape"));
     little.kernels.clear();
     little.limits.call_work = Some(10_000);
     assert_says(&refused(little), &["kernel `linear`", "forward", "call-work", "10000 allowed"]);
+}
+
+#[test]
+fn the_limit_on_bytes_copied_is_named() {
+    let mut little = config(&test_kernel("nan"));
+    little.limits.call_bytes = Some(10_000);
+    let text = refused(little);
+    eprintln!("{text}");
+    assert_says(&text, &["kernel `linear`", "forward", "call-bytes", "10000"]);
 }
 
 #[test]
@@ -128,7 +137,10 @@ fn a_guest_memory_smaller_than_the_kernel_asks_for_is_named() {
 
 #[test]
 fn shapes_are_named() {
-    fails("wrong-shape", &["epoch 1", "forward", "shape error: linear: w has extents [1433, 16], expected [16, 16]"]);
+    fails(
+        "wrong-shape",
+        &["epoch 1", "forward", "shape error: linear: w has extents [1433, 16], expected [16, 16]"],
+    );
     fails("wrong-signature", &["outputs", "17", "16"]);
 }
 

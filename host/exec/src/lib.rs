@@ -5,8 +5,10 @@
 //! work besides. A task is one thread; the driver's thread runs tasks too while it has nothing else
 //! to do.
 
+mod clock;
 mod local;
 
+pub use clock::Clock;
 pub use local::{LocalPool, Settings};
 
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use eciton_kernel::{Call, Instances, Layer, Limits, Runtime};
+use eciton_kernel::{Call, Instances, Layer};
 use eciton_plan::{Step, TaskKey};
 
 use crate::{Completion, Compute, Executor};
@@ -131,8 +131,6 @@ pub struct LocalPool {
     shared: Arc<Shared>,
     own: Instances,
     threads: Vec<JoinHandle<()>>,
-    clock: Option<JoinHandle<()>>,
-    clock_stop: Arc<(Mutex<bool>, Condvar)>,
 }
 
 impl std::fmt::Debug for LocalPool {
@@ -142,31 +140,20 @@ impl std::fmt::Debug for LocalPool {
 }
 
 impl LocalPool {
-    /// Starts `settings.threads - 1` workers (the driver's thread is the other one), and the clock
-    /// that interrupts guests of `runtime`.
+    /// Starts `settings.threads - 1` workers; the driver's thread is the other one. Kernels need a
+    /// [`crate::Clock`] besides.
     ///
     /// # Errors
     /// If the system refuses a thread.
-    pub fn new(runtime: &Runtime, settings: Settings) -> std::io::Result<Self> {
+    pub fn new(settings: Settings) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let own = Instances::new(settings.fresh_instances);
-        let clock_stop = Arc::new((Mutex::new(false), Condvar::new()));
-        let mut pool = Self { shared, own, threads: Vec::new(), clock: None, clock_stop };
+        let mut pool = Self { shared, own, threads: Vec::new() };
         for n in 1..settings.threads {
             let (shared, fresh) = (pool.shared.clone(), settings.fresh_instances);
             let thread = std::thread::Builder::new().name(format!("eciton-{n}"));
             pool.threads.push(thread.spawn(move || shared.serve(fresh))?);
         }
-        let (runtime, stop) = (runtime.clone(), pool.clock_stop.clone());
-        let clock = std::thread::Builder::new().name("eciton-clock".to_owned()).spawn(move || {
-            let (stopped, changed) = &*stop;
-            let mut guard = stopped.lock().unwrap_or_else(PoisonError::into_inner);
-            while !*guard {
-                guard = changed.wait_timeout(guard, Limits::TICK).unwrap_or_else(PoisonError::into_inner).0;
-                runtime.tick();
-            }
-        })?;
-        pool.clock = Some(clock);
         Ok(pool)
     }
 
@@ -237,9 +224,7 @@ impl Drop for LocalPool {
             queues.waiting.clear();
         }
         self.shared.work.notify_all();
-        *self.clock_stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.clock_stop.1.notify_all();
-        for thread in self.threads.drain(..).chain(self.clock.take()) {
+        for thread in self.threads.drain(..) {
             // A worker that panicked has said so itself.
             let _ = thread.join();
         }
@@ -250,7 +235,6 @@ impl Drop for LocalPool {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
-    use eciton_kernel::Settings as RuntimeSettings;
     use eciton_plan::{Epoch, IntervalId, StageId};
 
     fn step(n: u32) -> Step {
@@ -259,9 +243,8 @@ mod tests {
 
     #[test]
     fn all_work_is_done_once_and_a_panic_ends_its_own_job_only() {
-        let runtime = Runtime::new(RuntimeSettings::default()).unwrap();
         for threads in [1, 2, 3] {
-            let mut pool = LocalPool::new(&runtime, Settings { threads, fresh_instances: false }).unwrap();
+            let mut pool = LocalPool::new(Settings { threads, fresh_instances: false }).unwrap();
             let counter = Arc::new(AtomicUsize::new(0));
             for n in 0..100 {
                 let counter = counter.clone();

@@ -49,6 +49,9 @@ impl std::fmt::Debug for Instance {
     }
 }
 
+/// wasmtime names the types that differ, not the function.
+pub(crate) const CHECK: &str = "\n`eciton kernel check FILE` lists every function that differs";
+
 /// Layers that an instance keeps open.
 const OPEN_LAYERS: usize = 256;
 
@@ -72,6 +75,10 @@ impl Instance {
         store.set_hostcall_fuel(usize::try_from(runtime.limits().call_bytes).unwrap_or(usize::MAX));
         let bindings = match kernel.pre().instantiate(&mut store) {
             Ok(b) => b,
+            // Neither a trap nor a limit: an export has another type than the contract's.
+            Err(e) if e.downcast_ref::<wasmtime::Trap>().is_none() && store.data().limit_hit.is_none() => {
+                return Err(Error::Contract { kernel: kernel.name().to_owned(), differences: format!("{e:#}{CHECK}") });
+            }
             Err(e) => return Err(trap(kernel.name(), "instantiation", &e, store.data())),
         };
         Ok(Self { store, bindings, layers: Vec::new() })
@@ -217,7 +224,14 @@ fn trap(kernel: &str, place: &str, e: &wasmtime::Error, state: &State) -> Error 
         (_, Some(panic), None) => panic.clone(),
         (Some(Trap::StackOverflow), _, _) => "limit stack: more than 1048576 bytes (endless recursion?)".to_owned(),
         (Some(trap), None, None) => trap.to_string(),
-        (None, None, None) => format!("{:#}", e.root_cause()),
+        (None, None, None) => match e.root_cause().to_string() {
+            // wasmtime's words for what `set_hostcall_fuel` bounds.
+            text if text.contains("fuel allocated for hostcalls") => format!(
+                "limit call-bytes: more than {} bytes handed to the host in one call",
+                state.limits.call_bytes
+            ),
+            text => text,
+        },
     };
     Error::Trap { kernel: kernel.to_owned(), place: place.to_owned(), reason }
 }

@@ -12,7 +12,7 @@ use crate::bindings::exports::eciton::kernel::vertex as wv;
 use crate::bindings::{VertexKernel, VertexKernelPre};
 use crate::cache::{self, Cache};
 use crate::error::{Error, Result};
-use crate::instance::Instance;
+use crate::instance::{CHECK, Instance};
 use crate::limits::Limits;
 use crate::state::State;
 
@@ -113,7 +113,7 @@ impl Runtime {
             None => self.compile(name, component, &digest)?,
         };
         let pre = self.linker.instantiate_pre(&compiled).and_then(VertexKernelPre::new);
-        let pre = pre.map_err(|e| Error::Contract { kernel: name.to_owned(), differences: format!("{e:#}") })?;
+        let pre = pre.map_err(|e| Error::Contract { kernel: name.to_owned(), differences: format!("{e:#}{CHECK}") })?;
         let mut kernel = Kernel { name: name.to_owned(), digest, runtime: self.clone(), pre, attributes: Vec::new() };
         let mut instance = Instance::new(&kernel)?;
         kernel.attributes = instance.attributes(&kernel)?;

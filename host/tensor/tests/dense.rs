@@ -37,7 +37,16 @@ impl Case {
     fn linear(&self, x: View<'_>, p: &Prologue<'_>, w: View<'_>, bias: bool, a: Activation) -> Vec<f32> {
         let out = Buffer::zeroed(self.rows, self.n).unwrap();
         let bias = bias.then_some(&self.after[..]);
-        product::linear(x, p, w, bias, a, 0, &mut out.write(0..self.rows).unwrap().view_mut(), &mut Scratch::default());
+        product::linear(
+            x,
+            p,
+            w,
+            bias,
+            a,
+            0,
+            &mut out.write(0..self.rows).unwrap().view_mut(),
+            &mut Scratch::default(),
+        );
         out.to_vec().unwrap()
     }
 }
@@ -55,13 +64,30 @@ fn matmul_is_the_sum_of_products() {
                 let (values, r, s) = if transposed { (&wt, n, k) } else { (&c.w, k, n) };
                 let views = [padded(values, r, s), numbers.column_view(values, r, s)];
                 let xs = [padded(&c.x, rows, k), numbers.column_view(&c.x, rows, k)];
-                for (w, x) in views.iter().map(|h| h.view()).chain([View::new(values, r, s)]).zip(xs.iter().map(|h| h.view()).chain([View::new(&c.x, rows, k)])) {
+                for (w, x) in views
+                    .iter()
+                    .map(|h| h.view())
+                    .chain([View::new(values, r, s)])
+                    .zip(xs.iter().map(|h| h.view()).chain([View::new(&c.x, rows, k)]))
+                {
                     for start in [None, Some(0.5f32)] {
                         let mut out = vec![start.unwrap_or(9.0); rows * n];
                         let mut view = ViewMut::new(&mut out, rows, n);
-                        product::matmul(x, w, transposed, start.is_some(), &mut view, &mut Scratch::default());
-                        let expected: Vec<f64> = expected.iter().map(|e| e + f64::from(start.unwrap_or(0.0))).collect();
-                        close(&format!("seed {seed}, {shape:?}, transposed {transposed}, start {start:?}"), &out, &expected);
+                        product::matmul(
+                            x,
+                            w,
+                            transposed,
+                            start.is_some(),
+                            &mut view,
+                            &mut Scratch::default(),
+                        );
+                        let expected: Vec<f64> =
+                            expected.iter().map(|e| e + f64::from(start.unwrap_or(0.0))).collect();
+                        close(
+                            &format!("seed {seed}, {shape:?}, transposed {transposed}, start {start:?}"),
+                            &out,
+                            &expected,
+                        );
                     }
                 }
             }
@@ -107,16 +133,24 @@ fn linear_backward_is_its_formula() {
             let dx = naive_product(&wide(&c.d), &transposed(&wide(&c.w), c.k, c.n), c.rows, c.n, c.k);
             let dx: Vec<f64> = dx.iter().zip(&du).map(|(a, b)| a * b).collect();
             let dw = naive_product(&transposed(&u, c.rows, c.k), &wide(&c.d), c.k, c.rows, c.n);
-            let sums = |v: &[f64], n: usize| (0..n).map(|j| v.iter().skip(j).step_by(n).sum()).collect::<Vec<f64>>();
+            let sums =
+                |v: &[f64], n: usize| (0..n).map(|j| v.iter().skip(j).step_by(n).sum()).collect::<Vec<f64>>();
             // Biases as [1, n] and as [n, 1], with all combinations of what is wanted.
             for wanted in [15, 1 + i % 15] {
                 let tall = i % 2 == 0;
-                let vector = |n: usize| if tall { Buffer::zeroed(n, 1) } else { Buffer::zeroed(1, n) }.unwrap();
-                let (gx, gb, gw, ga) = (Buffer::zeroed(c.rows, c.k).unwrap(), vector(c.k), Buffer::zeroed(c.k, c.n).unwrap(), vector(c.n));
+                let vector =
+                    |n: usize| if tall { Buffer::zeroed(n, 1) } else { Buffer::zeroed(1, n) }.unwrap();
+                let (gx, gb, gw, ga) = (
+                    Buffer::zeroed(c.rows, c.k).unwrap(),
+                    vector(c.k),
+                    Buffer::zeroed(c.k, c.n).unwrap(),
+                    vector(c.n),
+                );
                 let mut lx = gx.write(0..c.rows).unwrap();
                 let mut lw = gw.write(0..c.k).unwrap();
                 let (mut lb, mut la) = (gb.write(0..gb.rows()).unwrap(), ga.write(0..ga.rows()).unwrap());
-                let (mut vx, mut vw, mut vb, mut va) = (lx.view_mut(), [lw.view_mut()], [lb.view_mut()], [la.view_mut()]);
+                let (mut vx, mut vw, mut vb, mut va) =
+                    (lx.view_mut(), [lw.view_mut()], [lb.view_mut()], [la.view_mut()]);
                 let places = Wanted {
                     x: (wanted & 1 != 0).then_some(&mut vx),
                     before_bias: (wanted & 2 != 0).then_some(&mut vb[..]),
@@ -126,12 +160,29 @@ fn linear_backward_is_its_formula() {
                 let (x, d) = (numbers.column_view(&c.x, c.rows, c.k), numbers.column_view(&c.d, c.rows, c.n));
                 let w = numbers.column_view(&c.w, c.k, c.n);
                 let grid = Grid::single(c.rows);
-                product::linear_backward(x.view(), p, w.view(), d.view(), &grid, places, &mut Scratch::default());
+                product::linear_backward(
+                    x.view(),
+                    p,
+                    w.view(),
+                    d.view(),
+                    &grid,
+                    places,
+                    &mut Scratch::default(),
+                );
                 drop((lx, lw, lb, la));
-                let found = [(1, &gx, dx.clone()), (2, &gb, sums(&dx, c.k)), (4, &gw, dw.clone()), (8, &ga, sums(&wide(&c.d), c.n))];
+                let found = [
+                    (1, &gx, dx.clone()),
+                    (2, &gb, sums(&dx, c.k)),
+                    (4, &gw, dw.clone()),
+                    (8, &ga, sums(&wide(&c.d), c.n)),
+                ];
                 for (bit, buffer, expected) in found {
                     if wanted & bit != 0 {
-                        close(&format!("{what}: gradient {bit} of {wanted}"), &buffer.to_vec().unwrap(), &expected);
+                        close(
+                            &format!("{what}: gradient {bit} of {wanted}"),
+                            &buffer.to_vec().unwrap(),
+                            &expected,
+                        );
                     }
                 }
             }
@@ -142,7 +193,15 @@ fn linear_backward_is_its_formula() {
 #[test]
 fn a_row_has_the_same_bits_however_rows_are_cut() {
     let numbers = &mut Numbers(13);
-    for (rows, k, n) in [(57, 16, 7), (57, 7, 16), (130, 64, 64), (61, 602, 128), (97, 128, 41), (40, 1433, 16), (1100, 33, 70)] {
+    for (rows, k, n) in [
+        (57, 16, 7),
+        (57, 7, 16),
+        (130, 64, 64),
+        (61, 602, 128),
+        (97, 128, 41),
+        (40, 1433, 16),
+        (1100, 33, 70),
+    ] {
         let c = Case::new(numbers, (rows, k, n));
         for p in prologues(&c.before, 77, 8) {
             let (x, w) = (padded(&c.x, rows, k), padded(&c.w, k, n));
@@ -156,7 +215,16 @@ fn a_row_has_the_same_bits_however_rows_are_cut() {
                 // Either way of telling where a block starts.
                 let (p, first) = if start % 2 == 0 { (&moved, 0) } else { (&p, start) };
                 let x = x.view().slice(start, count);
-                product::linear(x, p, w.view(), Some(&c.after), Activation::Tanh, first, &mut lease.view_mut(), &mut Scratch::default());
+                product::linear(
+                    x,
+                    p,
+                    w.view(),
+                    Some(&c.after),
+                    Activation::Tanh,
+                    first,
+                    &mut lease.view_mut(),
+                    &mut Scratch::default(),
+                );
                 start += count;
             }
             same_bits(&format!("{rows} x {k} x {n}, {p:?}"), &whole, &out.to_vec().unwrap());

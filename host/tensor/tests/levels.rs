@@ -21,32 +21,77 @@ fn results() -> Vec<(String, Vec<f32>)> {
     for (n, k, m) in [(37, 16, 7), (37, 70, 16), (40, 33, 33), (30, 64, 64), (29, 602, 128), (21, 5, 1)] {
         let (x, w, d) = (numbers.values(n * k), numbers.values(k * m), numbers.values(n * m));
         let (before, after) = (numbers.values(k), numbers.values(m));
-        let stored = SparseRows::new(k as u32, (0..=n as u64).collect(), (0..n).map(|i| (i * 7 % k) as u32).collect(), numbers.values(n)).unwrap();
+        let stored = SparseRows::new(
+            k as u32,
+            (0..=n as u64).collect(),
+            (0..n).map(|i| (i * 7 % k) as u32).collect(),
+            numbers.values(n),
+        )
+        .unwrap();
         for p in prologues(&before, 12, 2) {
             let what = |op: &str| format!("{op} {n} x {k} x {m} {p:?}");
             let (mut y, mut gx) = (vec![0.0; n * m], vec![0.0; n * k]);
             let scratch = &mut Scratch::default();
             let (xv, wv, dv) = (View::new(&x, n, k), View::new(&w, k, m), View::new(&d, n, m));
-            product::linear(xv, &p, wv, Some(&after), Activation::Sigmoid, 0, &mut ViewMut::new(&mut y, n, m), scratch);
+            product::linear(
+                xv,
+                &p,
+                wv,
+                Some(&after),
+                Activation::Sigmoid,
+                0,
+                &mut ViewMut::new(&mut y, n, m),
+                scratch,
+            );
             let buffers = [(1, k), (k, m), (1, m)].map(|(r, c)| Buffer::zeroed(r, c).unwrap());
             let mut leases = buffers.each_ref().map(|b| b.write(0..b.rows()).unwrap());
             let [b, gw, a] = leases.each_mut().map(|l| l.view_mut());
             let (mut b, mut gw, mut a) = ([b], [gw], [a]);
             let mut gxv = ViewMut::new(&mut gx, n, k);
-            let wanted = Wanted { x: Some(&mut gxv), before_bias: Some(&mut b), w: Some(&mut gw), after_bias: Some(&mut a) };
+            let wanted = Wanted {
+                x: Some(&mut gxv),
+                before_bias: Some(&mut b),
+                w: Some(&mut gw),
+                after_bias: Some(&mut a),
+            };
             product::linear_backward(xv, &p, wv, dv, &Grid::single(n), wanted, scratch);
             drop(leases);
             all.extend([(what("linear"), y), (what("grad-x"), gx)]);
             all.extend(buffers.iter().map(|b| (what("sums"), b.to_vec().unwrap())));
             if p.bias.is_none() && p.activation.keeps_zero() {
                 let (mut y, mut gw) = (vec![0.0; n * m], vec![0.0; k * m]);
-                sparse::linear(&stored, 0..n, &p, wv, None, Activation::Identity, &mut ViewMut::new(&mut y, n, m), scratch);
-                sparse::weight_gradient(&stored, 0..n, &p, dv, &Grid::single(n), &mut [ViewMut::new(&mut gw, k, m)], scratch);
+                sparse::linear(
+                    &stored,
+                    0..n,
+                    &p,
+                    wv,
+                    None,
+                    Activation::Identity,
+                    &mut ViewMut::new(&mut y, n, m),
+                    scratch,
+                );
+                sparse::weight_gradient(
+                    &stored,
+                    0..n,
+                    &p,
+                    dv,
+                    &Grid::single(n),
+                    &mut [ViewMut::new(&mut gw, k, m)],
+                    scratch,
+                );
                 all.extend([(what("sparse linear"), y), (what("sparse gradient"), gw)]);
             }
         }
     }
-    let c = Adam { step_size: 0.01, bias2_sqrt: 0.1, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, decay: 0.1, shrink: 0.99 };
+    let c = Adam {
+        step_size: 0.01,
+        bias2_sqrt: 0.1,
+        beta1: 0.9,
+        beta2: 0.999,
+        epsilon: 1e-8,
+        decay: 0.1,
+        shrink: 0.99,
+    };
     let [mut w, g, mut m, mut v] = [(); 4].map(|()| numbers.values(77));
     v.iter_mut().for_each(|v| *v = v.abs());
     adam(c, &mut w, &g, &mut m, &mut v);

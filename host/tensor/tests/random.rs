@@ -1,14 +1,15 @@
 //! The generator against the independent vectors of `tests/oracle`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use eciton_tensor::random::{Dropout, Key, Purpose, bits32, uniform};
 use eciton_tensor::ops::activation::Activation;
 use eciton_tensor::ops::prologue::{Prologue, RowIds};
+use eciton_tensor::random::{Dropout, Key, Purpose, bits32, uniform};
 use eciton_tensor::{View, ViewMut};
 
 #[test]
 fn keys_bits_and_masks_are_those_of_the_vectors() {
-    let all: serde_json::Value = serde_json::from_str(include_str!("../../../tests/oracle/random_vectors.json")).unwrap();
+    let all: serde_json::Value =
+        serde_json::from_str(include_str!("../../../tests/oracle/random_vectors.json")).unwrap();
     let vectors = all["vectors"].as_array().unwrap();
     assert!(vectors.len() > 20);
     for v in vectors {

@@ -12,7 +12,11 @@ use eciton_tensor::{Buffer, Grid, View, ViewMut};
 
 fn sums(x: View<'_>, grid: &Grid, tall: bool) -> Vec<Vec<f32>> {
     let m = x.columns();
-    let buffers: Vec<_> = grid.parts().iter().map(|_| if tall { Buffer::zeroed(m, 1) } else { Buffer::zeroed(1, m) }.unwrap()).collect();
+    let buffers: Vec<_> = grid
+        .parts()
+        .iter()
+        .map(|_| if tall { Buffer::zeroed(m, 1) } else { Buffer::zeroed(1, m) }.unwrap())
+        .collect();
     let mut leases: Vec<_> = buffers.iter().map(|b| b.write(0..b.rows()).unwrap()).collect();
     let mut views: Vec<ViewMut<'_>> = leases.iter_mut().map(|l| l.view_mut()).collect();
     rows::sum_rows(x, grid, &mut views);
@@ -26,13 +30,18 @@ fn column_sums_are_sums_with_any_stride() {
     for m in (1..=70).chain([128, 602]) {
         let n = numbers.below(50);
         let x = numbers.values(n * m);
-        let expected: Vec<f64> = (0..m).map(|c| x.iter().skip(c).step_by(m).map(|&v| f64::from(v)).sum()).collect();
+        let expected: Vec<f64> =
+            (0..m).map(|c| x.iter().skip(c).step_by(m).map(|&v| f64::from(v)).sum()).collect();
         let grid = Grid::single(n);
         let plain = sums(View::new(&x, n, m), &grid, false).remove(0);
         close(&format!("{n} x {m}"), &plain, &expected);
         for tall in [false, true] {
             same_bits("padded", &plain, &sums(padded(&x, n, m).view(), &grid, tall)[0]);
-            same_bits("columns of a wider matrix", &plain, &sums(numbers.column_view(&x, n, m).view(), &grid, tall)[0]);
+            same_bits(
+                "columns of a wider matrix",
+                &plain,
+                &sums(numbers.column_view(&x, n, m).view(), &grid, tall)[0],
+            );
         }
     }
 }
@@ -54,11 +63,18 @@ fn parts_of_any_cut_combine_to_the_same_bits() {
             let p = Prologue { row_ids: RowIds::From(3 + span.start as u64), ..p };
             let made = |r, c| grid.parts().iter().map(|_| Buffer::zeroed(r, c).unwrap()).collect::<Vec<_>>();
             let buffers = [made(1, m), made(1, k), made(k, m)];
-            let mut leases: Vec<Vec<_>> = buffers.iter().map(|b| b.iter().map(|b| b.write(0..b.rows()).unwrap()).collect()).collect();
+            let mut leases: Vec<Vec<_>> =
+                buffers.iter().map(|b| b.iter().map(|b| b.write(0..b.rows()).unwrap()).collect()).collect();
             let mut views = leases.iter_mut().map(|l| l.iter_mut().map(|l| l.view_mut()).collect::<Vec<_>>());
-            let (mut after, mut before, mut weight) = (views.next().unwrap(), views.next().unwrap(), views.next().unwrap());
+            let (mut after, mut before, mut weight) =
+                (views.next().unwrap(), views.next().unwrap(), views.next().unwrap());
             drop(views);
-            let wanted = Wanted { x: None, before_bias: Some(&mut before), w: Some(&mut weight), after_bias: Some(&mut after) };
+            let wanted = Wanted {
+                x: None,
+                before_bias: Some(&mut before),
+                w: Some(&mut weight),
+                after_bias: Some(&mut after),
+            };
             let (x, d) = (x.view().slice(span.start, span.len()), d.view().slice(span.start, span.len()));
             product::linear_backward(x, &p, w.view(), d, grid, wanted, &mut Scratch::default());
             drop(leases);
@@ -73,7 +89,11 @@ fn parts_of_any_cut_combine_to_the_same_bits() {
             for atoms in tree.runs(numbers, count) {
                 let (nodes, span) = (tree.nodes(atoms.clone()), tree.rows(&atoms));
                 let grid = tree.grid(&nodes);
-                partial_sums.extend(nodes.iter().copied().zip(sums(d.view().slice(span.start, span.len()), &grid, true)));
+                partial_sums.extend(nodes.iter().copied().zip(sums(
+                    d.view().slice(span.start, span.len()),
+                    &grid,
+                    true,
+                )));
                 partials.extend(nodes.iter().copied().zip(run(span, &grid)));
             }
             let what = format!("{n} rows, {atoms} atoms in {count}, {k} x {m}, {p:?}");
@@ -119,7 +139,11 @@ fn softmax_and_its_loss() {
         }
         close("losses", &losses, &want_l);
         close("their gradient", &grad, &want_g);
-        for (labels, some) in [(&labels[..n - 1], &[n as u32 - 1][..]), (&labels[..], &[n as u32]), (&vec![c as u32; n][..], &[0])] {
+        for (labels, some) in [
+            (&labels[..n - 1], &[n as u32 - 1][..]),
+            (&labels[..], &[n as u32]),
+            (&vec![c as u32; n][..], &[0]),
+        ] {
             let (mut l, mut g) = (ViewMut::new(&mut losses, n, 1), ViewMut::new(&mut grad, n, c));
             assert!(softmax::cross_entropy(View::new(&x, n, c), labels, some, 1.0, &mut l, &mut g).is_err());
         }
@@ -139,7 +163,8 @@ fn reductions_and_gathers() {
             Reduction::Mean => values.iter().sum::<f64>() / values.len() as f64,
             Reduction::Max => values.iter().copied().fold(f64::MIN, f64::max),
         };
-        let mut cuts: Vec<u32> = (0..numbers.below(6)).map(|_| numbers.below(n + 1) as u32).chain([0, n as u32]).collect();
+        let mut cuts: Vec<u32> =
+            (0..numbers.below(6)).map(|_| numbers.below(n + 1) as u32).chain([0, n as u32]).collect();
         cuts.sort_unstable();
         for by in [Reduction::Sum, Reduction::Mean, Reduction::Max] {
             let mut out = vec![9.0; n];
@@ -149,12 +174,17 @@ fn reductions_and_gathers() {
             let segments = cuts.len() - 1;
             let mut out = vec![9.0; segments * m];
             rows::reduce_segments(view.view(), &cuts, by, &mut ViewMut::new(&mut out, segments, m)).unwrap();
-            let column = |s: usize, c: usize| (cuts[s]..cuts[s + 1]).map(|i| f64::from(x[i as usize * m + c])).collect();
+            let column = |s: usize, c: usize| {
+                (cuts[s]..cuts[s + 1]).map(|i| f64::from(x[i as usize * m + c])).collect()
+            };
             let expected: Vec<f64> = (0..segments * m).map(|at| reduce(column(at / m, at % m), by)).collect();
             close(&format!("case {case}: reduce-segments {cuts:?}"), &out, &expected);
         }
         let bad = [n as u32 + 1, 0];
-        assert!(rows::reduce_segments(view.view(), &bad, Reduction::Sum, &mut ViewMut::new(&mut [0.0; 40], 1, m)).is_err());
+        assert!(
+            rows::reduce_segments(view.view(), &bad, Reduction::Sum, &mut ViewMut::new(&mut [0.0; 40], 1, m))
+                .is_err()
+        );
 
         let ids: Vec<u32> = (0..numbers.below(60)).map(|_| numbers.below(n) as u32).collect();
         let mut out = vec![9.0; ids.len() * m];
@@ -163,12 +193,15 @@ fn reductions_and_gathers() {
             assert_eq!(out[i * m..(i + 1) * m], x[id as usize * m..(id as usize + 1) * m]);
         }
         let mut back = vec![9.0; n * m];
-        rows::scatter_add_rows(View::new(&out, ids.len(), m), &ids, &mut ViewMut::new(&mut back, n, m)).unwrap();
+        rows::scatter_add_rows(View::new(&out, ids.len(), m), &ids, &mut ViewMut::new(&mut back, n, m))
+            .unwrap();
         let count = |i: usize| ids.iter().filter(|&&id| id as usize == i).count() as f64;
         let expected: Vec<f64> = (0..n * m).map(|at| count(at / m) * f64::from(x[at])).collect();
         close("scatter-add-rows", &back, &expected);
         assert!(rows::gather_rows(view.view(), &[n as u32], &mut ViewMut::new(&mut out, 0, m)).is_err());
-        assert!(rows::scatter_add_rows(view.view(), &[n as u32], &mut ViewMut::new(&mut back, n, m)).is_err());
+        assert!(
+            rows::scatter_add_rows(view.view(), &[n as u32], &mut ViewMut::new(&mut back, n, m)).is_err()
+        );
         let y = numbers.values(n * m);
         rows::zip(view.view(), View::new(&y, n, m), &mut ViewMut::new(&mut back, n, m), |x, y| 2.0 * x - y);
         assert!((0..n * m).all(|at| back[at] == 2.0 * x[at] - y[at]));

@@ -12,8 +12,14 @@ use eciton_tensor::random::{Dropout, Key, Purpose};
 use eciton_tensor::{Buffer, Grid, SparseRows, View, ViewMut};
 
 /// [rows, columns] with `filled` of 256 values stored, as dense values and as CSR.
-fn random(numbers: &mut Numbers, rows: usize, columns: usize, filled: usize) -> (Vec<f32>, Vec<u64>, Vec<u32>, Vec<f32>) {
-    let (mut dense, mut offsets, mut indices, mut values) = (vec![0.0; rows * columns], vec![0], vec![], vec![]);
+fn random(
+    numbers: &mut Numbers,
+    rows: usize,
+    columns: usize,
+    filled: usize,
+) -> (Vec<f32>, Vec<u64>, Vec<u32>, Vec<f32>) {
+    let (mut dense, mut offsets, mut indices, mut values) =
+        (vec![0.0; rows * columns], vec![0], vec![], vec![]);
     for i in 0..rows {
         for c in 0..columns {
             // Some rows and columns have nothing.
@@ -29,7 +35,10 @@ fn random(numbers: &mut Numbers, rows: usize, columns: usize, filled: usize) -> 
     (dense, offsets, indices, values)
 }
 
-fn sparse_of(columns: usize, (_, offsets, indices, values): &(Vec<f32>, Vec<u64>, Vec<u32>, Vec<f32>)) -> SparseRows {
+fn sparse_of(
+    columns: usize,
+    (_, offsets, indices, values): &(Vec<f32>, Vec<u64>, Vec<u32>, Vec<f32>),
+) -> SparseRows {
     SparseRows::new(columns as u32, offsets.clone(), indices.clone(), values.clone()).unwrap()
 }
 
@@ -39,12 +48,25 @@ fn prologue(activation: Activation, p: Option<f32>, first_row: u64) -> Prologue<
 }
 
 const CHOICES: [(Activation, Option<f32>); 7] = [
-    (Identity, None), (Identity, Some(0.5)), (Relu, None), (Relu, Some(0.3)), (LeakyRelu(0.2), Some(0.5)), (Elu(1.0), Some(0.9)), (Tanh, None),
+    (Identity, None),
+    (Identity, Some(0.5)),
+    (Relu, None),
+    (Relu, Some(0.3)),
+    (LeakyRelu(0.2), Some(0.5)),
+    (Elu(1.0), Some(0.9)),
+    (Tanh, None),
 ];
 
 /// The gradient of the weight over `grid`, one matrix a part.
-fn gradient(x: &SparseRows, rows: std::ops::Range<usize>, p: &Prologue<'_>, d: View<'_>, grid: &Grid) -> Vec<Vec<f32>> {
-    let buffers: Vec<_> = grid.parts().iter().map(|_| Buffer::zeroed(x.columns(), d.columns()).unwrap()).collect();
+fn gradient(
+    x: &SparseRows,
+    rows: std::ops::Range<usize>,
+    p: &Prologue<'_>,
+    d: View<'_>,
+    grid: &Grid,
+) -> Vec<Vec<f32>> {
+    let buffers: Vec<_> =
+        grid.parts().iter().map(|_| Buffer::zeroed(x.columns(), d.columns()).unwrap()).collect();
     let mut leases: Vec<_> = buffers.iter().map(|b| b.write(0..b.rows()).unwrap()).collect();
     let mut views: Vec<ViewMut<'_>> = leases.iter_mut().map(|l| l.view_mut()).collect();
     sparse::weight_gradient(x, rows, p, d, grid, &mut views, &mut Scratch::default());
@@ -64,18 +86,35 @@ fn linear_and_its_gradient_are_their_formulas() {
         let p = prologue(activation, dropout, 1 << 40);
         let (u, _) = naive_prologue(&p, &made.0, rows, k);
         let what = format!("{rows} x {k} x {n}, {p:?}");
-        let expected: Vec<f64> = naive_product(&u, &wide(&w), rows, k, n).iter().enumerate().map(|(i, v)| f(Tanh, v + f64::from(bias[i % n]))).collect();
+        let expected: Vec<f64> = naive_product(&u, &wide(&w), rows, k, n)
+            .iter()
+            .enumerate()
+            .map(|(i, v)| f(Tanh, v + f64::from(bias[i % n])))
+            .collect();
         let dw = naive_product(&transposed(&u, rows, k), &wide(&d), k, rows, n);
         let mut bits: Vec<(Vec<f32>, Vec<f32>)> = Vec::new();
         // Unpadded, padded, and some columns of a wider matrix: the same bits.
         let (padded_w, padded_d) = (padded(&w, k, n), padded(&d, rows, n));
         let (columns_w, columns_d) = (numbers.column_view(&w, k, n), numbers.column_view(&d, rows, n));
-        let views = [(View::new(&w, k, n), View::new(&d, rows, n)), (padded_w.view(), padded_d.view()), (columns_w.view(), columns_d.view())];
+        let views = [
+            (View::new(&w, k, n), View::new(&d, rows, n)),
+            (padded_w.view(), padded_d.view()),
+            (columns_w.view(), columns_d.view()),
+        ];
         for (w, d) in views {
             let x = sparse_of(k, &made);
             let out = Buffer::zeroed(rows, n).unwrap();
             let mut lease = out.write(0..rows).unwrap();
-            sparse::linear(&x, 0..rows, &p, w, Some(&bias), Tanh, &mut lease.view_mut(), &mut Scratch::default());
+            sparse::linear(
+                &x,
+                0..rows,
+                &p,
+                w,
+                Some(&bias),
+                Tanh,
+                &mut lease.view_mut(),
+                &mut Scratch::default(),
+            );
             drop(lease);
             // The first gradient takes what forward kept, the second draws again.
             let first = gradient(&x, 0..rows, &p, d, &Grid::single(rows)).remove(0);
@@ -100,7 +139,7 @@ fn both_ways_of_summing_give_the_same_bits() {
     for case in 0..60 {
         let atoms = [1, 2, 8, 9, 40, 64][case % 6];
         let (rows, k) = (atoms * (1 + numbers.below(8)) + 20, 1 + numbers.below(20));
-        let n = [1, 3, 7, 8, 9, 16, 17, 30, 64][case % 9];
+        let n: usize = [1, 3, 7, 8, 9, 16, 17, 30, 64][case % 9];
         let filled = [30, 256][case % 2];
         let made = random(numbers, rows, k, filled);
         // Columns that nothing is stored in make columns the quicker way.
@@ -117,7 +156,11 @@ fn both_ways_of_summing_give_the_same_bits() {
         for d in [padded(&d, rows, n), numbers.column_view(&d, rows, n)] {
             let by_columns = gradient(&sparse_of(many, &made), 0..rows, &p, d.view(), &grid).remove(0);
             let given = gradient(&sparse_of(k, &made), 0..rows, &p, d.view(), &grid).remove(0);
-            same_bits(&format!("{rows} rows, {atoms} atoms, {k} columns, {n}, {p:?}"), &given, &by_columns[..k * n]);
+            same_bits(
+                &format!("{rows} rows, {atoms} atoms, {k} columns, {n}, {p:?}"),
+                &given,
+                &by_columns[..k * n],
+            );
             assert!(by_columns[k * n..].iter().all(|v| v.to_bits() == 0));
         }
     }
@@ -147,7 +190,11 @@ fn parts_of_any_cut_combine_to_the_same_bits() {
                 let d = d.view().slice(span.start, span.len());
                 partials.extend(nodes.iter().copied().zip(gradient(&x, span, &p, d, &tree.grid(&nodes))));
             }
-            same_bits(&format!("{atoms} atoms in {count}: {k} x {n}"), &whole, &tree.combine(&partials, tree.root()));
+            same_bits(
+                &format!("{atoms} atoms in {count}: {k} x {n}"),
+                &whole,
+                &tree.combine(&partials, tree.root()),
+            );
         }
     }
 }
@@ -166,7 +213,16 @@ fn other_grids_numbers_and_activations_are_not_mixed_up() {
             let w = vec![1.0; k * n];
             // Forward with one activation keeps values that backward with another must not take.
             let other = prologue(Tanh, Some(0.5), first);
-            sparse::linear(&x, 0..rows, &other, View::new(&w, k, n), None, Identity, &mut ViewMut::new(&mut out, rows, n), &mut Scratch::default());
+            sparse::linear(
+                &x,
+                0..rows,
+                &other,
+                View::new(&w, k, n),
+                None,
+                Identity,
+                &mut ViewMut::new(&mut out, rows, n),
+                &mut Scratch::default(),
+            );
             let found = gradient(&x, 0..rows, &p, View::new(&d, rows, n), &grid).remove(0);
             let fresh = gradient(&sparse_of(k, &made), 0..rows, &p, View::new(&d, rows, n), &grid).remove(0);
             same_bits(&format!("{activation:?}, first row {first}"), &found, &fresh);
@@ -181,14 +237,33 @@ fn dense_rows_drop_what_sparse_rows_drop() {
     // Every value is stored, and w is 1: the products are u itself.
     let x = numbers.values(rows * k);
     let indices: Vec<u32> = (0..rows * k).map(|i| (i % k) as u32).collect();
-    let stored = SparseRows::new(k as u32, (0..=rows).map(|i| (i * k) as u64).collect(), indices, x.clone()).unwrap();
+    let stored =
+        SparseRows::new(k as u32, (0..=rows).map(|i| (i * k) as u64).collect(), indices, x.clone()).unwrap();
     let one: Vec<f32> = (0..k * k).map(|at| f32::from(u8::from(at / k == at % k))).collect();
     for p in [0.1, 0.5, 0.97] {
         let p = prologue(Identity, Some(p), u64::MAX - 20);
         let (mut dense, mut sparse) = (vec![0.0; rows * k], vec![0.0; rows * k]);
         let (w, scratch) = (View::new(&one, k, k), &mut Scratch::default());
-        product::linear(View::new(&x, rows, k), &p, w, None, Identity, 0, &mut ViewMut::new(&mut dense, rows, k), scratch);
-        sparse::linear(&stored, 0..rows, &p, w, None, Identity, &mut ViewMut::new(&mut sparse, rows, k), scratch);
+        product::linear(
+            View::new(&x, rows, k),
+            &p,
+            w,
+            None,
+            Identity,
+            0,
+            &mut ViewMut::new(&mut dense, rows, k),
+            scratch,
+        );
+        sparse::linear(
+            &stored,
+            0..rows,
+            &p,
+            w,
+            None,
+            Identity,
+            &mut ViewMut::new(&mut sparse, rows, k),
+            scratch,
+        );
         let mut applied = vec![0.0; rows * k];
         p.forward(View::new(&x, rows, k), 0, &mut ViewMut::new(&mut applied, rows, k));
         let (u, _) = naive_prologue(&p, &x, rows, k);

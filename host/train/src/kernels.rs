@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use eciton_exec::Clock;
 use eciton_kernel::cache::Cache;
 use eciton_kernel::{Kernel, Limits, Runtime, Settings};
 use eciton_plan::Config;
@@ -75,8 +76,9 @@ pub fn limits(config: &Config) -> Limits {
 /// Loaded kernels by name.
 #[derive(Debug)]
 pub(crate) struct Kernels {
-    pub runtime: Runtime,
     loaded: BTreeMap<String, Arc<Kernel>>,
+    /// From before the first kernel is loaded to after the last task.
+    _clock: Clock,
 }
 
 impl Kernels {
@@ -109,6 +111,7 @@ impl Kernels {
         // A warm instance on each thread, and some for those that are being opened.
         let instances = threads.saturating_mul(sources.len() as u32).saturating_add(16);
         let runtime = Runtime::new(Settings { limits: limits(config), cache, instances })?;
+        let clock = Clock::start(&runtime).map_err(Error::Threads)?;
         let loaded: Vec<_> = std::thread::scope(|scope| {
             let runtime = &runtime;
             let handles: Vec<_> =
@@ -121,7 +124,7 @@ impl Kernels {
                 result.map_err(|_| Error::Internal(format!("loading kernel `{name}` panicked")))??;
             all.insert(name.clone(), kernel);
         }
-        Ok(Self { runtime, loaded: all })
+        Ok(Self { loaded: all, _clock: clock })
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<&Arc<Kernel>> {

@@ -118,7 +118,7 @@ impl Session {
         let engine = Engine::new(&program, settings)?;
         let evaluator = Engine::new(&evaluation, eciton_engine::Settings::new(intervals, 1))?;
         let pool_settings = eciton_exec::Settings { threads, fresh_instances: options.fresh_instances };
-        let pool = LocalPool::new(&kernels.runtime, pool_settings).map_err(Error::Threads)?;
+        let pool = LocalPool::new(pool_settings).map_err(Error::Threads)?;
         Ok(Self {
             slots: Slots::new(&program)?,
             evaluation_slots: Slots::new(&evaluation)?,

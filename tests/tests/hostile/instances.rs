@@ -89,7 +89,10 @@ fn trapped_instances_are_thrown_away() {
             let finished = instances.run(&good, call(&into)).unwrap();
             assert_eq!(bits(&into), wanted, "call {n}");
             if n > 100 {
-                assert!(memory == 0 || finished.guest_memory_bytes == memory, "call {n}: the guest's memory grows");
+                assert!(
+                    memory == 0 || finished.guest_memory_bytes == memory,
+                    "call {n}: the guest's memory grows"
+                );
                 memory = finished.guest_memory_bytes;
             }
         }

@@ -46,7 +46,11 @@ impl Numbers {
         for i in 0..rows {
             all[i * wide + 3..(i + 1) * wide].copy_from_slice(&values[i * columns..(i + 1) * columns]);
         }
-        held(&Matrix::from(Buffer::from_rows(rows, wide, &all).unwrap().read(0..rows).unwrap()).slice_columns(3, columns).unwrap())
+        held(
+            &Matrix::from(Buffer::from_rows(rows, wide, &all).unwrap().read(0..rows).unwrap())
+                .slice_columns(3, columns)
+                .unwrap(),
+        )
     }
 }
 
@@ -82,8 +86,20 @@ pub fn f(a: Activation, x: f64) -> f64 {
     match a {
         Activation::Identity => x,
         Activation::Relu => x.max(0.0),
-        Activation::LeakyRelu(s) => if x > 0.0 { x } else { f64::from(s) * x },
-        Activation::Elu(s) => if x > 0.0 { x } else { f64::from(s) * (x.exp() - 1.0) },
+        Activation::LeakyRelu(s) => {
+            if x > 0.0 {
+                x
+            } else {
+                f64::from(s) * x
+            }
+        }
+        Activation::Elu(s) => {
+            if x > 0.0 {
+                x
+            } else {
+                f64::from(s) * (x.exp() - 1.0)
+            }
+        }
         Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
         Activation::Tanh => x.tanh(),
     }
@@ -205,7 +221,9 @@ impl Rows {
             let span = self.span((level, index));
             let atom = |a: u32| Atom {
                 rows: self.starts[a as usize] - first..self.starts[a as usize + 1] - first,
-                closes: (1..level).filter(|&l| (a + 1) % 8u32.pow(u32::from(l)) == 0 || a + 1 == span.end).count() as u8,
+                closes: (1..level)
+                    .filter(|&l| (a + 1).is_multiple_of(8u32.pow(u32::from(l))) || a + 1 == span.end)
+                    .count() as u8,
             };
             Part { level, atoms: span.clone().map(atom).collect() }
         };

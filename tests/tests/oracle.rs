@@ -1,0 +1,253 @@
+//! Whole small models against `tests/oracle/gcn.py`, an f64 implementation in NumPy: first values,
+//! loss, gradients, and the losses of 20 epochs.
+//!
+//! It needs a python3 with numpy (`ECITON_PYTHON`, else `python3`). Where there is none the tests say
+//! that they were skipped; with the variable `CI` set they fail instead.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use eciton_graph::adjacency::{Graph, Options as GraphOptions};
+use eciton_graph::dataset::{Dataset, Features, Split, VertexIds};
+use eciton_plan::{Activation, Algorithm, Config, LayerSettings, Layers, WeightDecay};
+use eciton_train::inspect::{FirstEpoch, first_epoch};
+use eciton_train::{CachePolicy, Options};
+use serde_json::{Value, json};
+
+/// What relative difference, by norm, f32 may have from f64.
+const CLOSE: f64 = 1e-4;
+
+/// The interpreter, or none after saying so.
+fn python() -> Option<String> {
+    let name = std::env::var("ECITON_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let found = Command::new(&name).args(["-c", "import numpy"]).output();
+    if found.is_ok_and(|o| o.status.success()) {
+        return Some(name);
+    }
+    let text = format!("`{name}` has no numpy; set ECITON_PYTHON to a python3 that has");
+    assert!(std::env::var_os("CI").is_none_or(|v| v.is_empty()), "{text}");
+    // Past the test harness, which swallows what `eprintln!` prints.
+    let mut stderr = std::io::stderr();
+    writeln!(stderr, "SKIPPED tests/oracle.rs: {text}").unwrap();
+    None
+}
+
+/// SplitMix64.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: u32) -> u32 {
+        (self.next() % u64::from(limit)) as u32
+    }
+
+    fn value(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1u32 << 23) as f32 - 1.0
+    }
+}
+
+/// A random data set and its configuration, and the same as the oracle reads it.
+struct Case {
+    what: String,
+    config: Config,
+    dataset: Dataset,
+    job: Value,
+    widths: Vec<u32>,
+}
+
+impl Case {
+    fn new(
+        seed: u64,
+        layers: usize,
+        dropout: f64,
+        bias: bool,
+        activation: Activation,
+        algorithm: Algorithm,
+    ) -> Self {
+        let numbers = &mut Numbers(seed);
+        let (vertices, columns, classes) =
+            (40 + numbers.below(200), 5 + numbers.below(40), 2 + numbers.below(6));
+        // The last tenth has no edge; some edges are loops or come twice.
+        let linked = vertices - vertices / 10;
+        let mut edges: Vec<(u32, u32)> =
+            (0..2 * linked).map(|_| (numbers.below(linked), numbers.below(linked))).collect();
+        edges.extend([(3, 3), edges[0], (edges[1].1, edges[1].0)]);
+        let filled = 1 + numbers.below(4);
+        let values: Vec<f32> = (0..vertices * columns)
+            .map(|_| if numbers.below(4) < filled { numbers.value() } else { 0.0 })
+            .collect();
+        let labels: Vec<u32> = (0..vertices).map(|_| numbers.below(classes)).collect();
+        let train: Vec<u32> = (0..vertices).filter(|_| numbers.below(3) == 0).collect();
+        let rest: Vec<u32> = (0..vertices).filter(|v| !train.contains(v)).collect();
+        let (validation, test) = rest.split_at(rest.len() / 2);
+        let mut widths = vec![columns];
+        widths.extend((1..layers).map(|_| 3 + numbers.below(20)));
+        widths.push(classes);
+
+        let mut config = Config::default();
+        let layer = |width: Option<u32>| LayerSettings { width, ..LayerSettings::gcn() };
+        let hidden = widths[1..layers].iter().map(|&w| layer(Some(w)));
+        config.model.layers = Layers::List(hidden.chain([layer(None)]).collect());
+        (config.model.dropout, config.model.bias, config.model.activation) = (dropout, bias, activation);
+        (config.run.seed, config.run.epochs, config.run.eval_every) = (seed, 1, 0);
+        config.run.intervals = (vertices > 64 && seed.is_multiple_of(2)).then_some(2);
+        config.run.threads = Some(1 + numbers.below(2));
+        config.optimiser.algorithm = algorithm;
+        let decays: Vec<f64> = (0..layers).map(|l| if l == 0 { 5e-3 } else { 0.0 }).collect();
+        config.optimiser.weight_decay = WeightDecay::Layers(decays.clone());
+        config.optimiser.lr = if matches!(algorithm, Algorithm::Sgd { .. }) { 0.2 } else { 0.01 };
+        let optimiser = match algorithm {
+            Algorithm::Sgd { momentum, nesterov } => {
+                json!({"kind": "sgd", "momentum": momentum, "nesterov": nesterov})
+            }
+            Algorithm::Adam { beta1, beta2, epsilon } | Algorithm::AdamW { beta1, beta2, epsilon } => {
+                json!({"kind": algorithm.name(), "betas": [beta1, beta2], "eps": epsilon})
+            }
+        };
+        let mut job = json!({
+            "vertices": vertices, "edges": edges, "labels": labels, "train": train,
+            "features": values.chunks(columns as usize).collect::<Vec<_>>(),
+            "hidden": widths[1..layers], "classes": classes, "bias": bias,
+            "seed": seed, "dropout": dropout, "activation": activation.name(), "slope": f64::from(0.2f32),
+            "optimiser": optimiser,
+        });
+        job["optimiser"]["lr"] = config.optimiser.lr.into();
+        job["optimiser"]["weight_decay"] = decays.into();
+        // Both kinds of storage, whatever is in them.
+        let features = Features::Dense { columns, values };
+        let features = if seed.is_multiple_of(3) { as_sparse(&features) } else { features };
+        let options = GraphOptions { symmetric: true, keep_self_loops: false };
+        let graph = Graph::from_edges(u64::from(vertices), edges.into_iter(), options).unwrap();
+        let split = Split { train, validation: validation.to_vec(), test: test.to_vec() };
+        let dataset = Dataset {
+            name: "random".to_owned(),
+            graph,
+            features,
+            labels,
+            classes,
+            split,
+            ids: VertexIds::Dense,
+        };
+        dataset.validate().unwrap();
+        let what = format!(
+            "seed {seed}, widths {widths:?}, dropout {dropout}, bias {bias}, {activation:?}, {algorithm:?}"
+        );
+        Self { what, config, dataset, job, widths }
+    }
+
+    fn train(&self, epochs: u32) -> FirstEpoch {
+        let mut config = self.config.clone();
+        config.run.epochs = epochs;
+        let options = Options { cache: CachePolicy::Off, ..Options::default() };
+        first_epoch(&config, &options, self.dataset.clone()).unwrap_or_else(|e| panic!("{}: {e}", self.what))
+    }
+
+    fn oracle(&self, python: &str, epochs: u32) -> Value {
+        let folder = tempfile::tempdir().unwrap();
+        let (input, output) = (folder.path().join("in.json"), folder.path().join("out.json"));
+        let mut job = self.job.clone();
+        job["epochs"] = epochs.into();
+        std::fs::write(&input, job.to_string()).unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("oracle/gcn.py");
+        let ran = Command::new(python).arg("-B").arg(script).args([&input, &output]).output().unwrap();
+        assert!(ran.status.success(), "{}: {}", self.what, String::from_utf8_lossy(&ran.stderr));
+        serde_json::from_slice(&std::fs::read(&output).unwrap()).unwrap()
+    }
+
+    /// The value of the oracle at a tensor's name, flat.
+    fn expected(&self, of: &Value, name: &str) -> Vec<f64> {
+        let layer = (0..self.widths.len() - 1).find(|l| name.split('.').any(|p| p == l.to_string())).unwrap();
+        let kind = name.rsplit('.').next().unwrap();
+        flat(&of[layer][kind])
+    }
+
+    fn close(&self, what: &str, found: &[f64], expected: &[f64]) {
+        assert_eq!(found.len(), expected.len(), "{}: {what}", self.what);
+        let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
+        let apart = norm(&mut found.iter().zip(expected).map(|(f, e)| f - e));
+        let size = norm(&mut expected.iter().copied());
+        assert!(apart <= CLOSE * size, "{}: {what} differs by {apart:e} of {size:e}", self.what);
+    }
+}
+
+fn as_sparse(features: &Features) -> Features {
+    let mut sparse = eciton_graph::dataset::SparseRows::empty(features.columns());
+    let mut row = vec![0.0; features.columns() as usize];
+    for at in 0..features.rows() {
+        features.copy_row(at, &mut row);
+        let stored = row.iter().enumerate().filter(|(_, v)| **v != 0.0).map(|(c, &v)| (c as u32, v));
+        sparse.push_row(&mut stored.collect::<Vec<_>>());
+    }
+    Features::Sparse(sparse)
+}
+
+fn flat(value: &Value) -> Vec<f64> {
+    match value {
+        Value::Array(all) => all.iter().flat_map(flat).collect(),
+        one => vec![one.as_f64().unwrap()],
+    }
+}
+
+fn wide(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&v| f64::from(v)).collect()
+}
+
+#[test]
+fn loss_and_gradients() {
+    let Some(python) = python() else { return };
+    let mut seed = 100;
+    for (_, activation) in Activation::ALL {
+        for layers in [2, 3] {
+            let (dropout, bias) = ([0.0, 0.5][seed as usize % 2], seed % 4 < 2);
+            let case = Case::new(seed, layers, dropout, bias, activation, Algorithm::adam());
+            let (found, expected) = (case.train(1), case.oracle(&python, 0));
+            assert_eq!(found.parameters.len(), if bias { 2 * layers } else { layers }, "{}", case.what);
+            for (parameter, gradient) in found.parameters.iter().zip(&found.gradients) {
+                let name = &parameter.name;
+                let first = case.expected(&expected["parameters"], name);
+                case.close(&format!("first {name}"), &wide(&parameter.values), &first);
+                let want = case.expected(&expected["gradients"], name);
+                case.close(&format!("gradient of {name}"), &wide(&gradient.values), &want);
+            }
+            case.close("loss", &found.losses, &[expected["loss"].as_f64().unwrap()]);
+            seed += 1;
+        }
+    }
+}
+
+#[test]
+fn curves_of_twenty_epochs() {
+    let Some(python) = python() else { return };
+    let mut seed = 200;
+    let algorithms = [
+        Algorithm::adam(),
+        Algorithm::adamw(),
+        Algorithm::Sgd { momentum: 0.9, nesterov: false },
+        Algorithm::Sgd { momentum: 0.8, nesterov: true },
+    ];
+    for algorithm in algorithms {
+        for layers in [2, 3] {
+            for dropout in [0.5, 0.0] {
+                let activation = Activation::ALL[1 + seed as usize % 5].1;
+                let case = Case::new(seed, layers, dropout, seed % 3 != 1, activation, algorithm);
+                let expected = case.oracle(&python, 20);
+                let found = case.train(20);
+                let losses = flat(&expected["losses"]);
+                assert_eq!(found.losses.len(), 20, "{}", case.what);
+                for (epoch, (found, expected)) in found.losses.iter().zip(&losses).enumerate() {
+                    case.close(&format!("loss of epoch {epoch}"), &[*found], &[*expected]);
+                }
+                assert!(losses[19] < losses[0], "{}: it learns", case.what);
+                seed += 1;
+            }
+        }
+    }
+}
