@@ -9,7 +9,9 @@ mod harness;
 use std::sync::Arc;
 
 use eciton_kernel::cache::Cache;
-use eciton_kernel::{Call, Instance, Instances, Kernel, Kind, Labelled, Layer, RowNumbers, Runtime, Settings, Target};
+use eciton_kernel::{
+    Call, Instance, Instances, Kernel, Kind, Labelled, Layer, RowNumbers, Runtime, Settings, Target,
+};
 use eciton_plan::signature::{Attribute, Value};
 use eciton_tensor::{Buffer, Grid, Matrix};
 use harness::{Spread, heading, is_real, seconds, size};
@@ -61,7 +63,8 @@ impl Forward {
 
     fn layer(&self, kernel: &Arc<Kernel>) -> Arc<Layer> {
         let n = self.x.columns() as u32;
-        let attributes = [flag("out-features", Value::Integer(i64::from(n))), flag("bias", Value::Flag(false))];
+        let attributes =
+            [flag("out-features", Value::Integer(i64::from(n))), flag("bias", Value::Flag(false))];
         kernel.open(&[vec![n]], &attributes).unwrap()
     }
 
@@ -102,7 +105,13 @@ impl Loss {
         let labels: Arc<[u32]> = (0..rows as u32).map(|r| r % classes as u32).collect();
         let labelled = Labelled { labels, rows: (0..rows as u32).collect(), weight: 1.0 / rows as f32 };
         let (x, gradient) = (dense(rows, classes), Buffer::zeroed(rows, classes).unwrap());
-        Self { x, gradient, loss: Buffer::zeroed(1, 1).unwrap(), labelled, grid: Arc::new(Grid::single(rows)) }
+        Self {
+            x,
+            gradient,
+            loss: Buffer::zeroed(1, 1).unwrap(),
+            labelled,
+            grid: Arc::new(Grid::single(rows)),
+        }
     }
 
     fn layer(&self, kernel: &Arc<Kernel>) -> Arc<Layer> {
@@ -208,8 +217,15 @@ mod epochs {
         let labels: Vec<u32> = (0..vertices).map(|_| random.below(u64::from(classes)) as u32).collect();
         let split = Split::random(&labels, [0.66, 0.1], SEED);
         let features = Features::Dense { columns, values: values(vertices as usize * columns as usize) };
-        let dataset =
-            Dataset { name: "random".to_owned(), graph, features, labels, classes, split, ids: VertexIds::Dense };
+        let dataset = Dataset {
+            name: "random".to_owned(),
+            graph,
+            features,
+            labels,
+            classes,
+            split,
+            ids: VertexIds::Dense,
+        };
         dataset.validate().unwrap();
         dataset
     }

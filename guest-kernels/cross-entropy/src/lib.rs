@@ -43,7 +43,11 @@ impl Kernel for CrossEntropy {
     }
 
     fn forward<R: Real>(&self, _: &Task, io: Forward<'_>) -> Result<()> {
-        let by = Prologue { bias: io.parameters.first().copied(), activation: Activation::Identity, dropout: None };
+        let by = Prologue {
+            bias: io.parameters.first().copied(),
+            activation: Activation::Identity,
+            dropout: None,
+        };
         linalg::apply(io.inputs[0], &by, io.outputs[0])
     }
 
@@ -96,7 +100,9 @@ impl Kernel for CrossEntropy {
                 for &row in &labelled[first..next] {
                     let label = labels.get(row as usize).copied().unwrap_or(u32::MAX) as usize;
                     if label >= c {
-                        return Err(Error::Argument(format!("row {row} has label {label}; there are {c} classes")));
+                        return Err(Error::Argument(format!(
+                            "row {row} has label {label}; there are {c} classes"
+                        )));
                     }
                     let at = (row - from) as usize * c;
                     let to = (row - start) as usize;

@@ -69,7 +69,8 @@ impl Kernel for Linear {
     }
 
     fn signature(&self) -> Signature {
-        let mut s = Signature::new().input("x", &[self.columns]).output("y", &[self.out_features]).needing_inputs();
+        let mut s =
+            Signature::new().input("x", &[self.columns]).output("y", &[self.out_features]).needing_inputs();
         if self.activation != Activation::Identity {
             s = s.needing_outputs();
         }

@@ -23,7 +23,9 @@ fn failed(e: ty::Error) -> Error {
             Error::Shape { operation: s.operation, operand: s.operand, expected: s.expected, found: s.found }
         }
         ty::Error::Argument(t) => Error::Argument(t),
-        ty::Error::Limit(l) => Error::Limit { limit: l.limit, unit: l.unit, allowed: l.allowed, asked: l.asked },
+        ty::Error::Limit(l) => {
+            Error::Limit { limit: l.limit, unit: l.unit, allowed: l.allowed, asked: l.asked }
+        }
         ty::Error::Deadline(t) => Error::Deadline(t),
         ty::Error::Unsupported(t) => Error::Unsupported(t),
         ty::Error::Kernel(t) => Error::Kernel(t),
@@ -157,7 +159,16 @@ pub(crate) fn call(op: Op<'_>) -> Result<()> {
             wl::linear(&x.0, &prologue(&before), &w.0, &epilogue(&after), &into.0)
         }
         Op::LinearBackward {
-            x, before, w, after, y, grad, grad_x, grad_before_bias, grad_w, grad_after_bias,
+            x,
+            before,
+            w,
+            after,
+            y,
+            grad,
+            grad_x,
+            grad_before_bias,
+            grad_w,
+            grad_after_bias,
         } => wl::linear_backward(
             &x.0,
             &prologue(&before),
@@ -260,7 +271,10 @@ fn task(t: wv::Task) -> Task {
 }
 
 impl<K: Kernel> wv::GuestLayer for Layer<K> {
-    fn open(inputs: Vec<Vec<u32>>, attributes: Vec<wv::Attribute>) -> core::result::Result<wv::Layer, ty::Error> {
+    fn open(
+        inputs: Vec<Vec<u32>>,
+        attributes: Vec<wv::Attribute>,
+    ) -> core::result::Result<wv::Layer, ty::Error> {
         quote_panics();
         let value = |v| match v {
             wv::Value::Integer(v) => Value::Integer(v),

@@ -67,8 +67,8 @@ pub use types::{Activation, Dropout, Epilogue, Error, Prologue, Reduction, Resul
 /// All that a kernel usually needs.
 pub mod prelude {
     pub use crate::{
-        Activation, AttributeSpec, Attributes, Backward, Dropout, Epilogue, Error, Forward, Ids, Initialiser, Kernel,
-        LastLayer, Matrix, Out, Prologue, Real, Result, Signature, Task, Value, linalg,
+        Activation, AttributeSpec, Attributes, Backward, Dropout, Epilogue, Error, Forward, Ids, Initialiser,
+        Kernel, LastLayer, Matrix, Out, Prologue, Real, Result, Signature, Task, Value, linalg,
     };
 }
 

@@ -16,7 +16,14 @@ fn after<'a>(e: &Epilogue<'a>) -> After<'a> {
 
 /// into = op(a) op(b).
 #[inline(always)]
-pub fn matmul(a: &Matrix, transpose_a: bool, b: &Matrix, transpose_b: bool, accumulate: bool, into: &Out) -> Result<()> {
+pub fn matmul(
+    a: &Matrix,
+    transpose_a: bool,
+    b: &Matrix,
+    transpose_b: bool,
+    accumulate: bool,
+    into: &Out,
+) -> Result<()> {
     call(Op::Matmul { batched: false, a: &a.0, transpose_a, b: &b.0, transpose_b, accumulate, into: &into.0 })
 }
 
@@ -35,7 +42,13 @@ pub fn batched_matmul(
 
 /// into = activation(u w + bias), u = dropout(activation(x + bias)).
 #[inline(always)]
-pub fn linear(x: &Matrix, prologue: &Prologue<'_>, w: &Matrix, epilogue: &Epilogue<'_>, into: &Out) -> Result<()> {
+pub fn linear(
+    x: &Matrix,
+    prologue: &Prologue<'_>,
+    w: &Matrix,
+    epilogue: &Epilogue<'_>,
+    into: &Out,
+) -> Result<()> {
     call(Op::Linear { x: &x.0, before: before(prologue), w: &w.0, after: after(epilogue), into: &into.0 })
 }
 
@@ -104,7 +117,14 @@ pub fn multiply(x: &Matrix, y: &Matrix, into: &Out) -> Result<()> {
 
 /// Softmax of each row and its masked cross-entropy.
 #[inline(always)]
-pub fn softmax_cross_entropy(x: &Matrix, labels: &Ids, rows: &Ids, weight: f32, losses: &Out, grad: &Out) -> Result<()> {
+pub fn softmax_cross_entropy(
+    x: &Matrix,
+    labels: &Ids,
+    rows: &Ids,
+    weight: f32,
+    losses: &Out,
+    grad: &Out,
+) -> Result<()> {
     call(Op::SoftmaxCrossEntropy {
         x: &x.0,
         labels: &labels.0,

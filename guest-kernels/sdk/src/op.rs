@@ -31,8 +31,22 @@ type I<'a> = &'a RawIds;
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs, reason = "wit/kernel/kernel.wit documents each")]
 pub enum Op<'a> {
-    Matmul { batched: bool, a: M<'a>, transpose_a: bool, b: M<'a>, transpose_b: bool, accumulate: bool, into: O<'a> },
-    Linear { x: M<'a>, before: Before<'a>, w: M<'a>, after: After<'a>, into: O<'a> },
+    Matmul {
+        batched: bool,
+        a: M<'a>,
+        transpose_a: bool,
+        b: M<'a>,
+        transpose_b: bool,
+        accumulate: bool,
+        into: O<'a>,
+    },
+    Linear {
+        x: M<'a>,
+        before: Before<'a>,
+        w: M<'a>,
+        after: After<'a>,
+        into: O<'a>,
+    },
     LinearBackward {
         x: M<'a>,
         before: Before<'a>,
@@ -45,15 +59,64 @@ pub enum Op<'a> {
         grad_w: Option<O<'a>>,
         grad_after_bias: Option<O<'a>>,
     },
-    Apply { x: M<'a>, by: Before<'a>, into: O<'a> },
-    ApplyBackward { x: M<'a>, by: Before<'a>, grad: M<'a>, into: O<'a> },
-    Axpby { alpha: f32, x: M<'a>, beta: f32, y: M<'a>, into: O<'a> },
-    Multiply { x: M<'a>, y: M<'a>, into: O<'a> },
-    SoftmaxCrossEntropy { x: M<'a>, labels: I<'a>, rows: I<'a>, weight: f32, losses: O<'a>, grad: O<'a> },
-    Softmax { x: M<'a>, into: O<'a> },
-    GatherRows { x: M<'a>, rows: I<'a>, into: O<'a> },
-    ScatterAddRows { x: M<'a>, rows: I<'a>, into: O<'a> },
-    SumRows { x: M<'a>, into: O<'a> },
-    ReduceColumns { x: M<'a>, by: Reduction, into: O<'a> },
-    ReduceSegments { x: M<'a>, offsets: I<'a>, by: Reduction, into: O<'a> },
+    Apply {
+        x: M<'a>,
+        by: Before<'a>,
+        into: O<'a>,
+    },
+    ApplyBackward {
+        x: M<'a>,
+        by: Before<'a>,
+        grad: M<'a>,
+        into: O<'a>,
+    },
+    Axpby {
+        alpha: f32,
+        x: M<'a>,
+        beta: f32,
+        y: M<'a>,
+        into: O<'a>,
+    },
+    Multiply {
+        x: M<'a>,
+        y: M<'a>,
+        into: O<'a>,
+    },
+    SoftmaxCrossEntropy {
+        x: M<'a>,
+        labels: I<'a>,
+        rows: I<'a>,
+        weight: f32,
+        losses: O<'a>,
+        grad: O<'a>,
+    },
+    Softmax {
+        x: M<'a>,
+        into: O<'a>,
+    },
+    GatherRows {
+        x: M<'a>,
+        rows: I<'a>,
+        into: O<'a>,
+    },
+    ScatterAddRows {
+        x: M<'a>,
+        rows: I<'a>,
+        into: O<'a>,
+    },
+    SumRows {
+        x: M<'a>,
+        into: O<'a>,
+    },
+    ReduceColumns {
+        x: M<'a>,
+        by: Reduction,
+        into: O<'a>,
+    },
+    ReduceSegments {
+        x: M<'a>,
+        offsets: I<'a>,
+        by: Reduction,
+        into: O<'a>,
+    },
 }

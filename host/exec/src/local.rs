@@ -248,10 +248,13 @@ mod tests {
             let counter = Arc::new(AtomicUsize::new(0));
             for n in 0..100 {
                 let counter = counter.clone();
-                pool.work(step(n), Box::new(move || {
-                    assert!(n != 50, "planted");
-                    counter.fetch_add(1, Ordering::Relaxed);
-                }));
+                pool.work(
+                    step(n),
+                    Box::new(move || {
+                        assert!(n != 50, "planted");
+                        counter.fetch_add(1, Ordering::Relaxed);
+                    }),
+                );
             }
             let mut done = Vec::new();
             while done.len() < 100 {

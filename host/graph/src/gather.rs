@@ -153,7 +153,8 @@ mod tests {
             let graph = Graph::from_edges(vertices.into(), edges.iter().copied(), options).unwrap();
             let width = 1 + (seed * 7 % 130) as usize;
             let n = vertices as usize;
-            let values: Vec<f32> = (0..n * width).map(|i| ((i * 37 + 11) % 101) as f32 / 50.0 - 1.0).collect();
+            let values: Vec<f32> =
+                (0..n * width).map(|i| ((i * 37 + 11) % 101) as f32 / 50.0 - 1.0).collect();
             let x = Buffer::from_rows(n, width, &values).unwrap();
             let out = Buffer::zeroed(n, width).unwrap();
             let scale = symmetric_scale(&graph);
@@ -167,7 +168,11 @@ mod tests {
                 for v in 0..n {
                     for c in 0..width {
                         let s = |u: usize| 1.0 / (f64::from(graph.in_degree(u as u32)) + 1.0).sqrt();
-                        let list = if transposed { graph.out_neighbours(v as u32) } else { graph.in_neighbours(v as u32) };
+                        let list = if transposed {
+                            graph.out_neighbours(v as u32)
+                        } else {
+                            graph.in_neighbours(v as u32)
+                        };
                         let sum: f64 = list
                             .iter()
                             .map(|&u| u as usize)
@@ -176,7 +181,10 @@ mod tests {
                             .sum();
                         let wanted = s(v) * sum;
                         let got = f64::from(found[v * width + c]);
-                        assert!((got - wanted).abs() < 1e-5, "seed {seed}, vertex {v}, column {c}: {got}, not {wanted}");
+                        assert!(
+                            (got - wanted).abs() < 1e-5,
+                            "seed {seed}, vertex {v}, column {c}: {got}, not {wanted}"
+                        );
                     }
                 }
             }

@@ -82,7 +82,12 @@ pub fn digest(component: &[u8]) -> [u8; LEN] {
 
 fn read_key(path: &Path) -> io::Result<[u8; LEN]> {
     let exact = |bytes: Vec<u8>| {
-        let bad = || io::Error::new(io::ErrorKind::InvalidData, "the key must be 32 bytes; delete the file to make a new one");
+        let bad = || {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the key must be 32 bytes; delete the file to make a new one",
+            )
+        };
         <[u8; LEN]>::try_from(bytes).map_err(|_| bad())
     };
     match fs::read(path) {
@@ -90,7 +95,8 @@ fn read_key(path: &Path) -> io::Result<[u8; LEN]> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(e),
     }
-    let parent = path.parent().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the key needs a folder"))?;
+    let parent =
+        path.parent().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the key needs a folder"))?;
     fs::create_dir_all(parent)?;
     let mut key = [0u8; LEN];
     fs::File::open("/dev/urandom")?.read_exact(&mut key)?;

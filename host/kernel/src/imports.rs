@@ -27,9 +27,12 @@ impl From<Failure> for types::Error {
                 Self::Shape(types::ShapeMismatch { operation, operand, expected, found })
             }
             Failure::Argument(text) => Self::Argument(text),
-            Failure::Limit { limit, unit, allowed, asked } => {
-                Self::Limit(types::LimitReached { limit: limit.to_owned(), unit: unit.to_owned(), allowed, asked })
-            }
+            Failure::Limit { limit, unit, allowed, asked } => Self::Limit(types::LimitReached {
+                limit: limit.to_owned(),
+                unit: unit.to_owned(),
+                allowed,
+                asked,
+            }),
             Failure::Deadline(text) => Self::Deadline(text),
             Failure::Unsupported(text) => Self::Unsupported(text),
         }
@@ -132,7 +135,11 @@ impl State {
         }
         let (start, count) = (start as usize, count as usize);
         if start + count > view.count {
-            return Err(Failure::Argument(format!("rows: {start}..{} of an out of {} rows", start + count, view.count)));
+            return Err(Failure::Argument(format!(
+                "rows: {start}..{} of an out of {} rows",
+                start + count,
+                view.count
+            )));
         }
         Ok(self.outs.push(OutView { start: view.start + start, count, whole: false, ..view }))
     }
@@ -336,7 +343,15 @@ impl linalg::Host for State {
         answer(self.zip("multiply", x.rep(), y.rep(), into.rep(), |x, y| x * y))
     }
 
-    fn softmax_cross_entropy(&mut self, x: M, labels: I, rows: I, weight: f32, losses: O, grad: O) -> Answer<()> {
+    fn softmax_cross_entropy(
+        &mut self,
+        x: M,
+        labels: I,
+        rows: I,
+        weight: f32,
+        losses: O,
+        grad: O,
+    ) -> Answer<()> {
         answer(self.cross_entropy(x.rep(), labels.rep(), rows.rep(), weight, losses.rep(), grad.rep()))
     }
 

@@ -21,7 +21,8 @@ impl ResourceLimiter for State {
         let allowed = self.limits.guest_memory_bytes;
         let fits = desired as u64 <= allowed;
         if !fits {
-            self.limit_hit = Some(format!("limit guest-memory: {desired} bytes asked for, {allowed} allowed"));
+            self.limit_hit =
+                Some(format!("limit guest-memory: {desired} bytes asked for, {allowed} allowed"));
         }
         self.memory_bytes = self.memory_bytes.max(if fits { desired } else { current });
         Ok(fits)
@@ -77,7 +78,10 @@ impl Instance {
             Ok(b) => b,
             // Neither a trap nor a limit: an export has another type than the contract's.
             Err(e) if e.downcast_ref::<wasmtime::Trap>().is_none() && store.data().limit_hit.is_none() => {
-                return Err(Error::Contract { kernel: kernel.name().to_owned(), differences: format!("{e:#}{CHECK}") });
+                return Err(Error::Contract {
+                    kernel: kernel.name().to_owned(),
+                    differences: format!("{e:#}{CHECK}"),
+                });
             }
             Err(e) => return Err(trap(kernel.name(), "instantiation", &e, store.data())),
         };
@@ -126,7 +130,9 @@ impl Instance {
         let handle = self.open(layer)?;
         if self.layers.len() == OPEN_LAYERS {
             let (_, oldest) = self.layers.remove(0);
-            oldest.resource_drop(&mut self.store).map_err(|e| trap(layer.kernel().name(), "drop", &e, self.store.data()))?;
+            oldest
+                .resource_drop(&mut self.store)
+                .map_err(|e| trap(layer.kernel().name(), "drop", &e, self.store.data()))?;
         }
         self.layers.push((layer.clone(), handle));
         Ok(handle)
@@ -139,7 +145,8 @@ impl Instance {
         let name = layer.kernel().name();
         let place = call.kind.name();
         let kind = call.kind;
-        let args = lend(self.store.data_mut(), call).map_err(|source| Error::Tensor { place: format!("kernel `{name}`, {place}"), source })?;
+        let args = lend(self.store.data_mut(), call)
+            .map_err(|source| Error::Tensor { place: format!("kernel `{name}`, {place}"), source })?;
         self.deadline();
         let vertex = self.bindings.eciton_kernel_vertex().layer();
         let store = &mut self.store;
@@ -222,7 +229,9 @@ fn trap(kernel: &str, place: &str, e: &wasmtime::Error, state: &State) -> Error 
         }
         (_, _, Some(limit)) => limit.clone(),
         (_, Some(panic), None) => panic.clone(),
-        (Some(Trap::StackOverflow), _, _) => "limit stack: more than 1048576 bytes (endless recursion?)".to_owned(),
+        (Some(Trap::StackOverflow), _, _) => {
+            "limit stack: more than 1048576 bytes (endless recursion?)".to_owned()
+        }
         (Some(trap), None, None) => trap.to_string(),
         (None, None, None) => match e.root_cause().to_string() {
             // wasmtime's words for what `set_hostcall_fuel` bounds.

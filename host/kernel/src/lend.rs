@@ -28,7 +28,8 @@ pub(crate) struct Args {
 pub(crate) fn lend(state: &mut State, call: Call) -> std::result::Result<Args, eciton_tensor::Error> {
     state.grid = call.grid;
     state.row_numbers = call.row_numbers;
-    (state.seed, state.epoch, state.layer, state.training) = (call.seed, call.epoch, call.layer, call.training);
+    (state.seed, state.epoch, state.layer, state.training) =
+        (call.seed, call.epoch, call.layer, call.training);
     let mut own = |matrices: Vec<Matrix>| -> Vec<Resource<MatrixHandle>> {
         matrices.into_iter().map(|m| Resource::new_own(state.matrices.push(m))).collect()
     };
@@ -41,7 +42,8 @@ pub(crate) fn lend(state: &mut State, call: Call) -> std::result::Result<Args, e
                 (Place::Rows { rows, count, extents, written: Default::default(), scratch: None }, count)
             }
             Target::Sums { parts, shape } => {
-                let leases: std::result::Result<Vec<_>, _> = parts.iter().map(|p| p.write(0..p.rows())).collect();
+                let leases: std::result::Result<Vec<_>, _> =
+                    parts.iter().map(|p| p.write(0..p.rows())).collect();
                 (Place::Sums { parts: leases?, shape, written: false }, 1)
             }
         };
@@ -68,7 +70,18 @@ pub(crate) fn lend(state: &mut State, call: Call) -> std::result::Result<Args, e
         rows: state.grid.rows() as u32,
     };
     let outputs = call.output_count;
-    Ok(Args { task, inputs, parameters, forward_outputs, kept, gradients, rows_out, sums_out, labelled, outputs })
+    Ok(Args {
+        task,
+        inputs,
+        parameters,
+        forward_outputs,
+        kept,
+        gradients,
+        rows_out,
+        sums_out,
+        labelled,
+        outputs,
+    })
 }
 
 /// Ends a task whose kernel has returned: checks what it promised and forgets its handles, of which

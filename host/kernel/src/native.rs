@@ -141,47 +141,59 @@ fn call_kernel<K: sdk::Kernel>(kernel: &K, kind: Kind, args: Args) -> sdk::Resul
     let t = args.task;
     let task = sdk::Task { training: t.training, epoch: t.epoch, layer: t.layer, rows: t.rows };
     let (inputs, parameters) = (matrices(args.inputs), matrices(args.parameters));
-    let (outputs, kept, gradients) = (matrices(args.forward_outputs), matrices(args.kept), matrices(args.gradients));
+    let (outputs, kept, gradients) =
+        (matrices(args.forward_outputs), matrices(args.kept), matrices(args.gradients));
     let out = |o: wasmtime::component::Resource<crate::state::OutHandle>| Out::borrowed(o.rep());
     let rows_out: Vec<Option<Out>> = args.rows_out.into_iter().map(|o| o.map(out)).collect();
     let sums: Vec<Out> = args.sums_out.into_iter().map(out).collect();
-    let (inputs, parameters): (Vec<&Matrix>, Vec<&Matrix>) = (inputs.iter().collect(), parameters.iter().collect());
+    let (inputs, parameters): (Vec<&Matrix>, Vec<&Matrix>) =
+        (inputs.iter().collect(), parameters.iter().collect());
     let rows_out: Vec<Option<&Out>> = rows_out.iter().map(Option::as_ref).collect();
     let sums: Vec<&Out> = sums.iter().collect();
     match kind {
         Kind::Forward => {
             let outs: Vec<&Out> = rows_out.into_iter().flatten().collect();
             let (outputs, kept) = outs.split_at(args.outputs.min(outs.len()));
-            kernel.forward::<f32>(&task, sdk::Forward { inputs: &inputs, parameters: &parameters, outputs, kept })
+            kernel.forward::<f32>(
+                &task,
+                sdk::Forward { inputs: &inputs, parameters: &parameters, outputs, kept },
+            )
         }
         Kind::Backward => {
             let (outputs, kept): (Vec<_>, Vec<_>) = (outputs.iter().collect(), kept.iter().collect());
             let gradients: Vec<&Matrix> = gradients.iter().collect();
-            kernel.backward::<f32>(&task, sdk::Backward {
-                inputs: &inputs,
-                outputs: &outputs,
-                kept: &kept,
-                parameters: &parameters,
-                gradients: &gradients,
-                input_gradients: &rows_out,
-                parameter_gradients: &sums,
-            })
+            kernel.backward::<f32>(
+                &task,
+                sdk::Backward {
+                    inputs: &inputs,
+                    outputs: &outputs,
+                    kept: &kept,
+                    parameters: &parameters,
+                    gradients: &gradients,
+                    input_gradients: &rows_out,
+                    parameter_gradients: &sums,
+                },
+            )
         }
         Kind::Loss => {
-            let (Some((labels, rows, weight)), Some((loss, sums))) = (args.labelled, sums.split_last()) else {
+            let (Some((labels, rows, weight)), Some((loss, sums))) = (args.labelled, sums.split_last())
+            else {
                 return Err(sdk::Error::Argument("loss was called without labels".to_owned()));
             };
             let (labels, rows) = (Ids::borrowed(labels.rep()), Ids::borrowed(rows.rep()));
-            kernel.loss::<f32>(&task, sdk::LastLayer {
-                inputs: &inputs,
-                parameters: &parameters,
-                labels: &labels,
-                rows: &rows,
-                weight,
-                loss,
-                input_gradients: &rows_out,
-                parameter_gradients: sums,
-            })
+            kernel.loss::<f32>(
+                &task,
+                sdk::LastLayer {
+                    inputs: &inputs,
+                    parameters: &parameters,
+                    labels: &labels,
+                    rows: &rows,
+                    weight,
+                    loss,
+                    input_gradients: &rows_out,
+                    parameter_gradients: sums,
+                },
+            )
         }
     }
 }

@@ -109,7 +109,9 @@ impl State {
         let dropout = match before.dropout.filter(|_| self.training) {
             Some((p, stream)) => {
                 let made = Dropout::new(self.key(Purpose::Dropout, stream), p);
-                let bad = || Failure::Argument(format!("{operation}: dropout probability {p}; 0 <= p < 1 is needed"));
+                let bad = || {
+                    Failure::Argument(format!("{operation}: dropout probability {p}; 0 <= p < 1 is needed"))
+                };
                 Some(made.ok_or_else(bad)?)
             }
             None => None,
@@ -121,7 +123,9 @@ impl State {
     fn check_activation(operation: &str, activation: Activation) -> Done {
         match activation {
             Activation::LeakyRelu(v) | Activation::Elu(v) if !(v.is_finite() && v >= 0.0) => {
-                Err(Failure::Argument(format!("{operation}: slope or alpha {v}; a finite number from 0 is needed")))
+                Err(Failure::Argument(format!(
+                    "{operation}: slope or alpha {v}; a finite number from 0 is needed"
+                )))
             }
             _ => Ok(()),
         }
@@ -131,9 +135,12 @@ impl State {
     fn check_rows(&self, operation: &str, before: &BeforeHeld, rows: usize) -> Done {
         let interval = self.grid.rows();
         if before.dropout.is_some() && rows != interval {
-            return Err(shape_error(operation, "x (dropout needs the interval's rows)", vec![interval as u32], vec![
-                rows as u32,
-            ]));
+            return Err(shape_error(
+                operation,
+                "x (dropout needs the interval's rows)",
+                vec![interval as u32],
+                vec![rows as u32],
+            ));
         }
         Ok(())
     }
@@ -189,9 +196,12 @@ impl State {
         let grid = self.grid.clone();
         let is_sum = matches!(self.place(view)?, Place::Sums { .. });
         if is_sum && rows != grid.rows() {
-            return Err(shape_error(operation, "rows summed (the interval's)", vec![grid.rows() as u32], vec![
-                rows as u32,
-            ]));
+            return Err(shape_error(
+                operation,
+                "rows summed (the interval's)",
+                vec![grid.rows() as u32],
+                vec![rows as u32],
+            ));
         }
         let mut taken = self.places[view.place].take();
         let result = match &mut taken {

@@ -50,7 +50,9 @@ impl Place {
     /// Extents, rows first.
     pub(crate) fn shape(&self) -> Vec<u32> {
         match self {
-            Self::Rows { count, extents, .. } => std::iter::once(*count as u32).chain(extents.iter().copied()).collect(),
+            Self::Rows { count, extents, .. } => {
+                std::iter::once(*count as u32).chain(extents.iter().copied()).collect()
+            }
             Self::Sums { shape, .. } => shape.clone(),
         }
     }
@@ -58,9 +60,9 @@ impl Place {
     /// What is missing, in words.
     pub(crate) fn unwritten(&self) -> Option<String> {
         match self {
-            Self::Rows { written, count, .. } => {
-                written.missing(*count).map(|r| format!("rows {}..{} of {count} were never written", r.start, r.end))
-            }
+            Self::Rows { written, count, .. } => written
+                .missing(*count)
+                .map(|r| format!("rows {}..{} of {count} were never written", r.start, r.end)),
             Self::Sums { written, .. } => (!written).then(|| "it was never written".to_owned()),
         }
     }

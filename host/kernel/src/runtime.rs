@@ -4,7 +4,9 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use eciton_plan::signature::{Attribute, AttributeSpec, Initialiser, ParameterSpec, RowsSpec, Signature, Value};
+use eciton_plan::signature::{
+    Attribute, AttributeSpec, Initialiser, ParameterSpec, RowsSpec, Signature, Value,
+};
 use wasmtime::component::{Component, HasSelf, Linker};
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig};
 
@@ -113,8 +115,10 @@ impl Runtime {
             None => self.compile(name, component, &digest)?,
         };
         let pre = self.linker.instantiate_pre(&compiled).and_then(VertexKernelPre::new);
-        let pre = pre.map_err(|e| Error::Contract { kernel: name.to_owned(), differences: format!("{e:#}{CHECK}") })?;
-        let mut kernel = Kernel { name: name.to_owned(), digest, runtime: self.clone(), pre, attributes: Vec::new() };
+        let pre = pre
+            .map_err(|e| Error::Contract { kernel: name.to_owned(), differences: format!("{e:#}{CHECK}") })?;
+        let mut kernel =
+            Kernel { name: name.to_owned(), digest, runtime: self.clone(), pre, attributes: Vec::new() };
         let mut instance = Instance::new(&kernel)?;
         kernel.attributes = instance.attributes(&kernel)?;
         Ok(Arc::new(kernel))
@@ -124,17 +128,20 @@ impl Runtime {
         if bytes.get(..8) == Some(b"\0asm\x01\0\0\0") {
             return Err(Error::Contract {
                 kernel: name.to_owned(),
-                differences: "it is a core module, not a component; `eciton kernel build` wraps one".to_owned(),
+                differences: "it is a core module, not a component; `eciton kernel build` wraps one"
+                    .to_owned(),
             });
         }
         if bytes.get(..4) != Some(b"\0asm") {
             return Err(Error::Contract {
                 kernel: name.to_owned(),
-                differences: "it is no WebAssembly at all; `eciton kernel build` makes a component".to_owned(),
+                differences: "it is no WebAssembly at all; `eciton kernel build` makes a component"
+                    .to_owned(),
             });
         }
         let compiled = Component::from_binary(&self.engine, bytes);
-        let compiled = compiled.map_err(|e| Error::Compile { kernel: name.to_owned(), reason: format!("{e:#}") })?;
+        let compiled =
+            compiled.map_err(|e| Error::Compile { kernel: name.to_owned(), reason: format!("{e:#}") })?;
         let differences = crate::check::differences(&self.engine, &compiled);
         if !differences.is_empty() {
             return Err(Error::Contract { kernel: name.to_owned(), differences: differences.join("\n") });
@@ -201,7 +208,11 @@ impl Kernel {
         };
         let known: Vec<&str> = self.attributes.iter().map(|a| a.name.as_str()).collect();
         if let Some(unknown) = attributes.iter().find(|a| !known.contains(&a.name.as_str())) {
-            return Err(refuse(format!("it has no attribute `{}`; it has {}", unknown.name, known.join(", "))));
+            return Err(refuse(format!(
+                "it has no attribute `{}`; it has {}",
+                unknown.name,
+                known.join(", ")
+            )));
         }
         let mut all = Vec::with_capacity(self.attributes.len());
         for spec in &self.attributes {
@@ -248,7 +259,8 @@ impl Layer {
 
     /// What it was opened with, for errors.
     pub(crate) fn given(&self) -> String {
-        let attributes: Vec<String> = self.attributes.iter().map(|a| format!("{} = {}", a.name, a.value)).collect();
+        let attributes: Vec<String> =
+            self.attributes.iter().map(|a| format!("{} = {}", a.name, a.value)).collect();
         format!(" (given: inputs {:?}, {})", self.inputs, attributes.join(", "))
     }
 
@@ -259,7 +271,10 @@ impl Layer {
             Value::Text(v) => wv::Value::Text(v.clone()),
             Value::Flag(v) => wv::Value::Flag(*v),
         };
-        self.attributes.iter().map(|a| wv::Attribute { name: a.name.clone(), value: value(&a.value) }).collect()
+        self.attributes
+            .iter()
+            .map(|a| wv::Attribute { name: a.name.clone(), value: value(&a.value) })
+            .collect()
     }
 }
 
@@ -270,7 +285,11 @@ pub(crate) fn plain_attributes(specs: Vec<wv::AttributeSpec>) -> Vec<AttributeSp
         wv::Value::Text(v) => Value::Text(v),
         wv::Value::Flag(v) => Value::Flag(v),
     };
-    let plain = |s: wv::AttributeSpec| AttributeSpec { name: s.name, meaning: s.meaning, default: s.default.map(value) };
+    let plain = |s: wv::AttributeSpec| AttributeSpec {
+        name: s.name,
+        meaning: s.meaning,
+        default: s.default.map(value),
+    };
     specs.into_iter().map(plain).collect()
 }
 

@@ -190,11 +190,15 @@ impl State {
     }
 
     pub(crate) fn matrix(&self, handle: u32) -> Result<&Matrix, Failure> {
-        self.matrices.get(handle).ok_or_else(|| Failure::Argument(format!("matrix handle {handle} is not of this task")))
+        self.matrices
+            .get(handle)
+            .ok_or_else(|| Failure::Argument(format!("matrix handle {handle} is not of this task")))
     }
 
     pub(crate) fn ids(&self, handle: u32) -> Result<&Arc<[u32]>, Failure> {
-        self.ids.get(handle).ok_or_else(|| Failure::Argument(format!("ids handle {handle} is not of this task")))
+        self.ids
+            .get(handle)
+            .ok_or_else(|| Failure::Argument(format!("ids handle {handle} is not of this task")))
     }
 
     pub(crate) fn out(&self, handle: u32) -> Result<OutView, Failure> {
@@ -223,7 +227,10 @@ impl State {
     pub(crate) fn create_out(&mut self, shape: &[u32]) -> Result<u32, Failure> {
         self.check_handles()?;
         let (Some(&rows), 1..=4) = (shape.first(), shape.len()) else {
-            return Err(Failure::Argument(format!("create: {} extents given, one to four are needed", shape.len())));
+            return Err(Failure::Argument(format!(
+                "create: {} extents given, one to four are needed",
+                shape.len()
+            )));
         };
         let extents = if shape.len() == 1 { vec![1] } else { shape[1..].to_vec() };
         let columns = extents.iter().try_fold(1u64, |n, &e| n.checked_mul(u64::from(e))).unwrap_or(u64::MAX);

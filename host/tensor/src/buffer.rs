@@ -78,10 +78,8 @@ impl Buffer {
             reason: format!("a matrix of {rows} x {columns} values does not fit in memory"),
         };
         let stride = stride_for(columns);
-        let bytes = rows
-            .checked_mul(stride)
-            .and_then(|n| n.checked_mul(size_of::<f32>()))
-            .ok_or_else(too_large)?;
+        let bytes =
+            rows.checked_mul(stride).and_then(|n| n.checked_mul(size_of::<f32>())).ok_or_else(too_large)?;
         let layout = Layout::from_size_align(bytes.max(ALIGNMENT), ALIGNMENT).map_err(|_| too_large())?;
         // SAFETY: the size is not zero.
         let raw = unsafe { alloc_zeroed(layout) };

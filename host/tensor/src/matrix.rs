@@ -128,7 +128,10 @@ impl Matrix {
     /// Some of the rows.
     pub fn slice_rows(&self, start: usize, count: usize) -> Result<Self> {
         if start.checked_add(count).is_none_or(|end| end > self.rows()) {
-            return Err(Error::OutOfRange { rows: start..start.saturating_add(count), available: self.rows() });
+            return Err(Error::OutOfRange {
+                rows: start..start.saturating_add(count),
+                available: self.rows(),
+            });
         }
         let mut view = self.clone();
         match &mut view {
@@ -191,7 +194,13 @@ impl Matrix {
     }
 
     /// Copies rows out, row-major without padding; waits for them if they are still arriving.
-    pub fn read_rows(&self, start: usize, count: usize, deadline: Option<Duration>, out: &mut Vec<f32>) -> Result<()> {
+    pub fn read_rows(
+        &self,
+        start: usize,
+        count: usize,
+        deadline: Option<Duration>,
+        out: &mut Vec<f32>,
+    ) -> Result<()> {
         let view = self.slice_rows(start, count)?;
         match &view {
             Matrix::Dense(d) => {

@@ -96,7 +96,11 @@ impl SparseRows {
             return Err(bad(format!("offsets must run from 0 to {}", indices.len())));
         }
         if indices.len() != values.len() || indices.len() >= MAX_STORED {
-            return Err(bad(format!("{} columns for {} values; both must be the same, below 2^30", indices.len(), values.len())));
+            return Err(bad(format!(
+                "{} columns for {} values; both must be the same, below 2^30",
+                indices.len(),
+                values.len()
+            )));
         }
         for (row, w) in offsets.windows(2).enumerate() {
             let within = w[0] <= w[1] && w[1] <= indices.len() as u64;
@@ -106,7 +110,14 @@ impl SparseRows {
                 return Err(bad(format!("row {row}: columns must ascend and be below {columns}")));
             }
         }
-        Ok(Self { columns, offsets, indices, values, transposes: Mutex::default(), dropped: Mutex::default() })
+        Ok(Self {
+            columns,
+            offsets,
+            indices,
+            values,
+            transposes: Mutex::default(),
+            dropped: Mutex::default(),
+        })
     }
 
     /// Number of rows.
@@ -209,7 +220,8 @@ impl SparseRows {
                         let since = if last_part == p as u32 { &closes[last as usize..a] } else { &[][..] };
                         let closed = since.iter().copied().max().unwrap_or(0).min(3);
                         last_atom[c as usize] = (p as u32, a as u32);
-                        by_column[c as usize].push(Entry { row, place_closed: place << 2 | u32::from(closed) });
+                        by_column[c as usize]
+                            .push(Entry { row, place_closed: place << 2 | u32::from(closed) });
                         place += 1;
                     }
                 }

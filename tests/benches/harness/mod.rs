@@ -47,7 +47,11 @@ impl Spread {
         values.sort_by(f64::total_cmp);
         let at = |n: usize| values.get(n).copied().unwrap_or(f64::NAN);
         let middle = values.len() / 2;
-        let median = if values.len() % 2 == 1 { at(middle) } else { f64::midpoint(at(middle.wrapping_sub(1)), at(middle)) };
+        let median = if values.len() % 2 == 1 {
+            at(middle)
+        } else {
+            f64::midpoint(at(middle.wrapping_sub(1)), at(middle))
+        };
         Self { median, least: at(0), most: at(values.len().wrapping_sub(1)) }
     }
 

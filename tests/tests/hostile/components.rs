@@ -69,10 +69,16 @@ fn another_type_is_refused() {
     let other =
         contract().replace("attributes: func() -> list<attribute-spec>;", "attributes: func() -> u32;");
     assert_ne!(other, contract());
-    fails(&component_of(&[&other], "vertex-kernel"), &["eciton:kernel@0.1.0", "type mismatch", "eciton kernel check"]);
+    fails(
+        &component_of(&[&other], "vertex-kernel"),
+        &["eciton:kernel@0.1.0", "type mismatch", "eciton kernel check"],
+    );
     let other = contract().replace("key: func(%stream: u32) -> u64;", "key: func(%stream: u32) -> u32;");
     assert_ne!(other, contract());
-    fails(&component_of(&[&other], "vertex-kernel"), &["eciton:kernel@0.1.0", "type mismatch", "eciton kernel check"]);
+    fails(
+        &component_of(&[&other], "vertex-kernel"),
+        &["eciton:kernel@0.1.0", "type mismatch", "eciton kernel check"],
+    );
 }
 
 #[test]

@@ -51,7 +51,14 @@ impl State {
     }
 
     /// into = f(x, y) elementwise.
-    pub(crate) fn zip(&mut self, op: &'static str, x: u32, y: u32, into: u32, f: impl Fn(f32, f32) -> f32) -> Done {
+    pub(crate) fn zip(
+        &mut self,
+        op: &'static str,
+        x: u32,
+        y: u32,
+        into: u32,
+        f: impl Fn(f32, f32) -> f32,
+    ) -> Done {
         self.same_shape(op, "y", y, x)?;
         let shape = self.whole_shape(x)?;
         let (x, y) = (self.dense(op, x)?, self.dense(op, y)?);

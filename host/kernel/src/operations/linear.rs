@@ -52,7 +52,16 @@ impl State {
                         let shifted = held.shifted(done);
                         let p = shifted.prologue();
                         let mut out = out.slice(done, there - done);
-                        product::linear(block.view(), &p, w.view(), bias, after.activation, 0, &mut out, &mut scratch);
+                        product::linear(
+                            block.view(),
+                            &p,
+                            w.view(),
+                            bias,
+                            after.activation,
+                            0,
+                            &mut out,
+                            &mut scratch,
+                        );
                         done = there;
                     }
                 }
@@ -95,7 +104,9 @@ impl State {
         let mut activated = Vec::new();
         if after.activation != Activation::Identity {
             let Some(y) = y else {
-                return Err(Failure::Argument(format!("{op}: y must be given where `after` has an activation")));
+                return Err(Failure::Argument(format!(
+                    "{op}: y must be given where `after` has an activation"
+                )));
             };
             let y_shape = self.matrix(y)?.shape();
             if y_shape != grad_shape {
@@ -170,9 +181,12 @@ impl State {
             handles.push(handle);
         }
         if !handles.is_empty() && m != grid.rows() {
-            return Err(shape_error(op, "x (sums need the interval's rows)", vec![grid.rows() as u32, k as u32], vec![
-                m as u32, k as u32,
-            ]));
+            return Err(shape_error(
+                op,
+                "x (sums need the interval's rows)",
+                vec![grid.rows() as u32, k as u32],
+                vec![m as u32, k as u32],
+            ));
         }
         if let Some(x) = wanted.x {
             let found = self.out_shape(x)?;
@@ -181,7 +195,8 @@ impl State {
             }
             handles.push(x);
         }
-        let mut places: Vec<usize> = handles.iter().filter_map(|&h| self.outs.get(h)).map(|v| v.place).collect();
+        let mut places: Vec<usize> =
+            handles.iter().filter_map(|&h| self.outs.get(h)).map(|v| v.place).collect();
         places.sort_unstable();
         places.dedup();
         if places.len() != handles.len() {
@@ -207,17 +222,22 @@ impl State {
             };
             fn parts(place: &mut Option<(u32, usize, Place)>) -> Option<Vec<ViewMut<'_>>> {
                 match place {
-                    Some((_, _, Place::Sums { parts, .. })) => Some(parts.iter_mut().map(|p| p.view_mut()).collect()),
+                    Some((_, _, Place::Sums { parts, .. })) => {
+                        Some(parts.iter_mut().map(|p| p.view_mut()).collect())
+                    }
                     _ => None,
                 }
             }
             let (mut before_bias, mut w, mut after_bias) = (parts(before_bias), parts(w), parts(after_bias));
-            compute(&grid, Wanted {
-                x: x_rows.as_mut(),
-                before_bias: before_bias.as_deref_mut(),
-                w: w.as_deref_mut(),
-                after_bias: after_bias.as_deref_mut(),
-            })
+            compute(
+                &grid,
+                Wanted {
+                    x: x_rows.as_mut(),
+                    before_bias: before_bias.as_deref_mut(),
+                    w: w.as_deref_mut(),
+                    after_bias: after_bias.as_deref_mut(),
+                },
+            )
         };
         for (_, at, mut place) in taken.into_iter().flatten() {
             match (&mut place, result.is_ok()) {

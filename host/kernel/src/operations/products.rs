@@ -15,7 +15,12 @@ impl State {
         let op = "matmul";
         let (a_shape, b_shape) = (self.matrix(a)?.shape(), self.matrix(b)?.shape());
         let ([a0, a1], [b0, b1]) = (&a_shape[..], &b_shape[..]) else {
-            return Err(shape_error(op, "a and b (two extents each)", vec![0, 0], [a_shape, b_shape].concat()));
+            return Err(shape_error(
+                op,
+                "a and b (two extents each)",
+                vec![0, 0],
+                [a_shape, b_shape].concat(),
+            ));
         };
         let (m, k) = if ta { (*a1, *a0) } else { (*a0, *a1) };
         let (bk, n) = if tb { (*b1, *b0) } else { (*b0, *b1) };
@@ -50,7 +55,16 @@ impl State {
             return self.write_to(op, into, &[m, n], |state, out| match &a {
                 Matrix::Sparse(s) if !accumulate && !tb => {
                     let (data, rows) = (&s.data, s.rows.clone());
-                    sparse::linear(data, rows, &none, b_held.view(), None, Activation::Identity, out, scratch);
+                    sparse::linear(
+                        data,
+                        rows,
+                        &none,
+                        b_held.view(),
+                        None,
+                        Activation::Identity,
+                        out,
+                        scratch,
+                    );
                     Ok(())
                 }
                 Matrix::Sparse(_) => Err(Failure::Unsupported(format!(
@@ -89,11 +103,24 @@ impl State {
     }
 
     /// into[i] = op(a[i]) op(b[i]).
-    pub(crate) fn batched_matmul(&mut self, a: u32, ta: bool, b: u32, tb: bool, accumulate: bool, into: u32) -> Done {
+    pub(crate) fn batched_matmul(
+        &mut self,
+        a: u32,
+        ta: bool,
+        b: u32,
+        tb: bool,
+        accumulate: bool,
+        into: u32,
+    ) -> Done {
         let op = "batched-matmul";
         let (a_shape, b_shape) = (self.matrix(a)?.shape(), self.matrix(b)?.shape());
         let ([rows, a0, a1], [b_rows, b0, b1]) = (&a_shape[..], &b_shape[..]) else {
-            return Err(shape_error(op, "a and b (three extents each)", vec![0, 0, 0], [a_shape, b_shape].concat()));
+            return Err(shape_error(
+                op,
+                "a and b (three extents each)",
+                vec![0, 0, 0],
+                [a_shape, b_shape].concat(),
+            ));
         };
         let extent = |v: &u32| *v as usize;
         let (p, q) = if ta { (extent(a1), extent(a0)) } else { (extent(a0), extent(a1)) };

@@ -28,7 +28,13 @@ dispatch! {
 }
 
 #[inline(always)]
-fn adam_body<const FMA: bool>(c: Adam, weights: &mut [f32], gradient: &[f32], first: &mut [f32], second: &mut [f32]) {
+fn adam_body<const FMA: bool>(
+    c: Adam,
+    weights: &mut [f32],
+    gradient: &[f32],
+    first: &mut [f32],
+    second: &mut [f32],
+) {
     for (((w, &g), m), v) in weights.iter_mut().zip(gradient).zip(first).zip(second) {
         let g = g + c.decay * *w;
         *m = *m * c.beta1 + g * (1.0 - c.beta1);

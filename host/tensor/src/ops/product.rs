@@ -6,8 +6,8 @@
 //! whose results do not depend on how rows are cut.
 #![allow(unsafe_code)]
 
-use super::prologue::{Prologue, epilogue};
 use super::activation::Activation;
+use super::prologue::{Prologue, epilogue};
 use crate::grid::Grid;
 use crate::simd::{dispatch, madd};
 use crate::view::{View, ViewMut};
@@ -62,7 +62,14 @@ fn pack<'s>(w: View<'s>, transpose: bool, lanes: usize, into: &'s mut Vec<f32>) 
 }
 
 /// out = x w (or x w^T), added to out if `accumulate`.
-pub fn matmul(x: View<'_>, w: View<'_>, transpose_w: bool, accumulate: bool, out: &mut ViewMut<'_>, scratch: &mut Scratch) {
+pub fn matmul(
+    x: View<'_>,
+    w: View<'_>,
+    transpose_w: bool,
+    accumulate: bool,
+    out: &mut ViewMut<'_>,
+    scratch: &mut Scratch,
+) {
     let (k, n) = if transpose_w { (w.columns(), w.rows()) } else { (w.rows(), w.columns()) };
     debug_assert!(x.columns() == k && out.columns() == n && out.rows() == x.rows());
     if k == 0 {
@@ -80,7 +87,12 @@ pub fn matmul(x: View<'_>, w: View<'_>, transpose_w: bool, accumulate: bool, out
     }
 }
 
-fn wide(x: View<'_>, (w, w_row, w_column): (View<'_>, usize, usize), accumulate: bool, out: &mut ViewMut<'_>) {
+fn wide(
+    x: View<'_>,
+    (w, w_row, w_column): (View<'_>, usize, usize),
+    accumulate: bool,
+    out: &mut ViewMut<'_>,
+) {
     let (m, k, n) = (x.rows(), x.columns(), out.columns());
     if m == 0 || n == 0 {
         return;
@@ -90,10 +102,20 @@ fn wide(x: View<'_>, (w, w_row, w_column): (View<'_>, usize, usize), accumulate:
     // SAFETY: the views bound every address: rows * stride values each, with columns <= stride.
     unsafe {
         matrixmultiply::sgemm(
-            m, k, n, 1.0,
-            x.data().as_ptr(), x.stride() as isize, 1,
-            w.data().as_ptr(), w_row as isize, w_column as isize,
-            beta, out.data_mut().as_mut_ptr(), stride as isize, 1,
+            m,
+            k,
+            n,
+            1.0,
+            x.data().as_ptr(),
+            x.stride() as isize,
+            1,
+            w.data().as_ptr(),
+            w_row as isize,
+            w_column as isize,
+            beta,
+            out.data_mut().as_mut_ptr(),
+            stride as isize,
+            1,
         );
     }
 }
@@ -113,7 +135,12 @@ dispatch! {
 }
 
 #[inline(always)]
-fn narrow_body<const L: usize, const FMA: bool>(x: View<'_>, packed: &[f32], accumulate: bool, out: &mut ViewMut<'_>) {
+fn narrow_body<const L: usize, const FMA: bool>(
+    x: View<'_>,
+    packed: &[f32],
+    accumulate: bool,
+    out: &mut ViewMut<'_>,
+) {
     let mut i = 0;
     while i + 4 <= x.rows() {
         narrow_rows::<L, 4, FMA>(x, packed, accumulate, out, i);
@@ -262,7 +289,11 @@ pub fn linear_backward(
                     if needs_rows {
                         grad_rows.resize(grad_rows.len().max(count * k), 0.0);
                     }
-                    let mut own = ViewMut::new(&mut grad_rows[..if needs_rows { count * k } else { 0 }], if needs_rows { count } else { 0 }, k);
+                    let mut own = ViewMut::new(
+                        &mut grad_rows[..if needs_rows { count * k } else { 0 }],
+                        if needs_rows { count } else { 0 },
+                        k,
+                    );
                     let mut target = match &mut grad_x {
                         Some(g) => g.slice(at, count),
                         None => own.slice(0, count),
@@ -270,7 +301,9 @@ pub fn linear_backward(
                     matmul(d_block, w, true, false, &mut target, scratch);
                     match (u_block, before.activation) {
                         // Where u is positive, relu and dropout let the gradient pass.
-                        (Some(u), Activation::Relu) => pass_positive(u, before.dropout.map_or(1.0, |d| d.scale), &mut target),
+                        (Some(u), Activation::Relu) => {
+                            pass_positive(u, before.dropout.map_or(1.0, |d| d.scale), &mut target)
+                        }
                         _ => before.backward(x, at, &mut target),
                     }
                     if before_bias.is_some() {
@@ -390,10 +423,20 @@ pub(crate) fn transposed_product(u: View<'_>, d: View<'_>, sums: &mut [f32]) {
         // SAFETY: u holds rows * stride values, d likewise, sums k * lanes(m).
         unsafe {
             matrixmultiply::sgemm(
-                k, u.rows(), m, 1.0,
-                u.data().as_ptr(), 1, u.stride() as isize,
-                d.data().as_ptr(), d.stride() as isize, 1,
-                1.0, out.data_mut().as_mut_ptr(), stride as isize, 1,
+                k,
+                u.rows(),
+                m,
+                1.0,
+                u.data().as_ptr(),
+                1,
+                u.stride() as isize,
+                d.data().as_ptr(),
+                d.stride() as isize,
+                1,
+                1.0,
+                out.data_mut().as_mut_ptr(),
+                stride as isize,
+                1,
             );
         }
         return;
@@ -426,7 +469,12 @@ fn outer_body<const L: usize, const FMA: bool>(u: View<'_>, d: View<'_>, sums: &
 }
 
 #[inline(always)]
-fn outer_columns<const L: usize, const C: usize, const FMA: bool>(u: View<'_>, d: View<'_>, sums: &mut [f32], j: usize) {
+fn outer_columns<const L: usize, const C: usize, const FMA: bool>(
+    u: View<'_>,
+    d: View<'_>,
+    sums: &mut [f32],
+    j: usize,
+) {
     let mut tile = [[0.0f32; L]; C];
     for (c, t) in tile.iter_mut().enumerate() {
         t.copy_from_slice(&sums[(j + c) * L..(j + c + 1) * L]);

@@ -106,7 +106,13 @@ fn backward_rows_body<const FMA: bool>(p: &Prologue<'_>, x: View<'_>, first: usi
 
 /// rows = f(x + bias, rows) * dropout factor.
 #[inline(always)]
-fn rows_with(p: &Prologue<'_>, x: View<'_>, first: usize, rows: &mut ViewMut<'_>, f: impl Fn(f32, f32) -> f32) {
+fn rows_with(
+    p: &Prologue<'_>,
+    x: View<'_>,
+    first: usize,
+    rows: &mut ViewMut<'_>,
+    f: impl Fn(f32, f32) -> f32,
+) {
     for i in 0..rows.rows() {
         let key = p.dropout.map(|d| (d.key.row(p.row_ids.id(first + i)), d.threshold, d.scale));
         let (from, to) = (x.row(first + i), rows.row_mut(i));

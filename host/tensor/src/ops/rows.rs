@@ -57,7 +57,9 @@ pub fn reduce_segments(x: View<'_>, offsets: &[u32], by: Reduction, out: &mut Vi
             operation: "reduce-segments",
             reason: format!(
                 "{} offsets for {} segments must ascend from 0 to {}",
-                offsets.len(), out.rows(), x.rows()
+                offsets.len(),
+                out.rows(),
+                x.rows()
             ),
         });
     }

@@ -44,7 +44,11 @@ pub fn cross_entropy(
         let Some(label) = label.map(|&l| l as usize).filter(|&l| l < x.columns()) else {
             return Err(Error::Argument {
                 operation,
-                reason: format!("row {i} has label {label:?}; there are {} rows and {} classes", x.rows(), x.columns()),
+                reason: format!(
+                    "row {i} has label {label:?}; there are {} rows and {} classes",
+                    x.rows(),
+                    x.columns()
+                ),
             });
         };
         let i = i as usize;

@@ -17,7 +17,12 @@ dispatch! {
 }
 
 #[inline(always)]
-fn stored_values_body<const FMA: bool>(x: &SparseRows, rows: &Range<usize>, before: &Prologue<'_>, out: &mut Vec<f32>) {
+fn stored_values_body<const FMA: bool>(
+    x: &SparseRows,
+    rows: &Range<usize>,
+    before: &Prologue<'_>,
+    out: &mut Vec<f32>,
+) {
     let all = x.values_in(rows.clone());
     out.resize(all.len() + 1, 0.0);
     out[all.len()] = 0.0;
@@ -64,7 +69,11 @@ pub fn linear(
     let mut start = 0;
     while start < n {
         // Whole registers where the padding allows it, else the general loop.
-        let lanes = if w.stride() >= start + 64 && n - start > 48 { 64 } else { (n - start).next_multiple_of(16).min(48) };
+        let lanes = if w.stride() >= start + 64 && n - start > 48 {
+            64
+        } else {
+            (n - start).next_multiple_of(16).min(48)
+        };
         let lanes = if n <= 8 && w.stride() == 8 { 8 } else { lanes };
         let fits = w.reaches(start, lanes) && out.stride() >= start + lanes;
         match (fits, lanes) {
