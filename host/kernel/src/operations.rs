@@ -44,7 +44,7 @@ pub(crate) struct Gradients {
 
 /// What a prologue borrows from: its bias row and the rows' ids.
 struct BeforeHeld {
-    bias: Option<Held>,
+    bias: Option<Vec<f32>>,
     activation: Activation,
     dropout: Option<Dropout>,
     numbers: RowNumbers,
@@ -56,8 +56,7 @@ impl BeforeHeld {
             RowNumbers::From(first) => RowIds::From(*first),
             RowNumbers::List(ids) => RowIds::List(ids),
         };
-        let bias = self.bias.as_ref().map(|h| row_of(h.view()));
-        Prologue { bias, activation: self.activation, dropout: self.dropout, row_ids }
+        Prologue { bias: self.bias.as_deref(), activation: self.activation, dropout: self.dropout, row_ids }
     }
 
     /// The same for rows from `start` on.
@@ -68,11 +67,6 @@ impl BeforeHeld {
         };
         BeforeHeld { bias: self.bias.clone(), numbers, ..*self }
     }
-}
-
-/// A vector as one row, whether it is stored as [1, n] or as [n, 1].
-fn row_of<'a>(v: View<'a>) -> &'a [f32] {
-    if v.rows() == 1 { v.row(0) } else { &v.data()[..v.rows()] }
 }
 
 fn shape_error(operation: &str, operand: &str, expected: Vec<u32>, found: Vec<u32>) -> Failure {
@@ -89,13 +83,16 @@ impl State {
         }
     }
 
-    fn vector(&self, operation: &str, operand: &str, handle: u32, len: usize) -> Result<Held, Failure> {
+    /// The values of a vector, stored as [n], [1, n] or [n, 1] or a view of one.
+    fn vector(&self, operation: &str, operand: &str, handle: u32, len: usize) -> Result<Vec<f32>, Failure> {
         let shape = self.matrix(handle)?.shape();
         let total: u64 = shape.iter().map(|&e| u64::from(e)).product();
         if total != len as u64 || shape.len() > 2 || (shape.len() == 2 && shape[0] != 1 && shape[1] != 1) {
             return Err(shape_error(operation, operand, vec![len as u32], shape));
         }
-        self.dense(operation, handle)
+        let held = self.dense(operation, handle)?;
+        let view = held.view();
+        Ok((0..view.rows()).flat_map(|i| view.row(i)).copied().collect())
     }
 
     fn work(&self, factors: [usize; 3]) -> Done {

@@ -5,7 +5,7 @@ use eciton_tensor::ops::product::{self, Wanted};
 use eciton_tensor::ops::{rows, sparse};
 use eciton_tensor::{Grid, Matrix, View, ViewMut};
 
-use super::{After, Before, Done, Gradients, row_of, shape_error};
+use super::{After, Before, Done, Gradients, shape_error};
 use crate::outs::Place;
 use crate::state::{Failure, State};
 
@@ -35,7 +35,7 @@ impl State {
         let deadline = Some(self.limits.arrival);
         let mut scratch = std::mem::take(&mut self.scratch);
         let result = self.write_to(op, into, &[m, n], |_, out| {
-            let bias = bias.as_ref().map(|h| row_of(h.view()));
+            let bias = bias.as_deref();
             match &x {
                 Matrix::Sparse(s) => {
                     check_sparse(op, before)?;
