@@ -5,7 +5,7 @@ use eciton_tensor::matrix::Held;
 use eciton_tensor::ops::activation::Activation;
 use eciton_tensor::ops::prologue::{Prologue, RowIds};
 use eciton_tensor::random::{Dropout, Purpose};
-use eciton_tensor::{Grid, Matrix, View, ViewMut};
+use eciton_tensor::{Grid, Matrix, ViewMut};
 
 use crate::call::RowNumbers;
 use crate::outs::Place;
