@@ -14,7 +14,7 @@ use eciton_kernel::{
 };
 use eciton_plan::signature::{Attribute, Value};
 use eciton_tensor::{Buffer, Grid, Matrix};
-use harness::{Spread, heading, is_real, seconds, size};
+use harness::{heading, is_listed, seconds, size};
 
 const SEED: u64 = 1;
 
@@ -26,7 +26,7 @@ fn runtime(cache: Option<Cache>) -> Runtime {
     Runtime::new(Settings { cache, ..Settings::default() }).unwrap()
 }
 
-fn flag(name: &str, value: Value) -> Attribute {
+fn attribute(name: &str, value: Value) -> Attribute {
     Attribute { name: name.to_owned(), value }
 }
 
@@ -64,7 +64,7 @@ impl Forward {
     fn layer(&self, kernel: &Arc<Kernel>) -> Arc<Layer> {
         let n = self.x.columns() as u32;
         let attributes =
-            [flag("out-features", Value::Integer(i64::from(n))), flag("bias", Value::Flag(false))];
+            [attribute("out-features", Value::Integer(i64::from(n))), attribute("bias", Value::Flag(false))];
         kernel.open(&[vec![n]], &attributes).unwrap()
     }
 
@@ -115,7 +115,7 @@ impl Loss {
     }
 
     fn layer(&self, kernel: &Arc<Kernel>) -> Arc<Layer> {
-        kernel.open(&[vec![self.x.columns() as u32]], &[flag("bias", Value::Flag(false))]).unwrap()
+        kernel.open(&[vec![self.x.columns() as u32]], &[attribute("bias", Value::Flag(false))]).unwrap()
     }
 
     fn call(&self) -> Call {
@@ -199,6 +199,7 @@ mod epochs {
     use eciton_train::inspect::Ready;
 
     use super::*;
+    use crate::harness::{Spread, is_real};
 
     /// A uniform random graph of this shape, dense features, random labels.
     fn random_dataset(vertices: u32, edges: u64, columns: u32, classes: u32) -> Dataset {
@@ -290,6 +291,9 @@ mod epochs {
 }
 
 fn main() {
+    if is_listed("cost") {
+        return;
+    }
     heading("What the sandbox costs", SEED);
     floor();
     parts(&runtime(None), "component", false);

@@ -10,6 +10,16 @@ pub fn is_real() -> bool {
     arguments.any(|a| a == "--bench") && !std::env::args().any(|a| a == "--test")
 }
 
+/// Answers a test runner that asks for the list of tests (`--list`, as cargo-nextest does); true where
+/// there is nothing else to do.
+pub fn is_listed(name: &str) -> bool {
+    let asked = |flag: &str| std::env::args().any(|a| a == flag);
+    if asked("--list") && !asked("--ignored") {
+        println!("{name}: test");
+    }
+    asked("--list") || asked("--ignored")
+}
+
 /// `real` where [`is_real`], else `tiny`.
 pub fn size<T>(real: T, tiny: T) -> T {
     if is_real() { real } else { tiny }

@@ -47,13 +47,33 @@ fn from(s: &Shape, start: usize) -> usize {
     start * s.strides()[0].0 as usize
 }
 
-fn by_matrixmultiply(s: &Shape, (start, count): (usize, usize), a: &[f32], b: &[f32], c: &mut [f32], _: &mut Scratch) {
+fn by_matrixmultiply(
+    s: &Shape,
+    (start, count): (usize, usize),
+    a: &[f32],
+    b: &[f32],
+    c: &mut [f32],
+    _: &mut Scratch,
+) {
     let [(ar, ac), (br, bc)] = s.strides();
     let (a, c) = (&a[from(s, start)..], &mut c[start * s.n..]);
     // SAFETY: both sides and the result hold the values that their strides address.
     unsafe {
         matrixmultiply::sgemm(
-            count, s.k, s.n, 1.0, a.as_ptr(), ar, ac, b.as_ptr(), br, bc, 0.0, c.as_mut_ptr(), s.n as isize, 1,
+            count,
+            s.k,
+            s.n,
+            1.0,
+            a.as_ptr(),
+            ar,
+            ac,
+            b.as_ptr(),
+            br,
+            bc,
+            0.0,
+            c.as_mut_ptr(),
+            s.n as isize,
+            1,
         );
     }
 }
@@ -64,8 +84,25 @@ fn by_gemm(s: &Shape, (start, count): (usize, usize), a: &[f32], b: &[f32], c: &
     // SAFETY: as above.
     unsafe {
         gemm::gemm(
-            count, s.n, s.k, c.as_mut_ptr(), 1, s.n as isize, false, a.as_ptr(), ac, ar, b.as_ptr(), bc, br, 0.0, 1.0,
-            false, false, false, gemm::Parallelism::None,
+            count,
+            s.n,
+            s.k,
+            c.as_mut_ptr(),
+            1,
+            s.n as isize,
+            false,
+            a.as_ptr(),
+            ac,
+            ar,
+            b.as_ptr(),
+            bc,
+            br,
+            0.0,
+            1.0,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
         );
     }
 }
@@ -84,7 +121,14 @@ fn by_faer(s: &Shape, (start, count): (usize, usize), a: &[f32], b: &[f32], c: &
     faer::linalg::matmul::matmul(c, faer::Accum::Replace, a, b, 1.0f32, faer::Par::Seq);
 }
 
-fn by_eciton(s: &Shape, (start, count): (usize, usize), a: &[f32], b: &[f32], c: &mut [f32], scratch: &mut Scratch) {
+fn by_eciton(
+    s: &Shape,
+    (start, count): (usize, usize),
+    a: &[f32],
+    b: &[f32],
+    c: &mut [f32],
+    scratch: &mut Scratch,
+) {
     match s.kind {
         Kind::LeftTransposed => {
             // Only the extents of w are used where no gradient of x is wanted.
@@ -117,7 +161,11 @@ fn values(count: usize, state: &mut u64) -> Vec<f32> {
 
 fn main() {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let cpu = cpu.lines().find_map(|l| l.strip_prefix("model name")).unwrap_or("").trim_start_matches(['\t', ' ', ':']);
+    let cpu = cpu
+        .lines()
+        .find_map(|l| l.strip_prefix("model name"))
+        .unwrap_or("")
+        .trim_start_matches(['\t', ' ', ':']);
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("machine: {cpu}, {}; load before: {load}seed {SEED}", eciton_tensor::simd::numeric_class());
     println!("GFLOP/s on 1 thread, median of {SAMPLES} (least to most); rows: bits kept for any cut");
@@ -178,7 +226,8 @@ fn main() {
                 L => "-".to_owned(),
                 _ => {
                     // Cuts of few rows, of odd numbers of them, of round ones.
-                    let counts = (1..=80).chain([96, 100, 127, 128, 200, 255, 256, 300, 511, 512, 700, 1000, 1024]);
+                    let counts =
+                        (1..=80).chain([96, 100, 127, 128, 200, 255, 256, 300, 511, 512, 700, 1000, 1024]);
                     let mut cut = vec![0.0; s.m * s.n];
                     let differs = counts.filter(|&count| {
                         let rows = 7.min(s.m - count)..7.min(s.m - count) + count;

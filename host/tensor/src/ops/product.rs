@@ -12,10 +12,14 @@ use crate::grid::Grid;
 use crate::simd::{dispatch, madd};
 use crate::view::{View, ViewMut};
 
-/// Lanes that a narrow product may have.
-const NARROW_LANES: usize = 64;
+/// Lanes that a narrow product may have: measured, `matrixmultiply` is quicker from 33 on
+/// (`tests/products-bench`).
+const NARROW_LANES: usize = 32;
 /// Values that a narrow weight may have: 32 KiB.
 const NARROW_VALUES: usize = 8192;
+/// Values that a narrow gradient of a weight may have. `matrixmultiply` is quicker over many rows,
+/// but an atom of a small graph has some forty, fewer than its packing is worth.
+const NARROW_GRADIENT: usize = 512;
 /// Rows of a block whose prologue is computed ahead of a wide product.
 const BLOCK_ROWS: usize = 512;
 /// Rows of a block of a sum over rows.
@@ -124,9 +128,7 @@ fn narrow(x: View<'_>, packed: &[f32], accumulate: bool, out: &mut ViewMut<'_>) 
     match lanes(out.columns()) {
         8 => narrow_lanes::<8>(x, packed, accumulate, out),
         16 => narrow_lanes::<16>(x, packed, accumulate, out),
-        32 => narrow_lanes::<32>(x, packed, accumulate, out),
-        48 => narrow_lanes::<48>(x, packed, accumulate, out),
-        _ => narrow_lanes::<64>(x, packed, accumulate, out),
+        _ => narrow_lanes::<32>(x, packed, accumulate, out),
     }
 }
 
@@ -416,7 +418,7 @@ fn add_and_clear(from: &mut [f32], to: &mut [f32]) {
 /// sums [k, lanes(m)] += u^T d over the rows of u [rows, k] and d [rows, m].
 pub(crate) fn transposed_product(u: View<'_>, d: View<'_>, sums: &mut [f32]) {
     let (k, m) = (u.columns(), d.columns());
-    if !is_narrow(k, m) {
+    if lanes(m) > NARROW_LANES || k * lanes(m) > NARROW_GRADIENT {
         let mut out = ViewMut::padded(sums, k, m, lanes(m));
         // SAFETY of the addresses is as in `wide`: u^T has row stride 1 and column stride u.stride().
         let stride = out.stride();
@@ -444,9 +446,7 @@ pub(crate) fn transposed_product(u: View<'_>, d: View<'_>, sums: &mut [f32]) {
     match lanes(m) {
         8 => outer_lanes::<8>(u, d, sums),
         16 => outer_lanes::<16>(u, d, sums),
-        32 => outer_lanes::<32>(u, d, sums),
-        48 => outer_lanes::<48>(u, d, sums),
-        _ => outer_lanes::<64>(u, d, sums),
+        _ => outer_lanes::<32>(u, d, sums),
     }
 }
 
