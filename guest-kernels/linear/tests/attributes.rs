@@ -54,7 +54,10 @@ fn wrong_values_are_refused() {
 #[test]
 fn a_missing_attribute_is_named() {
     let error = Linear::open(&[vec![4]], &Attributes::default()).unwrap_err();
-    assert_eq!(error, Error::Argument("attribute `out-features` must be given".to_owned()));
+    assert_eq!(
+        error,
+        Error::Argument("attribute `out-features` must be given: a whole number from 1".to_owned())
+    );
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl Attributes {
 
     fn get(&self, name: &str, needed: &str) -> Result<&Value> {
         let found = self.0.iter().find(|(n, _)| n == name);
-        found.map(|(_, v)| v).ok_or_else(|| Self::refuse(name, needed))
+        found.map(|(_, v)| v).ok_or_else(|| Self::refuse(name, &["given: ", needed].concat()))
     }
 
     /// A whole number from 1 to 2^31.
