@@ -43,7 +43,6 @@ impl Case {
             w,
             bias,
             a,
-            0,
             &mut out.write(0..self.rows).unwrap().view_mut(),
             &mut Scratch::default(),
         );
@@ -212,16 +211,13 @@ fn a_row_has_the_same_bits_however_rows_are_cut() {
                 let count = (1 + numbers.below(rows / 2)).min(rows - start);
                 let moved = Prologue { row_ids: RowIds::From(77 + start as u64), ..p };
                 let mut lease = out.write(start..start + count).unwrap();
-                // Either way of telling where a block starts.
-                let (p, first) = if start % 2 == 0 { (&moved, 0) } else { (&p, start) };
                 let x = x.view().slice(start, count);
                 product::linear(
                     x,
-                    p,
+                    &moved,
                     w.view(),
                     Some(&c.after),
                     Activation::Tanh,
-                    first,
                     &mut lease.view_mut(),
                     &mut Scratch::default(),
                 );

@@ -39,7 +39,6 @@ fn results() -> Vec<(String, Vec<f32>)> {
                 wv,
                 Some(&after),
                 Activation::Sigmoid,
-                0,
                 &mut ViewMut::new(&mut y, n, m),
                 scratch,
             );

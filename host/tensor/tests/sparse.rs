@@ -250,7 +250,6 @@ fn dense_rows_drop_what_sparse_rows_drop() {
             w,
             None,
             Identity,
-            0,
             &mut ViewMut::new(&mut dense, rows, k),
             scratch,
         );

@@ -58,7 +58,6 @@ impl State {
                             w.view(),
                             bias,
                             after.activation,
-                            0,
                             &mut out,
                             &mut scratch,
                         );

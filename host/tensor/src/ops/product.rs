@@ -195,7 +195,6 @@ pub fn linear(
     w: View<'_>,
     bias: Option<&[f32]>,
     activation: Activation,
-    first_row: usize,
     out: &mut ViewMut<'_>,
     scratch: &mut Scratch,
 ) {
@@ -208,28 +207,15 @@ pub fn linear(
     let mut rows = std::mem::take(&mut scratch.rows);
     rows.resize(rows.len().max(BLOCK_ROWS.min(x.rows()) * k), 0.0);
     let mut i = 0;
-    let shifted = Prologue { row_ids: before.row_ids, ..*before };
     while i < x.rows() {
         let count = BLOCK_ROWS.min(x.rows() - i);
         let mut u = ViewMut::new(&mut rows[..count * k], count, k);
-        forward_shifted(&shifted, x, i, first_row, &mut u);
+        before.forward(x, i, &mut u);
         matmul(u.as_view(), w, false, false, &mut out.slice(i, count), scratch);
         i += count;
     }
     scratch.rows = rows;
     epilogue(bias, activation, out);
-}
-
-/// The prologue of rows `i..` of a view that itself starts at local row `first_row`.
-fn forward_shifted(p: &Prologue<'_>, x: View<'_>, i: usize, first_row: usize, out: &mut ViewMut<'_>) {
-    if first_row == 0 {
-        p.forward(x, i, out);
-    } else {
-        let x = x.slice(i, out.rows());
-        let ids: Vec<u64> = (0..out.rows()).map(|r| p.row_ids.id(first_row + i + r)).collect();
-        let p = Prologue { row_ids: super::prologue::RowIds::List(&ids), ..*p };
-        p.forward(x, 0, out);
-    }
 }
 
 /// What [`linear_backward`] is asked for. Gradients of parameters hold one matrix for each part of
