@@ -38,6 +38,12 @@ pub(crate) enum Command {
     /// Kernels: what there is, build one, check one
     #[command(subcommand)]
     Kernel(crate::kernel::Command),
+    /// Make functions at AWS for `train --executor lambda`, or change them
+    Deploy(Box<crate::deploy::Arguments>),
+    /// Take away a deployed stack and all that belongs to it
+    Destroy(crate::destroy::Arguments),
+    /// Remove what a run has left in its deployment's bucket
+    Clean(crate::clean::Arguments),
     /// What this machine and installation offer
     Doctor(crate::doctor::Arguments),
 }

@@ -1,4 +1,5 @@
-//! The command line of Eciton: `eciton train`, `predict`, `eval`, `data`, `kernel` and `doctor`.
+//! The command line of Eciton: `eciton train`, `predict`, `eval`, `data`, `kernel`,
+//! `deploy`, `destroy`, `clean` and `doctor`.
 //!
 //! One file a command. This crate alone prints and exits: results go to standard output through
 //! [`output::Output`], all else to standard error. Exit codes: 0 done; 1 failed, with `error: ...` on
@@ -6,7 +7,10 @@
 //! reader of standard output went away.
 
 mod arguments;
+mod clean;
 mod data;
+mod deploy;
+mod destroy;
 mod doctor;
 mod evaluate;
 mod failure;
@@ -37,6 +41,9 @@ fn main() -> ExitCode {
         Command::Eval(arguments) => evaluate::run(arguments, &mut output),
         Command::Data(command) => data::run(command, &mut output),
         Command::Kernel(command) => kernel::run(command, &mut output),
+        Command::Deploy(arguments) => deploy::run(arguments, &mut output),
+        Command::Destroy(arguments) => destroy::run(arguments, &mut output),
+        Command::Clean(arguments) => clean::run(arguments, &mut output),
         Command::Doctor(arguments) => doctor::run(arguments, &mut output),
     };
     // What was printed before a failure is still wanted; the failure itself weighs more.

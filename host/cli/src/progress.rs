@@ -45,6 +45,8 @@ struct EpochLine {
     val_accuracy: Option<f64>,
     test_accuracy: Option<f64>,
     seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bill: Option<eciton_train::Bill>,
 }
 
 /// One JSON object an epoch.
@@ -61,7 +63,7 @@ impl<'a> JsonLines<'a> {
 
 impl Observer for JsonLines<'_> {
     fn epoch(&mut self, report: &EpochReport) {
-        let EpochReport { seed, epoch, loss, accuracy, seconds } = *report;
+        let EpochReport { seed, epoch, loss, accuracy, seconds, bill } = *report;
         self.output.json(&EpochLine {
             event: "epoch",
             seed,
@@ -71,6 +73,7 @@ impl Observer for JsonLines<'_> {
             val_accuracy: accuracy.and_then(|accuracy| accuracy.validation),
             test_accuracy: accuracy.and_then(|accuracy| accuracy.test),
             seconds,
+            bill,
         });
         stop_if_closed(self.output, &self.stop);
     }

@@ -89,7 +89,7 @@ fn is_recipe(path: &str) -> bool {
 }
 
 /// The flags that stand for a key, with the text that follows them.
-fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 9] {
+fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 16] {
     [
         ("--layers", "model.layers", arguments.layers.as_ref()),
         ("--hidden", "model.hidden", arguments.hidden.as_ref()),
@@ -100,6 +100,13 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
         ("--eval-every", "run.eval_every", arguments.eval_every.as_ref()),
         ("--intervals", "run.intervals", arguments.intervals.as_ref()),
         ("--threads", "run.threads", arguments.threads.as_ref()),
+        ("--executor", "executor.kind", arguments.executor.as_ref()),
+        ("--transport", "executor.transport", arguments.transport.as_ref()),
+        ("--rows", "executor.rows", arguments.rows.as_ref()),
+        ("--concurrency", "executor.concurrency", arguments.concurrency.as_ref()),
+        ("--memory", "executor.memory_mb", arguments.memory.as_ref()),
+        ("--deployment", "executor.deployment", arguments.deployment.as_ref()),
+        ("--worker", "emulator.worker", arguments.worker.as_ref()),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! The end of a run: a block of text, or the last JSON object.
 
-use eciton_train::{SeedReport, Summary};
+use eciton_train::{Bill, SeedReport, Summary};
 use serde::Serialize;
 
 use crate::output::Output;
@@ -65,6 +65,23 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         ("peak memory", bytes(summary.peak_memory_bytes)),
         ("tasks", format!("{}, {pieces}", grouped(summary.tasks))),
     ];
+    if let Some(attempts) = &summary.attempts {
+        let parts = [
+            (attempts.retries, "retried"),
+            (attempts.relaunches, "relaunched"),
+            (attempts.duplicates + attempts.late, "answered too late"),
+            (attempts.cancelled, "cancelled"),
+        ];
+        let parts = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {} {what}", grouped(*n)));
+        let text = format!("{} committed{}", grouped(attempts.committed), parts.collect::<String>());
+        rows.push(("attempts", text));
+    }
+    if let Some(bill) = &summary.bill {
+        rows.extend(billed(bill));
+    }
+    if let Some(cost) = &summary.cost {
+        rows.push(("cost", format!("${:.6} at the prices of {}", cost.usd, cost.prices)));
+    }
     if summary.stopped {
         rows.push(("stopped", "before the last epoch, as asked".to_owned()));
     }
@@ -73,6 +90,45 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         None => rows.push(("run folder", "none, as asked".to_owned())),
     }
     rows
+}
+
+/// What is charged for.
+fn billed(bill: &Bill) -> [(&'static str, String); 3] {
+    let failed = match (bill.failed, bill.throttled, bill.unreported) {
+        (0, 0, 0) => String::new(),
+        (failed, throttled, unreported) => format!(
+            " ({} failed, {} without a report, {} requests throttled)",
+            grouped(failed),
+            grouped(unreported),
+            grouped(throttled)
+        ),
+    };
+    [
+        (
+            "functions",
+            format!(
+                "{}{failed}, {}, {} billed, {:.3} GB-s",
+                counted(bill.invocations, "invocation"),
+                counted(bill.cold_starts, "cold start"),
+                seconds(bill.billed_ms as f64 / 1000.0),
+                bill.gb_seconds
+            ),
+        ),
+        (
+            "payloads",
+            format!("{} to functions, {} back", bytes(bill.bytes_to_functions), bytes(bill.bytes_from_functions)),
+        ),
+        (
+            "object store",
+            format!(
+                "{} PUT, {} GET; {} written, {} read",
+                grouped(bill.store_writes),
+                grouped(bill.store_reads),
+                bytes(bill.store_bytes_in),
+                bytes(bill.store_bytes_out)
+            ),
+        ),
+    ]
 }
 
 /// Standard deviation of a sample (n - 1); 0 for one value.
@@ -115,7 +171,11 @@ mod tests {
             numeric_class: "portable-1".to_owned(),
             intervals: 1,
             threads: 2,
+            executor: "local".to_owned(),
             tasks: 1800,
+            attempts: None,
+            bill: None,
+            cost: None,
             stopped: false,
             run_dir: None,
         }

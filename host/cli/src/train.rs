@@ -59,12 +59,31 @@ pub(crate) struct Arguments {
     /// Vertex intervals; changes no result [default: by the graph's size]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Execution")]
     pub(crate) intervals: Option<String>,
-    /// Where tasks run: local
-    #[arg(long, default_value = "local", hide_default_value = true, help_heading = "Execution")]
-    pub(crate) executor: String,
+    /// Where tasks run: local, emulated (real workers behind a stand-in for AWS), lambda [default: local]
+    #[arg(long, value_name = "WHERE", help_heading = "Execution")]
+    pub(crate) executor: Option<String>,
     /// A new kernel instance for every task; slower, changes no result
     #[arg(long, help_heading = "Execution")]
     pub(crate) fresh_instances: bool,
+
+    /// How tasks travel to functions: auto, payload, s3 [default: auto]
+    #[arg(long, value_name = "HOW", help_heading = "Functions")]
+    pub(crate) transport: Option<String>,
+    /// What rows are written as on their way: f32, or bf16, which changes results [default: f32]
+    #[arg(long, value_name = "FORMAT", help_heading = "Functions")]
+    pub(crate) rows: Option<String>,
+    /// Invocations under way at once [default: 16]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Functions")]
+    pub(crate) concurrency: Option<String>,
+    /// The function's size in MiB [default: 1769, one processor]
+    #[arg(long, value_name = "MIB", allow_negative_numbers = true, help_heading = "Functions")]
+    pub(crate) memory: Option<String>,
+    /// A deployment's name or file, as `eciton deploy` wrote it [default: eciton]
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Functions")]
+    pub(crate) deployment: Option<String>,
+    /// The worker program of emulated functions [default: beside eciton]
+    #[arg(long, value_name = "PATH", help_heading = "Functions")]
+    pub(crate) worker: Option<String>,
 
     /// The run folder [default: runs/DATASET-MODEL-DATE-TIME]
     #[arg(long, value_name = "DIR", help_heading = "Output")]
@@ -86,11 +105,11 @@ pub(crate) struct Arguments {
 
 const AFTER_HELP: &str = "\
 Defaults are overridden by a recipe, the recipe by flags, flags by --set.
-The first Ctrl-C stops after the epoch and writes everything, the second quits at once.";
+The first Ctrl-C stops after the epoch (with functions: cancels what is under way) and writes everything, the
+second quits at once.";
 
 /// Trains, and shows how it goes.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    check_executor(&arguments.executor)?;
     let config = recipe::configure(arguments)?;
     let out = match &arguments.out {
         _ if arguments.no_out => None,
@@ -123,14 +142,4 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         summary::print(&summary, output);
     }
     Ok(())
-}
-
-fn check_executor(name: &str) -> Result<(), Failure> {
-    match name {
-        "local" => Ok(()),
-        "emulated" | "lambda" => Err(Failure::Usage(format!(
-            "executor `{name}` is not in this version, which runs all tasks on this machine: leave --executor out, or say --executor local"
-        ))),
-        _ => Err(Failure::Usage(format!("no executor is called `{name}`; known: local"))),
-    }
 }

@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, clippy::disallowed_types, clippy::disallowed_methods, clippy::disallowed_macros)]
 
-use eciton_engine::{Action, Engine, Event, Settings};
+use eciton_engine::{Action, Deadlines, Engine, Event, Settings};
 use eciton_plan::{Attribute, BackwardNeeds, DataShape, Model, Program, RowsSpec, Signature, Value};
 use std::time::Instant;
 
@@ -21,17 +21,25 @@ fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Res
     })
 }
 
-/// Answers every action at once; returns the number of events.
+/// Answers every action at once; returns the number of events. With deadlines every first attempt is
+/// overdue, and the second wins.
 fn run(engine: &mut Engine, waiting: &mut Vec<Event>) -> u64 {
     let mut events = 0;
+    let overdue = engine.settings().deadlines.is_some();
     waiting.push(Event::Started);
     while let Some(event) = waiting.pop() {
         events += 1;
         for action in engine.step(event) {
             match action {
                 Action::Gather(step) => waiting.push(Event::Gathered(step)),
-                Action::Submit(task) | Action::Retry(task) => {
-                    waiting.push(Event::Completed(task.key()));
+                Action::Submit(task) => {
+                    waiting.push(Event::Completed { key: task.key(), took_us: 100 });
+                    if overdue {
+                        waiting.push(Event::Overdue(task.key()));
+                    }
+                }
+                Action::Retry(task) | Action::Relaunch(task) => {
+                    waiting.push(Event::Completed { key: task.key(), took_us: 100 });
                 }
                 Action::Update { epoch } => waiting.push(Event::Updated { epoch }),
                 Action::Evaluate { epoch } => waiting.push(Event::Evaluated { epoch }),
@@ -45,18 +53,21 @@ fn run(engine: &mut Engine, waiting: &mut Vec<Event>) -> u64 {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let real = std::env::args().any(|argument| argument == "--bench");
     let epochs = if real { 200_000 } else { 5 };
-    for (layers, intervals) in [(2, 1), (2, 16), (2, 64), (8, 64)] {
+    let relaunching = Some(Deadlines::default());
+    let cases = [(2, 1, None), (2, 16, None), (2, 64, None), (8, 64, None), (2, 64, relaunching)];
+    for (layers, intervals, deadlines) in cases {
         let model = Model::gcn(layers, 16, 0.5, 1433, 7)?;
         let shape = DataShape { rows: 2708, features: 1433, classes: 7 };
         let program = Program::build(&model, shape, &signature)?;
         let epochs = if real { epochs / intervals } else { epochs };
-        let mut engine = Engine::new(&program, Settings::new(intervals, epochs))?;
+        let mut engine = Engine::new(&program, Settings { deadlines, ..Settings::new(intervals, epochs) })?;
         let mut waiting = Vec::with_capacity(1024);
         let start = Instant::now();
         let events = run(&mut engine, &mut waiting);
         let nanoseconds = start.elapsed().as_nanos() as f64;
         println!(
-            "{layers} layers, {intervals:>2} intervals: {:>9.1} ns an epoch, {:>5.1} ns an event ({} events an epoch)",
+            "{layers} layers, {intervals:>2} intervals{}: {:>9.1} ns an epoch, {:>5.1} ns an event ({} events an epoch)",
+            if deadlines.is_some() { ", all relaunched" } else { "" },
             nanoseconds / f64::from(epochs),
             nanoseconds / events as f64,
             events / u64::from(epochs),

@@ -1,9 +1,16 @@
 //! The engine: progress of every step of the current epoch.
 
+mod answers;
+
+use crate::attempts::{Attempts, Progress, Report};
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::event::{Action, Event, Reason};
-use crate::settings::{MAX_ATTEMPTS, MAX_INTERVALS, MAX_STEPS, Settings};
+use crate::pace::Pace;
+use crate::settings::{
+    Deadlines, MAX_ATTEMPTS, MAX_DEADLINE_RATIO, MAX_DEADLINE_US, MAX_INTERVALS, MAX_STEPS, Settings,
+};
+use answers::Found;
 use eciton_plan::{Attempt, Epoch, IntervalId, Program, Scope, Stage, StageId, Step, Task, TaskKey, Version};
 use std::collections::VecDeque;
 
@@ -15,13 +22,15 @@ pub struct Engine {
     stages: Vec<StageInfo>,
     /// Stages to tell when one is done: `StageInfo::followers` are ranges of it.
     followers: Vec<(u16, Scope)>,
-    /// Steps of the epoch: of stage s on interval i at s * intervals + i.
+    /// Steps of the epoch, each at its [`Engine::place`].
     steps: Vec<StepInfo>,
     /// Steps of the epoch that are not done.
     left: u64,
     phase: Phase,
     epoch: Epoch,
     finished: Epoch,
+    /// The first and last epoch asked for before restarts.
+    forgotten: Option<(Epoch, Epoch)>,
     weights: Version,
     stopping: bool,
     counters: Counters,
@@ -36,22 +45,19 @@ struct StageInfo {
     followers: std::ops::Range<u32>,
     /// Intervals that have done it in this epoch.
     done: u32,
+    pace: Pace,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct StepInfo {
     /// How many stages it still waits for.
     waits: u32,
-    progress: Progress,
+    /// A gather has one, which is not counted.
+    attempts: Attempts,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
-    Waiting,
-    /// Asked for; the newest attempt.
-    Running(Attempt),
-    Done,
-}
+/// What [`MAX_STEPS`] says of the room that a step takes.
+const _: () = assert!(size_of::<StepInfo>() == 20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -67,8 +73,8 @@ impl Engine {
     /// An engine for a program. It keeps what it needs of it.
     ///
     /// # Errors
-    /// [`Error::Setting`] for intervals, attempts or steps out of range, [`Error::Order`] for a
-    /// program whose stages are out of order.
+    /// [`Error::Setting`] for intervals, attempts, deadlines or steps out of range, [`Error::Ratio`] for
+    /// such a ratio of deadlines, [`Error::Order`] for a program whose stages are out of order.
     pub fn new(program: &Program, settings: Settings) -> Result<Self, Error> {
         let within = |what, found: u64, most: u64| {
             let allowed = (1..=most).contains(&found);
@@ -78,6 +84,13 @@ impl Engine {
         let stage_count = program.stages.len() as u64;
         within("intervals", intervals, u64::from(MAX_INTERVALS))?;
         within("attempts", u64::from(settings.attempts), u64::from(MAX_ATTEMPTS))?;
+        if let Some(Deadlines { floor_us, ratio, maximum_us }) = settings.deadlines {
+            within("longest deadline in microseconds", maximum_us, MAX_DEADLINE_US)?;
+            within("shortest deadline in microseconds", floor_us, maximum_us)?;
+            if !(ratio > 1.0 && ratio <= MAX_DEADLINE_RATIO) {
+                return Err(Error::Ratio { found: ratio, most: MAX_DEADLINE_RATIO });
+            }
+        }
         within("stages of the program", stage_count, 1 << 16)?;
         within("steps of an epoch (stages x intervals)", stage_count * intervals, MAX_STEPS)?;
 
@@ -93,7 +106,7 @@ impl Engine {
             // A program has at most 2^16 stages.
             let waits = u32::try_from(needed.len()).unwrap_or(u32::MAX);
             let gather = matches!(stage, Stage::Gather(_));
-            stages.push(StageInfo { gather, waits, followers: 0..0, done: 0 });
+            stages.push(StageInfo { gather, waits, followers: 0..0, done: 0, pace: Pace::default() });
         }
         let mut followers = Vec::new();
         for (stage, after) in stages.iter_mut().zip(after) {
@@ -101,7 +114,7 @@ impl Engine {
             followers.extend(after);
             stage.followers = start..u32::try_from(followers.len()).unwrap_or(u32::MAX);
         }
-        let idle = StepInfo { waits: 0, progress: Progress::Waiting };
+        let idle = StepInfo { waits: 0, attempts: Attempts::NONE };
         let steps = vec![idle; stages.len() * settings.intervals as usize];
         // Stages that one event can start at most, on every interval, and what goes with them.
         let starts = stages.iter().filter(|stage| stage.waits == 0).count();
@@ -117,6 +130,7 @@ impl Engine {
             phase: Phase::Ready,
             epoch: Epoch(0),
             finished: Epoch(0),
+            forgotten: None,
             weights: Version(0),
             stopping: false,
             counters: Counters::default(),
@@ -127,8 +141,18 @@ impl Engine {
     }
 
     /// Makes the engine ready for [`Event::Started`] once more, for other epochs; whatever ran is
-    /// forgotten but for the counters. For an evaluation program, once per evaluation.
+    /// forgotten but for the counters and what is known of each stage's pace. For an evaluation
+    /// program, once per evaluation.
+    ///
+    /// A key does not say before or after which restart: reports of attempts of before must not reach
+    /// the engine any more if their epochs come again.
     pub fn restart(&mut self, first: Epoch, last: Epoch, weights: Version) {
+        if self.phase != Phase::Ready {
+            let (from, to) = self.forgotten.unwrap_or((self.settings.first, self.epoch));
+            self.forgotten = Some((from.min(self.settings.first), to.max(self.epoch)));
+            self.counters.lost += self.counters.in_flight();
+            self.steps.fill(StepInfo { waits: 0, attempts: Attempts::NONE });
+        }
         self.settings.first = first;
         self.settings.last = last;
         self.weights = weights;
@@ -146,13 +170,27 @@ impl Engine {
         match event {
             Event::Started => self.started(),
             Event::Gathered(step) => self.gathered(step),
-            Event::Completed(key) => self.completed(key),
+            Event::Completed { key, took_us } => self.completed(key, took_us),
+            Event::Overdue(key) => self.overdue(key),
             Event::Failed { key, retryable } => self.failed(key, retryable),
             Event::Updated { epoch } => self.updated(epoch),
             Event::Evaluated { epoch } => self.evaluated(epoch),
             Event::StopRequested => self.stop_requested(),
+            Event::Cancelled => self.cancelled(),
         }
         self.actions.drain(..)
+    }
+
+    /// How long an attempt at this stage may be under way before it is [`Event::Overdue`], in
+    /// microseconds: `max(floor, ratio * average)`, at most the maximum, and the maximum until the first
+    /// answer to the stage ([`Deadlines`]). It moves with every answer, so ask again when a
+    /// timer runs out, and often enough to see that it came nearer. A pure function of the events so far.
+    ///
+    /// `None`: no deadlines are set, or the program has no such stage, or it is a gather.
+    #[must_use]
+    pub fn deadline_us(&self, stage: StageId) -> Option<u64> {
+        let stage = self.stages.get(stage.index()).filter(|stage| !stage.gather)?;
+        self.settings.deadlines.as_ref().map(|deadlines| stage.pace.deadline_us(deadlines))
     }
 
     /// What it has seen.
@@ -185,36 +223,47 @@ impl Engine {
         self.phase == Phase::Finished
     }
 
+    /// Room for actions; it never grows.
     #[cfg(test)]
     pub(crate) fn queue_capacity(&self) -> usize {
         self.actions.capacity()
     }
 
-    /// The steps that were asked for and are not done: what a stalled run waits for. (Not for every
-    /// event: it looks at all steps.)
+    /// Attempts under way, counted one by one.
+    #[cfg(test)]
+    pub(crate) fn alive(&self) -> u64 {
+        let tasks = self.stages.iter().zip(self.steps.chunks(self.settings.intervals as usize));
+        let tasks = tasks.filter(|(stage, _)| !stage.gather).flat_map(|(_, steps)| steps);
+        tasks.map(|step| u64::from(step.attempts.alive())).sum()
+    }
+
+    /// The newest attempt at each step that was asked for and is not done: what a stalled run waits
+    /// for. (Not for every event: it looks at all steps.)
     pub fn running(&self) -> impl Iterator<Item = TaskKey> + '_ {
         let active = self.phase == Phase::Steps;
-        let at = |place: usize| {
-            let intervals = self.settings.intervals as usize;
-            (place / intervals, place % intervals)
-        };
-        self.steps.iter().enumerate().filter(move |_| active).filter_map(move |(place, step)| {
-            let (stage, interval) = at(place);
-            match step.progress {
-                // Both fit: they were made from such numbers.
-                Progress::Running(attempt) => Some(TaskKey {
-                    epoch: self.epoch,
-                    stage: StageId(stage as u16),
-                    interval: IntervalId(interval as u32),
-                    attempt,
-                }),
-                _ => None,
-            }
+        let intervals = self.settings.intervals as usize;
+        self.steps.iter().enumerate().filter_map(move |(place, step)| {
+            let running = active && step.attempts.progress() == Progress::Running;
+            // Both fit: places were made from such numbers.
+            let (stage, interval) = (StageId((place / intervals) as u16), (place % intervals) as u32);
+            let (epoch, interval, attempt) = (self.epoch, IntervalId(interval), step.attempts.newest());
+            running.then_some(TaskKey { epoch, stage, interval, attempt })
         })
     }
 
+    /// Where a step of the current epoch lies in `steps`.
+    fn place(&self, stage: usize, interval: u32) -> usize {
+        stage * self.settings.intervals as usize + interval as usize
+    }
+
+    fn is_forgotten(&self, epoch: Epoch) -> bool {
+        self.forgotten.is_some_and(|(from, to)| (from..=to).contains(&epoch))
+    }
+
     fn started(&mut self) {
-        if self.phase != Phase::Ready {
+        if self.phase == Phase::Finished {
+            self.counters.ignored += 1;
+        } else if self.phase != Phase::Ready {
             self.counters.unexpected += 1;
         } else if self.stopping {
             self.finish(Reason::Stopped);
@@ -228,10 +277,15 @@ impl Engine {
     fn start_epoch(&mut self) {
         self.phase = Phase::Steps;
         self.left = self.steps.len() as u64;
+        // Of this run: after a restart no step has attempts.
+        let over = Epoch(self.epoch.0.saturating_sub(1));
         let intervals = self.settings.intervals as usize;
         for (stage, steps) in self.stages.iter_mut().zip(self.steps.chunks_mut(intervals)) {
             stage.done = 0;
-            steps.fill(StepInfo { waits: stage.waits, progress: Progress::Waiting });
+            for step in steps {
+                step.waits = stage.waits;
+                self.counters.lost += u64::from(step.attempts.renew(over));
+            }
         }
         for stage in 0..self.stages.len() {
             if self.stages[stage].waits == 0 {
@@ -243,9 +297,8 @@ impl Engine {
     }
 
     fn start(&mut self, stage: usize, interval: u32) {
-        let place = stage * self.settings.intervals as usize + interval as usize;
-        let attempt = Attempt(0);
-        self.steps[place].progress = Progress::Running(attempt);
+        let place = self.place(stage, interval);
+        let attempt = self.steps[place].attempts.launch();
         let (epoch, weights) = (self.epoch, self.weights);
         // A program has at most 2^16 stages.
         let (id, interval) = (StageId(stage as u16), IntervalId(interval));
@@ -261,76 +314,19 @@ impl Engine {
 
     fn gathered(&mut self, step: Step) {
         match self.find(step, true) {
-            Some((place, Progress::Running(_))) => self.done(place, step),
-            Some((_, Progress::Done)) => self.counters.duplicates += 1,
-            Some((_, Progress::Waiting)) => self.counters.unexpected += 1,
+            Some(Found::Now(place)) => match self.steps[place].attempts.report(Attempt(0)) {
+                Report::First => self.done(place, step),
+                Report::Again => self.counters.ignored += 1,
+                Report::Unknown => self.counters.unexpected += 1,
+            },
+            Some(_) => self.counters.ignored += 1,
             None => {}
         }
-    }
-
-    fn completed(&mut self, key: TaskKey) {
-        let step = key.step();
-        match self.find(step, false) {
-            // The first answer wins, of whichever attempt.
-            Some((place, Progress::Running(newest))) if key.attempt <= newest => {
-                self.counters.committed += 1;
-                self.actions.push_back(Action::Commit(key));
-                self.done(place, step);
-            }
-            Some((_, Progress::Done)) => self.counters.duplicates += 1,
-            Some(_) => self.counters.unexpected += 1,
-            None => {}
-        }
-    }
-
-    fn failed(&mut self, key: TaskKey, retryable: bool) {
-        match self.find(key.step(), false) {
-            Some((place, Progress::Running(newest))) if key.attempt == newest => {
-                self.counters.failures += 1;
-                let attempt = Attempt(newest.0 + 1);
-                if !retryable || attempt.0 >= self.settings.attempts {
-                    self.finish(Reason::Failed { key, retryable });
-                    return;
-                }
-                self.steps[place].progress = Progress::Running(attempt);
-                self.counters.retries += 1;
-                let TaskKey { epoch, stage, interval, .. } = key;
-                let weights = self.weights;
-                let task = Task { epoch, stage, interval, attempt, weights };
-                self.actions.push_back(Action::Retry(task));
-            }
-            // Another attempt has taken over: it decides.
-            Some((_, Progress::Running(newest))) if key.attempt < newest => {
-                self.counters.duplicates += 1;
-            }
-            Some((_, Progress::Done)) => self.counters.duplicates += 1,
-            Some(_) => self.counters.unexpected += 1,
-            None => {}
-        }
-    }
-
-    /// The place and progress of a step of this epoch. `None`, and counted, if there is no such step
-    /// of that kind now.
-    fn find(&mut self, step: Step, gather: bool) -> Option<(usize, Progress)> {
-        let known = self.stages.get(step.stage.index()).is_some_and(|stage| stage.gather == gather)
-            && step.interval.0 < self.settings.intervals;
-        let asked =
-            known && self.phase != Phase::Ready && (self.settings.first..=self.epoch).contains(&step.epoch);
-        if !asked {
-            self.counters.unexpected += 1;
-            return None;
-        }
-        if step.epoch < self.epoch || self.phase == Phase::Finished {
-            self.counters.late += 1;
-            return None;
-        }
-        let place = step.stage.index() * self.settings.intervals as usize + step.interval.index();
-        Some((place, self.steps[place].progress))
     }
 
     /// Marks a step done and starts what waited for it.
     fn done(&mut self, place: usize, step: Step) {
-        self.steps[place].progress = Progress::Done;
+        self.steps[place].attempts.done();
         self.left -= 1;
         let stage = &mut self.stages[step.stage.index()];
         stage.done += 1;
@@ -355,7 +351,8 @@ impl Engine {
 
     /// One of the stages that a step waits for is there.
     fn tell(&mut self, stage: usize, interval: u32) {
-        let step = &mut self.steps[stage * self.settings.intervals as usize + interval as usize];
+        let place = self.place(stage, interval);
+        let step = &mut self.steps[place];
         step.waits -= 1;
         if step.waits == 0 {
             self.start(stage, interval);
@@ -399,10 +396,10 @@ impl Engine {
     /// An update or evaluation that is not awaited.
     fn dropped(&mut self, epoch: Epoch) {
         let over = epoch < self.epoch || self.phase == Phase::Finished;
-        if over && epoch >= self.settings.first && self.phase != Phase::Ready {
-            self.counters.late += 1;
-        } else if self.phase == Phase::Evaluating && epoch == self.epoch {
-            self.counters.duplicates += 1;
+        let asked = epoch >= self.settings.first && epoch <= self.epoch && self.phase != Phase::Ready;
+        let again = self.phase == Phase::Evaluating;
+        if asked && (over || again) || self.is_forgotten(epoch) {
+            self.counters.ignored += 1;
         } else {
             self.counters.unexpected += 1;
         }

@@ -3,6 +3,10 @@
 use eciton_plan::{Epoch, Step, Task, TaskKey};
 
 /// What happened. Rows, gradients and losses stay with the driver.
+///
+/// Every attempt has to be reported at last, as answered or failed, also one that was relaunched: when
+/// no further attempt is allowed the engine waits for any of those under way. An executor whose
+/// answers can be lost says [`Event::Failed`] at a time limit of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The run begins.
@@ -10,7 +14,12 @@ pub enum Event {
     /// An [`Action::Gather`] is done and its rows are written.
     Gathered(Step),
     /// An attempt at a task was answered. Its results wait beside for [`Action::Commit`].
-    Completed(TaskKey),
+    Completed {
+        /// Which attempt.
+        key: TaskKey,
+        /// From handing it to the executor to its answer; 0 if nobody measured.
+        took_us: u64,
+    },
     /// An attempt at a task failed.
     Failed {
         /// Which attempt.
@@ -18,6 +27,10 @@ pub enum Event {
         /// Whether another attempt can end otherwise (`FailureKind::retryable`).
         retryable: bool,
     },
+    /// An attempt has been under way for longer than [`crate::Engine::deadline_us`] of its stage, and
+    /// was not reported. The driver's timer says it, once an attempt, and only if
+    /// [`crate::Settings::deadlines`] are set.
+    Overdue(TaskKey),
     /// An [`Action::Update`] is done: the next version of the weights is there.
     Updated {
         /// Of which epoch.
@@ -30,6 +43,10 @@ pub enum Event {
     },
     /// Finish this epoch, evaluate, and end the run.
     StopRequested,
+    /// End the run at once, in whatever phase it is: no evaluation, and the epoch is not finished.
+    /// [`Action::Finished`] with [`Reason::Stopped`] and the last epoch that was; what is under way is
+    /// counted as cancelled, and reports of it are ignored.
+    Cancelled,
 }
 
 /// What to do. Actions of one event may be carried out in any order and at once, but `Commit` comes
@@ -44,8 +61,13 @@ pub enum Action {
     /// Hand a task that failed to an executor once more, in a fresh instance. The attempt is counted
     /// up; the rest is as it was.
     Retry(Task),
+    /// Hand a task whose newest attempt is overdue to an executor once more. The attempt is counted up;
+    /// the rest is as it was. Earlier attempts stay alive beside it, so each writes to a place of its
+    /// own until one is committed.
+    Relaunch(Task),
     /// This answer is the first to its step: its rows, gradients and loss count from now on. What is
-    /// not committed is thrown away.
+    /// not committed is thrown away. The attempt need not be the newest, and may have been reported
+    /// failed before.
     Commit(TaskKey),
     /// All gradients of the epoch are committed: reduce them, step the optimiser, publish the next
     /// version; then [`Event::Updated`].
@@ -77,11 +99,11 @@ pub enum Action {
 pub enum Reason {
     /// All epochs are done.
     Completed,
-    /// A stop was requested.
+    /// A stop was requested, or the run was cancelled.
     Stopped,
     /// A task cannot be done: it failed for good, or as often as is allowed.
     Failed {
-        /// The last attempt.
+        /// The attempt whose failure says why: the first that failed for good, else the last.
         key: TaskKey,
         /// Whether that failure was worth a retry, had there been one left.
         retryable: bool,

@@ -12,18 +12,78 @@
 //! within an epoch ([`Policy::Synchronous`]). When all steps of an epoch are done the weights are
 //! updated, evaluated if it is time, and the next epoch starts with the next version.
 //!
-//! Tasks may be answered twice, late, or fail by the host's fault. The first answer to a step wins
-//! and is told so by [`Action::Commit`]; every further one is counted ([`Counters`]) and dropped; a
-//! host fault is tried again up to [`Settings::attempts`] times. Nothing that an event says can panic
-//! the engine or make it do a step twice.
+//! # Attempts
 //!
-//! An event costs tens of nanoseconds and allocates nothing: an epoch of two layers on one interval
-//! is 11 events and well under a microsecond (`cargo bench -p eciton-engine`).
+//! A tensor step is a task, and a task is a pure function: any attempt at it gives the same answer. The
+//! first attempt is an [`Action::Submit`]. A further one follows, up to [`Settings::attempts`],
+//!
+//! * when the newest failed by the host's fault: [`Action::Retry`];
+//! * when the newest is overdue: [`Action::Relaunch`], while the earlier ones go on beside it. The
+//!   driver keeps the time, the engine the deadlines ([`Deadlines`], [`Engine::deadline_us`]).
+//!
+//! The first answer to a step wins, of whichever attempt, and is told so by [`Action::Commit`]; every
+//! further one is counted ([`Counters`]) and dropped. So relaunching is always safe, each gradient
+//! counts once, and the result does not depend on what went wrong on the way. A failure is not the end
+//! while another attempt is under way. Where one fails for good (a guest's error, a trap) no further
+//! attempt is made: one that is still in time may answer, and then the run ends and names the first
+//! such failure.
+//!
+//! # Limits
+//!
+//! Nothing that an event says can panic the engine or make it do a step twice, and no event allocates.
+//! An event costs tens of nanoseconds for each action that follows from it: an epoch of two layers on
+//! one interval is 11 events and, on a quiet machine, well under a microsecond
+//! (`cargo bench -p eciton-engine`). A step takes 20 bytes, its attempts' fates included; of attempts
+//! left behind it remembers those of one earlier epoch, and counts older ones as lost.
+//!
+//! # Example
+//!
+//! ```
+//! use eciton_engine::{Action, Engine, Event, Settings};
+//! use eciton_plan::{DataShape, Model, Program, RowsSpec, Signature, Value};
+//!
+//! let model = Model::gcn(2, 16, 0.5, 1433, 7)?;
+//! let shape = DataShape { rows: 2708, features: 1433, classes: 7 };
+//! // What `kernel` would tell of each kernel: here, as many columns out as its attribute says.
+//! let program = Program::build(&model, shape, &|kernel, inputs, attributes| {
+//!     let columns = attributes.iter().find_map(|attribute| match attribute.value {
+//!         Value::Integer(columns) => u32::try_from(columns).ok(),
+//!         _ => None,
+//!     });
+//!     let rows = |width| vec![RowsSpec { name: "rows".into(), extents: vec![width] }];
+//!     Ok::<_, String>(Signature {
+//!         inputs: rows(inputs[0][0]),
+//!         outputs: rows(columns.unwrap_or(inputs[0][0])),
+//!         has_loss: kernel == "cross-entropy",
+//!         ..Signature::default()
+//!     })
+//! })?;
+//!
+//! // Three epochs on eight intervals, by a driver that does everything at once.
+//! let mut engine = Engine::new(&program, Settings::new(8, 3))?;
+//! let mut events = vec![Event::Started];
+//! while let Some(event) = events.pop() {
+//!     events.extend(engine.step(event).filter_map(|action| match action {
+//!         Action::Gather(step) => Some(Event::Gathered(step)),
+//!         Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) => {
+//!             Some(Event::Completed { key: task.key(), took_us: 250 })
+//!         }
+//!         Action::Update { epoch } => Some(Event::Updated { epoch }),
+//!         Action::Evaluate { epoch } => Some(Event::Evaluated { epoch }),
+//!         Action::Commit(_) | Action::EpochFinished { .. } | Action::Finished { .. } => None,
+//!     }));
+//! }
+//! assert!(engine.is_finished());
+//! assert_eq!(engine.counters().committed, engine.counters().tasks);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+mod attempts;
 mod counters;
 mod engine;
 mod error;
 mod event;
+mod pace;
 mod settings;
 #[cfg(test)]
 mod simulation;
@@ -32,4 +92,6 @@ pub use counters::Counters;
 pub use engine::Engine;
 pub use error::Error;
 pub use event::{Action, Event, Reason};
-pub use settings::{MAX_ATTEMPTS, MAX_INTERVALS, MAX_STEPS, Policy, Settings};
+pub use settings::{
+    Deadlines, MAX_ATTEMPTS, MAX_DEADLINE_RATIO, MAX_DEADLINE_US, MAX_INTERVALS, MAX_STEPS, Policy, Settings,
+};

@@ -4,10 +4,14 @@ use eciton_plan::{Epoch, Version};
 
 /// Most intervals.
 pub const MAX_INTERVALS: u32 = 65_536;
-/// Most steps of one epoch: stages times intervals. A step takes 12 bytes.
+/// Most steps of one epoch: stages times intervals. A step takes 20 bytes.
 pub const MAX_STEPS: u64 = 1 << 24;
-/// Most attempts at a task that may be allowed.
-pub const MAX_ATTEMPTS: u32 = 100;
+/// Most attempts at a task that may be allowed: one bit each.
+pub const MAX_ATTEMPTS: u32 = 32;
+/// Longest deadline that may be set: a day, in microseconds.
+pub const MAX_DEADLINE_US: u64 = 24 * 3600 * 1_000_000;
+/// Largest [`Deadlines::ratio`].
+pub const MAX_DEADLINE_RATIO: f64 = 1000.0;
 
 /// Which rows and weights a step may read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,8 +22,29 @@ pub enum Policy {
     Synchronous,
 }
 
+/// When an attempt counts as a straggler: after `max(floor_us, ratio * average)`, capped at
+/// `maximum_us`, where the average is a moving one over the committed answers of its stage.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Deadlines {
+    /// The shortest deadline, in microseconds: 1 to `maximum_us`. Below it a relaunch costs more than
+    /// the wait.
+    pub floor_us: u64,
+    /// Times the average: above 1, at most [`MAX_DEADLINE_RATIO`].
+    pub ratio: f64,
+    /// The longest deadline, in microseconds, and the one of a stage that no answer is known of: at
+    /// most [`MAX_DEADLINE_US`].
+    pub maximum_us: u64,
+}
+
+impl Default for Deadlines {
+    /// Half a second, three times the average, a minute.
+    fn default() -> Self {
+        Self { floor_us: 500_000, ratio: 3.0, maximum_us: 60_000_000 }
+    }
+}
+
 /// An engine's settings. All are public; [`Settings::new`] fills in defaults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// Number of intervals: 1 to [`MAX_INTERVALS`].
     pub intervals: u32,
@@ -32,14 +57,18 @@ pub struct Settings {
     /// Evaluate after epochs that this divides, and after the last; 0: only after the last. Programs
     /// that do not train are never evaluated.
     pub eval_every: u32,
-    /// How often a task is tried that fails by the host's fault: 1 to [`MAX_ATTEMPTS`].
+    /// How often a task is tried that fails by the host's fault or is overdue: 1 to
+    /// [`MAX_ATTEMPTS`].
     pub attempts: u32,
+    /// When attempts are relaunched; `None`: never.
+    pub deadlines: Option<Deadlines>,
     /// Which rows and weights a step may read.
     pub policy: Policy,
 }
 
 impl Settings {
-    /// Epochs 1 to `epochs` on so many intervals, evaluated after each, four attempts at a task.
+    /// Epochs 1 to `epochs` on so many intervals, evaluated after each, four attempts at a task, no
+    /// deadlines.
     #[must_use]
     pub const fn new(intervals: u32, epochs: u32) -> Self {
         Self {
@@ -49,6 +78,7 @@ impl Settings {
             weights: Version(0),
             eval_every: 1,
             attempts: 4,
+            deadlines: None,
             policy: Policy::Synchronous,
         }
     }

@@ -4,27 +4,87 @@
 //! do with them. The [`LocalPool`] runs kernels on this machine's threads, and takes the graph's own
 //! work besides. A task is one thread; the driver's thread runs tasks too while it has nothing else
 //! to do.
+//!
+//! A [`RemotePool`] hands tasks out as frames, through an [`Invoker`]: AWS Lambda ([`lambda`]), the
+//! same behind endpoints of this machine ([`emulated`]), or this process itself ([`loopback`]).
+//! Graph work stays on its local pool. What comes back waits beside ([`Answered::Apart`]) until the
+//! engine commits it, so any number of attempts at a task may be under way.
 
+mod bill;
 mod clock;
+pub mod deploy;
+pub mod emulated;
+pub mod functions;
+mod invoker;
+pub mod lambda;
 mod local;
+pub mod loopback;
+mod remote;
 
+pub use bill::Bill;
 pub use clock::Clock;
-pub use local::{LocalPool, Settings};
+pub use invoker::{InvokeError, Invoked, Invoker};
+pub use local::{Inbox, LocalPool, Settings};
+pub use remote::{RemotePool, RemoteSettings, Transport};
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use eciton_kernel::wire::Answer;
 use eciton_kernel::{Call, Finished, Layer};
-use eciton_plan::{Step, TaskKey};
+use eciton_plan::{OperationId, Step, Task, TaskKey};
+
+/// A tensor task for an executor.
+#[derive(Debug)]
+pub struct Order {
+    /// Which pass over a program this belongs to: every start of an engine is one, so that answers
+    /// of one never count in another whose keys are the same.
+    pub pass: u32,
+    /// What, when, on which rows, which try.
+    pub task: Task,
+    /// The layer's operation in its program: whose parameters it reads.
+    pub operation: OperationId,
+    /// Which values the parameters have: another number means other values.
+    pub generation: u64,
+    /// The kernel, opened.
+    pub layer: Arc<Layer>,
+    /// What it works on.
+    pub call: Call,
+    /// Bit i: input i is rows of the data set's features, the same in every pass.
+    pub constant_inputs: u32,
+    /// After how long, from the start of the attempt, to report [`Completion::Overdue`] once.
+    pub deadline: Option<Duration>,
+}
+
+/// What an answered task leaves.
+#[derive(Debug)]
+pub enum Answered {
+    /// Its rows and sums are where the call wanted them.
+    InPlace(Finished),
+    /// They came in a message and are to be put in place if the engine commits them.
+    Apart(Box<Answer>),
+}
 
 /// What an executor has finished.
 #[derive(Debug)]
 pub enum Completion {
     /// A tensor task.
     Task {
+        /// Of which pass.
+        pass: u32,
         /// Which attempt of which step.
         key: TaskKey,
+        /// From its start to its end.
+        took: Duration,
         /// What came of it.
-        result: Result<Finished, eciton_kernel::Error>,
+        result: Result<Answered, eciton_kernel::Error>,
+    },
+    /// An attempt has passed its deadline and goes on.
+    Overdue {
+        /// Of which pass.
+        pass: u32,
+        /// Which.
+        key: TaskKey,
     },
     /// Work of the host on the graph.
     Work {
@@ -37,11 +97,30 @@ pub enum Completion {
 
 /// Runs tensor tasks.
 pub trait Executor {
-    /// Takes a task. What the call borrows is given back before its completion is seen.
-    fn submit(&mut self, key: TaskKey, layer: Arc<Layer>, call: Call);
+    /// Takes a task. What the call borrows is given back before its completion is seen, and at once
+    /// where [`Executor::is_apart`].
+    fn submit(&mut self, order: Order);
 
-    /// Waits until something is finished (or nothing is under way) and moves all that is into `done`.
-    fn drain(&mut self, done: &mut Vec<Completion>);
+    /// Waits until something is finished (or nothing is under way, or `timeout` has passed) and moves
+    /// all that is into `done`.
+    fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>);
+
+    /// Whether answers come [`Answered::Apart`], so that a second attempt at a task may be submitted
+    /// while the first is under way.
+    fn is_apart(&self) -> bool {
+        false
+    }
+
+    /// Ends all tasks under way where that can be done; what they would have answered is lost.
+    /// Returns how many there were.
+    fn cancel(&mut self) -> u64 {
+        0
+    }
+
+    /// What this run has cost so far; `None` where nothing is charged.
+    fn bill(&self) -> Option<Bill> {
+        None
+    }
 }
 
 /// Runs the host's own work on the graph, on compute threads.

@@ -7,10 +7,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use eciton_kernel::{Call, Instances, Layer};
-use eciton_plan::{Step, TaskKey};
+use eciton_kernel::Instances;
+use eciton_plan::Step;
 
-use crate::{Completion, Compute, Executor};
+use crate::{Answered, Completion, Compute, Executor, Order};
 
 /// How long an idle thread looks for work before it sleeps: a small graph's stages are shorter than
 /// the time it takes to wake a thread.
@@ -26,7 +26,7 @@ pub struct Settings {
 }
 
 enum Job {
-    Task { key: TaskKey, layer: Arc<Layer>, call: Box<Call> },
+    Task(Box<Order>),
     Work { step: Step, work: Box<dyn FnOnce() + Send> },
 }
 
@@ -39,13 +39,14 @@ impl Job {
             text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
         };
         match self {
-            Job::Task { key, layer, call } => {
-                let run = AssertUnwindSafe(|| instances.run(&layer, *call));
+            Job::Task(order) => {
+                let (pass, key, begun) = (order.pass, order.task.key(), Instant::now());
+                let run = AssertUnwindSafe(|| instances.run(&order.layer, order.call));
                 let result = catch_unwind(run).unwrap_or_else(|panic| {
                     instances.clear();
                     Err(eciton_kernel::Error::Engine { doing: "running a task", reason: caught(panic) })
                 });
-                Completion::Task { key, result }
+                Completion::Task { pass, key, took: begun.elapsed(), result: result.map(Answered::InPlace) }
             }
             Job::Work { step, work } => {
                 let failure = catch_unwind(AssertUnwindSafe(work)).err().map(caught);
@@ -87,6 +88,14 @@ impl Shared {
         queues.running += 1;
         self.waiting_hint.store(queues.waiting.len(), Ordering::Release);
         Some(job)
+    }
+
+    fn note(&self, completion: Completion) {
+        let mut queues = self.lock();
+        queues.done.push(completion);
+        self.done_hint.store(queues.done.len(), Ordering::Release);
+        drop(queues);
+        self.done.notify_one();
     }
 
     fn finish(&self, completion: Completion) {
@@ -157,6 +166,12 @@ impl LocalPool {
         Ok(pool)
     }
 
+    /// Where work that is under way elsewhere reports its end, so that one [`Executor::drain`] waits
+    /// for both.
+    pub(crate) fn inbox(&self) -> Inbox {
+        Inbox(self.shared.clone())
+    }
+
     fn push(&mut self, job: Job) {
         let mut queues = self.shared.lock();
         queues.waiting.push_back(job);
@@ -170,12 +185,45 @@ impl LocalPool {
     }
 }
 
-impl Executor for LocalPool {
-    fn submit(&mut self, key: TaskKey, layer: Arc<Layer>, call: Call) {
-        self.push(Job::Task { key, layer, call: Box::new(call) });
+/// Completions that come from elsewhere.
+#[derive(Clone)]
+pub struct Inbox(Arc<Shared>);
+
+impl std::fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Inbox")
+    }
+}
+
+impl Inbox {
+    /// Something is under way: [`Inbox::end`] is called once for it, or [`Inbox::forget`].
+    pub(crate) fn begin(&self) {
+        self.0.lock().running += 1;
     }
 
-    fn drain(&mut self, done: &mut Vec<Completion>) {
+    pub(crate) fn end(&self, completion: Completion) {
+        self.0.finish(completion);
+    }
+
+    /// Something that ends nothing.
+    pub(crate) fn note(&self, completion: Completion) {
+        self.0.note(completion);
+    }
+
+    /// It will never report.
+    pub(crate) fn forget(&self) {
+        self.0.lock().running -= 1;
+        self.0.done.notify_one();
+    }
+}
+
+impl Executor for LocalPool {
+    fn submit(&mut self, order: Order) {
+        self.push(Job::Task(Box::new(order)));
+    }
+
+    fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>) {
+        let end = timeout.map(|t| Instant::now() + t);
         loop {
             let mut queues = self.shared.lock();
             if !queues.done.is_empty() {
@@ -203,7 +251,16 @@ impl Executor for LocalPool {
             }
             let queues = self.shared.lock();
             if queues.done.is_empty() && queues.running > 0 {
-                drop(self.shared.done.wait(queues).unwrap_or_else(PoisonError::into_inner));
+                let Some(end) = end else {
+                    drop(self.shared.done.wait(queues).unwrap_or_else(PoisonError::into_inner));
+                    continue;
+                };
+                let left = end.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return;
+                }
+                let waited = self.shared.done.wait_timeout(queues, left);
+                drop(waited.unwrap_or_else(PoisonError::into_inner));
             }
         }
     }
@@ -258,7 +315,7 @@ mod tests {
             }
             let mut done = Vec::new();
             while done.len() < 100 {
-                pool.drain(&mut done);
+                pool.drain(&mut done, None);
             }
             assert_eq!(counter.load(Ordering::Relaxed), 99);
             let failed = done.iter().filter(|c| match c {
@@ -267,8 +324,15 @@ mod tests {
             });
             assert_eq!(failed.count(), 1);
             let before = done.len();
-            pool.drain(&mut done);
+            pool.drain(&mut done, None);
             assert_eq!(done.len(), before, "an idle pool does not wait");
+            let inbox = pool.inbox();
+            inbox.begin();
+            pool.drain(&mut done, Some(Duration::from_millis(5)));
+            assert_eq!(done.len(), before, "the time-out ends the wait");
+            inbox.end(Completion::Work { step: step(7), failure: None });
+            pool.drain(&mut done, None);
+            assert_eq!(done.len(), before + 1);
         }
     }
 }

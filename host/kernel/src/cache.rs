@@ -1,8 +1,11 @@
-//! Ahead-of-time compiled code, kept between runs.
+//! This machine's own compiled code, kept between runs. (What travels to other machines: [`artefact`].)
 //!
 //! Loading native code is unsafe whatever its name or digest, so an artefact is taken only if its
 //! MAC (HMAC-SHA256 over engine, component and code) verifies under a key that lies outside the
-//! cache, readable by the user alone. Anything else is compiled again.
+//! cache, readable by the user alone. Anything else is compiled again. Maker and reader are one user
+//! on one machine, so a shared secret is enough.
+//!
+//! [`artefact`]: crate::artefact
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -12,11 +15,10 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
+use crate::secret::{self, LEN};
 
 type HmacSha256 = Hmac<Sha256>;
 
-/// Bytes of a key and of a MAC.
-const LEN: usize = 32;
 /// Larger artefacts are not read.
 const MAX_ARTEFACT: u64 = 256 << 20;
 
@@ -31,7 +33,8 @@ impl Cache {
     /// Opens a cache; makes the folder and the key where there are none.
     pub fn open(folder: &Path, key_file: &Path) -> Result<Self> {
         fs::create_dir_all(folder).map_err(|source| Error::Cache { path: folder.to_owned(), source })?;
-        let key = read_key(key_file).map_err(|source| Error::Cache { path: key_file.to_owned(), source })?;
+        let key =
+            secret::open(key_file).map_err(|source| Error::Cache { path: key_file.to_owned(), source })?;
         Ok(Self { folder: folder.to_owned(), key })
     }
 
@@ -80,35 +83,6 @@ pub fn digest(component: &[u8]) -> [u8; LEN] {
     Sha256::digest(component).into()
 }
 
-fn read_key(path: &Path) -> io::Result<[u8; LEN]> {
-    let exact = |bytes: Vec<u8>| {
-        let bad = || {
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                "the key must be 32 bytes; delete the file to make a new one",
-            )
-        };
-        <[u8; LEN]>::try_from(bytes).map_err(|_| bad())
-    };
-    match fs::read(path) {
-        Ok(bytes) => return exact(bytes),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-        Err(e) => return Err(e),
-    }
-    let parent =
-        path.parent().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the key needs a folder"))?;
-    fs::create_dir_all(parent)?;
-    let mut key = [0u8; LEN];
-    fs::File::open("/dev/urandom")?.read_exact(&mut key)?;
-    // Made privately (mode 0600), then put in place if nobody was quicker.
-    let mut file = tempfile::NamedTempFile::new_in(parent)?;
-    file.write_all(&key)?;
-    match file.persist_noclobber(path) {
-        Ok(_) => Ok(key),
-        Err(_) => exact(fs::read(path)?),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,7 +107,5 @@ mod tests {
         assert!(cache.get(1, &component).is_none(), "changed code");
         fs::write(&path, b"short").unwrap();
         assert!(cache.get(1, &component).is_none());
-        use std::os::unix::fs::PermissionsExt;
-        assert_eq!(fs::metadata(dir.path().join("key")).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

@@ -7,13 +7,24 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
+use crate::error::{Error, Result};
+
 /// The package that this host speaks.
 const PACKAGE: &str = "eciton:kernel/";
 const VERSION: &str = "@0.1.0";
 const IMPORTS: [&str; 5] = ["types", "tensors", "random", "linalg", "log"];
 
+/// Refuses a component that does not keep the contract.
+pub(crate) fn contract(name: &str, engine: &Engine, component: &Component) -> Result<()> {
+    let differences = differences(engine, component);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Contract { kernel: name.to_owned(), differences: differences.join("\n") })
+}
+
 /// One line a difference.
-pub(crate) fn differences(engine: &Engine, component: &Component) -> Vec<String> {
+fn differences(engine: &Engine, component: &Component) -> Vec<String> {
     let mut found = Vec::new();
     let ty = component.component_type();
     for (name, _) in ty.imports(engine) {

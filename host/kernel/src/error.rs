@@ -78,6 +78,52 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// Compiled code from elsewhere is not loaded.
+    #[error("compiled code of kernel `{kernel}`: {source}")]
+    Artefact {
+        /// The kernel.
+        kernel: String,
+        /// Why.
+        source: crate::artefact::Refusal,
+    },
+    /// No level of processors has this name.
+    #[error("no processor level is called `{found}`; there are x86-64-v3 and neoverse-n1")]
+    Baseline {
+        /// The name.
+        found: String,
+    },
+    /// The file of the signing key cannot be used.
+    #[error("signing key {path}: {source}", path = path.display())]
+    SigningKey {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The text is no public key.
+    #[error("`{found}` is no public key: {reason}")]
+    PublicKey {
+        /// The text, at most 80 characters.
+        found: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A request or an answer that is none, or does not fit what it belongs to.
+    #[error("{place}: {reason}")]
+    Wire {
+        /// Where in it.
+        place: String,
+        /// What was found, and what is allowed.
+        reason: String,
+    },
+    /// A worker died, did not answer in time or could not be reached: not the kernel's doing.
+    #[error("{place}: {reason}")]
+    Host {
+        /// What was being done.
+        place: String,
+        /// What happened.
+        reason: String,
+    },
     /// wasmtime itself failed.
     #[error("the WebAssembly engine failed while {doing}: {reason}")]
     Engine {
@@ -99,6 +145,6 @@ pub enum Error {
 impl Error {
     /// Whether the same task may succeed if it is tried again: only faults of the host.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Engine { .. } | Self::Cache { .. })
+        matches!(self, Self::Engine { .. } | Self::Cache { .. } | Self::Host { .. })
     }
 }

@@ -1,19 +1,27 @@
 //! The wasmtime host: load, check, cache, limit and run one kernel. Knows nothing of graphs.
 //!
-//! A [`Runtime`] holds the compiler and its settings; [`Runtime::load`] turns a component into a
-//! [`Kernel`], through a [`cache`] of ahead-of-time compiled code that is authenticated with a key
-//! kept elsewhere. [`Kernel::open`] configures a [`Layer`] and yields its signature.
+//! A [`Runtime`] holds the engine and its settings; [`Runtime::load`] turns a component into a
+//! [`Kernel`], through a [`cache`] of compiled code that is authenticated with a key kept elsewhere.
+//! Without the feature `compiler` there is only [`Runtime::load_artefact`], which takes an
+//! [`artefact`]: code that was compiled ahead of time, elsewhere, and signed. [`Kernel::open`]
+//! configures a [`Layer`] and yields its signature.
 //!
 //! A [`Call`] is one task: matrices in, places to write, labels. An [`Instance`] runs calls, one at a
 //! time; it stays warm between them, loses all handles after each, and is thrown away after any trap.
 //! [`Instances`] keeps one for each kernel on a thread.
 //!
+//! [`wire`] is a call as bytes and back, for kernels that run on another machine.
+//!
 //! What a kernel may use is bounded by [`Limits`], on its side of the wall and on the host's. A
 //! guest's typed error, a trap and a fault of the host stay three things ([`Error`]).
 
+pub mod artefact;
 pub mod cache;
 mod call;
 mod check;
+#[cfg(feature = "compiler")]
+mod compile;
+mod engine;
 mod error;
 mod imports;
 mod instance;
@@ -24,7 +32,9 @@ pub mod native;
 mod operations;
 mod outs;
 mod runtime;
+mod secret;
 mod state;
+pub mod wire;
 
 pub use call::{Call, Kind, Labelled, RowNumbers, Target};
 pub use error::{Error, GuestError, Result};

@@ -1,18 +1,19 @@
-//! The compiler with its settings, and the kernels that it made.
+//! The engine that all kernels of a process share, and the kernels that it loaded.
 #![allow(unsafe_code)]
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use eciton_plan::signature::{
     Attribute, AttributeSpec, Initialiser, ParameterSpec, RowsSpec, Signature, Value,
 };
+use wasmtime::Engine;
 use wasmtime::component::{Component, HasSelf, Linker};
-use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig};
 
+use crate::artefact::{self, Refusal, Verifier};
 use crate::bindings::exports::eciton::kernel::vertex as wv;
 use crate::bindings::{VertexKernel, VertexKernelPre};
-use crate::cache::{self, Cache};
+use crate::cache::Cache;
+use crate::engine;
 use crate::error::{Error, Result};
 use crate::instance::{CHECK, Instance};
 use crate::limits::Limits;
@@ -23,7 +24,7 @@ use crate::state::State;
 pub struct Settings {
     /// Bounds on every kernel.
     pub limits: Limits,
-    /// Where compiled code is kept; none: nothing is kept.
+    /// Where compiled code is kept; none: nothing is kept. A build without a compiler keeps nothing.
     pub cache: Option<Cache>,
     /// Instances that may be alive at once, on all threads together (0: 64).
     pub instances: u32,
@@ -36,19 +37,14 @@ pub struct Runtime {
     linker: Arc<Linker<State>>,
     limits: Limits,
     cache: Option<Cache>,
-    fingerprint: u64,
     #[cfg(feature = "native-kernels")]
     native: bool,
 }
 
 impl std::fmt::Debug for Runtime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Runtime({:016x})", self.fingerprint)
+        write!(f, "Runtime({:?}, cache {:?})", self.limits, self.cache.is_some())
     }
-}
-
-fn engine_error(doing: &'static str) -> impl Fn(wasmtime::Error) -> Error {
-    move |e| Error::Engine { doing, reason: format!("{e:#}") }
 }
 
 impl Runtime {
@@ -56,33 +52,14 @@ impl Runtime {
     pub fn new(settings: Settings) -> Result<Self> {
         let limits = settings.limits;
         let instances = if settings.instances == 0 { 64 } else { settings.instances };
-        let mut config = Config::new();
-        config.cranelift_opt_level(OptLevel::Speed);
-        config.epoch_interruption(true);
-        config.relaxed_simd_deterministic(true);
-        config.memory_init_cow(true);
-        config.max_wasm_stack(1 << 20);
-        let mut pool = PoolingAllocationConfig::default();
-        // A component has one core instance of its own and a few small ones that adapt calls.
-        pool.total_component_instances(instances)
-            .total_core_instances(instances * 4)
-            .total_memories(instances)
-            .total_tables(instances * 4)
-            .max_memory_size(usize::try_from(limits.guest_memory_bytes).unwrap_or(usize::MAX))
-            .table_elements(20_000);
-        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
-        let engine = Engine::new(&config).map_err(engine_error("starting"))?;
+        let engine = engine::local(&limits, instances)?;
         let mut linker = Linker::new(&engine);
-        VertexKernel::add_to_linker::<_, HasSelf<_>>(&mut linker, |s| s).map_err(engine_error("linking"))?;
-        let mut hasher = DefaultHasher::new();
-        engine.precompile_compatibility_hash().hash(&mut hasher);
-        let fingerprint = hasher.finish();
+        VertexKernel::add_to_linker::<_, HasSelf<_>>(&mut linker, |s| s).map_err(engine::error("linking"))?;
         Ok(Self {
             engine,
             linker: Arc::new(linker),
             limits,
             cache: settings.cache,
-            fingerprint,
             #[cfg(feature = "native-kernels")]
             native: crate::native::is_on(),
         })
@@ -104,17 +81,32 @@ impl Runtime {
         self.engine.increment_epoch();
     }
 
-    /// Compiles a component, or takes its code from the cache.
-    pub fn load(&self, name: &str, component: &[u8]) -> Result<Arc<Kernel>> {
-        let digest = cache::digest(component);
-        let kept = self.cache.as_ref().and_then(|c| c.get(self.fingerprint, &digest));
-        // SAFETY: the MAC says that this user's runtime wrote this code for this engine.
-        let loaded = kept.and_then(|code| unsafe { Component::deserialize(&self.engine, code) }.ok());
-        let compiled = match loaded {
-            Some(component) => component,
-            None => self.compile(name, component, &digest)?,
-        };
-        let pre = self.linker.instantiate_pre(&compiled).and_then(VertexKernelPre::new);
+    /// Loads signed code: `digest` is the SHA-256 of the component that it must come from. Nothing of
+    /// it reaches the engine before its signature has verified under `trusted`.
+    ///
+    /// # Errors
+    /// [`Error::Artefact`] says why it is refused; [`Error::Contract`] and [`Error::Trap`] as
+    /// `Runtime::load` gives them.
+    pub fn load_artefact(
+        &self,
+        name: &str,
+        digest: &[u8; 32],
+        sealed: &[u8],
+        trusted: &Verifier,
+    ) -> Result<Arc<Kernel>> {
+        let refuse = |source| Error::Artefact { kernel: name.to_owned(), source };
+        let verified = artefact::open(sealed, trusted).map_err(refuse)?;
+        verified.fits(digest).map_err(refuse)?;
+        // SAFETY: the signature says that the deployer's compiler made this code.
+        let component = unsafe { Component::deserialize(&self.engine, verified.code()) }
+            .map_err(|e| refuse(Refusal::Code { reason: format!("{e:#}") }))?;
+        self.kernel(name, *digest, &component)
+    }
+
+    /// A kernel of compiled code.
+    pub(crate) fn kernel(&self, name: &str, digest: [u8; 32], compiled: &Component) -> Result<Arc<Kernel>> {
+        crate::check::contract(name, &self.engine, compiled)?;
+        let pre = self.linker.instantiate_pre(compiled).and_then(VertexKernelPre::new);
         let pre = pre
             .map_err(|e| Error::Contract { kernel: name.to_owned(), differences: format!("{e:#}{CHECK}") })?;
         let mut kernel =
@@ -124,38 +116,13 @@ impl Runtime {
         Ok(Arc::new(kernel))
     }
 
-    fn compile(&self, name: &str, bytes: &[u8], digest: &[u8; 32]) -> Result<Component> {
-        if bytes.get(..8) == Some(b"\0asm\x01\0\0\0") {
-            return Err(Error::Contract {
-                kernel: name.to_owned(),
-                differences: "it is a core module, not a component; `eciton kernel build` wraps one"
-                    .to_owned(),
-            });
-        }
-        if bytes.get(..4) != Some(b"\0asm") {
-            return Err(Error::Contract {
-                kernel: name.to_owned(),
-                differences: "it is no WebAssembly at all; `eciton kernel build` makes a component"
-                    .to_owned(),
-            });
-        }
-        let compiled = Component::from_binary(&self.engine, bytes);
-        let compiled =
-            compiled.map_err(|e| Error::Compile { kernel: name.to_owned(), reason: format!("{e:#}") })?;
-        let differences = crate::check::differences(&self.engine, &compiled);
-        if !differences.is_empty() {
-            return Err(Error::Contract { kernel: name.to_owned(), differences: differences.join("\n") });
-        }
-        if let Some(cache) = &self.cache {
-            let code = compiled.serialize().map_err(engine_error("serialising a kernel"))?;
-            // A full disk must not stop a run that has its code already.
-            let _ = cache.put(self.fingerprint, digest, &code);
-        }
-        Ok(compiled)
-    }
-
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    #[cfg(feature = "compiler")]
+    pub(crate) fn cache(&self) -> Option<&Cache> {
+        self.cache.as_ref()
     }
 }
 

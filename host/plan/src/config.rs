@@ -12,6 +12,7 @@
 
 use crate::document;
 use crate::error::Error;
+use crate::executor::{Emulator, Executor};
 use crate::keys;
 use crate::model::ModelSettings;
 use crate::optimiser::Optimiser;
@@ -36,6 +37,12 @@ pub struct Config {
     /// What a task may use.
     #[serde(default, skip_serializing_if = "Limits::is_default")]
     pub limits: Limits,
+    /// Where tasks run.
+    #[serde(default, skip_serializing_if = "Executor::is_default")]
+    pub executor: Executor,
+    /// The stand-in for AWS.
+    #[serde(default, skip_serializing_if = "Emulator::is_default")]
+    pub emulator: Emulator,
 }
 
 /// `[data]`

@@ -3,6 +3,8 @@
 //! Recipes, model files and `--set` are all written through it, so that they refuse the same things
 //! in the same words.
 
+mod executor;
+
 use crate::config::{Config, Data, Limits, Run};
 use crate::document::{Field, Fields, Found, number};
 use crate::error::Error;
@@ -298,22 +300,24 @@ const LIMITS: &[Key<Limits>] = &[
     key(
         "attempts",
         &["retries"],
-        "tries of a task that fails by the host's fault: 1 to 100",
+        "tries of a task that fails by the host's fault or takes too long: 1 to 32",
         |limits, field| {
-            limits.attempts = Some(field.integer32(1..=100)?);
+            limits.attempts = Some(field.integer32(1..=32)?);
             Ok(())
         },
     ),
 ];
 
 /// The sections of a recipe, and what else people call them.
-const SECTIONS: [(&str, &[&str]); 6] = [
+const SECTIONS: [(&str, &[&str]); 8] = [
     ("data", &["dataset"]),
     ("model", &["network"]),
     ("optimiser", &["optimizer"]),
     ("run", &["train", "training"]),
     ("kernels", &[]),
     ("limits", &[]),
+    ("executor", &[]),
+    ("emulator", &["emulated"]),
 ];
 
 fn is_section(name: &str) -> bool {
@@ -360,6 +364,8 @@ fn write_section(config: &mut Config, section: &str, fields: &Fields) -> Result<
         "optimiser" => write(&mut config.optimiser, section, OPTIMISER, fields),
         "run" => write(&mut config.run, section, RUN, fields),
         "limits" => write(&mut config.limits, section, LIMITS, fields),
+        "executor" => write(&mut config.executor, section, executor::EXECUTOR, fields),
+        "emulator" => write(&mut config.emulator, section, executor::EMULATOR, fields),
         _ => {
             for field in fields {
                 let path = field.text("a path to a component")?;
@@ -488,6 +494,8 @@ fn known(mut each: impl FnMut(Offer, &'static str)) {
     of("optimiser", OPTIMISER, &mut each);
     of("run", RUN, &mut each);
     of("limits", LIMITS, &mut each);
+    of("executor", executor::EXECUTOR, &mut each);
+    of("emulator", executor::EMULATOR, &mut each);
 }
 
 /// In [0, 1]; long keys are cut, since the measure takes quadratic time.

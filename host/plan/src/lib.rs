@@ -26,6 +26,7 @@ pub mod combine;
 pub mod config;
 mod document;
 mod error;
+pub mod executor;
 pub mod ids;
 mod keys;
 mod lower;
@@ -42,6 +43,7 @@ pub use buffers::Buffers;
 pub use combine::{Combine, Sum};
 pub use config::{Config, Data, Limits, Run};
 pub use error::{Error, Place};
+pub use executor::{Emulator, Executor, ExecutorKind, RowFormat, Transport};
 pub use ids::{
     Attempt, BufferId, Epoch, IntervalId, Layer, OperationId, ParameterId, SlotId, StageId, Version,
 };

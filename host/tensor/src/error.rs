@@ -67,4 +67,20 @@ pub enum Error {
         /// Whether the deadline passed.
         timed_out: bool,
     },
+    /// Bytes that are no frame of this format, or tensors that no frame can hold.
+    #[error("frame, {place}: {reason}")]
+    Frame {
+        /// `prefix`, `table`, `part 3`, ...
+        place: String,
+        /// What was found, and what is allowed.
+        reason: String,
+    },
+    /// A frame that was cut or changed on its way; the same bytes sent again may be whole.
+    #[error("frame, {place}: {reason}; fetch it again")]
+    Damaged {
+        /// `prefix`, `table`, `part 3`, ...
+        place: String,
+        /// What was expected and what was found.
+        reason: String,
+    },
 }

@@ -13,11 +13,14 @@
 //! same bits however rows are cut into intervals. Sums over rows follow a [`Grid`]: a fixed tree over
 //! row atoms that depends on the graph alone.
 //!
+//! A [`frame`] is matrices as bytes: what functions are called with and answer.
+//!
 //! [`random`] is the contract's keyed generator. No I/O, no threads and no clock live here, except
 //! the bounded wait of [`stream`].
 
 pub mod buffer;
 pub mod error;
+pub mod frame;
 pub mod grid;
 pub mod matrix;
 pub mod ops;

@@ -3,22 +3,24 @@
 //! Rows live in one buffer a slot; a step leases the rows that it reads and writes, so two steps that
 //! would touch the same rows are refused rather than torn.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use eciton_engine::{Action, Engine, Event, Reason};
-use eciton_exec::{Completion, Compute, Executor};
+use eciton_exec::{Answered, Bill, Completion, Compute, Executor, Order};
 use eciton_graph::gather::gather_symmetric;
 use eciton_graph::metrics::accuracy;
-use eciton_kernel::{Call, Kind, Labelled, Layer, RowNumbers, Target};
+use eciton_kernel::wire::Answer;
+use eciton_kernel::{Call, Finished, Kind, Labelled, Layer, RowNumbers, Target};
 use eciton_plan::{
-    Direction, Epoch, Gather, Normalisation, OperationId, Optimiser, Program, SlotId, Stage, Step, Task,
-    Tensor, Version,
+    Direction, Epoch, Gather, IntervalId, Normalisation, Operation, OperationId, Optimiser, Program, SlotId,
+    Stage, Step, Task, TaskKey, Tensor, Version,
 };
 use eciton_tensor::{Buffer, Matrix};
 
-use crate::data::Prepared;
+use crate::data::{Interval, Prepared};
 use crate::error::{Error, Result, at};
 use crate::report::{Accuracy, EpochReport, Observer};
 use crate::weights::Weights;
@@ -85,38 +87,55 @@ impl Stages<'_> {
         Ok(Target::Rows { rows, extents })
     }
 
+    fn interval(&self, id: IntervalId) -> Result<&Interval> {
+        let interval = self.prepared.intervals.get(id.index());
+        interval.ok_or_else(|| Error::Internal(format!("no interval {id}")))
+    }
+
+    fn operation(&self, id: OperationId) -> Result<&Operation> {
+        let operation = self.program.operations.get(id.index());
+        operation.ok_or_else(|| Error::Internal(format!("no operation {id}")))
+    }
+
+    /// Where a task writes: rows, then sums.
+    fn targets(
+        &self,
+        interval: IntervalId,
+        tensor: &Tensor,
+        weights: &Weights,
+    ) -> Result<(Vec<Option<Target>>, Vec<Target>)> {
+        let rows = &self.interval(interval)?.rows;
+        let at_interval = interval.index();
+        let mut sums = Vec::new();
+        if tensor.direction == Direction::Forward {
+            let all = tensor.outputs.iter().chain(&tensor.kept);
+            return Ok((all.map(|&s| self.write(s, rows).map(Some)).collect::<Result<_>>()?, sums));
+        }
+        let write = |s: &Option<SlotId>| s.map(|s| self.write(s, rows)).transpose();
+        let operation = self.operation(tensor.operation)?;
+        for (p, spec) in operation.parameters.iter().zip(&operation.signature.parameters) {
+            let parts = weights.gradient(p.index(), at_interval);
+            sums.push(Target::Sums { parts, shape: spec.shape.clone() });
+        }
+        if tensor.direction == Direction::Loss {
+            sums.push(Target::Sums { parts: weights.loss_parts(at_interval), shape: vec![1] });
+        }
+        Ok((tensor.input_gradients.iter().map(write).collect::<Result<_>>()?, sums))
+    }
+
     fn call(&self, task: &Task, tensor: &Tensor, weights: &Weights) -> Result<Call> {
-        let interval = self.prepared.intervals.get(task.interval.0 as usize);
-        let interval = interval.ok_or_else(|| Error::Internal(format!("no interval {}", task.interval)))?;
+        let interval = self.interval(task.interval)?;
         let rows = &interval.rows;
-        let operation = self.program.operations.get(tensor.operation.index());
-        let operation =
-            operation.ok_or_else(|| Error::Internal(format!("no operation {}", tensor.operation)))?;
+        let operation = self.operation(tensor.operation)?;
         let read = |slots: &[SlotId]| slots.iter().map(|&s| self.read(s, rows)).collect::<Result<Vec<_>>>();
         let parameters =
             operation.parameters.iter().map(|p| weights.matrix(p.index())).collect::<Result<Vec<_>>>()?;
-        let (kind, rows_out): (Kind, Vec<Option<Target>>) = match tensor.direction {
-            Direction::Forward => {
-                let all = tensor.outputs.iter().chain(&tensor.kept);
-                (Kind::Forward, all.map(|&s| self.write(s, rows).map(Some)).collect::<Result<_>>()?)
-            }
-            direction => {
-                let write = |s: &Option<SlotId>| s.map(|s| self.write(s, rows)).transpose();
-                let kind = if direction == Direction::Loss { Kind::Loss } else { Kind::Backward };
-                (kind, tensor.input_gradients.iter().map(write).collect::<Result<_>>()?)
-            }
+        let kind = match tensor.direction {
+            Direction::Forward => Kind::Forward,
+            Direction::Loss => Kind::Loss,
+            _ => Kind::Backward,
         };
-        let mut sums_out = Vec::new();
-        if kind != Kind::Forward {
-            for (p, spec) in operation.parameters.iter().zip(&operation.signature.parameters) {
-                let parts = weights.gradient(p.index(), task.interval.0 as usize);
-                sums_out.push(Target::Sums { parts, shape: spec.shape.clone() });
-            }
-        }
-        if kind == Kind::Loss {
-            sums_out
-                .push(Target::Sums { parts: weights.loss_parts(task.interval.0 as usize), shape: vec![1] });
-        }
+        let (rows_out, sums_out) = self.targets(task.interval, tensor, weights)?;
         let labelled = (kind == Kind::Loss).then(|| Labelled {
             labels: interval.labels.clone(),
             rows: interval.training.clone(),
@@ -144,7 +163,38 @@ impl Stages<'_> {
         })
     }
 
-    fn gather(&self, step: Step, gather: &Gather, compute: &mut impl Compute) -> Result<()> {
+    /// A task as executors take it.
+    fn order(&self, task: Task, weights: &Weights, pass: u32, deadline: Option<Duration>) -> Result<Order> {
+        let Stage::Tensor(tensor) = self.stage(task.step())? else {
+            return Err(Error::Internal(format!("{} is no task", task.step())));
+        };
+        let features = self.program.features;
+        let constant =
+            tensor.inputs.iter().take(32).enumerate().filter(|&(_, &slot)| slot == features);
+        Ok(Order {
+            pass,
+            task,
+            operation: tensor.operation,
+            generation: weights.generation(),
+            layer: self.layer(tensor.operation)?.clone(),
+            call: self.call(&task, tensor, weights)?,
+            constant_inputs: constant.fold(0, |bits, (at, _)| bits | 1 << at),
+            deadline,
+        })
+    }
+
+    /// Puts an answer that came in a message where its task would have written.
+    fn commit(&self, key: TaskKey, answer: Answer, weights: &Weights) -> Result<Finished> {
+        let Stage::Tensor(tensor) = self.stage(key.step())? else {
+            return Err(Error::Internal(format!("{} is no task", key.step())));
+        };
+        let (rows_out, sums_out) = self.targets(key.interval, tensor, weights)?;
+        answer
+            .into_targets(rows_out, sums_out)
+            .map_err(|source| Error::Step { step: key.to_string(), source: Box::new(source) })
+    }
+
+    fn gather(&self, step: Step, gather: &Gather, compute: &mut (impl Compute + ?Sized)) -> Result<()> {
         let Normalisation::Symmetric = gather.normalisation;
         let interval = self.prepared.intervals.get(step.interval.0 as usize);
         let rows = interval
@@ -175,7 +225,14 @@ impl<T: Executor + Compute> Machine for T {}
 /// Counts of one run.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Counts {
+    /// Tasks handed out, attempts included.
     pub tasks: u64,
+    /// Engines started: what keeps the answers of one from counting in the next.
+    passes: u32,
+    /// Answers of a pass that was over.
+    pub late: u64,
+    /// Tasks under way that a stop ended.
+    pub cancelled: u64,
 }
 
 /// What a seed's training needs besides its stages.
@@ -196,13 +253,25 @@ pub(crate) struct Trained {
 
 /// Sends one event and runs what follows until the engine has finished; `other` gets the actions
 /// that are not steps and answers with events.
-struct Loop<'m, M> {
+struct Loop<'m, M: ?Sized> {
     machine: &'m mut M,
     actions: Vec<Action>,
     done: Vec<Completion>,
+    /// Answers that came in messages, until the engine has said which count.
+    apart: BTreeMap<TaskKey, Box<Answer>>,
+    /// Where tasks can be cancelled: checked while waiting.
+    stop: Option<&'m AtomicBool>,
 }
 
-impl<M: Machine> Loop<'_, M> {
+/// How long to wait for completions before looking whether to stop.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl<'m, M: Machine + ?Sized> Loop<'m, M> {
+    fn new(machine: &'m mut M, stop: Option<&'m AtomicBool>) -> Self {
+        let stop = stop.filter(|_| machine.is_apart());
+        Self { machine, actions: Vec::new(), done: Vec::new(), apart: BTreeMap::new(), stop }
+    }
+
     #[allow(clippy::too_many_arguments)]
     fn run(
         &mut self,
@@ -220,6 +289,8 @@ impl<M: Machine> Loop<'_, M> {
         ) -> Result<Option<Event>>,
     ) -> Result<Reason> {
         let mut failure: Option<Error> = None;
+        counts.passes += 1;
+        let pass = counts.passes;
         self.actions.extend(engine.step(Event::Started));
         loop {
             let mut next = 0;
@@ -230,19 +301,18 @@ impl<M: Machine> Loop<'_, M> {
                         Stage::Gather(gather) => stages.gather(step, gather, self.machine)?,
                         Stage::Tensor(_) => return Err(Error::Internal(format!("{step} is no gather"))),
                     },
-                    Action::Submit(task) | Action::Retry(task) => match stages.stage(task.step())? {
-                        Stage::Tensor(tensor) => {
-                            counts.tasks += 1;
-                            let call = stages.call(&task, tensor, weights)?;
-                            let layer = stages.layer(tensor.operation)?.clone();
-                            self.machine.submit(task.key(), layer, call);
+                    Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) => {
+                        counts.tasks += 1;
+                        let deadline = engine.deadline_us(task.stage).map(Duration::from_micros);
+                        self.machine.submit(stages.order(task, weights, pass, deadline)?);
+                    }
+                    Action::Commit(key) => {
+                        // Nothing waits where the only attempt alive has written in place.
+                        if let Some(answer) = self.apart.remove(&key) {
+                            let finished = stages.commit(key, *answer, weights)?;
+                            log(stages, observer, key, finished);
                         }
-                        Stage::Gather(_) => {
-                            return Err(Error::Internal(format!("{} is no task", task.step())));
-                        }
-                    },
-                    // Rows and gradients were written in place, by the only attempt alive.
-                    Action::Commit(_) => {}
+                    }
                     Action::Finished { reason, .. } => {
                         self.actions.clear();
                         return match (reason, failure) {
@@ -258,8 +328,16 @@ impl<M: Machine> Loop<'_, M> {
                 }
             }
             self.actions.clear();
-            self.machine.drain(&mut self.done);
-            if self.done.is_empty() {
+            // What was not committed came too late.
+            self.apart.clear();
+            self.machine.drain(&mut self.done, self.stop.map(|_| LOOK));
+            if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                counts.cancelled += self.machine.cancel();
+                self.done.clear();
+                self.actions.extend(engine.step(Event::Cancelled));
+                continue;
+            }
+            if self.done.is_empty() && self.stop.is_none() {
                 return Err(Error::Internal("nothing is under way, and the run is not finished".to_owned()));
             }
             for completion in self.done.drain(..) {
@@ -268,14 +346,22 @@ impl<M: Machine> Loop<'_, M> {
                     Completion::Work { step, failure: Some(text) } => {
                         return Err(Error::Internal(format!("{step}: the gather panicked: {text}")));
                     }
-                    Completion::Task { key, result: Ok(finished) } => {
-                        for line in finished.log {
-                            let operation = stages.program.operation(key.stage);
-                            observer.log(operation.map_or("", |o| &o.kernel), &line);
-                        }
-                        Event::Completed(key)
+                    Completion::Task { pass: of, .. } | Completion::Overdue { pass: of, .. } if of != pass => {
+                        counts.late += 1;
+                        continue;
                     }
-                    Completion::Task { key, result: Err(source) } => {
+                    Completion::Overdue { key, .. } => Event::Overdue(key),
+                    Completion::Task { key, took, result: Ok(answered), .. } => {
+                        match answered {
+                            Answered::InPlace(finished) => log(stages, observer, key, finished),
+                            Answered::Apart(answer) => {
+                                self.apart.insert(key, answer);
+                            }
+                        }
+                        let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+                        Event::Completed { key, took_us }
+                    }
+                    Completion::Task { key, result: Err(source), .. } => {
                         let retryable = source.is_retryable();
                         failure = Some(Error::Step { step: key.to_string(), source: Box::new(source) });
                         Event::Failed { key, retryable }
@@ -287,9 +373,16 @@ impl<M: Machine> Loop<'_, M> {
     }
 }
 
+fn log(stages: &Stages<'_>, observer: &mut dyn Observer, key: TaskKey, finished: Finished) {
+    for line in finished.log {
+        let operation = stages.program.operation(key.stage);
+        observer.log(operation.map_or("", |o| &o.kernel), &line);
+    }
+}
+
 impl Training<'_> {
     /// Trains one seed from the values that `weights` has.
-    pub(crate) fn run<M: Machine>(
+    pub(crate) fn run<M: Machine + ?Sized>(
         &mut self,
         machine: &mut M,
         engine: &mut Engine,
@@ -300,9 +393,10 @@ impl Training<'_> {
         let mut trained = Trained::default();
         let mut begun = Instant::now();
         let mut report: Option<EpochReport> = None;
+        let mut billed: Option<Bill> = machine.bill();
         let (seed, stop) = (self.stages.seed, self.stop);
         let (evaluation, evaluator, optimiser) = (&self.evaluation, &mut *self.evaluator, self.optimiser);
-        let mut work = Loop { machine, actions: Vec::new(), done: Vec::new() };
+        let mut work = Loop::new(machine, Some(stop));
         let reason = work.run(
             engine,
             &self.stages,
@@ -317,7 +411,7 @@ impl Training<'_> {
                     if !loss.is_finite() {
                         return Err(Error::NotFinite { epoch: epoch.0, loss });
                     }
-                    report = Some(EpochReport { seed, epoch: epoch.0, loss, accuracy: None, seconds });
+                    report = Some(EpochReport { seed, epoch: epoch.0, loss, accuracy: None, seconds, bill: None });
                     Ok(Some(Event::Updated { epoch }))
                 }
                 Action::Evaluate { epoch } => {
@@ -328,7 +422,10 @@ impl Training<'_> {
                     Ok(Some(Event::Evaluated { epoch }))
                 }
                 Action::EpochFinished { .. } => {
-                    if let Some(report) = report.take() {
+                    if let Some(mut report) = report.take() {
+                        if let (Some(now), Some(before)) = (machine.bill(), &mut billed) {
+                            report.bill = Some(now.since(&std::mem::replace(before, now)));
+                        }
                         observer.epoch(&report);
                         trained.epochs.push(report);
                     }
@@ -346,7 +443,7 @@ impl Training<'_> {
 }
 
 /// Runs the evaluation program once; the class scores lie in its slot afterwards.
-pub(crate) fn forward<M: Machine>(
+pub(crate) fn forward<M: Machine + ?Sized>(
     machine: &mut M,
     engine: &mut Engine,
     stages: &Stages<'_>,
@@ -356,7 +453,7 @@ pub(crate) fn forward<M: Machine>(
     epoch: Epoch,
 ) -> Result<()> {
     engine.restart(epoch, epoch, Version(u64::from(epoch.0)));
-    let mut work = Loop { machine, actions: Vec::new(), done: Vec::new() };
+    let mut work = Loop::new(machine, None);
     work.run(engine, stages, weights, counts, observer, |_, _, _, _, action| match action {
         Action::Update { epoch } => Ok(Some(Event::Updated { epoch })),
         Action::Evaluate { epoch } => Ok(Some(Event::Evaluated { epoch })),
@@ -365,7 +462,7 @@ pub(crate) fn forward<M: Machine>(
     Ok(())
 }
 
-fn evaluate<M: Machine>(
+fn evaluate<M: Machine + ?Sized>(
     machine: &mut M,
     engine: &mut Engine,
     stages: &Stages<'_>,

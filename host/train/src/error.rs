@@ -92,6 +92,12 @@ pub enum Error {
         /// What there is.
         found: String,
     },
+    /// Functions for the run cannot be had.
+    #[error(transparent)]
+    Functions(#[from] eciton_exec::functions::Error),
+    /// Stopped before anything was learnt.
+    #[error("stopped before the first epoch was over; nothing was written")]
+    Stopped,
     /// Threads could not be started.
     #[error("compute threads: {0}")]
     Threads(std::io::Error),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use eciton_exec::Clock;
 use eciton_kernel::cache::Cache;
-use eciton_kernel::{Kernel, Limits, Runtime, Settings};
+use eciton_kernel::{Kernel, Layer, Limits, Runtime, Settings};
 use eciton_plan::Config;
 
 use crate::error::{Error, Result};
@@ -77,6 +77,7 @@ pub fn limits(config: &Config) -> Limits {
 #[derive(Debug)]
 pub(crate) struct Kernels {
     loaded: BTreeMap<String, Arc<Kernel>>,
+    components: BTreeMap<String, std::borrow::Cow<'static, [u8]>>,
     /// From before the first kernel is loaded to after the last task.
     _clock: Clock,
 }
@@ -124,7 +125,7 @@ impl Kernels {
                 result.map_err(|_| Error::Internal(format!("loading kernel `{name}` panicked")))??;
             all.insert(name.clone(), kernel);
         }
-        Ok(Self { loaded: all, _clock: clock })
+        Ok(Self { loaded: all, components: sources, _clock: clock })
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<&Arc<Kernel>> {
@@ -132,6 +133,22 @@ impl Kernels {
             name: name.to_owned(),
             known: self.loaded.keys().cloned().collect::<Vec<_>>().join(", "),
         })
+    }
+
+    /// The kernels of these layers, each once, with their components.
+    pub(crate) fn used(&self, layers: &[Arc<Layer>]) -> Result<Vec<(Arc<Kernel>, Arc<[u8]>)>> {
+        let mut used: Vec<(Arc<Kernel>, Arc<[u8]>)> = Vec::new();
+        for layer in layers {
+            let kernel = layer.kernel();
+            if used.iter().any(|(k, _)| Arc::ptr_eq(k, kernel)) {
+                continue;
+            }
+            let component = self.components.get(kernel.name());
+            let component = component
+                .ok_or_else(|| Error::Internal(format!("kernel `{}` has no component", kernel.name())))?;
+            used.push((kernel.clone(), component.as_ref().into()));
+        }
+        Ok(used)
     }
 
     /// Name and digest of each.

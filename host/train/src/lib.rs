@@ -31,6 +31,7 @@ pub use data::load;
 pub use error::{Error, Result};
 pub use kernels::CachePolicy;
 pub use predict::{Evaluation, Predictions, evaluate, predict};
-pub use report::{Accuracy, EpochReport, Observer, SeedReport, Silent, Started, Summary};
+pub use eciton_exec::Bill;
+pub use report::{Accuracy, Attempts, Cost, EpochReport, Observer, SeedReport, Silent, Started, Summary};
 pub use session::Options;
 pub use train::train;

@@ -243,6 +243,7 @@ mod tests {
                 epoch,
                 loss: loss(epoch),
                 accuracy: evaluated(epoch).then_some(accuracy),
+                bill: None,
                 seconds: 0.0,
             })
             .collect()

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use eciton_graph::dataset::VertexIds;
-use eciton_plan::Data;
+use eciton_plan::{Data, ExecutorKind};
 use ndarray::Array2;
 
 use crate::data;
@@ -41,6 +41,8 @@ pub struct Predictions {
 /// A session with the weights of a run.
 fn restore(run: &Run, data: Option<&Data>, options: &Options) -> Result<Session> {
     let mut config = run.config.clone();
+    // Looking at a run costs nothing, wherever it was trained.
+    config.executor.kind = ExecutorKind::Local;
     if let Some(data) = data {
         // Features are prepared as the model learned them.
         config.data = Data { normalise_features: config.data.normalise_features, ..data.clone() };

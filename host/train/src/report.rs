@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use eciton_exec::Bill;
 use serde::{Deserialize, Serialize};
 
 /// Known before the first epoch.
@@ -57,6 +58,9 @@ pub struct EpochReport {
     pub accuracy: Option<Accuracy>,
     /// Forward, loss, backward and update; evaluation is apart.
     pub seconds: f64,
+    /// What this epoch and its evaluation used of what is charged for; `None` where nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bill: Option<Bill>,
 }
 
 /// One seed, finished.
@@ -74,6 +78,32 @@ pub struct SeedReport {
     pub best: Option<(u32, Accuracy)>,
     /// SHA-256 of the final weights, hexadecimal.
     pub model_digest: String,
+}
+
+/// Attempts at tasks beyond the one each that was committed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempts {
+    /// Answers committed: one a task.
+    pub committed: u64,
+    /// New attempts after a failure.
+    pub retries: u64,
+    /// New attempts beside one that took too long.
+    pub relaunches: u64,
+    /// Answers dropped because another attempt had been committed.
+    pub duplicates: u64,
+    /// Answers dropped because their epoch or evaluation was over.
+    pub late: u64,
+    /// Attempts under way that a stop ended.
+    pub cancelled: u64,
+}
+
+/// A bill in money.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// US dollars.
+    pub usd: f64,
+    /// The date of the price list, and where it holds.
+    pub prices: String,
 }
 
 /// The whole run.
@@ -105,8 +135,19 @@ pub struct Summary {
     pub intervals: u32,
     /// Compute threads.
     pub threads: u32,
+    /// Who ran tasks.
+    pub executor: String,
     /// Tasks run, attempts included.
     pub tasks: u64,
+    /// How attempts at tasks ended that did not count; `None` with the local executor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<Attempts>,
+    /// What the run used of what is charged for, as the service saw it; `None` where nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bill: Option<Bill>,
+    /// What that costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
     /// Whether the run was stopped before its last epoch.
     pub stopped: bool,
     /// Where everything was written; `None` if nothing was.

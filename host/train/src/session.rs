@@ -5,17 +5,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use eciton_engine::Engine;
-use eciton_exec::LocalPool;
+use eciton_engine::{Deadlines, Engine};
+use eciton_exec::emulated::Emulated;
+use eciton_exec::functions::Wanted;
+use eciton_exec::{LocalPool, lambda, loopback};
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
-use eciton_plan::{Attribute, Config, Epoch, Model, Program, Version};
+use eciton_plan::{Attribute, Config, Epoch, ExecutorKind, Model, Program, Version};
 
 use crate::data::{self, Prepared};
-use crate::driver::{self, Counts, Slots, Stages, Trained, Training};
+use crate::driver::{self, Counts, Machine, Slots, Stages, Trained, Training};
 use crate::error::{Error, Result, at};
 use crate::kernels::{CachePolicy, Kernels};
-use crate::report::{Accuracy, Observer};
+use crate::report::{Accuracy, Attempts, Observer};
 use crate::weights::Weights;
 
 /// What is about a call and not about its result.
@@ -65,7 +67,7 @@ pub(crate) struct Session {
     pub weights: Weights,
     engine: Engine,
     evaluator: Engine,
-    pool: LocalPool,
+    machine: Box<dyn Machine>,
     pub counts: Counts,
     stop: Arc<AtomicBool>,
 }
@@ -114,11 +116,21 @@ impl Session {
         if let Some(attempts) = config.limits.attempts {
             settings.attempts = attempts;
         }
+        let executor = &config.executor;
+        if executor.kind != ExecutorKind::Local {
+            let floor_us = (executor.deadline_ms * 1000).max(1);
+            let maximum_us = (u64::from(executor.timeout_s) * 1_000_000).max(floor_us);
+            settings.deadlines = Some(Deadlines { floor_us, ratio: executor.deadline_ratio, maximum_us });
+        }
         let weights = Weights::new(&program, &config.optimiser, &prepared.intervals, prepared.atoms.tree())?;
         let engine = Engine::new(&program, settings)?;
-        let evaluator = Engine::new(&evaluation, eciton_engine::Settings::new(intervals, 1))?;
+        let evaluator_settings =
+            eciton_engine::Settings { first: Epoch(1), last: Epoch(1), eval_every: 1, ..settings };
+        let evaluator = Engine::new(&evaluation, evaluator_settings)?;
         let pool_settings = eciton_exec::Settings { threads, fresh_instances: options.fresh_instances };
-        let pool = LocalPool::new(pool_settings).map_err(Error::Threads)?;
+        let local = LocalPool::new(pool_settings).map_err(Error::Threads)?;
+        let layers = layers.into_inner();
+        let machine = machine(config, local, &kernels, &layers, intervals)?;
         Ok(Self {
             slots: Slots::new(&program)?,
             evaluation_slots: Slots::new(&evaluation)?,
@@ -127,11 +139,11 @@ impl Session {
             kernels,
             threads,
             evaluation,
-            layers: layers.into_inner(),
+            layers,
             weights,
             engine,
             evaluator,
-            pool,
+            machine,
             counts: Counts::default(),
             stop: options.stop.clone(),
         })
@@ -167,7 +179,7 @@ impl Session {
             optimiser: &config.optimiser,
             stop: &self.stop,
         };
-        training.run(&mut self.pool, &mut self.engine, &mut self.weights, &mut self.counts, observer)
+        training.run(&mut *self.machine, &mut self.engine, &mut self.weights, &mut self.counts, observer)
     }
 
     /// Scores of all vertices with the weights as they are, without dropout.
@@ -180,9 +192,28 @@ impl Session {
             training: false,
             seed: 0,
         };
-        let (pool, engine) = (&mut self.pool, &mut self.evaluator);
-        driver::forward(pool, engine, &stages, &mut self.weights, &mut self.counts, observer, Epoch(1))?;
+        let (machine, engine) = (&mut *self.machine, &mut self.evaluator);
+        driver::forward(machine, engine, &stages, &mut self.weights, &mut self.counts, observer, Epoch(1))?;
         driver::scores_accuracy(&stages)
+    }
+
+    /// What the run used of what is charged for.
+    pub(crate) fn bill(&self) -> Option<eciton_exec::Bill> {
+        self.machine.bill()
+    }
+
+    /// How attempts ended; `None` where there is one for each task.
+    pub(crate) fn attempts(&self) -> Option<Attempts> {
+        let both = [self.engine.counters(), self.evaluator.counters()];
+        let sum = |of: fn(&eciton_engine::Counters) -> u64| both.iter().map(|c| of(c)).sum::<u64>();
+        self.machine.is_apart().then(|| Attempts {
+            committed: sum(|c| c.committed),
+            retries: sum(|c| c.retries),
+            relaunches: sum(|c| c.relaunches),
+            duplicates: sum(|c| c.duplicates),
+            late: sum(|c| c.late) + self.counts.late,
+            cancelled: self.counts.cancelled,
+        })
     }
 
     /// The class scores of the last evaluation, [V, classes] row-major.
@@ -207,4 +238,29 @@ impl Session {
             }
         }
     }
+}
+
+/// Who runs tasks.
+fn machine(
+    config: &Config,
+    local: LocalPool,
+    kernels: &Kernels,
+    layers: &[Arc<Layer>],
+    intervals: u32,
+) -> Result<Box<dyn Machine>> {
+    if config.executor.kind == ExecutorKind::Local {
+        return Ok(Box::new(local));
+    }
+    let wanted = Wanted {
+        local,
+        kernels: kernels.used(layers)?,
+        executor: config.executor.clone(),
+        limits: crate::kernels::limits(config),
+        intervals,
+    };
+    Ok(match config.executor.kind {
+        ExecutorKind::Emulated => Box::new(Emulated::start(wanted, &config.emulator)?),
+        ExecutorKind::Lambda => Box::new(lambda::start(wanted)?),
+        ExecutorKind::Local | ExecutorKind::Loopback => Box::new(loopback::start(wanted)?),
+    })
 }

@@ -67,7 +67,7 @@ pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) ->
             break;
         }
     }
-    let mut summary = summarise(&session, reports, &mut run.epoch_seconds);
+    let mut summary = summarise(config, &session, reports, &mut run.epoch_seconds);
     summary.stopped = stopped;
     summary.run_dir = options.out.clone();
     summary.total_seconds = begun.elapsed().as_secs_f64();
@@ -116,7 +116,7 @@ impl Run<'_> {
         observer: &mut dyn Observer,
     ) -> Result<SeedReport> {
         self.epoch_seconds.extend(epochs.iter().map(|e| e.seconds));
-        let last = epochs.last().ok_or_else(|| Error::Internal("no epoch was trained".to_owned()))?;
+        let last = epochs.last().ok_or(Error::Stopped)?;
         // The scores of the last epoch are still there if it was evaluated.
         let accuracy = match last.accuracy {
             Some(accuracy) => accuracy,
@@ -183,7 +183,9 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-fn summarise(session: &Session, seeds: Vec<SeedReport>, epoch_seconds: &mut [f64]) -> Summary {
+fn summarise(
+    config: &Config,
+    session: &Session, seeds: Vec<SeedReport>, epoch_seconds: &mut [f64]) -> Summary {
     let tests: Vec<f64> = seeds.iter().filter_map(|s| s.accuracy.test).collect();
     let best: Vec<f64> = seeds.iter().filter_map(|s| s.best?.1.test).collect();
     let test = mean(&tests);
@@ -211,7 +213,11 @@ fn summarise(session: &Session, seeds: Vec<SeedReport>, epoch_seconds: &mut [f64
         numeric_class: eciton_tensor::simd::numeric_class().to_owned(),
         intervals: session.prepared.intervals.len() as u32,
         threads: session.threads,
+        executor: config.executor.kind.name().to_owned(),
         tasks: session.counts.tasks,
+        attempts: session.attempts(),
+        bill: session.bill(),
+        cost: None,
         stopped: false,
         run_dir: None,
         seeds,

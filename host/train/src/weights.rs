@@ -26,6 +26,8 @@ pub(crate) struct Weights {
     all: Vec<Weight>,
     combine: Combine,
     steps: u32,
+    /// Grows with every change of the values, over seeds and runs of a session.
+    generation: u64,
     gathered: Vec<f32>,
     scratch: Vec<f32>,
     /// The loss: partial sums of each interval.
@@ -66,12 +68,13 @@ impl Weights {
         };
         let all = program.parameters.iter().map(weight).collect::<Result<_>>()?;
         let loss = partials(intervals, (1, 1))?;
-        Ok(Self { all, combine, steps: 0, gathered: Vec::new(), scratch: Vec::new(), loss })
+        Ok(Self { all, combine, steps: 0, generation: 0, gathered: Vec::new(), scratch: Vec::new(), loss })
     }
 
     /// First values for a seed (`Initialiser`; numbers of purpose 1, epoch 0).
     pub(crate) fn initialise(&mut self, program: &Program, seed: u64) -> Result<()> {
         self.steps = 0;
+        self.generation += 1;
         for (weight, p) in self.all.iter_mut().zip(&program.parameters) {
             let (rows, columns) = extent(&p.shape);
             let layer = program.operations.get(p.owner.index()).map_or(0, |o| u32::from(o.layer.0));
@@ -102,6 +105,7 @@ impl Weights {
 
     /// Takes values instead of drawing them.
     pub(crate) fn set(&mut self, parameter: usize, values: &[f32]) -> Result<()> {
+        self.generation += 1;
         let Some(weight) = self.all.get_mut(parameter) else {
             return Err(Error::Internal(format!("parameter {parameter} does not exist")));
         };
@@ -115,6 +119,11 @@ impl Weights {
             view.row_mut(r).copy_from_slice(row);
         }
         Ok(())
+    }
+
+    /// Which values these are: another number means other values.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// A parameter as tasks read it.
@@ -155,6 +164,7 @@ impl Weights {
     /// Puts the gradients of all intervals together and takes one step.
     pub(crate) fn step(&mut self, optimiser: &Optimiser) -> Result<()> {
         self.steps += 1;
+        self.generation += 1;
         let rule = Rule::new(optimiser, self.steps);
         for weight in &mut self.all {
             let (rows, parts) = (weight.values.rows(), weight.partials.iter().map(Vec::len).sum::<usize>());

@@ -34,7 +34,7 @@ fn tensors(seed: u64) -> Vec<NamedTensor> {
 }
 
 fn epoch(seed: u64, epoch: u32, loss: f64) -> EpochReport {
-    EpochReport { seed, epoch, loss, accuracy: None, seconds: 0.25 }
+    EpochReport { seed, epoch, loss, accuracy: None, seconds: 0.25, bill: None }
 }
 
 fn summary(seeds: &[u64]) -> Summary {
@@ -61,7 +61,11 @@ fn summary(seeds: &[u64]) -> Summary {
         numeric_class: "portable-1".to_owned(),
         intervals: 1,
         threads: 2,
+        executor: "local".to_owned(),
         tasks: 12,
+        attempts: None,
+        bill: None,
+        cost: None,
         stopped: false,
         run_dir: None,
     }

@@ -1,0 +1,34 @@
+//! `eciton clean`: what a run has left in its deployment's bucket.
+
+use eciton_exec::deploy::{DEFAULT_STACK, Deployment, clean};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::text::counted;
+
+/// `eciton clean`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "A run removes its own objects; the bucket removes what a killed one left after a day.")]
+pub(crate) struct Arguments {
+    /// The run, as its summary names it
+    run: String,
+    /// Where it ran: the deployment's name or file
+    #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_STACK)]
+    deployment: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Removes and counts.
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let deployment = Deployment::load(&arguments.deployment)?;
+    let objects = clean(&deployment, &arguments.run)?;
+    if arguments.json {
+        output.json(&json!({ "event": "cleaned", "run": arguments.run, "bucket": deployment.bucket, "objects": objects }));
+    } else {
+        output.line(format_args!("{} of run {} removed from {}", counted(objects, "object"), arguments.run, deployment.bucket));
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! A worker for tests and for measuring the emulator itself: it answers with the event's bytes, or does what the event's `do` says. It speaks the Runtime API by hand, without any library
+//! of Lambda's, so that its time is close to none.
+//!
+//! `{"do": "sleep", "ms": 100}`, `{"do": "exit", "code": 3}`, `{"do": "abort"}`, `{"do": "fail"}`, `{"do": "oversize", "bytes": 7000000}`, `{"do": "log", "lines": 3}`,
+//! `{"do": "count"}` (events so far), `{"do": "environment"}`, `{"do": "child"}` (leaves a grandchild behind and answers its pid), `{"do": "die-after"}` (answers, then exits).
+//! `ECHO_INIT`: `exit`, `error`, or milliseconds to sleep before the first request for work.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "emulator-echo: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Connection(BufReader<TcpStream>);
+
+impl Connection {
+    /// One exchange: status, headers, body.
+    fn call(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: &[u8],
+    ) -> io::Result<(u16, Vec<(String, String)>, Vec<u8>)> {
+        let mut request = format!(
+            "{method} /2018-06-01/runtime/{path} HTTP/1.1\r\nhost: runtime\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        )
+        .into_bytes();
+        request.extend_from_slice(body);
+        // The answer to an oversized body may come before the body is through.
+        let sent = self.0.get_mut().write_all(&request);
+        let mut line = String::new();
+        if self.0.read_line(&mut line)? == 0 {
+            sent?;
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let status = line
+            .split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok())
+            .ok_or(io::ErrorKind::InvalidData)?;
+        let mut headers = Vec::new();
+        loop {
+            let mut line = String::new();
+            self.0.read_line(&mut line)?;
+            let line = line.trim_end();
+            if line.is_empty() {
+                break;
+            }
+            if let Some((name, value)) = line.split_once(':') {
+                headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+            }
+        }
+        let length = headers
+            .iter()
+            .find(|(name, _)| name == "content-length")
+            .and_then(|(_, value)| value.parse().ok())
+            .unwrap_or(0);
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body)?;
+        Ok((status, headers, body))
+    }
+}
+
+fn run() -> io::Result<ExitCode> {
+    let address = std::env::var("AWS_LAMBDA_RUNTIME_API").map_err(io::Error::other)?;
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    let mut connection = Connection(BufReader::with_capacity(64 * 1024, stream));
+    match std::env::var("ECHO_INIT").as_deref() {
+        Ok("exit") => return Ok(ExitCode::from(7)),
+        Ok("error") => {
+            connection.call(
+                "POST",
+                "init/error",
+                br#"{"errorType":"Echo.Init","errorMessage":"as asked"}"#,
+            )?;
+            return Ok(ExitCode::from(1));
+        }
+        Ok(ms) => std::thread::sleep(Duration::from_millis(ms.parse().unwrap_or(0))),
+        Err(_) => {}
+    }
+    let mut count = 0_u64;
+    loop {
+        let (status, headers, event) = connection.call("GET", "invocation/next", b"")?;
+        if status != 200 {
+            return Err(io::Error::other(format!("next: {status}")));
+        }
+        count += 1;
+        let id = headers
+            .iter()
+            .find(|(name, _)| name == "lambda-runtime-aws-request-id")
+            .map(|(_, id)| id.clone())
+            .unwrap_or_default();
+        let respond = format!("invocation/{id}/response");
+        // Cheap enough to leave the echo alone: only a small event can be a command.
+        let order = if event.len() < 4096 {
+            serde_json::from_slice::<serde_json::Value>(&event).unwrap_or_default()
+        } else {
+            Default::default()
+        };
+        let number = |name: &str| order.get(name).and_then(serde_json::Value::as_u64).unwrap_or(0);
+        let answer = match order.get("do").and_then(serde_json::Value::as_str) {
+            None => event,
+            Some("sleep") => {
+                std::thread::sleep(Duration::from_millis(number("ms")));
+                event
+            }
+            Some("exit") => return Ok(ExitCode::from(u8::try_from(number("code")).unwrap_or(1))),
+            Some("abort") => std::process::abort(),
+            Some("fail") => {
+                let report = br#"{"errorType":"Echo.Failed","errorMessage":"as asked","stackTrace":[]}"#;
+                connection.call("POST", &format!("invocation/{id}/error"), report)?;
+                continue;
+            }
+            Some("oversize") => vec![b'1'; usize::try_from(number("bytes")).unwrap_or(0)],
+            Some("log") => {
+                for line in 0..number("lines") {
+                    writeln!(io::stdout(), "line {line} of {id}")?;
+                }
+                writeln!(io::stderr(), "done")?;
+                event
+            }
+            Some("count") => count.to_string().into_bytes(),
+            Some("environment") => {
+                let variables: serde_json::Map<_, _> =
+                    std::env::vars().map(|(name, value)| (name, value.into())).collect();
+                serde_json::Value::from(variables).to_string().into_bytes()
+            }
+            Some("child") => {
+                let child = Command::new("sleep").arg("600").spawn()?;
+                child.id().to_string().into_bytes()
+            }
+            Some("die-after") => {
+                connection.call("POST", &respond, &event)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            Some(other) => format!("{{\"unknown\":{other:?}}}").into_bytes(),
+        };
+        connection.call("POST", &respond, &answer)?;
+    }
+}

@@ -1,0 +1,363 @@
+//! One instance of a function: a process, the work it is given one at a time, and what became of it.
+//!
+//! An instance is a small state machine behind a lock. The Runtime API (the worker's side), the course of an invocation (the client's side) and the process's end act on it; work is
+//! settled exactly once, by whichever of them comes first.
+
+use crate::log::LogTail;
+use crate::settings::Function;
+use bytes::Bytes;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, oneshot, watch};
+
+/// How a piece of work ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The worker's answer.
+    Answered(Bytes),
+    /// The worker's report of an error, as JSON.
+    Failed(Bytes),
+    /// An answer of more bytes than allowed.
+    TooLarge,
+    /// The process ended; how, as Lambda words it.
+    Exited(String),
+}
+
+/// One event for a worker.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) id: String,
+    pub(crate) payload: Bytes,
+    /// Milliseconds since 1970.
+    pub(crate) deadline_ms: u128,
+}
+
+#[derive(Debug)]
+struct Assigned {
+    work: Work,
+    delivered: bool,
+    done: oneshot::Sender<Outcome>,
+}
+
+/// Where a process is in its life.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Phase {
+    /// Started, and has not asked for work yet.
+    Starting,
+    /// Has asked for work; its init took this long.
+    Ready(Duration),
+    /// Has reported that it cannot start, with this JSON.
+    InitFailed(Bytes),
+    /// Is no more; how it ended.
+    Exited(String),
+}
+
+#[derive(Debug)]
+struct State {
+    assigned: Option<Assigned>,
+    /// The last work that was settled: a second answer to it is told apart from one to nothing.
+    settled: Option<String>,
+    last_delivered: Option<String>,
+    invocations: u64,
+    idle_since: Option<Instant>,
+    reaped: bool,
+}
+
+/// What the worker gets when it answers.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Settle {
+    Accepted,
+    /// It was answered before, or has run out of time.
+    Late,
+    Unknown,
+}
+
+/// A worker process.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub(crate) number: u64,
+    pub(crate) pid: u32,
+    pub(crate) function: Arc<Function>,
+    started: Instant,
+    pub(crate) log: Mutex<LogTail>,
+    state: Mutex<State>,
+    phase: watch::Sender<Phase>,
+    work_came: Notify,
+    delivered: Notify,
+}
+
+impl Instance {
+    pub(crate) fn new(
+        number: u64,
+        pid: u32,
+        function: Arc<Function>,
+        started: Instant,
+        log_tail: usize,
+    ) -> Self {
+        Instance {
+            number,
+            pid,
+            function,
+            started,
+            log: Mutex::new(LogTail::new(log_tail)),
+            state: Mutex::new(State {
+                assigned: None,
+                settled: None,
+                last_delivered: None,
+                invocations: 0,
+                idle_since: None,
+                reaped: false,
+            }),
+            phase: watch::Sender::new(Phase::Starting),
+            work_came: Notify::new(),
+            delivered: Notify::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase.borrow().clone()
+    }
+
+    pub(crate) fn invocations(&self) -> u64 {
+        self.state().invocations
+    }
+
+    pub(crate) fn busy(&self) -> bool {
+        self.state().assigned.is_some()
+    }
+
+    pub(crate) fn set_idle(&self) {
+        self.state().idle_since = Some(Instant::now());
+    }
+
+    pub(crate) fn idle_for(&self) -> Duration {
+        self.state().idle_since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// Waits until the process has asked for work, failed to start or ended.
+    pub(crate) async fn started(&self) -> Phase {
+        let mut phase = self.phase.subscribe();
+        match phase.wait_for(|phase| *phase != Phase::Starting).await {
+            Ok(found) => found.clone(),
+            // The sender lives in `self`: this cannot be.
+            Err(_) => Phase::Starting,
+        }
+    }
+
+    /// Waits until the process is no more.
+    pub(crate) async fn exited(&self) -> String {
+        let mut phase = self.phase.subscribe();
+        match phase.wait_for(|phase| matches!(phase, Phase::Exited(_))).await.as_deref() {
+            Ok(Phase::Exited(how)) => how.clone(),
+            _ => String::new(),
+        }
+    }
+
+    /// Gives the instance work; it must have none. The receiver hears once how it went, or nothing if the process is gone already.
+    pub(crate) fn assign(&self, work: Work) -> oneshot::Receiver<Outcome> {
+        let (done, outcome) = oneshot::channel();
+        let mut state = self.state();
+        if let Phase::Exited(how) = &*self.phase.borrow() {
+            let _ = done.send(Outcome::Exited(how.clone()));
+            return outcome;
+        }
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        state.invocations += 1;
+        state.idle_since = None;
+        state.assigned = Some(Assigned { work, delivered: false, done });
+        drop(state);
+        self.work_came.notify_one();
+        outcome
+    }
+
+    /// Takes the work back when its time is up: a later answer is late.
+    pub(crate) fn revoke(&self) {
+        let mut state = self.state();
+        state.settled = state.assigned.take().map(|assigned| assigned.work.id).or(state.settled.take());
+    }
+
+    /// Whether this work has reached the worker.
+    pub(crate) fn was_delivered_to(&self, id: &str) -> bool {
+        self.state().last_delivered.as_deref() == Some(id)
+    }
+
+    /// Waits until this work has reached the worker.
+    pub(crate) async fn delivery(&self, id: &str) {
+        loop {
+            let delivered = self.delivered.notified();
+            if self.was_delivered_to(id) {
+                return;
+            }
+            delivered.await;
+        }
+    }
+
+    /// The worker asks for work: waits for it and hands it over. None: it asks again without having answered.
+    pub(crate) async fn next(&self) -> Option<(String, Bytes, u128)> {
+        self.phase.send_if_modified(|phase| {
+            let first = *phase == Phase::Starting;
+            if first {
+                *phase = Phase::Ready(self.started.elapsed());
+            }
+            first
+        });
+        loop {
+            let came = self.work_came.notified();
+            if let Some(delivery) = self.deliver() {
+                return delivery;
+            }
+            came.await;
+        }
+    }
+
+    /// Some(None): the present work was delivered before. None: there is no work.
+    fn deliver(&self) -> Option<Option<(String, Bytes, u128)>> {
+        let mut state = self.state();
+        let assigned = state.assigned.as_mut()?;
+        if assigned.delivered {
+            return Some(None);
+        }
+        assigned.delivered = true;
+        let work = (assigned.work.id.clone(), assigned.work.payload.clone(), assigned.work.deadline_ms);
+        state.last_delivered = Some(work.0.clone());
+        self.delivered.notify_waiters();
+        Some(Some(work))
+    }
+
+    /// Whether an answer to this work would be taken.
+    pub(crate) fn expects(&self, id: &str) -> Settle {
+        let state = self.state();
+        if state.assigned.as_ref().is_some_and(|assigned| assigned.delivered && assigned.work.id == id) {
+            Settle::Accepted
+        } else if state.settled.as_deref() == Some(id) {
+            Settle::Late
+        } else {
+            Settle::Unknown
+        }
+    }
+
+    /// The worker's answer to its work.
+    pub(crate) fn settle(&self, id: &str, outcome: Outcome) -> Settle {
+        let expected = self.expects(id);
+        if expected == Settle::Accepted {
+            let mut state = self.state();
+            if let Some(assigned) = state.assigned.take_if(|assigned| assigned.work.id == id) {
+                state.settled = Some(assigned.work.id);
+                let _ = assigned.done.send(outcome);
+            }
+        }
+        expected
+    }
+
+    /// The worker reports that it cannot start. False after it has asked for work.
+    pub(crate) fn init_failed(&self, report: Bytes) -> bool {
+        self.phase.send_if_modified(|phase| {
+            let starting = *phase == Phase::Starting;
+            if starting {
+                *phase = Phase::InitFailed(report);
+            }
+            starting
+        })
+    }
+
+    /// Kills the process and all its children. It is gone when [`Instance::exited`] says so.
+    pub(crate) fn kill(&self) {
+        let state = self.state();
+        // Once it is reaped, its number may be another's.
+        if !state.reaped
+            && let Some(group) = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw)
+        {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+    }
+
+    /// Kills what the process left behind and forbids later kills. Called right after the process was reaped: numbers are given out in turn, so its own is not another's yet.
+    pub(crate) fn kill_for_good(&self) {
+        self.kill();
+        self.state().reaped = true;
+    }
+
+    /// The process is no more.
+    pub(crate) fn exit(&self, how: String) {
+        let mut state = self.state();
+        state.reaped = true;
+        self.phase.send_replace(Phase::Exited(how.clone()));
+        if let Some(assigned) = state.assigned.take() {
+            state.settled = Some(assigned.work.id);
+            let _ = assigned.done.send(Outcome::Exited(how));
+        }
+    }
+
+    /// The most memory that the process had resident, in bytes; None where the system does not tell or the process is gone.
+    pub(crate) fn peak_memory_bytes(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+
+    fn instance() -> Instance {
+        Instance::new(1, 0x7fff_fff0, Arc::new(Function::new("f", "/none")), Instant::now(), 100)
+    }
+
+    fn work(id: &str) -> Work {
+        Work { id: id.into(), payload: Bytes::from_static(b"{}"), deadline_ms: 0 }
+    }
+
+    #[tokio::test]
+    async fn work_is_delivered_once_and_settled_once() {
+        let instance = instance();
+        let outcome = instance.assign(work("a"));
+        assert_eq!(instance.settle("a", Outcome::TooLarge), Settle::Unknown, "not delivered yet");
+        assert_eq!(instance.next().await.unwrap().0, "a");
+        assert!(instance.next().await.is_none(), "asks again without an answer");
+        assert_eq!(instance.settle("b", Outcome::TooLarge), Settle::Unknown);
+        assert_eq!(instance.settle("a", Outcome::Answered(Bytes::from_static(b"1"))), Settle::Accepted);
+        assert_eq!(instance.settle("a", Outcome::Answered(Bytes::from_static(b"2"))), Settle::Late);
+        let Outcome::Answered(answer) = outcome.await.unwrap() else { panic!("an answer") };
+        assert_eq!(answer, "1");
+        assert!(!instance.busy());
+    }
+
+    #[tokio::test]
+    async fn an_exit_settles_what_is_open_and_what_comes_later() {
+        let instance = instance();
+        let outcome = instance.assign(work("a"));
+        instance.next().await.unwrap();
+        instance.exit("signal: killed".into());
+        assert!(matches!(outcome.await.unwrap(), Outcome::Exited(how) if how == "signal: killed"));
+        assert!(matches!(instance.assign(work("b")).await.unwrap(), Outcome::Exited(_)));
+        assert_eq!(instance.exited().await, "signal: killed");
+    }
+
+    #[tokio::test]
+    async fn revoked_work_is_late() {
+        let instance = instance();
+        let outcome = instance.assign(work("a"));
+        instance.next().await.unwrap();
+        instance.revoke();
+        assert_eq!(instance.settle("a", Outcome::TooLarge), Settle::Late);
+        assert!(outcome.await.is_err());
+    }
+
+    #[tokio::test]
+    async fn init_is_what_comes_first() {
+        let ready = instance();
+        let _outcome = ready.assign(work("a"));
+        ready.next().await.unwrap();
+        assert!(matches!(ready.started().await, Phase::Ready(_)));
+        assert!(!ready.init_failed(Bytes::new()));
+        let failed = instance();
+        assert!(failed.init_failed(Bytes::from_static(b"why")));
+        assert_eq!(failed.started().await, Phase::InitFailed(Bytes::from_static(b"why")));
+    }
+}

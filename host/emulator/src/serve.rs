@@ -1,0 +1,206 @@
+//! One HTTP listener on loopback with limits: connections, header bytes, deadlines for headers, bodies and unread answers.
+
+use crate::link::{Link, Socket};
+use crate::settings::Settings;
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// A request's line and headers, at most.
+pub(crate) const HEADER_BYTES: usize = 64 * 1024;
+/// Headers of a request, at most.
+pub(crate) const HEADERS: usize = 100;
+/// What is read and thrown away of a body that is too large, so that its sender can still read the refusal.
+const DRAINED_BYTES: usize = 64 << 20;
+/// The whole of a body may take this many times the time between two pieces.
+const BODY_PIECES: u32 = 10;
+
+/// The limits of a listener.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) connections: usize,
+    pub(crate) header_timeout: Duration,
+    pub(crate) body_timeout: Duration,
+}
+
+impl Limits {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Limits {
+            connections: settings.connections,
+            header_timeout: settings.header_timeout,
+            body_timeout: settings.body_timeout,
+        }
+    }
+}
+
+/// The handler wants the connection closed without a response.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection is closed without a response")]
+pub(crate) struct Lost;
+
+/// A listener's task. Dropping it closes the listener and all its connections.
+#[derive(Debug)]
+pub(crate) struct Server(AbortHandle);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Opens a port of the system's choice, on loopback only.
+pub(crate) async fn bind() -> io::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+/// Answers the listener's requests with `handle`.
+pub(crate) fn serve<H, F, B>(listener: TcpListener, limits: Limits, link: Option<Link>, handle: H) -> Server
+where
+    H: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    F: Future<Output = Result<Response<B>, Lost>> + Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let permits = Arc::new(Semaphore::new(limits.connections));
+    let accept = async move {
+        let mut connections = JoinSet::new();
+        loop {
+            // A connection beyond the limit waits in the listener's backlog.
+            let Ok(permit) = permits.clone().acquire_owned().await else { return };
+            while connections.try_join_next().is_some() {}
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                // Out of descriptors, or the peer is gone already: the next may do better, a little later.
+                Err(_) => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    continue;
+                }
+            };
+            let _ = stream.set_nodelay(true);
+            let socket = Socket::new(stream, link.as_ref(), limits.body_timeout);
+            let handle = handle.clone();
+            connections.spawn(async move {
+                let mut http = hyper::server::conn::http1::Builder::new();
+                http.timer(TokioTimer::new())
+                    .header_read_timeout(limits.header_timeout)
+                    .max_headers(HEADERS)
+                    .max_buf_size(HEADER_BYTES);
+                // An error ends the connection; whoever sent nonsense has been told by hyper.
+                let _ = http.serve_connection(TokioIo::new(socket), service_fn(handle)).await;
+                drop(permit);
+            });
+        }
+    };
+    Server(tokio::spawn(accept).abort_handle())
+}
+
+/// Why a body could not be had.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum BodyError {
+    /// More bytes than allowed.
+    TooLarge,
+    /// The sender stopped, or took too long.
+    Slow,
+    /// The connection broke, or the encoding is wrong.
+    Broken,
+}
+
+/// A request's body whose sender has to keep going.
+#[derive(Debug)]
+pub(crate) struct Paced {
+    inner: Incoming,
+    limit: Duration,
+    end: Instant,
+    piece: Pin<Box<Sleep>>,
+}
+
+impl Paced {
+    pub(crate) fn new(inner: Incoming, limit: Duration) -> Self {
+        let now = Instant::now();
+        Paced { inner, limit, end: now + limit * BODY_PIECES, piece: Box::pin(sleep_until(now + limit)) }
+    }
+}
+
+impl Body for Paced {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let this = self.get_mut();
+        if let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(cx) {
+            let now = Instant::now();
+            if now <= this.end {
+                this.piece.as_mut().reset(this.end.min(now + this.limit));
+                return Poll::Ready(frame.map(|frame| {
+                    frame.map_err(|error| io::Error::new(io::ErrorKind::UnexpectedEof, error))
+                }));
+            }
+        } else {
+            ready!(this.piece.as_mut().poll(cx));
+        }
+        Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, "the body comes too slowly"))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// The whole of a body of at most `limit` bytes. Of a larger one a further 64 MiB are read and thrown away.
+pub(crate) async fn collect(body: Incoming, limit: usize, pace: Duration) -> Result<Bytes, BodyError> {
+    let mut body = Paced::new(body, pace);
+    let mut bytes = BytesMut::new();
+    let mut thrown = 0;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            if error.kind() == io::ErrorKind::TimedOut { BodyError::Slow } else { BodyError::Broken }
+        })?;
+        let Ok(data) = frame.into_data() else { continue };
+        if thrown == 0 && bytes.len() + data.len() <= limit {
+            bytes.extend_from_slice(&data);
+            continue;
+        }
+        thrown += data.len().max(1);
+        bytes = BytesMut::new();
+        if thrown > DRAINED_BYTES {
+            break;
+        }
+    }
+    if thrown > 0 { Err(BodyError::TooLarge) } else { Ok(bytes.freeze()) }
+}
+
+/// A response of JSON.
+pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(hyper::header::CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/json"));
+    response
+}
+
+/// Sets a header if its value can be one.
+pub(crate) fn set_header(response: &mut Response<Full<Bytes>>, name: &'static str, value: &str) {
+    if let Ok(value) = hyper::header::HeaderValue::from_str(value) {
+        response.headers_mut().insert(name, value);
+    }
+}

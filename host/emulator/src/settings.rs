@@ -1,0 +1,260 @@
+//! How the emulated cloud is set up: functions, buckets, network, limits and faults.
+
+use crate::error::{Error, Result};
+use crate::faults::Faults;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A synchronous invocation's event and answer, at most: 6 MiB of JSON, Lambda's limit.
+pub const SYNCHRONOUS_PAYLOAD_BYTES: usize = 6_291_456;
+/// An asynchronous invocation's event, at most: 1 MiB, Lambda's limit.
+pub const ASYNCHRONOUS_PAYLOAD_BYTES: usize = 1_048_576;
+/// Functions of one emulator, at most.
+pub const FUNCTIONS: usize = 64;
+/// Buckets of one emulator, at most.
+pub const BUCKETS: usize = 64;
+
+/// One function: a program that speaks the Lambda Runtime API.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Its name: 1 to 64 of `[a-zA-Z0-9_-]`.
+    pub name: String,
+    /// The program, started without arguments.
+    pub bootstrap: PathBuf,
+    /// What `LAMBDA_TASK_ROOT` says, and where the program runs; None: the program's folder.
+    pub task_root: Option<PathBuf>,
+    /// Memory in MB, 128 to 10,240: for the bill and for `AWS_LAMBDA_FUNCTION_MEMORY_SIZE`. It is not enforced.
+    pub memory_mb: u32,
+    /// How long one invocation may take, up to 900 s; then its process is killed.
+    pub timeout: Duration,
+    /// Variables on top of those that Lambda sets. Those that Lambda sets itself cannot be overridden, except `AWS_ENDPOINT_URL_*`.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl Function {
+    /// A function of 1,769 MB (one virtual processor) and 60 s.
+    pub fn new(name: impl Into<String>, bootstrap: impl Into<PathBuf>) -> Self {
+        Function {
+            name: name.into(),
+            bootstrap: bootstrap.into(),
+            task_root: None,
+            memory_mb: 1769,
+            timeout: Duration::from_secs(60),
+            environment: BTreeMap::new(),
+        }
+    }
+}
+
+/// One line that a worker process wrote to its standard output or error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// The function.
+    pub function: String,
+    /// The process.
+    pub pid: u32,
+    /// The line without its end, cut after [`LOG_LINE_BYTES`].
+    pub text: String,
+}
+
+/// A line of a worker's log is cut after this many bytes.
+pub const LOG_LINE_BYTES: usize = 8192;
+
+/// Where log lines go besides the log tail. It is called from the emulator's threads and must not block.
+#[derive(Clone)]
+pub struct LogSink(pub Arc<dyn Fn(&LogLine) + Send + Sync>);
+
+impl fmt::Debug for LogSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LogSink")
+    }
+}
+
+/// The emulated account.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The functions that can be invoked.
+    pub functions: Vec<Function>,
+    /// The buckets that exist, by name.
+    pub buckets: Vec<String>,
+    /// The region, as the workers are told and as signatures name it.
+    pub region: String,
+    /// The access key that clients and workers sign with.
+    pub access_key: String,
+    /// The secret of [`Settings::access_key`].
+    pub secret_key: String,
+    /// Invocations that may run at once, over all functions; beyond, 429. As many processes live at most.
+    pub concurrency: usize,
+    /// Added before a process is started: what Lambda needs to find a machine and the code. Not billed.
+    pub cold_start_delay: Duration,
+    /// How long a process may take to ask for its first work.
+    pub init_timeout: Duration,
+    /// The network of one instance, in bits per second, each direction on its own, over all its connections; None: as fast as it goes.
+    pub bits_per_second: Option<u64>,
+    /// An instance without work for this long is ended.
+    pub idle_timeout: Duration,
+    /// Bytes of a synchronous event, at most.
+    pub event_bytes: usize,
+    /// Bytes of an answer, at most.
+    pub answer_bytes: usize,
+    /// Faults to inject.
+    pub faults: Faults,
+    /// How many bytes of log `X-Amz-Log-Result` shows, before base64; AWS: 4,096.
+    pub log_tail: usize,
+    /// Hears every log line of every worker.
+    pub log_sink: Option<LogSink>,
+    /// Bytes that all buckets hold, at most.
+    pub store_bytes: u64,
+    /// A client must have sent its request's headers within this time; an idle connection is closed after it.
+    pub header_timeout: Duration,
+    /// No more than this between two pieces of a request's body, and no more than ten times this for the whole of it.
+    pub body_timeout: Duration,
+    /// Connections of each listener, at most; more wait to be accepted.
+    pub connections: usize,
+}
+
+impl Default for Settings {
+    /// One bucket `eciton`, no function, no faults, a network without limit.
+    fn default() -> Self {
+        Settings {
+            functions: Vec::new(),
+            buckets: vec!["eciton".into()],
+            region: "us-east-1".into(),
+            access_key: "emulator".into(),
+            secret_key: "emulator-secret".into(),
+            concurrency: 1000,
+            cold_start_delay: Duration::ZERO,
+            init_timeout: Duration::from_secs(10),
+            bits_per_second: None,
+            idle_timeout: Duration::from_secs(300),
+            event_bytes: SYNCHRONOUS_PAYLOAD_BYTES,
+            answer_bytes: SYNCHRONOUS_PAYLOAD_BYTES,
+            faults: Faults::default(),
+            log_tail: 4096,
+            log_sink: None,
+            store_bytes: 4 << 30,
+            header_timeout: Duration::from_secs(30),
+            body_timeout: Duration::from_secs(30),
+            connections: 1024,
+        }
+    }
+}
+
+impl Settings {
+    /// Checks all of them, the programs too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] and [`Error::Program`], for the first that is wrong.
+    pub fn check(&self) -> Result<()> {
+        range("functions", self.functions.len() as u64, 0, FUNCTIONS as u64)?;
+        range("buckets", self.buckets.len() as u64, 0, BUCKETS as u64)?;
+        range("concurrency", self.concurrency as u64, 1, 10_000)?;
+        range("connections", self.connections as u64, 1, 65_536)?;
+        range("event_bytes", self.event_bytes as u64, 2, 1 << 30)?;
+        range("answer_bytes", self.answer_bytes as u64, 2, 1 << 30)?;
+        range("log_tail", self.log_tail as u64, 0, 1 << 20)?;
+        if let Some(rate) = self.bits_per_second {
+            range("bits_per_second", rate, 100_000, 1_000_000_000_000)?;
+        }
+        for (setting, value) in [
+            ("init_timeout", self.init_timeout),
+            ("idle_timeout", self.idle_timeout),
+            ("header_timeout", self.header_timeout),
+            ("body_timeout", self.body_timeout),
+        ] {
+            range(setting, millis(value), 1, 86_400_000)?;
+        }
+        range("cold_start_delay", millis(self.cold_start_delay), 0, 60_000)?;
+        range("faults.straggle_delay", millis(self.faults.straggle_delay), 0, 900_000)?;
+        for (setting, found) in self.faults.probabilities() {
+            if !(0.0..=1.0).contains(&found) {
+                return Err(wrong(setting, found.to_string(), "a probability, 0.0 to 1.0"));
+            }
+        }
+        for (setting, value) in
+            [("region", &self.region), ("access_key", &self.access_key), ("secret_key", &self.secret_key)]
+        {
+            let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'/' | b',' | b'=');
+            if value.is_empty() || value.len() > 128 || !value.bytes().all(plain) {
+                return Err(wrong(
+                    setting,
+                    format!("{value:?}"),
+                    "1 to 128 printable characters without `/`, `,`, `=` and blanks",
+                ));
+            }
+        }
+        for bucket in &self.buckets {
+            let plain =
+                |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+            if !(3..=63).contains(&bucket.len()) || !bucket.bytes().all(plain) {
+                return Err(wrong("buckets", format!("{bucket:?}"), "3 to 63 of [a-z0-9.-]"));
+            }
+        }
+        for (at, function) in self.functions.iter().enumerate() {
+            function.check()?;
+            if self.functions.iter().take(at).any(|other| other.name == function.name) {
+                return Err(wrong("functions", format!("`{}` twice", function.name), "different names"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Function {
+    fn check(&self) -> Result<()> {
+        if !is_function_name(&self.name) {
+            return Err(wrong("functions.name", format!("{:?}", self.name), "1 to 64 of [a-zA-Z0-9_-]"));
+        }
+        range("functions.memory_mb", u64::from(self.memory_mb), 128, 10_240)?;
+        range("functions.timeout", millis(self.timeout), 1, 900_000)?;
+        for (name, value) in &self.environment {
+            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+                return Err(wrong(
+                    "functions.environment",
+                    format!("{name:?}"),
+                    "names without `=`, nothing with NUL",
+                ));
+            }
+        }
+        let program = |reason: String| Error::Program {
+            function: self.name.clone(),
+            program: self.bootstrap.clone(),
+            reason,
+        };
+        let found = std::fs::metadata(&self.bootstrap).map_err(|error| program(error.to_string()))?;
+        if !found.is_file() {
+            return Err(program("not a file".into()));
+        }
+        #[cfg(unix)]
+        if std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o111 == 0 {
+            return Err(program("not executable".into()));
+        }
+        Ok(())
+    }
+}
+
+/// Lambda's rule for names.
+pub(crate) fn is_function_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}
+
+fn millis(value: Duration) -> u64 {
+    // Rounded up: a microsecond is not "0, switched off".
+    u64::try_from(value.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)
+}
+
+fn range(setting: &'static str, found: u64, low: u64, high: u64) -> Result<()> {
+    if (low..=high).contains(&found) {
+        Ok(())
+    } else {
+        Err(wrong(setting, found.to_string(), format!("{low} to {high}")))
+    }
+}
+
+fn wrong(setting: &'static str, found: String, allowed: impl Into<String>) -> Error {
+    Error::Setting { setting, found, allowed: allowed.into() }
+}

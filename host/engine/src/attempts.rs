@@ -1,0 +1,215 @@
+//! The attempts at one step: which were launched, which are alive, whether one was answered.
+//!
+//! An attempt is *alive* from its launch to the first report of it, be that an answer or a failure,
+//! also when another attempt has done the step meanwhile. So each attempt is counted once, however
+//! often it is reported.
+
+use eciton_plan::{Attempt, Epoch};
+
+/// A step's attempts in the current epoch, and those that it left behind in an earlier one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempts {
+    /// One bit an attempt.
+    alive: u32,
+    launched: u8,
+    progress: Progress,
+    /// The first attempt that failed for good, counted from 1; 0: none.
+    fatal: u8,
+    /// Whether the newest is overdue.
+    overdue: bool,
+    left_alive: u32,
+    left_epoch: Epoch,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Waiting,
+    Running,
+    Done,
+}
+
+/// What a report of an attempt is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// No such attempt was launched.
+    Unknown,
+    /// The first.
+    First,
+    /// A further one.
+    Again,
+}
+
+impl Attempts {
+    pub(crate) const NONE: Self = Self {
+        alive: 0,
+        launched: 0,
+        progress: Progress::Waiting,
+        fatal: 0,
+        overdue: false,
+        left_alive: 0,
+        left_epoch: Epoch(0),
+    };
+
+    pub(crate) const fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// Launches the next. The caller sees to [`crate::MAX_ATTEMPTS`].
+    pub(crate) const fn launch(&mut self) -> Attempt {
+        let attempt = self.launched;
+        self.alive |= bit(attempt as u32);
+        self.launched = attempt.saturating_add(1);
+        self.overdue = false;
+        self.progress = Progress::Running;
+        Attempt(attempt as u32)
+    }
+
+    pub(crate) const fn launched(&self) -> u32 {
+        self.launched as u32
+    }
+
+    /// The newest; the first if there is none.
+    pub(crate) const fn newest(&self) -> Attempt {
+        Attempt(self.launched.saturating_sub(1) as u32)
+    }
+
+    /// Takes a report of an attempt of this epoch.
+    pub(crate) const fn report(&mut self, attempt: Attempt) -> Report {
+        if attempt.0 >= self.launched as u32 {
+            return Report::Unknown;
+        }
+        let bit = bit(attempt.0);
+        let first = self.alive & bit != 0;
+        self.alive &= !bit;
+        if first { Report::First } else { Report::Again }
+    }
+
+    /// Takes a report of an attempt of an earlier epoch: whether it was still waited for.
+    pub(crate) fn report_left(&mut self, epoch: Epoch, attempt: Attempt) -> bool {
+        let bit = bit(attempt.0);
+        let first = epoch == self.left_epoch && self.left_alive & bit != 0;
+        if first {
+            self.left_alive &= !bit;
+        }
+        first
+    }
+
+    pub(crate) const fn done(&mut self) {
+        self.progress = Progress::Done;
+    }
+
+    pub(crate) const fn is_any_alive(&self) -> bool {
+        self.alive != 0
+    }
+
+    /// How many are alive, those left behind included.
+    #[cfg(test)]
+    pub(crate) const fn alive(&self) -> u32 {
+        self.alive.count_ones() + self.left_alive.count_ones()
+    }
+
+    pub(crate) const fn is_newest_alive(&self) -> bool {
+        self.alive & bit(self.newest().0) != 0
+    }
+
+    /// Whether the newest may be answered in time: it is alive and not overdue.
+    pub(crate) const fn is_newest_in_time(&self) -> bool {
+        self.is_newest_alive() && !self.overdue
+    }
+
+    pub(crate) const fn set_overdue(&mut self) {
+        self.overdue = true;
+    }
+
+    /// Remembers that an attempt failed for good.
+    pub(crate) const fn set_fatal(&mut self, attempt: Attempt) {
+        if self.fatal == 0 {
+            // Below `MAX_ATTEMPTS`: it was launched.
+            self.fatal = (attempt.0 as u8).saturating_add(1);
+        }
+    }
+
+    /// The first attempt that failed for good.
+    pub(crate) fn fatal(&self) -> Option<Attempt> {
+        self.fatal.checked_sub(1).map(|attempt| Attempt(u32::from(attempt)))
+    }
+
+    /// Begins the next epoch; `over` is the one before. Returns how many attempts are forgotten: one
+    /// earlier epoch is remembered, and that only if this one leaves nothing.
+    pub(crate) const fn renew(&mut self, over: Epoch) -> u32 {
+        let mut forgotten = 0;
+        let (mut left_alive, mut left_epoch) = (self.left_alive, self.left_epoch);
+        if self.alive != 0 {
+            forgotten = left_alive.count_ones();
+            (left_alive, left_epoch) = (self.alive, over);
+        }
+        *self = Self { left_alive, left_epoch, ..Self::NONE };
+        forgotten
+    }
+}
+
+/// 0 for what is no attempt.
+const fn bit(attempt: u32) -> u32 {
+    if attempt < u32::BITS { 1 << attempt } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use crate::MAX_ATTEMPTS;
+
+    #[test]
+    fn a_step_remembers_as_many_attempts_as_are_allowed_in_little_room() {
+        assert_eq!(size_of::<Attempts>(), 16);
+        let mut attempts = Attempts::NONE;
+        assert!(!attempts.is_newest_alive() && attempts.report(Attempt(0)) == Report::Unknown);
+        for attempt in 0..MAX_ATTEMPTS {
+            assert_eq!(attempts.launch(), Attempt(attempt));
+            assert!(attempts.is_newest_in_time());
+        }
+        assert_eq!(attempts.report(Attempt(MAX_ATTEMPTS)), Report::Unknown);
+        assert_eq!(attempts.report(Attempt(u32::MAX)), Report::Unknown);
+        for attempt in (0..MAX_ATTEMPTS).rev() {
+            assert!(attempts.is_any_alive());
+            assert_eq!(attempts.report(Attempt(attempt)), Report::First);
+            assert_eq!(attempts.report(Attempt(attempt)), Report::Again);
+        }
+        assert!(!attempts.is_any_alive() && !attempts.is_newest_alive());
+    }
+
+    #[test]
+    fn what_an_epoch_leaves_behind_is_remembered_until_a_later_one_leaves_more() {
+        let mut attempts = Attempts::NONE;
+        let (first, second) = (attempts.launch(), attempts.launch());
+        attempts.report(first);
+        assert_eq!(attempts.renew(Epoch(1)), 0);
+        assert_eq!(attempts.progress(), Progress::Waiting);
+        // An epoch that leaves nothing changes nothing.
+        let again = attempts.launch();
+        attempts.report(again);
+        assert_eq!(attempts.renew(Epoch(2)), 0);
+        assert!(!attempts.clone().report_left(Epoch(2), second));
+        assert!(!attempts.report_left(Epoch(1), first) && !attempts.report_left(Epoch(1), Attempt(99)));
+        let mut answered = attempts;
+        assert!(answered.report_left(Epoch(1), second) && !answered.report_left(Epoch(1), second));
+        for mut attempts in [attempts, answered] {
+            let waited = u32::from(attempts.clone().report_left(Epoch(1), second));
+            let third = attempts.launch();
+            assert_eq!(attempts.renew(Epoch(3)), waited);
+            assert!(!attempts.report_left(Epoch(1), second) && attempts.report_left(Epoch(3), third));
+        }
+    }
+
+    #[test]
+    fn the_first_attempt_that_fails_for_good_is_the_one_remembered() {
+        let mut attempts = Attempts::NONE;
+        assert_eq!(attempts.fatal(), None);
+        let (first, second) = (attempts.launch(), attempts.launch());
+        attempts.set_fatal(second);
+        attempts.set_fatal(first);
+        assert_eq!(attempts.fatal(), Some(second));
+        attempts.set_overdue();
+        assert!(attempts.is_newest_alive() && !attempts.is_newest_in_time());
+    }
+}

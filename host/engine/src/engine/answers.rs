@@ -1,0 +1,154 @@
+//! What the engine makes of reports about attempts: answered, failed, overdue, and the end of all.
+
+use super::{Engine, Phase};
+use crate::attempts::{Progress, Report};
+use crate::event::{Action, Reason};
+use eciton_plan::{Attempt, Step, Task, TaskKey};
+
+/// Where a step that an event names lies.
+#[derive(Clone, Copy)]
+pub(super) enum Found {
+    /// In the current epoch, which is under way.
+    Now(usize),
+    /// In the current epoch, but the run is over.
+    Over(usize),
+    /// In an earlier epoch of this run.
+    Earlier(usize),
+}
+
+impl Engine {
+    pub(super) fn completed(&mut self, key: TaskKey, took_us: u64) {
+        let Some(found) = self.find(key.step(), false) else { return };
+        let Found::Now(place) = found else { return self.told_late(found, key) };
+        let attempts = &mut self.steps[place].attempts;
+        match (attempts.progress(), attempts.report(key.attempt)) {
+            (_, Report::Unknown) => self.counters.unexpected += 1,
+            // The first answer wins, of whichever attempt; also of one that was said to have failed.
+            (Progress::Running, report) => {
+                self.counters.committed += 1;
+                self.counters.recovered += u64::from(report == Report::Again);
+                if let Some(deadlines) = &self.settings.deadlines {
+                    self.stages[key.stage.index()].pace.observe(took_us, deadlines);
+                }
+                self.actions.push_back(Action::Commit(key));
+                self.done(place, key.step());
+            }
+            (_, Report::First) => self.counters.duplicates += 1,
+            (_, Report::Again) => self.counters.ignored += 1,
+        }
+    }
+
+    pub(super) fn failed(&mut self, key: TaskKey, retryable: bool) {
+        let Some(found) = self.find(key.step(), false) else { return };
+        let Found::Now(place) = found else { return self.told_late(found, key) };
+        let attempts = &mut self.steps[place].attempts;
+        match (attempts.progress(), attempts.report(key.attempt)) {
+            (_, Report::Unknown) => return self.counters.unexpected += 1,
+            (_, Report::Again) => return self.counters.ignored += 1,
+            (Progress::Running, Report::First) => self.counters.failures += 1,
+            (_, Report::First) => return self.counters.duplicates += 1,
+        }
+        if !retryable {
+            attempts.set_fatal(key.attempt);
+        }
+        if let Some(attempt) = attempts.fatal() {
+            // Tasks are pure: another attempt can end otherwise only where a time limit did it. One that
+            // is in time gets its chance, further ones do not.
+            if !attempts.is_newest_in_time() {
+                self.finish(Reason::Failed { key: TaskKey { attempt, ..key }, retryable: false });
+            }
+        } else if attempts.is_newest_alive() {
+            // A straggler failed; the one launched in its place goes on.
+        } else if attempts.launched() < self.settings.attempts {
+            let attempt = attempts.launch();
+            self.counters.retries += 1;
+            self.actions.push_back(Action::Retry(self.task(key, attempt)));
+        } else if !attempts.is_any_alive() {
+            self.finish(Reason::Failed { key, retryable });
+        }
+    }
+
+    pub(super) fn overdue(&mut self, key: TaskKey) {
+        if self.settings.deadlines.is_none() {
+            self.counters.unexpected += 1;
+            return;
+        }
+        let Some(found) = self.find(key.step(), false) else { return };
+        let Found::Now(place) = found else { return self.counters.ignored += 1 };
+        let attempts = &mut self.steps[place].attempts;
+        if key.attempt.0 >= attempts.launched() {
+            self.counters.unexpected += 1;
+            return;
+        }
+        let running = attempts.progress() == Progress::Running;
+        if !(running && key.attempt == attempts.newest() && attempts.is_newest_in_time()) {
+            self.counters.ignored += 1;
+            return;
+        }
+        self.counters.overdue += 1;
+        attempts.set_overdue();
+        if let Some(attempt) = attempts.fatal() {
+            self.finish(Reason::Failed { key: TaskKey { attempt, ..key }, retryable: false });
+        } else if attempts.launched() < self.settings.attempts {
+            let attempt = attempts.launch();
+            self.counters.relaunches += 1;
+            self.actions.push_back(Action::Relaunch(self.task(key, attempt)));
+        }
+    }
+
+    pub(super) fn cancelled(&mut self) {
+        if self.phase == Phase::Finished {
+            self.counters.ignored += 1;
+            return;
+        }
+        // From here on nothing is under way: `told_late` looks no further.
+        self.counters.cancelled += self.counters.in_flight();
+        self.finish(Reason::Stopped);
+    }
+
+    /// An answer or failure whose epoch, or the run, is over.
+    fn told_late(&mut self, found: Found, key: TaskKey) {
+        let waited = self.counters.in_flight() > 0
+            && match found {
+                Found::Now(place) | Found::Over(place) => {
+                    match self.steps[place].attempts.report(key.attempt) {
+                        Report::Unknown => return self.counters.unexpected += 1,
+                        Report::First => true,
+                        Report::Again => false,
+                    }
+                }
+                Found::Earlier(place) => self.steps[place].attempts.report_left(key.epoch, key.attempt),
+            };
+        if waited {
+            self.counters.late += 1;
+        } else {
+            self.counters.ignored += 1;
+        }
+    }
+
+    /// The place of a step that was asked for, or may have been. `None`, and counted, if there is no
+    /// such step of that kind.
+    pub(super) fn find(&mut self, step: Step, gather: bool) -> Option<Found> {
+        let kind = self.stages.get(step.stage.index()).is_some_and(|stage| stage.gather == gather);
+        let known = kind && step.interval.0 < self.settings.intervals;
+        if known && self.phase != Phase::Ready && (self.settings.first..=self.epoch).contains(&step.epoch) {
+            let place = self.place(step.stage.index(), step.interval.0);
+            return Some(match self.phase {
+                _ if step.epoch < self.epoch => Found::Earlier(place),
+                Phase::Finished => Found::Over(place),
+                _ => Found::Now(place),
+            });
+        }
+        if known && self.is_forgotten(step.epoch) {
+            self.counters.ignored += 1;
+        } else {
+            self.counters.unexpected += 1;
+        }
+        None
+    }
+
+    fn task(&self, key: TaskKey, attempt: Attempt) -> Task {
+        let TaskKey { epoch, stage, interval, .. } = key;
+        Task { epoch, stage, interval, attempt, weights: self.weights }
+    }
+}

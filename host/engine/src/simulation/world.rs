@@ -1,0 +1,194 @@
+//! The world's side: what becomes of each attempt, on a virtual clock.
+
+use super::{Random, hash};
+use crate::{Event, Settings};
+use eciton_plan::{Epoch, IntervalId, StageId, Step, TaskKey};
+use std::collections::BTreeMap;
+
+/// What may go wrong. Chances in percent, of each attempt unless said otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Faults {
+    /// It is answered or fails a second time. Of each event of the driver's own, too.
+    pub doubled: u64,
+    /// It fails by the host's fault after a while.
+    pub failing: u64,
+    /// It is refused at once.
+    pub throttled: u64,
+    /// Having failed, it is answered all the same.
+    pub recovering: u64,
+    /// It is never heard of again. Only where there are deadlines; without, it fails.
+    pub lost: u64,
+    /// It takes twenty times as long.
+    pub straggling: u64,
+    /// It takes a thousand times as long: several epochs.
+    pub late: u64,
+    /// A timer runs out though its attempt was reported. Of each such timer.
+    pub stale: u64,
+    /// An event that nothing asked for. Of each event.
+    pub noise: u64,
+}
+
+impl Faults {
+    pub(super) const ROUGH: Self = Self {
+        doubled: 20,
+        failing: 15,
+        throttled: 10,
+        recovering: 30,
+        lost: 10,
+        straggling: 10,
+        late: 5,
+        stale: 20,
+        noise: 5,
+    };
+
+    /// Most attempts come to nothing.
+    pub(super) const HOSTILE: Self = Self { failing: 25, lost: 45, late: 20, ..Self::ROUGH };
+}
+
+/// A step whose every attempt fails.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Doomed {
+    pub step: Step,
+    pub retryable: bool,
+}
+
+/// What comes when its time has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Item {
+    Event(Event),
+    /// The driver's timer of an attempt launched at this time.
+    Timer(TaskKey, u64),
+}
+
+/// Decides what becomes of attempts. One attempt at each step, which differs from step to step, is
+/// answered; the others may fare as `faults` says.
+#[derive(Debug)]
+pub(super) struct World {
+    settings: Settings,
+    faults: Faults,
+    seed: u64,
+    pub doomed: Option<Doomed>,
+    /// Nothing of this step is ever heard.
+    pub silent: Option<Step>,
+    pub random: Random,
+    pub now_us: u64,
+    coming: BTreeMap<(u64, u64), Item>,
+}
+
+impl World {
+    pub(super) fn new(settings: Settings, faults: Faults, seed: u64) -> Self {
+        let random = Random(seed ^ 0x0000_7000_0000);
+        let coming = BTreeMap::new();
+        Self { settings, faults, seed, doomed: None, silent: None, random, now_us: 0, coming }
+    }
+
+    /// What comes next.
+    pub(super) fn next(&mut self) -> Option<Item> {
+        if self.random.percent(self.faults.noise) {
+            return Some(Item::Event(self.noise()));
+        }
+        let ((time_us, _), item) = self.coming.pop_first()?;
+        self.now_us = time_us;
+        if let Item::Event(event) = item
+            && !matches!(event, Event::Started | Event::Cancelled)
+            && self.random.percent(self.faults.doubled)
+        {
+            let delay_us = self.random.below(60_000);
+            self.after(delay_us, event);
+        }
+        Some(item)
+    }
+
+    pub(super) fn after(&mut self, delay_us: u64, event: Event) {
+        self.put(delay_us, Item::Event(event));
+    }
+
+    /// What is under way among the driver's own things.
+    pub(super) fn soon(&mut self, event: Event) {
+        let delay_us = self.random.below(3000);
+        self.after(delay_us, event);
+    }
+
+    pub(super) fn timer(&mut self, at_us: u64, key: TaskKey, launched_us: u64) {
+        self.put(at_us.saturating_sub(self.now_us), Item::Timer(key, launched_us));
+    }
+
+    /// Whether a timer whose attempt was reported runs out all the same.
+    pub(super) fn is_stale_told(&mut self) -> bool {
+        self.random.percent(self.faults.stale)
+    }
+
+    fn put(&mut self, delay_us: u64, item: Item) {
+        // Of things at the same time any may come first.
+        let place = (self.now_us + delay_us, self.random.next());
+        let before = self.coming.insert(place, item);
+        assert!(before.is_none(), "two random numbers are equal");
+    }
+
+    /// An attempt begins: puts what will be heard of it.
+    pub(super) fn launch(&mut self, key: TaskKey) {
+        let Faults { failing, throttled, recovering, straggling, late, .. } = self.faults;
+        let random = &mut self.random;
+        let usual_us = 1000 + 500 * (u64::from(key.stage.0) * 5 % 7) + random.below(1000);
+        let took_us = match () {
+            () if random.percent(late) => usual_us * 1000,
+            () if random.percent(straggling) => usual_us * 20,
+            () => usual_us,
+        };
+        let may_be_lost = self.settings.deadlines.is_some();
+        let lost = random.percent(self.faults.lost);
+        if self.silent == Some(key.step()) {
+            return;
+        }
+        if let Some(doomed) = self.doomed.filter(|doomed| doomed.step == key.step()) {
+            let last = key.attempt.0 + 1 == self.settings.attempts;
+            // Were all lost nothing would be told of the defect.
+            if !(lost && may_be_lost && !last) {
+                self.after(took_us, Event::Failed { key, retryable: doomed.retryable });
+            }
+            return;
+        }
+        let sure = hash(&[self.seed, key.epoch.0.into(), key.stage.0.into(), key.interval.0.into()]);
+        let sure = sure % u64::from(self.settings.attempts);
+        if u64::from(key.attempt.0) == sure {
+            self.after(took_us, Event::Completed { key, took_us });
+        } else if lost && may_be_lost {
+            // Silence.
+        } else if lost || random.percent(failing + throttled) {
+            let delay_us = if random.percent(throttled) { 1 + random.below(200) } else { took_us };
+            let recovers = random.percent(recovering);
+            self.after(delay_us, Event::Failed { key, retryable: true });
+            if recovers {
+                let took_us = delay_us + self.random.below(5000);
+                self.after(took_us, Event::Completed { key, took_us });
+            }
+        } else {
+            self.after(took_us, Event::Completed { key, took_us });
+        }
+    }
+
+    /// Something that was never asked for.
+    fn noise(&mut self) -> Event {
+        let random = &mut self.random;
+        let Settings { first, last, intervals, attempts, .. } = self.settings;
+        let far = Epoch(last.0 + 1 + random.below(3) as u32);
+        let (stage, beyond) = (StageId(random.below(99) as u16), random.below(99) as u32);
+        let step = Step { epoch: far, stage, interval: IntervalId(beyond) };
+        let attempt = eciton_plan::Attempt(random.below(3) as u32);
+        // Of an epoch that may be on, but of no interval, or no attempt.
+        let key = if random.percent(50) {
+            TaskKey { epoch: first, stage, interval: IntervalId(intervals + beyond), attempt }
+        } else {
+            let attempt = eciton_plan::Attempt(attempts + attempt.0);
+            TaskKey { epoch: first, stage, interval: IntervalId(0), attempt }
+        };
+        match random.below(6) {
+            0 => Event::Gathered(step),
+            1 => Event::Completed { key, took_us: random.next() },
+            2 => Event::Failed { key, retryable: false },
+            3 => Event::Overdue(key),
+            4 => Event::Updated { epoch: far },
+            _ => Event::Evaluated { epoch: far },
+        }
+    }
+}

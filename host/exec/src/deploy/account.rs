@@ -1,0 +1,171 @@
+//! The account: who deploys, and how many functions may run at once.
+//!
+//! Reserving concurrency for a function takes it from the account, which must keep 100 unreserved.
+//! New accounts have 10 or 50 in all: there *any* reservation fails, and rolls the stack back.
+
+use aws_config::SdkConfig;
+use serde::Serialize;
+
+use super::aws::refused;
+use super::error::{Error, Result};
+
+/// What an account must keep unreserved.
+pub const UNRESERVED: u32 = 100;
+/// What [`Reserve::Automatic`] sets aside for a function at most.
+pub const AUTOMATIC_MOST: u32 = 100;
+/// Less is not worth setting aside: it would slow runs down more than it protects.
+const AUTOMATIC_LEAST: u32 = 10;
+
+/// How many simultaneous functions are set aside for, and allowed to, each function of the stack.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Reserve {
+    /// Up to 100 where the account has room for at least 10, else none.
+    #[default]
+    Automatic,
+    /// None: the functions share what the account has left.
+    Nothing,
+    /// As many, or the deployment is refused.
+    Exactly(u32),
+}
+
+impl std::str::FromStr for Reserve {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "auto" => Ok(Self::Automatic),
+            "none" | "0" => Ok(Self::Nothing),
+            _ => text.parse().map(Self::Exactly).map_err(|_| {
+                Error::Choice(format!("`{text}` cannot be reserved: auto, none or a number"))
+            }),
+        }
+    }
+}
+
+/// An account, as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Account {
+    /// Its twelve digits.
+    pub id: String,
+    /// Who is deploying.
+    pub caller: String,
+    /// Functions that may run at once.
+    pub concurrency: u32,
+    /// Of these, how many no function has reserved.
+    pub unreserved: u32,
+    /// How many the stack's own functions have reserved already.
+    pub own: u32,
+}
+
+impl Account {
+    /// Asks for it. `functions` are the stack's, deployed or not.
+    ///
+    /// # Errors
+    /// No or wrong credentials, no permission, no connection.
+    pub async fn read(config: &SdkConfig, functions: &[String]) -> Result<Self> {
+        let identity = aws_sdk_sts::Client::new(config)
+            .get_caller_identity()
+            .send()
+            .await
+            .map_err(|e| refused("STS GetCallerIdentity", &e))?;
+        let lambda = aws_sdk_lambda::Client::new(config);
+        let settings = lambda
+            .get_account_settings()
+            .send()
+            .await
+            .map_err(|e| refused("Lambda GetAccountSettings", &e))?;
+        let count = |value: i32| u32::try_from(value).unwrap_or(0);
+        let limit = settings.account_limit();
+        let concurrency = limit.map_or(0, |limit| count(limit.concurrent_executions()));
+        let unreserved = limit.and_then(|limit| limit.unreserved_concurrent_executions());
+        let mut own = 0;
+        for function in functions {
+            match lambda.get_function_concurrency().function_name(function).send().await {
+                Ok(found) => own += found.reserved_concurrent_executions().map_or(0, count),
+                Err(e) if e.as_service_error().is_some_and(|e| e.is_resource_not_found_exception()) => {}
+                Err(e) => return Err(refused(format!("Lambda GetFunctionConcurrency {function}"), &e)),
+            }
+        }
+        Ok(Self {
+            id: identity.account().unwrap_or_default().to_owned(),
+            caller: identity.arn().unwrap_or_default().to_owned(),
+            concurrency,
+            unreserved: unreserved.map_or(concurrency, count),
+            own,
+        })
+    }
+
+    /// What each of so many functions gets; 0: nothing is reserved.
+    ///
+    /// # Errors
+    /// More was asked for than the account has room for.
+    pub fn reservation(&self, functions: u32, wish: Reserve) -> Result<u32> {
+        // What the stack holds now is given back by the same update.
+        let room = self.unreserved.saturating_add(self.own).saturating_sub(UNRESERVED);
+        let each = room / functions.max(1);
+        match wish {
+            Reserve::Nothing => Ok(0),
+            Reserve::Automatic if each < AUTOMATIC_LEAST => Ok(0),
+            Reserve::Automatic => Ok(each.min(AUTOMATIC_MOST)),
+            Reserve::Exactly(number) if number <= each => Ok(number),
+            Reserve::Exactly(number) => Err(Error::Choice(format!(
+                "{number} for each of {functions} functions cannot be reserved: the account may run {} at once, {} of them are unreserved, and it must keep {UNRESERVED}: {} \
+                 is the most; ask AWS for a higher limit (Service Quotas, Lambda, concurrent executions), or leave --reserve out",
+                self.concurrency,
+                self.unreserved.saturating_add(self.own),
+                each
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn account(concurrency: u32, unreserved: u32, own: u32) -> Account {
+        Account { id: "1".to_owned(), caller: "me".to_owned(), concurrency, unreserved, own }
+    }
+
+    #[test]
+    fn new_accounts_reserve_nothing() {
+        for limit in [0, 10, 50, 100, 119] {
+            assert_eq!(account(limit, limit, 0).reservation(2, Reserve::Automatic).unwrap(), 0, "{limit}");
+            let said = account(limit, limit, 0).reservation(1, Reserve::Exactly(20)).unwrap_err().to_string();
+            assert!(said.contains("cannot be reserved") && said.contains("Service Quotas"), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_is_reserved_leaves_the_account_its_hundred() {
+        for unreserved in 0..1500 {
+            for functions in 1..=4 {
+                let found = account(1500, unreserved, 0).reservation(functions, Reserve::Automatic).unwrap();
+                assert!(found == 0 || (found >= AUTOMATIC_LEAST && found <= AUTOMATIC_MOST));
+                assert!(found == 0 || found * functions + UNRESERVED <= unreserved);
+            }
+        }
+        let account = account(1000, 500, 0);
+        assert_eq!(account.reservation(2, Reserve::Exactly(200)).unwrap(), 200);
+        assert!(account.reservation(2, Reserve::Exactly(201)).is_err());
+        assert_eq!(account.reservation(2, Reserve::Nothing).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_second_deployment_reserves_the_same_as_the_first() {
+        let first = account(400, 400, 0).reservation(2, Reserve::Automatic).unwrap();
+        assert_eq!(first, 100);
+        let again = account(400, 400 - 2 * first, 2 * first).reservation(2, Reserve::Automatic).unwrap();
+        assert_eq!(again, first);
+    }
+
+    #[test]
+    fn wishes_are_read() {
+        assert_eq!("auto".parse::<Reserve>().unwrap(), Reserve::Automatic);
+        assert_eq!("none".parse::<Reserve>().unwrap(), Reserve::Nothing);
+        assert_eq!("0".parse::<Reserve>().unwrap(), Reserve::Nothing);
+        assert_eq!("7".parse::<Reserve>().unwrap(), Reserve::Exactly(7));
+        assert!("-7".parse::<Reserve>().is_err());
+    }
+}

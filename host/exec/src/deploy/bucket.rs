@@ -1,0 +1,148 @@
+//! Buckets: the one that `sam` uploads packages to, and emptying any.
+//!
+//! Packages get a bucket of their own, `STACK-packages-ACCOUNT-REGION`, made before the stack and
+//! removed after it. The bucket that `sam deploy --resolve-s3` makes is shared by all stacks of an
+//! account, keeps old versions and is never removed.
+
+use aws_config::SdkConfig;
+use aws_sdk_s3::Client;
+use aws_sdk_s3::error::ProvideErrorMetadata as _;
+use aws_sdk_s3::types::{
+    BucketLocationConstraint, CreateBucketConfiguration, Delete, ObjectIdentifier, PublicAccessBlockConfiguration,
+};
+
+use super::aws::{refused, region};
+use super::error::{Error, Result};
+
+/// Most pages of 1,000 objects that are removed from a bucket in one go.
+const MAX_PAGES: u32 = 10_000;
+
+/// The bucket of a stack's packages; bounded by 63 characters through the stack's name.
+#[must_use]
+pub fn packages(stack: &str, account: &str, region: &str) -> String {
+    format!("{stack}-packages-{account}-{region}")
+}
+
+/// S3, by path where it is not AWS's: a stand-in has no name for each bucket.
+pub(super) fn client(config: &SdkConfig, endpoint: Option<&str>) -> Client {
+    let variable = std::env::var("AWS_ENDPOINT_URL_S3").ok();
+    let given = endpoint.map(str::to_owned).or(variable).or_else(|| config.endpoint_url().map(str::to_owned));
+    let mut builder = aws_sdk_s3::config::Builder::from(config).force_path_style(given.is_some());
+    if let Some(endpoint) = given {
+        builder = builder.endpoint_url(endpoint);
+    }
+    Client::from_conf(builder.build())
+}
+
+/// Makes the bucket, closed to the public, if this account does not have it.
+pub(super) async fn make(client: &Client, config: &SdkConfig, name: &str) -> Result<()> {
+    let mut request = client.create_bucket().bucket(name);
+    let region = region(config);
+    // The one region that must not be named.
+    if region != "us-east-1" {
+        let place = BucketLocationConstraint::from(region.as_str());
+        request = request
+            .create_bucket_configuration(CreateBucketConfiguration::builder().location_constraint(place).build());
+    }
+    match request.send().await {
+        Ok(_) => {}
+        Err(e) if e.as_service_error().is_some_and(|e| e.is_bucket_already_owned_by_you()) => {}
+        // Somebody who guessed the name would otherwise be handed our packages, and hand us theirs.
+        Err(e) if e.as_service_error().is_some_and(|e| e.is_bucket_already_exists()) => {
+            return Err(Error::Choice(format!(
+                "bucket {name} belongs to another account: choose another --stack name"
+            )));
+        }
+        Err(e) => return Err(refused(format!("S3 CreateBucket {name}"), &e)),
+    }
+    let closed = PublicAccessBlockConfiguration::builder()
+        .block_public_acls(true)
+        .block_public_policy(true)
+        .ignore_public_acls(true)
+        .restrict_public_buckets(true)
+        .build();
+    let request = client.put_public_access_block().bucket(name).public_access_block_configuration(closed);
+    request.send().await.map_err(|e| refused(format!("S3 PutPublicAccessBlock {name}"), &e))?;
+    Ok(())
+}
+
+/// Whether the bucket is there.
+pub(super) async fn exists(client: &Client, name: &str) -> Result<bool> {
+    match client.head_bucket().bucket(name).send().await {
+        Ok(_) => Ok(true),
+        Err(e) if e.as_service_error().is_some_and(|e| e.is_not_found()) => Ok(false),
+        Err(e) => Err(refused(format!("S3 HeadBucket {name}"), &e)),
+    }
+}
+
+/// Removes every object and every version of one below `prefix`; how many. A bucket that is not there
+/// has none.
+pub(super) async fn clear(client: &Client, bucket: &str, prefix: &str) -> Result<u64> {
+    let mut removed = 0;
+    for _ in 0..MAX_PAGES {
+        let listed = client.list_object_versions().bucket(bucket).prefix(prefix).send().await;
+        let page = match listed {
+            Ok(page) => page,
+            Err(e) if e.as_service_error().and_then(|e| e.code()) == Some("NoSuchBucket") => return Ok(0),
+            Err(e) => return Err(refused(format!("S3 ListObjectVersions {bucket}"), &e)),
+        };
+        let versions = page.versions().iter().map(|v| (v.key(), v.version_id()));
+        let markers = page.delete_markers().iter().map(|m| (m.key(), m.version_id()));
+        let mut objects = Vec::new();
+        for (key, version) in versions.chain(markers) {
+            let named = ObjectIdentifier::builder().set_key(key.map(str::to_owned));
+            let named = named.set_version_id(version.map(str::to_owned)).build();
+            objects.push(named.map_err(|e| incomplete(bucket, &e))?);
+        }
+        if objects.is_empty() {
+            return Ok(removed);
+        }
+        let count = objects.len() as u64;
+        let delete = Delete::builder().set_objects(Some(objects)).quiet(true).build();
+        let delete = delete.map_err(|e| incomplete(bucket, &e))?;
+        let done = client.delete_objects().bucket(bucket).delete(delete).send().await;
+        let done = done.map_err(|e| refused(format!("S3 DeleteObjects {bucket}"), &e))?;
+        if let Some(error) = done.errors().first() {
+            let what = format!("{}: {}", error.code().unwrap_or("?"), error.message().unwrap_or("?"));
+            return Err(Error::Aws {
+                operation: format!("S3 DeleteObjects {bucket}, {}", error.key().unwrap_or("?")),
+                message: what,
+                hint: "; these credentials need s3:DeleteObject and s3:DeleteObjectVersion on it",
+            });
+        }
+        removed += count;
+    }
+    Err(Error::Choice(format!("bucket {bucket} still has objects after {removed} were removed: run it again")))
+}
+
+fn incomplete(bucket: &str, error: &dyn std::error::Error) -> Error {
+    Error::Aws { operation: format!("S3 {bucket}"), message: error.to_string(), hint: "" }
+}
+
+/// Puts an object.
+pub(super) async fn put(client: &Client, bucket: &str, key: &str, bytes: Vec<u8>) -> Result<()> {
+    let request = client.put_object().bucket(bucket).key(key).body(bytes.into());
+    request.send().await.map_err(|e| refused(format!("S3 PutObject {bucket}/{key}"), &e))?;
+    Ok(())
+}
+
+/// Removes an empty bucket; one that is not there is removed.
+pub(super) async fn remove(client: &Client, name: &str) -> Result<()> {
+    match client.delete_bucket().bucket(name).send().await {
+        Ok(_) => Ok(()),
+        Err(e) if e.as_service_error().and_then(|e| e.code()) == Some("NoSuchBucket") => Ok(()),
+        Err(e) => Err(refused(format!("S3 DeleteBucket {name}"), &e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::deployment::MAX_STACK_CHARS;
+    use super::*;
+
+    #[test]
+    fn the_longest_name_is_one_of_a_bucket() {
+        let longest = packages(&"a".repeat(MAX_STACK_CHARS), "123456789012", "ap-southeast-1");
+        assert!(longest.len() <= 63, "{longest}: {}", longest.len());
+    }
+}

@@ -1,0 +1,100 @@
+//! What can go wrong between a workspace and a deployed stack.
+
+use std::path::PathBuf;
+
+/// The result of deploying and of what is around it.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of deploying; it says what to install or to set.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file or folder.
+    #[error("{path}: cannot be {doing}: {source}", path = path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// `read`, `written` and so on.
+        doing: &'static str,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file that is there and says something else than expected.
+    #[error("{path}: {reason}", path = path.display())]
+    Content {
+        /// Which.
+        path: PathBuf,
+        /// What was found, and what to do.
+        reason: String,
+    },
+    /// No deployment file of this name.
+    #[error("there is no deployment `{name}` ({path} does not exist){known}; `eciton deploy --stack {name}` makes one", path = path.display())]
+    NoDeployment {
+        /// What was asked for.
+        name: String,
+        /// Where it would lie.
+        path: PathBuf,
+        /// `; there are: a, b`, or nothing.
+        known: String,
+    },
+    /// A worker binary that cannot be found.
+    #[error("no worker binary: {tried}; build it in Eciton's repository with `cargo build --locked --profile worker -p eciton-worker`, or name the file with --worker or ECITON_WORKER")]
+    NoWorker {
+        /// Where it was looked for.
+        tried: String,
+    },
+    /// A worker binary that functions cannot run.
+    #[error("{path}: not a worker for functions: {reason}", path = path.display())]
+    Worker {
+        /// The file.
+        path: PathBuf,
+        /// What was found, and what to do.
+        reason: String,
+    },
+    /// A tool that is not installed.
+    #[error("`{tool}` is not installed: {remedy}")]
+    NoTool {
+        /// Its name.
+        tool: &'static str,
+        /// How to get it.
+        remedy: &'static str,
+    },
+    /// A tool that failed.
+    #[error("`{command}` failed ({status}){hint}\n{tail}")]
+    Tool {
+        /// As it was typed.
+        command: String,
+        /// Its exit status.
+        status: String,
+        /// What to do about it, where that is known.
+        hint: &'static str,
+        /// The end of what it said.
+        tail: String,
+    },
+    /// AWS refused a request, or could not be reached.
+    #[error("{operation}: {message}{hint}")]
+    Aws {
+        /// For instance `Lambda GetAccountSettings`.
+        operation: String,
+        /// Code and text of the service.
+        message: String,
+        /// What to do about it, where that is known.
+        hint: &'static str,
+    },
+    /// A choice that cannot be.
+    #[error("{0}")]
+    Choice(String),
+    /// A kernel, or the key that signs it.
+    #[error(transparent)]
+    Kernel(#[from] eciton_kernel::Error),
+    /// The object store.
+    #[error(transparent)]
+    Store(#[from] eciton_transport::Error),
+}
+
+impl Error {
+    pub(crate) fn file(path: impl Into<PathBuf>, doing: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { path, doing, source }
+    }
+}

@@ -1,0 +1,226 @@
+//! `sam`, AWS's tool for serverless stacks: found, run, and its failures explained.
+
+use std::io::{BufRead as _, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::sync_channel;
+
+use super::error::{Error, Result};
+
+/// Lines of a failed command that its error repeats.
+const TAIL_LINES: usize = 25;
+/// Longer lines are cut, bytes.
+const MAX_LINE: u64 = 8 << 10;
+/// Lines that wait to be shown.
+const QUEUE: usize = 256;
+/// Most bytes of an answer that is read as a whole.
+const MAX_ANSWER: u64 = 4 << 20;
+
+const REMEDY: &str = "`pipx install aws-sam-cli` (or `pip install aws-sam-cli` in a virtual environment), or name it with ECITON_SAM";
+
+/// An installed `sam`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sam {
+    path: PathBuf,
+    /// What it says of itself: `SAM CLI, version 1.170.0`.
+    pub version: String,
+}
+
+/// Receives each line that a tool prints.
+pub type Watch<'a> = &'a mut dyn FnMut(&str);
+
+impl Sam {
+    /// Finds it: `ECITON_SAM`, else on the path.
+    ///
+    /// # Errors
+    /// It is not there, or does not run.
+    pub fn find() -> Result<Self> {
+        let named = std::env::var_os("ECITON_SAM").filter(|v| !v.is_empty()).map(PathBuf::from);
+        let path = named.or_else(|| on_path("sam"));
+        let missing = || Error::NoTool { tool: "sam", remedy: REMEDY };
+        let path = path.ok_or_else(missing)?;
+        let said = Command::new(&path).arg("--version").stdin(Stdio::null()).output().map_err(|_| missing())?;
+        let version = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+        if !said.status.success() || !version.starts_with("SAM CLI") {
+            return Err(Error::Tool {
+                command: format!("{} --version", path.display()),
+                status: said.status.to_string(),
+                hint: ": no working SAM CLI; install it anew, or name another with ECITON_SAM",
+                tail: String::from_utf8_lossy(&said.stderr).trim().to_owned(),
+            });
+        }
+        Ok(Self { path, version })
+    }
+
+    fn command(&self, folder: &Path, line: &[String]) -> Command {
+        let mut command = Command::new(&self.path);
+        command.args(line).current_dir(folder).stdin(Stdio::null());
+        command.env("SAM_CLI_TELEMETRY", "0");
+        command
+    }
+
+    /// Runs it to its end in `folder`; all that it prints goes to `watch`.
+    ///
+    /// # Errors
+    /// It fails; the error repeats the end of what it said.
+    pub fn run(&self, folder: &Path, line: &[String], environment: &[(&str, &Path)], watch: Watch<'_>) -> Result<()> {
+        let mut command = self.command(folder, line);
+        command.envs(environment.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(Error::file(&self.path, "started"))?;
+        let (sender, lines) = sync_channel::<String>(QUEUE);
+        let streams: [Option<Box<dyn Read + Send>>; 2] = [
+            child.stdout.take().map(|s| Box::new(s) as Box<dyn Read + Send>),
+            child.stderr.take().map(|s| Box::new(s) as Box<dyn Read + Send>),
+        ];
+        let mut tail: Vec<String> = Vec::new();
+        std::thread::scope(|scope| {
+            for stream in streams.into_iter().flatten() {
+                let sender = sender.clone();
+                scope.spawn(move || {
+                    let mut reader = BufReader::new(stream);
+                    let mut line = Vec::new();
+                    while reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+                        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+                        line.clear();
+                        if sender.send(text).is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            for line in lines {
+                watch(&line);
+                if !line.trim().is_empty() {
+                    if tail.len() == TAIL_LINES {
+                        tail.remove(0);
+                    }
+                    tail.push(line);
+                }
+            }
+        });
+        let status = child.wait().map_err(Error::file(&self.path, "waited for"))?;
+        if status.success() {
+            return Ok(());
+        }
+        let tail = tail.join("\n");
+        Err(Error::Tool { command: shown(line), status: status.to_string(), hint: hint(&tail), tail })
+    }
+
+    /// Runs it and gives its standard output.
+    ///
+    /// # Errors
+    /// It fails; the error repeats what it said.
+    pub fn answer(&self, folder: &Path, line: &[String]) -> Result<String> {
+        let output = self.command(folder, line).output().map_err(Error::file(&self.path, "started"))?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_ANSWER as usize)]).into_owned();
+        if output.status.success() {
+            return Ok(text(&output.stdout));
+        }
+        let tail = text(&output.stderr).trim().to_owned();
+        Err(Error::Tool { command: shown(line), status: output.status.to_string(), hint: hint(&tail), tail })
+    }
+}
+
+/// A command as it could be typed.
+#[must_use]
+pub fn shown(line: &[String]) -> String {
+    let plain = |word: &str| {
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:@,+".contains(c))
+    };
+    let words = line.iter().map(|word| {
+        if plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    });
+    std::iter::once("sam".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// What usually is behind a message of `sam`.
+fn hint(tail: &str) -> &'static str {
+    let hints = [
+        ("Unable to locate credentials", ": no credentials; `aws configure` or `aws sso login`, or set AWS_PROFILE"),
+        ("ExpiredToken", ": the credentials have expired; `aws sso login`, or new keys"),
+        ("UnreservedConcurrentExecution", ": the account has no room for reserved concurrency; deploy with --reserve none"),
+        ("ROLLBACK_COMPLETE state", ": an earlier deployment failed half way; `eciton destroy` it, then deploy again"),
+        ("is not authorized to perform", ": these credentials may not do this; docs/DEPLOY.md lists what deploying needs"),
+        ("make: not found", ": `make` is not installed"),
+        ("Could not find make", ": `make` is not installed"),
+    ];
+    hints.iter().find(|(text, _)| tail.contains(text)).map_or("", |(_, hint)| hint)
+}
+
+/// The first executable file of this name on the path.
+pub(super) fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))
+}
+
+#[cfg(unix)]
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(file).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_executable(file: &Path) -> bool {
+    file.is_file()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    /// A `sam` that is a few lines of shell.
+    fn stand_in(folder: &Path, script: &str) -> Sam {
+        let path = folder.join("sam");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        Sam { path, version: String::new() }
+    }
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn lines_come_and_a_failure_repeats_the_last() {
+        let dir = tempfile::tempdir().unwrap();
+        let sam = stand_in(
+            dir.path(),
+            "i=0; while [ $i -lt 100 ]; do echo line $i $1 $PACKAGE; i=$((i+1)); done; echo UnreservedConcurrentExecution >&2; exit 3",
+        );
+        let mut seen = 0;
+        let error = sam
+            .run(dir.path(), &words("deploy x"), &[("PACKAGE", Path::new("p q"))], &mut |_| seen += 1)
+            .unwrap_err();
+        assert_eq!(seen, 101);
+        let said = error.to_string();
+        assert!(said.contains("`sam deploy x` failed") && said.contains("--reserve none"), "{said}");
+        assert!(said.contains("deploy p q") && !said.contains("line 1 "), "{said}");
+    }
+
+    #[test]
+    fn a_line_without_end_is_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let sam = stand_in(dir.path(), "head -c 100000 /dev/zero | tr '\\0' x");
+        let mut longest = 0;
+        sam.run(dir.path(), &words("a"), &[], &mut |line| longest = longest.max(line.len())).unwrap();
+        assert_eq!(longest, MAX_LINE as usize);
+    }
+
+    #[test]
+    fn an_answer_is_standard_output_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let sam = stand_in(dir.path(), "echo out; echo err >&2");
+        assert_eq!(sam.answer(dir.path(), &words("list")).unwrap(), "out\n");
+        let sam = stand_in(dir.path(), "echo Unable to locate credentials >&2; exit 1");
+        assert!(sam.answer(dir.path(), &words("list")).unwrap_err().to_string().contains("aws configure"));
+    }
+
+    #[test]
+    fn commands_can_be_typed() {
+        assert_eq!(shown(&words("deploy --region us-east-1")), "sam deploy --region us-east-1");
+        assert_eq!(shown(&["a b".to_owned(), String::new(), "it's".to_owned()]), r"sam 'a b' '' 'it'\''s'");
+    }
+}

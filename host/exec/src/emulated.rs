@@ -1,0 +1,168 @@
+//! The emulated cloud: the same client code as on AWS, against a stand-in on this machine that starts
+//! real worker processes.
+
+use std::path::Path;
+use std::time::Duration;
+
+use eciton_emulator as emulator;
+use eciton_kernel::artefact::{Baseline, Signer};
+use eciton_plan::Step;
+use eciton_transport::{Credentials, S3Settings, S3Store};
+
+use crate::functions::{self, Error, Wanted};
+use crate::lambda::{LambdaInvoker, LambdaSettings};
+use crate::{Bill, Completion, Compute, Executor, Order, RemotePool};
+
+const REGION: &str = "us-east-1";
+const BUCKET: &str = "eciton-emulated";
+/// What the stand-in and its clients share; it is reached from this machine only, and for one run.
+const CREDENTIALS: (&str, &str) = ("emulated", "emulated-secret");
+
+/// A remote pool and the cloud that it uses.
+#[derive(Debug)]
+pub struct Emulated {
+    /// None while dropped: it must go before the cloud.
+    pool: Option<RemotePool<LambdaInvoker>>,
+    cloud: emulator::Emulator,
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl Emulated {
+    /// Starts the cloud and puts the kernels into it.
+    ///
+    /// # Errors
+    /// No worker program, a port or folder that the system refuses, a kernel that cannot be compiled
+    /// for functions.
+    pub fn start(wanted: Wanted, settings: &eciton_plan::Emulator) -> Result<Self, Error> {
+        let worker = crate::deploy::worker::find(settings.worker.as_deref().map(Path::new))?;
+        let baseline = Baseline::of_this_machine().ok_or(Error::Processor)?;
+        let folder = tempfile::tempdir().map_err(functions::system("a folder for the signing key"))?;
+        let signer = Signer::open(&folder.path().join("signing.key"))?;
+        let runtime = functions::runtime(2)?;
+        let executor = &wanted.executor;
+        let name = format!("eciton-worker-{}", executor.memory_mb);
+        let mut function = emulator::Function::new(&name, worker);
+        function.memory_mb = executor.memory_mb;
+        function.timeout = Duration::from_secs(u64::from(executor.timeout_s));
+        function.environment.insert("ECITON_BUCKET".to_owned(), BUCKET.to_owned());
+        function.environment.insert("ECITON_SIGNING_KEY".to_owned(), signer.verifier().to_string());
+        // So that a worker computes in the class of the run that a test asked for.
+        if let Ok(level) = std::env::var("ECITON_SIMD") {
+            function.environment.insert("ECITON_SIMD".to_owned(), level);
+        }
+        let timeout = function.timeout;
+        let share = settings.crash / 3.0;
+        let faults = emulator::Faults {
+            seed: settings.seed,
+            crash_before: share,
+            crash_during: share,
+            crash_after: share,
+            lose_answer: settings.lose,
+            double: settings.double,
+            straggle: settings.straggle,
+            straggle_delay: Duration::from_millis(settings.straggle_ms),
+            throttle: settings.throttle,
+        };
+        let cloud = runtime.block_on(emulator::Emulator::start(emulator::Settings {
+            functions: vec![function],
+            buckets: vec![BUCKET.to_owned()],
+            region: REGION.to_owned(),
+            access_key: CREDENTIALS.0.to_owned(),
+            secret_key: CREDENTIALS.1.to_owned(),
+            concurrency: settings.account_concurrency as usize,
+            cold_start_delay: Duration::from_millis(settings.cold_start_ms),
+            bits_per_second: (settings.mbit_s > 0.0).then_some((settings.mbit_s * 1e6) as u64),
+            faults,
+            ..emulator::Settings::default()
+        }))?;
+        let mut bucket = S3Settings::new(BUCKET, REGION);
+        bucket.endpoint = Some(cloud.s3_endpoint());
+        bucket.credentials = Credentials::keys(CREDENTIALS.0, CREDENTIALS.1);
+        let store = S3Store::new(bucket).map_err(|source| Error::Store { doing: "opening the object store".to_owned(), source })?;
+        runtime.block_on(wanted.store_kernels(&store, baseline, &signer))?;
+        let invoker = LambdaInvoker::with_credentials(
+            LambdaSettings {
+                function: name,
+                region: REGION.to_owned(),
+                endpoint: Some(cloud.endpoint()),
+                timeout,
+                memory_mb: executor.memory_mb,
+            },
+            CREDENTIALS.0,
+            CREDENTIALS.1,
+        );
+        let remote = wanted.settings(functions::run_name());
+        let pool =
+            RemotePool::new(wanted.local, invoker, Some(std::sync::Arc::new(store)), remote, functions::runtime(1)?)
+                .map_err(functions::system("starting the remote pool"))?;
+        Ok(Self { pool: Some(pool), cloud, runtime: Some(runtime) })
+    }
+
+    /// What the client counted, to compare with the service.
+    #[must_use]
+    pub fn client_bill(&self) -> Option<Bill> {
+        self.pool.as_ref().and_then(Executor::bill)
+    }
+}
+
+impl Drop for Emulated {
+    fn drop(&mut self) {
+        drop(self.pool.take());
+        if let Some(runtime) = self.runtime.take() {
+            // Workers die with it at the latest.
+            let _ = runtime.block_on(self.cloud.stop());
+            runtime.shutdown_timeout(Duration::from_millis(200));
+        }
+    }
+}
+
+impl Executor for Emulated {
+    fn submit(&mut self, order: Order) {
+        if let Some(pool) = &mut self.pool {
+            pool.submit(order);
+        }
+    }
+
+    fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>) {
+        if let Some(pool) = &mut self.pool {
+            pool.drain(done, timeout);
+        }
+    }
+
+    fn is_apart(&self) -> bool {
+        true
+    }
+
+    fn cancel(&mut self) -> u64 {
+        self.pool.as_mut().map_or(0, Executor::cancel)
+    }
+
+    fn bill(&self) -> Option<Bill> {
+        let service = self.cloud.bill();
+        let client = self.client_bill().unwrap_or_default();
+        Some(Bill {
+            invocations: service.invocations,
+            cold_starts: service.cold_starts,
+            throttled: service.throttled,
+            failed: service.function_errors,
+            unreported: 0,
+            billed_ms: service.billed_ms,
+            gb_seconds: service.gb_seconds(),
+            bytes_to_functions: service.payload_bytes_in,
+            bytes_from_functions: service.payload_bytes_out,
+            store_writes: service.s3.puts + service.s3.lists,
+            store_reads: service.s3.gets + service.s3.heads,
+            store_bytes_in: service.s3.bytes_in,
+            store_bytes_out: service.s3.bytes_out,
+            store_bytes_host: client.store_bytes_host,
+        })
+    }
+}
+
+impl Compute for Emulated {
+    fn work(&mut self, step: Step, work: Box<dyn FnOnce() + Send>) {
+        if let Some(pool) = &mut self.pool {
+            pool.work(step, work);
+        }
+    }
+}

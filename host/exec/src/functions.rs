@@ -1,0 +1,126 @@
+//! Functions for a run: what must be in place before the first task, whoever runs them.
+
+use std::sync::Arc;
+
+use eciton_kernel::artefact::{self, Baseline, Signer};
+use eciton_kernel::{Kernel, Limits};
+use eciton_plan::{Executor, RowFormat};
+use eciton_tensor::frame::Encoding;
+use eciton_transport::{Condition, Key, Store};
+
+use crate::{LocalPool, RemoteSettings};
+
+/// What a run asks of functions.
+#[derive(Debug)]
+pub struct Wanted {
+    /// Threads of this machine, for graph work.
+    pub local: LocalPool,
+    /// Every kernel that tasks use, with its component.
+    pub kernels: Vec<(Arc<Kernel>, Arc<[u8]>)>,
+    /// `[executor]`
+    pub executor: Executor,
+    /// What a task may use.
+    pub limits: Limits,
+    /// How many intervals the graph has.
+    pub intervals: u32,
+}
+
+/// Why functions cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The worker program is not there.
+    #[error(transparent)]
+    Deploy(#[from] crate::deploy::Error),
+    /// The stand-in for AWS does not start.
+    #[error("the emulated cloud: {0}")]
+    Emulator(#[from] eciton_emulator::Error),
+    /// A kernel cannot be compiled or signed.
+    #[error(transparent)]
+    Kernel(#[from] eciton_kernel::Error),
+    /// The object store.
+    #[error("{doing}: {source}")]
+    Store {
+        /// What was to be done.
+        doing: String,
+        /// Why it was not.
+        source: eciton_transport::Error,
+    },
+    /// No kernel can be compiled ahead of time for this processor.
+    #[error(
+        "functions run code compiled for x86-64-v3 (AVX2 and FMA) or neoverse-n1, and this processor is below both; use --executor local"
+    )]
+    Processor,
+    /// A folder or thread that the system refuses.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was to be done.
+        doing: &'static str,
+        /// Why it was not.
+        source: std::io::Error,
+    },
+}
+
+pub(crate) fn system(doing: &'static str) -> impl Fn(std::io::Error) -> Error {
+    move |source| Error::System { doing, source }
+}
+
+impl Wanted {
+    pub(crate) fn settings(&self, run: String) -> RemoteSettings {
+        let rows = match self.executor.rows {
+            RowFormat::F32 => Encoding::F32,
+            RowFormat::Bf16 => Encoding::Bf16,
+        };
+        RemoteSettings {
+            run,
+            transport: self.executor.transport,
+            rows,
+            stream: self.executor.stream,
+            concurrency: self.executor.concurrency,
+            limits: self.limits.clone(),
+            intervals: self.intervals,
+        }
+    }
+
+    /// Compiles, signs and stores every kernel that is not in the store yet.
+    pub(crate) async fn store_kernels(
+        &self,
+        store: &dyn Store,
+        baseline: Baseline,
+        signer: &Signer,
+    ) -> Result<(), Error> {
+        let failed = |name: &str| {
+            let doing = format!("storing kernel `{name}` for functions");
+            move |source| Error::Store { doing, source }
+        };
+        for (kernel, component) in &self.kernels {
+            let name = kernel.name();
+            let key = Key::new(artefact::store_key(kernel.digest(), baseline)).map_err(failed(name))?;
+            if store.size(&key).await.is_ok() {
+                continue;
+            }
+            let sealed = artefact::compile(name, component, baseline, signer)?;
+            store.put(&key, sealed.into(), Condition::Always).await.map_err(failed(name))?;
+        }
+        Ok(())
+    }
+}
+
+/// A name for a run that no other has: time, process, and 64 random bits.
+pub(crate) fn run_name() -> String {
+    use std::hash::{BuildHasher as _, Hasher as _};
+    let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
+    let seconds = std::time::UNIX_EPOCH.elapsed().map_or(0, |t| t.as_secs());
+    format!("{seconds:x}-{:x}-{random:016x}", std::process::id())
+}
+
+/// Threads for waiting on requests; they compute nothing but encodings.
+pub(crate) fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, Error> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .thread_name("eciton-io")
+        .enable_all()
+        .build()
+        .map_err(system("starting I/O threads"))
+}
+

@@ -1,0 +1,129 @@
+//! Functions that are this process: every task goes through its frame and comes back in one, on
+//! threads of this machine. It shows what the other executors rest on, without a network.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+use eciton_kernel::wire::{AnswerMeta, Request};
+use eciton_kernel::{Error, Instances, Kernel};
+use eciton_plan::Transport;
+use eciton_tensor::frame::Frame;
+use eciton_transport::{Carrier, Invocation, MemoryStore, Reply, Store};
+
+use crate::functions::{self, Wanted};
+use crate::invoker::{InvokeError, Invoked, Invoker};
+use crate::RemotePool;
+
+/// Runs requests in this process.
+#[derive(Debug, Clone)]
+pub struct Loopback {
+    kernels: Arc<Vec<Arc<Kernel>>>,
+    store: Arc<dyn Store>,
+    /// Instances that are idle.
+    idle: Arc<Mutex<Vec<Instances>>>,
+}
+
+/// A pool whose functions are this process.
+///
+/// # Errors
+/// If the system refuses threads.
+pub fn start(wanted: Wanted) -> Result<RemotePool<Loopback>, functions::Error> {
+    let kernels = Arc::new(wanted.kernels.iter().map(|(kernel, _)| kernel.clone()).collect());
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let loopback = Loopback { kernels, store: store.clone(), idle: Arc::default() };
+    let settings = wanted.settings(functions::run_name());
+    let store = (settings.transport != Transport::Payload).then_some(store);
+    RemotePool::new(wanted.local, loopback, store, settings, functions::runtime(1)?)
+        .map_err(functions::system("starting the remote pool"))
+}
+
+impl Loopback {
+    async fn fetch(&self, carrier: Carrier) -> Result<Bytes, Error> {
+        match carrier {
+            Carrier::Inline(bytes) => Ok(bytes),
+            Carrier::Object { key, .. } => self.get(key.as_str()).await,
+        }
+    }
+
+    async fn get(&self, key: &str) -> Result<Bytes, Error> {
+        let failed = |e: eciton_transport::Error| Error::Host { place: key.to_owned(), reason: e.to_string() };
+        let key = eciton_transport::Key::new(key).map_err(failed)?;
+        self.store.get(&key, None).await.map_err(failed)
+    }
+
+    fn run(&self, frame: &[u8], objects: &[Bytes]) -> Result<Vec<u8>, Error> {
+        let begun = Instant::now();
+        let tensor = |source| Error::Tensor { place: "a request's frame".to_owned(), source };
+        let own = Frame::parse(frame).map_err(tensor)?;
+        let others: Vec<Frame<'_>> =
+            objects.iter().map(|bytes| Frame::parse(bytes)).collect::<Result<_, _>>().map_err(tensor)?;
+        let request = Request::parse(&own.header().meta)?;
+        let digest = request.kernel.digest_bytes()?;
+        let kernel = self.kernels.iter().find(|k| *k.digest() == digest);
+        let kernel = kernel.ok_or_else(|| Error::Wire {
+            place: "a request".to_owned(),
+            reason: format!("kernel `{}` is not known here", request.kernel.name),
+        })?;
+        let layer = request.open(kernel)?;
+        let (key, encoding) = (request.key, request.encoding);
+        let (call, places) = request.into_call(&mut |source| {
+            let frame = match source.object {
+                None => &own,
+                Some(at) => others.get(at as usize).unwrap_or(&own),
+            };
+            frame.part(source.part).map_err(tensor)
+        })?;
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut instances = idle().pop().unwrap_or_else(|| Instances::new(false));
+        let result = instances.run(&layer, call);
+        idle().push(instances);
+        let mut meta = AnswerMeta::new(key, &result);
+        meta.times.compute_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        places.encode(&meta, encoding)
+    }
+
+    async fn answer(self, payload: Bytes) -> Result<Bytes, Error> {
+        let wrong = |e: eciton_transport::Error| Error::Wire { place: "a request".to_owned(), reason: e.to_string() };
+        let invocation = Invocation::from_json(&payload).map_err(wrong)?;
+        let (answer_key, most) = (invocation.answer_key, invocation.max_inline_bytes);
+        let frame = self.fetch(invocation.frame).await?;
+        let parsed = Frame::parse(&frame)
+            .map_err(|source| Error::Tensor { place: "a request's frame".to_owned(), source })?;
+        let mut objects = Vec::new();
+        for name in Request::parse(&parsed.header().meta)?.objects {
+            objects.push(self.get(&name).await?);
+        }
+        let worker = self.clone();
+        let run = tokio::task::spawn_blocking(move || worker.run(&frame, &objects));
+        let ended = |e: tokio::task::JoinError| Error::Host { place: "a task".to_owned(), reason: e.to_string() };
+        let answer = Bytes::from(run.await.map_err(ended)??);
+        let frame = match answer_key.filter(|_| answer.len() as u64 > most) {
+            None => Carrier::Inline(answer),
+            Some(key) => {
+                let bytes_len = answer.len() as u64;
+                let put = self.store.put(&key, answer, eciton_transport::Condition::IfAbsent);
+                put.await.map_err(wrong)?;
+                Carrier::Object { key, bytes_len }
+            }
+        };
+        Ok(Reply { frame, send_us: 0, existed: false }.to_json().map_err(wrong)?.into())
+    }
+}
+
+impl Invoker for Loopback {
+    async fn invoke(&self, payload: Bytes) -> Result<Invoked, InvokeError> {
+        match self.clone().answer(payload).await {
+            Ok(payload) => Ok(Invoked { payload, charge: None, requests: 1, throttled: 0 }),
+            Err(error) => Err(InvokeError::Function {
+                function: "loopback".to_owned(),
+                kind: "Loopback".to_owned(),
+                message: error.to_string(),
+                retryable: error.is_retryable(),
+                charge: None,
+                requests: 1,
+                throttled: 0,
+            }),
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Compiled code that travels: made where the compiler is, run where there is none.
+//!
+//! Loading native code is unsafe whatever its name or digest, and an artefact may come from a bucket
+//! that many can write. So its maker signs it (Ed25519), and a runtime takes the code only after the
+//! signature has verified under a key that reached it by another way. Code is compiled for a named
+//! [`Baseline`], never for the machine that compiles.
+//!
+//! ```text
+//! "ECAF" | version u32 | baseline 16 bytes, zero-padded | component SHA-256, 32 bytes
+//!        | engine id, 32 bytes | code length u64 | code | signature, 64 bytes over all before it
+//! ```
+//! Integers are little-endian.
+
+mod baseline;
+#[cfg(feature = "compiler")]
+mod compile;
+mod keys;
+
+pub use baseline::Baseline;
+#[cfg(feature = "compiler")]
+pub use compile::compile;
+pub use keys::{Signer, Verifier};
+
+const MAGIC: [u8; 4] = *b"ECAF";
+const VERSION: u32 = 1;
+const NAME_LEN: usize = 16;
+const HEAD_LEN: usize = 4 + 4 + NAME_LEN + 32 + 32 + 8;
+const SIGNATURE_LEN: usize = 64;
+/// Larger artefacts are neither made nor opened, bytes.
+pub const MAX_BYTES: usize = 64 << 20;
+
+/// Why an artefact is not loaded. Trying again gives the same.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It is larger than [`MAX_BYTES`].
+    #[error("it has {found} bytes, {allowed} are allowed")]
+    TooLarge {
+        /// Bytes.
+        found: usize,
+        /// Bytes.
+        allowed: usize,
+    },
+    /// It is no artefact, or is cut short.
+    #[error("it is no artefact of this version: {reason}")]
+    Malformed {
+        /// What is wrong first.
+        reason: String,
+    },
+    /// The signature is not of this key.
+    #[error("it is not signed by the key {trusted}, or was changed; deploy again with the key's owner")]
+    Unsigned {
+        /// The key that is trusted, hex.
+        trusted: String,
+    },
+    /// It was compiled from something else.
+    #[error("it was compiled from component {found}, not from {expected}")]
+    Component {
+        /// SHA-256, hex.
+        found: String,
+        /// SHA-256, hex.
+        expected: String,
+    },
+    /// This machine cannot run its code.
+    #[error("it is for {found}, and this machine lacks {missing}")]
+    Baseline {
+        /// The level of the code.
+        found: Baseline,
+        /// Instructions, or the architecture.
+        missing: String,
+    },
+    /// It was compiled by another version, or under other settings.
+    #[error(
+        "it was compiled for engine {found}, and this one is {expected}; deploy kernels and worker together"
+    )]
+    Engine {
+        /// The engine's id, hex.
+        found: String,
+        /// The engine's id, hex.
+        expected: String,
+    },
+    /// The engine does not take the code, though its signature is right.
+    #[error("the engine does not take its code: {reason}")]
+    Code {
+        /// In the engine's words.
+        reason: String,
+    },
+}
+
+/// What an artefact says of its code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heading {
+    /// The processors that it is for.
+    pub baseline: Baseline,
+    /// SHA-256 of the component that it was compiled from.
+    pub component: [u8; 32],
+    /// What the engine that loads it must be: [`engine_id`].
+    pub engine: [u8; 32],
+}
+
+impl Heading {
+    /// Of code that this build compiles for a level.
+    pub fn new(baseline: Baseline, component: [u8; 32]) -> Self {
+        Self { baseline, component, engine: engine_id(baseline) }
+    }
+}
+
+/// What an engine and code of a level must have in common, in this build.
+pub fn engine_id(baseline: Baseline) -> [u8; 32] {
+    crate::engine::id(baseline)
+}
+
+/// Code whose signature has verified. There is no other way to make one.
+#[derive(Debug)]
+pub struct Verified<'a> {
+    heading: Heading,
+    code: &'a [u8],
+}
+
+impl<'a> Verified<'a> {
+    /// What it says of itself.
+    pub fn heading(&self) -> &Heading {
+        &self.heading
+    }
+
+    /// The engine's own format.
+    pub fn code(&self) -> &'a [u8] {
+        self.code
+    }
+
+    /// Whether it is code of this component, for this machine and this engine.
+    pub fn fits(&self, component: &[u8; 32]) -> Result<(), Refusal> {
+        let Heading { baseline, component: found, engine } = &self.heading;
+        if found != component {
+            return Err(Refusal::Component { found: hex(found), expected: hex(component) });
+        }
+        let missing = baseline.missing();
+        if !missing.is_empty() {
+            return Err(Refusal::Baseline { found: *baseline, missing: missing.join(", ") });
+        }
+        let expected = engine_id(*baseline);
+        if *engine != expected {
+            return Err(Refusal::Engine { found: hex(&engine[..8]), expected: hex(&expected[..8]) });
+        }
+        Ok(())
+    }
+}
+
+/// Signs code as it is; [`compile`] is what makes code.
+pub fn seal(heading: &Heading, code: &[u8], signer: &Signer) -> Result<Vec<u8>, Refusal> {
+    let len = HEAD_LEN.saturating_add(code.len()).saturating_add(SIGNATURE_LEN);
+    if len > MAX_BYTES {
+        return Err(Refusal::TooLarge { found: len, allowed: MAX_BYTES });
+    }
+    let mut out = Vec::with_capacity(len);
+    out.extend(MAGIC);
+    out.extend(VERSION.to_le_bytes());
+    let mut name = [0; NAME_LEN];
+    for (to, from) in name.iter_mut().zip(heading.baseline.name().bytes()) {
+        *to = from;
+    }
+    out.extend(name);
+    out.extend(heading.component);
+    out.extend(heading.engine);
+    out.extend((code.len() as u64).to_le_bytes());
+    out.extend(code);
+    let signature = signer.sign(&out);
+    out.extend(signature);
+    Ok(out)
+}
+
+/// Checks the signature. Of what is signed by somebody else, only the first bytes and lengths are
+/// looked at, for a better error.
+pub fn open<'a>(sealed: &'a [u8], trusted: &Verifier) -> Result<Verified<'a>, Refusal> {
+    let malformed = |reason: String| Refusal::Malformed { reason };
+    if sealed.len() > MAX_BYTES {
+        return Err(Refusal::TooLarge { found: sealed.len(), allowed: MAX_BYTES });
+    }
+    let (signed, signature) = sealed
+        .split_last_chunk::<SIGNATURE_LEN>()
+        .filter(|(signed, _)| signed.len() >= HEAD_LEN)
+        .ok_or_else(|| malformed(format!("{} bytes", sealed.len())))?;
+    let mut rest = signed;
+    let head = |rest: &mut &'a [u8], len: usize| -> &'a [u8] { rest.split_off(..len).unwrap_or_default() };
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
+    if head(&mut rest, 4) != MAGIC {
+        return Err(malformed("it does not begin with `ECAF`".to_owned()));
+    }
+    let version = word(head(&mut rest, 4));
+    if version != u64::from(VERSION) {
+        return Err(malformed(format!("version {version}, this runtime reads {VERSION}")));
+    }
+    let (name, component) = (head(&mut rest, NAME_LEN), head(&mut rest, 32));
+    let engine = head(&mut rest, 32);
+    let code_len = word(head(&mut rest, 8));
+    if code_len != rest.len() as u64 {
+        return Err(malformed(format!("{code_len} bytes of code are promised, {} are there", rest.len())));
+    }
+    if !trusted.verifies(signed, signature) {
+        return Err(Refusal::Unsigned { trusted: trusted.to_string() });
+    }
+    let name = name.split(|b| *b == 0).next().unwrap_or_default();
+    let baseline = Baseline::ALL
+        .into_iter()
+        .find(|b| b.name().as_bytes() == name)
+        .ok_or_else(|| malformed(format!("level `{}` is not known", String::from_utf8_lossy(name))))?;
+    let exact = |bytes: &[u8]| <[u8; 32]>::try_from(bytes).unwrap_or_default();
+    Ok(Verified {
+        heading: Heading { baseline, component: exact(component), engine: exact(engine) },
+        code: rest,
+    })
+}
+
+/// Where an artefact lies in a bucket: `kernels/{component}.{baseline}.cwasm`.
+pub fn store_key(component: &[u8; 32], baseline: Baseline) -> String {
+    format!("kernels/{}.{baseline}.cwasm", hex(component))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

@@ -1,0 +1,80 @@
+//! A file of 32 random bytes that only its owner may read.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Bytes of a secret.
+pub(crate) const LEN: usize = 32;
+
+/// Reads the secret, or makes it, with its folder, where there is none.
+pub(crate) fn open(path: &Path) -> io::Result<[u8; LEN]> {
+    match fs::File::open(path) {
+        Ok(file) => return read(file, path),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(e),
+    }
+    let parent =
+        path.parent().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the key needs a folder"))?;
+    fs::create_dir_all(parent)?;
+    let mut key = [0u8; LEN];
+    fs::File::open("/dev/urandom")?.read_exact(&mut key)?;
+    // Made privately (mode 0600), then put in place if nobody was quicker.
+    let mut file = tempfile::NamedTempFile::new_in(parent)?;
+    file.write_all(&key)?;
+    file.as_file().sync_all()?;
+    match file.persist_noclobber(path) {
+        Ok(_) => Ok(key),
+        Err(_) => read(fs::File::open(path)?, path),
+    }
+}
+
+fn read(file: fs::File, path: &Path) -> io::Result<[u8; LEN]> {
+    let bad = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
+    let mode = file.metadata()?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(bad(format!(
+            "others may use it (mode {mode:03o}); make a new one, or if you are sure that nobody has read it: chmod 600 {}",
+            path.display()
+        )));
+    }
+    let mut bytes = Vec::with_capacity(LEN);
+    file.take(LEN as u64 + 1).read_to_end(&mut bytes)?;
+    <[u8; LEN]>::try_from(bytes)
+        .map_err(|_| bad("the key must be 32 bytes; delete the file to make a new one".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_secret_is_made_once_and_is_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new/key");
+        let key = open(&path).unwrap();
+        assert_eq!(open(&path).unwrap(), key);
+        assert_ne!(open(&dir.path().join("other")).unwrap(), key);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(open(&path).unwrap_err().to_string().contains("mode 640"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        for wrong in [&key[1..], &[key, key].concat()[..33]] {
+            fs::write(&path, wrong).unwrap();
+            assert!(open(&path).unwrap_err().to_string().contains("32 bytes"));
+        }
+    }
+
+    #[test]
+    fn many_who_make_it_at_once_agree() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        let keys: Vec<_> = std::thread::scope(|s| {
+            let all: Vec<_> = (0..8).map(|_| s.spawn(|| open(&path).unwrap())).collect();
+            all.into_iter().map(|t| t.join().unwrap()).collect()
+        });
+        assert!(keys.iter().all(|k| *k == keys[0]));
+    }
+}

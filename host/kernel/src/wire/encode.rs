@@ -1,0 +1,218 @@
+//! A call to a frame, and what many calls share to frames of their own.
+
+use eciton_plan::TaskKey;
+use eciton_plan::signature::{Attribute, Value};
+use eciton_tensor::Matrix;
+use eciton_tensor::frame::{Encoding, Writer};
+
+use super::request::grid_parts;
+use super::{
+    KernelRef, LabelledRef, MatrixRef, Numbers, Request, STREAM_BYTES, Source, VERSION, WireLimits, at, wire,
+};
+use crate::bindings::exports::eciton::kernel::vertex as wv;
+use crate::call::{Call, RowNumbers, Target};
+use crate::error::Result;
+use crate::limits::Limits;
+use crate::runtime::Layer;
+
+const CALL: &str = "call";
+
+/// What the caller has put into constant frames already: it is not written again.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Constants<'a> {
+    /// Inputs by their place among the call's, and where they lie.
+    pub inputs: &'a [(usize, Source)],
+    /// The object that holds all parameters: part i is parameter i.
+    pub parameters: Option<u32>,
+}
+
+/// How a matrix is written: sparse rows keep their values, which are few.
+fn written(matrix: &Matrix, encoding: Encoding) -> Encoding {
+    if matches!(matrix, Matrix::Dense(_)) { encoding } else { Encoding::F32 }
+}
+
+/// A matrix's reference; its rows are written if `source` is none.
+fn refer(
+    writer: &mut Writer<'_>,
+    matrix: &Matrix,
+    encoding: Encoding,
+    source: Option<Source>,
+) -> Result<MatrixRef> {
+    let source = match source {
+        Some(source) => source,
+        None => {
+            let part = writer.matrix(matrix, written(matrix, encoding)).map_err(at(CALL))?;
+            Source { object: None, part }
+        }
+    };
+    let extents = matrix.shape().get(1..).unwrap_or_default().to_vec();
+    Ok(MatrixRef { source, extents, encoding: matches!(matrix, Matrix::Dense(_)).then_some(encoding) })
+}
+
+fn rows_bytes(matrix: &Matrix, encoding: Encoding) -> u64 {
+    match matrix {
+        Matrix::Dense(_) => {
+            (matrix.rows() as u64 * matrix.columns() as u64).saturating_mul(encoding.value_bytes() as u64)
+        }
+        Matrix::Sparse(_) => 0,
+    }
+}
+
+/// A call as a request's frame. Dense rows are written with `encoding`; parameters and sparse rows
+/// always as f32. What may be streamed ([`Request::streamable`]) is the frame's last part, so that
+/// everything else can be fetched at once before it.
+///
+/// # Errors
+/// [`Error::Wire`](crate::Error::Wire) past a limit of frames or requests, [`Error::Host`](crate::Error::Host) for rows that have not arrived.
+#[allow(clippy::too_many_arguments)]
+pub fn encode_call(
+    run: &str,
+    key: TaskKey,
+    layer: &Layer,
+    call: &Call,
+    encoding: Encoding,
+    limits: &Limits,
+    objects: Vec<String>,
+    constants: &Constants<'_>,
+) -> Result<Vec<u8>> {
+    let mut writer = Writer::new(Vec::new());
+    for (at, source) in constants.inputs {
+        if source.object.is_none() || *at >= call.inputs.len() {
+            return Err(wire(CALL, format!("input {at} at {source} is no constant input of this call")));
+        }
+    }
+    let constant = |i: usize| constants.inputs.iter().find(|(at, _)| *at == i).map(|(_, s)| *s);
+    let streamed_input = call
+        .inputs
+        .iter()
+        .enumerate()
+        .position(|(i, m)| rows_bytes(m, encoding) > STREAM_BYTES && constant(i).is_none());
+    let streamed_gradient = match streamed_input {
+        Some(_) => None,
+        None => call.gradients.iter().position(|m| rows_bytes(m, encoding) > STREAM_BYTES),
+    };
+    // A streamed matrix gets its place last; until then it has none.
+    let later = Some(Source { object: None, part: u32::MAX });
+    let mut all = |matrices: &[Matrix], source: &dyn Fn(usize) -> Option<Source>, encoding| {
+        let refer = |(i, m): (usize, &Matrix)| refer(&mut writer, m, encoding, source(i));
+        matrices.iter().enumerate().map(refer).collect::<Result<Vec<_>>>()
+    };
+    let mut inputs =
+        all(&call.inputs, &|i| if Some(i) == streamed_input { later } else { constant(i) }, encoding)?;
+    let outputs = all(&call.outputs, &|_| None, encoding)?;
+    let kept = all(&call.kept, &|_| None, encoding)?;
+    let parameter = |i: usize| constants.parameters.map(|o| Source { object: Some(o), part: i as u32 });
+    let parameters = all(&call.parameters, &parameter, Encoding::F32)?;
+    let mut gradients =
+        all(&call.gradients, &|i| if Some(i) == streamed_gradient { later } else { None }, encoding)?;
+    let mut ids = |list: std::borrow::Cow<'_, [u32]>| -> Result<Source> {
+        Ok(Source { object: None, part: writer.ids(list.into_owned()).map_err(at(CALL))? })
+    };
+    let row_numbers = match &call.row_numbers {
+        RowNumbers::From(first) => Numbers::From(*first),
+        RowNumbers::List(list) => {
+            let halves: Vec<u32> = list.iter().flat_map(|&n| [n as u32, (n >> 32) as u32]).collect();
+            Numbers::List(ids(halves.into())?)
+        }
+    };
+    let labelled = match &call.labelled {
+        None => None,
+        Some(l) => Some(LabelledRef {
+            labels: ids(l.labels.as_ref().into())?,
+            rows: ids(l.rows.as_ref().into())?,
+            weight: l.weight,
+        }),
+    };
+    let last =
+        [(streamed_input, &call.inputs, &mut inputs), (streamed_gradient, &call.gradients, &mut gradients)];
+    for (streamed, matrices, refs) in last {
+        if let Some((matrix, place)) = streamed.and_then(|i| matrices.get(i).zip(refs.get_mut(i))) {
+            *place = refer(&mut writer, matrix, encoding, None)?;
+        }
+    }
+    let request = Request {
+        version: VERSION,
+        run: run.to_owned(),
+        key,
+        kernel: KernelRef::new(layer.kernel()),
+        inputs_extents: layer.inputs().to_vec(),
+        attributes: plain(layer.attributes()),
+        kind: call.kind,
+        seed: call.seed,
+        epoch: call.epoch,
+        layer: call.layer,
+        training: call.training,
+        grid: grid_parts(&call.grid)?,
+        row_numbers,
+        inputs,
+        outputs,
+        kept,
+        parameters,
+        gradients,
+        output_count: u32::try_from(call.output_count).unwrap_or(u32::MAX),
+        rows_out: call
+            .rows_out
+            .iter()
+            .map(|t| t.as_ref().map(extents_out).transpose())
+            .collect::<Result<_>>()?,
+        sums_out: call.sums_out.iter().map(shape_out).collect::<Result<_>>()?,
+        labelled,
+        objects,
+        limits: WireLimits::from(limits),
+        encoding,
+    };
+    // What a worker would refuse is found here, by whose fault it is.
+    request.check()?;
+    let meta = serde_json::to_vec(&request).map_err(|e| wire(CALL, e.to_string()))?;
+    writer.set_meta(meta);
+    writer.finish().map_err(at(CALL))
+}
+
+/// A constant frame of a call's parameters, in order, as f32.
+///
+/// # Errors
+/// As [`encode_call`].
+pub fn encode_parameters(call: &Call) -> Result<Vec<u8>> {
+    let mut writer = Writer::new(Vec::new());
+    for matrix in &call.parameters {
+        writer.matrix(matrix, Encoding::F32).map_err(at("parameters"))?;
+    }
+    writer.finish().map_err(at("parameters"))
+}
+
+/// A constant frame of one input as its only part; sparse rows always as f32.
+///
+/// # Errors
+/// As [`encode_call`].
+pub fn encode_input(call: &Call, at_input: usize, encoding: Encoding) -> Result<Vec<u8>> {
+    let place = || format!("input {at_input}");
+    let matrix = call.inputs.get(at_input);
+    let matrix = matrix.ok_or_else(|| wire(place(), format!("the call has {}", call.inputs.len())))?;
+    let mut writer = Writer::new(Vec::new());
+    writer.matrix(matrix, written(matrix, encoding)).map_err(at(place()))?;
+    writer.finish().map_err(at(place()))
+}
+
+fn extents_out(target: &Target) -> Result<Vec<u32>> {
+    match target {
+        Target::Rows { extents, .. } => Ok(extents.clone()),
+        Target::Sums { .. } => Err(wire(CALL, "sums where rows are written")),
+    }
+}
+
+fn shape_out(target: &Target) -> Result<Vec<u32>> {
+    match target {
+        Target::Sums { shape, .. } => Ok(shape.clone()),
+        Target::Rows { .. } => Err(wire(CALL, "rows where sums are written")),
+    }
+}
+
+fn plain(attributes: Vec<wv::Attribute>) -> Vec<Attribute> {
+    let value = |v| match v {
+        wv::Value::Integer(v) => Value::Integer(v),
+        wv::Value::Number(v) => Value::Number(v),
+        wv::Value::Text(v) => Value::Text(v),
+        wv::Value::Flag(v) => Value::Flag(v),
+    };
+    attributes.into_iter().map(|a| Attribute { name: a.name, value: value(a.value) }).collect()
+}

@@ -1,0 +1,66 @@
+//! What a worker writes to, and the answer made from it.
+
+use std::time::Instant;
+
+use eciton_tensor::frame::{Encoding, Writer};
+use eciton_tensor::{Buffer, ReadRows};
+
+use super::answer::AnswerMeta;
+use super::{Outcome, at, encode_failure};
+use crate::error::Result;
+
+/// One sum: a buffer for each part of the grid.
+#[derive(Debug)]
+pub(super) struct Sums {
+    pub(super) parts: Vec<Buffer>,
+    pub(super) shape: Vec<u32>,
+}
+
+/// The buffers that a call writes to, on the worker's side.
+#[derive(Debug)]
+pub struct Places {
+    /// With the extents of one row.
+    pub(super) rows: Vec<Option<(Buffer, Vec<u32>)>>,
+    pub(super) sums: Vec<Sums>,
+}
+
+impl Places {
+    /// Bytes allocated.
+    pub fn bytes(&self) -> u64 {
+        let rows = self.rows.iter().flatten().map(|(buffer, _)| buffer.bytes() as u64);
+        rows.chain(self.sums.iter().flat_map(|s| &s.parts).map(|b| b.bytes() as u64)).sum()
+    }
+
+    /// The answer: its frame's parts are the rows that were wanted, with `encoding`, then the sums as
+    /// f32, the parts of each one after the other. The time that it takes to write it goes into
+    /// `times.encode_us`. After a failure there are no parts.
+    ///
+    /// # Errors
+    /// [`Error::Wire`](crate::Error::Wire) past a limit of frames, or while a call still writes.
+    pub fn encode(self, meta: &AnswerMeta, encoding: Encoding) -> Result<Vec<u8>> {
+        if meta.outcome != Outcome::Done {
+            return encode_failure(meta);
+        }
+        let begun = Instant::now();
+        let lease = |b: &Buffer| b.read(0..b.rows()).map_err(at("answer"));
+        let rows = self.rows.iter().flatten().map(|(b, _)| lease(b)).collect::<Result<Vec<_>>>()?;
+        let sums = self.sums.iter().map(|s| s.parts.iter().map(lease).collect::<Result<Vec<_>>>());
+        let sums = sums.collect::<Result<Vec<Vec<ReadRows>>>>()?;
+        let mut writer = Writer::new(Vec::new());
+        for lease in &rows {
+            writer.view(lease.view(), encoding).map_err(at("answer"))?;
+        }
+        for parts in &sums {
+            let views = parts.iter().map(ReadRows::view).collect();
+            writer.views(views, Encoding::F32).map_err(at("answer"))?;
+        }
+        let mut meta = meta.bounded();
+        meta.times.encode_us = u64::MAX;
+        let room = meta.to_json()?.len();
+        let finished = writer.finish_late(room, || {
+            meta.times.encode_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+            meta.to_json().unwrap_or_default()
+        });
+        finished.map_err(at("answer"))
+    }
+}

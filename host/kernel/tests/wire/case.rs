@@ -1,0 +1,383 @@
+//! Calls of the built-in kernels, made as often as they are needed.
+
+use std::sync::Arc;
+
+use eciton_kernel::wire::{
+    Answer, AnswerMeta, Constants, Decoded, Encoding, Request, Source, encode_call, encode_failure,
+};
+use eciton_kernel::{
+    Call, Error, Finished, Instances, Kernel, Kind, Labelled, Layer, Limits, RowNumbers, Runtime, Settings,
+    Target,
+};
+use eciton_plan::{Attempt, Attribute, Epoch, IntervalId, StageId, TaskKey, Value};
+use eciton_tensor::frame::Frame;
+use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
+
+pub(crate) const LINEAR: &[u8] = include_bytes!("../../../../guest-kernels/prebuilt/linear.wasm");
+pub(crate) const LOSS: &[u8] = include_bytes!("../../../../guest-kernels/prebuilt/cross-entropy.wasm");
+
+pub(crate) const KEY: TaskKey =
+    TaskKey { epoch: Epoch(7), stage: StageId(2), interval: IntervalId(3), attempt: Attempt(1) };
+
+/// SplitMix64.
+pub(crate) struct Numbers(pub(crate) u64);
+
+impl Numbers {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+
+    fn values(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| (self.next() >> 40) as f32 / (1u32 << 23) as f32 - 1.0).collect()
+    }
+
+    /// Parts of up to three levels over `rows`.
+    fn grid(&mut self, rows: u32) -> Grid {
+        let (mut parts, mut start) = (Vec::new(), 0);
+        while start < rows || parts.is_empty() {
+            let level = self.below(3) as u8;
+            let mut atoms = Vec::new();
+            for _ in 0..=usize::from(level) * self.below(4) {
+                let end = (start + 1 + self.below(rows.max(1) as usize) as u32).min(rows);
+                let closes = self.below(usize::from(level.max(1))) as u8;
+                atoms.push(Atom { rows: start..end, closes });
+                start = end;
+            }
+            parts.push(Part { level, atoms });
+        }
+        Grid::new(parts)
+    }
+}
+
+pub(crate) fn seed(default: u64) -> u64 {
+    std::env::var("ECITON_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(default)
+}
+
+pub(crate) fn load(name: &str, component: &[u8]) -> Arc<Kernel> {
+    Runtime::new(Settings::default()).unwrap().load(name, component).unwrap()
+}
+
+/// [rows, columns], row-major.
+#[derive(Debug, Clone)]
+pub(crate) struct Rows {
+    pub(crate) rows: usize,
+    pub(crate) extents: Vec<u32>,
+    pub(crate) values: Vec<f32>,
+    pub(crate) sparse: bool,
+}
+
+impl Rows {
+    fn new(numbers: &mut Numbers, rows: usize, extents: &[u32]) -> Self {
+        let columns: usize = extents.iter().map(|&e| e as usize).product();
+        let values = numbers.values(rows * columns);
+        Self { rows, extents: extents.to_vec(), values, sparse: false }
+    }
+
+    pub(crate) fn matrix(&self) -> Matrix {
+        let columns: usize = self.extents.iter().map(|&e| e as usize).product();
+        if !self.sparse {
+            let buffer = Buffer::from_rows(self.rows, columns, &self.values).unwrap();
+            return Matrix::from(buffer.read(0..self.rows).unwrap()).with_extents(&self.extents).unwrap();
+        }
+        let (mut offsets, mut indices, mut values) = (vec![0], vec![], vec![]);
+        for row in self.values.chunks(columns) {
+            for (c, &v) in row.iter().enumerate().filter(|(_, v)| **v != 0.0) {
+                indices.push(c as u32);
+                values.push(v);
+            }
+            offsets.push(values.len() as u64);
+        }
+        // As a view of some rows, as intervals of features are.
+        offsets.insert(0, 0);
+        let all = SparseRows::new(columns as u32, offsets, indices, values).unwrap();
+        Matrix::from(Arc::new(all)).slice_rows(1, self.rows).unwrap()
+    }
+
+    /// Dense rows as bf16 has them.
+    fn rounded(&self) -> Self {
+        let round = |v: &f32| if self.sparse { *v } else { bf16(*v) };
+        Self { values: self.values.iter().map(round).collect(), ..self.clone() }
+    }
+}
+
+/// The nearest bfloat16 of a finite value, ties to even; written otherwise than the codec's.
+pub(crate) fn bf16(value: f32) -> f32 {
+    let low = f32::from_bits(value.to_bits() & 0xffff_0000);
+    let high = f32::from_bits((value.to_bits() & 0xffff_0000).wrapping_add(0x1_0000));
+    let (below, above) = ((value - low).abs(), (high - value).abs());
+    let even = low.to_bits() & 0x1_0000 == 0;
+    if below < above || below == above && even { low } else { high }
+}
+
+/// A call with all that it needs.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) layer: Arc<Layer>,
+    pub(crate) kind: Kind,
+    seed: u64,
+    grid: Arc<Grid>,
+    numbers: RowNumbers,
+    pub(crate) inputs: Vec<Rows>,
+    outputs: Vec<Rows>,
+    kept: Vec<Rows>,
+    pub(crate) parameters: Vec<Rows>,
+    gradients: Vec<Rows>,
+    labelled: Labelled,
+    /// Gradients of inputs are wanted.
+    wanted: bool,
+}
+
+/// What a call writes to.
+pub(crate) struct Written {
+    rows: Vec<Option<Buffer>>,
+    sums: Vec<Vec<Buffer>>,
+}
+
+impl Written {
+    pub(crate) fn bits(&self) -> Bits {
+        let bits = |b: &Buffer| b.to_vec().unwrap().iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        Bits {
+            rows: self.rows.iter().flatten().map(bits).collect(),
+            sums: self.sums.iter().flatten().map(bits).collect(),
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Clone)]
+pub(crate) struct Bits {
+    pub(crate) rows: Vec<Vec<u32>>,
+    pub(crate) sums: Vec<Vec<u32>>,
+}
+
+/// What places hold before anything was written.
+pub(crate) const UNTOUCHED: f32 = 77.0;
+
+impl Case {
+    pub(crate) fn linear(
+        numbers: &mut Numbers,
+        kernel: &Arc<Kernel>,
+        kind: Kind,
+        rows: u32,
+        wide: u32,
+    ) -> Self {
+        let sparse = numbers.below(3) == 0;
+        let text = |v: &str| Value::Text(v.to_owned());
+        let activations = ["identity", "relu", "elu", "tanh"];
+        let mut activation = |most| text(activations[numbers.below(most)]);
+        let attributes = [
+            ("activation", activation(4)),
+            // Sparse rows take no bias and only f(0) = 0.
+            ("input-activation", activation(4)),
+            ("out-features", Value::Integer(1 + numbers.below(wide as usize) as i64)),
+            ("bias", Value::Flag(numbers.below(2) == 0)),
+            ("input-bias", Value::Flag(!sparse && numbers.below(2) == 0)),
+            ("dropout", Value::Number([0.5, 0.0, 0.1][numbers.below(3)])),
+        ];
+        let columns = 1 + numbers.below(wide as usize) as u32;
+        let given: Vec<_> = attributes.iter().map(|(n, v)| Attribute::new(n, v.clone())).collect();
+        let layer = kernel.open(&[vec![columns]], &given).unwrap();
+        let mut case = Self::of(numbers, layer, kind, rows);
+        if sparse {
+            case.wanted = false;
+            case.inputs[0].sparse = true;
+            case.inputs[0].values.iter_mut().for_each(|v| *v = if numbers.below(4) > 0 { 0.0 } else { *v });
+        }
+        case
+    }
+
+    pub(crate) fn loss(
+        numbers: &mut Numbers,
+        kernel: &Arc<Kernel>,
+        kind: Kind,
+        rows: u32,
+        wide: u32,
+    ) -> Self {
+        let bias = Attribute::new("bias", Value::Flag(numbers.below(2) == 0));
+        let classes = 1 + numbers.below(wide as usize) as u32;
+        let layer = kernel.open(&[vec![classes]], &[bias]).unwrap();
+        Self::of(numbers, layer, kind, rows)
+    }
+
+    fn of(numbers: &mut Numbers, layer: Arc<Layer>, kind: Kind, rows: u32) -> Self {
+        let s = layer.signature().clone();
+        let count = rows as usize;
+        let mut all = |specs: &[eciton_plan::RowsSpec]| -> Vec<Rows> {
+            specs.iter().map(|s| Rows::new(numbers, count, &s.extents)).collect()
+        };
+        let (inputs, outputs, kept, gradients) =
+            (all(&s.inputs), all(&s.outputs), all(&s.kept), all(&s.outputs));
+        let parameter =
+            |p: &eciton_plan::ParameterSpec| Rows::new(numbers, p.shape[0] as usize, &p.shape[1..]);
+        let parameters = s.parameters.iter().map(parameter).collect();
+        let first = numbers.next() >> 8;
+        let listed: Arc<[u64]> = (0..rows).map(|_| numbers.next()).collect();
+        let classes = s.outputs[0].extents[0] as usize;
+        Self {
+            kind,
+            seed: numbers.next(),
+            grid: Arc::new(numbers.grid(rows)),
+            numbers: if numbers.below(2) == 0 { RowNumbers::From(first) } else { RowNumbers::List(listed) },
+            labelled: Labelled {
+                labels: (0..rows).map(|_| numbers.below(classes) as u32).collect(),
+                rows: (0..rows).filter(|_| numbers.below(3) > 0).collect(),
+                weight: 1.0 / (3 + numbers.below(1000)) as f32,
+            },
+            inputs,
+            outputs,
+            kept,
+            parameters,
+            gradients,
+            wanted: numbers.below(4) > 0,
+            layer,
+        }
+    }
+
+    /// The case with dense rows as bf16 has them.
+    pub(crate) fn rounded(&self) -> Self {
+        let all = |rows: &[Rows]| rows.iter().map(Rows::rounded).collect();
+        Self {
+            inputs: all(&self.inputs),
+            outputs: all(&self.outputs),
+            kept: all(&self.kept),
+            gradients: all(&self.gradients),
+            ..self.clone()
+        }
+    }
+
+    /// A call, and where it writes to.
+    pub(crate) fn call(&self) -> (Call, Written) {
+        let s = self.layer.signature();
+        let rows = self.grid.rows();
+        let width = |extents: &[u32]| extents.iter().map(|&e| e as usize).product::<usize>();
+        let filled = |rows: usize, columns: usize| {
+            Buffer::from_rows(rows, columns, &vec![UNTOUCHED; rows * columns]).unwrap()
+        };
+        let specs: Vec<_> = match self.kind {
+            Kind::Forward => s.outputs.iter().chain(&s.kept).collect(),
+            _ => s.inputs.iter().collect(),
+        };
+        let wanted = self.kind == Kind::Forward || self.wanted;
+        let buffer = |s: &&eciton_plan::RowsSpec| wanted.then(|| filled(rows, width(&s.extents)));
+        let row_buffers: Vec<Option<Buffer>> = specs.iter().map(buffer).collect();
+        let mut shapes: Vec<Vec<u32>> = Vec::new();
+        if self.kind != Kind::Forward {
+            shapes.extend(s.parameters.iter().map(|p| p.shape.clone()));
+        }
+        if self.kind == Kind::Loss {
+            shapes.push(vec![1]);
+        }
+        let sums: Vec<Vec<Buffer>> = shapes
+            .iter()
+            .map(|s| self.grid.parts().iter().map(|_| filled(s[0] as usize, width(&s[1..]))).collect())
+            .collect();
+        let target = |(b, s): (&Option<Buffer>, &&eciton_plan::RowsSpec)| {
+            b.as_ref().map(|b| Target::Rows { rows: b.write(0..rows).unwrap(), extents: s.extents.clone() })
+        };
+        let backward = self.kind == Kind::Backward;
+        let matrices = |all: &[Rows], if_: bool| -> Vec<Matrix> {
+            all.iter().filter(|_| if_).map(Rows::matrix).collect()
+        };
+        let call = Call {
+            kind: self.kind,
+            seed: self.seed,
+            epoch: 3,
+            layer: 1,
+            training: true,
+            grid: self.grid.clone(),
+            row_numbers: self.numbers.clone(),
+            inputs: matrices(&self.inputs, !backward || s.backward_needs.inputs),
+            outputs: matrices(&self.outputs, backward && s.backward_needs.outputs),
+            kept: matrices(&self.kept, backward),
+            parameters: matrices(&self.parameters, true),
+            gradients: matrices(&self.gradients, backward),
+            output_count: s.outputs.len(),
+            rows_out: row_buffers.iter().zip(&specs).map(target).collect(),
+            sums_out: sums
+                .iter()
+                .zip(&shapes)
+                .map(|(p, s)| Target::Sums { parts: p.clone(), shape: s.clone() })
+                .collect(),
+            labelled: (self.kind == Kind::Loss).then(|| self.labelled.clone()),
+        };
+        (call, Written { rows: row_buffers, sums })
+    }
+
+    /// As a request's frame.
+    pub(crate) fn frame(
+        &self,
+        encoding: Encoding,
+        objects: Vec<String>,
+        constants: &Constants<'_>,
+    ) -> Vec<u8> {
+        let (call, _) = self.call();
+        let limits = Limits::default();
+        encode_call("run-1", KEY, &self.layer, &call, encoding, &limits, objects, constants).unwrap()
+    }
+
+    /// Run here.
+    pub(crate) fn direct(&self, instances: &mut Instances) -> Bits {
+        let (call, written) = self.call();
+        instances.run(&self.layer, call).unwrap();
+        written.bits()
+    }
+
+    /// An answer, copied into a call's targets.
+    pub(crate) fn take(&self, answer: Vec<u8>) -> (Result<Finished, Error>, Bits) {
+        let (call, written) = self.call();
+        let result = Answer::parse(answer).and_then(|a| a.into_targets(call.rows_out, call.sums_out));
+        (result, written.bits())
+    }
+}
+
+/// What a worker does with a request's frame.
+pub(crate) fn work(
+    kernel: &Arc<Kernel>,
+    instances: &mut Instances,
+    bytes: &[u8],
+    objects: &[Vec<u8>],
+) -> Vec<u8> {
+    let frame = Frame::parse(bytes).unwrap();
+    let request = Request::parse(&frame.header().meta).unwrap();
+    perform(kernel, instances, request, &frame, objects)
+}
+
+/// A tensor of the request's frame or of an object.
+pub(crate) fn find(source: &Source, own: &Frame<'_>, objects: &[Vec<u8>]) -> Result<Decoded, Error> {
+    let refuse = |e: eciton_tensor::Error| Error::Wire { place: source.to_string(), reason: e.to_string() };
+    match source.object {
+        None => own.part(source.part).map_err(refuse),
+        Some(object) => {
+            let bytes = objects.get(object as usize).map_or(&[][..], Vec::as_slice);
+            Frame::parse(bytes).and_then(|f| f.part(source.part)).map_err(refuse)
+        }
+    }
+}
+
+pub(crate) fn perform(
+    kernel: &Arc<Kernel>,
+    instances: &mut Instances,
+    request: Request,
+    frame: &Frame<'_>,
+    objects: &[Vec<u8>],
+) -> Vec<u8> {
+    let (key, encoding) = (request.key, request.encoding);
+    let mut made = None;
+    let result = request.open(kernel).and_then(|layer| {
+        let (call, places) = request.into_call(&mut |s| find(s, frame, objects))?;
+        let finished = instances.run(&layer, call);
+        made = Some(places);
+        finished
+    });
+    let meta = AnswerMeta::new(key, &result);
+    match made {
+        Some(places) => places.encode(&meta, encoding).unwrap(),
+        None => encode_failure(&meta).unwrap(),
+    }
+}

@@ -1,0 +1,174 @@
+//! Where the tensor tasks of a run go, and how: `[executor]` and `[emulator]` of a recipe.
+
+use serde::{Deserialize, Serialize};
+
+/// Who runs tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExecutorKind {
+    /// Threads of this machine.
+    #[default]
+    Local,
+    /// Functions of a stand-in for AWS on this machine: real worker processes behind the real APIs.
+    Emulated,
+    /// Functions of AWS Lambda.
+    Lambda,
+    /// This process, but every task goes through a frame and may be tried twice: for tests of what
+    /// the other two rest on.
+    Loopback,
+}
+
+impl ExecutorKind {
+    /// Words for all.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("local", Self::Local),
+        ("emulated", Self::Emulated),
+        ("lambda", Self::Lambda),
+        ("loopback", Self::Loopback),
+    ];
+
+    /// Its word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// How frames travel between host and functions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// Inside the request while they fit, by the object store where they do not; what is used more
+    /// than once (features, weights read by several intervals) by the object store.
+    #[default]
+    Auto,
+    /// Inside requests and replies only: no object store is needed, but for kernels.
+    Payload,
+    /// By the object store only.
+    S3,
+}
+
+impl Transport {
+    /// Words for all.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("auto", Self::Auto), ("payload", Self::Payload), ("s3", Self::S3)];
+}
+
+/// What rows are written as on their way. Gradients of parameters are always f32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RowFormat {
+    /// As they are.
+    #[default]
+    F32,
+    /// Rounded to bfloat16: half the bytes, 8 bits of precision, other results.
+    Bf16,
+}
+
+impl RowFormat {
+    /// Words for all.
+    pub const ALL: [(&'static str, Self); 2] = [("f32", Self::F32), ("bf16", Self::Bf16)];
+}
+
+/// `[executor]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Executor {
+    /// Who runs tasks.
+    pub kind: ExecutorKind,
+    /// How frames travel.
+    pub transport: Transport,
+    /// What rows are written as on their way.
+    pub rows: RowFormat,
+    /// Whether a function computes on the first rows while the next are on their way (by the object
+    /// store only).
+    pub stream: bool,
+    /// Invocations under way at once, at most.
+    pub concurrency: u32,
+    /// The function's size in MiB: 1,769 are one processor. With `lambda`: the deployed function of
+    /// that size.
+    pub memory_mb: u32,
+    /// A function's time limit, in seconds (`emulated`; a deployed one has its own).
+    pub timeout_s: u32,
+    /// A task is launched a second time when it takes longer than this, in milliseconds, and ...
+    pub deadline_ms: u64,
+    /// ... longer than so many times its stage's average.
+    pub deadline_ratio: f64,
+    /// A deployment's file (`eciton deploy` writes it); `None`: the default one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deployment: Option<String>,
+}
+
+impl Default for Executor {
+    fn default() -> Self {
+        Self {
+            kind: ExecutorKind::Local,
+            transport: Transport::Auto,
+            rows: RowFormat::F32,
+            stream: true,
+            concurrency: 16,
+            memory_mb: 1769,
+            timeout_s: 60,
+            deadline_ms: 2000,
+            deadline_ratio: 4.0,
+            deployment: None,
+        }
+    }
+}
+
+impl Executor {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// `[emulator]`: the stand-in for AWS, and what goes wrong in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Emulator {
+    /// What faults are drawn from.
+    pub seed: u64,
+    /// Functions that may run at once; more requests are throttled.
+    pub account_concurrency: u32,
+    /// Each function's network, Mbit/s each way; 0: as fast as it goes.
+    pub mbit_s: f64,
+    /// Added to a cold start, in milliseconds.
+    pub cold_start_ms: u64,
+    /// Share of invocations whose process dies, a third each before, during and after its work.
+    pub crash: f64,
+    /// Share of answers that are lost, the work done.
+    pub lose: f64,
+    /// Share of requests that are run twice.
+    pub double: f64,
+    /// Share of invocations that are held up ...
+    pub straggle: f64,
+    /// ... by so many milliseconds.
+    pub straggle_ms: u64,
+    /// Share of requests that are throttled.
+    pub throttle: f64,
+    /// The worker program; `None`: `ECITON_WORKER`, or `bootstrap` beside `eciton`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+}
+
+impl Default for Emulator {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            account_concurrency: 1000,
+            mbit_s: 0.0,
+            cold_start_ms: 0,
+            crash: 0.0,
+            lose: 0.0,
+            double: 0.0,
+            straggle: 0.0,
+            straggle_ms: 1000,
+            throttle: 0.0,
+            worker: None,
+        }
+    }
+}
+
+impl Emulator {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}

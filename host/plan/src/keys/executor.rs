@@ -1,0 +1,130 @@
+//! The keys of `[executor]` and `[emulator]`.
+
+use super::{Key, key};
+use crate::document::Field;
+use crate::error::Error;
+use crate::executor::{Emulator, Executor, ExecutorKind, RowFormat, Transport};
+
+pub(super) const EXECUTOR: &[Key<Executor>] = &[
+    key("kind", &["name", "where"], "local, emulated or lambda (or loopback, for tests)", |executor, field| {
+        executor.kind = field.choice(&ExecutorKind::ALL)?;
+        Ok(())
+    }),
+    key("transport", &[], "how tasks travel to functions: auto, payload or s3", |executor, field| {
+        executor.transport = field.choice(&Transport::ALL)?;
+        Ok(())
+    }),
+    key(
+        "rows",
+        &["encoding", "dtype"],
+        "what rows are written as on their way: f32, or bf16 (half the bytes, other results)",
+        |executor, field| {
+            executor.rows = field.choice(&RowFormat::ALL)?;
+            Ok(())
+        },
+    ),
+    key(
+        "stream",
+        &["streaming"],
+        "whether a function computes on the first rows while the next arrive: true or false",
+        |executor, field| {
+            executor.stream = field.flag()?;
+            Ok(())
+        },
+    ),
+    key("concurrency", &["functions"], "invocations under way at once: 1 to 10000", |executor, field| {
+        executor.concurrency = field.integer32(1..=10_000)?;
+        Ok(())
+    }),
+    key("memory_mb", &["memory", "size"], "the function's size in MiB: 128 to 10240", |executor, field| {
+        executor.memory_mb = field.integer32(128..=10_240)?;
+        Ok(())
+    }),
+    key("timeout_s", &["timeout"], "an emulated function's time limit in seconds: 1 to 900", |executor, field| {
+        executor.timeout_s = field.integer32(1..=900)?;
+        Ok(())
+    }),
+    key(
+        "deadline_ms",
+        &["deadline"],
+        "a task is launched again when it takes longer than this, in milliseconds, ...",
+        |executor, field| {
+            executor.deadline_ms = field.integer(0..=900_000)?;
+            Ok(())
+        },
+    ),
+    key(
+        "deadline_ratio",
+        &[],
+        "... and longer than so many times its stage's average: above 1, up to 1000",
+        |executor, field| {
+            executor.deadline_ratio = field.number("a number above 1, up to 1000", |v| v > 1.0 && v <= 1000.0)?;
+            Ok(())
+        },
+    ),
+    key("deployment", &["stack"], "a deployment's file, as `eciton deploy` writes it", |executor, field| {
+        executor.deployment = Some(field.text("a path to a deployment's file")?);
+        Ok(())
+    }),
+];
+
+fn share(field: &Field) -> Result<f64, Error> {
+    field.number("a share from 0 to 1", |v| (0.0..=1.0).contains(&v))
+}
+
+pub(super) const EMULATOR: &[Key<Emulator>] = &[
+    key("seed", &[], "what faults are drawn from: 0 to 2^63 - 1", |emulator, field| {
+        emulator.seed = field.integer(0..=i64::MAX as u64)?;
+        Ok(())
+    }),
+    key(
+        "account_concurrency",
+        &["concurrency"],
+        "functions that may run at once, more are throttled: 1 to 10000",
+        |emulator, field| {
+            emulator.account_concurrency = field.integer32(1..=10_000)?;
+            Ok(())
+        },
+    ),
+    key(
+        "mbit_s",
+        &["bandwidth"],
+        "each function's network, Mbit/s each way; 0: as fast as it goes",
+        |emulator, field| {
+            emulator.mbit_s = field.number("a number from 0 to 100000", |v| (0.0..=100_000.0).contains(&v))?;
+            Ok(())
+        },
+    ),
+    key("cold_start_ms", &[], "added to a cold start, in milliseconds: 0 to 60000", |emulator, field| {
+        emulator.cold_start_ms = field.integer(0..=60_000)?;
+        Ok(())
+    }),
+    key("crash", &[], "share of invocations whose process dies: 0 to 1", |emulator, field| {
+        emulator.crash = share(field)?;
+        Ok(())
+    }),
+    key("lose", &["lost"], "share of answers that are lost: 0 to 1", |emulator, field| {
+        emulator.lose = share(field)?;
+        Ok(())
+    }),
+    key("double", &[], "share of requests that run twice: 0 to 1", |emulator, field| {
+        emulator.double = share(field)?;
+        Ok(())
+    }),
+    key("straggle", &["stragglers"], "share of invocations that are held up: 0 to 1", |emulator, field| {
+        emulator.straggle = share(field)?;
+        Ok(())
+    }),
+    key("straggle_ms", &[], "how long they are held up, in milliseconds: 0 to 600000", |emulator, field| {
+        emulator.straggle_ms = field.integer(0..=600_000)?;
+        Ok(())
+    }),
+    key("throttle", &[], "share of requests that are throttled: 0 to 1", |emulator, field| {
+        emulator.throttle = share(field)?;
+        Ok(())
+    }),
+    key("worker", &["bootstrap"], "the worker program", |emulator, field| {
+        emulator.worker = Some(field.text("a path to a program")?);
+        Ok(())
+    }),
+];

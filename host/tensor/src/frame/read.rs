@@ -1,0 +1,177 @@
+//! A frame to tensors.
+
+use std::sync::Arc;
+
+use super::convert::{bytes_to_rows, to_values, words};
+use super::{BLOCK_BYTES, Decoded, Encoding, Header, Kind, PartInfo, check_crc, damaged, malformed};
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::matrix::Matrix;
+use crate::sparse::SparseRows;
+use crate::view::ViewMut;
+
+/// A frame whose bytes are all there.
+#[derive(Debug)]
+pub struct Frame<'a> {
+    bytes: &'a [u8],
+    header: Header,
+}
+
+impl<'a> Frame<'a> {
+    /// Checks everything but the parts' CRCs, which [`Frame::part`] does.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) for missing or changed bytes,
+    /// [`Error::Frame`](crate::Error::Frame) for what is no frame.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self> {
+        let header = Header::parse(bytes)?;
+        if bytes.len() as u64 != header.bytes_len {
+            return Err(damaged("data", format!("{} bytes of {}", bytes.len(), header.bytes_len)));
+        }
+        let mut end = header.header_len as u64;
+        for (i, part) in header.parts.iter().enumerate() {
+            // Both within `bytes`: the header's parts end at its length.
+            let gap = bytes.get(end as usize..part.offset as usize).unwrap_or_default();
+            if gap.iter().any(|&b| b != 0) {
+                return Err(damaged(format!("part {i}"), "what precedes it is not zero"));
+            }
+            end = part.offset + part.bytes_len;
+        }
+        Ok(Self { bytes, header })
+    }
+
+    /// Its header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The bytes of a part, not checked.
+    ///
+    /// # Errors
+    /// [`Error::Frame`](crate::Error::Frame) if there is no such part.
+    pub fn bytes(&self, part: u32) -> Result<&'a [u8]> {
+        let info = self.header.part(part)?;
+        let range = info.offset as usize..(info.offset + info.bytes_len) as usize;
+        self.bytes.get(range).ok_or_else(|| damaged(format!("part {part}"), "bytes are missing"))
+    }
+
+    /// A part as a tensor.
+    ///
+    /// # Errors
+    /// As [`PartInfo::decode`].
+    pub fn part(&self, part: u32) -> Result<Decoded> {
+        self.header.part(part)?.decode_at(&|| format!("part {part}"), self.bytes(part)?)
+    }
+}
+
+impl PartInfo {
+    /// Bytes to a tensor.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) for bytes that are missing or have another CRC,
+    /// [`Error::Frame`](crate::Error::Frame) for what is no tensor (offsets that do not ascend),
+    /// [`Error::Argument`](crate::Error::Argument) where sparse rows are not well formed.
+    pub fn decode(&self, bytes: &[u8]) -> Result<Decoded> {
+        self.decode_at(&|| "part".to_owned(), bytes)
+    }
+
+    /// Whether `bytes` are the part's.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) if they are not.
+    pub fn verify(&self, bytes: &[u8]) -> Result<()> {
+        self.check_len(&|| "part".to_owned(), bytes)?;
+        check_crc(|| "part".to_owned(), self.crc32, crc32fast::hash(bytes))
+    }
+
+    /// Writes the dense rows from `first` on over `rows`, as many as those are. The bytes are taken as
+    /// they are: see [`PartInfo::verify`].
+    ///
+    /// # Errors
+    /// [`Error::Shape`](crate::Error::Shape) if there are not so many rows, or of another width;
+    /// [`Error::Frame`](crate::Error::Frame) and [`Error::Damaged`](crate::Error::Damaged) as
+    /// [`PartInfo::decode`].
+    pub fn copy_rows(&self, bytes: &[u8], first: u64, rows: &mut ViewMut<'_>) -> Result<()> {
+        let place = || "part".to_owned();
+        self.check(place)?;
+        self.check_len(&place, bytes)?;
+        let Kind::Rows(encoding) = self.kind else {
+            return Err(malformed(place(), format!("dense rows are wanted, {:?} were found", self.kind)));
+        };
+        let end = first.saturating_add(rows.rows() as u64);
+        let fits = end <= self.rows && rows.columns() as u64 == u64::from(self.columns);
+        let range = self.byte_range(first..end).filter(|_| fits);
+        let coded =
+            range.and_then(|r| bytes.get((r.start - self.offset) as usize..(r.end - self.offset) as usize));
+        let Some(coded) = coded else {
+            return Err(crate::Error::Shape {
+                operation: "copy rows",
+                operand: "rows",
+                expected: vec![rows.rows() as u32, rows.columns() as u32],
+                found: vec![self.rows.saturating_sub(first) as u32, self.columns],
+            });
+        };
+        bytes_to_rows(encoding, coded, rows);
+        Ok(())
+    }
+
+    fn check_len(&self, place: &dyn Fn() -> String, bytes: &[u8]) -> Result<()> {
+        if bytes.len() as u64 != self.bytes_len {
+            return Err(damaged(place(), format!("{} bytes of {}", bytes.len(), self.bytes_len)));
+        }
+        Ok(())
+    }
+
+    fn decode_at(&self, place: &dyn Fn() -> String, bytes: &[u8]) -> Result<Decoded> {
+        // The fields are public: nothing is taken from them that the bytes do not back.
+        self.check(place)?;
+        self.check_len(place, bytes)?;
+        match self.kind {
+            Kind::Ids => {
+                check_crc(place, self.crc32, crc32fast::hash(bytes))?;
+                Ok(Decoded::Ids(words(bytes).collect()))
+            }
+            Kind::Rows(encoding) => {
+                let rows = self.rows as usize;
+                let buffer = Buffer::zeroed(rows, self.columns as usize)?;
+                let mut lease = buffer.write(0..rows)?;
+                let crc = decode_rows(encoding, bytes, &mut lease.view_mut());
+                check_crc(place, self.crc32, crc)?;
+                Ok(Decoded::Matrix(Matrix::from(lease.into_read()?)))
+            }
+            Kind::Sparse(encoding) => {
+                check_crc(place, self.crc32, crc32fast::hash(bytes))?;
+                Ok(Decoded::Matrix(Matrix::from(Arc::new(self.sparse(encoding, bytes)?))))
+            }
+        }
+    }
+
+    fn sparse(&self, encoding: Encoding, bytes: &[u8]) -> Result<SparseRows> {
+        // `check` has made sure of both lengths.
+        let (offsets, rest) = bytes.split_at((self.rows as usize + 1) * 4);
+        let (indices, coded) = rest.split_at(self.stored() as usize * 4);
+        let mut values = vec![0.0; self.stored() as usize];
+        to_values(encoding, coded, &mut values);
+        SparseRows::new(
+            self.columns,
+            words(offsets).map(u64::from).collect(),
+            words(indices).collect(),
+            values,
+        )
+    }
+}
+
+/// Bytes to rows, a block at a time so that both finds them in the cache; returns their CRC.
+fn decode_rows(encoding: Encoding, bytes: &[u8], rows: &mut ViewMut<'_>) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    let width = rows.columns() * encoding.value_bytes();
+    // Without columns there are no bytes.
+    if let Some(block) = BLOCK_BYTES.checked_div(width) {
+        let block = block.max(1);
+        for (i, coded) in bytes.chunks(block * width).enumerate() {
+            crc.update(coded);
+            bytes_to_rows(encoding, coded, &mut rows.slice(i * block, coded.len() / width));
+        }
+    }
+    crc.finalize()
+}

@@ -1,0 +1,244 @@
+//! Tensors to a frame.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::convert::{rows_to_bytes, to_bytes, words_to_bytes};
+use super::header::{header_len, next_offset};
+use super::{
+    BLOCK_BYTES, Encoding, Header, Kind, MAX_FRAME_BYTES, MAX_META_BYTES, MAX_PARTS, PartInfo, malformed,
+};
+use crate::error::Result;
+use crate::matrix::{Held, Matrix};
+use crate::sparse::SparseRows;
+use crate::view::View;
+
+/// What a part is made from.
+#[derive(Debug)]
+enum Content<'a> {
+    Held(Held),
+    Views(Vec<View<'a>>),
+    Sparse(Arc<SparseRows>, Range<usize>),
+    Ids(Cow<'a, [u32]>),
+}
+
+/// Collects parts; converts and copies them once, when the frame is finished.
+#[derive(Debug, Default)]
+pub struct Writer<'a> {
+    meta: Vec<u8>,
+    parts: Vec<(PartInfo, Content<'a>)>,
+    /// Where the last part ends, from the first part's beginning.
+    data_len: u64,
+}
+
+impl<'a> Writer<'a> {
+    /// A frame without parts.
+    pub fn new(meta: Vec<u8>) -> Self {
+        Self { meta, parts: Vec::new(), data_len: 0 }
+    }
+
+    /// Other meta.
+    pub fn set_meta(&mut self, meta: Vec<u8>) {
+        self.meta = meta;
+    }
+
+    /// Adds a matrix; its lease is held until the frame is finished. Sparse rows stay sparse.
+    ///
+    /// # Errors
+    /// [`Error::Frame`](crate::Error::Frame) past a limit, [`Error::NotArrived`](crate::Error::NotArrived)
+    /// for rows that are still arriving.
+    pub fn matrix(&mut self, matrix: &Matrix, encoding: Encoding) -> Result<u32> {
+        match matrix {
+            Matrix::Dense(dense) => {
+                let held = dense.hold(Some(Duration::ZERO))?;
+                self.push(Kind::Rows(encoding), matrix.rows(), matrix.columns(), 0, Content::Held(held))
+            }
+            Matrix::Sparse(s) => {
+                let stored = s.data.stored_in(s.rows.clone());
+                let content = Content::Sparse(s.data.clone(), s.rows.clone());
+                self.push(Kind::Sparse(encoding), s.rows.len(), s.data.columns(), stored, content)
+            }
+        }
+    }
+
+    /// Adds dense rows.
+    ///
+    /// # Errors
+    /// [`Error::Frame`](crate::Error::Frame) past a limit.
+    pub fn view(&mut self, rows: View<'a>, encoding: Encoding) -> Result<u32> {
+        self.views(vec![rows], encoding)
+    }
+
+    /// Adds dense rows that lie in several places, one after the other as one part.
+    ///
+    /// # Errors
+    /// [`Error::Frame`](crate::Error::Frame) past a limit, or for places of different width.
+    pub fn views(&mut self, rows: Vec<View<'a>>, encoding: Encoding) -> Result<u32> {
+        let columns = rows.first().map_or(0, View::columns);
+        if let Some(other) = rows.iter().find(|v| v.columns() != columns) {
+            let reason = format!("rows of {columns} and of {} columns in one part", other.columns());
+            return Err(malformed(format!("part {}", self.parts.len()), reason));
+        }
+        let count = rows.iter().map(View::rows).sum();
+        self.push(Kind::Rows(encoding), count, columns, 0, Content::Views(rows))
+    }
+
+    /// Adds a list.
+    ///
+    /// # Errors
+    /// [`Error::Frame`](crate::Error::Frame) past a limit.
+    pub fn ids(&mut self, ids: impl Into<Cow<'a, [u32]>>) -> Result<u32> {
+        let ids = ids.into();
+        self.push(Kind::Ids, ids.len(), 1, 0, Content::Ids(ids))
+    }
+
+    fn push(
+        &mut self,
+        kind: Kind,
+        rows: usize,
+        columns: usize,
+        stored: usize,
+        content: Content<'a>,
+    ) -> Result<u32> {
+        let number = self.parts.len();
+        let place = || format!("part {number}");
+        if number >= MAX_PARTS {
+            return Err(malformed(place(), format!("a frame has at most {MAX_PARTS} parts")));
+        }
+        let (rows, stored) = (rows as u64, stored as u64);
+        let columns = u32::try_from(columns)
+            .map_err(|_| malformed(place(), format!("{columns} columns; below 2^32 are allowed")))?;
+        let bytes_len = match kind {
+            Kind::Ids => rows.checked_mul(4),
+            Kind::Rows(e) => rows.checked_mul(u64::from(columns) * e.value_bytes() as u64),
+            Kind::Sparse(e) => stored
+                .checked_mul(4 + e.value_bytes() as u64)
+                .and_then(|len| len.checked_add(4 * rows.saturating_add(1))),
+        };
+        let offset = next_offset(self.data_len);
+        let end = offset.zip(bytes_len).and_then(|(offset, len)| offset.checked_add(len));
+        let (Some(offset), Some(bytes_len), Some(end)) =
+            (offset, bytes_len, end.filter(|&end| end <= MAX_FRAME_BYTES - Header::MAX_BYTES as u64))
+        else {
+            let reason = format!("{rows} x {columns}: a frame has at most {MAX_FRAME_BYTES} bytes");
+            return Err(malformed(place(), reason));
+        };
+        let info = PartInfo { kind, rows, columns, offset, bytes_len, crc32: 0 };
+        info.check(place)?;
+        self.parts.push((info, content));
+        self.data_len = end;
+        Ok(number as u32)
+    }
+
+    /// Bytes of the frame so far.
+    pub fn bytes_len(&self) -> u64 {
+        self.layout(self.meta.len()).1
+    }
+
+    /// Where the first part begins, and where the frame ends.
+    fn layout(&self, meta_len: usize) -> (u64, u64) {
+        let header = header_len(meta_len, self.parts.len()) as u64;
+        if self.parts.is_empty() {
+            return (header, header);
+        }
+        // Parts are aligned from the first part's beginning, which is aligned itself.
+        let start = next_offset(header).unwrap_or(header);
+        (start, start + self.data_len)
+    }
+
+    /// The frame.
+    ///
+    /// # Errors
+    /// [`Error::Frame`](crate::Error::Frame) for more than [`MAX_META_BYTES`] of meta.
+    pub fn finish(mut self) -> Result<Vec<u8>> {
+        let meta = std::mem::take(&mut self.meta);
+        let room = meta.len();
+        self.finish_late(room, || meta)
+    }
+
+    /// The frame, with a meta that is made after everything else and has at most `room` bytes; the
+    /// rest of them become spaces, which JSON ignores. So it can say how long the rest took.
+    ///
+    /// # Errors
+    /// [`Error::Frame`](crate::Error::Frame) for more than [`MAX_META_BYTES`] or than `room`.
+    pub fn finish_late(self, room: usize, meta: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>> {
+        let too_long = |len: usize, allowed: usize| {
+            malformed("meta", format!("{len} bytes of meta; {allowed} are allowed"))
+        };
+        if room > MAX_META_BYTES {
+            return Err(too_long(room, MAX_META_BYTES));
+        }
+        let (start, total) = self.layout(room);
+        let too_large = |_| malformed("data", format!("{total} bytes do not fit in memory"));
+        // Zeroed by the system where it is large; the zeros between parts are needed.
+        let mut frame = vec![0; usize::try_from(total).map_err(too_large)?];
+        let mut infos = Vec::with_capacity(self.parts.len());
+        for (mut info, content) in self.parts {
+            info.offset += start;
+            // Bounded by `total`, which is a usize.
+            let at = info.offset as usize;
+            info.crc32 = content.write(info.kind, &mut frame[at..at + info.bytes_len as usize]);
+            infos.push(info);
+        }
+        let mut meta = meta();
+        if meta.len() > room {
+            return Err(too_long(meta.len(), room));
+        }
+        meta.resize(room, b' ');
+        Header::write(&meta, &infos, &mut frame);
+        Ok(frame)
+    }
+}
+
+impl Content<'_> {
+    /// Converts to bytes; returns their CRC.
+    fn write(&self, kind: Kind, bytes: &mut [u8]) -> u32 {
+        let mut crc = crc32fast::Hasher::new();
+        match self {
+            Self::Held(held) => write_rows(kind, held.view(), bytes, &mut crc),
+            Self::Views(views) => {
+                let mut rest = bytes;
+                for &view in views {
+                    let width = view.columns() * kind.dense().unwrap_or_default().value_bytes();
+                    let (own, others) = rest.split_at_mut(view.rows() * width);
+                    write_rows(kind, view, own, &mut crc);
+                    rest = others;
+                }
+            }
+            Self::Sparse(data, rows) => {
+                let (stored, first) = (data.stored_in(rows.clone()), rows.start);
+                let (to_offsets, rest) = bytes.split_at_mut((rows.len() + 1) * 4);
+                let (to_indices, to_values) = rest.split_at_mut(stored * 4);
+                // Below 2^30 stored values: `SparseRows::new` checks it.
+                let offset = |row| data.stored_in(first..row) as u32;
+                words_to_bytes((first..=rows.end).map(offset), to_offsets);
+                words_to_bytes(rows.clone().flat_map(|row| data.row(row).0).copied(), to_indices);
+                let values = data.values_in(rows.clone());
+                let encoding = if let Kind::Sparse(e) = kind { e } else { Encoding::F32 };
+                to_bytes(encoding, values, to_values);
+                crc.update(bytes);
+            }
+            Self::Ids(ids) => {
+                words_to_bytes(ids.iter().copied(), bytes);
+                crc.update(bytes);
+            }
+        }
+        crc.finalize()
+    }
+}
+
+/// Rows to bytes, a block at a time so that the CRC finds them in the cache.
+fn write_rows(kind: Kind, rows: View<'_>, bytes: &mut [u8], crc: &mut crc32fast::Hasher) {
+    let encoding = kind.dense().unwrap_or_default();
+    let width = rows.columns() * encoding.value_bytes();
+    if width == 0 {
+        return;
+    }
+    let block = (BLOCK_BYTES / width).max(1);
+    for (i, out) in bytes.chunks_mut(block * width).enumerate() {
+        rows_to_bytes(encoding, rows.slice(i * block, out.len() / width), out);
+        crc.update(out);
+    }
+}

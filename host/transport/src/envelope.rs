@@ -1,0 +1,242 @@
+//! The function's event and its answer: JSON around a frame, or around the name of one.
+//!
+//! ```text
+//! event   {"version":1,"frame":CARRIER,"answer_key":KEY|null,"max_inline_bytes":N,"stream":BOOL}
+//! answer  {"version":1,"frame":CARRIER,"send_us":N,"existed":BOOL}
+//! CARRIER {"inline":"BASE64"}   or   {"object":{"key":KEY,"bytes_len":N}}
+//! ```
+//!
+//! Events of the service are JSON, so bytes travel as base64 (standard alphabet, padded): 6 MiB of event
+//! hold 4.5 MiB of frame. The text is most of the message. It is written once, where it belongs, and
+//! read as a slice of what came; it needs no escapes, and one that has some is refused.
+//!
+//! Reading is strict: every field, no others, one spelling, sizes within limits, and nothing is set
+//! aside for a size that the bytes do not back.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result, shortened};
+use crate::key::Key;
+use crate::store::MAX_OBJECT_BYTES;
+
+/// What the service takes as an event or an answer of a synchronous call, in bytes.
+pub const SYNC_PAYLOAD_BYTES: usize = 6 * 1024 * 1024;
+
+/// What the JSON around a frame takes at most: two keys, numbers and names.
+const AROUND_BYTES: usize = 2048;
+
+/// The largest frame that fits into a message inline, in bytes.
+pub const INLINE_FRAME_BYTES: u64 = ((SYNC_PAYLOAD_BYTES - AROUND_BYTES) / 4 * 3) as u64;
+
+/// The version of both messages.
+pub const VERSION: u32 = 1;
+
+/// How a frame travels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// In the message itself.
+    Inline(Bytes),
+    /// As an object of the store.
+    Object {
+        /// Where.
+        key: Key,
+        /// The frame's bytes, which are the object's.
+        bytes_len: u64,
+    },
+}
+
+impl Carrier {
+    /// The frame's bytes.
+    #[must_use]
+    pub fn bytes_len(&self) -> u64 {
+        match self {
+            Self::Inline(bytes) => bytes.len() as u64,
+            Self::Object { bytes_len, .. } => *bytes_len,
+        }
+    }
+}
+
+/// A function's event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invocation {
+    /// The request's frame.
+    pub frame: Carrier,
+    /// Where an answer goes that does not fit inline; it is written if nothing is there yet.
+    pub answer_key: Option<Key>,
+    /// The largest answer's frame to send inline, in bytes: at most [`INLINE_FRAME_BYTES`].
+    pub max_inline_bytes: u64,
+    /// Whether the kernel may begin before all of its input is there.
+    pub stream: bool,
+}
+
+/// A function's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The answer's frame.
+    pub frame: Carrier,
+    /// Microseconds that writing the object took; 0 inline.
+    pub send_us: u64,
+    /// Whether there was an object already: another attempt was first, and its answer counts.
+    pub existed: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "lowercase")]
+enum CarrierText<'a> {
+    Inline(&'a str),
+    Object { key: Key, bytes_len: u64 },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InvocationText<'a> {
+    version: u32,
+    #[serde(borrow)]
+    frame: CarrierText<'a>,
+    answer_key: Option<Key>,
+    max_inline_bytes: u64,
+    stream: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReplyText<'a> {
+    version: u32,
+    #[serde(borrow)]
+    frame: CarrierText<'a>,
+    send_us: u64,
+    existed: bool,
+}
+
+#[derive(Serialize)]
+struct ObjectText<'a> {
+    key: &'a Key,
+    bytes_len: u64,
+}
+
+const EVENT: &str = "the function's event";
+const ANSWER: &str = "the function's answer";
+
+impl Invocation {
+    /// As JSON of at most [`SYNC_PAYLOAD_BYTES`].
+    pub fn to_json(&self) -> Result<Vec<u8>> {
+        let Self { frame, answer_key, max_inline_bytes, stream } = self;
+        check_inline(EVENT, *max_inline_bytes)?;
+        let answer_key = serde_json::to_string(answer_key).map_err(|error| wrong(EVENT, &error))?;
+        let rest = format!(
+            ",\"answer_key\":{answer_key},\"max_inline_bytes\":{max_inline_bytes},\"stream\":{stream}}}"
+        );
+        write(EVENT, frame, &rest)
+    }
+
+    /// From JSON.
+    pub fn from_json(json: &[u8]) -> Result<Self> {
+        check_len(EVENT, json.len())?;
+        let text: InvocationText<'_> = serde_json::from_slice(json).map_err(|error| wrong(EVENT, &error))?;
+        let InvocationText { version, frame, answer_key, max_inline_bytes, stream } = text;
+        check_version(EVENT, version)?;
+        check_inline(EVENT, max_inline_bytes)?;
+        Ok(Self { frame: read(EVENT, frame)?, answer_key, max_inline_bytes, stream })
+    }
+}
+
+impl Reply {
+    /// As JSON of at most [`SYNC_PAYLOAD_BYTES`].
+    pub fn to_json(&self) -> Result<Vec<u8>> {
+        let Self { frame, send_us, existed } = self;
+        write(ANSWER, frame, &format!(",\"send_us\":{send_us},\"existed\":{existed}}}"))
+    }
+
+    /// From JSON.
+    pub fn from_json(json: &[u8]) -> Result<Self> {
+        check_len(ANSWER, json.len())?;
+        let text: ReplyText<'_> = serde_json::from_slice(json).map_err(|error| wrong(ANSWER, &error))?;
+        let ReplyText { version, frame, send_us, existed } = text;
+        check_version(ANSWER, version)?;
+        Ok(Self { frame: read(ANSWER, frame)?, send_us, existed })
+    }
+}
+
+/// The message from its carrier on; `rest` is what follows, closing brace included.
+fn write(what: &'static str, frame: &Carrier, rest: &str) -> Result<Vec<u8>> {
+    let start = format!("{{\"version\":{VERSION},\"frame\":");
+    let json = match frame {
+        Carrier::Inline(bytes) => {
+            let start = start + "{\"inline\":\"";
+            let text_len = bytes.len().div_ceil(3).saturating_mul(4);
+            let from = start.len();
+            let to = from.saturating_add(text_len);
+            check_len(what, to.saturating_add(2 + rest.len()))?;
+            // Room for the text is made by its length; zeroed pages cost nothing until written.
+            let mut json = vec![0; to + 2 + rest.len()];
+            json[..from].copy_from_slice(start.as_bytes());
+            let written = STANDARD.encode_slice(bytes, &mut json[from..to]);
+            if written.ok() != Some(text_len) {
+                return Err(wrong(what, &"the frame does not encode to the length that base64 has"));
+            }
+            json[to..to + 2].copy_from_slice(b"\"}");
+            json[to + 2..].copy_from_slice(rest.as_bytes());
+            json
+        }
+        Carrier::Object { key, bytes_len } => {
+            check_object(key, *bytes_len)?;
+            let object = serde_json::to_string(&ObjectText { key, bytes_len: *bytes_len })
+                .map_err(|error| wrong(what, &error))?;
+            (start + "{\"object\":" + &object + "}" + rest).into_bytes()
+        }
+    };
+    check_len(what, json.len())?;
+    Ok(json)
+}
+
+fn read(what: &'static str, text: CarrierText<'_>) -> Result<Carrier> {
+    match text {
+        CarrierText::Object { key, bytes_len } => {
+            check_object(&key, bytes_len)?;
+            Ok(Carrier::Object { key, bytes_len })
+        }
+        CarrierText::Inline(text) => {
+            let mut bytes = vec![0; text.len().div_ceil(4).saturating_mul(3)];
+            let decoded = STANDARD.decode_slice(text, &mut bytes);
+            let len = decoded.map_err(|error| wrong(what, &format!("the inline frame: {error}")))?;
+            bytes.truncate(len);
+            Ok(Carrier::Inline(bytes.into()))
+        }
+    }
+}
+
+fn wrong(what: &'static str, reason: &dyn std::fmt::Display) -> Error {
+    Error::Envelope { what, reason: shortened(&reason.to_string()) }
+}
+
+fn check_len(what: &'static str, found: usize) -> Result<()> {
+    if found > SYNC_PAYLOAD_BYTES {
+        let (found, allowed) = (found as u64, SYNC_PAYLOAD_BYTES as u64);
+        return Err(Error::TooLarge { what: what.into(), found, allowed });
+    }
+    Ok(())
+}
+
+fn check_version(what: &'static str, found: u32) -> Result<()> {
+    if found != VERSION {
+        return Err(wrong(what, &format!("version {found}, this end speaks {VERSION}")));
+    }
+    Ok(())
+}
+
+fn check_inline(what: &'static str, found: u64) -> Result<()> {
+    if found > INLINE_FRAME_BYTES {
+        return Err(wrong(what, &format!("max_inline_bytes {found} is over {INLINE_FRAME_BYTES}")));
+    }
+    Ok(())
+}
+
+fn check_object(key: &Key, found: u64) -> Result<()> {
+    crate::store::check_size(key, found, MAX_OBJECT_BYTES)
+}
+
+#[cfg(test)]
+mod tests;

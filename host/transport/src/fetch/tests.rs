@@ -1,0 +1,264 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use eciton_tensor::View;
+use eciton_tensor::frame::{Encoding, Header, Writer};
+use tokio::time::Instant as Moment;
+use tokio::time::{sleep, sleep_until};
+
+use super::*;
+use crate::memory::MemoryStore;
+use crate::store::{Condition, Counts, Pending, Stored};
+
+const LATENCY: Duration = Duration::from_millis(15);
+const PIECE: usize = 64 << 10;
+
+/// A store at the other end of a link that its readers share. Runs on the test's own clock.
+#[derive(Debug)]
+struct Paced {
+    bytes: Bytes,
+    /// Bytes that exist; a read beyond them fails.
+    fails_at: u64,
+    bytes_per_s: f64,
+    ready_at: Mutex<Moment>,
+    under_way: AtomicU64,
+    most: AtomicU64,
+    requests: AtomicU64,
+}
+
+struct UnderWay<'a>(&'a AtomicU64, u64);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(self.1, Ordering::Relaxed);
+    }
+}
+
+fn paced(len: usize, bytes_per_s: f64) -> Arc<Paced> {
+    Arc::new(Paced {
+        bytes: (0..len).map(|i| (i * 31 >> 7) as u8).collect(),
+        fails_at: u64::MAX,
+        bytes_per_s,
+        ready_at: Mutex::new(Moment::now()),
+        under_way: AtomicU64::new(0),
+        most: AtomicU64::new(0),
+        requests: AtomicU64::new(0),
+    })
+}
+
+impl Store for Paced {
+    fn read<'a>(
+        &'a self,
+        key: &'a Key,
+        range: Option<Range<u64>>,
+        sink: &'a mut Sink<'_>,
+    ) -> Pending<'a, u64> {
+        Box::pin(async move {
+            let range = range.unwrap();
+            let len = range.end - range.start;
+            self.requests.fetch_add(1, Ordering::Relaxed);
+            let all = self.under_way.fetch_add(len, Ordering::Relaxed) + len;
+            self.most.fetch_max(all, Ordering::Relaxed);
+            let _under_way = UnderWay(&self.under_way, len);
+            sleep(LATENCY).await;
+            let end = (range.end as usize).min(self.bytes.len());
+            let mut rest = self.bytes.slice(range.start as usize..end);
+            let mut at = range.start;
+            while !rest.is_empty() {
+                let piece = rest.split_to(PIECE.min(rest.len()));
+                let arrives = {
+                    let mut ready_at = self.ready_at.lock().unwrap();
+                    let time = Duration::from_secs_f64(piece.len() as f64 / self.bytes_per_s);
+                    *ready_at = (*ready_at).max(Moment::now()) + time;
+                    *ready_at
+                };
+                sleep_until(arrives).await;
+                at += piece.len() as u64;
+                if at > self.fails_at {
+                    let reason = "lost".into();
+                    return Err(Error::Timeout { operation: "get", key: key.to_string(), reason });
+                }
+                sink(piece)?;
+            }
+            Ok(end as u64 - range.start)
+        })
+    }
+
+    fn get<'a>(&'a self, _: &'a Key, _: Option<Range<u64>>) -> Pending<'a, Bytes> {
+        unreachable!("a fetch reads")
+    }
+    fn put<'a>(&'a self, _: &'a Key, _: Bytes, _: Condition) -> Pending<'a, Stored> {
+        unreachable!("a fetch reads")
+    }
+    fn delete<'a>(&'a self, _: &'a [Key]) -> Pending<'a, ()> {
+        unreachable!("a fetch reads")
+    }
+    fn list<'a>(&'a self, _: &'a str, _: usize) -> Pending<'a, Vec<(Key, u64)>> {
+        unreachable!("a fetch reads")
+    }
+    fn size<'a>(&'a self, _: &'a Key) -> Pending<'a, u64> {
+        unreachable!("a fetch reads")
+    }
+    fn counts(&self) -> Counts {
+        Counts::default()
+    }
+}
+
+fn key() -> Key {
+    Key::new("a").unwrap()
+}
+
+const RATE: f64 = 25e6;
+
+/// Reads everything while a kernel works on what has come, as fast as the link; how long both took,
+/// relative to the link alone.
+async fn overlap(len: usize, pipeline: Pipeline) -> (f64, Arc<Paced>) {
+    let link = paced(len, RATE);
+    let store: Arc<dyn Store> = link.clone();
+    let started = Moment::now();
+    let mut found = Vec::new();
+    let mut computed = started;
+    let mut sink = |piece: Bytes| {
+        computed = computed.max(Moment::now()) + Duration::from_secs_f64(piece.len() as f64 / RATE);
+        found.extend_from_slice(&piece);
+        Ok(())
+    };
+    let traffic = read_ranges(&store, &key(), 0..len as u64, pipeline, &mut sink).await.unwrap();
+    assert!(found == link.bytes, "in order and complete");
+    assert_eq!((traffic.bytes_len, traffic.blocks), (len as u64, link.requests.load(Ordering::Relaxed)));
+    let took = computed.max(Moment::now()) - started;
+    (took.as_secs_f64() / (len as f64 / RATE), link)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_fetch_takes_little_more_than_the_link() {
+    let len = 32 << 20;
+    let (ratio, link) = overlap(len, Pipeline::default()).await;
+    assert!(ratio < 1.05, "{ratio}");
+    assert_eq!(link.requests.load(Ordering::Relaxed), 4);
+    assert!(link.most.load(Ordering::Relaxed) <= (16 << 20) + (512 << 10));
+    // Waiting for each block costs a latency each; asking for much at once divides the link.
+    let (waiting, _) = overlap(len, Pipeline { block_bytes: 512 << 10, ahead_bytes: 0 }).await;
+    let (divided, _) = overlap(len, Pipeline { block_bytes: 8 << 20, ahead_bytes: 32 << 20 }).await;
+    assert!(waiting > 1.5 && divided > 1.5, "{waiting} {divided}");
+    let (blocks, _) = overlap(len, Pipeline { block_bytes: 512 << 10, ahead_bytes: 1 << 20 }).await;
+    assert!(blocks < 1.1, "{blocks}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_for_ahead_is_bounded() {
+    for (block, ahead) in [(64 << 10, 0), (64 << 10, 256 << 10), (1 << 20, 512 << 10), (1 << 20, 4 << 20)] {
+        let pipeline = Pipeline { block_bytes: block, ahead_bytes: ahead };
+        let (_, link) = overlap((8 << 20) + 13, pipeline).await;
+        let most = link.most.load(Ordering::Relaxed);
+        assert!(most <= block + ahead.div_ceil(block) * block, "{pipeline:?}: {most}");
+        assert_eq!(link.requests.load(Ordering::Relaxed), ((8_u64 << 20) + 13).div_ceil(block));
+        assert_eq!(link.under_way.load(Ordering::Relaxed), 0);
+    }
+    let store: Arc<dyn Store> = paced(10, RATE);
+    for (block_bytes, ahead_bytes) in [
+        (Pipeline::MIN_BLOCK_BYTES - 1, 0),
+        (Pipeline::MAX_BYTES + 1, 0),
+        (Pipeline::MAX_BYTES, Pipeline::MAX_BYTES + 1),
+    ] {
+        let pipeline = Pipeline { block_bytes, ahead_bytes };
+        let refused = read_ranges(&store, &key(), 0..10, pipeline, &mut |_| Ok(())).await;
+        assert!(matches!(refused, Err(Error::Settings { .. })), "{pipeline:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fetch_that_ends_early_cancels_what_is_under_way() {
+    let pipeline = Pipeline { block_bytes: 1 << 20, ahead_bytes: 4 << 20 };
+    let link = paced(8 << 20, RATE);
+    let store: Arc<dyn Store> = link.clone();
+    let mut pieces = 0;
+    let mut enough = |_| {
+        pieces += 1;
+        match pieces {
+            3 => Err(Error::Refused { key: "a".into(), reason: "enough".into() }),
+            _ => Ok(()),
+        }
+    };
+    let refused = read_ranges(&store, &key(), 0..8 << 20, pipeline, &mut enough).await;
+    assert!(matches!(refused, Err(Error::Refused { .. })) && pieces == 3);
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(link.under_way.load(Ordering::Relaxed), 0);
+
+    let dropped = tokio::time::timeout(
+        Duration::from_millis(100),
+        read_ranges(&store, &key(), 0..8 << 20, pipeline, &mut |_| Ok(())),
+    );
+    assert!(dropped.await.is_err());
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(link.under_way.load(Ordering::Relaxed), 0);
+
+    let mut broken = paced(8 << 20, RATE);
+    Arc::get_mut(&mut broken).unwrap().fails_at = 3 << 20;
+    let store: Arc<dyn Store> = broken.clone();
+    let mut came = 0;
+    let mut count = |piece: Bytes| {
+        came += piece.len() as u64;
+        Ok(())
+    };
+    let failed = read_ranges(&store, &key(), 0..8 << 20, pipeline, &mut count).await;
+    assert!(matches!(failed, Err(Error::Timeout { .. })));
+    assert_eq!(came, 3 << 20, "what came before the failure was passed on");
+}
+
+#[tokio::test]
+async fn ranges_must_exist_and_may_be_empty() {
+    let memory = Arc::new(MemoryStore::new());
+    let store: Arc<dyn Store> = memory.clone();
+    store.put(&key(), Bytes::from(vec![7; 200_000]), Condition::Always).await.unwrap();
+    let small = Pipeline { block_bytes: 64 << 10, ahead_bytes: 64 << 10 };
+    let mut none = |_| -> Result<()> { panic!("there is nothing") };
+    let traffic = read_ranges(&store, &key(), 5..5, small, &mut none).await.unwrap();
+    assert_eq!((traffic.bytes_len, traffic.blocks, memory.counts().gets), (0, 0, 0));
+    for end in [200_001, 300_000] {
+        let short = read_ranges(&store, &key(), 0..end, small, &mut |_| Ok(())).await;
+        assert!(matches!(short, Err(Error::Range { .. })), "{end}: {short:?}");
+    }
+    let absent = Key::new("b").unwrap();
+    let absent = read_ranges(&store, &absent, 0..1, small, &mut |_| Ok(())).await;
+    assert!(absent.unwrap_err().is_not_found());
+    #[expect(clippy::reversed_empty_ranges, reason = "it is what is refused")]
+    let inverted = read_ranges(&store, &key(), 2..1, small, &mut |_| Ok(())).await;
+    assert!(matches!(inverted, Err(Error::Range { .. })));
+}
+
+#[tokio::test]
+async fn rows_arrive_and_damage_is_seen_at_both_ends() {
+    let (rows, columns) = (3000, 50);
+    let values: Vec<f32> = (0..rows * columns).map(|i| i as f32).collect();
+    let mut writer = Writer::new(b"{}".to_vec());
+    let part = writer.view(View::new(&values, rows, columns), Encoding::F32).unwrap();
+    let frame = writer.finish().unwrap();
+    let header = Header::parse(&frame).unwrap();
+    let part = header.part(part).unwrap();
+    let pipeline = Pipeline { block_bytes: 64 << 10, ahead_bytes: 128 << 10 };
+    let stream = |frame: Vec<u8>| async move {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        store.put(&key(), frame.into(), Condition::Always).await.unwrap();
+        let (sink, arriving) = RowSink::channel(part).unwrap();
+        let result = read_streamed(&store, &key(), part, sink, pipeline).await;
+        (result, arriving.wait(rows, Some(Duration::from_secs(5))))
+    };
+    let (traffic, arrived) = stream(frame.clone()).await;
+    assert_eq!(traffic.unwrap().bytes_len, (rows * columns * 4) as u64);
+    assert_eq!(arrived.unwrap(), rows);
+
+    let mut changed = frame.clone();
+    *changed.last_mut().unwrap() ^= 1;
+    let (damaged, arrived) = stream(changed).await;
+    let damaged = damaged.unwrap_err();
+    assert!(matches!(damaged, Error::Frame { .. }) && damaged.is_retryable(), "{damaged:?}");
+    assert!(arrived.is_err());
+
+    let mut cut = frame;
+    cut.truncate(cut.len() - 100);
+    let (short, arrived) = stream(cut).await;
+    assert!(matches!(short, Err(Error::Range { .. })), "{short:?}");
+    assert!(arrived.is_err());
+}

@@ -1,0 +1,291 @@
+//! Where each object of a run lies, written by one end and understood by the other.
+//!
+//! ```text
+//! runs/{run}/p{pass}/e{epoch}/s{stage}/i{interval}/a{attempt}.task    the frame of one try
+//! runs/{run}/p{pass}/e{epoch}/s{stage}/i{interval}/answer             the answer of the step
+//! runs/{run}/weights/v{version}/o{operation}                          parameters of an operation
+//! runs/{run}/features/...                                             inputs that never change
+//! kernels/{digest}.{baseline}.cwasm                                   compiled kernels, of all runs
+//! ```
+//!
+//! An answer has no attempt in its name, so the first writer wins. A *pass* is one start of an engine:
+//! seeds and evaluations of one run count the same epochs and stages again, and an answer to one must
+//! never be taken for another's.
+//!
+//! Numbers have at least as many digits as below, so that listings are in the order of time. The first
+//! parts of all names differ by run, which is what `eciton clean` removes by: [`RunKeys::prefix`].
+
+use eciton_plan::{Attempt, Epoch, IntervalId, OperationId, StageId, Step, TaskKey, Version};
+
+use crate::error::{Error, Result, shortened};
+use crate::key::Key;
+
+/// Where all runs lie.
+pub const RUNS: &str = "runs/";
+
+/// Where compiled kernels lie.
+pub const KERNELS: &str = "kernels/";
+
+/// The longest run name, in bytes.
+pub const MAX_RUN_BYTES: usize = 100;
+
+/// The names of one run's objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunKeys {
+    prefix: String,
+}
+
+/// What a key names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Name {
+    /// One try's frame.
+    Task {
+        /// The run.
+        run: String,
+        /// Which start of an engine.
+        pass: u32,
+        /// Step and attempt.
+        key: TaskKey,
+    },
+    /// A step's answer.
+    Answer {
+        /// The run.
+        run: String,
+        /// Which start of an engine.
+        pass: u32,
+        /// The step.
+        step: Step,
+    },
+    /// An operation's parameters.
+    Weights {
+        /// The run.
+        run: String,
+        /// How often they were updated.
+        version: Version,
+        /// Whose they are.
+        operation: OperationId,
+    },
+    /// An input that never changes.
+    Features {
+        /// The run.
+        run: String,
+        /// The rest of the name.
+        name: String,
+    },
+    /// A compiled kernel.
+    Kernel {
+        /// SHA-256 of the component, 64 hexadecimal digits.
+        digest: String,
+        /// The processor that it is for.
+        baseline: String,
+    },
+}
+
+impl RunKeys {
+    /// The names of the run `run`: one part of a key, at most [`MAX_RUN_BYTES`].
+    ///
+    /// Answers are written once and never replaced, so two runs must not share a name.
+    pub fn new(run: &str) -> Result<Self> {
+        let refused = |reason: String| Err(Error::Key { key: shortened(run), reason });
+        if run.contains('/') {
+            return refused("a run's name has no `/`".into());
+        }
+        if run.len() > MAX_RUN_BYTES {
+            let found = run.len();
+            return refused(format!("a run's name of {found} bytes, at most {MAX_RUN_BYTES} are allowed"));
+        }
+        Key::new(run)?;
+        Ok(Self { prefix: format!("{RUNS}{run}/") })
+    }
+
+    /// What every key of the run begins with, `/` included.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// The frame of one try.
+    pub fn task(&self, pass: u32, key: &TaskKey) -> Result<Key> {
+        Key::new(format!("{}a{:02}.task", self.step(pass, &key.step()), key.attempt.0))
+    }
+
+    /// The answer to a step, whichever attempt gives it.
+    pub fn answer(&self, pass: u32, step: &Step) -> Result<Key> {
+        Key::new(format!("{}answer", self.step(pass, step)))
+    }
+
+    /// The parameters of an operation after `version` updates.
+    pub fn weights(&self, version: Version, operation: OperationId) -> Result<Key> {
+        Key::new(format!("{}weights/v{:08}/o{:03}", self.prefix, version.0, operation.0))
+    }
+
+    /// An input that never changes, by a name of the caller's: `s000/i00001`, or a digest.
+    pub fn features(&self, name: &str) -> Result<Key> {
+        Key::new(format!("{}features/{name}", self.prefix))
+    }
+
+    fn step(&self, pass: u32, step: &Step) -> String {
+        let Step { epoch, stage, interval } = step;
+        format!("{}p{pass:06}/e{:06}/s{:03}/i{:05}/", self.prefix, epoch.0, stage.0, interval.0)
+    }
+}
+
+/// A compiled kernel's object, by the component's SHA-256 and the name of the processor baseline.
+pub fn kernel(digest: &[u8; 32], baseline: &str) -> Result<Key> {
+    use std::fmt::Write as _;
+    if baseline.is_empty() || baseline.contains(['/', '.']) {
+        let reason = "a baseline's name has neither `/` nor `.`, and is not empty".into();
+        return Err(Error::Key { key: shortened(baseline), reason });
+    }
+    let mut hex = String::with_capacity(64);
+    for byte in digest {
+        // Writing to a string does not fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    Key::new(format!("{KERNELS}{hex}.{baseline}.cwasm"))
+}
+
+/// What `key` names; `None` for names that this module does not write. There is one name for each
+/// thing: `e1` is not `e000001`.
+#[must_use]
+pub fn parse(key: &Key) -> Option<Name> {
+    let text = key.as_str();
+    if let Some(kernel) = text.strip_prefix(KERNELS) {
+        let (digest, baseline) = kernel.strip_suffix(".cwasm")?.split_once('.')?;
+        let hex = digest.len() == 64 && digest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        let plain = !baseline.is_empty() && !baseline.contains(['/', '.']);
+        return (hex && plain).then(|| Name::Kernel { digest: digest.into(), baseline: baseline.into() });
+    }
+    let (run, rest) = text.strip_prefix(RUNS)?.split_once('/')?;
+    let keys = RunKeys::new(run).ok()?;
+    let run = run.to_owned();
+    if let Some(name) = rest.strip_prefix("features/") {
+        return Some(Name::Features { run, name: name.to_owned() });
+    }
+    let parts: Vec<&str> = rest.split('/').collect();
+    let (name, written) = match parts[..] {
+        ["weights", version, operation] => {
+            let version = Version(number(version, "v")?);
+            let operation = OperationId(number(operation, "o")?);
+            (Name::Weights { run, version, operation }, keys.weights(version, operation))
+        }
+        [pass, epoch, stage, interval, last] => {
+            let pass = number(pass, "p")?;
+            let epoch = Epoch(number(epoch, "e")?);
+            let step = Step {
+                epoch,
+                stage: StageId(number(stage, "s")?),
+                interval: IntervalId(number(interval, "i")?),
+            };
+            if last == "answer" {
+                (Name::Answer { run, pass, step }, keys.answer(pass, &step))
+            } else {
+                let attempt = Attempt(number(last.strip_suffix(".task")?, "a")?);
+                let Step { epoch, stage, interval } = step;
+                let key = TaskKey { epoch, stage, interval, attempt };
+                (Name::Task { run, pass, key }, keys.task(pass, &key))
+            }
+        }
+        _ => return None,
+    };
+    (written.ok()? == *key).then_some(name)
+}
+
+fn number<N: std::str::FromStr>(text: &str, letter: &str) -> Option<N> {
+    text.strip_prefix(letter)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: TaskKey =
+        TaskKey { epoch: Epoch(12), stage: StageId(3), interval: IntervalId(45), attempt: Attempt(1) };
+
+    #[test]
+    fn names_are_written_and_understood() {
+        let keys = RunKeys::new("cora-1").unwrap();
+        let run = || "cora-1".to_owned();
+        let task = keys.task(2, &KEY).unwrap();
+        assert_eq!(task.as_str(), "runs/cora-1/p000002/e000012/s003/i00045/a01.task");
+        assert_eq!(parse(&task), Some(Name::Task { run: run(), pass: 2, key: KEY }));
+        let answer = keys.answer(0, &KEY.step()).unwrap();
+        assert_eq!(answer.as_str(), "runs/cora-1/p000000/e000012/s003/i00045/answer");
+        assert_eq!(parse(&answer), Some(Name::Answer { run: run(), pass: 0, step: KEY.step() }));
+        let weights = keys.weights(Version(7), OperationId(2)).unwrap();
+        assert_eq!(weights.as_str(), "runs/cora-1/weights/v00000007/o002");
+        assert_eq!(
+            parse(&weights),
+            Some(Name::Weights { run: run(), version: Version(7), operation: OperationId(2) })
+        );
+        let features = keys.features("s000/i00001").unwrap();
+        assert_eq!(features.as_str(), "runs/cora-1/features/s000/i00001");
+        assert_eq!(parse(&features), Some(Name::Features { run: run(), name: "s000/i00001".into() }));
+        let object = kernel(&[0xab; 32], "x86-64-v3").unwrap();
+        assert_eq!(object.as_str(), format!("kernels/{}.x86-64-v3.cwasm", "ab".repeat(32)));
+        assert_eq!(
+            parse(&object),
+            Some(Name::Kernel { digest: "ab".repeat(32), baseline: "x86-64-v3".into() })
+        );
+        for key in [task, answer, weights, features] {
+            assert!(key.as_str().starts_with(keys.prefix()));
+        }
+    }
+
+    #[test]
+    fn the_largest_numbers_still_fit_and_come_back() {
+        let keys = RunKeys::new(&"r".repeat(MAX_RUN_BYTES)).unwrap();
+        let key = TaskKey {
+            epoch: Epoch(u32::MAX),
+            stage: StageId(u16::MAX),
+            interval: IntervalId(u32::MAX),
+            attempt: Attempt(u32::MAX),
+        };
+        let task = keys.task(u32::MAX, &key).unwrap();
+        assert!(matches!(parse(&task), Some(Name::Task { key: found, .. }) if found == key));
+        let weights = keys.weights(Version(u64::MAX), OperationId(u16::MAX)).unwrap();
+        assert!(matches!(parse(&weights), Some(Name::Weights { version: Version(u64::MAX), .. })));
+    }
+
+    #[test]
+    fn a_run_cannot_be_named_out_of_its_folder() {
+        for bad in ["", "a/b", "..", ".", "../a", "A", "a b", "a/", &"r".repeat(MAX_RUN_BYTES + 1)] {
+            assert!(RunKeys::new(bad).is_err(), "{bad:?}");
+        }
+        let keys = RunKeys::new("r").unwrap();
+        for bad in ["", "../weights", "a//b", "/a", "A"] {
+            assert!(keys.features(bad).is_err(), "{bad:?}");
+        }
+        for bad in ["", "../x", "a.b", "a/b", "A"] {
+            assert!(kernel(&[0; 32], bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn there_is_one_name_for_each_thing() {
+        for bad in [
+            "runs/r/p000000/e1/s000/i00000/answer",
+            "runs/r/p000000/e000001/s000/i00000/a1.task",
+            "runs/r/p000000/e0000001/s000/i00000/answer",
+            "runs/r/p000000/e-00001/s000/i00000/answer",
+            "runs/r/p000000/e4294967296/s000/i00000/answer",
+            "runs/r/p000000/e000001/s70000/i00000/answer",
+            "runs/r/p000000/e000001/i00000/s000/answer",
+            "runs/r/p000000/e000001/s000/i00000/answer/x",
+            "runs/r/p000000/e000001/s000/answer",
+            "runs/r/p000000/x000001/s000/i00000/answer",
+            "runs/r/p0/e000001/s000/i00000/answer",
+            "runs/r/e000001/s000/i00000/answer",
+            "runs/r/weights/v1/o000",
+            "runs/r",
+            "kernels/ab.x86-64-v3.cwasm",
+            "kernels/x.cwasm",
+            "other",
+        ] {
+            assert_eq!(parse(&Key::new(bad).unwrap()), None, "{bad}");
+        }
+        let long = format!("kernels/{}.a.b.cwasm", "0".repeat(64));
+        assert_eq!(parse(&Key::new(long).unwrap()), None);
+    }
+}

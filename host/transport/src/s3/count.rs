@@ -1,0 +1,77 @@
+//! Counting requests where they leave, so that retries and parts are not forgotten.
+
+use std::sync::Arc;
+
+use aws_sdk_s3::config::interceptors::BeforeTransmitInterceptorContextRef;
+use aws_sdk_s3::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_s3::error::BoxError;
+
+use crate::store::{Counter, Kind};
+
+/// Counts each HTTP request just before it is sent.
+#[derive(Debug)]
+pub(super) struct Counting(pub(super) Arc<Counter>);
+
+impl Intercept for Counting {
+    fn name(&self) -> &'static str {
+        "Counting"
+    }
+
+    fn read_before_transmit(
+        &self,
+        context: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let request = context.request();
+        let kind = kind(request.method(), request.uri());
+        self.0.request(kind);
+        if kind == Kind::Put && request.method() == "PUT" {
+            self.0.went(request.body().content_length().unwrap_or(0));
+        }
+        // The SDK numbers its tries in a header of its own: `attempt=2; max=5`.
+        if request.headers().get("amz-sdk-request").is_some_and(|info| !info.starts_with("attempt=1")) {
+            self.0.retry();
+        }
+        Ok(())
+    }
+}
+
+/// What a request is, as S3's price list has it.
+fn kind(method: &str, uri: &str) -> Kind {
+    let asks = |name: &str| {
+        let query = uri.split_once('?').map_or("", |(_, query)| query);
+        query.split('&').any(|pair| pair.split('=').next() == Some(name))
+    };
+    match method {
+        "HEAD" => Kind::Head,
+        "DELETE" => Kind::Delete,
+        "POST" if asks("delete") => Kind::Delete,
+        // Opening and completing a large write.
+        "POST" | "PUT" => Kind::Put,
+        _ if asks("list-type") => Kind::List,
+        _ => Kind::Get,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_told_apart_by_method_and_query() {
+        for (method, uri, expected) in [
+            ("GET", "http://h/b/k?x-id=GetObject", Kind::Get),
+            ("GET", "http://h/b?list-type=2&prefix=a", Kind::List),
+            ("GET", "http://h/b/list-type", Kind::Get),
+            ("PUT", "http://h/b/k?partNumber=1&uploadId=a", Kind::Put),
+            ("POST", "http://h/b/k?uploads", Kind::Put),
+            ("POST", "http://h/b/k?uploadId=a", Kind::Put),
+            ("POST", "http://h/b?delete", Kind::Delete),
+            ("DELETE", "http://h/b/k?uploadId=a", Kind::Delete),
+            ("HEAD", "http://h/b/k", Kind::Head),
+        ] {
+            assert_eq!(kind(method, uri), expected, "{method} {uri}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The SDK's errors as this crate's.
+
+use aws_sdk_s3::config::http::HttpResponse;
+use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+
+use crate::error::{Error, shortened};
+
+/// Codes that a later try may not meet again, whatever the status.
+const RETRYABLE: [&str; 9] = [
+    "SlowDown",
+    "ServiceUnavailable",
+    "InternalError",
+    "RequestTimeout",
+    "Throttling",
+    "ThrottlingException",
+    "TooManyRequests",
+    "ConditionalRequestConflict",
+    "OperationAborted",
+];
+
+/// An operation's error, said in our words.
+pub(super) fn of<E>(operation: &'static str, key: &str, error: SdkError<E, HttpResponse>) -> Error
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+{
+    let timeout = |reason: String| Error::Timeout { operation, key: shortened(key), reason };
+    let service = |code: &str, message: String, retryable| Error::Service {
+        operation,
+        key: shortened(key),
+        code: code.into(),
+        message,
+        retryable,
+    };
+    match &error {
+        SdkError::ServiceError(context) => {
+            let status = context.raw().status().as_u16();
+            let meta = context.err().meta();
+            if status == 404 && matches!(meta.code(), None | Some("NoSuchKey" | "NotFound")) {
+                return Error::NotFound { operation, key: shortened(key) };
+            }
+            coded(operation, key, meta.code(), meta.message(), Some(status))
+        }
+        SdkError::TimeoutError(_) => timeout(chain(&error)),
+        SdkError::DispatchFailure(lost) if lost.is_timeout() => timeout(chain(&error)),
+        SdkError::DispatchFailure(lost) => service("Connection", chain(&error), !lost.is_user()),
+        SdkError::ResponseError(_) => service("Response", chain(&error), true),
+        _ => service("Request", chain(&error), false),
+    }
+}
+
+/// An error that the service gave a code to.
+pub(super) fn coded(
+    operation: &'static str,
+    key: &str,
+    code: Option<&str>,
+    message: Option<&str>,
+    status: Option<u16>,
+) -> Error {
+    let by_code = code.is_some_and(|code| RETRYABLE.contains(&code));
+    let by_status = status.is_some_and(|status| status >= 500 || status == 429 || status == 408);
+    let said = message.map_or("the service gave no reason".into(), shortened);
+    Error::Service {
+        operation,
+        key: shortened(key),
+        code: shortened(code.unwrap_or("Unknown")),
+        message: match status {
+            Some(status) => format!("{said} (HTTP {status})"),
+            None => said,
+        },
+        retryable: by_code || by_status,
+    }
+}
+
+/// An answer that we do not take.
+pub(super) fn ours(operation: &'static str, key: &str, code: &str, message: &dyn std::fmt::Display) -> Error {
+    let message = message.to_string();
+    Error::Service { operation, key: shortened(key), code: code.into(), message, retryable: false }
+}
+
+/// The whole chain of causes, bounded.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let text = DisplayErrorContext(error).to_string();
+    match text.char_indices().nth(400) {
+        None => text,
+        Some((at, _)) => format!("{}...", &text[..at]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_and_statuses_say_whether_to_try_again() {
+        let retryable = |code, status| coded("get", "k", Some(code), None, status).is_retryable();
+        assert!(retryable("SlowDown", Some(503)) && retryable("SlowDown", None));
+        assert!(retryable("Other", Some(500)) && retryable("Other", Some(429)));
+        assert!(!retryable("AccessDenied", Some(403)) && !retryable("Other", None));
+        let long = coded("get", "k", None, Some(&"x".repeat(1 << 20)), Some(400)).to_string();
+        assert!(long.len() < 300, "{}", long.len());
+    }
+}

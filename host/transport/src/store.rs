@@ -1,0 +1,234 @@
+//! What an object store does, and what it counts.
+
+use std::future::Future;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+
+use crate::error::{Error, Result};
+use crate::key::Key;
+
+/// The largest object that a store takes or gives, in bytes, unless it is told another limit.
+pub const MAX_OBJECT_BYTES: u64 = 5 << 30;
+
+/// An operation that is under way. Dropping it cancels it; a cancelled write has happened or not.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+/// Takes bytes in order, in pieces of any size. An error ends the reading.
+pub type Sink<'a> = dyn FnMut(Bytes) -> Result<()> + Send + 'a;
+
+/// When a write may happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// Whatever is there is replaced.
+    Always,
+    /// Only if there is no such object. Of many writers exactly one wins.
+    IfAbsent,
+}
+
+/// How a write ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// The bytes are there now.
+    Written,
+    /// [`Condition::IfAbsent`], and there is an object already. It may be one's own: a write whose
+    /// answer was lost is tried again and finds itself.
+    Exists,
+}
+
+/// Objects under [keys](Key): immutable bytes, read whole or by range.
+///
+/// A read sees a write that was answered before the read began. Ranges are half-open offsets in bytes:
+/// * an end behind the object's is cut to it, so a reader who does not know the size may ask for more;
+/// * a start at or behind the object's end is [`Error::Range`], and so is an inverted range;
+/// * an empty range is empty bytes, and the store is not asked.
+pub trait Store: Send + Sync + std::fmt::Debug {
+    /// Reads an object, or a range of it, piece by piece as it comes. Returns how many bytes there
+    /// were. The sink may have seen bytes when an error is returned; it never sees one twice.
+    fn read<'a>(
+        &'a self,
+        key: &'a Key,
+        range: Option<Range<u64>>,
+        sink: &'a mut Sink<'_>,
+    ) -> Pending<'a, u64>;
+
+    /// Reads an object, or a range of it, into one piece.
+    fn get<'a>(&'a self, key: &'a Key, range: Option<Range<u64>>) -> Pending<'a, Bytes>;
+
+    /// Writes an object whole: nobody sees a part of it.
+    fn put<'a>(&'a self, key: &'a Key, bytes: Bytes, condition: Condition) -> Pending<'a, Stored>;
+
+    /// Removes objects. One that is not there is no error.
+    fn delete<'a>(&'a self, keys: &'a [Key]) -> Pending<'a, ()>;
+
+    /// The first `limit` keys that begin with `prefix`, in the order of their bytes, with sizes. Names
+    /// in a bucket that are no [`Key`]s are left out: this crate has not written them.
+    fn list<'a>(&'a self, prefix: &'a str, limit: usize) -> Pending<'a, Vec<(Key, u64)>>;
+
+    /// An object's size in bytes.
+    fn size<'a>(&'a self, key: &'a Key) -> Pending<'a, u64>;
+
+    /// What was asked of the service so far, by this store.
+    fn counts(&self) -> Counts;
+}
+
+/// Requests and bytes of bodies. A request is one HTTP request as the service is paid for it: each
+/// page of a listing, each part of a large write, each retry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Counts {
+    /// Reads of objects and ranges.
+    pub gets: u64,
+    /// Writes; of a large one the opening, every part and the completion.
+    pub puts: u64,
+    /// Pages of listings.
+    pub lists: u64,
+    /// Removals, and ends of abandoned writes.
+    pub deletes: u64,
+    /// Questions for a size.
+    pub heads: u64,
+    /// Of all these, how many were further tries of a request.
+    pub retries: u64,
+    /// Bytes of objects that came.
+    pub bytes_in: u64,
+    /// Bytes of objects that went out, retries included.
+    pub bytes_out: u64,
+}
+
+impl Counts {
+    /// What was added since `earlier`.
+    #[must_use]
+    pub const fn since(&self, earlier: &Self) -> Self {
+        Self {
+            gets: self.gets.saturating_sub(earlier.gets),
+            puts: self.puts.saturating_sub(earlier.puts),
+            lists: self.lists.saturating_sub(earlier.lists),
+            deletes: self.deletes.saturating_sub(earlier.deletes),
+            heads: self.heads.saturating_sub(earlier.heads),
+            retries: self.retries.saturating_sub(earlier.retries),
+            bytes_in: self.bytes_in.saturating_sub(earlier.bytes_in),
+            bytes_out: self.bytes_out.saturating_sub(earlier.bytes_out),
+        }
+    }
+
+    /// All requests.
+    #[must_use]
+    pub const fn requests(&self) -> u64 {
+        self.gets + self.puts + self.lists + self.deletes + self.heads
+    }
+}
+
+/// The kinds of requests that are counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Get,
+    Put,
+    List,
+    Delete,
+    Head,
+}
+
+/// [`Counts`] that many threads add to.
+#[derive(Debug, Default)]
+pub(crate) struct Counter {
+    requests: [AtomicU64; 5],
+    retries: AtomicU64,
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+}
+
+impl Counter {
+    pub(crate) fn request(&self, kind: Kind) {
+        self.requests[kind as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn retry(&self) {
+        self.retries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn came(&self, bytes: usize) {
+        self.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn went(&self, bytes: u64) {
+        self.bytes_out.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let of = |kind: Kind| self.requests[kind as usize].load(Ordering::Relaxed);
+        Counts {
+            gets: of(Kind::Get),
+            puts: of(Kind::Put),
+            lists: of(Kind::List),
+            deletes: of(Kind::Delete),
+            heads: of(Kind::Head),
+            retries: self.retries.load(Ordering::Relaxed),
+            bytes_in: self.bytes_in.load(Ordering::Relaxed),
+            bytes_out: self.bytes_out.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Refuses an inverted range; `None` says that it is empty and nothing need be asked.
+pub(crate) fn check_range(key: &Key, range: &Range<u64>) -> Result<Option<()>> {
+    if range.start > range.end {
+        return Err(range_error(key, range, "the end is before the start".into()));
+    }
+    Ok((range.start < range.end).then_some(()))
+}
+
+/// The part of `range` that an object of `len` bytes has.
+pub(crate) fn cut_range(key: &Key, range: &Range<u64>, len: u64) -> Result<Range<u64>> {
+    if range.start >= len {
+        return Err(range_error(key, range, format!("the object has {len} bytes")));
+    }
+    Ok(range.start..range.end.min(len))
+}
+
+pub(crate) fn range_error(key: &Key, range: &Range<u64>, reason: String) -> Error {
+    Error::Range { key: key.to_string(), range: range.clone(), reason }
+}
+
+pub(crate) fn check_size(key: &Key, found: u64, allowed: u64) -> Result<()> {
+    if found > allowed {
+        return Err(Error::TooLarge { what: format!("object {key}"), found, allowed });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_differences() {
+        let counter = Counter::default();
+        counter.request(Kind::Get);
+        counter.came(10);
+        let before = counter.counts();
+        counter.request(Kind::Get);
+        counter.request(Kind::List);
+        counter.retry();
+        counter.came(5);
+        counter.went(7);
+        let added = counter.counts().since(&before);
+        let expected =
+            Counts { gets: 1, lists: 1, retries: 1, bytes_in: 5, bytes_out: 7, ..Counts::default() };
+        assert_eq!(added, expected);
+        assert_eq!(counter.counts().requests(), 3);
+    }
+
+    #[test]
+    fn ranges_are_cut_or_refused() {
+        let key = Key::new("k").unwrap();
+        #[expect(clippy::reversed_empty_ranges, reason = "it is what is refused")]
+        let inverted = 5..4;
+        assert!(check_range(&key, &inverted).is_err());
+        assert_eq!(check_range(&key, &(4..4)).unwrap(), None);
+        assert_eq!(check_range(&key, &(4..5)).unwrap(), Some(()));
+        assert_eq!(cut_range(&key, &(4..u64::MAX), 9).unwrap(), 4..9);
+        assert!(cut_range(&key, &(9..10), 9).is_err());
+        assert!(cut_range(&key, &(0..1), 0).is_err());
+    }
+}

@@ -1,0 +1,107 @@
+//! What an invocation costs around its kernel, and what a cold start costs.
+//!
+//! `cargo bench -p eciton-worker` starts the real `bootstrap` and, beside it, a function that gives its
+//! event back (this program itself), behind the same Runtime API, and prints medians: from the event's
+//! first byte to the answer's last. *Overhead* is the worker's time less the kernel's and less the
+//! echo's of the same event. `cargo test` runs it with tiny numbers.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../tests/fixture/api.rs"]
+mod api;
+#[path = "../tests/fixture/mod.rs"]
+mod fixture;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use api::Instance;
+use eciton_kernel::Kind;
+use eciton_kernel::wire::{Answer, Encoding};
+use eciton_transport::{Carrier, Invocation, Reply};
+use fixture::{Case, Shape, package, trusted};
+use lambda_runtime::{LambdaEvent, service_fn};
+use serde_json::value::RawValue;
+
+/// Set: be the function that gives its event back.
+const ECHO: &str = "ECITON_ECHO";
+
+fn main() {
+    if std::env::var_os(ECHO).is_some() {
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let echo = service_fn(|event: LambdaEvent<Box<RawValue>>| async move {
+            Ok::<_, lambda_runtime::Error>(event.payload)
+        });
+        // Until the Runtime API goes away.
+        let _ = tokio.block_on(lambda_runtime::run(echo));
+        return;
+    }
+    let full = std::env::args().any(|a| a == "--bench");
+    let (starts, rounds) = if full { (21, 301) } else { (1, 3) };
+    let given = std::env::var_os("ECITON_BOOTSTRAP");
+    let bootstrap = given.as_deref().map_or(Path::new(env!("CARGO_BIN_EXE_bootstrap")), Path::new);
+    let own = std::env::current_exe().unwrap();
+    let (root, _) = package(&["linear", "cross-entropy"]);
+    let (key, root) = (trusted().to_string(), root.path().display().to_string());
+    let environment = [("ECITON_SIGNING_KEY", key.as_str()), ("LAMBDA_TASK_ROOT", root.as_str())];
+
+    let case = Case::new(Shape::linear(Kind::Forward, 64, 16, 16));
+    let small = case.inline(case.frame(Encoding::F32)).to_json().unwrap();
+    let mut cold: Vec<Duration> = (0..starts)
+        .map(|_| {
+            let begun = Instant::now();
+            let mut instance = Instance::start(bootstrap, &environment);
+            assert!(instance.invoke(&small).ok);
+            begun.elapsed()
+        })
+        .collect();
+    println!("cold start, process start to first answer: {} ({starts} starts)", spread(&mut cold));
+
+    let mut worker = Instance::start(bootstrap, &environment);
+    let mut echo = Instance::start(&own, &[(ECHO, "1")]);
+    assert!(worker.invoke(&small).ok && echo.invoke(&small).ok);
+    println!("{:>12} {:>12} {:>10} {:>10} {:>10} {:>10}", "event bytes", "answer bytes", "worker us", "kernel us", "echo us", "overhead us");
+    for (rows, columns) in [(64, 16), (1000, 64), (4000, 64), (12_000, 64)] {
+        let case = Case::new(Shape::linear(Kind::Forward, rows, columns, 16));
+        let event = Invocation { answer_key: None, ..case.inline(case.frame(Encoding::F32)) };
+        let event = event.to_json().unwrap();
+        let rounds = if rows > 4000 { rounds / 3 } else { rounds };
+        let (mut whole, mut kernel, mut echoed, mut over) = (vec![], vec![], vec![], vec![]);
+        let mut answered = 0;
+        for round in 0..rounds + 2 {
+            let (ours, theirs) = (worker.invoke(&event), echo.invoke(&event));
+            assert!(ours.ok && theirs.ok && theirs.body == event);
+            answered = ours.body.len();
+            let Carrier::Inline(frame) = Reply::from_json(&ours.body).unwrap().frame else { panic!() };
+            let answer = Answer::parse(frame.to_vec()).unwrap();
+            let computed = Duration::from_micros(answer.meta().times.compute_us);
+            if round < 2 {
+                continue;
+            }
+            whole.push(ours.took);
+            kernel.push(computed);
+            echoed.push(theirs.took);
+            over.push(ours.took.saturating_sub(computed + theirs.took));
+        }
+        let us = |times: &mut Vec<Duration>| median(times).as_micros();
+        println!(
+            "{:>12} {:>12} {:>10} {:>10} {:>10} {:>10}",
+            event.len(),
+            answered,
+            us(&mut whole),
+            us(&mut kernel),
+            us(&mut echoed),
+            us(&mut over)
+        );
+    }
+    println!("memory of the worker at most: {} KiB; of the echo: {} KiB", worker.status("VmHWM"), echo.status("VmHWM"));
+}
+
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+fn spread(times: &mut [Duration]) -> String {
+    let middle = median(times);
+    format!("median {middle:?}, least {:?}, most {:?}", times[0], times[times.len() - 1])
+}

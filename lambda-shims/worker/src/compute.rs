@@ -1,0 +1,130 @@
+//! The one thread that runs kernels: while it computes, the other goes on fetching.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+
+use crate::caught::text;
+use crate::error::{Error, Result};
+
+/// Jobs that may wait for the thread. A function does one invocation at a time; this bounds a worker
+/// inside another process.
+pub const QUEUE: usize = 64;
+
+/// Native stack. A kernel's own is at most 1 MiB of it.
+const STACK_BYTES: usize = 4 << 20;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The thread's entrance; the thread ends when this is dropped and the last job is done.
+#[derive(Debug)]
+pub(crate) struct Compute {
+    jobs: SyncSender<Job>,
+}
+
+impl Compute {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// If the system refuses one.
+    pub(crate) fn start() -> std::io::Result<Self> {
+        let (jobs, waiting) = sync_channel::<Job>(QUEUE);
+        let life = move || {
+            for job in waiting {
+                job();
+            }
+        };
+        let thread = std::thread::Builder::new().name("eciton-compute".to_owned()).stack_size(STACK_BYTES);
+        thread.spawn(life)?;
+        Ok(Self { jobs })
+    }
+
+    fn enqueue(&self, job: Job) -> Result<()> {
+        self.jobs.try_send(job).map_err(|e| match e {
+            TrySendError::Full(_) => Error::Busy { limit: QUEUE },
+            TrySendError::Disconnected(_) => gone("waiting for the thread"),
+        })
+    }
+
+    /// Runs `job` on the thread some time; nobody waits for it. It may panic.
+    pub(crate) fn send(&self, job: impl FnOnce() + Send + 'static) -> Result<()> {
+        self.enqueue(Box::new(move || {
+            // The hook has written it to the log.
+            let _ = catch_unwind(AssertUnwindSafe(job));
+        }))
+    }
+
+    /// Runs `job` on the thread. A panic in it is an error; the thread goes on.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        job: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (answer, done) = tokio::sync::oneshot::channel();
+        let whole = move || {
+            let result = catch_unwind(AssertUnwindSafe(job));
+            let result = result.unwrap_or_else(|panic| Err(Error::Panic { doing, text: text(&*panic) }));
+            // Nobody waits any more: nothing is left to do.
+            let _ = answer.send(result);
+        };
+        self.enqueue(Box::new(whole))?;
+        done.await.unwrap_or_else(|_| Err(gone(doing)))
+    }
+}
+
+fn gone(doing: &'static str) -> Error {
+    Error::Panic { doing, text: "the compute thread ended".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    fn block<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    }
+
+    #[test]
+    fn a_panic_is_an_error_and_the_thread_goes_on() {
+        let compute = Compute::start().unwrap();
+        let panics = compute.run("testing", || -> Result<()> { panic!("planted {}", 7) });
+        let Err(Error::Panic { doing: "testing", text }) = block(panics) else { panic!("no error") };
+        assert_eq!(text, "planted 7");
+        assert_eq!(block(compute.run("testing", || Ok(5))).unwrap(), 5);
+    }
+
+    #[test]
+    fn jobs_that_wait_are_bounded() {
+        let compute = Compute::start().unwrap();
+        let (started, has_started) = channel();
+        let (release, released) = channel::<()>();
+        block(async {
+            let blocker = compute.run("testing", move || {
+                started.send(()).unwrap();
+                let _ = released.recv();
+                Ok(())
+            });
+            let mut futures: Vec<std::pin::Pin<Box<dyn Future<Output = Result<()>>>>> =
+                vec![Box::pin(blocker)];
+            let poll = |f: &mut std::pin::Pin<Box<dyn Future<Output = Result<()>>>>| {
+                let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+                f.as_mut().poll(&mut context)
+            };
+            assert!(poll(&mut futures[0]).is_pending());
+            has_started.recv().unwrap();
+            for _ in 0..QUEUE {
+                let mut waiting: std::pin::Pin<Box<dyn Future<Output = Result<()>>>> =
+                    Box::pin(compute.run("testing", || Ok(())));
+                assert!(poll(&mut waiting).is_pending());
+                futures.push(waiting);
+            }
+            let over = compute.run("testing", || Ok(())).await;
+            assert!(matches!(over, Err(Error::Busy { limit: QUEUE })), "{over:?}");
+            release.send(()).unwrap();
+            for future in futures {
+                future.await.unwrap();
+            }
+        });
+    }
+}

@@ -1,0 +1,192 @@
+//! A frame on its way in: its header first, then its parts, of which one may go on arriving while the
+//! kernel computes on it.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use eciton_tensor::Matrix;
+use eciton_tensor::frame::{Decoded, Header, RowSink};
+use eciton_transport::Key;
+
+use crate::error::{Error, Result};
+use crate::room::Room;
+use crate::timed::Timed;
+
+/// The first read of an object: its header, and all of it if it is small.
+pub const HEAD_BYTES: u64 = 64 << 10;
+
+/// What is known of a frame.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    /// For errors.
+    place: String,
+    header: Header,
+    /// Runs of the frame's bytes that are here, ascending.
+    pieces: Vec<(u64, Bytes)>,
+    /// The part that arrives by itself.
+    arriving: Option<(u32, Matrix)>,
+}
+
+impl Incoming {
+    /// A frame that is here whole.
+    pub(crate) fn whole(place: &str, bytes: Bytes, room: &Room) -> Result<Self> {
+        let header = Header::parse(&bytes).map_err(in_frame(place))?;
+        if header.bytes_len != bytes.len() as u64 {
+            let source = eciton_tensor::Error::Damaged {
+                place: "data".to_owned(),
+                reason: format!("{} bytes of {}", bytes.len(), header.bytes_len),
+            };
+            return Err(in_frame(place)(source));
+        }
+        room.take(&header)?;
+        Ok(Self { place: place.to_owned(), header, pieces: vec![(0, bytes)], arriving: None })
+    }
+
+    /// Reads an object's header, and whatever else comes with the first read. `bytes_len` is the
+    /// object's length as far as it is known.
+    pub(crate) async fn open(store: &Timed, key: &Key, bytes_len: Option<u64>, room: &Room) -> Result<Self> {
+        let place = format!("object {key}");
+        let first = 0..bytes_len.unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
+        let mut head = store.get(key, Some(first)).await?;
+        let header_len = Header::len_from_prefix(&head).map_err(in_frame(&place))? as u64;
+        if header_len > head.len() as u64 {
+            let rest = store.get(key, Some(head.len() as u64..header_len)).await?;
+            head = join(&[&head, &rest]);
+        }
+        let header = Header::parse(&head).map_err(in_frame(&place))?;
+        if let Some(promised) = bytes_len.filter(|&l| l != header.bytes_len) {
+            let reason = format!("{promised} bytes were promised, its header says {}", header.bytes_len);
+            return Err(Error::Object { key: key.to_string(), reason });
+        }
+        room.take(&header)?;
+        Ok(Self { place, header, pieces: vec![(0, head)], arriving: None })
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Reads what is still missing but the part `apart`, for which it returns a sink: it is to be
+    /// filled by [`Stream::run`], while the kernel may compute already.
+    pub(crate) async fn rest(
+        &mut self,
+        store: &Timed,
+        key: &Key,
+        apart: Option<u32>,
+    ) -> Result<Option<Stream>> {
+        let here = self.here();
+        let end = self.header.bytes_len;
+        let apart = apart.and_then(|p| Some((p, self.header.parts.get(p as usize)?.clone())));
+        let apart = apart.filter(|(_, part)| part.row_bytes().is_some() && part.offset + part.bytes_len > here);
+        let missing = match &apart {
+            Some((_, part)) => [here..part.offset, (part.offset + part.bytes_len).max(here)..end],
+            None => [here..end, end..end],
+        };
+        for range in missing.into_iter().filter(|r| r.start < r.end) {
+            let bytes = store.get(key, Some(range.clone())).await?;
+            if bytes.len() as u64 != range.end - range.start {
+                let found = range.start + bytes.len() as u64;
+                let reason = format!("it ends after {found} bytes, its header says {end}");
+                return Err(Error::Object { key: key.to_string(), reason });
+            }
+            self.pieces.push((range.start, bytes));
+        }
+        let Some((number, part)) = apart else { return Ok(None) };
+        let (mut sink, arriving) = RowSink::channel(&part).map_err(in_frame(&self.place))?;
+        let mut from = part.offset;
+        if here > from {
+            // The first read went into it.
+            let begun = self.bytes(from..here)?;
+            sink.push(&begun).map_err(in_frame(&self.place))?;
+            from = here;
+        }
+        self.arriving = Some((number, Matrix::from(arriving)));
+        let range = from..part.offset + part.bytes_len;
+        Ok(Some(Stream { place: self.place.clone(), key: key.clone(), range, sink }))
+    }
+
+    /// Bytes from the front that are here.
+    fn here(&self) -> u64 {
+        self.pieces.first().map_or(0, |(_, bytes)| bytes.len() as u64)
+    }
+
+    /// A run of bytes; copied only if it lies across two reads.
+    fn bytes(&self, range: Range<u64>) -> Result<Bytes> {
+        let mut found: Vec<Bytes> = Vec::new();
+        let mut at = range.start;
+        for (start, piece) in &self.pieces {
+            let end = start + piece.len() as u64;
+            if at < range.end && (*start..end).contains(&at) {
+                let until = range.end.min(end);
+                found.push(piece.slice((at - start) as usize..(until - start) as usize));
+                at = until;
+            }
+        }
+        if at < range.end {
+            let reason = format!("bytes {at}..{} are missing", range.end);
+            return Err(in_frame(&self.place)(eciton_tensor::Error::Damaged { place: "data".to_owned(), reason }));
+        }
+        match found.as_slice() {
+            [] => Ok(Bytes::new()),
+            [one] => Ok(one.clone()),
+            several => Ok(join(&several.iter().collect::<Vec<_>>())),
+        }
+    }
+
+    /// A part as a tensor; the arriving one as far as it has come.
+    pub(crate) fn part(&self, number: u32) -> Result<Decoded> {
+        if let Some((arriving, matrix)) = &self.arriving
+            && *arriving == number
+        {
+            return Ok(Decoded::Matrix(matrix.clone()));
+        }
+        let part = self.header.part(number).map_err(in_frame(&self.place))?;
+        let bytes = self.bytes(part.offset..part.offset + part.bytes_len)?;
+        part.decode(&bytes).map_err(in_frame(&self.place))
+    }
+}
+
+/// The remaining bytes of one part.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    place: String,
+    key: Key,
+    range: Range<u64>,
+    sink: RowSink,
+}
+
+impl Stream {
+    /// Reads them into the sink. On an error the kernel sees the rows end.
+    pub(crate) async fn run(self, store: &Timed) -> Result<()> {
+        let Self { place, key, range, mut sink } = self;
+        let mut broken = None;
+        let mut push = |piece: Bytes| {
+            sink.push(&piece).map_err(|source| {
+                broken = Some(in_frame(&place)(source));
+                eciton_transport::Error::Refused { key: key.to_string(), reason: "malformed rows".to_owned() }
+            })
+        };
+        let read = store.stream(&key, range, &mut push).await;
+        match read {
+            Ok(()) => sink.finish().map_err(in_frame(&place)),
+            Err(e) => {
+                let e = broken.unwrap_or(e);
+                sink.fail(&e.to_string());
+                Err(e)
+            }
+        }
+    }
+}
+
+fn join(pieces: &[&Bytes]) -> Bytes {
+    let mut all = Vec::with_capacity(pieces.iter().map(|p| p.len()).sum());
+    for piece in pieces {
+        all.extend_from_slice(piece);
+    }
+    all.into()
+}
+
+/// A frame's error with its place.
+pub(crate) fn in_frame(place: &str) -> impl Fn(eciton_tensor::Error) -> Error {
+    move |source| Error::Frame { place: place.to_owned(), source }
+}

@@ -1,0 +1,133 @@
+//! The `bootstrap` of every function: the worker behind Lambda's Runtime API.
+//!
+//! One process does one invocation at a time, on two threads: this one speaks with the Runtime API
+//! and the store, another computes. The event's bytes go to the worker as they came and its answer's
+//! bytes are passed on as they are, past the runtime crate's JSON.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::Bytes;
+use eciton_worker::{Settings, Worker};
+use lambda_runtime::tower::Layer;
+use lambda_runtime::{Diagnostic, LambdaEvent, LambdaInvocation, Runtime, Service, service_fn};
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+fn main() -> ExitCode {
+    let begun = Instant::now();
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let ended = match tokio {
+        Ok(tokio) => tokio.block_on(serve(begun)),
+        Err(e) => Err(e.into()),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            // The function's log is all that is left.
+            eprintln!("eciton-worker: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Answers invocations until the Runtime API is gone.
+async fn serve(begun: Instant) -> Result<(), lambda_runtime::Error> {
+    if std::env::var_os("AWS_LAMBDA_RUNTIME_API").is_none() {
+        return Err("AWS_LAMBDA_RUNTIME_API is missing: this is the bootstrap of a Lambda function".into());
+    }
+    let worker = Settings::from_env().and_then(|settings| Worker::new(Settings { begun, ..settings }));
+    // A function that is set up wrongly says so to whoever invokes it.
+    let desk =
+        Desk { worker: worker.map_err(|e| diagnostic(&e)), event: Mutex::default(), answered: Mutex::default() };
+    let desk = Arc::new(desk);
+    let own = desk.clone();
+    let handler = service_fn(move |_: LambdaEvent<IgnoredAny>| {
+        let desk = own.clone();
+        async move { desk.answer().await }
+    });
+    Runtime::new(handler).layer(Bypass(desk)).run().await
+}
+
+fn diagnostic(error: &eciton_worker::Error) -> Diagnostic {
+    Diagnostic { error_type: error.name().to_owned(), error_message: error.to_string() }
+}
+
+/// The worker and what lies before it: one event, one time.
+struct Desk {
+    worker: Result<Worker, Diagnostic>,
+    event: Mutex<Bytes>,
+    answered: Mutex<Option<Instant>>,
+}
+
+impl Desk {
+    async fn answer(&self) -> Result<Box<RawValue>, Diagnostic> {
+        let worker = self.worker.as_ref().map_err(Clone::clone)?;
+        let event = std::mem::take(&mut *lock(&self.event));
+        let answer = worker.handle(&event).await;
+        drop(event);
+        let answer = answer.map_err(|e| diagnostic(&e))?;
+        let no_json = |e: &dyn std::error::Error| Diagnostic {
+            error_type: "Worker.Answer".to_owned(),
+            error_message: format!("a bug of the worker: its answer is no JSON: {e}"),
+        };
+        let text = String::from_utf8(answer).map_err(|e| no_json(&e))?;
+        let answer = RawValue::from_string(text).map_err(|e| no_json(&e))?;
+        *lock(&self.answered) = Some(Instant::now());
+        Ok(answer)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Whole whatever happened: each holds one value.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes the event's bytes past the runtime crate, which would parse and copy them, and measures how
+/// long an answer takes to send.
+struct Bypass(Arc<Desk>);
+
+impl<S> Layer<S> for Bypass {
+    type Service = Bypassed<S>;
+
+    fn layer(&self, inner: S) -> Bypassed<S> {
+        Bypassed { inner, desk: self.0.clone() }
+    }
+}
+
+struct Bypassed<S> {
+    inner: S,
+    desk: Arc<Desk>,
+}
+
+impl<S> Service<LambdaInvocation> for Bypassed<S>
+where
+    S: Service<LambdaInvocation, Response = (), Error = lambda_runtime::Error>,
+    S::Future: 'static,
+{
+    type Response = ();
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<(), S::Error>>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut invocation: LambdaInvocation) -> Self::Future {
+        let desk = self.desk.clone();
+        *lock(&desk.event) = std::mem::replace(&mut invocation.body, Bytes::from_static(b"null"));
+        *lock(&desk.answered) = None;
+        let inner = self.inner.call(invocation);
+        Box::pin(async move {
+            let sent = inner.await;
+            if let (Ok(worker), Some(answered)) = (&desk.worker, lock(&desk.answered).take()) {
+                worker.sent(answered.elapsed());
+            }
+            sent
+        })
+    }
+}

@@ -1,0 +1,114 @@
+//! Constant objects: weights of the last versions, features. Written once under a key and never
+//! changed, so that one that was read is read no more.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use eciton_tensor::frame::Decoded;
+use eciton_transport::Key;
+use tokio::task::JoinSet;
+
+use crate::cache::Cache;
+use crate::error::{Error, Result};
+use crate::incoming::{Incoming, Stream};
+use crate::room::Room;
+use crate::timed::Timed;
+
+/// Objects that are fetched at the same time.
+const AT_ONCE: usize = 8;
+
+/// The tensors of one object.
+#[derive(Debug)]
+pub(crate) struct Object {
+    parts: Vec<Decoded>,
+    bytes: u64,
+}
+
+impl Object {
+    /// All tensors of a frame.
+    pub(crate) fn decode(frame: &Incoming) -> Result<Self> {
+        let count = u32::try_from(frame.header().parts.len()).unwrap_or(u32::MAX);
+        let parts = (0..count).map(|p| frame.part(p)).collect::<Result<Vec<_>>>()?;
+        let bytes = parts.iter().map(Decoded::bytes).fold(0, u64::saturating_add);
+        Ok(Self { parts, bytes })
+    }
+
+    /// One of them.
+    pub(crate) fn part(&self, number: u32) -> Option<Decoded> {
+        self.parts.get(number as usize).cloned()
+    }
+}
+
+/// An object that a task needs.
+#[derive(Debug)]
+pub(crate) enum Wanted {
+    /// It was kept.
+    Kept(Arc<Object>),
+    /// It is here, not decoded yet.
+    Fetched(Key, Incoming),
+}
+
+impl Wanted {
+    pub(crate) fn is_kept(&self) -> bool {
+        matches!(self, Self::Kept(_))
+    }
+}
+
+/// The objects that are kept.
+#[derive(Debug)]
+pub(crate) struct Objects(Mutex<Cache<Key, Arc<Object>>>);
+
+impl Objects {
+    /// None yet; at most `bytes` together.
+    pub(crate) fn new(bytes: u64) -> Self {
+        Self(Mutex::new(Cache::new(bytes)))
+    }
+
+    /// Keeps an object.
+    pub(crate) fn keep(&self, key: Key, object: Arc<Object>) {
+        let bytes = object.bytes;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, object, bytes);
+    }
+
+    fn kept(&self, key: &Key) -> Option<Arc<Object>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key)
+    }
+
+    /// Finds objects, each kept or fetched, in the order of `keys`. Of the object `apart.0` the part
+    /// `apart.1` is left to be streamed. What is fetched takes of `room`.
+    pub(crate) async fn find(
+        &self,
+        store: &Timed,
+        keys: &[Key],
+        apart: Option<(usize, u32)>,
+        room: &Room,
+    ) -> Result<(Vec<Wanted>, Option<Stream>)> {
+        let mut found: Vec<Option<Wanted>> = keys.iter().map(|k| self.kept(k).map(Wanted::Kept)).collect();
+        let mut missing = (0..keys.len()).filter(|&i| found.get(i).is_some_and(Option::is_none)).collect::<Vec<_>>().into_iter();
+        let (mut under_way, mut stream) = (JoinSet::new(), None);
+        loop {
+            while under_way.len() < AT_ONCE
+                && let Some(at) = missing.next()
+            {
+                let Some(key) = keys.get(at).cloned() else { continue };
+                let (store, room) = (store.clone(), room.clone());
+                let part = apart.filter(|a| a.0 == at).map(|a| a.1);
+                under_way.spawn(async move {
+                    let mut frame = Incoming::open(&store, &key, None, &room).await?;
+                    let stream = frame.rest(&store, &key, part).await?;
+                    Ok::<_, Error>((at, Wanted::Fetched(key, frame), stream))
+                });
+            }
+            let Some(done) = under_way.join_next().await else { break };
+            let (at, wanted, its_stream) = done.map_err(|e| Error::Panic {
+                doing: "fetching objects",
+                text: e.to_string(),
+            })??;
+            stream = stream.or(its_stream);
+            if let Some(place) = found.get_mut(at) {
+                *place = Some(wanted);
+            }
+        }
+        // All are there: the loop ends when nothing is missing.
+        Ok((found.into_iter().flatten().collect(), stream))
+    }
+}

@@ -1,0 +1,99 @@
+//! What a worker is told by its deployment, and its stated limits.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use eciton_kernel::artefact::Verifier;
+use eciton_transport::{S3Settings, S3Store, Store};
+
+use crate::error::{Error, Result};
+
+/// The least memory that a function has.
+const LEAST_MEMORY_BYTES: u64 = 128 << 20;
+
+/// How a worker is set up.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where large frames, constants and users' kernels lie; none: only frames inside events.
+    pub store: Option<Arc<dyn Store>>,
+    /// The public key whose kernels are run.
+    pub trusted: Verifier,
+    /// The kernels of the package, as [`eciton_kernel::artefact::store_key`] names them without the
+    /// folder.
+    pub kernel_folder: Option<PathBuf>,
+    /// Constant objects kept between invocations, bytes.
+    pub cache_bytes: u64,
+    /// What one invocation's frame may decode to, and a kernel's linear memory, bytes: the function's
+    /// memory.
+    pub memory_bytes: u64,
+    /// The longest that one operation of the store may take, and a second more for each MiB.
+    pub store_time: Duration,
+    /// When the process began, for the time that initialising took.
+    pub begun: Instant,
+}
+
+impl Settings {
+    /// For a function of 1 GiB with a store.
+    #[must_use]
+    pub fn new(trusted: Verifier, store: Option<Arc<dyn Store>>) -> Self {
+        Self {
+            store,
+            trusted,
+            kernel_folder: None,
+            cache_bytes: 256 << 20,
+            memory_bytes: 1 << 30,
+            store_time: Duration::from_secs(60),
+            begun: Instant::now(),
+        }
+    }
+
+    /// What Lambda's environment says: `ECITON_SIGNING_KEY` (the public half, 64 hex digits), the
+    /// bucket `ECITON_BUCKET` if there is one, in `AWS_REGION`, with `AWS_*` credentials and
+    /// `AWS_ENDPOINT_URL_S3` where the store is another; `AWS_LAMBDA_FUNCTION_MEMORY_SIZE`, megabytes;
+    /// kernels from `LAMBDA_TASK_ROOT/kernels`.
+    ///
+    /// # Errors
+    /// [`Error::Settings`] names the variable.
+    pub fn from_env() -> Result<Self> {
+        Self::from_variables(&|name| std::env::var(name).ok().filter(|v| !v.is_empty()))
+    }
+
+    fn from_variables(variable: &dyn Fn(&'static str) -> Option<String>) -> Result<Self> {
+        let wrong = |variable, reason: String| Error::Settings { variable, reason };
+        let key = variable("ECITON_SIGNING_KEY").ok_or_else(|| {
+            wrong("ECITON_SIGNING_KEY", "missing; it is the public key whose kernels may run, 64 hex digits".to_owned())
+        })?;
+        let trusted = Verifier::parse(&key).map_err(|e| wrong("ECITON_SIGNING_KEY", e.to_string()))?;
+        let memory = variable("AWS_LAMBDA_FUNCTION_MEMORY_SIZE");
+        let memory_bytes = match memory.as_deref().map(str::parse::<u32>) {
+            None => 1 << 30,
+            Some(Ok(megabytes)) => (u64::from(megabytes) << 20).max(LEAST_MEMORY_BYTES),
+            Some(Err(_)) => {
+                let reason = format!("`{}` is no number of megabytes", memory.unwrap_or_default());
+                return Err(wrong("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", reason));
+            }
+        };
+        let store = match variable("ECITON_BUCKET") {
+            None => None,
+            Some(bucket) => Some(store(bucket, variable)?),
+        };
+        Ok(Self {
+            kernel_folder: variable("LAMBDA_TASK_ROOT").map(|root| PathBuf::from(root).join("kernels")),
+            memory_bytes,
+            cache_bytes: memory_bytes / 4,
+            ..Self::new(trusted, store)
+        })
+    }
+}
+
+/// The bucket in AWS, or in what stands in for it.
+fn store(bucket: String, variable: &dyn Fn(&'static str) -> Option<String>) -> Result<Arc<dyn Store>> {
+    let region = variable("AWS_REGION").unwrap_or_else(|| "us-east-1".to_owned());
+    let mut settings = S3Settings::new(bucket, region);
+    settings.endpoint = variable("AWS_ENDPOINT_URL_S3");
+    match S3Store::new(settings) {
+        Ok(store) => Ok(Arc::new(store)),
+        Err(e) => Err(Error::Settings { variable: "ECITON_BUCKET", reason: e.to_string() }),
+    }
+}

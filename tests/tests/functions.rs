@@ -1,0 +1,285 @@
+//! The same run on functions: frames, real worker processes, faults; the same weights.
+//!
+//! `ECITON_CAMPAIGN=200 cargo test --release -p eciton-tests --test functions faults` runs the long
+//! campaign; the suite runs a short one.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use eciton_plan::{Config, ExecutorKind, RowFormat, Transport};
+use eciton_tests::{cora, data, options, train};
+use eciton_train::{EpochReport, Observer, Options, Summary};
+
+/// The worker that cargo built for this run of the suites.
+fn worker() -> PathBuf {
+    let exe = std::env::current_exe().unwrap();
+    let found = exe.ancestors().map(|folder| folder.join("bootstrap")).find(|path| path.is_file());
+    found.expect("no worker program; `cargo build --release -p eciton-worker` makes it")
+}
+
+fn on(config: &Config, kind: ExecutorKind, transport: Transport) -> Config {
+    let mut config = config.clone();
+    (config.executor.kind, config.executor.transport) = (kind, transport);
+    config.emulator.worker = Some(worker().to_str().unwrap().to_owned());
+    config
+}
+
+const ALL: [Transport; 3] = [Transport::Payload, Transport::S3, Transport::Auto];
+
+fn bits(losses: &[f64]) -> Vec<u64> {
+    losses.iter().map(|loss| loss.to_bits()).collect()
+}
+
+/// Runs, and looks at what every run on functions must keep.
+fn checked(config: &Config) -> (Summary, Vec<u64>) {
+    let (summary, losses) = train(config, &options()).unwrap();
+    assert_eq!(summary.executor, config.executor.kind.name());
+    let attempts = summary.attempts.unwrap();
+    // Every step is committed once: as many as the local run has tasks.
+    assert_eq!(attempts.committed + attempts.retries + attempts.relaunches, summary.tasks, "{attempts:?}");
+    (summary, bits(&losses))
+}
+
+fn local(config: &Config) -> (Summary, Vec<u64>) {
+    let (summary, losses) = train(config, &options()).unwrap();
+    assert!(summary.attempts.is_none() && summary.bill.is_none());
+    (summary, bits(&losses))
+}
+
+/// All executors and transports give the local run's bits, and one invocation a task.
+fn equal_on_all(config: &Config) {
+    let (wanted, losses) = local(config);
+    for transport in ALL {
+        for kind in [ExecutorKind::Loopback, ExecutorKind::Emulated] {
+            let (found, curve) = checked(&on(config, kind, transport));
+            assert_eq!(found.model_digest, wanted.model_digest, "{kind:?} {transport:?}");
+            assert_eq!(curve, losses, "{kind:?} {transport:?}");
+            assert_eq!(found.attempts.unwrap().committed, wanted.tasks);
+            if kind == ExecutorKind::Emulated {
+                let bill = found.bill.unwrap();
+                assert_eq!(bill.invocations, wanted.tasks, "{transport:?}: one a task, as the service counts");
+                assert!(bill.cold_starts >= 1 && bill.billed_ms > 0 && bill.gb_seconds > 0.0, "{bill:?}");
+                let by_store = transport != Transport::Payload;
+                assert_eq!(bill.store_bytes_host > 1 << 20, by_store, "{transport:?} {bill:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn cora_is_the_same_on_functions() {
+    equal_on_all(&cora(10));
+    let mut config = cora(4);
+    config.run.intervals = Some(5);
+    equal_on_all(&config);
+}
+
+#[test]
+fn amazon_photo_is_the_same_on_functions() {
+    let Some(data) = data().map(|data| data.join("graphdata-npz/amazon_photo.npz")).filter(|p| p.is_file())
+    else {
+        eprintln!("skipped: no graphdata-npz/amazon_photo.npz (set ECITON_DATA to the folder of data sets)");
+        return;
+    };
+    let mut config = cora(3);
+    config.data.source = data.to_str().unwrap().to_owned();
+    config.run.intervals = Some(2);
+    equal_on_all(&config);
+}
+
+#[test]
+fn tasks_that_are_all_launched_twice_change_nothing() {
+    let mut config = cora(8);
+    config.run.intervals = Some(3);
+    let (wanted, losses) = local(&config);
+    let mut config = on(&config, ExecutorKind::Loopback, Transport::Auto);
+    // Overdue at once, as soon as an average is known.
+    (config.executor.deadline_ms, config.executor.deadline_ratio) = (0, 1.0001);
+    let (found, curve) = checked(&config);
+    assert_eq!((found.model_digest, curve), (wanted.model_digest, losses));
+    let attempts = found.attempts.unwrap();
+    assert!(attempts.relaunches > wanted.tasks / 10, "{attempts:?}");
+    assert_eq!(attempts.committed, wanted.tasks);
+}
+
+#[test]
+fn several_seeds_and_late_evaluation_do_not_mix() {
+    let mut config = cora(3);
+    (config.run.eval_every, config.run.intervals) = (0, Some(2));
+    let several = Options { seeds: 3, ..options() };
+    let digests = |summary: &Summary| {
+        summary.seeds.iter().map(|s| (s.model_digest.clone(), s.accuracy)).collect::<Vec<_>>()
+    };
+    let (wanted, _) = train(&config, &several).unwrap();
+    for transport in ALL {
+        let (found, _) = train(&on(&config, ExecutorKind::Emulated, transport), &several).unwrap();
+        assert_eq!(digests(&found), digests(&wanted), "{transport:?}");
+    }
+}
+
+#[test]
+fn no_worker_no_run() {
+    let mut config = on(&cora(1), ExecutorKind::Emulated, Transport::Auto);
+    config.emulator.worker = Some("/nowhere/bootstrap".to_owned());
+    let error = train(&config, &options()).unwrap_err().to_string();
+    assert!(error.contains("/nowhere/bootstrap"), "{error}");
+}
+
+#[test]
+fn rows_as_bf16_train_nearly_as_well() {
+    let config = cora(30);
+    let (wanted, losses) = local(&config);
+    let mut config = on(&config, ExecutorKind::Emulated, Transport::Auto);
+    let (full, _) = checked(&config);
+    config.executor.rows = RowFormat::Bf16;
+    let (found, curve) = checked(&config);
+    assert_ne!(found.model_digest, wanted.model_digest, "rounded rows are another computation");
+    let (first, second) = (f64::from_bits(losses[29]), f64::from_bits(curve[29]));
+    assert!((first - second).abs() < 0.02 * first, "{first} {second}");
+    let (full, half) = (full.bill.unwrap(), found.bill.unwrap());
+    let back = half.bytes_from_functions as f64 / full.bytes_from_functions as f64;
+    assert!(back < 0.75, "replies shrink to {back}");
+}
+
+/// Sends each epoch's report on.
+struct Reports(mpsc::Sender<EpochReport>);
+
+impl Observer for Reports {
+    fn epoch(&mut self, report: &EpochReport) {
+        let _ = self.0.send(report.clone());
+    }
+}
+
+/// Worker processes that are children of this process.
+fn workers() -> Vec<u32> {
+    let own = std::process::id().to_string();
+    let is_ours = |status: &str| {
+        let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
+        field("Name:") == Some("bootstrap") && field("PPid:") == Some(own.as_str())
+            && field("State:").is_some_and(|state| !state.starts_with('Z'))
+    };
+    std::fs::read_dir("/proc").unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|s| is_ours(&s)))
+        .collect()
+}
+
+/// Runs in a thread; the receiver hears of epochs.
+fn watched(
+    config: &Config,
+    options: Options,
+) -> (mpsc::Receiver<EpochReport>, std::thread::JoinHandle<eciton_train::Result<Summary>>) {
+    let (sender, receiver) = mpsc::channel();
+    let config = config.clone();
+    let run = std::thread::spawn(move || eciton_train::train(&config, &options, &mut Reports(sender)));
+    (receiver, run)
+}
+
+/// The tests below look at this process's children; one at a time.
+static CHILDREN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+#[test]
+fn a_worker_killed_by_pid_changes_nothing() {
+    let _alone = CHILDREN.lock().unwrap();
+    let config = cora(40);
+    let (wanted, _) = local(&config);
+    let (epochs, run) = watched(&on(&config, ExecutorKind::Emulated, Transport::Auto), options());
+    let mut killed = BTreeSet::new();
+    let (mut seen, mut largest) = (Vec::new(), 0);
+    for report in &epochs {
+        seen.push(report.loss.to_bits());
+        let alive = workers();
+        largest = largest.max(alive.len());
+        if report.epoch % 10 == 5 {
+            let pid = *alive.iter().find(|pid| !killed.contains(*pid)).expect("a worker process is there");
+            let status = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
+            assert!(status.success());
+            killed.insert(pid);
+        }
+    }
+    let found = run.join().unwrap().unwrap();
+    assert_eq!(found.model_digest, wanted.model_digest);
+    assert_eq!(killed.len(), 4, "four different processes were killed");
+    assert!(largest >= 1);
+    let bill = found.bill.unwrap();
+    assert!(bill.cold_starts >= 5, "each was replaced by a new one: {bill:?}");
+    assert!(workers().is_empty(), "no worker outlives its run");
+}
+
+#[test]
+fn a_stop_cancels_what_is_under_way() {
+    let _alone = CHILDREN.lock().unwrap();
+    let mut config = on(&cora(1_000_000), ExecutorKind::Emulated, Transport::Auto);
+    config.run.intervals = Some(4);
+    // Half of all tasks are held up for ten minutes, from the second epoch on at the latest.
+    (config.emulator.straggle, config.emulator.straggle_ms) = (0.02, 600_000);
+    (config.executor.deadline_ms, config.executor.timeout_s) = (600_000, 900);
+    let stop = Arc::new(AtomicBool::new(false));
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let options = Options { stop: stop.clone(), out: Some(out.clone()), ..options() };
+    let (epochs, run) = watched(&config, options);
+    let mut finished = 0;
+    // Until nothing moves for a second: a task is held up.
+    while let Ok(report) = epochs.recv_timeout(Duration::from_secs(1)) {
+        finished = report.epoch;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let begun = Instant::now();
+    let result = run.join().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    match result {
+        Ok(summary) => {
+            assert!(summary.stopped && finished >= 1);
+            assert_eq!(summary.seeds[0].epochs, finished);
+            assert!(summary.attempts.unwrap().cancelled >= 1, "{:?}", summary.attempts);
+            assert!(Path::new(&out).join("model.safetensors").is_file());
+        }
+        Err(error) => {
+            assert_eq!(finished, 0, "{error}");
+            assert!(matches!(error, eciton_train::Error::Stopped), "{error}");
+        }
+    }
+    assert!(workers().is_empty());
+}
+
+#[test]
+fn faults_change_nothing() {
+    let runs: u64 = std::env::var("ECITON_CAMPAIGN").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
+    let mut config = cora(6);
+    config.run.intervals = Some(3);
+    let (wanted, losses) = local(&config);
+    let (mut retried, mut relaunched, mut throttled, mut failed) = (0, 0, 0, 0);
+    for seed in 0..runs {
+        let transport = ALL[seed as usize % 3];
+        let mut config = on(&config, ExecutorKind::Emulated, transport);
+        config.emulator = eciton_plan::Emulator {
+            seed,
+            account_concurrency: 2,
+            crash: 0.05,
+            lose: 0.025,
+            double: 0.025,
+            straggle: 0.1,
+            straggle_ms: 150,
+            throttle: 0.05,
+            ..config.emulator
+        };
+        (config.executor.deadline_ms, config.executor.deadline_ratio) = (40, 4.0);
+        config.limits.attempts = Some(16);
+        let (found, curve) = checked(&config);
+        assert_eq!(found.model_digest, wanted.model_digest, "seed {seed} {transport:?}");
+        assert_eq!(curve, losses, "seed {seed} {transport:?}");
+        let attempts = found.attempts.unwrap();
+        assert_eq!(attempts.committed, wanted.tasks, "seed {seed}: every gradient once");
+        let bill = found.bill.unwrap();
+        (retried, relaunched) = (retried + attempts.retries, relaunched + attempts.relaunches);
+        (throttled, failed) = (throttled + bill.throttled, failed + bill.failed);
+    }
+    eprintln!("{runs} runs: {retried} retried, {relaunched} relaunched, {throttled} throttled, {failed} failed");
+    assert!(retried > 0 && relaunched > 0 && throttled > 0 && failed > 0, "the faults were there");
+}
