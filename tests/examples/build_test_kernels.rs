@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use eciton_author::{Build, Error, Toolchain};
 
 /// The features of `tests/kernels`.
-const KERNELS: [&str; 16] = [
+const KERNELS: [&str; 17] = [
     "allocating",
     "doubled",
     "error",
@@ -19,6 +19,7 @@ const KERNELS: [&str; 16] = [
     "nan",
     "recursing",
     "scratch",
+    "slow",
     "trapping",
     "trapping-backward",
     "unwritten",

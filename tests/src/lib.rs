@@ -59,6 +59,25 @@ pub fn train(config: &Config, options: &Options) -> eciton_train::Result<(Summar
     Ok((summary, losses.0))
 }
 
+/// Trains and gives every epoch's report too.
+///
+/// # Errors
+/// As [`eciton_train::train`].
+pub fn train_reports(
+    config: &Config,
+    options: &Options,
+) -> eciton_train::Result<(Summary, Vec<EpochReport>)> {
+    struct Reports(Vec<EpochReport>);
+    impl Observer for Reports {
+        fn epoch(&mut self, report: &EpochReport) {
+            self.0.push(report.clone());
+        }
+    }
+    let mut reports = Reports(Vec::new());
+    let summary = eciton_train::train(config, options, &mut reports)?;
+    Ok((summary, reports.0))
+}
+
 /// The default model on Cora for `epochs` epochs, evaluated after the last only.
 pub fn cora(epochs: u32) -> Config {
     let mut config = Config::default();

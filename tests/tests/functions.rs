@@ -62,10 +62,16 @@ fn equal_on_all(config: &Config) {
             assert_eq!(found.attempts.unwrap().committed, wanted.tasks);
             if kind == ExecutorKind::Emulated {
                 let bill = found.bill.unwrap();
-                assert_eq!(bill.invocations, wanted.tasks, "{transport:?}: one a task, as the service counts");
+                assert_eq!(
+                    bill.invocations, wanted.tasks,
+                    "{transport:?}: one a task, as the service counts"
+                );
                 assert!(bill.cold_starts >= 1 && bill.billed_ms > 0 && bill.gb_seconds > 0.0, "{bill:?}");
+                // Compiled kernels are fetched from the store in any case: some 350 kB.
                 let by_store = transport != Transport::Payload;
-                assert_eq!(bill.store_bytes_host > 1 << 20, by_store, "{transport:?} {bill:?}");
+                assert_eq!(bill.store_bytes_host > 600_000, by_store, "{transport:?} {bill:?}");
+                let by_payload = transport != Transport::S3;
+                assert_eq!(bill.bytes_to_functions > 1_000_000, by_payload, "{transport:?} {bill:?}");
             }
         }
     }
@@ -96,6 +102,8 @@ fn amazon_photo_is_the_same_on_functions() {
 fn tasks_that_are_all_launched_twice_change_nothing() {
     let mut config = cora(8);
     config.run.intervals = Some(3);
+    // Tasks of some milliseconds: timers are no finer than one.
+    config.set("model.hidden=1024").unwrap();
     let (wanted, losses) = local(&config);
     let mut config = on(&config, ExecutorKind::Loopback, Transport::Auto);
     // Overdue at once, as soon as an average is known.
@@ -103,7 +111,7 @@ fn tasks_that_are_all_launched_twice_change_nothing() {
     let (found, curve) = checked(&config);
     assert_eq!((found.model_digest, curve), (wanted.model_digest, losses));
     let attempts = found.attempts.unwrap();
-    assert!(attempts.relaunches > wanted.tasks / 10, "{attempts:?}");
+    assert!(attempts.relaunches > wanted.tasks / 20, "{attempts:?}");
     assert_eq!(attempts.committed, wanted.tasks);
 }
 
@@ -160,10 +168,12 @@ fn workers() -> Vec<u32> {
     let own = std::process::id().to_string();
     let is_ours = |status: &str| {
         let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
-        field("Name:") == Some("bootstrap") && field("PPid:") == Some(own.as_str())
+        field("Name:") == Some("bootstrap")
+            && field("PPid:") == Some(own.as_str())
             && field("State:").is_some_and(|state| !state.starts_with('Z'))
     };
-    std::fs::read_dir("/proc").unwrap()
+    std::fs::read_dir("/proc")
+        .unwrap()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|s| is_ours(&s)))
         .collect()
@@ -280,6 +290,8 @@ fn faults_change_nothing() {
         (retried, relaunched) = (retried + attempts.retries, relaunched + attempts.relaunches);
         (throttled, failed) = (throttled + bill.throttled, failed + bill.failed);
     }
-    eprintln!("{runs} runs: {retried} retried, {relaunched} relaunched, {throttled} throttled, {failed} failed");
+    eprintln!(
+        "{runs} runs: {retried} retried, {relaunched} relaunched, {throttled} throttled, {failed} failed"
+    );
     assert!(retried > 0 && relaunched > 0 && throttled > 0 && failed > 0, "the faults were there");
 }

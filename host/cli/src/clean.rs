@@ -9,7 +9,9 @@ use crate::text::counted;
 
 /// `eciton clean`
 #[derive(Debug, clap::Args)]
-#[command(after_help = "A run removes its own objects; the bucket removes what a killed one left after a day.")]
+#[command(
+    after_help = "A run removes its own objects; the bucket removes what a killed one left after a day."
+)]
 pub(crate) struct Arguments {
     /// The run, as its summary names it
     run: String,
@@ -28,7 +30,12 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     if arguments.json {
         output.json(&json!({ "event": "cleaned", "run": arguments.run, "bucket": deployment.bucket, "objects": objects }));
     } else {
-        output.line(format_args!("{} of run {} removed from {}", counted(objects, "object"), arguments.run, deployment.bucket));
+        output.line(format_args!(
+            "{} of run {} removed from {}",
+            counted(objects, "object"),
+            arguments.run,
+            deployment.bucket
+        ));
     }
     Ok(())
 }

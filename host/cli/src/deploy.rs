@@ -14,7 +14,9 @@ use crate::text::{bytes, counted};
 
 /// `eciton deploy`
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Nothing is asked of AWS with --dry-run or --build-only. docs/DEPLOY.md is the guide, with a bill.")]
+#[command(
+    after_help = "Nothing is asked of AWS with --dry-run or --build-only. docs/DEPLOY.md is the guide, with a bill."
+)]
 pub(crate) struct Arguments {
     /// The stack: also the name that `eciton train --deployment` takes
     #[arg(long, value_name = "NAME", default_value = DEFAULT_STACK)]
@@ -120,7 +122,8 @@ impl Arguments {
             let file = std::fs::File::open(path).map_err(refuse)?;
             // One byte above the limit is enough to be refused with words.
             let limit = eciton_author::MAX_COMPONENT_BYTES + 1;
-            std::io::Read::read_to_end(&mut std::io::Read::take(file, limit), &mut component).map_err(refuse)?;
+            std::io::Read::read_to_end(&mut std::io::Read::take(file, limit), &mut component)
+                .map_err(refuse)?;
             if component.len() as u64 == limit {
                 let text = format!("{}: more than {} bytes, no kernel", path.display(), limit - 1);
                 return Err(Failure::Failed(text));
@@ -166,7 +169,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     }
     let deployed = eciton_exec::deploy::deploy(&choices, &builtin(), &own, &mut show)?;
     if arguments.json {
-        output.json(&json!({ "event": "deployed", "result": deployed, "facts": facts, "prices_date": prices.date }));
+        output.json(
+            &json!({ "event": "deployed", "result": deployed, "facts": facts, "prices_date": prices.date }),
+        );
     } else {
         tell(&deployed, &facts, &prices, &arguments.stack, output);
     }
@@ -198,7 +203,10 @@ fn dry_run(
         }));
         return Ok(());
     }
-    output.line(format_args!("Steps for the stack `{}`; those marked * ask or change something at AWS:", arguments.stack));
+    output.line(format_args!(
+        "Steps for the stack `{}`; those marked * ask or change something at AWS:",
+        arguments.stack
+    ));
     for (at, step) in (1..).zip(&steps) {
         let Step { does, command, aws } = step;
         output.line(format_args!("{} {at:>2}. {does}", if *aws { '*' } else { ' ' }));
@@ -221,17 +229,51 @@ fn describe(facts: &Facts, prices: &Prices, output: &mut Output) {
         let name = if at == 0 { "functions" } else { "" };
         let second = f64::from(function.memory_mb) / 1024.0;
         let usd = prices.lambda_usd(function.architecture, second, 0);
-        row(name, format!("{}: {} MB, {}, USD {:.4} for 1,000 s", function.name, function.memory_mb, function.architecture, usd * 1e3));
+        row(
+            name,
+            format!(
+                "{}: {} MB, {}, USD {:.4} for 1,000 s",
+                function.name,
+                function.memory_mb,
+                function.architecture,
+                usd * 1e3
+            ),
+        );
     }
     row("", format!("{}, ended after {} s", facts.runtime, facts.timeout_s));
     row("may", facts.role_actions.join(" "));
     row("logs", format!("kept {}", counted(u64::from(facts.log_days), "day")));
-    row("bucket", format!("closed, encrypted, TLS only; what runs leave is removed after {}", counted(u64::from(facts.runs_expire_days), "day")));
+    row(
+        "bucket",
+        format!(
+            "closed, encrypted, TLS only; what runs leave is removed after {}",
+            counted(u64::from(facts.runs_expire_days), "day")
+        ),
+    );
     row("alarms", facts.alarms.to_string());
-    row("budget", facts.budget_usd.map_or("none: it needs --email".to_owned(), |usd| format!("USD {usd} a month, told by e-mail; it stops nothing")));
+    row(
+        "budget",
+        facts.budget_usd.map_or("none: it needs --email".to_owned(), |usd| {
+            format!("USD {usd} a month, told by e-mail; it stops nothing")
+        }),
+    );
     row("resources", facts.resources.to_string());
-    row("idle", format!("USD {:.2} a month for alarms (the first {} of an account are free), and cents for stored packages", facts.idle_usd_month, prices.alarms.free));
-    row("prices", format!("of {}, {}: {}", prices.date, prices.region, if std::env::var_os("ECITON_PRICES").is_some() { "your list" } else { "infra/prices.toml" }));
+    row(
+        "idle",
+        format!(
+            "USD {:.2} a month for alarms (the first {} of an account are free), and cents for stored packages",
+            facts.idle_usd_month, prices.alarms.free
+        ),
+    );
+    row(
+        "prices",
+        format!(
+            "of {}, {}: {}",
+            prices.date,
+            prices.region,
+            if std::env::var_os("ECITON_PRICES").is_some() { "your list" } else { "infra/prices.toml" }
+        ),
+    );
 }
 
 fn tell(deployed: &Deployed, facts: &Facts, prices: &Prices, stack: &str, output: &mut Output) {
@@ -241,10 +283,18 @@ fn tell(deployed: &Deployed, facts: &Facts, prices: &Prices, stack: &str, output
     row("package", format!("{} a function", bytes(deployed.package_bytes)));
     row("account", format!("{} by {}", deployed.account.id, deployed.account.caller));
     let reserved = deployment.reserved_concurrency;
-    row("concurrency", match reserved {
-        Some(each) => format!("{each} for each function, of the account's {}", deployment.account_concurrency),
-        None => format!("nothing reserved; the account may run {} functions at once", deployment.account_concurrency),
-    });
+    row(
+        "concurrency",
+        match reserved {
+            Some(each) => {
+                format!("{each} for each function, of the account's {}", deployment.account_concurrency)
+            }
+            None => format!(
+                "nothing reserved; the account may run {} functions at once",
+                deployment.account_concurrency
+            ),
+        },
+    );
     row("bucket", deployment.bucket.clone());
     for (name, key) in &deployed.kernels {
         row("kernel", format!("{name}: {key}"));

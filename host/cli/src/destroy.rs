@@ -60,7 +60,10 @@ fn agreed(target: &Target) -> Result<bool, Failure> {
         return Err(Failure::Usage(text.to_owned()));
     }
     let place = target.region.as_deref().map_or(String::new(), |region| format!(" in {region}"));
-    let question = format!("This removes the stack `{0}`{place} and everything in its bucket. Type {0} to go on: ", target.stack);
+    let question = format!(
+        "This removes the stack `{0}`{place} and everything in its bucket. Type {0} to go on: ",
+        target.stack
+    );
     let _ = std::io::stderr().lock().write_all(question.as_bytes());
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;

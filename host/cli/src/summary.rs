@@ -80,7 +80,14 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         rows.extend(billed(bill));
     }
     if let Some(cost) = &summary.cost {
-        rows.push(("cost", format!("${:.6} at the prices of {}", cost.usd, cost.prices)));
+        let would = if summary.executor == "emulated" { "would be " } else { "" };
+        rows.push((
+            "cost",
+            format!(
+                "{would}${:.6}: functions {:.6}, store {:.6}, transfer {:.6} (prices of {})",
+                cost.usd, cost.functions_usd, cost.store_usd, cost.transfer_usd, cost.prices
+            ),
+        ));
     }
     if summary.stopped {
         rows.push(("stopped", "before the last epoch, as asked".to_owned()));
@@ -116,7 +123,11 @@ fn billed(bill: &Bill) -> [(&'static str, String); 3] {
         ),
         (
             "payloads",
-            format!("{} to functions, {} back", bytes(bill.bytes_to_functions), bytes(bill.bytes_from_functions)),
+            format!(
+                "{} to functions, {} back",
+                bytes(bill.bytes_to_functions),
+                bytes(bill.bytes_from_functions)
+            ),
         ),
         (
             "object store",

@@ -143,13 +143,9 @@ impl Emulator {
         self.pool.instances().iter().map(info).collect()
     }
 
-    /// Kills one process, as a failing machine would. False if there is no such instance.
+    /// Kills one process, as a failing machine would: the call it works on gets `Runtime.ExitError`, and no later call is given to it. False if there is no such instance.
     pub fn kill(&self, pid: u32) -> bool {
-        let instance = self.pool.instances().into_iter().find(|instance| instance.pid == pid);
-        if let Some(instance) = &instance {
-            instance.kill();
-        }
-        instance.is_some()
+        self.pool.kill(pid)
     }
 
     /// Closes all connections, kills all processes and returns when they are gone. Objects and counters of the bill stay readable through [`Emulator::bill`].

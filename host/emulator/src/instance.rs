@@ -58,6 +58,8 @@ struct State {
     /// The last work that was settled: a second answer to it is told apart from one to nothing.
     settled: Option<String>,
     last_delivered: Option<String>,
+    /// Requests for work so far: only the newest is served, as the connection of an earlier one may be dead.
+    asked: u64,
     invocations: u64,
     idle_since: Option<Instant>,
     reaped: bool,
@@ -104,6 +106,7 @@ impl Instance {
                 assigned: None,
                 settled: None,
                 last_delivered: None,
+                asked: 0,
                 invocations: 0,
                 idle_since: None,
                 reaped: false,
@@ -170,7 +173,7 @@ impl Instance {
         state.idle_since = None;
         state.assigned = Some(Assigned { work, delivered: false, done });
         drop(state);
-        self.work_came.notify_one();
+        self.work_came.notify_waiters();
         outcome
     }
 
@@ -196,7 +199,7 @@ impl Instance {
         }
     }
 
-    /// The worker asks for work: waits for it and hands it over. None: it asks again without having answered.
+    /// The worker asks for work: waits for it and hands it over. None: it asks again without having answered, or has asked anew since.
     pub(crate) async fn next(&self) -> Option<(String, Bytes, u128)> {
         self.phase.send_if_modified(|phase| {
             let first = *phase == Phase::Starting;
@@ -205,8 +208,17 @@ impl Instance {
             }
             first
         });
+        let number = {
+            let mut state = self.state();
+            state.asked += 1;
+            state.asked
+        };
+        self.work_came.notify_waiters();
         loop {
             let came = self.work_came.notified();
+            if self.state().asked != number {
+                return None;
+            }
             if let Some(delivery) = self.deliver() {
                 return delivery;
             }
@@ -337,6 +349,25 @@ mod tests {
         assert!(matches!(outcome.await.unwrap(), Outcome::Exited(how) if how == "signal: killed"));
         assert!(matches!(instance.assign(work("b")).await.unwrap(), Outcome::Exited(_)));
         assert_eq!(instance.exited().await, "signal: killed");
+    }
+
+    #[tokio::test]
+    async fn the_newest_request_for_work_is_served() {
+        let instance = Arc::new(instance());
+        let first = tokio::spawn({
+            let instance = instance.clone();
+            async move { instance.next().await.is_none() }
+        });
+        while instance.state().asked < 1 {
+            tokio::task::yield_now().await;
+        }
+        let second = tokio::spawn({
+            let instance = instance.clone();
+            async move { instance.next().await.map(|work| work.0) }
+        });
+        assert!(first.await.unwrap());
+        let _outcome = instance.assign(work("a"));
+        assert_eq!(second.await.unwrap().as_deref(), Some("a"));
     }
 
     #[tokio::test]

@@ -114,6 +114,24 @@ impl Pool {
         self.state().live.values().cloned().collect()
     }
 
+    /// Kills one process; it is not chosen any more from now on.
+    pub(crate) fn kill(&self, pid: u32) -> bool {
+        let found = {
+            let mut state = self.state();
+            let found = state.live.values().find(|instance| instance.pid == pid).cloned();
+            if let Some(idle) =
+                found.as_ref().and_then(|instance| state.idle.get_mut(&instance.function.name))
+            {
+                idle.retain(|other| other.pid != pid);
+            }
+            found
+        };
+        if let Some(instance) = &found {
+            instance.kill();
+        }
+        found.is_some()
+    }
+
     /// Ends instances that had no work for longer than `limit`.
     pub(crate) fn sweep(&self, limit: Duration) {
         let mut ended = Vec::new();

@@ -3,7 +3,7 @@
 use crate::bill::{Bill, S3Bill};
 use crate::link::Link;
 use crate::objects::{Condition, LISTED_KEYS, Object, Objects, PARTS, PUT_BYTES, Refusal};
-use crate::serve::{Limits, Paced, Server, serve};
+use crate::serve::{BodyError, BodyFate, Limits, Paced, Server, serve};
 use crate::settings::Settings;
 use base64::Engine;
 use bytes::{Bytes, BytesMut};
@@ -63,15 +63,23 @@ pub(crate) fn serve_s3(
     serve(listener, limits, link, move |request| {
         let (service, account) = (service.clone(), account.clone());
         async move {
-            let request = request.map(|body| Body::http_body_unsync(Paced::new(body, pace)));
-            let response = match service.call(request).await {
+            let mut fate = None;
+            let request = request.map(|body| {
+                let body = Paced::new(body, pace);
+                fate = Some(body.fate());
+                Body::http_body_unsync(body)
+            });
+            let failed = || fate.as_ref().and_then(BodyFate::failure);
+            let mut response = match service.call(request).await {
                 Ok(response) => response,
-                Err(_) => {
-                    let mut response = hyper::Response::new(Body::empty());
-                    *response.status_mut() = hyper::StatusCode::INTERNAL_SERVER_ERROR;
-                    response
-                }
+                Err(_) => refusal(&s3_error!(InternalError)),
             };
+            // The library calls a body that broke off while it read XML its own failure.
+            if response.status() == hyper::StatusCode::INTERNAL_SERVER_ERROR
+                && let Some(failure) = failed()
+            {
+                response = refusal(&broken_body(&failure));
+            }
             if response.status().is_client_error() || response.status().is_server_error() {
                 account.count(|bill| bill.refused += 1);
             }
@@ -244,6 +252,34 @@ impl Backend {
         }
         Ok(object)
     }
+}
+
+fn broken_body(failure: &BodyError) -> S3Error {
+    match failure {
+        BodyError::Slow => s3_error!(
+            RequestTimeout,
+            "Your socket connection to the server was not read from or written to within the timeout period"
+        ),
+        BodyError::TooLarge | BodyError::Broken => {
+            s3_error!(IncompleteBody, "The request body terminated unexpectedly")
+        }
+    }
+}
+
+/// An error as a response.
+fn refusal(error: &S3Error) -> hyper::Response<Body> {
+    let code = error.code();
+    let text = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>{}</Code><Message>{}</Message></Error>",
+        code.as_str(),
+        error.message().unwrap_or_default()
+    );
+    let mut response = hyper::Response::new(Body::from(text));
+    *response.status_mut() = code.status_code().unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
+    response
+        .headers_mut()
+        .insert(hyper::header::CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/xml"));
+    response
 }
 
 /// What went wrong while a body was read.

@@ -12,6 +12,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -99,7 +100,9 @@ where
                 http.timer(TokioTimer::new())
                     .header_read_timeout(limits.header_timeout)
                     .max_headers(HEADERS)
-                    .max_buf_size(HEADER_BYTES);
+                    .max_buf_size(HEADER_BYTES)
+                    // A client that has said all may close its side and still be answered.
+                    .half_close(true);
                 // An error ends the connection; whoever sent nonsense has been told by hyper.
                 let _ = http.serve_connection(TokioIo::new(socket), service_fn(handle)).await;
                 drop(permit);
@@ -120,10 +123,28 @@ pub(crate) enum BodyError {
     Broken,
 }
 
+/// How a [`Paced`] body failed, for whoever hands it to a library that does not say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BodyFate(Arc<AtomicU8>);
+
+const SLOW: u8 = 1;
+const BROKEN: u8 = 2;
+
+impl BodyFate {
+    pub(crate) fn failure(&self) -> Option<BodyError> {
+        match self.0.load(Ordering::Relaxed) {
+            SLOW => Some(BodyError::Slow),
+            BROKEN => Some(BodyError::Broken),
+            _ => None,
+        }
+    }
+}
+
 /// A request's body whose sender has to keep going.
 #[derive(Debug)]
 pub(crate) struct Paced {
     inner: Incoming,
+    fate: BodyFate,
     limit: Duration,
     end: Instant,
     piece: Pin<Box<Sleep>>,
@@ -132,7 +153,17 @@ pub(crate) struct Paced {
 impl Paced {
     pub(crate) fn new(inner: Incoming, limit: Duration) -> Self {
         let now = Instant::now();
-        Paced { inner, limit, end: now + limit * BODY_PIECES, piece: Box::pin(sleep_until(now + limit)) }
+        Paced {
+            inner,
+            fate: BodyFate::default(),
+            limit,
+            end: now + limit * BODY_PIECES,
+            piece: Box::pin(sleep_until(now + limit)),
+        }
+    }
+
+    pub(crate) fn fate(&self) -> BodyFate {
+        self.fate.clone()
     }
 }
 
@@ -147,12 +178,16 @@ impl Body for Paced {
             if now <= this.end {
                 this.piece.as_mut().reset(this.end.min(now + this.limit));
                 return Poll::Ready(frame.map(|frame| {
-                    frame.map_err(|error| io::Error::new(io::ErrorKind::UnexpectedEof, error))
+                    frame.map_err(|error| {
+                        this.fate.0.store(BROKEN, Ordering::Relaxed);
+                        io::Error::new(io::ErrorKind::UnexpectedEof, error)
+                    })
                 }));
             }
         } else {
             ready!(this.piece.as_mut().poll(cx));
         }
+        this.fate.0.store(SLOW, Ordering::Relaxed);
         Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, "the body comes too slowly"))))
     }
 

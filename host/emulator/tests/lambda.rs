@@ -477,6 +477,8 @@ async fn settings_are_checked() {
         change(&mut settings);
         settings
     };
+    let plain = std::env::temp_dir().join(format!("eciton-emulator-plain-{}", std::process::id()));
+    std::fs::write(&plain, "").unwrap();
     for (settings, text) in [
         (wrong(&|settings| settings.functions[0].name = "a b".into()), "functions.name"),
         (wrong(&|settings| settings.functions[0].memory_mb = 64), "functions.memory_mb"),
@@ -485,7 +487,7 @@ async fn settings_are_checked() {
             wrong(&|settings| settings.functions[0].bootstrap = "/nonexistent".into()),
             "build the worker first",
         ),
-        (wrong(&|settings| settings.functions[0].bootstrap = "/etc/hostname".into()), "not executable"),
+        (wrong(&|settings| settings.functions[0].bootstrap = plain.clone()), "not executable"),
         (wrong(&|settings| settings.functions[0].bootstrap = "/etc".into()), "not a file"),
         (wrong(&|settings| settings.functions.push(settings.functions[0].clone())), "twice"),
         (wrong(&|settings| settings.buckets = vec!["A".into()]), "buckets"),
@@ -497,4 +499,5 @@ async fn settings_are_checked() {
         let error = Emulator::start(settings).await.unwrap_err();
         assert!(error.to_string().contains(text), "{error}");
     }
+    std::fs::remove_file(&plain).unwrap();
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::deploy::{Architecture, Prices};
+
 /// Counts, as the services reported them. Money follows from a dated price list, not from here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bill {
@@ -34,9 +36,41 @@ pub struct Bill {
     pub store_bytes_out: u64,
     /// Of the last two, bytes that crossed between the host and the store.
     pub store_bytes_host: u64,
+    /// Of these, bytes that the host read.
+    pub store_bytes_to_host: u64,
+}
+
+/// A bill in money.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// US dollars, all of it.
+    pub usd: f64,
+    /// For functions: time and requests.
+    pub functions_usd: f64,
+    /// For requests to the object store. What lies there for a run's time costs next to nothing.
+    pub store_usd: f64,
+    /// For bytes that leave the region: replies of functions, and objects that the host reads.
+    pub transfer_usd: f64,
+    /// Date and region of the price list.
+    pub prices: String,
 }
 
 impl Bill {
+    /// In money, for a host outside the functions' region.
+    #[must_use]
+    pub fn cost(&self, prices: &Prices, architecture: Architecture) -> Cost {
+        let functions_usd = prices.lambda_usd(architecture, self.gb_seconds, self.invocations);
+        let store_usd = prices.s3_usd(self.store_writes, self.store_reads);
+        let transfer_usd = prices.transfer_usd(self.bytes_from_functions + self.store_bytes_to_host);
+        Cost {
+            usd: functions_usd + store_usd + transfer_usd,
+            functions_usd,
+            store_usd,
+            transfer_usd,
+            prices: format!("{}, {}", prices.date, prices.region),
+        }
+    }
+
     /// What was added since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -55,6 +89,7 @@ impl Bill {
             store_bytes_in: self.store_bytes_in - earlier.store_bytes_in,
             store_bytes_out: self.store_bytes_out - earlier.store_bytes_out,
             store_bytes_host: self.store_bytes_host - earlier.store_bytes_host,
+            store_bytes_to_host: self.store_bytes_to_host - earlier.store_bytes_to_host,
         }
     }
 }

@@ -48,7 +48,8 @@ fn user_folder(variable: &str, rest: &str) -> Option<PathBuf> {
 /// No home.
 pub fn signing_key() -> Result<PathBuf> {
     let folder = user_folder("XDG_STATE_HOME", ".local/state");
-    let folder = folder.ok_or_else(|| Error::Choice("HOME is not set: give the key's file with --key".to_owned()))?;
+    let folder =
+        folder.ok_or_else(|| Error::Choice("HOME is not set: give the key's file with --key".to_owned()))?;
     Ok(folder.join("eciton/signing.key"))
 }
 
@@ -74,6 +75,55 @@ pub struct Built {
     pub key: PathBuf,
     /// `sam`, as it was found.
     pub sam: Sam,
+}
+
+/// What is needed on this machine, found.
+struct Ready {
+    worker: Worker,
+    sam: Sam,
+}
+
+impl Ready {
+    fn find(choices: &Choices) -> Result<Self> {
+        choices.check()?;
+        let path = worker::find(choices.worker.as_deref())?;
+        let worker = own_worker(&path, choices.architecture)?;
+        let sam = Sam::find()?;
+        tools()?;
+        Ok(Self { worker, sam })
+    }
+
+    fn build(
+        self,
+        choices: &Choices,
+        builtin: &[Component],
+        watch: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Built> {
+        let Self { worker, sam } = self;
+        let key = choices.key.clone().map_or_else(signing_key, Ok)?;
+        let signer = Signer::open(&key)?;
+        watch(Progress::Step("compiling and signing the built-in kernels"));
+        let compile = |kernel| package::compile(kernel, &worker, &signer);
+        let kernels = builtin.iter().map(compile).collect::<Result<Vec<_>>>()?;
+        let folder = match &choices.folder {
+            Some(folder) => folder.clone(),
+            None => user_folder("XDG_CACHE_HOME", ".cache")
+                .map(|cache| cache.join("eciton/deploy").join(&choices.stack))
+                .ok_or_else(|| {
+                    Error::Choice(
+                        "HOME is not set: give a folder for the package with --folder".to_owned(),
+                    )
+                })?,
+        };
+        let folder = std::path::absolute(&folder).map_err(Error::file(&folder, "found"))?;
+        let package = Package::write(&folder, &worker, &kernels)?;
+        watch(Progress::Step("making the functions' packages (sam build)"));
+        let contents = package.contents();
+        sam.run(&package.folder, &choices.build_line(), &[("PACKAGE", &contents)], &mut |line| {
+            watch(Progress::Line(line));
+        })?;
+        Ok(Built { package, worker, signer, key, sam })
+    }
 }
 
 /// What is missing on this machine for a deployment, one text each.
@@ -117,29 +167,12 @@ fn own_worker(path: &Path, architecture: Architecture) -> Result<Worker> {
 /// # Errors
 /// A choice that cannot be; no worker, `sam` or `make`; a kernel that cannot be compiled; a folder
 /// that cannot be written.
-pub fn build(choices: &Choices, builtin: &[Component], watch: &mut dyn FnMut(Progress<'_>)) -> Result<Built> {
-    choices.check()?;
-    let path = worker::find(choices.worker.as_deref())?;
-    let worker = own_worker(&path, choices.architecture)?;
-    let found = Sam::find()?;
-    tools()?;
-    let key = choices.key.clone().map_or_else(signing_key, Ok)?;
-    let signer = Signer::open(&key)?;
-    watch(Progress::Step("compiling and signing the built-in kernels"));
-    let kernels = builtin.iter().map(|kernel| package::compile(kernel, &worker, &signer)).collect::<Result<Vec<_>>>()?;
-    let folder = match &choices.folder {
-        Some(folder) => folder.clone(),
-        None => user_folder("XDG_CACHE_HOME", ".cache")
-            .map(|cache| cache.join("eciton/deploy").join(&choices.stack))
-            .ok_or_else(|| Error::Choice("HOME is not set: give a folder for the package with --folder".to_owned()))?,
-    };
-    let folder = std::path::absolute(&folder).map_err(Error::file(&folder, "found"))?;
-    let package = Package::write(&folder, &worker, &kernels)?;
-    watch(Progress::Step("making the functions' packages (sam build)"));
-    found.run(&package.folder, &choices.build_line(), &[("PACKAGE", &package.contents())], &mut |line| {
-        watch(Progress::Line(line));
-    })?;
-    Ok(Built { package, worker, signer, key, sam: found })
+pub fn build(
+    choices: &Choices,
+    builtin: &[Component],
+    watch: &mut dyn FnMut(Progress<'_>),
+) -> Result<Built> {
+    Ready::find(choices)?.build(choices, builtin, watch)
 }
 
 /// A finished deployment.
@@ -172,7 +205,10 @@ pub fn deploy(
 ) -> Result<Deployed> {
     let built = build(choices, builtin, watch)?;
     // All kernels are compiled before anything is made: a kernel with a mistake stops here.
-    let own = own.iter().map(|kernel| package::compile(kernel, &built.worker, &built.signer)).collect::<Result<Vec<_>>>()?;
+    let own = own
+        .iter()
+        .map(|kernel| package::compile(kernel, &built.worker, &built.signer))
+        .collect::<Result<Vec<_>>>()?;
     let functions = choices.functions();
     let names: Vec<String> = functions.iter().map(|f| f.name.clone()).collect();
     let every: Vec<String> = SIZES.iter().map(|size| format!("{}-worker-{size}", choices.stack)).collect();
@@ -330,7 +366,8 @@ pub fn destroy(target: &Target, watch: &mut dyn FnMut(Progress<'_>)) -> Result<D
         Err(Error::Tool { tail, .. }) if is_absent(&tail) => None,
         Err(error) => return Err(error),
     };
-    let output = found.iter().flatten().find(|output| output.key == "Bucket").map(|output| output.value.clone());
+    let output =
+        found.iter().flatten().find(|output| output.key == "Bucket").map(|output| output.value.clone());
     let buckets: Vec<String> = output.clone().into_iter().chain(target.bucket.clone()).collect();
 
     if found.is_some() {
@@ -339,10 +376,18 @@ pub fn destroy(target: &Target, watch: &mut dyn FnMut(Progress<'_>)) -> Result<D
             done.objects = wait(bucket::clear(&client, bucket, ""))?;
         }
         watch(Progress::Step("removing the stack (sam delete)"));
-        let mut line: Vec<String> =
-            ["delete", "--stack-name", &target.stack, "--no-prompts", "--s3-bucket", &packages, "--s3-prefix", &target.stack]
-                .map(str::to_owned)
-                .to_vec();
+        let mut line: Vec<String> = [
+            "delete",
+            "--stack-name",
+            &target.stack,
+            "--no-prompts",
+            "--s3-bucket",
+            &packages,
+            "--s3-prefix",
+            &target.stack,
+        ]
+        .map(str::to_owned)
+        .to_vec();
         line.extend(place.iter().cloned());
         sam.run(&folder, &line, &[], &mut |line| watch(Progress::Line(line)))?;
         done.stack = true;
@@ -362,8 +407,12 @@ pub fn destroy(target: &Target, watch: &mut dyn FnMut(Progress<'_>)) -> Result<D
             let name = format!("function {function}");
             match found {
                 Ok(_) => left.push(name),
-                Err(e) if e.as_service_error().is_some_and(|e| e.is_resource_not_found_exception()) => done.gone.push(name),
-                Err(e) => return Err(aws::refused(format!("Lambda GetFunctionConfiguration {function}"), &e)),
+                Err(e) if e.as_service_error().is_some_and(|e| e.is_resource_not_found_exception()) => {
+                    done.gone.push(name)
+                }
+                Err(e) => {
+                    return Err(aws::refused(format!("Lambda GetFunctionConfiguration {function}"), &e));
+                }
             }
         }
         Ok(left)
@@ -372,7 +421,9 @@ pub fn destroy(target: &Target, watch: &mut dyn FnMut(Progress<'_>)) -> Result<D
     done.gone.dedup();
     match outputs(&sam, &folder, &target.stack, &place) {
         Ok(_) => return Err(remains(&target.stack, vec![format!("stack {}", target.stack)])),
-        Err(Error::Tool { tail, .. }) if is_absent(&tail) => done.gone.push(format!("stack {}", target.stack)),
+        Err(Error::Tool { tail, .. }) if is_absent(&tail) => {
+            done.gone.push(format!("stack {}", target.stack))
+        }
         Err(error) => return Err(error),
     }
     if !left.is_empty() {

@@ -9,6 +9,7 @@ use eciton_kernel::artefact::{Baseline, Signer};
 use eciton_plan::Step;
 use eciton_transport::{Credentials, S3Settings, S3Store};
 
+use crate::deploy::Architecture;
 use crate::functions::{self, Error, Wanted};
 use crate::lambda::{LambdaInvoker, LambdaSettings};
 use crate::{Bill, Completion, Compute, Executor, Order, RemotePool};
@@ -78,7 +79,7 @@ impl Emulated {
         let mut bucket = S3Settings::new(BUCKET, REGION);
         bucket.endpoint = Some(cloud.s3_endpoint());
         bucket.credentials = Credentials::keys(CREDENTIALS.0, CREDENTIALS.1);
-        let store = S3Store::new(bucket).map_err(|source| Error::Store { doing: "opening the object store".to_owned(), source })?;
+        let store = S3Store::new(bucket).map_err(functions::at_store("opening the object store"))?;
         runtime.block_on(wanted.store_kernels(&store, baseline, &signer))?;
         let invoker = LambdaInvoker::with_credentials(
             LambdaSettings {
@@ -91,10 +92,19 @@ impl Emulated {
             CREDENTIALS.0,
             CREDENTIALS.1,
         );
-        let remote = wanted.settings(functions::run_name());
-        let pool =
-            RemotePool::new(wanted.local, invoker, Some(std::sync::Arc::new(store)), remote, functions::runtime(1)?)
-                .map_err(functions::system("starting the remote pool"))?;
+        let architecture = match baseline {
+            Baseline::NeoverseN1 => Architecture::Arm64,
+            _ => Architecture::X86_64,
+        };
+        let remote = wanted.settings(functions::run_name(), Some(architecture));
+        let pool = RemotePool::new(
+            wanted.local,
+            invoker,
+            Some(std::sync::Arc::new(store)),
+            remote,
+            functions::runtime(1)?,
+        )
+        .map_err(functions::system("starting the remote pool"))?;
         Ok(Self { pool: Some(pool), cloud, runtime: Some(runtime) })
     }
 
@@ -137,6 +147,10 @@ impl Executor for Emulated {
         self.pool.as_mut().map_or(0, Executor::cancel)
     }
 
+    fn architecture(&self) -> Option<Architecture> {
+        self.pool.as_ref().and_then(Executor::architecture)
+    }
+
     fn bill(&self) -> Option<Bill> {
         let service = self.cloud.bill();
         let client = self.client_bill().unwrap_or_default();
@@ -155,6 +169,7 @@ impl Executor for Emulated {
             store_bytes_in: service.s3.bytes_in,
             store_bytes_out: service.s3.bytes_out,
             store_bytes_host: client.store_bytes_host,
+            store_bytes_to_host: client.store_bytes_to_host,
         })
     }
 }

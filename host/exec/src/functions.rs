@@ -8,6 +8,7 @@ use eciton_plan::{Executor, RowFormat};
 use eciton_tensor::frame::Encoding;
 use eciton_transport::{Condition, Key, Store};
 
+use crate::deploy::Architecture;
 use crate::{LocalPool, RemoteSettings};
 
 /// What a run asks of functions.
@@ -31,20 +32,20 @@ pub struct Wanted {
 pub enum Error {
     /// The worker program is not there.
     #[error(transparent)]
-    Deploy(#[from] crate::deploy::Error),
+    Deploy(Box<crate::deploy::Error>),
     /// The stand-in for AWS does not start.
     #[error("the emulated cloud: {0}")]
-    Emulator(#[from] eciton_emulator::Error),
+    Emulator(Box<eciton_emulator::Error>),
     /// A kernel cannot be compiled or signed.
     #[error(transparent)]
-    Kernel(#[from] eciton_kernel::Error),
+    Kernel(Box<eciton_kernel::Error>),
     /// The object store.
     #[error("{doing}: {source}")]
     Store {
         /// What was to be done.
         doing: String,
         /// Why it was not.
-        source: eciton_transport::Error,
+        source: Box<eciton_transport::Error>,
     },
     /// No kernel can be compiled ahead of time for this processor.
     #[error(
@@ -61,12 +62,36 @@ pub enum Error {
     },
 }
 
+impl From<crate::deploy::Error> for Error {
+    fn from(error: crate::deploy::Error) -> Self {
+        Self::Deploy(Box::new(error))
+    }
+}
+
+impl From<eciton_emulator::Error> for Error {
+    fn from(error: eciton_emulator::Error) -> Self {
+        Self::Emulator(Box::new(error))
+    }
+}
+
+impl From<eciton_kernel::Error> for Error {
+    fn from(error: eciton_kernel::Error) -> Self {
+        Self::Kernel(Box::new(error))
+    }
+}
+
+/// An error of the object store, in doing something.
+pub(crate) fn at_store(doing: impl Into<String>) -> impl FnOnce(eciton_transport::Error) -> Error {
+    let doing = doing.into();
+    move |source| Error::Store { doing, source: Box::new(source) }
+}
+
 pub(crate) fn system(doing: &'static str) -> impl Fn(std::io::Error) -> Error {
     move |source| Error::System { doing, source }
 }
 
 impl Wanted {
-    pub(crate) fn settings(&self, run: String) -> RemoteSettings {
+    pub(crate) fn settings(&self, run: String, architecture: Option<Architecture>) -> RemoteSettings {
         let rows = match self.executor.rows {
             RowFormat::F32 => Encoding::F32,
             RowFormat::Bf16 => Encoding::Bf16,
@@ -79,6 +104,7 @@ impl Wanted {
             concurrency: self.executor.concurrency,
             limits: self.limits.clone(),
             intervals: self.intervals,
+            architecture,
         }
     }
 
@@ -89,10 +115,7 @@ impl Wanted {
         baseline: Baseline,
         signer: &Signer,
     ) -> Result<(), Error> {
-        let failed = |name: &str| {
-            let doing = format!("storing kernel `{name}` for functions");
-            move |source| Error::Store { doing, source }
-        };
+        let failed = |name: &str| at_store(format!("storing kernel `{name}` for functions"));
         for (kernel, component) in &self.kernels {
             let name = kernel.name();
             let key = Key::new(artefact::store_key(kernel.digest(), baseline)).map_err(failed(name))?;
@@ -123,4 +146,3 @@ pub(crate) fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, Error> 
         .build()
         .map_err(system("starting I/O threads"))
 }
-

@@ -1,16 +1,17 @@
 //! AWS Lambda: functions invoked through the SDK, one request a task.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aws_sdk_lambda::config::interceptors::{
     AfterDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
 };
-use aws_sdk_lambda::config::retry::RetryConfig;
+use aws_sdk_lambda::config::retry::{RetryConfig, RetryPartition};
 use aws_sdk_lambda::config::timeout::TimeoutConfig;
 use aws_sdk_lambda::config::{
-    BehaviorVersion, ConfigBag, Credentials, Intercept, Region, RuntimeComponents, StalledStreamProtectionConfig,
+    BehaviorVersion, ConfigBag, Credentials, Intercept, Region, RuntimeComponents,
+    StalledStreamProtectionConfig,
 };
 use aws_sdk_lambda::error::{BoxError, DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::primitives::Blob;
@@ -28,8 +29,9 @@ mod report;
 
 pub use report::parse as parse_report;
 
-/// Requests for one invocation, throttled and broken ones included. With the SDK's adaptive mode
-/// (exponential waits with full jitter, and a rate that a throttled client lowers by itself).
+/// Requests for one invocation, throttled and broken ones included, with exponential waits and full
+/// jitter. Not the SDK's adaptive mode: one throttled request among the first sets its rate to one in
+/// two seconds. What adapts is the number under way ([`crate::RemotePool`]).
 const REQUESTS: u32 = 10;
 
 /// How to reach a function.
@@ -80,7 +82,7 @@ impl LambdaInvoker {
             .connect_timeout(Duration::from_secs(5))
             .operation_attempt_timeout(attempt)
             .build();
-        let retries = RetryConfig::adaptive()
+        let retries = RetryConfig::standard()
             .with_max_attempts(REQUESTS)
             .with_initial_backoff(Duration::from_millis(50))
             .with_max_backoff(Duration::from_secs(5));
@@ -88,6 +90,8 @@ impl LambdaInvoker {
             .region(Region::new(settings.region.clone()))
             .timeout_config(timeouts)
             .retry_config(retries)
+            // A retry budget of this client's own: the SDK shares one by service and region otherwise.
+            .retry_partition(RetryPartition::custom(settings.function.clone()).build())
             // Nothing is sent while a function computes: that is no stall.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
         if let Some(endpoint) = &settings.endpoint {
@@ -184,7 +188,9 @@ impl LambdaInvoker {
             _ => true,
         };
         let remedy = match code {
-            "ResourceNotFoundException" => "; deploy it with `eciton deploy`, or name another in executor.deployment",
+            "ResourceNotFoundException" => {
+                "; deploy it with `eciton deploy`, or name another in executor.deployment"
+            }
             "AccessDeniedException" => "; these credentials need lambda:InvokeFunction on it",
             "TooManyRequestsException" => "; lower executor.concurrency, or ask for a higher account limit",
             _ => "",
@@ -228,14 +234,14 @@ pub fn start(wanted: Wanted) -> Result<RemotePool<LambdaInvoker>, functions::Err
     let deployment = Deployment::load(asked.deployment.as_deref().unwrap_or(deploy::DEFAULT_STACK))?;
     let function = deployment.function(Some(asked.memory_mb))?;
     let runtime = functions::runtime(2)?;
-    let config =
-        runtime.block_on(deploy::aws::sdk(Some(deployment.region.as_str()), deployment.profile.as_deref()))?;
+    let config = runtime
+        .block_on(deploy::aws::sdk(Some(deployment.region.as_str()), deployment.profile.as_deref()))?;
     let mut bucket = S3Settings::new(&deployment.bucket, &deployment.region);
     bucket.endpoint = deployment.endpoints.s3.clone();
     if let Some(provider) = config.credentials_provider() {
         bucket.credentials = eciton_transport::Credentials::Provider(provider);
     }
-    let store = S3Store::new(bucket).map_err(|source| functions::Error::Store { doing: "opening the object store".to_owned(), source })?;
+    let store = S3Store::new(bucket).map_err(functions::at_store("opening the object store"))?;
     let signer = Signer::open(&deployment.signing_key)?;
     runtime.block_on(wanted.store_kernels(&store, function.architecture.baseline(), &signer))?;
     let settings = LambdaSettings {
@@ -245,7 +251,7 @@ pub fn start(wanted: Wanted) -> Result<RemotePool<LambdaInvoker>, functions::Err
         timeout: Duration::from_secs(u64::from(deployment.timeout_s)),
         memory_mb: function.memory_mb,
     };
-    let mut remote = wanted.settings(functions::run_name());
+    let mut remote = wanted.settings(functions::run_name(), Some(function.architecture));
     let most = deployment.reserved_concurrency.unwrap_or(deployment.account_concurrency);
     remote.concurrency = remote.concurrency.min(most.max(1));
     let invoker = LambdaInvoker::new(&config, settings);

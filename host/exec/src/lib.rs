@@ -21,7 +21,7 @@ mod local;
 pub mod loopback;
 mod remote;
 
-pub use bill::Bill;
+pub use bill::{Bill, Cost};
 pub use clock::Clock;
 pub use invoker::{InvokeError, Invoked, Invoker};
 pub use local::{Inbox, LocalPool, Settings};
@@ -117,8 +117,13 @@ pub trait Executor {
         0
     }
 
-    /// What this run has cost so far; `None` where nothing is charged.
+    /// What this run has used so far of what is charged for; `None` where nothing is.
     fn bill(&self) -> Option<Bill> {
+        None
+    }
+
+    /// The processors of its functions; `None` where there are none.
+    fn architecture(&self) -> Option<deploy::Architecture> {
         None
     }
 }

@@ -11,9 +11,9 @@ use eciton_plan::Transport;
 use eciton_tensor::frame::Frame;
 use eciton_transport::{Carrier, Invocation, MemoryStore, Reply, Store};
 
+use crate::RemotePool;
 use crate::functions::{self, Wanted};
 use crate::invoker::{InvokeError, Invoked, Invoker};
-use crate::RemotePool;
 
 /// Runs requests in this process.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ pub fn start(wanted: Wanted) -> Result<RemotePool<Loopback>, functions::Error> {
     let kernels = Arc::new(wanted.kernels.iter().map(|(kernel, _)| kernel.clone()).collect());
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let loopback = Loopback { kernels, store: store.clone(), idle: Arc::default() };
-    let settings = wanted.settings(functions::run_name());
+    let settings = wanted.settings(functions::run_name(), None);
     let store = (settings.transport != Transport::Payload).then_some(store);
     RemotePool::new(wanted.local, loopback, store, settings, functions::runtime(1)?)
         .map_err(functions::system("starting the remote pool"))
@@ -47,7 +47,8 @@ impl Loopback {
     }
 
     async fn get(&self, key: &str) -> Result<Bytes, Error> {
-        let failed = |e: eciton_transport::Error| Error::Host { place: key.to_owned(), reason: e.to_string() };
+        let failed =
+            |e: eciton_transport::Error| Error::Host { place: key.to_owned(), reason: e.to_string() };
         let key = eciton_transport::Key::new(key).map_err(failed)?;
         self.store.get(&key, None).await.map_err(failed)
     }
@@ -84,7 +85,8 @@ impl Loopback {
     }
 
     async fn answer(self, payload: Bytes) -> Result<Bytes, Error> {
-        let wrong = |e: eciton_transport::Error| Error::Wire { place: "a request".to_owned(), reason: e.to_string() };
+        let wrong =
+            |e: eciton_transport::Error| Error::Wire { place: "a request".to_owned(), reason: e.to_string() };
         let invocation = Invocation::from_json(&payload).map_err(wrong)?;
         let (answer_key, most) = (invocation.answer_key, invocation.max_inline_bytes);
         let frame = self.fetch(invocation.frame).await?;
@@ -96,7 +98,8 @@ impl Loopback {
         }
         let worker = self.clone();
         let run = tokio::task::spawn_blocking(move || worker.run(&frame, &objects));
-        let ended = |e: tokio::task::JoinError| Error::Host { place: "a task".to_owned(), reason: e.to_string() };
+        let ended =
+            |e: tokio::task::JoinError| Error::Host { place: "a task".to_owned(), reason: e.to_string() };
         let answer = Bytes::from(run.await.map_err(ended)??);
         let frame = match answer_key.filter(|_| answer.len() as u64 > most) {
             None => Carrier::Inline(answer),

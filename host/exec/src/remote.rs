@@ -6,6 +6,7 @@
 //! to the store once and named in the frames; workers keep it.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,19 +16,16 @@ use eciton_kernel::{Error, Limits};
 use eciton_plan::{IntervalId, OperationId, Step, TaskKey, Version};
 use eciton_tensor::frame::Encoding;
 use eciton_transport::keys::RunKeys;
-use eciton_transport::{Carrier, Condition, Counts, Invocation, Key, Reply, SYNC_PAYLOAD_BYTES, Store};
+use eciton_transport::{Carrier, Condition, Counts, INLINE_FRAME_BYTES, Invocation, Key, Reply, Store};
 use tokio::sync::{OnceCell, Semaphore, watch};
 
 pub use eciton_plan::Transport;
 
+use crate::deploy::Architecture;
 use crate::invoker::{Charge, Invoker};
 use crate::local::Inbox;
 use crate::{Answered, Bill, Completion, Compute, Executor, LocalPool, Order};
 
-/// Room in a request for what is not the frame.
-const ENVELOPE_BYTES: usize = 4096;
-/// The largest frame that fits a synchronous request: base64 makes 4 bytes of 3.
-pub const MAX_INLINE_BYTES: u64 = ((SYNC_PAYLOAD_BYTES - ENVELOPE_BYTES) / 4 * 3) as u64;
 /// Smaller constants are cheaper to send along than to fetch.
 const OBJECT_BYTES: u64 = 32 << 10;
 /// Generations of weights that stay in the store.
@@ -50,6 +48,8 @@ pub struct RemoteSettings {
     pub limits: Limits,
     /// How many intervals share a generation of weights.
     pub intervals: u32,
+    /// The functions' processors.
+    pub architecture: Option<Architecture>,
 }
 
 /// Hands tasks to functions.
@@ -78,8 +78,39 @@ struct Shared<I> {
     keys: RunKeys,
     settings: RemoteSettings,
     permits: Semaphore,
+    pace: Mutex<Pace>,
     bill: Mutex<Bill>,
     alive: Mutex<u64>,
+}
+
+/// How many invocations may be under way: one less after each that was throttled, one more after as
+/// many as there may be that were not (additive increase, as congestion control has it; requests that
+/// were throttled wait, so that a decrease by one at a time is quick enough).
+#[derive(Debug)]
+struct Pace {
+    most: u32,
+    now: u32,
+    calm: u32,
+}
+
+impl Pace {
+    /// What follows from one attempt: permits to add (+1), to take away (-1), or neither.
+    fn after(&mut self, throttled: bool) -> i32 {
+        if throttled {
+            self.calm = 0;
+            if self.now > 1 {
+                self.now -= 1;
+                return -1;
+            }
+        } else if self.now < self.most {
+            self.calm += 1;
+            if self.calm >= self.now {
+                (self.calm, self.now) = (0, self.now + 1);
+                return 1;
+            }
+        }
+        0
+    }
 }
 
 /// What is written to the store once.
@@ -87,7 +118,10 @@ struct Shared<I> {
 enum Constant {
     /// The features of an interval's rows: the same for every stage that reads them.
     Features(IntervalId),
-    Weights { operation: OperationId, generation: u64 },
+    Weights {
+        operation: OperationId,
+        generation: u64,
+    },
 }
 
 /// A constant on its way into the store.
@@ -142,13 +176,24 @@ impl<I: Invoker> RemotePool<I> {
         let keys = RunKeys::new(&settings.run)
             .map_err(|e| std::io::Error::new(std::io::ErrorKind::InvalidInput, e.to_string()))?;
         let inbox = local.inbox();
-        let permits = Semaphore::new(settings.concurrency.max(1) as usize);
+        let most = settings.concurrency.max(1);
+        let permits = Semaphore::new(most as usize);
+        let pace = Mutex::new(Pace { most, now: most, calm: 0 });
         let store = store.filter(|_| settings.transport != Transport::Payload);
         let (bill, alive) = (Mutex::default(), Mutex::default());
-        let shared = Arc::new(Shared { invoker, store, keys, settings, permits, bill, alive });
+        let shared = Arc::new(Shared { invoker, store, keys, settings, permits, pace, bill, alive });
         let cancel = watch::Sender::new(0);
         let runtime = Some(runtime);
-        Ok(Self { local, inbox, shared, runtime, cancel, objects: HashMap::new(), now: (0, 0), spent: Vec::new() })
+        Ok(Self {
+            local,
+            inbox,
+            shared,
+            runtime,
+            cancel,
+            objects: HashMap::new(),
+            now: (0, 0),
+            spent: Vec::new(),
+        })
     }
 
     /// The invoker.
@@ -165,7 +210,9 @@ impl<I: Invoker> RemotePool<I> {
         let mut inputs: Vec<(usize, Source)> = Vec::new();
         let mut parameters = None;
         if self.shared.store.is_some() {
-            for at in (0..order.call.inputs.len()).filter(|&at| at < 32 && order.constant_inputs >> at & 1 == 1) {
+            for at in
+                (0..order.call.inputs.len()).filter(|&at| at < 32 && order.constant_inputs >> at & 1 == 1)
+            {
                 let constant = Constant::Features(key.interval);
                 let name = || names_of.features(&format!("i{:05}", key.interval.0));
                 let write = || wire::encode_input(&order.call, at, settings.rows);
@@ -216,8 +263,11 @@ impl<I: Invoker> RemotePool<I> {
             Constant::Weights { generation, .. } => generation + GENERATIONS <= newest,
             Constant::Features(_) => false,
         };
-        let gone: Vec<Key> =
-            self.objects.extract_if(|constant, _| old(constant)).map(|(_, upload)| upload.key.clone()).collect();
+        let gone: Vec<Key> = self
+            .objects
+            .extract_if(|constant, _| old(constant))
+            .map(|(_, upload)| upload.key.clone())
+            .collect();
         let spent: Vec<Key> = std::mem::take(&mut self.spent).into_iter().chain(gone).collect();
         if let (Some(store), Some(runtime), false) = (&self.shared.store, &self.runtime, spent.is_empty()) {
             let store = store.clone();
@@ -242,8 +292,7 @@ fn constant_upload(
         return Ok(None);
     }
     let key = name().map_err(|e| transport(&e))?;
-    let upload =
-        Arc::new(Upload { key, bytes: Mutex::new(Some(bytes.into())), done: OnceCell::new() });
+    let upload = Arc::new(Upload { key, bytes: Mutex::new(Some(bytes.into())), done: OnceCell::new() });
     objects.insert(constant, upload.clone());
     Ok(Some(upload))
 }
@@ -299,7 +348,7 @@ impl<I: Invoker> Shared<I> {
         bill.throttled += throttled;
     }
 
-    async fn run(&self, attempt: &Attempt) -> Result<Answer, Error> {
+    async fn run(&self, attempt: &Attempt, slowed: &AtomicBool) -> Result<Answer, Error> {
         let settings = &self.settings;
         if let Some(store) = &self.store {
             for upload in &attempt.uploads {
@@ -312,13 +361,13 @@ impl<I: Invoker> Shared<I> {
             let name = self.keys.answer(attempt.pass, &key.step());
             answer_key = Some(name.map_err(|e| transport(&e))?);
         }
-        let fits = attempt.frame.len() as u64 <= MAX_INLINE_BYTES;
+        let fits = attempt.frame.len() as u64 <= INLINE_FRAME_BYTES;
         let carrier = match (&self.store, settings.transport) {
             (None, _) if !fits => {
                 return Err(refused(
                     "a task's frame",
                     format!(
-                        "it has {} bytes, and a request takes {MAX_INLINE_BYTES}; use more intervals, or executor.transport = \"auto\"",
+                        "it has {} bytes, and a request takes {INLINE_FRAME_BYTES}; use more intervals, or executor.transport = \"auto\"",
                         attempt.frame.len()
                     ),
                 ));
@@ -332,7 +381,7 @@ impl<I: Invoker> Shared<I> {
             }
             _ => Carrier::Inline(attempt.frame.clone()),
         };
-        let max_inline_bytes = if settings.transport == Transport::S3 { 0 } else { MAX_INLINE_BYTES };
+        let max_inline_bytes = if settings.transport == Transport::S3 { 0 } else { INLINE_FRAME_BYTES };
         let invocation = Invocation {
             frame: carrier,
             answer_key: answer_key.clone(),
@@ -350,6 +399,7 @@ impl<I: Invoker> Shared<I> {
             Ok(invoked) => invoked,
             Err(error) => {
                 let (requests, throttled) = error.requests();
+                slowed.store(throttled > 0, Ordering::Relaxed);
                 self.count(requests, throttled);
                 self.charge(error.charge());
                 lock(&self.bill).failed += 1;
@@ -361,6 +411,7 @@ impl<I: Invoker> Shared<I> {
                 });
             }
         };
+        slowed.store(invoked.throttled > 0, Ordering::Relaxed);
         self.count(invoked.requests, invoked.throttled);
         self.charge(invoked.charge);
         lock(&self.bill).bytes_from_functions += invoked.payload.len() as u64;
@@ -371,7 +422,10 @@ impl<I: Invoker> Shared<I> {
                 store.get(&found, None).await.map_err(|e| transport(&e))?
             }
             (Carrier::Object { key: found, .. }, ..) => {
-                return Err(refused(&key.to_string(), format!("the answer lies at `{found}`, where none was asked for")));
+                return Err(refused(
+                    &key.to_string(),
+                    format!("the answer lies at `{found}`, where none was asked for"),
+                ));
             }
         };
         let answer = Answer::parse(bytes.into())?;
@@ -380,8 +434,9 @@ impl<I: Invoker> Shared<I> {
             let mut bill = lock(&self.bill);
             bill.store_reads += meta.store.gets;
             bill.store_writes += meta.store.puts;
-            bill.store_bytes_in += meta.store.bytes_in;
-            bill.store_bytes_out += meta.store.bytes_out;
+            // What goes out there comes in here.
+            bill.store_bytes_in += meta.store.bytes_out;
+            bill.store_bytes_out += meta.store.bytes_in;
         }
         if meta.key.step() != key.step() {
             return Err(refused(&key.to_string(), format!("the answer is to {}", meta.key)));
@@ -420,9 +475,10 @@ impl<I: Invoker> Executor for RemotePool<I> {
             let alive = Alive(shared.clone());
             let answered = async {
                 // Closed never: the pool lives as long as its runtime.
-                let _permit = shared.permits.acquire().await;
+                let permit = shared.permits.acquire().await;
+                let throttled = AtomicBool::new(false);
                 let begun = Instant::now();
-                let run = shared.run(&attempt);
+                let run = shared.run(&attempt, &throttled);
                 let result = match attempt.deadline {
                     None => run.await,
                     Some(deadline) => {
@@ -436,6 +492,11 @@ impl<I: Invoker> Executor for RemotePool<I> {
                         }
                     }
                 };
+                match lock(&shared.pace).after(throttled.load(Ordering::Relaxed)) {
+                    1 => shared.permits.add_permits(1),
+                    -1 => permit.into_iter().for_each(tokio::sync::SemaphorePermit::forget),
+                    _ => {}
+                }
                 (result, begun.elapsed())
             };
             tokio::select! {
@@ -467,15 +528,21 @@ impl<I: Invoker> Executor for RemotePool<I> {
         alive
     }
 
+    fn architecture(&self) -> Option<Architecture> {
+        self.shared.settings.architecture
+    }
+
     fn bill(&self) -> Option<Bill> {
         let mut bill = *lock(&self.shared.bill);
         if let Some(store) = &self.shared.store {
             let Counts { gets, puts, lists, heads, bytes_in, bytes_out, .. } = store.counts();
             bill.store_reads += gets + heads;
             bill.store_writes += puts + lists;
-            bill.store_bytes_in += bytes_in;
-            bill.store_bytes_out += bytes_out;
+            // What comes here goes out there.
+            bill.store_bytes_in += bytes_out;
+            bill.store_bytes_out += bytes_in;
             bill.store_bytes_host = bytes_in + bytes_out;
+            bill.store_bytes_to_host = bytes_in;
         }
         Some(bill)
     }
@@ -514,5 +581,24 @@ impl<I> Drop for RemotePool<I> {
             runtime.block_on(async { drop(tokio::time::timeout(Duration::from_secs(10), tidy).await) });
         }
         runtime.shutdown_timeout(Duration::from_millis(200));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pace_falls_when_throttled_and_recovers() {
+        let mut pace = Pace { most: 8, now: 8, calm: 0 };
+        for _ in 0..20 {
+            pace.after(true);
+        }
+        assert_eq!(pace.now, 1, "never below one");
+        let mut permits = 1;
+        for _ in 0..100 {
+            permits += pace.after(false);
+        }
+        assert_eq!((pace.now, permits), (8, 8), "never above the most");
     }
 }

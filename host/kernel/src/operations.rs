@@ -185,9 +185,7 @@ impl State {
     ) -> Done {
         let view = self.out(handle)?;
         let found = self.out_shape(handle)?;
-        let total: u64 = found.iter().map(|&e| u64::from(e)).product();
-        let last = found.last().map_or(1, |&e| e as usize);
-        if total != (len * width) as u64 || (found.len() > 1 && len > 1 && last != width) {
+        if !lies_as(&found, len, width, len == 1) {
             return Err(shape_error(operation, "into", vec![len as u32, width as u32], found));
         }
         let grid = self.grid.clone();
@@ -227,4 +225,17 @@ impl State {
 /// One part over the same atoms: what a scratch sum is taken over.
 fn plain(grid: &Grid) -> Grid {
     if grid.parts().len() == 1 { grid.clone() } else { Grid::single(grid.rows()) }
+}
+
+/// Whether a place of these extents holds `len` rows of `width` values as its buffer has them: the
+/// first extent are its rows, the others its columns. A vector may lie along either.
+fn lies_as(extents: &[u32], len: usize, width: usize, vector: bool) -> bool {
+    let rows = extents.first().map_or(1, |&e| e as usize);
+    let columns = extents.iter().skip(1).try_fold(1usize, |n, &e| n.checked_mul(e as usize));
+    match columns {
+        Some(columns) if vector => {
+            (rows == 1 || columns == 1) && rows.checked_mul(columns) == len.checked_mul(width)
+        }
+        columns => rows == len && columns == Some(width),
+    }
 }

@@ -20,6 +20,7 @@
 mod answer;
 mod call;
 mod encode;
+mod fit;
 mod places;
 mod request;
 mod text;

@@ -522,6 +522,60 @@ fn a_worker_cuts_limits_down_to_its_own() {
     assert!(request.check().unwrap_err().to_string().contains("64 allowed"));
 }
 
+/// A request is run only if it calls its layer as the signature says.
+#[test]
+fn requests_fit_their_layer() {
+    let kernels = kernels();
+    let numbers = &mut Numbers(seed(400));
+    for _ in 0..60 {
+        let (which, case) = any_case(numbers, &kernels, 20);
+        let (_, good) = as_json(&case);
+        let fits = |json: &Value| {
+            let request = Request::parse(&serde_json::to_vec(json).unwrap())?;
+            request.open(&kernels[which]).map(drop)
+        };
+        fits(&good).unwrap();
+        for field in ["inputs", "outputs", "kept", "gradients", "parameters", "rows_out", "sums_out"] {
+            let list = good[field].as_array().unwrap();
+            let mut wrong = Vec::new();
+            // One more; one of another width.
+            let more = list.first().cloned().unwrap_or_else(|| match field {
+                "rows_out" => json!([1]),
+                "sums_out" => json!([1]),
+                _ => json!({"source": {"object": 0, "part": 0}, "extents": [1], "encoding": null}),
+            });
+            wrong.push([&[more], &list[..]].concat());
+            if let Some(first) = list.first() {
+                let mut other = list.clone();
+                match first {
+                    Value::Array(shape) => other[0] = json!([&shape[..], &[json!(3)]].concat()),
+                    Value::Null => other[0] = json!([7777]),
+                    _ => other[0]["extents"] = json!([7777]),
+                }
+                wrong.push(other);
+            }
+            for list in wrong {
+                let mut json = good.clone();
+                json[field] = Value::Array(list);
+                let result = fits(&json);
+                assert!(matches!(result, Err(Error::Wire { .. })), "{field} = {}: {result:?}", json[field]);
+            }
+        }
+    }
+    // The same number of values in another order of extents, which a host function took for its own.
+    let case = loop {
+        let case = Case::linear(numbers, &kernels[0], Kind::Backward, 9, 20);
+        if case.parameters.len() == 1 && case.inputs[0].extents == [1] {
+            break case;
+        }
+    };
+    let (_, mut json) = as_json(&case);
+    let shape = json["sums_out"][0].as_array().unwrap().clone();
+    json["sums_out"][0] = json!([shape[1], shape[0]]);
+    let request = Request::parse(&serde_json::to_vec(&json).unwrap()).unwrap();
+    assert_eq!(request.fits(&case.layer).is_err(), shape[0] != shape[1]);
+}
+
 /// A part that is named often is made once: memory follows the bytes, not the names.
 #[test]
 fn a_tensor_named_often_is_made_once() {

@@ -169,8 +169,7 @@ impl Stages<'_> {
             return Err(Error::Internal(format!("{} is no task", task.step())));
         };
         let features = self.program.features;
-        let constant =
-            tensor.inputs.iter().take(32).enumerate().filter(|&(_, &slot)| slot == features);
+        let constant = tensor.inputs.iter().take(32).enumerate().filter(|&(_, &slot)| slot == features);
         Ok(Order {
             pass,
             task,
@@ -346,7 +345,9 @@ impl<'m, M: Machine + ?Sized> Loop<'m, M> {
                     Completion::Work { step, failure: Some(text) } => {
                         return Err(Error::Internal(format!("{step}: the gather panicked: {text}")));
                     }
-                    Completion::Task { pass: of, .. } | Completion::Overdue { pass: of, .. } if of != pass => {
+                    Completion::Task { pass: of, .. } | Completion::Overdue { pass: of, .. }
+                        if of != pass =>
+                    {
                         counts.late += 1;
                         continue;
                     }
@@ -411,7 +412,8 @@ impl Training<'_> {
                     if !loss.is_finite() {
                         return Err(Error::NotFinite { epoch: epoch.0, loss });
                     }
-                    report = Some(EpochReport { seed, epoch: epoch.0, loss, accuracy: None, seconds, bill: None });
+                    report =
+                        Some(EpochReport { seed, epoch: epoch.0, loss, accuracy: None, seconds, bill: None });
                     Ok(Some(Event::Updated { epoch }))
                 }
                 Action::Evaluate { epoch } => {

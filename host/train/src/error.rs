@@ -94,7 +94,7 @@ pub enum Error {
     },
     /// Functions for the run cannot be had.
     #[error(transparent)]
-    Functions(#[from] eciton_exec::functions::Error),
+    Functions(Box<eciton_exec::functions::Error>),
     /// Stopped before anything was learnt.
     #[error("stopped before the first epoch was over; nothing was written")]
     Stopped,
@@ -109,6 +109,12 @@ pub enum Error {
 impl From<eciton_kernel::Error> for Error {
     fn from(error: eciton_kernel::Error) -> Self {
         Self::Kernel(Box::new(error))
+    }
+}
+
+impl From<eciton_exec::functions::Error> for Error {
+    fn from(error: eciton_exec::functions::Error) -> Self {
+        Self::Functions(Box::new(error))
     }
 }
 

@@ -73,6 +73,9 @@ pub fn limits(config: &Config) -> Limits {
     }
 }
 
+/// A kernel with its component.
+pub(crate) type Used = (Arc<Kernel>, Arc<[u8]>);
+
 /// Loaded kernels by name.
 #[derive(Debug)]
 pub(crate) struct Kernels {
@@ -136,8 +139,8 @@ impl Kernels {
     }
 
     /// The kernels of these layers, each once, with their components.
-    pub(crate) fn used(&self, layers: &[Arc<Layer>]) -> Result<Vec<(Arc<Kernel>, Arc<[u8]>)>> {
-        let mut used: Vec<(Arc<Kernel>, Arc<[u8]>)> = Vec::new();
+    pub(crate) fn used(&self, layers: &[Arc<Layer>]) -> Result<Vec<Used>> {
+        let mut used: Vec<Used> = Vec::new();
         for layer in layers {
             let kernel = layer.kernel();
             if used.iter().any(|(k, _)| Arc::ptr_eq(k, kernel)) {

@@ -28,10 +28,10 @@ mod train;
 mod weights;
 
 pub use data::load;
+pub use eciton_exec::{Bill, Cost};
 pub use error::{Error, Result};
 pub use kernels::CachePolicy;
 pub use predict::{Evaluation, Predictions, evaluate, predict};
-pub use eciton_exec::Bill;
-pub use report::{Accuracy, Attempts, Cost, EpochReport, Observer, SeedReport, Silent, Started, Summary};
+pub use report::{Accuracy, Attempts, EpochReport, Observer, SeedReport, Silent, Started, Summary};
 pub use session::Options;
 pub use train::train;

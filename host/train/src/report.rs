@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use eciton_exec::Bill;
+use eciton_exec::{Bill, Cost};
 use serde::{Deserialize, Serialize};
 
 /// Known before the first epoch.
@@ -95,15 +95,6 @@ pub struct Attempts {
     pub late: u64,
     /// Attempts under way that a stop ended.
     pub cancelled: u64,
-}
-
-/// A bill in money.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Cost {
-    /// US dollars.
-    pub usd: f64,
-    /// The date of the price list, and where it holds.
-    pub prices: String,
 }
 
 /// The whole run.

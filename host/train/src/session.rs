@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use eciton_engine::{Deadlines, Engine};
+use eciton_exec::deploy::Prices;
 use eciton_exec::emulated::Emulated;
 use eciton_exec::functions::Wanted;
 use eciton_exec::{LocalPool, lambda, loopback};
@@ -68,6 +69,8 @@ pub(crate) struct Session {
     engine: Engine,
     evaluator: Engine,
     machine: Box<dyn Machine>,
+    /// Where functions are charged for.
+    prices: Option<Prices>,
     pub counts: Counts,
     stop: Arc<AtomicBool>,
 }
@@ -130,6 +133,9 @@ impl Session {
         let pool_settings = eciton_exec::Settings { threads, fresh_instances: options.fresh_instances };
         let local = LocalPool::new(pool_settings).map_err(Error::Threads)?;
         let layers = layers.into_inner();
+        let charged = matches!(executor.kind, ExecutorKind::Emulated | ExecutorKind::Lambda);
+        // Before anything is spent: a price list that cannot be read must not end a run.
+        let prices = charged.then(Prices::read).transpose().map_err(eciton_exec::functions::Error::from)?;
         let machine = machine(config, local, &kernels, &layers, intervals)?;
         Ok(Self {
             slots: Slots::new(&program)?,
@@ -144,6 +150,7 @@ impl Session {
             engine,
             evaluator,
             machine,
+            prices,
             counts: Counts::default(),
             stop: options.stop.clone(),
         })
@@ -200,6 +207,11 @@ impl Session {
     /// What the run used of what is charged for.
     pub(crate) fn bill(&self) -> Option<eciton_exec::Bill> {
         self.machine.bill()
+    }
+
+    /// That in money.
+    pub(crate) fn cost(&self) -> Option<eciton_exec::Cost> {
+        Some(self.bill()?.cost(self.prices.as_ref()?, self.machine.architecture()?))
     }
 
     /// How attempts ended; `None` where there is one for each task.

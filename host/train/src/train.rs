@@ -185,7 +185,10 @@ fn mean(values: &[f64]) -> Option<f64> {
 
 fn summarise(
     config: &Config,
-    session: &Session, seeds: Vec<SeedReport>, epoch_seconds: &mut [f64]) -> Summary {
+    session: &Session,
+    seeds: Vec<SeedReport>,
+    epoch_seconds: &mut [f64],
+) -> Summary {
     let tests: Vec<f64> = seeds.iter().filter_map(|s| s.accuracy.test).collect();
     let best: Vec<f64> = seeds.iter().filter_map(|s| s.best?.1.test).collect();
     let test = mean(&tests);
@@ -217,7 +220,7 @@ fn summarise(
         tasks: session.counts.tasks,
         attempts: session.attempts(),
         bill: session.bill(),
-        cost: None,
+        cost: session.cost(),
         stopped: false,
         run_dir: None,
         seeds,

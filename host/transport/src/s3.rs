@@ -11,10 +11,13 @@
 //!   that a slow link cannot reach and a dead one must: [`S3Settings::idle_timeout`] without a single
 //!   byte, for bodies that come; for bodies that go, and for everything as a whole, limits that grow
 //!   with the bytes at [`S3Settings::slowest_bytes_per_s`].
-//! * **Retries** are the SDK's adaptive ones (full jitter, a token bucket for retries, a rate that
-//!   falls when the service throttles), bounded by [`S3Settings::max_attempts`]. The SDK does not
-//!   retry a body that breaks off: [`S3Store`] goes on from the byte where it broke, with the
-//!   object's ETag, so that two versions never mix.
+//! * **Retries** are the SDK's standard ones: full jitter between nothing and a bound that doubles from
+//!   50 ms to 2 s, at most [`S3Settings::max_attempts`] tries, and a budget that many failures in a row
+//!   use up. Its *adaptive* mode is not used: it knows a rate only after many requests, and until then
+//!   one `SlowDown` makes the next try wait for ten seconds (5 tokens at 0.5 a second). Its state
+//!   would also be shared by all clients of a process; each store has its own budget.
+//!   The SDK does not retry a body that breaks off: [`S3Store`] goes on from the byte where it broke,
+//!   with the object's ETag, so that two versions never mix.
 //! * **Large writes** go in parts. The condition of [`Condition::IfAbsent`] is checked where the object
 //!   appears: at the completion.
 //! * **One behaviour version** of the SDK is pinned, so that an update changes nothing unasked.
@@ -33,7 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_s3::Client;
-use aws_sdk_s3::config::retry::RetryConfig;
+use aws_sdk_s3::config::retry::{RetryConfig, RetryPartition};
 use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{
     BehaviorVersion, Region, RequestChecksumCalculation, ResponseChecksumValidation,
@@ -81,7 +84,7 @@ impl S3Store {
         settings.check()?;
         let counter = Arc::new(Counter::default());
         let plain = settings.endpoint.as_deref().is_some_and(http::is_plain);
-        let retries = RetryConfig::adaptive()
+        let retries = RetryConfig::standard()
             .with_max_attempts(settings.max_attempts)
             .with_initial_backoff(FIRST_BACKOFF)
             .with_max_backoff(MAX_BACKOFF);
@@ -91,6 +94,7 @@ impl S3Store {
             .credentials_provider(settings.credentials.provider()?)
             .http_client(http::client(plain))
             .retry_config(retries)
+            .retry_partition(RetryPartition::custom("eciton").build())
             .timeout_config(timeouts(&settings, 0))
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use common::ministack::Ministack;
 use common::suite;
-use eciton_transport::{FolderStore, MemoryStore, S3Store, Store as _};
+use eciton_transport::{Condition, FolderStore, MemoryStore, S3Store, Store as _};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory() {
@@ -23,6 +23,64 @@ async fn folder() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s3_as_the_emulator_speaks_it() {
+    let emulator = common::emulator().await;
+    suite::run(common::s3(&emulator.s3_endpoint()), true).await;
+    limits_hold_for_what_is_there(&emulator.s3_endpoint()).await;
+    emulator.stop().await.unwrap();
+}
+
+/// What this end counts is what the service counts.
+#[tokio::test]
+async fn both_ends_count_alike() {
+    let emulator = common::emulator().await;
+    let store = S3Store::new(common::settings(&emulator.s3_endpoint())).unwrap();
+    let (a, b) = (common::key("count/a"), common::key("count/b"));
+    let large = common::content(1, 11 << 20);
+    store.put(&a, large.clone(), Condition::IfAbsent).await.unwrap();
+    store.put(&a, large.clone(), Condition::IfAbsent).await.unwrap();
+    store.put(&b, large.slice(..1000), Condition::Always).await.unwrap();
+    assert!(store.get(&a, None).await.unwrap() == large);
+    store.get(&b, Some(10..30)).await.unwrap();
+    store.get(&b, Some(1000..2000)).await.unwrap_err();
+    store.get(&common::key("count/c"), None).await.unwrap_err();
+    store.size(&a).await.unwrap();
+    store.list("count/", 10).await.unwrap();
+    store.delete(std::slice::from_ref(&a)).await.unwrap();
+    store.delete(&[a, b]).await.unwrap();
+    let (ours, theirs) = (store.counts(), emulator.bill().s3);
+    assert_eq!(
+        (ours.gets, ours.puts, ours.lists, ours.deletes, ours.heads, ours.bytes_in, ours.bytes_out),
+        (
+            theirs.gets,
+            theirs.puts,
+            theirs.lists,
+            theirs.deletes,
+            theirs.heads,
+            theirs.bytes_out,
+            theirs.bytes_in
+        )
+    );
+    assert_eq!(ours.bytes_in, (11 << 20) + 20);
+    emulator.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_wrong_secret_is_refused_once() {
+    let emulator = common::emulator().await;
+    let mut settings = common::settings(&emulator.s3_endpoint());
+    settings.credentials = eciton_transport::Credentials::keys("test", "not-test");
+    let store = S3Store::new(settings).unwrap();
+    let refused = store.put(&common::key("a"), common::content(1, 10), Condition::Always).await.unwrap_err();
+    let eciton_transport::Error::Service { code, retryable: false, .. } = &refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(code, "SignatureDoesNotMatch");
+    assert_eq!(store.counts().puts, 1);
+    emulator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s3_as_ministack_speaks_it() {
     let Some(ministack) = Ministack::start().await else { return };
     suite::run(common::s3(&ministack.endpoint), true).await;
@@ -33,7 +91,7 @@ async fn s3_as_ministack_speaks_it() {
 async fn limits_hold_for_what_is_there(endpoint: &str) {
     let store = common::s3(endpoint);
     let key = common::key("limit/theirs");
-    store.put(&key, common::content(1, 1001), eciton_transport::Condition::Always).await.unwrap();
+    store.put(&key, common::content(1, 1001), Condition::Always).await.unwrap();
     let mut settings = common::settings(endpoint);
     settings.max_object_bytes = 1000;
     let strict = S3Store::new(settings).unwrap();

@@ -16,9 +16,9 @@ fn settings(script: &Script) -> S3Settings {
     let mut settings = common::settings(&script.endpoint);
     settings.max_attempts = 3;
     settings.connect_timeout = Duration::from_millis(500);
-    settings.attempt_timeout = Duration::from_millis(300);
-    settings.operation_timeout = Duration::from_secs(3);
-    settings.idle_timeout = Duration::from_millis(200);
+    settings.attempt_timeout = Duration::from_millis(600);
+    settings.operation_timeout = Duration::from_secs(6);
+    settings.idle_timeout = Duration::from_millis(400);
     settings.slowest_bytes_per_s = 1 << 20;
     settings
 }
@@ -106,12 +106,12 @@ async fn a_body_that_stops_each_time_is_a_timeout_after_the_allowed_tries() {
     let stopped = store(&script).get(&key("a"), None).await.unwrap_err();
     assert!(matches!(stopped, Error::Timeout { .. }) && stopped.is_retryable(), "{stopped:?}");
     assert_eq!(script.requests().len(), 3);
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
 async fn a_slow_link_is_not_killed_but_an_endless_trickle_is() {
-    // 30 pieces, one each 40 ms: 1.2 s, six times the idle limit.
+    // 30 pieces, one each 40 ms: 1.2 s, three times the idle limit.
     let slow = |pieces: usize, len: usize| {
         move |_: usize, _: &common::script::Request| {
             let mut acts = vec![Act::Send(object(&vec![7; len])[..].to_vec())];
@@ -134,7 +134,7 @@ async fn a_slow_link_is_not_killed_but_an_endless_trickle_is() {
     let started = Instant::now();
     let trickle = S3Store::new(impatient).unwrap().get(&key("a"), None).await.unwrap_err();
     assert!(matches!(trickle, Error::Timeout { .. }), "{trickle:?}");
-    assert!(started.elapsed() < Duration::from_millis(1100), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
@@ -142,8 +142,11 @@ async fn throttling_is_tried_again_and_every_try_is_counted() {
     let busy = error("503 Slow Down", "SlowDown");
     let script = Script::answers(vec![busy.clone(), busy, object(b"there")]).await;
     let store = store(&script);
+    let started = Instant::now();
     assert_eq!(store.get(&key("a"), None).await.unwrap(), "there");
     assert_eq!((store.counts().gets, store.counts().retries), (3, 2));
+    // The SDK's adaptive mode would wait for seconds here.
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
@@ -188,10 +191,11 @@ async fn nobody_there_and_nobody_answering_end_in_time() {
         matches!(&failed, Error::Service { code, retryable: true, .. } if code == "Connection"),
         "{failed:?}"
     );
+    assert!(failed.to_string().contains("Connection refused"), "{failed}");
     let failed = store(&silent).put(&key("a"), Bytes::new(), Condition::Always).await.unwrap_err();
     assert!(matches!(failed, Error::Timeout { .. }), "{failed:?}");
     assert_eq!(silent.requests().len(), 3);
-    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
@@ -408,23 +412,36 @@ async fn garbage_from_the_service_ends_in_errors() {
     quick.operation_timeout = Duration::from_millis(300);
     quick.max_attempts = 2;
     let started = Instant::now();
-    let mut rounds = 0;
-    while started.elapsed() < Duration::from_secs(seconds) {
-        // A new store each time: the retry budget of one is soon used up.
-        let store = S3Store::new(quick.clone()).unwrap();
-        let (a, b) = (key("a"), key("b"));
-        let _ = store.get(&a, None).await;
-        if let Ok(bytes) = store.get(&a, Some(0..4)).await {
-            assert!(bytes.len() <= 4);
-        }
-        let _ = store.size(&a).await;
-        if let Ok(found) = store.list("a", 5).await {
-            assert!(found.len() <= 5 && found.iter().all(|(key, _)| key.as_str().starts_with('a')));
-        }
-        let _ = store.put(&a, Bytes::from_static(b"1"), Condition::IfAbsent).await;
-        let _ = store.delete(&[a, b]).await;
-        rounds += 1;
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..16 {
+        let quick = quick.clone();
+        clients.spawn(async move {
+            let mut rounds = 0;
+            while started.elapsed() < Duration::from_secs(seconds) {
+                ask_everything(quick.clone()).await;
+                rounds += 1;
+            }
+            rounds
+        });
     }
+    let rounds: usize = clients.join_all().await.into_iter().sum();
     eprintln!("{rounds} rounds, {} requests", script.requests().len());
-    assert!(rounds > 0);
+    assert!(rounds >= 16);
+}
+
+async fn ask_everything(settings: S3Settings) {
+    // A new store each time: the retry budget of one is soon used up.
+    let store = S3Store::new(settings).unwrap();
+    let (a, b) = (key("a"), key("b"));
+    let _ = store.get(&a, None).await;
+    if let Ok(bytes) = store.get(&a, Some(0..4)).await {
+        assert!(bytes.len() <= 4);
+    }
+    let _ = store.size(&a).await;
+    if let Ok(found) = store.list("a", 5).await {
+        assert!(found.len() <= 5 && found.iter().all(|(key, _)| key.as_str().starts_with('a')));
+    }
+    let _ = store.put(&a, Bytes::from_static(b"1"), Condition::IfAbsent).await;
+    let _ = store.put(&a, content(1, 5 << 20), Condition::IfAbsent).await;
+    let _ = store.delete(&[a, b]).await;
 }

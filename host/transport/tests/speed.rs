@@ -114,10 +114,16 @@ async fn stores() {
     road("memory", Arc::new(MemoryStore::new())).await;
     let folder = tempfile::tempdir().unwrap();
     road("folder", Arc::new(eciton_transport::FolderStore::open(folder.path()).unwrap())).await;
-    if let Some(ministack) = Ministack::start().await {
-        let mut settings = common::settings(&ministack.endpoint);
+    let s3 = |endpoint: &str| {
+        let mut settings = common::settings(endpoint);
         settings.multipart_bytes = 8 << 20;
         settings.max_object_bytes = 5 << 30;
-        road("s3 (ministack)", Arc::new(S3Store::new(settings).unwrap())).await;
+        Arc::new(S3Store::new(settings).unwrap())
+    };
+    let emulator = common::emulator().await;
+    road("s3 (emulator)", s3(&emulator.s3_endpoint())).await;
+    emulator.stop().await.unwrap();
+    if let Some(ministack) = Ministack::start().await {
+        road("s3 (ministack)", s3(&ministack.endpoint)).await;
     }
 }

@@ -3,7 +3,9 @@
 //! `cargo bench -p eciton-worker` starts the real `bootstrap` and, beside it, a function that gives its
 //! event back (this program itself), behind the same Runtime API, and prints medians: from the event's
 //! first byte to the answer's last. *Overhead* is the worker's time less the kernel's and less the
-//! echo's of the same event. `cargo test` runs it with tiny numbers.
+//! echo's of the same event. Then, within this process, a task whose input comes from a paced store as
+//! slowly as its kernel computes: streamed, and fetched first. `cargo test` runs it with tiny numbers.
+//! `ECITON_BOOTSTRAP` names another binary to measure, such as `target/worker/bootstrap`.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "../tests/fixture/api.rs"]
@@ -12,13 +14,15 @@ mod api;
 mod fixture;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::Instance;
 use eciton_kernel::Kind;
 use eciton_kernel::wire::{Answer, Encoding};
 use eciton_transport::{Carrier, Invocation, Reply};
-use fixture::{Case, Shape, package, trusted};
+use fixture::paced::PacedStore;
+use fixture::{Case, Fixture, Shape, package, trusted};
 use lambda_runtime::{LambdaEvent, service_fn};
 use serde_json::value::RawValue;
 
@@ -59,7 +63,10 @@ fn main() {
     let mut worker = Instance::start(bootstrap, &environment);
     let mut echo = Instance::start(&own, &[(ECHO, "1")]);
     assert!(worker.invoke(&small).ok && echo.invoke(&small).ok);
-    println!("{:>12} {:>12} {:>10} {:>10} {:>10} {:>10}", "event bytes", "answer bytes", "worker us", "kernel us", "echo us", "overhead us");
+    println!(
+        "{:>12} {:>12} {:>10} {:>10} {:>10} {:>10}",
+        "event bytes", "answer bytes", "worker us", "kernel us", "echo us", "overhead us"
+    );
     for (rows, columns) in [(64, 16), (1000, 64), (4000, 64), (12_000, 64)] {
         let case = Case::new(Shape::linear(Kind::Forward, rows, columns, 16));
         let event = Invocation { answer_key: None, ..case.inline(case.frame(Encoding::F32)) };
@@ -93,7 +100,64 @@ fn main() {
             us(&mut over)
         );
     }
-    println!("memory of the worker at most: {} KiB; of the echo: {} KiB", worker.status("VmHWM"), echo.status("VmHWM"));
+    println!(
+        "memory of the worker at most: {} KiB; of the echo: {} KiB",
+        worker.status("VmHWM"),
+        echo.status("VmHWM")
+    );
+    drop((worker, echo));
+    if full {
+        streaming(12_000, 1024, 5);
+    } else {
+        streaming(600, 4, 1);
+    }
+}
+
+/// The same task streamed and not, from a store that is as slow as the kernel.
+fn streaming(rows: usize, features: u32, rounds: usize) {
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio.block_on(async {
+        let store = Arc::new(PacedStore::new());
+        let own = store.clone();
+        let fixture = Fixture::with(|s| s.store = Some(own));
+        let case = Case::new(Shape::linear(Kind::Forward, rows, 256, features));
+        let frame = case.frame(Encoding::F32);
+        let bytes = frame.len() as u64;
+        let wanted = case.direct();
+        let mut computed = Vec::new();
+        for _ in 0..rounds {
+            let event = case.stored(&*store, frame.clone(), false).await;
+            store.forget(&case.answer_key()).await;
+            let answer = fixture::read(fixture.ask(&event).await.unwrap(), &*store).await;
+            computed.push(Duration::from_micros(answer.meta().times.compute_us));
+        }
+        let compute = median(&mut computed);
+        for stream in [true, false] {
+            let mut took = Vec::new();
+            for _ in 0..rounds {
+                let event = case.stored(&*store, frame.clone(), stream).await;
+                let event = Invocation { max_inline_bytes: 0, ..event };
+                store.forget(&case.answer_key()).await;
+                store.pace((bytes as f64 / compute.as_secs_f64()) as u64);
+                let begun = Instant::now();
+                let reply = fixture.ask(&event).await.unwrap();
+                let whole = begun.elapsed();
+                store.pace(0);
+                // Less the answer's own way, which is no part of it.
+                let send_us = reply.send_us;
+                let answer = fixture::read(reply, &*store).await;
+                let answering = Duration::from_micros(answer.meta().times.encode_us + send_us);
+                took.push(whole.saturating_sub(answering));
+                assert_eq!(case.read(answer).0, wanted);
+            }
+            let took = median(&mut took);
+            println!(
+                "{bytes} bytes, kernel {compute:?}, fetch the same, {}: {took:?}, {:.2} of it",
+                if stream { "streamed" } else { "fetched first" },
+                took.as_secs_f64() / compute.as_secs_f64()
+            );
+        }
+    });
 }
 
 fn median(times: &mut [Duration]) -> Duration {

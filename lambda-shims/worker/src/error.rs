@@ -64,7 +64,7 @@ pub enum Error {
         /// Which object.
         key: String,
         /// Why.
-        source: eciton_transport::Error,
+        source: Box<eciton_transport::Error>,
     },
     /// An object is not what the invocation says, or changed while it was read.
     #[error("object `{key}`: {reason}")]

@@ -77,7 +77,8 @@ impl Incoming {
         let here = self.here();
         let end = self.header.bytes_len;
         let apart = apart.and_then(|p| Some((p, self.header.parts.get(p as usize)?.clone())));
-        let apart = apart.filter(|(_, part)| part.row_bytes().is_some() && part.offset + part.bytes_len > here);
+        let apart =
+            apart.filter(|(_, part)| part.row_bytes().is_some() && part.offset + part.bytes_len > here);
         let missing = match &apart {
             Some((_, part)) => [here..part.offset, (part.offset + part.bytes_len).max(here)..end],
             None => [here..end, end..end],
@@ -124,7 +125,10 @@ impl Incoming {
         }
         if at < range.end {
             let reason = format!("bytes {at}..{} are missing", range.end);
-            return Err(in_frame(&self.place)(eciton_tensor::Error::Damaged { place: "data".to_owned(), reason }));
+            return Err(in_frame(&self.place)(eciton_tensor::Error::Damaged {
+                place: "data".to_owned(),
+                reason,
+            }));
         }
         match found.as_slice() {
             [] => Ok(Bytes::new()),

@@ -42,8 +42,11 @@ async fn serve(begun: Instant) -> Result<(), lambda_runtime::Error> {
     }
     let worker = Settings::from_env().and_then(|settings| Worker::new(Settings { begun, ..settings }));
     // A function that is set up wrongly says so to whoever invokes it.
-    let desk =
-        Desk { worker: worker.map_err(|e| diagnostic(&e)), event: Mutex::default(), answered: Mutex::default() };
+    let desk = Desk {
+        worker: worker.map_err(|e| diagnostic(&e)),
+        event: Mutex::default(),
+        answered: Mutex::default(),
+    };
     let desk = Arc::new(desk);
     let own = desk.clone();
     let handler = service_fn(move |_: LambdaEvent<IgnoredAny>| {

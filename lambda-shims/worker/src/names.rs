@@ -29,20 +29,31 @@ pub(crate) fn check(request: &Request, frame: Option<&Key>, answer: Option<&Key>
     let mut passes = Vec::with_capacity(2);
     if let Some(at) = frame {
         match parse(at) {
-            Some(Name::Task { run: of, pass, key }) if of == run(request) && key == request.key => passes.push(pass),
+            Some(Name::Task { run: of, pass, key }) if of == run(request) && key == request.key => {
+                passes.push(pass)
+            }
             _ => return Err(refuse(at, format!("the frame is of run `{}`, {}", run(request), request.key))),
         }
     }
     if let Some(at) = answer {
         match parse(at) {
-            Some(Name::Answer { run: of, pass, step }) if of == run(request) && step == request.key.step() => {
+            Some(Name::Answer { run: of, pass, step })
+                if of == run(request) && step == request.key.step() =>
+            {
                 passes.push(pass);
             }
-            _ => return Err(refuse(at, format!("the answer is of run `{}`, {}", run(request), request.key.step()))),
+            _ => {
+                return Err(refuse(
+                    at,
+                    format!("the answer is of run `{}`, {}", run(request), request.key.step()),
+                ));
+            }
         }
     }
     match (passes.as_slice(), answer) {
-        ([one, other], Some(at)) if one != other => Err(refuse(at, "the frame is of another pass".to_owned())),
+        ([one, other], Some(at)) if one != other => {
+            Err(refuse(at, "the frame is of another pass".to_owned()))
+        }
         _ => Ok(()),
     }
 }
@@ -52,7 +63,9 @@ pub(crate) fn objects(request: &Request) -> Result<Vec<Key>> {
     let checked = |text: &String| {
         let key = Key::new(text.as_str()).map_err(|e| refuse(text, e.to_string()))?;
         match parse(&key) {
-            Some(Name::Weights { run: of, .. } | Name::Features { run: of, .. }) if of == run(request) => Ok(key),
+            Some(Name::Weights { run: of, .. } | Name::Features { run: of, .. }) if of == run(request) => {
+                Ok(key)
+            }
             _ => Err(refuse(&key, format!("it is no constant of run `{}`", run(request)))),
         }
     };

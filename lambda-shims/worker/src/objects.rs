@@ -44,7 +44,7 @@ pub(crate) enum Wanted {
     /// It was kept.
     Kept(Arc<Object>),
     /// It is here, not decoded yet.
-    Fetched(Key, Incoming),
+    Fetched(Key, Box<Incoming>),
 }
 
 impl Wanted {
@@ -69,6 +69,11 @@ impl Objects {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, object, bytes);
     }
 
+    /// Whether an object is kept.
+    pub(crate) fn has(&self, key: &Key) -> bool {
+        self.kept(key).is_some()
+    }
+
     fn kept(&self, key: &Key) -> Option<Arc<Object>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key)
     }
@@ -83,7 +88,10 @@ impl Objects {
         room: &Room,
     ) -> Result<(Vec<Wanted>, Option<Stream>)> {
         let mut found: Vec<Option<Wanted>> = keys.iter().map(|k| self.kept(k).map(Wanted::Kept)).collect();
-        let mut missing = (0..keys.len()).filter(|&i| found.get(i).is_some_and(Option::is_none)).collect::<Vec<_>>().into_iter();
+        let mut missing = (0..keys.len())
+            .filter(|&i| found.get(i).is_some_and(Option::is_none))
+            .collect::<Vec<_>>()
+            .into_iter();
         let (mut under_way, mut stream) = (JoinSet::new(), None);
         loop {
             while under_way.len() < AT_ONCE
@@ -95,14 +103,12 @@ impl Objects {
                 under_way.spawn(async move {
                     let mut frame = Incoming::open(&store, &key, None, &room).await?;
                     let stream = frame.rest(&store, &key, part).await?;
-                    Ok::<_, Error>((at, Wanted::Fetched(key, frame), stream))
+                    Ok::<_, Error>((at, Wanted::Fetched(key, Box::new(frame)), stream))
                 });
             }
             let Some(done) = under_way.join_next().await else { break };
-            let (at, wanted, its_stream) = done.map_err(|e| Error::Panic {
-                doing: "fetching objects",
-                text: e.to_string(),
-            })??;
+            let (at, wanted, its_stream) =
+                done.map_err(|e| Error::Panic { doing: "fetching objects", text: e.to_string() })??;
             stream = stream.or(its_stream);
             if let Some(place) = found.get_mut(at) {
                 *place = Some(wanted);

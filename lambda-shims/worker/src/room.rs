@@ -30,7 +30,8 @@ impl Room {
             None => p.bytes_len.saturating_mul(2),
         };
         let bytes = header.parts.iter().map(part).fold(0, u64::saturating_add);
-        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
+        let taken =
+            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
         taken.map(|_| ()).map_err(|left| Error::Limit {
             limit: "memory of the function, bytes",
             found: (self.allowed - left).saturating_add(bytes),

@@ -62,7 +62,10 @@ impl Settings {
     fn from_variables(variable: &dyn Fn(&'static str) -> Option<String>) -> Result<Self> {
         let wrong = |variable, reason: String| Error::Settings { variable, reason };
         let key = variable("ECITON_SIGNING_KEY").ok_or_else(|| {
-            wrong("ECITON_SIGNING_KEY", "missing; it is the public key whose kernels may run, 64 hex digits".to_owned())
+            wrong(
+                "ECITON_SIGNING_KEY",
+                "missing; it is the public key whose kernels may run, 64 hex digits".to_owned(),
+            )
         })?;
         let trusted = Verifier::parse(&key).map_err(|e| wrong("ECITON_SIGNING_KEY", e.to_string()))?;
         let memory = variable("AWS_LAMBDA_FUNCTION_MEMORY_SIZE");
@@ -95,5 +98,45 @@ fn store(bucket: String, variable: &dyn Fn(&'static str) -> Option<String>) -> R
     match S3Store::new(settings) {
         Ok(store) => Ok(Arc::new(store)),
         Err(e) => Err(Error::Settings { variable: "ECITON_BUCKET", reason: e.to_string() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A strong point, found by hand: the generator.
+    const KEY: &str = "5866666666666666666666666666666666666666666666666666666666666666";
+
+    fn from(given: &[(&str, &str)]) -> Result<Settings> {
+        Settings::from_variables(&|name| given.iter().find(|g| g.0 == name).map(|g| g.1.to_owned()))
+    }
+
+    #[test]
+    fn the_environment_is_read_and_faults_are_named() {
+        let settings = from(&[
+            ("ECITON_SIGNING_KEY", KEY),
+            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "512"),
+            ("LAMBDA_TASK_ROOT", "/var/task"),
+        ])
+        .unwrap();
+        assert_eq!((settings.memory_bytes, settings.cache_bytes), (512 << 20, 128 << 20));
+        assert_eq!(settings.kernel_folder.unwrap(), PathBuf::from("/var/task/kernels"));
+        assert!(settings.store.is_none());
+        assert_eq!(from(&[("ECITON_SIGNING_KEY", KEY)]).unwrap().memory_bytes, 1 << 30);
+        for (given, named) in [
+            (vec![], "ECITON_SIGNING_KEY"),
+            (vec![("ECITON_SIGNING_KEY", "x")], "ECITON_SIGNING_KEY"),
+            (
+                vec![("ECITON_SIGNING_KEY", KEY), ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "-1")],
+                "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
+            ),
+            (vec![("ECITON_SIGNING_KEY", KEY), ("ECITON_BUCKET", "a/b")], "ECITON_BUCKET"),
+        ] {
+            let error = from(&given).unwrap_err();
+            assert!(matches!(&error, Error::Settings { variable, .. } if *variable == named), "{error}");
+            assert_eq!(error.name(), "Eciton.Settings");
+        }
     }
 }

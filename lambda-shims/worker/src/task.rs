@@ -57,9 +57,17 @@ impl Task {
         let begun = Instant::now();
         let layer = match warm.layer(&kernel, &request.inputs_extents, &request.attributes) {
             Ok(layer) => layer,
-            Err(e) => return Ok(Ended { result: Err(blame(e, &name)?), places: None, computed: begun.elapsed(), fresh }),
+            Err(e) => {
+                return Ok(Ended {
+                    result: Err(blame(e, &name)?),
+                    places: None,
+                    computed: begun.elapsed(),
+                    fresh,
+                });
+            }
         };
         let opened = begun.elapsed();
+        request.fits(&layer).map_err(Error::Request)?;
         // Errors of frames are the worker's own; they pass through the kernel host's as texts.
         let mut broken = None;
         let resolved = request.into_call(&mut |source: &Source| {

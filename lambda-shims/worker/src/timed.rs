@@ -81,7 +81,9 @@ impl Timed {
         operation: impl Future<Output = eciton_transport::Result<T>>,
     ) -> Result<T> {
         match tokio::time::timeout(limit, operation).await {
-            Ok(done) => done.map_err(|source| Error::Store { doing, key: key.to_string(), source }),
+            Ok(done) => {
+                done.map_err(|source| Error::Store { doing, key: key.to_string(), source: Box::new(source) })
+            }
             Err(_) => {
                 let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
                 Err(Error::Slow { doing, key: key.to_string(), limit_ms })

@@ -36,6 +36,8 @@ enum Setting {
 pub(crate) struct Warm {
     limits: Limits,
     kept: Mutex<Kept>,
+    /// Locked while a kernel runs, which may wait for rows: never by a thread that fetches them.
+    instances: Mutex<Instances>,
     clock: Clock,
     runtime: Runtime,
 }
@@ -44,24 +46,21 @@ pub(crate) struct Warm {
 struct Kept {
     kernels: Cache<Digest, Arc<Kernel>>,
     layers: Cache<LayerKey, Arc<Layer>>,
-    instances: Instances,
 }
 
 impl Warm {
     /// An engine under `limits`; nothing is loaded yet.
     pub(crate) fn new(limits: Limits) -> Result<Self> {
         // One instance a kernel, and those that look at a kernel or a layer when it is opened.
-        let settings = eciton_kernel::Settings { limits: limits.clone(), cache: None, instances: KERNELS + 2 };
+        let settings =
+            eciton_kernel::Settings { limits: limits.clone(), cache: None, instances: KERNELS + 2 };
         let runtime = Runtime::new(settings).map_err(Error::Host)?;
         let clock = Clock::start(&runtime).map_err(|e| {
             Error::Host(eciton_kernel::Error::Engine { doing: "starting the clock", reason: e.to_string() })
         })?;
-        let kept = Kept {
-            kernels: Cache::new(u64::from(KERNELS)),
-            layers: Cache::new(LAYERS),
-            instances: Instances::new(false),
-        };
-        Ok(Self { limits, kept: Mutex::new(kept), clock, runtime })
+        let kept = Kept { kernels: Cache::new(u64::from(KERNELS)), layers: Cache::new(LAYERS) };
+        let instances = Mutex::new(Instances::new(false));
+        Ok(Self { limits, kept: Mutex::new(kept), instances, clock, runtime })
     }
 
     /// The limits of every kernel here.
@@ -70,14 +69,17 @@ impl Warm {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(|poisoned| {
-            // A panic went through a kernel or the caches: nothing of them is used again.
-            let mut kept = PoisonError::into_inner(poisoned);
-            kept.instances.clear();
-            kept.layers.clear();
-            kept.kernels.clear();
-            self.kept.clear_poison();
-            kept
+        // No foreign code runs under this lock: whole whatever happened.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn instances(&self) -> MutexGuard<'_, Instances> {
+        self.instances.lock().unwrap_or_else(|poisoned| {
+            // A panic went through a kernel's instance: none of them is used again.
+            let mut instances = PoisonError::into_inner(poisoned);
+            instances.clear();
+            self.instances.clear_poison();
+            instances
         })
     }
 
@@ -88,7 +90,13 @@ impl Warm {
 
     /// Loads a kernel whose artefact must be signed by `trusted` and come from the component of this
     /// digest. Runs its code once.
-    pub(crate) fn load(&self, name: &str, digest: &Digest, sealed: &[u8], trusted: &Verifier) -> Result<Arc<Kernel>> {
+    pub(crate) fn load(
+        &self,
+        name: &str,
+        digest: &Digest,
+        sealed: &[u8],
+        trusted: &Verifier,
+    ) -> Result<Arc<Kernel>> {
         let ticking = self.clock.tick();
         let kernel = self.runtime.load_artefact(name, digest, sealed, trusted);
         drop(ticking);
@@ -98,9 +106,9 @@ impl Warm {
         })?;
         let mut kept = self.kept();
         if !kept.kernels.insert(*digest, kernel.clone(), 1).is_empty() {
-            // The instances of what went must go too, and the pool has room for no more.
-            kept.instances.clear();
+            // The instances of what went must go too: the pool has room for no more.
             kept.layers.clear();
+            self.instances().clear();
         }
         Ok(kernel)
     }
@@ -115,7 +123,8 @@ impl Warm {
                 name: hex.get(..8).unwrap_or(hex).to_owned(),
                 digest: hex.to_owned(),
             });
-            let Some((wanted, digest)) = digest.and_then(|k| Some((k.clone(), k.digest_bytes().ok()?))) else {
+            let Some((wanted, digest)) = digest.and_then(|k| Some((k.clone(), k.digest_bytes().ok()?)))
+            else {
                 continue;
             };
             if let Ok(Some(sealed)) = in_package(&file.path()) {
@@ -145,10 +154,14 @@ impl Warm {
     }
 
     /// Runs a task on the kernel's warm instance.
-    pub(crate) fn run(&self, layer: &Arc<Layer>, call: Call) -> std::result::Result<Finished, eciton_kernel::Error> {
-        let mut kept = self.kept();
+    pub(crate) fn run(
+        &self,
+        layer: &Arc<Layer>,
+        call: Call,
+    ) -> std::result::Result<Finished, eciton_kernel::Error> {
+        let mut instances = self.instances();
         let _ticking = self.clock.tick();
-        kept.instances.run(layer, call)
+        instances.run(layer, call)
     }
 }
 

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use eciton_kernel::artefact::{Baseline, MAX_BYTES, Verifier, store_key};
-use eciton_kernel::wire::{AnswerMeta, KernelRef, Places, Request, StoreCounts, WorkerInfo, encode_failure};
+use eciton_kernel::wire::{
+    AnswerMeta, KernelRef, Places, Request, Source, StoreCounts, WorkerInfo, encode_failure,
+};
 use eciton_kernel::{Kernel, Limits};
 use eciton_transport::{Carrier, Counts, Invocation, Key, Reply, Stored};
 
@@ -183,7 +185,12 @@ impl Worker {
         let keys = names::objects(&request)?;
         let digest = request.kernel.digest_bytes().map_err(Error::Request)?;
         let warm = self.warm(Limits::from(&request.limits))?;
-        let source = request.streamable();
+        // What is here already need not be waited for.
+        let absent = |s: &Source| match s.object {
+            None => at.is_some(),
+            Some(object) => keys.get(object as usize).is_some_and(|key| !self.objects.has(key)),
+        };
+        let source = request.streamables().find(absent);
         let apart = source.and_then(|s| Some((usize::try_from(s.object?).ok()?, s.part)));
         let own = source.filter(|s| s.object.is_none()).map(|s| s.part);
         let rest = async {
@@ -194,7 +201,8 @@ impl Worker {
         };
         let kernel = self.kernel(&warm, &request.kernel, &digest);
         let objects = self.objects.find(&self.store, &keys, apart, &room);
-        let (own_stream, (kernel, cached_kernels), (objects, object_stream)) = tokio::try_join!(rest, kernel, objects)?;
+        let (own_stream, (kernel, cached_kernels), (objects, object_stream)) =
+            tokio::try_join!(rest, kernel, objects)?;
         let cached_objects = objects.iter().filter(|o| o.is_kept()).count() as u64;
         let task = Task { warm, kernel, request, frame, objects };
         Ok(Fetched { task, stream: own_stream.or(object_stream), cached_objects, cached_kernels })
@@ -210,7 +218,12 @@ impl Worker {
     }
 
     /// A kernel that is loaded, or from the package, or from the store; and how many were loaded.
-    async fn kernel(&self, warm: &Arc<Warm>, wanted: &KernelRef, digest: &[u8; 32]) -> Result<(Arc<Kernel>, u64)> {
+    async fn kernel(
+        &self,
+        warm: &Arc<Warm>,
+        wanted: &KernelRef,
+        digest: &[u8; 32],
+    ) -> Result<(Arc<Kernel>, u64)> {
         if let Some(kernel) = warm.kernel(digest) {
             return Ok((kernel, 1));
         }
@@ -236,10 +249,15 @@ impl Worker {
             return Err(absent(format!("`{key}` is not in the package, and the function has no store")));
         }
         let key = Key::new(key.as_str()).map_err(Error::Event)?;
+        let neither =
+            || absent(format!("`{key}` is neither in the package nor, to this function, in the store"));
         // One byte more than allowed, so that a larger one is seen.
-        let sealed = self.store.get(&key, Some(0..MAX_BYTES as u64 + 1)).await?;
+        let sealed = match self.store.get(&key, Some(0..MAX_BYTES as u64 + 1)).await {
+            Err(Error::Store { source, .. }) if is_absent(&source) => return Err(neither()),
+            sealed => sealed?,
+        };
         let kernel = load(Some(sealed)).await?;
-        Ok((kernel.ok_or_else(|| absent(format!("`{key}` is neither in the package nor in the store")))?, 0))
+        Ok((kernel.ok_or_else(neither)?, 0))
     }
 }
 
@@ -253,7 +271,11 @@ impl Worker {
         }
         let Some(key) = invocation.answer_key.clone() else {
             let allowed = invocation.max_inline_bytes;
-            return Err(Error::Limit { limit: "bytes of an answer without a key", found: bytes_len, allowed });
+            return Err(Error::Limit {
+                limit: "bytes of an answer without a key",
+                found: bytes_len,
+                allowed,
+            });
         };
         let begun = Instant::now();
         let stored = self.store.put_new(&key, frame.into()).await?;
@@ -264,6 +286,12 @@ impl Worker {
         let reply = Reply { frame: Carrier::Object { key, bytes_len }, send_us, existed };
         reply.to_json().map_err(Error::Event)
     }
+}
+
+/// Whether there is no such object. To a role that may not list a bucket, S3 says so of none.
+fn is_absent(error: &eciton_transport::Error) -> bool {
+    matches!(error, eciton_transport::Error::Service { code, .. } if code == "AccessDenied")
+        || error.is_not_found()
 }
 
 fn restricted(limits: &Limits, ceiling: &Limits) -> Limits {

@@ -45,7 +45,8 @@ fn damage(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
                 if let Some(digit) = bytes[at..].iter().position(u8::is_ascii_digit) {
                     let found = at + digit;
                     let end = found + bytes[found..].iter().take_while(|b| b.is_ascii_digit()).count();
-                    let other = ["0", "1", "7", "4294967295", "4294967296", "18446744073709551615", "-1", "1e9"];
+                    let other =
+                        ["0", "1", "7", "4294967295", "4294967296", "18446744073709551615", "-1", "1e9"];
                     bytes.splice(found..end, other[numbers.below(8) as usize].bytes());
                 }
             }
@@ -74,7 +75,7 @@ fn damaged_inside(frame: &[u8], numbers: &mut Numbers) -> Vec<u8> {
     for part in &parts {
         match part {
             Decoded::Matrix(matrix) => writer.matrix(matrix, Encoding::F32).unwrap(),
-            Decoded::Ids(ids) => writer.ids(ids).unwrap(),
+            Decoded::Ids(ids) => writer.ids(&ids[..]).unwrap(),
         };
     }
     writer.finish().unwrap()

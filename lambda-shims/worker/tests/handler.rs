@@ -31,7 +31,8 @@ async fn every_transport_gives_the_bits_of_a_direct_run() {
         let wanted = case.direct();
         let frame = case.frame(Encoding::F32);
         let constants = case.frame_with_constants(&*fixture.store, n as u64).await;
-        let mut invocations = vec![("inline", case.inline(frame.clone())), ("constants", case.inline(constants.clone()))];
+        let mut invocations =
+            vec![("inline", case.inline(frame.clone())), ("constants", case.inline(constants.clone()))];
         for stream in [true, false] {
             // One object holds one frame: each is asked for before the next is written.
             for (what, frame) in [("object", &frame), ("object, constants", &constants)] {
@@ -39,7 +40,8 @@ async fn every_transport_gives_the_bits_of_a_direct_run() {
                 for (what, invocation) in invocations.drain(..) {
                     for max_inline_bytes in [invocation.max_inline_bytes, 100] {
                         fixture.store.delete(&[case.answer_key()]).await.unwrap();
-                        let invocation = eciton_transport::Invocation { max_inline_bytes, ..invocation.clone() };
+                        let invocation =
+                            eciton_transport::Invocation { max_inline_bytes, ..invocation.clone() };
                         let answer = fixture.answer(&invocation).await.unwrap();
                         assert_eq!(answer.meta().key, case.key);
                         let (found, _) = case.read(answer);

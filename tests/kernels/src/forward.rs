@@ -77,8 +77,25 @@ pub fn altered(layer: &Linear, task: &Task, io: &Forward<'_>) -> Result<()> {
     if cfg!(feature = "nan") {
         return y.write_rows::<f32>(0, &vec![f32::NAN; (task.rows * columns) as usize]);
     }
+    if cfg!(feature = "slow") {
+        // Each block as it arrives, as often as makes the arithmetic as slow as a network.
+        let (_, w, b) = layer.parameters(io.parameters);
+        let after = Epilogue { bias: b, activation: layer.activation };
+        for block in x.blocks() {
+            let (start, block) = block?;
+            let count = block.row_count();
+            for _ in 1..SLOW {
+                linalg::linear(&block, &layer.prologue(None), w, &after, &Out::create(&[count, columns])?)?;
+            }
+            linalg::linear(&block, &layer.prologue(None), w, &after, &y.rows(start, count)?)?;
+        }
+        return Ok(());
+    }
     layer.plain(io, y)
 }
+
+/// How often `slow` does its work.
+const SLOW: u32 = 40;
 
 fn identity() -> Epilogue<'static> {
     Epilogue { bias: None, activation: Activation::Identity }

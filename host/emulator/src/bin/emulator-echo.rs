@@ -20,16 +20,13 @@ fn main() -> ExitCode {
     }
 }
 
+type Headers = Vec<(String, String)>;
+
 struct Connection(BufReader<TcpStream>);
 
 impl Connection {
     /// One exchange: status, headers, body.
-    fn call(
-        &mut self,
-        method: &str,
-        path: &str,
-        body: &[u8],
-    ) -> io::Result<(u16, Vec<(String, String)>, Vec<u8>)> {
+    fn call(&mut self, method: &str, path: &str, body: &[u8]) -> io::Result<(u16, Headers, Vec<u8>)> {
         let mut request = format!(
             "{method} /2018-06-01/runtime/{path} HTTP/1.1\r\nhost: runtime\r\ncontent-length: {}\r\n\r\n",
             body.len()

@@ -5,6 +5,8 @@ use aws_credential_types::Credentials;
 use eciton_emulator::{Emulator, Function, Settings};
 use std::time::Duration;
 
+pub mod raw;
+
 pub const ECHO: &str = env!("CARGO_BIN_EXE_emulator-echo");
 
 /// One function `echo`, one bucket `eciton`.

@@ -10,9 +10,9 @@ use super::aws::refused;
 use super::error::{Error, Result};
 
 /// What an account must keep unreserved.
-pub const UNRESERVED: u32 = 100;
+pub(super) const UNRESERVED: u32 = 100;
 /// What [`Reserve::Automatic`] sets aside for a function at most.
-pub const AUTOMATIC_MOST: u32 = 100;
+const AUTOMATIC_MOST: u32 = 100;
 /// Less is not worth setting aside: it would slow runs down more than it protects.
 const AUTOMATIC_LEAST: u32 = 10;
 
@@ -35,9 +35,10 @@ impl std::str::FromStr for Reserve {
         match text {
             "auto" => Ok(Self::Automatic),
             "none" | "0" => Ok(Self::Nothing),
-            _ => text.parse().map(Self::Exactly).map_err(|_| {
-                Error::Choice(format!("`{text}` cannot be reserved: auto, none or a number"))
-            }),
+            _ => text
+                .parse()
+                .map(Self::Exactly)
+                .map_err(|_| Error::Choice(format!("`{text}` cannot be reserved: auto, none or a number"))),
         }
     }
 }

@@ -39,7 +39,7 @@ pub async fn sdk(region: Option<&str>, profile: Option<&str>) -> Result<SdkConfi
         loader = loader.profile_name(profile);
     }
     let config = loader.load().await;
-    if config.region().is_none() {
+    if config.region().is_none_or(|region| region.as_ref().is_empty()) {
         return Err(Error::Choice(
             "no region: give --region (for instance us-east-1), or set AWS_REGION".to_owned(),
         ));

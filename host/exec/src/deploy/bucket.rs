@@ -8,7 +8,8 @@ use aws_config::SdkConfig;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::error::ProvideErrorMetadata as _;
 use aws_sdk_s3::types::{
-    BucketLocationConstraint, CreateBucketConfiguration, Delete, ObjectIdentifier, PublicAccessBlockConfiguration,
+    BucketLocationConstraint, CreateBucketConfiguration, Delete, ObjectIdentifier,
+    PublicAccessBlockConfiguration,
 };
 
 use super::aws::{refused, region};
@@ -19,7 +20,7 @@ const MAX_PAGES: u32 = 10_000;
 
 /// The bucket of a stack's packages; bounded by 63 characters through the stack's name.
 #[must_use]
-pub fn packages(stack: &str, account: &str, region: &str) -> String {
+pub(super) fn packages(stack: &str, account: &str, region: &str) -> String {
     format!("{stack}-packages-{account}-{region}")
 }
 
@@ -41,8 +42,9 @@ pub(super) async fn make(client: &Client, config: &SdkConfig, name: &str) -> Res
     // The one region that must not be named.
     if region != "us-east-1" {
         let place = BucketLocationConstraint::from(region.as_str());
-        request = request
-            .create_bucket_configuration(CreateBucketConfiguration::builder().location_constraint(place).build());
+        request = request.create_bucket_configuration(
+            CreateBucketConfiguration::builder().location_constraint(place).build(),
+        );
     }
     match request.send().await {
         Ok(_) => {}
@@ -112,7 +114,9 @@ pub(super) async fn clear(client: &Client, bucket: &str, prefix: &str) -> Result
         }
         removed += count;
     }
-    Err(Error::Choice(format!("bucket {bucket} still has objects after {removed} were removed: run it again")))
+    Err(Error::Choice(format!(
+        "bucket {bucket} still has objects after {removed} were removed: run it again"
+    )))
 }
 
 fn incomplete(bucket: &str, error: &dyn std::error::Error) -> Error {

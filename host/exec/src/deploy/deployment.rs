@@ -15,7 +15,7 @@ use super::error::{Error, Result};
 use super::worker::Architecture;
 
 /// Version of the file.
-pub const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 1;
 /// The stack's name where none is given.
 pub const DEFAULT_STACK: &str = "eciton";
 /// Longer files are not read, bytes.
@@ -24,7 +24,7 @@ const MAX_BYTES: u64 = 64 << 10;
 const MAX_FUNCTIONS: usize = 64;
 /// Longest stack name, in characters: the names of its functions and buckets have it as their start,
 /// and a bucket's ends at 63.
-pub const MAX_STACK_CHARS: usize = 20;
+pub(super) const MAX_STACK_CHARS: usize = 20;
 
 /// One function of a stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,8 +189,10 @@ fn known() -> String {
     let entries = Deployment::folder().and_then(|folder| std::fs::read_dir(folder).ok());
     let files = entries.into_iter().flatten().flatten().map(|entry| entry.path());
     let json = files.filter(|path| path.extension().is_some_and(|e| e == "json"));
-    let mut names: Vec<String> =
-        json.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).filter(|n| !n.starts_with('.')).collect();
+    let mut names: Vec<String> = json
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .filter(|n| !n.starts_with('.'))
+        .collect();
     names.sort();
     if names.is_empty() { String::new() } else { format!("; there are: {}", names.join(", ")) }
 }
@@ -258,7 +260,10 @@ mod tests {
             ("{".to_owned(), "not a deployment"),
             (" ".repeat(MAX_BYTES as usize + 1), "at most"),
             (serde_json::to_string(&Deployment { version: 2, ..deployment() }).unwrap(), "version 2"),
-            (serde_json::to_string(&Deployment { functions: vec![], ..deployment() }).unwrap(), "0 functions"),
+            (
+                serde_json::to_string(&Deployment { functions: vec![], ..deployment() }).unwrap(),
+                "0 functions",
+            ),
         ] {
             std::fs::write(&path, text).unwrap();
             let said = Deployment::load(name).unwrap_err().to_string();

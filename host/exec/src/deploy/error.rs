@@ -38,7 +38,9 @@ pub enum Error {
         known: String,
     },
     /// A worker binary that cannot be found.
-    #[error("no worker binary: {tried}; build it in Eciton's repository with `cargo build --locked --profile worker -p eciton-worker`, or name the file with --worker or ECITON_WORKER")]
+    #[error(
+        "no worker binary: {tried}; build it in Eciton's repository with `cargo build --locked --profile worker -p eciton-worker`, or name the file with --worker or ECITON_WORKER"
+    )]
     NoWorker {
         /// Where it was looked for.
         tried: String,

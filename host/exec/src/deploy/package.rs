@@ -78,12 +78,16 @@ impl Package {
         let package = folder.join("package");
         for old in [package.clone(), folder.join(".aws-sam")] {
             match fs::remove_dir_all(&old) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::file(old, "removed")(e)),
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::file(old, "removed")(e));
+                }
                 _ => {}
             }
         }
         fs::create_dir_all(package.join("kernels")).map_err(Error::file(&package, "made"))?;
-        for (name, text) in [("template.yaml", TEMPLATE), ("Makefile", MAKEFILE), ("samconfig.toml", SAMCONFIG)] {
+        for (name, text) in
+            [("template.yaml", TEMPLATE), ("Makefile", MAKEFILE), ("samconfig.toml", SAMCONFIG)]
+        {
             let path = folder.join(name);
             fs::write(&path, text).map_err(Error::file(&path, "written"))?;
         }
@@ -125,15 +129,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let binary = dir.path().join("w");
         fs::write(&binary, b"worker").unwrap();
-        let worker =
-            Worker { path: binary, bytes_len: 6, architecture: Architecture::X86_64, glibc: None };
+        let worker = Worker { path: binary, bytes_len: 6, architecture: Architecture::X86_64, glibc: None };
         let folder = dir.path().join("a b");
         let kernel = |key: &str| Artefact { name: "k".to_owned(), key: key.to_owned(), sealed: vec![1; 4] };
         Package::write(&folder, &worker, &[kernel("kernels/old.x.cwasm")]).unwrap();
         let package = Package::write(&folder, &worker, &[kernel("kernels/new.x.cwasm")]).unwrap();
         assert_eq!(package.bytes_len, 10);
-        let names: Vec<_> =
-            fs::read_dir(package.contents().join("kernels")).unwrap().map(|e| e.unwrap().file_name()).collect();
+        let names: Vec<_> = fs::read_dir(package.contents().join("kernels"))
+            .unwrap()
+            .map(|e| e.unwrap().file_name())
+            .collect();
         assert_eq!(names, ["new.x.cwasm"]);
         assert_eq!(fs::read(package.contents().join("bootstrap")).unwrap(), b"worker");
     }

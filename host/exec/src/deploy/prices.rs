@@ -108,7 +108,8 @@ impl Prices {
 
     fn parse(path: &Path, text: &str) -> Result<Self> {
         let wrong = |reason: String| Error::Content { path: path.to_owned(), reason };
-        let found: Self = toml::from_str(text).map_err(|e| wrong(format!("not a price list: {}", e.message())))?;
+        let found: Self =
+            toml::from_str(text).map_err(|e| wrong(format!("not a price list: {}", e.message())))?;
         let (l, s, t) = (found.lambda, found.s3, found.transfer);
         let all = [
             l.x86_64_gb_second,

@@ -39,7 +39,8 @@ impl Sam {
         let path = named.or_else(|| on_path("sam"));
         let missing = || Error::NoTool { tool: "sam", remedy: REMEDY };
         let path = path.ok_or_else(missing)?;
-        let said = Command::new(&path).arg("--version").stdin(Stdio::null()).output().map_err(|_| missing())?;
+        let said =
+            Command::new(&path).arg("--version").stdin(Stdio::null()).output().map_err(|_| missing())?;
         let version = String::from_utf8_lossy(&said.stdout).trim().to_owned();
         if !said.status.success() || !version.starts_with("SAM CLI") {
             return Err(Error::Tool {
@@ -63,7 +64,13 @@ impl Sam {
     ///
     /// # Errors
     /// It fails; the error repeats the end of what it said.
-    pub fn run(&self, folder: &Path, line: &[String], environment: &[(&str, &Path)], watch: Watch<'_>) -> Result<()> {
+    pub fn run(
+        &self,
+        folder: &Path,
+        line: &[String],
+        environment: &[(&str, &Path)],
+        watch: Watch<'_>,
+    ) -> Result<()> {
         let mut command = self.command(folder, line);
         command.envs(environment.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(Error::file(&self.path, "started"))?;
@@ -113,7 +120,9 @@ impl Sam {
     /// It fails; the error repeats what it said.
     pub fn answer(&self, folder: &Path, line: &[String]) -> Result<String> {
         let output = self.command(folder, line).output().map_err(Error::file(&self.path, "started"))?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_ANSWER as usize)]).into_owned();
+        let text = |bytes: &[u8]| {
+            String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_ANSWER as usize)]).into_owned()
+        };
         if output.status.success() {
             return Ok(text(&output.stdout));
         }
@@ -124,24 +133,36 @@ impl Sam {
 
 /// A command as it could be typed.
 #[must_use]
-pub fn shown(line: &[String]) -> String {
+pub(super) fn shown(line: &[String]) -> String {
     let plain = |word: &str| {
         !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:@,+".contains(c))
     };
-    let words = line.iter().map(|word| {
-        if plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', r"'\''")) }
-    });
+    let words = line
+        .iter()
+        .map(|word| if plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', r"'\''")) });
     std::iter::once("sam".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// What usually is behind a message of `sam`.
 fn hint(tail: &str) -> &'static str {
     let hints = [
-        ("Unable to locate credentials", ": no credentials; `aws configure` or `aws sso login`, or set AWS_PROFILE"),
+        (
+            "Unable to locate credentials",
+            ": no credentials; `aws configure` or `aws sso login`, or set AWS_PROFILE",
+        ),
         ("ExpiredToken", ": the credentials have expired; `aws sso login`, or new keys"),
-        ("UnreservedConcurrentExecution", ": the account has no room for reserved concurrency; deploy with --reserve none"),
-        ("ROLLBACK_COMPLETE state", ": an earlier deployment failed half way; `eciton destroy` it, then deploy again"),
-        ("is not authorized to perform", ": these credentials may not do this; docs/DEPLOY.md lists what deploying needs"),
+        (
+            "UnreservedConcurrentExecution",
+            ": the account has no room for reserved concurrency; deploy with --reserve none",
+        ),
+        (
+            "ROLLBACK_COMPLETE state",
+            ": an earlier deployment failed half way; `eciton destroy` it, then deploy again",
+        ),
+        (
+            "is not authorized to perform",
+            ": these credentials may not do this; docs/DEPLOY.md lists what deploying needs",
+        ),
         ("make: not found", ": `make` is not installed"),
         ("Could not find make", ": `make` is not installed"),
     ];

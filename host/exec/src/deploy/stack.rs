@@ -23,8 +23,7 @@ pub const LOG_DAYS: [u32; 10] = [1, 3, 5, 7, 14, 30, 60, 90, 180, 365];
 /// Alarms of one function.
 const ALARMS: u32 = 3;
 /// What functions may do. The template says why; a check compares the two.
-pub const ROLE_ACTIONS: [&str; 4] =
-    ["logs:CreateLogStream", "logs:PutLogEvents", "s3:GetObject", "s3:PutObject"];
+const ROLE_ACTIONS: [&str; 4] = ["logs:CreateLogStream", "logs:PutLogEvents", "s3:GetObject", "s3:PutObject"];
 
 /// What was chosen.
 #[derive(Debug, Clone)]
@@ -193,7 +192,12 @@ impl Choices {
 
     /// `sam deploy`.
     #[must_use]
-    pub fn deploy_line(&self, region: &str, packages: &str, parameters: &BTreeMap<String, String>) -> Vec<String> {
+    pub fn deploy_line(
+        &self,
+        region: &str,
+        packages: &str,
+        parameters: &BTreeMap<String, String>,
+    ) -> Vec<String> {
         let mut line: Vec<String> =
             ["deploy", "--stack-name", &self.stack, "--s3-bucket", packages, "--s3-prefix", &self.stack]
                 .map(str::to_owned)
@@ -213,7 +217,13 @@ impl Choices {
 
     /// What a deployment does, in order.
     #[must_use]
-    pub fn steps(&self, worker: Option<&Path>, key: &Path, key_exists: bool, user_kernels: &[String]) -> Vec<Step> {
+    pub fn steps(
+        &self,
+        worker: Option<&Path>,
+        key: &Path,
+        key_exists: bool,
+        user_kernels: &[String],
+    ) -> Vec<Step> {
         let region = self.region.as_deref().unwrap_or("REGION");
         let worker = worker.map_or("WORKER".to_owned(), |path| path.display().to_string());
         let packages = super::bucket::packages(&self.stack, "ACCOUNT", region);

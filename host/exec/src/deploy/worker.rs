@@ -118,26 +118,36 @@ impl Worker {
             return Err(wrong(format!("{bytes_len} bytes; Lambda takes {MAX_BYTES}: strip it")));
         }
         let bytes = std::fs::read(path).map_err(Error::file(path, "read"))?;
-        let elf = Elf::parse(&bytes).ok_or_else(|| wrong("no 64-bit Linux program (ELF), or a damaged one".to_owned()))?;
+        let elf = Elf::parse(&bytes)
+            .ok_or_else(|| wrong("no 64-bit Linux program (ELF), or a damaged one".to_owned()))?;
         let architecture = match elf.machine {
             62 => Architecture::X86_64,
             183 => Architecture::Arm64,
-            other => return Err(wrong(format!("made for ELF machine {other}; functions are x86_64 (62) or arm64 (183)"))),
+            other => {
+                return Err(wrong(format!(
+                    "made for ELF machine {other}; functions are x86_64 (62) or arm64 (183)"
+                )));
+            }
         };
         let Some(interpreter) = elf.interpreter else {
             return Ok(Self { path: path.to_owned(), bytes_len, architecture, glibc: None });
         };
         if !interpreter.contains("/ld-linux") {
-            return Err(wrong(format!("it is loaded by {interpreter}, which functions do not have: link it against glibc, or statically")));
+            return Err(wrong(format!(
+                "it is loaded by {interpreter}, which functions do not have: link it against glibc, or statically"
+            )));
         }
         let foreign = elf.needed.iter().find(|library| !is_of_the_system(library));
         if let Some(library) = foreign {
-            return Err(wrong(format!("it needs {library}, which functions do not have: link it statically")));
+            return Err(wrong(format!(
+                "it needs {library}, which functions do not have: link it statically"
+            )));
         }
         let versions = elf.versions.iter().filter_map(|version| version.strip_prefix("GLIBC_"));
-        let newest = versions.filter_map(number).max().ok_or_else(|| {
-            wrong("it says nothing of the C library that it needs".to_owned())
-        })?;
+        let newest = versions
+            .filter_map(number)
+            .max()
+            .ok_or_else(|| wrong("it says nothing of the C library that it needs".to_owned()))?;
         if newest > GLIBC {
             return Err(wrong(format!(
                 "it needs glibc {}.{}, Amazon Linux 2023 has {}.{}: build it on Debian 12 or older, or with cargo-zigbuild",

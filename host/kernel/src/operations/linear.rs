@@ -5,7 +5,7 @@ use eciton_tensor::ops::product::{self, Wanted};
 use eciton_tensor::ops::{rows, sparse};
 use eciton_tensor::{Grid, Matrix, View, ViewMut};
 
-use super::{After, Before, Done, Gradients, shape_error};
+use super::{After, Before, Done, Gradients, lies_as, shape_error};
 use crate::outs::Place;
 use crate::state::{Failure, State};
 
@@ -162,14 +162,14 @@ impl State {
         compute: impl FnOnce(&Grid, Wanted<'_, '_>) -> Done,
     ) -> Done {
         let grid = self.grid.clone();
-        let sums = [(wanted.before_bias, 1, k), (wanted.w, k, n), (wanted.after_bias, 1, n)];
+        // (where to, rows, columns, whether it is a vector and may lie along either)
+        let sums =
+            [(wanted.before_bias, 1, k, true), (wanted.w, k, n, false), (wanted.after_bias, 1, n, true)];
         let mut handles: Vec<u32> = Vec::new();
-        for (handle, len, width) in sums {
+        for (handle, len, width, vector) in sums {
             let Some(handle) = handle else { continue };
             let found = self.out_shape(handle)?;
-            let total: u64 = found.iter().map(|&e| u64::from(e)).product();
-            let is_matrix = len > 1;
-            if total != (len * width) as u64 || (is_matrix && found != [len as u32, width as u32]) {
+            if !lies_as(&found, len, width, vector) {
                 return Err(shape_error(op, "a gradient to write", vec![len as u32, width as u32], found));
             }
             if !matches!(self.place(self.out(handle)?)?, Place::Sums { .. }) {

@@ -10,6 +10,7 @@ use eciton_tensor::grid::MAX_LEVEL;
 use eciton_tensor::{Atom, Grid, Part};
 use serde::{Deserialize, Serialize};
 
+use super::fit::fits;
 use super::{
     MAX_ATOMS, MAX_ATTRIBUTES, MAX_MATRICES, MAX_NAME_BYTES, MAX_OBJECTS, STREAM_BYTES, Source,
     check_version, parse_meta, text, width, wire,
@@ -239,17 +240,29 @@ impl Request {
         own.log_bytes = own.log_bytes.min(most.log_bytes);
     }
 
-    /// Opens its layer.
+    /// Opens its layer, which it [fits](Request::fits).
     ///
     /// # Errors
-    /// [`Error::Wire`](crate::Error::Wire) if it is another kernel, else as [`Kernel::open`].
+    /// [`Error::Wire`](crate::Error::Wire) if it is another kernel or the request does not fit, else as
+    /// [`Kernel::open`].
     pub fn open(&self, kernel: &Arc<Kernel>) -> Result<Arc<Layer>> {
         if self.kernel.digest_bytes()? != *kernel.digest() {
             let found = KernelRef::new(kernel);
             let reason = format!("kernel `{}` is {}, not {}", found.name, found.digest, self.kernel.digest);
             return Err(wire(REQUEST, reason));
         }
-        kernel.open(&self.inputs_extents, &self.attributes)
+        let layer = kernel.open(&self.inputs_extents, &self.attributes)?;
+        self.fits(&layer)?;
+        Ok(layer)
+    }
+
+    /// Whether it calls `layer` with what its signature says; a worker that has kept the layer asks
+    /// this before it runs the call.
+    ///
+    /// # Errors
+    /// [`Error::Wire`](crate::Error::Wire): the list that does not fit, and both sides.
+    pub fn fits(&self, layer: &Layer) -> Result<()> {
+        fits(self, layer.signature())
     }
 
     /// The matrix whose rows are worth streaming: the first of [`Request::streamables`].

@@ -24,18 +24,21 @@ fi
 # On an x86-64 machine the bits to compare with come from its own code.
 make_artefacts
 
-# The cc crate names the target in clang's words, which zig does not read.
-cat >"$folder/cc" <<CC
+# Where they stay: cargo builds everything again when its linker has another path. The cc crate names
+# the target in clang's words, which zig does not read.
+mkdir -p "$target/arm64"
+tools=$(cd "$target/arm64" && pwd)
+cat >"$tools/cc" <<CC
 #!/bin/bash
 args=()
 for a in "\$@"; do case \$a in --target=*) ;; *) args+=("\$a") ;; esac; done
 exec $ZIG cc -target aarch64-linux-gnu.2.34 "\${args[@]}"
 CC
-printf '#!/bin/sh\nexec %s ar "$@"\n' "$ZIG" >"$folder/ar"
-chmod +x "$folder/cc" "$folder/ar"
+printf '#!/bin/sh\nexec %s ar "$@"\n' "$ZIG" >"$tools/ar"
+chmod +x "$tools/cc" "$tools/ar"
 triple=aarch64-unknown-linux-gnu
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER="$folder/cc"
-export CC_aarch64_unknown_linux_gnu="$folder/cc" AR_aarch64_unknown_linux_gnu="$folder/ar"
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER="$tools/cc"
+export CC_aarch64_unknown_linux_gnu="$tools/cc" AR_aarch64_unknown_linux_gnu="$tools/ar"
 if [ -n "${ECITON_ARM64_SYSROOT:-}" ]; then
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS="--sysroot $ECITON_ARM64_SYSROOT"
 fi

@@ -6,10 +6,15 @@ use crate::error::Error;
 use crate::executor::{Emulator, Executor, ExecutorKind, RowFormat, Transport};
 
 pub(super) const EXECUTOR: &[Key<Executor>] = &[
-    key("kind", &["name", "where"], "local, emulated or lambda (or loopback, for tests)", |executor, field| {
-        executor.kind = field.choice(&ExecutorKind::ALL)?;
-        Ok(())
-    }),
+    key(
+        "kind",
+        &["name", "where"],
+        "local, emulated or lambda (or loopback, for tests)",
+        |executor, field| {
+            executor.kind = field.choice(&ExecutorKind::ALL)?;
+            Ok(())
+        },
+    ),
     key("transport", &[], "how tasks travel to functions: auto, payload or s3", |executor, field| {
         executor.transport = field.choice(&Transport::ALL)?;
         Ok(())
@@ -40,10 +45,15 @@ pub(super) const EXECUTOR: &[Key<Executor>] = &[
         executor.memory_mb = field.integer32(128..=10_240)?;
         Ok(())
     }),
-    key("timeout_s", &["timeout"], "an emulated function's time limit in seconds: 1 to 900", |executor, field| {
-        executor.timeout_s = field.integer32(1..=900)?;
-        Ok(())
-    }),
+    key(
+        "timeout_s",
+        &["timeout"],
+        "an emulated function's time limit in seconds: 1 to 900",
+        |executor, field| {
+            executor.timeout_s = field.integer32(1..=900)?;
+            Ok(())
+        },
+    ),
     key(
         "deadline_ms",
         &["deadline"],
@@ -58,7 +68,8 @@ pub(super) const EXECUTOR: &[Key<Executor>] = &[
         &[],
         "... and longer than so many times its stage's average: above 1, up to 1000",
         |executor, field| {
-            executor.deadline_ratio = field.number("a number above 1, up to 1000", |v| v > 1.0 && v <= 1000.0)?;
+            executor.deadline_ratio =
+                field.number("a number above 1, up to 1000", |v| v > 1.0 && v <= 1000.0)?;
             Ok(())
         },
     ),
@@ -91,7 +102,8 @@ pub(super) const EMULATOR: &[Key<Emulator>] = &[
         &["bandwidth"],
         "each function's network, Mbit/s each way; 0: as fast as it goes",
         |emulator, field| {
-            emulator.mbit_s = field.number("a number from 0 to 100000", |v| (0.0..=100_000.0).contains(&v))?;
+            emulator.mbit_s =
+                field.number("a number from 0 to 100000", |v| (0.0..=100_000.0).contains(&v))?;
             Ok(())
         },
     ),

@@ -1,27 +1,75 @@
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use eciton_tensor::View;
 use eciton_tensor::frame::{Encoding, Header, Writer};
-use tokio::time::Instant as Moment;
-use tokio::time::{sleep, sleep_until};
+use tokio::sync::oneshot;
 
 use super::*;
 use crate::memory::MemoryStore;
 use crate::store::{Condition, Counts, Pending, Stored};
 
-const LATENCY: Duration = Duration::from_millis(15);
+/// Seconds from a request to its answer.
+const LATENCY: f64 = 0.015;
 const PIECE: usize = 64 << 10;
+/// Bytes a second: 200 Mbit/s.
+const RATE: f64 = 25e6;
 
-/// A store at the other end of a link that its readers share. Runs on the test's own clock.
+/// A clock of the test's own, in seconds: it moves on when nobody has anything left to do.
+#[derive(Debug, Default)]
+struct Clock {
+    now: Mutex<f64>,
+    /// By moment (the bits of a positive number are in its order) and turn.
+    sleepers: Mutex<BTreeMap<(u64, u64), oneshot::Sender<()>>>,
+    turns: AtomicU64,
+}
+
+impl Clock {
+    fn now(&self) -> f64 {
+        *self.now.lock().unwrap()
+    }
+
+    async fn sleep_until(&self, moment: f64) {
+        let (wake, woken) = oneshot::channel();
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+        self.sleepers.lock().unwrap().insert((moment.to_bits(), turn), wake);
+        woken.await.unwrap();
+    }
+
+    /// Runs `work` to its end, waking sleepers in the order of their moments.
+    async fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        let wake = async {
+            loop {
+                for _ in 0..20 {
+                    tokio::task::yield_now().await;
+                }
+                if let Some(((moment, _), wake)) = self.sleepers.lock().unwrap().pop_first() {
+                    let moment = f64::from_bits(moment);
+                    let mut now = self.now.lock().unwrap();
+                    *now = now.max(moment);
+                    // A sleeper that was cancelled is not there to hear it.
+                    let _ = wake.send(());
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            done = work => done,
+            never = wake => never,
+        }
+    }
+}
+
+/// A store at the other end of a link that its readers share.
 #[derive(Debug)]
 struct Paced {
     bytes: Bytes,
     /// Bytes that exist; a read beyond them fails.
     fails_at: u64,
-    bytes_per_s: f64,
-    ready_at: Mutex<Moment>,
+    clock: Clock,
+    ready_at: Mutex<f64>,
     under_way: AtomicU64,
     most: AtomicU64,
     requests: AtomicU64,
@@ -35,12 +83,12 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-fn paced(len: usize, bytes_per_s: f64) -> Arc<Paced> {
+fn paced(len: usize) -> Arc<Paced> {
     Arc::new(Paced {
-        bytes: (0..len).map(|i| (i * 31 >> 7) as u8).collect(),
+        bytes: (0..len).map(|i| ((i * 31) >> 7) as u8).collect(),
         fails_at: u64::MAX,
-        bytes_per_s,
-        ready_at: Mutex::new(Moment::now()),
+        clock: Clock::default(),
+        ready_at: Mutex::default(),
         under_way: AtomicU64::new(0),
         most: AtomicU64::new(0),
         requests: AtomicU64::new(0),
@@ -61,7 +109,7 @@ impl Store for Paced {
             let all = self.under_way.fetch_add(len, Ordering::Relaxed) + len;
             self.most.fetch_max(all, Ordering::Relaxed);
             let _under_way = UnderWay(&self.under_way, len);
-            sleep(LATENCY).await;
+            self.clock.sleep_until(self.clock.now() + LATENCY).await;
             let end = (range.end as usize).min(self.bytes.len());
             let mut rest = self.bytes.slice(range.start as usize..end);
             let mut at = range.start;
@@ -69,11 +117,10 @@ impl Store for Paced {
                 let piece = rest.split_to(PIECE.min(rest.len()));
                 let arrives = {
                     let mut ready_at = self.ready_at.lock().unwrap();
-                    let time = Duration::from_secs_f64(piece.len() as f64 / self.bytes_per_s);
-                    *ready_at = (*ready_at).max(Moment::now()) + time;
+                    *ready_at = ready_at.max(self.clock.now()) + piece.len() as f64 / RATE;
                     *ready_at
                 };
-                sleep_until(arrives).await;
+                self.clock.sleep_until(arrives).await;
                 at += piece.len() as u64;
                 if at > self.fails_at {
                     let reason = "lost".into();
@@ -109,29 +156,27 @@ fn key() -> Key {
     Key::new("a").unwrap()
 }
 
-const RATE: f64 = 25e6;
-
 /// Reads everything while a kernel works on what has come, as fast as the link; how long both took,
 /// relative to the link alone.
 async fn overlap(len: usize, pipeline: Pipeline) -> (f64, Arc<Paced>) {
-    let link = paced(len, RATE);
+    let link = paced(len);
+    let clock = &link.clock;
     let store: Arc<dyn Store> = link.clone();
-    let started = Moment::now();
     let mut found = Vec::new();
-    let mut computed = started;
+    let mut computed = 0.0;
     let mut sink = |piece: Bytes| {
-        computed = computed.max(Moment::now()) + Duration::from_secs_f64(piece.len() as f64 / RATE);
+        computed = clock.now().max(computed) + piece.len() as f64 / RATE;
         found.extend_from_slice(&piece);
         Ok(())
     };
-    let traffic = read_ranges(&store, &key(), 0..len as u64, pipeline, &mut sink).await.unwrap();
+    let key = key();
+    let traffic = clock.run(read_ranges(&store, &key, 0..len as u64, pipeline, &mut sink)).await.unwrap();
     assert!(found == link.bytes, "in order and complete");
     assert_eq!((traffic.bytes_len, traffic.blocks), (len as u64, link.requests.load(Ordering::Relaxed)));
-    let took = computed.max(Moment::now()) - started;
-    (took.as_secs_f64() / (len as f64 / RATE), link)
+    (clock.now().max(computed) / (len as f64 / RATE), link)
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_streamed_fetch_takes_little_more_than_the_link() {
     let len = 32 << 20;
     let (ratio, link) = overlap(len, Pipeline::default()).await;
@@ -146,7 +191,7 @@ async fn a_streamed_fetch_takes_little_more_than_the_link() {
     assert!(blocks < 1.1, "{blocks}");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn what_is_asked_for_ahead_is_bounded() {
     for (block, ahead) in [(64 << 10, 0), (64 << 10, 256 << 10), (1 << 20, 512 << 10), (1 << 20, 4 << 20)] {
         let pipeline = Pipeline { block_bytes: block, ahead_bytes: ahead };
@@ -156,7 +201,7 @@ async fn what_is_asked_for_ahead_is_bounded() {
         assert_eq!(link.requests.load(Ordering::Relaxed), ((8_u64 << 20) + 13).div_ceil(block));
         assert_eq!(link.under_way.load(Ordering::Relaxed), 0);
     }
-    let store: Arc<dyn Store> = paced(10, RATE);
+    let store: Arc<dyn Store> = paced(10);
     for (block_bytes, ahead_bytes) in [
         (Pipeline::MIN_BLOCK_BYTES - 1, 0),
         (Pipeline::MAX_BYTES + 1, 0),
@@ -168,10 +213,18 @@ async fn what_is_asked_for_ahead_is_bounded() {
     }
 }
 
-#[tokio::test(start_paused = true)]
+/// Aborted tasks end when they are next looked at.
+async fn nothing_is_under_way(link: &Paced) {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(link.under_way.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
 async fn a_fetch_that_ends_early_cancels_what_is_under_way() {
     let pipeline = Pipeline { block_bytes: 1 << 20, ahead_bytes: 4 << 20 };
-    let link = paced(8 << 20, RATE);
+    let link = paced(8 << 20);
     let store: Arc<dyn Store> = link.clone();
     let mut pieces = 0;
     let mut enough = |_| {
@@ -181,20 +234,29 @@ async fn a_fetch_that_ends_early_cancels_what_is_under_way() {
             _ => Ok(()),
         }
     };
-    let refused = read_ranges(&store, &key(), 0..8 << 20, pipeline, &mut enough).await;
+    let key = key();
+    let refused = link.clock.run(read_ranges(&store, &key, 0..8 << 20, pipeline, &mut enough)).await;
     assert!(matches!(refused, Err(Error::Refused { .. })) && pieces == 3);
-    sleep(Duration::from_millis(1)).await;
-    assert_eq!(link.under_way.load(Ordering::Relaxed), 0);
+    nothing_is_under_way(&link).await;
 
-    let dropped = tokio::time::timeout(
-        Duration::from_millis(100),
-        read_ranges(&store, &key(), 0..8 << 20, pipeline, &mut |_| Ok(())),
-    );
-    assert!(dropped.await.is_err());
-    sleep(Duration::from_millis(1)).await;
-    assert_eq!(link.under_way.load(Ordering::Relaxed), 0);
+    let mut pieces = 0;
+    let mut count = |_| {
+        pieces += 1;
+        Ok(())
+    };
+    {
+        let fetch = read_ranges(&store, &key, 0..8 << 20, pipeline, &mut count);
+        let until = link.clock.sleep_until(link.clock.now() + 0.1);
+        link.clock
+            .run(async {
+                tokio::select! { _ = fetch => panic!("too early"), () = until => {} }
+            })
+            .await;
+    }
+    assert!(pieces > 0);
+    nothing_is_under_way(&link).await;
 
-    let mut broken = paced(8 << 20, RATE);
+    let mut broken = paced(8 << 20);
     Arc::get_mut(&mut broken).unwrap().fails_at = 3 << 20;
     let store: Arc<dyn Store> = broken.clone();
     let mut came = 0;
@@ -202,7 +264,7 @@ async fn a_fetch_that_ends_early_cancels_what_is_under_way() {
         came += piece.len() as u64;
         Ok(())
     };
-    let failed = read_ranges(&store, &key(), 0..8 << 20, pipeline, &mut count).await;
+    let failed = broken.clock.run(read_ranges(&store, &key, 0..8 << 20, pipeline, &mut count)).await;
     assert!(matches!(failed, Err(Error::Timeout { .. })));
     assert_eq!(came, 3 << 20, "what came before the failure was passed on");
 }

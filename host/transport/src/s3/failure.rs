@@ -1,7 +1,7 @@
 //! The SDK's errors as this crate's.
 
 use aws_sdk_s3::config::http::HttpResponse;
-use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
 use crate::error::{Error, shortened};
 
@@ -77,9 +77,17 @@ pub(super) fn ours(operation: &'static str, key: &str, code: &str, message: &dyn
     Error::Service { operation, key: shortened(key), code: code.into(), message, retryable: false }
 }
 
-/// The whole chain of causes, bounded.
+/// The chain of causes from the outermost on, bounded.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let text = DisplayErrorContext(error).to_string();
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next.filter(|_| text.len() < 400) {
+        let said = cause.to_string();
+        if !text.ends_with(&said) {
+            text = text + ": " + &said;
+        }
+        next = cause.source();
+    }
     match text.char_indices().nth(400) {
         None => text,
         Some((at, _)) => format!("{}...", &text[..at]),

@@ -44,6 +44,17 @@ pub fn s3(endpoint: &str) -> Arc<dyn Store> {
     Arc::new(S3Store::new(settings(endpoint)).unwrap())
 }
 
+/// The emulator's S3, with the bucket and the keys of [`settings`].
+pub async fn emulator() -> eciton_emulator::Emulator {
+    let settings = eciton_emulator::Settings {
+        buckets: vec![BUCKET.into()],
+        access_key: "test".into(),
+        secret_key: "test".into(),
+        ..eciton_emulator::Settings::default()
+    };
+    eciton_emulator::Emulator::start(settings).await.unwrap()
+}
+
 /// Makes the bucket where nobody else does.
 pub async fn make_bucket(endpoint: &str) {
     let config = aws_sdk_s3::Config::builder()

@@ -1,0 +1,90 @@
+//! Whether a request is a call of its layer: counts and extents against the signature.
+
+use eciton_plan::signature::{RowsSpec, Signature};
+
+use super::{MatrixRef, Request, width, wire};
+use crate::call::Kind;
+use crate::error::{Error, Result};
+
+/// How often a function gets a list of its signature.
+#[derive(Clone, Copy, PartialEq)]
+enum Given {
+    All,
+    AllOrNone,
+    None,
+}
+
+pub(super) fn fits(request: &Request, s: &Signature) -> Result<()> {
+    use Given::{All, AllOrNone, None};
+    let kind = request.kind;
+    let needed = |needed| if needed { All } else { AllOrNone };
+    let (inputs, outputs, passed) = match kind {
+        Kind::Forward | Kind::Loss => (All, None, None),
+        Kind::Backward => (needed(s.backward_needs.inputs), needed(s.backward_needs.outputs), All),
+    };
+    if kind == Kind::Loss && !s.has_loss {
+        return Err(wire("loss", format!("kernel `{}` has none", request.kernel.name)));
+    }
+    rows("inputs", &request.inputs, &s.inputs, inputs)?;
+    rows("outputs", &request.outputs, &s.outputs, outputs)?;
+    rows("kept", &request.kept, &s.kept, passed)?;
+    rows("gradients", &request.gradients, &s.outputs, passed)?;
+    let shape = |found: &MatrixRef| found.extents.clone();
+    let parameters: Vec<_> =
+        s.parameters.iter().map(|p| p.shape.get(1..).unwrap_or_default().to_vec()).collect();
+    same("extents of parameters", &request.parameters.iter().map(shape).collect(), &parameters)?;
+    let places: Vec<&RowsSpec> = match kind {
+        Kind::Forward => s.outputs.iter().chain(&s.kept).collect(),
+        Kind::Backward | Kind::Loss => s.inputs.iter().collect(),
+    };
+    let written = &request.rows_out;
+    let alike = |(found, spec): (&Option<Vec<u32>>, &&RowsSpec)| {
+        found.as_ref().is_none_or(|extents| width(extents) == spec.width())
+    };
+    if written.len() != places.len() || !written.iter().zip(&places).all(alike) {
+        return Err(differs("rows_out", written, &places));
+    }
+    if kind == Kind::Forward && request.output_count as usize != s.outputs.len() {
+        return Err(differs("output_count", &request.output_count, &s.outputs.len()));
+    }
+    let mut sums: Vec<Vec<u32>> = Vec::new();
+    if kind != Kind::Forward {
+        sums.extend(s.parameters.iter().map(|p| p.shape.clone()));
+    }
+    if kind == Kind::Loss {
+        sums.push(vec![1]);
+    }
+    same("sums_out", &request.sums_out, &sums)
+}
+
+/// Rows of as many values as the signature's; how they are grouped is the reader's.
+fn rows(what: &str, found: &[MatrixRef], specs: &[RowsSpec], given: Given) -> Result<()> {
+    let all = found.len() == specs.len()
+        && found.iter().zip(specs).all(|(f, s)| width(&f.extents).is_some_and(|w| Some(w) == s.width()));
+    let right = match given {
+        Given::All => all,
+        Given::AllOrNone => all || found.is_empty(),
+        Given::None => found.is_empty(),
+    };
+    if right {
+        return Ok(());
+    }
+    let found: Vec<_> = found.iter().map(|m| &m.extents).collect();
+    if given == Given::None {
+        return Err(differs(what, &found, &"none"));
+    }
+    Err(differs(what, &found, &specs.iter().map(|s| &s.extents).collect::<Vec<_>>()))
+}
+
+fn same(what: &str, found: &Vec<Vec<u32>>, expected: &Vec<Vec<u32>>) -> Result<()> {
+    if found == expected { Ok(()) } else { Err(differs(what, found, expected)) }
+}
+
+fn differs(what: &str, found: &dyn std::fmt::Debug, expected: &dyn std::fmt::Debug) -> Error {
+    let (mut found, mut expected) = (format!("{found:?}"), format!("{expected:?}"));
+    // A hostile list may be long.
+    for text in [&mut found, &mut expected] {
+        text.truncate(text.floor_char_boundary(500));
+    }
+    wire(format!("request, {what}"), format!("{found} was found; the kernel's signature says {expected}"))
+}

@@ -1,0 +1,87 @@
+"""A loopback endpoint that speaks CloudFormation, Lambda, S3, IAM and logs (ministack), and `eciton` in a home of its own beside it."""
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOOLS = pathlib.Path(sys.executable).parent
+START_S = 60
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Cloud:
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.home = self.folder / "home"
+        self.home.mkdir()
+        plain = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "ECITON_", "XDG_"))}
+        self.environment = plain | {
+            "HOME": str(self.home), "PATH": f"{TOOLS}:{os.environ['PATH']}", "AWS_ENDPOINT_URL": self.url, "AWS_REGION": "us-east-1",
+            "AWS_DEFAULT_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_EC2_METADATA_DISABLED": "true",
+        }
+        # It would bind all addresses otherwise.
+        own = plain | {"BIND_HOST": "127.0.0.1", "IOT_MTLS_ENABLED": "0", "GATEWAY_PORT": str(self.port)}
+        self.log = open(self.folder / "cloud.log", "wb")
+        self.process = subprocess.Popen([TOOLS / "ministack"], env=own, cwd=self.folder, stdout=self.log, stderr=subprocess.STDOUT)
+
+    def wait(self):
+        end = time.monotonic() + START_S
+        while time.monotonic() < end:
+            if self.process.poll() is not None:
+                break
+            try:
+                urllib.request.urlopen(f"{self.url}/_ministack/health", timeout=1).read()
+                return self
+            except OSError:
+                time.sleep(0.1)
+        raise RuntimeError("the endpoint does not start:\n" + (self.folder / "cloud.log").read_text()[-4000:])
+
+    def stop(self):
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+
+    def client(self, service):
+        import boto3
+        return boto3.client(service, endpoint_url=self.url, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test")
+
+    def eciton(self, *line, code=0, timeout=600, **environment):
+        """Runs it; the last line of its output as JSON where there is one, and what it said besides."""
+        program = os.environ.get("ECITON", ROOT / "target/release/eciton")
+        worker = os.environ.get("ECITON_WORKER", ROOT / "target/worker/bootstrap")
+        done = subprocess.run([program, *map(str, line)], env=self.environment | {"ECITON_WORKER": str(worker)} | environment, cwd=self.folder,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
+        if done.returncode != code:
+            raise AssertionError(f"eciton {' '.join(map(str, line))}: exit code {done.returncode}, not {code}\n{done.stdout[-4000:]}\n{done.stderr[-8000:]}")
+        last = done.stdout.strip().splitlines()[-1:] or [""]
+        return (json.loads(last[0]) if last[0].startswith("{") else None), done.stdout, done.stderr
+
+    def everything(self, stack):
+        """All that belongs to a stack, by service; an empty list each once it is destroyed."""
+        of = lambda names: sorted(name for name in names if stack in name)
+        stacks = self.client("cloudformation").describe_stacks()["Stacks"]
+        return {
+            "stacks": of(s["StackName"] for s in stacks if s["StackStatus"] != "DELETE_COMPLETE"),
+            "functions": of(f["FunctionName"] for f in self.client("lambda").list_functions()["Functions"]),
+            "buckets": of(b["Name"] for b in self.client("s3").list_buckets()["Buckets"]),
+            "log groups": of(g["logGroupName"] for g in self.client("logs").describe_log_groups()["logGroups"]),
+            "roles": of(r["RoleName"] for r in self.client("iam").list_roles()["Roles"]),
+            "policies": of(p["PolicyName"] for p in self.client("iam").list_policies(Scope="Local")["Policies"]),
+            "alarms": of(a["AlarmName"] for a in self.client("cloudwatch").describe_alarms()["MetricAlarms"]),
+        }

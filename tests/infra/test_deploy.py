@@ -1,0 +1,147 @@
+"""A deployment from nothing and back, by `eciton` itself, against a loopback endpoint; and what it says before it starts.
+
+Needs `eciton` (ECITON, else target/release/eciton) and the worker (ECITON_WORKER, else target/worker/bootstrap). What the endpoint drops
+(reserved concurrency, lifecycle, encryption) is test_template.py's.
+"""
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import rules  # noqa: E402
+from cloud import Cloud  # noqa: E402
+from translated import KEY, resolve, source  # noqa: E402
+
+PACKAGE_BYTES = 15_000_000
+
+
+class Deploy(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.cloud = Cloud(cls.folder.name)
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.addClassCleanup(cls.cloud.stop)
+        cls.cloud.wait()
+
+    def test_1_a_dry_run_tells_what_the_template_makes(self):
+        for flags in (["--arch", "x86_64"], ["--memory", "10240,1769,7076", "--email", "a@b.org", "--timeout", "900", "--log-days", "1"], ["--no-alarms", "--email", "a@b.org", "--budget", "0"]):
+            with self.subTest(flags):
+                told, _, said = self.cloud.eciton("deploy", "--dry-run", "--json", *flags)
+                facts = told["facts"]
+                self.assertEqual((said, told["missing"]), ("", []))
+                resolver = resolve(source(), told["parameters"] | {"VerifyingKey": KEY})
+                self.assertEqual(rules.problems(source(), told["parameters"] | {"VerifyingKey": KEY}), [])
+                made = resolver.resources()
+                functions = [p for t, p, _ in made.values() if t == "AWS::Lambda::Function"]
+                self.assertEqual(len(made), facts["resources"])
+                self.assertEqual(facts["role_actions"], sorted(rules.ROLE))
+                self.assertEqual([f["name"] for f in facts["functions"]], [f["FunctionName"] for f in sorted(functions, key=lambda f: f["MemorySize"])])
+                self.assertEqual({f["memory_mb"] for f in facts["functions"]}, {f["MemorySize"] for f in functions})
+                self.assertEqual({facts["timeout_s"]}, {int(f["Timeout"]) for f in functions})
+                self.assertEqual(facts["alarms"], sum(t == "AWS::CloudWatch::Alarm" for t, _, _ in made.values()))
+                self.assertEqual("budget_usd" in facts, any(t == "AWS::Budgets::Budget" for t, _, _ in made.values()))
+        self.assertFalse(any(self.cloud.everything("eciton").values()), "a dry run made something")
+        self.assertEqual(list(self.cloud.home.rglob("*")), [], "a dry run wrote something")
+
+    def test_2_what_is_missing_is_said(self):
+        told, _, _ = self.cloud.eciton("deploy", "--dry-run", "--json", ECITON_WORKER="/nowhere", PATH="/nowhere")
+        self.assertEqual(len(told["missing"]), 3)
+        self.assertRegex(" ".join(told["missing"]), "cargo build.*pipx install aws-sam-cli.*make")
+        refusals = [
+            (["deploy", "--memory", "1000"], {}, 2, "1769, 3538, 7076, 10240"),
+            (["deploy", "--stack", "Not_One"], {}, 2, "lower-case"),
+            (["deploy"], {"ECITON_WORKER": "/nowhere"}, 1, "cargo build"),
+            (["deploy"], {"PATH": "/nowhere"}, 1, "pipx install aws-sam-cli"),
+            (["deploy", "--arch", "arm64"], {}, 1, "made for x86_64, the functions are to be arm64"),
+            (["deploy"], {"AWS_REGION": "", "AWS_DEFAULT_REGION": ""}, 1, "no region: give --region"),
+            (["deploy"], {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, 1, "no credentials: `aws configure`"),
+            (["deploy", "--reserve", "5000"], {}, 1, "cannot be reserved.*Service Quotas"),
+            (["deploy", "--kernel", "k=/bin/true"], {}, 1, "k"),
+            (["destroy"], {}, 2, "give --yes"),
+            (["clean", "run"], {}, 1, "there is no deployment `eciton`"),
+        ]
+        for line, environment, code, words in refusals:
+            with self.subTest(line=line, **environment):
+                _, out, said = self.cloud.eciton(*line, code=code, **environment)
+                self.assertRegex(said, r"(?s)error: .*" + words)
+                self.assertEqual(out, "")
+        self.assertFalse(any(self.cloud.everything("eciton").values()), "a refused deployment made something")
+
+    def test_3_from_nothing_and_back(self):
+        cloud = self.cloud
+        built, _, _ = cloud.eciton("deploy", "--build-only", "--json")
+        self.assertLess(built["package_bytes"], PACKAGE_BYTES)
+        self.assertFalse(any(cloud.everything("eciton").values()), "--build-only made something")
+
+        done, _, _ = cloud.eciton("deploy", "--json")
+        deployment, file = done["result"]["deployment"], pathlib.Path(done["result"]["file"])
+        self.assertEqual(json.loads(file.read_text()), deployment)
+        there = cloud.everything("eciton")
+        self.assertEqual(there["functions"], ["eciton-worker-1769", "eciton-worker-3538"])
+        self.assertEqual(there["functions"], [f["name"] for f in deployment["functions"]])
+        self.assertEqual(there["log groups"], [f"/aws/lambda/{name}" for name in there["functions"]])
+        self.assertEqual([len(there[k]) for k in ("stacks", "buckets", "roles", "policies", "alarms")], [1, 2, 1, 1, 6])
+        self.assertIn(deployment["bucket"], there["buckets"])
+        # ministack's account has 1,000: the functions get their hundred each.
+        self.assertEqual((deployment["account_concurrency"], deployment["reserved_concurrency"]), (1000, 100))
+        self.assertEqual(pathlib.Path(deployment["signing_key"]).stat().st_mode & 0o777, 0o600)
+        made = [cloud.client("lambda").get_function(FunctionName=name)["Configuration"] for name in there["functions"]]
+        self.assertEqual(len({f["CodeSha256"] for f in made}), 1, "one package for all functions")
+        self.assertEqual([f["MemorySize"] for f in made], [1769, 3538])
+        for function in made:
+            self.assertEqual(function["Environment"]["Variables"], {"ECITON_BUCKET": deployment["bucket"], "ECITON_SIGNING_KEY": deployment["verifying_key"]})
+        packages = cloud.client("s3").list_objects_v2(Bucket=done["result"]["packages"])["Contents"]
+        self.assertEqual(len([o for o in packages if not o["Key"].endswith(".template")]), 1, "uploaded once")
+
+        self.answers(deployment)
+        self.trains(file)
+
+        # A run's objects, those of another, and no more than asked for.
+        s3 = cloud.client("s3")
+        for key in ("runs/one/e000001/x", "runs/one/y", "runs/one-more/x", "kernels/k"):
+            s3.put_object(Bucket=deployment["bucket"], Key=key, Body=b"x")
+        cleaned, _, _ = cloud.eciton("clean", "one", "--json")
+        self.assertEqual(cleaned["objects"], 2)
+        left = {o["Key"] for o in s3.list_objects_v2(Bucket=deployment["bucket"])["Contents"]}
+        self.assertTrue({"runs/one-more/x", "kernels/k"} <= left and not any(key.startswith("runs/one/") for key in left), left)
+        for name in ("../one", "", "a/b"):
+            cloud.eciton("clean", name, code=1)
+
+        # Another choice changes the stack; a kernel of the user's goes into the bucket.
+        component = pathlib.Path(__file__).parents[2] / "guest-kernels/prebuilt/linear.wasm"
+        again, _, _ = cloud.eciton("deploy", "--memory", "1769", "--no-alarms", "--reserve", "none", "--kernel", f"mine={component}", "--json")
+        there = cloud.everything("eciton")
+        self.assertEqual((there["functions"], there["alarms"], len(there["buckets"])), (["eciton-worker-1769"], [], 2))
+        self.assertNotIn("reserved_concurrency", again["result"]["deployment"])
+        (name, key), = again["result"]["kernels"]
+        self.assertEqual((name, key.split(".")[1:]), ("mine", ["x86-64-v3", "cwasm"]))
+        self.assertGreater(s3.head_object(Bucket=deployment["bucket"], Key=key)["ContentLength"], 1000)
+
+        gone, _, _ = cloud.eciton("destroy", "--yes", "--json")
+        self.assertTrue(gone["result"]["stack"])
+        self.assertEqual({what: names for what, names in cloud.everything("eciton").items() if names}, {})
+        self.assertFalse(file.exists())
+        # Once more finds nothing, and says so.
+        gone, out, _ = cloud.eciton("destroy", "--yes", "--json")
+        self.assertEqual((gone["result"]["stack"], gone["result"]["objects"]), (False, 0))
+
+    def answers(self, deployment):
+        """The deployed worker runs, and refuses what is no task."""
+        for function in deployment["functions"]:
+            answer = self.cloud.client("lambda").invoke(FunctionName=function["name"], Payload=b'{"no": "task"}')
+            body = json.loads(answer["Payload"].read())
+            self.assertEqual(answer.get("FunctionError"), "Unhandled", body)
+            self.assertRegex(body["errorType"], r"^Eciton\.", body)
+
+    def trains(self, file):
+        """A run on the deployed functions gives the weights of a local one."""
+        local, _, _ = self.cloud.eciton("train", "--epochs", "2", "--no-out", "--json")
+        deployed, _, _ = self.cloud.eciton("train", "--epochs", "2", "--no-out", "--json", "--executor", "lambda", "--deployment", file)
+        self.assertEqual(deployed["model_digest"], local["model_digest"])
+
+
+if __name__ == "__main__":
+    unittest.main()
