@@ -5,6 +5,9 @@
 //! (`cargo build --release -p eciton-worker`). `cargo test` runs it with tiny numbers.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[allow(dead_code)]
+mod harness;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -26,12 +29,16 @@ fn worker() -> Option<PathBuf> {
 }
 
 fn main() {
-    let full = std::env::args().any(|a| a == "--bench");
+    if harness::is_listed("functions") {
+        return;
+    }
+    let full = harness::is_real();
     let Some(worker) = worker() else {
         println!("skipped: no worker program; `cargo build --release -p eciton-worker` makes it");
         return;
     };
     let worker = worker.to_str().unwrap().to_owned();
+    harness::heading("functions", 1);
     streaming(full, &worker);
     epochs(full, &worker);
 }

@@ -20,7 +20,8 @@ def free_port():
 
 
 class Cloud:
-    def __init__(self, folder):
+    def __init__(self, folder, concurrency=1000):
+        """`concurrency`: functions that the account may run at once."""
         self.folder = pathlib.Path(folder)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -31,10 +32,10 @@ class Cloud:
             "HOME": str(self.home), "PATH": f"{TOOLS}:{os.environ['PATH']}", "AWS_ENDPOINT_URL": self.url, "AWS_REGION": "us-east-1",
             "AWS_DEFAULT_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_EC2_METADATA_DISABLED": "true",
         }
-        # It would bind all addresses otherwise.
-        own = plain | {"BIND_HOST": "127.0.0.1", "IOT_MTLS_ENABLED": "0", "GATEWAY_PORT": str(self.port)}
+        # It would bind all addresses otherwise. Workers inherit its environment, and find its S3 by it.
+        own = plain | {"BIND_HOST": "127.0.0.1", "IOT_MTLS_ENABLED": "0", "GATEWAY_PORT": str(self.port), "AWS_ENDPOINT_URL_S3": self.url, "LAMBDA_ACCOUNT_CONCURRENCY": str(concurrency)}
         self.log = open(self.folder / "cloud.log", "wb")
-        self.process = subprocess.Popen([TOOLS / "ministack"], env=own, cwd=self.folder, stdout=self.log, stderr=subprocess.STDOUT)
+        self.process = subprocess.Popen([os.environ.get("ECITON_MINISTACK", TOOLS / "ministack")], env=own, cwd=self.folder, stdout=self.log, stderr=subprocess.STDOUT)
 
     def wait(self):
         end = time.monotonic() + START_S

@@ -1,6 +1,7 @@
 """A deployment from nothing and back, by `eciton` itself, against a loopback endpoint; and what it says before it starts.
 
-Needs `eciton` (ECITON, else target/release/eciton) and the worker (ECITON_WORKER, else target/worker/bootstrap). What the endpoint drops
+Needs `eciton` (ECITON, else target/release/eciton), the worker (ECITON_WORKER, else target/worker/bootstrap) and the endpoint
+(ECITON_MINISTACK, else beside Python). What the endpoint drops
 (reserved concurrency, lifecycle, encryption) is test_template.py's.
 """
 import json
@@ -85,8 +86,9 @@ class Deploy(unittest.TestCase):
         self.assertEqual(there["log groups"], [f"/aws/lambda/{name}" for name in there["functions"]])
         self.assertEqual([len(there[k]) for k in ("stacks", "buckets", "roles", "policies", "alarms")], [1, 2, 1, 1, 6])
         self.assertIn(deployment["bucket"], there["buckets"])
-        # ministack's account has 1,000: the functions get their hundred each.
+        # The account is an old one: the functions get their hundred each.
         self.assertEqual((deployment["account_concurrency"], deployment["reserved_concurrency"]), (1000, 100))
+        self.assertEqual(self.parameter(cloud, "ReservedConcurrency"), "100")
         self.assertEqual(pathlib.Path(deployment["signing_key"]).stat().st_mode & 0o777, 0o600)
         made = [cloud.client("lambda").get_function(FunctionName=name)["Configuration"] for name in there["functions"]]
         self.assertEqual(len({f["CodeSha256"] for f in made}), 1, "one package for all functions")
@@ -94,7 +96,7 @@ class Deploy(unittest.TestCase):
         for function in made:
             self.assertEqual(function["Environment"]["Variables"], {"ECITON_BUCKET": deployment["bucket"], "ECITON_SIGNING_KEY": deployment["verifying_key"]})
         packages = cloud.client("s3").list_objects_v2(Bucket=done["result"]["packages"])["Contents"]
-        self.assertEqual(len([o for o in packages if not o["Key"].endswith(".template")]), 1, "uploaded once")
+        package, = (o for o in packages if not o["Key"].endswith(".template"))  # uploaded once
 
         self.answers(deployment)
         self.trains(file)
@@ -120,13 +122,41 @@ class Deploy(unittest.TestCase):
         self.assertEqual((name, key.split(".")[1:]), ("mine", ["x86-64-v3", "cwasm"]))
         self.assertGreater(s3.head_object(Bucket=deployment["bucket"], Key=key)["ContentLength"], 1000)
 
+        # Something of the stack's name that the stack does not know is found, and named.
+        role = cloud.client("iam").list_roles()["Roles"][0]["Arn"]
+        code = cloud.client("s3").get_object(Bucket=done["result"]["packages"], Key=package["Key"])["Body"].read()
+        cloud.client("lambda").create_function(FunctionName="eciton-worker-7076", Role=role, Runtime="provided.al2023", Handler="bootstrap", Code={"ZipFile": code})
+        _, _, said = cloud.eciton("destroy", "--yes", code=1)
+        self.assertIn("still there: function eciton-worker-7076", said)
+        self.assertTrue(file.exists())
+        cloud.client("lambda").delete_function(FunctionName="eciton-worker-7076")
+
         gone, _, _ = cloud.eciton("destroy", "--yes", "--json")
-        self.assertTrue(gone["result"]["stack"])
+        self.assertFalse(gone["result"]["stack"])
         self.assertEqual({what: names for what, names in cloud.everything("eciton").items() if names}, {})
         self.assertFalse(file.exists())
         # Once more finds nothing, and says so.
         gone, out, _ = cloud.eciton("destroy", "--yes", "--json")
         self.assertEqual((gone["result"]["stack"], gone["result"]["objects"]), (False, 0))
+
+    def test_4_a_new_account_reserves_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            cloud = Cloud(folder, concurrency=10)
+            self.addCleanup(cloud.stop)
+            cloud.wait()
+            _, _, said = cloud.eciton("deploy", "--reserve", "5", code=1)
+            self.assertRegex(said, "5 for each of 2 functions cannot be reserved: the account may run 10 at once")
+            done, _, _ = cloud.eciton("deploy", "--memory", "1769", "--stack", "new", "--json")
+            self.assertEqual(done["result"]["deployment"]["account_concurrency"], 10)
+            self.assertNotIn("reserved_concurrency", done["result"]["deployment"])
+            self.assertEqual(self.parameter(cloud, "ReservedConcurrency"), "0")
+            gone, _, _ = cloud.eciton("destroy", "--stack", "new", "--yes", "--json")
+            self.assertTrue(gone["result"]["stack"])
+            self.assertFalse(any(cloud.everything("new").values()))
+
+    def parameter(self, cloud, name):
+        stack, = cloud.client("cloudformation").describe_stacks()["Stacks"]
+        return next(p["ParameterValue"] for p in stack["Parameters"] if p["ParameterKey"] == name)
 
     def answers(self, deployment):
         """The deployed worker runs, and refuses what is no task."""

@@ -86,7 +86,7 @@ fn version_and_help() {
 #[test]
 fn wrong_words_are_usage_errors() {
     let dir = folder();
-    let cases: [(&[&str], &[&str]); 11] = [
+    let cases: [(&[&str], &[&str]); 10] = [
         (&["trian"], &["train"]),
         (&["train", "--epoch", "3"], &["--epochs"]),
         (&["train", "--epochs", "0"], &["`run.epochs` is 0", "in --epochs 0"]),
@@ -97,7 +97,6 @@ fn wrong_words_are_usage_errors() {
         ),
         (&["train", "--set", "lr"], &["section.key=value"]),
         (&["train", "--executor", "moon"], &["`executor.kind` is", "\"lambda\"", "in --executor moon"]),
-        (&["train", "--executor", "lambda", "--deployment", "./none.json"], &["none.json", "eciton deploy"]),
         (&["train", "--model", "gatt"], &["no model is called `gatt`", "known: gcn"]),
         (&["train", "--out", "x", "--no-out"], &["--no-out"]),
         (&["kernel", "build", "--check"], &["--builtin"]),
@@ -117,7 +116,9 @@ fn failures_name_what_was_found_and_leave_nothing() {
     std::fs::create_dir(dir.path().join("full")).unwrap();
     std::fs::write(dir.path().join("full/mine"), "1").unwrap();
     let before = entries(dir.path());
-    let cases: [(&[&str], &[&str]); 10] = [
+    let cases: [(&[&str], &[&str]); 12] = [
+        (&["train", "--executor", "lambda", "--deployment", "./none.json"], &["none.json", "eciton deploy"]),
+        (&["train", "--executor", "emulated", "--worker", "./none"], &["./none", "cargo build"]),
         (&["train", "corra"], &["corra", "cora"]),
         (&["train", "no/such/folder"], &["no/such/folder"]),
         (&["train", "d.npz"], &["d.npz"]),

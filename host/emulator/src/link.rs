@@ -69,7 +69,7 @@ impl Link {
 #[derive(Debug)]
 struct Turn {
     lane: Arc<Lane>,
-    /// Bytes that may pass at the moment.
+    /// So many bytes pass at this moment.
     granted: Option<(usize, Instant)>,
     /// When bytes passed last.
     last: Option<Instant>,
@@ -119,6 +119,9 @@ pub(crate) struct Socket {
     inner: TcpStream,
     read: Option<Turn>,
     write: Option<Turn>,
+    /// Bytes that were read and are still on the wire, and how many of them have been given out.
+    held: Vec<u8>,
+    given: usize,
     stall_limit: Duration,
     stall: Pin<Box<Sleep>>,
     stalled: bool,
@@ -131,6 +134,8 @@ impl Socket {
             inner,
             read: link.map(|link| Turn::new(link.from_worker.clone())),
             write: link.map(|link| Turn::new(link.to_worker.clone())),
+            held: Vec::new(),
+            given: 0,
             stall_limit,
             stall: Box::pin(sleep_until(tokio::time::Instant::now())),
             stalled: false,
@@ -164,29 +169,35 @@ impl AsyncRead for Socket {
     ) -> Poll<std::io::Result<()>> {
         let this = self.get_mut();
         let Some(turn) = &mut this.read else { return Pin::new(&mut this.inner).poll_read(cx, buf) };
-        // What was read before is paid for now: how much there is to read is not known earlier.
+        // How much there is to read is known when it has been read: it is held until the wire would have carried it.
+        if turn.granted.is_none() {
+            this.held.resize(turn.lane.piece, 0);
+            let mut piece = ReadBuf::new(&mut this.held);
+            let polled = Pin::new(&mut this.inner).poll_read(cx, &mut piece);
+            let bytes = piece.filled().len();
+            this.held.truncate(bytes);
+            this.given = 0;
+            if polled.is_pending() {
+                turn.paused = true;
+            }
+            ready!(polled)?;
+            if bytes == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            turn.granted = Some((bytes, turn.reserve(bytes)));
+        }
         if let Some((_, due)) = turn.granted {
             ready!(turn.poll_due(cx, due));
+        }
+        let rest = this.held.get(this.given..).unwrap_or_default();
+        let bytes = rest.len().min(buf.remaining());
+        buf.put_slice(rest.get(..bytes).unwrap_or_default());
+        this.given += bytes;
+        if this.given == this.held.len() {
             turn.granted = None;
-            turn.last = Some(Instant::now());
         }
-        let most = buf.remaining().min(turn.lane.piece);
-        let mut piece = ReadBuf::new(buf.initialize_unfilled_to(most));
-        match Pin::new(&mut this.inner).poll_read(cx, &mut piece) {
-            Poll::Ready(Ok(())) => {
-                let bytes = piece.filled().len();
-                buf.advance(bytes);
-                if bytes > 0 {
-                    turn.granted = Some((bytes, turn.reserve(bytes)));
-                }
-                Poll::Ready(Ok(()))
-            }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Pending => {
-                turn.paused = true;
-                Poll::Pending
-            }
-        }
+        turn.last = Some(Instant::now());
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -1,8 +1,9 @@
 //! Functions that are this process: every task goes through its frame and comes back in one, on
 //! threads of this machine. It shows what the other executors rest on, without a network.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use eciton_kernel::wire::{AnswerMeta, Request};
@@ -22,16 +23,35 @@ pub struct Loopback {
     store: Arc<dyn Store>,
     /// Instances that are idle.
     idle: Arc<Mutex<Vec<Instances>>>,
+    /// Every so many-th answer is held up ...
+    straggle_every: u64,
+    /// ... for so long.
+    straggle: Duration,
+    requests: Arc<AtomicU64>,
 }
 
-/// A pool whose functions are this process.
+/// A pool whose functions are this process. Of `emulator` it takes the stragglers, evenly spread.
 ///
 /// # Errors
 /// If the system refuses threads.
-pub fn start(wanted: Wanted) -> Result<RemotePool<Loopback>, functions::Error> {
+pub fn start(
+    wanted: Wanted,
+    emulator: &eciton_plan::Emulator,
+) -> Result<RemotePool<Loopback>, functions::Error> {
     let kernels = Arc::new(wanted.kernels.iter().map(|(kernel, _)| kernel.clone()).collect());
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let loopback = Loopback { kernels, store: store.clone(), idle: Arc::default() };
+    let loopback = Loopback {
+        kernels,
+        store: store.clone(),
+        idle: Arc::default(),
+        straggle_every: if emulator.straggle > 0.0 {
+            (1.0 / emulator.straggle).round() as u64
+        } else {
+            u64::MAX
+        },
+        straggle: Duration::from_millis(emulator.straggle_ms),
+        requests: Arc::default(),
+    };
     let settings = wanted.settings(functions::run_name(), None);
     let store = (settings.transport != Transport::Payload).then_some(store);
     RemotePool::new(wanted.local, loopback, store, settings, functions::runtime(1)?)
@@ -101,6 +121,10 @@ impl Loopback {
         let ended =
             |e: tokio::task::JoinError| Error::Host { place: "a task".to_owned(), reason: e.to_string() };
         let answer = Bytes::from(run.await.map_err(ended)??);
+        let request = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        if request.is_multiple_of(self.straggle_every.max(1)) {
+            tokio::time::sleep(self.straggle).await;
+        }
         let frame = match answer_key.filter(|_| answer.len() as u64 > most) {
             None => Carrier::Inline(answer),
             Some(key) => {

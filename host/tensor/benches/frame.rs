@@ -23,6 +23,14 @@ fn seconds(runs: usize, mut work: impl FnMut()) -> f64 {
 }
 
 fn main() {
+    // A test runner that asks for the list of tests, as cargo-nextest does.
+    let asked = |flag: &str| std::env::args().any(|a| a == flag);
+    if asked("--list") || asked("--ignored") {
+        if !asked("--ignored") {
+            println!("frame: test");
+        }
+        return;
+    }
     // `cargo test` runs benches with --test, `cargo bench` with --bench.
     let real = std::env::args().any(|a| a == "--bench");
     // The system clears fresh memory page by page, which is most of the time of large ones; small ones

@@ -273,6 +273,6 @@ fn machine(
     Ok(match config.executor.kind {
         ExecutorKind::Emulated => Box::new(Emulated::start(wanted, &config.emulator)?),
         ExecutorKind::Lambda => Box::new(lambda::start(wanted)?),
-        ExecutorKind::Local | ExecutorKind::Loopback => Box::new(loopback::start(wanted)?),
+        ExecutorKind::Local | ExecutorKind::Loopback => Box::new(loopback::start(wanted, &config.emulator)?),
     })
 }

@@ -39,7 +39,15 @@ fn main() {
         let _ = tokio.block_on(lambda_runtime::run(echo));
         return;
     }
-    let full = std::env::args().any(|a| a == "--bench");
+    // A test runner that asks for the list of tests, as cargo-nextest does.
+    let asked = |flag: &str| std::env::args().any(|a| a == flag);
+    if asked("--list") || asked("--ignored") {
+        if !asked("--ignored") {
+            println!("overhead: test");
+        }
+        return;
+    }
+    let full = asked("--bench");
     let (starts, rounds) = if full { (21, 301) } else { (1, 3) };
     let given = std::env::var_os("ECITON_BOOTSTRAP");
     let bootstrap = given.as_deref().map_or(Path::new(env!("CARGO_BIN_EXE_bootstrap")), Path::new);

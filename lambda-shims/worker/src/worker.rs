@@ -44,8 +44,6 @@ pub struct Worker {
     id: String,
     init_us: u64,
     invocations: AtomicU64,
-    /// How long the last answer took to send, plus 1; 0: none was sent.
-    sent_us: AtomicU64,
 }
 
 /// What an invocation needs, as far as it is here.
@@ -96,13 +94,7 @@ impl Worker {
             id: random_id()?,
             init_us: micros(settings.begun.elapsed()),
             invocations: AtomicU64::new(0),
-            sent_us: AtomicU64::new(0),
         })
-    }
-
-    /// Says how long the last answer took to send; the next one reports it.
-    pub fn sent(&self, took: Duration) {
-        self.sent_us.store(micros(took).saturating_add(1), Ordering::Relaxed);
     }
 
     /// Answers one event of the function: JSON to JSON ([`eciton_transport::envelope`]). A kernel that

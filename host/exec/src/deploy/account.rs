@@ -143,7 +143,7 @@ mod tests {
         for unreserved in 0..1500 {
             for functions in 1..=4 {
                 let found = account(1500, unreserved, 0).reservation(functions, Reserve::Automatic).unwrap();
-                assert!(found == 0 || (found >= AUTOMATIC_LEAST && found <= AUTOMATIC_MOST));
+                assert!(found == 0 || (AUTOMATIC_LEAST..=AUTOMATIC_MOST).contains(&found));
                 assert!(found == 0 || found * functions + UNRESERVED <= unreserved);
             }
         }

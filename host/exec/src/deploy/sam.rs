@@ -1,5 +1,6 @@
 //! `sam`, AWS's tool for serverless stacks: found, run, and its failures explained.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,14 +8,14 @@ use std::sync::mpsc::sync_channel;
 
 use super::error::{Error, Result};
 
-/// Lines of a failed command that its error repeats.
+/// Lines of each stream of a failed command that its error repeats.
 const TAIL_LINES: usize = 25;
 /// Longer lines are cut, bytes.
 const MAX_LINE: u64 = 8 << 10;
 /// Lines that wait to be shown.
 const QUEUE: usize = 256;
 /// Most bytes of an answer that is read as a whole.
-const MAX_ANSWER: u64 = 4 << 20;
+const MAX_ANSWER: usize = 4 << 20;
 
 const REMEDY: &str = "`pipx install aws-sam-cli` (or `pip install aws-sam-cli` in a virtual environment), or name it with ECITON_SAM";
 
@@ -74,14 +75,16 @@ impl Sam {
         let mut command = self.command(folder, line);
         command.envs(environment.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(Error::file(&self.path, "started"))?;
-        let (sender, lines) = sync_channel::<String>(QUEUE);
+        let (sender, lines) = sync_channel::<(usize, String)>(QUEUE);
         let streams: [Option<Box<dyn Read + Send>>; 2] = [
             child.stdout.take().map(|s| Box::new(s) as Box<dyn Read + Send>),
             child.stderr.take().map(|s| Box::new(s) as Box<dyn Read + Send>),
         ];
-        let mut tail: Vec<String> = Vec::new();
+        // The end of each stream: which of two lines came first, nobody knows.
+        let mut tails = [Vec::new(), Vec::new()];
         std::thread::scope(|scope| {
-            for stream in streams.into_iter().flatten() {
+            for (from, stream) in (0..).zip(streams) {
+                let Some(stream) = stream else { continue };
                 let sender = sender.clone();
                 scope.spawn(move || {
                     let mut reader = BufReader::new(stream);
@@ -89,15 +92,16 @@ impl Sam {
                     while reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
                         let text = String::from_utf8_lossy(&line).trim_end().to_owned();
                         line.clear();
-                        if sender.send(text).is_err() {
+                        if sender.send((from, text)).is_err() {
                             break;
                         }
                     }
                 });
             }
             drop(sender);
-            for line in lines {
+            for (from, line) in lines {
                 watch(&line);
+                let tail = &mut tails[from];
                 if !line.trim().is_empty() {
                     if tail.len() == TAIL_LINES {
                         tail.remove(0);
@@ -110,25 +114,49 @@ impl Sam {
         if status.success() {
             return Ok(());
         }
-        let tail = tail.join("\n");
+        let tail = tails.concat().join("\n");
         Err(Error::Tool { command: shown(line), status: status.to_string(), hint: hint(&tail), tail })
     }
 
-    /// Runs it and gives its standard output.
+    /// The outputs of a stack by key; `None`: there is no such stack. `place` is region and profile.
     ///
     /// # Errors
-    /// It fails; the error repeats what it said.
-    pub fn answer(&self, folder: &Path, line: &[String]) -> Result<String> {
-        let output = self.command(folder, line).output().map_err(Error::file(&self.path, "started"))?;
-        let text = |bytes: &[u8]| {
-            String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_ANSWER as usize)]).into_owned()
-        };
-        if output.status.success() {
-            return Ok(text(&output.stdout));
+    /// It fails for another reason, or gives no JSON.
+    pub fn outputs(&self, stack: &str, place: &[String]) -> Result<Option<BTreeMap<String, String>>> {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "PascalCase")]
+        struct Output {
+            output_key: String,
+            output_value: String,
         }
-        let tail = text(&output.stderr).trim().to_owned();
-        Err(Error::Tool { command: shown(line), status: output.status.to_string(), hint: hint(&tail), tail })
+        let words = ["list", "stack-outputs", "--stack-name", stack, "--output", "json"];
+        let line: Vec<String> = words.map(str::to_owned).into_iter().chain(place.iter().cloned()).collect();
+        let command = shown(&line);
+        let folder = nowhere()?;
+        let said = self.command(folder.path(), &line).output().map_err(Error::file(&self.path, "started"))?;
+        let text =
+            |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_ANSWER)]).trim().to_owned();
+        if !said.status.success() {
+            let tail = text(&said.stderr);
+            if tail.contains("does not exist") {
+                return Ok(None);
+            }
+            return Err(Error::Tool { command, status: said.status.to_string(), hint: hint(&tail), tail });
+        }
+        let found: Vec<Output> = serde_json::from_str(&text(&said.stdout)).map_err(|error| Error::Tool {
+            command,
+            status: "no JSON came".to_owned(),
+            hint: "",
+            tail: format!("{error}: {}", text(&said.stdout).chars().take(500).collect::<String>()),
+        })?;
+        Ok(Some(found.into_iter().map(|o| (o.output_key, o.output_value)).collect()))
     }
+}
+
+/// An empty folder for as long as it is held: `sam` takes settings from a samconfig.toml where it runs,
+/// and anybody can put one into the system's folder for such things.
+pub(super) fn nowhere() -> Result<tempfile::TempDir> {
+    tempfile::tempdir().map_err(Error::file(std::env::temp_dir(), "written to"))
 }
 
 /// A command as it could be typed.
@@ -197,6 +225,9 @@ mod tests {
         let path = folder.join("sam");
         std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // Another test's child may hold the file open for writing between its fork and its exec.
+        let busy = std::io::ErrorKind::ExecutableFileBusy;
+        while Command::new(&path).output().is_err_and(|error| error.kind() == busy) {}
         Sam { path, version: String::new() }
     }
 
@@ -231,12 +262,20 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_standard_output_alone() {
+    fn outputs_are_standard_output_alone() {
         let dir = tempfile::tempdir().unwrap();
-        let sam = stand_in(dir.path(), "echo out; echo err >&2");
-        assert_eq!(sam.answer(dir.path(), &words("list")).unwrap(), "out\n");
-        let sam = stand_in(dir.path(), "echo Unable to locate credentials >&2; exit 1");
-        assert!(sam.answer(dir.path(), &words("list")).unwrap_err().to_string().contains("aws configure"));
+        let outputs = |script: &str| stand_in(dir.path(), script).outputs("s", &words("--region r"));
+        let json =
+            r#"echo '[{"OutputKey": "Bucket", "OutputValue": "'$4-$8'", "Description": "d"}]'; echo err >&2"#;
+        assert_eq!(outputs(json).unwrap().unwrap()["Bucket"], "s-r");
+        assert_eq!(
+            outputs("echo The input stack s does not exist on Cloudformation >&2; exit 1").unwrap(),
+            None
+        );
+        let said = outputs("echo Unable to locate credentials >&2; exit 1").unwrap_err().to_string();
+        assert!(said.contains("aws configure"), "{said}");
+        let said = outputs("echo hello").unwrap_err().to_string();
+        assert!(said.contains("no JSON") && said.contains("hello"), "{said}");
     }
 
     #[test]

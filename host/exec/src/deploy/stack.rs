@@ -235,10 +235,20 @@ impl Choices {
         let there = |does: String| Step { does, command: None, aws: true };
         let mut steps = vec![
             here(format!("check the worker {worker}: {}, glibc 2.34 or older", self.architecture)),
-            here(format!("{key_does} the signing key {}; only its public half leaves this machine", key.display())),
+            there(
+                "ask who deploys (sts:GetCallerIdentity) and how many functions may run at once (lambda:GetAccountSettings)"
+                    .to_owned(),
+            ),
+            here(format!(
+                "{key_does} the signing key {}; only its public half leaves this machine",
+                key.display()
+            )),
             here(format!("compile the built-in kernels for {baseline}, sign them, put them beside the worker")),
-            Step { does: "make the package".to_owned(), command: Some(shown(&self.build_line())), aws: false },
-            there("ask who deploys (sts:GetCallerIdentity) and how many functions may run at once (lambda:GetAccountSettings)".to_owned()),
+            Step {
+                does: "make the package".to_owned(),
+                command: Some(shown(&self.build_line())),
+                aws: false,
+            },
             there(format!("make the bucket {packages} for packages, closed to the public")),
             Step {
                 does: "make or change the stack".to_owned(),
@@ -254,6 +264,11 @@ impl Choices {
         steps.push(here(format!("write {}", file.unwrap_or_default().display())));
         steps
     }
+}
+
+/// The functions that a stack of this name can have.
+pub(super) fn function_names(stack: &str) -> Vec<String> {
+    SIZES.iter().map(|size| format!("{stack}-worker-{size}")).collect()
 }
 
 /// `--region R`, `--profile P`.

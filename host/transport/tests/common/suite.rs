@@ -301,7 +301,10 @@ async fn no_torn_reads(store: &Shared) {
         let (store, key, versions) = (store.clone(), key.clone(), versions.clone());
         async move {
             let mut writes = 0;
-            while matches!(stopped.try_recv(), Err(tokio::sync::oneshot::error::TryRecvError::Empty)) {
+            // One at least, even if the reader is through before this task runs first.
+            while writes == 0
+                || matches!(stopped.try_recv(), Err(tokio::sync::oneshot::error::TryRecvError::Empty))
+            {
                 writes += 1;
                 store.put(&key, versions[writes % 2].clone(), Condition::Always).await.unwrap();
                 tokio::task::yield_now().await;
