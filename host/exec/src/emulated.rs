@@ -140,7 +140,7 @@ impl Executor for Emulated {
     }
 
     fn is_apart(&self) -> bool {
-        true
+        self.pool.as_ref().is_some_and(Executor::is_apart)
     }
 
     fn cancel(&mut self) -> u64 {

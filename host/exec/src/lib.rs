@@ -112,7 +112,8 @@ pub trait Executor {
     }
 
     /// Ends all tasks under way where that can be done; what they would have answered is lost.
-    /// Returns how many there were.
+    /// Returns how many there were. From then on tasks run on this machine, so that what is left to
+    /// do (an evaluation) costs nothing and waits for nobody.
     fn cancel(&mut self) -> u64 {
         0
     }

@@ -64,6 +64,8 @@ pub struct RemotePool<I> {
     /// (pass, epoch) of the newest task, and the keys that attempts of it use.
     now: (u32, u32),
     spent: Vec<Key>,
+    /// Cancelled: tasks run here.
+    at_home: bool,
 }
 
 impl<I> std::fmt::Debug for RemotePool<I> {
@@ -193,6 +195,7 @@ impl<I: Invoker> RemotePool<I> {
             objects: HashMap::new(),
             now: (0, 0),
             spent: Vec::new(),
+            at_home: false,
         })
     }
 
@@ -450,6 +453,9 @@ impl<I: Invoker> Shared<I> {
 
 impl<I: Invoker> Executor for RemotePool<I> {
     fn submit(&mut self, order: Order) {
+        if self.at_home {
+            return self.local.submit(order);
+        }
         self.tidy(&order);
         self.inbox.begin();
         let ticket = Ticket { inbox: Some(self.inbox.clone()) };
@@ -503,9 +509,10 @@ impl<I: Invoker> Executor for RemotePool<I> {
                 biased;
                 _ = cancelled.changed() => drop(ticket),
                 (result, took) = answered => {
-                    drop(alive);
                     let result = result.map(|answer| Answered::Apart(Box::new(answer)));
                     ticket.end(Completion::Task { pass, key, took, result });
+                    // Afterwards, so that a stop counts it here or there.
+                    drop(alive);
                 }
             }
         };
@@ -519,11 +526,12 @@ impl<I: Invoker> Executor for RemotePool<I> {
     }
 
     fn is_apart(&self) -> bool {
-        true
+        !self.at_home
     }
 
     fn cancel(&mut self) -> u64 {
         let alive = *lock(&self.shared.alive);
+        self.at_home = true;
         self.cancel.send_modify(|n| *n += 1);
         alive
     }

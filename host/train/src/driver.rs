@@ -332,7 +332,17 @@ impl<'m, M: Machine + ?Sized> Loop<'m, M> {
             self.machine.drain(&mut self.done, self.stop.map(|_| LOOK));
             if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
                 counts.cancelled += self.machine.cancel();
-                self.done.clear();
+                // Answered, but no longer of use: the epoch will not be whole.
+                let answered = |c: &Completion| matches!(c, Completion::Task { result: Ok(_), .. });
+                // Everything reports or is gone before another pass begins: steps have the same names there.
+                loop {
+                    counts.late += self.done.drain(..).filter(answered).count() as u64;
+                    self.machine.drain(&mut self.done, None);
+                    if self.done.is_empty() {
+                        break;
+                    }
+                }
+                self.stop = None;
                 self.actions.extend(engine.step(Event::Cancelled));
                 continue;
             }
@@ -417,7 +427,8 @@ impl Training<'_> {
                     Ok(Some(Event::Updated { epoch }))
                 }
                 Action::Evaluate { epoch } => {
-                    let found = evaluate(machine, evaluator, evaluation, weights, counts, observer, epoch)?;
+                    let found =
+                        evaluate(machine, evaluator, evaluation, weights, counts, observer, epoch, stop)?;
                     if let Some(report) = &mut report {
                         report.accuracy = Some(found);
                     }
@@ -445,6 +456,7 @@ impl Training<'_> {
 }
 
 /// Runs the evaluation program once; the class scores lie in its slot afterwards.
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn forward<M: Machine + ?Sized>(
     machine: &mut M,
     engine: &mut Engine,
@@ -453,17 +465,23 @@ pub(crate) fn forward<M: Machine + ?Sized>(
     counts: &mut Counts,
     observer: &mut dyn Observer,
     epoch: Epoch,
+    stop: Option<&AtomicBool>,
 ) -> Result<()> {
     engine.restart(epoch, epoch, Version(u64::from(epoch.0)));
-    let mut work = Loop::new(machine, None);
-    work.run(engine, stages, weights, counts, observer, |_, _, _, _, action| match action {
+    let mut work = Loop::new(machine, stop);
+    let reason = work.run(engine, stages, weights, counts, observer, |_, _, _, _, action| match action {
         Action::Update { epoch } => Ok(Some(Event::Updated { epoch })),
         Action::Evaluate { epoch } => Ok(Some(Event::Evaluated { epoch })),
         _ => Ok(None),
     })?;
+    if reason == Reason::Stopped && stop.is_some() {
+        // Cancelled: tasks run on this machine now.
+        return forward(machine, engine, stages, weights, counts, observer, epoch, None);
+    }
     Ok(())
 }
 
+#[allow(clippy::too_many_arguments)]
 fn evaluate<M: Machine + ?Sized>(
     machine: &mut M,
     engine: &mut Engine,
@@ -472,8 +490,9 @@ fn evaluate<M: Machine + ?Sized>(
     counts: &mut Counts,
     observer: &mut dyn Observer,
     epoch: Epoch,
+    stop: &AtomicBool,
 ) -> Result<Accuracy> {
-    forward(machine, engine, stages, weights, counts, observer, epoch)?;
+    forward(machine, engine, stages, weights, counts, observer, epoch, Some(stop))?;
     scores_accuracy(stages)
 }
 

@@ -200,7 +200,16 @@ impl Session {
             seed: 0,
         };
         let (machine, engine) = (&mut *self.machine, &mut self.evaluator);
-        driver::forward(machine, engine, &stages, &mut self.weights, &mut self.counts, observer, Epoch(1))?;
+        driver::forward(
+            machine,
+            engine,
+            &stages,
+            &mut self.weights,
+            &mut self.counts,
+            observer,
+            Epoch(1),
+            Some(&self.stop),
+        )?;
         driver::scores_accuracy(&stages)
     }
 
@@ -218,7 +227,7 @@ impl Session {
     pub(crate) fn attempts(&self) -> Option<Attempts> {
         let both = [self.engine.counters(), self.evaluator.counters()];
         let sum = |of: fn(&eciton_engine::Counters) -> u64| both.iter().map(|c| of(c)).sum::<u64>();
-        self.machine.is_apart().then(|| Attempts {
+        self.machine.bill().map(|_| Attempts {
             committed: sum(|c| c.committed),
             retries: sum(|c| c.retries),
             relaunches: sum(|c| c.relaunches),
