@@ -8,20 +8,13 @@
 #[allow(dead_code)]
 mod harness;
 
-use std::path::PathBuf;
-use std::sync::Arc;
+#[path = "../tests/functions/cloud.rs"]
+mod cloud;
 
-use eciton_exec::emulated::Emulated;
-use eciton_exec::functions::Wanted;
-use eciton_exec::{Answered, Clock, Completion, Executor as _, LocalPool, Order};
-use eciton_kernel::wire::Times;
-use eciton_kernel::{Call, Kernel, Kind, Layer, Limits, RowNumbers, Runtime, Settings, Target};
-use eciton_plan::signature::{Attribute, Value};
-use eciton_plan::{
-    Attempt, Config, Emulator, Epoch, Executor, ExecutorKind, IntervalId, OperationId, RowFormat, StageId,
-    Task, Transport, Version,
-};
-use eciton_tensor::{Buffer, Grid, Matrix};
+use std::path::PathBuf;
+
+use cloud::{Cloud, Product};
+use eciton_plan::{Config, Executor, ExecutorKind, RowFormat, Transport};
 
 fn worker() -> Option<PathBuf> {
     let exe = std::env::current_exe().ok()?;
@@ -48,131 +41,23 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// One forward task of `linear`: [rows, columns] to [rows, width].
-struct Product {
-    x: Buffer,
-    w: Buffer,
-    y: Buffer,
+/// Medians of warm rounds: billed, fetched, computed, in ms.
+fn measure(cloud: &mut Cloud, product: &Product, rounds: usize) -> [f64; 3] {
+    cloud.run(product);
+    let (mut billed, mut fetch, mut compute) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let (ms, times) = cloud.run(product);
+        billed.push(ms);
+        fetch.push(times.fetch_us as f64 / 1000.0);
+        compute.push(times.compute_us as f64 / 1000.0);
+    }
+    [median(&mut billed), median(&mut fetch), median(&mut compute)]
 }
 
-impl Product {
-    fn new(rows: usize, columns: usize, width: usize) -> Self {
-        let mut random = eciton_graph::random::SplitMix64::new(1);
-        let mut values = |n: usize| -> Vec<f32> {
-            (0..n).map(|_| random.next_u64() as u32 as f32 / u32::MAX as f32 - 0.5).collect()
-        };
-        Self {
-            x: Buffer::from_rows(rows, columns, &values(rows * columns)).unwrap(),
-            w: Buffer::from_rows(columns, width, &values(columns * width)).unwrap(),
-            y: Buffer::zeroed(rows, width).unwrap(),
-        }
-    }
-
-    fn order(&self, layer: &Arc<Layer>, pass: u32) -> Order {
-        let read = |b: &Buffer| Matrix::from(b.read(0..b.rows()).unwrap());
-        let rows = self.y.write(0..self.y.rows()).unwrap();
-        let call = Call {
-            kind: Kind::Forward,
-            seed: 1,
-            epoch: 0,
-            layer: 0,
-            training: true,
-            grid: Arc::new(Grid::single(self.x.rows())),
-            row_numbers: RowNumbers::From(0),
-            inputs: vec![read(&self.x)],
-            outputs: Vec::new(),
-            kept: Vec::new(),
-            parameters: vec![read(&self.w)],
-            gradients: Vec::new(),
-            output_count: 1,
-            rows_out: vec![Some(Target::Rows { rows, extents: vec![self.y.columns() as u32] })],
-            sums_out: Vec::new(),
-            labelled: None,
-        };
-        let task = Task {
-            epoch: Epoch(1),
-            stage: StageId(0),
-            interval: IntervalId(0),
-            attempt: Attempt(0),
-            weights: Version(0),
-        };
-        Order {
-            pass,
-            task,
-            operation: OperationId(0),
-            // The weights are the same in every round, and are kept.
-            generation: 1,
-            layer: layer.clone(),
-            call,
-            constant_inputs: 0,
-            deadline: None,
-        }
-    }
-}
-
-/// An emulated cloud with one function.
-struct Cloud {
-    cloud: Emulated,
-    layer: Arc<Layer>,
-    _clock: Clock,
-    passes: u32,
-}
-
-impl Cloud {
-    fn start(worker: &str, product: &Product, stream: bool, mbit_s: f64) -> Self {
-        let runtime = Runtime::new(Settings::default()).unwrap();
-        let clock = Clock::start(&runtime).unwrap();
-        // `linear`, forty times over: a network as fast as one product is none.
-        let component = std::fs::read(eciton_tests::test_kernel("slow")).unwrap();
-        let kernel: Arc<Kernel> = runtime.load("slow", &component).unwrap();
-        let width = Value::Integer(product.y.columns() as i64);
-        let attributes = [Attribute::new("out-features", width), Attribute::new("bias", Value::Flag(false))];
-        let layer = kernel.open(&[vec![product.x.columns() as u32]], &attributes).unwrap();
-        let local = eciton_exec::Settings { threads: 1, fresh_instances: false };
-        let wanted = Wanted {
-            local: LocalPool::new(local).unwrap(),
-            kernels: vec![(kernel, component.into())],
-            executor: Executor {
-                kind: ExecutorKind::Emulated,
-                transport: Transport::S3,
-                stream,
-                ..Executor::default()
-            },
-            limits: Limits::default(),
-            intervals: 2,
-        };
-        let emulator = Emulator { mbit_s, worker: Some(worker.to_owned()), ..Emulator::default() };
-        Self { cloud: Emulated::start(wanted, &emulator).unwrap(), layer, _clock: clock, passes: 0 }
-    }
-
-    /// Milliseconds charged for one warm task, and the worker's times.
-    fn run(&mut self, product: &Product) -> (f64, Times) {
-        self.passes += 1;
-        let before = self.cloud.bill().unwrap().billed_ms;
-        self.cloud.submit(product.order(&self.layer, self.passes));
-        let mut done = Vec::new();
-        while done.is_empty() {
-            self.cloud.drain(&mut done, None);
-        }
-        let Some(Completion::Task { result: Ok(Answered::Apart(answer)), .. }) = done.pop() else {
-            panic!("{done:?}");
-        };
-        let times = answer.meta().times;
-        ((self.cloud.bill().unwrap().billed_ms - before) as f64, times)
-    }
-
-    /// Medians of warm rounds: billed, fetched, computed, in ms.
-    fn measure(&mut self, product: &Product, rounds: usize) -> [f64; 3] {
-        self.run(product);
-        let (mut billed, mut fetch, mut compute) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..rounds {
-            let (ms, times) = self.run(product);
-            billed.push(ms);
-            fetch.push(times.fetch_us as f64 / 1000.0);
-            compute.push(times.compute_us as f64 / 1000.0);
-        }
-        [median(&mut billed), median(&mut fetch), median(&mut compute)]
-    }
+/// `linear`, forty times over: a network as fast as one product is none.
+fn slow(worker: &str, product: &Product, stream: bool, mbit_s: f64) -> Cloud {
+    let executor = Executor { transport: Transport::S3, stream, ..Executor::default() };
+    Cloud::start(worker, "slow", product, executor, mbit_s)
 }
 
 fn streaming(full: bool, worker: &str) {
@@ -184,15 +69,15 @@ fn streaming(full: bool, worker: &str) {
         bytes / 1e6
     );
     println!("# numeric class {}, medians of {rounds} warm rounds", eciton_tensor::numeric_class());
-    let [_, _, compute] = Cloud::start(worker, &product, false, 0.0).measure(&product, rounds);
+    let [_, _, compute] = measure(&mut slow(worker, &product, false, 0.0), &product, rounds);
     // The network is set so that fetching takes as long as computing.
     let mut mbit_s = bytes * 8.0 / 1e6 / (compute / 1e3);
     for _ in 0..if full { 3 } else { 1 } {
-        let [_, fetch, compute] = Cloud::start(worker, &product, false, mbit_s).measure(&product, 3);
+        let [_, fetch, compute] = measure(&mut slow(worker, &product, false, mbit_s), &product, 3);
         mbit_s *= (fetch / compute).clamp(0.5, 2.0);
     }
-    let [whole, fetch, compute] = Cloud::start(worker, &product, false, mbit_s).measure(&product, rounds);
-    let [streamed, ..] = Cloud::start(worker, &product, true, mbit_s).measure(&product, rounds);
+    let [whole, fetch, compute] = measure(&mut slow(worker, &product, false, mbit_s), &product, rounds);
+    let [streamed, ..] = measure(&mut slow(worker, &product, true, mbit_s), &product, rounds);
     let larger = fetch.max(compute);
     println!(
         "network {mbit_s:.0} Mbit/s: fetch {fetch:.1} ms, compute {compute:.1} ms ({:.2})",

@@ -4,6 +4,9 @@
 //! campaign; the suite runs a short one.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "functions/cloud.rs"]
+mod cloud;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use eciton_plan::{Config, ExecutorKind, RowFormat, Transport};
+use cloud::{Cloud, Product};
+use eciton_exec::Executor as _;
+use eciton_plan::{Config, Executor, ExecutorKind, RowFormat, Transport};
 use eciton_tests::{cora, data, options, train};
 use eciton_train::{EpochReport, Observer, Options, Summary};
 
@@ -140,6 +145,30 @@ fn several_seeds_and_late_evaluation_do_not_mix() {
     for transport in ALL {
         let (found, _) = train(&on(&config, ExecutorKind::Emulated, transport), &several).unwrap();
         assert_eq!(digests(&found), digests(&wanted), "{transport:?}");
+    }
+}
+
+/// What the client counts from answers is what the service saw: the only bill there is at AWS.
+#[test]
+fn the_clients_bill_is_the_services() {
+    let _alone = alone();
+    let worker = worker();
+    // An answer within the reply, one as an object, one as an object in parts.
+    let sizes = [(64, 8, 8), (4096, 64, 64), (32_768, 16, 128)];
+    for transport in [Transport::S3, Transport::Auto] {
+        for (rows, columns, width) in sizes {
+            let product = Product::new(rows, columns, width);
+            let executor = Executor { transport, ..Executor::default() };
+            let mut cloud = Cloud::start(worker.to_str().unwrap(), "slow", &product, executor, 0.0);
+            cloud.run(&product);
+            cloud.run(&product);
+            let (service, mut client) = (cloud.cloud.bill().unwrap(), cloud.cloud.client_bill().unwrap());
+            assert_eq!(service.invocations, 2);
+            // A product of two sums, or a sum of products.
+            assert!((client.gb_seconds - service.gb_seconds).abs() < 1e-9);
+            client.gb_seconds = service.gb_seconds;
+            assert_eq!(client, service, "{transport:?} [{rows}, {columns}] x [{columns}, {width}]");
+        }
     }
 }
 

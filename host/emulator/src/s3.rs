@@ -164,6 +164,26 @@ struct Expected {
     trailer: Option<TrailingHeaders>,
 }
 
+/// The fields of that name, which two requests have.
+macro_rules! expected {
+    ($input:ident, $request:ident) => {
+        Expected {
+            length: $input.content_length,
+            md5: $input.content_md5,
+            algorithm: $input.checksum_algorithm,
+            checksum: Checksum {
+                checksum_crc32: $input.checksum_crc32,
+                checksum_crc32c: $input.checksum_crc32c,
+                checksum_crc64nvme: $input.checksum_crc64nvme,
+                checksum_sha1: $input.checksum_sha1,
+                checksum_sha256: $input.checksum_sha256,
+                ..Checksum::default()
+            },
+            trailer: $request.trailing_headers,
+        }
+    };
+}
+
 impl Backend {
     /// Reads a body, checks it, and returns it with its checksums.
     async fn read(&self, body: Option<StreamingBlob>, expected: Expected) -> S3Result<(Bytes, Checksum)> {
@@ -326,20 +346,7 @@ impl S3 for Backend {
         let input = request.input;
         let condition = condition(input.if_none_match.as_ref(), input.if_match.as_ref())?;
         self.objects.exists(&input.bucket).map_err(refused)?;
-        let expected = Expected {
-            length: input.content_length,
-            md5: input.content_md5,
-            algorithm: input.checksum_algorithm,
-            checksum: Checksum {
-                checksum_crc32: input.checksum_crc32,
-                checksum_crc32c: input.checksum_crc32c,
-                checksum_crc64nvme: input.checksum_crc64nvme,
-                checksum_sha1: input.checksum_sha1,
-                checksum_sha256: input.checksum_sha256,
-                ..Checksum::default()
-            },
-            trailer: request.trailing_headers,
-        };
+        let expected = expected!(input, request);
         let (bytes, checksum) = self.read(input.body, expected).await?;
         let object = Object {
             bytes,
@@ -522,20 +529,7 @@ impl S3 for Backend {
             ));
         }
         self.objects.has_upload(&input.bucket, &input.key, &input.upload_id).map_err(refused)?;
-        let expected = Expected {
-            length: input.content_length,
-            md5: input.content_md5,
-            algorithm: input.checksum_algorithm,
-            checksum: Checksum {
-                checksum_crc32: input.checksum_crc32,
-                checksum_crc32c: input.checksum_crc32c,
-                checksum_crc64nvme: input.checksum_crc64nvme,
-                checksum_sha1: input.checksum_sha1,
-                checksum_sha256: input.checksum_sha256,
-                ..Checksum::default()
-            },
-            trailer: request.trailing_headers,
-        };
+        let expected = expected!(input, request);
         let (bytes, checksum) = self.read(input.body, expected).await?;
         let tag = self
             .objects

@@ -133,10 +133,8 @@ impl Executor for Emulated {
         }
     }
 
-    fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>) {
-        if let Some(pool) = &mut self.pool {
-            pool.drain(done, timeout);
-        }
+    fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> bool {
+        self.pool.as_mut().is_some_and(|pool| pool.drain(done, timeout))
     }
 
     fn is_apart(&self) -> bool {
@@ -145,6 +143,10 @@ impl Executor for Emulated {
 
     fn cancel(&mut self) -> u64 {
         self.pool.as_mut().map_or(0, Executor::cancel)
+    }
+
+    fn numeric_classes(&self) -> Vec<String> {
+        self.pool.as_ref().map(Executor::numeric_classes).unwrap_or_default()
     }
 
     fn architecture(&self) -> Option<Architecture> {

@@ -18,7 +18,7 @@ use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::LogType;
 use bytes::Bytes;
 use eciton_kernel::artefact::Signer;
-use eciton_transport::{S3Settings, S3Store};
+use eciton_transport::{S3Settings, S3Store, s3};
 
 use crate::RemotePool;
 use crate::deploy::{self, Deployment};
@@ -26,8 +26,6 @@ use crate::functions::{self, Wanted};
 use crate::invoker::{Charge, InvokeError, Invoked, Invoker};
 
 mod report;
-
-pub use report::parse as parse_report;
 
 /// Requests for one invocation, throttled and broken ones included, with exponential waits and full
 /// jitter. Not the SDK's adaptive mode: one throttled request among the first sets its rate to one in
@@ -67,11 +65,11 @@ impl LambdaInvoker {
     /// With fixed credentials, for a stand-in.
     #[must_use]
     pub fn with_credentials(settings: LambdaSettings, access_key: &str, secret_key: &str) -> Self {
-        let http = aws_smithy_http_client::Builder::new().build_http();
+        let plain = settings.endpoint.as_deref().is_some_and(s3::http::is_plain);
         let builder = aws_sdk_lambda::Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .credentials_provider(Credentials::from_keys(access_key, secret_key, None))
-            .http_client(http);
+            .http_client(s3::http::client(plain));
         Self::build(builder, settings)
     }
 

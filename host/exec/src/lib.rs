@@ -102,8 +102,8 @@ pub trait Executor {
     fn submit(&mut self, order: Order);
 
     /// Waits until something is finished (or nothing is under way, or `timeout` has passed) and moves
-    /// all that is into `done`.
-    fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>);
+    /// all that is into `done`. Says whether anything is still under way.
+    fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> bool;
 
     /// Whether answers come [`Answered::Apart`], so that a second attempt at a task may be submitted
     /// while the first is under way.
@@ -121,6 +121,11 @@ pub trait Executor {
     /// What this run has used so far of what is charged for; `None` where nothing is.
     fn bill(&self) -> Option<Bill> {
         None
+    }
+
+    /// The numeric classes of the machines other than this one that have answered, ascending.
+    fn numeric_classes(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// The processors of its functions; `None` where there are none.

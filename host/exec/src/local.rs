@@ -64,6 +64,13 @@ struct Queues {
     running: usize,
 }
 
+impl Queues {
+    /// Whether anything is under way.
+    fn busy(&self) -> bool {
+        self.running > 0 || !self.waiting.is_empty()
+    }
+}
+
 #[derive(Default)]
 struct Shared {
     queues: Mutex<Queues>,
@@ -222,14 +229,14 @@ impl Executor for LocalPool {
         self.push(Job::Task(Box::new(order)));
     }
 
-    fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>) {
+    fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> bool {
         let end = timeout.map(|t| Instant::now() + t);
         loop {
             let mut queues = self.shared.lock();
             if !queues.done.is_empty() {
                 done.append(&mut queues.done);
                 self.shared.done_hint.store(0, Ordering::Release);
-                return;
+                return queues.busy();
             }
             if let Some(job) = self.shared.take(&mut queues) {
                 drop(queues);
@@ -239,10 +246,10 @@ impl Executor for LocalPool {
                 done.append(&mut queues.done);
                 self.shared.done_hint.store(0, Ordering::Release);
                 done.push(completion);
-                return;
+                return queues.busy();
             }
             if queues.running == 0 {
-                return;
+                return false;
             }
             drop(queues);
             let until = Instant::now() + SPIN;
@@ -257,7 +264,7 @@ impl Executor for LocalPool {
                 };
                 let left = end.saturating_duration_since(Instant::now());
                 if left.is_zero() {
-                    return;
+                    return true;
                 }
                 let waited = self.shared.done.wait_timeout(queues, left);
                 drop(waited.unwrap_or_else(PoisonError::into_inner));

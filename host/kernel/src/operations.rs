@@ -239,3 +239,36 @@ fn lies_as(extents: &[u32], len: usize, width: usize, vector: bool) -> bool {
         columns => rows == len && columns == Some(width),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::lies_as;
+
+    #[test]
+    fn sums_go_only_where_their_rows_and_columns_fit() {
+        // Once, as many values in another shape were taken for a fit, and written past a row's end.
+        for (extents, fits) in [
+            (&[4, 6][..], true),
+            (&[4, 2, 3], true),
+            (&[6, 4], false),
+            (&[24], false),
+            (&[24, 1], false),
+            (&[1, 24], false),
+            (&[2, 12], false),
+            (&[], false),
+            (&[4, u32::MAX, u32::MAX, u32::MAX], false),
+        ] {
+            assert_eq!(lies_as(extents, 4, 6, false), fits, "{extents:?}");
+        }
+        for (extents, fits) in [
+            (&[6][..], true),
+            (&[1, 6], true),
+            (&[6, 1], true),
+            (&[2, 3], false),
+            (&[5], false),
+            (&[u32::MAX, u32::MAX, u32::MAX], false),
+        ] {
+            assert_eq!(lies_as(extents, 1, 6, true), fits, "a vector in {extents:?}");
+        }
+    }
+}

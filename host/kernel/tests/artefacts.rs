@@ -38,12 +38,10 @@ fn linear() -> (&'static [u8], [u8; 32], &'static [u8], Verifier) {
 }
 
 fn refusal(digest: &[u8; 32], sealed: &[u8], trusted: &Verifier) -> Refusal {
-    match runtime().load_artefact("linear", digest, sealed, trusted) {
-        Err(error @ Error::Artefact { .. }) => {
-            assert!(!error.is_retryable() && error.to_string().contains("`linear`"), "{error}");
-            let Error::Artefact { source, .. } = error else { unreachable!() };
-            source
-        }
+    let error = runtime().load_artefact("linear", digest, sealed, trusted).unwrap_err();
+    assert!(!error.is_retryable() && error.to_string().contains("`linear`"), "{error}");
+    match error {
+        Error::Artefact { source, .. } => source,
         other => panic!("{other:?}"),
     }
 }

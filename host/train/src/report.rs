@@ -120,7 +120,8 @@ pub struct Summary {
     pub peak_memory_bytes: u64,
     /// The first seed's weights, SHA-256, hexadecimal.
     pub model_digest: String,
-    /// Which processors give the same bits.
+    /// Which processors give the same bits; where functions of another class took part, all that did,
+    /// joined by ` + `.
     pub numeric_class: String,
     /// Vertex intervals.
     pub intervals: u32,

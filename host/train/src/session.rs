@@ -15,7 +15,7 @@ use eciton_kernel::Layer;
 use eciton_plan::{Attribute, Config, Epoch, ExecutorKind, Model, Program, Version};
 
 use crate::data::{self, Prepared};
-use crate::driver::{self, Counts, Machine, Slots, Stages, Trained, Training};
+use crate::driver::{self, Counts, Machine, Slots, Stages, State, Trained, Training};
 use crate::error::{Error, Result, at};
 use crate::kernels::{CachePolicy, Kernels};
 use crate::report::{Accuracy, Attempts, Observer};
@@ -186,7 +186,8 @@ impl Session {
             optimiser: &config.optimiser,
             stop: &self.stop,
         };
-        training.run(&mut *self.machine, &mut self.engine, &mut self.weights, &mut self.counts, observer)
+        let mut state = State { weights: &mut self.weights, counts: &mut self.counts, observer };
+        training.run(&mut *self.machine, &mut self.engine, &mut state)
     }
 
     /// Scores of all vertices with the weights as they are, without dropout.
@@ -199,18 +200,17 @@ impl Session {
             training: false,
             seed: 0,
         };
+        let mut state = State { weights: &mut self.weights, counts: &mut self.counts, observer };
         let (machine, engine) = (&mut *self.machine, &mut self.evaluator);
-        driver::forward(
-            machine,
-            engine,
-            &stages,
-            &mut self.weights,
-            &mut self.counts,
-            observer,
-            Epoch(1),
-            Some(&self.stop),
-        )?;
+        driver::forward(machine, engine, &stages, &mut state, Epoch(1), Some(&self.stop))?;
         driver::scores_accuracy(&stages)
+    }
+
+    /// The numeric classes of this machine and of all that answered.
+    pub(crate) fn numeric_class(&self) -> String {
+        let own = eciton_tensor::simd::numeric_class();
+        let others = self.machine.numeric_classes().into_iter().filter(|class| class != own);
+        std::iter::once(own.to_owned()).chain(others).collect::<Vec<_>>().join(" + ")
     }
 
     /// What the run used of what is charged for.

@@ -213,7 +213,7 @@ fn summarise(
         total_seconds: 0.0,
         peak_memory_bytes: peak_memory_bytes(),
         model_digest: seeds.first().map_or_else(String::new, |s| s.model_digest.clone()),
-        numeric_class: eciton_tensor::simd::numeric_class().to_owned(),
+        numeric_class: session.numeric_class(),
         intervals: session.prepared.intervals.len() as u32,
         threads: session.threads,
         executor: config.executor.kind.name().to_owned(),

@@ -4,6 +4,8 @@
 //! and the store, another computes. The event's bytes go to the worker as they came and its answer's
 //! bytes are passed on as they are, past the runtime crate's JSON.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -40,7 +42,11 @@ async fn serve(begun: Instant) -> Result<(), lambda_runtime::Error> {
     }
     let worker = Settings::from_env().and_then(|settings| Worker::new(Settings { begun, ..settings }));
     // A function that is set up wrongly says so to whoever invokes it.
-    let desk = Desk { worker: worker.map_err(|e| diagnostic(&e)), event: Mutex::default() };
+    let desk = Desk {
+        worker: worker.map_err(|e| diagnostic(&e)),
+        event: Mutex::default(),
+        answered: Mutex::default(),
+    };
     let desk = Arc::new(desk);
     let own = desk.clone();
     let handler = service_fn(move |_: LambdaEvent<IgnoredAny>| {
@@ -54,21 +60,22 @@ fn diagnostic(error: &eciton_worker::Error) -> Diagnostic {
     Diagnostic { error_type: error.name().to_owned(), error_message: error.to_string() }
 }
 
-/// The worker and the event that lies before it.
+/// The worker, the event that lies before it, and when its answer was whole.
 struct Desk {
     worker: Result<Worker, Diagnostic>,
     event: Mutex<Bytes>,
+    answered: Mutex<Option<Instant>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // One value; whole whatever happened.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Desk {
-    fn event(&self) -> MutexGuard<'_, Bytes> {
-        // One value; whole whatever happened.
-        self.event.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn answer(&self) -> Result<Box<RawValue>, Diagnostic> {
         let worker = self.worker.as_ref().map_err(Clone::clone)?;
-        let event = std::mem::take(&mut *self.event());
+        let event = std::mem::take(&mut *lock(&self.event));
         let answer = worker.handle(&event).await;
         drop(event);
         let answer = answer.map_err(|e| diagnostic(&e))?;
@@ -77,11 +84,14 @@ impl Desk {
             error_message: format!("a bug of the worker: its answer is no JSON: {e}"),
         };
         let text = String::from_utf8(answer).map_err(|e| no_json(&e))?;
-        RawValue::from_string(text).map_err(|e| no_json(&e))
+        let answer = RawValue::from_string(text).map_err(|e| no_json(&e))?;
+        *lock(&self.answered) = Some(Instant::now());
+        Ok(answer)
     }
 }
 
-/// Takes the event's bytes past the runtime crate, which would parse and copy them.
+/// Takes the event's bytes past the runtime crate, which would parse and copy them, and measures how
+/// long an answer takes to send.
 struct Bypass(Arc<Desk>);
 
 impl<S> Layer<S> for Bypass {
@@ -100,17 +110,27 @@ struct Bypassed<S> {
 impl<S> Service<LambdaInvocation> for Bypassed<S>
 where
     S: Service<LambdaInvocation, Response = (), Error = lambda_runtime::Error>,
+    S::Future: 'static,
 {
     type Response = ();
     type Error = S::Error;
-    type Future = S::Future;
+    type Future = Pin<Box<dyn Future<Output = Result<(), S::Error>>>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
     }
 
     fn call(&mut self, mut invocation: LambdaInvocation) -> Self::Future {
-        *self.desk.event() = std::mem::replace(&mut invocation.body, Bytes::from_static(b"null"));
-        self.inner.call(invocation)
+        let desk = self.desk.clone();
+        *lock(&desk.event) = std::mem::replace(&mut invocation.body, Bytes::from_static(b"null"));
+        *lock(&desk.answered) = None;
+        let inner = self.inner.call(invocation);
+        Box::pin(async move {
+            let sent = inner.await;
+            if let (Ok(worker), Some(answered)) = (&desk.worker, lock(&desk.answered).take()) {
+                worker.sent(answered.elapsed());
+            }
+            sent
+        })
     }
 }

@@ -44,6 +44,7 @@ pub struct Worker {
     id: String,
     init_us: u64,
     invocations: AtomicU64,
+    previous_send_us: AtomicU64,
 }
 
 /// What an invocation needs, as far as it is here.
@@ -94,6 +95,7 @@ impl Worker {
             id: random_id()?,
             init_us: micros(settings.begun.elapsed()),
             invocations: AtomicU64::new(0),
+            previous_send_us: AtomicU64::new(0),
         })
     }
 
@@ -105,6 +107,11 @@ impl Worker {
     /// panic is an error too.
     pub async fn handle(&self, event: &[u8]) -> Result<Vec<u8>> {
         caught("answering", self.answer(event)).await
+    }
+
+    /// How long the last answer took on its way to the service; the next answer tells.
+    pub fn sent(&self, took: Duration) {
+        self.previous_send_us.store(micros(took), Ordering::Relaxed);
     }
 
     async fn answer(&self, event: &[u8]) -> Result<Vec<u8>> {
@@ -142,6 +149,7 @@ impl Worker {
         meta.times.init_us = if number == 1 { self.init_us } else { 0 };
         meta.times.fetch_us = micros(fetching);
         meta.times.compute_us = micros(ended.computed);
+        meta.times.previous_send_us = self.previous_send_us.swap(0, Ordering::Relaxed);
         meta.worker = WorkerInfo {
             id: self.id.clone(),
             pid: std::process::id(),

@@ -271,7 +271,7 @@ async fn objects_that_change_are_refused() {
         // Promised otherwise.
         store.set(Mode::Honest);
         for bytes_len in [0, 31, 64 << 10, len - 1, len + 1, 1 << 30] {
-            let Carrier::Object { key, .. } = event.frame.clone() else { unreachable!() };
+            let Carrier::Object { key, .. } = event.frame.clone() else { panic!("the frame travels inside") };
             let lying = Invocation { frame: Carrier::Object { key, bytes_len }, ..event.clone() };
             let (name, text) = refusal(fixture.ask(&lying).await);
             assert!(name.ends_with(".Frame") || name == "Eciton.Object", "{bytes_len}: {name} {text}");

@@ -65,6 +65,7 @@ fn it_starts_cold_stays_warm_and_tells() {
         assert_eq!((meta.worker.pid, meta.worker.invocations), (instance.child.id(), n as u64 + 1));
         assert_eq!(meta.worker.warm, n > 0);
         assert_eq!(meta.times.init_us > 0, n == 0, "{:?}", meta.times);
+        assert_eq!(meta.times.previous_send_us > 0, n > 0, "{:?}", meta.times);
         // The package's kernels are loaded before they are asked for.
         assert!(meta.worker.cached_kernels == 1 || n == 0, "{:?}", meta.worker);
     }

@@ -6,7 +6,7 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_lambda::config::retry::RetryConfig;
 use aws_sdk_lambda::config::timeout::TimeoutConfig;
 use aws_sdk_lambda::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
-use aws_smithy_http_client::tls;
+use eciton_transport::s3;
 
 use super::error::{Error, Result};
 
@@ -21,15 +21,12 @@ const ATTEMPTS: u32 = 4;
 /// # Errors
 /// No region is given anywhere.
 pub async fn sdk(region: Option<&str>, profile: Option<&str>) -> Result<SdkConfig> {
-    let http = aws_smithy_http_client::Builder::new()
-        .tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::Ring))
-        .build_https();
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(Duration::from_secs(5))
         .operation_attempt_timeout(Duration::from_secs(60))
         .build();
     let mut loader = aws_config::defaults(BehaviorVersion::latest())
-        .http_client(http)
+        .http_client(s3::http::client(false))
         .timeout_config(timeouts)
         .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS));
     if let Some(region) = region {

@@ -12,8 +12,7 @@ pub(super) fn from_base64(tail: &str) -> Option<Charge> {
 
 /// Reads `REPORT RequestId: ...\tDuration: 1.23 ms\tBilled Duration: 2 ms\tMemory Size: 128 MB\tMax
 /// Memory Used: 30 MB\tInit Duration: 20.1 ms`, the last such line of a log.
-#[must_use]
-pub fn parse(log: &str) -> Option<Charge> {
+fn parse(log: &str) -> Option<Charge> {
     let line = log.lines().rev().find(|line| line.starts_with("REPORT "))?;
     let value = |name: &str, unit: &str| {
         let field = line.split('\t').map(str::trim).find_map(|f| f.strip_prefix(name)?.strip_prefix(':'))?;

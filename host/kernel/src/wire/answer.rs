@@ -145,6 +145,9 @@ pub struct Times {
     pub compute_us: u64,
     /// Writing the answer.
     pub encode_us: u64,
+    /// Sending the answer before this one, from when it was whole to when the service had taken it;
+    /// 0: there was none. An answer cannot know its own.
+    pub previous_send_us: u64,
 }
 
 /// Who answered.

@@ -19,6 +19,19 @@ const MAX_PART_BYTES: u64 = 5 << 30;
 /// Parts of one object.
 pub(super) const MAX_PARTS: u64 = 10_000;
 
+/// From this size on, and in parts of it, objects are written by default.
+const MULTIPART_BYTES: u64 = 8 * MIB;
+
+/// Requests that are charged as writes for an object of `bytes_len` with the default settings: one, or
+/// one a part, one to begin and one to complete.
+#[must_use]
+pub fn put_requests(bytes_len: u64) -> u64 {
+    if bytes_len < MULTIPART_BYTES {
+        return 1;
+    }
+    bytes_len.div_ceil(MULTIPART_BYTES.max(bytes_len.div_ceil(MAX_PARTS))) + 2
+}
+
 /// How to reach a bucket.
 #[derive(Clone, Debug)]
 pub struct S3Settings {
@@ -133,7 +146,7 @@ impl S3Settings {
             region: region.into(),
             endpoint: None,
             credentials: Credentials::Environment,
-            multipart_bytes: 8 * MIB,
+            multipart_bytes: MULTIPART_BYTES,
             parts_at_once: 4,
             max_object_bytes: MAX_OBJECT_BYTES,
             max_attempts: 5,

@@ -1,0 +1,164 @@
+//! One attempt at a task on a function: what goes, what comes, what it used.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use eciton_kernel::Error;
+use eciton_kernel::wire::Answer;
+use eciton_plan::{TaskKey, Transport};
+use eciton_transport::keys::RunKeys;
+use eciton_transport::{Carrier, Condition, INLINE_FRAME_BYTES, Invocation, Key, Reply, Store, s3};
+
+use super::constants::Upload;
+use super::{RemoteSettings, lock, refused, transport};
+use crate::Bill;
+use crate::invoker::{Charge, InvokeError, Invoked, Invoker};
+
+/// A task's frame on its way.
+pub(super) struct Attempt {
+    pub(super) pass: u32,
+    pub(super) key: TaskKey,
+    pub(super) deadline: Option<Duration>,
+    pub(super) frame: Bytes,
+    pub(super) uploads: Vec<Arc<Upload>>,
+}
+
+/// What attempts share.
+pub(super) struct Wire<I> {
+    pub(super) invoker: I,
+    pub(super) store: Option<Arc<dyn Store>>,
+    pub(super) keys: RunKeys,
+    pub(super) settings: RemoteSettings,
+    pub(super) bill: Mutex<Bill>,
+    /// The numeric classes of workers that answered.
+    pub(super) classes: Mutex<BTreeSet<String>>,
+}
+
+impl<I: Invoker> Wire<I> {
+    /// Does it. `slowed` is set if requests were throttled.
+    pub(super) async fn run(&self, attempt: &Attempt, slowed: &AtomicBool) -> Result<Answer, Error> {
+        let key = attempt.key;
+        let (payload, answer_key) = self.request(attempt).await?;
+        {
+            let mut bill = lock(&self.bill);
+            bill.invocations += 1;
+            bill.unreported += 1;
+            bill.bytes_to_functions += payload.len() as u64;
+        }
+        let invoked = match self.invoker.invoke(payload).await {
+            Ok(invoked) => invoked,
+            Err(error) => return Err(self.failed(key, &error, slowed)),
+        };
+        let Invoked { payload, charge, requests, throttled } = invoked;
+        slowed.store(throttled > 0, Ordering::Relaxed);
+        self.count(requests, throttled, charge);
+        lock(&self.bill).bytes_from_functions += payload.len() as u64;
+        let answer = self.answer(key, &payload, answer_key.as_ref()).await?;
+        match answer.meta().error() {
+            Some(error) => Err(error),
+            None => Ok(answer),
+        }
+    }
+
+    /// Brings what the task reads into place, and says what to send.
+    async fn request(&self, attempt: &Attempt) -> Result<(Bytes, Option<Key>), Error> {
+        let failed = |e| transport(&e);
+        let bytes_len = attempt.frame.len() as u64;
+        let fits = bytes_len <= INLINE_FRAME_BYTES;
+        let by_store = self.settings.transport == Transport::S3;
+        let Some(store) = &self.store else {
+            if !fits {
+                let reason = format!(
+                    "it has {bytes_len} bytes, and a request takes {INLINE_FRAME_BYTES}; use more intervals, or executor.transport = \"auto\""
+                );
+                return Err(refused("a task's frame", reason));
+            }
+            return Ok((self.invocation(Carrier::Inline(attempt.frame.clone()), None)?, None));
+        };
+        for upload in &attempt.uploads {
+            upload.ensure(&**store).await.map_err(failed)?;
+        }
+        let carrier = if fits && !by_store {
+            Carrier::Inline(attempt.frame.clone())
+        } else {
+            let key = self.keys.task(attempt.pass, &attempt.key).map_err(failed)?;
+            store.put(&key, attempt.frame.clone(), Condition::Always).await.map_err(failed)?;
+            Carrier::Object { key, bytes_len }
+        };
+        let answer_key = self.keys.answer(attempt.pass, &attempt.key.step()).map_err(failed)?;
+        Ok((self.invocation(carrier, Some(answer_key.clone()))?, Some(answer_key)))
+    }
+
+    fn invocation(&self, frame: Carrier, answer_key: Option<Key>) -> Result<Bytes, Error> {
+        let by_store = self.settings.transport == Transport::S3;
+        let max_inline_bytes = if by_store { 0 } else { INLINE_FRAME_BYTES };
+        let invocation = Invocation { frame, answer_key, max_inline_bytes, stream: self.settings.stream };
+        invocation.to_json().map(Bytes::from).map_err(|e| transport(&e))
+    }
+
+    /// The answer of a reply, wherever it lies, checked to be one to this step.
+    async fn answer(&self, key: TaskKey, reply: &[u8], asked: Option<&Key>) -> Result<Answer, Error> {
+        let reply = Reply::from_json(reply).map_err(|e| transport(&e))?;
+        let (mut puts, mut heads, mut bytes_in) = (0, 0, 0);
+        let bytes = match (reply.frame, &self.store) {
+            (Carrier::Inline(bytes), _) => bytes,
+            (Carrier::Object { key: found, bytes_len }, Some(store)) if Some(&found) == asked => {
+                // The answer cannot count its own way into the store.
+                (puts, heads) = (s3::put_requests(bytes_len), u64::from(reply.existed));
+                // What another attempt had written is not written again.
+                bytes_in = if reply.existed { 0 } else { bytes_len };
+                store.get(&found, None).await.map_err(|e| transport(&e))?
+            }
+            (Carrier::Object { key: found, .. }, _) => {
+                let reason = format!("the answer lies at `{found}`, where none was asked for");
+                return Err(refused(&key.to_string(), reason));
+            }
+        };
+        let answer = Answer::parse(bytes.into())?;
+        let meta = answer.meta();
+        if meta.key.step() != key.step() {
+            return Err(refused(&key.to_string(), format!("the answer is to {}", meta.key)));
+        }
+        let mut bill = lock(&self.bill);
+        bill.store_reads += meta.store.gets + heads;
+        bill.store_writes += meta.store.puts + puts;
+        // What goes out there comes in here.
+        bill.store_bytes_in += meta.store.bytes_out + bytes_in;
+        bill.store_bytes_out += meta.store.bytes_in;
+        drop(bill);
+        let mut classes = lock(&self.classes);
+        if !classes.contains(&meta.numeric_class) && classes.len() < CLASSES {
+            classes.insert(meta.numeric_class.clone());
+        }
+        drop(classes);
+        Ok(answer)
+    }
+
+    fn failed(&self, key: TaskKey, error: &InvokeError, slowed: &AtomicBool) -> Error {
+        let (requests, throttled) = error.requests();
+        slowed.store(throttled > 0, Ordering::Relaxed);
+        self.count(requests, throttled, error.charge());
+        lock(&self.bill).failed += 1;
+        let (place, reason) = (key.to_string(), error.to_string());
+        if error.is_retryable() { Error::Host { place, reason } } else { Error::Wire { place, reason } }
+    }
+
+    /// Counts an invocation's requests, of which one was counted when it was sent, and its charge.
+    fn count(&self, requests: u64, throttled: u64, charge: Option<Charge>) {
+        let mut bill = lock(&self.bill);
+        bill.invocations = (bill.invocations + requests).saturating_sub(throttled + 1);
+        bill.unreported = (bill.unreported + requests).saturating_sub(throttled + 1);
+        bill.throttled += throttled;
+        let Some(charge) = charge else { return };
+        bill.unreported = bill.unreported.saturating_sub(1);
+        bill.billed_ms += charge.billed_ms;
+        bill.cold_starts += u64::from(charge.init_ms.is_some());
+        bill.gb_seconds += f64::from(charge.memory_mb) / 1024.0 * charge.billed_ms as f64 / 1000.0;
+    }
+}
+
+/// Numeric classes that are remembered; there are four.
+const CLASSES: usize = 16;

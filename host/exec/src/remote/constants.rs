@@ -1,0 +1,118 @@
+//! Constants: what several tasks read, written to the store once and named in their frames.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use eciton_kernel::Error;
+use eciton_plan::{IntervalId, OperationId};
+use eciton_transport::{Condition, Key, Store};
+use tokio::sync::OnceCell;
+
+use super::{lock, transport};
+
+/// Smaller constants are cheaper to send along than to fetch.
+pub(super) const OBJECT_BYTES: u64 = 32 << 10;
+/// Generations of weights that stay in the store.
+const GENERATIONS: u64 = 3;
+
+/// What is written once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Constant {
+    /// The features of an interval's rows: the same for every stage that reads them.
+    Features(IntervalId),
+    /// An operation's parameters.
+    Weights {
+        /// Whose.
+        operation: OperationId,
+        /// Which values.
+        generation: u64,
+    },
+}
+
+/// A constant on its way into the store.
+#[derive(Debug)]
+pub(super) struct Upload {
+    pub(super) key: Key,
+    /// Until they are there.
+    bytes: Mutex<Option<Bytes>>,
+    done: OnceCell<()>,
+}
+
+impl Upload {
+    /// Waits until the object is there; the first to ask writes it.
+    pub(super) async fn ensure(&self, store: &dyn Store) -> Result<(), eciton_transport::Error> {
+        let write = || async {
+            let bytes = lock(&self.bytes).clone();
+            if let Some(bytes) = bytes {
+                store.put(&self.key, bytes, Condition::Always).await?;
+                *lock(&self.bytes) = None;
+            }
+            Ok(())
+        };
+        self.done.get_or_try_init(write).await.map(|_| ())
+    }
+}
+
+/// A run's constants; none for those that are too small to be worth an object.
+#[derive(Debug, Default)]
+pub(super) struct ConstantObjects(HashMap<Constant, Option<Arc<Upload>>>);
+
+impl ConstantObjects {
+    /// The constant's upload, written if it is new; `None`: send it along.
+    pub(super) fn get(
+        &mut self,
+        constant: Constant,
+        name: impl FnOnce() -> Result<Key, eciton_transport::Error>,
+        write: impl FnOnce() -> Result<Vec<u8>, Error>,
+    ) -> Result<Option<Arc<Upload>>, Error> {
+        if let Some(known) = self.0.get(&constant) {
+            return Ok(known.clone());
+        }
+        let bytes = write()?;
+        let upload = if bytes.len() as u64 >= OBJECT_BYTES {
+            let key = name().map_err(|e| transport(&e))?;
+            Some(Arc::new(Upload { key, bytes: Mutex::new(Some(bytes.into())), done: OnceCell::new() }))
+        } else {
+            None
+        };
+        self.0.insert(constant, upload.clone());
+        Ok(upload)
+    }
+
+    /// Forgets weights that no task will read again; their keys.
+    pub(super) fn forget_before(&mut self, newest: u64) -> Vec<Key> {
+        let old = |constant: &Constant| match constant {
+            Constant::Weights { generation, .. } => generation + GENERATIONS <= newest,
+            Constant::Features(_) => false,
+        };
+        let gone = self.0.extract_if(|constant, _| old(constant));
+        gone.filter_map(|(_, upload)| upload.map(|u| u.key.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_constant_is_written_once_and_forgotten_when_old() {
+        let mut objects = ConstantObjects::default();
+        let name = |n: u64| Key::new(format!("runs/r/weights/{n}"));
+        let weights = |generation| Constant::Weights { operation: OperationId(0), generation };
+        let large = || Ok(vec![0; OBJECT_BYTES as usize]);
+        let first = objects.get(weights(1), || name(1), large).unwrap().unwrap();
+        let again = objects.get(weights(1), || name(1), unwritten).unwrap().unwrap();
+        assert!(Arc::ptr_eq(&first, &again));
+        let features = Constant::Features(IntervalId(0));
+        assert!(objects.get(features, || name(0), || Ok(vec![0; 9])).unwrap().is_none(), "too small");
+        assert!(objects.get(features, || name(0), unwritten).unwrap().is_none(), "and known to be");
+        assert_eq!(objects.forget_before(3), []);
+        assert_eq!(objects.forget_before(4), [name(1).unwrap()]);
+    }
+
+    fn unwritten() -> Result<Vec<u8>, Error> {
+        Err(Error::Wire { place: "a test".to_owned(), reason: "written twice".to_owned() })
+    }
+}

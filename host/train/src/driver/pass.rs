@@ -1,0 +1,194 @@
+//! A pass: one start of an engine, its actions carried out until it has finished.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use eciton_engine::{Action, Engine, Event, Reason};
+use eciton_exec::{Answered, Completion};
+use eciton_kernel::Finished;
+use eciton_kernel::wire::Answer;
+use eciton_plan::{Stage, TaskKey};
+
+use super::stages::Stages;
+use super::{Counts, Machine};
+use crate::error::{Error, Result};
+use crate::report::Observer;
+use crate::weights::Weights;
+
+/// How long to wait for completions before looking whether to stop.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What a run changes on its way.
+pub(crate) struct State<'a> {
+    pub weights: &'a mut Weights,
+    pub counts: &'a mut Counts,
+    pub observer: &'a mut dyn Observer,
+}
+
+/// A pass under way.
+pub(super) struct Pass<'m, M: ?Sized> {
+    machine: &'m mut M,
+    /// Its number: what is reported for another one comes too late.
+    number: u32,
+    actions: Vec<Action>,
+    done: Vec<Completion>,
+    /// Answers that came in messages, until the engine has said which count.
+    apart: BTreeMap<TaskKey, Box<Answer>>,
+    /// Where tasks can be cancelled: checked while waiting.
+    stop: Option<&'m AtomicBool>,
+    /// Why the run will fail.
+    failure: Option<Error>,
+}
+
+impl<'m, M: Machine + ?Sized> Pass<'m, M> {
+    pub(super) fn new(machine: &'m mut M, stop: Option<&'m AtomicBool>) -> Self {
+        let stop = stop.filter(|_| machine.is_apart());
+        let (actions, done, apart) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Self { machine, number: 0, actions, done, apart, stop, failure: None }
+    }
+
+    /// Starts the engine and carries out its actions until it has finished; `other` gets those that
+    /// are not about steps and answers with events.
+    pub(super) fn run(
+        mut self,
+        engine: &mut Engine,
+        stages: &Stages<'_>,
+        state: &mut State<'_>,
+        mut other: impl FnMut(&mut M, &mut State<'_>, Action) -> Result<Option<Event>>,
+    ) -> Result<Reason> {
+        state.counts.passes += 1;
+        self.number = state.counts.passes;
+        self.actions.extend(engine.step(Event::Started));
+        loop {
+            let mut next = 0;
+            while let Some(&action) = self.actions.get(next) {
+                next += 1;
+                if let Action::Finished { reason, .. } = action {
+                    return match (reason, self.failure) {
+                        (Reason::Failed { .. }, Some(error)) => Err(error),
+                        (reason, _) => Ok(reason),
+                    };
+                }
+                let event = match self.step(engine, stages, state, action)? {
+                    None => None,
+                    Some(action) => other(self.machine, state, action)?,
+                };
+                if let Some(event) = event {
+                    self.actions.extend(engine.step(event));
+                }
+            }
+            self.actions.clear();
+            // What was not committed came too late.
+            self.apart.clear();
+            let under_way = self.machine.drain(&mut self.done, self.stop.map(|_| LOOK));
+            if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                self.cancel(state.counts);
+                self.actions.extend(engine.step(Event::Cancelled));
+                continue;
+            }
+            if self.done.is_empty() && !under_way {
+                return Err(Error::Internal("nothing is under way, and the run is not finished".to_owned()));
+            }
+            for completion in std::mem::take(&mut self.done) {
+                if let Some(event) = self.event(completion, stages, state)? {
+                    self.actions.extend(engine.step(event));
+                }
+            }
+        }
+    }
+
+    /// Carries out an action on a step; gives back what is none.
+    fn step(
+        &mut self,
+        engine: &Engine,
+        stages: &Stages<'_>,
+        state: &mut State<'_>,
+        action: Action,
+    ) -> Result<Option<Action>> {
+        match action {
+            Action::Gather(step) => match stages.stage(step)? {
+                Stage::Gather(gather) => stages.gather(step, gather, self.machine)?,
+                Stage::Tensor(_) => return Err(Error::Internal(format!("{step} is no gather"))),
+            },
+            Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) => {
+                state.counts.tasks += 1;
+                let deadline = engine.deadline_us(task.stage).map(Duration::from_micros);
+                self.machine.submit(stages.order(task, state.weights, self.number, deadline)?);
+            }
+            Action::Commit(key) => {
+                // Nothing waits where the only attempt alive has written in place.
+                if let Some(answer) = self.apart.remove(&key) {
+                    let finished = stages.commit(key, *answer, state.weights)?;
+                    log(stages, state.observer, key, finished);
+                }
+            }
+            other => return Ok(Some(other)),
+        }
+        Ok(None)
+    }
+
+    /// What the engine is told of a completion.
+    fn event(
+        &mut self,
+        completion: Completion,
+        stages: &Stages<'_>,
+        state: &mut State<'_>,
+    ) -> Result<Option<Event>> {
+        let event = match completion {
+            Completion::Work { step, failure: None } => Event::Gathered(step),
+            Completion::Work { step, failure: Some(text) } => {
+                return Err(Error::Internal(format!("{step}: the gather panicked: {text}")));
+            }
+            Completion::Task { pass, .. } if pass != self.number => {
+                state.counts.late += 1;
+                return Ok(None);
+            }
+            Completion::Overdue { pass, .. } if pass != self.number => return Ok(None),
+            Completion::Overdue { key, .. } => Event::Overdue(key),
+            Completion::Task { key, took, result: Ok(answered), .. } => {
+                match answered {
+                    Answered::InPlace(finished) => log(stages, state.observer, key, finished),
+                    Answered::Apart(answer) => {
+                        self.apart.insert(key, answer);
+                    }
+                }
+                let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+                Event::Completed { key, took_us }
+            }
+            Completion::Task { key, result: Err(source), .. } => {
+                let retryable = source.is_retryable();
+                // What cannot be tried again is the reason, whatever else fails besides.
+                let known =
+                    matches!(&self.failure, Some(Error::Step { source, .. }) if !source.is_retryable());
+                if !known {
+                    self.failure = Some(Error::Step { step: key.to_string(), source: Box::new(source) });
+                }
+                Event::Failed { key, retryable }
+            }
+        };
+        Ok(Some(event))
+    }
+
+    /// Ends what is under way. Everything reports or is gone before another pass begins.
+    fn cancel(&mut self, counts: &mut Counts) {
+        counts.cancelled += self.machine.cancel();
+        loop {
+            // Answered, but no longer of use: the epoch will not be whole.
+            let answered = |c: &Completion| matches!(c, Completion::Task { result: Ok(_), .. });
+            counts.late += self.done.drain(..).filter(answered).count() as u64;
+            self.machine.drain(&mut self.done, None);
+            if self.done.is_empty() {
+                break;
+            }
+        }
+        self.stop = None;
+    }
+}
+
+fn log(stages: &Stages<'_>, observer: &mut dyn Observer, key: TaskKey, finished: Finished) {
+    for line in finished.log {
+        let operation = stages.program.operation(key.stage);
+        observer.log(operation.map_or("", |o| &o.kernel), &line);
+    }
+}

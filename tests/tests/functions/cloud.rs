@@ -1,0 +1,130 @@
+//! One product as a task, on an emulated cloud.
+
+use std::sync::Arc;
+
+use eciton_exec::emulated::Emulated;
+use eciton_exec::functions::Wanted;
+use eciton_exec::{Answered, Clock, Completion, Executor as _, LocalPool, Order};
+use eciton_kernel::wire::Times;
+use eciton_kernel::{Call, Kernel, Kind, Layer, Limits, RowNumbers, Runtime, Settings, Target};
+use eciton_plan::signature::{Attribute, Value};
+use eciton_plan::{
+    Attempt, Emulator, Epoch, Executor, ExecutorKind, IntervalId, OperationId, StageId, Task, Version,
+};
+use eciton_tensor::{Buffer, Grid, Matrix};
+
+/// One forward task of `linear`: [rows, columns] to [rows, width].
+pub(crate) struct Product {
+    pub(crate) x: Buffer,
+    pub(crate) w: Buffer,
+    pub(crate) y: Buffer,
+}
+
+impl Product {
+    pub(crate) fn new(rows: usize, columns: usize, width: usize) -> Self {
+        let mut random = eciton_graph::random::SplitMix64::new(1);
+        let mut values = |n: usize| -> Vec<f32> {
+            (0..n).map(|_| random.next_u64() as u32 as f32 / u32::MAX as f32 - 0.5).collect()
+        };
+        Self {
+            x: Buffer::from_rows(rows, columns, &values(rows * columns)).unwrap(),
+            w: Buffer::from_rows(columns, width, &values(columns * width)).unwrap(),
+            y: Buffer::zeroed(rows, width).unwrap(),
+        }
+    }
+
+    pub(crate) fn order(&self, layer: &Arc<Layer>, pass: u32) -> Order {
+        let read = |b: &Buffer| Matrix::from(b.read(0..b.rows()).unwrap());
+        let rows = self.y.write(0..self.y.rows()).unwrap();
+        let call = Call {
+            kind: Kind::Forward,
+            seed: 1,
+            epoch: 0,
+            layer: 0,
+            training: true,
+            grid: Arc::new(Grid::single(self.x.rows())),
+            row_numbers: RowNumbers::From(0),
+            inputs: vec![read(&self.x)],
+            outputs: Vec::new(),
+            kept: Vec::new(),
+            parameters: vec![read(&self.w)],
+            gradients: Vec::new(),
+            output_count: 1,
+            rows_out: vec![Some(Target::Rows { rows, extents: vec![self.y.columns() as u32] })],
+            sums_out: Vec::new(),
+            labelled: None,
+        };
+        let task = Task {
+            epoch: Epoch(1),
+            stage: StageId(0),
+            interval: IntervalId(0),
+            attempt: Attempt(0),
+            weights: Version(0),
+        };
+        Order {
+            pass,
+            task,
+            operation: OperationId(0),
+            // The weights are the same in every round, and are kept.
+            generation: 1,
+            layer: layer.clone(),
+            call,
+            constant_inputs: 0,
+            deadline: None,
+        }
+    }
+}
+
+/// An emulated cloud with one function.
+pub(crate) struct Cloud {
+    pub(crate) cloud: Emulated,
+    layer: Arc<Layer>,
+    _clock: Clock,
+    passes: u32,
+}
+
+impl Cloud {
+    /// `kernel` is a test kernel with the signature of `linear`.
+    pub(crate) fn start(
+        worker: &str,
+        kernel: &str,
+        product: &Product,
+        executor: Executor,
+        mbit_s: f64,
+    ) -> Self {
+        let runtime = Runtime::new(Settings::default()).unwrap();
+        let clock = Clock::start(&runtime).unwrap();
+        let component = std::fs::read(eciton_tests::test_kernel(kernel)).unwrap();
+        let kernel: Arc<Kernel> = runtime.load(kernel, &component).unwrap();
+        let width = Value::Integer(product.y.columns() as i64);
+        let attributes = [Attribute::new("out-features", width), Attribute::new("bias", Value::Flag(false))];
+        let layer = kernel.open(&[vec![product.x.columns() as u32]], &attributes).unwrap();
+        let local = eciton_exec::Settings { threads: 1, fresh_instances: false };
+        let wanted = Wanted {
+            local: LocalPool::new(local).unwrap(),
+            kernels: vec![(kernel, component.into())],
+            executor: Executor { kind: ExecutorKind::Emulated, ..executor },
+            limits: Limits::default(),
+            intervals: 2,
+        };
+        let emulator = Emulator { mbit_s, worker: Some(worker.to_owned()), ..Emulator::default() };
+        Self { cloud: Emulated::start(wanted, &emulator).unwrap(), layer, _clock: clock, passes: 0 }
+    }
+
+    /// Milliseconds charged for one warm task, and the worker's times.
+    pub(crate) fn run(&mut self, product: &Product) -> (f64, Times) {
+        self.passes += 1;
+        let before = self.cloud.bill().unwrap().billed_ms;
+        self.cloud.submit(product.order(&self.layer, self.passes));
+        let mut done = Vec::new();
+        while done.is_empty() {
+            self.cloud.drain(&mut done, None);
+        }
+        let answer = match done.pop() {
+            Some(Completion::Task { result: Ok(Answered::Apart(answer)), .. }) => answer,
+            other => panic!("{other:?}"),
+        };
+        let times = answer.meta().times;
+        ((self.cloud.bill().unwrap().billed_ms - before) as f64, times)
+    }
+}
