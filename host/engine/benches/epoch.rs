@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (layers, intervals, deadlines) in cases {
         let model = Model::gcn(layers, 16, 0.5, 1433, 7)?;
         let shape = DataShape { rows: 2708, features: 1433, classes: 7 };
-        let program = Program::build(&model, shape, &signature)?;
+        let program = Program::build(&model, shape, eciton_plan::Savings::default(), &signature)?;
         let epochs = if real { epochs / intervals } else { epochs };
         let mut engine = Engine::new(&program, Settings { deadlines, ..Settings::new(intervals, epochs) })?;
         let mut waiting = Vec::with_capacity(1024);

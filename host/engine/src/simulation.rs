@@ -67,7 +67,7 @@ fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Res
 fn gcn(layers: u32) -> Program {
     let model = Model::gcn(layers, 16, 0.5, 30, 7).unwrap();
     let shape = DataShape { rows: 100, features: 30, classes: 7 };
-    Program::build(&model, shape, &signature).unwrap()
+    Program::build(&model, shape, eciton_plan::Savings::default(), &signature).unwrap()
 }
 
 fn settings(random: &mut Random) -> Settings {

@@ -10,7 +10,7 @@ use crate::ids::{BufferId, SlotId, StageId};
 use crate::program::{Program, SlotSpec, Stage};
 
 /// An assignment of a program's slots to buffers. Every slot has one but the features, which are
-/// the data's.
+/// the data's. Only slots of one width share: rows of another would lie at other distances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buffers {
     of: Vec<Option<BufferId>>,
@@ -44,15 +44,13 @@ impl Buffers {
                 continue;
             };
             let free = (0..holds.len()).filter(|&buffer| passed(holds[buffer].kept_until, writer));
-            // The nearest width wastes least; of equals the first.
-            let nearest = free.min_by_key(|&buffer| buffers.widths[buffer].abs_diff(spec.width));
-            let buffer = nearest.unwrap_or_else(|| {
+            let mut free = free.filter(|&buffer| buffers.widths[buffer] == spec.width);
+            let buffer = free.next().unwrap_or_else(|| {
                 holds.push(spec);
-                buffers.widths.push(0);
+                buffers.widths.push(spec.width);
                 holds.len() - 1
             });
             holds[buffer] = spec;
-            buffers.widths[buffer] = buffers.widths[buffer].max(spec.width);
             // Never more buffers than slots, whose ids are 16 bits.
             buffers.of[slot] = u16::try_from(buffer).ok().map(BufferId);
         }
@@ -65,8 +63,7 @@ impl Buffers {
         self.of.get(slot.index()).copied().flatten()
     }
 
-    /// For each buffer the values a row of the widest slot that it holds. A narrower slot lies
-    /// packed at its start.
+    /// For each buffer the values a row of the slots that it holds.
     #[must_use]
     pub fn widths(&self) -> &[u32] {
         &self.widths

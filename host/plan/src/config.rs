@@ -16,6 +16,7 @@ use crate::executor::{Emulator, Executor};
 use crate::keys;
 use crate::model::ModelSettings;
 use crate::optimiser::Optimiser;
+use crate::savings::GatherFeatures;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -78,11 +79,21 @@ pub struct Run {
     /// Compute threads; `None`: as many as the machine has. Never changes a result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
+    /// When the first layer's gather is done. The same result to rounding.
+    #[serde(default)]
+    pub gather_features: GatherFeatures,
 }
 
 impl Default for Run {
     fn default() -> Self {
-        Self { seed: 0, epochs: 200, eval_every: 1, intervals: None, threads: None }
+        Self {
+            seed: 0,
+            epochs: 200,
+            eval_every: 1,
+            intervals: None,
+            threads: None,
+            gather_features: GatherFeatures::Auto,
+        }
     }
 }
 
@@ -224,7 +235,14 @@ mod tests {
         let config = Config::parse(text, "r.toml").unwrap();
         assert_eq!(
             config.run,
-            Run { seed: 7, epochs: 16, eval_every: 0, intervals: Some(4), threads: Some(2) }
+            Run {
+                seed: 7,
+                epochs: 16,
+                eval_every: 0,
+                intervals: Some(4),
+                threads: Some(2),
+                ..Run::default()
+            }
         );
         assert_eq!(config.optimiser.algorithm, Algorithm::Sgd { momentum: 0.9, nesterov: true });
         assert_eq!(config.optimiser.weight_decay, WeightDecay::All(1e-3));
@@ -257,7 +275,10 @@ mod tests {
             assert!(found.contains(&format!("did you mean `{key}`?")), "{text}: {found}");
         }
         let found = refused("[run]\nzzzzzzzz = 1");
-        assert!(found.contains("known here: seed, epochs, eval_every, intervals, threads"), "{found}");
+        assert!(
+            found.contains("known here: seed, epochs, eval_every, intervals, threads, gather_features"),
+            "{found}"
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::document::{Field, Fields, Found, number};
 use crate::error::Error;
 use crate::model::{Activation, LayerSettings, Layers, MAX_LAYERS, MAX_WIDTH, ModelSettings};
 use crate::optimiser::{Algorithm, Optimiser, WeightDecay};
+use crate::savings::GatherFeatures;
 
 /// A key of a section whose settings are a `T`.
 struct Key<T> {
@@ -263,6 +264,15 @@ const RUN: &[Key<Run>] = &[
         "compute threads: 1 to 1024; left out: as many as the machine has",
         |run, field| {
             run.threads = Some(field.integer32(1..=1024)?);
+            Ok(())
+        },
+    ),
+    key(
+        "gather_features",
+        &["precompute"],
+        "when the first layer's gather is done, where no dropout stands before it: auto, once, each-epoch",
+        |run, field| {
+            run.gather_features = field.choice(&GatherFeatures::ALL)?;
             Ok(())
         },
     ),

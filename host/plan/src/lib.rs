@@ -33,6 +33,7 @@ mod lower;
 pub mod model;
 pub mod optimiser;
 pub mod program;
+pub mod savings;
 pub mod signature;
 pub mod task;
 #[cfg(test)]
@@ -54,6 +55,7 @@ pub use program::{
     DataShape, Direction, Gather, Normalisation, Open, Operation, Parameter, Program, Scope, SlotOf,
     SlotSpec, Stage, Tensor,
 };
+pub use savings::{GatherFeatures, Savings, Workload};
 pub use signature::{
     Attribute, AttributeSpec, BackwardNeeds, Initialiser, ParameterSpec, RowsSpec, Signature, Value,
 };

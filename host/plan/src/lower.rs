@@ -7,6 +7,7 @@ use crate::program::{
     DataShape, Direction, Gather, Normalisation, Operation, Parameter, Program, SlotOf, SlotSpec, Stage,
     Tensor,
 };
+use crate::savings::Savings;
 use crate::signature::{Attribute, Signature, Value};
 
 /// The kernel of a layer's own work.
@@ -21,7 +22,12 @@ const MAX_PARTS: usize = 256;
 type Open<'a> = &'a crate::program::Open<'a, Box<dyn std::error::Error + Send + Sync>>;
 
 /// The training program.
-pub(crate) fn training(model: &Model, shape: DataShape, open: Open<'_>) -> Result<Program, Error> {
+pub(crate) fn training(
+    model: &Model,
+    shape: DataShape,
+    savings: Savings,
+    open: Open<'_>,
+) -> Result<Program, Error> {
     let found = [shape.features, shape.classes];
     if found != [model.features, model.classes] || shape.rows == 0 {
         return Err(Error::Data {
@@ -29,7 +35,7 @@ pub(crate) fn training(model: &Model, shape: DataShape, open: Open<'_>) -> Resul
             allowed: "at least one row, and the features and classes that it was resolved for",
         });
     }
-    let mut lowering = Lowering::new(model.clone(), shape);
+    let mut lowering = Lowering::new(model.clone(), shape, savings);
     lowering.open_all(open)?;
     lowering.forward();
     lowering.backward();
@@ -38,7 +44,7 @@ pub(crate) fn training(model: &Model, shape: DataShape, open: Open<'_>) -> Resul
 
 /// The evaluation program of a training program.
 pub(crate) fn evaluation(training: &Program) -> Program {
-    let mut lowering = Lowering::new(training.model.clone(), training.shape);
+    let mut lowering = Lowering::new(training.model.clone(), training.shape, training.savings);
     lowering.program.operations.clone_from(&training.operations);
     lowering.program.parameters.clone_from(&training.parameters);
     lowering.forward();
@@ -57,7 +63,7 @@ struct Lowering {
 }
 
 impl Lowering {
-    fn new(model: Model, shape: DataShape) -> Self {
+    fn new(model: Model, shape: DataShape, savings: Savings) -> Self {
         let features = SlotSpec {
             width: shape.features,
             extents: vec![shape.features],
@@ -69,6 +75,7 @@ impl Lowering {
         let program = Program {
             shape,
             model,
+            savings,
             stages: Vec::new(),
             slots: vec![features],
             operations: Vec::new(),
@@ -153,8 +160,15 @@ impl Lowering {
             let layer = number(at);
             let width = self.program.model.layers[at].width();
             self.tensor_forward(OperationId(layer.0));
-            self.rows = self.gather(layer, false, self.rows, width, SlotOf::Activation);
+            if self.gathers(at) {
+                self.rows = self.gather(layer, false, self.rows, width, SlotOf::Activation);
+            }
         }
+    }
+
+    /// Whether a layer's product is gathered: not where the features have been before.
+    fn gathers(&self, layer: usize) -> bool {
+        layer > 0 || !self.program.savings.gathered_features
     }
 
     fn backward(&mut self) {
@@ -174,7 +188,10 @@ impl Lowering {
         for at in (0..layers).rev() {
             let layer = number(at);
             let width = self.program.model.layers[at].width();
-            let grad = self.gather(layer, true, gradient, width, SlotOf::Gradient);
+            let grad = match self.gathers(at) {
+                true => self.gather(layer, true, gradient, width, SlotOf::Gradient),
+                false => gradient,
+            };
             let below = at.checked_sub(1).map(|below| {
                 let extents = vec![self.program.model.input_width(at)];
                 self.slot(extents, SlotOf::Gradient, number(below))

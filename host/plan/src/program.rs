@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::ids::{Layer, OperationId, ParameterId, SlotId, StageId};
 use crate::lower;
 use crate::model::Model;
+use crate::savings::Savings;
 use crate::signature::{Attribute, Initialiser, Signature};
 
 /// What a program needs to know of the data.
@@ -41,6 +42,8 @@ pub struct Program {
     pub shape: DataShape,
     /// The model that it was made from.
     pub model: Model,
+    /// What it leaves out. With gathered features the slot `features` holds `N X`.
+    pub savings: Savings,
     /// In the order in which one interval does them; [`StageId`] is the place in this list.
     pub stages: Vec<Stage>,
     /// Row buffers; [`SlotId`] is the place in this list.
@@ -250,9 +253,10 @@ impl Program {
     pub fn build<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         model: &Model,
         shape: DataShape,
+        savings: Savings,
         signature: &Open<'_, E>,
     ) -> Result<Self, Error> {
-        lower::training(model, shape, &|kernel, inputs, attributes| {
+        lower::training(model, shape, savings, &|kernel, inputs, attributes| {
             signature(kernel, inputs, attributes).map_err(Into::into)
         })
     }
@@ -353,7 +357,7 @@ pub(crate) mod tests {
     pub(crate) fn gcn(layers: u32, hidden: u32, features: u32, classes: u32) -> Program {
         let model = Model::gcn(layers, hidden, 0.5, features, classes).unwrap();
         let shape = DataShape { rows: 64, features, classes };
-        Program::build(&model, shape, &signature).unwrap()
+        Program::build(&model, shape, Savings::default(), &signature).unwrap()
     }
 
     fn sketch(program: &Program) -> Vec<String> {
@@ -414,6 +418,26 @@ pub(crate) mod tests {
         assert_eq!(program.dependencies(StageId(6)), [(StageId(1), Scope::Own), (StageId(5), Scope::Own)]);
         assert!(program.dependencies(StageId(0)).is_empty());
         assert!(program.trains());
+    }
+
+    #[test]
+    fn gathered_features_leave_two_gathers_out() {
+        let model = Model::gcn(2, 16, 0.0, 1433, 7).unwrap();
+        let shape = DataShape { rows: 64, features: 1433, classes: 7 };
+        let savings = Savings { gathered_features: true };
+        let program = Program::build(&model, shape, savings, &signature).unwrap();
+        let wanted = [
+            "linear 0 Forward 0>1",
+            "linear 1 Forward 1>2",
+            "gather 2>3 x7",
+            "cross-entropy 2 Loss 3>4",
+            "gather' 4>5 x7",
+            "linear 1 Backward 1,5>6",
+            "linear 0 Backward 0,6>",
+        ];
+        assert_eq!(sketch(&program), wanted);
+        assert_eq!(sketch(&program.evaluation())[..3], wanted[..3]);
+        assert_eq!(program.parameters, gcn(2, 16, 1433, 7).parameters);
     }
 
     #[test]
@@ -488,7 +512,7 @@ pub(crate) mod tests {
         };
         let model = Model::gcn(2, 4, 0.0, 9, 3).unwrap();
         let shape = DataShape { rows: 5, features: 9, classes: 3 };
-        let program = Program::build(&model, shape, &keeping).unwrap();
+        let program = Program::build(&model, shape, Savings::default(), &keeping).unwrap();
         let Stage::Tensor(last) = &program.stages[8] else { panic!("{:?}", program.stages) };
         assert!(last.inputs.is_empty() && last.outputs.len() == 1 && last.kept.len() == 1);
         let kept = &program.slots[last.kept[0].index()];
@@ -529,16 +553,19 @@ pub(crate) mod tests {
                 change(kernel, &mut found);
                 Ok::<_, String>(found)
             };
-            let error = Program::build(&model, shape, &changed).unwrap_err();
+            let error = Program::build(&model, shape, Savings::default(), &changed).unwrap_err();
             assert!(matches!(error, Error::SignatureMismatch { .. }), "{error}");
             assert!(error.to_string().contains(word), "{word}: {error}");
         }
         let fails = |kernel: &str, _: &[Vec<u32>], _: &[Attribute]| {
             Err::<Signature, _>(format!("{kernel} is broken"))
         };
-        let error = Program::build(&model, shape, &fails).unwrap_err();
+        let error = Program::build(&model, shape, Savings::default(), &fails).unwrap_err();
         assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "linear is broken");
         let other = DataShape { classes: 4, ..shape };
-        assert!(matches!(Program::build(&model, other, &signature), Err(Error::Data { .. })));
+        assert!(matches!(
+            Program::build(&model, other, Savings::default(), &signature),
+            Err(Error::Data { .. })
+        ));
     }
 }

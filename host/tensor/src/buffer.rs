@@ -117,6 +117,11 @@ impl Buffer {
         self.0.columns
     }
 
+    /// Whether both are the same memory.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Bytes allocated, padding included.
     pub fn bytes(&self) -> usize {
         self.0.layout.size()

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use eciton_graph::dataset::{Dataset, Features};
 use eciton_graph::format;
 use eciton_graph::gather::symmetric_scale;
-use eciton_plan::{Atoms, Data, DataShape, FAN_OUT, IntervalId, Intervals, Node};
+use eciton_plan::{Atoms, Data, DataShape, FAN_OUT, IntervalId, Intervals, Node, Workload};
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
 
 use crate::error::{Error, Result, at};
+use crate::gathered::{gather_features, stored_at_most};
 
 /// Loads a data set: a built-in name, or a path to any layout that `eciton_graph::format` knows.
 pub fn load(data: &Data) -> Result<Dataset> {
@@ -90,6 +91,30 @@ impl Prepared {
         let intervals = cut.ids().map(|id| interval(&dataset, &atoms, &cut, id, &in_training)).collect();
         let shape = DataShape { rows, features: columns, classes: dataset.classes };
         Ok(Self { dataset: Arc::new(dataset), shape, features, scale, atoms, intervals })
+    }
+}
+
+impl Prepared {
+    /// What savings are counted from.
+    pub(crate) fn workload(&self) -> Workload {
+        let graph = &self.dataset.graph;
+        let stored = match &self.features {
+            Matrix::Dense(_) => self.features.rows() * self.features.columns(),
+            Matrix::Sparse(sparse) => sparse.data.stored(),
+        };
+        Workload {
+            rows: u64::from(graph.vertices()),
+            edges: graph.edges(),
+            stored: stored as u64,
+            stored_gathered: stored_at_most(graph, &self.features),
+        }
+    }
+
+    /// Puts N X in the features' place, which are let go of.
+    pub(crate) fn gather_features(&mut self, threads: u32) -> Result<()> {
+        let graph = &self.dataset.graph;
+        self.features = gather_features(graph, &self.scale, &self.features, &self.atoms, threads)?;
+        Ok(())
     }
 }
 

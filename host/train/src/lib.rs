@@ -15,6 +15,7 @@
 mod data;
 mod driver;
 mod error;
+mod gathered;
 #[cfg(any(test, feature = "inspect"))]
 pub mod inspect;
 pub mod kernels;

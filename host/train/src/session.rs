@@ -12,7 +12,7 @@ use eciton_exec::functions::Wanted;
 use eciton_exec::{LocalPool, lambda, loopback};
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
-use eciton_plan::{Attribute, Config, Epoch, ExecutorKind, Model, Program, Version};
+use eciton_plan::{Attribute, Config, Epoch, ExecutorKind, Model, Program, Savings, Version};
 
 use crate::data::{self, Prepared};
 use crate::driver::{self, Counts, Machine, Slots, Stages, State, Trained, Training};
@@ -92,8 +92,12 @@ impl Session {
             let kernels = kernels.join().map_err(|_| Error::Internal("loading kernels panicked".to_owned()));
             (prepared, kernels)
         });
-        let (prepared, kernels) = (prepared?, kernels??);
+        let (mut prepared, kernels) = (prepared?, kernels??);
         let model = Model::resolve(&config.model, prepared.shape.features, prepared.shape.classes)?;
+        let savings = Savings::choose(&model, &prepared.workload(), config.run.gather_features)?;
+        if savings.gathered_features {
+            prepared.gather_features(threads)?;
+        }
         let layers: RefCell<Vec<Arc<Layer>>> = RefCell::default();
         let failure: RefCell<Option<Error>> = RefCell::default();
         let open = |kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]| {
@@ -110,7 +114,7 @@ impl Session {
                     text
                 })
         };
-        let program = Program::build(&model, prepared.shape, &open)
+        let program = Program::build(&model, prepared.shape, savings, &open)
             .map_err(|plan| failure.borrow_mut().take().unwrap_or(Error::Plan(plan)))?;
         let evaluation = program.evaluation();
         let intervals = prepared.intervals.len() as u32;
@@ -137,9 +141,11 @@ impl Session {
         // Before anything is spent: a price list that cannot be read must not end a run.
         let prices = charged.then(Prices::read).transpose().map_err(eciton_exec::functions::Error::from)?;
         let machine = machine(config, local, &kernels, &layers, intervals)?;
+        let slots = Slots::new(&program, intervals, &[])?;
+        let evaluation_slots = Slots::new(&evaluation, intervals, &[&slots])?;
         Ok(Self {
-            slots: Slots::new(&program)?,
-            evaluation_slots: Slots::new(&evaluation)?,
+            slots,
+            evaluation_slots,
             prepared,
             program,
             kernels,

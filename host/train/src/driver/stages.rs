@@ -11,8 +11,8 @@ use eciton_graph::gather::gather_symmetric;
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Call, Finished, Kind, Labelled, Layer, RowNumbers, Target};
 use eciton_plan::{
-    Direction, Gather, IntervalId, Normalisation, Operation, OperationId, Program, SlotId, Stage, Step, Task,
-    TaskKey, Tensor,
+    Buffers, Direction, Gather, IntervalId, Normalisation, Operation, OperationId, Program, SlotId, Stage,
+    Step, Task, TaskKey, Tensor,
 };
 use eciton_tensor::{Buffer, Matrix};
 
@@ -27,15 +27,30 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    pub(crate) fn new(program: &Program) -> Result<Self> {
-        let buffer = |(at_slot, spec): (usize, &eciton_plan::SlotSpec)| -> Result<Option<Buffer>> {
-            if at_slot == program.features.index() {
-                return Ok(None);
+    /// Slots that are never needed at the same time share a buffer. Buffers of `others`, programs that
+    /// run at other times, are used again.
+    pub(crate) fn new(program: &Program, intervals: u32, others: &[&Self]) -> Result<Self> {
+        let assigned = Buffers::assign(program, intervals);
+        let mut known: Vec<Buffer> = Vec::new();
+        for buffer in others.iter().flat_map(|slots| slots.buffers.iter().flatten()) {
+            if !known.iter().any(|k| k.is_same(buffer)) {
+                known.push(buffer.clone());
             }
-            let made = Buffer::zeroed(program.shape.rows as usize, spec.width as usize);
-            made.map(Some).map_err(at("row buffers"))
+        }
+        let rows = program.shape.rows as usize;
+        let made = assigned.widths().iter().map(|&width| {
+            let width = width as usize;
+            match known.iter().position(|k| k.columns() == width && k.rows() == rows) {
+                Some(found) => Ok(known.swap_remove(found)),
+                None => Buffer::zeroed(rows, width).map_err(at("row buffers")),
+            }
+        });
+        let made = made.collect::<Result<Vec<_>>>()?;
+        let of = |slot: usize| {
+            let buffer = assigned.of(SlotId(u16::try_from(slot).ok()?))?;
+            made.get(buffer.index()).cloned()
         };
-        Ok(Self { buffers: program.slots.iter().enumerate().map(buffer).collect::<Result<_>>()? })
+        Ok(Self { buffers: (0..program.slots.len()).map(of).collect() })
     }
 
     pub(crate) fn buffer(&self, slot: SlotId) -> Result<&Buffer> {

@@ -1,0 +1,117 @@
+//! Savings: work that a program need not do in every epoch, and when leaving it out pays.
+//!
+//! The first layer computes `N X W`. Where no dropout stands before it, `N X` is the same in every
+//! epoch and in every evaluation, and no gradient goes through it: it can be gathered once, before
+//! the first epoch, in place of the features. An epoch then gathers neither `X W` nor the gradient of
+//! it. What it costs is that N X of sparse features is less sparse, so that products get longer.
+
+use crate::error::Error;
+use crate::model::{LayerKind, Model};
+
+/// What a data set gives to count with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Vertices.
+    pub rows: u64,
+    /// Directed edges.
+    pub edges: u64,
+    /// Feature values that are stored: rows times columns where they are dense.
+    pub stored: u64,
+    /// Feature values of N X that would be stored, at most.
+    pub stored_gathered: u64,
+}
+
+/// When the first layer's gather is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GatherFeatures {
+    /// As [`Savings::choose`] counts.
+    #[default]
+    Auto,
+    /// Once, before the first epoch.
+    Once,
+    /// In every epoch, behind the first product.
+    EachEpoch,
+}
+
+impl GatherFeatures {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("auto", Self::Auto), ("once", Self::Once), ("each-epoch", Self::EachEpoch)];
+}
+
+/// What a program leaves out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Savings {
+    /// The features that the program reads are N X, gathered before.
+    pub gathered_features: bool,
+}
+
+/// A gather is bound by memory: one of its multiply-adds takes as long as this many of a product.
+/// (Measured: 0.2 to 0.9 s for 115 M edges of width 48, so 6 to 27 G multiply-adds a second, against
+/// some 75 G and more in products; the lower ratio, so that a near tie changes nothing.)
+const GATHER_WEIGHT: u64 = 3;
+
+impl Savings {
+    /// Chooses for a model and a data set, by counting an epoch's multiply-adds.
+    ///
+    /// # Errors
+    /// [`Error::Data`] if the features are to be gathered once and dropout stands before them: that
+    /// would be another model.
+    pub fn choose(model: &Model, work: &Workload, wanted: GatherFeatures) -> Result<Self, Error> {
+        let Some(LayerKind::Gcn(first)) = model.layers.first() else {
+            return Ok(Self::default());
+        };
+        let constant = first.dropout == 0.0;
+        if wanted == GatherFeatures::Once && !constant {
+            return Err(Error::Data {
+                found: format!(
+                    "run.gather_features = \"once\" with dropout {} before the first layer",
+                    first.dropout
+                ),
+                allowed: "either, but not both: with dropout the gathered features differ from epoch to epoch; set the first layer's dropout to 0",
+            });
+        }
+        let gathered_features = match wanted {
+            GatherFeatures::Once => true,
+            GatherFeatures::EachEpoch => false,
+            GatherFeatures::Auto => {
+                let width = u64::from(first.width);
+                // Forward, and the weight's gradient.
+                let products = |stored: u64| 2 * u128::from(stored) * u128::from(width);
+                let gathers = 2 * u128::from(work.edges + work.rows) * u128::from(width * GATHER_WEIGHT);
+                constant && products(work.stored_gathered) < products(work.stored) + gathers
+            }
+        };
+        Ok(Self { gathered_features })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn chosen(dropout: f64, work: Workload, wanted: GatherFeatures) -> Result<bool, Error> {
+        let model = Model::gcn(2, 16, dropout, 100, 7).unwrap();
+        Savings::choose(&model, &work, wanted).map(|s| s.gathered_features)
+    }
+
+    #[test]
+    fn dense_features_without_dropout_are_gathered_once() {
+        let dense = Workload { rows: 1000, edges: 5000, stored: 100_000, stored_gathered: 100_000 };
+        assert!(chosen(0.0, dense, GatherFeatures::Auto).unwrap());
+        assert!(!chosen(0.0, dense, GatherFeatures::EachEpoch).unwrap());
+        assert!(!chosen(0.5, dense, GatherFeatures::Auto).unwrap(), "another model");
+        let refused = chosen(0.5, dense, GatherFeatures::Once).unwrap_err().to_string();
+        assert!(refused.contains("dropout 0.5"), "{refused}");
+        // Sparse rows that fill up: 5 times the products against 12,000 gathered rows saved.
+        let sparse = Workload { rows: 1000, edges: 5000, stored: 20_000, stored_gathered: 100_000 };
+        assert!(!chosen(0.0, sparse, GatherFeatures::Auto).unwrap());
+        assert!(chosen(0.0, sparse, GatherFeatures::Once).unwrap());
+        let barely = Workload { stored_gathered: 37_999, ..sparse };
+        assert!(chosen(0.0, barely, GatherFeatures::Auto).unwrap(), "20,000 + 3 x 6,000 = 38,000");
+        let tie = Workload { stored_gathered: 38_000, ..sparse };
+        assert!(!chosen(0.0, tie, GatherFeatures::Auto).unwrap());
+    }
+}

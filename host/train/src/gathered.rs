@@ -1,0 +1,194 @@
+//! Gathered features: `N X`, made once before the first epoch, in place of X.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use eciton_graph::adjacency::Graph;
+use eciton_graph::gather::gather_symmetric;
+use eciton_plan::Atoms;
+use eciton_tensor::{Buffer, Matrix, SparseRows};
+
+use crate::error::{Error, Result, at};
+
+/// Rows of N X, N the symmetric normalisation of the graph, by `threads` threads. The result does not
+/// depend on how many.
+///
+/// # Errors
+/// [`Error::Tensor`] if a matrix of that size cannot be had.
+pub(crate) fn gather_features(
+    graph: &Graph,
+    scale: &[f32],
+    features: &Matrix,
+    atoms: &Atoms,
+    threads: u32,
+) -> Result<Matrix> {
+    match features {
+        Matrix::Dense(dense) => {
+            let out = Buffer::zeroed(features.rows(), features.columns()).map_err(at("gathered features"))?;
+            let held = dense.hold(None).map_err(at("features"))?;
+            each_atom(atoms, threads, |rows| {
+                let mut to = out.write(rows.clone()).map_err(at("gathered features"))?;
+                gather_symmetric(graph.incoming(), scale, held.view(), rows, &mut to.view_mut());
+                Ok(())
+            })?;
+            Ok(Matrix::from(out.read(0..out.rows()).map_err(at("gathered features"))?))
+        }
+        Matrix::Sparse(sparse) => {
+            let parts = each_atom(atoms, threads, |rows| Ok(sparse_rows(graph, scale, &sparse.data, rows)))?;
+            let (mut offsets, mut indices, mut values) = (vec![0u64], Vec::new(), Vec::new());
+            for part in parts {
+                let before = indices.len() as u64;
+                offsets.extend(part.ends.iter().map(|end| before + end));
+                indices.extend(part.indices);
+                values.extend(part.values);
+            }
+            let columns = sparse.data.columns() as u32;
+            let rows = SparseRows::new(columns, offsets, indices, values).map_err(at("gathered features"))?;
+            Ok(Matrix::from(Arc::new(rows)))
+        }
+    }
+}
+
+/// How many values N X of sparse rows has at most.
+pub(crate) fn stored_at_most(graph: &Graph, features: &Matrix) -> u64 {
+    let (rows, columns) = (features.rows() as u64, features.columns() as u64);
+    let Matrix::Sparse(sparse) = features else { return rows * columns };
+    let of = |v: u32| sparse.data.row(v as usize).0.len() as u64;
+    (0..graph.vertices())
+        .map(|v| {
+            let all: u64 = graph.in_neighbours(v).iter().map(|&u| of(u)).sum();
+            (all + of(v)).min(columns)
+        })
+        .sum()
+}
+
+/// Runs `work` on the rows of every atom; the results in order.
+fn each_atom<T: Send>(
+    atoms: &Atoms,
+    threads: u32,
+    work: impl Fn(Range<usize>) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let next = AtomicU32::new(0);
+    let run = || -> Result<Vec<(u32, T)>> {
+        let mut done = Vec::new();
+        loop {
+            let atom = next.fetch_add(1, Ordering::Relaxed);
+            if atom >= atoms.count() {
+                return Ok(done);
+            }
+            let rows = atoms.row_range(atom..atom + 1);
+            done.push((atom, work(rows.start as usize..rows.end as usize)?));
+        }
+    };
+    let mut all = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads.min(atoms.count())).map(|_| scope.spawn(run)).collect();
+        let mut all = run()?;
+        for other in others {
+            let panicked = |_| Error::Internal("gathering the features panicked".to_owned());
+            all.extend(other.join().map_err(panicked)??);
+        }
+        Ok::<_, Error>(all)
+    })?;
+    all.sort_unstable_by_key(|(atom, _)| *atom);
+    Ok(all.into_iter().map(|(_, made)| made).collect())
+}
+
+/// Sparse rows on their way.
+#[derive(Default)]
+struct Part {
+    /// Where each row ends.
+    ends: Vec<u64>,
+    indices: Vec<u32>,
+    values: Vec<f32>,
+}
+
+/// The same sums as the dense gather's, in its order, of the columns that any neighbour stores.
+fn sparse_rows(graph: &Graph, scale: &[f32], features: &SparseRows, rows: Range<usize>) -> Part {
+    let mut sums = vec![0.0f32; features.columns()];
+    let mut seen = vec![false; features.columns()];
+    let mut part = Part::default();
+    let mut touched: Vec<u32> = Vec::new();
+    for v in rows {
+        let itself = u32::try_from(v).unwrap_or(u32::MAX);
+        for &u in graph.in_neighbours(itself).iter().chain([&itself]) {
+            let (columns, values) = features.row(u as usize);
+            for (&column, &value) in columns.iter().zip(values) {
+                let at = column as usize;
+                if !std::mem::replace(&mut seen[at], true) {
+                    touched.push(column);
+                }
+                sums[at] += scale[u as usize] * value;
+            }
+        }
+        touched.sort_unstable();
+        for column in touched.drain(..) {
+            let at = column as usize;
+            seen[at] = false;
+            part.indices.push(column);
+            part.values.push(scale[v] * std::mem::take(&mut sums[at]));
+        }
+        part.ends.push(part.indices.len() as u64);
+    }
+    part
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use eciton_graph::gather::symmetric_scale;
+    use eciton_graph::random::SplitMix64;
+
+    #[test]
+    fn sparse_and_dense_features_gather_alike() {
+        let seed = 5;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        for round in 0..20u64 {
+            let vertices = 1 + random.below(300);
+            let edges: Vec<(u32, u32)> = (0..random.below(900))
+                .map(|_| (random.below(vertices) as u32, random.below(vertices) as u32))
+                .collect();
+            let options =
+                eciton_graph::adjacency::Options { symmetric: round % 2 == 0, ..Default::default() };
+            let graph = Graph::from_edges(vertices, edges.iter().copied(), options).unwrap();
+            let columns = 1 + random.below(70) as usize;
+            let (rows, mut values) = (vertices as usize, Vec::new());
+            let (mut offsets, mut indices, mut stored) = (vec![0u64], Vec::new(), Vec::new());
+            for _ in 0..rows {
+                for column in 0..columns {
+                    let value = if random.below(5) == 0 { random.below(9) as f32 + 1.0 } else { 0.0 };
+                    values.push(value);
+                    if value != 0.0 {
+                        indices.push(column as u32);
+                        stored.push(value);
+                    }
+                }
+                offsets.push(indices.len() as u64);
+            }
+            let dense = Buffer::from_rows(rows, columns, &values).unwrap();
+            let dense = Matrix::from(dense.read(0..rows).unwrap());
+            let sparse = SparseRows::new(columns as u32, offsets, indices, stored).unwrap();
+            let sparse = Matrix::from(Arc::new(sparse));
+            let atoms = Atoms::new(graph.offsets()).unwrap();
+            let scale = symmetric_scale(&graph);
+            let gathered = gather_features(&graph, &scale, &dense, &atoms, 1).unwrap();
+            let again = gather_features(&graph, &scale, &sparse, &atoms, 3).unwrap();
+            let Matrix::Sparse(found) = &again else { panic!("{again:?}") };
+            assert!(found.data.stored() as u64 <= stored_at_most(&graph, &sparse));
+            let Matrix::Dense(gathered) = gathered else { panic!("{gathered:?}") };
+            let held = gathered.hold(None).unwrap();
+            for v in 0..rows {
+                let (columns, values) = found.data.row(v);
+                let mut row = vec![0.0f32; held.view().columns()];
+                for (&column, &value) in columns.iter().zip(values) {
+                    row[column as usize] = value;
+                }
+                for (a, b) in held.view().row(v).iter().zip(&row) {
+                    assert!((a - b).abs() <= 1e-5 * a.abs().max(1.0), "seed {seed}, round {round}, row {v}");
+                }
+            }
+        }
+    }
+}
