@@ -1,7 +1,7 @@
 //! The same bits whatever the cut: threads, intervals and instances never change a result.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use eciton_plan::Config;
+use eciton_plan::{Config, GatherFeatures};
 use eciton_tests::{cora, data, options, train};
 
 const EPOCHS: u32 = 30;
@@ -42,6 +42,38 @@ fn cora_does_not_depend_on_threads_intervals_or_instances() {
     // The defaults, run after run.
     for _ in 0..3 {
         assert_eq!(run(&config, false), wanted);
+    }
+}
+
+#[test]
+fn features_gathered_once_are_the_same_model() {
+    // Sparse rows, and dense ones.
+    let mut dense = cora(EPOCHS);
+    dense.data.normalise_features = true;
+    let mut sets = vec![dense];
+    match data() {
+        Some(data) => {
+            let mut minesweeper = cora(EPOCHS);
+            minesweeper.data.source = data.join("heterophilous/minesweeper.npz").to_str().unwrap().to_owned();
+            minesweeper.data.normalise_features = false;
+            sets.push(minesweeper);
+        }
+        None => println!("skipped: dense features need the published data sets"),
+    }
+    for mut config in sets {
+        // Behind the first layer dropout may stand.
+        config.set("model.layers=[{kernel=\"gcn\", width=16, dropout=0.0}, {kernel=\"gcn\"}]").unwrap();
+        config.run.gather_features = GatherFeatures::EachEpoch;
+        let each = train(&config, &options()).unwrap();
+        config.run.gather_features = GatherFeatures::Once;
+        let once = train(&config, &options()).unwrap();
+        for (a, b) in each.1.iter().zip(&once.1) {
+            assert!((a - b).abs() < 1e-3 * a.abs(), "{a} in each epoch, {b} once: {}", config.data.source);
+        }
+        let wanted = run(&cut(&config, 1, 1), false);
+        for (threads, intervals) in [(2, 1), (2, 4), (1, 64)] {
+            assert_eq!(run(&cut(&config, threads, intervals), false), wanted, "{threads}, {intervals}");
+        }
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Train a model; with nothing else said, a two-layer GCN on Cora
     Train(Box<crate::train::Arguments>),
+    /// What a training would do and hold, without training: takes what `train` takes
+    Plan(Box<crate::train::Arguments>),
     /// Class scores of every vertex, from a run folder
     Predict(crate::predict::Arguments),
     /// The accuracy of a run's model, from its run folder

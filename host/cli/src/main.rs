@@ -17,6 +17,7 @@ mod failure;
 mod interrupt;
 mod kernel;
 mod output;
+mod plan;
 mod predict;
 mod progress;
 mod recipe;
@@ -36,6 +37,8 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let mut output = Output::standard();
     let done = match &arguments.command {
+        Command::Plan(arguments) => plan::run(arguments, &mut output),
+        Command::Train(arguments) if arguments.dry_run => plan::run(arguments, &mut output),
         Command::Train(arguments) => train::run(arguments, &mut output),
         Command::Predict(arguments) => predict::run(arguments, &mut output),
         Command::Eval(arguments) => evaluate::run(arguments, &mut output),

@@ -94,6 +94,9 @@ pub(crate) struct Arguments {
     /// Also keep the last hidden layer, in predictions.npz
     #[arg(long, conflicts_with = "no_out", help_heading = "Output")]
     pub(crate) embeddings: bool,
+    /// Say what the run would do and hold, as `eciton plan`, and do nothing
+    #[arg(long, help_heading = "Output")]
+    pub(crate) dry_run: bool,
     /// Print one JSON object a line
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,

@@ -213,6 +213,45 @@ fn json_has_these_keys_in_this_order() {
 }
 
 #[test]
+fn a_plan_says_what_a_run_would_hold_and_refuses_what_does_not_fit() {
+    let dir = folder();
+    let text = works(dir.path(), &["plan", "--hidden", "64"]);
+    says(
+        &text,
+        &["cora, gcn 1433-64-7", "10,556 directed edges", "5 tasks, 4 gathers", "\nweights", "\nin all"],
+    );
+    assert_eq!(works(dir.path(), &["train", "--hidden", "64", "--dry-run"]), text.clone());
+    let text = works(dir.path(), &["plan", "--dropout", "0", "--set", "run.gather_features=once", "--json"]);
+    let plan = &objects(&text)[0];
+    assert_eq!((&plan["event"], &plan["gathers"]), (&Value::from("plan"), &Value::from(2)));
+    assert_eq!((&plan["gathered_features"], &plan["fits"]), (&Value::Bool(true), &Value::Bool(true)));
+    let items = plan["memory"]["items"].as_array().unwrap();
+    let sum: u64 = items.iter().map(|item| item["bytes"].as_u64().unwrap()).sum();
+    let total = plan["memory"]["total_bytes"].as_u64().unwrap();
+    assert_eq!(sum, total);
+    // What the run then holds is what was planned, give or take what a process holds anyway.
+    let line = ["train", "--dropout", "0", "--set", "run.gather_features=once", "--json", "--no-out"];
+    let held = objects(&works(dir.path(), &line)).last().unwrap()["peak_memory_bytes"].as_u64().unwrap();
+    assert!(held < total + (32 << 20) && total < held + (32 << 20), "{held} held, {total} planned");
+    // The report comes first, then the refusal.
+    let Ran { code, out: text, err: error } = run(dir.path(), &["plan", "--set", "run.memory_bytes=1000"]);
+    assert_eq!(code, Some(1), "{text}");
+    says(&text, &["\nin all", "1.0 kB"]);
+    says(&error, &["needs", "1.0 kB are to be had"]);
+    for line in [
+        &["train", "--no-out", "--set", "run.memory_bytes=1000"][..],
+        &["train", "--set", "run.memory_bytes=1000"],
+    ] {
+        says(&fails(dir.path(), line, 1), &["needs", "memory", "to be had", "eciton plan"]);
+    }
+    says(
+        &fails(dir.path(), &["train", "--set", "run.gather_features=once"], 1),
+        &["dropout 0.5", "run.gather_features"],
+    );
+    assert_eq!(entries(dir.path()), Vec::<String>::new());
+}
+
+#[test]
 fn execution_flags_change_no_result() {
     let dir = folder();
     let digest = |more: &[&str]| {

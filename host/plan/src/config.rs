@@ -79,6 +79,10 @@ pub struct Run {
     /// Compute threads; `None`: as many as the machine has. Never changes a result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
+    /// Bytes that the run may hold; `None`: what the machine has. More is refused before it is
+    /// allocated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
     /// When the first layer's gather is done. The same result to rounding.
     #[serde(default)]
     pub gather_features: GatherFeatures,
@@ -92,6 +96,7 @@ impl Default for Run {
             eval_every: 1,
             intervals: None,
             threads: None,
+            memory_bytes: None,
             gather_features: GatherFeatures::Auto,
         }
     }
@@ -276,7 +281,9 @@ mod tests {
         }
         let found = refused("[run]\nzzzzzzzz = 1");
         assert!(
-            found.contains("known here: seed, epochs, eval_every, intervals, threads, gather_features"),
+            found.contains(
+                "known here: seed, epochs, eval_every, intervals, threads, memory_bytes, gather_features"
+            ),
             "{found}"
         );
     }

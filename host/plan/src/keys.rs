@@ -268,6 +268,15 @@ const RUN: &[Key<Run>] = &[
         },
     ),
     key(
+        "memory_bytes",
+        &["max_memory", "memory_limit"],
+        "bytes that the run may hold; left out: what the machine has",
+        |run, field| {
+            run.memory_bytes = Some(field.integer(1..=i64::MAX as u64)?);
+            Ok(())
+        },
+    ),
+    key(
         "gather_features",
         &["precompute"],
         "when the first layer's gather is done, where no dropout stands before it: auto, once, each-epoch",

@@ -117,6 +117,11 @@ impl Buffer {
         self.0.columns
     }
 
+    /// Bytes of a row of `columns` values, padding included.
+    pub fn row_bytes(columns: usize) -> usize {
+        stride_for(columns) * size_of::<f32>()
+    }
+
     /// Whether both are the same memory.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

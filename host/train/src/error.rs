@@ -76,6 +76,20 @@ pub enum Error {
         /// NaN or infinity.
         loss: f64,
     },
+    /// The run does not fit.
+    #[error(
+        "the run needs {needed} bytes of memory and {available} are to be had; the most of it is {largest}. What helps: {remedy}; or allow more with run.memory_bytes. `eciton plan` has it by purpose"
+    )]
+    Memory {
+        /// Bytes at the peak.
+        needed: u64,
+        /// Bytes that this process may hold.
+        available: u64,
+        /// The largest purpose.
+        largest: String,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// Nothing to learn from.
     #[error("data set `{dataset}` has no training vertices; give it a split")]
     NoTraining {

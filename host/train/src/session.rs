@@ -18,6 +18,7 @@ use crate::data::{self, Prepared};
 use crate::driver::{self, Counts, Machine, Slots, Stages, State, Trained, Training};
 use crate::error::{Error, Result, at};
 use crate::kernels::{CachePolicy, Kernels};
+use crate::memory::MemoryPlan;
 use crate::report::{Accuracy, Attempts, Observer};
 use crate::weights::Weights;
 
@@ -75,7 +76,18 @@ pub(crate) struct Session {
     stop: Arc<AtomicBool>,
 }
 
-impl Session {
+/// A run as far as it is known before memory for it is allocated.
+pub(crate) struct Draft {
+    pub prepared: Prepared,
+    pub kernels: Kernels,
+    pub threads: u32,
+    pub program: Program,
+    evaluation: Program,
+    layers: Vec<Arc<Layer>>,
+    pub memory: MemoryPlan,
+}
+
+impl Draft {
     pub(crate) fn new(config: &Config, options: &Options, dataset: Option<Dataset>) -> Result<Self> {
         let threads = config.run.threads.unwrap_or_else(|| {
             std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
@@ -92,12 +104,9 @@ impl Session {
             let kernels = kernels.join().map_err(|_| Error::Internal("loading kernels panicked".to_owned()));
             (prepared, kernels)
         });
-        let (mut prepared, kernels) = (prepared?, kernels??);
+        let (prepared, kernels) = (prepared?, kernels??);
         let model = Model::resolve(&config.model, prepared.shape.features, prepared.shape.classes)?;
         let savings = Savings::choose(&model, &prepared.workload(), config.run.gather_features)?;
-        if savings.gathered_features {
-            prepared.gather_features(threads)?;
-        }
         let layers: RefCell<Vec<Arc<Layer>>> = RefCell::default();
         let failure: RefCell<Option<Error>> = RefCell::default();
         let open = |kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]| {
@@ -117,6 +126,19 @@ impl Session {
         let program = Program::build(&model, prepared.shape, savings, &open)
             .map_err(|plan| failure.borrow_mut().take().unwrap_or(Error::Plan(plan)))?;
         let evaluation = program.evaluation();
+        let memory = MemoryPlan::of(&prepared, &program, &evaluation, &config.optimiser);
+        Ok(Self { prepared, kernels, threads, program, evaluation, layers: layers.into_inner(), memory })
+    }
+}
+
+impl Session {
+    pub(crate) fn new(config: &Config, options: &Options, dataset: Option<Dataset>) -> Result<Self> {
+        let draft = Draft::new(config, options, dataset)?;
+        draft.memory.check(config.run.memory_bytes)?;
+        let Draft { mut prepared, kernels, threads, program, evaluation, layers, .. } = draft;
+        if program.savings.gathered_features {
+            prepared.gather_features(threads)?;
+        }
         let intervals = prepared.intervals.len() as u32;
         let mut settings = eciton_engine::Settings::new(intervals, config.run.epochs);
         settings.eval_every = config.run.eval_every;
@@ -136,7 +158,6 @@ impl Session {
         let evaluator = Engine::new(&evaluation, evaluator_settings)?;
         let pool_settings = eciton_exec::Settings { threads, fresh_instances: options.fresh_instances };
         let local = LocalPool::new(pool_settings).map_err(Error::Threads)?;
-        let layers = layers.into_inner();
         let charged = matches!(executor.kind, ExecutorKind::Emulated | ExecutorKind::Lambda);
         // Before anything is spent: a price list that cannot be read must not end a run.
         let prices = charged.then(Prices::read).transpose().map_err(eciton_exec::functions::Error::from)?;

@@ -1,0 +1,74 @@
+//! `eciton plan`, which is `eciton train --dry-run`.
+
+use eciton_train::{Options, Plan};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::text::{bytes, counted, grouped};
+use crate::{recipe, train};
+
+#[derive(Serialize)]
+struct Line<'a> {
+    event: &'static str,
+    #[serde(flatten)]
+    plan: &'a Plan,
+}
+
+/// Plans, and prints the report. A run that does not fit is a failure, after it.
+pub(crate) fn run(arguments: &train::Arguments, output: &mut Output) -> Result<(), Failure> {
+    let config = recipe::configure(arguments)?;
+    let plan = eciton_train::plan(&config, &Options::default())?;
+    if arguments.json {
+        output.json(&Line { event: "plan", plan: &plan });
+    } else {
+        print(&plan, config.run.memory_bytes, output);
+    }
+    if plan.fits {
+        return Ok(());
+    }
+    let allowed = config.run.memory_bytes.or(plan.memory.available_bytes).unwrap_or_default();
+    Err(Failure::Failed(format!(
+        "the run needs {} of memory and {} are to be had",
+        bytes(plan.memory.total_bytes),
+        bytes(allowed)
+    )))
+}
+
+fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
+    let mut row = |name: &str, text: String| output.line(format_args!("{name:<18} {text}"));
+    row(
+        "data and model",
+        format!(
+            "{}, {}; {} vertices, {} directed edges",
+            plan.dataset,
+            plan.model,
+            grouped(u64::from(plan.vertices)),
+            grouped(plan.edges)
+        ),
+    );
+    let pieces = counted(u64::from(plan.intervals), "interval");
+    row("pieces", format!("{pieces} on {}", counted(u64::from(plan.threads), "thread")));
+    let once = if plan.gathered_features { "; the features are gathered once, before the first" } else { "" };
+    row(
+        "an epoch",
+        format!(
+            "{}, {} of {} values an edge in all{once}",
+            counted(plan.tasks, "task"),
+            counted(plan.gathers, "gather"),
+            plan.gathered_width
+        ),
+    );
+    for item in &plan.memory.items {
+        row(item.purpose, format!("{:>9}  {}", bytes(item.bytes), item.detail));
+    }
+    let mut total = format!("{:>9}", bytes(plan.memory.total_bytes));
+    if plan.memory.before_training_bytes > 0 {
+        let later = plan.memory.total_bytes - plan.memory.before_training_bytes;
+        total += &format!("  at the peak; {} once the features are gathered", bytes(later));
+    }
+    row("in all", total);
+    if let Some(available) = allowed.or(plan.memory.available_bytes) {
+        row("to be had", format!("{:>9}", bytes(available)));
+    }
+}

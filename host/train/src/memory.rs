@@ -1,0 +1,170 @@
+//! The memory plan: what a run will hold, by purpose, before it is allocated.
+
+use eciton_plan::{Algorithm, Buffers, Optimiser, Program};
+use eciton_tensor::{Buffer, Matrix};
+use serde::Serialize;
+
+use crate::data::Prepared;
+use crate::error::{Error, Result};
+
+/// Compiled kernels, instances, the executor and the program itself: what the smallest run was seen
+/// to hold beyond its purposes.
+const PROGRAM_BYTES: u64 = 24 << 20;
+
+/// One purpose.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MemoryItem {
+    /// For instance `graph`.
+    pub purpose: &'static str,
+    /// What it is, with its shape.
+    pub detail: String,
+    /// How many.
+    pub bytes: u64,
+}
+
+/// What a run will hold at its peak.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MemoryPlan {
+    /// By purpose, in the order in which they come to be.
+    pub items: Vec<MemoryItem>,
+    /// All of them.
+    pub total_bytes: u64,
+    /// What is let go of before the first epoch: at the peak, but not for long.
+    pub before_training_bytes: u64,
+    /// What this process may have: what the machine and its control group have left, and what it
+    /// holds already. `None` where the system does not tell.
+    pub available_bytes: Option<u64>,
+}
+
+impl MemoryPlan {
+    pub(crate) fn of(
+        prepared: &Prepared,
+        program: &Program,
+        evaluation: &Program,
+        optimiser: &Optimiser,
+    ) -> Self {
+        let (graph, rows) = (&prepared.dataset.graph, u64::from(prepared.shape.rows));
+        let mut items = Vec::new();
+        let mut item = |purpose, detail: String, bytes: u64| {
+            if bytes > 0 {
+                items.push(MemoryItem { purpose, detail, bytes });
+            }
+        };
+        let lists = if graph.symmetric() { 1 } else { 2 };
+        item(
+            "graph",
+            format!("{} edges{}", graph.edges(), if lists == 2 { ", and their transpose" } else { "" }),
+            lists * (graph.edges() * 4 + (rows + 1) * 8),
+        );
+        item(
+            "vertices",
+            "labels, splits, factors of the normalisation".to_owned(),
+            rows * (4 + 4 + 4 + 4 + 1),
+        );
+        let features = features_bytes(&prepared.features);
+        let shape = format!("[{rows}, {}]{}", prepared.shape.features, storage(&prepared.features));
+        item("features", shape.clone(), features);
+        let mut before = 0;
+        if program.savings.gathered_features {
+            item("gathered features", shape, features.max(gathered_bytes(prepared)));
+            before = features;
+        }
+        let row_bytes = rows * slots_bytes(program, evaluation, prepared.intervals.len() as u32);
+        item("rows", "activations and gradients of all layers".to_owned(), row_bytes);
+        let values: u64 = program.parameters.iter().map(|p| p.len() as u64).sum();
+        let state = match optimiser.algorithm {
+            Algorithm::Adam { .. } | Algorithm::AdamW { .. } => 3,
+            Algorithm::Sgd { .. } => 2,
+        };
+        item("weights", format!("{values} values, and the optimiser's of each"), values * 4 * state);
+        let parts: u64 = prepared.intervals.iter().map(|i| i.nodes.len() as u64).sum();
+        item("gradients", format!("{parts} partial sums of {values} values"), parts * values * 4);
+        item("program", "kernels and their instances".to_owned(), PROGRAM_BYTES);
+        let total_bytes = items.iter().map(|i| i.bytes).sum();
+        Self { items, total_bytes, before_training_bytes: before, available_bytes: available() }
+    }
+
+    /// Refuses a run that does not fit into `allowed` bytes, or what there is.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] with the figures and what would save most.
+    pub(crate) fn check(&self, allowed: Option<u64>) -> Result<()> {
+        let Some(available) = allowed.or(self.available_bytes) else { return Ok(()) };
+        if self.total_bytes <= available {
+            return Ok(());
+        }
+        let largest = self.items.iter().max_by_key(|i| i.bytes);
+        let remedy = if self.before_training_bytes > 0
+            && self.total_bytes - self.before_training_bytes <= available
+        {
+            "run.gather_features = \"each-epoch\" holds the features once"
+        } else {
+            "a smaller model.hidden, fewer layers, or a data set converted to a store (its features stay in the file)"
+        };
+        Err(Error::Memory {
+            needed: self.total_bytes,
+            available,
+            largest: largest
+                .map_or_else(String::new, |i| format!("{} {} ({})", i.purpose, i.bytes, i.detail)),
+            remedy,
+        })
+    }
+}
+
+fn storage(features: &Matrix) -> &'static str {
+    match features {
+        Matrix::Dense(_) => "",
+        Matrix::Sparse(_) => ", sparse rows",
+    }
+}
+
+fn features_bytes(features: &Matrix) -> u64 {
+    match features {
+        Matrix::Dense(_) => features.rows() as u64 * padded(features.columns() as u32),
+        Matrix::Sparse(sparse) => sparse.data.bytes() as u64,
+    }
+}
+
+fn gathered_bytes(prepared: &Prepared) -> u64 {
+    match &prepared.features {
+        Matrix::Dense(_) => 0,
+        Matrix::Sparse(_) => {
+            prepared.workload().stored_gathered * 8 + (u64::from(prepared.shape.rows) + 1) * 8
+        }
+    }
+}
+
+/// Bytes of a row of `width` values.
+fn padded(width: u32) -> u64 {
+    Buffer::row_bytes(width as usize) as u64
+}
+
+/// Bytes a row of all slots of both programs, which share what they can.
+fn slots_bytes(program: &Program, evaluation: &Program, intervals: u32) -> u64 {
+    let mut widths = Buffers::assign(program, intervals).widths().to_vec();
+    let mut spare = widths.clone();
+    for &width in Buffers::assign(evaluation, intervals).widths() {
+        match spare.iter().position(|&w| w == width) {
+            Some(at) => drop(spare.swap_remove(at)),
+            None => widths.push(width),
+        }
+    }
+    widths.into_iter().map(padded).sum()
+}
+
+/// What this process may hold in all.
+fn available() -> Option<u64> {
+    let line = |text: &str, name: &str| -> Option<u64> {
+        let line = text.lines().find_map(|l| l.strip_prefix(name))?;
+        Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+    };
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let held = line(&status, "VmRSS:")?;
+    let machine =
+        line(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:").map(|free| free + held);
+    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|t| t.trim().parse().ok());
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let space = limits.lines().find_map(|l| l.strip_prefix("Max address space"));
+    let space = space.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+    [machine, group, space].into_iter().flatten().min()
+}

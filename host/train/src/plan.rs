@@ -1,0 +1,67 @@
+//! The plan: what a run will do and hold, told without running it.
+
+use eciton_plan::{Config, Stage};
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::memory::MemoryPlan;
+use crate::session::{Draft, Options};
+
+/// What `eciton plan` and `eciton train --dry-run` report.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plan {
+    /// The data set's name.
+    pub dataset: String,
+    /// For instance `gcn 1433-16-7`.
+    pub model: String,
+    /// Vertices.
+    pub vertices: u32,
+    /// Directed edges.
+    pub edges: u64,
+    /// Vertex intervals.
+    pub intervals: u32,
+    /// Compute threads.
+    pub threads: u32,
+    /// Tensor tasks an epoch, all intervals, without evaluation.
+    pub tasks: u64,
+    /// Gathers an epoch, of all rows.
+    pub gathers: u64,
+    /// Values a row that these gathers move for each edge.
+    pub gathered_width: u64,
+    /// Whether the features are gathered once, before the first epoch.
+    pub gathered_features: bool,
+    /// What it holds.
+    pub memory: MemoryPlan,
+    /// Whether that fits: into `run.memory_bytes`, or what there is.
+    pub fits: bool,
+}
+
+/// Reads the data set and opens the kernels, and plans the run. Rows, weights and gathered features
+/// are not allocated.
+///
+/// # Errors
+/// As [`crate::train`], up to the first epoch; not that it does not fit, which is a figure here.
+pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
+    let draft = Draft::new(config, options, None)?;
+    let Draft { prepared, program, .. } = &draft;
+    let intervals = prepared.intervals.len() as u32;
+    let widths = program.stages.iter().filter_map(|stage| match stage {
+        Stage::Gather(gather) => Some(u64::from(gather.width)),
+        Stage::Tensor(_) => None,
+    });
+    let gathers = widths.clone().count() as u64;
+    Ok(Plan {
+        dataset: prepared.dataset.name.clone(),
+        model: crate::train::model_name(program),
+        vertices: prepared.shape.rows,
+        edges: prepared.dataset.graph.edges(),
+        intervals,
+        threads: draft.threads,
+        tasks: (program.stages.len() as u64 - gathers) * u64::from(intervals),
+        gathers,
+        gathered_width: widths.sum(),
+        gathered_features: program.savings.gathered_features,
+        fits: draft.memory.check(config.run.memory_bytes).is_ok(),
+        memory: draft.memory,
+    })
+}
