@@ -14,6 +14,7 @@
 
 pub mod adjacency;
 pub mod dataset;
+pub mod edges;
 pub mod error;
 pub mod features;
 pub mod format;
