@@ -217,7 +217,7 @@ mod epochs {
         let graph = Graph::from_edges(n, list.iter().copied(), Options::default()).unwrap();
         let labels: Vec<u32> = (0..vertices).map(|_| random.below(u64::from(classes)) as u32).collect();
         let split = Split::random(&labels, [0.66, 0.1], SEED);
-        let features = Features::Dense { columns, values: values(vertices as usize * columns as usize) };
+        let features = Features::dense(columns, &values(vertices as usize * columns as usize)).unwrap();
         let dataset = Dataset {
             name: "random".to_owned(),
             graph,

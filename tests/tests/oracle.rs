@@ -122,7 +122,7 @@ impl Case {
         job["optimiser"]["lr"] = config.optimiser.lr.into();
         job["optimiser"]["weight_decay"] = decays.into();
         // Both kinds of storage, whatever is in them.
-        let features = Features::Dense { columns, values };
+        let features = Features::dense(columns, &values).unwrap();
         let features = if seed.is_multiple_of(3) { as_sparse(&features) } else { features };
         let options = GraphOptions { symmetric: true, keep_self_loops: false };
         let graph = Graph::from_edges(u64::from(vertices), edges.into_iter(), options).unwrap();
@@ -179,14 +179,14 @@ impl Case {
 }
 
 fn as_sparse(features: &Features) -> Features {
-    let mut sparse = eciton_graph::dataset::SparseRows::empty(features.columns());
+    let mut sparse = eciton_graph::dataset::SparseBuilder::new(features.columns());
     let mut row = vec![0.0; features.columns() as usize];
     for at in 0..features.rows() {
         features.copy_row(at, &mut row);
         let stored = row.iter().enumerate().filter(|(_, v)| **v != 0.0).map(|(c, &v)| (c as u32, v));
         sparse.push_row(&mut stored.collect::<Vec<_>>());
     }
-    Features::Sparse(sparse)
+    Features::Sparse(sparse.finish())
 }
 
 fn flat(value: &Value) -> Vec<f64> {

@@ -1,5 +1,9 @@
 //! `eciton data`: the data sets that are built in, and what is in one.
 
+mod fetch;
+mod generate;
+mod stat;
+
 use eciton_graph::format;
 use eciton_graph::stat::Statistics;
 use eciton_plan::Data;
@@ -19,6 +23,11 @@ pub(crate) enum Command {
     List(ListArguments),
     /// Size, degrees, features, classes and split of a data set
     Stat(StatArguments),
+    /// A graph of any size from a seed, with something to learn
+    #[command(subcommand)]
+    Generate(generate::Command),
+    /// Published data sets by name, checked, into a cache where `train` and `stat` find them
+    Fetch(fetch::Arguments),
 }
 
 /// `eciton data list`
@@ -38,6 +47,9 @@ pub(crate) struct StatArguments {
     /// Which data set, where a folder holds several
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Measure what each vertex order would gain: up to about 20 s
+    #[arg(long)]
+    orders: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -46,12 +58,17 @@ pub(crate) struct StatArguments {
 const LAYOUTS: &str = "\
 A path works in place of a name:
   FILE.npz       arrays as gnn-benchmark, GraphData or the heterophilous sets name them
+  FILE.mtx       MatrixMarket; FILE.graph, FILE.metis: METIS
+  FILE.txt       an edge list as SNAP has them, with any ids (.edges .edgelist .el .tsv .snap)
+                 and beside a graph file, if there are, features, labels and split as .csv
   FOLDER with
+    raw/edge.csv.gz or raw/data.npz (OGB)
     ind.NAME.graph and ind.NAME.* (Planetoid)
     NAME_edges.csv, NAME_target.csv, NAME.json (MUSAE)
     edges.csv and, if there are, features, labels and split as .csv
     indptr.npy, indices.npy, feat.npy, label.npy
     several .npz files
+  Texts may be packed with gzip.
   --name NAME chooses where a folder holds several.";
 
 /// Runs the command.
@@ -59,6 +76,8 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
     match command {
         Command::List(arguments) => list(arguments, output),
         Command::Stat(arguments) => stat(arguments, output)?,
+        Command::Generate(command) => generate::run(command, output)?,
+        Command::Fetch(arguments) => fetch::run(arguments, output)?,
     }
     Ok(())
 }
@@ -105,6 +124,8 @@ struct StatLine<'a> {
     validation: usize,
     test: usize,
     homophily: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    survey: Option<stat::Orders>,
 }
 
 fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
@@ -112,8 +133,13 @@ fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
     let data = Data { source, name: arguments.name.clone(), normalise_features: false };
     let dataset = eciton_train::load(&data)?;
     let statistics = Statistics::of(&dataset);
+    let survey = || stat::survey(&dataset.graph);
     if !arguments.json {
         print(&dataset.name, &statistics, output);
+        if arguments.orders {
+            output.flush();
+            stat::print(&survey()?, statistics.edges, output);
+        }
         return Ok(());
     }
     let [train, validation, test] = statistics.split;
@@ -137,6 +163,7 @@ fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
         validation,
         test,
         homophily: statistics.homophily,
+        survey: arguments.orders.then(survey).transpose()?,
     });
     Ok(())
 }

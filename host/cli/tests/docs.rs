@@ -84,6 +84,8 @@ impl Place {
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli-cache/kernels");
         let mut command = Command::new(env!("CARGO_BIN_EXE_eciton"));
         command.args(arguments).current_dir(&self.folder).stdin(Stdio::null()).env("ECITON_CACHE_DIR", cache);
+        // Documents fetch into a cache of their own.
+        command.env("ECITON_DATA", self.whole.path().join("data")).env_remove("ECITON_MIRROR");
         let ran = command.output().unwrap();
         let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
         assert!(ran.status.success(), "{place}: eciton {} failed\n{out}{err}", arguments.join(" "));

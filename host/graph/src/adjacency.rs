@@ -11,6 +11,11 @@
 //! # Ok::<(), eciton_graph::error::Error>(())
 //! ```
 
+use eciton_tensor::Slab;
+
+use crate::build;
+use crate::build::threads::on_threads;
+pub(crate) use crate::build::threads::threads_for;
 use crate::error::{Error, Place, Result};
 
 /// The most vertices of a graph: ids are u32 and the largest is kept for "none".
@@ -31,15 +36,104 @@ impl Default for Options {
     }
 }
 
+/// Whether a neighbour may stand in a list more than once (parallel edges).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repeats {
+    /// A repeat is an error.
+    Refused,
+    /// Lists ascend, equal neighbours side by side.
+    Allowed,
+}
+
 /// Lists of neighbours, one a vertex: `neighbours[offsets[v]..offsets[v + 1]]`, ascending, without
-/// repeats.
+/// repeats unless whoever made them allowed it. Every neighbour is a vertex: kernels read rows by these
+/// numbers without a further check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adjacency {
-    offsets: Vec<u64>,
-    neighbours: Vec<u32>,
+    offsets: Slab<u64>,
+    neighbours: Slab<u32>,
 }
 
 impl Adjacency {
+    /// Takes lists as they are: `offsets [V + 1]` from 0 to E, `neighbours [E]`.
+    ///
+    /// # Errors
+    /// [`Error::EmptyGraph`], [`Error::Limit`] above [`MAX_VERTICES`]; [`Error::Malformed`] where
+    /// offsets do not ascend to E or a list does not ascend without repeats; [`Error::UnknownVertex`].
+    pub fn from_parts(offsets: impl Into<Slab<u64>>, neighbours: impl Into<Slab<u32>>) -> Result<Self> {
+        Self::from_parts_with(offsets, neighbours, Repeats::Refused)
+    }
+
+    /// [`Adjacency::from_parts`] where parallel edges may be allowed.
+    ///
+    /// # Errors
+    /// As [`Adjacency::from_parts`].
+    pub fn from_parts_with(
+        offsets: impl Into<Slab<u64>>,
+        neighbours: impl Into<Slab<u32>>,
+        repeats: Repeats,
+    ) -> Result<Self> {
+        let made = Self { offsets: offsets.into(), neighbours: neighbours.into() };
+        made.check(repeats)?;
+        Ok(made)
+    }
+
+    /// Lists that a builder of this crate has made: the checks of [`Adjacency::from_parts`] hold.
+    pub(crate) fn trusted(offsets: Vec<u64>, neighbours: Vec<u32>) -> Self {
+        Self { offsets: offsets.into(), neighbours: neighbours.into() }
+    }
+
+    fn check(&self, repeats: Repeats) -> Result<()> {
+        let (offsets, stored) = (&*self.offsets, self.neighbours.len() as u64);
+        let place = || Place::whole("offsets");
+        let vertices = (offsets.len() as u64).saturating_sub(1);
+        check_vertices(vertices, place)?;
+        if offsets.first() != Some(&0) || offsets.last() != Some(&stored) || !offsets.is_sorted() {
+            let found = format!("offsets from {:?} to {:?}", offsets.first(), offsets.last());
+            let expected = format!("offsets that ascend from 0 to {stored}, the number of neighbours");
+            return Err(Error::malformed(place(), expected, found));
+        }
+        // A share of equally many edges a thread.
+        let shares = threads_for(stored) as u64;
+        let cut = |share: u64| match share == shares {
+            true => vertices as usize,
+            false => offsets.partition_point(|&o| o < stored / shares * share).min(vertices as usize),
+        };
+        let work = (0..shares).map(|share| cut(share)..cut(share + 1)).collect();
+        // The first fault in the order of vertices, whichever thread was first.
+        on_threads(work, |own| self.check_lists(own, repeats)).into_iter().collect()
+    }
+
+    fn check_lists(&self, vertices: std::ops::Range<usize>, repeats: Repeats) -> Result<()> {
+        let known = self.offsets.len() as u32 - 1;
+        for v in vertices {
+            let list = &self.neighbours[self.offsets[v] as usize..self.offsets[v + 1] as usize];
+            let ascends = match repeats {
+                Repeats::Refused => list.windows(2).all(|w| w[0] < w[1]),
+                Repeats::Allowed => list.is_sorted(),
+            };
+            let place = || Place::row("neighbours", v as u64);
+            if !ascends {
+                let expected = "an ascending list of neighbours, each once";
+                return Err(Error::malformed(place(), expected, "one that descends or repeats"));
+            }
+            if let Some(&last) = list.last().filter(|&&last| last >= known) {
+                return Err(Error::UnknownVertex {
+                    place: place(),
+                    vertex: last.to_string(),
+                    known: format!("vertices are 0..{known}"),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of vertices.
+    #[inline]
+    pub fn vertices(&self) -> u32 {
+        (self.offsets.len() - 1) as u32
+    }
+
     /// `[V + 1]`, from 0, never descending.
     #[inline]
     pub fn offsets(&self) -> &[u64] {
@@ -61,50 +155,6 @@ impl Adjacency {
             _ => &[],
         }
     }
-
-    /// Counting sort by `key`, then a sort and the removal of repeats within each list.
-    /// `edges` yields (key, value), both below `vertices`.
-    fn sorted(vertices: usize, edges: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
-        let mut ends = vec![0u64; vertices + 1];
-        for (key, _) in edges.clone() {
-            ends[key as usize + 1] += 1;
-        }
-        for v in 0..vertices {
-            ends[v + 1] += ends[v];
-        }
-        // `ends[v]` is where the next neighbour of v goes, and so becomes the end of v's list.
-        let mut neighbours = vec![0u32; ends[vertices] as usize];
-        for (key, value) in edges {
-            let end = &mut ends[key as usize];
-            if let Some(slot) = neighbours.get_mut(*end as usize) {
-                *slot = value;
-                *end += 1;
-            }
-        }
-        let mut offsets = vec![0u64; vertices + 1];
-        let (mut from, mut kept) = (0usize, 0usize);
-        for v in 0..vertices {
-            let to = (ends[v] as usize).clamp(from, neighbours.len());
-            let list = &mut neighbours[from..to];
-            if !list.is_sorted() {
-                list.sort_unstable();
-            }
-            let mut last = None;
-            for at in from..to {
-                let value = neighbours[at];
-                if last != Some(value) {
-                    neighbours[kept] = value;
-                    kept += 1;
-                    last = Some(value);
-                }
-            }
-            offsets[v + 1] = kept as u64;
-            from = to;
-        }
-        neighbours.truncate(kept);
-        neighbours.shrink_to_fit();
-        Self { offsets, neighbours }
-    }
 }
 
 /// A graph: in-neighbours of every vertex, and out-neighbours where they differ.
@@ -116,48 +166,51 @@ pub struct Graph {
 }
 
 impl Graph {
+    /// A graph of lists that exist: `outgoing` holds every edge of `incoming` by its source, or is
+    /// left out where every edge has its reverse. That both hold the same edges is the caller's word.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] where they differ in vertices or edges.
+    pub fn from_parts(incoming: Adjacency, outgoing: Option<Adjacency>) -> Result<Self> {
+        let sizes = |a: &Adjacency| [("vertices", u64::from(a.vertices())), ("edges", a.neighbours.len() as u64)];
+        if let Some(outgoing) = &outgoing {
+            for ((what, found), (_, expected)) in sizes(outgoing).into_iter().zip(sizes(&incoming)) {
+                if found != expected {
+                    let (place, other) = (Place::whole("outgoing lists"), "the incoming lists".to_owned());
+                    return Err(Error::Mismatch { place, what, found, expected, other });
+                }
+            }
+        }
+        Ok(Self { incoming, outgoing })
+    }
+
     /// Builds a graph of `vertices` vertices from edges (source, target), in any order and with any
-    /// repeats. The iterator is read twice, so that nothing is collected; a second reading that
-    /// differs from the first gives an unspecified graph.
+    /// repeats, which are collected first; [`build`](crate::build) takes edges that are too many for that.
     ///
     /// # Errors
     /// [`Error::EmptyGraph`], [`Error::Limit`] above [`MAX_VERTICES`], and
     /// [`Error::UnknownVertex`] with the edge's position for an id that is not below `vertices`.
     pub fn from_edges(
         vertices: u64,
-        edges: impl Iterator<Item = (u32, u32)> + Clone,
+        edges: impl Iterator<Item = (u32, u32)>,
         options: Options,
     ) -> Result<Self> {
         check_vertices(vertices, || Place::whole("graph"))?;
-        for (position, (source, target)) in edges.clone().enumerate() {
-            for vertex in [source, target] {
-                if u64::from(vertex) >= vertices {
-                    return Err(Error::UnknownVertex {
-                        place: Place::row("edges", position as u64),
-                        vertex: vertex.to_string(),
-                        known: format!("vertices are 0..{vertices}"),
-                    });
-                }
-            }
+        let edges: Vec<_> = edges.collect();
+        if let Some(row) = edges.iter().position(|&(s, t)| u64::from(s.max(t)) >= vertices) {
+            let (source, target) = edges[row];
+            return Err(Error::UnknownVertex {
+                place: Place::row("edges", row as u64),
+                vertex: if u64::from(source) >= vertices { source } else { target }.to_string(),
+                known: format!("vertices are 0..{vertices}"),
+            });
         }
-        // An id checked above may differ in a second reading; those are dropped, not trusted.
-        let kept = edges.filter(move |&(s, t)| {
-            (options.keep_self_loops || s != t) && u64::from(s) < vertices && u64::from(t) < vertices
-        });
-        let vertices = vertices as usize;
-        if options.symmetric {
-            let both = kept.flat_map(|(s, t)| std::iter::once((t, s)).chain((s != t).then_some((s, t))));
-            return Ok(Self { incoming: Adjacency::sorted(vertices, both), outgoing: None });
-        }
-        let incoming = Adjacency::sorted(vertices, kept.clone().map(|(s, t)| (t, s)));
-        let outgoing = Adjacency::sorted(vertices, kept);
-        let outgoing = (outgoing != incoming).then_some(outgoing);
-        Ok(Self { incoming, outgoing })
+        build::in_memory(&(vertices, &edges[..]), options, threads_for(edges.len() as u64))
     }
 
     /// The number of vertices; never 0.
     pub fn vertices(&self) -> u32 {
-        (self.incoming.offsets.len() - 1) as u32
+        self.incoming.vertices()
     }
 
     /// The number of directed edges: an undirected edge counts twice.
@@ -289,6 +342,25 @@ mod tests {
         let text =
             Graph::from_edges(3, [(0, 1), (1, 3)].into_iter(), Options::default()).unwrap_err().to_string();
         assert!(text.contains("row 1") && text.contains("vertex 3") && text.contains("0..3"), "{text}");
+    }
+
+    #[test]
+    fn parts_are_checked() {
+        let parts = |offsets: &[u64], lists: &[u32]| Adjacency::from_parts(offsets.to_vec(), lists.to_vec());
+        let fine = parts(&[0, 2, 2, 3], &[1, 2, 0]).unwrap();
+        assert_eq!((fine.vertices(), fine.of(0)), (3, &[1, 2][..]));
+        let text = |offsets: &[u64], lists: &[u32]| parts(offsets, lists).unwrap_err().to_string();
+        assert!(text(&[0, 2, 2, 3], &[1, 3, 0]).contains("neighbours, row 0: an edge names vertex 3"));
+        assert!(text(&[0, 2, 2, 3], &[2, 1, 0]).contains("row 0"));
+        assert!(text(&[0, 2, 2, 3], &[2, 2, 0]).contains("each once"));
+        assert!(text(&[0, 2, 1, 3], &[1, 2, 0]).contains("offsets that ascend"));
+        assert!(text(&[1, 2, 2, 3], &[1, 2, 0]).contains("offsets that ascend"));
+        assert!(text(&[0, 2, 2, 4], &[1, 2, 0]).contains("ascend from 0 to 3"));
+        assert!(text(&[0], &[]).contains("no vertices"));
+        assert!(text(&[], &[]).contains("no vertices"));
+        let repeated = Adjacency::from_parts_with(vec![0, 2], vec![0, 0], Repeats::Allowed).unwrap();
+        assert!(Graph::from_parts(fine.clone(), Some(repeated)).is_err());
+        assert!(Graph::from_parts(fine.clone(), Some(fine)).is_ok());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A graph with features, labels and a split: all that a training run reads.
 
-pub use crate::features::{Features, SparseRows};
+pub use crate::features::{DenseRows, Features, SparseBuilder, SparseRows};
 pub use crate::split::{NO_LABEL, Split};
 
 use crate::adjacency::{Graph, check_vertices};
@@ -111,7 +111,7 @@ mod tests {
         Dataset {
             name: "tiny".to_owned(),
             graph: Graph::from_edges(3, [(0, 1)].into_iter(), Options::default()).unwrap(),
-            features: Features::Dense { columns: 1, values: vec![1.0, 2.0, 3.0] },
+            features: Features::dense(1, &[1.0, 2.0, 3.0]).unwrap(),
             labels: vec![0, 1, NO_LABEL],
             classes: 2,
             split: Split { train: vec![0], validation: vec![], test: vec![1] },

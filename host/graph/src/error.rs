@@ -224,9 +224,74 @@ pub enum Error {
         /// The layouts that would be recognised.
         known: &'static str,
     },
+    /// The operating system refused to write.
+    #[error("{path}: cannot be written: {source}; check the free space and the folder's permissions",
+        path = path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// Something lies where a result would go.
+    #[error("{path}: {problem}", path = path.display())]
+    Exists {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is in the way, and what to do.
+        problem: &'static str,
+    },
+    /// A store of another version.
+    #[error("{path}: a store of version {found}, but this program reads version {known}; convert the \
+        data again with this program, or open it with the one that wrote it", path = path.display())]
+    StoreVersion {
+        /// `store.json`.
+        path: PathBuf,
+        /// The version that the store has.
+        found: u64,
+        /// The version that is known here.
+        known: u64,
+    },
+    /// A file of a store is not the one that was written.
+    #[error("{path}: the checksum is {found:08x}, but {expected:08x} was written; the file was changed \
+        or damaged, convert the data again", path = path.display())]
+    Checksum {
+        /// The file.
+        path: PathBuf,
+        /// What the store says.
+        expected: u32,
+        /// What the bytes say.
+        found: u32,
+    },
+    /// Rows cannot be held in memory.
+    #[error("{what}: {source}")]
+    Memory {
+        /// Which rows.
+        what: &'static str,
+        /// What is in the way.
+        source: eciton_tensor::Error,
+    },
+    /// A parameter of a generator is outside its limits.
+    #[error("{name} is {found}, but must be {allowed}")]
+    Parameter {
+        /// The parameter.
+        name: &'static str,
+        /// As given.
+        found: String,
+        /// What it may be.
+        allowed: String,
+    },
+    /// A long operation ended because its caller asked for it.
+    #[error("stopped before the end; nothing was kept")]
+    Stopped,
 }
 
 impl Error {
+    /// Names what rows an error of tensors is about.
+    pub(crate) fn memory(what: &'static str) -> impl Fn(eciton_tensor::Error) -> Self {
+        move |source| Self::Memory { what, source }
+    }
+
     /// A [`Error::Malformed`] whose remedy is to fetch the file again.
     pub(crate) fn malformed(place: Place, expected: impl Into<String>, found: impl Into<String>) -> Self {
         Self::Malformed {

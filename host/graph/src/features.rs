@@ -1,5 +1,10 @@
 //! What is known of each vertex: one row of numbers, dense or sparse.
 
+use std::sync::Arc;
+
+use eciton_tensor::{Buffer, ReadRows, Slab, View};
+
+use crate::build::threads::{on_threads, shares, threads_for};
 use crate::error::{Error, Place, Result};
 
 /// Rows of which only the stored columns are not zero.
@@ -8,43 +13,30 @@ pub struct SparseRows {
     /// Columns of every row.
     pub columns: u32,
     /// `[rows + 1]`, from 0, never descending.
-    pub offsets: Vec<u64>,
+    pub offsets: Slab<u64>,
     /// Columns of the stored values, ascending within a row, without repeats.
-    pub indices: Vec<u32>,
+    pub indices: Slab<u32>,
     /// The stored values, one for each of `indices`.
-    pub values: Vec<f32>,
+    pub values: Slab<f32>,
 }
 
-impl SparseRows {
-    /// Sorts each row's entries by column, adds up values of a column that is named twice, and drops
-    /// stored zeros. `offsets` must ascend to the length of `indices` and `values`; entries beyond
-    /// are ignored.
-    pub fn from_unsorted(columns: u32, offsets: &[u64], indices: &[u32], values: &[f32]) -> Self {
-        let mut rows = Self {
-            columns,
-            offsets: Vec::with_capacity(offsets.len().max(1)),
-            indices: Vec::with_capacity(indices.len()),
-            values: Vec::with_capacity(values.len()),
-        };
-        rows.offsets.push(0);
-        let mut row: Vec<(u32, f32)> = Vec::new();
-        for pair in offsets.windows(2) {
-            let range = pair[0] as usize..pair[1] as usize;
-            row.clear();
-            if let (Some(i), Some(v)) = (indices.get(range.clone()), values.get(range)) {
-                row.extend(i.iter().copied().zip(v.iter().copied()));
-            }
-            rows.push_row(&mut row);
-        }
-        rows
-    }
+/// Sparse rows that are being written, row after row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SparseBuilder {
+    columns: u32,
+    offsets: Vec<u64>,
+    indices: Vec<u32>,
+    values: Vec<f32>,
+}
 
-    /// Rows without any; [`SparseRows::push_row`] adds them.
-    pub fn empty(columns: u32) -> Self {
+impl SparseBuilder {
+    /// Rows without any; [`SparseBuilder::push_row`] adds them.
+    pub fn new(columns: u32) -> Self {
         Self { columns, offsets: vec![0], indices: Vec::new(), values: Vec::new() }
     }
 
-    /// Adds a row of (column, value) in any order; `entries` is left sorted.
+    /// Adds a row of (column, value) in any order; `entries` is left sorted. Values of a column that
+    /// is named twice are added up, zeros are dropped.
     pub fn push_row(&mut self, entries: &mut [(u32, f32)]) {
         if !entries.is_sorted_by_key(|e| e.0) {
             entries.sort_by_key(|e| e.0);
@@ -61,6 +53,38 @@ impl SparseRows {
             }
         }
         self.offsets.push(self.indices.len() as u64);
+    }
+
+    /// The rows.
+    pub fn finish(self) -> SparseRows {
+        SparseRows {
+            columns: self.columns,
+            offsets: self.offsets.into(),
+            indices: self.indices.into(),
+            values: self.values.into(),
+        }
+    }
+}
+
+impl SparseRows {
+    /// Sorts each row's entries by column, adds up values of a column that is named twice, and drops
+    /// stored zeros. `offsets` must ascend to the length of `indices` and `values`; entries beyond
+    /// are ignored.
+    pub fn from_unsorted(columns: u32, offsets: &[u64], indices: &[u32], values: &[f32]) -> Self {
+        let mut rows = SparseBuilder::new(columns);
+        rows.offsets.reserve_exact(offsets.len().saturating_sub(1));
+        rows.indices.reserve_exact(indices.len());
+        rows.values.reserve_exact(values.len());
+        let mut row: Vec<(u32, f32)> = Vec::new();
+        for pair in offsets.windows(2) {
+            let range = pair[0] as usize..pair[1] as usize;
+            row.clear();
+            if let (Some(i), Some(v)) = (indices.get(range.clone()), values.get(range)) {
+                row.extend(i.iter().copied().zip(v.iter().copied()));
+            }
+            rows.push_row(&mut row);
+        }
+        rows.finish()
     }
 
     /// The number of rows.
@@ -80,16 +104,62 @@ impl SparseRows {
     }
 }
 
+/// Dense rows in memory or in a mapped file, held under a lease so that nobody writes them. Clones
+/// share the memory.
+#[derive(Debug, Clone)]
+pub struct DenseRows(Arc<ReadRows>);
+
+impl DenseRows {
+    /// All rows of a buffer.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] while somebody writes some of them.
+    pub fn new(buffer: &Buffer) -> Result<Self> {
+        Ok(Self(Arc::new(buffer.read(0..buffer.rows()).map_err(Error::memory("features"))?)))
+    }
+
+    /// The rows, to read.
+    pub fn view(&self) -> View<'_> {
+        self.0.view()
+    }
+
+    /// The memory that they lie in.
+    pub fn buffer(&self) -> &Buffer {
+        self.0.buffer()
+    }
+
+    /// The same rows in memory that `change` has written to: their own where nobody else holds it.
+    fn changed(self, mut change: impl FnMut(&mut [f32])) -> Result<Self> {
+        let failed = Error::memory("features");
+        let mut buffer = self.buffer().clone();
+        if Arc::strong_count(&self.0) > 1 || buffer.is_lent() {
+            let view = self.view();
+            buffer = Buffer::zeroed(view.rows(), view.columns()).map_err(&failed)?;
+            let mut lease = buffer.write(0..view.rows()).map_err(&failed)?;
+            let mut rows = lease.view_mut();
+            (0..view.rows()).for_each(|row| rows.row_mut(row).copy_from_slice(view.row(row)));
+        }
+        drop(self);
+        let mut lease = buffer.write(0..buffer.rows()).map_err(&failed)?;
+        let mut rows = lease.view_mut();
+        (0..rows.rows()).for_each(|row| change(rows.row_mut(row)));
+        drop(lease);
+        Self::new(&buffer)
+    }
+}
+
+impl PartialEq for DenseRows {
+    fn eq(&self, other: &Self) -> bool {
+        let (a, b) = (self.view(), other.view());
+        a.rows() == b.rows() && a.columns() == b.columns() && (0..a.rows()).all(|row| a.row(row) == b.row(row))
+    }
+}
+
 /// The features of all vertices.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Features {
-    /// `values [V, columns]`, row-major.
-    Dense {
-        /// Columns of every row.
-        columns: u32,
-        /// Row-major.
-        values: Vec<f32>,
-    },
+    /// `[V, columns]`.
+    Dense(DenseRows),
     /// Only what is not zero.
     Sparse(SparseRows),
 }
@@ -101,14 +171,31 @@ pub const SPARSE_SHARE: f64 = 0.2;
 pub const SPARSE_COLUMNS: u32 = 64;
 
 impl Features {
+    /// Dense features of `values [V, columns]`, row-major.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] where the last row is not whole; [`Error::Memory`].
+    pub fn dense(columns: u32, values: &[f32]) -> Result<Self> {
+        let rows = values.len().checked_div(columns as usize).unwrap_or(0);
+        if rows * columns as usize != values.len() {
+            let expected = format!("rows of {columns} values");
+            return Err(Error::malformed(Place::whole("features"), expected, format!("{} values", values.len())));
+        }
+        let buffer = Buffer::from_rows(rows, columns as usize, values).map_err(Error::memory("features"))?;
+        Ok(Self::Dense(DenseRows::new(&buffer)?))
+    }
+
     /// Dense features, turned into sparse rows where few values are not zero (see
     /// [`SPARSE_SHARE`] and [`SPARSE_COLUMNS`]).
-    pub fn from_dense(columns: u32, values: Vec<f32>) -> Self {
+    ///
+    /// # Errors
+    /// As [`Features::dense`].
+    pub fn from_dense(columns: u32, values: &[f32]) -> Result<Self> {
         let filled = values.iter().filter(|v| **v != 0.0).count();
         if columns < SPARSE_COLUMNS || filled as f64 >= SPARSE_SHARE * values.len() as f64 {
-            return Self::Dense { columns, values };
+            return Self::dense(columns, values);
         }
-        let mut sparse = SparseRows::empty(columns);
+        let mut sparse = SparseBuilder::new(columns);
         sparse.indices.reserve_exact(filled);
         sparse.values.reserve_exact(filled);
         for row in values.chunks_exact(columns as usize) {
@@ -120,23 +207,23 @@ impl Features {
             }
             sparse.offsets.push(sparse.indices.len() as u64);
         }
-        Self::Sparse(sparse)
+        Ok(Self::Sparse(sparse.finish()))
     }
 
     /// One column a vertex, 1 at its own: what a graph without features is trained on.
     pub fn identity(vertices: u32) -> Self {
         Self::Sparse(SparseRows {
             columns: vertices,
-            offsets: (0..=u64::from(vertices)).collect(),
-            indices: (0..vertices).collect(),
-            values: vec![1.0; vertices as usize],
+            offsets: (0..=u64::from(vertices)).collect::<Vec<_>>().into(),
+            indices: (0..vertices).collect::<Vec<_>>().into(),
+            values: vec![1.0; vertices as usize].into(),
         })
     }
 
     /// Columns of every row.
     pub fn columns(&self) -> u32 {
         match self {
-            Self::Dense { columns, .. } => *columns,
+            Self::Dense(rows) => rows.view().columns() as u32,
             Self::Sparse(rows) => rows.columns,
         }
     }
@@ -144,23 +231,34 @@ impl Features {
     /// The number of rows.
     pub fn rows(&self) -> usize {
         match self {
-            Self::Dense { columns: 0, .. } => 0,
-            Self::Dense { columns, values } => values.len() / *columns as usize,
+            Self::Dense(rows) => rows.view().rows(),
             Self::Sparse(rows) => rows.rows(),
+        }
+    }
+
+    /// How many values are stored: all of dense rows.
+    pub fn stored(&self) -> u64 {
+        match self {
+            Self::Dense(rows) => rows.view().rows() as u64 * rows.view().columns() as u64,
+            Self::Sparse(rows) => rows.values.len() as u64,
         }
     }
 
     /// How many values are not zero.
     pub fn filled(&self) -> u64 {
-        let values = match self {
-            Self::Dense { values, .. } => values,
-            Self::Sparse(rows) => &rows.values,
-        };
-        values.iter().filter(|v| **v != 0.0).count() as u64
+        let filled = |values: &[f32]| values.iter().filter(|v| **v != 0.0).count() as u64;
+        match self {
+            Self::Dense(rows) => (0..self.rows()).map(|row| filled(rows.view().row(row))).sum(),
+            Self::Sparse(rows) => filled(&rows.values),
+        }
     }
 
-    /// Divides each row by the sum of its values; rows whose sum is zero stay.
-    pub fn normalise_rows(&mut self) {
+    /// Divides each row by the sum of its values; rows whose sum is zero stay. Rows that others share
+    /// or that lie in a mapped file are copied into memory first.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where dense rows do not fit.
+    pub fn normalise_rows(self) -> Result<Self> {
         fn normalise(row: &mut [f32]) {
             let sum = row.iter().map(|&v| f64::from(v)).sum::<f64>() as f32;
             // A sum so small that its reciprocal is infinite counts as zero.
@@ -169,16 +267,16 @@ impl Features {
             }
         }
         match self {
-            Self::Dense { columns: 0, .. } => {}
-            Self::Dense { columns, values } => {
-                values.chunks_exact_mut(*columns as usize).for_each(normalise);
-            }
-            Self::Sparse(rows) => {
+            Self::Dense(rows) => Ok(Self::Dense(rows.changed(normalise)?)),
+            Self::Sparse(mut rows) => {
+                let mut values = rows.values.into_vec();
                 for pair in rows.offsets.windows(2) {
-                    if let Some(row) = rows.values.get_mut(pair[0] as usize..pair[1] as usize) {
+                    if let Some(row) = values.get_mut(pair[0] as usize..pair[1] as usize) {
                         normalise(row);
                     }
                 }
+                rows.values = values.into();
+                Ok(Self::Sparse(rows))
             }
         }
     }
@@ -187,10 +285,9 @@ impl Features {
     pub fn copy_row(&self, row: usize, into: &mut [f32]) {
         into.fill(0.0);
         match self {
-            Self::Dense { columns, values } => {
-                let width = *columns as usize;
-                if let Some(found) = values.get(row * width..(row + 1) * width) {
-                    into.iter_mut().zip(found).for_each(|(to, from)| *to = *from);
+            Self::Dense(rows) => {
+                if row < rows.view().rows() {
+                    into.iter_mut().zip(rows.view().row(row)).for_each(|(to, from)| *to = *from);
                 }
             }
             Self::Sparse(rows) => {
@@ -209,33 +306,22 @@ impl Features {
     /// # Errors
     /// [`Error::Mismatch`], [`Error::Malformed`], [`Error::NotFinite`].
     pub fn validate(&self, vertices: u32, file: &str) -> Result<()> {
-        let mismatch = |what, found, expected| Error::Mismatch {
-            place: Place::whole(file),
-            what,
-            found,
-            expected,
-            other: "the graph".to_owned(),
-        };
-        match self {
-            Self::Dense { columns, values } => {
-                let expected = u64::from(vertices) * u64::from(*columns);
-                if values.len() as u64 != expected {
-                    return Err(mismatch("feature values", values.len() as u64, expected));
-                }
-                if let Some(at) = values.iter().position(|v| !v.is_finite()) {
-                    let width = (*columns).max(1) as usize;
-                    return Err(not_finite(file, at / width, (at % width) as u32, values[at]));
-                }
-            }
-            Self::Sparse(rows) => {
-                if rows.rows() as u64 != u64::from(vertices) {
-                    let expected = u64::from(vertices);
-                    return Err(mismatch("feature rows", rows.rows() as u64, expected));
-                }
-                rows.validate(file)?;
-            }
+        let (found, expected) = (self.rows() as u64, u64::from(vertices));
+        if found != expected {
+            let (place, other) = (Place::whole(file), "the graph".to_owned());
+            return Err(Error::Mismatch { place, what: "feature rows", found, expected, other });
         }
-        Ok(())
+        match self {
+            Self::Dense(rows) => {
+                let view = rows.view();
+                let fault = |&row: &usize| view.row(row).iter().any(|v| !v.is_finite());
+                let work = shares(view.rows(), threads_for(self.stored()));
+                let first = on_threads(work, |mut own| own.find(fault)).into_iter().flatten().next();
+                let at = first.and_then(|row| Some((row, view.row(row).iter().position(|v| !v.is_finite())?)));
+                at.map_or(Ok(()), |(row, at)| Err(not_finite(file, row, at as u32, view.row(row)[at])))
+            }
+            Self::Sparse(rows) => rows.validate(file),
+        }
     }
 }
 
@@ -275,7 +361,7 @@ fn not_finite(file: &str, row: usize, column: u32, value: f32) -> Error {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
 
     #[test]
@@ -293,11 +379,9 @@ mod tests {
         values[5] = 2.0;
         values[64 * 2 + 1] = 1.0;
         values[64 * 2 + 63] = 3.0;
-        let mut dense = Features::Dense { columns: 64, values: values.clone() };
-        let mut sparse = Features::from_dense(64, values);
+        let sparse = Features::from_dense(64, &values).unwrap().normalise_rows().unwrap();
         assert!(matches!(sparse, Features::Sparse(_)));
-        dense.normalise_rows();
-        sparse.normalise_rows();
+        let dense = Features::dense(64, &values).unwrap().normalise_rows().unwrap();
         let (mut a, mut b) = (vec![9.0; 64], vec![9.0; 64]);
         for row in 0..3 {
             dense.copy_row(row, &mut a);
@@ -306,16 +390,39 @@ mod tests {
         }
         assert_eq!(a[63], 0.75);
         assert_eq!((dense.rows(), sparse.rows(), sparse.filled()), (3, 3, 3));
+        assert_eq!((dense.filled(), dense.stored(), sparse.stored()), (3, 192, 3));
+        assert!(Features::dense(5, &values).is_err());
+        dense.copy_row(3, &mut a);
+        assert_eq!(a, [0.0; 64]);
+    }
+
+    #[test]
+    fn shared_and_lent_rows_are_not_changed() {
+        let values: Vec<f32> = (0..16).map(|v| v as f32).collect();
+        let buffer = Buffer::over(2, 8, values.clone().into()).unwrap();
+        let lent = Features::Dense(DenseRows::new(&buffer).unwrap());
+        let own = Features::dense(8, &values).unwrap();
+        assert_eq!(lent, own);
+        for shared in [lent, own] {
+            let normalised = shared.clone().normalise_rows().unwrap();
+            assert_eq!(shared, Features::dense(8, &values).unwrap());
+            assert_ne!(shared, normalised);
+            // Alone, the very memory is changed.
+            let Features::Dense(rows) = &normalised else { panic!("sparse") };
+            let place = rows.view().data().as_ptr();
+            let Features::Dense(again) = normalised.normalise_rows().unwrap() else { panic!("sparse") };
+            assert_eq!(again.view().data().as_ptr(), place);
+        }
     }
 
     #[test]
     fn nan_is_found_where_it_is() {
-        let dense = Features::Dense { columns: 2, values: vec![0.0, 1.0, 2.0, f32::NAN] };
+        let dense = Features::dense(2, &[0.0, 1.0, 2.0, f32::NAN]).unwrap();
         let text = dense.validate(2, "features.npy").unwrap_err().to_string();
         assert!(text.contains("features.npy, row 1: feature column 1 is NaN"), "{text}");
-        let mut sparse = SparseRows::empty(4);
+        let mut sparse = SparseBuilder::new(4);
         sparse.push_row(&mut [(3, f32::INFINITY)]);
-        let text = Features::Sparse(sparse).validate(1, "x").unwrap_err().to_string();
+        let text = Features::Sparse(sparse.finish()).validate(1, "x").unwrap_err().to_string();
         assert!(text.contains("row 0: feature column 3 is inf"), "{text}");
         assert!(Features::identity(4).validate(5, "x").is_err());
         assert!(Features::identity(4).validate(4, "x").is_ok());

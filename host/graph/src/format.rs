@@ -5,28 +5,44 @@ pub mod array;
 pub mod bundle;
 mod cora;
 pub(crate) mod csr;
+mod dictionary;
+mod edge_text;
 mod file;
 pub mod folder;
+pub mod gzip;
 mod labels;
+mod lines;
+pub mod matrix_market;
+pub mod metis;
 pub mod musae;
 pub mod npy;
 pub mod npz;
+pub mod ogb;
 pub mod pickle;
 pub mod planetoid;
 pub mod prepared;
+pub mod snap;
 mod table;
 
+pub use edge_text::EdgeText;
 pub use file::MAX_FILE_BYTES;
 pub use labels::MAX_CLASSES;
+pub use lines::MAX_LINE_BYTES;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::dataset::Dataset;
+use crate::adjacency::{Graph, Options};
+use crate::build;
+use crate::dataset::{Dataset, VertexIds};
+use crate::edges::EdgeSource;
 use crate::error::{Error, Result};
+use crate::store;
 
-const KNOWN: &str = "a .npz of a known layout; a folder with edges.csv (and features, labels, \
-     split), with indptr.npy and indices.npy, with ind.NAME.graph (Planetoid), with NAME_edges.csv \
-     and NAME_target.csv (MUSAE), or with .npz files";
+const KNOWN: &str = "a .npz of a known layout; a MatrixMarket file (.mtx), a METIS graph (.graph, \
+     .metis) or an edge list (.txt, .edges, .edgelist, .el, .tsv, .snap), each also packed (.gz); a \
+     folder with store.json (Eciton's own), with edges.csv (and features, labels, split), with indptr.npy and indices.npy, with \
+     raw/edge.csv.gz or raw/data.npz (OGB), with ind.NAME.graph (Planetoid), with NAME_edges.csv \
+     and NAME_target.csv (MUSAE), with .npz files, or with one of the files above";
 
 /// Reads one of several data sets of a folder by its name.
 type Reader = fn(&Path, &str) -> Result<Dataset>;
@@ -72,9 +88,12 @@ pub fn builtin(name: &str) -> Result<Dataset> {
 pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
     let metadata = std::fs::metadata(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     if !metadata.is_dir() {
-        return match path.extension().and_then(|e| e.to_str()) {
-            Some("npz") => bundle::open(path),
-            _ => {
+        return match Kind::of(path)? {
+            Some(Kind::Bundle) => bundle::open(path),
+            Some(Kind::MatrixMarket) => matrix_market::open(path),
+            Some(Kind::Metis) => metis::open(path),
+            Some(Kind::EdgeList) => snap::open(path),
+            None => {
                 let found = vec![file::name(path)];
                 Err(Error::UnknownLayout { path: path.to_owned(), found, known: KNOWN })
             }
@@ -82,16 +101,23 @@ pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
     }
     let files = file::list(path)?;
     let has = |name: &str| files.iter().any(|f| f == name);
+    if has(store::DESCRIPTION) {
+        return store::open(path);
+    }
     if has("indptr.npy") && has("indices.npy") {
         return prepared::open(path);
     }
     if folder::EDGES.iter().any(|e| has(e)) {
         return folder::open(path);
     }
-    let several: [(Vec<String>, Reader); 3] = [
+    if ogb::recognises(path) {
+        return ogb::open(path, name);
+    }
+    let several: [(Vec<String>, Reader); 4] = [
         (planetoid::names(&files), planetoid::open),
         (musae::names(&files), musae::open),
         (bundle_names(&files), |folder, name| bundle::open(&folder.join(format!("{name}.npz")))),
+        (graph_names(&files), |folder, name| open(&folder.join(name), None)),
     ];
     let names: Vec<String> = several.iter().flat_map(|(names, _)| names.iter().cloned()).collect();
     let wanted = match (name, names.as_slice()) {
@@ -118,6 +144,107 @@ pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
 
 fn bundle_names(files: &[String]) -> Vec<String> {
     files.iter().filter_map(|f| f.strip_suffix(".npz")).map(str::to_owned).collect()
+}
+
+/// Graph files that are known by their names; an edge list might be any other text.
+fn graph_names(files: &[String]) -> Vec<String> {
+    let graph = |name: &&String| {
+        let known = matches!(Kind::by_name(Path::new(name)), Some(Kind::MatrixMarket | Kind::Metis));
+        known && !name.starts_with("ind.")
+    };
+    files.iter().filter(graph).cloned().collect()
+}
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Bundle,
+    MatrixMarket,
+    Metis,
+    EdgeList,
+}
+
+impl Kind {
+    /// By its first bytes where these tell, else by its name.
+    fn of(path: &Path) -> Result<Option<Self>> {
+        let mut start = Vec::new();
+        // A file that cannot be unpacked says so when it is read.
+        let read = gzip::Source::open(path)?.read(&mut start, matrix_market::BANNER.len() as u64);
+        match read.is_ok() && start.eq_ignore_ascii_case(matrix_market::BANNER) {
+            true => Ok(Some(Self::MatrixMarket)),
+            false => Ok(Self::by_name(path)),
+        }
+    }
+
+    fn by_name(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        let extension = name.strip_suffix(".gz").unwrap_or(&name).rsplit_once('.')?.1;
+        match extension {
+            "npz" => Some(Self::Bundle),
+            "mtx" => Some(Self::MatrixMarket),
+            other if metis::EXTENSIONS.contains(&other) => Some(Self::Metis),
+            other if snap::EXTENSIONS.contains(&other) => Some(Self::EdgeList),
+            _ => None,
+        }
+    }
+}
+
+/// A graph file whose edges can be read piece by piece, however large it is.
+pub struct Streamed {
+    /// A short name, the file's.
+    pub name: String,
+    /// The edges as they stand in the file: made symmetric only by who builds a graph of them.
+    pub edges: Box<dyn EdgeSource + Send>,
+    /// What the file calls the vertices; numbers ascend.
+    pub ids: VertexIds,
+    folder: PathBuf,
+}
+
+impl Streamed {
+    /// What lies beside the file: features, labels and split, as [`folder`] reads them.
+    ///
+    /// # Errors
+    /// As [`folder::open`].
+    pub fn attributes(&self) -> Result<folder::Attributes> {
+        folder::Attributes::beside(&self.folder, &self.ids, self.edges.vertices())
+    }
+}
+
+/// The edges of a plain MatrixMarket file or edge list, to be streamed; none for all else, which
+/// [`open`] reads. The file is read once, by as many threads as there are processors, to check it and
+/// to learn its ids.
+///
+/// # Errors
+/// As [`snap::edges`] and [`matrix_market::edges`].
+pub fn stream(path: &Path) -> Result<Option<Streamed>> {
+    if !path.is_file() || gzip::Source::open(path)?.packed() {
+        return Ok(None);
+    }
+    let (edges, ids) = match Kind::of(path)? {
+        Some(Kind::MatrixMarket) => matrix_market::edges(path, threads())?,
+        Some(Kind::EdgeList) => snap::edges(path, threads())?,
+        _ => return Ok(None),
+    };
+    let folder = parent(path).to_owned();
+    Ok(Some(Streamed { name: file::stem(path), edges: Box::new(edges), ids, folder }))
+}
+
+/// Threads that readers use.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The folder of a file.
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// A graph in memory, each edge in both directions.
+fn graph(source: &dyn EdgeSource) -> Result<Graph> {
+    build::in_memory(source, Options::default(), threads())
 }
 
 /// The most similar of `known`, if it is similar at all.

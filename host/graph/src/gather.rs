@@ -1,28 +1,315 @@
-//! Gather: sums of neighbours' rows, the host's own work on the graph.
+//! Gather: sums, means and maxima of neighbours' rows, the host's own work on the graph.
 //!
 //! ```text
-//! out[v] = s[v] (sum over u in N(v) of s[u] x[u]  +  s[v] x[v]),   s[v] = (deg(v) + 1)^-1/2
+//! out[v] = t[v] (sum over edges e = (u, v) of a[e] (s[u] x[u])  +  s[v] x[v])
 //! ```
 //!
-//! which is `D^-1/2 (A + I) D^-1/2 x` (Kipf and Welling 2017, eq. 8) without a stored weight. The
-//! sum runs over in-neighbours in ascending order and the vertex itself last, so a row's bits depend
-//! on nothing but the graph. The gradient is the same sum over out-neighbours.
+//! with a factor `s` of the source row, `t` of the target row and `a` of the edge, each of which may be
+//! absent, and the vertex itself as a last term where it is asked for. Its transpose has the same form:
+//! `s` and `t` change places, lists are those of the reversed edges, and `a` is read through
+//! [`Positions`]. `D^-1/2 (A + I) D^-1/2 x` (Kipf and Welling 2017, eq. 8) is `s = t = (deg + 1)^-1/2`,
+//! the mean (Hamilton, Ying and Leskovec 2017, section 3.3) is `t = 1 / deg`.
+//!
+//! A sum begins at zero and takes its terms in the list's order, the vertex itself last. `s[u] x[u]` is
+//! rounded to f32 before it is added, and nothing else is in between, so a row's bits depend on nothing
+//! but the graph: not on the other rows of a call, nor on how rows are reached (`path`).
+//!
+//! ```
+//! use eciton_graph::adjacency::{Graph, Options};
+//! use eciton_graph::gather::{Gather, Reduce};
+//! use eciton_tensor::{View, ViewMut};
+//! let graph = Graph::from_edges(3, [(0, 1), (1, 2)].into_iter(), Options::default())?;
+//! let (x, mut out) = ([1.0, 2.0, 4.0], [0.0; 3]);
+//! let gather = Gather::new(graph.incoming(), Reduce::Mean);
+//! gather.run(View::new(&x, 3, 1), 0..3, &mut ViewMut::new(&mut out, 3, 1));
+//! assert_eq!(out, [2.0, 2.5, 2.0]);
+//! # Ok::<(), eciton_graph::error::Error>(())
+//! ```
 #![allow(unsafe_code)]
 
+mod blocked;
+pub mod cache;
+mod kernel;
+mod maximum;
+mod path;
+mod positions;
+
+use std::cell::RefCell;
 use std::ops::Range;
 
-use eciton_tensor::simd::{dispatch, madd};
-use eciton_tensor::{View, ViewMut};
+use eciton_tensor::half::{HalfView, HalfViewMut};
+use eciton_tensor::simd::{Level, dispatch, level};
+use eciton_tensor::{Buffer, View, ViewMut};
 
 use crate::adjacency::{Adjacency, Graph};
+use blocked::{Scratch, left, pack};
+use cache::Caches;
+use kernel::{Element, Job, SCALED, WEIGHTED, prefetch};
+pub use maximum::NOBODY;
+pub use path::Path;
+use path::Shape;
+pub use positions::Positions;
 
-/// s[v] of every vertex, from in-degrees.
+/// What becomes of the rows of a vertex's neighbours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reduce {
+    /// Their sum; zero without any.
+    Sum,
+    /// Their sum over their number; zero without any.
+    Mean,
+    /// The largest value of each column; zero without any.
+    Max,
+}
+
+/// Factors of the terms.
+#[derive(Debug, Clone, Copy)]
+pub enum EdgeWeights<'a> {
+    /// None.
+    None,
+    /// `scale[u] scale[v]` for the edge (u, v): `[V]`.
+    Symmetric(&'a [f32]),
+    /// One for each stored edge: `[E]`, in the order of the lists, or, with positions, in the order of
+    /// the lists that these point into.
+    Values(&'a [f32], Option<&'a Positions>),
+}
+
+/// Rows that are read: f32 or bfloat16.
+#[derive(Debug, Clone, Copy)]
+pub enum Rows<'a> {
+    /// f32.
+    F32(View<'a>),
+    /// bfloat16, widened as it is read.
+    Bf16(HalfView<'a>),
+}
+
+impl<'a> From<View<'a>> for Rows<'a> {
+    fn from(rows: View<'a>) -> Self {
+        Self::F32(rows)
+    }
+}
+
+impl<'a> From<HalfView<'a>> for Rows<'a> {
+    fn from(rows: HalfView<'a>) -> Self {
+        Self::Bf16(rows)
+    }
+}
+
+impl Rows<'_> {
+    /// Rows, columns, stride, and how many of a row's values may be read: with padding, if each has it.
+    fn extents(&self) -> (usize, usize, usize, usize) {
+        let (rows, columns, stride, len) = match self {
+            Self::F32(x) => (x.rows(), x.columns(), x.stride(), x.data().len()),
+            Self::Bf16(x) => (x.rows(), x.columns(), x.stride(), x.data().len()),
+        };
+        (rows, columns, stride, readable(rows, columns, stride, len))
+    }
+}
+
+/// How many values of each of `rows` rows lie within `len`: all of the stride, or the columns.
+fn readable(rows: usize, columns: usize, stride: usize, len: usize) -> usize {
+    assert!(rows == 0 || columns <= stride && (rows - 1) * stride + columns <= len, "rows end early");
+    if len >= rows * stride { stride } else { columns }
+}
+
+/// s[v] = (deg(v) + 1)^-1/2 of every vertex, from in-degrees: the symmetric normalisation's factor.
 pub fn symmetric_scale(graph: &Graph) -> Vec<f32> {
     (0..graph.vertices()).map(|v| (1.0 / (f64::from(graph.in_degree(v)) + 1.0).sqrt()) as f32).collect()
 }
 
-/// Writes rows `rows` of the result to `out` (row 0 of `out` is row `rows.start`). `input` has all
-/// rows; `scale` one value for each.
+/// 1 / deg(v) of every list, the vertex itself counted too if it is a term; 0 for an empty one. The
+/// transposed mean's factor of its source rows.
+pub fn inverse_degrees(lists: &Adjacency, with_self: bool) -> Vec<f32> {
+    let inverse = |ends: &[u64]| match ends[1] - ends[0] + u64::from(with_self) {
+        0 => 0.0,
+        degree => 1.0 / degree as f32,
+    };
+    lists.offsets().windows(2).map(inverse).collect()
+}
+
+/// What to gather: lists, reduction and weights. Cheap to make and to copy.
+#[derive(Debug, Clone, Copy)]
+pub struct Gather<'a> {
+    lists: &'a Adjacency,
+    reduce: Reduce,
+    source: Option<&'a [f32]>,
+    target: Option<&'a [f32]>,
+    values: Option<&'a [f32]>,
+    positions: Option<&'a Positions>,
+    own: bool,
+}
+
+impl<'a> Gather<'a> {
+    /// Reduces the rows that each list of `lists` names.
+    pub fn new(lists: &'a Adjacency, reduce: Reduce) -> Self {
+        Self { lists, reduce, source: None, target: None, values: None, positions: None, own: false }
+    }
+
+    /// With factors.
+    ///
+    /// # Panics
+    /// If there is another number of them than of vertices or of edges; they come from one program.
+    #[must_use]
+    pub fn weighted(mut self, weights: EdgeWeights<'a>) -> Self {
+        match weights {
+            EdgeWeights::None => (self.source, self.target) = (None, None),
+            EdgeWeights::Symmetric(scale) => {
+                assert_eq!(scale.len(), self.vertices(), "factors of vertices");
+                (self.source, self.target) = (Some(scale), Some(scale));
+            }
+            EdgeWeights::Values(values, positions) => {
+                let edges = self.lists.neighbours().len();
+                assert_eq!(values.len(), edges, "values of edges");
+                assert!(positions.is_none_or(|p| p.len() == edges), "positions of edges");
+                (self.values, self.positions) = (Some(values), positions);
+            }
+        }
+        self
+    }
+
+    /// With the vertex itself as the last term, of edge value 1.
+    #[must_use]
+    pub fn with_self(mut self) -> Self {
+        self.own = true;
+        self
+    }
+
+    /// Rows are multiplied by these before anything else: `[V]`. The transposed mean has
+    /// [`inverse_degrees`] here.
+    ///
+    /// # Panics
+    /// If there is another number of them than of vertices.
+    #[must_use]
+    pub fn with_source_scale(mut self, scale: &'a [f32]) -> Self {
+        assert_eq!(scale.len(), self.vertices(), "factors of source rows");
+        self.source = Some(scale);
+        self
+    }
+
+    /// The gradient's gather: from the gradient of what this one writes to that of what it reads.
+    /// `reversed` holds the lists of the reversed edges (this gather's own where the graph is
+    /// symmetric), `positions` the place of each of its edges in this one's lists, where edges have
+    /// values, and `inverse` this one's [`inverse_degrees`], where it is a mean. The gradient of a
+    /// maximum is [`Gather::route`].
+    ///
+    /// # Panics
+    /// If a maximum is transposed, if a mean has factors of targets as well, or what is needed is missing
+    /// or has other extents; this one's values must be in the order of its lists.
+    pub fn transpose(
+        &self,
+        reversed: &'a Adjacency,
+        positions: Option<&'a Positions>,
+        inverse: Option<&'a [f32]>,
+    ) -> Self {
+        assert!(self.reduce != Reduce::Max, "the gradient of a maximum is routed");
+        let mut back = Self { own: self.own, ..Self::new(reversed, Reduce::Sum) };
+        assert_eq!(back.vertices(), self.vertices(), "vertices of the reversed lists");
+        (back.source, back.target) = (self.target, self.source);
+        if self.reduce == Reduce::Mean {
+            assert!(self.target.is_none() && inverse.is_some(), "a mean's transpose needs inverse degrees");
+            back.source = inverse;
+        }
+        assert!(back.source.is_none_or(|s| s.len() == back.vertices()), "inverse degrees of vertices");
+        if let Some(values) = self.values {
+            assert!(
+                self.positions.is_none() && positions.is_some(),
+                "edge values are transposed once, by positions"
+            );
+            back = back.weighted(EdgeWeights::Values(values, positions));
+        }
+        back
+    }
+
+    fn vertices(&self) -> usize {
+        self.lists.offsets().len() - 1
+    }
+
+    fn job(&self) -> Job<'a> {
+        Job {
+            offsets: self.lists.offsets(),
+            list: self.lists.neighbours(),
+            source: self.source,
+            target: self.target,
+            mean: self.reduce == Reduce::Mean,
+            values: self.values,
+            positions: self.positions,
+            own: self.own,
+        }
+    }
+
+    /// Writes rows `rows` of a sum or mean to `out`, whose row 0 is row `rows.start`. `input` has all
+    /// rows. Several threads may each write their own rows at the same time.
+    ///
+    /// # Panics
+    /// If the extents of the arguments differ (they come from one program); for a maximum, which is
+    /// [`Gather::run_max`].
+    pub fn run<'x>(&self, input: impl Into<Rows<'x>>, rows: Range<usize>, out: &mut ViewMut<'_>) {
+        self.run_by(None, input.into(), rows, out);
+    }
+
+    /// [`Gather::run`] on a path of the caller's choice, for tests and measurements.
+    #[doc(hidden)]
+    pub fn run_by(&self, path: Option<Path>, input: Rows<'_>, rows: Range<usize>, out: &mut ViewMut<'_>) {
+        assert!(self.reduce != Reduce::Max, "a maximum is gathered with `run_max`");
+        let (sources, columns, stride, read) = input.extents();
+        assert!(sources == self.vertices() && rows.start <= rows.end && rows.end <= sources);
+        assert!(out.rows() == rows.len() && out.columns() == columns);
+        let out_stride = out.stride();
+        let data = out.data_mut();
+        let width = read.min(readable(rows.len(), columns, out_stride, data.len()));
+        let job = self.job();
+        let mut start = 0;
+        while start < columns {
+            let lanes = lanes(columns - start, width - start);
+            let shape = Shape {
+                vertices: sources,
+                rows: rows.len(),
+                edges: (job.offsets[rows.end] - job.offsets[rows.start]) as usize,
+                lanes,
+                value_bytes: if matches!(input, Rows::F32(_)) { 4 } else { 2 },
+                stride,
+                scaled: self.source.is_some() && matches!(input, Rows::F32(_)),
+            };
+            let path = path.unwrap_or_else(|| Path::choose(shape, Caches::here()));
+            if let Some(from) = data.get_mut(start..) {
+                columns_of(lanes, &job, input, start, rows.clone(), (from, out_stride), path);
+            }
+            start += lanes;
+        }
+    }
+
+    /// [`Gather::run`] with a result in bfloat16: summed in f32, rounded once.
+    ///
+    /// # Errors
+    /// The buffer for f32 rows does not fit in memory.
+    ///
+    /// # Panics
+    /// As [`Gather::run`].
+    pub fn run_half<'x>(
+        &self,
+        input: impl Into<Rows<'x>>,
+        rows: Range<usize>,
+        out: &mut HalfViewMut<'_>,
+    ) -> eciton_tensor::Result<()> {
+        let input = input.into();
+        let columns = input.extents().1;
+        assert!(out.rows() == rows.len() && out.columns() == columns);
+        // As many rows at a time as a tile of blocks has at most.
+        let most = (Caches::here().last / 8 / (columns.max(16) * size_of::<f32>())).max(1);
+        let count = rows.len().max(1).div_ceil(rows.len().max(1).div_ceil(most));
+        let wide = Buffer::zeroed(count.min(rows.len()), columns)?;
+        for tile in rows.clone().step_by(count) {
+            let tile = tile..(tile + count).min(rows.end);
+            let mut lease = wide.write(0..tile.len())?;
+            self.run_by(None, input, tile.clone(), &mut lease.view_mut());
+            out.slice(tile.start - rows.start, tile.len()).round_from(lease.view())?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes rows `rows` of the symmetric normalisation's gather to `out` (row 0 of `out` is row
+/// `rows.start`): `out[v] = s[v] (sum of s[u] x[u] + s[v] x[v])`. `input` has all rows; `scale` one value
+/// for each.
 ///
 /// # Panics
 /// If the extents of the arguments differ; they come from one program.
@@ -33,161 +320,178 @@ pub fn gather_symmetric(
     rows: Range<usize>,
     out: &mut ViewMut<'_>,
 ) {
-    let vertices = neighbours.offsets().len() - 1;
-    assert!(input.rows() == vertices && scale.len() == vertices && rows.end <= vertices);
-    assert!(out.rows() == rows.len() && out.columns() == input.columns() && out.stride() == input.stride());
-    let stride = input.stride();
-    // Rows that stay in the second-level cache need not be asked for ahead.
-    let ahead = stride * vertices * size_of::<f32>() > CACHED_BYTES;
-    let mut start = 0;
-    while start < stride {
-        // As many columns at once as registers hold.
-        let lanes = match stride - start {
-            l @ (1..=4 | 8) => l,
-            l if l >= 128 => 128,
-            l if l >= 64 => 64,
-            l if l >= 48 => 48,
-            l if l >= 32 => 32,
-            _ => 16,
-        };
-        let rows = rows.clone();
-        match lanes {
-            1 => lanes_of::<1>(neighbours, scale, input, start, ahead, rows, out),
-            2 => lanes_of::<2>(neighbours, scale, input, start, ahead, rows, out),
-            3 => lanes_of::<3>(neighbours, scale, input, start, ahead, rows, out),
-            4 => lanes_of::<4>(neighbours, scale, input, start, ahead, rows, out),
-            8 => lanes_of::<8>(neighbours, scale, input, start, ahead, rows, out),
-            16 => lanes_of::<16>(neighbours, scale, input, start, ahead, rows, out),
-            32 => lanes_of::<32>(neighbours, scale, input, start, ahead, rows, out),
-            48 => lanes_of::<48>(neighbours, scale, input, start, ahead, rows, out),
-            64 => lanes_of::<64>(neighbours, scale, input, start, ahead, rows, out),
-            _ => lanes_of::<128>(neighbours, scale, input, start, ahead, rows, out),
-        }
-        start += lanes;
+    let gather = Gather::new(neighbours, Reduce::Sum).weighted(EdgeWeights::Symmetric(scale)).with_self();
+    gather.run(input, rows, out);
+}
+
+/// As many columns at once as registers hold: the fewest that cover `wanted`, in whole lines where rows
+/// have them, out of `there`.
+fn lanes(wanted: usize, there: usize) -> usize {
+    let most = if level() == Level::Avx512 { 128 } else { 64 };
+    let all = [1, 8, 16, 32, 48, 64, 128];
+    let there = there.min(most);
+    let fits = all.into_iter().filter(|&l| l <= there);
+    let covers = fits.clone().find(|&l| l >= wanted.next_multiple_of(16).min(there));
+    covers.or(fits.max()).unwrap_or(1)
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// Columns `start..start + lanes`: `out` begins at the first.
+fn columns_of(
+    lanes: usize,
+    job: &Job<'_>,
+    input: Rows<'_>,
+    start: usize,
+    rows: Range<usize>,
+    out: (&mut [f32], usize),
+    path: Path,
+) {
+    if rows.is_empty() {
+        return;
     }
+    SCRATCH.with_borrow_mut(|scratch| {
+        macro_rules! by_lanes {
+            ($function:ident, $x:ident) => {{
+                let from = (&$x.data()[start..], $x.stride());
+                match lanes {
+                    1 => $function::<1>(job, from, rows, out, path, scratch),
+                    8 => $function::<8>(job, from, rows, out, path, scratch),
+                    16 => $function::<16>(job, from, rows, out, path, scratch),
+                    32 => $function::<32>(job, from, rows, out, path, scratch),
+                    48 => $function::<48>(job, from, rows, out, path, scratch),
+                    64 => $function::<64>(job, from, rows, out, path, scratch),
+                    _ => $function::<128>(job, from, rows, out, path, scratch),
+                }
+            }};
+        }
+        match input {
+            Rows::F32(x) => by_lanes!(sum_f32, x),
+            Rows::Bf16(x) => by_lanes!(sum_bf16, x),
+        }
+    });
 }
 
 dispatch! {
-    fn lanes_of[const L: usize](neighbours: &Adjacency, scale: &[f32], input: View<'_>, start: usize, ahead: bool, rows: Range<usize>, out: &mut ViewMut<'_>) = body
+    fn sum_f32[const L: usize](job: &Job<'_>, from: (&[f32], usize), rows: Range<usize>, out: (&mut [f32], usize), path: Path, scratch: &mut Scratch) = f32_body
+}
+
+dispatch! {
+    fn sum_bf16[const L: usize](job: &Job<'_>, from: (&[u16], usize), rows: Range<usize>, out: (&mut [f32], usize), path: Path, scratch: &mut Scratch) = bf16_body
+}
+
+#[inline(always)]
+fn f32_body<const L: usize, const FMA: bool>(
+    job: &Job<'_>,
+    from: (&[f32], usize),
+    rows: Range<usize>,
+    out: (&mut [f32], usize),
+    path: Path,
+    scratch: &mut Scratch,
+) {
+    body::<f32, L, FMA>(job, from, rows, out, path, scratch);
+}
+
+#[inline(always)]
+fn bf16_body<const L: usize, const FMA: bool>(
+    job: &Job<'_>,
+    from: (&[u16], usize),
+    rows: Range<usize>,
+    out: (&mut [f32], usize),
+    path: Path,
+    scratch: &mut Scratch,
+) {
+    body::<u16, L, FMA>(job, from, rows, out, path, scratch);
+}
+
+#[inline(always)]
+fn body<E: Element, const L: usize, const FMA: bool>(
+    job: &Job<'_>,
+    (data, stride): (&[E], usize),
+    rows: Range<usize>,
+    (out, out_stride): (&mut [f32], usize),
+    path: Path,
+    scratch: &mut Scratch,
+) {
+    let vertices = job.offsets.len() - 1;
+    assert!(rows.end <= vertices && (vertices - 1) * stride + L <= data.len());
+    assert!((rows.len() - 1) * out_stride + L <= out.len());
+    let from = (data.as_ptr(), stride);
+    let out = (out.as_mut_ptr(), out_stride);
+    // SAFETY: `L` values of each row were checked to be there, of input and of output; an adjacency's
+    // neighbours are vertices; factors have the extents that `Gather` checked. A packed row holds what
+    // its source does, scaled.
+    unsafe {
+        match path {
+            Path::Direct { ahead } => match job.factors() {
+                0 => direct::<E, E, L, 0, FMA>(job, from, from, rows, out, ahead),
+                SCALED => direct::<E, E, L, SCALED, FMA>(job, from, from, rows, out, ahead),
+                WEIGHTED => direct::<E, E, L, WEIGHTED, FMA>(job, from, from, rows, out, ahead),
+                _ => direct::<E, E, L, { SCALED | WEIGHTED }, FMA>(job, from, from, rows, out, ahead),
+            },
+            Path::Packed => {
+                let packed = scratch.room::<E::Packed>(vertices * L);
+                pack::<E, L>(job.source, from.0, stride, 0..vertices, packed);
+                let packed = (packed.cast_const(), L);
+                match left::<E>(job.factors()) {
+                    0 => direct::<E::Packed, E, L, 0, FMA>(job, packed, from, rows, out, false),
+                    WEIGHTED => direct::<E::Packed, E, L, WEIGHTED, FMA>(job, packed, from, rows, out, false),
+                    SCALED => direct::<E::Packed, E, L, SCALED, FMA>(job, packed, from, rows, out, false),
+                    _ => direct::<E::Packed, E, L, { SCALED | WEIGHTED }, FMA>(
+                        job, packed, from, rows, out, false,
+                    ),
+                }
+            }
+            Path::Blocked { block_rows, tile_rows } => {
+                let sizes = (block_rows.clamp(1, vertices), tile_rows.clamp(1, rows.len()));
+                match left::<E>(job.factors()) {
+                    0 => blocked::sum::<E, L, 0, FMA>(job, from, rows, out, sizes, scratch),
+                    WEIGHTED => blocked::sum::<E, L, WEIGHTED, FMA>(job, from, rows, out, sizes, scratch),
+                    SCALED => blocked::sum::<E, L, SCALED, FMA>(job, from, rows, out, sizes, scratch),
+                    _ => {
+                        blocked::sum::<E, L, { SCALED | WEIGHTED }, FMA>(job, from, rows, out, sizes, scratch)
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// How many neighbours ahead a row is asked for.
 const AHEAD: usize = 8;
-/// A table of rows that is taken to stay in cache.
-const CACHED_BYTES: usize = 1 << 20;
 
+/// Row after row: `terms` are the rows that are summed, `from` the input's, for the vertex itself.
+///
+/// # Safety
+/// As [`Job::add`], for all rows; `out` points at row `rows.start`, and all of `rows` are there.
 #[inline(always)]
-fn body<const L: usize, const FMA: bool>(
-    neighbours: &Adjacency,
-    scale: &[f32],
-    input: View<'_>,
-    start: usize,
-    ahead: bool,
+unsafe fn direct<T: Element, E: Element, const L: usize, const W: u8, const FMA: bool>(
+    job: &Job<'_>,
+    (terms, terms_stride): (*const T, usize),
+    (from, stride): (*const E, usize),
     rows: Range<usize>,
-    out: &mut ViewMut<'_>,
+    (out, out_stride): (*mut f32, usize),
+    ahead: bool,
 ) {
-    let (data, stride, out_stride) = (input.data(), input.stride(), out.stride());
-    let (offsets, all) = (neighbours.offsets(), neighbours.neighbours());
-    let out = out.data_mut();
-    debug_assert!(data.len() >= input.rows() * stride && start + L <= stride);
-    let row = |u: usize| -> &[f32; L] {
-        // SAFETY: u is a vertex, for an adjacency holds no other and `rows` was checked; every row
-        // has `stride` values, padding included, of which start + L are there.
-        unsafe { &*data.as_ptr().add(u * stride + start).cast::<[f32; L]>() }
-    };
     for (local, v) in rows.enumerate() {
-        let span = offsets[v] as usize..offsets[v + 1] as usize;
+        let span = job.offsets[v] as usize..job.offsets[v + 1] as usize;
         let mut sum = [0.0f32; L];
-        let list = &all[span.clone()];
-        for (at, &u) in list.iter().enumerate() {
-            if ahead && let Some(&next) = all.get(span.start + at + AHEAD) {
-                prefetch::<L>(data, next as usize * stride + start);
-            }
-            // SAFETY: as above; there is a scale for every vertex.
-            let (s, x) = (unsafe { *scale.get_unchecked(u as usize) }, row(u as usize));
-            for l in 0..L {
-                sum[l] = madd::<FMA>(s, x[l], sum[l]);
-            }
-        }
-        let (s, x) = (scale[v], row(v));
-        let to = local * out_stride + start;
-        let to = &mut out[to..to + L];
-        for l in 0..L {
-            to[l] = s * madd::<FMA>(s, x[l], sum[l]);
-        }
-    }
-}
-
-#[inline(always)]
-fn prefetch<const L: usize>(data: &[f32], from: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for line in 0..L.div_ceil(16) {
-        // SAFETY: a prefetch of any address is allowed; it reads nothing.
+        // SAFETY: the caller's.
         unsafe {
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
-                data.as_ptr().wrapping_add(from + line * 16).cast(),
-            );
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (data, from);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::adjacency::Options;
-    use crate::random::SplitMix64;
-    use eciton_tensor::Buffer;
-
-    #[test]
-    fn equals_the_definition_for_every_width() {
-        for seed in 0..60u64 {
-            let mut random = SplitMix64::new(seed);
-            let vertices = 1 + (random.next_u64() % 40) as u32;
-            let count = random.next_u64() % 120;
-            let mut vertex = || (random.next_u64() % u64::from(vertices)) as u32;
-            let edges: Vec<(u32, u32)> = (0..count).map(|_| (vertex(), vertex())).collect();
-            let symmetric = seed % 2 == 0;
-            let options = Options { symmetric, ..Options::default() };
-            let graph = Graph::from_edges(vertices.into(), edges.iter().copied(), options).unwrap();
-            let width = 1 + (seed * 7 % 130) as usize;
-            let n = vertices as usize;
-            let values: Vec<f32> =
-                (0..n * width).map(|i| ((i * 37 + 11) % 101) as f32 / 50.0 - 1.0).collect();
-            let x = Buffer::from_rows(n, width, &values).unwrap();
-            let out = Buffer::zeroed(n, width).unwrap();
-            let scale = symmetric_scale(&graph);
-            for (transposed, adjacency) in [(false, graph.incoming()), (true, graph.outgoing())] {
-                // In two pieces, as intervals would.
-                for rows in [0..n / 2, n / 2..n] {
-                    let (from, mut to) = (x.read(0..n).unwrap(), out.write(rows.clone()).unwrap());
-                    gather_symmetric(adjacency, &scale, from.view(), rows, &mut to.view_mut());
-                }
-                let found = out.to_vec().unwrap();
-                for v in 0..n {
-                    for c in 0..width {
-                        let s = |u: usize| 1.0 / (f64::from(graph.in_degree(u as u32)) + 1.0).sqrt();
-                        let list = if transposed {
-                            graph.out_neighbours(v as u32)
-                        } else {
-                            graph.in_neighbours(v as u32)
-                        };
-                        let sum: f64 = list
-                            .iter()
-                            .map(|&u| u as usize)
-                            .chain([v])
-                            .map(|u| s(u) * f64::from(values[u * width + c]))
-                            .sum();
-                        let wanted = s(v) * sum;
-                        let got = f64::from(found[v * width + c]);
-                        assert!(
-                            (got - wanted).abs() < 1e-5,
-                            "seed {seed}, vertex {v}, column {c}: {got}, not {wanted}"
-                        );
+            if ahead {
+                for edge in span {
+                    if let Some(&next) = job.list.get(edge + AHEAD) {
+                        prefetch::<T, L>(terms.wrapping_add(next as usize * terms_stride));
                     }
+                    job.add::<T, L, W, FMA>(&mut sum, terms, terms_stride, edge, 1);
                 }
+            } else {
+                job.add::<T, L, W, FMA>(&mut sum, terms, terms_stride, span.start, span.len());
             }
+            job.finish::<E, L>(&mut sum, from.add(v * stride), v);
+            *out.add(local * out_stride).cast::<[f32; L]>() = sum;
         }
     }
 }

@@ -13,12 +13,18 @@
 //! ```
 
 pub mod adjacency;
+pub mod build;
 pub mod dataset;
+pub mod edges;
 pub mod error;
 pub mod features;
 pub mod format;
 pub mod gather;
+pub mod generate;
+mod mapping;
 pub mod metrics;
+pub mod order;
 pub mod random;
 pub mod split;
 pub mod stat;
+pub mod store;

@@ -86,7 +86,7 @@ fn bundles_with_wrong_arrays_are_refused() {
         ("edges", i64s("(2, 3)", &[0, 1, 1, 2, 2, 3]), "3 columns"),
         ("edges", i64s("(6,)", &[0, 1, 1, 2, 2, 3]), "2 dimension"),
         ("node_features", f32s("(4, 1)", &[1., 2., f32::NAN, 0.]), "row 2: feature column 0 is NaN"),
-        ("node_features", f32s("(3, 2)", &[0.; 6]), "6 feature values"),
+        ("node_features", f32s("(3, 2)", &[0.; 6]), "3 feature rows, but the graph says 4"),
         ("node_features", f32s("(4, 3)", &[0.; 8]), "48 bytes"),
         ("node_labels", i64s("(4,)", &[0, 1, 0, 1 << 40]), "node_labels, row 3: label"),
         ("node_labels", i64s("(0,)", &[]), "no vertices"),
@@ -122,7 +122,7 @@ fn a_folder_of_words() {
     assert_eq!(set.ids, VertexIds::Words(vec!["bob".into(), "ann".into(), "eve".into()]));
     assert_eq!(set.labels, [0, 1, u32::MAX]);
     assert_eq!(set.graph.in_neighbours(0), [1, 2]);
-    assert_eq!(set.features, Features::Dense { columns: 2, values: vec![1., 2., 3., 4., 5., 6.] });
+    assert_eq!(set.features, Features::dense(2, &[1., 2., 3., 4., 5., 6.]).unwrap());
     assert_eq!((set.split.train, set.split.test), (vec![1], vec![0]));
 }
 

@@ -7,13 +7,15 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
+use crate::slab::Slab;
 use crate::view::{View, ViewMut};
 
 /// Rows start on multiples of this many bytes (one cache line, one AVX-512 register).
 const ALIGNMENT: usize = 64;
 
-/// The distance between rows, in values: widths over 1 are padded so that vector code needs no tail.
-pub(crate) fn stride_for(columns: usize) -> usize {
+/// The distance between rows of a [`Buffer`], in values: widths over 1 are padded so that vector code
+/// needs no tail.
+pub fn stride_for(columns: usize) -> usize {
     match columns {
         0..=1 => 1,
         2..=8 => 8,
@@ -21,25 +23,34 @@ pub(crate) fn stride_for(columns: usize) -> usize {
     }
 }
 
+/// Whose memory it is.
+enum Storage {
+    Own(Layout),
+    /// Read only.
+    Lent(Slab<f32>),
+}
+
 struct Inner {
     data: NonNull<f32>,
-    layout: Layout,
+    storage: Storage,
     rows: usize,
     columns: usize,
     stride: usize,
     leases: Mutex<Leases>,
 }
 
-// SAFETY: the allocation is reached only through leases, which the mutex keeps disjoint where one
-// of them writes.
+// SAFETY: the memory is reached only through leases, which the mutex keeps disjoint where one of them
+// writes; what is lent is only read.
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: allocated in `Buffer::zeroed` with this layout, and no lease outlives the Arc.
-        unsafe { dealloc(self.data.as_ptr().cast(), self.layout) }
+        if let Storage::Own(layout) = self.storage {
+            // SAFETY: allocated in `Buffer::zeroed` with this layout, and no lease outlives the Arc.
+            unsafe { dealloc(self.data.as_ptr().cast(), layout) }
+        }
     }
 }
 
@@ -84,7 +95,26 @@ impl Buffer {
         // SAFETY: the size is not zero.
         let raw = unsafe { alloc_zeroed(layout) };
         let Some(data) = NonNull::new(raw.cast::<f32>()) else { handle_alloc_error(layout) };
-        Ok(Self(Arc::new(Inner { data, layout, rows, columns, stride, leases: Mutex::default() })))
+        let storage = Storage::Own(layout);
+        Ok(Self(Arc::new(Inner { data, storage, rows, columns, stride, leases: Mutex::default() })))
+    }
+
+    /// A buffer over memory that is somebody else's, without a copy: `rows` rows of [`stride_for`]
+    /// values each, of which the first `columns` count. It can be read, not written.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] where the slab has another length.
+    pub fn over(rows: usize, columns: usize, slab: Slab<f32>) -> Result<Self> {
+        let stride = stride_for(columns);
+        if rows.checked_mul(stride) != Some(slab.len()) {
+            return Err(Error::Argument {
+                operation: "buffer over a slab",
+                reason: format!("{} values for {rows} rows of {columns}, {stride} apart", slab.len()),
+            });
+        }
+        let data = NonNull::from(&*slab).cast::<f32>();
+        let storage = Storage::Lent(slab);
+        Ok(Self(Arc::new(Inner { data, storage, rows, columns, stride, leases: Mutex::default() })))
     }
 
     /// A buffer holding `values`, row-major without padding.
@@ -127,9 +157,17 @@ impl Buffer {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Bytes allocated, padding included.
+    /// Bytes held, padding included.
     pub fn bytes(&self) -> usize {
-        self.0.layout.size()
+        match &self.0.storage {
+            Storage::Own(layout) => layout.size(),
+            Storage::Lent(slab) => slab.bytes_len(),
+        }
+    }
+
+    /// Whether the rows lie in memory that is only lent for reading, for instance a mapped file.
+    pub fn is_lent(&self) -> bool {
+        matches!(self.0.storage, Storage::Lent(_))
     }
 
     /// Leases `rows` for reading. Any number of readers may share rows; a writer excludes them.
@@ -147,6 +185,9 @@ impl Buffer {
     /// Leases `rows` for writing, alone.
     pub fn write(&self, rows: Range<usize>) -> Result<WriteRows> {
         self.check(&rows)?;
+        if self.is_lent() {
+            return Err(Error::ReadOnly { rows });
+        }
         let mut leases = self.0.lock();
         if let Some(held) = overlapping(&leases.writers, &rows) {
             return Err(Error::Leased { rows, wanted: "writing", held, holder: "writing" });
@@ -197,6 +238,11 @@ pub struct ReadRows {
 }
 
 impl ReadRows {
+    /// The buffer whose rows are leased.
+    pub fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
     /// The rows, as a view from row 0.
     pub fn view(&self) -> View<'_> {
         let inner = &*self.buffer.0;
@@ -282,6 +328,21 @@ mod tests {
         drop((r2, b));
         assert!(buffer.write(0..10).is_ok());
         assert!(matches!(buffer.read(3..11), Err(Error::OutOfRange { available: 10, .. })));
+    }
+
+    #[test]
+    fn a_slab_is_read_in_place_and_not_written() {
+        let values: Vec<f32> = (0..16).map(|v| v as f32).collect();
+        let slab = Slab::from(values);
+        assert!(Buffer::over(3, 5, slab.clone()).is_err());
+        assert!(Buffer::over(usize::MAX, 5, slab.clone()).is_err());
+        let buffer = Buffer::over(2, 5, slab.clone()).unwrap();
+        assert_eq!(buffer.to_vec().unwrap(), [0., 1., 2., 3., 4., 8., 9., 10., 11., 12.]);
+        assert_eq!(buffer.read(0..2).unwrap().view().data().as_ptr(), slab.as_ptr());
+        assert!(matches!(buffer.write(0..1), Err(Error::ReadOnly { .. })));
+        assert!(matches!(buffer.write(0..9), Err(Error::OutOfRange { .. })));
+        assert_eq!((buffer.bytes(), buffer.is_lent()), (64, true));
+        assert_eq!(Buffer::over(0, 5, Slab::default()).unwrap().rows(), 0);
     }
 
     #[test]

@@ -49,6 +49,12 @@ pub enum Error {
         /// `reading` or `writing`.
         holder: &'static str,
     },
+    /// Rows of a buffer that lies in somebody's memory cannot be written.
+    #[error("rows {rows:?} cannot be leased for writing: they lie in memory that is only lent for reading")]
+    ReadOnly {
+        /// The rows asked for.
+        rows: Range<usize>,
+    },
     /// Rows outside a buffer.
     #[error("rows {rows:?} of a buffer of {available} rows")]
     OutOfRange {

@@ -5,6 +5,9 @@
 //! and a lease that would overlap a writer's is refused. So intervals of one matrix can be written by
 //! several threads at once, in safe code.
 //!
+//! A [`Slab`] is an immutable slice that is owned or lies in a mapped file; a buffer can be laid over
+//! one, and [`SparseRows`] consist of them.
+//!
 //! A [`Matrix`] is what a kernel gets to see: a cheap, immutable handle on dense rows, on rows that
 //! are still arriving ([`stream`]), or on [`SparseRows`]. Which of these it is stays the host's secret.
 //!
@@ -22,18 +25,21 @@ pub mod buffer;
 pub mod error;
 pub mod frame;
 pub mod grid;
+pub mod half;
 pub mod matrix;
 pub mod ops;
 pub mod random;
 pub mod simd;
+pub mod slab;
 pub mod sparse;
 pub mod stream;
 pub mod view;
 
-pub use buffer::{Buffer, ReadRows, WriteRows};
+pub use buffer::{Buffer, ReadRows, WriteRows, stride_for};
 pub use error::{Error, Result};
 pub use grid::{Atom, Grid, Part};
 pub use matrix::{Dense, Matrix, Sparse};
 pub use simd::numeric_class;
+pub use slab::{Plain, Slab, SlabOwner, bytes_of, bytes_of_mut};
 pub use sparse::SparseRows;
 pub use view::{View, ViewMut};

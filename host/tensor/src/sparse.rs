@@ -8,14 +8,15 @@ use crate::grid::Grid;
 use crate::ops::activation::Activation;
 use crate::ops::prologue::{Prologue, RowIds};
 use crate::random::Dropout;
+use crate::slab::Slab;
 
 /// Rows of which few values are stored: [rows, columns], columns ascending within a row.
 #[derive(Debug)]
 pub struct SparseRows {
     columns: u32,
-    offsets: Vec<u64>,
-    indices: Vec<u32>,
-    values: Vec<f32>,
+    offsets: Slab<u64>,
+    indices: Slab<u32>,
+    values: Slab<f32>,
     transposes: Mutex<Vec<(Range<usize>, Arc<Transpose>)>>,
     /// What forward drew last for each interval; backward needs the same again.
     dropped: Mutex<Vec<Dropped>>,
@@ -90,7 +91,13 @@ const TRANSPOSES_KEPT: usize = 4096;
 
 impl SparseRows {
     /// Checks and takes a CSR block. `offsets` has rows + 1 entries from 0.
-    pub fn new(columns: u32, offsets: Vec<u64>, indices: Vec<u32>, values: Vec<f32>) -> Result<Self> {
+    pub fn new(
+        columns: u32,
+        offsets: impl Into<Slab<u64>>,
+        indices: impl Into<Slab<u32>>,
+        values: impl Into<Slab<f32>>,
+    ) -> Result<Self> {
+        let (offsets, indices, values) = (offsets.into(), indices.into(), values.into());
         let bad = |reason: String| Error::Argument { operation: "sparse rows", reason };
         if offsets.first() != Some(&0) || offsets.last() != Some(&(indices.len() as u64)) {
             return Err(bad(format!("offsets must run from 0 to {}", indices.len())));

@@ -49,7 +49,7 @@ fn any_sparse(numbers: &mut Numbers) -> SparseRows {
         indices.extend((0..columns as u32).filter(|_| numbers.below(4) == 0));
         offsets.push(indices.len() as u64);
     }
-    let values = (0..indices.len()).map(|_| any_value(numbers)).collect();
+    let values: Vec<f32> = (0..indices.len()).map(|_| any_value(numbers)).collect();
     SparseRows::new(columns as u32, offsets, indices, values).unwrap()
 }
 

@@ -23,8 +23,8 @@ fn results() -> Vec<(String, Vec<f32>)> {
         let (before, after) = (numbers.values(k), numbers.values(m));
         let stored = SparseRows::new(
             k as u32,
-            (0..=n as u64).collect(),
-            (0..n).map(|i| (i * 7 % k) as u32).collect(),
+            (0..=n as u64).collect::<Vec<_>>(),
+            (0..n).map(|i| (i * 7 % k) as u32).collect::<Vec<_>>(),
             numbers.values(n),
         )
         .unwrap();

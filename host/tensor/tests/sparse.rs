@@ -237,8 +237,8 @@ fn dense_rows_drop_what_sparse_rows_drop() {
     // Every value is stored, and w is 1: the products are u itself.
     let x = numbers.values(rows * k);
     let indices: Vec<u32> = (0..rows * k).map(|i| (i % k) as u32).collect();
-    let stored =
-        SparseRows::new(k as u32, (0..=rows).map(|i| (i * k) as u64).collect(), indices, x.clone()).unwrap();
+    let offsets: Vec<u64> = (0..=rows).map(|i| (i * k) as u64).collect();
+    let stored = SparseRows::new(k as u32, offsets, indices, x.clone()).unwrap();
     let one: Vec<f32> = (0..k * k).map(|at| f32::from(u8::from(at / k == at % k))).collect();
     for p in [0.1, 0.5, 0.97] {
         let p = prologue(Identity, Some(p), u64::MAX - 20);

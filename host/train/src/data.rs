@@ -3,16 +3,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use eciton_fetch::cache::{Cache, Found};
+use eciton_fetch::catalogue;
 use eciton_graph::dataset::{Dataset, Features};
 use eciton_graph::format;
 use eciton_graph::gather::symmetric_scale;
 use eciton_plan::{Atoms, Data, DataShape, FAN_OUT, IntervalId, Intervals, Node, Workload};
-use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
+use eciton_tensor::{Atom, Grid, Matrix, Part, SparseRows};
 
 use crate::error::{Error, Result, at};
 use crate::gathered::{gather_features, stored_at_most};
 
-/// Loads a data set: a built-in name, or a path to any layout that `eciton_graph::format` knows.
+/// Loads a data set: a built-in name, a path to any layout that `eciton_graph::format` knows, or the
+/// name of a published set that is in the user's cache.
 pub fn load(data: &Data) -> Result<Dataset> {
     let path = Path::new(&data.source);
     let lower = data.source.to_ascii_lowercase();
@@ -21,20 +24,33 @@ pub fn load(data: &Data) -> Result<Dataset> {
         Some(builtin) => format::builtin(builtin.name)?,
         None if path.exists() => format::open(path, data.name.as_deref())?,
         None => {
-            let names = format::builtins().iter().map(|b| b.name);
-            let near = names.clone().map(|n| (strsim::damerau_levenshtein(n, &lower), n)).min();
-            return Err(Error::UnknownData {
-                name: data.source.clone(),
-                nearest: near.filter(|(d, _)| *d <= 3).map(|(_, n)| n.to_owned()),
-                known: names.collect::<Vec<_>>().join(", "),
-            });
+            let found = published(&data.source)?;
+            format::open(&found.path, found.name)?
         }
     };
     if data.normalise_features {
-        dataset.features.normalise_rows();
+        dataset.features = dataset.features.normalise_rows()?;
+        dataset.validate()?;
     }
-    dataset.validate()?;
     Ok(dataset)
+}
+
+/// Where a published set lies.
+fn published(name: &str) -> Result<Found> {
+    let Ok(set) = catalogue::find(name) else {
+        let builtin = || format::builtins().iter().map(|b| b.name);
+        let names = builtin().chain(catalogue::sets().iter().map(|set| set.name));
+        let lower = name.to_ascii_lowercase();
+        let near = names.map(|n| (strsim::damerau_levenshtein(n, &lower), n)).min();
+        return Err(Error::UnknownData {
+            name: name.to_owned(),
+            nearest: near.filter(|(d, _)| *d <= 3).map(|(_, n)| n.to_owned()),
+            known: builtin().collect::<Vec<_>>().join(", "),
+        });
+    };
+    let cache = Cache::of_user()?;
+    let folder = cache.folder().to_owned();
+    cache.find(set).ok_or(Error::NotFetched { name: set.name, folder })
 }
 
 /// One interval: its rows, the parts of its sums, its labels.
@@ -63,16 +79,11 @@ impl Prepared {
     pub(crate) fn new(mut dataset: Dataset, intervals: Option<u32>) -> Result<Self> {
         let rows = dataset.vertices();
         let columns = dataset.features.columns();
-        let empty = Features::Dense { columns, values: Vec::new() };
-        let stored = match &dataset.features {
-            Features::Dense { values, .. } => values.len() as u64,
-            Features::Sparse(sparse) => sparse.values.len() as u64,
-        };
-        let features = match std::mem::replace(&mut dataset.features, empty) {
-            Features::Dense { columns, values } => {
-                let buffer =
-                    Buffer::from_rows(rows as usize, columns as usize, &values).map_err(at("features"))?;
-                Matrix::from(buffer.read(0..rows as usize).map_err(at("features"))?)
+        let stored = dataset.features.stored();
+        // The run's matrix holds them from here on, and lets go of them when it likes.
+        let features = match std::mem::replace(&mut dataset.features, Features::identity(0)) {
+            Features::Dense(dense) => {
+                Matrix::from(dense.buffer().read(0..rows as usize).map_err(at("features"))?)
             }
             Features::Sparse(s) => {
                 let sparse =

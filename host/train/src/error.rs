@@ -13,7 +13,7 @@ pub enum Error {
     #[error(transparent)]
     Data(#[from] eciton_graph::error::Error),
     /// No data set has this name, and no file either.
-    #[error("there is no data set or path `{name}`{}; built in: {known}", nearest.as_ref().map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default())]
+    #[error("there is no data set or path `{name}`{}; built in: {known}; `eciton data fetch --list` has more", nearest.as_ref().map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default())]
     UnknownData {
         /// What was asked for.
         name: String,
@@ -22,6 +22,17 @@ pub enum Error {
         /// All names.
         known: String,
     },
+    /// A published data set that is not in the user's cache.
+    #[error("`{name}` is not in {folder}; `eciton data fetch {name}` brings it", folder = folder.display())]
+    NotFetched {
+        /// The set.
+        name: &'static str,
+        /// The cache.
+        folder: PathBuf,
+    },
+    /// The cache of published data sets.
+    #[error(transparent)]
+    Fetch(#[from] eciton_fetch::error::Error),
     /// The configuration, model or plan.
     #[error(transparent)]
     Plan(#[from] eciton_plan::Error),
@@ -91,7 +102,10 @@ pub enum Error {
         remedy: &'static str,
     },
     /// Nothing to learn from.
-    #[error("data set `{dataset}` has no training vertices; give it a split")]
+    #[error(
+        "data set `{dataset}` has no training vertices; put labels.csv (id,class) beside the graph, and \
+         split.csv (id,train|val|test) if the split is to be your own"
+    )]
     NoTraining {
         /// Its name.
         dataset: String,

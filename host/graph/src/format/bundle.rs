@@ -207,5 +207,5 @@ pub(crate) fn dense(array: Array<'_>) -> Result<Features> {
         let found = format!("{}", array.columns());
         return Err(Error::malformed(Place::whole(&array.file), "below 2^32 columns", found));
     };
-    Ok(Features::from_dense(columns, array.to_f32()?))
+    Features::from_dense(columns, &array.to_f32()?)
 }

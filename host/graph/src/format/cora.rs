@@ -41,14 +41,15 @@ fn parse(bytes: &[u8]) -> Result<Dataset> {
         return Err(cursor.wrong("as many vertices as the file has room for"));
     }
     let mut labels = Vec::with_capacity(vertices as usize);
-    let mut features = SparseRows::empty(columns);
-    features.indices.reserve(bytes.len());
+    let (mut offsets, mut indices) = (vec![0], Vec::with_capacity(bytes.len()));
     for _ in 0..vertices {
         labels.push(cursor.varint()?);
-        cursor.list(-1, &mut features.indices)?;
-        features.offsets.push(features.indices.len() as u64);
+        cursor.list(-1, &mut indices)?;
+        offsets.push(indices.len() as u64);
     }
-    features.values = vec![1.0; features.indices.len()];
+    let values = vec![1.0; indices.len()];
+    let features =
+        SparseRows { columns, offsets: offsets.into(), indices: indices.into(), values: values.into() };
     let mut edges = Vec::with_capacity(bytes.len() / 2);
     let mut above = Vec::new();
     for vertex in 0..vertices {

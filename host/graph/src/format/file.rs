@@ -4,12 +4,13 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use super::gzip;
 use crate::error::{Error, Place, Result};
 
 /// The longest file that is read.
 pub const MAX_FILE_BYTES: u64 = 16 << 30;
 
-/// All bytes of a file.
+/// All bytes of a file; those of a gzip file unpacked.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     let refused = |source| Error::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(refused)?;
@@ -31,7 +32,10 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(too_large(bytes.len() as u64));
     }
-    Ok(bytes)
+    match gzip::is_gzip(&bytes) {
+        true => gzip::unpack(&bytes, &name(path)),
+        false => Ok(bytes),
+    }
 }
 
 /// What errors call a file: its path as the user gave it.
@@ -39,9 +43,11 @@ pub(crate) fn name(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The file's name without folders and its last extension.
+/// The file's name without folders, `.gz` and its last extension.
 pub(crate) fn stem(path: &Path) -> String {
-    path.file_stem().map_or_else(|| "data".to_owned(), |s| s.to_string_lossy().into_owned())
+    let name = path.file_name().map_or_else(|| "data".into(), |name| name.to_string_lossy());
+    let plain = name.strip_suffix(".gz").unwrap_or(&name);
+    Path::new(plain).file_stem().map_or_else(|| "data".to_owned(), |s| s.to_string_lossy().into_owned())
 }
 
 /// The names in a folder, sorted; a name that is not Unicode is left out.

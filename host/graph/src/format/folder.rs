@@ -1,5 +1,7 @@
 //! A plain folder of one's own: `edges.{csv,tsv,txt}` and optionally features, labels and a split.
 //!
+//! Each file may be packed with gzip, as `edges.csv.gz` or under its plain name.
+//!
 //! * `edges.csv`: two columns, source and target; further columns are ignored. Ids are any words or
 //!   whole numbers. Every edge counts in both directions.
 //! * `features.csv`: id, then one number a column; or `features.npy [V, columns]` for ids 0..V.
@@ -29,7 +31,8 @@ use crate::features::Features;
 use crate::split::{NO_LABEL, Split};
 
 /// The names of an edge table.
-pub(crate) const EDGES: [&str; 3] = ["edges.csv", "edges.tsv", "edges.txt"];
+pub(crate) const EDGES: [&str; 6] =
+    ["edges.csv", "edges.tsv", "edges.txt", "edges.csv.gz", "edges.tsv.gz", "edges.txt.gz"];
 
 const HEADERS: [&str; 17] = [
     "id",
@@ -57,7 +60,7 @@ const HEADERS: [&str; 17] = [
 /// [`Error::Malformed`] with the line, [`Error::UnknownVertex`], [`Error::EmptyGraph`], and those of
 /// [`Dataset::validate`].
 pub fn open(folder: &Path) -> Result<Dataset> {
-    let Some(edges) = find(folder, &EDGES) else {
+    let Some(edges) = find(folder, "edges") else {
         return Err(Error::UnknownLayout {
             path: folder.to_owned(),
             found: file::list(folder)?.into_iter().take(20).collect(),
@@ -94,29 +97,84 @@ pub fn open(folder: &Path) -> Result<Dataset> {
         pairs.push((end(0)?, end(1)?));
     }
     let graph = Graph::from_edges(vertices, pairs.into_iter(), Options::default())?;
-    let features = match &features {
-        Part::None => Features::identity(vertices as u32),
-        Part::Array(bytes, path) => bundle::dense(npy::parse(bytes, &file::name(path))?)?,
-        Part::Table(table) => numbers(table, &feature_rows, &ids)?,
-    };
-    let (labels, classes) = match &labels {
-        Part::None => (vec![NO_LABEL; vertices as usize], 0),
-        Part::Array(bytes, path) => {
-            let file = file::name(path);
-            labels::from_numbers(&npy::parse(bytes, &file)?.to_i64()?, &file)?
-        }
-        Part::Table(table) => classes(table, &label_rows, &ids)?,
-    };
-    let split = match find(folder, &["split.csv", "split.tsv", "split.txt"]) {
-        Some(path) => split(&Table::open(&path)?, &ids)?,
-        None => Split::random(&labels, [0.6, 0.2], 0),
-    };
-    let name = file::folder_name(folder);
-    Dataset { name, graph, features, labels, classes, split, ids: ids.names }.checked()
+    let known = Attributes::of(folder, (&features, &feature_rows), (&labels, &label_rows), &ids)?;
+    known.dataset(file::folder_name(folder), graph, ids.names)
 }
 
-fn find(folder: &Path, names: &[&str]) -> Option<PathBuf> {
-    names.iter().map(|n| folder.join(n)).find(|p| p.is_file())
+/// What a folder says of vertices: features, labels and a split.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attributes {
+    /// One row a vertex; a feature of its own each where there is no file.
+    pub features: Features,
+    /// `[V]`; all [`NO_LABEL`] where there is no file.
+    pub labels: Vec<u32>,
+    /// The number of classes; 0 where there is no file.
+    pub classes: u32,
+    /// 60 / 20 / 20 % of the labelled vertices where there is no file.
+    pub split: Split,
+}
+
+impl Attributes {
+    /// Reads `features`, `labels` and `split` of a folder, whichever there are, for vertices that
+    /// are known already: `ids` is what the files call them (numbers ascend), `vertices` how many
+    /// there are.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn beside(folder: &Path, ids: &VertexIds, vertices: u64) -> Result<Self> {
+        let positions = match ids {
+            VertexIds::Words(words) => words.iter().cloned().zip(0..).collect(),
+            _ => HashMap::new(),
+        };
+        let ids = Ids { names: ids.clone(), positions, vertices };
+        let features = Part::open(folder, "features")?;
+        let labels = Part::open(folder, "labels")?;
+        let (feature_rows, label_rows) = (features.rows(2)?, labels.rows(2)?);
+        Self::of(folder, (&features, &feature_rows), (&labels, &label_rows), &ids)
+    }
+
+    fn of(
+        folder: &Path,
+        features: (&Part, &[Record<'_>]),
+        labels: (&Part, &[Record<'_>]),
+        ids: &Ids,
+    ) -> Result<Self> {
+        let features = match features {
+            (Part::None, _) => Features::identity(ids.len() as u32),
+            (Part::Array(bytes, path), _) => bundle::dense(npy::parse(bytes, &file::name(path))?)?,
+            (Part::Table(table), rows) => numbers(table, rows, ids)?,
+        };
+        let (labels, classes) = match labels {
+            (Part::None, _) => (vec![NO_LABEL; ids.len() as usize], 0),
+            (Part::Array(bytes, path), _) => {
+                let file = file::name(path);
+                labels::from_numbers(&npy::parse(bytes, &file)?.to_i64()?, &file)?
+            }
+            (Part::Table(table), rows) => classes(table, rows, ids)?,
+        };
+        let split = match find(folder, "split") {
+            Some(path) => split(&Table::open(&path)?, ids)?,
+            None => Split::random(&labels, [0.6, 0.2], 0),
+        };
+        Ok(Self { features, labels, classes, split })
+    }
+
+    /// The data set of a graph and what is known of its vertices.
+    ///
+    /// # Errors
+    /// Those of [`Dataset::validate`].
+    pub fn dataset(self, name: String, graph: Graph, ids: VertexIds) -> Result<Dataset> {
+        let Self { features, labels, classes, split } = self;
+        Dataset { name, graph, features, labels, classes, split, ids }.checked()
+    }
+}
+
+/// The table `name` of a folder, in one of the known spellings.
+fn find(folder: &Path, name: &str) -> Option<PathBuf> {
+    ["csv", "tsv", "txt", "csv.gz", "tsv.gz", "txt.gz"]
+        .iter()
+        .map(|extension| folder.join(format!("{name}.{extension}")))
+        .find(|p| p.is_file())
 }
 
 /// Features or labels, if there are any.
@@ -128,12 +186,11 @@ enum Part {
 
 impl Part {
     fn open(folder: &Path, name: &str) -> Result<Self> {
-        let array = folder.join(format!("{name}.npy"));
-        if array.is_file() {
+        let arrays = ["npy", "npy.gz"].map(|extension| folder.join(format!("{name}.{extension}")));
+        if let Some(array) = arrays.into_iter().find(|path| path.is_file()) {
             return Ok(Self::Array(file::read(&array)?, array));
         }
-        let names = ["csv", "tsv", "txt"].map(|e| format!("{name}.{e}"));
-        match find(folder, &[&names[0], &names[1], &names[2]]) {
+        match find(folder, name) {
             Some(path) => Ok(Self::Table(Table::open(&path)?)),
             None => Ok(Self::None),
         }
@@ -176,7 +233,7 @@ fn rows(table: &Table, fields: usize) -> Result<Vec<Record<'_>>> {
 /// The user's ids and their positions.
 struct Ids {
     names: VertexIds,
-    /// Empty where ids are 0..V.
+    /// Of words; empty where ids are numbers.
     positions: HashMap<String, u32>,
     vertices: u64,
 }
@@ -195,8 +252,7 @@ impl Ids {
             if numbers.last().is_none_or(|&last| last == vertices - 1) {
                 return Self::dense(vertices);
             }
-            let positions = (0..).zip(&numbers).map(|(at, n)| (n.to_string(), at)).collect();
-            return Self { names: VertexIds::Numbers(numbers), positions, vertices };
+            return Self { names: VertexIds::Numbers(numbers), positions: HashMap::new(), vertices };
         }
         let (mut names, mut positions) = (Vec::new(), HashMap::new());
         for (word, _) in words {
@@ -214,9 +270,13 @@ impl Ids {
     }
 
     fn find(&self, table: &Table, line: u64, word: &str) -> Result<u32> {
-        let found = match self.names {
+        let found = match &self.names {
             VertexIds::Dense => canonical(word).filter(|&id| id < self.vertices).map(|id| id as u32),
-            _ => self.positions.get(word).copied(),
+            // Ascending.
+            VertexIds::Numbers(numbers) => canonical(word)
+                .and_then(|id| numbers.binary_search(&id).ok())
+                .map(|at| at as u32),
+            VertexIds::Words(_) => self.positions.get(word).copied(),
         };
         found.ok_or_else(|| Error::UnknownVertex {
             place: Place::line(&table.file, line),
@@ -252,8 +312,12 @@ fn place_rows(table: &Table, rows: &[Record<'_>], ids: &Ids) -> Result<Vec<Optio
 fn numbers(table: &Table, rows: &[Record<'_>], ids: &Ids) -> Result<Features> {
     let columns = rows.first().map_or(0, |r| r.fields.len() - 1);
     let mut values = Vec::with_capacity(rows.len() * columns);
-    for row in place_rows(table, rows, ids)?.into_iter().flatten() {
-        let row = &rows[row];
+    for (vertex, row) in place_rows(table, rows, ids)?.into_iter().enumerate() {
+        let Some(row) = row.and_then(|row| rows.get(row)) else {
+            let expected = format!("a row for each of {} vertices", ids.len());
+            let found = format!("none for vertex {}", ids.names.name(vertex as u32));
+            return Err(Error::malformed(Place::whole(&table.file), expected, found));
+        };
         if row.fields.len() != columns + 1 {
             let found = format!("{} fields", row.fields.len());
             return Err(table.wrong(row.line, &format!("{} fields", columns + 1), &found));
@@ -269,7 +333,7 @@ fn numbers(table: &Table, rows: &[Record<'_>], ids: &Ids) -> Result<Features> {
             }
         }
     }
-    Ok(Features::from_dense(columns as u32, values))
+    Features::from_dense(columns as u32, &values)
 }
 
 fn classes(table: &Table, rows: &[Record<'_>], ids: &Ids) -> Result<(Vec<u32>, u32)> {

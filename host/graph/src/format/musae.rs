@@ -14,7 +14,7 @@ use super::table::Table;
 use crate::adjacency::{Graph, Options, check_vertices};
 use crate::dataset::{Dataset, VertexIds};
 use crate::error::{Error, Place, Result};
-use crate::features::{Features, SparseRows};
+use crate::features::{Features, SparseBuilder, SparseRows};
 use crate::split::{NO_LABEL, Split};
 
 /// Feature ids have to lie below this.
@@ -91,11 +91,11 @@ fn features(bytes: &[u8], file: &str) -> Result<SparseRows> {
         row.dedup();
         *slot = Some(row);
     }
-    let mut sparse = SparseRows::empty(columns);
+    let mut sparse = SparseBuilder::new(columns);
     for row in rows {
         sparse.push_row(&mut row.unwrap_or_default());
     }
-    Ok(sparse)
+    Ok(sparse.finish())
 }
 
 fn graph(table: &Table, vertices: u64) -> Result<Graph> {

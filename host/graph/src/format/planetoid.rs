@@ -14,7 +14,7 @@ use super::{file, labels};
 use crate::adjacency::{Graph, Options};
 use crate::dataset::{Dataset, VertexIds};
 use crate::error::{Error, Place, Result};
-use crate::features::{Features, SparseRows};
+use crate::features::{Features, SparseBuilder, SparseRows};
 use crate::split::Split;
 
 /// Vertices that validate.
@@ -96,15 +96,16 @@ impl Parts<'_> {
                 }
             }
         }
-        let (mut features, mut labels) = (self.all, self.all_labels.0);
-        let mut entries = Vec::new();
-        for row in row_of {
+        let (mut features, mut labels) = (SparseBuilder::new(self.all.columns), self.all_labels.0);
+        let mut entries: Vec<(u32, f32)> = Vec::new();
+        let mut push = |(columns, values): (&[u32], &[f32])| {
             entries.clear();
-            if let Some(row) = row {
-                let (columns, values) = self.test.row(row);
-                entries.extend(columns.iter().copied().zip(values.iter().copied()));
-            }
+            entries.extend(columns.iter().copied().zip(values.iter().copied()));
             features.push_row(&mut entries);
+        };
+        (0..first).for_each(|row| push(self.all.row(row)));
+        for row in row_of {
+            push(row.map_or((&[], &[]), |row| self.test.row(row)));
             labels.push(row.and_then(|r| self.test_labels.0.get(r)).copied().unwrap_or(0));
         }
         let train = self.train as u32;
@@ -116,7 +117,7 @@ impl Parts<'_> {
         Dataset {
             name: self.name.to_owned(),
             graph: Graph::from_edges(end as u64, edges.into_iter(), Options::default())?,
-            features: Features::Sparse(features),
+            features: Features::Sparse(features.finish()),
             labels,
             classes: self.all_labels.1.max(1) as u32,
             split: split.sorted(),

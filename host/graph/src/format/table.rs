@@ -41,7 +41,7 @@ impl Table {
             Error::malformed(Place::byte(name, at), "UTF-8 text", "other bytes")
         })?;
         let first = text.lines().find(|l| is_record(l)).unwrap_or("");
-        let separator = match name.rsplit('.').next() {
+        let separator = match name.strip_suffix(".gz").unwrap_or(name).rsplit('.').next() {
             Some("csv") => Separator::Byte(b','),
             Some("tsv") => Separator::Byte(b'\t'),
             _ if first.contains(',') => Separator::Byte(b','),

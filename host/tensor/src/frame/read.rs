@@ -154,8 +154,8 @@ impl PartInfo {
         to_values(encoding, coded, &mut values);
         SparseRows::new(
             self.columns,
-            words(offsets).map(u64::from).collect(),
-            words(indices).collect(),
+            words(offsets).map(u64::from).collect::<Vec<_>>(),
+            words(indices).collect::<Vec<_>>(),
             values,
         )
     }

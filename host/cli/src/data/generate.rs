@@ -1,0 +1,540 @@
+//! `eciton data generate`: graphs of any size from a seed, with something to learn.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use eciton_graph::adjacency::Options;
+use eciton_graph::build;
+use eciton_graph::edges::EdgeSource;
+use eciton_graph::error::Error;
+use eciton_graph::features::Features;
+use eciton_graph::generate::{Arrays, BlockModel, Division, Generated, Planted, Rmat, Shape, write_arrays};
+use eciton_graph::split::Split;
+use eciton_graph::store;
+use indicatif::ProgressBar;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::output::Output;
+use crate::progress::{self, Bar};
+use crate::text::{self, counted, grouped, percent, seconds};
+
+/// Edges of a vertex where nothing is said.
+const EDGES_PER_VERTEX: u64 = 20;
+/// Bytes that building in memory takes for each directed edge that is drawn, repeats included.
+const BYTES_PER_EDGE: u64 = 12;
+/// Bytes a vertex: offsets, label, place in the split.
+const BYTES_PER_VERTEX: u64 = 24;
+
+/// `eciton data generate ...`
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Classes and power-law degrees (degree-corrected block model, Karrer and Newman 2011)
+    BlockModel(BlockModelArguments),
+    /// Skewed degrees by recursive quadrants (R-MAT, Chakrabarti, Zhan and Faloutsos 2004), with classes
+    Rmat(RmatArguments),
+}
+
+/// `eciton data generate block-model`
+#[derive(Debug, clap::Args)]
+pub(crate) struct BlockModelArguments {
+    /// Exponent of the degrees' power law
+    #[arg(long, value_name = "X", default_value_t = 2.2, allow_negative_numbers = true)]
+    exponent: f64,
+    /// Highest expected degree in units of the lowest
+    #[arg(long, value_name = "X", default_value_t = 60.0, allow_negative_numbers = true)]
+    cap: f64,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// `eciton data generate rmat`
+#[derive(Debug, clap::Args)]
+pub(crate) struct RmatArguments {
+    /// Chances of the four quadrants; they add up to 1
+    #[arg(long, value_name = "A,B,C,D", default_value = "0.57,0.19,0.19,0.05", value_parser = list::<4>,
+        allow_hyphen_values = true)]
+    quadrants: [f64; 4],
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What both models take.
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// The folder to write, which must not exist
+    #[arg(value_name = "OUT")]
+    out: PathBuf,
+    /// Vertices
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = count)]
+    vertices: u64,
+    /// Directed edges to aim at, without repeats and self loops [default: 20 a vertex]
+    #[arg(long, value_name = "N", value_parser = count, conflicts_with = "pairs")]
+    edges: Option<u64>,
+    /// Undirected pairs to draw, in place of --edges
+    #[arg(long, value_name = "N", value_parser = count)]
+    pairs: Option<u64>,
+    /// All random numbers come from it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Ids by rank: hubs first
+    #[arg(long)]
+    no_scramble: bool,
+
+    /// Classes
+    #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Task")]
+    classes: u32,
+    /// Share of pairs that are made to join one class
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value_t = 0.6,
+        allow_negative_numbers = true,
+        help_heading = "Task"
+    )]
+    p_in: f64,
+    /// Columns of the features; 0 for none, each vertex is its own column then
+    #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Task")]
+    features: u32,
+    /// Deviation of the classes' mean features; the noise's is 1
+    #[arg(
+        long,
+        value_name = "X",
+        default_value_t = 0.1,
+        allow_negative_numbers = true,
+        help_heading = "Task"
+    )]
+    feature_scale: f32,
+    /// Share of labels that are drawn at random
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value_t = 0.05,
+        allow_negative_numbers = true,
+        help_heading = "Task"
+    )]
+    flip: f64,
+    /// Shares of vertices that train and validate; the rest tests
+    #[arg(long, value_name = "TRAIN,VAL", default_value = "0.6,0.2", value_parser = list::<2>,
+        allow_hyphen_values = true, help_heading = "Task")]
+    split: [f64; 2],
+    /// Vertices of each class that train and validate, in place of --split
+    #[arg(long, value_name = "TRAIN,VAL", value_parser = list::<2>, conflicts_with = "split",
+        help_heading = "Task")]
+    per_class: Option<[f64; 2]>,
+
+    /// Write .npy arrays, which other tools read, in place of a store
+    #[arg(long, help_heading = "Output")]
+    arrays: bool,
+    /// The data set's name [default: OUT's last part]
+    #[arg(long, value_name = "NAME", help_heading = "Output")]
+    name: Option<String>,
+    /// Memory to build in; a graph that needs more is built on disk, in OUT's folder
+    #[arg(long, value_name = "SIZE", default_value = "8GiB", value_parser = size, help_heading = "Output")]
+    memory: u64,
+    /// Threads; changes no result [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024),
+        help_heading = "Output")]
+    threads: Option<u16>,
+    /// Print one JSON object
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+/// A whole number; underscores may group its digits.
+fn count(text: &str) -> Result<u64, String> {
+    let digits = text.replace('_', "");
+    digits.parse().map_err(|_| "not a whole number (of at most 64 bits)".to_owned())
+}
+
+/// N numbers with commas between them.
+fn list<const N: usize>(text: &str) -> Result<[f64; N], String> {
+    let wrong = || format!("not {N} numbers with commas between them");
+    let numbers: Result<Vec<f64>, _> = text.split(',').map(|part| part.trim().parse()).collect();
+    numbers.map_err(|_| wrong())?.try_into().map_err(|_| wrong())
+}
+
+/// Bytes: a whole number and a unit.
+fn size(text: &str) -> Result<u64, String> {
+    let wrong = || "not a size such as 8GiB or 500MB".to_owned();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+    let unit = match text[digits..].trim() {
+        "" | "B" => 1,
+        "kB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit).ok_or_else(wrong)
+}
+
+impl Common {
+    fn shape(&self) -> Shape {
+        Shape {
+            vertices: self.vertices,
+            pairs: self.pairs.unwrap_or(0),
+            classes: self.classes,
+            p_in: self.p_in,
+            features: self.features,
+            feature_scale: self.feature_scale,
+            flip: self.flip,
+            scramble: !self.no_scramble,
+            seed: self.seed,
+        }
+    }
+
+    fn division(&self) -> Result<Division, Failure> {
+        if let Some(numbers) = self.per_class {
+            if numbers.iter().any(|n| n.fract() != 0.0 || !(0.0..=1e12).contains(n)) {
+                let text = "--per-class takes two whole numbers, those that train and those that validate";
+                return Err(Failure::Usage(text.to_owned()));
+            }
+            return Ok(Division::PerClass(numbers.map(|n| n as usize)));
+        }
+        let [train, validation] = self.split;
+        let shares = [train, validation, train + validation];
+        if shares.iter().any(|share| !(0.0..=1.0 + 1e-9).contains(share)) {
+            let text = format!("--split {train},{validation}: each share and their sum must be 0 to 1");
+            return Err(Failure::Usage(text));
+        }
+        Ok(Division::Fractions(self.split))
+    }
+
+    fn threads(&self) -> usize {
+        let all = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.map_or_else(all, usize::from)
+    }
+
+    fn name(&self) -> String {
+        let last =
+            || self.out.file_name().map_or_else(|| "generated".into(), |name| name.to_string_lossy().into());
+        self.name.clone().unwrap_or_else(last)
+    }
+}
+
+/// What the command prints.
+#[derive(Serialize)]
+struct Line<'a> {
+    event: &'static str,
+    out: &'a Path,
+    model: &'static str,
+    layout: &'static str,
+    vertices: u64,
+    pairs: u64,
+    expected_edges: f64,
+    edges: u64,
+    classes: u32,
+    features: u32,
+    train: usize,
+    validation: usize,
+    test: usize,
+    /// Of a classifier that knows every class.
+    accuracy_ceiling: f64,
+    /// Of the best classifier that looks at no neighbour.
+    accuracy_features: f64,
+    seed: u64,
+    threads: usize,
+    built: &'static str,
+    graph_seconds: f64,
+    seconds: f64,
+}
+
+/// Generates, builds and writes.
+pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure> {
+    let (model, common, generated) = match command {
+        Command::BlockModel(BlockModelArguments { exponent, cap, common }) => {
+            let (exponent, cap) = (*exponent, *cap);
+            ("block-model", common, BlockModel { shape: common.shape(), exponent, cap }.generate())
+        }
+        Command::Rmat(RmatArguments { quadrants, common }) => {
+            ("rmat", common, Rmat { shape: common.shape(), quadrants: *quadrants }.generate())
+        }
+    };
+    let edges = common.edges.unwrap_or(EDGES_PER_VERTEX.saturating_mul(common.vertices));
+    let aimed = |made: Generated| if common.pairs.is_some() { Ok(made) } else { made.aim(edges) };
+    let made = generated.and_then(aimed).map_err(|error| Failure::usage(&error))?;
+    let division = common.division()?;
+    if common.memory < build::MIN_MEMORY_BYTES {
+        let least = text::limit(build::MIN_MEMORY_BYTES);
+        return Err(Failure::Usage(format!("--memory: building takes at least {least}")));
+    }
+    let work = Work::begin(common, &made, output)?;
+    let started = Instant::now();
+    let (written, split) = work.write(division)?;
+    work.bar.finish_and_clear();
+    let line = Line {
+        event: "generated",
+        out: &common.out,
+        model,
+        layout: if common.arrays { "arrays" } else { "store" },
+        vertices: common.vertices,
+        pairs: made.shape().pairs,
+        expected_edges: made.expected_edges().round(),
+        edges: written.edges,
+        classes: common.classes,
+        features: common.features,
+        train: split.train.len(),
+        validation: split.validation.len(),
+        test: split.test.len(),
+        accuracy_ceiling: made.planted().ceiling(),
+        accuracy_features: made.planted().own_accuracy(),
+        seed: common.seed,
+        threads: work.threads,
+        built: if work.external { "on disk" } else { "in memory" },
+        graph_seconds: written.graph_seconds,
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    if common.json {
+        output.json(&line);
+    } else {
+        print(&line, output);
+    }
+    Ok(())
+}
+
+fn print(line: &Line<'_>, output: &mut Output) {
+    let mut row = |name: &str, text: String| output.line(format_args!("{name:<11} {text}"));
+    row("written", format!("{} ({}, {})", line.out.display(), line.model, line.layout));
+    row("vertices", grouped(line.vertices));
+    let expected = grouped(line.expected_edges as u64);
+    row(
+        "edges",
+        format!("{} directed, {expected} expected of {}", grouped(line.edges), counted(line.pairs, "pair")),
+    );
+    row("features", grouped(line.features.into()));
+    row("classes", grouped(line.classes.into()));
+    let [train, validation, test] = [line.train, line.validation, line.test].map(|size| grouped(size as u64));
+    row("split", format!("{train} train, {validation} validation, {test} test"));
+    let [own, most] = [line.accuracy_features, line.accuracy_ceiling].map(|share| percent(Some(share)));
+    row("accuracy", format!("{own} % from a vertex's own features, at most {most} %"));
+    let threads = counted(line.threads as u64, "thread");
+    let (graph, all) = (seconds(line.graph_seconds), seconds(line.seconds));
+    row("time", format!("{all}, of which the graph took {graph} ({}, {threads})", line.built));
+}
+
+/// What a store says of itself, as far as it is asked here.
+#[derive(serde::Deserialize)]
+struct Description {
+    edges: u64,
+}
+
+/// What was written.
+struct Written {
+    edges: u64,
+    graph_seconds: f64,
+}
+
+/// A graph on its way to the disk.
+struct Work<'a> {
+    common: &'a Common,
+    made: &'a Generated,
+    threads: usize,
+    /// Whether the graph is built on disk.
+    external: bool,
+    bar: ProgressBar,
+    stop: Arc<AtomicBool>,
+}
+
+impl<'a> Work<'a> {
+    fn begin(common: &'a Common, made: &'a Generated, output: &Output) -> Result<Self, Failure> {
+        let shown = !common.json && progress::drawable(output);
+        let bar = if shown { Bar::unstarted() } else { ProgressBar::hidden() };
+        if let Ok(style) = indicatif::ProgressStyle::with_template("{wide_msg}") {
+            bar.set_style(style);
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        interrupt::watch(stop.clone(), bar.clone(), Some(&common.out))?;
+        let drawn = made.shape().pairs.saturating_mul(2).saturating_mul(BYTES_PER_EDGE);
+        let needed = drawn.saturating_add(common.vertices * BYTES_PER_VERTEX);
+        let external = needed > common.memory;
+        Ok(Self { common, made, threads: common.threads(), external, bar, stop })
+    }
+
+    fn write(&self, division: Division) -> Result<(Written, Split), Failure> {
+        let planted = self.made.planted();
+        let labelled = || {
+            let labels = planted.labels();
+            let split = planted.split(&labels, division);
+            (labels, split)
+        };
+        if self.common.arrays {
+            return self.arrays(labelled);
+        }
+        let out = &self.common.out;
+        let mut writer = store::Writer::create(out)?;
+        let started = Instant::now();
+        self.graph(&mut writer)?;
+        let graph_seconds = started.elapsed().as_secs_f64();
+        let (labels, split) = labelled();
+        writer.labels(&labels, planted.classes())?;
+        writer.split(&split)?;
+        self.features(planted, &mut writer)?;
+        writer.finish(&self.common.name())?;
+        let description: Description = serde_json::from_slice(&std::fs::read(out.join(store::DESCRIPTION))?)?;
+        Ok((Written { edges: description.edges, graph_seconds }, split))
+    }
+
+    /// Builds the graph into a store.
+    fn graph(&self, writer: &mut store::Writer) -> Result<(), Failure> {
+        let watched = Watched::new(self);
+        if self.external {
+            build::external(&watched, Options::default(), self.common.memory, self.threads, writer)?;
+        } else {
+            writer.graph(&build::in_memory(&watched, Options::default(), self.threads)?)?;
+        }
+        Ok(())
+    }
+
+    /// What stands for features where there are none: each vertex its own column.
+    fn identity(&self) -> Features {
+        Features::identity(self.made.planted().vertices() as u32)
+    }
+
+    fn features(&self, planted: &Planted, writer: &mut store::Writer) -> Result<(), Failure> {
+        if planted.columns() == 0 {
+            return Ok(writer.features(&self.identity())?);
+        }
+        let mut rows = writer.rows(planted.columns())?;
+        let mut wrote = self.wrote();
+        planted.feature_pieces(self.threads, &mut |piece| {
+            wrote(piece.len() as u64 * 4)?;
+            rows.write(piece)
+        })?;
+        Ok(rows.finish()?)
+    }
+
+    fn arrays(&self, labelled: impl FnOnce() -> (Vec<u32>, Split)) -> Result<(Written, Split), Failure> {
+        let out = &self.common.out;
+        let folder = Unnamed::create(out)?;
+        let started = Instant::now();
+        let (graph, labels, split);
+        let graph_seconds;
+        if self.external {
+            // The graph is mapped from a store, which goes with the folder.
+            let place = folder.folder.path().join("store");
+            let mut writer = store::Writer::create(&place)?;
+            self.graph(&mut writer)?;
+            graph_seconds = started.elapsed().as_secs_f64();
+            (labels, split) = labelled();
+            writer.labels(&labels, self.made.planted().classes())?;
+            writer.split(&split)?;
+            writer.features(&self.identity())?;
+            writer.finish("generated")?;
+            graph = store::open(&place)?.graph;
+        } else {
+            graph = build::in_memory(&Watched::new(self), Options::default(), self.threads)?;
+            graph_seconds = started.elapsed().as_secs_f64();
+            (labels, split) = labelled();
+        }
+        let name = &self.common.name();
+        let arrays = Arrays { name, made: self.made, graph: &graph, labels: &labels, split: &split };
+        let place = folder.folder.path().join("arrays");
+        std::fs::create_dir(&place)?;
+        write_arrays(&place, &arrays, self.threads, &mut self.wrote())?;
+        folder.rename(&place, out)?;
+        Ok((Written { edges: graph.edges(), graph_seconds }, split))
+    }
+
+    /// Counts bytes, shows them, and stops when asked.
+    fn wrote(&self) -> impl FnMut(u64) -> eciton_graph::error::Result<()> {
+        let (bar, stop, mut bytes) = (self.bar.clone(), self.stop.clone(), 0);
+        move |more| {
+            bytes += more;
+            bar.set_message(format!("{} written", text::bytes(bytes)));
+            if stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
+        }
+    }
+}
+
+/// A folder beside the result, removed unless the result was moved out of it.
+struct Unnamed {
+    folder: tempfile::TempDir,
+}
+
+impl Unnamed {
+    fn create(out: &Path) -> Result<Self, Failure> {
+        vacant(out)?;
+        let parent = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let name = out.file_name().unwrap_or_default().to_string_lossy();
+        std::fs::create_dir_all(parent)?;
+        let folder = tempfile::Builder::new().prefix(&format!(".{name}.partial-")).tempdir_in(parent)?;
+        Ok(Self { folder })
+    }
+
+    fn rename(self, place: &Path, out: &Path) -> Result<(), Failure> {
+        vacant(out)?;
+        std::fs::rename(place, out).map_err(|source| Error::Write { path: out.to_owned(), source })?;
+        Ok(())
+    }
+}
+
+fn vacant(out: &Path) -> Result<(), Failure> {
+    if out.file_name().is_none() {
+        return Err(Failure::Usage(format!("{} is no name of a folder", out.display())));
+    }
+    if out.symlink_metadata().is_ok() {
+        let problem = "exists already; remove it or choose another name";
+        return Err(Error::Exists { path: out.to_owned(), problem }.into());
+    }
+    Ok(())
+}
+
+/// Pairs that are counted as they are read.
+struct Watched<'a> {
+    work: &'a Work<'a>,
+    read: AtomicU64,
+}
+
+impl<'a> Watched<'a> {
+    fn new(work: &'a Work<'a>) -> Self {
+        Self { work, read: AtomicU64::new(0) }
+    }
+}
+
+impl EdgeSource for Watched<'_> {
+    fn vertices(&self) -> u64 {
+        self.work.made.vertices()
+    }
+
+    fn chunks(&self) -> u64 {
+        self.work.made.chunks()
+    }
+
+    fn read(&self, chunk: u64, edges: &mut Vec<(u32, u32)>) -> eciton_graph::error::Result<()> {
+        if self.work.stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped);
+        }
+        let before = edges.len();
+        self.work.made.read(chunk, edges)?;
+        let more = (edges.len() - before) as u64;
+        let read = self.read.fetch_add(more, Ordering::Relaxed) + more;
+        self.work.bar.set_message(format!("{} pairs drawn", grouped(read)));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_sizes() {
+        assert_eq!(
+            (count("1_000_000"), count("7").is_ok(), count("x").is_ok()),
+            (Ok(1_000_000), true, false)
+        );
+        assert_eq!((list::<2>("0.6, 0.2"), list::<4>("1,2,3").is_ok()), (Ok([0.6, 0.2]), false));
+        assert!(list::<2>("1,x").is_err());
+        let sizes = ["8GiB", "500MB", "12", "1 KiB"].map(|text| size(text).unwrap_or(0));
+        assert_eq!(sizes, [8 << 30, 500_000_000, 12, 1024]);
+        assert!(["", "GiB", "8gb", "-1", "99999999999TiB", "1.5GiB"].iter().all(|text| size(text).is_err()));
+    }
+}

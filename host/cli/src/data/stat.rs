@@ -1,0 +1,86 @@
+//! `eciton data stat --orders`: what each vertex order would gain on a graph.
+
+use eciton_graph::adjacency::Graph;
+use eciton_graph::order::{Gain, SURVEY_WIDTHS, Survey};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::text::{counted, grouped, seconds};
+
+/// The survey as `--json` has it.
+#[derive(Serialize)]
+pub(super) struct Orders {
+    /// Directed edges that orders were computed from.
+    edges_ordered: u64,
+    /// Directed edges that each gather read.
+    edges_gathered: u64,
+    threads: usize,
+    /// Widths of the gathered rows.
+    widths: [usize; 2],
+    orders: Vec<OrderLine>,
+}
+
+#[derive(Serialize)]
+struct OrderLine {
+    order: &'static str,
+    order_seconds: f64,
+    mean_distance: f64,
+    bits_per_gap: f64,
+    /// The median, for each width.
+    gather_seconds: [f64; 2],
+    /// The median over rounds of the natural order's seconds over this one's: above 1 is a gain.
+    speedup: [f64; 2],
+}
+
+/// Measures all orders.
+pub(super) fn survey(graph: &Graph) -> Result<Orders, Failure> {
+    let survey = Survey::of(graph)?;
+    let line = |gain: &Gain| OrderLine {
+        order: gain.order.name(),
+        order_seconds: gain.seconds,
+        mean_distance: gain.mean_distance,
+        bits_per_gap: gain.bits_per_gap,
+        gather_seconds: gain.gather_seconds,
+        speedup: gain.speedup,
+    };
+    Ok(Orders {
+        edges_ordered: survey.edges_ordered,
+        edges_gathered: survey.edges_gathered,
+        threads: survey.threads,
+        widths: SURVEY_WIDTHS,
+        orders: survey.gains.iter().map(line).collect(),
+    })
+}
+
+/// The survey as people read it; `edges` is how many directed edges the graph has.
+pub(super) fn print(orders: &Orders, edges: u64, output: &mut Output) {
+    let [narrow, wide] = orders.widths.map(|width| format!("gather {width}"));
+    output.line("");
+    output.line(format_args!(
+        "{:<11} {:>10} {:>13} {:>9} {narrow:>20} {wide:>20}",
+        "order", "computed", "mean distance", "bits/gap"
+    ));
+    for line in &orders.orders {
+        let [narrow, wide] =
+            [0, 1].map(|at| format!("{} ({:.2}x)", seconds(line.gather_seconds[at]), line.speedup[at]));
+        output.line(format_args!(
+            "{:<11} {:>10} {:>13} {:>9.2} {narrow:>20} {wide:>20}",
+            line.order,
+            seconds(line.order_seconds),
+            grouped(line.mean_distance.round() as u64),
+            line.bits_per_gap,
+        ));
+    }
+    let mut note = format!(
+        "medians in turns on {}; (x) is the natural order's time over this one's",
+        counted(orders.threads as u64, "thread")
+    );
+    if orders.edges_gathered < edges {
+        note.push_str(&format!("; gathers of {} sampled edges", grouped(orders.edges_gathered)));
+    }
+    if orders.edges_ordered < edges {
+        note.push_str(&format!("; orders computed from {} sampled edges", grouped(orders.edges_ordered)));
+    }
+    output.line(note);
+}

@@ -1,0 +1,333 @@
+//! The folder where fetched files lie: `FOLDER/planetoid/ind.cora.x` and so on, each under its
+//! final name only once its length and SHA-256 are right.
+//!
+//! Files arrive under a name of their own (`.part-...`), locked, beside their place, and are renamed
+//! at the end: an interrupted fetch leaves nothing that could be taken for a file, and fetches at the
+//! same time cannot disturb each other; the last one wins, with the same bytes. What a killed process
+//! has left is removed by the next fetch into that folder.
+
+use std::fs::{self, TryLockError};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::catalogue::{File, Set};
+use crate::error::{Error, Result};
+
+/// How files are called while they arrive.
+const PART: &str = ".part-";
+/// What is younger is not taken for a remainder, even without a lock: its owner may be about to take
+/// it.
+const PART_AGE: Duration = Duration::from_secs(60);
+
+/// A folder of fetched files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cache {
+    folder: PathBuf,
+}
+
+/// Where a set lies: what `eciton_graph::format::open` takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// A file or a folder.
+    pub path: PathBuf,
+    /// Which set of a folder that holds several.
+    pub name: Option<&'static str>,
+}
+
+/// How a file came to be in the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was there, with the right checksum.
+    Present,
+    /// It was brought.
+    Brought,
+}
+
+impl Cache {
+    /// The user's: `ECITON_DATA`, else `eciton/data` in `XDG_CACHE_HOME` or in `~/.cache`.
+    ///
+    /// # Errors
+    /// [`Error::NoCache`] where none of the variables is set.
+    pub fn of_user() -> Result<Self> {
+        let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        Self::among(variable("ECITON_DATA"), variable("XDG_CACHE_HOME"), variable("HOME"))
+    }
+
+    fn among(data: Option<PathBuf>, cache: Option<PathBuf>, home: Option<PathBuf>) -> Result<Self> {
+        let cache = cache.filter(|path| path.is_absolute()).or_else(|| home.map(|home| home.join(".cache")));
+        match data.or_else(|| cache.map(|cache| cache.join("eciton/data"))) {
+            Some(folder) => Ok(Self { folder }),
+            None => Err(Error::NoCache),
+        }
+    }
+
+    /// A folder, which need not exist yet.
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where a file of a set lies, or would.
+    pub fn place(&self, set: &Set, file: &File) -> PathBuf {
+        self.folder.join(set.folder).join(file.name)
+    }
+
+    /// The set, if all its files are here with the right length. (Their checksums were right when
+    /// they came; readers check what they read.)
+    pub fn find(&self, set: &Set) -> Option<Found> {
+        let here = |file: &File| fs::metadata(self.place(set, file)).is_ok_and(|m| m.len() == file.bytes);
+        if !set.files.iter().all(here) {
+            return None;
+        }
+        let folder = self.folder.join(set.folder);
+        Some(match (set.member, set.files) {
+            (Some(member), [one]) if one.name == member => Found { path: folder.join(member), name: None },
+            (member, _) => Found { path: folder, name: member },
+        })
+    }
+
+    /// Whether a file is here with the right checksum.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where a file is here and cannot be read.
+    pub fn holds(&self, set: &Set, file: &File) -> Result<bool> {
+        let path = self.place(set, file);
+        let Ok(mut opened) = fs::File::open(&path) else { return Ok(false) };
+        let refused = |source| Error::Io { path: path.clone(), action: "cannot be read", source };
+        if opened.metadata().map_err(refused)?.len() != file.bytes {
+            return Ok(false);
+        }
+        let mut sum = Checked::new(file);
+        Ok(sum.copy(&mut opened, &mut std::io::sink()).is_ok() && sum.verdict("").is_ok())
+    }
+
+    /// Takes a file in: reads it to its end, checks it and gives it its name. `origin` is named in
+    /// errors.
+    ///
+    /// # Errors
+    /// [`Failure::Read`] with what the reader said; [`Failure::Other`] with [`Error::Length`],
+    /// [`Error::Checksum`] or [`Error::Io`].
+    pub(crate) fn take(
+        &self,
+        set: &Set,
+        file: &File,
+        origin: &str,
+        from: &mut dyn Read,
+    ) -> std::result::Result<(), Failure> {
+        let folder = self.folder.join(set.folder);
+        let refused = |action| {
+            let path = folder.clone();
+            move |source| Failure::Other(Error::Io { path, action, source })
+        };
+        fs::create_dir_all(&folder).map_err(refused("cannot be made"))?;
+        sweep(&folder);
+        let mut part = tempfile::Builder::new()
+            .prefix(PART)
+            .tempfile_in(&folder)
+            .map_err(refused("cannot be written to"))?;
+        // Where locks are not to be had, age alone protects the part.
+        let _ = part.as_file().try_lock();
+        let mut sum = Checked::new(file);
+        sum.copy(from, part.as_file_mut()).map_err(|side| match side {
+            Side::From(problem) => Failure::Read(problem),
+            Side::To(source) => refused("cannot be written to")(source),
+        })?;
+        sum.verdict(origin).map_err(Failure::Other)?;
+        part.as_file().sync_data().map_err(refused("cannot be written to"))?;
+        share(part.as_file());
+        let place = self.place(set, file);
+        part.persist(&place).map_err(|error| {
+            Failure::Other(Error::Io { path: place, action: "cannot be put into place", source: error.error })
+        })?;
+        Ok(())
+    }
+}
+
+/// Why a file was not taken in.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Its source broke off.
+    Read(std::io::Error),
+    Other(Error),
+}
+
+/// Gives the file the rights that a new file has: temporary ones are their owner's alone.
+fn share(file: &fs::File) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        // Others may not read a cache on a system where this fails; all else works.
+        let _ = file.set_permissions(fs::Permissions::from_mode(0o644));
+    }
+    #[cfg(not(unix))]
+    let _ = file;
+}
+
+/// Removes what killed fetches have left. Best effort: nothing depends on it.
+fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(PART) {
+            continue;
+        }
+        let old = entry
+            .metadata()
+            .and_then(|m| m.modified())
+            .is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= PART_AGE));
+        let free = || match fs::File::open(entry.path()) {
+            Ok(file) => !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)),
+            Err(_) => false,
+        };
+        if old && free() {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// A file's bytes on their way.
+struct Checked<'a> {
+    file: &'a File,
+    sum: Sha256,
+    bytes: u64,
+}
+
+enum Side {
+    From(std::io::Error),
+    To(std::io::Error),
+}
+
+impl<'a> Checked<'a> {
+    fn new(file: &'a File) -> Self {
+        Self { file, sum: Sha256::new(), bytes: 0 }
+    }
+
+    /// Copies to the end, or one byte beyond what the file should have.
+    fn copy(&mut self, from: &mut dyn Read, to: &mut dyn Write) -> std::result::Result<(), Side> {
+        let mut from = from.take(self.file.bytes + 1);
+        let mut piece = vec![0; 64 << 10];
+        loop {
+            let read = match from.read(&mut piece) {
+                Ok(0) => return Ok(()),
+                Ok(read) => piece.get(..read).unwrap_or_default(),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(Side::From(error)),
+            };
+            self.sum.update(read);
+            self.bytes += read.len() as u64;
+            to.write_all(read).map_err(Side::To)?;
+        }
+    }
+
+    fn verdict(self, origin: &str) -> Result<()> {
+        let (file, origin) = (self.file, origin.to_owned());
+        if self.bytes != file.bytes {
+            return Err(Error::Length { origin, file: file.name, expected: file.bytes, found: self.bytes });
+        }
+        let found: String = self.sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        match found == file.sha256 {
+            true => Ok(()),
+            false => Err(Error::Checksum { origin, file: file.name, expected: file.sha256, found }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+
+    const SET: Set = Set {
+        name: "tiny",
+        description: "d",
+        layout: "l",
+        folder: "tiny-npz",
+        member: Some("a.npz"),
+        base: "https://example.invalid/",
+        licence: "none",
+        citation: "nobody",
+        files: &[File {
+            name: "a.npz",
+            path: "x/a.npz",
+            bytes: 3,
+            // printf abc | sha256sum
+            sha256: "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+        }],
+    };
+
+    #[test]
+    fn the_folder_follows_the_variables() {
+        let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
+        for (data, cache, home, expected) in [
+            ("/d", "/c", "/h", "/d"),
+            ("d", "", "", "d"),
+            ("", "/c", "/h", "/c/eciton/data"),
+            ("", "relative", "/h", "/h/.cache/eciton/data"),
+            ("", "", "/h", "/h/.cache/eciton/data"),
+        ] {
+            let found = Cache::among(path(data), path(cache), path(home)).unwrap();
+            assert_eq!(found.folder(), Path::new(expected));
+        }
+        assert!(matches!(Cache::among(None, None, None), Err(Error::NoCache)));
+    }
+
+    #[test]
+    fn only_what_is_right_gets_a_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path().join("deep/er"));
+        let file = &SET.files[0];
+        let take = |bytes: &[u8]| cache.take(&SET, file, "here", &mut &bytes[..]);
+        let names = || fs::read_dir(cache.folder().join("tiny-npz")).unwrap().count();
+        for (bytes, expected) in [(&b"ab"[..], "here: 2 bytes"), (b"abcdef", "here: 4 bytes"), (b"abd", "SHA-256")] {
+            let Err(Failure::Other(error)) = take(bytes) else { panic!("{bytes:?}") };
+            assert!(error.to_string().contains(expected) && !error.is_retryable(), "{error}");
+            assert_eq!((names(), cache.find(&SET)), (0, None));
+        }
+        take(b"abc").unwrap();
+        assert_eq!(names(), 1);
+        assert!(cache.holds(&SET, file).unwrap());
+        let found = cache.find(&SET).unwrap();
+        assert_eq!((found.path, found.name), (cache.folder().join("tiny-npz/a.npz"), None));
+        // A reader that breaks off takes nothing away.
+        struct Broken;
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+                Err(std::io::ErrorKind::ConnectionReset.into())
+            }
+        }
+        assert!(matches!(cache.take(&SET, file, "there", &mut Broken), Err(Failure::Read(_))));
+        assert_eq!((names(), cache.holds(&SET, file).unwrap()), (1, true));
+        fs::write(cache.place(&SET, file), b"abx").unwrap();
+        assert!(!cache.holds(&SET, file).unwrap());
+    }
+
+    #[test]
+    fn remainders_are_swept_if_old_and_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let old = std::time::SystemTime::now() - 2 * PART_AGE;
+        let mut held = None;
+        for (name, aged) in [(".part-old", true), (".part-held", true), (".part-new", false), ("a.npz", true)] {
+            let file = fs::File::create(path(name)).unwrap();
+            if aged {
+                file.set_modified(old).unwrap();
+            }
+            if name == ".part-held" {
+                file.try_lock().unwrap();
+                held = Some(file);
+            }
+        }
+        sweep(folder.path());
+        let exists = |name: &str| path(name).exists();
+        assert!(!exists(".part-old") && exists(".part-held") && exists(".part-new") && exists("a.npz"));
+        // A lock is gone with its file, for instance with a killed process.
+        drop(held);
+        sweep(folder.path());
+        assert!(!exists(".part-held"));
+    }
+}

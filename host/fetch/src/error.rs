@@ -1,0 +1,127 @@
+//! What can go wrong when a data set is looked for or fetched.
+
+use std::path::PathBuf;
+
+/// The result of fetching.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failure to find or to fetch a data set.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No set has this name.
+    #[error("no published data set is called `{name}`{}; known: {known}",
+        nearest.as_ref().map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default())]
+    UnknownSet {
+        /// As asked.
+        name: String,
+        /// The most similar name, if any is similar.
+        nearest: Option<String>,
+        /// All names.
+        known: String,
+    },
+    /// Nowhere to keep files.
+    #[error("there is no folder for data: set ECITON_DATA to one (HOME and XDG_CACHE_HOME are not set)")]
+    NoCache,
+    /// The address could not be reached, or the transfer broke off.
+    #[error(
+        "{url}: {problem} ({attempts} attempt(s)); where there is no network, bring the file here in \
+         another way and run `eciton data fetch {set} --from FOLDER`, or name a mirror with --mirror URL"
+    )]
+    Unreachable {
+        /// The address.
+        url: String,
+        /// The set.
+        set: &'static str,
+        /// What happened.
+        problem: String,
+        /// How often it was tried.
+        attempts: u32,
+    },
+    /// The server has no such file, or does not give it.
+    #[error(
+        "{url}: the server answered {status} ({attempts} attempt(s)); the file may have moved: bring it here \
+         in another way and run `eciton data fetch {set} --from FOLDER`, or name a mirror with --mirror URL"
+    )]
+    Status {
+        /// The address.
+        url: String,
+        /// The set.
+        set: &'static str,
+        /// The HTTP status.
+        status: u16,
+        /// How often it was tried.
+        attempts: u32,
+    },
+    /// A file of another length.
+    #[error("{origin}: {found} bytes, but {file} has {expected}; this is another file, and was not kept")]
+    Length {
+        /// The address or path.
+        origin: String,
+        /// The file's name.
+        file: &'static str,
+        /// As published.
+        expected: u64,
+        /// As found; one more than expected stands for all that is longer.
+        found: u64,
+    },
+    /// A file of the right length and other content.
+    #[error(
+        "{origin}: SHA-256 {found}, but {file} has {expected}; the file is damaged or was changed, and was not kept"
+    )]
+    Checksum {
+        /// The address or path.
+        origin: String,
+        /// The file's name.
+        file: &'static str,
+        /// As published, in hexadecimal digits.
+        expected: &'static str,
+        /// As found.
+        found: String,
+    },
+    /// A folder lacks a file.
+    #[error("{folder} has neither {file} nor {within}/{file}; it is published at {url}", folder = folder.display())]
+    Missing {
+        /// The folder.
+        folder: PathBuf,
+        /// The file's name.
+        file: &'static str,
+        /// The folder that it has in a cache.
+        within: &'static str,
+        /// Where it is published.
+        url: String,
+    },
+    /// An address that is none.
+    #[error("`{url}` is no address; give http://HOST/PATH or https://HOST/PATH")]
+    Address {
+        /// As given.
+        url: String,
+    },
+    /// No certificates to check servers with.
+    #[error("no root certificates were found ({problem}); install the package ca-certificates or set SSL_CERT_FILE")]
+    NoCertificates {
+        /// What was tried.
+        problem: String,
+    },
+    /// The operating system refused.
+    #[error("{path}: {action}: {source}", path = path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// Whether the same may succeed if it is tried again: the network's and the server's troubles.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Status { status, .. } => matches!(status, 408 | 429 | 500..=599),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Builders: from edges in any order, with any repeats, to sorted lists of neighbours.
+//!
+//! [`in_memory`] makes a [`Graph`], [`external`] a store on disk within a stated memory. The result is a function of the edges alone: however
+//! many threads work, and however the source is cut into chunks, the same edges give the same bytes.
+//!
+//! ```
+//! use eciton_graph::{adjacency::Options, build};
+//! let edges = [(0, 1), (2, 1), (0, 1)];
+//! let graph = build::in_memory(&(3, &edges[..]), Options::default(), 2)?;
+//! assert_eq!(graph.in_neighbours(1), [0, 2]);
+//! # Ok::<(), eciton_graph::error::Error>(())
+//! ```
+
+mod buckets;
+mod external;
+mod keys;
+mod spill;
+pub(crate) mod threads;
+mod transpose;
+
+use crate::adjacency::{Graph, Options, check_vertices};
+use crate::edges::EdgeSource;
+use crate::error::{Place, Result};
+use crate::store::Writer;
+use crate::store::section::Section;
+use crate::store::writer::GraphSize;
+pub use external::MIN_MEMORY_BYTES;
+use external::Room;
+use keys::Keys;
+
+/// Builds a graph with `threads` threads (at least one). At its peak this holds 12 bytes a directed
+/// edge (4 of them are the result), 8 bytes a vertex and a chunk of the source a thread.
+///
+/// # Errors
+/// Those of the source; [`Error::EmptyGraph`](crate::error::Error::EmptyGraph),
+/// [`Error::Limit`](crate::error::Error::Limit) for too many vertices or a chunk that is too long,
+/// [`Error::UnknownVertex`](crate::error::Error::UnknownVertex) with the edge's chunk and position.
+/// Where several chunks have faults, the first chunk's is told.
+pub fn in_memory(source: &dyn EdgeSource, options: Options, threads: usize) -> Result<Graph> {
+    check_vertices(source.vertices(), || Place::whole("edges"))?;
+    let threads = threads.max(1);
+    let incoming = buckets::lists(&Keys::into(source, options), threads)?;
+    if options.symmetric || transpose::equals_own(&incoming, threads) {
+        return Graph::from_parts(incoming, None);
+    }
+    let outgoing = buckets::lists(&Keys::out_of(&transpose::Lists::new(&incoming), options), threads)?;
+    Graph::from_parts(incoming, Some(outgoing))
+}
+
+/// Builds the graph of a store in at most `memory_bytes` of memory (at least [`MIN_MEMORY_BYTES`]),
+/// with at most `threads` threads, fewer where the memory asks for it.
+///
+/// What the source itself holds, and an index of 16 bytes for each block of the temporary file (a block
+/// is about a 512th of the memory, at most 1 MiB), come on top of that. The temporary file lies beside
+/// the sections and takes 8 bytes a directed edge, twice that where the edges crowd at few vertices; it
+/// is gone when this returns. The sections are the very bytes that [`in_memory`] and
+/// [`Writer::graph`] would give.
+///
+/// # Errors
+/// As [`in_memory`]; [`Error::Write`](crate::error::Error::Write) and
+/// [`Error::Read`](crate::error::Error::Read) for the files;
+/// [`Error::Malformed`](crate::error::Error::Malformed) for too little memory.
+pub fn external(
+    source: &dyn EdgeSource,
+    options: Options,
+    memory_bytes: u64,
+    threads: usize,
+    writer: &mut Writer,
+) -> Result<()> {
+    external_in(source, options, &Room::new(memory_bytes, threads)?, writer)
+}
+
+fn external_in(source: &dyn EdgeSource, options: Options, room: &Room, writer: &mut Writer) -> Result<()> {
+    let vertices = source.vertices();
+    check_vertices(vertices, || Place::whole("edges"))?;
+    let incoming = [Section::Offsets, Section::Neighbours];
+    let incoming = external::lists(&Keys::into(source, options), room, writer, incoming)?;
+    let mut symmetric = options.symmetric;
+    if !symmetric {
+        let outgoing = [Section::OutOffsets, Section::OutNeighbours];
+        let outgoing = external::lists(&Keys::out_of(source, options), room, writer, outgoing)?;
+        symmetric = writer.same(incoming[0], outgoing[0])? && writer.same(incoming[1], outgoing[1])?;
+        for section in outgoing {
+            match symmetric {
+                true => writer.discard(section.section)?,
+                false => writer.keep(section),
+            }
+        }
+    }
+    let edges = incoming[1].values;
+    incoming.into_iter().for_each(|section| writer.keep(section));
+    writer.set_graph(GraphSize { vertices, edges, symmetric });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::edges::MAX_CHUNK_EDGES;
+use crate::error::Error;
+use crate::random::SplitMix64;
+
+/// Edges in chunks of a length of their own.
+pub(crate) struct Cut<'a> {
+    pub(crate) vertices: u64,
+    pub(crate) edges: &'a [(u32, u32)],
+    pub(crate) chunk: usize,
+}
+
+impl EdgeSource for Cut<'_> {
+    fn vertices(&self) -> u64 {
+        self.vertices
+    }
+
+    fn chunks(&self) -> u64 {
+        self.edges.len().div_ceil(self.chunk) as u64
+    }
+
+    fn read(&self, chunk: u64, edges: &mut Vec<(u32, u32)>) -> Result<()> {
+        edges.extend(self.edges.chunks(self.chunk).nth(chunk as usize).unwrap_or(&[]));
+        Ok(())
+    }
+}
+
+/// Random edges, some of them repeats, loops and reverses; vertices squared so that some are hubs.
+pub(crate) fn random_edges(random: &mut SplitMix64, vertices: u64, count: u64) -> Vec<(u32, u32)> {
+    let mut edges: Vec<(u32, u32)> = Vec::new();
+    for _ in 0..count {
+        let v = random.below(vertices);
+        let hub = random.below(v + 1) as u32;
+        edges.push(match (random.below(8), edges.last()) {
+            (0, Some(&last)) => last,
+            (1, Some(&(s, t))) => (t, s),
+            (2, _) => (hub, hub),
+            _ => (hub, random.below(vertices) as u32),
+        });
+    }
+    edges
+}
+
+pub(crate) const ALL_OPTIONS: [Options; 4] = [
+    Options { symmetric: true, keep_self_loops: false },
+    Options { symmetric: true, keep_self_loops: true },
+    Options { symmetric: false, keep_self_loops: false },
+    Options { symmetric: false, keep_self_loops: true },
+];
+
+#[test]
+fn equals_a_set_of_pairs_however_it_is_cut() {
+    let seed = 21;
+    println!("seed {seed}");
+    let mut random = SplitMix64::new(seed);
+    for case in 0..60u64 {
+        // Up to many times as many vertices as buckets.
+        let vertices = 1 + random.below([1, 5, 40, 600, 5000][case as usize % 5]);
+        let count = random.below(3000);
+        let edges = random_edges(&mut random, vertices, count);
+        for options in ALL_OPTIONS {
+            let mut expected = BTreeSet::new();
+            for &(s, t) in edges.iter().filter(|(s, t)| s != t || options.keep_self_loops) {
+                expected.insert((t, s));
+                if options.symmetric {
+                    expected.insert((s, t));
+                }
+            }
+            let reverse: BTreeSet<_> = expected.iter().map(|&(t, s)| (s, t)).collect();
+            let mut first: Option<Graph> = None;
+            for (chunk, threads) in [(MAX_CHUNK_EDGES, 1), (7, 3), (100, 2), (1, 8)] {
+                let cut = Cut { vertices, edges: &edges, chunk };
+                let graph = in_memory(&cut, options, threads).unwrap();
+                if let Some(first) = &first {
+                    assert_eq!(graph, *first);
+                    continue;
+                }
+                let of = |lists: &crate::adjacency::Adjacency| -> BTreeSet<(u32, u32)> {
+                    (0..vertices as u32).flat_map(|v| lists.of(v).iter().map(move |&n| (v, n))).collect()
+                };
+                assert_eq!(graph.edges(), expected.len() as u64);
+                assert_eq!(of(graph.incoming()), expected, "case {case}");
+                assert_eq!(of(graph.outgoing()), reverse, "case {case}");
+                assert_eq!(graph.symmetric(), expected == reverse);
+                first = Some(graph);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_first_fault_is_told() {
+    let edges = [(0, 1), (1, 2), (2, 9), (0, 1), (8, 0)];
+    for threads in [1, 4] {
+        let cut = Cut { vertices: 3, edges: &edges, chunk: 2 };
+        let text = in_memory(&cut, Options::default(), threads).unwrap_err().to_string();
+        assert!(text.contains("edges, chunk 1, row 0: an edge names vertex 9"), "{text}");
+    }
+    let none = Cut { vertices: 0, edges: &[], chunk: 1 };
+    assert!(matches!(in_memory(&none, Options::default(), 1), Err(Error::EmptyGraph { .. })));
+    let many = Cut { vertices: u64::from(u32::MAX), edges: &[], chunk: 1 };
+    assert!(matches!(in_memory(&many, Options::default(), 1), Err(Error::Limit { .. })));
+}
+
+#[test]
+fn a_chunk_has_a_limit() {
+    let edges = vec![(0, 0); MAX_CHUNK_EDGES + 1];
+    let at = Cut { vertices: 1, edges: &edges[1..], chunk: MAX_CHUNK_EDGES };
+    assert_eq!(in_memory(&at, Options::default(), 1).unwrap().edges(), 0);
+    let over = Cut { vertices: 1, edges: &edges, chunk: MAX_CHUNK_EDGES + 1 };
+    assert!(matches!(in_memory(&over, Options::default(), 1), Err(Error::Limit { limit: "chunk", .. })));
+}
+
+/// What a build in `room` writes.
+fn external_store(cut: &Cut<'_>, options: Options, room: &Room, path: &std::path::Path) -> Result<()> {
+    let mut writer = Writer::create(path)?;
+    external_in(cut, options, room, &mut writer)?;
+    finish(writer, cut.vertices)
+}
+
+fn finish(mut writer: Writer, vertices: u64) -> Result<()> {
+    writer.features(&crate::features::Features::identity(vertices as u32))?;
+    writer.labels(&vec![crate::split::NO_LABEL; vertices as usize], 0)?;
+    writer.split(&crate::split::Split::default())?;
+    writer.finish("edges")
+}
+
+/// Rooms so small that buckets are dealt again, down to single keys.
+fn rooms() -> Vec<Room> {
+    let room = |readers, sorters, bucket_keys, block_keys, buckets_log2| Room {
+        readers,
+        chunk_edges: 0,
+        sorters,
+        bucket_keys,
+        block_keys,
+        buckets_log2,
+    };
+    vec![
+        Room::new(MIN_MEMORY_BYTES, 2).unwrap(),
+        room(1, 1, 1, 1, 1),
+        room(3, 2, 5, 3, 2),
+        room(2, 4, 40, 7, 3),
+        room(1, 3, 300, 1000, 8),
+    ]
+}
+
+#[test]
+fn external_gives_the_same_bytes_in_any_room() {
+    let seed = 22;
+    println!("seed {seed}");
+    let mut random = SplitMix64::new(seed);
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, parts) = (folder.path().join("whole"), folder.path().join("parts"));
+    for case in 0..30u64 {
+        let vertices = 1 + random.below([1, 5, 40, 600, 5000][case as usize % 5]);
+        let count = random.below(1500);
+        let edges = random_edges(&mut random, vertices, count);
+        for options in ALL_OPTIONS {
+            let cut = Cut { vertices, edges: &edges, chunk: 1 + random.below(200) as usize };
+            let graph = in_memory(&cut, options, 2).unwrap();
+            let mut writer = Writer::create(&whole).unwrap();
+            writer.graph(&graph).unwrap();
+            finish(writer, vertices).unwrap();
+            let room = rooms()[random.below(5) as usize];
+            external_store(&cut, options, &room, &parts).unwrap();
+            let names = |path: &std::path::Path| {
+                let mut names: Vec<_> =
+                    std::fs::read_dir(path).unwrap().map(|e| e.unwrap().file_name()).collect();
+                names.sort();
+                names
+            };
+            assert_eq!(names(&whole), names(&parts), "case {case}, {options:?}, {room:?}");
+            for name in names(&whole) {
+                let bytes = |path: &std::path::Path| std::fs::read(path.join(&name)).unwrap();
+                assert_eq!(bytes(&whole), bytes(&parts), "case {case}, {options:?}, {room:?}, {name:?}");
+            }
+            assert_eq!(crate::store::open(&parts).unwrap().graph, graph);
+            std::fs::remove_dir_all(&whole).unwrap();
+            std::fs::remove_dir_all(&parts).unwrap();
+        }
+    }
+}
+
+#[test]
+fn external_leaves_nothing_after_a_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let edges = [(0, 1), (1, 2), (2, 9), (0, 1), (8, 0)];
+    let cut = Cut { vertices: 3, edges: &edges, chunk: 2 };
+    for room in rooms() {
+        let text = external_store(&cut, Options::default(), &room, &path).unwrap_err().to_string();
+        assert!(text.contains("edges, chunk 1, row 0: an edge names vertex 9"), "{text}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+    let mut writer = Writer::create(&path).unwrap();
+    let text =
+        external(&cut, Options::default(), MIN_MEMORY_BYTES - 1, 1, &mut writer).unwrap_err().to_string();
+    assert!(text.contains("at least 64 MiB"), "{text}");
+    let none = Cut { vertices: 0, edges: &[], chunk: 1 };
+    assert!(external(&none, Options::default(), MIN_MEMORY_BYTES, 1, &mut writer).is_err());
+}

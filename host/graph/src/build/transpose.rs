@@ -1,0 +1,66 @@
+//! A graph's lists read the other way round.
+
+use crate::adjacency::Adjacency;
+use crate::build::threads::{on_threads, shares};
+use crate::edges::EdgeSource;
+use crate::error::Result;
+
+/// Edges of a chunk of [`Lists`].
+const CHUNK: u64 = 1 << 20;
+
+/// In-neighbour lists as edges, a chunk equally many of them.
+pub(super) struct Lists<'a>(&'a Adjacency);
+
+impl<'a> Lists<'a> {
+    pub(super) fn new(incoming: &'a Adjacency) -> Self {
+        Self(incoming)
+    }
+}
+
+impl EdgeSource for Lists<'_> {
+    fn vertices(&self) -> u64 {
+        u64::from(self.0.vertices())
+    }
+
+    fn chunks(&self) -> u64 {
+        (self.0.neighbours().len() as u64).div_ceil(CHUNK)
+    }
+
+    fn read(&self, chunk: u64, edges: &mut Vec<(u32, u32)>) -> Result<()> {
+        let (offsets, neighbours) = (self.0.offsets(), self.0.neighbours());
+        let span = chunk * CHUNK..((chunk + 1) * CHUNK).min(neighbours.len() as u64);
+        let mut target = offsets.partition_point(|&o| o <= span.start).saturating_sub(1);
+        for at in span {
+            while offsets[target + 1] <= at {
+                target += 1;
+            }
+            edges.push((neighbours[at as usize], target as u32));
+        }
+        Ok(())
+    }
+}
+
+/// Whether every edge has its reverse. Vertices are visited in ascending order, so the reverse edges
+/// of each list have to turn up in the order of the list: one cursor a vertex follows them.
+pub(super) fn equals_own(lists: &Adjacency, threads: usize) -> bool {
+    let vertices = lists.vertices() as usize;
+    on_threads(shares(vertices, threads), |own| {
+        let mut cursors = lists.offsets()[own.clone()].to_vec();
+        let bounds = own.start as u32..own.end as u32;
+        for v in 0..vertices as u32 {
+            let list = lists.of(v);
+            let list = &list[list.partition_point(|&u| u < bounds.start)..];
+            for &u in list.iter().take_while(|&&u| u < bounds.end) {
+                let cursor = &mut cursors[u as usize - own.start];
+                if *cursor == lists.offsets()[u as usize + 1] || lists.neighbours()[*cursor as usize] != v {
+                    return false;
+                }
+                *cursor += 1;
+            }
+        }
+        // As many edges into each vertex as out of it: nothing is left over.
+        cursors.iter().zip(&lists.offsets()[own.start + 1..]).all(|(cursor, end)| cursor == end)
+    })
+    .into_iter()
+    .all(|equal| equal)
+}

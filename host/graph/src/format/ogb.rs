@@ -1,0 +1,377 @@
+//! Node-property sets of the Open Graph Benchmark (Hu et al. 2020), as its package lays them out on
+//! disk after unpacking a download.
+//!
+//! ```text
+//! ogbn_arxiv/
+//!   raw/edge.csv.gz            source, target: one edge a line
+//!   raw/num-node-list.csv.gz   one number: the vertices
+//!   raw/num-edge-list.csv.gz   one number: the edges
+//!   raw/node-feat.csv.gz       one row of numbers a vertex, if there are features
+//!   raw/node-label.csv.gz      one class a vertex, empty or nan where it is unknown
+//!   split/time/{train,valid,test}.csv.gz   vertex ids
+//! ```
+//!
+//! In place of the tables `raw` may hold `data.npz` (`edge_index [2, E]`, `num_nodes_list`,
+//! `num_edges_list`, `node_feat [V, columns]`) and `node-label.npz` (`node_label`). Tables are plain
+//! or packed with gzip. Every edge counts in both directions, as the benchmark's own examples for GCN
+//! have it; edge features and further columns of vertices are not read. Sets of several graphs, of
+//! several kinds of vertices and of several tasks a vertex are refused. Where `split` holds several
+//! schemes, the name chooses one.
+
+use std::path::{Path, PathBuf};
+
+use super::array::Array;
+use super::edge_text::{excerpt, pairs};
+use super::lines::Lines;
+use super::npz::Npz;
+use super::snap::at_line;
+use super::{bundle, file, labels, npy};
+use crate::adjacency::check_vertices;
+use crate::dataset::{Dataset, VertexIds};
+use crate::error::{Error, Place, Result};
+use crate::features::Features;
+use crate::split::{NO_LABEL, Split};
+
+/// The most columns of a feature table.
+pub const MAX_COLUMNS: usize = 1 << 20;
+/// Vertices that a set without features and labels may have beyond two an edge.
+const FREE_VERTICES: u64 = 1 << 20;
+
+/// Whether a folder looks like one.
+pub(crate) fn recognises(folder: &Path) -> bool {
+    let raw = folder.join("raw");
+    ["edge.csv.gz", "edge.csv", "data.npz", "relations", "num-node-dict.csv.gz"]
+        .iter()
+        .any(|name| raw.join(name).exists())
+}
+
+/// What `raw` holds.
+struct Raw {
+    vertices: u64,
+    edges: Vec<(u32, u32)>,
+    features: Option<Features>,
+    /// One a vertex; NaN is none.
+    labels: Option<(Vec<f32>, String)>,
+}
+
+/// Reads such a folder; `scheme` chooses where there are several splits. Memory: the graph, 8 bytes
+/// an edge while it is built, the features; for `data.npz` the whole file besides.
+///
+/// # Errors
+/// [`Error::Malformed`] with the line or row; [`Error::UnknownVertex`]; [`Error::Mismatch`] where
+/// files do not fit together; [`Error::ChooseName`] for several splits; [`Error::Limit`]; those of
+/// [`Dataset::validate`].
+pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
+    let raw = folder.join("raw");
+    if raw.join("relations").exists() || find(&raw, "num-node-dict").is_some() {
+        return Err(Error::Malformed {
+            place: Place::whole(file::name(&raw)),
+            expected: "a graph with one kind of vertices".to_owned(),
+            found: "a heterogeneous one (relations, num-node-dict)".to_owned(),
+            remedy: "write one relation as edges.csv with features.csv and labels.csv",
+        });
+    }
+    let read = match raw.join("data.npz").is_file() {
+        true => Raw::binary(&raw)?,
+        false => Raw::tables(&raw)?,
+    };
+    let vertices = read.vertices;
+    let (labels, classes) = match &read.labels {
+        Some((numbers, file)) => classes(numbers, file)?,
+        None => (vec![NO_LABEL; vertices as usize], 0),
+    };
+    let graph = super::graph(&(vertices, &read.edges[..]))?;
+    drop(read.edges);
+    let features = read.features.unwrap_or_else(|| Features::identity(vertices as u32));
+    let split = match split(folder, scheme, vertices)? {
+        Some(split) => split,
+        None => Split::random(&labels, [0.6, 0.2], 0),
+    };
+    let name = file::folder_name(folder);
+    Dataset { name, graph, features, labels, classes, split, ids: VertexIds::Dense }.checked()
+}
+
+fn find(folder: &Path, stem: &str) -> Option<PathBuf> {
+    ["csv.gz", "csv"].iter().map(|e| folder.join(format!("{stem}.{e}"))).find(|path| path.is_file())
+}
+
+fn needed(folder: &Path, stem: &str) -> Result<PathBuf> {
+    find(folder, stem).ok_or_else(|| Error::Read {
+        path: folder.join(format!("{stem}.csv.gz")),
+        source: std::io::ErrorKind::NotFound.into(),
+    })
+}
+
+fn mismatch(file: String, what: &'static str, found: u64, expected: u64, other: &str) -> Error {
+    Error::Mismatch { place: Place::whole(file), what, found, expected, other: other.to_owned() }
+}
+
+impl Raw {
+    fn tables(raw: &Path) -> Result<Self> {
+        let vertices = only(&needed(raw, "num-node-list")?)?;
+        let expected = only(&needed(raw, "num-edge-list")?)?;
+        let place = || Place::whole(file::name(&raw.join("num-node-list.csv.gz")));
+        check_vertices(vertices, place)?;
+        let path = needed(raw, "edge")?;
+        let mut lines = Lines::open(&path)?;
+        let (name, mut edges) = (lines.file().to_owned(), Vec::new());
+        while let Some((first, block)) = lines.next()? {
+            let known = |id: u64| match id < vertices {
+                true => Ok(id as u32),
+                false => Err(format!("vertices of 0..{vertices}")),
+            };
+            pairs(block, 2, |source, target| {
+                edges.push((known(source)?, known(target)?));
+                Ok(())
+            })
+            .map_err(|fault| at_line(&name, first, block, fault))?;
+        }
+        if edges.len() as u64 != expected {
+            return Err(mismatch(name, "edges", edges.len() as u64, expected, "num-edge-list"));
+        }
+        let features = find(raw, "node-feat").map(|path| table(&path, vertices)).transpose()?;
+        let features = features.map(|(columns, values)| Features::from_dense(columns, &values)).transpose()?;
+        let labels = match find(raw, "node-label") {
+            Some(path) => {
+                let (columns, values) = table(&path, vertices)?;
+                Some((one_task(columns, values, &path)?, file::name(&path)))
+            }
+            None => None,
+        };
+        Self { vertices, edges, features, labels }.checked(raw)
+    }
+
+    fn binary(raw: &Path) -> Result<Self> {
+        let mut npz = Npz::open(&raw.join("data.npz"))?;
+        let keys = npz.keys();
+        let vertices = with(&mut npz, "num_nodes_list", one_number)?;
+        let expected = with(&mut npz, "num_edges_list", one_number)?;
+        check_vertices(vertices, || Place::whole(file::name(&raw.join("data.npz"))))?;
+        let edges = with(&mut npz, "edge_index", |array| {
+            array.expect_dimensions(2, "edge_index [2, E]")?;
+            let edges = array.columns();
+            if array.rows() != 2 || edges as u64 != expected {
+                return Err(Error::malformed(
+                    Place::whole(&array.file),
+                    format!("shape [2, {expected}] (num_edges_list)"),
+                    format!("{:?}", array.shape),
+                ));
+            }
+            let ids = array.to_u32()?;
+            if let Some(at) = ids.iter().position(|&id| u64::from(id) >= vertices) {
+                return Err(Error::UnknownVertex {
+                    place: Place::row(&array.file, (at / edges.max(1)) as u64),
+                    vertex: ids.get(at).map(u32::to_string).unwrap_or_default(),
+                    known: format!("vertices are 0..{vertices}"),
+                });
+            }
+            let (sources, targets) = ids.split_at(ids.len() / 2);
+            Ok(sources.iter().copied().zip(targets.iter().copied()).collect())
+        })?;
+        let features = match keys.iter().any(|key| key == "node_feat") {
+            true => Some(with(&mut npz, "node_feat", |array| {
+                rows(&array, vertices)?;
+                bundle::dense(array)
+            })?),
+            false => None,
+        };
+        drop(npz);
+        let path = raw.join("node-label.npz");
+        let labels = match path.is_file() {
+            true => {
+                let values = with(&mut Npz::open(&path)?, "node_label", |array| {
+                    rows(&array, vertices)?;
+                    one_task(u32::try_from(array.columns()).unwrap_or(0), array.to_f32()?, &path)
+                })?;
+                Some((values, file::name(&path)))
+            }
+            false => None,
+        };
+        Self { vertices, edges, features, labels }.checked(raw)
+    }
+
+    /// Refuses a number of vertices for which nothing else in the files stands.
+    fn checked(self, raw: &Path) -> Result<Self> {
+        let allowed = FREE_VERTICES + 2 * self.edges.len() as u64;
+        if self.features.is_some() || self.labels.is_some() || self.vertices <= allowed {
+            return Ok(self);
+        }
+        Err(Error::Limit {
+            place: Place::whole(file::name(raw)),
+            limit: "vertices without features, labels and edges",
+            unit: "vertices",
+            allowed,
+            found: self.vertices,
+            remedy: "add node-feat or node-label, or leave out vertices without edges",
+        })
+    }
+}
+
+fn with<T>(
+    npz: &mut Npz<std::io::Cursor<Vec<u8>>>,
+    key: &str,
+    read: impl FnOnce(Array<'_>) -> Result<T>,
+) -> Result<T> {
+    let (bytes, place) = (npz.entry(key)?, npz.place(key));
+    read(npy::parse(&bytes, &place)?)
+}
+
+fn rows(array: &Array<'_>, vertices: u64) -> Result<()> {
+    match array.rows() as u64 {
+        found if found == vertices => Ok(()),
+        found => Err(mismatch(array.file.clone(), "rows", found, vertices, "num_nodes_list")),
+    }
+}
+
+fn several(place: Place, found: String) -> Error {
+    Error::Malformed {
+        place,
+        expected: "one number: the set's single graph".to_owned(),
+        found,
+        remedy: "sets of several graphs (graph property prediction) cannot be read here",
+    }
+}
+
+fn one_number(array: Array<'_>) -> Result<u64> {
+    match array.to_u64()?.as_slice() {
+        &[number] => Ok(number),
+        other => Err(several(Place::whole(&array.file), format!("{} numbers", other.len()))),
+    }
+}
+
+/// The single number of a table.
+fn only(path: &Path) -> Result<u64> {
+    let (name, mut found) = (file::name(path), None);
+    Lines::open(path)?.each(|number, line| {
+        let text = String::from_utf8_lossy(line.trim_ascii());
+        if text.is_empty() {
+            return Ok(());
+        }
+        match text.parse() {
+            Ok(value) if found.is_none() => {
+                found = Some(value);
+                Ok(())
+            }
+            _ => Err(several(Place::line(&name, number), excerpt(line))),
+        }
+    })?;
+    found.ok_or_else(|| several(Place::whole(&name), "none".to_owned()))
+}
+
+/// A table of numbers, row-major: its columns and its values; an empty field or `nan` is NaN. Blank
+/// lines are passed over.
+fn table(path: &Path, vertices: u64) -> Result<(u32, Vec<f32>)> {
+    let name = file::name(path);
+    let (mut columns, mut values, mut found) = (0usize, Vec::new(), 0u64);
+    Lines::open(path)?.each(|number, line| {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return Ok(());
+        }
+        let before = values.len();
+        for field in line.split(|&byte| byte == b',') {
+            let field = field.trim_ascii();
+            let value = match field {
+                b"" | b"\"\"" => Some(f32::NAN),
+                _ => std::str::from_utf8(field).ok().and_then(|text| text.parse().ok()),
+            };
+            values.push(value.ok_or_else(|| {
+                Error::malformed(Place::line(&name, number), "a number", excerpt(field))
+            })?);
+        }
+        let width = values.len() - before;
+        if found == 0 {
+            columns = width;
+        }
+        found += 1;
+        if width != columns || width > MAX_COLUMNS || found > vertices {
+            let expected = match found > vertices {
+                true => format!("{vertices} rows (num-node-list)"),
+                false => format!("{} fields", columns.min(MAX_COLUMNS)),
+            };
+            return Err(Error::malformed(Place::line(&name, number), expected, format!("{width} fields")));
+        }
+        Ok(())
+    })?;
+    match found == vertices {
+        true => Ok((columns as u32, values)),
+        false => Err(mismatch(name, "rows", found, vertices, "num-node-list")),
+    }
+}
+
+fn one_task(columns: u32, values: Vec<f32>, path: &Path) -> Result<Vec<f32>> {
+    if columns == 1 {
+        return Ok(values);
+    }
+    Err(Error::Malformed {
+        place: Place::whole(file::name(path)),
+        expected: "one class a vertex".to_owned(),
+        found: format!("{columns} columns"),
+        remedy: "sets of several tasks a vertex cannot be read; keep one column",
+    })
+}
+
+/// Classes from whole numbers; NaN and -1 are none.
+fn classes(numbers: &[f32], file: &str) -> Result<(Vec<u32>, u32)> {
+    let mut whole = Vec::with_capacity(numbers.len());
+    for (row, &number) in numbers.iter().enumerate() {
+        if !number.is_nan() && number.fract() != 0.0 {
+            let found = number.to_string();
+            return Err(Error::malformed(Place::row(file, row as u64), "a class, a whole number", found));
+        }
+        // Casts saturate: what is beyond i64 is beyond the classes as well.
+        whole.push(if number.is_nan() { -1 } else { number as i64 });
+    }
+    labels::from_numbers(&whole, file)
+}
+
+/// The split of a scheme, if there is any.
+fn split(folder: &Path, scheme: Option<&str>, vertices: u64) -> Result<Option<Split>> {
+    let parent = folder.join("split");
+    if !parent.is_dir() {
+        return Ok(None);
+    }
+    let mut names = file::list(&parent)?;
+    names.retain(|name| parent.join(name).is_dir());
+    let chosen = match (scheme, names.as_slice()) {
+        (_, []) => return Ok(None),
+        (Some(scheme), _) => names.iter().find(|name| name.eq_ignore_ascii_case(scheme)),
+        (None, [one]) => Some(one),
+        (None, _) => None,
+    };
+    let Some(chosen) = chosen else {
+        return Err(Error::ChooseName {
+            path: parent,
+            name: scheme.map(str::to_owned),
+            nearest: scheme.and_then(|scheme| super::nearest(scheme, &names)),
+            names,
+        });
+    };
+    let folder = parent.join(chosen);
+    let part = |name: &str| ids(&needed(&folder, name)?, vertices);
+    let split = Split { train: part("train")?, validation: part("valid")?, test: part("test")? };
+    Ok(Some(split.sorted()))
+}
+
+/// The first column of a table, vertex ids.
+fn ids(path: &Path, vertices: u64) -> Result<Vec<u32>> {
+    let (name, mut found) = (file::name(path), Vec::new());
+    Lines::open(path)?.each(|number, line| {
+        let first = line.split(|&byte| byte == b',').next().unwrap_or_default().trim_ascii();
+        if first.is_empty() {
+            return Ok(());
+        }
+        let id = std::str::from_utf8(first).ok().and_then(|text| text.parse::<u64>().ok());
+        match id.filter(|&id| id < vertices) {
+            // A vertex cannot be in a split twice, so a longer list is at fault already.
+            Some(id) if (found.len() as u64) <= vertices => found.push(id as u32),
+            Some(_) => {}
+            None => {
+                let expected = format!("a vertex of 0..{vertices}");
+                return Err(Error::malformed(Place::line(&name, number), expected, excerpt(first)));
+            }
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}

@@ -1,0 +1,122 @@
+//! Edge lists as SNAP publishes them (Leskovec and Krevl, snap.stanford.edu/data): text, one edge a
+//! line, `#` before comments, ids any whole numbers below 2^64 with gaps; plain or packed with gzip.
+//!
+//! ```text
+//! # Directed graph: as-caida20071105.txt
+//! # FromNodeId    ToNodeId
+//! 1       3356
+//! 1       3549
+//! ```
+//!
+//! Fields are separated by blanks, tabs or commas; further ones (weights, times) are not read. `%`
+//! starts a comment as well, as in KONECT's lists. Vertices are the ids that occur, in ascending
+//! order; results come back in these ids. Every edge counts in both directions. What is known of the
+//! vertices lies beside the file: `features`, `labels` and `split` as [`super::folder`] reads them.
+
+use std::path::Path;
+
+use super::dictionary::{Collector, Dictionary};
+use super::edge_text::{self, EdgeText, Numbering, Ranges, pairs};
+use super::file;
+use super::folder::Attributes;
+use super::gzip::Source;
+use super::lines::Lines;
+use crate::adjacency::check_vertices;
+use crate::dataset::{Dataset, VertexIds};
+use crate::error::{Error, Place, Result};
+
+/// How the files are called, each with or without `.gz`.
+pub(crate) const EXTENSIONS: [&str; 6] = ["txt", "edges", "edgelist", "el", "tsv", "snap"];
+
+/// Reads an edge list into memory, and what lies beside it.
+///
+/// # Errors
+/// [`Error::Malformed`] with the line, [`Error::EmptyGraph`], [`Error::Limit`], and those of
+/// [`super::folder::open`] for the files beside.
+pub fn open(path: &Path) -> Result<Dataset> {
+    let (graph, ids) = if Source::open(path)?.packed() {
+        let (edges, dictionary) = unpacked(path)?;
+        let ids = names(&dictionary);
+        (super::graph(&(dictionary.len(), &edges[..]))?, ids)
+    } else {
+        let (source, ids) = edges(path, super::threads())?;
+        (super::graph(&source)?, ids)
+    };
+    let vertices = u64::from(graph.vertices());
+    Attributes::beside(super::parent(path), &ids, vertices)?.dataset(file::stem(path), graph, ids)
+}
+
+/// The edges of a plain file, to be streamed, and what the file calls the vertices.
+///
+/// The file is read once, by `threads` threads, to learn its ids. Memory: 8 MiB of text and 32 MiB
+/// of ids a thread, the dictionary (1.06 bit for each number up to the highest id, or 8 bytes an
+/// id), and 8 bytes a vertex for what is returned unless ids are 0 to V - 1.
+///
+/// # Errors
+/// [`Error::Malformed`] with the line, or for a packed file; [`Error::EmptyGraph`];
+/// [`Error::Limit`].
+pub fn edges(path: &Path, threads: usize) -> Result<(EdgeText, VertexIds)> {
+    edge_text::refuse_packed(path)?;
+    let text = Ranges::open(path, 0, 2)?;
+    let collector = std::sync::Mutex::new(Collector::new(text.bytes()));
+    text.visit(threads, |range| {
+        let mut ids = Vec::new();
+        text.pairs(range, |source, target| {
+            ids.extend([source, target]);
+            Ok(())
+        })?;
+        // Sorted before the lock is taken, so that threads wait for each other little.
+        ids.sort_unstable();
+        ids.dedup();
+        collector.lock().unwrap_or_else(std::sync::PoisonError::into_inner).add(ids.into_iter());
+        Ok(())
+    })?;
+    let collector = collector.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let dictionary = collector.finish();
+    check_vertices(dictionary.len(), || Place::whole(file::name(path)))?;
+    let ids = names(&dictionary);
+    Ok((EdgeText::new(text, Numbering::Listed(dictionary)), ids))
+}
+
+fn names(dictionary: &Dictionary) -> VertexIds {
+    match dictionary.dense() {
+        true => VertexIds::Dense,
+        false => VertexIds::Numbers(dictionary.ids()),
+    }
+}
+
+/// The edges of a packed file: 16 bytes each while they are read, 8 afterwards.
+fn unpacked(path: &Path) -> Result<(Vec<(u32, u32)>, Dictionary)> {
+    let mut lines = Lines::open(path)?;
+    let (mut numbers, mut collector, mut bytes) = (Vec::new(), None, 0);
+    let name = lines.file().to_owned();
+    while let Some((first, block)) = lines.next()? {
+        bytes += block.len() as u64;
+        let from = numbers.len();
+        pairs(block, 2, |source, target| {
+            numbers.push((source, target));
+            Ok(())
+        })
+        .map_err(|fault| at_line(&name, first, block, fault))?;
+        let fresh = numbers.get(from..).unwrap_or_default();
+        let ids = fresh.iter().flat_map(|&(source, target)| [source, target]);
+        // A first block of a large file stands for the whole: what matters is the order of size.
+        collector.get_or_insert_with(|| Collector::new(64 * bytes)).add(ids);
+    }
+    let dictionary = collector.unwrap_or_else(|| Collector::new(0)).finish();
+    check_vertices(dictionary.len(), || Place::whole(name.clone()))?;
+    let find = |id: u64| {
+        dictionary.find(id).ok_or_else(|| {
+            Error::malformed(Place::whole(&name), "ids that are in the dictionary", id.to_string())
+        })
+    };
+    let edges = numbers.into_iter().map(|(s, t)| Ok((find(s)?, find(t)?))).collect::<Result<_>>()?;
+    Ok((edges, dictionary))
+}
+
+/// The error of a fault in a block whose first line has this number.
+pub(crate) fn at_line(file: &str, first: u64, block: &[u8], fault: edge_text::Fault) -> Error {
+    let before = block.get(..fault.at).unwrap_or_default();
+    let line = first + super::lines::count(before);
+    Error::malformed(Place::line(file, line), fault.expected, fault.found)
+}

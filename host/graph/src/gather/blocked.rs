@@ -1,0 +1,205 @@
+//! Gather by blocks of source rows.
+//!
+//! Target rows are taken in tiles, and source rows in blocks that are copied, scaled, into the
+//! second-level cache. Lists ascend, so a block's edges are a piece of each list that begins where the
+//! last block's ended: a cursor a row is all that is kept, and additions come in the list's order.
+//! A piece has few edges and their number changes from row to row, which no processor predicts; so the
+//! rows of a batch are first put into classes by the length of their pieces, and then summed class by
+//! class.
+
+use std::ops::Range;
+
+use super::kernel::{Element, Job, SCALED, prefetch};
+
+/// Pieces of this many edges or more are one class.
+const CLASSES: usize = 16;
+/// Rows put into classes at a time: their lists' current lines stay in the first levels.
+const BATCH: usize = 256;
+/// How many rows ahead lists are asked for.
+const LISTS_AHEAD: usize = 16;
+/// How many rows ahead sums are asked for.
+const SUMS_AHEAD: usize = 4;
+
+/// Sixteen values on one cache line; only its place in memory is used.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line(#[allow(dead_code)] [f32; 16]);
+
+/// What a thread keeps from call to call: at most a block, which fits the second-level cache, and 8 bytes a row
+/// of a tile.
+#[derive(Default)]
+pub(super) struct Scratch {
+    lines: Vec<Line>,
+    cursors: Vec<u64>,
+}
+
+impl Scratch {
+    /// Room for `values` values.
+    pub(super) fn room<T: Element>(&mut self, values: usize) -> *mut T {
+        let lines = (values * size_of::<T>()).div_ceil(size_of::<Line>());
+        if self.lines.len() < lines {
+            self.lines.resize(lines, Line([0.0; 16]));
+        }
+        self.lines.as_mut_ptr().cast()
+    }
+}
+
+/// Copies `L` values of rows `block` to `to`, row after row, each times its factor where the element
+/// takes it.
+///
+/// # Safety
+/// `rows` points at row 0's first value of all source rows, `stride` apart; `to` has room.
+#[inline(always)]
+pub(super) unsafe fn pack<E: Element, const L: usize>(
+    scale: Option<&[f32]>,
+    rows: *const E,
+    stride: usize,
+    block: Range<usize>,
+    to: *mut E::Packed,
+) {
+    for (at, u) in block.enumerate() {
+        // SAFETY: the caller's.
+        let (x, to) = unsafe {
+            (&*rows.add(u * stride).cast::<[E; L]>(), &mut *to.add(at * L).cast::<[E::Packed; L]>())
+        };
+        // A factor of one changes no bit.
+        let s = scale.map_or(1.0, |scale| scale[u]);
+        for l in 0..L {
+            to[l] = x[l].packed(s);
+        }
+    }
+}
+
+/// Sums rows `targets` into `out` (`out_stride` values from row to row).
+///
+/// # Safety
+/// `rows` points at the first of `L` values of source row 0, rows `stride` apart, `out` at those of
+/// target row `targets.start`. `W` are the factors that terms still carry once rows are packed.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: bool>(
+    job: &Job<'_>,
+    (rows, stride): (*const E, usize),
+    targets: Range<usize>,
+    (out, out_stride): (*mut f32, usize),
+    (block_rows, tile_rows): (usize, usize),
+    scratch: &mut Scratch,
+) {
+    let vertices = job.offsets.len() - 1;
+    let packed = scratch.room::<E::Packed>(block_rows * L);
+    for tile in targets.clone().step_by(tile_rows) {
+        let tile = tile..(tile + tile_rows).min(targets.end);
+        let cursors = &mut scratch.cursors;
+        cursors.clear();
+        cursors.extend_from_slice(&job.offsets[tile.clone()]);
+        // SAFETY: rows of the tile are targets.
+        let sums = unsafe { out.add((tile.start - targets.start) * out_stride) };
+        for at in 0..tile.len() {
+            // SAFETY: as above.
+            unsafe { *sums.add(at * out_stride).cast::<[f32; L]>() = [0.0; L] };
+        }
+        for block in (0..vertices).step_by(block_rows) {
+            let block = block..(block + block_rows).min(vertices);
+            // SAFETY: the block's rows are source rows, and there is room for so many.
+            unsafe { pack::<E, L>(job.source, rows, stride, block.clone(), packed) };
+            for batch in (0..tile.len()).step_by(BATCH) {
+                let batch = batch..(batch + BATCH).min(tile.len());
+                // SAFETY: cursors and sums are the tile's; edges below the block's end have not been
+                // summed before unless they are the block's, for lists ascend.
+                unsafe {
+                    sum_batch::<E::Packed, L, W, FMA>(
+                        job,
+                        packed.cast_const().wrapping_sub(block.start * L),
+                        block.end,
+                        &mut cursors[..],
+                        (tile.start, batch),
+                        (sums, out_stride),
+                    );
+                }
+            }
+        }
+        for v in tile.clone() {
+            // SAFETY: as above; v is a vertex.
+            unsafe {
+                let sum = &mut *sums.add((v - tile.start) * out_stride).cast::<[f32; L]>();
+                job.finish::<E, L>(sum, rows.add(v * stride), v);
+            }
+        }
+    }
+}
+
+/// Adds what lies below source row `limit` to a batch of a tile's rows.
+#[inline(always)]
+unsafe fn sum_batch<P: Element, const L: usize, const W: u8, const FMA: bool>(
+    job: &Job<'_>,
+    packed: *const P,
+    limit: usize,
+    cursors: &mut [u64],
+    (first, batch): (usize, Range<usize>),
+    (sums, out_stride): (*mut f32, usize),
+) {
+    let mut classes = [[0u16; BATCH]; CLASSES + 1];
+    let mut counts = [0usize; CLASSES + 1];
+    let ends = &job.offsets[first + 1..first + 1 + cursors.len()];
+    for (slot, row) in batch.clone().enumerate() {
+        let ahead = cursors[(row + LISTS_AHEAD).min(cursors.len() - 1)] as usize;
+        let ahead = job.list.as_ptr().wrapping_add(ahead);
+        prefetch::<u32, 1>(ahead);
+        prefetch::<u32, 1>(ahead.wrapping_add(CLASSES - 1));
+        let length = below(job.list, cursors[row] as usize, ends[row] as usize, limit as u32);
+        debug_assert!(length <= CLASSES && slot < BATCH);
+        // SAFETY: a length is a class, and a class has no more rows than the batch.
+        unsafe {
+            let count = counts.get_unchecked_mut(length);
+            *classes.get_unchecked_mut(length).get_unchecked_mut(*count) = slot as u16;
+            *count += 1;
+        }
+    }
+    for length in 1..=CLASSES {
+        let class = &classes[length][..counts[length]];
+        for (at, &slot) in class.iter().enumerate() {
+            let row = batch.start + slot as usize;
+            if let Some(&next) = class.get(at + SUMS_AHEAD) {
+                prefetch::<f32, L>(sums.wrapping_add((batch.start + next as usize) * out_stride));
+            }
+            // SAFETY: a row of the tile, and edges that were counted.
+            unsafe {
+                let at = &mut *sums.add(row * out_stride).cast::<[f32; L]>();
+                let mut sum = *at;
+                let mut cursor = cursors[row] as usize;
+                job.add::<P, L, W, FMA>(&mut sum, packed, L, cursor, length);
+                cursor += length;
+                if length == CLASSES {
+                    let end = ends[row] as usize;
+                    while cursor < end && (*job.list.get_unchecked(cursor) as usize) < limit {
+                        job.add::<P, L, W, FMA>(&mut sum, packed, L, cursor, 1);
+                        cursor += 1;
+                    }
+                }
+                *at = sum;
+                cursors[row] = cursor as u64;
+            }
+        }
+    }
+}
+
+/// How many of the next entries `list[from..end]` are below `limit`, at most [`CLASSES`]. They ascend.
+#[inline(always)]
+fn below(list: &[u32], from: usize, end: usize, limit: u32) -> usize {
+    let left = (end - from) as u32;
+    match list.get(from..from + CLASSES) {
+        Some(next) => {
+            let mut count = 0u32;
+            for (lane, &u) in next.iter().enumerate() {
+                count += u32::from(u < limit) & u32::from((lane as u32) < left);
+            }
+            count as usize
+        }
+        None => list[from..end].iter().take(CLASSES).take_while(|&&u| u < limit).count(),
+    }
+}
+
+/// The factors that terms still carry once rows are packed.
+pub(super) fn left<E: Element>(factors: u8) -> u8 {
+    if E::SCALES { factors & !SCALED } else { factors }
+}

@@ -1,0 +1,207 @@
+//! The innermost loops: one row's terms added in registers.
+
+use eciton_tensor::half;
+use eciton_tensor::simd::madd;
+
+use super::positions::Positions;
+
+/// A stored value: f32, or bfloat16 in a u16.
+pub(super) trait Element: Copy {
+    /// What a block holds of it: f32 are scaled as they are copied, bfloat16 stay what they are, for
+    /// scaled they would not fit in as few bytes.
+    type Packed: Element;
+    /// Whether packed values are scaled.
+    const SCALES: bool;
+
+    /// The same value as f32.
+    fn wide(self) -> f32;
+
+    /// What a block holds.
+    fn packed(self, scale: f32) -> Self::Packed;
+}
+
+impl Element for f32 {
+    type Packed = f32;
+    const SCALES: bool = true;
+
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        self
+    }
+
+    #[inline(always)]
+    fn packed(self, scale: f32) -> f32 {
+        scale * self
+    }
+}
+
+impl Element for u16 {
+    type Packed = u16;
+    const SCALES: bool = false;
+
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        half::widen(self)
+    }
+
+    #[inline(always)]
+    fn packed(self, _: f32) -> u16 {
+        self
+    }
+}
+
+/// Terms carry a factor for their source row.
+pub(super) const SCALED: u8 = 1;
+/// Terms carry a factor for their edge.
+pub(super) const WEIGHTED: u8 = 2;
+
+/// What is summed, all extents checked: `V` vertices, `E` edges.
+#[derive(Clone, Copy)]
+pub(super) struct Job<'a> {
+    /// `[V + 1]`, into `list`.
+    pub offsets: &'a [u64],
+    /// `[E]`, each below the number of input rows.
+    pub list: &'a [u32],
+    /// `[V]`, one a source row.
+    pub source: Option<&'a [f32]>,
+    /// `[V]`, one a target row.
+    pub target: Option<&'a [f32]>,
+    /// Sums are divided by the number of their terms.
+    pub mean: bool,
+    /// `[E]`, one an edge.
+    pub values: Option<&'a [f32]>,
+    /// `[E]`: where an edge's value lies; None: at the edge's own place.
+    pub positions: Option<&'a Positions>,
+    /// The row itself is the last term.
+    pub own: bool,
+}
+
+impl Job<'_> {
+    /// Which factors terms carry.
+    pub(super) fn factors(&self) -> u8 {
+        u8::from(self.source.is_some()) * SCALED + u8::from(self.values.is_some()) * WEIGHTED
+    }
+
+    /// The value of an edge.
+    ///
+    /// # Safety
+    /// There are values, and `edge` is one of the list's.
+    #[inline(always)]
+    unsafe fn value(&self, edge: usize) -> f32 {
+        // SAFETY: the caller's; positions are edges, which was checked when they were made.
+        unsafe {
+            let at = match self.positions {
+                None => edge,
+                Some(Positions::Short(all)) => *all.get_unchecked(edge) as usize,
+                Some(Positions::Long(all)) => *all.get_unchecked(edge) as usize,
+            };
+            *self.values.unwrap_unchecked().get_unchecked(at)
+        }
+    }
+
+    /// Adds the terms of edges `from..from + count` to `sum`. A source's factor rounds its row before
+    /// anything else sees it, so that a row scaled in advance gives the same bits.
+    ///
+    /// # Safety
+    /// The edges exist; their sources' rows lie at `rows + source * stride`, `L` values each; the
+    /// factors that `W` names are there.
+    #[inline(always)]
+    pub(super) unsafe fn add<E: Element, const L: usize, const W: u8, const FMA: bool>(
+        &self,
+        sum: &mut [f32; L],
+        rows: *const E,
+        stride: usize,
+        from: usize,
+        count: usize,
+    ) {
+        for edge in from..from + count {
+            // SAFETY: the caller's.
+            unsafe {
+                let u = *self.list.get_unchecked(edge) as usize;
+                self.term::<E, L, W, FMA>(sum, rows.wrapping_add(u * stride), u, edge);
+            }
+        }
+    }
+
+    /// Adds one term.
+    ///
+    /// # Safety
+    /// As [`Job::add`]; `row` holds `L` values.
+    #[inline(always)]
+    unsafe fn term<E: Element, const L: usize, const W: u8, const FMA: bool>(
+        &self,
+        sum: &mut [f32; L],
+        row: *const E,
+        u: usize,
+        edge: usize,
+    ) {
+        // SAFETY: the caller's.
+        unsafe {
+            let x = &*row.cast::<[E; L]>();
+            let s = if W & SCALED != 0 { *self.source.unwrap_unchecked().get_unchecked(u) } else { 1.0 };
+            if W & WEIGHTED != 0 {
+                let value = self.value(edge);
+                for l in 0..L {
+                    let x = if W & SCALED != 0 { s * x[l].wide() } else { x[l].wide() };
+                    sum[l] = madd::<FMA>(value, x, sum[l]);
+                }
+            } else {
+                for l in 0..L {
+                    sum[l] += if W & SCALED != 0 { s * x[l].wide() } else { x[l].wide() };
+                }
+            }
+        }
+    }
+
+    /// Adds the row itself where it is a term, and applies the target's factor.
+    ///
+    /// # Safety
+    /// `v` is a vertex, and `row` its row of `L` input values.
+    #[inline(always)]
+    pub(super) unsafe fn finish<E: Element, const L: usize>(
+        &self,
+        sum: &mut [f32; L],
+        row: *const E,
+        v: usize,
+    ) {
+        if self.own {
+            // SAFETY: the caller's.
+            let x = unsafe { &*row.cast::<[E; L]>() };
+            match self.source {
+                Some(scale) => (0..L).for_each(|l| sum[l] += scale[v] * x[l].wide()),
+                None => (0..L).for_each(|l| sum[l] += x[l].wide()),
+            }
+        }
+        let factor = match self.target {
+            Some(scale) => scale[v],
+            None => 1.0,
+        };
+        let terms = self.offsets[v + 1] - self.offsets[v] + u64::from(self.own);
+        let factor = if self.mean { factor / terms.max(1) as f32 } else { factor };
+        if self.mean || self.target.is_some() {
+            for sum in sum {
+                *sum *= factor;
+            }
+        }
+    }
+}
+
+/// Asks for `L` values' cache lines.
+#[inline(always)]
+pub(super) fn prefetch<E, const L: usize>(from: *const E) {
+    for line in 0..(L * size_of::<E>()).div_ceil(64) {
+        let address = from.cast::<i8>().wrapping_add(line * 64);
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch of any address is allowed; it reads nothing.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address);
+        }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as above.
+        unsafe {
+            std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address, options(nostack, preserves_flags, readonly));
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        let _ = address;
+    }
+}

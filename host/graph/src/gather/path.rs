@@ -1,0 +1,132 @@
+//! How a gather reaches its rows, and the rule that chooses.
+
+use super::cache::Caches;
+
+/// How a gather reaches its rows. All ways give the same bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[doc(hidden)]
+pub enum Path {
+    /// Row after row, each source row where it lies; asked for ahead, or not.
+    Direct { ahead: bool },
+    /// Row after row, from a copy of all source rows, scaled once.
+    Packed,
+    /// Block after block of source rows, each copied into the second-level cache, for a tile of target
+    /// rows after another.
+    Blocked { block_rows: usize, tile_rows: usize },
+}
+
+/// What the rule looks at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    /// Source rows.
+    pub vertices: usize,
+    /// Target rows of this call.
+    pub rows: usize,
+    /// Edges of these.
+    pub edges: usize,
+    /// Columns at once.
+    pub lanes: usize,
+    /// Values from an input row to the next.
+    pub stride: usize,
+    /// Bytes of an input value.
+    pub value_bytes: usize,
+    /// Terms carry a factor for their source row that a copy of the row takes.
+    pub scaled: bool,
+}
+
+/// Nanoseconds, measured with `benches/gather.rs` on one core of a server with AVX-512, 1 MiB of second
+/// and 32 MiB of last level. Only their ratios matter, and those only to within a factor of two.
+mod cost {
+    /// A row's term from the second level: a part for itself and a part for each line of 64 bytes.
+    pub(super) const NEAR: (f64, f64) = (0.5, 1.0);
+    /// The same from the last level.
+    pub(super) const LAST: (f64, f64) = (0.8, 2.0);
+    /// The same from memory, asked for ahead.
+    pub(super) const FAR: (f64, f64) = (1.0, 5.0);
+    /// A line copied into a block.
+    pub(super) const COPY: f64 = 3.0;
+    /// A row looked at for a block, most of it the wait for its list; and where there are edges, a line
+    /// of its sum.
+    pub(super) const VISIT: (f64, f64) = (12.0, 2.0);
+}
+
+/// Rows of a tile at most: each has its place in the lists, and a processor keeps track of some
+/// thousands of pages.
+const TILE_ROWS: usize = 8192;
+
+impl Path {
+    /// The quickest by the costs above: those of all terms, and for blocks in addition of copying all
+    /// rows for each tile and of visiting each target row for each block.
+    pub(super) fn choose(shape: Shape, caches: Caches) -> Self {
+        let row_bytes = shape.lanes * shape.value_bytes;
+        let (lines, sums) =
+            (row_bytes.div_ceil(64) as f64, (shape.lanes * size_of::<f32>()).div_ceil(64) as f64);
+        let terms = |(own, line): (f64, f64)| shape.edges as f64 * (own + line * lines);
+        // Three quarters of the second level, for lists and sums need the rest.
+        let block_rows = (caches.second / 4 * 3 / row_bytes).max(1);
+        let copy = |times: usize| (shape.vertices * times) as f64 * lines * cost::COPY;
+        let table = shape.vertices * shape.stride * shape.value_bytes;
+        if shape.vertices <= block_rows {
+            let gain = if shape.scaled { 0.25 * terms(cost::NEAR) } else { 0.0 };
+            return if gain > copy(1) { Self::Packed } else { Self::Direct { ahead: table > caches.second } };
+        }
+        let direct = terms(if table <= caches.last / 2 { cost::LAST } else { cost::FAR });
+        let tile_rows = Self::tile(shape, caches);
+        let blocks = shape.vertices.div_ceil(block_rows);
+        let visits = (shape.rows * blocks) as f64;
+        // Of so many visits find an edge, were edges anywhere: 1 - e^-mean.
+        let found = 1.0 - (-(shape.edges as f64) / visits.max(1.0)).exp();
+        let blocked = terms(cost::NEAR)
+            + copy(shape.rows.div_ceil(tile_rows))
+            + visits * (cost::VISIT.0 + found * cost::VISIT.1 * sums);
+        if blocked < direct { Self::Blocked { block_rows, tile_rows } } else { Self::Direct { ahead: true } }
+    }
+
+    /// Target rows whose sums stay in a part of the last level.
+    fn tile(shape: Shape, caches: Caches) -> usize {
+        let most = (caches.last / 16 / (shape.lanes * size_of::<f32>())).clamp(1, TILE_ROWS);
+        // Tiles of one size, so that the last is not a small one.
+        shape.rows.max(1).div_ceil(shape.rows.max(1).div_ceil(most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: Caches = Caches { second: 1 << 20, last: 32 << 20 };
+
+    fn shape(vertices: usize, edges: usize, lanes: usize) -> Shape {
+        Shape { vertices, rows: vertices, edges, lanes, stride: lanes, value_bytes: 4, scaled: true }
+    }
+
+    #[test]
+    fn blocks_where_lists_are_long_and_rows_are_many() {
+        for lanes in [16, 48, 64, 128] {
+            assert!(matches!(Path::choose(shape(233_000, 115_000_000, lanes), HERE), Path::Blocked { .. }));
+            let sparse = Path::choose(shape(16_800_000, 60_000_000, lanes), HERE);
+            assert_eq!(sparse, Path::Direct { ahead: true });
+        }
+        assert_eq!(Path::choose(shape(2_708, 10_556, 16), HERE), Path::Direct { ahead: false });
+        assert_eq!(Path::choose(shape(7_650, 238_162, 16), HERE), Path::Packed);
+    }
+
+    #[test]
+    fn sizes_stay_within_the_caches_whatever_these_are() {
+        for (second, last) in [(128 << 10, 128 << 10), (1 << 20, 32 << 20), (16 << 20, 1 << 30)] {
+            for lanes in [1, 2, 16, 96, 128] {
+                for vertices in [1, 1000, 10_000_000] {
+                    for degree in [0, 1, 30, 100_000] {
+                        let shape = shape(vertices, vertices * degree, lanes);
+                        if let Path::Blocked { block_rows, tile_rows } =
+                            Path::choose(shape, Caches { second, last })
+                        {
+                            assert!((1..=second / lanes / 4).contains(&block_rows), "{shape:?}");
+                            assert!((1..=TILE_ROWS).contains(&tile_rows), "{shape:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Which vertex stands where: ranks in blocks of one vertex of each class, and ids.
+//!
+//! A model draws ranks, because its law of degrees is a function of the rank. Each block of C
+//! successive ranks has one vertex of each of the C classes, in an order that is turned by a hash of
+//! the block, so that a class owes nothing to a rank's low bits. "The vertex of class c in block b" is
+//! then a sum, and so is the class of a rank: no table. Ids are ranks, scattered if asked.
+
+use super::keyed::{Purpose, below, stream};
+use super::scramble::Scramble;
+use crate::random::SplitMix64;
+
+/// Ranks, classes and ids of a graph.
+#[derive(Debug, Clone)]
+pub(crate) struct Layout {
+    vertices: u32,
+    /// Ranks of a block: the classes, or all vertices where those are fewer.
+    width: u32,
+    turn: u64,
+    scramble: Option<Scramble>,
+}
+
+impl Layout {
+    /// `vertices` and `classes` are at least 1.
+    pub(crate) fn new(vertices: u32, classes: u32, scramble: bool, seed: u64) -> Self {
+        Self {
+            vertices,
+            width: classes.min(vertices).max(1),
+            turn: stream(seed, Purpose::Turn, 0).next_u64(),
+            scramble: scramble.then(|| Scramble::new(u64::from(vertices), seed)),
+        }
+    }
+
+    /// The number of vertices.
+    pub(crate) fn vertices(&self) -> u32 {
+        self.vertices
+    }
+
+    /// Ranks of a block, and classes that have a vertex.
+    pub(crate) fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// The number of blocks; the last one may lack some classes.
+    pub(crate) fn blocks(&self) -> u32 {
+        self.vertices.div_ceil(self.width)
+    }
+
+    /// By how many places the classes of a block are turned.
+    #[inline(always)]
+    fn turned(&self, block: u32) -> u32 {
+        below((SplitMix64::new(self.turn ^ u64::from(block)).next_u64() >> 32) as u32, self.width)
+    }
+
+    /// The rank of the vertex of a class in a block, or in the block before where the last one lacks
+    /// it.
+    #[inline(always)]
+    pub(crate) fn rank_of(&self, block: u32, class: u32) -> u32 {
+        let within = |block: u32| {
+            let place = u64::from(class) + u64::from(self.turned(block));
+            let place = if place >= u64::from(self.width) { place - u64::from(self.width) } else { place };
+            u64::from(block) * u64::from(self.width) + place
+        };
+        let rank = within(block);
+        if rank < u64::from(self.vertices) { rank as u32 } else { within(block.saturating_sub(1)) as u32 }
+    }
+
+    /// Whether [`Layout::rank_of`] gives this rank for the last block too, which lacks its class.
+    pub(crate) fn stands_in(&self, rank: u32) -> bool {
+        let last = self.blocks() - 1;
+        self.block(rank) + 1 == last && self.rank_of(last, self.class(rank)) == rank
+    }
+
+    /// The block of a rank.
+    #[inline(always)]
+    pub(crate) fn block(&self, rank: u32) -> u32 {
+        rank / self.width
+    }
+
+    /// The class of a rank.
+    #[inline(always)]
+    pub(crate) fn class(&self, rank: u32) -> u32 {
+        let block = self.block(rank);
+        let place = rank - block * self.width;
+        let turned = self.turned(block);
+        if place >= turned { place - turned } else { place + (self.width - turned) }
+    }
+
+    /// The vertex id of a rank.
+    #[inline(always)]
+    pub(crate) fn id(&self, rank: u32) -> u32 {
+        self.scramble.as_ref().map_or(rank, |scramble| scramble.id(rank))
+    }
+
+    /// The rank of a vertex id.
+    #[inline]
+    pub(crate) fn rank(&self, id: u32) -> u32 {
+        self.scramble.as_ref().map_or(id, |scramble| scramble.rank(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_block_has_each_class_once() {
+        for (vertices, classes) in [(1, 1), (1, 7), (5, 7), (7, 7), (8, 7), (1000, 41), (1025, 8), (9, 1)] {
+            let layout = Layout::new(vertices, classes, true, 3);
+            let width = layout.width();
+            for block in 0..layout.blocks() {
+                let first = block * width;
+                let mut seen = vec![0; width as usize];
+                for rank in first..(first + width).min(vertices) {
+                    let class = layout.class(rank);
+                    seen[class as usize] += 1;
+                    assert_eq!(layout.rank_of(block, class), rank);
+                    assert_eq!(layout.rank(layout.id(rank)), rank);
+                }
+                assert!(seen.iter().all(|&n| n <= 1));
+                for class in 0..width {
+                    let rank = layout.rank_of(block, class);
+                    assert!(rank < vertices);
+                    assert_eq!(layout.class(rank), class);
+                }
+            }
+        }
+        let largest = Layout::new(u32::MAX - 1, 8, false, 3);
+        let last = largest.blocks() - 1;
+        assert!((0..8).all(|class| largest.rank_of(last, class) < u32::MAX - 1));
+    }
+}

@@ -1,0 +1,203 @@
+//! What is to be learnt on a generated graph: classes, labels, features and splits, each a function
+//! of seed and vertex.
+//!
+//! Features of vertex v of class c: `mean[c] * scale + noise`, with mean and noise of standard normal
+//! law. A vertex alone is ambiguous where `scale * sqrt(columns)` is about 1; the mean over k neighbours
+//! has a k-th of the noise's variance, and `p_in` of its neighbours share its mean. A share `flip` of
+//! the labels is drawn anew from all classes, so that no classifier passes [`Planted::ceiling`].
+
+use std::ops::Range;
+
+use super::Shape;
+use super::keyed::{self, Purpose, fill_normal, stream, unit};
+use super::layout::Layout;
+use crate::error::Result;
+use crate::split::Split;
+
+/// Products that [`Planted::own_accuracy`] may cost.
+const MAX_PRODUCTS: u64 = 1 << 28;
+/// Most vertices that [`Planted::own_accuracy`] looks at.
+const MAX_SAMPLE: u64 = 8192;
+
+/// Bytes of features that a thread makes at once, about.
+const PIECE_BYTES: usize = 4 << 20;
+
+/// How vertices are divided into training, validation and test.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Division {
+    /// Shares of all vertices that train and validate; the rest tests.
+    Fractions([f64; 2]),
+    /// Vertices of each class that train and validate; the rest tests.
+    PerClass([usize; 2]),
+}
+
+/// Classes, labels and features of a generated graph's vertices.
+#[derive(Debug, Clone)]
+pub struct Planted {
+    shape: Shape,
+    pub(super) layout: Layout,
+    /// `[classes, features]`, scaled.
+    means: Vec<f32>,
+}
+
+impl Planted {
+    /// The task of a checked shape.
+    pub(super) fn new(shape: &Shape) -> Result<Self> {
+        let vertices = shape.check()?;
+        let width = shape.features as usize;
+        let mut means = vec![0.0; shape.classes as usize * width];
+        if width > 0 {
+            for (class, row) in means.chunks_exact_mut(width).enumerate() {
+                fill_normal(stream(shape.seed, Purpose::Mean, class as u64), row);
+                row.iter_mut().for_each(|value| *value *= shape.feature_scale);
+            }
+        }
+        let layout = Layout::new(vertices, shape.classes, shape.scramble, shape.seed);
+        Ok(Self { shape: *shape, layout, means })
+    }
+
+    /// The number of vertices.
+    pub fn vertices(&self) -> u64 {
+        self.shape.vertices
+    }
+
+    /// The number of classes.
+    pub fn classes(&self) -> u32 {
+        self.shape.classes
+    }
+
+    /// Columns of a vertex's features.
+    pub fn columns(&self) -> u32 {
+        self.shape.features
+    }
+
+    /// The class whose features and edges a vertex has; 0 for a vertex that does not exist.
+    pub fn class(&self, vertex: u32) -> u32 {
+        if u64::from(vertex) < self.shape.vertices { self.layout.class(self.layout.rank(vertex)) } else { 0 }
+    }
+
+    /// The label of a vertex: its class, except for the share `flip`.
+    pub fn label(&self, vertex: u32) -> u32 {
+        let mut random = stream(self.shape.seed, Purpose::Flip, u64::from(vertex));
+        if unit(random.next_u64()) < self.shape.flip {
+            return keyed::below((random.next_u64() >> 32) as u32, self.shape.classes);
+        }
+        self.class(vertex)
+    }
+
+    /// `[V]`: all labels.
+    pub fn labels(&self) -> Vec<u32> {
+        (0..self.layout.vertices()).map(|vertex| self.label(vertex)).collect()
+    }
+
+    /// Writes the features of `rows` into `out [rows, columns]`, row-major; what lies beyond either is
+    /// left alone.
+    pub fn features(&self, rows: Range<u64>, out: &mut [f32]) {
+        let width = self.columns() as usize;
+        if width == 0 {
+            return;
+        }
+        let rows = rows.start..rows.end.min(self.shape.vertices);
+        for (vertex, row) in rows.zip(out.chunks_exact_mut(width)) {
+            fill_normal(stream(self.shape.seed, Purpose::Noise, vertex), row);
+            let from = self.class(vertex as u32) as usize * width;
+            for (value, mean) in row.iter_mut().zip(&self.means[from..from + width]) {
+                *value += mean;
+            }
+        }
+    }
+
+    /// [`Planted::features`] with several threads; the same values.
+    pub fn features_by(&self, threads: usize, rows: Range<u64>, out: &mut [f32]) {
+        let width = self.columns() as usize;
+        let count = rows.end.min(self.shape.vertices).saturating_sub(rows.start);
+        let each = count.div_ceil(threads.max(1) as u64);
+        if width == 0 || threads < 2 || each == 0 {
+            return self.features(rows, out);
+        }
+        std::thread::scope(|scope| {
+            for (part, out) in (0u64..).zip(out.chunks_mut(each as usize * width)) {
+                let first = rows.start + part * each;
+                let part = first..(first + each).min(rows.end);
+                scope.spawn(move || self.features(part, out));
+            }
+        });
+    }
+
+    /// All features from vertex 0 on, in pieces of whole rows: what a file is written from. The pieces
+    /// are made by `threads` threads and take about 4 MiB for each; `piece` gets one after the other.
+    ///
+    /// # Errors
+    /// Those of `piece`.
+    pub fn feature_pieces(&self, threads: usize, piece: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
+        let columns = self.columns() as usize;
+        if columns == 0 {
+            return Ok(());
+        }
+        let rows = (PIECE_BYTES / 4 / columns).max(1) * threads.max(1);
+        let rows = rows.min(self.shape.vertices as usize);
+        let mut values = vec![0.0f32; rows * columns];
+        for first in (0..self.shape.vertices).step_by(rows) {
+            let count = (self.shape.vertices - first).min(rows as u64);
+            let values = &mut values[..count as usize * columns];
+            self.features_by(threads, first..first + count, values);
+            piece(values)?;
+        }
+        Ok(())
+    }
+
+    /// The mean features of a class: what the noise is added to. Empty for a class that does not exist.
+    pub fn mean(&self, class: u32) -> &[f32] {
+        let width = self.columns() as usize;
+        self.means.get(class as usize * width..(class as usize + 1) * width).unwrap_or(&[])
+    }
+
+    /// The split of `labels` (those of [`Planted::labels`]) that the seed names.
+    pub fn split(&self, labels: &[u32], division: Division) -> Split {
+        let seed = stream(self.shape.seed, Purpose::Split, 0).next_u64();
+        match division {
+            Division::Fractions(fractions) => Split::random(labels, fractions, seed),
+            Division::PerClass([train, validation]) => Split::stratified(labels, train, validation, seed),
+        }
+    }
+
+    /// The accuracy of a classifier that knows every class: 1 - flip (1 - 1 / classes).
+    pub fn ceiling(&self) -> f64 {
+        1.0 - self.shape.flip * (1.0 - 1.0 / f64::from(self.shape.classes))
+    }
+
+    /// The class whose mean is nearest to `features`: the best guess where the noise has the same
+    /// variance in all directions and classes are of equal size.
+    pub fn nearest_mean(&self, features: &[f32]) -> u32 {
+        let width = self.columns() as usize;
+        if width == 0 {
+            return 0;
+        }
+        let distance =
+            |mean: &[f32]| -> f32 { mean.iter().zip(features).map(|(m, x)| (m - 2.0 * x) * m).sum() };
+        let mut best = (f32::INFINITY, 0);
+        for (class, mean) in self.means.chunks_exact(width).enumerate() {
+            let distance = distance(mean);
+            if distance < best.0 {
+                best = (distance, class as u32);
+            }
+        }
+        best.1
+    }
+
+    /// The accuracy of [`Planted::nearest_mean`] on a vertex's own features, counted on up to 8,192
+    /// vertices (fewer where classes times features are many): what no use of the graph gets beyond.
+    pub fn own_accuracy(&self) -> f64 {
+        let cells = u64::from(self.classes()) * u64::from(self.columns().max(1));
+        let sample = (MAX_PRODUCTS / cells).clamp(64, MAX_SAMPLE);
+        let mut random = stream(self.shape.seed, Purpose::Sample, 0);
+        let mut row = vec![0.0; self.columns() as usize];
+        let mut right = 0u64;
+        for _ in 0..sample {
+            let vertex = random.below(self.shape.vertices);
+            self.features(vertex..vertex + 1, &mut row);
+            right += u64::from(self.nearest_mean(&row) == self.label(vertex as u32));
+        }
+        right as f64 / sample as f64
+    }
+}

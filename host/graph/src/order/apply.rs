@@ -1,0 +1,261 @@
+//! A permutation applied: graphs and data sets in a new vertex order, and results brought back.
+
+use std::ops::Range;
+
+use eciton_tensor::Buffer;
+
+use super::Permutation;
+use crate::adjacency::{Adjacency, Graph, Repeats};
+use crate::build::threads::{on_threads, threads_for};
+use crate::dataset::{Dataset, DenseRows, Features, SparseRows, Split, VertexIds};
+use crate::error::{Error, Place, Result};
+
+/// A data set in another vertex order, with the way back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reordered {
+    /// Every part by new ids; `ids` holds what the user calls each vertex.
+    pub dataset: Dataset,
+    /// From the user's order (old) to the one of `dataset` (new): what [`rows_back`] asks for.
+    pub permutation: Permutation,
+}
+
+/// The same graph by new ids. Lists stay ascending, a symmetric graph stays symmetric. Peak memory is
+/// that of both graphs.
+///
+/// # Errors
+/// [`Error::Mismatch`] where the permutation has another number of vertices.
+pub fn permute_graph(graph: &Graph, permutation: &Permutation) -> Result<Graph> {
+    permute_graph_with(graph, permutation, threads_for(graph.edges()))
+}
+
+fn permute_graph_with(graph: &Graph, permutation: &Permutation, threads: usize) -> Result<Graph> {
+    permutation.check(graph.vertices() as usize, "vertices", "graph")?;
+    let whole = [0..graph.vertices() as usize];
+    let one = |lists| permute_lists(lists, permutation, &whole, threads);
+    Graph::from_parts(one(graph.incoming())?, graph.transpose().map(one).transpose()?)
+}
+
+/// The data set by new ids: graph, features, labels, split and ids. Columns of sparse features stay
+/// what they are. Where the user's ids are 0..V, `ids` has them as numbers afterwards.
+///
+/// # Errors
+/// [`Error::Mismatch`] where a part has another number of vertices than the permutation;
+/// [`Error::Memory`] where dense features do not fit twice; a split's vertex that does not exist is
+/// [`Error::Mismatch`] as well.
+pub fn permute_dataset(dataset: &Dataset, permutation: &Permutation) -> Result<Reordered> {
+    let old = permutation.old_of_new();
+    permutation.check(dataset.labels.len(), "labels", "labels")?;
+    let ids = match &dataset.ids {
+        VertexIds::Dense => VertexIds::Numbers(old.iter().map(|&v| u64::from(v)).collect()),
+        VertexIds::Numbers(ids) => {
+            permutation.check(ids.len(), "ids", "ids")?;
+            VertexIds::Numbers(old.iter().map(|&v| ids[v as usize]).collect())
+        }
+        VertexIds::Words(ids) => {
+            permutation.check(ids.len(), "ids", "ids")?;
+            VertexIds::Words(old.iter().map(|&v| ids[v as usize].clone()).collect())
+        }
+    };
+    let reordered = Dataset {
+        name: dataset.name.clone(),
+        graph: permute_graph(&dataset.graph, permutation)?,
+        features: permute_features(&dataset.features, permutation)?,
+        labels: old.iter().map(|&v| dataset.labels[v as usize]).collect(),
+        classes: dataset.classes,
+        split: permute_split(&dataset.split, permutation)?,
+        ids,
+    };
+    Ok(Reordered { dataset: reordered, permutation: permutation.clone() })
+}
+
+/// Rows of `width` values by new ids, brought back to old ids: row `new_of_old[v]` becomes row v.
+///
+/// # Errors
+/// [`Error::Mismatch`] where there are not V rows of `width`.
+pub fn rows_back<T: Copy>(permutation: &Permutation, rows: &[T], width: usize) -> Result<Vec<T>> {
+    let expected = permutation.len().saturating_mul(width);
+    if rows.len() != expected {
+        return Err(Error::Mismatch {
+            place: Place::whole("rows"),
+            what: "values",
+            found: rows.len() as u64,
+            expected: expected as u64,
+            other: "the vertex order".to_owned(),
+        });
+    }
+    let mut back = Vec::with_capacity(rows.len());
+    for &new in permutation.new_of_old() {
+        let at = new as usize * width;
+        back.extend_from_slice(&rows[at..at + width]);
+    }
+    Ok(back)
+}
+
+fn permute_split(split: &Split, permutation: &Permutation) -> Result<Split> {
+    let part = |vertices: &[u32], name| {
+        let moved = vertices.iter().map(|&v| permutation.new_of_old().get(v as usize).copied());
+        moved.collect::<Option<Vec<u32>>>().ok_or_else(|| Error::Mismatch {
+            place: Place::whole(format!("{name} split")),
+            what: "vertices or more",
+            found: vertices.iter().max().map_or(0, |&v| u64::from(v) + 1),
+            expected: permutation.len() as u64,
+            other: "the vertex order".to_owned(),
+        })
+    };
+    Ok(Split {
+        train: part(&split.train, "train")?,
+        validation: part(&split.validation, "validation")?,
+        test: part(&split.test, "test")?,
+    }
+    .sorted())
+}
+
+fn permute_features(features: &Features, permutation: &Permutation) -> Result<Features> {
+    permutation.check(features.rows(), "feature rows", "features")?;
+    let old = permutation.old_of_new();
+    match features {
+        Features::Dense(rows) => {
+            let from = rows.view();
+            let to = Buffer::zeroed(from.rows(), from.columns()).map_err(Error::memory("features"))?;
+            let copy = |range: Range<usize>| -> Result<()> {
+                let mut lease = to.write(range.clone()).map_err(Error::memory("features"))?;
+                let mut rows = lease.view_mut();
+                for (at, new) in range.enumerate() {
+                    rows.row_mut(at).copy_from_slice(from.row(old[new] as usize));
+                }
+                Ok(())
+            };
+            let threads = threads_for(features.stored() / 4);
+            let cut = |share: usize| old.len() * share / threads;
+            let results = on_threads((0..threads).map(|share| cut(share)..cut(share + 1)).collect(), copy);
+            results.into_iter().collect::<Result<()>>()?;
+            Ok(Features::Dense(DenseRows::new(&to)?))
+        }
+        Features::Sparse(rows) => {
+            let mut offsets = Vec::with_capacity(old.len() + 1);
+            let mut indices = Vec::with_capacity(rows.indices.len());
+            let mut values = Vec::with_capacity(rows.values.len());
+            offsets.push(0);
+            for &v in old {
+                let (columns, of) = rows.row(v as usize);
+                indices.extend_from_slice(columns);
+                values.extend_from_slice(of);
+                offsets.push(indices.len() as u64);
+            }
+            Ok(Features::Sparse(SparseRows {
+                columns: rows.columns,
+                offsets: offsets.into(),
+                indices: indices.into(),
+                values: values.into(),
+            }))
+        }
+    }
+}
+
+/// The lists of the new vertices in `ranges` (ascending, apart), by new ids; all other lists are
+/// empty.
+pub(super) fn permute_lists(
+    lists: &Adjacency,
+    permutation: &Permutation,
+    ranges: &[Range<usize>],
+    threads: usize,
+) -> Result<Adjacency> {
+    let (old, new) = (permutation.old_of_new(), permutation.new_of_old());
+    let mut offsets = vec![0u64; old.len() + 1];
+    for range in ranges {
+        for v in range.clone() {
+            offsets[v + 1] = lists.of(old[v]).len() as u64;
+        }
+    }
+    for v in 0..old.len() {
+        offsets[v + 1] += offsets[v];
+    }
+    let mut neighbours = vec![0u32; offsets[old.len()] as usize];
+    let mut rest = neighbours.as_mut_slice();
+    let mut parts = Vec::new();
+    for rows in shares(&offsets, 0..old.len(), threads) {
+        let (part, after) = rest.split_at_mut((offsets[rows.end] - offsets[rows.start]) as usize);
+        rest = after;
+        parts.push((rows, part));
+    }
+    let fill = |(rows, part): (Range<usize>, &mut [u32])| {
+        let base = offsets[rows.start];
+        for v in rows {
+            let list = &mut part[(offsets[v] - base) as usize..(offsets[v + 1] - base) as usize];
+            // Those beyond the ranges are empty here, and take nothing.
+            for (to, &u) in list.iter_mut().zip(lists.of(old[v])) {
+                *to = new[u as usize];
+            }
+            list.sort_unstable();
+        }
+    };
+    on_threads(parts, fill);
+    Adjacency::from_parts_with(offsets, neighbours, Repeats::Allowed)
+}
+
+/// `rows` in at most `count` pieces of about equally many edges.
+pub(super) fn shares(offsets: &[u64], rows: Range<usize>, count: usize) -> Vec<Range<usize>> {
+    let (from, to) = (offsets[rows.start], offsets[rows.end]);
+    let count = count.max(1) as u64;
+    let mut start = rows.start;
+    let mut pieces = Vec::with_capacity(count as usize);
+    for share in 1..=count {
+        let reached = from + ((u128::from(to - from) * u128::from(share)) / u128::from(count)) as u64;
+        let end = if share == count { rows.end } else { offsets.partition_point(|&o| o < reached).min(rows.end) };
+        if end > start {
+            pieces.push(start..end);
+            start = end;
+        }
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::adjacency::Options;
+    use crate::random::SplitMix64;
+
+    #[test]
+    fn threads_do_not_matter() {
+        let seed = 11;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        let edges: Vec<(u32, u32)> =
+            (0..900).map(|_| (random.below(100) as u32, random.below(1 + random.clone().below(100)) as u32)).collect();
+        for symmetric in [true, false] {
+            let options = Options { symmetric, keep_self_loops: true };
+            let graph = Graph::from_edges(100, edges.iter().copied(), options).unwrap();
+            let mut order: Vec<u32> = (0..100).collect();
+            random.shuffle(&mut order);
+            let order = Permutation::from_old_of_new(order).unwrap();
+            let one = permute_graph_with(&graph, &order, 1).unwrap();
+            for threads in [2, 3, 7, 200] {
+                assert_eq!(one, permute_graph_with(&graph, &order, threads).unwrap());
+            }
+            assert_eq!(graph, permute_graph_with(&one, &order.inverse(), 2).unwrap());
+        }
+    }
+
+    #[test]
+    fn shares_cover_all_rows_once() {
+        let offsets = [0, 0, 10, 10, 11, 12, 12];
+        for count in 0..9 {
+            let pieces = shares(&offsets, 0..6, count);
+            assert!(pieces.len() <= count.max(1));
+            assert_eq!(pieces.iter().cloned().flatten().collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+        }
+        assert!(shares(&offsets, 2..2, 3).is_empty());
+    }
+
+    #[test]
+    fn a_permutation_of_another_size_is_refused() {
+        let graph = Graph::from_edges(3, [(0, 1)].into_iter(), Options::default()).unwrap();
+        let four = Permutation::identity(4).unwrap();
+        let text = permute_graph(&graph, &four).unwrap_err().to_string();
+        assert!(text.contains("graph: 3 vertices, but the vertex order says 4"), "{text}");
+        assert!(rows_back(&four, &[0u32; 7], 2).is_err());
+        assert!(rows_back(&four, &[0f32; 0], 0).unwrap().is_empty());
+    }
+}

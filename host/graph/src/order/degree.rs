@@ -1,0 +1,52 @@
+//! Order by degree: hubs first.
+
+use super::undirected::Undirected;
+use crate::adjacency::Graph;
+
+/// The vertices by falling number of neighbours, ties by id.
+pub(super) fn order(graph: &Graph) -> Vec<u32> {
+    let degrees = Undirected::new(graph).degrees();
+    let most = degrees.iter().copied().max().unwrap_or(0);
+    counting_sort(&degrees, most, |degree| most - degree)
+}
+
+/// The vertices by rising number of neighbours, ties by id.
+pub(super) fn ascending(degrees: &[u32]) -> Vec<u32> {
+    let most = degrees.iter().copied().max().unwrap_or(0);
+    counting_sort(degrees, most, |degree| degree)
+}
+
+/// The positions of `values` by `key`, which is at most `most`; ties by position. A degree is below
+/// the number of vertices, and so is the count array.
+fn counting_sort(values: &[u32], most: u32, key: impl Fn(u32) -> u32) -> Vec<u32> {
+    let mut next = vec![0u32; most as usize + 2];
+    for &value in values {
+        next[key(value) as usize + 1] += 1;
+    }
+    for k in 0..=most as usize {
+        next[k + 1] += next[k];
+    }
+    let mut sorted = vec![0u32; values.len()];
+    for (at, &value) in values.iter().enumerate() {
+        let slot = &mut next[key(value) as usize];
+        sorted[*slot as usize] = at as u32;
+        *slot += 1;
+    }
+    sorted
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::adjacency::Options;
+
+    #[test]
+    fn hubs_first_and_ties_by_id() {
+        let edges = [(4, 0), (4, 1), (4, 2), (1, 2), (2, 5)];
+        let graph = Graph::from_edges(7, edges.into_iter(), Options::default()).unwrap();
+        assert_eq!(order(&graph), [2, 4, 1, 0, 5, 3, 6]);
+        assert_eq!(ascending(&[2, 0, 1, 0, 2]), [1, 3, 2, 0, 4]);
+        assert_eq!(ascending(&[0]), [0]);
+    }
+}

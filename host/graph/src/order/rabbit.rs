@@ -1,0 +1,248 @@
+//! Rabbit order: communities within communities become ranges of ids.
+//!
+//! Arai, Shiokawa, Yamamuro, Onizuka and Iwamura (2016), "Rabbit Order: just-in-time parallel
+//! reordering for fast graph analysis", algorithms 1 and 2, sequential and so deterministic. Vertices
+//! are visited by rising degree. Each joins the neighbouring community u of the highest gain in
+//! modularity,
+//!
+//! ```text
+//! dQ(u, v) = 2 (w_uv / 2m  -  d_u d_v / (2m)^2),
+//! ```
+//!
+//! if that is positive, with d the summed degree of a community, w_uv the edges between two and m all
+//! edges. Its edges are handed on only when u is visited itself, so an edge is read a few times in
+//! all. The tree of who joined whom is numbered depth first.
+
+use super::degree::ascending;
+use super::undirected::Undirected;
+use crate::adjacency::Graph;
+
+/// No vertex, no list.
+const NONE: u32 = u32::MAX;
+/// How often, on average, a vertex's and an edge's entry may be read. It is two or three times
+/// in practice; beyond this, communities no longer hand on their edges, so that no graph takes more
+/// than linear time.
+const MAX_READS: u64 = 24;
+
+/// The vertices in Rabbit order: communities in the order in which they were found complete,
+/// vertices without neighbours last.
+pub(super) fn order(graph: &Graph) -> Vec<u32> {
+    let view = Undirected::new(graph);
+    let degrees = view.degrees();
+    let visits = ascending(&degrees);
+    let lone = visits.partition_point(|&v| degrees[v as usize] == 0);
+    let mut forest = Forest::new(view, &degrees);
+    drop(degrees);
+    let mut roots = Vec::new();
+    for &vertex in &visits[lone..] {
+        if !forest.visit(vertex) {
+            roots.push(vertex);
+        }
+    }
+    let mut order = forest.depth_first(&roots);
+    order.extend(&visits[..lone]);
+    order
+}
+
+/// A community's edges to others: (a vertex of the other, how many). A count saturates.
+type Edges = Box<[(u32, u32)]>;
+
+/// Communities as trees of vertices that joined each other.
+struct Forest<'a> {
+    view: Undirected<'a>,
+    /// Twice the number of undirected edges.
+    total: u64,
+    reads_left: u64,
+    /// Towards the root of a vertex's community; shortened as it is followed.
+    parent: Vec<u32>,
+    /// The vertex that joined last, and the one that joined the same vertex before.
+    child: Vec<u32>,
+    sibling: Vec<u32>,
+    /// Of roots: the community's summed degree.
+    strength: Vec<u64>,
+    visited: Vec<bool>,
+    /// Where in `lists` the edges are that a vertex with children hands on.
+    handed: Vec<u32>,
+    lists: Vec<Edges>,
+    free: Vec<u32>,
+    /// Scratch: edges towards each root, and the roots that have any.
+    count: Vec<u32>,
+    touched: Vec<u32>,
+}
+
+impl<'a> Forest<'a> {
+    fn new(view: Undirected<'a>, degrees: &[u32]) -> Self {
+        let vertices = degrees.len();
+        let strength: Vec<u64> = degrees.iter().map(|&d| u64::from(d)).collect();
+        let total = strength.iter().sum::<u64>();
+        Self {
+            view,
+            total,
+            reads_left: (total + vertices as u64).saturating_mul(MAX_READS),
+            parent: (0..vertices as u32).collect(),
+            child: vec![NONE; vertices],
+            sibling: vec![NONE; vertices],
+            strength,
+            visited: vec![false; vertices],
+            handed: vec![NONE; vertices],
+            lists: Vec::new(),
+            free: Vec::new(),
+            count: vec![0; vertices],
+            touched: Vec::new(),
+        }
+    }
+
+    /// Lets the community of `vertex` join its best neighbour; false if none gains.
+    fn visit(&mut self, vertex: u32) -> bool {
+        self.collect(vertex);
+        let own = self.strength[vertex as usize];
+        let mut best: Option<(i128, u32)> = None;
+        for &root in &self.touched {
+            // dQ, times (2m)^2 / 2: exact.
+            let between = i128::from(self.count[root as usize]) * i128::from(self.total);
+            let gain = between - i128::from(own) * i128::from(self.strength[root as usize]);
+            // Of equals the one with the lowest id.
+            if gain > 0 && best.is_none_or(|(most, at)| (gain, at) > (most, root)) {
+                best = Some((gain, root));
+            }
+        }
+        self.visited[vertex as usize] = true;
+        if let Some((_, root)) = best {
+            self.hand_on(vertex, root);
+            self.parent[vertex as usize] = root;
+            self.sibling[vertex as usize] = self.child[root as usize];
+            self.child[root as usize] = vertex;
+            self.strength[root as usize] += own;
+        }
+        for root in self.touched.drain(..) {
+            self.count[root as usize] = 0;
+        }
+        best.is_some()
+    }
+
+    /// Counts the edges from the community of `vertex` to others, by their roots.
+    fn collect(&mut self, vertex: u32) {
+        self.read(vertex, vertex);
+        let mut child = self.child[vertex as usize];
+        while child != NONE {
+            match std::mem::replace(&mut self.handed[child as usize], NONE) {
+                // One that nobody had joined: its edges are the graph's.
+                NONE if self.child[child as usize] == NONE => self.read(child, vertex),
+                // Out of reads: without these edges.
+                NONE => {}
+                list => {
+                    let edges = std::mem::take(&mut self.lists[list as usize]);
+                    self.free.push(list);
+                    self.reads_left = self.reads_left.saturating_sub(edges.len() as u64);
+                    for &(neighbour, count) in &edges {
+                        add(&mut self.parent, &mut self.count, &mut self.touched, vertex, neighbour, count);
+                    }
+                }
+            }
+            child = self.sibling[child as usize];
+        }
+    }
+
+    /// Counts the graph's edges of `vertex` for the community of `root`.
+    fn read(&mut self, vertex: u32, root: u32) {
+        let mut read = 1;
+        self.view.for_each(vertex, |u| {
+            read += 1;
+            add(&mut self.parent, &mut self.count, &mut self.touched, root, u, 1);
+        });
+        self.reads_left = self.reads_left.saturating_sub(read);
+    }
+
+    /// Keeps the counted edges of `vertex` for the visit of `root`, if there will be one.
+    fn hand_on(&mut self, vertex: u32, root: u32) {
+        let alone = self.child[vertex as usize] == NONE;
+        if alone || self.visited[root as usize] || self.reads_left == 0 {
+            return;
+        }
+        let others = self.touched.iter().filter(|&&u| u != root);
+        let edges: Edges = others.map(|&u| (u, self.count[u as usize])).collect();
+        self.handed[vertex as usize] = match self.free.pop() {
+            Some(list) => {
+                self.lists[list as usize] = edges;
+                list
+            }
+            None => {
+                self.lists.push(edges);
+                self.lists.len() as u32 - 1
+            }
+        };
+    }
+
+    /// The vertices of the trees of `roots`, each before those that joined it, the latest first.
+    fn depth_first(mut self, roots: &[u32]) -> Vec<u32> {
+        let mut order = Vec::with_capacity(self.parent.len());
+        let mut path = std::mem::take(&mut self.touched);
+        for &root in roots {
+            path.push(root);
+            while let Some(vertex) = path.pop() {
+                order.push(vertex);
+                // The sibling waits while the children are numbered.
+                if vertex != root && self.sibling[vertex as usize] != NONE {
+                    path.push(self.sibling[vertex as usize]);
+                }
+                if self.child[vertex as usize] != NONE {
+                    path.push(self.child[vertex as usize]);
+                }
+            }
+        }
+        order
+    }
+}
+
+/// Adds `edges` from the community of `root` to that of `neighbour`.
+#[inline]
+fn add(
+    parent: &mut [u32],
+    count: &mut [u32],
+    touched: &mut Vec<u32>,
+    root: u32,
+    neighbour: u32,
+    edges: u32,
+) {
+    let other = find(parent, neighbour);
+    if other != root {
+        let count = &mut count[other as usize];
+        if *count == 0 {
+            touched.push(other);
+        }
+        *count = count.saturating_add(edges);
+    }
+}
+
+/// The root of a vertex's community; halves the path on the way.
+#[inline]
+fn find(parent: &mut [u32], mut vertex: u32) -> u32 {
+    loop {
+        let above = parent[vertex as usize];
+        let next = parent[above as usize];
+        if next == above {
+            return above;
+        }
+        parent[vertex as usize] = next;
+        vertex = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::adjacency::Options;
+
+    #[test]
+    fn two_triangles_with_a_bridge() {
+        // 0 2 4 and 1 3 5 are triangles, 4 - 5 is between them.
+        let edges = [(0, 2), (2, 4), (4, 0), (1, 3), (3, 5), (5, 1), (4, 5)];
+        let graph = Graph::from_edges(7, edges.into_iter(), Options::default()).unwrap();
+        let order = order(&graph);
+        let side = |at: usize| order[at] % 2;
+        assert!(side(0) == side(1) && side(1) == side(2), "{order:?}");
+        assert!(side(3) == side(4) && side(4) == side(5) && side(3) != side(0), "{order:?}");
+        assert_eq!(order[6], 6);
+    }
+}

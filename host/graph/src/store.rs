@@ -1,0 +1,54 @@
+//! Eciton's own format on disk: a folder of plain arrays that are read by mapping them.
+//!
+//! `store.json` names version, extents and each array's file, length and checksum; the arrays are
+//! little-endian numbers without a header (`docs/STORE.md` has the details). [`Writer`] streams a
+//! store, so that it may be larger than memory; [`open`] maps one, features included, after it has
+//! checked every length, checksum and id. A store appears complete or not at all: it is written
+//! under another name and renamed.
+//!
+//! ```
+//! use eciton_graph::{format, store};
+//! let folder = tempfile::tempdir()?;
+//! let path = folder.path().join("cora");
+//! let cora = format::builtin("cora")?;
+//! store::write(&path, &cora)?;
+//! assert_eq!(store::open(&path)?, cora);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod description;
+mod partial;
+mod reader;
+pub(crate) mod section;
+pub(crate) mod writer;
+
+use std::path::Path;
+
+use crate::dataset::Dataset;
+use crate::error::Result;
+
+pub use reader::open;
+pub use section::Section;
+pub use writer::{RowsWriter, Writer};
+
+/// The file that makes a folder a store.
+pub const DESCRIPTION: &str = "store.json";
+/// What `store.json` calls the format.
+pub const FORMAT: &str = "eciton-store";
+/// The version that is written and read.
+pub const VERSION: u64 = 1;
+
+/// Writes a whole data set as a store at `path`, where nothing may lie yet.
+///
+/// # Errors
+/// As [`Writer`]; [`Dataset::validate`]'s for a data set that could not be read back.
+pub fn write(path: &Path, data: &Dataset) -> Result<()> {
+    data.validate()?;
+    let mut writer = Writer::create(path)?;
+    writer.graph(&data.graph)?;
+    writer.features(&data.features)?;
+    writer.labels(&data.labels, data.classes)?;
+    writer.split(&data.split)?;
+    writer.ids(&data.ids)?;
+    writer.finish(&data.name)
+}

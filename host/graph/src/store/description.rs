@@ -1,0 +1,239 @@
+//! `store.json`: what a store says of itself.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::section::{Section, Written};
+use super::{DESCRIPTION, FORMAT, VERSION};
+use crate::error::{Error, Place, Result};
+
+/// The longest `store.json` that is read.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// How features are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// One column a vertex, 1 at its own: nothing is stored.
+    Identity,
+    Dense,
+    Sparse,
+}
+
+/// What the user's ids are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ids {
+    Dense,
+    Numbers,
+    Words,
+}
+
+/// What `store.json` holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Description {
+    pub(super) name: String,
+    pub(super) vertices: u64,
+    pub(super) edges: u64,
+    pub(super) symmetric: bool,
+    pub(super) classes: u32,
+    pub(super) features: (Kind, u32),
+    pub(super) ids: Ids,
+    pub(super) sections: Vec<Written>,
+}
+
+impl Description {
+    /// The sections that such a store has, and how many numbers each has where that is known.
+    pub(super) fn expected(&self) -> Vec<(Section, Option<u64>)> {
+        let (v, e) = (self.vertices, self.edges);
+        let mut all = vec![(Section::Offsets, Some(v + 1)), (Section::Neighbours, Some(e))];
+        if !self.symmetric {
+            all.extend([(Section::OutOffsets, Some(v + 1)), (Section::OutNeighbours, Some(e))]);
+        }
+        match self.features {
+            (Kind::Identity, _) => {}
+            (Kind::Dense, columns) => {
+                let stride = eciton_tensor::stride_for(columns as usize) as u64;
+                all.push((Section::Features, v.checked_mul(stride)));
+            }
+            (Kind::Sparse, _) => all.extend([
+                (Section::FeatureOffsets, Some(v + 1)),
+                (Section::FeatureColumns, None),
+                (Section::FeatureValues, None),
+            ]),
+        }
+        all.push((Section::Labels, Some(v)));
+        all.extend([(Section::Train, None), (Section::Validation, None), (Section::Test, None)]);
+        match self.ids {
+            Ids::Dense => {}
+            Ids::Numbers => all.push((Section::Ids, Some(v))),
+            Ids::Words => all.extend([(Section::IdEnds, Some(v)), (Section::IdText, None)]),
+        }
+        all
+    }
+
+    /// The text of `store.json`.
+    pub(super) fn to_text(&self) -> String {
+        let sections: Vec<Value> = self
+            .sections
+            .iter()
+            .map(|s| json!({"file": s.section.file(), "values": s.values, "crc32": s.crc32}))
+            .collect();
+        let features = json!({
+            "kind": match self.features.0 {
+                Kind::Identity => "identity",
+                Kind::Dense => "dense",
+                Kind::Sparse => "sparse",
+            },
+            "columns": self.features.1,
+        });
+        let ids = match self.ids {
+            Ids::Dense => "dense",
+            Ids::Numbers => "numbers",
+            Ids::Words => "words",
+        };
+        let mut all = json!({
+            "format": FORMAT, "version": VERSION, "name": self.name, "vertices": self.vertices,
+            "edges": self.edges, "symmetric": self.symmetric, "classes": self.classes,
+            "features": features, "ids": ids, "sections": sections,
+        });
+        let crc32 = crc32fast::hash(all.to_string().as_bytes());
+        if let Value::Object(all) = &mut all {
+            all.insert("crc32".to_owned(), crc32.into());
+        }
+        format!("{all:#}\n")
+    }
+
+    /// Reads `store.json` of a folder.
+    pub(super) fn open(folder: &Path) -> Result<Self> {
+        let path = folder.join(DESCRIPTION);
+        let refused = |source| Error::Read { path: path.clone(), source };
+        let length = std::fs::metadata(&path).map_err(refused)?.len();
+        if length > MAX_BYTES {
+            let found = format!("{length} bytes");
+            return Err(wrong(&path, "at most a MiB of JSON", found));
+        }
+        Self::parse(&std::fs::read(&path).map_err(refused)?, &path)
+    }
+
+    fn parse(bytes: &[u8], path: &Path) -> Result<Self> {
+        let json = serde_json::from_slice(bytes).map_err(|e| {
+            let place = Place::line(path.display().to_string(), e.line() as u64);
+            Error::malformed(place, "JSON", e.to_string())
+        })?;
+        let Value::Object(mut json) = json else {
+            return Err(wrong(path, "an object", "another value"));
+        };
+        let fields = Fields { json: &json, path };
+        if fields.text("format")? != FORMAT {
+            return Err(wrong(path, format!("the format {FORMAT:?}"), fields.text("format")?));
+        }
+        // Before anything else that a later version might call otherwise.
+        let version = fields.number("version")?;
+        if version != VERSION {
+            return Err(Error::StoreVersion { path: path.to_owned(), found: version, known: VERSION });
+        }
+        let expected = fields.small("crc32")?;
+        json.remove("crc32");
+        // Keys are sorted, so the text is a function of what was read.
+        let found = crc32fast::hash(Value::Object(json.clone()).to_string().as_bytes());
+        if found != expected {
+            return Err(Error::Checksum { path: path.to_owned(), expected, found });
+        }
+        Self::of(&Fields { json: &json, path })
+    }
+
+    fn of(fields: &Fields<'_>) -> Result<Self> {
+        let features = fields.object("features")?;
+        let kind = match features.text("kind")? {
+            "identity" => Kind::Identity,
+            "dense" => Kind::Dense,
+            "sparse" => Kind::Sparse,
+            other => return Err(wrong(fields.path, "features: identity, dense or sparse", other)),
+        };
+        let ids = match fields.text("ids")? {
+            "dense" => Ids::Dense,
+            "numbers" => Ids::Numbers,
+            "words" => Ids::Words,
+            other => return Err(wrong(fields.path, "ids that are dense, numbers or words", other)),
+        };
+        let described = Self {
+            name: fields.text("name")?.to_owned(),
+            vertices: fields.number("vertices")?,
+            edges: fields.number("edges")?,
+            symmetric: fields.get("symmetric", "true or false", Value::as_bool)?,
+            classes: fields.small("classes")?,
+            features: (kind, features.small("columns")?),
+            ids,
+            sections: fields.sections()?,
+        };
+        crate::adjacency::check_vertices(described.vertices, || Place::whole(fields.file()))?;
+        let same = |(written, expected): (&Written, &(Section, Option<u64>))| {
+            written.section == expected.0 && expected.1.is_none_or(|n| n == written.values)
+        };
+        let expected = described.expected();
+        if expected.len() != described.sections.len()
+            || !described.sections.iter().zip(&expected).all(same)
+        {
+            let names = expected.iter().map(|(s, n)| format!("{} of {n:?}", s.file())).collect::<Vec<_>>();
+            return Err(wrong(fields.path, format!("the sections {}", names.join(", ")), "others"));
+        }
+        Ok(described)
+    }
+}
+
+fn wrong(path: &Path, expected: impl Into<String>, found: impl Into<String>) -> Error {
+    Error::malformed(Place::whole(path.display().to_string()), expected, found)
+}
+
+/// An object of the file.
+struct Fields<'a> {
+    json: &'a Map<String, Value>,
+    path: &'a Path,
+}
+
+impl<'a> Fields<'a> {
+    fn file(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn get<T>(&self, key: &str, kind: &str, read: impl Fn(&'a Value) -> Option<T>) -> Result<T> {
+        let value = self.json.get(key);
+        value.and_then(read).ok_or_else(|| {
+            let found = value.map_or("nothing".to_owned(), |v| format!("{v:.40}"));
+            wrong(self.path, format!("{key:?} with {kind}"), found)
+        })
+    }
+
+    fn text(&self, key: &str) -> Result<&'a str> {
+        self.get(key, "a text", Value::as_str)
+    }
+
+    fn number(&self, key: &str) -> Result<u64> {
+        self.get(key, "a whole number", Value::as_u64)
+    }
+
+    fn small(&self, key: &str) -> Result<u32> {
+        self.get(key, "a number below 2^32", |v| v.as_u64().and_then(|n| u32::try_from(n).ok()))
+    }
+
+    fn object(&self, key: &str) -> Result<Self> {
+        Ok(Self { json: self.get(key, "an object", Value::as_object)?, path: self.path })
+    }
+
+    fn sections(&self) -> Result<Vec<Written>> {
+        let list = self.get("sections", "a list", Value::as_array)?;
+        list.iter()
+            .map(|section| {
+                let Some(json) = section.as_object() else {
+                    return Err(wrong(self.path, "sections that are objects", format!("{section:.40}")));
+                };
+                let fields = Fields { json, path: self.path };
+                let file = fields.text("file")?;
+                let Some(&section) = Section::ALL.iter().find(|s| s.file() == file) else {
+                    return Err(wrong(self.path, "known sections", format!("{file:.40}")));
+                };
+                Ok(Written { section, values: fields.number("values")?, crc32: fields.small("crc32")? })
+            })
+            .collect()
+    }
+}

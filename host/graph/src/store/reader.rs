@@ -1,0 +1,173 @@
+//! Opening a store: mapped, and checked before anything is handed out.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use eciton_tensor::{Buffer, Plain, Slab, SlabOwner, stride_for};
+
+use super::description::{Description, Ids, Kind};
+use super::section::{Section, Written};
+use crate::adjacency::{Adjacency, Graph};
+use crate::build::threads::{on_threads, shares, threads_for};
+use crate::dataset::{Dataset, VertexIds};
+use crate::error::{Error, Place, Result};
+use crate::features::{DenseRows, Features, SparseRows};
+use crate::mapping;
+use crate::split::Split;
+
+/// Bytes that a thread checks at a time.
+const PIECE: usize = 8 << 20;
+
+/// Opens a store. Adjacency and features stay in the mapped files and are read when they are touched;
+/// labels, split and ids are copied into memory. The files must not be changed or shortened while the
+/// data set lives (a store is never changed in place by this crate).
+///
+/// All bytes are read once: lengths and checksums are compared, and all offsets, ids, columns and
+/// features are checked as those of any other reader, by as many threads as there are processors.
+///
+/// # Errors
+/// [`Error::Read`]; [`Error::StoreVersion`]; [`Error::Malformed`] for another format or length;
+/// [`Error::Checksum`]; those of [`Adjacency::from_parts`] and [`Dataset::validate`].
+pub fn open(path: &Path) -> Result<Dataset> {
+    let described = Description::open(path)?;
+    let files = Files::map(path, &described.sections)?;
+    files.check()?;
+    let lists = |[offsets, neighbours]: [Section; 2]| {
+        Adjacency::from_parts(files.slab(offsets)?, files.slab(neighbours)?)
+    };
+    let incoming = lists([Section::Offsets, Section::Neighbours])?;
+    let outgoing = match described.symmetric {
+        true => None,
+        false => Some(lists([Section::OutOffsets, Section::OutNeighbours])?),
+    };
+    let split = Split {
+        train: files.slab(Section::Train)?.to_vec(),
+        validation: files.slab(Section::Validation)?.to_vec(),
+        test: files.slab(Section::Test)?.to_vec(),
+    };
+    Dataset {
+        name: described.name.clone(),
+        graph: Graph::from_parts(incoming, outgoing)?,
+        features: files.features(&described)?,
+        labels: files.slab(Section::Labels)?.to_vec(),
+        classes: described.classes,
+        split,
+        ids: files.ids(described.ids)?,
+    }
+    .checked()
+}
+
+/// The mapped sections.
+struct Files<'a> {
+    path: &'a Path,
+    sections: Vec<(Written, Arc<dyn SlabOwner>)>,
+}
+
+impl<'a> Files<'a> {
+    fn map(path: &'a Path, sections: &[Written]) -> Result<Self> {
+        let map = |written: &Written| {
+            let file = path.join(written.section.file());
+            let owner = mapping::map(&file)?;
+            let (found, width) = (owner.bytes().len() as u64, written.section.width());
+            if written.values.checked_mul(width) != Some(found) {
+                let place = Place::whole(file.display().to_string());
+                let expected = format!("{} numbers of {width} bytes", written.values);
+                return Err(Error::malformed(place, expected, format!("{found} bytes")));
+            }
+            Ok((*written, owner))
+        };
+        Ok(Self { path, sections: sections.iter().map(map).collect::<Result<_>>()? })
+    }
+
+    /// Compares all checksums; pieces of all files are shared out among the threads.
+    fn check(&self) -> Result<()> {
+        let pieces: Vec<(usize, &[u8])> = (0..)
+            .zip(&self.sections)
+            .flat_map(|(at, (_, owner))| owner.bytes().chunks(PIECE).map(move |piece| (at, piece)))
+            .collect();
+        let bytes = self.sections.iter().map(|(_, owner)| owner.bytes().len() as u64).sum::<u64>();
+        let next = AtomicUsize::new(0);
+        let work = vec![(); threads_for(bytes)];
+        let done = on_threads(work, |()| {
+            let mut own = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some((_, piece)) = pieces.get(at) else { return own };
+                let mut crc32 = crc32fast::Hasher::new();
+                crc32.update(piece);
+                own.push((at, crc32));
+            }
+        });
+        let mut done: Vec<_> = done.into_iter().flatten().collect();
+        done.sort_unstable_by_key(|(at, _)| *at);
+        let mut found = vec![crc32fast::Hasher::new(); self.sections.len()];
+        for (at, crc32) in &done {
+            found[pieces[*at].0].combine(crc32);
+        }
+        for (found, (written, _)) in found.into_iter().zip(&self.sections) {
+            let (found, expected) = (found.finalize(), written.crc32);
+            if found != expected {
+                return Err(Error::Checksum { path: self.path.join(written.section.file()), expected, found });
+            }
+        }
+        Ok(())
+    }
+
+    fn slab<T: Plain>(&self, section: Section) -> Result<Slab<T>> {
+        let Some((_, owner)) = self.sections.iter().find(|(w, _)| w.section == section) else {
+            return Err(Error::malformed(Place::whole(section.file()), "the section", "nothing"));
+        };
+        Slab::over(owner.clone(), 0..owner.bytes().len()).map_err(Error::memory(section.file()))
+    }
+
+    fn features(&self, described: &Description) -> Result<Features> {
+        let (kind, columns) = described.features;
+        match kind {
+            Kind::Identity => Ok(Features::identity(described.vertices as u32)),
+            Kind::Dense => {
+                let (rows, width) = (described.vertices as usize, columns as usize);
+                let values = self.slab::<f32>(Section::Features)?;
+                let stride = stride_for(width);
+                let padded =
+                    |&row: &usize| values[row * stride + width..][..stride - width].iter().any(|v| v.to_bits() != 0);
+                let work = if width < stride { shares(rows, threads_for(values.len() as u64)) } else { Vec::new() };
+                let first = on_threads(work, |mut own| own.find(padded));
+                if let Some(row) = first.into_iter().flatten().next() {
+                    let place = Place::row(Section::Features.file(), row as u64);
+                    return Err(Error::malformed(place, "zeros after the last column", "other values"));
+                }
+                let buffer = Buffer::over(rows, width, values).map_err(Error::memory("features"))?;
+                Ok(Features::Dense(DenseRows::new(&buffer)?))
+            }
+            Kind::Sparse => Ok(Features::Sparse(SparseRows {
+                columns,
+                offsets: self.slab(Section::FeatureOffsets)?,
+                indices: self.slab(Section::FeatureColumns)?,
+                values: self.slab(Section::FeatureValues)?,
+            })),
+        }
+    }
+
+    fn ids(&self, ids: Ids) -> Result<VertexIds> {
+        match ids {
+            Ids::Dense => Ok(VertexIds::Dense),
+            Ids::Numbers => Ok(VertexIds::Numbers(self.slab(Section::Ids)?.to_vec())),
+            Ids::Words => {
+                let (ends, text) = (self.slab::<u64>(Section::IdEnds)?, self.slab::<u8>(Section::IdText)?);
+                let mut words = Vec::with_capacity(ends.len());
+                let mut from = 0;
+                for (row, &end) in (0..).zip(ends.iter()) {
+                    let word = text.get(from as usize..end as usize).map(str::from_utf8);
+                    let Some(Ok(word)) = word else {
+                        let place = Place::row(self.path.join(Section::IdEnds.file()).display().to_string(), row);
+                        return Err(Error::malformed(place, "the end of a word of UTF-8", format!("{end}")));
+                    };
+                    words.push(word.to_owned());
+                    from = end;
+                }
+                Ok(VertexIds::Words(words))
+            }
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Writing a store, section after section.
+
+use std::io::Read;
+use std::path::Path;
+
+use eciton_tensor::Plain;
+
+use super::DESCRIPTION;
+use super::description::{Description, Ids, Kind};
+use super::partial::Partial;
+use super::section::{Section, SectionWriter, Written};
+use crate::adjacency::{Adjacency, Graph, check_vertices};
+use crate::dataset::VertexIds;
+use crate::error::{Error, Place, Result};
+use crate::features::Features;
+use crate::split::Split;
+
+/// Bytes of two sections that are compared at a time.
+const COMPARED_BYTES: u64 = 1 << 18;
+
+/// Vertices, edges, and whether every edge has its reverse.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GraphSize {
+    pub(crate) vertices: u64,
+    pub(crate) edges: u64,
+    pub(crate) symmetric: bool,
+}
+
+/// A store that is being written: the graph first ([`Writer::graph`] or
+/// [`build::external`](crate::build::external)), then the other parts in any order, each once, then
+/// [`Writer::finish`]. Features and ids may be left out: each vertex then has a feature of its own, and
+/// is called by its number. Nothing appears at its path before that, and a writer that is dropped leaves
+/// nothing behind. It holds a buffer of 256 KiB, whatever is written.
+pub struct Writer {
+    partial: Partial,
+    graph: Option<GraphSize>,
+    classes: u32,
+    features: (Kind, u32),
+    ids: Ids,
+    sections: Vec<Written>,
+}
+
+impl Writer {
+    /// A store that will appear at `path`; it is written to the folder `.NAME.partial-store`
+    /// beside it.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] where something lies at `path` or another process writes there;
+    /// [`Error::Write`].
+    pub fn create(path: &Path) -> Result<Self> {
+        let partial = Partial::create(path)?;
+        Ok(Self { partial, graph: None, classes: 0, features: (Kind::Identity, 0), ids: Ids::Dense, sections: Vec::new() })
+    }
+
+    /// Where files lie until the store is finished.
+    pub(crate) fn folder(&self) -> &Path {
+        self.partial.folder()
+    }
+
+    /// Begins a section; [`Writer::keep`] takes what it has become.
+    pub(crate) fn section<T: Plain>(&self, section: Section) -> Result<SectionWriter<T>> {
+        SectionWriter::create(section, self.folder().join(section.file()))
+    }
+
+    /// Makes a finished section a part of the store.
+    pub(crate) fn keep(&mut self, written: Written) {
+        self.sections.retain(|s| s.section != written.section);
+        self.sections.push(written);
+    }
+
+    /// Removes a finished section that is not kept.
+    pub(crate) fn discard(&self, section: Section) -> Result<()> {
+        let path = self.folder().join(section.file());
+        std::fs::remove_file(&path).map_err(|source| Error::Write { path, source })
+    }
+
+    /// Whether two finished sections hold the same bytes.
+    pub(crate) fn same(&self, a: Written, b: Written) -> Result<bool> {
+        if (a.values, a.crc32) != (b.values, b.crc32) {
+            return Ok(false);
+        }
+        let open = |section: Section| {
+            let path = self.folder().join(section.file());
+            let file = std::fs::File::open(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
+            Ok::<_, Error>((file, path))
+        };
+        let (mut a, mut b) = (open(a.section)?, open(b.section)?);
+        let (mut left, mut right) = (Vec::new(), Vec::new());
+        loop {
+            for ((file, path), piece) in [(&mut a, &mut left), (&mut b, &mut right)] {
+                piece.clear();
+                let read = file.take(COMPARED_BYTES).read_to_end(piece);
+                read.map_err(|source| Error::Read { path: path.clone(), source })?;
+            }
+            if left != right || left.is_empty() {
+                return Ok(left == right);
+            }
+        }
+    }
+
+    fn whole<T: Plain>(&mut self, section: Section, values: &[T]) -> Result<()> {
+        let mut writer = self.section(section)?;
+        writer.write(values)?;
+        self.keep(writer.finish()?);
+        Ok(())
+    }
+
+    /// The size of the graph whose sections have been written.
+    pub(crate) fn set_graph(&mut self, size: GraphSize) {
+        self.graph = Some(size);
+    }
+
+    /// The graph.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn graph(&mut self, graph: &Graph) -> Result<()> {
+        let mut lists = |lists: &Adjacency, [offsets, neighbours]: [Section; 2]| {
+            self.whole(offsets, lists.offsets())?;
+            self.whole(neighbours, lists.neighbours())
+        };
+        lists(graph.incoming(), [Section::Offsets, Section::Neighbours])?;
+        if let Some(outgoing) = graph.transpose() {
+            lists(outgoing, [Section::OutOffsets, Section::OutNeighbours])?;
+        }
+        let (vertices, edges, symmetric) = (graph.vertices().into(), graph.edges(), graph.symmetric());
+        self.set_graph(GraphSize { vertices, edges, symmetric });
+        Ok(())
+    }
+
+    /// The features of all vertices.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn features(&mut self, features: &Features) -> Result<()> {
+        match features {
+            Features::Dense(rows) => {
+                let view = rows.view();
+                let mut writer = self.rows(view.columns() as u32)?;
+                for row in 0..view.rows() {
+                    writer.write(view.row(row))?;
+                }
+                writer.finish()
+            }
+            Features::Sparse(rows) => {
+                self.features = (Kind::Sparse, rows.columns);
+                self.whole(Section::FeatureOffsets, &rows.offsets)?;
+                self.whole(Section::FeatureColumns, &rows.indices)?;
+                self.whole(Section::FeatureValues, &rows.values)
+            }
+        }
+    }
+
+    /// Dense features of at least one column, row after row from vertex 0 on.
+    ///
+    /// # Errors
+    /// [`Error::Write`]; [`Error::Malformed`] without columns.
+    pub fn rows(&mut self, columns: u32) -> Result<RowsWriter<'_>> {
+        if columns == 0 {
+            return Err(Error::malformed(Place::whole("features"), "at least one column", "none"));
+        }
+        let section = self.section(Section::Features)?;
+        let padding = eciton_tensor::stride_for(columns as usize) - columns as usize;
+        Ok(RowsWriter { columns, padding: vec![0.0; padding], section, writer: self })
+    }
+
+    /// One label a vertex, below `classes` or [`NO_LABEL`](crate::split::NO_LABEL).
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn labels(&mut self, labels: &[u32], classes: u32) -> Result<()> {
+        self.classes = classes;
+        self.whole(Section::Labels, labels)
+    }
+
+    /// The split.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn split(&mut self, split: &Split) -> Result<()> {
+        self.whole(Section::Train, &split.train)?;
+        self.whole(Section::Validation, &split.validation)?;
+        self.whole(Section::Test, &split.test)
+    }
+
+    /// How many directed edges the graph has, once it has been written.
+    pub fn edges(&self) -> Option<u64> {
+        self.graph.map(|graph| graph.edges)
+    }
+
+    /// What the user calls the vertices; 0..V where this is left out.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn ids(&mut self, ids: &VertexIds) -> Result<()> {
+        match ids {
+            VertexIds::Dense => self.ids = Ids::Dense,
+            VertexIds::Numbers(numbers) => {
+                self.ids = Ids::Numbers;
+                self.whole(Section::Ids, numbers)?;
+            }
+            VertexIds::Words(words) => {
+                self.ids = Ids::Words;
+                let (mut ends, mut text) = (self.section(Section::IdEnds)?, self.section(Section::IdText)?);
+                for word in words {
+                    text.write(word.as_bytes())?;
+                    ends.write(&[text.values()])?;
+                }
+                self.keep(ends.finish()?);
+                self.keep(text.finish()?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that all parts are there and of one size, and gives the store its name and place.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] where parts do not fit together or are missing; [`Error::Exists`] where
+    /// something has appeared at the path meanwhile; [`Error::Write`].
+    pub fn finish(mut self, name: &str) -> Result<()> {
+        let mismatch = |section: Section, found, expected| Error::Mismatch {
+            place: Place::whole(section.file()),
+            what: "values",
+            found,
+            expected,
+            other: "the graph".to_owned(),
+        };
+        let Some(GraphSize { vertices, edges, symmetric }) = self.graph else {
+            return Err(mismatch(Section::Offsets, 0, 1));
+        };
+        check_vertices(vertices, || Place::whole("store"))?;
+        let (name, classes, features, ids) = (name.to_owned(), self.classes, self.features, self.ids);
+        let sections = std::mem::take(&mut self.sections);
+        let mut all =
+            Description { name, vertices, edges, symmetric, classes, features, ids, sections: Vec::new() };
+        for (section, values) in all.expected() {
+            let written = sections.iter().find(|s| s.section == section);
+            let found = written.map_or(0, |s| s.values);
+            match written {
+                Some(written) if values.is_none_or(|v| v == found) => all.sections.push(*written),
+                _ => return Err(mismatch(section, found, values.unwrap_or(1))),
+            }
+        }
+        let path = self.folder().join(DESCRIPTION);
+        std::fs::write(&path, all.to_text()).map_err(|source| Error::Write { path, source })?;
+        self.partial.rename()
+    }
+}
+
+/// Dense features of a [`Writer`], row after row.
+pub struct RowsWriter<'a> {
+    columns: u32,
+    padding: Vec<f32>,
+    section: SectionWriter<f32>,
+    writer: &'a mut Writer,
+}
+
+impl RowsWriter<'_> {
+    /// Appends whole rows, row-major without padding.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] where the last row is not whole; [`Error::Write`].
+    pub fn write(&mut self, rows: &[f32]) -> Result<()> {
+        let columns = self.columns as usize;
+        if !rows.len().is_multiple_of(columns) {
+            let expected = format!("rows of {columns} values");
+            return Err(Error::malformed(Place::whole("features"), expected, format!("{}", rows.len())));
+        }
+        if self.padding.is_empty() {
+            return self.section.write(rows);
+        }
+        for row in rows.chunks_exact(columns) {
+            self.section.write(row)?;
+            self.section.write(&self.padding)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the features.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn finish(self) -> Result<()> {
+        self.writer.features = (Kind::Dense, self.columns);
+        self.writer.keep(self.section.finish()?);
+        Ok(())
+    }
+}

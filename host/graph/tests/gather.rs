@@ -1,0 +1,490 @@
+//! Every way to gather gives the naive loop's bits: on random graphs with isolated vertices, self loops
+//! and parallel edges, on one vertex, on hubs, for widths 1 to 130, any cut into row ranges, and every
+//! vector level of this processor.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use eciton_graph::adjacency::{Adjacency, Repeats};
+use eciton_graph::gather::{
+    EdgeWeights, Gather, NOBODY, Path, Positions, Reduce, Rows, gather_symmetric, inverse_degrees,
+};
+use eciton_graph::random::SplitMix64;
+use eciton_tensor::half::{HalfBuffer, round, widen};
+use eciton_tensor::{Buffer, View, ViewMut, numeric_class};
+
+/// Lists of incoming and of outgoing edges, the latter sorted the same way.
+struct Both {
+    incoming: Adjacency,
+    outgoing: Adjacency,
+}
+
+fn lists(vertices: usize, mut edges: Vec<(u32, u32)>) -> Adjacency {
+    edges.sort_unstable();
+    let mut offsets = vec![0u64; vertices + 1];
+    edges.iter().for_each(|&(v, _)| offsets[v as usize + 1] += 1);
+    (0..vertices).for_each(|v| offsets[v + 1] += offsets[v]);
+    let neighbours: Vec<u32> = edges.into_iter().map(|(_, u)| u).collect();
+    Adjacency::from_parts_with(offsets, neighbours, Repeats::Allowed).unwrap()
+}
+
+impl Both {
+    fn new(vertices: usize, edges: &[(u32, u32)]) -> Self {
+        Self {
+            incoming: lists(vertices, edges.iter().map(|&(u, v)| (v, u)).collect()),
+            outgoing: lists(vertices, edges.to_vec()),
+        }
+    }
+
+    /// Up to 60 vertices; some isolated, some hubs, loops and repeats likely.
+    fn random(random: &mut SplitMix64) -> Self {
+        let vertices = 1 + random.below(60);
+        let busy = 1 + random.below(vertices);
+        let count = random.below(12) * random.below(60);
+        let mut end = || (random.below(busy).min(random.below(vertices))) as u32;
+        let edges: Vec<_> = (0..count).map(|_| (end(), end())).collect();
+        Self::new(vertices as usize, &edges)
+    }
+
+    fn vertices(&self) -> usize {
+        self.incoming.offsets().len() - 1
+    }
+}
+
+fn values(random: &mut SplitMix64, count: usize) -> Vec<f32> {
+    (0..count).map(|_| (random.below(1 << 20) as f32 - 524_288.0) / 131_072.0).collect()
+}
+
+/// The factors of a gather, as its definition has them.
+#[derive(Clone, Copy, Default)]
+struct Factors<'a> {
+    source: Option<&'a [f32]>,
+    target: Option<&'a [f32]>,
+    edges: Option<(&'a [f32], Option<&'a Positions>)>,
+    mean: bool,
+    own: bool,
+}
+
+/// The definition, one value after another. `fused`: a weighted term is added with one rounding.
+fn naive(lists: &Adjacency, factors: Factors<'_>, x: &[f32], columns: usize) -> Vec<f32> {
+    let fused = !numeric_class().starts_with("portable");
+    let mut out = Vec::new();
+    for v in 0..lists.offsets().len() - 1 {
+        let span = lists.offsets()[v] as usize..lists.offsets()[v + 1] as usize;
+        for c in 0..columns {
+            let scaled = |u: usize| match factors.source {
+                Some(s) => s[u] * x[u * columns + c],
+                None => x[u * columns + c],
+            };
+            let mut sum = 0.0f32;
+            for edge in span.clone() {
+                let term = scaled(lists.neighbours()[edge] as usize);
+                sum = match factors.edges {
+                    Some((a, positions)) => {
+                        let a = a[positions.map_or(edge, |p| p.get(edge))];
+                        if fused { a.mul_add(term, sum) } else { a * term + sum }
+                    }
+                    None => sum + term,
+                };
+            }
+            if factors.own {
+                sum += scaled(v);
+            }
+            let terms = span.len() + usize::from(factors.own);
+            let factor = factors.target.map_or(1.0, |t| t[v]);
+            let factor = if factors.mean { factor / terms.max(1) as f32 } else { factor };
+            out.push(if factors.mean || factors.target.is_some() { sum * factor } else { sum });
+        }
+    }
+    out
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|v| v.to_bits()).collect()
+}
+
+/// Gathers all rows in pieces.
+fn gathered(
+    gather: &Gather<'_>,
+    path: Option<Path>,
+    input: Rows<'_>,
+    cuts: &[usize],
+    out: &Buffer,
+) -> Vec<f32> {
+    for cut in cuts.windows(2) {
+        let mut lease = out.write(cut[0]..cut[1]).unwrap();
+        // What was there before must not show.
+        lease.view_mut().data_mut().fill(f32::NAN);
+        gather.run_by(path, input, cut[0]..cut[1], &mut lease.view_mut());
+    }
+    out.to_vec().unwrap()
+}
+
+fn paths(random: &mut SplitMix64) -> Vec<Option<Path>> {
+    let mut size = || 1 + random.below(20) as usize;
+    let blocks = [(1, 1), (size(), size()), (size(), size()), (usize::MAX >> 40, usize::MAX >> 40)];
+    let mut all = vec![None, Some(Path::Direct { ahead: false }), Some(Path::Direct { ahead: true })];
+    all.push(Some(Path::Packed));
+    all.extend(blocks.map(|(block_rows, tile_rows)| Some(Path::Blocked { block_rows, tile_rows })));
+    all
+}
+
+#[test]
+fn every_path_gives_the_bits_of_the_naive_loop() {
+    let seed = 11;
+    println!("seed {seed}");
+    let random = &mut SplitMix64::new(seed);
+    for columns in (1..=130).chain([257]) {
+        let both = Both::random(random);
+        let (n, e) = (both.vertices(), both.incoming.neighbours().len());
+        let positions = Positions::new(&both.outgoing, &both.incoming).unwrap();
+        let (scale, weights) = (values(random, n), values(random, e));
+        let x = values(random, n * columns);
+        let halves: Vec<f32> = x.iter().map(|&x| widen(round(x))).collect();
+        let wide = Buffer::from_rows(n, columns, &x).unwrap();
+        let half = HalfBuffer::from_rows(n, columns, &x).unwrap();
+        let (wide, half) = (wide.read(0..n).unwrap(), half.read(0..n).unwrap());
+        let inverse = inverse_degrees(&both.incoming, false);
+        let mut cuts: Vec<usize> =
+            (0..random.below(4)).map(|_| random.below(n as u64 + 1) as usize).collect();
+        cuts.extend([0, n]);
+        cuts.sort_unstable();
+        let sum = Gather::new(&both.incoming, Reduce::Sum);
+        let mean = Gather::new(&both.incoming, Reduce::Mean);
+        let valued = sum.weighted(EdgeWeights::Values(&weights, None));
+        let none = Factors::default();
+        let symmetric = Factors { source: Some(&scale), target: Some(&scale), own: true, ..none };
+        let back = Factors { edges: Some((&weights, Some(&positions))), ..none };
+        let cases = [
+            ("sum", &both.incoming, sum, none),
+            ("mean", &both.incoming, mean, Factors { mean: true, ..none }),
+            ("mean with self", &both.incoming, mean.with_self(), Factors { mean: true, own: true, ..none }),
+            (
+                "symmetric",
+                &both.incoming,
+                sum.weighted(EdgeWeights::Symmetric(&scale)).with_self(),
+                symmetric,
+            ),
+            (
+                "symmetric, back",
+                &both.outgoing,
+                sum.weighted(EdgeWeights::Symmetric(&scale)).with_self().transpose(
+                    &both.outgoing,
+                    None,
+                    None,
+                ),
+                symmetric,
+            ),
+            ("values", &both.incoming, valued, Factors { edges: Some((&weights, None)), ..none }),
+            ("values, back", &both.outgoing, valued.transpose(&both.outgoing, Some(&positions), None), back),
+            (
+                "mean, back",
+                &both.outgoing,
+                mean.transpose(&both.outgoing, None, Some(&inverse)),
+                Factors { source: Some(&inverse), ..none },
+            ),
+            (
+                "values of scaled rows",
+                &both.incoming,
+                valued.weighted(EdgeWeights::Symmetric(&scale)),
+                Factors { source: Some(&scale), target: Some(&scale), edges: Some((&weights, None)), ..none },
+            ),
+        ];
+        let out = Buffer::zeroed(n, columns).unwrap();
+        for (name, lists, gather, factors) in cases {
+            for (kind, input, x) in
+                [("f32", Rows::F32(wide.view()), &x), ("bf16", Rows::Bf16(half.view()), &halves)]
+            {
+                let expected = naive(lists, factors, x, columns);
+                for path in paths(random) {
+                    let found = gathered(&gather, path, input, &cuts, &out);
+                    let place = format!("{name}, {kind}, width {columns}, {n} vertices, {path:?}, {cuts:?}");
+                    assert_eq!(bits(&found), bits(&expected), "{place}");
+                }
+                // Rows without padding.
+                let (mut narrow, mut rounded) =
+                    (vec![f32::NAN; n * columns], HalfBuffer::zeroed(n, columns).unwrap());
+                let to = &mut ViewMut::new(&mut narrow, n, columns);
+                let input = if kind == "f32" { View::new(x, n, columns).into() } else { input };
+                gather.run(input, 0..n, to);
+                assert_eq!(bits(&narrow), bits(&expected), "{name}, {kind}, width {columns}, no padding");
+                half_result(&gather, input, &mut rounded);
+                let lease = rounded.read(0..n).unwrap();
+                for v in 0..n {
+                    let expected: Vec<u16> =
+                        expected[v * columns..(v + 1) * columns].iter().map(|&y| round(y)).collect();
+                    assert_eq!(lease.view().row(v), expected, "{name}, {kind} to bf16, width {columns}");
+                }
+            }
+        }
+    }
+}
+
+fn half_result(gather: &Gather<'_>, input: Rows<'_>, out: &mut HalfBuffer) {
+    let n = out.rows();
+    for rows in [0..n / 2, n / 2..n] {
+        gather.run_half(input, rows.clone(), &mut out.write(rows).unwrap().view_mut()).unwrap();
+    }
+}
+
+#[test]
+fn transposes_are_adjoint() {
+    let seed = 12;
+    println!("seed {seed}");
+    let random = &mut SplitMix64::new(seed);
+    for round in 0..60 {
+        let both = Both::random(random);
+        let (n, e) = (both.vertices(), both.incoming.neighbours().len());
+        let columns = 1 + random.below(20) as usize;
+        let positions = Positions::new(&both.outgoing, &both.incoming).unwrap();
+        let (scale, weights) = (values(random, n), values(random, e));
+        let (x, y) = (values(random, n * columns), values(random, n * columns));
+        let own = round % 2 == 0;
+        let inverse = inverse_degrees(&both.incoming, own);
+        let plain = |reduce| {
+            let gather = Gather::new(&both.incoming, reduce);
+            if own { gather.with_self() } else { gather }
+        };
+        let sum = plain(Reduce::Sum);
+        for gather in [
+            sum,
+            plain(Reduce::Mean),
+            sum.weighted(EdgeWeights::Symmetric(&scale)),
+            sum.weighted(EdgeWeights::Values(&weights, None)),
+            plain(Reduce::Mean).weighted(EdgeWeights::Values(&weights, None)),
+            sum.weighted(EdgeWeights::Values(&weights, None)).with_source_scale(&scale),
+        ] {
+            let back = gather.transpose(&both.outgoing, Some(&positions), Some(&inverse));
+            let (mut forward, mut backward) = (vec![0.0; n * columns], vec![0.0; n * columns]);
+            gather.run(View::new(&x, n, columns), 0..n, &mut ViewMut::new(&mut forward, n, columns));
+            back.run(View::new(&y, n, columns), 0..n, &mut ViewMut::new(&mut backward, n, columns));
+            let dot = |a: &[f32], b: &[f32]| -> (f64, f64) {
+                let terms = a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b));
+                (terms.clone().sum(), terms.map(f64::abs).sum())
+            };
+            let ((left, size), (right, other)) = (dot(&forward, &y), dot(&x, &backward));
+            let error = (left - right).abs() / (1.0 + size.max(other));
+            assert!(error < 1e-5, "seed {seed}, round {round}: {left}, transposed {right}");
+        }
+    }
+}
+
+#[test]
+fn a_maximum_is_the_first_largest_and_its_gradient_goes_there() {
+    let seed = 13;
+    println!("seed {seed}");
+    let random = &mut SplitMix64::new(seed);
+    for round in 0..80 {
+        let both = Both::random(random);
+        let (n, e) = (both.vertices(), both.incoming.neighbours().len());
+        let columns = 1 + random.below(40) as usize;
+        let positions = Positions::new(&both.outgoing, &both.incoming).unwrap();
+        // Few different values, so that equals are frequent.
+        let mut x: Vec<f32> = (0..n * columns).map(|_| random.below(5) as f32 - 2.0).collect();
+        if round % 5 == 0 {
+            x[0] = f32::NAN;
+        }
+        let weights: Vec<f32> = (0..e).map(|_| random.below(3) as f32 - 1.0).collect();
+        let gradient = values(random, n * columns);
+        let mut gather = Gather::new(&both.incoming, Reduce::Max);
+        let (own, weighted) = (round % 2 == 0, round % 3 == 0);
+        if own {
+            gather = gather.with_self();
+        }
+        if weighted {
+            gather = gather.weighted(EdgeWeights::Values(&weights, None));
+        }
+        let (mut out, mut places) = (vec![9.0; n * columns], vec![7; n * columns]);
+        for rows in [0..n / 3, n / 3..n] {
+            let span = rows.start * columns..rows.end * columns;
+            let to = &mut ViewMut::new(&mut out[span.clone()], rows.len(), columns);
+            gather.run_max(View::new(&x, n, columns), rows, to, &mut places[span]);
+        }
+        let (mut back, mut expected_back) = (vec![9.0; n * columns], vec![0.0f64; n * columns]);
+        for rows in [0..n / 2, n / 2..n] {
+            let span = rows.start * columns..rows.end * columns;
+            let to = &mut ViewMut::new(&mut back[span], rows.len(), columns);
+            let gradient = View::new(&gradient, n, columns);
+            gather.route((&both.outgoing, &positions), &places, gradient, rows, to);
+        }
+        for v in 0..n {
+            let from = both.incoming.offsets()[v] as usize;
+            let list = both.incoming.of(v as u32);
+            for c in 0..columns {
+                let terms: Vec<(usize, f32)> = (list.iter().enumerate())
+                    .map(|(at, &u)| (u as usize, if weighted { weights[from + at] } else { 1.0 }))
+                    .chain(own.then_some((v, 1.0)))
+                    .collect();
+                let value = |&(u, a): &(usize, f32)| a * x[u * columns + c];
+                let mut best = None;
+                for (place, term) in terms.iter().enumerate() {
+                    let better = |b: usize| {
+                        let (new, old) = (value(term), value(&terms[b]));
+                        new > old || new.is_nan() && !old.is_nan()
+                    };
+                    if best.is_none_or(better) {
+                        best = Some(place);
+                    }
+                }
+                let at = v * columns + c;
+                assert_eq!(
+                    places[at],
+                    best.map_or(NOBODY, |b| b as u32),
+                    "seed {seed}, round {round}, {v}, {c}"
+                );
+                let expected = best.map_or(0.0, |b| value(&terms[b]));
+                assert!(out[at] == expected || out[at].is_nan() && expected.is_nan());
+                if let Some((u, a)) = best.map(|b| terms[b]) {
+                    expected_back[u * columns + c] += f64::from(a) * f64::from(gradient[at]);
+                }
+            }
+        }
+        for (found, expected) in back.iter().zip(expected_back) {
+            assert!((f64::from(*found) - expected).abs() < 1e-3, "seed {seed}, round {round}");
+        }
+        if e == 0 && !own {
+            assert!(places.iter().all(|&p| p == NOBODY) && out.iter().all(|&y| y == 0.0));
+        }
+    }
+}
+
+/// A hub whose list is longer than any class, a batch or a tile, and the rows around it.
+#[test]
+fn a_hub_with_a_million_neighbours() {
+    let n = 1_000_001;
+    let hub: Vec<u32> = (0..n as u32).filter(|&u| u != 500_000).collect();
+    let mut offsets = vec![0u64; n + 1];
+    offsets[500_001..].fill(hub.len() as u64);
+    let lists = Adjacency::from_parts(offsets, hub).unwrap();
+    let scale = vec![0.5f32; n];
+    let gather = Gather::new(&lists, Reduce::Sum).weighted(EdgeWeights::Symmetric(&scale)).with_self();
+    for columns in [1, 5] {
+        let x: Vec<f32> = (0..n * columns).map(|i| (i % 1001) as f32 / 500.0 - 1.0).collect();
+        let factors = Factors { source: Some(&scale), target: Some(&scale), own: true, ..Factors::default() };
+        let expected = naive(&lists, factors, &x, columns);
+        let input = Buffer::from_rows(n, columns, &x).unwrap();
+        let (input, out) = (input.read(0..n).unwrap(), Buffer::zeroed(n, columns).unwrap());
+        for path in [
+            None,
+            Some(Path::Direct { ahead: true }),
+            Some(Path::Packed),
+            Some(Path::Blocked { block_rows: 4096, tile_rows: 100_000 }),
+        ] {
+            let found = gathered(&gather, path, input.view().into(), &[0, 499_990, n], &out);
+            assert!(bits(&found) == bits(&expected), "{path:?}, width {columns}");
+        }
+    }
+}
+
+#[test]
+fn two_threads_write_their_own_rows_at_the_same_time() {
+    let seed = 14;
+    println!("seed {seed}");
+    let random = &mut SplitMix64::new(seed);
+    let edges: Vec<_> = (0..60_000).map(|_| (random.below(900) as u32, random.below(900) as u32)).collect();
+    let (n, columns) = (900, 48);
+    let both = Both::new(n, &edges);
+    let (x, scale) = (values(random, n * columns), values(random, n));
+    let factors = Factors { source: Some(&scale), target: Some(&scale), own: true, ..Factors::default() };
+    let expected = naive(&both.incoming, factors, &x, columns);
+    let input = Buffer::from_rows(n, columns, &x).unwrap();
+    let (input, out) = (input.read(0..n).unwrap(), Buffer::zeroed(n, columns).unwrap());
+    std::thread::scope(|scope| {
+        for rows in [0..411, 411..n] {
+            let mut lease = out.write(rows.clone()).unwrap();
+            let (lists, scale, input) = (&both.incoming, &scale, &input);
+            scope.spawn(move || gather_symmetric(lists, scale, input.view(), rows, &mut lease.view_mut()));
+        }
+    });
+    assert_eq!(bits(&out.to_vec().unwrap()), bits(&expected));
+}
+
+/// bf16 rows, f32 sums: the error against f64 is what one rounding of each value (2^-8, of 8 bits) and of each
+/// addition (2^-24) can make.
+#[test]
+fn bf16_stays_within_its_bound() {
+    let seed = 15;
+    println!("seed {seed}");
+    let random = &mut SplitMix64::new(seed);
+    for columns in [1, 7, 48] {
+        let edges: Vec<_> =
+            (0..40_000).map(|_| (random.below(500) as u32, random.below(40) as u32)).collect();
+        let (n, both) = (500, Both::new(500, &edges));
+        let (x, scale) = (values(random, n * columns), values(random, n));
+        let half = HalfBuffer::from_rows(n, columns, &x).unwrap();
+        let mut out = vec![0.0; n * columns];
+        let gather =
+            Gather::new(&both.incoming, Reduce::Sum).weighted(EdgeWeights::Symmetric(&scale)).with_self();
+        gather.run(half.read(0..n).unwrap().view(), 0..n, &mut ViewMut::new(&mut out, n, columns));
+        let mut rounded = false;
+        for v in 0..n {
+            let list = both.incoming.of(v as u32);
+            for c in 0..columns {
+                let terms = list
+                    .iter()
+                    .map(|&u| u as usize)
+                    .chain([v])
+                    .map(|u| f64::from(scale[v]) * f64::from(scale[u]) * f64::from(x[u * columns + c]));
+                let (exact, size): (f64, f64) = terms.fold((0.0, 0.0), |(s, a), t| (s + t, a + t.abs()));
+                let bound = size * (2f64.powi(-8) + (list.len() + 3) as f64 * 2f64.powi(-24)) * 1.01;
+                let error = (f64::from(out[v * columns + c]) - exact).abs();
+                assert!(error <= bound, "seed {seed}: vertex {v}, column {c}: {error:e}, bound {bound:e}");
+                rounded |= error > 0.0;
+            }
+        }
+        assert!(rounded, "values of 20 bits cannot all be bf16");
+    }
+}
+
+/// Where the other process writes.
+const OUT: &str = "ECITON_TEST_GATHER_OUT";
+
+/// Sums without edge values, which have the same bits on every level, for each path.
+fn results() -> Vec<u32> {
+    let random = &mut SplitMix64::new(16);
+    let mut all = Vec::new();
+    for columns in [1, 3, 8, 16, 41, 64, 100, 130] {
+        let both = Both::random(random);
+        let n = both.vertices();
+        let (x, scale) = (values(random, n * columns), values(random, n));
+        let input = Buffer::from_rows(n, columns, &x).unwrap();
+        let half = HalfBuffer::from_rows(n, columns, &x).unwrap();
+        let (input, half) = (input.read(0..n).unwrap(), half.read(0..n).unwrap());
+        let out = Buffer::zeroed(n, columns).unwrap();
+        let gather = Gather::new(&both.incoming, Reduce::Mean).weighted(EdgeWeights::Symmetric(&scale));
+        for path in paths(random) {
+            all.extend(bits(&gathered(&gather, path, input.view().into(), &[0, n], &out)));
+            all.extend(bits(&gathered(&gather, path, half.view().into(), &[0, n], &out)));
+        }
+    }
+    all
+}
+
+#[test]
+fn child_writes_its_results() {
+    // Does nothing unless the other test asked for it.
+    let Ok(path) = std::env::var(OUT) else { return };
+    let words = results().into_iter().flat_map(u32::to_le_bytes);
+    std::fs::write(path, numeric_class().bytes().chain([b'\n']).chain(words).collect::<Vec<u8>>()).unwrap();
+}
+
+/// Runs this binary again on lower levels: its own bits, and all the other tests.
+#[test]
+fn levels_give_the_same_bits() {
+    if std::env::var("ECITON_SIMD").is_ok() {
+        return;
+    }
+    let best = results();
+    for (level, class) in [("portable", Some("portable-1")), ("avx2", None)] {
+        let path = std::env::temp_dir().join(format!("eciton-gather-{}-{level}", std::process::id()));
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = child.env("ECITON_SIMD", level).env(OUT, &path).output().unwrap();
+        assert!(output.status.success(), "{level}:\n{}", String::from_utf8_lossy(&output.stdout));
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let at = bytes.iter().position(|&b| b == b'\n').unwrap();
+        let found = std::str::from_utf8(&bytes[..at]).unwrap();
+        assert!(class.is_none_or(|c| c == found), "ECITON_SIMD={level} computed with {found}");
+        let words: Vec<u32> =
+            bytes[at + 1..].chunks_exact(4).map(|b| u32::from_le_bytes(b.try_into().unwrap())).collect();
+        assert!(words == best, "{level} ({found}) differs from {}", numeric_class());
+    }
+}

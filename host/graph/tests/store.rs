@@ -1,0 +1,279 @@
+//! The store: what is written is read back, and what is damaged or foreign is refused.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+
+use eciton_graph::adjacency::{Graph, Options};
+use eciton_graph::dataset::{Dataset, Features, NO_LABEL, SparseBuilder, Split, VertexIds};
+use eciton_graph::error::Error;
+use eciton_graph::random::SplitMix64;
+use eciton_graph::{format, store};
+
+/// A random data set of any shape.
+fn random_set(random: &mut SplitMix64) -> Dataset {
+    let vertices = 1 + random.below(60);
+    let below = |random: &mut SplitMix64| random.below(vertices) as u32;
+    let edges: Vec<_> = (0..random.below(200)).map(|_| (below(random), below(random))).collect();
+    let options = Options { symmetric: random.below(2) == 0, keep_self_loops: random.below(2) == 0 };
+    let columns = [1, 2, 7, 8, 9, 16, 33][random.below(7) as usize];
+    let value = |random: &mut SplitMix64| (random.below(2001) as f32 - 1000.0) / 8.0;
+    let features = match random.below(3) {
+        0 => {
+            let mut rows = SparseBuilder::new(columns);
+            for _ in 0..vertices {
+                let stored = random.below(4);
+                let mut row: Vec<_> =
+                    (0..stored).map(|_| (random.below(u64::from(columns)) as u32, value(random))).collect();
+                rows.push_row(&mut row);
+            }
+            Features::Sparse(rows.finish())
+        }
+        _ => {
+            let values: Vec<f32> = (0..vertices * u64::from(columns)).map(|_| value(random)).collect();
+            Features::dense(columns, &values).unwrap()
+        }
+    };
+    let classes = random.below(4) as u32;
+    let labels: Vec<u32> = (0..vertices)
+        .map(|_| if classes == 0 || random.below(5) == 0 { NO_LABEL } else { random.below(classes.into()) as u32 })
+        .collect();
+    let split = Split::random(&labels, [0.5, 0.2], random.next_u64());
+    let ids = match random.below(3) {
+        0 => VertexIds::Dense,
+        1 => VertexIds::Numbers((0..vertices).map(|v| v * 7 + random.below(7)).collect()),
+        _ => VertexIds::Words((0..vertices).map(|v| format!("ü{v}\n")).collect()),
+    };
+    let graph = Graph::from_edges(vertices, edges.into_iter(), options).unwrap();
+    let set = Dataset { name: "random \"set\"".to_owned(), graph, features, labels, classes, split, ids };
+    set.validate().unwrap();
+    set
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    let seed = 31;
+    println!("seed {seed}");
+    let mut random = SplitMix64::new(seed);
+    let folder = tempfile::tempdir().unwrap();
+    for case in 0..150 {
+        let set = random_set(&mut random);
+        let path = folder.path().join(format!("{case}"));
+        store::write(&path, &set).unwrap();
+        let read = format::open(&path, None).unwrap();
+        assert_eq!(read, set, "case {case}");
+        if let Features::Dense(rows) = &read.features {
+            assert!(rows.buffer().is_lent(), "features are not copied");
+        }
+        // The same data set again gives the same bytes.
+        let again = folder.path().join(format!("{case} again"));
+        store::write(&again, &read).unwrap();
+        for entry in fs::read_dir(&path).unwrap() {
+            let entry = entry.unwrap();
+            assert_eq!(fs::read(entry.path()).unwrap(), fs::read(again.join(entry.file_name())).unwrap());
+        }
+        drop(read);
+        fs::remove_dir_all(&path).unwrap();
+    }
+}
+
+fn tiny(words: bool, directed: bool, sparse: bool) -> Dataset {
+    let options = Options { symmetric: !directed, keep_self_loops: false };
+    let features = [0.5, 1.0, 0.0, -2.0, 3.0, 0.25];
+    Dataset {
+        name: "tiny".to_owned(),
+        graph: Graph::from_edges(3, [(0, 1), (1, 2)].into_iter(), options).unwrap(),
+        features: if sparse { Features::identity(3) } else { Features::dense(2, &features).unwrap() },
+        labels: vec![0, 1, NO_LABEL],
+        classes: 2,
+        split: Split { train: vec![0], validation: vec![], test: vec![1] },
+        ids: match words {
+            true => VertexIds::Words(vec!["a".into(), String::new(), "cc".into()]),
+            false => VertexIds::Numbers(vec![7, 9, 8]),
+        },
+    }
+}
+
+/// Writes `bytes` in place of a file of a store, opens it, and puts the file back.
+fn with_file(path: &Path, file: &Path, bytes: &[u8]) -> Result<Dataset, Error> {
+    let before = fs::read(file).unwrap();
+    fs::write(file, bytes).unwrap();
+    let opened = store::open(path);
+    fs::write(file, before).unwrap();
+    opened
+}
+
+#[test]
+fn every_flipped_byte_is_noticed_or_harmless() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut refused, mut harmless) = (0, 0);
+    for (case, set) in [tiny(true, true, false), tiny(false, false, true)].into_iter().enumerate() {
+        let path = folder.path().join(format!("{case}"));
+        store::write(&path, &set).unwrap();
+        for entry in fs::read_dir(&path).unwrap() {
+            let file = entry.unwrap().path();
+            let bytes = fs::read(&file).unwrap();
+            // In place: cutting a file to write it again waits for the disk.
+            let mut open = fs::OpenOptions::new().write(true).open(&file).unwrap();
+            let mut put = |at: usize, byte: u8| {
+                open.seek(SeekFrom::Start(at as u64)).unwrap();
+                open.write_all(&[byte]).unwrap();
+            };
+            for (at, &byte) in bytes.iter().enumerate() {
+                for flip in [1, 0x20, 0x80, 0xff] {
+                    put(at, byte ^ flip);
+                    match store::open(&path) {
+                        Err(_) => refused += 1,
+                        Ok(read) => {
+                            harmless += 1;
+                            assert_eq!(read, set, "{}, byte {at}", file.display());
+                        }
+                    }
+                }
+                put(at, byte);
+            }
+        }
+        assert_eq!(store::open(&path).unwrap(), set);
+    }
+    println!("{refused} refused, {harmless} harmless");
+    // Only blanks of the JSON can change without a change of what it says.
+    assert!(refused > 20 * harmless, "{refused} refused, {harmless} harmless");
+}
+
+#[test]
+fn cut_grown_and_missing_files_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    store::write(&path, &tiny(true, true, false)).unwrap();
+    for entry in fs::read_dir(&path).unwrap() {
+        let file = entry.unwrap().path();
+        let bytes = fs::read(&file).unwrap();
+        let name = file.file_name().unwrap().to_str().unwrap().to_owned();
+        for length in 0..bytes.len() {
+            let error = with_file(&path, &file, &bytes[..length]);
+            // The last byte of the description ends a line that has said everything.
+            assert!(error.is_err() || (name == "store.json" && length + 1 == bytes.len()), "{name}, {length}");
+        }
+        let mut grown = bytes.clone();
+        grown.push(0);
+        assert!(with_file(&path, &file, &grown).is_err(), "{name} grown");
+        fs::remove_file(&file).unwrap();
+        let error = store::open(&path).unwrap_err();
+        assert!(matches!(error, Error::Read { .. }), "{error}");
+        assert!(error.to_string().contains(&name), "{error}");
+        fs::write(&file, bytes).unwrap();
+    }
+    store::open(&path).unwrap();
+}
+
+#[test]
+fn foreign_folders_and_versions_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    store::write(&path, &tiny(true, false, false)).unwrap();
+    let file = path.join("store.json");
+    let text = fs::read_to_string(&file).unwrap();
+    let refusal = |text: &str| with_file(&path, &file, text.as_bytes()).unwrap_err();
+    let later = text.replace("\"version\": 1", "\"version\": 2");
+    assert_ne!(later, text);
+    let error = refusal(&later);
+    assert!(matches!(error, Error::StoreVersion { found: 2, known: 1, .. }), "{error}");
+    assert!(error.to_string().contains("convert the data again"), "{error}");
+    for (from, to, expected) in [
+        ("eciton-store", "other", "eciton-store"),
+        ("\"tiny\"", "\"tinx\"", "checksum"),
+        ("\"vertices\": 3", "\"vertices\": 4", "checksum"),
+        ("\"crc32\"", "\"crc\"", "\"crc32\""),
+        ("{", "[", "JSON"),
+    ] {
+        let changed = text.replacen(from, to, if from == "\"crc32\"" { 1 } else { usize::MAX });
+        assert_ne!(changed, text);
+        let found = refusal(&changed).to_string();
+        assert!(found.contains(expected), "{found} does not contain {expected}");
+    }
+    assert!(refusal("7").to_string().contains("an object"));
+    assert!(refusal(&" ".repeat((1 << 20) + 1)).to_string().contains("MiB"));
+    assert!(matches!(store::open(folder.path()), Err(Error::Read { .. })));
+    assert!(matches!(store::open(&file), Err(Error::Read { .. })));
+}
+
+/// A store whose checksums are right and whose numbers are not: what was meant to break memory.
+#[test]
+fn forged_numbers_are_refused_by_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    store::write(&path, &tiny(false, true, false)).unwrap();
+    let text = fs::read_to_string(path.join("store.json")).unwrap();
+    type Change = fn(&mut [u8]);
+    let cases: [(&str, Change, &str); 8] = [
+        ("neighbours.u32", |b| b[0] = 3, "vertex 3"),
+        ("neighbours.u32", |b| b[3] = 0x80, "names vertex"),
+        ("offsets.u64", |b| b[8] = 2, "offsets that ascend"),
+        ("offsets.u64", |b| b[31] = 0x80, "offsets that ascend"),
+        ("out-neighbours.u32", |b| b[0] = 9, "vertex 9"),
+        ("features.f32", |b| b[2..4].copy_from_slice(&[0xc0, 0x7f]), "row 0: feature column 0 is NaN"),
+        ("features.f32", |b| b[8] = 1, "zeros after the last column"),
+        ("labels.u32", |b| b[0] = 2, "label 2"),
+    ];
+    for (name, change, expected) in cases {
+        let file = path.join(name);
+        let bytes = fs::read(&file).unwrap();
+        let mut changed = bytes.clone();
+        change(&mut changed);
+        assert_ne!(bytes, changed, "{name}");
+        let crc = |bytes: &[u8]| crc32(bytes).to_string();
+        let forged = text.replace(&crc(&bytes), &crc(&changed));
+        let mut json: serde_json::Value = serde_json::from_str(&forged).unwrap();
+        json.as_object_mut().unwrap().remove("crc32");
+        let whole = crc32(json.to_string().as_bytes());
+        json["crc32"] = whole.into();
+        fs::write(path.join("store.json"), json.to_string()).unwrap();
+        let text = with_file(&path, &file, &changed).unwrap_err().to_string();
+        assert!(text.contains(expected), "{name}: {text} does not contain {expected}");
+    }
+}
+
+/// The checksum's definition (ISO 3309), bit by bit.
+fn crc32(bytes: &[u8]) -> u32 {
+    let step = |crc: u32| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
+    !bytes.iter().fold(u32::MAX, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), |crc, _| step(crc)))
+}
+
+#[test]
+fn a_writer_wants_all_parts_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let set = tiny(false, false, false);
+    let writer = || store::Writer::create(&path).unwrap();
+    assert!(writer().finish("x").is_err());
+    let mut some = writer();
+    some.graph(&set.graph).unwrap();
+    assert_eq!(some.edges(), Some(4));
+    assert!(some.rows(0).is_err());
+    some.split(&set.split).unwrap();
+    let text = some.finish("x").unwrap_err().to_string();
+    assert!(text.contains("labels.u32: 0 values, but the graph says 3"), "{text}");
+    let mut short = writer();
+    short.graph(&set.graph).unwrap();
+    let mut rows = short.rows(2).unwrap();
+    rows.write(&[1.0; 4]).unwrap();
+    assert!(rows.write(&[1.0; 3]).is_err());
+    rows.finish().unwrap();
+    short.labels(&set.labels, 2).unwrap();
+    short.split(&set.split).unwrap();
+    let text = short.finish("x").unwrap_err().to_string();
+    assert!(text.contains("features.f32: 16 values, but the graph says 24"), "{text}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    store::write(&path, &set).unwrap();
+    assert!(matches!(store::write(&path, &set), Err(Error::Exists { .. })));
+    assert_eq!(store::open(&path).unwrap(), set);
+    // Without features each vertex has one of its own, as in other formats.
+    let path = folder.path().join("bare");
+    let mut bare = store::Writer::create(&path).unwrap();
+    bare.graph(&set.graph).unwrap();
+    bare.labels(&set.labels, 2).unwrap();
+    bare.split(&set.split).unwrap();
+    bare.finish("bare").unwrap();
+    assert_eq!(store::open(&path).unwrap().features, Features::identity(3));
+}

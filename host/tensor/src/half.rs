@@ -1,0 +1,328 @@
+//! Rows stored as bfloat16: the upper half of an f32, half the bytes, eight bits of precision.
+//!
+//! A [`HalfBuffer`] follows the lease rules of a [`Buffer`], for it is one: two values lie in each of
+//! its words. Values are widened exactly, and rounded to the nearest, ties to even ([`round`]).
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+
+use crate::buffer::{Buffer, ReadRows, WriteRows};
+use crate::dispatch;
+use crate::error::{Error, Result};
+use crate::view::{View, ViewMut};
+
+/// The bfloat16 nearest to `value`, ties to even; a NaN stays one, of the same sign.
+#[inline(always)]
+pub fn round(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let nearest = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
+    // A NaN whose upper half is an infinity's would become one.
+    let nan = (bits >> 16) | 0x40;
+    (if bits & 0x7fff_ffff > 0x7f80_0000 { nan } else { nearest }) as u16
+}
+
+/// The same value as f32.
+#[inline(always)]
+pub fn widen(half: u16) -> f32 {
+    f32::from_bits(u32::from(half) << 16)
+}
+
+/// Rows of bfloat16 to read: [rows, columns], row-major, `stride` values from row to row.
+#[derive(Debug, Clone, Copy)]
+pub struct HalfView<'a> {
+    data: &'a [u16],
+    rows: usize,
+    columns: usize,
+    stride: usize,
+}
+
+impl<'a> HalfView<'a> {
+    /// Number of rows.
+    #[inline]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Values in a row.
+    #[inline]
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Distance between rows in values.
+    #[inline]
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Everything from the first row's first value, padding included.
+    #[inline]
+    pub fn data(&self) -> &'a [u16] {
+        self.data
+    }
+
+    /// Row `i`.
+    #[inline]
+    pub fn row(&self, i: usize) -> &'a [u16] {
+        &self.data[i * self.stride..i * self.stride + self.columns]
+    }
+
+    /// Writes the rows as f32 to `out`, which has the same extents.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where the extents differ.
+    pub fn widen_to(&self, out: &mut ViewMut<'_>) -> Result<()> {
+        same("widen", (self.rows, self.columns), (out.rows(), out.columns()))?;
+        for i in 0..self.rows {
+            widen_values(self.row(i), out.row_mut(i));
+        }
+        Ok(())
+    }
+}
+
+/// Rows of bfloat16 to write.
+#[derive(Debug)]
+pub struct HalfViewMut<'a> {
+    data: &'a mut [u16],
+    rows: usize,
+    columns: usize,
+    stride: usize,
+}
+
+impl HalfViewMut<'_> {
+    /// Number of rows.
+    #[inline]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Values in a row.
+    #[inline]
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Row `i`.
+    #[inline]
+    pub fn row_mut(&mut self, i: usize) -> &mut [u16] {
+        &mut self.data[i * self.stride..i * self.stride + self.columns]
+    }
+
+    /// Rows from `start`, reborrowed.
+    #[inline]
+    pub fn slice(&mut self, start: usize, count: usize) -> HalfViewMut<'_> {
+        assert!(start + count <= self.rows);
+        let from = (start * self.stride).min(self.data.len());
+        HalfViewMut { data: &mut self.data[from..], rows: count, columns: self.columns, stride: self.stride }
+    }
+
+    /// Writes `rows`, each value rounded.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where the extents differ.
+    pub fn round_from(&mut self, rows: View<'_>) -> Result<()> {
+        same("round", (self.rows, self.columns), (rows.rows(), rows.columns()))?;
+        for i in 0..self.rows {
+            round_values(rows.row(i), self.row_mut(i));
+        }
+        Ok(())
+    }
+}
+
+fn same(operation: &'static str, expected: (usize, usize), found: (usize, usize)) -> Result<()> {
+    if expected == found {
+        return Ok(());
+    }
+    let extents = |(rows, columns): (usize, usize)| vec![rows as u32, columns as u32];
+    let (expected, found) = (extents(expected), extents(found));
+    Err(Error::Shape { operation, operand: "f32 rows", expected, found })
+}
+
+dispatch! {
+    /// Rounds as many values as both have.
+    pub fn round_values(values: &[f32], out: &mut [u16]) = round_body
+}
+
+#[inline(always)]
+fn round_body<const FMA: bool>(values: &[f32], out: &mut [u16]) {
+    for (value, out) in values.iter().zip(out) {
+        *out = round(*value);
+    }
+}
+
+dispatch! {
+    /// Widens as many values as both have.
+    pub fn widen_values(halves: &[u16], out: &mut [f32]) = widen_body
+}
+
+#[inline(always)]
+fn widen_body<const FMA: bool>(halves: &[u16], out: &mut [f32]) {
+    for (half, out) in halves.iter().zip(out) {
+        *out = widen(*half);
+    }
+}
+
+/// One allocation of bfloat16 rows: [rows, columns], rows padded and aligned as a [`Buffer`]'s of
+/// half as many columns.
+#[derive(Clone)]
+pub struct HalfBuffer {
+    /// Two values a word.
+    words: Buffer,
+    columns: usize,
+}
+
+impl std::fmt::Debug for HalfBuffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HalfBuffer[{}, {}]", self.rows(), self.columns())
+    }
+}
+
+impl HalfBuffer {
+    /// A buffer of zeros.
+    ///
+    /// # Errors
+    /// It does not fit in memory.
+    pub fn zeroed(rows: usize, columns: usize) -> Result<Self> {
+        Ok(Self { words: Buffer::zeroed(rows, columns.div_ceil(2))?, columns })
+    }
+
+    /// A buffer holding `values` rounded, row-major without padding.
+    ///
+    /// # Errors
+    /// Another number of values; or it does not fit in memory.
+    pub fn from_rows(rows: usize, columns: usize, values: &[f32]) -> Result<Self> {
+        if rows.checked_mul(columns) != Some(values.len()) {
+            return Err(Error::Argument {
+                operation: "from_rows",
+                reason: format!("{} values for {rows} x {columns}", values.len()),
+            });
+        }
+        let buffer = Self::zeroed(rows, columns)?;
+        buffer.write(0..rows)?.view_mut().round_from(View::new(values, rows, columns))?;
+        Ok(buffer)
+    }
+
+    /// Number of rows.
+    #[inline]
+    pub fn rows(&self) -> usize {
+        self.words.rows()
+    }
+
+    /// Values in a row, padding not counted.
+    #[inline]
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Bytes allocated, padding included.
+    pub fn bytes(&self) -> usize {
+        self.words.bytes()
+    }
+
+    /// Leases `rows` for reading. Any number of readers may share rows; a writer excludes them.
+    ///
+    /// # Errors
+    /// [`Error::Leased`], [`Error::OutOfRange`].
+    pub fn read(&self, rows: Range<usize>) -> Result<ReadHalf> {
+        Ok(ReadHalf { words: self.words.read(rows)?, columns: self.columns })
+    }
+
+    /// Leases `rows` for writing, alone.
+    ///
+    /// # Errors
+    /// [`Error::Leased`], [`Error::OutOfRange`].
+    pub fn write(&self, rows: Range<usize>) -> Result<WriteHalf> {
+        Ok(WriteHalf { words: self.words.write(rows)?, columns: self.columns })
+    }
+}
+
+/// A shared lease on bfloat16 rows.
+#[derive(Debug)]
+pub struct ReadHalf {
+    words: ReadRows,
+    columns: usize,
+}
+
+impl ReadHalf {
+    /// The rows, as a view from row 0.
+    pub fn view(&self) -> HalfView<'_> {
+        let words = self.words.view();
+        let data = words.data();
+        // SAFETY: each word is two u16 of any bits, of a smaller alignment, lent as long.
+        let data = unsafe { std::slice::from_raw_parts(data.as_ptr().cast::<u16>(), data.len() * 2) };
+        HalfView { data, rows: words.rows(), columns: self.columns, stride: words.stride() * 2 }
+    }
+}
+
+/// An exclusive lease on bfloat16 rows.
+#[derive(Debug)]
+pub struct WriteHalf {
+    words: WriteRows,
+    columns: usize,
+}
+
+impl WriteHalf {
+    /// The rows, to write to.
+    pub fn view_mut(&mut self) -> HalfViewMut<'_> {
+        let mut words = self.words.view_mut();
+        let (rows, stride) = (words.rows(), words.stride() * 2);
+        let data = words.data_mut();
+        let (start, len) = (data.as_mut_ptr().cast::<u16>(), data.len() * 2);
+        // SAFETY: each word is two u16 of any bits, of a smaller alignment; this borrow of the lease
+        // is the only one, and any bits are an f32.
+        let data = unsafe { std::slice::from_raw_parts_mut(start, len) };
+        HalfViewMut { data, rows, columns: self.columns, stride }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+    use ::half::bf16;
+
+    /// Every upper half with the lower halves around a tie.
+    #[test]
+    fn rounds_as_the_crate_half_does() {
+        let values: Vec<f32> = (0..=u16::MAX)
+            .flat_map(|upper| {
+                [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff]
+                    .map(|lower| f32::from_bits(u32::from(upper) << 16 | lower))
+            })
+            .collect();
+        let mut halves = vec![0; values.len()];
+        round_values(&values, &mut halves);
+        let mut wide = vec![0.0; values.len()];
+        widen_values(&halves, &mut wide);
+        for ((value, half), wide) in values.iter().zip(halves).zip(wide) {
+            let expected = bf16::from_f32(*value);
+            assert_eq!(half, expected.to_bits(), "{value:?} ({:08x})", value.to_bits());
+            assert_eq!(wide.to_bits(), expected.to_f32().to_bits());
+            assert_eq!((half, wide.to_bits()), (round(*value), widen(half).to_bits()));
+        }
+    }
+
+    #[test]
+    fn rows_come_back_for_every_width_and_leases_exclude() {
+        for columns in 0..=70 {
+            let values: Vec<f32> = (0..5 * columns).map(|i| i as f32 - 100.0).collect();
+            let buffer = HalfBuffer::from_rows(5, columns, &values).unwrap();
+            assert_eq!((buffer.rows(), buffer.columns()), (5, columns));
+            let lease = buffer.read(1..4).unwrap();
+            assert!(matches!(buffer.write(0..2), Err(Error::Leased { holder: "reading", .. })));
+            let view = lease.view();
+            assert!(view.stride() >= columns && view.rows() == 3);
+            let mut out = vec![0.0; 3 * columns];
+            view.widen_to(&mut ViewMut::new(&mut out, 3, columns)).unwrap();
+            assert_eq!(out, values[columns..4 * columns]);
+        }
+        let buffer = HalfBuffer::zeroed(4, 3).unwrap();
+        assert!(matches!(buffer.read(0..5), Err(Error::OutOfRange { available: 4, .. })));
+        let mut lease = buffer.write(0..2).unwrap();
+        assert!(matches!(buffer.read(1..2), Err(Error::Leased { holder: "writing", .. })));
+        let found = lease.view_mut().round_from(View::new(&[0.0; 8], 2, 4));
+        assert!(matches!(found, Err(Error::Shape { operation: "round", .. })));
+        assert!(HalfBuffer::zeroed(usize::MAX / 8, 100).is_err());
+        assert!(HalfBuffer::from_rows(2, 2, &[0.0; 3]).is_err());
+    }
+}
