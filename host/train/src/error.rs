@@ -87,6 +87,12 @@ pub enum Error {
         /// NaN or infinity.
         loss: f64,
     },
+    /// A graph alone.
+    #[error("data set `{dataset}` has no labels; put labels.csv (id,class) or labels.npy beside the graph")]
+    NoLabels {
+        /// Its name.
+        dataset: String,
+    },
     /// Nothing to learn from.
     #[error(
         "data set `{dataset}` has no training vertices; put labels.csv (id,class) beside the graph, and \
