@@ -1,5 +1,6 @@
 //! `eciton data`: the data sets that are built in, and what is in one.
 
+mod convert;
 mod fetch;
 mod generate;
 mod stat;
@@ -23,6 +24,8 @@ pub(crate) enum Command {
     List(ListArguments),
     /// Size, degrees, features, classes and split of a data set
     Stat(StatArguments),
+    /// Any data set as a store: checked once, mapped by later runs, larger than memory if need be
+    Convert(convert::Arguments),
     /// A graph of any size from a seed, with something to learn
     #[command(subcommand)]
     Generate(generate::Command),
@@ -62,6 +65,7 @@ A path works in place of a name:
   FILE.txt       an edge list as SNAP has them, with any ids (.edges .edgelist .el .tsv .snap)
                  and beside a graph file, if there are, features, labels and split as .csv
   FOLDER with
+    store.json (what `data convert` and `data generate` write)
     raw/edge.csv.gz or raw/data.npz (OGB)
     ind.NAME.graph and ind.NAME.* (Planetoid)
     NAME_edges.csv, NAME_target.csv, NAME.json (MUSAE)
@@ -76,6 +80,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
     match command {
         Command::List(arguments) => list(arguments, output),
         Command::Stat(arguments) => stat(arguments, output)?,
+        Command::Convert(arguments) => convert::run(arguments, output)?,
         Command::Generate(command) => generate::run(command, output)?,
         Command::Fetch(arguments) => fetch::run(arguments, output)?,
     }

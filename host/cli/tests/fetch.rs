@@ -88,7 +88,10 @@ fn the_catalogue_is_listed() {
     let place = Place::new();
     let listed = place.works(&["data", "fetch", "--list", "--json"]);
     assert_eq!(listed.len(), 9);
-    assert!(listed.iter().all(|set| set["present"] == false && set["bytes"].as_u64() > Some(0)), "{listed:?}");
+    assert!(
+        listed.iter().all(|set| set["present"] == false && set["bytes"].as_u64() > Some(0)),
+        "{listed:?}"
+    );
     let text = place.run(&["data", "fetch", "--list"], None).out;
     assert!(text.contains("amazon-photo") && text.contains("ECITON_DATA"), "{text}");
     assert!(!place.0.path().join("cache").exists());
@@ -129,11 +132,16 @@ fn what_was_fetched_is_found_by_name() {
     let server = serve(data.clone());
     let line = ["data", "fetch", "minesweeper", "Amazon_Photo", "--mirror", &server, "--json"];
     let fetched = place.works(&line);
-    assert_eq!((fetched.len(), &fetched[1]["brought"], &fetched[1]["name"]), (2, &1.into(), &"amazon-photo".into()));
+    assert_eq!(
+        (fetched.len(), &fetched[1]["brought"], &fetched[1]["name"]),
+        (2, &1.into(), &"amazon-photo".into())
+    );
     assert_eq!(place.works(&line)[0]["brought"], 0);
     let from = ["data", "fetch", "citeseer", "facebook", "--from", data.to_str().unwrap(), "--json"];
     assert_eq!(place.works(&from)[0]["brought"], 8);
-    for (name, vertices) in [("minesweeper", 10_000), ("amazon-photo", 7_650), ("CITESEER", 3_327), ("facebook", 22_470)] {
+    for (name, vertices) in
+        [("minesweeper", 10_000), ("amazon-photo", 7_650), ("CITESEER", 3_327), ("facebook", 22_470)]
+    {
         assert_eq!(place.works(&["data", "stat", name, "--json"])[0]["vertices"], vertices, "{name}");
     }
     let present = |set: &&Value| set["present"] == true;

@@ -283,7 +283,9 @@ mod tests {
         let file = &SET.files[0];
         let take = |bytes: &[u8]| cache.take(&SET, file, "here", &mut &bytes[..]);
         let names = || fs::read_dir(cache.folder().join("tiny-npz")).unwrap().count();
-        for (bytes, expected) in [(&b"ab"[..], "here: 2 bytes"), (b"abcdef", "here: 4 bytes"), (b"abd", "SHA-256")] {
+        for (bytes, expected) in
+            [(&b"ab"[..], "here: 2 bytes"), (b"abcdef", "here: 4 bytes"), (b"abd", "SHA-256")]
+        {
             let Err(Failure::Other(error)) = take(bytes) else { panic!("{bytes:?}") };
             assert!(error.to_string().contains(expected) && !error.is_retryable(), "{error}");
             assert_eq!((names(), cache.find(&SET)), (0, None));
@@ -312,7 +314,8 @@ mod tests {
         let path = |name: &str| folder.path().join(name);
         let old = std::time::SystemTime::now() - 2 * PART_AGE;
         let mut held = None;
-        for (name, aged) in [(".part-old", true), (".part-held", true), (".part-new", false), ("a.npz", true)] {
+        for (name, aged) in [(".part-old", true), (".part-held", true), (".part-new", false), ("a.npz", true)]
+        {
             let file = fs::File::create(path(name)).unwrap();
             if aged {
                 file.set_modified(old).unwrap();

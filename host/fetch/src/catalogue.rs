@@ -276,14 +276,12 @@ const CORA_WHOLE: Set = Set {
     base: "https://raw.githubusercontent.com/shchur/gnn-benchmark/1e72912a0810cdf27ae54fd589a3b43358a2b161/",
     licence: "the repository: MIT; the data: none stated",
     citation: "O. Shchur, M. Mumme, A. Bojchevski, S. Guennemann: Pitfalls of Graph Neural Network Evaluation, 2018",
-    files: &[
-        File {
-            name: "cora.npz",
-            path: "data/npz/cora.npz",
-            bytes: 540_580,
-            sha256: "068e22d90c3849b4057dfb05851741428992af058efcd4e7ebb4186f3d581de2",
-        },
-    ],
+    files: &[File {
+        name: "cora.npz",
+        path: "data/npz/cora.npz",
+        bytes: 540_580,
+        sha256: "068e22d90c3849b4057dfb05851741428992af058efcd4e7ebb4186f3d581de2",
+    }],
 };
 
 const CITESEER_WHOLE: Set = Set {
@@ -295,14 +293,12 @@ const CITESEER_WHOLE: Set = Set {
     base: "https://raw.githubusercontent.com/shchur/gnn-benchmark/1e72912a0810cdf27ae54fd589a3b43358a2b161/",
     licence: "the repository: MIT; the data: none stated",
     citation: "O. Shchur, M. Mumme, A. Bojchevski, S. Guennemann: Pitfalls of Graph Neural Network Evaluation, 2018",
-    files: &[
-        File {
-            name: "citeseer.npz",
-            path: "data/npz/citeseer.npz",
-            bytes: 1_348_784,
-            sha256: "280278b21b434c047922e8389518861416fb3ad39389c27865ff0e6bbb0aaab7",
-        },
-    ],
+    files: &[File {
+        name: "citeseer.npz",
+        path: "data/npz/citeseer.npz",
+        bytes: 1_348_784,
+        sha256: "280278b21b434c047922e8389518861416fb3ad39389c27865ff0e6bbb0aaab7",
+    }],
 };
 
 const AMAZON_PHOTO: Set = Set {
@@ -314,14 +310,12 @@ const AMAZON_PHOTO: Set = Set {
     base: "https://raw.githubusercontent.com/EdisonLeeeee/GraphData/f8022c26b917346f2a461ffec0ec5ae24b36de68/",
     licence: "the repository: MIT; the data: none stated",
     citation: "O. Shchur, M. Mumme, A. Bojchevski, S. Guennemann: Pitfalls of Graph Neural Network Evaluation, 2018",
-    files: &[
-        File {
-            name: "amazon_photo.npz",
-            path: "datasets/amazon_photo.npz",
-            bytes: 1_772_672,
-            sha256: "bdb98b54cd3125bfa69b23ba0aae84fabcb770c6727175b8f6eb1d64f3be4b2b",
-        },
-    ],
+    files: &[File {
+        name: "amazon_photo.npz",
+        path: "datasets/amazon_photo.npz",
+        bytes: 1_772_672,
+        sha256: "bdb98b54cd3125bfa69b23ba0aae84fabcb770c6727175b8f6eb1d64f3be4b2b",
+    }],
 };
 
 const COAUTHOR_CS: Set = Set {
@@ -333,14 +327,12 @@ const COAUTHOR_CS: Set = Set {
     base: "https://raw.githubusercontent.com/EdisonLeeeee/GraphData/f8022c26b917346f2a461ffec0ec5ae24b36de68/",
     licence: "the repository: MIT; the data: none stated",
     citation: "O. Shchur, M. Mumme, A. Bojchevski, S. Guennemann: Pitfalls of Graph Neural Network Evaluation, 2018",
-    files: &[
-        File {
-            name: "coauthor_cs.npz",
-            path: "datasets/coauthor_cs.npz",
-            bytes: 2_800_548,
-            sha256: "7b7b51bf270d341f1c4231834c58a526bb04db003fd76a6d2f51ad7d252005ed",
-        },
-    ],
+    files: &[File {
+        name: "coauthor_cs.npz",
+        path: "datasets/coauthor_cs.npz",
+        bytes: 2_800_548,
+        sha256: "7b7b51bf270d341f1c4231834c58a526bb04db003fd76a6d2f51ad7d252005ed",
+    }],
 };
 
 const FACEBOOK: Set = Set {
@@ -383,14 +375,12 @@ const MINESWEEPER: Set = Set {
     base: "https://raw.githubusercontent.com/yandex-research/heterophilous-graphs/a431395582e929d88271309716bea4fe24ce6318/",
     licence: "the repository: MIT; the data: none stated",
     citation: "O. Platonov et al.: A Critical Look at the Evaluation of GNNs under Heterophily, ICLR 2023",
-    files: &[
-        File {
-            name: "minesweeper.npz",
-            path: "data/minesweeper.npz",
-            bytes: 135_045,
-            sha256: "e664c8dacf1e8ac466c2c09ed4b237bd2c5541f47a6eae9c6092cb87f16412b3",
-        },
-    ],
+    files: &[File {
+        name: "minesweeper.npz",
+        path: "data/minesweeper.npz",
+        bytes: 135_045,
+        sha256: "e664c8dacf1e8ac466c2c09ed4b237bd2c5541f47a6eae9c6092cb87f16412b3",
+    }],
 };
 
 #[cfg(test)]
@@ -411,7 +401,8 @@ mod tests {
             for file in set.files {
                 assert!(file.sha256.len() == 64 && file.bytes > 0);
                 assert!(file.sha256.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)));
-                let plain = |name: &str| !name.is_empty() && !name.contains(['/', '\\']) && !name.starts_with('.');
+                let plain =
+                    |name: &str| !name.is_empty() && !name.contains(['/', '\\']) && !name.starts_with('.');
                 assert!(plain(file.name) && plain(set.folder) && !file.path.starts_with('/'));
             }
         }

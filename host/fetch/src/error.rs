@@ -98,7 +98,9 @@ pub enum Error {
         url: String,
     },
     /// No certificates to check servers with.
-    #[error("no root certificates were found ({problem}); install the package ca-certificates or set SSL_CERT_FILE")]
+    #[error(
+        "no root certificates were found ({problem}); install the package ca-certificates or set SSL_CERT_FILE"
+    )]
     NoCertificates {
         /// What was tried.
         problem: String,

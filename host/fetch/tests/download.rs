@@ -106,12 +106,17 @@ fn perform(act: &Act, mut stream: TcpStream) {
     match act {
         Act::Answer(status, headers, body) => {
             let length = body.len();
-            let head = format!("HTTP/1.1 {status} X\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n");
+            let head = format!(
+                "HTTP/1.1 {status} X\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n"
+            );
             send(head.as_bytes());
             send(body);
         }
         Act::Short(length, body) => {
-            send(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n").as_bytes());
+            send(
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n")
+                    .as_bytes(),
+            );
             send(body);
         }
         Act::Unmeasured(body) => {
@@ -201,7 +206,8 @@ fn right_files_arrive_and_are_not_asked_for_again() {
     // Nothing listens at this address any more, and nothing is asked.
     let mut told = Vec::new();
     let nobody = Origin::Mirror("http://127.0.0.1:1".to_owned());
-    fetch(&SET, &ran.cache, &nobody, &limits(), &mut |file, outcome| told.push((file.name, outcome))).unwrap();
+    fetch(&SET, &ran.cache, &nobody, &limits(), &mut |file, outcome| told.push((file.name, outcome)))
+        .unwrap();
     assert_eq!(told, [("a.bin", Outcome::Present), ("b.txt", Outcome::Present)]);
 }
 
@@ -237,7 +243,10 @@ fn what_is_not_there_is_said_with_the_way_out() {
     let error = ran.outcome.unwrap_err();
     let said = error.to_string();
     assert!(matches!(error, Error::Status { status: 404, attempts: 1, .. }), "{said}");
-    assert!(said.contains("/tiny-folder/b.txt") && said.contains("eciton data fetch tiny --from FOLDER"), "{said}");
+    assert!(
+        said.contains("/tiny-folder/b.txt") && said.contains("eciton data fetch tiny --from FOLDER"),
+        "{said}"
+    );
     // What came before stays, and is not asked for again.
     assert_eq!(ran.names, ["a.bin"]);
     let server = serve(vec![ok(B)]);
@@ -360,7 +369,8 @@ fn folders_of_ones_own_are_checked_too() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::at(folder.path());
     let mut told = Vec::new();
-    let mut bring = || local::fetch(&SET, &cache, own.path(), &mut |file, outcome| told.push((file.name, outcome)));
+    let mut bring =
+        || local::fetch(&SET, &cache, own.path(), &mut |file, outcome| told.push((file.name, outcome)));
     std::fs::write(own.path().join("a.bin"), A).unwrap();
     let said = bring().unwrap_err().to_string();
     assert!(said.contains("neither b.txt nor tiny-folder/b.txt") && said.contains("/base/y/b"), "{said}");

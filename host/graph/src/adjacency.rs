@@ -172,7 +172,8 @@ impl Graph {
     /// # Errors
     /// [`Error::Mismatch`] where they differ in vertices or edges.
     pub fn from_parts(incoming: Adjacency, outgoing: Option<Adjacency>) -> Result<Self> {
-        let sizes = |a: &Adjacency| [("vertices", u64::from(a.vertices())), ("edges", a.neighbours.len() as u64)];
+        let sizes =
+            |a: &Adjacency| [("vertices", u64::from(a.vertices())), ("edges", a.neighbours.len() as u64)];
         if let Some(outgoing) = &outgoing {
             for ((what, found), (_, expected)) in sizes(outgoing).into_iter().zip(sizes(&incoming)) {
                 if found != expected {

@@ -151,7 +151,9 @@ impl DenseRows {
 impl PartialEq for DenseRows {
     fn eq(&self, other: &Self) -> bool {
         let (a, b) = (self.view(), other.view());
-        a.rows() == b.rows() && a.columns() == b.columns() && (0..a.rows()).all(|row| a.row(row) == b.row(row))
+        a.rows() == b.rows()
+            && a.columns() == b.columns()
+            && (0..a.rows()).all(|row| a.row(row) == b.row(row))
     }
 }
 
@@ -179,7 +181,11 @@ impl Features {
         let rows = values.len().checked_div(columns as usize).unwrap_or(0);
         if rows * columns as usize != values.len() {
             let expected = format!("rows of {columns} values");
-            return Err(Error::malformed(Place::whole("features"), expected, format!("{} values", values.len())));
+            return Err(Error::malformed(
+                Place::whole("features"),
+                expected,
+                format!("{} values", values.len()),
+            ));
         }
         let buffer = Buffer::from_rows(rows, columns as usize, values).map_err(Error::memory("features"))?;
         Ok(Self::Dense(DenseRows::new(&buffer)?))
@@ -317,7 +323,8 @@ impl Features {
                 let fault = |&row: &usize| view.row(row).iter().any(|v| !v.is_finite());
                 let work = shares(view.rows(), threads_for(self.stored()));
                 let first = on_threads(work, |mut own| own.find(fault)).into_iter().flatten().next();
-                let at = first.and_then(|row| Some((row, view.row(row).iter().position(|v| !v.is_finite())?)));
+                let at =
+                    first.and_then(|row| Some((row, view.row(row).iter().position(|v| !v.is_finite())?)));
                 at.map_or(Ok(()), |(row, at)| Err(not_finite(file, row, at as u32, view.row(row)[at])))
             }
             Self::Sparse(rows) => rows.validate(file),

@@ -490,7 +490,7 @@ unsafe fn direct<T: Element, E: Element, const L: usize, const W: u8, const FMA:
             } else {
                 job.add::<T, L, W, FMA>(&mut sum, terms, terms_stride, span.start, span.len());
             }
-            job.finish::<E, L>(&mut sum, from.add(v * stride), v);
+            job.finish::<E, L, FMA>(&mut sum, from.add(v * stride), v);
             *out.add(local * out_stride).cast::<[f32; L]>() = sum;
         }
     }

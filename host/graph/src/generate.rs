@@ -249,7 +249,7 @@ impl Generated {
                 return Ok(self);
             }
             pairs += missing / slope;
-            if !(pairs <= most) {
+            if pairs.is_nan() || pairs > most {
                 break;
             }
         }

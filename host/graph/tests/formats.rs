@@ -241,7 +241,9 @@ fn what_is_beside_a_graph_is_in_its_ids() {
 
 #[test]
 fn packed_or_plain_is_the_same() {
-    for (name, text) in [("a.mtx", PATTERN), ("a.graph", METIS), ("a.txt", "5 6\n6 90\n"), ("a.tsv", "0\t1\n")] {
+    for (name, text) in
+        [("a.mtx", PATTERN), ("a.graph", METIS), ("a.txt", "5 6\n6 90\n"), ("a.tsv", "0\t1\n")]
+    {
         let plain = read(name, text);
         for packed in [name.to_owned(), format!("{name}.gz")] {
             let folder = Folder::new(&[(&packed, &gzip(text.as_bytes()))]);
@@ -257,7 +259,10 @@ fn packed_or_plain_is_the_same() {
     let expected = plain.open("").unwrap();
     for folder in [named, unnamed] {
         let found = folder.open("").unwrap();
-        assert_eq!((&found.graph, &found.labels, &found.ids), (&expected.graph, &expected.labels, &expected.ids));
+        assert_eq!(
+            (&found.graph, &found.labels, &found.ids),
+            (&expected.graph, &expected.labels, &expected.ids)
+        );
     }
 }
 

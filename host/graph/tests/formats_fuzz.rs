@@ -65,10 +65,40 @@ fn collect(root: &Path, folder: &Path, files: &mut Files) {
 
 /// Texts that parsers trip over.
 const TOKENS: [&str; 34] = [
-    "-1", "0", "1", "2", "00", "4294967295", "4294967296", "4294967294", "9223372036854775808",
-    "18446744073709551615", "18446744073709551616", "99999999999999999999999", "1e9", "1e400", "nan", "inf",
-    "-inf", "0.5", "\"", ",", "\t", " ", "\r\n", "\n", "\n\n", "#", "%", "{", "[", "null", "\u{feff}", "\0",
-    "111", "%%MatrixMarket",
+    "-1",
+    "0",
+    "1",
+    "2",
+    "00",
+    "4294967295",
+    "4294967296",
+    "4294967294",
+    "9223372036854775808",
+    "18446744073709551615",
+    "18446744073709551616",
+    "99999999999999999999999",
+    "1e9",
+    "1e400",
+    "nan",
+    "inf",
+    "-inf",
+    "0.5",
+    "\"",
+    ",",
+    "\t",
+    " ",
+    "\r\n",
+    "\n",
+    "\n\n",
+    "#",
+    "%",
+    "{",
+    "[",
+    "null",
+    "\u{feff}",
+    "\0",
+    "111",
+    "%%MatrixMarket",
 ];
 
 fn mutate(bytes: &mut Vec<u8>, other: &[u8], random: &mut SplitMix64) {
@@ -87,13 +117,16 @@ fn mutate(bytes: &mut Vec<u8>, other: &[u8], random: &mut SplitMix64) {
         // A number becomes another one.
         6 | 7 => {
             let is_digit = |b: &u8| b.is_ascii_digit();
-            let Some(from) = bytes.iter().skip(at).position(is_digit).map(|skipped| at + skipped) else { return };
+            let Some(from) = bytes.iter().skip(at).position(is_digit).map(|skipped| at + skipped) else {
+                return;
+            };
             let digits = bytes[from..].iter().take_while(|b| is_digit(b)).count();
             bytes.splice(from..from + digits, token.iter().copied());
         }
         // Lines are dropped, doubled, moved.
         8 | 9 => {
-            let mut lines: Vec<Vec<u8>> = bytes.split_inclusive(|&b| b == b'\n').map(<[u8]>::to_vec).collect();
+            let mut lines: Vec<Vec<u8>> =
+                bytes.split_inclusive(|&b| b == b'\n').map(<[u8]>::to_vec).collect();
             if lines.is_empty() {
                 return;
             }
@@ -136,7 +169,8 @@ fn change(file: &[u8], other: &[u8], random: &mut SplitMix64) -> Vec<u8> {
     if inside && file.starts_with(b"PK") {
         let mut archive = zip::ZipArchive::new(Cursor::new(file)).unwrap();
         let chosen = random.below(archive.len() as u64) as usize;
-        let stored = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+        let stored =
+            zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
         let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
         for at in 0..archive.len() {
             let mut entry = archive.by_index(at).unwrap();
@@ -264,7 +298,10 @@ fn file(path: &Path, name: &str) -> Result<(), Error> {
         fs::write(&beside, gzip(&bytes)).unwrap();
         match (&whole, open(&beside, None)) {
             (Ok(whole), Ok(other)) => {
-                assert_eq!((&whole.graph, &whole.ids, &whole.labels), (&other.graph, &other.ids, &other.labels));
+                assert_eq!(
+                    (&whole.graph, &whole.ids, &whole.labels),
+                    (&other.graph, &other.ids, &other.labels)
+                );
             }
             (Err(_), Err(_)) => {}
             (whole, other) => panic!("plain {:?}, packed {:?}", whole.as_ref().err(), other.err()),
@@ -278,7 +315,8 @@ fn file(path: &Path, name: &str) -> Result<(), Error> {
             for chunk in 0..parts.edges.chunks() {
                 parts.edges.read(chunk, &mut edges).unwrap();
             }
-            let graph = Graph::from_edges(parts.edges.vertices(), edges.into_iter(), Options::default()).unwrap();
+            let graph =
+                Graph::from_edges(parts.edges.vertices(), edges.into_iter(), Options::default()).unwrap();
             assert_eq!(graph, whole.graph);
         }
         (Ok(None), _) | (Err(_), Err(_)) => {}

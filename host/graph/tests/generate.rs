@@ -31,7 +31,8 @@ fn rmat(shape: Shape) -> Generated {
     Rmat { shape, ..Rmat::default() }.generate().unwrap()
 }
 
-const MODELS: [(&str, fn(Shape) -> Generated); 2] = [("block model", block), ("R-MAT", rmat)];
+type Model = (&'static str, fn(Shape) -> Generated);
+const MODELS: [Model; 2] = [("block model", block), ("R-MAT", rmat)];
 
 /// The exponent of the density of degrees of at least `least`, by maximum likelihood (Clauset, Shalizi
 /// and Newman 2009, equation 3.7).

@@ -73,7 +73,8 @@ fn random_graphs_stay_the_same_graph() {
 #[test]
 fn small_and_odd_graphs() {
     let complete: Vec<_> = (0..20).flat_map(|u| (0..u).map(move |v| (u, v))).collect();
-    let cases: [(&str, u64, &[(u32, u32)]); 6] = [
+    type Case<'a> = (&'a str, u64, &'a [(u32, u32)]);
+    let cases: [Case<'_>; 6] = [
         ("one vertex", 1, &[]),
         ("no edges", 9, &[]),
         ("a loop", 2, &[(1, 1)]),

@@ -37,7 +37,9 @@ fn random_set(random: &mut SplitMix64) -> Dataset {
     };
     let classes = random.below(4) as u32;
     let labels: Vec<u32> = (0..vertices)
-        .map(|_| if classes == 0 || random.below(5) == 0 { NO_LABEL } else { random.below(classes.into()) as u32 })
+        .map(|_| {
+            if classes == 0 || random.below(5) == 0 { NO_LABEL } else { random.below(classes.into()) as u32 }
+        })
         .collect();
     let split = Split::random(&labels, [0.5, 0.2], random.next_u64());
     let ids = match random.below(3) {
@@ -153,7 +155,10 @@ fn cut_grown_and_missing_files_are_refused() {
         for length in 0..bytes.len() {
             let error = with_file(&path, &file, &bytes[..length]);
             // The last byte of the description ends a line that has said everything.
-            assert!(error.is_err() || (name == "store.json" && length + 1 == bytes.len()), "{name}, {length}");
+            assert!(
+                error.is_err() || (name == "store.json" && length + 1 == bytes.len()),
+                "{name}, {length}"
+            );
         }
         let mut grown = bytes.clone();
         grown.push(0);

@@ -202,7 +202,8 @@ mod tests {
 
     #[test]
     fn owned_and_borrowed_are_equal_by_content() {
-        let owner: Arc<dyn SlabOwner> = Arc::new(Words(vec![u64::from_le_bytes([1, 0, 0, 0, 2, 0, 0, 0]), 3]));
+        let owner: Arc<dyn SlabOwner> =
+            Arc::new(Words(vec![u64::from_le_bytes([1, 0, 0, 0, 2, 0, 0, 0]), 3]));
         let borrowed = Slab::<u32>::over(owner.clone(), 0..12).unwrap();
         drop(owner);
         let owned = Slab::from(vec![1u32, 2, 3]);

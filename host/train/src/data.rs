@@ -77,6 +77,9 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     pub(crate) fn new(mut dataset: Dataset, intervals: Option<u32>) -> Result<Self> {
+        if dataset.classes == 0 {
+            return Err(Error::NoLabels { dataset: dataset.name });
+        }
         let rows = dataset.vertices();
         let columns = dataset.features.columns();
         let stored = dataset.features.stored();

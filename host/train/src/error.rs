@@ -101,6 +101,12 @@ pub enum Error {
         /// What to do.
         remedy: &'static str,
     },
+    /// A graph alone.
+    #[error("data set `{dataset}` has no labels; put labels.csv (id,class) or labels.npy beside the graph")]
+    NoLabels {
+        /// Its name.
+        dataset: String,
+    },
     /// Nothing to learn from.
     #[error(
         "data set `{dataset}` has no training vertices; put labels.csv (id,class) beside the graph, and \

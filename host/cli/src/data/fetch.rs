@@ -68,8 +68,12 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         return Ok(());
     }
     // A misspelt name is told before anything is brought.
-    let sets: Vec<&'static Set> =
-        arguments.names.iter().map(|name| catalogue::find(name)).collect::<Result<_, _>>().map_err(|e| Failure::usage(&e))?;
+    let sets: Vec<&'static Set> = arguments
+        .names
+        .iter()
+        .map(|name| catalogue::find(name))
+        .collect::<Result<_, _>>()
+        .map_err(|e| Failure::usage(&e))?;
     for set in sets {
         fetch(set, &cache, arguments, output)?;
     }

@@ -360,7 +360,9 @@ mod tests {
 
     #[test]
     fn faults_say_where() {
-        for (text, at) in [("1 2\n3\n", 4), ("1 x\n", 0), ("-1 2", 0), ("1 2.5", 0), ("1", 0), ("1 2\n ,3", 6)] {
+        for (text, at) in
+            [("1 2\n3\n", 4), ("1 x\n", 0), ("-1 2", 0), ("1 2.5", 0), ("1", 0), ("1 2\n ,3", 6)]
+        {
             assert_eq!(read(text, 2).unwrap_err().at, at, "{text}");
         }
         assert!(read("18446744073709551616 0", 2).is_err());
@@ -418,7 +420,10 @@ mod tests {
             let ranges = Ranges::open(&path, 0, 2).unwrap().by(10);
             let found = ranges.visit(threads, |range| ranges.pairs(range, |_, _| Ok(())));
             let text = found.unwrap_err().to_string();
-            assert!(text.contains("edges.txt, line 101: expected two vertex ids") && text.contains("1 y"), "{text}");
+            assert!(
+                text.contains("edges.txt, line 101: expected two vertex ids") && text.contains("1 y"),
+                "{text}"
+            );
         }
     }
 

@@ -273,9 +273,9 @@ impl Ids {
         let found = match &self.names {
             VertexIds::Dense => canonical(word).filter(|&id| id < self.vertices).map(|id| id as u32),
             // Ascending.
-            VertexIds::Numbers(numbers) => canonical(word)
-                .and_then(|id| numbers.binary_search(&id).ok())
-                .map(|at| at as u32),
+            VertexIds::Numbers(numbers) => {
+                canonical(word).and_then(|id| numbers.binary_search(&id).ok()).map(|at| at as u32)
+            }
             VertexIds::Words(_) => self.positions.get(word).copied(),
         };
         found.ok_or_else(|| Error::UnknownVertex {

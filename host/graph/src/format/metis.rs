@@ -52,7 +52,8 @@ struct Header {
 /// [`super::folder::open`] for the files beside.
 pub fn open(path: &Path) -> Result<Dataset> {
     let (bytes, name) = (file::read(path)?, file::name(path));
-    let mut lines = (1u64..).zip(bytes.split(|&byte| byte == b'\n')).filter(|(_, line)| !line.starts_with(b"%"));
+    let mut lines =
+        (1u64..).zip(bytes.split(|&byte| byte == b'\n')).filter(|(_, line)| !line.starts_with(b"%"));
     let header = lines.by_ref().find(|(_, line)| !line.trim_ascii().is_empty());
     let Some((number, line)) = header else {
         let expected = "a first line with the numbers of vertices and edges";

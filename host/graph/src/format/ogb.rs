@@ -130,7 +130,8 @@ impl Raw {
             return Err(mismatch(name, "edges", edges.len() as u64, expected, "num-edge-list"));
         }
         let features = find(raw, "node-feat").map(|path| table(&path, vertices)).transpose()?;
-        let features = features.map(|(columns, values)| Features::from_dense(columns, &values)).transpose()?;
+        let features =
+            features.map(|(columns, values)| Features::from_dense(columns, &values)).transpose()?;
         let labels = match find(raw, "node-label") {
             Some(path) => {
                 let (columns, values) = table(&path, vertices)?;
@@ -275,9 +276,11 @@ fn table(path: &Path, vertices: u64) -> Result<(u32, Vec<f32>)> {
                 b"" | b"\"\"" => Some(f32::NAN),
                 _ => std::str::from_utf8(field).ok().and_then(|text| text.parse().ok()),
             };
-            values.push(value.ok_or_else(|| {
-                Error::malformed(Place::line(&name, number), "a number", excerpt(field))
-            })?);
+            values.push(
+                value.ok_or_else(|| {
+                    Error::malformed(Place::line(&name, number), "a number", excerpt(field))
+                })?,
+            );
         }
         let width = values.len() - before;
         if found == 0 {

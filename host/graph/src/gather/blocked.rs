@@ -122,7 +122,7 @@ pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: boo
             // SAFETY: as above; v is a vertex.
             unsafe {
                 let sum = &mut *sums.add((v - tile.start) * out_stride).cast::<[f32; L]>();
-                job.finish::<E, L>(sum, rows.add(v * stride), v);
+                job.finish::<E, L, FMA>(sum, rows.add(v * stride), v);
             }
         }
     }

@@ -1,5 +1,8 @@
 //! The innermost loops: one row's terms added in registers.
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64 as x86;
+
 use eciton_tensor::half;
 use eciton_tensor::simd::madd;
 
@@ -18,6 +21,13 @@ pub(super) trait Element: Copy {
 
     /// What a block holds.
     fn packed(self, scale: f32) -> Self::Packed;
+
+    /// Eight values as f32.
+    ///
+    /// # Safety
+    /// They are there, and the processor has AVX2.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn eight(from: *const Self) -> x86::__m256;
 }
 
 impl Element for f32 {
@@ -33,6 +43,13 @@ impl Element for f32 {
     fn packed(self, scale: f32) -> f32 {
         scale * self
     }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn eight(from: *const f32) -> x86::__m256 {
+        // SAFETY: the caller's.
+        unsafe { x86::_mm256_loadu_ps(from) }
+    }
 }
 
 impl Element for u16 {
@@ -47,6 +64,16 @@ impl Element for u16 {
     #[inline(always)]
     fn packed(self, _: f32) -> u16 {
         self
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn eight(from: *const u16) -> x86::__m256 {
+        // SAFETY: the caller's.
+        unsafe {
+            let halves = x86::_mm256_cvtepu16_epi32(x86::_mm_loadu_si128(from.cast()));
+            x86::_mm256_castsi256_ps(x86::_mm256_slli_epi32::<16>(halves))
+        }
     }
 }
 
@@ -137,19 +164,9 @@ impl Job<'_> {
     ) {
         // SAFETY: the caller's.
         unsafe {
-            let x = &*row.cast::<[E; L]>();
             let s = if W & SCALED != 0 { *self.source.unwrap_unchecked().get_unchecked(u) } else { 1.0 };
-            if W & WEIGHTED != 0 {
-                let value = self.value(edge);
-                for l in 0..L {
-                    let x = if W & SCALED != 0 { s * x[l].wide() } else { x[l].wide() };
-                    sum[l] = madd::<FMA>(value, x, sum[l]);
-                }
-            } else {
-                for l in 0..L {
-                    sum[l] += if W & SCALED != 0 { s * x[l].wide() } else { x[l].wide() };
-                }
-            }
+            let a = if W & WEIGHTED != 0 { self.value(edge) } else { 1.0 };
+            accumulate::<E, L, W, FMA>(sum, &*row.cast::<[E; L]>(), s, a);
         }
     }
 
@@ -158,18 +175,18 @@ impl Job<'_> {
     /// # Safety
     /// `v` is a vertex, and `row` its row of `L` input values.
     #[inline(always)]
-    pub(super) unsafe fn finish<E: Element, const L: usize>(
+    pub(super) unsafe fn finish<E: Element, const L: usize, const FMA: bool>(
         &self,
         sum: &mut [f32; L],
         row: *const E,
         v: usize,
     ) {
         if self.own {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's; fused products are only for edges, of which this is none.
             let x = unsafe { &*row.cast::<[E; L]>() };
             match self.source {
-                Some(scale) => (0..L).for_each(|l| sum[l] += scale[v] * x[l].wide()),
-                None => (0..L).for_each(|l| sum[l] += x[l].wide()),
+                Some(scale) => accumulate::<E, L, SCALED, FMA>(sum, x, scale[v], 1.0),
+                None => accumulate::<E, L, 0, FMA>(sum, x, 1.0, 1.0),
             }
         }
         let factor = match self.target {
@@ -183,6 +200,44 @@ impl Job<'_> {
                 *sum *= factor;
             }
         }
+    }
+}
+
+/// sum += a (s x) with the factors that `W` names: the product with `s` rounded, that with `a` fused
+/// into the addition where the level has it.
+#[inline(always)]
+fn accumulate<E: Element, const L: usize, const W: u8, const FMA: bool>(
+    sum: &mut [f32; L],
+    x: &[E; L],
+    s: f32,
+    a: f32,
+) {
+    // Loops as short as these are unrolled before they are seen to be vectors, and come out as
+    // shuffles; longer ones are not.
+    #[cfg(target_arch = "x86_64")]
+    if FMA && (L == 8 || L == 16) {
+        for at in (0..L).step_by(8) {
+            // SAFETY: eight of L values are there. Levels that fuse have AVX2 on this architecture.
+            unsafe {
+                let to = sum.as_mut_ptr().add(at);
+                let mut x = E::eight(x.as_ptr().add(at));
+                if W & SCALED != 0 {
+                    x = x86::_mm256_mul_ps(x86::_mm256_set1_ps(s), x);
+                }
+                let old = x86::_mm256_loadu_ps(to);
+                let new = if W & WEIGHTED != 0 {
+                    x86::_mm256_fmadd_ps(x86::_mm256_set1_ps(a), x, old)
+                } else {
+                    x86::_mm256_add_ps(old, x)
+                };
+                x86::_mm256_storeu_ps(to, new);
+            }
+        }
+        return;
+    }
+    for l in 0..L {
+        let x = if W & SCALED != 0 { s * x[l].wide() } else { x[l].wide() };
+        sum[l] = if W & WEIGHTED != 0 { madd::<FMA>(a, x, sum[l]) } else { sum[l] + x };
     }
 }
 

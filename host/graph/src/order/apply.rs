@@ -30,8 +30,8 @@ pub fn permute_graph(graph: &Graph, permutation: &Permutation) -> Result<Graph> 
 
 fn permute_graph_with(graph: &Graph, permutation: &Permutation, threads: usize) -> Result<Graph> {
     permutation.check(graph.vertices() as usize, "vertices", "graph")?;
-    let whole = [0..graph.vertices() as usize];
-    let one = |lists| permute_lists(lists, permutation, &whole, threads);
+    let whole = 0..graph.vertices() as usize;
+    let one = |lists| permute_lists(lists, permutation, std::slice::from_ref(&whole), threads);
     Graph::from_parts(one(graph.incoming())?, graph.transpose().map(one).transpose()?)
 }
 
@@ -201,7 +201,8 @@ pub(super) fn shares(offsets: &[u64], rows: Range<usize>, count: usize) -> Vec<R
     let mut pieces = Vec::with_capacity(count as usize);
     for share in 1..=count {
         let reached = from + ((u128::from(to - from) * u128::from(share)) / u128::from(count)) as u64;
-        let end = if share == count { rows.end } else { offsets.partition_point(|&o| o < reached).min(rows.end) };
+        let end =
+            if share == count { rows.end } else { offsets.partition_point(|&o| o < reached).min(rows.end) };
         if end > start {
             pieces.push(start..end);
             start = end;
@@ -222,8 +223,9 @@ mod tests {
         let seed = 11;
         println!("seed {seed}");
         let mut random = SplitMix64::new(seed);
-        let edges: Vec<(u32, u32)> =
-            (0..900).map(|_| (random.below(100) as u32, random.below(1 + random.clone().below(100)) as u32)).collect();
+        let edges: Vec<(u32, u32)> = (0..900)
+            .map(|_| (random.below(100) as u32, random.below(1 + random.clone().below(100)) as u32))
+            .collect();
         for symmetric in [true, false] {
             let options = Options { symmetric, keep_self_loops: true };
             let graph = Graph::from_edges(100, edges.iter().copied(), options).unwrap();

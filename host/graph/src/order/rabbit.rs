@@ -196,14 +196,7 @@ impl<'a> Forest<'a> {
 
 /// Adds `edges` from the community of `root` to that of `neighbour`.
 #[inline]
-fn add(
-    parent: &mut [u32],
-    count: &mut [u32],
-    touched: &mut Vec<u32>,
-    root: u32,
-    neighbour: u32,
-    edges: u32,
-) {
+fn add(parent: &mut [u32], count: &mut [u32], touched: &mut Vec<u32>, root: u32, neighbour: u32, edges: u32) {
     let other = find(parent, neighbour);
     if other != root {
         let count = &mut count[other as usize];

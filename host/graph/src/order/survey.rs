@@ -110,9 +110,8 @@ fn thinned(graph: &Graph, most: u64) -> Result<Graph> {
     // Below 1, for it is called above the limit only.
     let share = most as f64 / (graph.edges().max(1) * both) as f64;
     let limit = (share * u64::MAX as f64) as u64;
-    let stays = |u: u32, v: u32| {
-        SplitMix64::new(u64::from(u.min(v)) << 32 | u64::from(u.max(v))).next_u64() < limit
-    };
+    let stays =
+        |u: u32, v: u32| SplitMix64::new(u64::from(u.min(v)) << 32 | u64::from(u.max(v))).next_u64() < limit;
     let mut offsets = Vec::with_capacity(graph.vertices() as usize + 1);
     offsets.push(0u64);
     let mut neighbours = Vec::new();
@@ -220,7 +219,7 @@ fn gather_in_turns(samples: &[Sample], width: usize) -> Result<Vec<(f64, f64)>> 
     }
     let out = Buffer::zeroed(longest, width).map_err(failed())?;
     let scale = vec![0.5; vertices];
-    let mut round = || -> Result<Vec<f64>> {
+    let round = || -> Result<Vec<f64>> {
         let timed = |sample: &Sample| {
             let began = Instant::now();
             sample.gather(&scale, &input, &out)?;

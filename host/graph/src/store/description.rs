@@ -171,9 +171,7 @@ impl Description {
             written.section == expected.0 && expected.1.is_none_or(|n| n == written.values)
         };
         let expected = described.expected();
-        if expected.len() != described.sections.len()
-            || !described.sections.iter().zip(&expected).all(same)
-        {
+        if expected.len() != described.sections.len() || !described.sections.iter().zip(&expected).all(same) {
             let names = expected.iter().map(|(s, n)| format!("{} of {n:?}", s.file())).collect::<Vec<_>>();
             return Err(wrong(fields.path, format!("the sections {}", names.join(", ")), "others"));
         }

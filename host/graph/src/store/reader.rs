@@ -108,7 +108,11 @@ impl<'a> Files<'a> {
         for (found, (written, _)) in found.into_iter().zip(&self.sections) {
             let (found, expected) = (found.finalize(), written.crc32);
             if found != expected {
-                return Err(Error::Checksum { path: self.path.join(written.section.file()), expected, found });
+                return Err(Error::Checksum {
+                    path: self.path.join(written.section.file()),
+                    expected,
+                    found,
+                });
             }
         }
         Ok(())
@@ -129,9 +133,11 @@ impl<'a> Files<'a> {
                 let (rows, width) = (described.vertices as usize, columns as usize);
                 let values = self.slab::<f32>(Section::Features)?;
                 let stride = stride_for(width);
-                let padded =
-                    |&row: &usize| values[row * stride + width..][..stride - width].iter().any(|v| v.to_bits() != 0);
-                let work = if width < stride { shares(rows, threads_for(values.len() as u64)) } else { Vec::new() };
+                let padded = |&row: &usize| {
+                    values[row * stride + width..][..stride - width].iter().any(|v| v.to_bits() != 0)
+                };
+                let work =
+                    if width < stride { shares(rows, threads_for(values.len() as u64)) } else { Vec::new() };
                 let first = on_threads(work, |mut own| own.find(padded));
                 if let Some(row) = first.into_iter().flatten().next() {
                     let place = Place::row(Section::Features.file(), row as u64);
@@ -160,7 +166,8 @@ impl<'a> Files<'a> {
                 for (row, &end) in (0..).zip(ends.iter()) {
                     let word = text.get(from as usize..end as usize).map(str::from_utf8);
                     let Some(Ok(word)) = word else {
-                        let place = Place::row(self.path.join(Section::IdEnds.file()).display().to_string(), row);
+                        let place =
+                            Place::row(self.path.join(Section::IdEnds.file()).display().to_string(), row);
                         return Err(Error::malformed(place, "the end of a word of UTF-8", format!("{end}")));
                     };
                     words.push(word.to_owned());

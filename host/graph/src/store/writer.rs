@@ -49,7 +49,14 @@ impl Writer {
     /// [`Error::Write`].
     pub fn create(path: &Path) -> Result<Self> {
         let partial = Partial::create(path)?;
-        Ok(Self { partial, graph: None, classes: 0, features: (Kind::Identity, 0), ids: Ids::Dense, sections: Vec::new() })
+        Ok(Self {
+            partial,
+            graph: None,
+            classes: 0,
+            features: (Kind::Identity, 0),
+            ids: Ids::Dense,
+            sections: Vec::new(),
+        })
     }
 
     /// Where files lie until the store is finished.
@@ -81,7 +88,8 @@ impl Writer {
         }
         let open = |section: Section| {
             let path = self.folder().join(section.file());
-            let file = std::fs::File::open(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
+            let file =
+                std::fs::File::open(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
             Ok::<_, Error>((file, path))
         };
         let (mut a, mut b) = (open(a.section)?, open(b.section)?);

@@ -1,0 +1,186 @@
+//! `eciton data convert`: any data set as a store, which later runs map instead of reading.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use eciton_graph::adjacency::Options;
+use eciton_graph::edges::EdgeSource;
+use eciton_graph::error::Error;
+use eciton_graph::format::{self, Streamed};
+use eciton_graph::{build, store};
+use eciton_plan::Data;
+use indicatif::ProgressBar;
+use serde::Serialize;
+
+use super::generate::size;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::output::Output;
+use crate::progress::{self, Bar};
+use crate::text::{self, grouped, seconds};
+
+/// `eciton data convert`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// A data set's name, or a path to one
+    #[arg(value_name = "DATASET|PATH")]
+    source: String,
+    /// The folder to write, which must not exist
+    #[arg(value_name = "OUT")]
+    out: PathBuf,
+    /// Which data set, where a folder holds several
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Memory to build the graph of an edge list or a MatrixMarket file in, larger than memory as it
+    /// may be; other layouts are read whole
+    #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = size)]
+    memory: u64,
+    /// Threads that build [default: one a processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was written.
+#[derive(Serialize)]
+struct Line<'a> {
+    event: &'static str,
+    out: &'a Path,
+    dataset: String,
+    vertices: u64,
+    edges: u64,
+    features: u32,
+    classes: u32,
+    bytes: u64,
+    built: &'static str,
+    seconds: f64,
+}
+
+/// Reads, builds and writes.
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    if arguments.memory < build::MIN_MEMORY_BYTES {
+        let least = text::limit(build::MIN_MEMORY_BYTES);
+        return Err(Failure::Usage(format!("--memory: building takes at least {least}")));
+    }
+    let started = Instant::now();
+    let streamed = match Path::new(&arguments.source) {
+        path if path.exists() => format::stream(path)?,
+        _ => None,
+    };
+    let mut line = match streamed {
+        Some(streamed) => stream(streamed, arguments, output)?,
+        None => whole(arguments)?,
+    };
+    for entry in std::fs::read_dir(&arguments.out)? {
+        line.bytes += entry?.metadata()?.len();
+    }
+    line.seconds = started.elapsed().as_secs_f64();
+    if arguments.json {
+        output.json(&line);
+    } else {
+        print(&line, output);
+    }
+    Ok(())
+}
+
+/// A data set that is read into memory first.
+fn whole(arguments: &Arguments) -> Result<Line<'_>, Failure> {
+    let (source, name) = (arguments.source.clone(), arguments.name.clone());
+    let data = eciton_train::load(&Data { source, name, normalise_features: false })?;
+    store::write(&arguments.out, &data)?;
+    Ok(Line {
+        event: "converted",
+        out: &arguments.out,
+        vertices: data.vertices().into(),
+        edges: data.graph.edges(),
+        features: data.features.columns(),
+        classes: data.classes,
+        dataset: data.name,
+        bytes: 0,
+        built: "in memory",
+        seconds: 0.0,
+    })
+}
+
+/// A file of edges that may be larger than memory.
+fn stream<'a>(streamed: Streamed, arguments: &'a Arguments, output: &Output) -> Result<Line<'a>, Failure> {
+    let shown = !arguments.json && progress::drawable(output);
+    let bar = if shown { Bar::unstarted() } else { ProgressBar::hidden() };
+    if let Ok(style) = indicatif::ProgressStyle::with_template("{wide_msg}") {
+        bar.set_style(style);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    interrupt::watch(stop.clone(), bar.clone(), Some(&arguments.out))?;
+    let mut writer = store::Writer::create(&arguments.out)?;
+    let threads = match arguments.threads {
+        Some(threads) => threads.into(),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let watched = Watched { edges: &*streamed.edges, bar: &bar, stop: &stop, read: AtomicU64::new(0) };
+    build::external(&watched, Options::default(), arguments.memory, threads, &mut writer)?;
+    bar.finish_and_clear();
+    let known = streamed.attributes()?;
+    writer.features(&known.features)?;
+    writer.labels(&known.labels, known.classes)?;
+    writer.split(&known.split)?;
+    writer.ids(&streamed.ids)?;
+    let (edges, dataset) = (writer.edges().unwrap_or(0), streamed.name);
+    writer.finish(&dataset)?;
+    Ok(Line {
+        event: "converted",
+        out: &arguments.out,
+        dataset,
+        vertices: streamed.edges.vertices(),
+        edges,
+        features: known.features.columns(),
+        classes: known.classes,
+        bytes: 0,
+        built: "on disk",
+        seconds: 0.0,
+    })
+}
+
+fn print(line: &Line<'_>, output: &mut Output) {
+    let mut row = |name: &str, text: String| output.line(format_args!("{name:<11} {text}"));
+    row("data set", line.dataset.clone());
+    row("written", format!("{} ({})", line.out.display(), text::bytes(line.bytes)));
+    row("vertices", grouped(line.vertices));
+    row("edges", format!("{} directed", grouped(line.edges)));
+    row("features", grouped(line.features.into()));
+    row("classes", grouped(line.classes.into()));
+    row("time", format!("{}, built {}", seconds(line.seconds), line.built));
+}
+
+/// Edges that are counted as they are read, until somebody wants to stop.
+struct Watched<'a> {
+    edges: &'a dyn EdgeSource,
+    bar: &'a ProgressBar,
+    stop: &'a AtomicBool,
+    read: AtomicU64,
+}
+
+impl EdgeSource for Watched<'_> {
+    fn vertices(&self) -> u64 {
+        self.edges.vertices()
+    }
+
+    fn chunks(&self) -> u64 {
+        self.edges.chunks()
+    }
+
+    fn read(&self, chunk: u64, edges: &mut Vec<(u32, u32)>) -> eciton_graph::error::Result<()> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped);
+        }
+        let before = edges.len();
+        self.edges.read(chunk, edges)?;
+        let more = (edges.len() - before) as u64;
+        let read = self.read.fetch_add(more, Ordering::Relaxed) + more;
+        self.bar.set_message(format!("{} edges read", grouped(read)));
+        Ok(())
+    }
+}
