@@ -18,7 +18,7 @@ mod spill;
 pub(crate) mod threads;
 mod transpose;
 
-use crate::adjacency::{Graph, Options, check_vertices};
+use crate::adjacency::{Adjacency, Graph, Options, check_vertices};
 use crate::edges::EdgeSource;
 use crate::error::{Place, Result};
 use crate::store::Writer;
@@ -40,10 +40,29 @@ pub fn in_memory(source: &dyn EdgeSource, options: Options, threads: usize) -> R
     check_vertices(source.vertices(), || Place::whole("edges"))?;
     let threads = threads.max(1);
     let incoming = buckets::lists(&Keys::into(source, options), threads)?;
-    if options.symmetric || transpose::equals_own(&incoming, threads) {
+    match options.symmetric {
+        true => Graph::from_parts(incoming, None),
+        false => with_transpose(incoming, threads),
+    }
+}
+
+/// The graph of in-neighbour lists as they are, self loops included; lists that do not ascend are sorted,
+/// repeats dropped. `offsets` ascend from 0 to the number of neighbours.
+pub(crate) fn from_lists(offsets: Vec<u64>, neighbours: Vec<u32>, threads: usize) -> Result<Graph> {
+    let mut lists = offsets.windows(2).map(|w| &neighbours[w[0] as usize..w[1] as usize]);
+    if lists.all(|list| list.is_sorted_by(|a, b| a < b)) {
+        return with_transpose(Adjacency::from_parts(offsets, neighbours)?, threads);
+    }
+    let as_stored = Options { symmetric: false, keep_self_loops: true };
+    in_memory(&transpose::Lists::new(&offsets, &neighbours), as_stored, threads)
+}
+
+fn with_transpose(incoming: Adjacency, threads: usize) -> Result<Graph> {
+    if transpose::equals_own(&incoming, threads) {
         return Graph::from_parts(incoming, None);
     }
-    let outgoing = buckets::lists(&Keys::out_of(&transpose::Lists::new(&incoming), options), threads)?;
+    let as_stored = Options { symmetric: false, keep_self_loops: true };
+    let outgoing = buckets::lists(&Keys::out_of(&transpose::Lists::of(&incoming), as_stored), threads)?;
     Graph::from_parts(incoming, Some(outgoing))
 }
 

@@ -87,6 +87,22 @@ impl SparseRows {
         rows.finish()
     }
 
+    /// What is not zero in dense rows; `filled` is how many values that are.
+    fn of(rows: &View<'_>, filled: usize) -> Self {
+        let mut sparse = SparseBuilder::new(rows.columns() as u32);
+        sparse.offsets.reserve_exact(rows.rows());
+        sparse.indices.reserve_exact(filled);
+        sparse.values.reserve_exact(filled);
+        for row in 0..rows.rows() {
+            for (column, &value) in (0..).zip(rows.row(row)).filter(|(_, value)| **value != 0.0) {
+                sparse.indices.push(column);
+                sparse.values.push(value);
+            }
+            sparse.offsets.push(sparse.indices.len() as u64);
+        }
+        sparse.finish()
+    }
+
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.offsets.len().saturating_sub(1)
@@ -172,6 +188,13 @@ pub const SPARSE_SHARE: f64 = 0.2;
 /// Narrower features stay dense: there is nothing to win.
 pub const SPARSE_COLUMNS: u32 = 64;
 
+/// Values that are read at a time.
+const BLOCK_VALUES: usize = 1 << 16;
+
+fn sparse_enough(columns: usize, filled: usize, values: usize) -> bool {
+    columns >= SPARSE_COLUMNS as usize && (filled as f64) < SPARSE_SHARE * values as f64
+}
+
 impl Features {
     /// Dense features of `values [V, columns]`, row-major.
     ///
@@ -198,22 +221,46 @@ impl Features {
     /// As [`Features::dense`].
     pub fn from_dense(columns: u32, values: &[f32]) -> Result<Self> {
         let filled = values.iter().filter(|v| **v != 0.0).count();
-        if columns < SPARSE_COLUMNS || filled as f64 >= SPARSE_SHARE * values.len() as f64 {
-            return Self::dense(columns, values);
-        }
-        let mut sparse = SparseBuilder::new(columns);
-        sparse.indices.reserve_exact(filled);
-        sparse.values.reserve_exact(filled);
-        for row in values.chunks_exact(columns as usize) {
-            for (column, &value) in row.iter().enumerate() {
-                if value != 0.0 {
-                    sparse.indices.push(column as u32);
-                    sparse.values.push(value);
-                }
+        match sparse_enough(columns as usize, filled, values.len()) {
+            true => {
+                let rows = values.len() / columns as usize;
+                Ok(Self::Sparse(SparseRows::of(&View::new(values, rows, columns as usize), filled)))
             }
-            sparse.offsets.push(sparse.indices.len() as u64);
+            false => Self::dense(columns, values),
         }
-        Ok(Self::Sparse(sparse.finish()))
+    }
+
+    /// [`Features::from_dense`] of rows that `fill` writes, a block of whole rows after another, so that
+    /// only the result is held.
+    ///
+    /// # Errors
+    /// [`Error::Memory`], and those of `fill`.
+    pub(crate) fn streamed(
+        rows: usize,
+        columns: usize,
+        mut fill: impl FnMut(&mut [f32]) -> Result<()>,
+    ) -> Result<Self> {
+        let failed = Error::memory("features");
+        let buffer = Buffer::zeroed(rows, columns).map_err(&failed)?;
+        let mut lease = buffer.write(0..rows).map_err(&failed)?;
+        let mut into = lease.view_mut();
+        let block = (BLOCK_VALUES / columns.max(1)).max(1);
+        let mut values = vec![0.0; block.min(rows) * columns];
+        let mut filled = 0;
+        for first in (0..rows).step_by(block) {
+            let values = &mut values[..block.min(rows - first) * columns];
+            fill(values)?;
+            filled += values.iter().filter(|v| **v != 0.0).count();
+            for (row, values) in (first..).zip(values.chunks_exact(columns)) {
+                into.row_mut(row).copy_from_slice(values);
+            }
+        }
+        drop(lease);
+        let dense = DenseRows::new(&buffer)?;
+        match sparse_enough(columns, filled, rows * columns) {
+            true => Ok(Self::Sparse(SparseRows::of(&dense.view(), filled))),
+            false => Ok(Self::Dense(dense)),
+        }
     }
 
     /// One column a vertex, 1 at its own: what a graph without features is trained on.

@@ -1,4 +1,4 @@
-//! A graph's lists read the other way round.
+//! Lists as edges, and read the other way round.
 
 use crate::adjacency::Adjacency;
 use crate::build::threads::{on_threads, shares};
@@ -8,26 +8,34 @@ use crate::error::Result;
 /// Edges of a chunk of [`Lists`].
 const CHUNK: u64 = 1 << 20;
 
-/// In-neighbour lists as edges, a chunk equally many of them.
-pub(super) struct Lists<'a>(&'a Adjacency);
+/// In-neighbour lists in any order as edges, a chunk equally many of them. Offsets ascend from 0 to the
+/// number of neighbours.
+pub(super) struct Lists<'a> {
+    offsets: &'a [u64],
+    neighbours: &'a [u32],
+}
 
 impl<'a> Lists<'a> {
-    pub(super) fn new(incoming: &'a Adjacency) -> Self {
-        Self(incoming)
+    pub(super) fn of(incoming: &'a Adjacency) -> Self {
+        Self::new(incoming.offsets(), incoming.neighbours())
+    }
+
+    pub(super) fn new(offsets: &'a [u64], neighbours: &'a [u32]) -> Self {
+        Self { offsets, neighbours }
     }
 }
 
 impl EdgeSource for Lists<'_> {
     fn vertices(&self) -> u64 {
-        u64::from(self.0.vertices())
+        self.offsets.len() as u64 - 1
     }
 
     fn chunks(&self) -> u64 {
-        (self.0.neighbours().len() as u64).div_ceil(CHUNK)
+        (self.neighbours.len() as u64).div_ceil(CHUNK)
     }
 
     fn read(&self, chunk: u64, edges: &mut Vec<(u32, u32)>) -> Result<()> {
-        let (offsets, neighbours) = (self.0.offsets(), self.0.neighbours());
+        let Self { offsets, neighbours } = *self;
         let span = chunk * CHUNK..((chunk + 1) * CHUNK).min(neighbours.len() as u64);
         let mut target = offsets.partition_point(|&o| o <= span.start).saturating_sub(1);
         for at in span {

@@ -8,6 +8,8 @@ use crate::error::{Error, Place, Result};
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// The longest header that is read.
 const MAX_HEADER_BYTES: usize = 1 << 16;
+/// The longest part of a file before its cells.
+pub(crate) const MAX_START_BYTES: usize = MAX_HEADER_BYTES + 12;
 
 /// What a header says, and the bytes after it.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,6 +78,16 @@ impl<'a> Npy<'a> {
     /// The pickle of an array of Python objects; none for other arrays.
     pub fn pickle(&self) -> Option<&'a [u8]> {
         (self.element == Element::Object).then_some(self.data)
+    }
+
+    /// Rows, columns and first byte of a matrix whose cells are f32 as they lie in memory, row after row;
+    /// none for other arrays. `bytes` is what was parsed: the start of the file will do.
+    pub(crate) fn plain_rows(&self, bytes: &[u8]) -> Option<(usize, usize, usize)> {
+        let plain = self.element == Element::Float(4) && !self.big_endian && !self.fortran;
+        match self.shape[..] {
+            [rows, columns] if plain && columns > 0 => Some((rows, columns, bytes.len() - self.data.len())),
+            _ => None,
+        }
     }
 
     /// The array.

@@ -3,15 +3,23 @@
 //! (vertex ids). The graph is taken as it is stored, directed if it is; without the three splits
 //! 60 / 20 / 20 % of the labelled vertices are drawn from seed 0.
 
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
+use eciton_tensor::bytes_of_mut;
+
 use super::array::Array;
+use super::npy::Npy;
 use super::{bundle, file, labels, npy};
-use crate::adjacency::{Graph, Options};
+use crate::build;
 use crate::dataset::{Dataset, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::Features;
 use crate::split::Split;
+
+/// Wider rows are read as any other array is.
+const MAX_COLUMNS: usize = 1 << 20;
 
 /// Reads such a folder.
 ///
@@ -30,14 +38,16 @@ pub fn open(folder: &Path) -> Result<Dataset> {
     }
     let vertices = offsets.len() as u64 - 1;
     crate::adjacency::check_vertices(vertices, place)?;
-    let edges = offsets.windows(2).enumerate().flat_map(|(target, pair)| {
-        let list = &indices[pair[0] as usize..pair[1] as usize];
-        list.iter().map(move |&source| (source, target as u32))
-    });
-    let options = Options { symmetric: false, keep_self_loops: true };
-    let graph = Graph::from_edges(vertices, edges, options)?;
+    if let Some(position) = indices.iter().position(|&source| u64::from(source) >= vertices) {
+        return Err(Error::UnknownVertex {
+            place: Place::row(file::name(&folder.join("indices.npy")), position as u64),
+            vertex: indices[position].to_string(),
+            known: format!("vertices are 0..{vertices}"),
+        });
+    }
+    let graph = build::from_lists(offsets, indices, super::threads())?;
     let features = match folder.join("feat.npy").exists() {
-        true => read(folder, "feat", bundle::dense)?,
+        true => features(&folder.join("feat.npy"))?,
         false => Features::identity(graph.vertices()),
     };
     let label_file = file::name(&folder.join("label.npy"));
@@ -56,8 +66,105 @@ pub fn open(folder: &Path) -> Result<Dataset> {
     Dataset { name, graph, features, labels, classes, split, ids: VertexIds::Dense }.checked()
 }
 
+/// Plain f32 rows are read straight into place; other arrays whole, as any array.
+fn features(path: &Path) -> Result<Features> {
+    let refused = |source| Error::Read { path: path.to_owned(), source };
+    let mut file = File::open(path).map_err(refused)?;
+    let length = file.metadata().map_err(refused)?.len();
+    let mut start = Vec::new();
+    (&file).take(npy::MAX_START_BYTES as u64).read_to_end(&mut start).map_err(refused)?;
+    let plain = Npy::parse(&start, &file::name(path))?.plain_rows(&start);
+    let whole = plain.filter(|&(rows, columns, first)| {
+        let cells = rows.checked_mul(columns).and_then(|n| n.checked_mul(4));
+        cells.and_then(|n| n.checked_add(first)) == usize::try_from(length).ok() && columns <= MAX_COLUMNS
+    });
+    let Some((rows, columns, first)) = whole.filter(|_| cfg!(target_endian = "little")) else {
+        return bundle::dense(npy::parse(&file::read(path)?, &file::name(path))?);
+    };
+    file.seek(SeekFrom::Start(first as u64)).map_err(refused)?;
+    Features::streamed(rows, columns, |values| file.read_exact(bytes_of_mut(values)).map_err(refused))
+}
+
 fn read<T>(folder: &Path, part: &str, as_type: impl FnOnce(Array<'_>) -> Result<T>) -> Result<T> {
     let path = folder.join(format!("{part}.npy"));
     let bytes = file::read(&path)?;
     as_type(npy::parse(&bytes, &file::name(&path))?)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::adjacency::{Graph, Options};
+    use crate::format::npy::tests::{write, write_i64};
+    use crate::random::SplitMix64;
+
+    fn folder(files: &[(&str, Vec<u8>)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in files {
+            std::fs::write(folder.path().join(format!("{name}.npy")), bytes).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn lists_in_any_order_with_repeats_are_their_edges() {
+        let seed = 41;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        for case in 0..40 {
+            let vertices = 1 + random.below(30);
+            let (mut offsets, mut indices) = (vec![0i64], Vec::new());
+            for _ in 0..vertices {
+                let mut list: Vec<i64> =
+                    (0..random.below(6)).map(|_| random.below(vertices) as i64).collect();
+                if case % 2 == 0 {
+                    list.sort_unstable();
+                    list.dedup();
+                }
+                indices.extend(list);
+                offsets.push(indices.len() as i64);
+            }
+            let edges = (0..vertices as usize).flat_map(|target| {
+                let list = &indices[offsets[target] as usize..offsets[target + 1] as usize];
+                list.iter().map(move |&source| (source as u32, target as u32))
+            });
+            let options = Options { symmetric: false, keep_self_loops: true };
+            let expected = Graph::from_edges(vertices, edges, options).unwrap();
+            let folder = folder(&[
+                ("indptr", write_i64(&[offsets.len()], &offsets)),
+                ("indices", write_i64(&[indices.len()], &indices)),
+                ("label", write_i64(&[vertices as usize], &vec![0; vertices as usize])),
+            ]);
+            let read = open(folder.path()).unwrap();
+            assert_eq!(read.graph, expected, "case {case}");
+            assert_eq!(read.features, Features::identity(vertices as u32));
+        }
+    }
+
+    #[test]
+    fn features_are_the_same_in_any_byte_order_and_however_full() {
+        let seed = 42;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        // More rows than are read at a time, too.
+        for (rows, columns, full) in [(1, 1, 1), (5, 64, 1), (5, 64, 9), (3000, 70, 2), (3000, 70, 7)] {
+            let mut value = || if random.below(full) == 0 { 1.0 + random.below(9) as f32 } else { 0.0 };
+            let values: Vec<f32> = (0..rows * columns).map(|_| value()).collect();
+            let bytes = |to: fn(f32) -> [u8; 4]| values.iter().flat_map(|&v| to(v)).collect::<Vec<u8>>();
+            let files = [
+                ("little", write("<f4", false, &[rows, columns], &bytes(f32::to_le_bytes))),
+                ("big", write(">f4", false, &[rows, columns], &bytes(f32::to_be_bytes))),
+            ];
+            let folder = folder(&files);
+            let read = |name: &str| features(&folder.path().join(format!("{name}.npy")));
+            let expected = Features::from_dense(columns as u32, &values).unwrap();
+            assert_eq!(matches!(expected, Features::Sparse(_)), columns >= 64 && full > 5);
+            assert_eq!(read("little").unwrap(), expected);
+            assert_eq!(read("big").unwrap(), expected);
+            let cut = &files[0].1[..files[0].1.len() - 1];
+            std::fs::write(folder.path().join("cut.npy"), cut).unwrap();
+            assert!(read("cut").is_err());
+        }
+    }
 }
