@@ -49,13 +49,13 @@ fn cora_does_not_depend_on_threads_intervals_or_instances() {
 fn features_gathered_once_are_the_same_model() {
     // Sparse rows, and dense ones.
     let mut dense = cora(EPOCHS);
-    dense.data.normalise_features = true;
+    dense.data.normalise_features = Some(true);
     let mut sets = vec![dense];
     match data() {
         Some(data) => {
             let mut minesweeper = cora(EPOCHS);
             minesweeper.data.source = data.join("heterophilous/minesweeper.npz").to_str().unwrap().to_owned();
-            minesweeper.data.normalise_features = false;
+            minesweeper.data.normalise_features = Some(false);
             sets.push(minesweeper);
         }
         None => println!("skipped: dense features need the published data sets"),

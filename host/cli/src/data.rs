@@ -135,7 +135,7 @@ struct StatLine<'a> {
 
 fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
     let source = arguments.source.clone();
-    let data = Data { source, name: arguments.name.clone(), normalise_features: false };
+    let data = Data { source, name: arguments.name.clone(), normalise_features: Some(false) };
     let dataset = eciton_train::load(&data)?;
     let statistics = Statistics::of(&dataset);
     let survey = || stat::survey(&dataset.graph);

@@ -334,6 +334,17 @@ impl Features {
         }
     }
 
+    /// Whether any value is below zero.
+    pub fn any_negative(&self) -> bool {
+        match self {
+            Self::Dense(rows) => {
+                let view = rows.view();
+                (0..view.rows()).any(|row| view.row(row).iter().any(|v| *v < 0.0))
+            }
+            Self::Sparse(rows) => rows.values.iter().any(|v| *v < 0.0),
+        }
+    }
+
     /// Row `row` written out into `into` (`columns` values).
     pub fn copy_row(&self, row: usize, into: &mut [f32]) {
         into.fill(0.0);

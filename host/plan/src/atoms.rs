@@ -20,6 +20,11 @@ pub const ROWS_PER_ATOM: u32 = 32;
 pub const SMALL_WORK: u64 = 200_000;
 /// Work (rows and edges) of an interval that the default aims at.
 pub const INTERVAL_WORK: u64 = 2_000_000;
+/// So many intervals keep threads busy to the end; more only where these would become too large.
+pub const ENOUGH_INTERVALS: u64 = 16;
+/// The most work of an interval by default, up to [`MAX_ATOMS`] of them: a gather of many rows uses
+/// each block of source rows more often.
+pub const LARGE_INTERVAL_WORK: u64 = 16_000_000;
 
 /// A node of the tree: level 0 are atoms, a node of level l + 1 has up to [`FAN_OUT`] of level l.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -267,15 +272,16 @@ impl Intervals {
     }
 
     /// How many intervals a graph gets when the user does not say: 1 below 200,000 rows, edges and
-    /// stored `features`, else one for every two million, as a power of two, at least 2 and at most
-    /// one an atom. It depends on the data alone, never on threads or workers.
+    /// stored `features`, else one for every two million up to 16, or one for every sixteen million
+    /// where that is more, as a power of two, at least 2 and at most one an atom. It depends on the data alone, never on threads or workers.
     #[must_use]
     pub fn default_count(atoms: &Atoms, features: u64) -> u32 {
         let work = atoms.work().saturating_add(features);
         if work < SMALL_WORK {
             return 1;
         }
-        let wanted = work.div_ceil(INTERVAL_WORK).min(u64::from(MAX_ATOMS));
+        let wanted = work.div_ceil(INTERVAL_WORK).min(ENOUGH_INTERVALS);
+        let wanted = wanted.max(work.div_ceil(LARGE_INTERVAL_WORK)).min(u64::from(MAX_ATOMS));
         let wanted = wanted.next_power_of_two().max(2);
         u32::try_from(wanted).unwrap_or(MAX_ATOMS).min(atoms.count())
     }

@@ -54,13 +54,14 @@ pub struct Data {
     /// Which set, where a folder holds several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Whether each vertex's features are divided by their sum.
-    pub normalise_features: bool,
+    /// Whether each vertex's features are divided by their sum; `None`: where none is negative.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub normalise_features: Option<bool>,
 }
 
 impl Default for Data {
     fn default() -> Self {
-        Self { source: "cora".to_owned(), name: None, normalise_features: true }
+        Self { source: "cora".to_owned(), name: None, normalise_features: None }
     }
 }
 

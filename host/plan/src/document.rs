@@ -216,6 +216,15 @@ impl Field {
         }
     }
 
+    /// A flag, or `None` for "auto".
+    pub(crate) fn flag_or_auto(&self) -> Result<Option<bool>, Error> {
+        match &self.value {
+            Found::Flag(flag) => Ok(Some(*flag)),
+            Found::Text(text) if text == "auto" => Ok(None),
+            _ => Err(self.refuse("true, false or \"auto\"")),
+        }
+    }
+
     /// One of a few words.
     pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Error> {
         let found = match &self.value {

@@ -77,9 +77,9 @@ const DATA: &[Key<Data>] = &[
     key(
         "normalise_features",
         &["normalize_features"],
-        "whether each vertex's features are divided by their sum: true or false",
+        "whether each vertex's features are divided by their sum: true, false, or \"auto\", where none is negative",
         |data, field| {
-            data.normalise_features = field.flag()?;
+            data.normalise_features = field.flag_or_auto()?;
             Ok(())
         },
     ),

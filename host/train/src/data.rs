@@ -28,11 +28,17 @@ pub fn load(data: &Data) -> Result<Dataset> {
             format::open(&found.path, found.name)?
         }
     };
-    if data.normalise_features {
+    if normalises(data, &dataset.features) {
         dataset.features = dataset.features.normalise_rows()?;
         dataset.validate()?;
     }
     Ok(dataset)
+}
+
+/// Whether features are divided by their sums. The answer stays the same once they are: signs do.
+pub(crate) fn normalises(data: &Data, features: &Features) -> bool {
+    // A sum of both signs may be anything: dividing by it would not bring rows to one scale.
+    data.normalise_features.unwrap_or_else(|| !features.any_negative())
 }
 
 /// Where a published set lies.

@@ -59,6 +59,7 @@ impl Default for Options {
 /// A run that is ready to start.
 pub(crate) struct Session {
     pub prepared: Prepared,
+    normalised_features: bool,
     pub program: Program,
     pub kernels: Kernels,
     pub threads: u32,
@@ -79,6 +80,7 @@ pub(crate) struct Session {
 /// A run as far as it is known before memory for it is allocated.
 pub(crate) struct Draft {
     pub prepared: Prepared,
+    normalised_features: bool,
     pub kernels: Kernels,
     pub threads: u32,
     pub program: Program,
@@ -100,11 +102,14 @@ impl Draft {
                 Some(dataset) => Ok(dataset),
                 None => data::load(&config.data),
             }
-            .and_then(|dataset| Prepared::new(dataset, config.run.intervals));
+            .and_then(|dataset| {
+                let normalised = data::normalises(&config.data, &dataset.features);
+                Ok((Prepared::new(dataset, config.run.intervals)?, normalised))
+            });
             let kernels = kernels.join().map_err(|_| Error::Internal("loading kernels panicked".to_owned()));
             (prepared, kernels)
         });
-        let (prepared, kernels) = (prepared?, kernels??);
+        let ((prepared, normalised_features), kernels) = (prepared?, kernels??);
         let model = Model::resolve(&config.model, prepared.shape.features, prepared.shape.classes)?;
         let savings = Savings::choose(&model, &prepared.workload(), config.run.gather_features)?;
         let layers: RefCell<Vec<Arc<Layer>>> = RefCell::default();
@@ -127,7 +132,8 @@ impl Draft {
             .map_err(|plan| failure.borrow_mut().take().unwrap_or(Error::Plan(plan)))?;
         let evaluation = program.evaluation();
         let memory = MemoryPlan::of(&prepared, &program, &evaluation, &config.optimiser);
-        Ok(Self { prepared, kernels, threads, program, evaluation, layers: layers.into_inner(), memory })
+        let layers = layers.into_inner();
+        Ok(Self { prepared, normalised_features, kernels, threads, program, evaluation, layers, memory })
     }
 }
 
@@ -135,7 +141,9 @@ impl Session {
     pub(crate) fn new(config: &Config, options: &Options, dataset: Option<Dataset>) -> Result<Self> {
         let draft = Draft::new(config, options, dataset)?;
         draft.memory.check(config.run.memory_bytes)?;
-        let Draft { mut prepared, kernels, threads, program, evaluation, layers, .. } = draft;
+        let Draft {
+            mut prepared, normalised_features, kernels, threads, program, evaluation, layers, ..
+        } = draft;
         if program.savings.gathered_features {
             prepared.gather_features(threads)?;
         }
@@ -168,6 +176,7 @@ impl Session {
             slots,
             evaluation_slots,
             prepared,
+            normalised_features,
             program,
             kernels,
             threads,
@@ -181,6 +190,13 @@ impl Session {
             counts: Counts::default(),
             stop: options.stop.clone(),
         })
+    }
+
+    /// The configuration with what followed from the data.
+    pub(crate) fn resolved(&self, config: &Config) -> Config {
+        let mut resolved = config.clone();
+        resolved.data.normalise_features = Some(self.normalised_features);
+        resolved
     }
 
     /// Trains one seed from fresh weights.

@@ -26,7 +26,7 @@ pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) ->
     let mut run = Run { config, options, folder, epoch_seconds: Vec::new(), digests: Vec::new() };
     if let Some(folder) = &mut run.folder {
         folder.check_ids(&session.prepared.dataset.ids)?;
-        folder.write_config(config)?;
+        folder.write_config(&session.resolved(config))?;
         folder.write_versions(&session.kernels.digests(), eciton_tensor::simd::numeric_class())?;
     }
     let seeds: Vec<u64> =
