@@ -204,8 +204,8 @@ fn measure(asked: &Asked, streamed: usize) {
                 let plain = run(input, Some(Path::Direct { ahead: false }));
                 let mut paths = vec![("ahead".to_owned(), Some(Path::Direct { ahead: true }))];
                 if asked.sweep {
-                    for kibibytes in [128, 256, 384, 512, 768] {
-                        for tile_rows in [2_000, 6_000, 12_000, 24_000, 60_000] {
+                    for kibibytes in [384, 768, 1536, 3072, 6144, 12288] {
+                        for tile_rows in [4_000, 8_000, 16_000] {
                             let block_rows = (kibibytes << 10) / (width.next_multiple_of(16) * 4);
                             let name = format!("{kibibytes} KiB, {tile_rows}");
                             paths.push((name, Some(Path::Blocked { block_rows, tile_rows })));

@@ -184,7 +184,7 @@ pub enum Features {
 
 /// Below this share of values that are not zero, dense features of at least
 /// [`SPARSE_COLUMNS`] columns are kept as sparse rows.
-pub const SPARSE_SHARE: f64 = 0.2;
+pub const SPARSE_SHARE: f64 = 0.45;
 /// Narrower features stay dense: there is nothing to win.
 pub const SPARSE_COLUMNS: u32 = 64;
 

@@ -1,17 +1,14 @@
 //! A buffer of f32 rows that tasks share under leases.
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
+use crate::pages::Pages;
 use crate::slab::Slab;
 use crate::view::{View, ViewMut};
-
-/// Rows start on multiples of this many bytes (one cache line, one AVX-512 register).
-const ALIGNMENT: usize = 64;
 
 /// The distance between rows of a [`Buffer`], in values: widths over 1 are padded so that vector code
 /// needs no tail.
@@ -25,7 +22,7 @@ pub fn stride_for(columns: usize) -> usize {
 
 /// Whose memory it is.
 enum Storage {
-    Own(Layout),
+    Own(Pages),
     /// Read only.
     Lent(Slab<f32>),
 }
@@ -44,15 +41,6 @@ struct Inner {
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        if let Storage::Own(layout) = self.storage {
-            // SAFETY: allocated in `Buffer::zeroed` with this layout, and no lease outlives the Arc.
-            unsafe { dealloc(self.data.as_ptr().cast(), layout) }
-        }
-    }
-}
 
 /// Active leases. A handful at a time: a vector beats anything cleverer.
 #[derive(Default)]
@@ -91,11 +79,9 @@ impl Buffer {
         let stride = stride_for(columns);
         let bytes =
             rows.checked_mul(stride).and_then(|n| n.checked_mul(size_of::<f32>())).ok_or_else(too_large)?;
-        let layout = Layout::from_size_align(bytes.max(ALIGNMENT), ALIGNMENT).map_err(|_| too_large())?;
-        // SAFETY: the size is not zero.
-        let raw = unsafe { alloc_zeroed(layout) };
-        let Some(data) = NonNull::new(raw.cast::<f32>()) else { handle_alloc_error(layout) };
-        let storage = Storage::Own(layout);
+        let pages = Pages::zeroed(bytes).map_err(|_| too_large())?;
+        let data = pages.start().cast::<f32>();
+        let storage = Storage::Own(pages);
         Ok(Self(Arc::new(Inner { data, storage, rows, columns, stride, leases: Mutex::default() })))
     }
 
@@ -160,7 +146,7 @@ impl Buffer {
     /// Bytes held, padding included.
     pub fn bytes(&self) -> usize {
         match &self.0.storage {
-            Storage::Own(layout) => layout.size(),
+            Storage::Own(pages) => pages.bytes(),
             Storage::Lent(slab) => slab.bytes_len(),
         }
     }

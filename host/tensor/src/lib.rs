@@ -28,6 +28,7 @@ pub mod grid;
 pub mod half;
 pub mod matrix;
 pub mod ops;
+pub mod pages;
 pub mod random;
 pub mod simd;
 pub mod slab;

@@ -7,7 +7,10 @@
 //! rows of a batch are first put into classes by the length of their pieces, and then summed class by
 //! class.
 
+use std::alloc::{Layout, handle_alloc_error};
 use std::ops::Range;
+
+use eciton_tensor::pages::Pages;
 
 use super::kernel::{Element, Job, SCALED, prefetch};
 
@@ -20,27 +23,28 @@ const LISTS_AHEAD: usize = 16;
 /// How many rows ahead sums are asked for.
 const SUMS_AHEAD: usize = 4;
 
-/// Sixteen values on one cache line; only its place in memory is used.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Line(#[allow(dead_code)] [f32; 16]);
-
 /// What a thread keeps from call to call: at most a block, which fits the second-level cache, and 8 bytes a row
 /// of a tile.
 #[derive(Default)]
 pub(super) struct Scratch {
-    lines: Vec<Line>,
+    block: Option<Pages>,
     cursors: Vec<u64>,
 }
 
 impl Scratch {
     /// Room for `values` values.
     pub(super) fn room<T: Element>(&mut self, values: usize) -> *mut T {
-        let lines = (values * size_of::<T>()).div_ceil(size_of::<Line>());
-        if self.lines.len() < lines {
-            self.lines.resize(lines, Line([0.0; 16]));
-        }
-        self.lines.as_mut_ptr().cast()
+        let bytes = values * size_of::<T>();
+        let block = match self.block.take() {
+            Some(block) if block.bytes() >= bytes => block,
+            // One large page, of which a block fills a part: small pages would be more than a
+            // processor knows at a time.
+            _ => match Pages::zeroed(bytes.max(Pages::LARGE)) {
+                Ok(pages) => pages,
+                Err(_) => handle_alloc_error(Layout::new::<T>()),
+            },
+        };
+        self.block.insert(block).start().as_ptr().cast()
     }
 }
 
