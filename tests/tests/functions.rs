@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use cloud::{Cloud, Product};
 use eciton_exec::Executor as _;
-use eciton_plan::{Config, Executor, ExecutorKind, RowFormat, Transport};
+use eciton_plan::{Config, Executor, ExecutorKind, RowFormat, Transport, VertexOrder};
 use eciton_tests::{cora, data, options, train};
 use eciton_train::{EpochReport, Observer, Options, Summary};
 
@@ -94,6 +94,9 @@ fn cora_is_the_same_on_functions() {
     equal_on_all(&cora(10));
     let mut config = cora(4);
     config.run.intervals = Some(5);
+    equal_on_all(&config);
+    // Rows whose numbers are a list.
+    config.run.order = VertexOrder::Rabbit;
     equal_on_all(&config);
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::text::{bytes, counted, grouped};
+use crate::text::{bytes, counted, grouped, seconds};
 use crate::{recipe, train};
 
 #[derive(Serialize)]
@@ -49,6 +49,9 @@ fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
     );
     let pieces = counted(u64::from(plan.intervals), "interval");
     row("pieces", format!("{pieces} on {}", counted(u64::from(plan.threads), "thread")));
+    if let Some(order) = &plan.order {
+        row("order", format!("{}, {}", order.name, seconds(order.seconds)));
+    }
     let once = if plan.gathered_features { "; the features are gathered once, before the first" } else { "" };
     row(
         "an epoch",
@@ -65,7 +68,7 @@ fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
     let mut total = format!("{:>9}", bytes(plan.memory.total_bytes));
     if plan.memory.before_training_bytes > 0 {
         let later = plan.memory.total_bytes - plan.memory.before_training_bytes;
-        total += &format!("  at the peak; {} once the features are gathered", bytes(later));
+        total += &format!("  at the peak; {} while it trains", bytes(later));
     }
     row("in all", total);
     if let Some(available) = allowed.or(plan.memory.available_bytes) {

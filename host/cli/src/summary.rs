@@ -65,6 +65,9 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         ("peak memory", bytes(summary.peak_memory_bytes)),
         ("tasks", format!("{}, {pieces}", grouped(summary.tasks))),
     ];
+    if let Some(order) = &summary.order {
+        rows.push(("order", format!("{}, {}", order.name, seconds(order.seconds))));
+    }
     if let Some(attempts) = &summary.attempts {
         let parts = [
             (attempts.retries, "retried"),
@@ -182,6 +185,7 @@ mod tests {
             numeric_class: "portable-1".to_owned(),
             intervals: 1,
             threads: 2,
+            order: None,
             executor: "local".to_owned(),
             tasks: 1800,
             attempts: None,

@@ -59,6 +59,9 @@ pub(crate) struct Arguments {
     /// Vertex intervals; changes no result [default: by the graph's size]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Execution")]
     pub(crate) intervals: Option<String>,
+    /// How vertices lie in memory: natural, degree, rcm, rabbit; results keep the data's order [default: natural]
+    #[arg(long, help_heading = "Execution")]
+    pub(crate) order: Option<String>,
     /// Where tasks run: local, emulated (real workers behind a stand-in for AWS), lambda [default: local]
     #[arg(long, value_name = "WHERE", help_heading = "Execution")]
     pub(crate) executor: Option<String>,

@@ -86,7 +86,7 @@ fn version_and_help() {
 #[test]
 fn wrong_words_are_usage_errors() {
     let dir = folder();
-    let cases: [(&[&str], &[&str]); 10] = [
+    let cases: [(&[&str], &[&str]); 12] = [
         (&["trian"], &["train"]),
         (&["train", "--epoch", "3"], &["--epochs"]),
         (&["train", "--epochs", "0"], &["`run.epochs` is 0", "in --epochs 0"]),
@@ -97,6 +97,11 @@ fn wrong_words_are_usage_errors() {
         ),
         (&["train", "--set", "lr"], &["section.key=value"]),
         (&["train", "--executor", "moon"], &["`executor.kind` is", "\"lambda\"", "in --executor moon"]),
+        (
+            &["train", "--order", "rabit"],
+            &["`run.order` is", "\"natural\", \"degree\", \"rcm\", \"rabbit\"", "in --order rabit"],
+        ),
+        (&["plan", "--set", "run.order=Rcm"], &["`run.order` is", "\"rcm\"", "in --set run.order=Rcm"]),
         (&["train", "--model", "gatt"], &["no model is called `gatt`", "known: gcn"]),
         (&["train", "--out", "x", "--no-out"], &["--no-out"]),
         (&["kernel", "build", "--check"], &["--builtin"]),
@@ -233,6 +238,16 @@ fn a_plan_says_what_a_run_would_hold_and_refuses_what_does_not_fit() {
     let line = ["train", "--dropout", "0", "--set", "run.gather_features=once", "--json", "--no-out"];
     let held = objects(&works(dir.path(), &line)).last().unwrap()["peak_memory_bytes"].as_u64().unwrap();
     assert!(held < total + (32 << 20) && total < held + (32 << 20), "{held} held, {total} planned");
+    // An order is told with its time and its bytes; what moves is there twice, for a moment.
+    let text = works(dir.path(), &["plan", "--order", "rcm", "--hidden", "1", "--json"]);
+    let plan = &objects(&text)[0];
+    let bytes = |purpose: &str| {
+        let items = plan["memory"]["items"].as_array().unwrap();
+        items.iter().find(|item| item["purpose"] == purpose).unwrap()["bytes"].as_u64().unwrap()
+    };
+    assert!(plan["order"]["name"] == "rcm" && plan["order"]["seconds"].as_f64().unwrap() > 0.0);
+    assert_eq!(bytes("permutation"), 2708 * 16);
+    assert_eq!(Value::from(bytes("ordering")), plan["memory"]["before_training_bytes"]);
     // The report comes first, then the refusal.
     let Ran { code, out: text, err: error } = run(dir.path(), &["plan", "--set", "run.memory_bytes=1000"]);
     assert_eq!(code, Some(1), "{text}");
@@ -268,6 +283,74 @@ fn execution_flags_change_no_result() {
     }
     assert_ne!(digest(&["--lr", "0.02"]), wanted);
     assert_ne!(digest(&["--hidden", "8"]), wanted);
+}
+
+#[test]
+fn an_order_is_not_seen_in_what_a_run_writes() {
+    let dir = folder();
+    std::fs::create_dir(dir.path().join("mine")).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join("mine").join(name), text).unwrap();
+    // Three classes that the features tell; each vertex is tied to some earlier ones of its class.
+    let vertices = 0..90usize;
+    let name = |v: usize| format!("w{}", v * 37 % 90);
+    let table = |head: &str, line: &dyn Fn(usize) -> String| {
+        vertices.clone().fold(format!("{head}\n"), |text, v| text + &line(v))
+    };
+    let edges = |v: usize| {
+        let earlier = (1..=1 + v % 5).filter_map(|step| v.checked_sub(3 * step));
+        earlier.map(|u| format!("{},{}\n", name(v), name(u))).collect()
+    };
+    write("edges.csv", &table("source,target", &edges));
+    let one = |v: usize, class: usize| u8::from(v % 3 == class);
+    let features = |v: usize| format!("{},{},{},{},1\n", name(v), one(v, 0), one(v, 1), one(v, 2));
+    write("features.csv", &table("id,a,b,c,d", &features));
+    write("labels.csv", &table("id,class", &|v| format!("{},{}\n", name(v), v % 3)));
+
+    let mut results: Vec<(String, Vec<Vec<f64>>)> = Vec::new();
+    for order in ["natural", "degree", "rcm", "rabbit"] {
+        let line = [
+            "train",
+            "mine",
+            "--order",
+            order,
+            "--epochs",
+            "60",
+            "--lr",
+            "0.1",
+            "--dropout",
+            "0.2",
+            "--json",
+        ];
+        let line = [&line[..], &["--embeddings", "--out", order]].concat();
+        let summary = objects(&works(dir.path(), &line)).pop().unwrap();
+        assert_eq!(summary["order"].get("name"), (order != "natural").then_some(&order.into()), "{order}");
+        assert!(order == "natural" || summary["order"]["seconds"].as_f64().unwrap() > 0.0);
+        let found = objects(&works(dir.path(), &["eval", order, "--json"])).pop().unwrap();
+        assert_eq!(found["reproduced"], true, "{order}");
+        // The folder's file and the one predicted from the folder.
+        works(dir.path(), &["predict", order, "--embeddings", "--out", "p.npz"]);
+        let bytes = |file: &str| std::fs::read(dir.path().join(file)).unwrap();
+        assert_eq!(bytes("p.npz"), bytes(&format!("{order}/predictions.npz")), "{order}");
+        let lines = objects(&works(dir.path(), &["predict", order, "--json"]));
+        let mut names = String::new();
+        let mut scores = Vec::new();
+        for line in &lines {
+            let id = line["id"].as_str().unwrap();
+            let vertex = vertices.clone().find(|&v| name(v) == id).unwrap();
+            assert_eq!(line["class"], vertex % 3, "{order}: {id} is not its own");
+            names += &format!("{id} ");
+            scores.push(line["scores"].as_array().unwrap().iter().map(|s| s.as_f64().unwrap()).collect());
+        }
+        assert_eq!(lines.len(), 90);
+        results.push((names, scores));
+    }
+    for (names, scores) in &results[1..] {
+        assert_eq!(names, &results[0].0);
+        for (found, wanted) in scores.iter().flatten().zip(results[0].1.iter().flatten()) {
+            assert!((found - wanted).abs() < 1e-3, "{found}, {wanted} in the natural order");
+        }
+    }
+    says(&works(dir.path(), &["train", "mine", "--order", "rcm", "--no-out"]), &["\norder          rcm, "]);
 }
 
 #[test]

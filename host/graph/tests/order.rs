@@ -217,7 +217,7 @@ fn a_data_set_comes_back() {
         dataset.validate().unwrap();
         for order in Order::ALL {
             let permutation = Permutation::of(&dataset.graph, order);
-            let there = permute_dataset(&dataset, &permutation).unwrap();
+            let there = permute_dataset(dataset.clone(), permutation.clone()).unwrap();
             there.dataset.validate().unwrap();
             assert_eq!(there.permutation, permutation);
             for v in 0..n {
@@ -229,7 +229,7 @@ fn a_data_set_comes_back() {
             let pairs: Vec<u32> = permutation.old_of_new().iter().flat_map(|&v| [v, v + 1]).collect();
             let pairs = rows_back(&permutation, &pairs, 2).unwrap();
             assert!(pairs.chunks_exact(2).enumerate().all(|(v, p)| p == [v as u32, v as u32 + 1]));
-            let back = permute_dataset(&there.dataset, &permutation.inverse()).unwrap().dataset;
+            let back = permute_dataset(there.dataset, permutation.inverse()).unwrap().dataset;
             let ids = back.ids.clone();
             assert_eq!(Dataset { ids: dataset.ids.clone(), ..back }, dataset, "{order}");
             assert!((0..n).all(|v| ids.name(v) == dataset.ids.name(v)));
@@ -252,9 +252,9 @@ fn a_data_set_that_does_not_fit_is_refused() {
     for (change, expected) in faults {
         let mut data = cora.clone();
         change(&mut data);
-        let text = permute_dataset(&data, &order).unwrap_err().to_string();
+        let text = permute_dataset(data, order.clone()).unwrap_err().to_string();
         assert!(text.contains(expected), "{text}");
     }
     let small = Permutation::identity(3).unwrap();
-    assert!(permute_dataset(&cora, &small).is_err());
+    assert!(permute_dataset(cora, small).is_err());
 }

@@ -48,24 +48,27 @@ struct BeforeHeld {
     activation: Activation,
     dropout: Option<Dropout>,
     numbers: RowNumbers,
+    /// The first row's place among `numbers`.
+    first: usize,
 }
 
 impl BeforeHeld {
     fn prologue(&self) -> Prologue<'_> {
         let row_ids = match &self.numbers {
-            RowNumbers::From(first) => RowIds::From(*first),
-            RowNumbers::List(ids) => RowIds::List(ids),
+            RowNumbers::From(from) => RowIds::From(from + self.first as u64),
+            RowNumbers::List(ids) => RowIds::List(&ids[self.first.min(ids.len())..]),
         };
         Prologue { bias: self.bias.as_deref(), activation: self.activation, dropout: self.dropout, row_ids }
     }
 
     /// The same for rows from `start` on.
     fn shifted(&self, start: usize) -> BeforeHeld {
-        let numbers = match &self.numbers {
-            RowNumbers::From(first) => RowNumbers::From(first + start as u64),
-            RowNumbers::List(ids) => RowNumbers::List(ids[start.min(ids.len())..].into()),
-        };
-        BeforeHeld { bias: self.bias.clone(), numbers, ..*self }
+        BeforeHeld {
+            bias: self.bias.clone(),
+            numbers: self.numbers.clone(),
+            first: self.first + start,
+            ..*self
+        }
     }
 }
 
@@ -113,7 +116,8 @@ impl State {
             }
             None => None,
         };
-        Ok(BeforeHeld { bias, activation: before.activation, dropout, numbers: self.row_numbers.clone() })
+        let numbers = self.row_numbers.clone();
+        Ok(BeforeHeld { bias, activation: before.activation, dropout, numbers, first: 0 })
     }
 
     /// Derivatives are taken from the result, which tells the two sides apart only for slopes from 0.

@@ -16,6 +16,7 @@ use crate::executor::{Emulator, Executor};
 use crate::keys;
 use crate::model::ModelSettings;
 use crate::optimiser::Optimiser;
+use crate::order::VertexOrder;
 use crate::savings::GatherFeatures;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -87,6 +88,10 @@ pub struct Run {
     /// When the first layer's gather is done. The same result to rounding.
     #[serde(default)]
     pub gather_features: GatherFeatures,
+    /// In which order vertices lie in memory while the run goes on. The same result to rounding, in
+    /// the data set's own order.
+    #[serde(default)]
+    pub order: VertexOrder,
 }
 
 impl Default for Run {
@@ -99,6 +104,7 @@ impl Default for Run {
             threads: None,
             memory_bytes: None,
             gather_features: GatherFeatures::Auto,
+            order: VertexOrder::Natural,
         }
     }
 }
@@ -283,7 +289,7 @@ mod tests {
         let found = refused("[run]\nzzzzzzzz = 1");
         assert!(
             found.contains(
-                "known here: seed, epochs, eval_every, intervals, threads, memory_bytes, gather_features"
+                "known here: seed, epochs, eval_every, intervals, threads, memory_bytes, gather_features, order"
             ),
             "{found}"
         );
@@ -301,6 +307,10 @@ mod tests {
             "run.epochs=1",
             "run.intervals=1",
             "run.seed=9223372036854775807",
+            "run.order=natural",
+            "run.order=degree",
+            "run.order=rcm",
+            "run.order=rabbit",
             "optimiser.lr=1e-30",
             "optimiser.weight_decay=0",
             "optimiser.weight_decay=[0.1, 0, 3]",
@@ -335,6 +345,8 @@ mod tests {
             "run.intervals=0",
             "run.seed=-1",
             "run.threads=0",
+            "run.order=rabit",
+            "run.order=3",
             "optimiser.lr=0",
             "optimiser.lr=inf",
             "optimiser.lr=1e-60",
@@ -360,6 +372,8 @@ mod tests {
             assert!(error.to_string().contains(argument), "{argument}: {error}");
             assert_eq!(config, Config::default());
         }
+        let found = refused("[run]\norder = \"RCM\"");
+        assert!(found.contains(r#"must be one of "natural", "degree", "rcm", "rabbit""#), "{found}");
         let found = refused("[model]\ndropout = 1.5");
         let wanted = "`model.dropout` is 1.5, but must be a number with 0 <= dropout < 1\n  \
                       at r.toml:2:11\n  2 | dropout = 1.5\n    |           ^^^";

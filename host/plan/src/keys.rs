@@ -10,6 +10,7 @@ use crate::document::{Field, Fields, Found, number};
 use crate::error::Error;
 use crate::model::{Activation, LayerSettings, Layers, MAX_LAYERS, MAX_WIDTH, ModelSettings};
 use crate::optimiser::{Algorithm, Optimiser, WeightDecay};
+use crate::order::VertexOrder;
 use crate::savings::GatherFeatures;
 
 /// A key of a section whose settings are a `T`.
@@ -282,6 +283,15 @@ const RUN: &[Key<Run>] = &[
         "when the first layer's gather is done, where no dropout stands before it: auto, once, each-epoch",
         |run, field| {
             run.gather_features = field.choice(&GatherFeatures::ALL)?;
+            Ok(())
+        },
+    ),
+    key(
+        "order",
+        &["ordering", "reorder", "vertex_order"],
+        "in which order vertices lie in memory: natural, degree, rcm, rabbit; results keep the data's own",
+        |run, field| {
+            run.order = field.choice(&VertexOrder::ALL)?;
             Ok(())
         },
     ),

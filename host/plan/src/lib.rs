@@ -32,6 +32,7 @@ mod keys;
 mod lower;
 pub mod model;
 pub mod optimiser;
+pub mod order;
 pub mod program;
 pub mod savings;
 pub mod signature;
@@ -51,6 +52,7 @@ pub use ids::{
 pub use keys::{KeyInfo, keys};
 pub use model::{Activation, Convolution, LayerKind, LayerSettings, Layers, Model, ModelSettings};
 pub use optimiser::{Algorithm, Optimiser, WeightDecay};
+pub use order::VertexOrder;
 pub use program::{
     DataShape, Direction, Gather, Normalisation, Open, Operation, Parameter, Program, Scope, SlotOf,
     SlotSpec, Stage, Tensor,

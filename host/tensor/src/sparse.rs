@@ -69,20 +69,26 @@ struct Dropped {
 }
 
 /// What values after a prologue depend on, besides those stored.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Drawn {
     key: u64,
     threshold: u32,
     activation: Activation,
+    /// Where numbers are consecutive; else 0.
     first_id: u64,
+    /// Where they are listed; else none. Few beside the stored values, so they are compared.
+    ids: Vec<u64>,
 }
 
 impl Drawn {
-    /// None where rows are numbered by a list, which nobody wants to compare.
-    pub(crate) fn new(before: &Prologue<'_>, dropout: Dropout) -> Option<Self> {
-        let RowIds::From(first_id) = before.row_ids else { return None };
+    /// For `rows` rows.
+    pub(crate) fn new(before: &Prologue<'_>, dropout: Dropout, rows: usize) -> Self {
+        let (first_id, ids) = match before.row_ids {
+            RowIds::From(first) => (first, Vec::new()),
+            RowIds::List(ids) => (0, ids[..rows.min(ids.len())].to_vec()),
+        };
         let (key, threshold) = (dropout.key.0, dropout.threshold);
-        Some(Self { key, threshold, activation: before.activation, first_id })
+        Self { key, threshold, activation: before.activation, first_id, ids }
     }
 }
 
@@ -165,31 +171,25 @@ impl SparseRows {
     }
 
     /// Keeps an interval's values after a dropout for [`SparseRows::recall`]; `values` gets other memory.
-    pub(crate) fn remember(&self, rows: &Range<usize>, drawn: Option<Drawn>, values: &mut Vec<f32>) {
-        if drawn.is_none() {
-            return;
-        }
+    pub(crate) fn remember(&self, rows: &Range<usize>, drawn: Drawn, values: &mut Vec<f32>) {
         let mut kept = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
         let room = kept.len() < TRANSPOSES_KEPT;
         match kept.iter_mut().find(|d| d.rows == *rows) {
             Some(last) => {
-                last.drawn = drawn;
+                last.drawn = Some(drawn);
                 std::mem::swap(&mut last.values, values);
             }
             None if room => {
-                kept.push(Dropped { rows: rows.clone(), drawn, values: std::mem::take(values) });
+                kept.push(Dropped { rows: rows.clone(), drawn: Some(drawn), values: std::mem::take(values) });
             }
             None => {}
         }
     }
 
     /// Moves the values that were kept for this dropout into `values`, if they still are.
-    pub(crate) fn recall(&self, rows: &Range<usize>, drawn: Option<Drawn>, values: &mut Vec<f32>) -> bool {
-        if drawn.is_none() {
-            return false;
-        }
+    pub(crate) fn recall(&self, rows: &Range<usize>, drawn: &Drawn, values: &mut Vec<f32>) -> bool {
         let mut kept = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
-        match kept.iter_mut().find(|d| d.rows == *rows && d.drawn == drawn) {
+        match kept.iter_mut().find(|d| d.rows == *rows && d.drawn.as_ref() == Some(drawn)) {
             Some(last) => {
                 std::mem::swap(&mut last.values, values);
                 last.drawn = None;

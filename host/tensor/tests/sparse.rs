@@ -231,6 +231,39 @@ fn other_grids_numbers_and_activations_are_not_mixed_up() {
 }
 
 #[test]
+fn rows_numbered_by_lists_are_told_apart() {
+    let numbers = &mut Numbers(26);
+    let (rows, k, n) = (60, 90, 8);
+    let made = random(numbers, rows, k, 60);
+    let (w, d) = (numbers.values(k * n), numbers.values(rows * n));
+    let x = sparse_of(k, &made);
+    let up: Vec<u64> = (7..7 + rows as u64).collect();
+    let down: Vec<u64> = up.iter().rev().copied().collect();
+    fn numbered(row_ids: RowIds<'_>) -> Prologue<'_> {
+        Prologue { row_ids, ..prologue(Identity, Some(0.5), 0) }
+    }
+    let forward = |ids: &[u64]| {
+        let out = &mut vec![0.0; rows * n];
+        let p = numbered(RowIds::List(ids));
+        let into = &mut ViewMut::new(out, rows, n);
+        sparse::linear(&x, 0..rows, &p, View::new(&w, k, n), None, Identity, into, &mut Scratch::default());
+    };
+    let fresh = |row_ids| {
+        let view = View::new(&d, rows, n);
+        gradient(&sparse_of(k, &made), 0..rows, &numbered(row_ids), view, &Grid::single(rows)).remove(0)
+    };
+    let (wanted, other) = (fresh(RowIds::From(7)), fresh(RowIds::List(&down)));
+    assert_ne!(wanted, other);
+    // What forward kept is taken for the same list, and for no other.
+    for (kept, asked, wanted) in [(&up, &up, &wanted), (&down, &up, &wanted), (&down, &down, &other)] {
+        forward(kept);
+        let p = numbered(RowIds::List(asked));
+        let found = gradient(&x, 0..rows, &p, View::new(&d, rows, n), &Grid::single(rows)).remove(0);
+        same_bits("listed", &found, wanted);
+    }
+}
+
+#[test]
 fn dense_rows_drop_what_sparse_rows_drop() {
     let numbers = &mut Numbers(25);
     let (rows, k) = (50, 80);

@@ -8,11 +8,13 @@ use eciton_fetch::catalogue;
 use eciton_graph::dataset::{Dataset, Features};
 use eciton_graph::format;
 use eciton_graph::gather::symmetric_scale;
-use eciton_plan::{Atoms, Data, DataShape, FAN_OUT, IntervalId, Intervals, Node, Workload};
+use eciton_kernel::RowNumbers;
+use eciton_plan::{Atoms, Data, DataShape, FAN_OUT, IntervalId, Intervals, Node, VertexOrder, Workload};
 use eciton_tensor::{Atom, Grid, Matrix, Part, SparseRows};
 
 use crate::error::{Error, Result, at};
 use crate::gathered::{gather_features, stored_at_most};
+use crate::vertices::Vertices;
 
 /// Loads a data set: a built-in name, a path to any layout that `eciton_graph::format` knows, or the
 /// name of a published set that is in the user's cache.
@@ -63,6 +65,8 @@ fn published(name: &str) -> Result<Found> {
 #[derive(Debug, Clone)]
 pub(crate) struct Interval {
     pub rows: std::ops::Range<usize>,
+    /// What the rows' random numbers are addressed by.
+    pub numbers: RowNumbers,
     pub grid: Arc<Grid>,
     pub nodes: Vec<Node>,
     pub labels: Arc<[u32]>,
@@ -70,10 +74,12 @@ pub(crate) struct Interval {
     pub training: Arc<[u32]>,
 }
 
-/// A data set as a run sees it.
+/// A data set as a run sees it: by row, whose vertices are told by `vertices`.
 #[derive(Debug)]
 pub(crate) struct Prepared {
+    /// By row; the user's ids are with `vertices`.
     pub dataset: Arc<Dataset>,
+    pub vertices: Vertices,
     pub shape: DataShape,
     pub features: Matrix,
     pub scale: Arc<Vec<f32>>,
@@ -82,10 +88,11 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    pub(crate) fn new(mut dataset: Dataset, intervals: Option<u32>) -> Result<Self> {
+    pub(crate) fn new(dataset: Dataset, order: VertexOrder, intervals: Option<u32>) -> Result<Self> {
         if dataset.classes == 0 {
             return Err(Error::NoLabels { dataset: dataset.name });
         }
+        let (mut dataset, vertices) = Vertices::order(dataset, order)?;
         let rows = dataset.vertices();
         let columns = dataset.features.columns();
         let stored = dataset.features.stored();
@@ -108,9 +115,10 @@ impl Prepared {
         for &v in &dataset.split.train {
             in_training[v as usize] = true;
         }
-        let intervals = cut.ids().map(|id| interval(&dataset, &atoms, &cut, id, &in_training)).collect();
+        let one = |id| interval(&dataset, &vertices, &atoms, &cut, id, &in_training);
+        let intervals = cut.ids().map(one).collect();
         let shape = DataShape { rows, features: columns, classes: dataset.classes };
-        Ok(Self { dataset: Arc::new(dataset), shape, features, scale, atoms, intervals })
+        Ok(Self { dataset: Arc::new(dataset), vertices, shape, features, scale, atoms, intervals })
     }
 }
 
@@ -140,6 +148,7 @@ impl Prepared {
 
 fn interval(
     dataset: &Dataset,
+    vertices: &Vertices,
     atoms: &Atoms,
     cut: &Intervals,
     id: IntervalId,
@@ -149,7 +158,14 @@ fn interval(
     let nodes = atoms.nodes(cut.atoms(id));
     let labels: Arc<[u32]> = dataset.labels[rows.clone()].into();
     let training = rows.clone().filter(|&v| in_training[v]).map(|v| (v - rows.start) as u32).collect();
-    Interval { grid: Arc::new(grid(atoms, &nodes, rows.start as u32)), nodes, labels, training, rows }
+    Interval {
+        numbers: vertices.numbers(rows.clone()),
+        grid: Arc::new(grid(atoms, &nodes, rows.start as u32)),
+        nodes,
+        labels,
+        training,
+        rows,
+    }
 }
 
 /// The parts that an interval's nodes are, in local rows.

@@ -28,6 +28,7 @@ mod report;
 pub mod run_folder;
 mod session;
 mod train;
+mod vertices;
 mod weights;
 
 pub use data::load;
@@ -37,6 +38,6 @@ pub use kernels::CachePolicy;
 pub use memory::{MemoryItem, MemoryPlan};
 pub use plan::{Plan, plan};
 pub use predict::{Evaluation, Predictions, evaluate, predict};
-pub use report::{Accuracy, Attempts, EpochReport, Observer, SeedReport, Silent, Started, Summary};
+pub use report::{Accuracy, Attempts, EpochReport, Observer, Ordered, SeedReport, Silent, Started, Summary};
 pub use session::Options;
 pub use train::train;

@@ -51,16 +51,18 @@ impl MemoryPlan {
             }
         };
         let lists = if graph.symmetric() { 1 } else { 2 };
+        let edges = lists * (graph.edges() * 4 + (rows + 1) * 8);
         item(
             "graph",
             format!("{} edges{}", graph.edges(), if lists == 2 { ", and their transpose" } else { "" }),
-            lists * (graph.edges() * 4 + (rows + 1) * 8),
+            edges,
         );
         item(
             "vertices",
             "labels, splits, factors of the normalisation".to_owned(),
             rows * (4 + 4 + 4 + 4 + 1),
         );
+        item("permutation", "where each vertex lies, and the way back".to_owned(), prepared.vertices.bytes());
         let features = features_bytes(&prepared.features);
         let shape = format!("[{rows}, {}]{}", prepared.shape.features, storage(&prepared.features));
         item("features", shape.clone(), features);
@@ -79,7 +81,16 @@ impl MemoryPlan {
         item("weights", format!("{values} values, and the optimiser's of each"), values * 4 * state);
         let parts: u64 = prepared.intervals.iter().map(|i| i.nodes.len() as u64).sum();
         item("gradients", format!("{parts} partial sums of {values} values"), parts * values * 4);
-        item("program", "kernels and their instances".to_owned(), PROGRAM_BYTES);
+        if prepared.vertices.ordered.is_some() {
+            // Graph and features have been there twice, one after the other, before all that follows them.
+            let after = items.iter().skip_while(|i| i.purpose != "features").skip(1).map(|i| i.bytes);
+            let more = edges.max(features).saturating_sub(after.sum());
+            let detail = "graph and features twice, one after the other: beyond what follows".to_owned();
+            items.extend((more > 0).then_some(MemoryItem { purpose: "ordering", detail, bytes: more }));
+            before += more;
+        }
+        let program = "kernels and their instances".to_owned();
+        items.push(MemoryItem { purpose: "program", detail: program, bytes: PROGRAM_BYTES });
         let total_bytes = items.iter().map(|i| i.bytes).sum();
         Self { items, total_bytes, before_training_bytes: before, available_bytes: available() }
     }
@@ -94,10 +105,12 @@ impl MemoryPlan {
             return Ok(());
         }
         let largest = self.items.iter().max_by_key(|i| i.bytes);
-        let remedy = if self.before_training_bytes > 0
-            && self.total_bytes - self.before_training_bytes <= available
-        {
+        let later = self.total_bytes - self.before_training_bytes <= available;
+        let has = |purpose| self.items.iter().any(|i| i.purpose == purpose);
+        let remedy = if later && has("gathered features") {
             "run.gather_features = \"each-epoch\" holds the features once"
+        } else if later && has("ordering") {
+            "run.order = \"natural\" moves nothing"
         } else {
             "a smaller model.hidden, fewer layers, or a data set converted to a store (its features stay in the file)"
         };

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::memory::MemoryPlan;
+use crate::report::Ordered;
 use crate::session::{Draft, Options};
 
 /// What `eciton plan` and `eciton train --dry-run` report.
@@ -22,6 +23,9 @@ pub struct Plan {
     pub intervals: u32,
     /// Compute threads.
     pub threads: u32,
+    /// In which order the vertices lie in memory; `None`: the data set's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<Ordered>,
     /// Tensor tasks an epoch, all intervals, without evaluation.
     pub tasks: u64,
     /// Gathers an epoch, of all rows.
@@ -57,6 +61,7 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         edges: prepared.dataset.graph.edges(),
         intervals,
         threads: draft.threads,
+        order: prepared.vertices.ordered.clone(),
         tasks: (program.stages.len() as u64 - gathers) * u64::from(intervals),
         gathers,
         gathered_width: widths.sum(),

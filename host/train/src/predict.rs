@@ -107,5 +107,5 @@ pub fn predict(run: &Path, data: Option<&Data>, options: &Options) -> Result<Pre
         Some((width, values)) => Some(matrix(width, values)?),
         None => None,
     };
-    Ok(Predictions { ids: session.prepared.dataset.ids.clone(), scores, embeddings })
+    Ok(Predictions { ids: session.prepared.vertices.ids.clone(), scores, embeddings })
 }

@@ -30,7 +30,7 @@ pub struct Started {
     pub epochs: u32,
     /// The seeds that will run.
     pub seeds: Vec<u64>,
-    /// Seconds from the call to here: data, kernels, plan.
+    /// Seconds from the call to here: data and its order, kernels, plan.
     pub setup_seconds: f64,
 }
 
@@ -97,6 +97,15 @@ pub struct Attempts {
     pub cancelled: u64,
 }
 
+/// The vertices' order, where it is not the data set's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ordered {
+    /// As `run.order` has it.
+    pub name: String,
+    /// Finding it and moving the data set into it.
+    pub seconds: f64,
+}
+
 /// The whole run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Summary {
@@ -127,6 +136,9 @@ pub struct Summary {
     pub intervals: u32,
     /// Compute threads.
     pub threads: u32,
+    /// In which order the vertices lay in memory; `None`: the data set's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Ordered>,
     /// Who ran tasks.
     pub executor: String,
     /// Tasks run, attempts included.

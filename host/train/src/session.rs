@@ -104,7 +104,7 @@ impl Draft {
             }
             .and_then(|dataset| {
                 let normalised = data::normalises(&config.data, &dataset.features);
-                Ok((Prepared::new(dataset, config.run.intervals)?, normalised))
+                Ok((Prepared::new(dataset, config.run.order, config.run.intervals)?, normalised))
             });
             let kernels = kernels.join().map_err(|_| Error::Internal("loading kernels panicked".to_owned()));
             (prepared, kernels)
@@ -280,14 +280,16 @@ impl Session {
         })
     }
 
-    /// The class scores of the last evaluation, [V, classes] row-major.
+    /// The class scores of the last evaluation, [V, classes] row-major, in the data set's order.
     pub(crate) fn scores(&self) -> Result<Vec<f32>> {
         let slot = self.evaluation.scores.ok_or_else(|| Error::Internal("no scores".to_owned()))?;
-        self.evaluation_slots.buffer(slot)?.to_vec().map_err(at("scores"))
+        let buffer = self.evaluation_slots.buffer(slot)?;
+        let rows = buffer.to_vec().map_err(at("scores"))?;
+        self.prepared.vertices.rows_back(rows, buffer.columns())
     }
 
-    /// The rows that the last layer's kernel read in the last evaluation: (width, values), or `None`
-    /// for a model of one layer.
+    /// The rows that the last layer's kernel read in the last evaluation, in the data set's order:
+    /// (width, values), or `None` for a model of one layer.
     pub(crate) fn embeddings(&self) -> Result<Option<(usize, Vec<f32>)>> {
         let mut tensors = self.evaluation.stages.iter().rev().filter_map(|s| match s {
             eciton_plan::Stage::Tensor(t) => Some(t),
@@ -298,7 +300,8 @@ impl Session {
             None => Ok(None),
             Some(slot) => {
                 let buffer = self.evaluation_slots.buffer(slot)?;
-                Ok(Some((buffer.columns(), buffer.to_vec().map_err(at("embeddings"))?)))
+                let rows = buffer.to_vec().map_err(at("embeddings"))?;
+                Ok(Some((buffer.columns(), self.prepared.vertices.rows_back(rows, buffer.columns())?)))
             }
         }
     }

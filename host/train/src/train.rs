@@ -25,7 +25,7 @@ pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) ->
     }
     let mut run = Run { config, options, folder, epoch_seconds: Vec::new(), digests: Vec::new() };
     if let Some(folder) = &mut run.folder {
-        folder.check_ids(&session.prepared.dataset.ids)?;
+        folder.check_ids(&session.prepared.vertices.ids)?;
         folder.write_config(&session.resolved(config))?;
         folder.write_versions(&session.kernels.digests(), eciton_tensor::simd::numeric_class())?;
     }
@@ -150,7 +150,8 @@ impl Run<'_> {
             let mut place = if n == 0 { folder.top() } else { folder.seed(seed)? };
             place.write_model(&tensors, &metadata)?;
             let embeddings = embeddings.as_ref().map(|(width, values)| (*width, values.as_slice()));
-            place.write_predictions(&dataset.ids, dataset.vertices(), &session.scores()?, embeddings)?;
+            let ids = &session.prepared.vertices.ids;
+            place.write_predictions(ids, dataset.vertices(), &session.scores()?, embeddings)?;
         }
         self.digests.push(digest);
         observer.seed(&report);
@@ -216,6 +217,7 @@ fn summarise(
         numeric_class: session.numeric_class(),
         intervals: session.prepared.intervals.len() as u32,
         threads: session.threads,
+        order: session.prepared.vertices.ordered.clone(),
         executor: config.executor.kind.name().to_owned(),
         tasks: session.counts.tasks,
         attempts: session.attempts(),

@@ -38,34 +38,35 @@ fn permute_graph_with(graph: &Graph, permutation: &Permutation, threads: usize) 
 /// The data set by new ids: graph, features, labels, split and ids. Columns of sparse features stay
 /// what they are. Where the user's ids are 0..V, `ids` has them as numbers afterwards.
 ///
+/// One part after the other is moved and its old form let go of: at its peak it takes as much again as
+/// the largest of graph and features. Features that lay in a file lie in memory afterwards.
+///
 /// # Errors
 /// [`Error::Mismatch`] where a part has another number of vertices than the permutation;
 /// [`Error::Memory`] where dense features do not fit twice; a split's vertex that does not exist is
 /// [`Error::Mismatch`] as well.
-pub fn permute_dataset(dataset: &Dataset, permutation: &Permutation) -> Result<Reordered> {
+pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reordered> {
     let old = permutation.old_of_new();
-    permutation.check(dataset.labels.len(), "labels", "labels")?;
-    let ids = match &dataset.ids {
+    let Dataset { name, graph, features, labels, classes, split, ids } = dataset;
+    permutation.check(labels.len(), "labels", "labels")?;
+    let ids = match ids {
         VertexIds::Dense => VertexIds::Numbers(old.iter().map(|&v| u64::from(v)).collect()),
         VertexIds::Numbers(ids) => {
             permutation.check(ids.len(), "ids", "ids")?;
             VertexIds::Numbers(old.iter().map(|&v| ids[v as usize]).collect())
         }
-        VertexIds::Words(ids) => {
+        VertexIds::Words(mut ids) => {
             permutation.check(ids.len(), "ids", "ids")?;
-            VertexIds::Words(old.iter().map(|&v| ids[v as usize].clone()).collect())
+            VertexIds::Words(old.iter().map(|&v| std::mem::take(&mut ids[v as usize])).collect())
         }
     };
-    let reordered = Dataset {
-        name: dataset.name.clone(),
-        graph: permute_graph(&dataset.graph, permutation)?,
-        features: permute_features(&dataset.features, permutation)?,
-        labels: old.iter().map(|&v| dataset.labels[v as usize]).collect(),
-        classes: dataset.classes,
-        split: permute_split(&dataset.split, permutation)?,
-        ids,
-    };
-    Ok(Reordered { dataset: reordered, permutation: permutation.clone() })
+    let labels = old.iter().map(|&v| labels[v as usize]).collect();
+    let split = permute_split(&split, &permutation)?;
+    let moved = permute_graph(&graph, &permutation)?;
+    drop(graph);
+    let features = permute_features(features, &permutation)?;
+    let dataset = Dataset { name, graph: moved, features, labels, classes, split, ids };
+    Ok(Reordered { dataset, permutation })
 }
 
 /// Rows of `width` values by new ids, brought back to old ids: row `new_of_old[v]` becomes row v.
@@ -110,9 +111,10 @@ fn permute_split(split: &Split, permutation: &Permutation) -> Result<Split> {
     .sorted())
 }
 
-fn permute_features(features: &Features, permutation: &Permutation) -> Result<Features> {
+/// Takes the features, so that they are gone with the last row moved.
+fn permute_features(features: Features, permutation: &Permutation) -> Result<Features> {
     permutation.check(features.rows(), "feature rows", "features")?;
-    let old = permutation.old_of_new();
+    let (old, stored) = (permutation.old_of_new(), features.stored());
     match features {
         Features::Dense(rows) => {
             let from = rows.view();
@@ -125,7 +127,7 @@ fn permute_features(features: &Features, permutation: &Permutation) -> Result<Fe
                 }
                 Ok(())
             };
-            let threads = threads_for(features.stored() / 4);
+            let threads = threads_for(stored / 4);
             let cut = |share: usize| old.len() * share / threads;
             let results = on_threads((0..threads).map(|share| cut(share)..cut(share + 1)).collect(), copy);
             results.into_iter().collect::<Result<()>>()?;

@@ -88,7 +88,7 @@ pub fn linear(
     }
     epilogue(bias, activation, out);
     if let Some(dropout) = before.dropout {
-        x.remember(&rows, Drawn::new(before, dropout), &mut memory);
+        x.remember(&rows, Drawn::new(before, dropout, rows.len()), &mut memory);
     }
     scratch.stored = memory;
 }
@@ -173,7 +173,8 @@ pub fn weight_gradient(
     scratch: &mut Scratch,
 ) {
     let mut memory = std::mem::take(&mut scratch.stored);
-    let drawn = before.dropout.is_some_and(|d| x.recall(&rows, Drawn::new(before, d), &mut memory));
+    let drawn =
+        before.dropout.is_some_and(|d| x.recall(&rows, &Drawn::new(before, d, rows.len()), &mut memory));
     if !drawn {
         stored_values(x, &rows, before, &mut memory);
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use eciton_exec::{Compute, Order};
 use eciton_graph::gather::gather_symmetric;
 use eciton_kernel::wire::Answer;
-use eciton_kernel::{Call, Finished, Kind, Labelled, Layer, RowNumbers, Target};
+use eciton_kernel::{Call, Finished, Kind, Labelled, Layer, Target};
 use eciton_plan::{
     Buffers, Direction, Gather, IntervalId, Normalisation, Operation, OperationId, Program, SlotId, Stage,
     Step, Task, TaskKey, Tensor,
@@ -160,7 +160,7 @@ impl Stages<'_> {
             layer: u32::from(operation.layer.0),
             training: self.training,
             grid: interval.grid.clone(),
-            row_numbers: RowNumbers::From(rows.start as u64),
+            row_numbers: interval.numbers.clone(),
             inputs: read(&tensor.inputs)?,
             outputs: if backward { read(&tensor.outputs)? } else { Vec::new() },
             kept: if backward { read(&tensor.kept)? } else { Vec::new() },

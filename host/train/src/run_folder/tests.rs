@@ -6,7 +6,7 @@ mod damage;
 mod numpy;
 
 use super::*;
-use crate::report::{Accuracy, SeedReport};
+use crate::report::{Accuracy, Ordered, SeedReport};
 use tempfile::TempDir;
 
 fn scratch() -> TempDir {
@@ -61,6 +61,7 @@ fn summary(seeds: &[u64]) -> Summary {
         numeric_class: "portable-1".to_owned(),
         intervals: 1,
         threads: 2,
+        order: Some(Ordered { name: "rcm".to_owned(), seconds: 0.5 }),
         executor: "local".to_owned(),
         tasks: 12,
         attempts: None,

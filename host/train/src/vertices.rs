@@ -1,0 +1,153 @@
+//! A run's vertices: which row each one has, and what the user calls it.
+//!
+//! With `run.order` the data set is put into an order in which neighbours lie near each other, before
+//! it is cut. Inside a run everything is by row; what leaves it is by vertex, in the order of the data
+//! set: [`Vertices::rows_back`] is the way out, and there is no other. Random numbers are addressed by
+//! vertex ([`Vertices::numbers`]), so that an order changes the rounding of sums and nothing else.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use eciton_graph::dataset::{Dataset, VertexIds};
+use eciton_graph::order::{self, Order, Permutation};
+use eciton_kernel::RowNumbers;
+use eciton_plan::VertexOrder;
+
+use crate::error::Result;
+use crate::report::Ordered;
+
+/// Which row each vertex has.
+#[derive(Debug)]
+pub(crate) struct Vertices {
+    /// What the user calls the vertices, in the data set's order.
+    pub ids: VertexIds,
+    /// What was done; `None`: row v is vertex v.
+    pub ordered: Option<Ordered>,
+    /// From vertices (old) to rows (new); `None` as above.
+    permutation: Option<Permutation>,
+}
+
+impl Vertices {
+    /// Puts a data set into an order. Its ids, which no row needs, stay here.
+    ///
+    /// # Errors
+    /// [`Error::Graph`](crate::Error::Graph) where dense features do not fit into memory twice, or
+    /// parts of the data set do not fit together.
+    pub(crate) fn order(mut dataset: Dataset, wanted: VertexOrder) -> Result<(Dataset, Self)> {
+        let ids = std::mem::replace(&mut dataset.ids, VertexIds::Dense);
+        let order = match wanted {
+            VertexOrder::Natural => return Ok((dataset, Self { ids, ordered: None, permutation: None })),
+            VertexOrder::Degree => Order::Degree,
+            VertexOrder::ReverseCuthillMckee => Order::ReverseCuthillMckee,
+            VertexOrder::Rabbit => Order::Rabbit,
+        };
+        let begun = Instant::now();
+        let permutation = Permutation::of(&dataset.graph, order);
+        let order::Reordered { mut dataset, permutation } = order::permute_dataset(dataset, permutation)?;
+        dataset.ids = VertexIds::Dense;
+        let seconds = begun.elapsed().as_secs_f64();
+        let ordered = Some(Ordered { name: order.name().to_owned(), seconds });
+        Ok((dataset, Self { ids, ordered, permutation: Some(permutation) }))
+    }
+
+    /// What random numbers of `rows` are addressed by: their vertices.
+    pub(crate) fn numbers(&self, rows: Range<usize>) -> RowNumbers {
+        match &self.permutation {
+            None => RowNumbers::From(rows.start as u64),
+            Some(order) => RowNumbers::List(order.old_of_new()[rows].iter().map(|&v| u64::from(v)).collect()),
+        }
+    }
+
+    /// Rows of `width` values, in the data set's order.
+    ///
+    /// # Errors
+    /// [`Error::Graph`](crate::Error::Graph) where they are not as many as there are vertices.
+    pub(crate) fn rows_back(&self, rows: Vec<f32>, width: usize) -> Result<Vec<f32>> {
+        match &self.permutation {
+            None => Ok(rows),
+            Some(order) => Ok(order::rows_back(order, &rows, width)?),
+        }
+    }
+
+    /// Bytes that the order takes beside the data set: the permutation, and the rows' numbers.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.permutation.as_ref().map_or(0, |order| order.len() as u64 * (8 + 8))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use crate::data::Prepared;
+    use eciton_graph::dataset::Features;
+    use eciton_graph::format;
+    use eciton_tensor::Matrix;
+
+    #[test]
+    fn every_row_is_its_vertex() {
+        let mut cora = format::builtin("cora").unwrap();
+        let names: Vec<String> = (0..cora.vertices()).map(|v| format!("paper {v}")).collect();
+        cora.ids = VertexIds::Words(names);
+        let mut dense = cora.clone();
+        let values: Vec<f32> = (0..cora.vertices() * 2).map(|v| v as f32).collect();
+        dense.features = Features::dense(2, &values).unwrap();
+        for (dataset, (name, order)) in
+            [&cora, &dense].into_iter().flat_map(|d| VertexOrder::ALL.map(|order| (d, order)))
+        {
+            let prepared = Prepared::new(dataset.clone(), order, Some(3)).unwrap();
+            let vertices = &prepared.vertices;
+            assert_eq!(vertices.ids, dataset.ids, "{name}");
+            assert_eq!(prepared.dataset.ids, VertexIds::Dense, "{name}");
+            let (mut labels, mut training, mut moved) = (Vec::new(), Vec::new(), 0);
+            for interval in &prepared.intervals {
+                let id = |row: usize| match &interval.numbers {
+                    RowNumbers::From(first) => first + row as u64,
+                    RowNumbers::List(ids) => ids[row],
+                };
+                for (local, row) in interval.rows.clone().enumerate() {
+                    let vertex = id(local) as usize;
+                    moved += usize::from(vertex != row);
+                    labels.push(interval.labels[local] as f32);
+                    assert_eq!(interval.labels[local], dataset.labels[vertex], "{name}, row {row}");
+                    let (now, before) = (stored(&prepared.features, row), given(&dataset.features, vertex));
+                    assert_eq!(now, before, "{name}, row {row}");
+                }
+                training.extend(interval.training.iter().map(|&row| id(row as usize) as u32));
+            }
+            training.sort_unstable();
+            assert_eq!(training, dataset.split.train, "{name}");
+            let back = vertices.rows_back(labels, 1).unwrap();
+            assert!(back.iter().zip(&dataset.labels).all(|(&l, &wanted)| l == wanted as f32), "{name}");
+            // What is compared is another order; the natural one costs nothing.
+            let natural = order == VertexOrder::Natural;
+            assert_eq!(moved == 0, natural, "{name}: {moved} rows moved");
+            assert_eq!(vertices.bytes(), if natural { 0 } else { 2708 * 16 });
+            assert_eq!(vertices.ordered.as_ref().map(|o| o.name.as_str()), (!natural).then_some(name));
+            assert_eq!(vertices.rows_back(vec![0.0; 5], 1).is_err(), !natural);
+        }
+    }
+
+    fn stored(features: &Matrix, row: usize) -> Vec<(u32, f32)> {
+        match features {
+            Matrix::Sparse(sparse) => {
+                let (columns, values) = sparse.data.row(row);
+                columns.iter().copied().zip(values.iter().copied()).collect()
+            }
+            Matrix::Dense(dense) => {
+                let held = dense.hold(None).unwrap();
+                (0..).zip(held.view().row(row).iter().copied()).collect()
+            }
+        }
+    }
+
+    fn given(features: &Features, vertex: usize) -> Vec<(u32, f32)> {
+        match features {
+            Features::Sparse(sparse) => {
+                let (columns, values) = sparse.row(vertex);
+                columns.iter().copied().zip(values.iter().copied()).collect()
+            }
+            Features::Dense(dense) => (0..).zip(dense.view().row(vertex).iter().copied()).collect(),
+        }
+    }
+}
