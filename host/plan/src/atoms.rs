@@ -18,13 +18,11 @@ pub const MAX_ATOMS: u32 = 64;
 pub const ROWS_PER_ATOM: u32 = 32;
 /// Below this much work (rows and edges) one interval is the default.
 pub const SMALL_WORK: u64 = 200_000;
-/// Work (rows and edges) of an interval that the default aims at.
-pub const INTERVAL_WORK: u64 = 2_000_000;
-/// So many intervals keep threads busy to the end; more only where these would become too large.
-pub const ENOUGH_INTERVALS: u64 = 16;
-/// The most work of an interval by default, up to [`MAX_ATOMS`] of them: a gather of many rows uses
-/// each block of source rows more often.
-pub const LARGE_INTERVAL_WORK: u64 = 16_000_000;
+/// By default, for a number of intervals, the work (rows, edges and stored features) of each from which
+/// on there are as many. The first few let threads balance a load that work alone does not foretell;
+/// more of them only where they would become large, for a gather of many rows uses each block of source
+/// rows more often.
+pub const INTERVAL_WORK: [(u64, u64); 3] = [(8, 300_000), (16, 2_000_000), (MAX_ATOMS as u64, 16_000_000)];
 
 /// A node of the tree: level 0 are atoms, a node of level l + 1 has up to [`FAN_OUT`] of level l.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -272,17 +270,17 @@ impl Intervals {
     }
 
     /// How many intervals a graph gets when the user does not say: 1 below 200,000 rows, edges and
-    /// stored `features`, else one for every two million up to 16, or one for every sixteen million
-    /// where that is more, as a power of two, at least 2 and at most one an atom. It depends on the data alone, never on threads or workers.
+    /// stored `features`; else one for every 300,000 up to 8, for every two million up to 16, for every
+    /// sixteen million up to one an atom, as a power of two and at least 2. It depends on the data
+    /// alone, never on threads or workers.
     #[must_use]
     pub fn default_count(atoms: &Atoms, features: u64) -> u32 {
         let work = atoms.work().saturating_add(features);
         if work < SMALL_WORK {
             return 1;
         }
-        let wanted = work.div_ceil(INTERVAL_WORK).min(ENOUGH_INTERVALS);
-        let wanted = wanted.max(work.div_ceil(LARGE_INTERVAL_WORK)).min(u64::from(MAX_ATOMS));
-        let wanted = wanted.next_power_of_two().max(2);
+        let wanted = INTERVAL_WORK.iter().map(|&(most, each)| work.div_ceil(each).min(most)).max();
+        let wanted = wanted.unwrap_or(1).next_power_of_two().max(2);
         u32::try_from(wanted).unwrap_or(MAX_ATOMS).min(atoms.count())
     }
 

@@ -165,6 +165,13 @@ impl SparseRows {
         &self.values[self.offsets[rows.start] as usize..self.offsets[rows.end] as usize]
     }
 
+    /// Where the stored values of `rows` end, in all rows' list, the first one's beginning before them,
+    /// and their columns.
+    pub(crate) fn lists_in(&self, rows: Range<usize>) -> (&[u64], &[u32]) {
+        let ends = &self.offsets[rows.start..rows.end + 1];
+        (ends, &self.indices[ends[0] as usize..ends[rows.len()] as usize])
+    }
+
     /// Stored values among `rows`.
     pub fn stored_in(&self, rows: Range<usize>) -> usize {
         (self.offsets[rows.end] - self.offsets[rows.start]) as usize

@@ -42,6 +42,7 @@ pub struct Scratch {
     sums: [Vec<f32>; 5],
     pub(crate) stored: Vec<f32>,
     pub(crate) sparse_sums: Vec<f32>,
+    pub(crate) kept: super::sparse::Kept,
 }
 
 /// Rows of `w` (or of its transpose) with exactly `lanes` values each, zero-padded.

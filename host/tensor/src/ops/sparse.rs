@@ -46,6 +46,65 @@ fn stored_values_body<const FMA: bool>(
     }
 }
 
+/// Sparse rows as products read them: `columns` and `values` of row r in `ends[r]..ends[r + 1]`, less
+/// the first end.
+#[derive(Clone, Copy)]
+struct Stored<'a> {
+    ends: &'a [u64],
+    columns: &'a [u32],
+    values: &'a [f32],
+}
+
+impl<'a> Stored<'a> {
+    /// Rows of `x` with other values.
+    fn of(x: &'a SparseRows, rows: &Range<usize>, values: &'a [f32]) -> Self {
+        let (ends, columns) = x.lists_in(rows.clone());
+        Self { ends, columns, values: &values[..columns.len()] }
+    }
+
+    fn len(&self) -> usize {
+        self.ends.len() - 1
+    }
+
+    #[inline(always)]
+    fn row(&self, row: usize) -> (&'a [u32], &'a [f32]) {
+        let span = (self.ends[row] - self.ends[0]) as usize..(self.ends[row + 1] - self.ends[0]) as usize;
+        (&self.columns[span.clone()], &self.values[span])
+    }
+}
+
+/// What dropout leaves of sparse rows. A term that is zero adds nothing to a sum that begins at zero,
+/// so leaving it out changes no bit.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    ends: Vec<u64>,
+    columns: Vec<u32>,
+    values: Vec<f32>,
+}
+
+impl Kept {
+    fn fill(&mut self, all: Stored<'_>) -> Stored<'_> {
+        let most = all.columns.len() + 1;
+        self.ends.clear();
+        self.ends.push(0);
+        self.columns.resize(most.max(self.columns.len()), 0);
+        self.values.resize(most.max(self.values.len()), 0.0);
+        let (to_columns, to_values) = (&mut self.columns[..most], &mut self.values[..most]);
+        let mut kept = 0;
+        for row in 0..all.len() {
+            let (columns, values) = all.row(row);
+            // Without a branch: whether a value is dropped cannot be predicted.
+            for (&column, &value) in columns.iter().zip(values) {
+                to_columns[kept] = column;
+                to_values[kept] = value;
+                kept += usize::from(value != 0.0);
+            }
+            self.ends.push(kept as u64);
+        }
+        Stored { ends: &self.ends, columns: &self.columns[..kept], values: &self.values[..kept] }
+    }
+}
+
 /// out = activation(u w + bias), u the prologue (no bias) of sparse rows.
 #[allow(clippy::too_many_arguments)]
 pub fn linear(
@@ -65,6 +124,8 @@ pub fn linear(
         stored_values(x, &rows, before, &mut memory);
         &memory[..]
     };
+    let all = Stored::of(x, &rows, values);
+    let u = if before.dropout.is_some() { scratch.kept.fill(all) } else { all };
     let n = w.columns();
     let mut start = 0;
     while start < n {
@@ -77,12 +138,12 @@ pub fn linear(
         let lanes = if n <= 8 && w.stride() == 8 { 8 } else { lanes };
         let fits = w.reaches(start, lanes) && out.stride() >= start + lanes;
         match (fits, lanes) {
-            (true, 8) => forward_lanes::<8>(x, &rows, values, w, start, out),
-            (true, 16) => forward_lanes::<16>(x, &rows, values, w, start, out),
-            (true, 32) => forward_lanes::<32>(x, &rows, values, w, start, out),
-            (true, 48) => forward_lanes::<48>(x, &rows, values, w, start, out),
-            (true, 64) => forward_lanes::<64>(x, &rows, values, w, start, out),
-            _ => forward_any(x, &rows, values, w, start, lanes.min(n - start), out),
+            (true, 8) => forward_lanes::<8>(u, w, start, out),
+            (true, 16) => forward_lanes::<16>(u, w, start, out),
+            (true, 32) => forward_lanes::<32>(u, w, start, out),
+            (true, 48) => forward_lanes::<48>(u, w, start, out),
+            (true, 64) => forward_lanes::<64>(u, w, start, out),
+            _ => forward_any(u, w, start, lanes.min(n - start), out),
         }
         start += lanes;
     }
@@ -94,31 +155,27 @@ pub fn linear(
 }
 
 dispatch! {
-    fn forward_lanes[const L: usize](x: &SparseRows, rows: &Range<usize>, values: &[f32], w: View<'_>, start: usize, out: &mut ViewMut<'_>) = forward_body
+    fn forward_lanes[const L: usize](u: Stored<'_>, w: View<'_>, start: usize, out: &mut ViewMut<'_>) = forward_body
 }
 
 #[inline(always)]
 fn forward_body<const L: usize, const FMA: bool>(
-    x: &SparseRows,
-    rows: &Range<usize>,
-    values: &[f32],
+    u: Stored<'_>,
     w: View<'_>,
     start: usize,
     out: &mut ViewMut<'_>,
 ) {
     let (weights, w_stride, out_stride) = (w.data(), w.stride(), out.stride());
-    let mut at = 0;
-    for (local, row) in rows.clone().enumerate() {
-        let (columns, _) = x.row(row);
+    for local in 0..u.len() {
+        let (columns, values) = u.row(local);
         let mut sum = [0.0f32; L];
-        for (&c, &v) in columns.iter().zip(&values[at..at + columns.len()]) {
+        for (&c, &v) in columns.iter().zip(values) {
             let from = c as usize * w_stride + start;
             let w: &[f32; L] = as_lanes(&weights[from..from + L]);
             for l in 0..L {
                 sum[l] = madd::<FMA>(v, w[l], sum[l]);
             }
         }
-        at += columns.len();
         let to = local * out_stride + start;
         out.data_mut()[to..to + L].copy_from_slice(&sum);
     }
@@ -134,30 +191,26 @@ fn as_lanes<const L: usize>(values: &[f32]) -> &[f32; L] {
 }
 
 dispatch! {
-    fn forward_any(x: &SparseRows, rows: &Range<usize>, values: &[f32], w: View<'_>, start: usize, count: usize, out: &mut ViewMut<'_>) = forward_any_body
+    fn forward_any(u: Stored<'_>, w: View<'_>, start: usize, count: usize, out: &mut ViewMut<'_>) = forward_any_body
 }
 
 #[inline(always)]
 fn forward_any_body<const FMA: bool>(
-    x: &SparseRows,
-    rows: &Range<usize>,
-    values: &[f32],
+    u: Stored<'_>,
     w: View<'_>,
     start: usize,
     count: usize,
     out: &mut ViewMut<'_>,
 ) {
-    let mut at = 0;
-    for (local, row) in rows.clone().enumerate() {
-        let (columns, _) = x.row(row);
+    for local in 0..u.len() {
+        let (columns, values) = u.row(local);
         let to = &mut out.row_mut(local)[start..start + count];
         to.fill(0.0);
-        for (&c, &v) in columns.iter().zip(&values[at..at + columns.len()]) {
+        for (&c, &v) in columns.iter().zip(values) {
             for (t, &w) in to.iter_mut().zip(&w.row(c as usize)[start..start + count]) {
                 *t = madd::<FMA>(v, w, *t);
             }
         }
-        at += columns.len();
     }
 }
 
@@ -185,7 +238,9 @@ pub fn weight_gradient(
     let atoms: usize = grid.parts().iter().map(|p| p.atoms.len()).sum();
     let passes = atoms * x.columns() * m.div_ceil(16);
     if x.stored_in(rows.clone()) > 2 * passes {
-        by_rows(x, &rows, &memory, d, grid, parts, &mut scratch.sparse_sums);
+        let all = Stored::of(x, &rows, &memory);
+        let u = if before.dropout.is_some() { scratch.kept.fill(all) } else { all };
+        by_rows(u, x.columns(), d, grid, parts, &mut scratch.sparse_sums);
         scratch.stored = memory;
         return;
     }
@@ -210,9 +265,8 @@ pub fn weight_gradient(
 
 /// The sums row by row: each atom's rows are added into one matrix, which then moves up the tree.
 fn by_rows(
-    x: &SparseRows,
-    rows: &Range<usize>,
-    values: &[f32],
+    u: Stored<'_>,
+    columns: usize,
     d: View<'_>,
     grid: &Grid,
     parts: &mut [ViewMut<'_>],
@@ -220,16 +274,18 @@ fn by_rows(
 ) {
     let m = d.columns();
     let lanes = if m <= 8 { 8 } else { m.next_multiple_of(16) };
-    let mut tree = Tree::new(std::mem::take(memory), x.columns() * lanes);
+    let mut tree = Tree::new(std::mem::take(memory), columns * lanes);
     for (part, out) in grid.parts().iter().zip(parts) {
         for atom in &part.atoms {
-            let atom_rows = atom.rows.start as usize..atom.rows.end as usize;
-            if lanes == 8 && d.stride() == 8 && d.reaches(0, 8) {
-                add_rows::<8>(x, rows.start, atom_rows, values, d, tree.leaf());
-            } else if lanes % 16 == 0 && d.stride() == lanes && d.reaches(0, lanes) {
-                add_rows::<16>(x, rows.start, atom_rows, values, d, tree.leaf());
-            } else {
-                add_any(x, rows.start, atom_rows, values, d, lanes, tree.leaf());
+            let rows = atom.rows.start as usize..atom.rows.end as usize;
+            let fits = d.stride() == lanes && d.reaches(0, lanes);
+            // As many values at once as divide a row.
+            match (fits, lanes) {
+                (true, 8) => add_rows::<8>(u, rows, d, tree.leaf()),
+                (true, 32) => add_rows::<32>(u, rows, d, tree.leaf()),
+                (true, n) if n % 64 == 0 => add_rows::<64>(u, rows, d, tree.leaf()),
+                (true, n) if n % 16 == 0 => add_rows::<16>(u, rows, d, tree.leaf()),
+                _ => add_any(u, rows, d, lanes, tree.leaf()),
             }
             tree.close(atom.closes);
         }
@@ -239,25 +295,20 @@ fn by_rows(
 }
 
 dispatch! {
-    fn add_rows[const L: usize](x: &SparseRows, first: usize, rows: Range<usize>, values: &[f32], d: View<'_>, sums: &mut [f32]) = add_rows_body
+    fn add_rows[const L: usize](u: Stored<'_>, rows: Range<usize>, d: View<'_>, sums: &mut [f32]) = add_rows_body
 }
 
-/// sums [columns, stride of d] += the outer products of rows of x and of d, L values at a time.
+/// sums [columns, stride of d] += the outer products of rows of u and of d, L values at a time.
 #[inline(always)]
 fn add_rows_body<const L: usize, const FMA: bool>(
-    x: &SparseRows,
-    first: usize,
+    u: Stored<'_>,
     rows: Range<usize>,
-    values: &[f32],
     d: View<'_>,
     sums: &mut [f32],
 ) {
     let stride = d.stride();
-    let mut at = x.stored_in(first..first + rows.start);
     for row in rows {
-        let (columns, _) = x.row(first + row);
-        let values = &values[at..at + columns.len()];
-        at += columns.len();
+        let (columns, values) = u.row(row);
         for (chunk, g) in d.data()[row * stride..(row + 1) * stride].as_chunks::<L>().0.iter().enumerate() {
             for (&c, &v) in columns.iter().zip(values) {
                 let to = c as usize * stride + chunk * L;
@@ -272,21 +323,12 @@ fn add_rows_body<const L: usize, const FMA: bool>(
     }
 }
 
-fn add_any(
-    x: &SparseRows,
-    first: usize,
-    rows: Range<usize>,
-    values: &[f32],
-    d: View<'_>,
-    lanes: usize,
-    sums: &mut [f32],
-) {
-    let mut at = x.stored_in(first..first + rows.start);
+fn add_any(u: Stored<'_>, rows: Range<usize>, d: View<'_>, lanes: usize, sums: &mut [f32]) {
     for row in rows {
-        for &c in x.row(first + row).0 {
+        let (columns, values) = u.row(row);
+        for (&c, &v) in columns.iter().zip(values) {
             let to = &mut sums[c as usize * lanes..][..d.columns()];
-            to.iter_mut().zip(d.row(row)).for_each(|(s, &g)| *s += values[at] * g);
-            at += 1;
+            to.iter_mut().zip(d.row(row)).for_each(|(s, &g)| *s += v * g);
         }
     }
 }
