@@ -36,6 +36,28 @@ const FILES: [(&str, &str, [u64; 6]); 3] = [
 ];
 
 #[test]
+fn features_are_divided_by_their_sums_where_none_is_negative() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let generated = ["data", "generate", "rmat", "signed", "--vertices", "500", "--edges", "4000"];
+    works(folder, &generated);
+    // What was done is in the run's settings, and a model is looked at in the same way.
+    for (source, set, done) in [
+        ("signed", "auto", "false"),
+        ("cora", "auto", "true"),
+        ("signed", "true", "true"),
+        ("cora", "false", "false"),
+    ] {
+        let out = format!("{source}-{set}");
+        let set = format!("data.normalise_features={set}");
+        works(folder, &["train", source, "--epochs", "2", "--set", &set, "--out", &out]);
+        let config = std::fs::read_to_string(folder.join(&out).join("config.toml")).unwrap();
+        assert!(config.contains(&format!("normalise_features = {done}")), "{source}, {set}: {config}");
+        works(folder, &["eval", &out]);
+    }
+}
+
+#[test]
 fn graph_files_are_converted_and_trained_on_in_their_ids() {
     for (name, text, ids) in FILES {
         let place = tempfile::tempdir().unwrap();

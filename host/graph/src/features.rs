@@ -231,7 +231,7 @@ impl Features {
     }
 
     /// [`Features::from_dense`] of rows that `fill` writes, a block of whole rows after another, so that
-    /// only the result is held.
+    /// the file is not held beside them. All rows are dense before they become sparse.
     ///
     /// # Errors
     /// [`Error::Memory`], and those of `fill`.

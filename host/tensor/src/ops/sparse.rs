@@ -74,7 +74,8 @@ impl<'a> Stored<'a> {
 }
 
 /// What dropout leaves of sparse rows. A term that is zero adds nothing to a sum that begins at zero,
-/// so leaving it out changes no bit.
+/// so leaving it out changes no bit as long as what it multiplies is finite; else the loss, which is
+/// not finite then, ends the run.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     ends: Vec<u64>,
