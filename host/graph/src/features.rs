@@ -183,8 +183,10 @@ pub enum Features {
 }
 
 /// Below this share of values that are not zero, dense features of at least
-/// [`SPARSE_COLUMNS`] columns are kept as sparse rows.
-pub const SPARSE_SHARE: f64 = 0.45;
+/// [`SPARSE_COLUMNS`] columns are kept as sparse rows. (Measured where 35 % are not zero: epochs of 0.88,
+/// 0.61 and 0.76 of dense rows' time at 16, 64 and 256 hidden columns with dropout 0.5; of 0.87, 0.87
+/// and 1.17 without dropout.)
+pub const SPARSE_SHARE: f64 = 0.4;
 /// Narrower features stay dense: there is nothing to win.
 pub const SPARSE_COLUMNS: u32 = 64;
 
