@@ -1,18 +1,36 @@
-//! The engine: progress of every step of the current epoch.
+//! The engine: progress of every interval through its epochs.
 
 mod answers;
+mod progress;
+mod readings;
 
-use crate::attempts::{Attempts, Progress, Report};
+use crate::attempts::{Attempts, Progress};
 use crate::counters::Counters;
 use crate::error::Error;
-use crate::event::{Action, Event, Reason};
+use crate::event::{Action, Event};
 use crate::pace::Pace;
 use crate::settings::{
-    Deadlines, MAX_ATTEMPTS, MAX_DEADLINE_RATIO, MAX_DEADLINE_US, MAX_INTERVALS, MAX_STEPS, Settings,
+    Deadlines, MAX_APART_INTERVALS, MAX_ATTEMPTS, MAX_DEADLINE_RATIO, MAX_DEADLINE_US, MAX_INTERVALS,
+    MAX_STEPS, Settings,
 };
-use answers::Found;
-use eciton_plan::{Attempt, Epoch, IntervalId, Program, Scope, Stage, StageId, Step, Task, TaskKey, Version};
+use eciton_plan::{Epoch, IntervalId, Mode, Program, Scope, Stage, StageId, Step, TaskKey, Version};
+use readings::Readings;
 use std::collections::VecDeque;
+
+/// True where the named defect is planted, which only the simulation's tests do.
+macro_rules! planted {
+    ($engine:expr, $defect:ident) => {{
+        #[cfg(test)]
+        {
+            $engine.planted == Some(crate::simulation::Planted::$defect)
+        }
+        #[cfg(not(test))]
+        {
+            false
+        }
+    }};
+}
+pub(crate) use planted;
 
 /// Runs a program's epochs over intervals, one event at a time.
 #[derive(Clone, Debug)]
@@ -22,19 +40,35 @@ pub struct Engine {
     stages: Vec<StageInfo>,
     /// Stages to tell when one is done: `StageInfo::followers` are ranges of it.
     followers: Vec<(u16, Scope)>,
-    /// Steps of the epoch, each at its [`Engine::place`].
+    /// A step for each stage and interval, of the interval's epoch, each at its [`Engine::place`].
     steps: Vec<StepInfo>,
-    /// Steps of the epoch that are not done.
-    left: u64,
+    intervals: Vec<IntervalInfo>,
+    readings: Readings,
+    /// How many epochs may be under way at once: the bound + 1.
+    spread: u32,
+    /// Intervals that have done a stage in an epoch: for each of `spread` epochs, by stage.
+    done: Vec<u32>,
+    /// Intervals that have finished an epoch: for each of `spread` epochs.
+    completed: Vec<u32>,
     phase: Phase,
-    epoch: Epoch,
+    track: Track,
+    /// Epochs whose update and evaluation are over.
+    over: u32,
     finished: Epoch,
+    /// The furthest epoch that an interval has entered.
+    furthest: Epoch,
+    /// The last epoch that one may enter.
+    until: Epoch,
+    /// From this epoch on rows are of their own epoch.
+    exact_from: Epoch,
     /// The first and last epoch asked for before restarts.
     forgotten: Option<(Epoch, Epoch)>,
     weights: Version,
     stopping: bool,
     counters: Counters,
     actions: VecDeque<Action>,
+    #[cfg(test)]
+    pub(crate) planted: Option<crate::simulation::Planted>,
 }
 
 #[derive(Clone, Debug)]
@@ -43,8 +77,8 @@ struct StageInfo {
     /// How many stages a step of this one waits for.
     waits: u32,
     followers: std::ops::Range<u32>,
-    /// Intervals that have done it in this epoch.
-    done: u32,
+    /// The stage whose rows of all intervals it reads.
+    reads: Option<u16>,
     pace: Pace,
 }
 
@@ -59,14 +93,50 @@ struct StepInfo {
 /// What [`MAX_STEPS`] says of the room that a step takes.
 const _: () = assert!(size_of::<StepInfo>() == 20);
 
+#[derive(Clone, Copy, Debug)]
+struct IntervalInfo {
+    /// The epoch that it is in, or, with nothing left, has finished; not yet one: `None`.
+    epoch: Option<Epoch>,
+    /// Steps of that epoch that are not done.
+    left: u32,
+    /// What its tasks of that epoch read.
+    weights: Version,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Before `Started`.
     Ready,
+    Running,
+    Finished,
+}
+
+/// What becomes of the oldest epoch under way when all intervals have finished it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Track {
     Steps,
     Updating,
     Evaluating,
-    Finished,
+}
+
+/// What an interval that has nothing under way waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parked {
+    /// Which.
+    pub interval: IntervalId,
+    /// For what.
+    pub waits_for: WaitsFor,
+}
+
+/// What stands between an interval and its next step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// It may not enter its next epoch before this one is over everywhere, its weights published.
+    Epoch(Epoch),
+    /// This step would write over rows that a gather still reads.
+    Readers(Step),
+    /// This gather needs rows that another interval has not written yet.
+    Rows(Step),
 }
 
 impl Engine {
@@ -74,30 +144,21 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Setting`] for intervals, attempts, deadlines or steps out of range, [`Error::Ratio`] for
-    /// such a ratio of deadlines, [`Error::Order`] for a program whose stages are out of order.
+    /// such a ratio of deadlines, [`Error::Pipeline`] for a pipeline whose settings do not go together,
+    /// [`Error::Order`] for a program whose stages are out of order.
     pub fn new(program: &Program, settings: Settings) -> Result<Self, Error> {
-        let within = |what, found: u64, most: u64| {
-            let allowed = (1..=most).contains(&found);
-            if allowed { Ok(()) } else { Err(Error::Setting { what, found, least: 1, most }) }
-        };
-        let intervals = u64::from(settings.intervals);
-        let stage_count = program.stages.len() as u64;
-        within("intervals", intervals, u64::from(MAX_INTERVALS))?;
-        within("attempts", u64::from(settings.attempts), u64::from(MAX_ATTEMPTS))?;
-        if let Some(Deadlines { floor_us, ratio, maximum_us }) = settings.deadlines {
-            within("longest deadline in microseconds", maximum_us, MAX_DEADLINE_US)?;
-            within("shortest deadline in microseconds", floor_us, maximum_us)?;
-            if !(ratio > 1.0 && ratio <= MAX_DEADLINE_RATIO) {
-                return Err(Error::Ratio { found: ratio, most: MAX_DEADLINE_RATIO });
-            }
-        }
-        within("stages of the program", stage_count, 1 << 16)?;
-        within("steps of an epoch (stages x intervals)", stage_count * intervals, MAX_STEPS)?;
-
-        let mut after: Vec<Vec<(u16, Scope)>> = vec![Vec::new(); program.stages.len()];
-        let mut stages = Vec::with_capacity(program.stages.len());
+        check(program, &settings)?;
+        let intervals = settings.intervals;
+        let count = program.stages.len();
+        let mut after: Vec<Vec<(u16, Scope)>> = vec![Vec::new(); count];
+        let mut stages: Vec<StageInfo> = Vec::with_capacity(count);
         for (id, stage) in (0u16..=u16::MAX).zip(&program.stages) {
-            let needed = program.dependencies(StageId(id));
+            let mut needed = program.dependencies(StageId(id));
+            let reads = needed.iter().find(|(_, scope)| *scope == Scope::All).map(|(stage, _)| stage.0);
+            if let (Mode::Sync, Some(before)) = (settings.pipeline.mode, id.checked_sub(1)) {
+                needed.retain(|&(stage, _)| stage.0 != before);
+                needed.push((StageId(before), Scope::All));
+            }
             for &(before, scope) in &needed {
                 let (stage, needs) = (StageId(id), before);
                 let earlier = if before < stage { after.get_mut(before.index()) } else { None };
@@ -106,7 +167,7 @@ impl Engine {
             // A program has at most 2^16 stages.
             let waits = u32::try_from(needed.len()).unwrap_or(u32::MAX);
             let gather = matches!(stage, Stage::Gather(_));
-            stages.push(StageInfo { gather, waits, followers: 0..0, done: 0, pace: Pace::default() });
+            stages.push(StageInfo { gather, waits, followers: 0..0, reads, pace: Pace::default() });
         }
         let mut followers = Vec::new();
         for (stage, after) in stages.iter_mut().zip(after) {
@@ -114,27 +175,38 @@ impl Engine {
             followers.extend(after);
             stage.followers = start..u32::try_from(followers.len()).unwrap_or(u32::MAX);
         }
-        let idle = StepInfo { waits: 0, attempts: Attempts::NONE };
-        let steps = vec![idle; stages.len() * settings.intervals as usize];
         // Stages that one event can start at most, on every interval, and what goes with them.
         let starts = stages.iter().filter(|stage| stage.waits == 0).count();
         let widest = stages.iter().map(|stage| stage.followers.len()).max().unwrap_or(0);
-        let most = starts.max(widest).saturating_mul(settings.intervals as usize);
+        let most = (starts + widest).saturating_mul(intervals as usize);
+        let spread = settings.pipeline.gradient_versions();
+        let readings = Readings::new(&settings.pipeline, intervals, stages.iter().map(|s| s.reads), count);
+        let idle = StepInfo { waits: 0, attempts: Attempts::NONE };
         let mut engine = Self {
             settings,
             trains: program.trains(),
+            steps: vec![idle; count * intervals as usize],
+            intervals: vec![IntervalInfo { epoch: None, left: 0, weights: Version(0) }; intervals as usize],
+            readings,
+            spread,
+            done: vec![0; count * spread as usize],
+            completed: vec![0; spread as usize],
             stages,
             followers,
-            steps,
-            left: 0,
             phase: Phase::Ready,
-            epoch: Epoch(0),
+            track: Track::Steps,
+            over: 0,
             finished: Epoch(0),
+            furthest: Epoch(0),
+            until: Epoch(0),
+            exact_from: Epoch(0),
             forgotten: None,
             weights: Version(0),
             stopping: false,
             counters: Counters::default(),
             actions: VecDeque::with_capacity(most.min(1 << 20) + 8),
+            #[cfg(test)]
+            planted: None,
         };
         engine.restart(settings.first, settings.last, settings.weights);
         Ok(engine)
@@ -148,17 +220,27 @@ impl Engine {
     /// the engine any more if their epochs come again.
     pub fn restart(&mut self, first: Epoch, last: Epoch, weights: Version) {
         if self.phase != Phase::Ready {
-            let (from, to) = self.forgotten.unwrap_or((self.settings.first, self.epoch));
-            self.forgotten = Some((from.min(self.settings.first), to.max(self.epoch)));
+            let (from, to) = self.forgotten.unwrap_or((self.settings.first, self.furthest));
+            self.forgotten = Some((from.min(self.settings.first), to.max(self.furthest)));
             self.counters.lost += self.counters.in_flight();
             self.steps.fill(StepInfo { waits: 0, attempts: Attempts::NONE });
         }
         self.settings.first = first;
         self.settings.last = last;
         self.weights = weights;
-        self.epoch = first;
+        self.settings.weights = weights;
+        self.intervals.fill(IntervalInfo { epoch: None, left: 0, weights });
+        self.readings.clear();
+        self.done.fill(0);
+        self.completed.fill(0);
+        self.over = 0;
         self.finished = Epoch(first.0.saturating_sub(1));
+        self.furthest = first;
+        self.until = last;
+        let exact = self.settings.pipeline.synchronous_last;
+        self.exact_from = Epoch(last.0.saturating_sub(exact).saturating_add(1));
         self.phase = Phase::Ready;
+        self.track = Track::Steps;
         self.stopping = false;
         self.actions.clear();
     }
@@ -175,6 +257,7 @@ impl Engine {
             Event::Failed { key, retryable } => self.failed(key, retryable),
             Event::Updated { epoch } => self.updated(epoch),
             Event::Evaluated { epoch } => self.evaluated(epoch),
+            Event::Synchronise => self.synchronise(),
             Event::StopRequested => self.stop_requested(),
             Event::Cancelled => self.cancelled(),
         }
@@ -205,16 +288,25 @@ impl Engine {
         &self.settings
     }
 
-    /// The current epoch; before the start and after the end the nearest one.
+    /// The oldest epoch that is not over; before the start and after the end the nearest one.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
-        self.epoch
+        let epoch = self.settings.first.0.saturating_add(self.over);
+        Epoch(epoch.min(self.furthest.0))
     }
 
     /// The newest version of the weights.
     #[must_use]
     pub fn weights(&self) -> Version {
         self.weights
+    }
+
+    /// How many epochs older than its own the rows are that a gather under way reads, by the interval
+    /// that wrote them; `None`: none is older. What rows it reads was settled when it was asked for.
+    #[must_use]
+    pub fn ages(&self, step: Step) -> Option<&[u8]> {
+        let asked = self.intervals.get(step.interval.index())?.epoch == Some(step.epoch);
+        self.readings.ages(step.stage, step.interval).filter(|_| asked)
     }
 
     /// Whether the run is over.
@@ -240,18 +332,53 @@ impl Engine {
     /// The newest attempt at each step that was asked for and is not done: what a stalled run waits
     /// for. (Not for every event: it looks at all steps.)
     pub fn running(&self) -> impl Iterator<Item = TaskKey> + '_ {
-        let active = self.phase == Phase::Steps;
+        let active = self.phase == Phase::Running;
         let intervals = self.settings.intervals as usize;
         self.steps.iter().enumerate().filter_map(move |(place, step)| {
             let running = active && step.attempts.progress() == Progress::Running;
             // Both fit: places were made from such numbers.
             let (stage, interval) = (StageId((place / intervals) as u16), (place % intervals) as u32);
-            let (epoch, interval, attempt) = (self.epoch, IntervalId(interval), step.attempts.newest());
+            let epoch = self.intervals.get(interval as usize)?.epoch?;
+            let (interval, attempt) = (IntervalId(interval), step.attempts.newest());
             running.then_some(TaskKey { epoch, stage, interval, attempt })
         })
     }
 
-    /// Where a step of the current epoch lies in `steps`.
+    /// The intervals that have nothing under way though the run is not over for them, each with what it
+    /// waits for. (Not for every event: it looks at all steps.)
+    pub fn parked(&self) -> impl Iterator<Item = Parked> + '_ {
+        let active = self.phase == Phase::Running;
+        let numbers = 0..self.settings.intervals;
+        numbers.filter(move |_| active).filter_map(|interval| {
+            let info = self.intervals.get(interval as usize)?;
+            let epoch = info.epoch?;
+            let waits_for = if info.left == 0 {
+                let next = Epoch(epoch.0.checked_add(1).filter(|&next| next <= self.until.0)?);
+                WaitsFor::Epoch(Epoch(next.0.saturating_sub(1 + self.bound(next))))
+            } else {
+                let of = |stage: usize| &self.steps[self.place(stage, interval)];
+                let mut stages = 0..self.stages.len();
+                if stages.clone().any(|stage| of(stage).attempts.progress() == Progress::Running) {
+                    return None;
+                }
+                let step = |stage: usize| Step {
+                    epoch,
+                    stage: StageId(stage as u16),
+                    interval: IntervalId(interval),
+                };
+                let waiting = |&stage: &usize| of(stage).attempts.progress() == Progress::Waiting;
+                let stage = stages.find(waiting)?;
+                if of(stage).waits == 0 {
+                    WaitsFor::Readers(step(stage))
+                } else {
+                    WaitsFor::Rows(step(stage))
+                }
+            };
+            Some(Parked { interval: IntervalId(interval), waits_for })
+        })
+    }
+
+    /// Where a step of an interval's epoch lies in `steps`.
     fn place(&self, stage: usize, interval: u32) -> usize {
         stage * self.settings.intervals as usize + interval as usize
     }
@@ -259,172 +386,28 @@ impl Engine {
     fn is_forgotten(&self, epoch: Epoch) -> bool {
         self.forgotten.is_some_and(|(from, to)| (from..=to).contains(&epoch))
     }
+}
 
-    fn started(&mut self) {
-        if self.phase == Phase::Finished {
-            self.counters.ignored += 1;
-        } else if self.phase != Phase::Ready {
-            self.counters.unexpected += 1;
-        } else if self.stopping {
-            self.finish(Reason::Stopped);
-        } else if self.settings.first > self.settings.last {
-            self.finish(Reason::Completed);
-        } else {
-            self.start_epoch();
+fn check(program: &Program, settings: &Settings) -> Result<(), Error> {
+    let within = |what, found: u64, most: u64| {
+        let allowed = (1..=most).contains(&found);
+        if allowed { Ok(()) } else { Err(Error::Setting { what, found, least: 1, most }) }
+    };
+    let intervals = u64::from(settings.intervals);
+    let stages = program.stages.len() as u64;
+    within("intervals", intervals, u64::from(MAX_INTERVALS))?;
+    within("attempts", u64::from(settings.attempts), u64::from(MAX_ATTEMPTS))?;
+    if let Some(Deadlines { floor_us, ratio, maximum_us }) = settings.deadlines {
+        within("longest deadline in microseconds", maximum_us, MAX_DEADLINE_US)?;
+        within("shortest deadline in microseconds", floor_us, maximum_us)?;
+        if !(ratio > 1.0 && ratio <= MAX_DEADLINE_RATIO) {
+            return Err(Error::Ratio { found: ratio, most: MAX_DEADLINE_RATIO });
         }
     }
-
-    fn start_epoch(&mut self) {
-        self.phase = Phase::Steps;
-        self.left = self.steps.len() as u64;
-        // Of this run: after a restart no step has attempts.
-        let over = Epoch(self.epoch.0.saturating_sub(1));
-        let intervals = self.settings.intervals as usize;
-        for (stage, steps) in self.stages.iter_mut().zip(self.steps.chunks_mut(intervals)) {
-            stage.done = 0;
-            for step in steps {
-                step.waits = stage.waits;
-                self.counters.lost += u64::from(step.attempts.renew(over));
-            }
-        }
-        for stage in 0..self.stages.len() {
-            if self.stages[stage].waits == 0 {
-                for interval in 0..self.settings.intervals {
-                    self.start(stage, interval);
-                }
-            }
-        }
+    settings.pipeline.check().map_err(|error| Error::Pipeline { message: error.to_string() })?;
+    if settings.pipeline.mode == Mode::Async {
+        within("intervals of an asynchronous run", intervals, u64::from(MAX_APART_INTERVALS))?;
     }
-
-    fn start(&mut self, stage: usize, interval: u32) {
-        let place = self.place(stage, interval);
-        let attempt = self.steps[place].attempts.launch();
-        let (epoch, weights) = (self.epoch, self.weights);
-        // A program has at most 2^16 stages.
-        let (id, interval) = (StageId(stage as u16), IntervalId(interval));
-        if self.stages[stage].gather {
-            self.counters.gathers += 1;
-            self.actions.push_back(Action::Gather(Step { epoch, stage: id, interval }));
-        } else {
-            self.counters.tasks += 1;
-            let task = Task { epoch, stage: id, interval, attempt, weights };
-            self.actions.push_back(Action::Submit(task));
-        }
-    }
-
-    fn gathered(&mut self, step: Step) {
-        match self.find(step, true) {
-            Some(Found::Now(place)) => match self.steps[place].attempts.report(Attempt(0)) {
-                Report::First => self.done(place, step),
-                Report::Again => self.counters.ignored += 1,
-                Report::Unknown => self.counters.unexpected += 1,
-            },
-            Some(_) => self.counters.ignored += 1,
-            None => {}
-        }
-    }
-
-    /// Marks a step done and starts what waited for it.
-    fn done(&mut self, place: usize, step: Step) {
-        self.steps[place].attempts.done();
-        self.left -= 1;
-        let stage = &mut self.stages[step.stage.index()];
-        stage.done += 1;
-        let all_done = stage.done == self.settings.intervals;
-        for follower in stage.followers.clone() {
-            let (stage, scope) = self.followers[follower as usize];
-            match scope {
-                Scope::Own => self.tell(usize::from(stage), step.interval.0),
-                // The barrier: every interval has published.
-                Scope::All if all_done => {
-                    for interval in 0..self.settings.intervals {
-                        self.tell(usize::from(stage), interval);
-                    }
-                }
-                Scope::All => {}
-            }
-        }
-        if self.left == 0 {
-            self.steps_done();
-        }
-    }
-
-    /// One of the stages that a step waits for is there.
-    fn tell(&mut self, stage: usize, interval: u32) {
-        let place = self.place(stage, interval);
-        let step = &mut self.steps[place];
-        step.waits -= 1;
-        if step.waits == 0 {
-            self.start(stage, interval);
-        }
-    }
-
-    fn steps_done(&mut self) {
-        if self.trains {
-            self.phase = Phase::Updating;
-            self.actions.push_back(Action::Update { epoch: self.epoch });
-        } else {
-            self.end_epoch();
-        }
-    }
-
-    fn updated(&mut self, epoch: Epoch) {
-        if self.phase != Phase::Updating || epoch != self.epoch {
-            self.dropped(epoch);
-            return;
-        }
-        self.counters.updates += 1;
-        self.weights = Version(self.weights.0.saturating_add(1));
-        let every = self.settings.eval_every;
-        let due = every != 0 && epoch.0.is_multiple_of(every);
-        if due || self.stopping || epoch == self.settings.last {
-            self.phase = Phase::Evaluating;
-            self.actions.push_back(Action::Evaluate { epoch });
-        } else {
-            self.end_epoch();
-        }
-    }
-
-    fn evaluated(&mut self, epoch: Epoch) {
-        if self.phase == Phase::Evaluating && epoch == self.epoch {
-            self.end_epoch();
-        } else {
-            self.dropped(epoch);
-        }
-    }
-
-    /// An update or evaluation that is not awaited.
-    fn dropped(&mut self, epoch: Epoch) {
-        let over = epoch < self.epoch || self.phase == Phase::Finished;
-        let asked = epoch >= self.settings.first && epoch <= self.epoch && self.phase != Phase::Ready;
-        let again = self.phase == Phase::Evaluating;
-        if asked && (over || again) || self.is_forgotten(epoch) {
-            self.counters.ignored += 1;
-        } else {
-            self.counters.unexpected += 1;
-        }
-    }
-
-    fn end_epoch(&mut self) {
-        self.finished = self.epoch;
-        self.actions.push_back(Action::EpochFinished { epoch: self.epoch });
-        if self.epoch >= self.settings.last {
-            self.finish(Reason::Completed);
-        } else if self.stopping {
-            self.finish(Reason::Stopped);
-        } else {
-            self.epoch = Epoch(self.epoch.0 + 1);
-            self.start_epoch();
-        }
-    }
-
-    fn stop_requested(&mut self) {
-        // Before the start: `Started` ends the run at once. Later: at the end of the epoch.
-        self.stopping = true;
-    }
-
-    fn finish(&mut self, reason: Reason) {
-        self.phase = Phase::Finished;
-        self.actions.push_back(Action::Finished { reason, epoch: self.finished });
-    }
+    within("stages of the program", stages, 1 << 16)?;
+    within("steps of an epoch (stages x intervals)", stages * intervals, MAX_STEPS)
 }

@@ -26,6 +26,12 @@ pub enum Error {
         /// The largest allowed.
         most: f64,
     },
+    /// Settings of the pipeline that do not go together.
+    #[error("{message}")]
+    Pipeline {
+        /// Which, and what to do.
+        message: String,
+    },
     /// A stage that waits for one that does not come before it.
     #[error("stage {stage} of the program needs stage {needs}, which does not come before it")]
     Order {

@@ -41,7 +41,10 @@ pub enum Event {
         /// After which epoch.
         epoch: Epoch,
     },
-    /// Finish this epoch, evaluate, and end the run.
+    /// Epochs that no interval has entered yet read rows of their own only, and run one by one: what
+    /// asynchronous training does near its target.
+    Synchronise,
+    /// Finish the epochs under way, evaluate, and end the run.
     StopRequested,
     /// End the run at once, in whatever phase it is: no evaluation, and the epoch is not finished.
     /// [`Action::Finished`] with [`Reason::Stopped`] and the last epoch that was; what is under way is
@@ -54,7 +57,8 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Action {
-    /// Do a gather stage for an interval; then [`Event::Gathered`].
+    /// Do a gather stage for an interval, on rows of the epochs that [`crate::Engine::ages`] names; then
+    /// [`Event::Gathered`].
     Gather(Step),
     /// Hand a task to an executor; then [`Event::Completed`] or [`Event::Failed`].
     Submit(Task),
@@ -70,7 +74,7 @@ pub enum Action {
     /// failed before.
     Commit(TaskKey),
     /// All gradients of the epoch are committed: reduce them, step the optimiser, publish the next
-    /// version; then [`Event::Updated`].
+    /// version beside those that tasks still read; then [`Event::Updated`].
     Update {
         /// Of which epoch.
         epoch: Epoch,

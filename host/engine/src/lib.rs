@@ -8,9 +8,14 @@
 //! engine.
 //!
 //! A stage on an interval at an epoch is a step. A step starts when what it reads is there: a tensor
-//! stage needs its own interval's rows, a gather those of all intervals, and that is the only barrier
-//! within an epoch ([`Policy::Synchronous`]). When all steps of an epoch are done the weights are
-//! updated, evaluated if it is time, and the next epoch starts with the next version.
+//! stage needs its own interval's rows, a gather those of all intervals. How long it waits for the
+//! others', how far intervals may run apart, and which versions of rows and weights they then read is
+//! the [`Pipeline`](eciton_plan::Pipeline)'s: see there for the rules. When all steps of an epoch are
+//! done the weights are updated and evaluated if it is time, and the intervals that waited for that go
+//! on.
+//!
+//! In asynchronous epochs a gather reads of each interval the newest rows that are not after its own
+//! epoch ([`Engine::ages`]); they are not written over while it does.
 //!
 //! # Attempts
 //!
@@ -30,7 +35,8 @@
 //!
 //! # Limits
 //!
-//! Nothing that an event says can panic the engine or make it do a step twice, and no event allocates.
+//! Nothing that an event says can panic the engine or make it do a step twice, and no event allocates
+//! but for the lists of ages of asynchronous gathers, which are used again.
 //! An event costs tens of nanoseconds for each action that follows from it: an epoch of two layers on
 //! one interval is 11 events and, on a quiet machine, well under a microsecond
 //! (`cargo bench -p eciton-engine`). A step takes 20 bytes, its attempts' fates included; of attempts
@@ -89,9 +95,10 @@ mod settings;
 mod simulation;
 
 pub use counters::Counters;
-pub use engine::Engine;
+pub use engine::{Engine, Parked, WaitsFor};
 pub use error::Error;
 pub use event::{Action, Event, Reason};
 pub use settings::{
-    Deadlines, MAX_ATTEMPTS, MAX_DEADLINE_RATIO, MAX_DEADLINE_US, MAX_INTERVALS, MAX_STEPS, Policy, Settings,
+    Deadlines, MAX_APART_INTERVALS, MAX_ATTEMPTS, MAX_DEADLINE_RATIO, MAX_DEADLINE_US, MAX_INTERVALS,
+    MAX_STEPS, Settings,
 };

@@ -1,9 +1,11 @@
 //! How an engine is to run its program.
 
-use eciton_plan::{Epoch, Version};
+use eciton_plan::{Epoch, Pipeline, Version};
 
 /// Most intervals.
 pub const MAX_INTERVALS: u32 = 65_536;
+/// Most intervals of an asynchronous run: a gather under way keeps a byte for each.
+pub const MAX_APART_INTERVALS: u32 = 4096;
 /// Most steps of one epoch: stages times intervals. A step takes 20 bytes.
 pub const MAX_STEPS: u64 = 1 << 24;
 /// Most attempts at a task that may be allowed: one bit each.
@@ -12,15 +14,6 @@ pub const MAX_ATTEMPTS: u32 = 32;
 pub const MAX_DEADLINE_US: u64 = 24 * 3600 * 1_000_000;
 /// Largest [`Deadlines::ratio`].
 pub const MAX_DEADLINE_RATIO: f64 = 1000.0;
-
-/// Which rows and weights a step may read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Policy {
-    /// Rows of this epoch and the newest weights only. A gather waits for all intervals.
-    #[default]
-    Synchronous,
-}
 
 /// When an attempt counts as a straggler: after `max(floor_us, ratio * average)`, capped at
 /// `maximum_us`, where the average is a moving one over the committed answers of its stage.
@@ -62,15 +55,15 @@ pub struct Settings {
     pub attempts: u32,
     /// When attempts are relaunched; `None`: never.
     pub deadlines: Option<Deadlines>,
-    /// Which rows and weights a step may read.
-    pub policy: Policy,
+    /// What steps wait for, and which rows and weights they read.
+    pub pipeline: Pipeline,
 }
 
 impl Settings {
     /// Epochs 1 to `epochs` on so many intervals, evaluated after each, four attempts at a task, no
     /// deadlines.
     #[must_use]
-    pub const fn new(intervals: u32, epochs: u32) -> Self {
+    pub fn new(intervals: u32, epochs: u32) -> Self {
         Self {
             intervals,
             first: Epoch(1),
@@ -79,7 +72,7 @@ impl Settings {
             eval_every: 1,
             attempts: 4,
             deadlines: None,
-            policy: Policy::Synchronous,
+            pipeline: Pipeline::default(),
         }
     }
 }

@@ -3,11 +3,16 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod apart;
 mod attempts;
+mod defects;
 mod fuzz;
 mod run;
 mod runs;
+mod store;
 mod world;
+
+pub(crate) use defects::Planted;
 
 use crate::{Deadlines, Settings};
 use eciton_plan::{

@@ -17,6 +17,7 @@ use crate::keys;
 use crate::model::ModelSettings;
 use crate::optimiser::Optimiser;
 use crate::order::VertexOrder;
+use crate::pipeline::Pipeline;
 use crate::savings::GatherFeatures;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -33,6 +34,9 @@ pub struct Config {
     pub optimiser: Optimiser,
     /// How long and in what pieces.
     pub run: Run,
+    /// How far intervals may run apart.
+    #[serde(default, skip_serializing_if = "Pipeline::is_default")]
+    pub pipeline: Pipeline,
     /// Components that take the place of built-in kernels: kernel name -> path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kernels: BTreeMap<String, String>,

@@ -81,6 +81,14 @@ pub enum Error {
         /// What it must have.
         allowed: &'static str,
     },
+    /// Settings of the pipeline that do not go together.
+    #[error("the pipeline has {found}: {allowed}")]
+    Pipeline {
+        /// What was found.
+        found: String,
+        /// What to do.
+        allowed: &'static str,
+    },
     /// A kernel did not say what it takes.
     #[error("kernel `{kernel}` (layer {layer}) refused its inputs or attributes")]
     Signature {

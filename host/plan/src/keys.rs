@@ -4,6 +4,7 @@
 //! in the same words.
 
 mod executor;
+mod pipeline;
 
 use crate::config::{Config, Data, Limits, Run};
 use crate::document::{Field, Fields, Found, number};
@@ -338,11 +339,12 @@ const LIMITS: &[Key<Limits>] = &[
 ];
 
 /// The sections of a recipe, and what else people call them.
-const SECTIONS: [(&str, &[&str]); 8] = [
+const SECTIONS: [(&str, &[&str]); 9] = [
     ("data", &["dataset"]),
     ("model", &["network"]),
     ("optimiser", &["optimizer"]),
     ("run", &["train", "training"]),
+    ("pipeline", &["asynchrony"]),
     ("kernels", &[]),
     ("limits", &[]),
     ("executor", &[]),
@@ -392,6 +394,7 @@ fn write_section(config: &mut Config, section: &str, fields: &Fields) -> Result<
         "model" => write(&mut config.model, section, MODEL, fields),
         "optimiser" => write(&mut config.optimiser, section, OPTIMISER, fields),
         "run" => write(&mut config.run, section, RUN, fields),
+        "pipeline" => write(&mut config.pipeline, section, pipeline::PIPELINE, fields),
         "limits" => write(&mut config.limits, section, LIMITS, fields),
         "executor" => write(&mut config.executor, section, executor::EXECUTOR, fields),
         "emulator" => write(&mut config.emulator, section, executor::EMULATOR, fields),
@@ -522,6 +525,7 @@ fn known(mut each: impl FnMut(Offer, &'static str)) {
     of("model", MODEL, &mut each);
     of("optimiser", OPTIMISER, &mut each);
     of("run", RUN, &mut each);
+    of("pipeline", pipeline::PIPELINE, &mut each);
     of("limits", LIMITS, &mut each);
     of("executor", executor::EXECUTOR, &mut each);
     of("emulator", executor::EMULATOR, &mut each);

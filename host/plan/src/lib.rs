@@ -33,6 +33,7 @@ mod lower;
 pub mod model;
 pub mod optimiser;
 pub mod order;
+pub mod pipeline;
 pub mod program;
 pub mod savings;
 pub mod signature;
@@ -53,6 +54,7 @@ pub use keys::{KeyInfo, keys};
 pub use model::{Activation, Convolution, LayerKind, LayerSettings, Layers, Model, ModelSettings};
 pub use optimiser::{Algorithm, Optimiser, WeightDecay};
 pub use order::VertexOrder;
+pub use pipeline::{Mode, Pipeline, WeightVersions};
 pub use program::{
     DataShape, Direction, Gather, Normalisation, Open, Operation, Parameter, Program, Scope, SlotOf,
     SlotSpec, Stage, Tensor,

@@ -1,6 +1,6 @@
 //! What the engine makes of reports about attempts: answered, failed, overdue, and the end of all.
 
-use super::{Engine, Phase};
+use super::{Engine, Phase, planted};
 use crate::attempts::{Progress, Report};
 use crate::event::{Action, Reason};
 use eciton_plan::{Attempt, Step, Task, TaskKey};
@@ -8,11 +8,11 @@ use eciton_plan::{Attempt, Step, Task, TaskKey};
 /// Where a step that an event names lies.
 #[derive(Clone, Copy)]
 pub(super) enum Found {
-    /// In the current epoch, which is under way.
+    /// In the interval's epoch, the run being under way.
     Now(usize),
-    /// In the current epoch, but the run is over.
+    /// In the interval's last epoch, the run being over.
     Over(usize),
-    /// In an earlier epoch of this run.
+    /// In an earlier epoch of the interval.
     Earlier(usize),
 }
 
@@ -33,7 +33,15 @@ impl Engine {
                 self.actions.push_back(Action::Commit(key));
                 self.done(place, key.step());
             }
-            (_, Report::First) => self.counters.duplicates += 1,
+            (_, Report::First) => {
+                self.counters.duplicates += 1;
+                if planted!(self, DuplicateCommitted) {
+                    self.actions.push_back(Action::Commit(key));
+                }
+                if planted!(self, RelaunchCounted) && key.attempt.0 > 0 {
+                    self.count(key.step());
+                }
+            }
             (_, Report::Again) => self.counters.ignored += 1,
         }
     }
@@ -130,11 +138,14 @@ impl Engine {
     /// such step of that kind.
     pub(super) fn find(&mut self, step: Step, gather: bool) -> Option<Found> {
         let kind = self.stages.get(step.stage.index()).is_some_and(|stage| stage.gather == gather);
-        let known = kind && step.interval.0 < self.settings.intervals;
-        if known && self.phase != Phase::Ready && (self.settings.first..=self.epoch).contains(&step.epoch) {
+        let interval = self.intervals.get(step.interval.index()).filter(|_| kind);
+        let known = interval.is_some();
+        if let Some(epoch) = interval.and_then(|interval| interval.epoch)
+            && (self.settings.first..=epoch).contains(&step.epoch)
+        {
             let place = self.place(step.stage.index(), step.interval.0);
             return Some(match self.phase {
-                _ if step.epoch < self.epoch => Found::Earlier(place),
+                _ if step.epoch < epoch => Found::Earlier(place),
                 Phase::Finished => Found::Over(place),
                 _ => Found::Now(place),
             });
@@ -149,6 +160,6 @@ impl Engine {
 
     fn task(&self, key: TaskKey, attempt: Attempt) -> Task {
         let TaskKey { epoch, stage, interval, .. } = key;
-        Task { epoch, stage, interval, attempt, weights: self.weights }
+        Task { epoch, stage, interval, attempt, weights: self.intervals[interval.index()].weights }
     }
 }

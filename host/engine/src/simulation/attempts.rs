@@ -1,9 +1,7 @@
 //! Single steps by hand: who wins, who is tried again, what is counted; and settings refused.
 
 use super::gcn;
-use crate::{
-    Action, Deadlines, Engine, Error, Event, MAX_ATTEMPTS, MAX_DEADLINE_US, Policy, Reason, Settings,
-};
+use crate::{Action, Deadlines, Engine, Error, Event, MAX_ATTEMPTS, MAX_DEADLINE_US, Reason, Settings};
 use eciton_plan::{Attempt, Epoch, StageId, Task, TaskKey, Version};
 
 fn took(key: TaskKey) -> Event {
@@ -264,5 +262,5 @@ fn settings_out_of_range_are_refused() {
     let mut empty = program.clone();
     empty.stages.clear();
     assert!(matches!(Engine::new(&empty, usual), Err(Error::Setting { .. })));
-    assert_eq!(usual.policy, Policy::Synchronous);
+    assert_eq!(usual.pipeline, eciton_plan::Pipeline::default());
 }

@@ -1,5 +1,6 @@
 //! Events without sense: any numbers, any order. Nothing may panic, and no promise may break.
 
+use super::apart::pipelines;
 use super::{Context, Random, gcn, seeds};
 use crate::{Action, Deadlines, Engine, Event, MAX_ATTEMPTS, Settings};
 use eciton_plan::{Attempt, Epoch, IntervalId, Program, StageId, Step, TaskKey, Version};
@@ -29,6 +30,7 @@ fn event(random: &mut Random, engine: &Engine, stages: u32) -> Event {
         0 => Event::Started,
         1 => Event::StopRequested,
         2 => Event::Cancelled,
+        199 => Event::Synchronise,
         3..10 => Event::Updated { epoch },
         10..20 => Event::Evaluated { epoch },
         20..80 => Event::Gathered(step),
@@ -48,7 +50,9 @@ fn mess(programs: &[Program], seed: u64) -> (u64, u64) {
     let deadlines = random.percent(70).then_some(deadlines);
     let attempts = 1 + random.below(u64::from(MAX_ATTEMPTS)) as u32;
     let intervals = 1 + random.below(5) as u32;
-    let settings = Settings { attempts, deadlines, ..Settings::new(intervals, 5) };
+    let all = pipelines();
+    let pipeline = all[random.below(all.len() as u64) as usize];
+    let settings = Settings { attempts, deadlines, pipeline, ..Settings::new(intervals, 5) };
     let mut engine = Engine::new(program, settings).unwrap();
     let capacity = engine.queue_capacity();
     let mut launched: BTreeMap<Step, u32> = BTreeMap::new();

@@ -1,26 +1,40 @@
 //! One simulated run: a driver between engine and world that trusts neither. What it checks is
 //! written from the program and the events alone, not from the engine's state.
 
-use super::hash;
+use super::store::Store;
 use super::world::{Faults, Item, World};
+use super::{Planted, hash};
 use crate::{Action, Counters, Engine, Event, Reason, Settings};
 use eciton_plan::{Epoch, IntervalId, Program, Scope, Stage, StageId, Step, Task, TaskKey, Version};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Where an interval is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    /// The epoch that it is in; 0: none yet.
+    epoch: Epoch,
+    /// What its tasks read there.
+    weights: Option<Version>,
+    /// Its steps there that are done.
+    done: usize,
+}
+
 pub(super) struct Run<'a> {
     program: &'a Program,
     settings: Settings,
+    planted: Option<Planted>,
     pub world: World,
     pub engine: Engine,
-    /// Steps of this epoch that were asked for: of gathers 0, else how many attempts.
+    pub store: Store,
+    places: Vec<Place>,
+    /// Steps of each interval's epoch that were asked for: of gathers 0, else how many attempts.
     asked: BTreeMap<Step, u32>,
-    /// What each step of this epoch that is done came to.
-    values: BTreeMap<Step, u64>,
+    /// Those that are done.
+    done: BTreeSet<Step>,
+    /// What gathers under way read.
+    reading: BTreeMap<Step, Vec<u32>>,
     /// Attempts of the whole run: what each one's answer is, and whether it was reported.
     attempts: BTreeMap<TaskKey, (u64, bool)>,
-    epoch: Epoch,
-    /// Stands for all parameters: changes with every update and by every gradient.
-    pub weights: u64,
     pub log: Vec<Action>,
     pub end: Option<(Reason, Epoch)>,
     /// Counted here, to compare.
@@ -31,25 +45,40 @@ pub(super) struct Run<'a> {
     late: u64,
     events: u64,
     pub ended_us: u64,
-    /// Before which event to stop or cancel.
+    /// Before which event to stop, to cancel, or to go on synchronously.
     pub stop_at: Option<u64>,
     pub cancel_at: Option<u64>,
 }
 
 impl<'a> Run<'a> {
     pub(super) fn new(program: &'a Program, settings: Settings, faults: Faults, seed: u64) -> Self {
+        Self::with(program, settings, faults, seed, None)
+    }
+
+    /// With a defect.
+    pub(super) fn with(
+        program: &'a Program,
+        settings: Settings,
+        faults: Faults,
+        seed: u64,
+        planted: Option<Planted>,
+    ) -> Self {
         let mut world = World::new(settings, faults, seed);
         world.after(0, Event::Started);
+        let mut engine = Engine::new(program, settings).unwrap();
+        engine.planted = planted;
         Self {
             program,
             settings,
+            planted,
             world,
-            engine: Engine::new(program, settings).unwrap(),
+            engine,
+            store: Store::new(program, settings, planted),
+            places: vec![Place::default(); settings.intervals as usize],
             asked: BTreeMap::new(),
-            values: BTreeMap::new(),
+            done: BTreeSet::new(),
+            reading: BTreeMap::new(),
             attempts: BTreeMap::new(),
-            epoch: settings.first,
-            weights: 1,
             log: Vec::new(),
             end: None,
             expected: Counters::default(),
@@ -78,10 +107,11 @@ impl<'a> Run<'a> {
         while further < 2000 && self.advance() {
             further += 1;
         }
-        for event in [Event::Started, Event::StopRequested, Event::Cancelled] {
+        for event in [Event::Started, Event::StopRequested, Event::Synchronise, Event::Cancelled] {
             self.deliver(event);
         }
         assert!(self.engine.is_finished() && self.engine.running().count() == 0);
+        assert_eq!(self.engine.parked().count(), 0);
         assert_eq!(self.engine.queue_capacity(), capacity, "the queue of actions grew");
         self.check_counters(late, unreported);
         true
@@ -119,8 +149,13 @@ impl<'a> Run<'a> {
         true
     }
 
+    /// The last epoch that is over.
+    fn finished(&self) -> Epoch {
+        Epoch(self.settings.first.0 + self.store.over - 1)
+    }
+
     pub(super) fn cancel(&mut self) {
-        let finished = Epoch(self.epoch.0 - 1);
+        let finished = self.finished();
         if self.end.is_none() {
             self.deliver(Event::Cancelled);
             assert_eq!(self.end, Some((Reason::Stopped, finished)));
@@ -145,7 +180,8 @@ impl<'a> Run<'a> {
 
     /// Whether nothing of a step matters any more.
     fn is_over(&self, step: Step) -> bool {
-        self.end.is_some() || step.epoch < self.epoch || self.values.contains_key(&step)
+        let epoch = self.places[step.interval.index()].epoch;
+        self.end.is_some() || step.epoch < epoch || self.done.contains(&step)
     }
 
     /// Counts what an event should come to; what it should commit, if anything.
@@ -168,21 +204,25 @@ impl<'a> Run<'a> {
             }
             Event::Gathered(step) if self.asked.contains_key(&step) && !self.is_over(step) => {
                 let value = self.value(step);
-                self.values.insert(step, value);
+                self.finish_step(step, value);
                 return None;
             }
             _ => return None,
         };
-        let over = self.is_over(key.step());
-        let (_, reported) = self.attempts.get_mut(&key)?;
+        let over = key.interval.0 >= self.settings.intervals || self.is_over(key.step());
+        let (value, reported) = self.attempts.get_mut(&key)?;
+        let value = *value;
         let first = !std::mem::replace(reported, true);
+        if answered && self.planted == Some(Planted::GradientUnkeyed) && self.end.is_none() {
+            self.store.add_gradient(key.step(), value);
+        }
         if !over {
             self.expected.failures += u64::from(!answered && first);
             self.expected.committed += u64::from(answered);
             self.expected.recovered += u64::from(answered && !first);
             return answered.then_some(key);
         }
-        if first && self.end.is_none() && key.epoch == self.epoch {
+        if first && self.end.is_none() && key.epoch == self.places[key.interval.index()].epoch {
             self.expected.duplicates += 1;
         } else if first {
             self.late += 1;
@@ -199,7 +239,7 @@ impl<'a> Run<'a> {
                 assert!(gather, "{step} is no gather");
                 self.check_start(step, 0);
                 self.expected.gathers += 1;
-                self.world.soon(Event::Gathered(step));
+                self.world.gather(step);
             }
             Action::Submit(task) => {
                 let tensor = matches!(self.program.stage(task.stage), Some(Stage::Tensor(_)));
@@ -224,26 +264,28 @@ impl<'a> Run<'a> {
             Action::Commit(key) => {
                 let (value, _) = self.attempts[&key];
                 assert!(self.asked.contains_key(&key.step()), "{key} was not asked for");
-                let before = self.values.insert(key.step(), value);
-                assert!(before.is_none(), "{key} committed twice");
+                self.finish_step(key.step(), value);
+                if self.planted != Some(Planted::GradientUnkeyed) {
+                    self.store.add_gradient(key.step(), value);
+                }
             }
             Action::Update { epoch } => {
-                assert_eq!(epoch, self.epoch);
-                let steps = self.program.stages.len() * self.settings.intervals as usize;
-                assert_eq!((self.values.len(), self.asked.len()), (steps, steps));
-                self.weights = self.values.values().fold(self.weights, |sum, &value| hash(&[sum, value]));
+                let all = |place: &Place| {
+                    place.epoch > epoch || place.epoch == epoch && place.done == self.program.stages.len()
+                };
+                assert!(self.places.iter().all(all), "update of {epoch} before it is over");
+                let held = self.places.iter().filter(|place| place.epoch > epoch).filter_map(|p| p.weights);
+                self.store.update(epoch, held);
                 self.updating = Some(epoch);
                 self.world.soon(Event::Updated { epoch });
             }
             Action::Evaluate { epoch } => self.world.soon(Event::Evaluated { epoch }),
             Action::EpochFinished { epoch } => {
-                assert_eq!(epoch, self.epoch);
-                self.epoch = Epoch(epoch.0 + 1);
-                self.asked.clear();
-                self.values.clear();
+                assert_eq!(epoch.0, self.settings.first.0 + self.store.over);
+                self.store.over += 1;
             }
             Action::Finished { reason, epoch } => {
-                assert_eq!(epoch.0, self.epoch.0 - 1);
+                assert_eq!(epoch, self.finished());
                 self.end = Some((reason, epoch));
                 self.ended_us = self.world.now_us;
             }
@@ -251,10 +293,17 @@ impl<'a> Run<'a> {
     }
 
     fn launch(&mut self, task: Task) {
-        let updates = u64::from(self.epoch.0 - self.settings.first.0);
-        assert_eq!(task.weights, Version(self.settings.weights.0 + updates));
+        let place = &mut self.places[task.interval.index()];
+        // One version for all tasks of an interval and epoch, settled when it enters.
+        if let Some(before) = place.weights {
+            assert_eq!(task.weights, before, "{} reads other weights than before", task.step());
+        } else {
+            place.weights = Some(task.weights);
+            self.store.check_version(task.epoch, task.weights);
+        }
         let key = task.key();
-        let before = self.attempts.insert(key, (self.value(task.step()), false));
+        let value = self.value(task.step());
+        let before = self.attempts.insert(key, (value, false));
         assert!(before.is_none(), "{key} launched twice");
         self.world.launch(key);
         if let Some(deadline_us) = self.engine.deadline_us(task.stage) {
@@ -266,30 +315,63 @@ impl<'a> Run<'a> {
     }
 
     /// What a step comes to: a pure function of all it reads.
-    fn value(&self, step: Step) -> u64 {
-        let mut read = vec![step.stage.0.into(), step.interval.0.into(), self.weights];
-        self.needed(step, &mut |needed| read.push(self.values[&needed]));
+    fn value(&mut self, step: Step) -> u64 {
+        let mut read = vec![step.stage.0.into(), step.interval.0.into()];
+        let ages = self.reading.remove(&step);
+        for (stage, scope) in self.program.dependencies(step.stage) {
+            match (scope, &ages) {
+                (Scope::All, Some(ages)) => {
+                    for (of, &age) in (0..).zip(ages) {
+                        read.push(self.store.close(stage, of, step, age));
+                    }
+                }
+                _ => read.push(self.store.own(stage, step)),
+            }
+        }
+        if matches!(self.program.stages[step.stage.index()], Stage::Tensor(_)) {
+            let weights = self.places[step.interval.index()].weights.unwrap();
+            read.push(self.store.read_weights(weights));
+        }
         hash(&read)
     }
 
-    fn needed(&self, step: Step, each: &mut dyn FnMut(Step)) {
-        for (stage, scope) in self.program.dependencies(step.stage) {
-            let of = match scope {
-                Scope::Own => step.interval.0..step.interval.0 + 1,
-                Scope::All => 0..self.settings.intervals,
-            };
-            of.for_each(|interval| each(Step { stage, interval: IntervalId(interval), ..step }));
+    /// A step starts once, in its interval's epoch, when what it reads is there.
+    fn check_start(&mut self, step: Step, attempts: u32) {
+        assert!(step.interval.0 < self.settings.intervals && step.stage.index() < self.program.stages.len());
+        let place = self.places[step.interval.index()];
+        if step.epoch != place.epoch {
+            let next = if place.epoch == Epoch(0) { self.settings.first } else { Epoch(place.epoch.0 + 1) };
+            let whole = place.epoch == Epoch(0) || place.done == self.program.stages.len();
+            assert!(step.epoch == next && whole, "{step} out of its epoch: {place:?}");
+            self.store.check_entry(step.epoch);
+            self.asked.retain(|of, _| of.interval != step.interval);
+            self.done.retain(|of| of.interval != step.interval);
+            self.places[step.interval.index()] = Place { epoch: step.epoch, ..Place::default() };
         }
+        assert!(self.asked.insert(step, attempts).is_none(), "{step} started twice");
+        let ages = self.engine.ages(step).map(<[u8]>::to_vec);
+        for (stage, scope) in self.program.dependencies(step.stage) {
+            if scope == Scope::Own {
+                self.store.own(stage, step);
+                continue;
+            }
+            let ages = match &ages {
+                None => vec![0; self.settings.intervals as usize],
+                Some(ages) => ages.iter().map(|&age| u32::from(age)).collect(),
+            };
+            assert_eq!((ages.len(), ages[step.interval.index()]), (self.places.len(), 0));
+            for (of, &age) in (0..).zip(&ages) {
+                self.store.open(stage, of, step, age);
+            }
+            self.reading.insert(step, ages);
+        }
+        self.store.begin(step);
     }
 
-    /// A step starts once, in its epoch, when what it reads is there.
-    fn check_start(&mut self, step: Step, attempts: u32) {
-        assert_eq!(step.epoch, self.epoch, "{step} out of its epoch");
-        assert!(step.interval.0 < self.settings.intervals && step.stage.index() < 1 << 16);
-        self.needed(step, &mut |needed| {
-            assert!(self.values.contains_key(&needed), "{step} before {needed}");
-        });
-        assert!(self.asked.insert(step, attempts).is_none(), "{step} started twice");
+    fn finish_step(&mut self, step: Step, value: u64) {
+        assert!(self.done.insert(step), "{step} committed twice");
+        self.places[step.interval.index()].done += 1;
+        self.store.publish(step, value);
     }
 
     /// A further attempt follows the newest, within the limit, while the step is not done. Returns

@@ -11,7 +11,7 @@ fn gathers(program: &Program) -> u64 {
 }
 
 /// Runs to the end and checks what came of it against a run in which nothing goes wrong.
-fn complete(program: &Program, settings: Settings, faults: Faults, seed: u64) -> Counters {
+pub(super) fn complete(program: &Program, settings: Settings, faults: Faults, seed: u64) -> Counters {
     // The seed is in the message of any check that fails.
     let context = Context(format!("seed {seed}, {settings:?}, {faults:?}"));
     let mut run = Run::new(program, settings, faults, seed);
@@ -19,10 +19,10 @@ fn complete(program: &Program, settings: Settings, faults: Faults, seed: u64) ->
     assert_eq!(run.end, Some((Reason::Completed, settings.last)), "{context:?}");
     let mut smooth = Run::new(program, settings, Faults::default(), !seed);
     assert!(smooth.finish());
-    assert_eq!(run.weights, smooth.weights, "the result depends on the faults: {context:?}");
+    assert_eq!(run.store.value(), smooth.store.value(), "the result depends on the faults: {context:?}");
     let dropped = smooth.engine.counters().ignored + smooth.engine.counters().failures;
-    // Started again and cancelled after the end.
-    assert_eq!(dropped, 2, "{context:?}");
+    // Started again, synchronised and cancelled after the end.
+    assert_eq!(dropped, 3, "{context:?}");
 
     let epochs = settings.first.0..=settings.last.0;
     let of =

@@ -22,6 +22,10 @@ pub(super) struct Faults {
     pub straggling: u64,
     /// It takes a thousand times as long: several epochs.
     pub late: u64,
+    /// A gather takes twenty times as long. Of each gather.
+    pub slow_gathers: u64,
+    /// An interval's steps take five times as long, all of them. Of each interval.
+    pub uneven: u64,
     /// A timer runs out though its attempt was reported. Of each such timer.
     pub stale: u64,
     /// An event that nothing asked for. Of each event.
@@ -37,9 +41,14 @@ impl Faults {
         lost: 10,
         straggling: 10,
         late: 5,
+        slow_gathers: 0,
+        uneven: 0,
         stale: 20,
         noise: 5,
     };
+
+    /// Intervals drift apart.
+    pub(super) const APART: Self = Self { slow_gathers: 10, uneven: 30, ..Self::ROUGH };
 
     /// Most attempts come to nothing.
     pub(super) const HOSTILE: Self = Self { failing: 25, lost: 45, late: 20, ..Self::ROUGH };
@@ -109,6 +118,20 @@ impl World {
         self.after(delay_us, event);
     }
 
+    /// How much longer an interval's steps take than others'.
+    fn slowness(&self, interval: IntervalId) -> u64 {
+        let chance = hash(&[self.seed, interval.0.into()]) % 100;
+        if chance < self.faults.uneven { 5 } else { 1 }
+    }
+
+    /// A gather begins.
+    pub(super) fn gather(&mut self, step: Step) {
+        let usual_us = self.random.below(3000) * self.slowness(step.interval);
+        // Asked only where it can be, so that runs without keep their random numbers.
+        let slow = self.faults.slow_gathers > 0 && self.random.percent(self.faults.slow_gathers);
+        self.after(usual_us * if slow { 20 } else { 1 }, Event::Gathered(step));
+    }
+
     pub(super) fn timer(&mut self, at_us: u64, key: TaskKey, launched_us: u64) {
         self.put(at_us.saturating_sub(self.now_us), Item::Timer(key, launched_us));
     }
@@ -128,8 +151,10 @@ impl World {
     /// An attempt begins: puts what will be heard of it.
     pub(super) fn launch(&mut self, key: TaskKey) {
         let Faults { failing, throttled, recovering, straggling, late, .. } = self.faults;
+        let slowness = self.slowness(key.interval);
         let random = &mut self.random;
         let usual_us = 1000 + 500 * (u64::from(key.stage.0) * 5 % 7) + random.below(1000);
+        let usual_us = usual_us * slowness;
         let took_us = match () {
             () if random.percent(late) => usual_us * 1000,
             () if random.percent(straggling) => usual_us * 20,

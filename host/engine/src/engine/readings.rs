@@ -1,0 +1,108 @@
+//! Which rows gathers read that run apart from those that write them.
+//!
+//! What a gather reads of each interval is settled when it is asked for: rows of its own epoch, or of
+//! an earlier one. They lie in a ring of [`Pipeline::row_versions`] epochs, and must not be written over
+//! before the gather is done, so that a step that would is held back. (It can come to that with a bound
+//! of 1 and more: while a fast interval gathers old rows, a slow one may pass it.)
+
+use eciton_plan::{Epoch, IntervalId, Mode, Pipeline, StageId};
+use std::collections::BTreeMap;
+
+/// Gathers under way and what they hold.
+#[derive(Clone, Debug)]
+pub(super) struct Readings {
+    ring: u32,
+    intervals: u32,
+    /// Of each stage whose rows gathers read: its number among these. Empty: nothing runs apart.
+    gathered: Vec<Option<u16>>,
+    /// How many gathers read the rows of a gathered stage, an interval and a place in the ring.
+    readers: Vec<u32>,
+    /// For each gather under way its source stage, and by interval how many epochs old what it reads is.
+    open: BTreeMap<(StageId, IntervalId), (u16, Vec<u8>)>,
+    /// Used again.
+    spare: Vec<Vec<u8>>,
+    /// Steps that wait for readers, in the order in which they came.
+    pub blocked: Vec<(u16, u32)>,
+}
+
+impl Readings {
+    pub(super) fn new(
+        pipeline: &Pipeline,
+        intervals: u32,
+        reads: impl Iterator<Item = Option<u16>>,
+        stages: usize,
+    ) -> Self {
+        let mut gathered = Vec::new();
+        let mut count = 0u16;
+        if pipeline.mode == Mode::Async {
+            gathered = vec![None; stages];
+            for source in reads.flatten() {
+                if let Some(place @ None) = gathered.get_mut(usize::from(source)) {
+                    *place = Some(count);
+                    count += 1;
+                }
+            }
+        }
+        let ring = pipeline.row_versions();
+        let readers = vec![0; usize::from(count) * intervals as usize * ring as usize];
+        let (open, spare, blocked) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { ring, intervals, gathered, readers, open, spare, blocked }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.readers.fill(0);
+        let open = std::mem::take(&mut self.open);
+        self.spare.extend(open.into_values().map(|(_, ages)| ages));
+        self.blocked.clear();
+    }
+
+    pub(super) fn ages(&self, stage: StageId, interval: IntervalId) -> Option<&[u8]> {
+        self.open.get(&(stage, interval)).map(|(_, ages)| &ages[..])
+    }
+
+    fn reader(&self, source: u16, interval: u32, epoch: Epoch) -> Option<usize> {
+        let source = usize::from((*self.gathered.get(usize::from(source))?)?);
+        let ring = self.ring as usize;
+        Some((source * self.intervals as usize + interval as usize) * ring + epoch.index() % ring)
+    }
+
+    /// Begins a gather of `stage` on `interval` at `epoch`, from rows of stage `source`, of which `newest`
+    /// says the newest epoch by interval: it reads the newest that is not after its own.
+    pub(super) fn open(
+        &mut self,
+        (stage, interval, epoch): (StageId, IntervalId, Epoch),
+        source: u16,
+        newest: impl Fn(u32) -> Epoch,
+    ) {
+        let mut ages = self.spare.pop().unwrap_or_default();
+        ages.clear();
+        for of in 0..self.intervals {
+            let read = newest(of).min(epoch);
+            // At most the bound + 1, which is below 64.
+            ages.push((epoch.0 - read.0) as u8);
+            if let Some(place) = self.reader(source, of, read) {
+                self.readers[place] += 1;
+            }
+        }
+        self.open.insert((stage, interval), (source, ages));
+    }
+
+    /// Ends it. True if a step may have waited for that.
+    pub(super) fn close(&mut self, stage: StageId, interval: IntervalId, epoch: Epoch) -> bool {
+        let Some((source, ages)) = self.open.remove(&(stage, interval)) else {
+            return false;
+        };
+        for (of, &age) in (0..).zip(&ages) {
+            if let Some(place) = self.reader(source, of, Epoch(epoch.0 - u32::from(age))) {
+                self.readers[place] -= 1;
+            }
+        }
+        self.spare.push(ages);
+        !self.blocked.is_empty()
+    }
+
+    /// Whether what a step writes is still read: rows of an earlier epoch, in the same place of the ring.
+    pub(super) fn is_read(&self, stage: u16, interval: u32, epoch: Epoch) -> bool {
+        self.reader(stage, interval, epoch).is_some_and(|place| self.readers[place] > 0)
+    }
+}

@@ -1,0 +1,128 @@
+//! Whole runs whose intervals run apart, in every mode and with every rule for weights.
+
+use super::run::Run;
+use super::world::Faults;
+use super::{Context, Random, gcn, runs, seeds, settings};
+use crate::{Action, Reason, Settings};
+use eciton_plan::{Mode, Pipeline, Program, WeightVersions};
+use std::collections::BTreeMap;
+
+/// All combinations that go together, up to a staleness of 3.
+pub(super) fn pipelines() -> Vec<Pipeline> {
+    let mut all = Vec::new();
+    for mode in [Mode::Sync, Mode::Pipe, Mode::Async] {
+        for staleness in 0..4 {
+            for weights in [None, Some(WeightVersions::Latest), Some(WeightVersions::TwoBuffered)] {
+                for synchronous_last in [0, 2] {
+                    all.push(Pipeline { mode, staleness, weights, synchronous_last });
+                }
+            }
+        }
+    }
+    all.retain(|pipeline| pipeline.check().is_ok());
+    all
+}
+
+/// An asynchronous run to its end, and what it saw.
+fn drift<'a>(program: &'a Program, settings: Settings, faults: Faults, seed: u64) -> Run<'a> {
+    let context = Context(format!("seed {seed}, {settings:?}, {faults:?}"));
+    let mut run = Run::new(program, settings, faults, seed);
+    assert!(run.finish(), "stalled: {context:?}");
+    assert_eq!(run.end, Some((Reason::Completed, settings.last)), "{context:?}");
+    run
+}
+
+#[test]
+fn intervals_that_run_apart_keep_every_bound() {
+    let programs: Vec<Program> = (1..=4).map(gcn).collect();
+    let all = pipelines();
+    // By staleness: rows by age, the most versions of weights.
+    let mut seen: BTreeMap<u32, (BTreeMap<u32, u64>, usize)> = BTreeMap::new();
+    for seed in 0..seeds(7000) {
+        let random = &mut Random(seed);
+        let program = &programs[random.below(4) as usize];
+        let pipeline = all[random.below(all.len() as u64) as usize];
+        let settings = Settings { pipeline, ..settings(random) };
+        if pipeline.mode != Mode::Async {
+            // The same bits whatever happens.
+            runs::complete(program, settings, Faults::APART, seed);
+            continue;
+        }
+        let run = drift(program, settings, Faults::APART, seed);
+        let (ages, versions) = seen.entry(pipeline.staleness).or_default();
+        run.store.ages.iter().for_each(|(age, count)| *ages.entry(*age).or_default() += count);
+        *versions = (*versions).max(run.store.versions);
+        if seed % 8 == 0 {
+            let again = drift(program, settings, Faults::APART, seed);
+            assert_eq!((&run.log, run.store.value()), (&again.log, again.store.value()), "seed {seed}");
+        }
+    }
+    for (staleness, (ages, versions)) in seen {
+        // Rows of every allowed age were read, and of no other.
+        assert_eq!(
+            ages.keys().copied().collect::<Vec<_>>(),
+            (0..=staleness + 1).collect::<Vec<_>>(),
+            "{ages:?}"
+        );
+        assert_eq!(versions, staleness as usize + 1, "staleness {staleness}");
+    }
+}
+
+#[test]
+fn barriers_give_the_same_bits_in_every_mode_without_delayed_weights() {
+    let program = gcn(3);
+    for seed in 0..seeds(100) {
+        let random = &mut Random(seed);
+        let settings = settings(random);
+        let value = |pipeline| {
+            let settings = Settings { pipeline, ..settings };
+            drift(&program, settings, Faults::APART, seed).store.value()
+        };
+        let pipe = value(Pipeline::default());
+        assert_eq!(value(Pipeline { mode: Mode::Sync, ..Pipeline::default() }), pipe, "seed {seed}");
+        // With as many synchronous epochs as there are, asynchrony is none.
+        let all = Pipeline { synchronous_last: 1000, ..Pipeline::asynchronous(2) };
+        assert_eq!(value(all), pipe, "seed {seed}");
+        let delayed = Pipeline { weights: Some(WeightVersions::TwoBuffered), ..Pipeline::default() };
+        let sync = Pipeline { mode: Mode::Sync, ..delayed };
+        assert_eq!(value(delayed), value(sync), "seed {seed}");
+        assert_eq!(value(delayed) == pipe, settings.last.0 - settings.first.0 < 1, "seed {seed}");
+    }
+}
+
+#[test]
+fn an_asynchronous_run_is_ahead_of_its_slowest_interval_and_shorter() {
+    let program = gcn(2);
+    // Three in ten intervals are slow now and then: a barrier waits for the slowest of each stage.
+    let faults = Faults { straggling: 10, slow_gathers: 10, ..Faults::default() };
+    let time = |pipeline| {
+        let settings = Settings { pipeline, ..Settings::new(16, 40) };
+        drift(&program, settings, faults, 11).ended_us
+    };
+    let (sync, pipe) =
+        (time(Pipeline { mode: Mode::Sync, ..Pipeline::default() }), time(Pipeline::default()));
+    let [s0, s1, s3] = [0, 1, 3].map(|s| time(Pipeline::asynchronous(s)));
+    assert!(pipe <= sync && s0 < pipe && s1 < s0 && s3 < s1, "{sync} {pipe} {s0} {s1} {s3}");
+}
+
+#[test]
+fn a_stop_ends_an_asynchronous_run_after_the_furthest_epoch() {
+    let program = gcn(2);
+    for seed in 0..seeds(200) {
+        let _context = Context(format!("seed {seed}"));
+        let pipeline = Pipeline::asynchronous((seed % 4) as u32);
+        let settings =
+            Settings { pipeline, eval_every: 0, ..Settings::new(1 + (seed % 9) as u32, 1_000_000) };
+        let mut run = Run::new(&program, settings, Faults::APART, seed);
+        run.stop_at = Some(2 + Random(seed).below(2000));
+        assert!(run.finish());
+        let Some((Reason::Stopped, last)) = run.end else { panic!("{:?}", run.end) };
+        let furthest = run.log.iter().filter_map(|action| match action {
+            Action::Submit(task) => Some(task.epoch),
+            _ => None,
+        });
+        assert_eq!(furthest.max(), Some(last));
+        let evaluated: Vec<_> = run.log.iter().filter(|a| matches!(a, Action::Evaluate { .. })).collect();
+        assert_eq!(evaluated, [&Action::Evaluate { epoch: last }]);
+    }
+}

@@ -1,0 +1,80 @@
+//! Planted defects: each must be found by the simulation within ten thousand seeds.
+
+use super::apart::pipelines;
+use super::run::Run;
+use super::world::Faults;
+use super::{Random, gcn};
+use crate::{Deadlines, Reason, Settings};
+use eciton_plan::{Mode, Program};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A defect that a test switches on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Planted {
+    /// Gradients are added as answers arrive, not as they are committed.
+    GradientUnkeyed,
+    /// A second answer to a step is committed, too.
+    DuplicateCommitted,
+    /// An interval may be one epoch further ahead than the bound says.
+    BoundOffByOne,
+    /// A version of the weights is freed while a slow interval still needs it.
+    StashFreedEarly,
+    /// Rows count as those of their writer's epoch before they are written.
+    TagIgnored,
+    /// A relaunched task that is answered twice counts as two at the barrier.
+    RelaunchCounted,
+    /// Gradients are added in the order in which they come.
+    ArrivalOrder,
+    /// A step that waited for readers is not started when they are done.
+    NeverWoken,
+    /// Rows are written over while a gather reads them.
+    RowsOverwritten,
+}
+
+const ALL: [Planted; 9] = [
+    Planted::GradientUnkeyed,
+    Planted::DuplicateCommitted,
+    Planted::BoundOffByOne,
+    Planted::StashFreedEarly,
+    Planted::TagIgnored,
+    Planted::RelaunchCounted,
+    Planted::ArrivalOrder,
+    Planted::NeverWoken,
+    Planted::RowsOverwritten,
+];
+
+/// Whether the simulation finds something wrong with a run: a check that fails, a run that stalls, or,
+/// where nothing is stale, a result that depends on what went wrong on the way.
+fn is_wrong(program: &Program, seed: u64, planted: Option<Planted>) -> bool {
+    let random = &mut Random(seed);
+    let deadlines = Deadlines { floor_us: 100, ratio: 2.0, maximum_us: 50_000 };
+    let all = pipelines();
+    let pipeline = all[random.below(all.len() as u64) as usize];
+    let intervals = 2 + random.below(7) as u32;
+    let settings =
+        Settings { attempts: 4, deadlines: Some(deadlines), pipeline, ..Settings::new(intervals, 6) };
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let mut run = Run::with(program, settings, Faults::APART, seed, planted);
+        let ended = run.finish() && matches!(run.end, Some((Reason::Completed, _)));
+        if !ended || pipeline.mode == Mode::Async {
+            return !ended;
+        }
+        let mut smooth = Run::with(program, settings, Faults::default(), !seed, planted);
+        !smooth.finish() || smooth.store.value() != run.store.value()
+    }));
+    outcome.unwrap_or(true)
+}
+
+#[test]
+fn each_planted_defect_is_found_and_nothing_else_is() {
+    let programs = [gcn(1), gcn(2), gcn(3)];
+    let program = |seed: u64| &programs[seed as usize % programs.len()];
+    let clean = (0..300).find(|&seed| is_wrong(program(seed), seed, None));
+    let found = ALL.map(|planted| (0..10_000).find(|&seed| is_wrong(program(seed), seed, Some(planted))));
+    assert_eq!(clean, None, "found wrong without a defect");
+    #[allow(clippy::disallowed_macros, clippy::print_stderr)]
+    for (planted, seed) in ALL.iter().zip(found) {
+        eprintln!("{planted:?}: seed {seed:?}");
+    }
+    assert!(found.iter().all(Option::is_some), "{found:?}");
+}

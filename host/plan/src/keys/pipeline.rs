@@ -1,0 +1,43 @@
+//! The keys of `[pipeline]`.
+
+use super::{Key, key};
+use crate::pipeline::{MAX_STALENESS, Mode, Pipeline, WeightVersions};
+
+pub(super) const PIPELINE: &[Key<Pipeline>] = &[
+    key(
+        "mode",
+        &["schedule"],
+        "sync: stage by stage; pipe: a gather waits for all intervals; async: it takes older rows",
+        |pipeline, field| {
+            pipeline.mode = field.choice(&Mode::ALL)?;
+            Ok(())
+        },
+    ),
+    key(
+        "staleness",
+        &["s", "bound"],
+        "how many epochs an interval may be ahead of the slowest, in async: 0 to 62",
+        |pipeline, field| {
+            pipeline.staleness = field.integer32(0..=MAX_STALENESS)?;
+            Ok(())
+        },
+    ),
+    key(
+        "weights",
+        &["weight_versions"],
+        "which weights an epoch reads: latest, stash (in async), 2bw; left out: by the mode",
+        |pipeline, field| {
+            pipeline.weights = Some(field.choice(&WeightVersions::ALL)?);
+            Ok(())
+        },
+    ),
+    key(
+        "synchronous_last",
+        &["sync_last"],
+        "so many of the last epochs read no older rows, in async: 0 to 10^9",
+        |pipeline, field| {
+            pipeline.synchronous_last = field.integer32(0..=1_000_000_000)?;
+            Ok(())
+        },
+    ),
+];
