@@ -89,7 +89,7 @@ fn is_recipe(path: &str) -> bool {
 }
 
 /// The flags that stand for a key, with the text that follows them.
-fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 17] {
+fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 19] {
     [
         ("--layers", "model.layers", arguments.layers.as_ref()),
         ("--hidden", "model.hidden", arguments.hidden.as_ref()),
@@ -99,6 +99,8 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
         ("--seed", "run.seed", arguments.seed.as_ref()),
         ("--eval-every", "run.eval_every", arguments.eval_every.as_ref()),
         ("--intervals", "run.intervals", arguments.intervals.as_ref()),
+        ("--mode", "pipeline.mode", arguments.mode.as_ref()),
+        ("--staleness", "pipeline.staleness", arguments.staleness.as_ref()),
         ("--order", "run.order", arguments.order.as_ref()),
         ("--threads", "run.threads", arguments.threads.as_ref()),
         ("--executor", "executor.kind", arguments.executor.as_ref()),
@@ -266,11 +268,12 @@ mod tests {
 
     #[test]
     fn refusals_name_what_was_typed() {
-        let cases: [(&[&str], &[&str]); 10] = [
+        let cases: [(&[&str], &[&str]); 11] = [
             (&["--epochs", "0"], &["`run.epochs` is 0", "in --epochs 0"]),
             (&["--epochs", "-3"], &["in --epochs -3"]),
             (&["--lr", "much"], &["\"much\"", "in --lr much"]),
             (&["--order", "rabit"], &["\"natural\", \"degree\", \"rcm\", \"rabbit\"", "in --order rabit"]),
+            (&["--mode", "asink"], &["\"sync\", \"pipe\", \"async\"", "in --mode asink"]),
             (&["--set", "run.epoch=3"], &["did you mean `run.epochs`?", "in --set run.epoch=3"]),
             (&["--set", "epochs"], &["section.key=value"]),
             (&["--model", "gnc"], &["did you mean `gcn`?"]),

@@ -59,6 +59,12 @@ pub(crate) struct Arguments {
     /// Vertex intervals; changes no result [default: by the graph's size]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Execution")]
     pub(crate) intervals: Option<String>,
+    /// What intervals wait for: sync, pipe, async, which takes neighbours' rows of earlier epochs [default: pipe]
+    #[arg(long, help_heading = "Training")]
+    pub(crate) mode: Option<String>,
+    /// How many epochs an interval may be ahead of the slowest, with --mode async [default: 0]
+    #[arg(long, value_name = "S", allow_negative_numbers = true, help_heading = "Training")]
+    pub(crate) staleness: Option<String>,
     /// How vertices lie in memory: natural, degree, rcm, rabbit; results keep the data's order [default: natural]
     #[arg(long, help_heading = "Execution")]
     pub(crate) order: Option<String>,

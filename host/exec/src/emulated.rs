@@ -12,7 +12,7 @@ use eciton_transport::{Credentials, S3Settings, S3Store};
 use crate::deploy::Architecture;
 use crate::functions::{self, Error, Wanted};
 use crate::lambda::{LambdaInvoker, LambdaSettings};
-use crate::{Bill, Completion, Compute, Executor, Order, RemotePool};
+use crate::{Bill, Completion, Compute, Executor, Order, RemotePool, Work};
 
 const REGION: &str = "us-east-1";
 const BUCKET: &str = "eciton-emulated";
@@ -177,9 +177,9 @@ impl Executor for Emulated {
 }
 
 impl Compute for Emulated {
-    fn work(&mut self, step: Step, work: Box<dyn FnOnce() + Send>) {
+    fn work(&mut self, pass: u32, step: Step, work: Work) {
         if let Some(pool) = &mut self.pool {
-            pool.work(step, work);
+            pool.work(pass, step, work);
         }
     }
 }

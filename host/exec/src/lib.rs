@@ -28,7 +28,7 @@ pub use local::{Inbox, LocalPool, Settings};
 pub use remote::{RemotePool, RemoteSettings, Transport};
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Call, Finished, Layer};
@@ -65,6 +65,24 @@ pub enum Answered {
     Apart(Box<Answer>),
 }
 
+/// When and where something ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// Its start.
+    pub begun: Instant,
+    /// From there to its end.
+    pub took: Duration,
+    /// Which of this machine's compute threads, the driver's own being 0; `None`: elsewhere.
+    pub thread: Option<u32>,
+}
+
+impl Timing {
+    /// From `begun` until now.
+    pub fn since(begun: Instant, thread: Option<u32>) -> Self {
+        Self { begun, took: begun.elapsed(), thread }
+    }
+}
+
 /// What an executor has finished.
 #[derive(Debug)]
 pub enum Completion {
@@ -74,8 +92,8 @@ pub enum Completion {
         pass: u32,
         /// Which attempt of which step.
         key: TaskKey,
-        /// From its start to its end.
-        took: Duration,
+        /// When and where.
+        timing: Timing,
         /// What came of it.
         result: Result<Answered, eciton_kernel::Error>,
     },
@@ -88,11 +106,24 @@ pub enum Completion {
     },
     /// Work of the host on the graph.
     Work {
+        /// Of which pass.
+        pass: u32,
         /// Which step.
         step: Step,
-        /// The text of a panic in it.
+        /// When and where.
+        timing: Timing,
+        /// What went wrong, or the text of a panic in it.
         failure: Option<String>,
     },
+}
+
+impl Completion {
+    /// Of which pass.
+    pub fn pass(&self) -> u32 {
+        match *self {
+            Self::Task { pass, .. } | Self::Overdue { pass, .. } | Self::Work { pass, .. } => pass,
+        }
+    }
 }
 
 /// Runs tensor tasks.
@@ -134,8 +165,11 @@ pub trait Executor {
     }
 }
 
+/// Work of the host on the graph: what went wrong, if anything.
+pub type Work = Box<dyn FnOnce() -> Result<(), String> + Send>;
+
 /// Runs the host's own work on the graph, on compute threads.
 pub trait Compute {
-    /// Takes work that ends by itself.
-    fn work(&mut self, step: Step, work: Box<dyn FnOnce() + Send>);
+    /// Takes work of a pass that ends by itself.
+    fn work(&mut self, pass: u32, step: Step, work: Work);
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use eciton_kernel::Instances;
 use eciton_plan::Step;
 
-use crate::{Answered, Completion, Compute, Executor, Order};
+use crate::{Answered, Completion, Compute, Executor, Order, Timing, Work};
 
 /// How long an idle thread looks for work before it sleeps: a small graph's stages are shorter than
 /// the time it takes to wake a thread.
@@ -27,30 +27,33 @@ pub struct Settings {
 
 enum Job {
     Task(Box<Order>),
-    Work { step: Step, work: Box<dyn FnOnce() + Send> },
+    Work { pass: u32, step: Step, work: Work },
 }
 
 impl Job {
     /// Runs the job. A panic in it is a bug of ours; it ends the job, never the pool, which would
     /// leave the driver waiting for ever.
-    fn run(self, instances: &mut Instances) -> Completion {
+    fn run(self, instances: &mut Instances, thread: u32) -> Completion {
+        let begun = Instant::now();
+        let timing = || Timing::since(begun, Some(thread));
         let caught = |panic: Box<dyn std::any::Any + Send>| {
             let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
             text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
         };
         match self {
             Job::Task(order) => {
-                let (pass, key, begun) = (order.pass, order.task.key(), Instant::now());
+                let (pass, key) = (order.pass, order.task.key());
                 let run = AssertUnwindSafe(|| instances.run(&order.layer, order.call));
                 let result = catch_unwind(run).unwrap_or_else(|panic| {
                     instances.clear();
                     Err(eciton_kernel::Error::Engine { doing: "running a task", reason: caught(panic) })
                 });
-                Completion::Task { pass, key, took: begun.elapsed(), result: result.map(Answered::InPlace) }
+                Completion::Task { pass, key, timing: timing(), result: result.map(Answered::InPlace) }
             }
-            Job::Work { step, work } => {
-                let failure = catch_unwind(AssertUnwindSafe(work)).err().map(caught);
-                Completion::Work { step, failure }
+            Job::Work { pass, step, work } => {
+                let failure =
+                    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(caught(panic))).err();
+                Completion::Work { pass, step, timing: timing(), failure }
             }
         }
     }
@@ -115,7 +118,7 @@ impl Shared {
     }
 
     /// A worker's life.
-    fn serve(&self, fresh: bool) {
+    fn serve(&self, thread: u32, fresh: bool) {
         let mut instances = Instances::new(fresh);
         loop {
             let until = Instant::now() + SPIN;
@@ -136,7 +139,7 @@ impl Shared {
                 queues = self.work.wait(queues).unwrap_or_else(PoisonError::into_inner);
             };
             drop(queues);
-            let completion = job.run(&mut instances);
+            let completion = job.run(&mut instances, thread);
             self.finish(completion);
         }
     }
@@ -168,7 +171,7 @@ impl LocalPool {
         for n in 1..settings.threads {
             let (shared, fresh) = (pool.shared.clone(), settings.fresh_instances);
             let thread = std::thread::Builder::new().name(format!("eciton-{n}"));
-            pool.threads.push(thread.spawn(move || shared.serve(fresh))?);
+            pool.threads.push(thread.spawn(move || shared.serve(n, fresh))?);
         }
         Ok(pool)
     }
@@ -240,7 +243,7 @@ impl Executor for LocalPool {
             }
             if let Some(job) = self.shared.take(&mut queues) {
                 drop(queues);
-                let completion = job.run(&mut self.own);
+                let completion = job.run(&mut self.own, 0);
                 let mut queues = self.shared.lock();
                 queues.running -= 1;
                 done.append(&mut queues.done);
@@ -274,8 +277,8 @@ impl Executor for LocalPool {
 }
 
 impl Compute for LocalPool {
-    fn work(&mut self, step: Step, work: Box<dyn FnOnce() + Send>) {
-        self.push(Job::Work { step, work });
+    fn work(&mut self, pass: u32, step: Step, work: Work) {
+        self.push(Job::Work { pass, step, work });
     }
 }
 
@@ -313,10 +316,12 @@ mod tests {
             for n in 0..100 {
                 let counter = counter.clone();
                 pool.work(
+                    1,
                     step(n),
                     Box::new(move || {
                         assert!(n != 50, "planted");
                         counter.fetch_add(1, Ordering::Relaxed);
+                        Ok(())
                     }),
                 );
             }
@@ -326,7 +331,9 @@ mod tests {
             }
             assert_eq!(counter.load(Ordering::Relaxed), 99);
             let failed = done.iter().filter(|c| match c {
-                Completion::Work { failure: Some(text), step } => text == "planted" && step.interval.0 == 50,
+                Completion::Work { failure: Some(text), step, .. } => {
+                    text == "planted" && step.interval.0 == 50
+                }
                 _ => false,
             });
             assert_eq!(failed.count(), 1);
@@ -337,7 +344,8 @@ mod tests {
             inbox.begin();
             pool.drain(&mut done, Some(Duration::from_millis(5)));
             assert_eq!(done.len(), before, "the time-out ends the wait");
-            inbox.end(Completion::Work { step: step(7), failure: None });
+            let timing = Timing::since(Instant::now(), None);
+            inbox.end(Completion::Work { pass: 1, step: step(7), timing, failure: None });
             pool.drain(&mut done, None);
             assert_eq!(done.len(), before + 1);
         }

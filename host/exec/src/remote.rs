@@ -29,7 +29,7 @@ use self::pace::Pace;
 use crate::deploy::Architecture;
 use crate::invoker::Invoker;
 use crate::local::Inbox;
-use crate::{Answered, Bill, Completion, Compute, Executor, LocalPool, Order};
+use crate::{Answered, Bill, Completion, Compute, Executor, LocalPool, Order, Timing, Work};
 
 /// How a remote pool is set up.
 #[derive(Debug, Clone)]
@@ -244,7 +244,8 @@ impl<I: Invoker> Executor for RemotePool<I> {
         let attempt = match attempt {
             Ok(attempt) => attempt,
             Err(error) => {
-                return ticket.end(Completion::Task { pass, key, took: Duration::ZERO, result: Err(error) });
+                let timing = Timing::since(Instant::now(), None);
+                return ticket.end(Completion::Task { pass, key, timing, result: Err(error) });
             }
         };
         if self.shared.wire.store.is_some() {
@@ -281,14 +282,14 @@ impl<I: Invoker> Executor for RemotePool<I> {
                     -1 => permit.into_iter().for_each(tokio::sync::SemaphorePermit::forget),
                     _ => {}
                 }
-                (result, begun.elapsed())
+                (result, Timing::since(begun, None))
             };
             tokio::select! {
                 biased;
                 _ = cancelled.changed() => drop(ticket),
-                (result, took) = answered => {
+                (result, timing) = answered => {
                     let result = result.map(|answer| Answered::Apart(Box::new(answer)));
-                    ticket.end(Completion::Task { pass, key, took, result });
+                    ticket.end(Completion::Task { pass, key, timing, result });
                     // Afterwards, so that a stop counts it here or there.
                     drop(alive);
                 }
@@ -348,8 +349,8 @@ impl<I> Drop for Alive<I> {
 }
 
 impl<I: Invoker> Compute for RemotePool<I> {
-    fn work(&mut self, step: Step, work: Box<dyn FnOnce() + Send>) {
-        self.local.work(step, work);
+    fn work(&mut self, pass: u32, step: Step, work: Work) {
+        self.local.work(pass, step, work);
     }
 }
 

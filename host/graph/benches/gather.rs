@@ -2,9 +2,10 @@
 //! streaming bandwidth and beside the plain loop over rows.
 //!
 //! `cargo bench -p eciton-graph --profile release --bench gather -- [--vertices V] [--edges E]
-//! [--width W] [--threads T] [--runs R] [--sweep]`; without them three sizes, five widths, one and two
+//! [--width W] [--threads T] [--runs R] [--pieces N] [--sweep]`; without them three sizes, five widths, one and two
 //! threads. The graph is random and skewed (Pareto, exponent 2.2), its vertices in random order, seed 1.
-//! In tests it runs on a tiny graph. `--sweep` tries block and tile sizes.
+//! In tests it runs on a tiny graph. `--sweep` tries block and tile sizes. The lines `N pieces` read source
+//! rows that lie in so many pieces, in three buffers by turns: 8, 16 and 64 of them unless told.
 //!
 //! A column `cpu` is the busiest thread's time on a processor, where the system tells it (Linux): on a
 //! machine that others use as well, it says more than the clock does.
@@ -15,7 +16,7 @@ use std::time::Instant;
 
 use eciton_graph::adjacency::Adjacency;
 use eciton_graph::gather::cache::Caches;
-use eciton_graph::gather::{EdgeWeights, Gather, Path, Reduce, Rows};
+use eciton_graph::gather::{EdgeWeights, Gather, Path, Reduce, Rows, Sources};
 use eciton_graph::random::SplitMix64;
 use eciton_tensor::half::HalfBuffer;
 use eciton_tensor::{Buffer, numeric_class};
@@ -119,6 +120,7 @@ struct Asked {
     widths: Vec<usize>,
     threads: Vec<usize>,
     runs: usize,
+    pieces: Vec<usize>,
     sweep: bool,
 }
 
@@ -158,6 +160,7 @@ fn main() {
             widths: number("--width").map_or(vec![8, 16, 41, 48, 128], |w| vec![w]),
             threads: number("--threads").map_or(vec![1, 2], |t| vec![t]),
             runs: number("--runs").unwrap_or(if real { 5 } else { 1 }).max(1),
+            pieces: number("--pieces").map_or(vec![8, 16, 64], |n| vec![n]),
             sweep: has("--sweep"),
         };
         measure(&asked, if real { 16 << 20 } else { 1 << 10 });
@@ -188,20 +191,31 @@ fn measure(asked: &Asked, streamed: usize) {
             // Shares of equally many edges.
             let cut = |part: usize| lists.offsets().partition_point(|&o| o < (edges * part / threads) as u64);
             let cuts: Vec<usize> = (0..threads).map(cut).chain([vertices]).collect();
-            let run = |input: Rows<'_>, path: Option<Path>| {
-                median(asked.runs, || {
+            // So often that a thread's start does not show.
+            let repeats = (10_000_000 / edges.max(1)).max(1);
+            let run = |input: Sources<'_>, path: Option<Path>| {
+                let took = median(asked.runs, || {
                     parallel(threads, &|part| {
                         let rows = cuts[part]..cuts[part + 1];
                         let mut to = out.write(rows.clone()).unwrap();
-                        gather.run_by(path, input, rows, &mut to.view_mut());
+                        for _ in 0..repeats {
+                            gather.run_by(path, input, rows.clone(), &mut to.view_mut());
+                        }
                     })
-                })
+                });
+                Took { wall: took.wall / repeats as f64, cpu: took.cpu / repeats as f64 }
             };
+            let others: [Buffer; 2] = std::array::from_fn(|_| {
+                let other = Buffer::zeroed(vertices, width).unwrap();
+                other.write(0..vertices).unwrap().view_mut().data_mut().fill(1.0);
+                other
+            });
+            let buffers = [wide.clone(), others[0].clone(), others[1].clone()];
             let (wide, half) = (wide.read(0..vertices).unwrap(), half.read(0..vertices).unwrap());
             for (kind, input, bytes) in
                 [("f32", Rows::F32(wide.view()), 4), ("bf16", Rows::Bf16(half.view()), 2)]
             {
-                let plain = run(input, Some(Path::Direct { ahead: false }));
+                let plain = run(input.into(), Some(Path::Direct { ahead: false }));
                 let mut paths = vec![("ahead".to_owned(), Some(Path::Direct { ahead: true }))];
                 if asked.sweep {
                     for kibibytes in [384, 768, 1536, 3072, 6144, 12288] {
@@ -226,7 +240,17 @@ fn measure(asked: &Asked, streamed: usize) {
                 };
                 line("plain", plain);
                 for (name, path) in paths {
-                    line(&name, run(input, path));
+                    line(&name, run(input.into(), path));
+                }
+                for &count in asked.pieces.iter().filter(|_| kind == "f32") {
+                    let cut = |piece: usize| vertices * piece / count;
+                    let leases: Vec<_> = (0..count)
+                        .map(|piece| buffers[piece % 3].read(cut(piece)..cut(piece + 1)).unwrap())
+                        .collect();
+                    let pieces: Vec<_> = (leases.iter().enumerate())
+                        .map(|(piece, lease)| (cut(piece)..cut(piece + 1), lease.view().into()))
+                        .collect();
+                    line(&format!("{count} pieces"), run(Sources::pieces(vertices, &pieces).unwrap(), None));
                 }
             }
         }

@@ -14,6 +14,11 @@
 //! rounded to f32 before it is added, and nothing else is in between, so a row's bits depend on nothing
 //! but the graph: not on the other rows of a call, nor on how rows are reached (`path`).
 //!
+//! Source rows lie in one piece of memory or in several ([`Sources`]): training with bounded staleness
+//! keeps rows of several epochs, and a gather reads each interval's from the buffer of its own. Blocks and
+//! packed copies are put together from all pieces; rows read where they lie are found by a table of
+//! addresses (`reach`). The bits are the same.
+//!
 //! ```
 //! use eciton_graph::adjacency::{Graph, Options};
 //! use eciton_graph::gather::{Gather, Reduce};
@@ -33,13 +38,15 @@ mod kernel;
 mod maximum;
 mod path;
 mod positions;
+mod reach;
+mod sources;
 
 use std::cell::RefCell;
 use std::ops::Range;
 
-use eciton_tensor::half::{HalfView, HalfViewMut};
+use eciton_tensor::half::HalfViewMut;
 use eciton_tensor::simd::{Level, dispatch, level};
-use eciton_tensor::{Buffer, View, ViewMut};
+use eciton_tensor::{Buffer, ViewMut};
 
 use crate::adjacency::{Adjacency, Graph};
 use blocked::{Scratch, left, pack};
@@ -49,6 +56,9 @@ pub use maximum::NOBODY;
 pub use path::Path;
 use path::Shape;
 pub use positions::Positions;
+use reach::{Input, Piece, Reach, Straight, Table};
+use sources::{Extents, Held, readable};
+pub use sources::{MAX_PIECES, Rows, Sources};
 
 /// What becomes of the rows of a vertex's neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -71,44 +81,6 @@ pub enum EdgeWeights<'a> {
     /// One for each stored edge: `[E]`, in the order of the lists, or, with positions, in the order of
     /// the lists that these point into.
     Values(&'a [f32], Option<&'a Positions>),
-}
-
-/// Rows that are read: f32 or bfloat16.
-#[derive(Debug, Clone, Copy)]
-pub enum Rows<'a> {
-    /// f32.
-    F32(View<'a>),
-    /// bfloat16, widened as it is read.
-    Bf16(HalfView<'a>),
-}
-
-impl<'a> From<View<'a>> for Rows<'a> {
-    fn from(rows: View<'a>) -> Self {
-        Self::F32(rows)
-    }
-}
-
-impl<'a> From<HalfView<'a>> for Rows<'a> {
-    fn from(rows: HalfView<'a>) -> Self {
-        Self::Bf16(rows)
-    }
-}
-
-impl Rows<'_> {
-    /// Rows, columns, stride, and how many of a row's values may be read: with padding, if each has it.
-    fn extents(&self) -> (usize, usize, usize, usize) {
-        let (rows, columns, stride, len) = match self {
-            Self::F32(x) => (x.rows(), x.columns(), x.stride(), x.data().len()),
-            Self::Bf16(x) => (x.rows(), x.columns(), x.stride(), x.data().len()),
-        };
-        (rows, columns, stride, readable(rows, columns, stride, len))
-    }
-}
-
-/// How many values of each of `rows` rows lie within `len`: all of the stride, or the columns.
-fn readable(rows: usize, columns: usize, stride: usize, len: usize) -> usize {
-    assert!(rows == 0 || columns <= stride && (rows - 1) * stride + columns <= len, "rows end early");
-    if len >= rows * stride { stride } else { columns }
 }
 
 /// s[v] = (deg(v) + 1)^-1/2 of every vertex, from in-degrees: the symmetric normalisation's factor.
@@ -237,20 +209,27 @@ impl<'a> Gather<'a> {
     }
 
     /// Writes rows `rows` of a sum or mean to `out`, whose row 0 is row `rows.start`. `input` has all
-    /// rows. Several threads may each write their own rows at the same time.
+    /// rows, in one piece or in several. Several threads may each write their own rows at the same time.
     ///
     /// # Panics
     /// If the extents of the arguments differ (they come from one program); for a maximum, which is
     /// [`Gather::run_max`].
-    pub fn run<'x>(&self, input: impl Into<Rows<'x>>, rows: Range<usize>, out: &mut ViewMut<'_>) {
-        self.run_by(None, input.into(), rows, out);
+    pub fn run<'x>(&self, input: impl Into<Sources<'x>>, rows: Range<usize>, out: &mut ViewMut<'_>) {
+        self.run_by(None, input, rows, out);
     }
 
     /// [`Gather::run`] on a path of the caller's choice, for tests and measurements.
     #[doc(hidden)]
-    pub fn run_by(&self, path: Option<Path>, input: Rows<'_>, rows: Range<usize>, out: &mut ViewMut<'_>) {
+    pub fn run_by<'x>(
+        &self,
+        path: Option<Path>,
+        input: impl Into<Sources<'x>>,
+        rows: Range<usize>,
+        out: &mut ViewMut<'_>,
+    ) {
+        let input = input.into();
         assert!(self.reduce != Reduce::Max, "a maximum is gathered with `run_max`");
-        let (sources, columns, stride, read) = input.extents();
+        let Extents { rows: sources, columns, stride, read, value_bytes } = input.extents;
         assert!(sources == self.vertices() && rows.start <= rows.end && rows.end <= sources);
         assert!(out.rows() == rows.len() && out.columns() == columns);
         let out_stride = out.stride();
@@ -265,9 +244,9 @@ impl<'a> Gather<'a> {
                 rows: rows.len(),
                 edges: (job.offsets[rows.end] - job.offsets[rows.start]) as usize,
                 lanes,
-                value_bytes: if matches!(input, Rows::F32(_)) { 4 } else { 2 },
+                value_bytes,
                 stride,
-                scaled: self.source.is_some() && matches!(input, Rows::F32(_)),
+                scaled: self.source.is_some() && value_bytes == 4,
             };
             let path = path.unwrap_or_else(|| Path::choose(shape, Caches::here()));
             if let Some(from) = data.get_mut(start..) {
@@ -286,12 +265,12 @@ impl<'a> Gather<'a> {
     /// As [`Gather::run`].
     pub fn run_half<'x>(
         &self,
-        input: impl Into<Rows<'x>>,
+        input: impl Into<Sources<'x>>,
         rows: Range<usize>,
         out: &mut HalfViewMut<'_>,
     ) -> eciton_tensor::Result<()> {
         let input = input.into();
-        let columns = input.extents().1;
+        let columns = input.extents.columns;
         assert!(out.rows() == rows.len() && out.columns() == columns);
         // As many rows at a time as a tile of blocks has at most.
         let most = (Caches::here().last / 8 / (columns.max(16) * size_of::<f32>())).max(1);
@@ -308,15 +287,15 @@ impl<'a> Gather<'a> {
 }
 
 /// Writes rows `rows` of the symmetric normalisation's gather to `out` (row 0 of `out` is row
-/// `rows.start`): `out[v] = s[v] (sum of s[u] x[u] + s[v] x[v])`. `input` has all rows; `scale` one value
-/// for each.
+/// `rows.start`): `out[v] = s[v] (sum of s[u] x[u] + s[v] x[v])`. `input` has all rows, in one piece
+/// or in several; `scale` one value for each.
 ///
 /// # Panics
 /// If the extents of the arguments differ; they come from one program.
-pub fn gather_symmetric(
+pub fn gather_symmetric<'x>(
     neighbours: &Adjacency,
     scale: &[f32],
-    input: View<'_>,
+    input: impl Into<Sources<'x>>,
     rows: Range<usize>,
     out: &mut ViewMut<'_>,
 ) {
@@ -343,7 +322,7 @@ thread_local! {
 fn columns_of(
     lanes: usize,
     job: &Job<'_>,
-    input: Rows<'_>,
+    input: Sources<'_>,
     start: usize,
     rows: Range<usize>,
     out: (&mut [f32], usize),
@@ -354,8 +333,8 @@ fn columns_of(
     }
     SCRATCH.with_borrow_mut(|scratch| {
         macro_rules! by_lanes {
-            ($function:ident, $x:ident) => {{
-                let from = (&$x.data()[start..], $x.stride());
+            ($function:ident, $pieces:expr, $stride:expr) => {{
+                let from = Input { pieces: $pieces, stride: $stride };
                 match lanes {
                     1 => $function::<1>(job, from, rows, out, path, scratch),
                     8 => $function::<8>(job, from, rows, out, path, scratch),
@@ -367,25 +346,45 @@ fn columns_of(
                 }
             }};
         }
-        match input {
-            Rows::F32(x) => by_lanes!(sum_f32, x),
-            Rows::Bf16(x) => by_lanes!(sum_bf16, x),
+        macro_rules! pieces {
+            ($kind:path, $pieces:ident) => {{
+                let held = $pieces.iter().filter(|(range, _)| !range.is_empty());
+                let here = held.filter_map(|(range, rows)| match rows {
+                    $kind(x) => Some(Piece { start: range.start, end: range.end, data: &x.data()[start..] }),
+                    _ => None,
+                });
+                here.collect::<Vec<_>>()
+            }};
+        }
+        match input.held {
+            Held::One(Rows::F32(x)) => {
+                let all = Piece { start: 0, end: x.rows(), data: &x.data()[start..] };
+                by_lanes!(sum_f32, &[all], x.stride());
+            }
+            Held::One(Rows::Bf16(x)) => {
+                let all = Piece { start: 0, end: x.rows(), data: &x.data()[start..] };
+                by_lanes!(sum_bf16, &[all], x.stride());
+            }
+            Held::Pieces(all) if input.extents.value_bytes == 4 => {
+                by_lanes!(sum_f32, &pieces!(Rows::F32, all), input.extents.stride);
+            }
+            Held::Pieces(all) => by_lanes!(sum_bf16, &pieces!(Rows::Bf16, all), input.extents.stride),
         }
     });
 }
 
 dispatch! {
-    fn sum_f32[const L: usize](job: &Job<'_>, from: (&[f32], usize), rows: Range<usize>, out: (&mut [f32], usize), path: Path, scratch: &mut Scratch) = f32_body
+    fn sum_f32[const L: usize](job: &Job<'_>, from: Input<'_, f32>, rows: Range<usize>, out: (&mut [f32], usize), path: Path, scratch: &mut Scratch) = f32_body
 }
 
 dispatch! {
-    fn sum_bf16[const L: usize](job: &Job<'_>, from: (&[u16], usize), rows: Range<usize>, out: (&mut [f32], usize), path: Path, scratch: &mut Scratch) = bf16_body
+    fn sum_bf16[const L: usize](job: &Job<'_>, from: Input<'_, u16>, rows: Range<usize>, out: (&mut [f32], usize), path: Path, scratch: &mut Scratch) = bf16_body
 }
 
 #[inline(always)]
 fn f32_body<const L: usize, const FMA: bool>(
     job: &Job<'_>,
-    from: (&[f32], usize),
+    from: Input<'_, f32>,
     rows: Range<usize>,
     out: (&mut [f32], usize),
     path: Path,
@@ -397,7 +396,7 @@ fn f32_body<const L: usize, const FMA: bool>(
 #[inline(always)]
 fn bf16_body<const L: usize, const FMA: bool>(
     job: &Job<'_>,
-    from: (&[u16], usize),
+    from: Input<'_, u16>,
     rows: Range<usize>,
     out: (&mut [f32], usize),
     path: Path,
@@ -409,50 +408,52 @@ fn bf16_body<const L: usize, const FMA: bool>(
 #[inline(always)]
 fn body<E: Element, const L: usize, const FMA: bool>(
     job: &Job<'_>,
-    (data, stride): (&[E], usize),
+    input: Input<'_, E>,
     rows: Range<usize>,
     (out, out_stride): (&mut [f32], usize),
     path: Path,
     scratch: &mut Scratch,
 ) {
     let vertices = job.offsets.len() - 1;
-    assert!(rows.end <= vertices && (vertices - 1) * stride + L <= data.len());
+    assert!(rows.end <= vertices && input.covers(vertices, L));
     assert!((rows.len() - 1) * out_stride + L <= out.len());
-    let from = (data.as_ptr(), stride);
     let out = (out.as_mut_ptr(), out_stride);
+    macro_rules! direct {
+        ($factors:expr, $element:ty, $terms:expr, $ahead:expr) => {
+            match $factors {
+                0 => direct::<$element, E, L, 0, FMA>(job, $terms, input, rows, out, $ahead),
+                SCALED => direct::<$element, E, L, SCALED, FMA>(job, $terms, input, rows, out, $ahead),
+                WEIGHTED => direct::<$element, E, L, WEIGHTED, FMA>(job, $terms, input, rows, out, $ahead),
+                _ => direct::<$element, E, L, { SCALED | WEIGHTED }, FMA>(
+                    job, $terms, input, rows, out, $ahead,
+                ),
+            }
+        };
+    }
     // SAFETY: `L` values of each row were checked to be there, of input and of output; an adjacency's
     // neighbours are vertices; factors have the extents that `Gather` checked. A packed row holds what
     // its source does, scaled.
     unsafe {
         match path {
-            Path::Direct { ahead } => match job.factors() {
-                0 => direct::<E, E, L, 0, FMA>(job, from, from, rows, out, ahead),
-                SCALED => direct::<E, E, L, SCALED, FMA>(job, from, from, rows, out, ahead),
-                WEIGHTED => direct::<E, E, L, WEIGHTED, FMA>(job, from, from, rows, out, ahead),
-                _ => direct::<E, E, L, { SCALED | WEIGHTED }, FMA>(job, from, from, rows, out, ahead),
+            Path::Direct { ahead } => match input.pieces {
+                [all] => direct!(job.factors(), E, Straight(all.data.as_ptr(), input.stride), ahead),
+                _ => direct!(job.factors(), E, Table::new::<L>(input, vertices, scratch).reach(), ahead),
             },
             Path::Packed => {
                 let packed = scratch.room::<E::Packed>(vertices * L);
-                pack::<E, L>(job.source, from.0, stride, 0..vertices, packed);
-                let packed = (packed.cast_const(), L);
-                match left::<E>(job.factors()) {
-                    0 => direct::<E::Packed, E, L, 0, FMA>(job, packed, from, rows, out, false),
-                    WEIGHTED => direct::<E::Packed, E, L, WEIGHTED, FMA>(job, packed, from, rows, out, false),
-                    SCALED => direct::<E::Packed, E, L, SCALED, FMA>(job, packed, from, rows, out, false),
-                    _ => direct::<E::Packed, E, L, { SCALED | WEIGHTED }, FMA>(
-                        job, packed, from, rows, out, false,
-                    ),
-                }
+                pack::<E, L>(job.source, input, 0..vertices, packed);
+                let packed = Straight(packed.cast_const(), L);
+                direct!(left::<E>(job.factors()), E::Packed, packed, false);
             }
             Path::Blocked { block_rows, tile_rows } => {
                 let sizes = (block_rows.clamp(1, vertices), tile_rows.clamp(1, rows.len()));
                 match left::<E>(job.factors()) {
-                    0 => blocked::sum::<E, L, 0, FMA>(job, from, rows, out, sizes, scratch),
-                    WEIGHTED => blocked::sum::<E, L, WEIGHTED, FMA>(job, from, rows, out, sizes, scratch),
-                    SCALED => blocked::sum::<E, L, SCALED, FMA>(job, from, rows, out, sizes, scratch),
-                    _ => {
-                        blocked::sum::<E, L, { SCALED | WEIGHTED }, FMA>(job, from, rows, out, sizes, scratch)
-                    }
+                    0 => blocked::sum::<E, L, 0, FMA>(job, input, rows, out, sizes, scratch),
+                    WEIGHTED => blocked::sum::<E, L, WEIGHTED, FMA>(job, input, rows, out, sizes, scratch),
+                    SCALED => blocked::sum::<E, L, SCALED, FMA>(job, input, rows, out, sizes, scratch),
+                    _ => blocked::sum::<E, L, { SCALED | WEIGHTED }, FMA>(
+                        job, input, rows, out, sizes, scratch,
+                    ),
                 }
             }
         }
@@ -462,36 +463,40 @@ fn body<E: Element, const L: usize, const FMA: bool>(
 /// How many neighbours ahead a row is asked for.
 const AHEAD: usize = 8;
 
-/// Row after row: `terms` are the rows that are summed, `from` the input's, for the vertex itself.
+/// Row after row: `terms` are the rows that are summed, `input` the source rows, for the vertex itself.
 ///
 /// # Safety
-/// As [`Job::add`], for all rows; `out` points at row `rows.start`, and all of `rows` are there.
+/// As [`Job::add`], for all rows; `input` has them; `out` points at row `rows.start`, and all of `rows`
+/// are there.
 #[inline(always)]
 unsafe fn direct<T: Element, E: Element, const L: usize, const W: u8, const FMA: bool>(
     job: &Job<'_>,
-    (terms, terms_stride): (*const T, usize),
-    (from, stride): (*const E, usize),
+    terms: impl Reach<T>,
+    input: Input<'_, E>,
     rows: Range<usize>,
     (out, out_stride): (*mut f32, usize),
     ahead: bool,
 ) {
-    for (local, v) in rows.enumerate() {
-        let span = job.offsets[v] as usize..job.offsets[v + 1] as usize;
-        let mut sum = [0.0f32; L];
-        // SAFETY: the caller's.
-        unsafe {
-            if ahead {
-                for edge in span {
-                    if let Some(&next) = job.list.get(edge + AHEAD) {
-                        prefetch::<T, L>(terms.wrapping_add(next as usize * terms_stride));
+    let first = rows.start;
+    for (part, base) in input.parts(rows) {
+        for v in part {
+            let span = job.offsets[v] as usize..job.offsets[v + 1] as usize;
+            let mut sum = [0.0f32; L];
+            // SAFETY: the caller's; an adjacency's neighbours are vertices.
+            unsafe {
+                if ahead {
+                    for edge in span {
+                        if let Some(&next) = job.list.get(edge + AHEAD) {
+                            prefetch::<T, L>(terms.row(next as usize));
+                        }
+                        job.add::<T, L, W, FMA>(&mut sum, terms, edge, 1);
                     }
-                    job.add::<T, L, W, FMA>(&mut sum, terms, terms_stride, edge, 1);
+                } else {
+                    job.add::<T, L, W, FMA>(&mut sum, terms, span.start, span.len());
                 }
-            } else {
-                job.add::<T, L, W, FMA>(&mut sum, terms, terms_stride, span.start, span.len());
+                job.finish::<E, L, FMA>(&mut sum, base.wrapping_add(v * input.stride), v);
+                *out.add((v - first) * out_stride).cast::<[f32; L]>() = sum;
             }
-            job.finish::<E, L, FMA>(&mut sum, from.add(v * stride), v);
-            *out.add(local * out_stride).cast::<[f32; L]>() = sum;
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Every way to gather gives the naive loop's bits: on random graphs with isolated vertices, self loops
-//! and parallel edges, on one vertex, on hubs, for widths 1 to 130, any cut into row ranges, and every
-//! vector level of this processor.
+//! and parallel edges, on one vertex, on hubs, for widths 1 to 130, any cut into row ranges, source rows in
+//! any number of pieces, and every vector level of this processor.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use eciton_graph::adjacency::{Adjacency, Repeats};
 use eciton_graph::gather::{
-    EdgeWeights, Gather, NOBODY, Path, Positions, Reduce, Rows, gather_symmetric, inverse_degrees,
+    EdgeWeights, Gather, NOBODY, Path, Positions, Reduce, Rows, Sources, gather_symmetric, inverse_degrees,
 };
 use eciton_graph::random::SplitMix64;
 use eciton_tensor::half::{HalfBuffer, round, widen};
@@ -102,13 +102,14 @@ fn bits(values: &[f32]) -> Vec<u32> {
 }
 
 /// Gathers all rows in pieces.
-fn gathered(
+fn gathered<'a>(
     gather: &Gather<'_>,
     path: Option<Path>,
-    input: Rows<'_>,
+    input: impl Into<Sources<'a>>,
     cuts: &[usize],
     out: &Buffer,
 ) -> Vec<f32> {
+    let input = input.into();
     for cut in cuts.windows(2) {
         let mut lease = out.write(cut[0]..cut[1]).unwrap();
         // What was there before must not show.
@@ -215,6 +216,120 @@ fn every_path_gives_the_bits_of_the_naive_loop() {
                 }
             }
         }
+    }
+}
+
+/// Cuts of `0..n`, ascending, both ends among them: none, a few, or a row each here and there.
+fn piece_cuts(random: &mut SplitMix64, n: usize) -> Vec<usize> {
+    let mut cuts: Vec<usize> = match random.below(4) {
+        0 => (0..n).collect(),
+        1 => {
+            let from = random.below(n as u64) as usize;
+            (from..(from + 3).min(n)).collect()
+        }
+        count => (0..4 * count).map(|_| random.below(n as u64 + 1) as usize).collect(),
+    };
+    cuts.extend([0, n]);
+    cuts.sort_unstable();
+    // What is left of repeats is a piece without rows.
+    if random.below(2) == 0 {
+        cuts.dedup();
+    }
+    cuts
+}
+
+#[test]
+fn rows_in_pieces_give_the_bits_of_rows_in_one() {
+    let seed = 17;
+    println!("seed {seed}");
+    let random = &mut SplitMix64::new(seed);
+    for round in 0..48 {
+        let columns = [1, 7, 16, 41, 128, 200][round % 6];
+        let both = match round / 6 {
+            0 => Both::new(1 + random.below(40) as usize, &[]),
+            // So many vertices that several share an entry of the lookup, and blocks span pieces.
+            1 | 2 => {
+                let n = 120 + random.below(200);
+                let edges: Vec<_> =
+                    (0..4 * n).map(|_| (random.below(n) as u32, random.below(n) as u32)).collect();
+                Both::new(n as usize, &edges)
+            }
+            _ => Both::random(random),
+        };
+        let (n, e) = (both.vertices(), both.incoming.neighbours().len());
+        let positions = Positions::new(&both.outgoing, &both.incoming).unwrap();
+        let (scale, weights) = (values(random, n), values(random, e));
+        let x = values(random, n * columns);
+        let inverse = inverse_degrees(&both.incoming, true);
+        let cuts = piece_cuts(random, n);
+        // Each piece from one of three buffers, in which all rows that are not its own are NaN.
+        let owned = |buffer: usize| -> Vec<f32> {
+            let mut all = vec![f32::NAN; n * columns];
+            for cut in cuts.windows(2).skip(buffer).step_by(3) {
+                let span = cut[0] * columns..cut[1] * columns;
+                all[span.clone()].copy_from_slice(&x[span]);
+            }
+            all
+        };
+        let narrow = [0, 1, 2].map(owned);
+        let wide = [0, 1, 2].map(|b| Buffer::from_rows(n, columns, &narrow[b]).unwrap());
+        let half = [0, 1, 2].map(|b| HalfBuffer::from_rows(n, columns, &narrow[b]).unwrap());
+        let spans: Vec<_> = cuts.windows(2).map(|cut| cut[0]..cut[1]).enumerate().collect();
+        let wide: Vec<_> = spans.iter().map(|(at, s)| wide[at % 3].read(s.clone()).unwrap()).collect();
+        let half: Vec<_> = spans.iter().map(|(at, s)| half[at % 3].read(s.clone()).unwrap()).collect();
+        let [mut padded, mut rounded, mut exact] = [Vec::new(), Vec::new(), Vec::new()];
+        for (at, span) in spans {
+            let here = &narrow[at % 3][span.start * columns..span.end * columns];
+            exact.push((span.clone(), View::new(here, span.len(), columns).into()));
+            padded.push((span.clone(), wide[at].view().into()));
+            rounded.push((span, half[at].view().into()));
+        }
+        let (whole, halves) =
+            (Buffer::from_rows(n, columns, &x).unwrap(), HalfBuffer::from_rows(n, columns, &x).unwrap());
+        let (whole, halves) = (whole.read(0..n).unwrap(), halves.read(0..n).unwrap());
+        let inputs = [
+            ("padded", Sources::pieces(n, &padded).unwrap(), Rows::F32(whole.view())),
+            ("without padding", Sources::pieces(n, &exact).unwrap(), Rows::F32(whole.view())),
+            ("bf16", Sources::pieces(n, &rounded).unwrap(), Rows::Bf16(halves.view())),
+        ];
+        let sum = Gather::new(&both.incoming, Reduce::Sum);
+        let mean = Gather::new(&both.incoming, Reduce::Mean);
+        let valued = sum.weighted(EdgeWeights::Values(&weights, None));
+        let cases = [
+            ("sum", sum),
+            ("sum with self", sum.with_self()),
+            ("mean with self", mean.with_self()),
+            ("symmetric", sum.weighted(EdgeWeights::Symmetric(&scale)).with_self()),
+            ("values", valued.with_self()),
+            ("values of scaled rows", valued.weighted(EdgeWeights::Symmetric(&scale))),
+            ("values, back", valued.transpose(&both.outgoing, Some(&positions), None)),
+            ("mean, back", mean.with_self().transpose(&both.outgoing, None, Some(&inverse))),
+        ];
+        let middle = random.below(n as u64 + 1) as usize;
+        let out = Buffer::zeroed(n, columns).unwrap();
+        for (name, gather) in cases {
+            for (kind, pieces, one) in inputs {
+                let expected = gathered(&gather, Some(Path::Direct { ahead: false }), one, &[0, n], &out);
+                assert!(expected.iter().all(|y| y.is_finite()));
+                for path in paths(random) {
+                    let found = gathered(&gather, path, pieces, &[0, middle, n], &out);
+                    let place = format!("{name}, {kind}, width {columns}, {n} vertices, {path:?}, {cuts:?}");
+                    assert!(bits(&found) == bits(&expected), "seed {seed}, round {round}: {place}");
+                }
+            }
+        }
+        let expected = gathered(&cases[3].1, None, inputs[0].2, &[0, n], &out);
+        let mut to = vec![f32::NAN; n * columns];
+        let view = &mut ViewMut::new(&mut to, n, columns);
+        gather_symmetric(&both.incoming, &scale, inputs[0].1, 0..n, view);
+        assert_eq!(bits(&to), bits(&expected));
+        // To bf16, which widens tile by tile.
+        let mut results = [0, 1].map(|_| HalfBuffer::zeroed(n, columns).unwrap());
+        for (to, input) in results.iter_mut().zip([inputs[0].1, inputs[0].2.into()]) {
+            cases[3].1.run_half(input, 0..n, &mut to.write(0..n).unwrap().view_mut()).unwrap();
+        }
+        let [found, expected] = results.each_ref().map(|result| result.read(0..n).unwrap());
+        assert!((0..n).all(|v| found.view().row(v) == expected.view().row(v)), "seed {seed}, round {round}");
     }
 }
 
@@ -368,7 +483,7 @@ fn a_hub_with_a_million_neighbours() {
             Some(Path::Packed),
             Some(Path::Blocked { block_rows: 4096, tile_rows: 100_000 }),
         ] {
-            let found = gathered(&gather, path, input.view().into(), &[0, 499_990, n], &out);
+            let found = gathered(&gather, path, input.view(), &[0, 499_990, n], &out);
             assert!(bits(&found) == bits(&expected), "{path:?}, width {columns}");
         }
     }
@@ -451,8 +566,8 @@ fn results() -> Vec<u32> {
         let out = Buffer::zeroed(n, columns).unwrap();
         let gather = Gather::new(&both.incoming, Reduce::Mean).weighted(EdgeWeights::Symmetric(&scale));
         for path in paths(random) {
-            all.extend(bits(&gathered(&gather, path, input.view().into(), &[0, n], &out)));
-            all.extend(bits(&gathered(&gather, path, half.view().into(), &[0, n], &out)));
+            all.extend(bits(&gathered(&gather, path, input.view(), &[0, n], &out)));
+            all.extend(bits(&gathered(&gather, path, half.view(), &[0, n], &out)));
         }
     }
     all

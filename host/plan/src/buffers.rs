@@ -5,9 +5,14 @@
 //! that needs the earlier one. A gather waits for all intervals, so the rule is: a gather lies after
 //! the earlier slot's last stage and not after the later slot's writer. With one interval it is
 //! enough that the last stage comes before the writer.
+//!
+//! Where epochs run apart ([`Pipeline::row_versions`] above 1) what a gather reads is kept for several
+//! epochs and shares nothing: others may read it long after its interval has moved on. All else is read
+//! by its own interval alone, which goes from stage to stage, so that the rule of one interval holds.
 
 use crate::ids::{BufferId, SlotId, StageId};
-use crate::program::{Program, SlotSpec, Stage};
+use crate::pipeline::Pipeline;
+use crate::program::{Program, Scope, SlotSpec, Stage};
 
 /// An assignment of a program's slots to buffers. Every slot has one but the features, which are
 /// the data's. Only slots of one width share: rows of another would lie at other distances.
@@ -15,25 +20,33 @@ use crate::program::{Program, SlotSpec, Stage};
 pub struct Buffers {
     of: Vec<Option<BufferId>>,
     widths: Vec<u32>,
+    versions: Vec<u32>,
 }
 
 impl Buffers {
-    /// The assignment for a number of intervals, under the synchronous policy. It depends only on
-    /// whether there is one or more.
+    /// The assignment for a number of intervals. It depends only on whether there is one or more.
     #[must_use]
-    pub fn assign(program: &Program, intervals: u32) -> Self {
+    pub fn assign(program: &Program, intervals: u32, pipeline: &Pipeline) -> Self {
+        let kept = pipeline.row_versions();
+        let mut gathered = vec![false; program.slots.len()];
+        for (slot, _) in
+            program.stages.iter().flat_map(Stage::reads).filter(|(_, scope)| *scope == Scope::All)
+        {
+            gathered[slot.index()] = kept > 1;
+        }
         let gathers: Vec<StageId> = (0u16..)
             .zip(&program.stages)
             .filter(|(_, stage)| matches!(stage, Stage::Gather(_)))
             .map(|(id, _)| StageId(id))
             .collect();
         let passed = |last: StageId, writer: StageId| {
-            if intervals <= 1 {
+            if intervals <= 1 || kept > 1 {
                 return last < writer;
             }
             gathers.iter().any(|&gather| last < gather && gather <= writer)
         };
-        let mut buffers = Self { of: vec![None; program.slots.len()], widths: Vec::new() };
+        let mut buffers =
+            Self { of: vec![None; program.slots.len()], widths: Vec::new(), versions: Vec::new() };
         // The slot that each buffer holds last.
         let mut holds: Vec<&SlotSpec> = Vec::new();
         let mut order: Vec<usize> = (0..program.slots.len()).collect();
@@ -45,9 +58,12 @@ impl Buffers {
             };
             let free = (0..holds.len()).filter(|&buffer| passed(holds[buffer].kept_until, writer));
             let mut free = free.filter(|&buffer| buffers.widths[buffer] == spec.width);
-            let buffer = free.next().unwrap_or_else(|| {
+            let alone = |&buffer: &usize| !gathered[slot] && buffers.versions[buffer] == 1;
+            let free = if kept > 1 { free.find(alone) } else { free.next() };
+            let buffer = free.unwrap_or_else(|| {
                 holds.push(spec);
                 buffers.widths.push(spec.width);
+                buffers.versions.push(if gathered[slot] { kept } else { 1 });
                 holds.len() - 1
             });
             holds[buffer] = spec;
@@ -69,10 +85,17 @@ impl Buffers {
         &self.widths
     }
 
+    /// For each buffer how many epochs' rows are kept: it is there so many times.
+    #[must_use]
+    pub fn versions(&self) -> &[u32] {
+        &self.versions
+    }
+
     /// Memory of all buffers for `rows` rows of f32, in bytes.
     #[must_use]
     pub fn bytes(&self, rows: u32) -> u64 {
-        let values: u64 = self.widths.iter().map(|&width| u64::from(width)).sum();
+        let kept = self.widths.iter().zip(&self.versions);
+        let values: u64 = kept.map(|(&width, &versions)| u64::from(width) * u64::from(versions)).sum();
         values.saturating_mul(u64::from(rows)).saturating_mul(4)
     }
 }
@@ -134,7 +157,7 @@ mod tests {
             let wide = gcn(layers, 2, 20, 7);
             for program in [&program, &program.evaluation(), &wide] {
                 for intervals in [1, 2, 3, 8] {
-                    let buffers = Buffers::assign(program, intervals);
+                    let buffers = Buffers::assign(program, intervals, &Pipeline::default());
                     for seed in 0..20 {
                         simulate(program, &buffers, intervals as usize, seed);
                     }
@@ -144,11 +167,38 @@ mod tests {
     }
 
     #[test]
+    fn what_is_gathered_is_kept_apart_where_epochs_are() {
+        let program = gcn(6, 16, 1433, 7);
+        let buffers = Buffers::assign(&program, 4, &Pipeline::asynchronous(1));
+        let mut holders = vec![0; buffers.widths().len()];
+        let gathered = |slot: usize| {
+            program
+                .stages
+                .iter()
+                .flat_map(Stage::reads)
+                .any(|(s, scope)| scope == Scope::All && s.index() == slot)
+        };
+        for slot in 1..program.slots.len() {
+            let buffer = buffers.of(SlotId(slot as u16)).unwrap().index();
+            holders[buffer] += 1;
+            assert_eq!(buffers.versions()[buffer], if gathered(slot) { 3 } else { 1 });
+        }
+        let shared = holders.iter().zip(buffers.versions()).filter(|(count, _)| **count > 1);
+        let shared: Vec<_> = shared.collect();
+        assert!(!shared.is_empty() && shared.iter().all(|(_, versions)| **versions == 1));
+        // One interval, one that goes ahead: the same rule, and rows are still those that were written.
+        for seed in 0..20 {
+            let private = Buffers { versions: vec![1; buffers.versions.len()], ..buffers.clone() };
+            simulate(&program, &private, 1, seed);
+        }
+    }
+
+    #[test]
     fn buffers_are_shared() {
         let program = gcn(6, 16, 1433, 7);
         let slots: u32 = program.slots.iter().skip(1).map(|slot| slot.width).sum();
         for intervals in [1, 4] {
-            let buffers = Buffers::assign(&program, intervals);
+            let buffers = Buffers::assign(&program, intervals, &Pipeline::default());
             let shared: u32 = buffers.widths().iter().sum();
             assert!(shared * 10 < slots * 6, "{shared} of {slots}, {intervals} intervals");
             assert_eq!(buffers.bytes(10), u64::from(shared) * 40);

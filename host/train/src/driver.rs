@@ -1,6 +1,7 @@
 //! The driver: carries out the engine's actions on real executors and reports their ends as events.
 
 mod pass;
+mod rows;
 mod stages;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,11 +10,12 @@ use std::time::Instant;
 use eciton_engine::{Action, Engine, Event, Reason};
 use eciton_exec::{Bill, Compute, Executor};
 use eciton_graph::metrics::accuracy;
-use eciton_plan::{Epoch, Optimiser, Version};
+use eciton_plan::{Epoch, Optimiser};
 
 use self::pass::Pass;
 pub(crate) use self::pass::State;
-pub(crate) use self::stages::{Slots, Stages};
+pub(crate) use self::rows::RowStore;
+pub(crate) use self::stages::Stages;
 use crate::error::{Error, Result, at};
 use crate::report::{Accuracy, EpochReport};
 
@@ -66,9 +68,9 @@ impl Training<'_> {
         let (evaluation, evaluator, optimiser) = (&self.evaluation, &mut *self.evaluator, self.optimiser);
         let other = |machine: &mut M, state: &mut State<'_>, action| match action {
             Action::Update { epoch } => {
-                state.weights.step(optimiser)?;
+                state.weights.step(optimiser, epoch)?;
                 let seconds = begun.elapsed().as_secs_f64();
-                let loss = state.weights.loss()?;
+                let loss = state.weights.loss(epoch)?;
                 if !loss.is_finite() {
                     return Err(Error::NotFinite { epoch: epoch.0, loss });
                 }
@@ -114,7 +116,7 @@ pub(crate) fn forward<M: Machine + ?Sized>(
     epoch: Epoch,
     stop: Option<&AtomicBool>,
 ) -> Result<()> {
-    engine.restart(epoch, epoch, Version(u64::from(epoch.0)));
+    engine.restart(epoch, epoch, state.weights.newest());
     let other = |_: &mut M, _: &mut State<'_>, action| match action {
         Action::Update { epoch } => Ok(Some(Event::Updated { epoch })),
         Action::Evaluate { epoch } => Ok(Some(Event::Evaluated { epoch })),
@@ -131,7 +133,7 @@ pub(crate) fn forward<M: Machine + ?Sized>(
 /// Accuracies of the scores that the evaluation program left.
 pub(crate) fn scores_accuracy(stages: &Stages<'_>) -> Result<Accuracy> {
     let slot = stages.program.scores.ok_or_else(|| Error::Internal("no scores".to_owned()))?;
-    let buffer = stages.slots.buffer(slot)?;
+    let buffer = stages.rows.buffer(slot)?;
     let lease = buffer.read(0..buffer.rows()).map_err(at("scores"))?;
     let view = lease.view();
     let dataset = &stages.prepared.dataset;

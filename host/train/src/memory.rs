@@ -1,6 +1,6 @@
 //! The memory plan: what a run will hold, by purpose, before it is allocated.
 
-use eciton_plan::{Algorithm, Buffers, Optimiser, Program};
+use eciton_plan::{Algorithm, Buffers, Config, Pipeline, Program};
 use eciton_tensor::{Buffer, Matrix};
 use serde::Serialize;
 
@@ -37,12 +37,8 @@ pub struct MemoryPlan {
 }
 
 impl MemoryPlan {
-    pub(crate) fn of(
-        prepared: &Prepared,
-        program: &Program,
-        evaluation: &Program,
-        optimiser: &Optimiser,
-    ) -> Self {
+    pub(crate) fn of(prepared: &Prepared, program: &Program, evaluation: &Program, config: &Config) -> Self {
+        let (optimiser, pipeline) = (&config.optimiser, &config.pipeline);
         let (graph, rows) = (&prepared.dataset.graph, u64::from(prepared.shape.rows));
         let mut items = Vec::new();
         let mut item = |purpose, detail: String, bytes: u64| {
@@ -71,15 +67,25 @@ impl MemoryPlan {
             item("gathered features", shape, features.max(gathered_bytes(prepared)));
             before = features;
         }
-        let row_bytes = rows * slots_bytes(program, evaluation, prepared.intervals.len() as u32);
-        item("rows", "activations and gradients of all layers".to_owned(), row_bytes);
+        let row_bytes = rows * slots_bytes(program, evaluation, prepared.intervals.len() as u32, pipeline);
+        let kept = match pipeline.row_versions() {
+            1 => String::new(),
+            kept => format!(", {kept} epochs of what is gathered"),
+        };
+        item("rows", format!("activations and gradients of all layers{kept}"), row_bytes);
         let values: u64 = program.parameters.iter().map(|p| p.len() as u64).sum();
         let state = match optimiser.algorithm {
             Algorithm::Adam { .. } | Algorithm::AdamW { .. } => 3,
             Algorithm::Sgd { .. } => 2,
         };
-        item("weights", format!("{values} values, and the optimiser's of each"), values * 4 * state);
+        let versions = u64::from(pipeline.weight_versions());
+        let detail = match versions {
+            1 => format!("{values} values, and the optimiser's of each"),
+            _ => format!("{versions} versions of {values} values, and the optimiser's of each"),
+        };
+        item("weights", detail, values * 4 * (state - 1 + versions));
         let parts: u64 = prepared.intervals.iter().map(|i| i.nodes.len() as u64).sum();
+        let parts = parts * u64::from(pipeline.gradient_versions());
         item("gradients", format!("{parts} partial sums of {values} values"), parts * values * 4);
         if prepared.vertices.ordered.is_some() {
             // Graph and features have been there twice, one after the other, before all that follows them.
@@ -153,10 +159,12 @@ fn padded(width: u32) -> u64 {
 }
 
 /// Bytes a row of all slots of both programs, which share what they can.
-fn slots_bytes(program: &Program, evaluation: &Program, intervals: u32) -> u64 {
-    let mut widths = Buffers::assign(program, intervals).widths().to_vec();
-    let mut spare = widths.clone();
-    for &width in Buffers::assign(evaluation, intervals).widths() {
+fn slots_bytes(program: &Program, evaluation: &Program, intervals: u32, pipeline: &Pipeline) -> u64 {
+    let assigned = Buffers::assign(program, intervals, pipeline);
+    let each = assigned.widths().iter().zip(assigned.versions());
+    let mut widths: Vec<u32> = each.flat_map(|(&width, &kept)| (0..kept).map(move |_| width)).collect();
+    let mut spare = if pipeline.row_versions() > 1 { Vec::new() } else { widths.clone() };
+    for &width in Buffers::assign(evaluation, intervals, &Pipeline::default()).widths() {
         match spare.iter().position(|&w| w == width) {
             Some(at) => drop(spare.swap_remove(at)),
             None => widths.push(width),

@@ -12,10 +12,10 @@ use eciton_exec::functions::Wanted;
 use eciton_exec::{LocalPool, lambda, loopback};
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
-use eciton_plan::{Attribute, Config, Epoch, ExecutorKind, Model, Program, Savings, Version};
+use eciton_plan::{Attribute, Config, Epoch, ExecutorKind, Model, Pipeline, Program, Savings};
 
 use crate::data::{self, Prepared};
-use crate::driver::{self, Counts, Machine, Slots, Stages, State, Trained, Training};
+use crate::driver::{self, Counts, Machine, RowStore, Stages, State, Trained, Training};
 use crate::error::{Error, Result, at};
 use crate::kernels::{CachePolicy, Kernels};
 use crate::memory::MemoryPlan;
@@ -65,8 +65,8 @@ pub(crate) struct Session {
     pub threads: u32,
     evaluation: Program,
     layers: Vec<Arc<Layer>>,
-    slots: Slots,
-    evaluation_slots: Slots,
+    rows: RowStore,
+    evaluation_rows: RowStore,
     pub weights: Weights,
     engine: Engine,
     evaluator: Engine,
@@ -91,6 +91,7 @@ pub(crate) struct Draft {
 
 impl Draft {
     pub(crate) fn new(config: &Config, options: &Options, dataset: Option<Dataset>) -> Result<Self> {
+        config.pipeline.check()?;
         let threads = config.run.threads.unwrap_or_else(|| {
             std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
         });
@@ -131,7 +132,7 @@ impl Draft {
         let program = Program::build(&model, prepared.shape, savings, &open)
             .map_err(|plan| failure.borrow_mut().take().unwrap_or(Error::Plan(plan)))?;
         let evaluation = program.evaluation();
-        let memory = MemoryPlan::of(&prepared, &program, &evaluation, &config.optimiser);
+        let memory = MemoryPlan::of(&prepared, &program, &evaluation, config);
         let layers = layers.into_inner();
         Ok(Self { prepared, normalised_features, kernels, threads, program, evaluation, layers, memory })
     }
@@ -150,6 +151,7 @@ impl Session {
         let intervals = prepared.intervals.len() as u32;
         let mut settings = eciton_engine::Settings::new(intervals, config.run.epochs);
         settings.eval_every = config.run.eval_every;
+        settings.pipeline = config.pipeline;
         if let Some(attempts) = config.limits.attempts {
             settings.attempts = attempts;
         }
@@ -159,10 +161,15 @@ impl Session {
             let maximum_us = (u64::from(executor.timeout_s) * 1_000_000).max(floor_us);
             settings.deadlines = Some(Deadlines { floor_us, ratio: executor.deadline_ratio, maximum_us });
         }
-        let weights = Weights::new(&program, &config.optimiser, &prepared.intervals, prepared.atoms.tree())?;
+        let (cut, tree) = (&prepared.intervals, prepared.atoms.tree());
+        let weights = Weights::new(&program, &config.optimiser, &config.pipeline, cut, tree)?;
         let engine = Engine::new(&program, settings)?;
-        let evaluator_settings =
-            eciton_engine::Settings { first: Epoch(1), last: Epoch(1), eval_every: 1, ..settings };
+        let evaluator_settings = eciton_engine::Settings {
+            last: Epoch(1),
+            pipeline: Pipeline::default(),
+            eval_every: 1,
+            ..settings
+        };
         let evaluator = Engine::new(&evaluation, evaluator_settings)?;
         let pool_settings = eciton_exec::Settings { threads, fresh_instances: options.fresh_instances };
         let local = LocalPool::new(pool_settings).map_err(Error::Threads)?;
@@ -170,11 +177,14 @@ impl Session {
         // Before anything is spent: a price list that cannot be read must not end a run.
         let prices = charged.then(Prices::read).transpose().map_err(eciton_exec::functions::Error::from)?;
         let machine = machine(config, local, &kernels, &layers, intervals)?;
-        let slots = Slots::new(&program, intervals, &[])?;
-        let evaluation_slots = Slots::new(&evaluation, intervals, &[&slots])?;
+        let cut = || prepared.intervals.iter().map(|interval| interval.rows.clone()).collect();
+        let rows = RowStore::new(&program, cut(), &config.pipeline, &[])?;
+        // Where epochs run apart an evaluation is among them, or old rows outlast it.
+        let others: &[&RowStore] = if config.pipeline.row_versions() > 1 { &[] } else { &[&rows] };
+        let evaluation_rows = RowStore::new(&evaluation, cut(), &Pipeline::default(), others)?;
         Ok(Self {
-            slots,
-            evaluation_slots,
+            rows,
+            evaluation_rows,
             prepared,
             normalised_features,
             program,
@@ -207,12 +217,12 @@ impl Session {
         observer: &mut dyn Observer,
     ) -> Result<Trained> {
         self.weights.initialise(&self.program, seed)?;
-        self.engine.restart(Epoch(1), Epoch(config.run.epochs), Version(0));
+        self.engine.restart(Epoch(1), Epoch(config.run.epochs), self.weights.newest());
         let mut training = Training {
             stages: Stages {
                 program: &self.program,
                 prepared: &self.prepared,
-                slots: &self.slots,
+                rows: &self.rows,
                 layers: &self.layers,
                 training: true,
                 seed,
@@ -220,7 +230,7 @@ impl Session {
             evaluation: Stages {
                 program: &self.evaluation,
                 prepared: &self.prepared,
-                slots: &self.evaluation_slots,
+                rows: &self.evaluation_rows,
                 layers: &self.layers,
                 training: false,
                 seed,
@@ -229,7 +239,7 @@ impl Session {
             optimiser: &config.optimiser,
             stop: &self.stop,
         };
-        let mut state = State { weights: &mut self.weights, counts: &mut self.counts, observer };
+        let mut state = State::new(&mut self.weights, &mut self.counts, observer);
         training.run(&mut *self.machine, &mut self.engine, &mut state)
     }
 
@@ -238,12 +248,12 @@ impl Session {
         let stages = Stages {
             program: &self.evaluation,
             prepared: &self.prepared,
-            slots: &self.evaluation_slots,
+            rows: &self.evaluation_rows,
             layers: &self.layers,
             training: false,
             seed: 0,
         };
-        let mut state = State { weights: &mut self.weights, counts: &mut self.counts, observer };
+        let mut state = State::new(&mut self.weights, &mut self.counts, observer);
         let (machine, engine) = (&mut *self.machine, &mut self.evaluator);
         driver::forward(machine, engine, &stages, &mut state, Epoch(1), Some(&self.stop))?;
         driver::scores_accuracy(&stages)
@@ -283,7 +293,7 @@ impl Session {
     /// The class scores of the last evaluation, [V, classes] row-major, in the data set's order.
     pub(crate) fn scores(&self) -> Result<Vec<f32>> {
         let slot = self.evaluation.scores.ok_or_else(|| Error::Internal("no scores".to_owned()))?;
-        let buffer = self.evaluation_slots.buffer(slot)?;
+        let buffer = self.evaluation_rows.buffer(slot)?;
         let rows = buffer.to_vec().map_err(at("scores"))?;
         self.prepared.vertices.rows_back(rows, buffer.columns())
     }
@@ -299,7 +309,7 @@ impl Session {
         match input.filter(|&slot| slot != self.evaluation.features) {
             None => Ok(None),
             Some(slot) => {
-                let buffer = self.evaluation_slots.buffer(slot)?;
+                let buffer = self.evaluation_rows.buffer(slot)?;
                 let rows = buffer.to_vec().map_err(at("embeddings"))?;
                 Ok(Some((buffer.columns(), self.prepared.vertices.rows_back(rows, buffer.columns())?)))
             }

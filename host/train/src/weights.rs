@@ -1,6 +1,10 @@
-//! The parameters of a run: first values, gradients put together in a fixed order, optimiser steps.
+//! The weight store: parameters by version, gradients by epoch put together in a fixed order, optimiser
+//! steps. So many versions and epochs are kept as the [`Pipeline`] asks for, each under its tag.
 
-use eciton_plan::{Algorithm, Combine, Initialiser, Optimiser, Parameter, Program, Tree};
+use eciton_plan::{
+    Algorithm, Combine, Epoch, Initialiser, IntervalId, Optimiser, Parameter, Pipeline, Program, Tree,
+    Version,
+};
 use eciton_tensor::ops::adam::{self, Adam};
 use eciton_tensor::random::{Key, Purpose, bits32, uniform};
 use eciton_tensor::{Buffer, Matrix};
@@ -11,14 +15,17 @@ use crate::error::{Error, Result, at};
 /// One parameter with its optimiser's state and its gradient's partial sums.
 #[derive(Debug)]
 struct Weight {
-    values: Buffer,
+    /// By version, in a ring.
+    values: Vec<Buffer>,
     extents: Vec<u32>,
     first: Vec<f32>,
     second: Vec<f32>,
     decay: f32,
-    /// For each interval, one buffer a part of its grid.
-    partials: Vec<Vec<Buffer>>,
+    partials: Vec<Partials>,
 }
+
+/// Partial sums of one epoch: for each interval, one buffer a part of its grid.
+type Partials = Vec<Vec<Buffer>>;
 
 /// All parameters.
 #[derive(Debug)]
@@ -26,12 +33,15 @@ pub(crate) struct Weights {
     all: Vec<Weight>,
     combine: Combine,
     steps: u32,
+    newest: Version,
+    /// By place in the ring: which version is there, and which generation that is.
+    held: Vec<Option<(Version, u64)>>,
     /// Grows with every change of the values, over seeds and runs of a session.
     generation: u64,
     gathered: Vec<f32>,
     scratch: Vec<f32>,
-    /// The loss: partial sums of each interval.
-    loss: Vec<Vec<Buffer>>,
+    /// The loss, by epoch in a ring.
+    loss: Vec<Partials>,
 }
 
 /// (rows, columns) of a parameter's buffer: a vector has its values in rows.
@@ -40,9 +50,20 @@ fn extent(shape: &[u32]) -> (usize, usize) {
     (rows, shape.iter().skip(1).map(|&e| e as usize).product())
 }
 
-fn partials(intervals: &[Interval], (rows, columns): (usize, usize)) -> Result<Vec<Vec<Buffer>>> {
+fn partials(epochs: u32, intervals: &[Interval], (rows, columns): (usize, usize)) -> Result<Vec<Partials>> {
     let part = |_| Buffer::zeroed(rows, columns).map_err(at("gradients"));
-    intervals.iter().map(|i| i.nodes.iter().map(part).collect()).collect()
+    let all = |_| intervals.iter().map(|i| i.nodes.iter().map(part).collect()).collect();
+    (0..epochs).map(all).collect()
+}
+
+/// One of a ring of versions.
+fn version(values: &[Buffer], place: usize) -> Result<&Buffer> {
+    values.get(place).ok_or_else(|| Error::Internal("there is no version of the weights".to_owned()))
+}
+
+/// An epoch's partial sums.
+fn of(partials: &[Partials], epoch: Epoch) -> &[Vec<Buffer>] {
+    partials.get(epoch.index() % partials.len().max(1)).map_or(&[], |partials| partials)
 }
 
 impl Weights {
@@ -50,36 +71,85 @@ impl Weights {
     pub(crate) fn new(
         program: &Program,
         optimiser: &Optimiser,
+        pipeline: &Pipeline,
         intervals: &[Interval],
         tree: Tree,
     ) -> Result<Self> {
+        let (versions, epochs) = (pipeline.weight_versions(), pipeline.gradient_versions());
         let nodes: Vec<_> = intervals.iter().flat_map(|i| i.nodes.iter().copied()).collect();
         let combine = Combine::new(tree, &nodes, tree.root())?;
         let weight = |p: &Parameter| -> Result<Weight> {
             let (rows, columns) = extent(&p.shape);
             Ok(Weight {
-                values: Buffer::zeroed(rows, columns).map_err(at("parameters"))?,
+                values: (0..versions)
+                    .map(|_| Buffer::zeroed(rows, columns).map_err(at("parameters")))
+                    .collect::<Result<_>>()?,
                 extents: p.shape.get(1..).unwrap_or_default().to_vec(),
                 first: Vec::new(),
                 second: Vec::new(),
                 decay: optimiser.weight_decay.of(p.layer) as f32,
-                partials: partials(intervals, (rows, columns))?,
+                partials: partials(epochs, intervals, (rows, columns))?,
             })
         };
         let all = program.parameters.iter().map(weight).collect::<Result<_>>()?;
-        let loss = partials(intervals, (1, 1))?;
-        Ok(Self { all, combine, steps: 0, generation: 0, gathered: Vec::new(), scratch: Vec::new(), loss })
+        let loss = partials(epochs, intervals, (1, 1))?;
+        Ok(Self {
+            all,
+            combine,
+            steps: 0,
+            newest: Version(0),
+            held: vec![None; versions as usize],
+            generation: 0,
+            gathered: Vec::new(),
+            scratch: Vec::new(),
+            loss,
+        })
+    }
+
+    /// The newest version.
+    pub(crate) fn newest(&self) -> Version {
+        self.newest
+    }
+
+    /// Where a version lies in the ring.
+    fn place(&self, version: Version) -> usize {
+        // As many as a u32 tells.
+        (version.0 % self.held.len().max(1) as u64) as usize
+    }
+
+    /// Where a version lies that must be there, and its generation.
+    fn find(&self, version: Version) -> Result<(usize, u64)> {
+        let place = self.place(version);
+        match self.held.get(place).copied().flatten() {
+            Some((tag, generation)) if tag == version => Ok((place, generation)),
+            found => Err(Error::Internal(format!(
+                "weights of version {version} are wanted, their place holds {:?}",
+                found.map(|(tag, _)| tag.0)
+            ))),
+        }
+    }
+
+    /// Makes `version` the newest and the only one.
+    fn begin(&mut self, version: Version) {
+        self.generation += 1;
+        self.newest = version;
+        self.held.fill(None);
+        let place = self.place(version);
+        if let Some(held) = self.held.get_mut(place) {
+            *held = Some((version, self.generation));
+        }
     }
 
     /// First values for a seed (`Initialiser`; numbers of purpose 1, epoch 0).
     pub(crate) fn initialise(&mut self, program: &Program, seed: u64) -> Result<()> {
         self.steps = 0;
-        self.generation += 1;
+        self.begin(Version(0));
+        let place = self.place(self.newest);
         for (weight, p) in self.all.iter_mut().zip(&program.parameters) {
             let (rows, columns) = extent(&p.shape);
             let layer = program.operations.get(p.owner.index()).map_or(0, |o| u32::from(o.layer.0));
             let key = Key::new(seed, Purpose::Initialiser, 0, layer, p.position);
-            let mut lease = weight.values.write(0..rows).map_err(at("parameters"))?;
+            let mut lease = version(&weight.values, place)?.write(0..rows).map_err(at("parameters"))?;
             let mut view = lease.view_mut();
             for r in 0..rows {
                 let row_key = key.row(r as u64);
@@ -105,15 +175,17 @@ impl Weights {
 
     /// Takes values instead of drawing them.
     pub(crate) fn set(&mut self, parameter: usize, values: &[f32]) -> Result<()> {
-        self.generation += 1;
-        let Some(weight) = self.all.get_mut(parameter) else {
+        self.begin(self.newest);
+        let place = self.place(self.newest);
+        let Some(weight) = self.all.get(parameter) else {
             return Err(Error::Internal(format!("parameter {parameter} does not exist")));
         };
-        let (rows, columns) = (weight.values.rows(), weight.values.columns());
+        let buffer = version(&weight.values, place)?;
+        let (rows, columns) = (buffer.rows(), buffer.columns());
         if values.len() != rows * columns {
             return Err(Error::Internal(format!("{} values for parameter {parameter}", values.len())));
         }
-        let mut lease = weight.values.write(0..rows).map_err(at("parameters"))?;
+        let mut lease = buffer.write(0..rows).map_err(at("parameters"))?;
         let mut view = lease.view_mut();
         for (r, row) in values.chunks_exact(columns.max(1)).enumerate() {
             view.row_mut(r).copy_from_slice(row);
@@ -121,66 +193,81 @@ impl Weights {
         Ok(())
     }
 
-    /// Which values these are: another number means other values.
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation
+    /// Which values a version has: another number means other values.
+    pub(crate) fn generation(&self, version: Version) -> Result<u64> {
+        self.find(version).map(|(_, generation)| generation)
     }
 
-    /// A parameter as tasks read it.
-    pub(crate) fn matrix(&self, parameter: usize) -> Result<Matrix> {
+    /// A parameter as tasks read it that are to read this version.
+    pub(crate) fn matrix(&self, parameter: usize, wanted: Version) -> Result<Matrix> {
         let weight =
             self.all.get(parameter).ok_or_else(|| Error::Internal(format!("parameter {parameter}")))?;
-        let lease = weight.values.read(0..weight.values.rows()).map_err(at("parameters"))?;
+        let buffer = version(&weight.values, self.find(wanted)?.0)?;
+        let lease = buffer.read(0..buffer.rows()).map_err(at("parameters"))?;
         Matrix::from(lease).with_extents(&weight.extents).map_err(at("parameters"))
     }
 
-    /// A parameter's values, row-major without padding.
+    /// A parameter's newest values, row-major without padding.
     pub(crate) fn values(&self, parameter: usize) -> Result<Vec<f32>> {
         let weight =
             self.all.get(parameter).ok_or_else(|| Error::Internal(format!("parameter {parameter}")))?;
-        weight.values.to_vec().map_err(at("parameters"))
+        version(&weight.values, self.place(self.newest))?.to_vec().map_err(at("parameters"))
     }
 
     /// Where an interval's share of a parameter's gradient goes.
-    pub(crate) fn gradient(&self, parameter: usize, interval: usize) -> Vec<Buffer> {
-        self.all.get(parameter).and_then(|w| w.partials.get(interval)).cloned().unwrap_or_default()
+    pub(crate) fn gradient(&self, parameter: usize, epoch: Epoch, interval: IntervalId) -> Vec<Buffer> {
+        let weight = self.all.get(parameter);
+        weight.and_then(|w| of(&w.partials, epoch).get(interval.index())).cloned().unwrap_or_default()
     }
 
     /// Where an interval's share of the loss goes.
-    pub(crate) fn loss_parts(&self, interval: usize) -> Vec<Buffer> {
-        self.loss.get(interval).cloned().unwrap_or_default()
+    pub(crate) fn loss_parts(&self, epoch: Epoch, interval: IntervalId) -> Vec<Buffer> {
+        of(&self.loss, epoch).get(interval.index()).cloned().unwrap_or_default()
     }
 
-    /// The loss of all intervals.
-    pub(crate) fn loss(&mut self) -> Result<f64> {
+    /// An epoch's loss of all intervals.
+    pub(crate) fn loss(&mut self, epoch: Epoch) -> Result<f64> {
         let mut parts = Vec::new();
-        for buffer in self.loss.iter().flatten() {
+        for buffer in of(&self.loss, epoch).iter().flatten() {
             parts.extend(buffer.to_vec().map_err(at("loss"))?);
         }
         self.scratch.resize(self.scratch.len().max(self.combine.scratch_len(1)), 0.0);
         Ok(f64::from(self.combine.sum(&parts, 1, &mut self.scratch)?[0]))
     }
 
-    /// Puts the gradients of all intervals together and takes one step.
-    pub(crate) fn step(&mut self, optimiser: &Optimiser) -> Result<()> {
+    /// Puts an epoch's gradients of all intervals together and takes one step from the newest version
+    /// to the next.
+    pub(crate) fn step(&mut self, optimiser: &Optimiser, epoch: Epoch) -> Result<()> {
         self.steps += 1;
+        let before = self.find(self.newest)?.0;
+        self.newest = Version(self.newest.0 + 1);
         self.generation += 1;
+        let place = self.place(self.newest);
+        if let Some(held) = self.held.get_mut(place) {
+            *held = Some((self.newest, self.generation));
+        }
         let rule = Rule::new(optimiser, self.steps);
         for weight in &mut self.all {
-            let (rows, parts) = (weight.values.rows(), weight.partials.iter().map(Vec::len).sum::<usize>());
-            let mut lease = weight.values.write(0..rows).map_err(at("parameters"))?;
+            let partials = of(&weight.partials, epoch);
+            let buffer = version(&weight.values, place)?;
+            let (rows, parts) = (buffer.rows(), partials.iter().map(Vec::len).sum::<usize>());
+            let mut lease = buffer.write(0..rows).map_err(at("parameters"))?;
             let mut view = lease.view_mut();
             let values = view.data_mut();
+            if before != place {
+                let before = version(&weight.values, before)?.read(0..rows).map_err(at("parameters"))?;
+                values.copy_from_slice(before.view().data());
+            }
             let (first, second, decay) = (&mut weight.first, &mut weight.second, weight.decay);
             if parts == 1 {
-                for buffer in weight.partials.iter().flatten() {
+                for buffer in partials.iter().flatten() {
                     let lease = buffer.read(0..rows).map_err(at("gradients"))?;
                     rule.step(decay, values, lease.view().data(), first, second);
                 }
                 continue;
             }
             self.gathered.clear();
-            for buffer in weight.partials.iter().flatten() {
+            for buffer in partials.iter().flatten() {
                 let lease = buffer.read(0..rows).map_err(at("gradients"))?;
                 self.gathered.extend_from_slice(lease.view().data());
             }
@@ -192,15 +279,16 @@ impl Weights {
         Ok(())
     }
 
-    /// The gradient of a parameter after an epoch's tasks, row-major without padding; for tests.
+    /// The gradient of a parameter after the newest epoch's tasks, row-major without padding; for tests.
     #[cfg(any(test, feature = "inspect"))]
     pub(crate) fn gradient_values(&self, parameter: usize) -> Result<Vec<f32>> {
+        let epoch = Epoch(u32::try_from(self.newest.0).unwrap_or(u32::MAX));
         let Some(weight) = self.all.get(parameter) else { return Ok(Vec::new()) };
         let mut parts = Vec::new();
-        for buffer in weight.partials.iter().flatten() {
+        for buffer in of(&weight.partials, epoch).iter().flatten() {
             parts.extend(buffer.to_vec().map_err(at("gradients"))?);
         }
-        let width = weight.values.rows() * weight.values.columns();
+        let width = weight.values.first().map_or(0, |values| values.rows() * values.columns());
         let mut scratch = vec![0.0; self.combine.scratch_len(width)];
         Ok(self.combine.sum(&parts, width, &mut scratch)?.to_vec())
     }

@@ -13,6 +13,7 @@ use std::ops::Range;
 use eciton_tensor::pages::Pages;
 
 use super::kernel::{Element, Job, SCALED, prefetch};
+use super::reach::{Input, Straight};
 
 /// Pieces of this many edges or more are one class.
 const CLASSES: usize = 16;
@@ -52,24 +53,27 @@ impl Scratch {
 /// takes it.
 ///
 /// # Safety
-/// `rows` points at row 0's first value of all source rows, `stride` apart; `to` has room.
+/// `input` has the rows, and `L` values of each; `to` has room.
 #[inline(always)]
 pub(super) unsafe fn pack<E: Element, const L: usize>(
     scale: Option<&[f32]>,
-    rows: *const E,
-    stride: usize,
+    input: Input<'_, E>,
     block: Range<usize>,
     to: *mut E::Packed,
 ) {
-    for (at, u) in block.enumerate() {
-        // SAFETY: the caller's.
-        let (x, to) = unsafe {
-            (&*rows.add(u * stride).cast::<[E; L]>(), &mut *to.add(at * L).cast::<[E::Packed; L]>())
-        };
-        // A factor of one changes no bit.
-        let s = scale.map_or(1.0, |scale| scale[u]);
-        for l in 0..L {
-            to[l] = x[l].packed(s);
+    let start = block.start;
+    for (part, base) in input.parts(block) {
+        for u in part {
+            // SAFETY: the caller's.
+            let (x, to) = unsafe {
+                let x = &*base.wrapping_add(u * input.stride).cast::<[E; L]>();
+                (x, &mut *to.add((u - start) * L).cast::<[E::Packed; L]>())
+            };
+            // A factor of one changes no bit.
+            let s = scale.map_or(1.0, |scale| scale[u]);
+            for l in 0..L {
+                to[l] = x[l].packed(s);
+            }
         }
     }
 }
@@ -77,13 +81,12 @@ pub(super) unsafe fn pack<E: Element, const L: usize>(
 /// Sums rows `targets` into `out` (`out_stride` values from row to row).
 ///
 /// # Safety
-/// `rows` points at the first of `L` values of source row 0, rows `stride` apart, `out` at those of
-/// target row `targets.start`. `W` are the factors that terms still carry once rows are packed.
+/// `input` has `L` values of every vertex's row; `out` points at those of target row `targets.start`. `W` are the factors that terms still carry once rows are packed.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: bool>(
     job: &Job<'_>,
-    (rows, stride): (*const E, usize),
+    input: Input<'_, E>,
     targets: Range<usize>,
     (out, out_stride): (*mut f32, usize),
     (block_rows, tile_rows): (usize, usize),
@@ -105,7 +108,7 @@ pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: boo
         for block in (0..vertices).step_by(block_rows) {
             let block = block..(block + block_rows).min(vertices);
             // SAFETY: the block's rows are source rows, and there is room for so many.
-            unsafe { pack::<E, L>(job.source, rows, stride, block.clone(), packed) };
+            unsafe { pack::<E, L>(job.source, input, block.clone(), packed) };
             for batch in (0..tile.len()).step_by(BATCH) {
                 let batch = batch..(batch + BATCH).min(tile.len());
                 // SAFETY: cursors and sums are the tile's; edges below the block's end have not been
@@ -113,7 +116,7 @@ pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: boo
                 unsafe {
                     sum_batch::<E::Packed, L, W, FMA>(
                         job,
-                        packed.cast_const().wrapping_sub(block.start * L),
+                        Straight(packed.cast_const().wrapping_sub(block.start * L), L),
                         block.end,
                         &mut cursors[..],
                         (tile.start, batch),
@@ -122,11 +125,13 @@ pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: boo
                 }
             }
         }
-        for v in tile.clone() {
-            // SAFETY: as above; v is a vertex.
-            unsafe {
-                let sum = &mut *sums.add((v - tile.start) * out_stride).cast::<[f32; L]>();
-                job.finish::<E, L, FMA>(sum, rows.add(v * stride), v);
+        for (part, base) in input.parts(tile.clone()) {
+            for v in part {
+                // SAFETY: as above; v is a vertex.
+                unsafe {
+                    let sum = &mut *sums.add((v - tile.start) * out_stride).cast::<[f32; L]>();
+                    job.finish::<E, L, FMA>(sum, base.wrapping_add(v * input.stride), v);
+                }
             }
         }
     }
@@ -136,7 +141,7 @@ pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: boo
 #[inline(always)]
 unsafe fn sum_batch<P: Element, const L: usize, const W: u8, const FMA: bool>(
     job: &Job<'_>,
-    packed: *const P,
+    packed: Straight<P>,
     limit: usize,
     cursors: &mut [u64],
     (first, batch): (usize, Range<usize>),
@@ -171,12 +176,12 @@ unsafe fn sum_batch<P: Element, const L: usize, const W: u8, const FMA: bool>(
                 let at = &mut *sums.add(row * out_stride).cast::<[f32; L]>();
                 let mut sum = *at;
                 let mut cursor = cursors[row] as usize;
-                job.add::<P, L, W, FMA>(&mut sum, packed, L, cursor, length);
+                job.add::<P, L, W, FMA>(&mut sum, packed, cursor, length);
                 cursor += length;
                 if length == CLASSES {
                     let end = ends[row] as usize;
                     while cursor < end && (*job.list.get_unchecked(cursor) as usize) < limit {
-                        job.add::<P, L, W, FMA>(&mut sum, packed, L, cursor, 1);
+                        job.add::<P, L, W, FMA>(&mut sum, packed, cursor, 1);
                         cursor += 1;
                     }
                 }

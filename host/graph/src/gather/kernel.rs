@@ -7,6 +7,7 @@ use eciton_tensor::half;
 use eciton_tensor::simd::madd;
 
 use super::positions::Positions;
+use super::reach::Reach;
 
 /// A stored value: f32, or bfloat16 in a u16.
 pub(super) trait Element: Copy {
@@ -130,14 +131,13 @@ impl Job<'_> {
     /// anything else sees it, so that a row scaled in advance gives the same bits.
     ///
     /// # Safety
-    /// The edges exist; their sources' rows lie at `rows + source * stride`, `L` values each; the
-    /// factors that `W` names are there.
+    /// The edges exist; their sources' rows lie where `rows` says, `L` values each; the factors that `W`
+    /// names are there.
     #[inline(always)]
     pub(super) unsafe fn add<E: Element, const L: usize, const W: u8, const FMA: bool>(
         &self,
         sum: &mut [f32; L],
-        rows: *const E,
-        stride: usize,
+        rows: impl Reach<E>,
         from: usize,
         count: usize,
     ) {
@@ -145,7 +145,7 @@ impl Job<'_> {
             // SAFETY: the caller's.
             unsafe {
                 let u = *self.list.get_unchecked(edge) as usize;
-                self.term::<E, L, W, FMA>(sum, rows.wrapping_add(u * stride), u, edge);
+                self.term::<E, L, W, FMA>(sum, rows.row(u), u, edge);
             }
         }
     }

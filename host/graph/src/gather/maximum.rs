@@ -6,6 +6,7 @@ use eciton_tensor::simd::dispatch;
 use eciton_tensor::{View, ViewMut};
 
 use super::kernel::{Job, prefetch};
+use super::sources::Extents;
 use super::{AHEAD, Gather, Reduce, Rows};
 
 /// The place of a maximum over nothing.
@@ -31,7 +32,7 @@ impl Gather<'_> {
     ) {
         assert!(self.reduce == Reduce::Max, "not a maximum");
         let input = input.into();
-        let (sources, columns, _, _) = input.extents();
+        let Extents { rows: sources, columns, .. } = input.extents();
         assert!(sources == self.vertices() && rows.start <= rows.end && rows.end <= sources);
         assert!(out.rows() == rows.len() && out.columns() == columns && places.len() == rows.len() * columns);
         let job = self.job();

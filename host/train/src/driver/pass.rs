@@ -24,6 +24,33 @@ pub(crate) struct State<'a> {
     pub weights: &'a mut Weights,
     pub counts: &'a mut Counts,
     pub observer: &'a mut dyn Observer,
+    passes: Passes,
+}
+
+impl<'a> State<'a> {
+    pub(crate) fn new(
+        weights: &'a mut Weights,
+        counts: &'a mut Counts,
+        observer: &'a mut dyn Observer,
+    ) -> Self {
+        Self { weights, counts, observer, passes: Passes::default() }
+    }
+}
+
+/// Passes under way: an evaluation runs inside of a training pass, whose tasks may go on meanwhile.
+#[derive(Debug, Default)]
+struct Passes {
+    /// Their numbers, the innermost last.
+    numbers: Vec<u32>,
+    /// What has ended for another than the innermost.
+    aside: Vec<Completion>,
+}
+
+impl Passes {
+    /// Moves to `done` what has ended for this pass.
+    fn take(&mut self, pass: u32, done: &mut Vec<Completion>) {
+        done.extend(self.aside.extract_if(.., |completion| completion.pass() == pass));
+    }
 }
 
 /// A pass under way.
@@ -59,13 +86,27 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
     ) -> Result<Reason> {
         state.counts.passes += 1;
         self.number = state.counts.passes;
+        state.passes.numbers.push(self.number);
+        stages.rows.forget();
+        let ended = self.carry_out(engine, stages, state, &mut other);
+        state.passes.numbers.pop();
+        ended
+    }
+
+    fn carry_out(
+        &mut self,
+        engine: &mut Engine,
+        stages: &Stages<'_>,
+        state: &mut State<'_>,
+        other: &mut impl FnMut(&mut M, &mut State<'_>, Action) -> Result<Option<Event>>,
+    ) -> Result<Reason> {
         self.actions.extend(engine.step(Event::Started));
         loop {
             let mut next = 0;
             while let Some(&action) = self.actions.get(next) {
                 next += 1;
                 if let Action::Finished { reason, .. } = action {
-                    return match (reason, self.failure) {
+                    return match (reason, self.failure.take()) {
                         (Reason::Failed { .. }, Some(error)) => Err(error),
                         (reason, _) => Ok(reason),
                     };
@@ -81,7 +122,10 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
             self.actions.clear();
             // What was not committed came too late.
             self.apart.clear();
-            let under_way = self.machine.drain(&mut self.done, self.stop.map(|_| LOOK));
+            state.passes.take(self.number, &mut self.done);
+            // Nothing waits for more while something is there.
+            let under_way =
+                !self.done.is_empty() || self.machine.drain(&mut self.done, self.stop.map(|_| LOOK));
             if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
                 self.cancel(state.counts);
                 self.actions.extend(engine.step(Event::Cancelled));
@@ -108,7 +152,9 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
     ) -> Result<Option<Action>> {
         match action {
             Action::Gather(step) => match stages.stage(step)? {
-                Stage::Gather(gather) => stages.gather(step, gather, self.machine)?,
+                Stage::Gather(gather) => {
+                    stages.gather((self.number, step), gather, engine.ages(step), self.machine)?;
+                }
                 Stage::Tensor(_) => return Err(Error::Internal(format!("{step} is no gather"))),
             },
             Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) => {
@@ -122,6 +168,7 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
                     let finished = stages.commit(key, *answer, state.weights)?;
                     log(stages, state.observer, key, finished);
                 }
+                stages.publish(key.step())?;
             }
             other => return Ok(Some(other)),
         }
@@ -135,25 +182,32 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
         stages: &Stages<'_>,
         state: &mut State<'_>,
     ) -> Result<Option<Event>> {
-        let event = match completion {
-            Completion::Work { step, failure: None } => Event::Gathered(step),
-            Completion::Work { step, failure: Some(text) } => {
-                return Err(Error::Internal(format!("{step}: the gather panicked: {text}")));
-            }
-            Completion::Task { pass, .. } if pass != self.number => {
+        let pass = completion.pass();
+        if pass != self.number {
+            if state.passes.numbers.contains(&pass) {
+                state.passes.aside.push(completion);
+            } else if matches!(completion, Completion::Task { .. }) {
                 state.counts.late += 1;
-                return Ok(None);
             }
-            Completion::Overdue { pass, .. } if pass != self.number => return Ok(None),
+            return Ok(None);
+        }
+        let event = match completion {
+            Completion::Work { step, failure: None, .. } => {
+                stages.publish(step)?;
+                Event::Gathered(step)
+            }
+            Completion::Work { step, failure: Some(text), .. } => {
+                return Err(Error::Internal(format!("{step}: the gather failed: {text}")));
+            }
             Completion::Overdue { key, .. } => Event::Overdue(key),
-            Completion::Task { key, took, result: Ok(answered), .. } => {
+            Completion::Task { key, timing, result: Ok(answered), .. } => {
                 match answered {
                     Answered::InPlace(finished) => log(stages, state.observer, key, finished),
                     Answered::Apart(answer) => {
                         self.apart.insert(key, answer);
                     }
                 }
-                let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+                let took_us = u64::try_from(timing.took.as_micros()).unwrap_or(u64::MAX);
                 Event::Completed { key, took_us }
             }
             Completion::Task { key, result: Err(source), .. } => {

@@ -1,69 +1,31 @@
 //! The stages of one program on their way: what tasks and gathers are made from.
 //!
-//! Rows live in one buffer a slot; a step leases the rows that it reads and writes, so two steps that
-//! would touch the same rows are refused rather than torn.
+//! A step leases the rows that it reads and writes, so two steps that would touch the same rows are
+//! refused rather than torn.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use eciton_exec::{Compute, Order};
-use eciton_graph::gather::gather_symmetric;
+use eciton_graph::gather::{Sources, gather_symmetric};
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Call, Finished, Kind, Labelled, Layer, Target};
 use eciton_plan::{
-    Buffers, Direction, Gather, IntervalId, Normalisation, Operation, OperationId, Program, SlotId, Stage,
-    Step, Task, TaskKey, Tensor,
+    Direction, Gather, IntervalId, Normalisation, Operation, OperationId, Program, SlotId, Stage, Step, Task,
+    TaskKey, Tensor,
 };
-use eciton_tensor::{Buffer, Matrix};
+use eciton_tensor::Matrix;
 
+use super::rows::RowStore;
 use crate::data::{Interval, Prepared};
 use crate::error::{Error, Result, at};
 use crate::weights::Weights;
-
-/// Buffers for the slots of one program.
-#[derive(Debug)]
-pub(crate) struct Slots {
-    buffers: Vec<Option<Buffer>>,
-}
-
-impl Slots {
-    /// Slots that are never needed at the same time share a buffer. Buffers of `others`, programs that
-    /// run at other times, are used again.
-    pub(crate) fn new(program: &Program, intervals: u32, others: &[&Self]) -> Result<Self> {
-        let assigned = Buffers::assign(program, intervals);
-        let mut known: Vec<Buffer> = Vec::new();
-        for buffer in others.iter().flat_map(|slots| slots.buffers.iter().flatten()) {
-            if !known.iter().any(|k| k.is_same(buffer)) {
-                known.push(buffer.clone());
-            }
-        }
-        let rows = program.shape.rows as usize;
-        let made = assigned.widths().iter().map(|&width| {
-            let width = width as usize;
-            match known.iter().position(|k| k.columns() == width && k.rows() == rows) {
-                Some(found) => Ok(known.swap_remove(found)),
-                None => Buffer::zeroed(rows, width).map_err(at("row buffers")),
-            }
-        });
-        let made = made.collect::<Result<Vec<_>>>()?;
-        let of = |slot: usize| {
-            let buffer = assigned.of(SlotId(u16::try_from(slot).ok()?))?;
-            made.get(buffer.index()).cloned()
-        };
-        Ok(Self { buffers: (0..program.slots.len()).map(of).collect() })
-    }
-
-    pub(crate) fn buffer(&self, slot: SlotId) -> Result<&Buffer> {
-        let found = self.buffers.get(slot.index()).and_then(Option::as_ref);
-        found.ok_or_else(|| Error::Internal(format!("slot {slot} has no buffer")))
-    }
-}
 
 /// One program on its way: what tasks are made from.
 pub(crate) struct Stages<'a> {
     pub program: &'a Program,
     pub prepared: &'a Prepared,
-    pub slots: &'a Slots,
+    pub rows: &'a RowStore,
     pub layers: &'a [Arc<Layer>],
     pub training: bool,
     pub seed: u64,
@@ -80,20 +42,21 @@ impl Stages<'_> {
             .ok_or_else(|| Error::Internal(format!("operation {operation} is not open")))
     }
 
-    /// The rows of an interval in a slot, to read.
-    fn read(&self, slot: SlotId, rows: &std::ops::Range<usize>) -> Result<Matrix> {
+    /// The rows of a step's interval and epoch in a slot, to read.
+    fn read(&self, slot: SlotId, step: Step) -> Result<Matrix> {
         let extents = self.program.slots.get(slot.index()).map_or(&[][..], |s| &s.extents);
         let matrix = if slot == self.program.features {
-            self.prepared.features.slice_rows(rows.start, rows.len())
+            let rows = &self.interval(step.interval)?.rows;
+            self.prepared.features.slice_rows(rows.start, rows.len()).map_err(at("rows to read"))?
         } else {
-            self.slots.buffer(slot)?.read(rows.clone()).map(Matrix::from)
+            Matrix::from(self.rows.read(slot, step.epoch, step.interval)?)
         };
-        matrix.and_then(|m| m.with_extents(extents)).map_err(at("rows to read"))
+        matrix.with_extents(extents).map_err(at("rows to read"))
     }
 
-    fn write(&self, slot: SlotId, rows: &std::ops::Range<usize>) -> Result<Target> {
+    fn write(&self, slot: SlotId, step: Step) -> Result<Target> {
         let extents = self.program.slots.get(slot.index()).map_or_else(Vec::new, |s| s.extents.clone());
-        let rows = self.slots.buffer(slot)?.write(rows.clone()).map_err(at("rows to write"))?;
+        let rows = self.rows.write(slot, step.epoch, step.interval)?;
         Ok(Target::Rows { rows, extents })
     }
 
@@ -110,42 +73,41 @@ impl Stages<'_> {
     /// Where a task writes: rows, then sums.
     fn targets(
         &self,
-        interval: IntervalId,
+        step: Step,
         tensor: &Tensor,
         weights: &Weights,
     ) -> Result<(Vec<Option<Target>>, Vec<Target>)> {
-        let rows = &self.interval(interval)?.rows;
-        let at_interval = interval.index();
         let mut sums = Vec::new();
         if tensor.direction == Direction::Forward {
             let all = tensor.outputs.iter().chain(&tensor.kept);
-            return Ok((all.map(|&s| self.write(s, rows).map(Some)).collect::<Result<_>>()?, sums));
+            return Ok((all.map(|&s| self.write(s, step).map(Some)).collect::<Result<_>>()?, sums));
         }
-        let write = |s: &Option<SlotId>| s.map(|s| self.write(s, rows)).transpose();
+        let write = |s: &Option<SlotId>| s.map(|s| self.write(s, step)).transpose();
         let operation = self.operation(tensor.operation)?;
         for (p, spec) in operation.parameters.iter().zip(&operation.signature.parameters) {
-            let parts = weights.gradient(p.index(), at_interval);
+            let parts = weights.gradient(p.index(), step.epoch, step.interval);
             sums.push(Target::Sums { parts, shape: spec.shape.clone() });
         }
         if tensor.direction == Direction::Loss {
-            sums.push(Target::Sums { parts: weights.loss_parts(at_interval), shape: vec![1] });
+            let parts = weights.loss_parts(step.epoch, step.interval);
+            sums.push(Target::Sums { parts, shape: vec![1] });
         }
         Ok((tensor.input_gradients.iter().map(write).collect::<Result<_>>()?, sums))
     }
 
     fn call(&self, task: &Task, tensor: &Tensor, weights: &Weights) -> Result<Call> {
-        let interval = self.interval(task.interval)?;
-        let rows = &interval.rows;
+        let step = task.step();
+        let interval = self.interval(step.interval)?;
         let operation = self.operation(tensor.operation)?;
-        let read = |slots: &[SlotId]| slots.iter().map(|&s| self.read(s, rows)).collect::<Result<Vec<_>>>();
-        let parameters =
-            operation.parameters.iter().map(|p| weights.matrix(p.index())).collect::<Result<Vec<_>>>()?;
+        let read = |slots: &[SlotId]| slots.iter().map(|&s| self.read(s, step)).collect::<Result<Vec<_>>>();
+        let parameters = operation.parameters.iter().map(|p| weights.matrix(p.index(), task.weights));
+        let parameters = parameters.collect::<Result<Vec<_>>>()?;
         let kind = match tensor.direction {
             Direction::Forward => Kind::Forward,
             Direction::Loss => Kind::Loss,
             _ => Kind::Backward,
         };
-        let (rows_out, sums_out) = self.targets(task.interval, tensor, weights)?;
+        let (rows_out, sums_out) = self.targets(step, tensor, weights)?;
         let labelled = (kind == Kind::Loss).then(|| Labelled {
             labels: interval.labels.clone(),
             rows: interval.training.clone(),
@@ -190,7 +152,7 @@ impl Stages<'_> {
             pass,
             task,
             operation: tensor.operation,
-            generation: weights.generation(),
+            generation: weights.generation(task.weights)?,
             layer: self.layer(tensor.operation)?.clone(),
             call: self.call(&task, tensor, weights)?,
             constant_inputs: constant.fold(0, |bits, (at, _)| bits | 1 << at),
@@ -203,35 +165,43 @@ impl Stages<'_> {
         let Stage::Tensor(tensor) = self.stage(key.step())? else {
             return Err(Error::Internal(format!("{} is no task", key.step())));
         };
-        let (rows_out, sums_out) = self.targets(key.interval, tensor, weights)?;
+        let (rows_out, sums_out) = self.targets(key.step(), tensor, weights)?;
         answer
             .into_targets(rows_out, sums_out)
             .map_err(|source| Error::Step { step: key.to_string(), source: Box::new(source) })
     }
 
+    /// What a step has written is whole, and counts from now on.
+    pub(super) fn publish(&self, step: Step) -> Result<()> {
+        let mut slots = self.stage(step)?.writes();
+        slots.try_for_each(|slot| self.rows.publish(slot, step.epoch, step.interval))
+    }
+
+    /// Gathers for a step, from rows that are so many epochs old as `ages` says, by interval.
     pub(super) fn gather(
         &self,
-        step: Step,
+        (pass, step): (u32, Step),
         gather: &Gather,
+        ages: Option<&[u8]>,
         compute: &mut (impl Compute + ?Sized),
     ) -> Result<()> {
         let Normalisation::Symmetric = gather.normalisation;
-        let interval = self.prepared.intervals.get(step.interval.0 as usize);
-        let rows = interval
-            .map(|i| i.rows.clone())
-            .ok_or_else(|| Error::Internal(format!("{step}: no interval")))?;
-        let input = self.slots.buffer(gather.input)?;
-        let input = input.read(0..input.rows()).map_err(at("rows to gather"))?;
-        let mut output =
-            self.slots.buffer(gather.output)?.write(rows.clone()).map_err(at("gathered rows"))?;
+        let rows = self.interval(step.interval)?.rows.clone();
+        let pieces = self.rows.read_all(gather.input, step.epoch, ages)?;
+        let mut output = self.rows.write(gather.output, step.epoch, step.interval)?;
         let (dataset, scale, transposed) =
             (self.prepared.dataset.clone(), self.prepared.scale.clone(), gather.transposed);
         compute.work(
+            pass,
             step,
             Box::new(move || {
                 let graph = &dataset.graph;
                 let neighbours = if transposed { graph.outgoing() } else { graph.incoming() };
-                gather_symmetric(neighbours, &scale, input.view(), rows, &mut output.view_mut());
+                let parts: Vec<_> =
+                    pieces.iter().map(|(rows, lease)| (rows.clone(), lease.view().into())).collect();
+                let sources = Sources::pieces(scale.len(), &parts).map_err(|error| error.to_string())?;
+                gather_symmetric(neighbours, &scale, sources, rows, &mut output.view_mut());
+                Ok(())
             }),
         );
         Ok(())

@@ -1,0 +1,237 @@
+//! Where rows lie: how the innermost loops come from a row's number to its address.
+//!
+//! A piece's *base* is the address at which row 0 would lie if the piece went on downwards. It is only
+//! ever an address to count from, with wrapping arithmetic, for row 0 mostly lies elsewhere.
+
+use std::ops::Range;
+use std::ptr;
+
+use super::blocked::Scratch;
+use super::kernel::Element;
+use super::sources::MAX_PIECES;
+
+/// One piece of the source rows, from the first column of this call on.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<'a, E> {
+    /// Its first row.
+    pub start: usize,
+    /// Behind its last.
+    pub end: usize,
+    /// Its rows.
+    pub data: &'a [E],
+}
+
+/// All source rows.
+#[derive(Clone, Copy)]
+pub(super) struct Input<'a, E> {
+    /// In order; none is empty.
+    pub pieces: &'a [Piece<'a, E>],
+    /// Values from a row to the next.
+    pub stride: usize,
+}
+
+impl<'a, E> Input<'a, E> {
+    /// Whether `lanes` values of each row of `0..rows` are there.
+    pub(super) fn covers(&self, rows: usize, lanes: usize) -> bool {
+        let mut next = 0;
+        for piece in self.pieces {
+            let there = piece.start == next
+                && piece.start < piece.end
+                && (piece.end - piece.start - 1) * self.stride + lanes <= piece.data.len();
+            if !there {
+                return false;
+            }
+            next = piece.end;
+        }
+        next == rows
+    }
+
+    fn base(&self, piece: &Piece<'a, E>) -> *const E {
+        piece.data.as_ptr().wrapping_sub(piece.start * self.stride)
+    }
+
+    /// The parts of `rows` in order, each in one piece, whose base is beside it.
+    #[inline(always)]
+    pub(super) fn parts(self, rows: Range<usize>) -> impl Iterator<Item = (Range<usize>, *const E)> {
+        let first = self.pieces.partition_point(|piece| piece.end <= rows.start);
+        let met = self.pieces[first..].iter().take_while(move |piece| piece.start < rows.end);
+        met.map(move |piece| (piece.start.max(rows.start)..piece.end.min(rows.end), self.base(piece)))
+    }
+}
+
+/// A way from a row's number to its address.
+pub(super) trait Reach<E>: Copy {
+    /// Where row `u` begins.
+    ///
+    /// # Safety
+    /// There is such a row.
+    unsafe fn row(self, u: usize) -> *const E;
+}
+
+/// Rows in one piece, whose base is the first value.
+pub(super) struct Straight<E>(pub *const E, pub usize);
+
+impl<E> Clone for Straight<E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> Copy for Straight<E> {}
+
+impl<E> Reach<E> for Straight<E> {
+    #[inline(always)]
+    unsafe fn row(self, u: usize) -> *const E {
+        self.0.wrapping_add(u * self.1)
+    }
+}
+
+/// Entries of a [`Table`] at most: so many times the larger of twice the number of pieces and the root of
+/// that of rows. More would be in the way of rows in the first level; fewer would have more rows copied.
+const ENTRIES: usize = 8;
+
+/// The bases of rows in several pieces: one for each 2^shift rows. Where a cut lies among these they are
+/// copied, so that an address needs neither a search nor a branch: either would cost a third of a row's
+/// sum or more. Eight bytes an entry, and copies of an eighth of the rows at most; where a million
+/// rows lie in 64 pieces, 62 KB and one row in 120.
+pub(super) struct Table<E> {
+    bases: Vec<*const E>,
+    shift: u32,
+    stride: usize,
+}
+
+impl<E: Element> Table<E> {
+    /// Of `rows` rows, `L` values each.
+    ///
+    /// # Safety
+    /// `input` covers so many. The table's rows are there until `scratch` is used again.
+    #[inline(always)]
+    pub(super) unsafe fn new<const L: usize>(
+        input: Input<'_, E>,
+        rows: usize,
+        scratch: &mut Scratch,
+    ) -> Self {
+        let stride = input.stride;
+        let shift = shift(rows, input.pieces.len());
+        let mut bases = vec![ptr::null(); rows.div_ceil(1 << shift)];
+        for piece in input.pieces {
+            let end = if piece.end == rows { bases.len() } else { piece.end >> shift };
+            if let Some(within) = bases.get_mut(piece.start.div_ceil(1 << shift)..end) {
+                within.fill(input.base(piece));
+            }
+        }
+        let cut = bases.iter().filter(|base| base.is_null()).count();
+        let mut copies = scratch.room::<E>((cut << shift) * stride);
+        for (at, to) in bases.iter_mut().enumerate().filter(|(_, base)| base.is_null()) {
+            let from = at << shift;
+            *to = copies.cast_const().wrapping_sub(from * stride);
+            for (part, base) in input.parts(from..(from + (1 << shift)).min(rows)) {
+                for u in part {
+                    // SAFETY: the input has the row, and there is room for 2^shift rows of each cut entry.
+                    unsafe {
+                        let row = *base.wrapping_add(u * stride).cast::<[E; L]>();
+                        *copies.add((u - from) * stride).cast::<[E; L]>() = row;
+                    }
+                }
+            }
+            copies = copies.wrapping_add(stride << shift);
+        }
+        Self { bases, shift, stride }
+    }
+
+    /// The way to rows that it is.
+    pub(super) fn reach(&self) -> Scattered<'_, E> {
+        Scattered { bases: &self.bases, shift: self.shift, stride: self.stride }
+    }
+}
+
+/// The least with which there are no more entries than [`ENTRIES`] allows.
+fn shift(rows: usize, pieces: usize) -> u32 {
+    let most = ENTRIES * rows.isqrt().max(2 * pieces).clamp(1, 2 * MAX_PIECES);
+    rows.div_ceil(most).next_power_of_two().trailing_zeros()
+}
+
+/// Rows in several pieces, by a [`Table`].
+pub(super) struct Scattered<'a, E> {
+    bases: &'a [*const E],
+    shift: u32,
+    stride: usize,
+}
+
+impl<E> Clone for Scattered<'_, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> Copy for Scattered<'_, E> {}
+
+impl<E> Reach<E> for Scattered<'_, E> {
+    #[inline(always)]
+    unsafe fn row(self, u: usize) -> *const E {
+        // SAFETY: a row has an entry.
+        unsafe { self.bases.get_unchecked(u >> self.shift).wrapping_add(u * self.stride) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+    use crate::random::SplitMix64;
+
+    #[test]
+    fn a_table_finds_every_row_wherever_it_is_cut() {
+        let seed = 21;
+        println!("seed {seed}");
+        let random = &mut SplitMix64::new(seed);
+        let mut copied = 0;
+        for round in 0..200 {
+            let rows = 1 + random.below(if round % 10 == 0 { 50_000 } else { 2_000 }) as usize;
+            let stride = 1 + random.below(3) as usize;
+            // What a row holds is its number.
+            let data: Vec<f32> = (0..rows * stride).map(|i| (i / stride) as f32).collect();
+            let mut cuts: Vec<usize> =
+                (0..random.below(70)).map(|_| random.below(rows as u64 + 1) as usize).collect();
+            if round % 3 == 0 {
+                let from = random.below(rows as u64) as usize;
+                cuts.extend(from..(from + 40).min(rows));
+            }
+            cuts.extend([0, rows]);
+            cuts.sort_unstable();
+            cuts.dedup();
+            let parts: Vec<Vec<f32>> =
+                cuts.windows(2).map(|w| data[w[0] * stride..w[1] * stride].to_vec()).collect();
+            let pieces: Vec<_> = (cuts.windows(2).zip(&parts))
+                .map(|(w, data)| Piece { start: w[0], end: w[1], data })
+                .collect();
+            let input = Input { pieces: &pieces, stride };
+            assert!(input.covers(rows, 1));
+            assert!(!input.covers(rows + 1, 1) && !input.covers(rows, stride + 1));
+            let mut scratch = Scratch::default();
+            // SAFETY: the input covers its rows; `scratch` is not used again.
+            let table = unsafe { Table::new::<1>(input, rows, &mut scratch) };
+            assert!(table.bases.len() <= ENTRIES * rows.isqrt().max(2 * pieces.len()));
+            copied += usize::from(table.shift > 0);
+            for u in 0..rows {
+                // SAFETY: a row of the table's.
+                let found = unsafe { *table.reach().row(u) };
+                assert_eq!(found, u as f32, "round {round}, row {u}, {cuts:?}");
+            }
+        }
+        assert!(copied > 100, "{copied} tables with entries of several rows");
+    }
+
+    #[test]
+    fn entries_and_copies_stay_within_their_limits() {
+        for rows in [1, 2, 255, 256, 2708, 1_000_000, 100_000_000, u32::MAX as usize] {
+            for pieces in [2, 3, 64, MAX_PIECES] {
+                let shift = shift(rows, pieces);
+                assert!(rows.div_ceil(1 << shift) <= 2 * ENTRIES * MAX_PIECES);
+                let copies = (pieces - 1) << shift;
+                assert!(shift == 0 || copies <= rows / 8, "{rows} rows, {pieces} pieces: {copies}");
+            }
+        }
+        assert_eq!((shift(2708, 64), shift(1_000_000, 64)), (2, 7));
+    }
+}

@@ -1,0 +1,243 @@
+//! The embedding store: rows by slot, epoch and interval, each with a tag that says which they are.
+//!
+//! A slot's rows lie in one buffer, or, where epochs run apart, in a ring of one for each epoch that is
+//! kept ([`Pipeline::row_versions`]). Leases keep rows from being torn, tags from being others than a
+//! step wants: a write takes the tag away, and only what was committed gets one.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use eciton_plan::{Buffers, Epoch, IntervalId, Pipeline, Program, SlotId};
+use eciton_tensor::{Buffer, ReadRows, WriteRows};
+
+use crate::error::{Error, Result, at};
+
+/// Whose rows a place holds; epoch 0: nobody's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tag {
+    slot: SlotId,
+    epoch: Epoch,
+}
+
+const NONE: Tag = Tag { slot: SlotId(0), epoch: Epoch(0) };
+
+/// One buffer of the assignment, as often as epochs are kept.
+#[derive(Debug)]
+struct Ring {
+    versions: Vec<Buffer>,
+    /// By version, then interval.
+    tags: RefCell<Vec<Tag>>,
+}
+
+/// The rows of one program.
+#[derive(Debug)]
+pub(crate) struct RowStore {
+    rings: Vec<Ring>,
+    /// By slot, its ring.
+    of: Vec<Option<usize>>,
+    /// Rows by interval.
+    intervals: Vec<Range<usize>>,
+}
+
+impl RowStore {
+    /// Rows for a program's slots; those that are never needed at the same time share a buffer. Buffers
+    /// of `others`, programs that run at other times, are used again.
+    pub(crate) fn new(
+        program: &Program,
+        intervals: Vec<Range<usize>>,
+        pipeline: &Pipeline,
+        others: &[&Self],
+    ) -> Result<Self> {
+        let count = u32::try_from(intervals.len()).unwrap_or(u32::MAX);
+        let assigned = Buffers::assign(program, count, pipeline);
+        let mut known: Vec<Buffer> = Vec::new();
+        for buffer in others.iter().flat_map(|store| &store.rings).flat_map(|ring| &ring.versions) {
+            if !known.iter().any(|k| k.is_same(buffer)) {
+                known.push(buffer.clone());
+            }
+        }
+        let rows = program.shape.rows as usize;
+        let mut one = |width: u32| {
+            let width = width as usize;
+            match known.iter().position(|k| k.columns() == width && k.rows() == rows) {
+                Some(found) => Ok(known.swap_remove(found)),
+                None => Buffer::zeroed(rows, width).map_err(at("row buffers")),
+            }
+        };
+        let rings = assigned.widths().iter().zip(assigned.versions()).map(|(&width, &kept)| {
+            let versions = (0..kept).map(|_| one(width)).collect::<Result<Vec<_>>>()?;
+            let tags = RefCell::new(vec![NONE; versions.len() * intervals.len()]);
+            Ok(Ring { versions, tags })
+        });
+        let rings = rings.collect::<Result<_>>()?;
+        let of = |slot: usize| Some(assigned.of(SlotId(u16::try_from(slot).ok()?))?.index());
+        let of = (0..program.slots.len()).map(of).collect();
+        Ok(Self { rings, of, intervals })
+    }
+
+    fn ring(&self, slot: SlotId) -> Result<&Ring> {
+        let found = self.of.get(slot.index()).copied().flatten().and_then(|ring| self.rings.get(ring));
+        found.ok_or_else(|| Error::Internal(format!("slot {slot} has no buffer")))
+    }
+
+    /// A slot of which one epoch is kept.
+    pub(crate) fn buffer(&self, slot: SlotId) -> Result<&Buffer> {
+        let first = self.ring(slot)?.versions.first();
+        first.ok_or_else(|| Error::Internal(format!("slot {slot} has no rows")))
+    }
+
+    fn rows(&self, interval: IntervalId) -> Result<Range<usize>> {
+        let rows = self.intervals.get(interval.index()).cloned();
+        rows.ok_or_else(|| Error::Internal(format!("no interval {interval}")))
+    }
+
+    /// The buffer of an epoch's rows, and where their tag is.
+    fn place(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<(&Ring, &Buffer, usize)> {
+        let ring = self.ring(slot)?;
+        let version = epoch.index() % ring.versions.len().max(1);
+        let buffer = ring.versions.get(version);
+        let buffer = buffer.ok_or_else(|| Error::Internal(format!("slot {slot} has no rows")))?;
+        Ok((ring, buffer, version * self.intervals.len() + interval.index()))
+    }
+
+    /// Whatever is there is nobody's: a new pass begins.
+    pub(crate) fn forget(&self) {
+        for ring in &self.rings {
+            ring.tags.borrow_mut().fill(NONE);
+        }
+    }
+
+    /// An interval's rows of an epoch, to write: they are nobody's until they are published.
+    pub(crate) fn write(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<WriteRows> {
+        let (ring, buffer, tag) = self.place(slot, epoch, interval)?;
+        let rows = buffer.write(self.rows(interval)?).map_err(at("rows to write"))?;
+        if let Some(tag) = ring.tags.borrow_mut().get_mut(tag) {
+            *tag = NONE;
+        }
+        Ok(rows)
+    }
+
+    /// An interval's rows of an epoch are whole, and count.
+    pub(crate) fn publish(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<()> {
+        let (ring, _, tag) = self.place(slot, epoch, interval)?;
+        if let Some(tag) = ring.tags.borrow_mut().get_mut(tag) {
+            *tag = Tag { slot, epoch };
+        }
+        Ok(())
+    }
+
+    fn check(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<&Buffer> {
+        let (ring, buffer, at) = self.place(slot, epoch, interval)?;
+        let tag = ring.tags.borrow().get(at).copied();
+        if tag == Some(Tag { slot, epoch }) {
+            return Ok(buffer);
+        }
+        let found = match tag {
+            Some(tag) if tag != NONE => format!("slot {} of epoch {}", tag.slot, tag.epoch),
+            _ => "nothing that was published".to_owned(),
+        };
+        Err(Error::Internal(format!(
+            "rows of slot {slot}, epoch {epoch}, interval {interval} are wanted; their place holds {found}"
+        )))
+    }
+
+    /// An interval's rows of an epoch, to read.
+    pub(crate) fn read(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<ReadRows> {
+        let buffer = self.check(slot, epoch, interval)?;
+        buffer.read(self.rows(interval)?).map_err(at("rows to read"))
+    }
+
+    /// The rows of all intervals, to read in epoch `epoch`, those of each so many epochs old as `ages`
+    /// says (`None`: of the epoch itself): in order, neighbouring ones of one epoch in one piece.
+    pub(crate) fn read_all(
+        &self,
+        slot: SlotId,
+        epoch: Epoch,
+        ages: Option<&[u8]>,
+    ) -> Result<Vec<(Range<usize>, ReadRows)>> {
+        let mut pieces: Vec<(Range<usize>, &Buffer)> = Vec::new();
+        for (interval, rows) in (0..).map(IntervalId).zip(&self.intervals) {
+            let age = ages.map_or(0, |ages| ages.get(interval.index()).copied().unwrap_or(0));
+            let of = Epoch(epoch.0.saturating_sub(u32::from(age)));
+            let buffer = self.check(slot, of, interval)?;
+            match pieces.last_mut() {
+                Some((before, same)) if same.is_same(buffer) => before.end = rows.end,
+                _ => pieces.push((rows.clone(), buffer)),
+            }
+        }
+        let read = |(rows, buffer): (Range<usize>, &Buffer)| {
+            Ok((rows.clone(), buffer.read(rows).map_err(at("rows to gather"))?))
+        };
+        pieces.into_iter().map(read).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use eciton_plan::{DataShape, Model, Savings, Signature, Stage};
+
+    fn program() -> Program {
+        let model = Model::gcn(2, 4, 0.5, 9, 3).unwrap();
+        let shape = DataShape { rows: 10, features: 9, classes: 3 };
+        Program::build(&model, shape, Savings::default(), &|kernel, inputs, attributes| {
+            let out = attributes.iter().find_map(|a| match a.value {
+                eciton_plan::Value::Integer(out) => u32::try_from(out).ok(),
+                _ => None,
+            });
+            let rows = |width| vec![eciton_plan::RowsSpec { name: "rows".into(), extents: vec![width] }];
+            Ok::<_, String>(Signature {
+                inputs: rows(inputs[0][0]),
+                outputs: rows(out.unwrap_or(inputs[0][0])),
+                has_loss: kernel == "cross-entropy",
+                ..Signature::default()
+            })
+        })
+        .unwrap()
+    }
+
+    fn gathered(program: &Program) -> SlotId {
+        let input = program.stages.iter().find_map(|stage| match stage {
+            Stage::Gather(gather) => Some(gather.input),
+            Stage::Tensor(_) => None,
+        });
+        input.unwrap()
+    }
+
+    #[test]
+    fn rows_are_read_under_the_tag_they_were_published_under() {
+        let (program, s) = (program(), 1);
+        let slot = gathered(&program);
+        let intervals = vec![0..4, 4..7, 7..10];
+        let store = RowStore::new(&program, intervals.clone(), &Pipeline::asynchronous(s), &[]).unwrap();
+        let put = |epoch: u32, interval: u32| {
+            let id = IntervalId(interval);
+            let mut rows = store.write(slot, Epoch(epoch), id).unwrap();
+            for row in 0..intervals[interval as usize].len() {
+                rows.view_mut().row_mut(row).fill((epoch * 10 + interval) as f32);
+            }
+            drop(rows);
+            assert!(store.read(slot, Epoch(epoch), id).is_err(), "not published yet");
+            store.publish(slot, Epoch(epoch), id).unwrap();
+        };
+        for (epoch, interval) in [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (3, 1)] {
+            put(epoch, interval);
+        }
+        // Interval 0 in epoch 2 reads itself, 1 of epoch 2 and 2 of epoch 1.
+        let pieces = store.read_all(slot, Epoch(2), Some(&[0, 0, 1])).unwrap();
+        let spans: Vec<_> = pieces.iter().map(|(rows, _)| rows.clone()).collect();
+        assert_eq!(spans, [0..7, 7..10]);
+        let firsts: Vec<f32> = pieces.iter().map(|(_, lease)| lease.view().row(0)[0]).collect();
+        assert_eq!(firsts, [20.0, 12.0]);
+        let missing = store.read_all(slot, Epoch(2), None).unwrap_err().to_string();
+        assert!(missing.contains("epoch 2, interval 2 are wanted"), "{missing}");
+        // Three epochs are kept: the fourth lies where the first was, which is being read.
+        assert!(store.write(slot, Epoch(4), IntervalId(2)).is_err());
+        drop(pieces);
+        put(4, 2);
+        assert!(store.read(slot, Epoch(1), IntervalId(2)).unwrap_err().to_string().contains("epoch 4"));
+        store.forget();
+        assert!(store.read(slot, Epoch(4), IntervalId(2)).is_err());
+    }
+}
