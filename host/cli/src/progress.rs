@@ -45,6 +45,9 @@ struct EpochLine {
     val_accuracy: Option<f64>,
     test_accuracy: Option<f64>,
     seconds: f64,
+    lr: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gradient_norm: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bill: Option<eciton_train::Bill>,
 }
@@ -63,7 +66,7 @@ impl<'a> JsonLines<'a> {
 
 impl Observer for JsonLines<'_> {
     fn epoch(&mut self, report: &EpochReport) {
-        let EpochReport { seed, epoch, loss, accuracy, seconds, bill } = *report;
+        let EpochReport { seed, epoch, loss, accuracy, seconds, lr, gradient_norm, bill } = *report;
         self.output.json(&EpochLine {
             event: "epoch",
             seed,
@@ -73,6 +76,8 @@ impl Observer for JsonLines<'_> {
             val_accuracy: accuracy.and_then(|accuracy| accuracy.validation),
             test_accuracy: accuracy.and_then(|accuracy| accuracy.test),
             seconds,
+            lr,
+            gradient_norm,
             bill,
         });
         stop_if_closed(self.output, &self.stop);

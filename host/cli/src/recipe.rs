@@ -55,6 +55,7 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
         read_model(&mut config)?;
     }
     check_kernels(&config)?;
+    config.check().map_err(|error| Failure::usage(&error))?;
     make_absolute(&mut config);
     Ok(config)
 }
@@ -89,7 +90,7 @@ fn is_recipe(path: &str) -> bool {
 }
 
 /// The flags that stand for a key, with the text that follows them.
-fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 19] {
+fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 20] {
     [
         ("--layers", "model.layers", arguments.layers.as_ref()),
         ("--hidden", "model.hidden", arguments.hidden.as_ref()),
@@ -98,6 +99,7 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
         ("--epochs", "run.epochs", arguments.epochs.as_ref()),
         ("--seed", "run.seed", arguments.seed.as_ref()),
         ("--eval-every", "run.eval_every", arguments.eval_every.as_ref()),
+        ("--patience", "run.patience", arguments.patience.as_ref()),
         ("--intervals", "run.intervals", arguments.intervals.as_ref()),
         ("--mode", "pipeline.mode", arguments.mode.as_ref()),
         ("--staleness", "pipeline.staleness", arguments.staleness.as_ref()),
@@ -268,7 +270,10 @@ mod tests {
 
     #[test]
     fn refusals_name_what_was_typed() {
-        let cases: [(&[&str], &[&str]); 11] = [
+        let cases: [(&[&str], &[&str]); 14] = [
+            (&["--patience", "0"], &["`run.patience` is 0", "in --patience 0"]),
+            (&["--patience", "5", "--eval-every", "0"], &["`run.patience` is 5", "`run.eval_every` is 0"]),
+            (&["--set", "optimiser.gamma=0.5"], &["belongs to step and exponential", "schedule is constant"]),
             (&["--epochs", "0"], &["`run.epochs` is 0", "in --epochs 0"]),
             (&["--epochs", "-3"], &["in --epochs -3"]),
             (&["--lr", "much"], &["\"much\"", "in --lr much"]),

@@ -92,6 +92,14 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
             ),
         ));
     }
+    rows.extend(early(seeds).map(|text| ("stopped", text)));
+    if let [seed] = seeds
+        && let Some(epoch) = seed.kept_epoch
+    {
+        rows.push(("model", format!("that of epoch {epoch}, the best at validation")));
+    } else if seeds.iter().any(|seed| seed.kept_epoch.is_some()) {
+        rows.push(("models", "those of the best epochs at validation".to_owned()));
+    }
     if summary.stopped {
         rows.push(("stopped", "before the last epoch, as asked".to_owned()));
     }
@@ -100,6 +108,16 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         None => rows.push(("run folder", "none, as asked".to_owned())),
     }
     rows
+}
+
+/// Which seeds stopped by themselves.
+fn early(seeds: &[SeedReport]) -> Option<String> {
+    let stopped = || seeds.iter().filter_map(|seed| seed.stopped_early);
+    let (least, most) = (stopped().min()?, stopped().max()?);
+    let epochs =
+        if least == most { counted(u64::from(most), "epoch") } else { format!("{least} to {most} epochs") };
+    let who = if seeds.len() == 1 { String::new() } else { format!(" ({} of the seeds)", stopped().count()) };
+    Some(format!("early, no better for {epochs}{who}"))
 }
 
 /// What is charged for.
@@ -169,6 +187,8 @@ mod tests {
             loss: 0.5,
             accuracy: accuracy(test),
             best: Some((143, accuracy(test + 0.01))),
+            kept_epoch: None,
+            stopped_early: None,
             model_digest: "00".to_owned(),
         };
         Summary {
@@ -212,6 +232,23 @@ mod tests {
             tasks|1,800, 1 interval on 2 threads\n\
             run folder|none, as asked\n";
         assert_eq!(text, wanted);
+    }
+
+    #[test]
+    fn an_early_stop_is_told_apart_from_an_interruption() {
+        let mut one = summary(&[0.815]);
+        (one.seeds[0].stopped_early, one.seeds[0].kept_epoch) = (Some(20), Some(143));
+        let text = shown(&one);
+        assert!(text.contains("stopped|early, no better for 20 epochs\n"), "{text}");
+        assert!(text.contains("model|that of epoch 143, the best at validation\n"), "{text}");
+        assert!(!text.contains("as asked\nrun"), "{text}");
+        let mut two = summary(&[0.81, 0.82]);
+        two.seeds[1].stopped_early = Some(1);
+        assert!(shown(&two).contains("stopped|early, no better for 1 epoch (1 of the seeds)\n"));
+        two.seeds[0].stopped_early = Some(20);
+        assert!(shown(&two).contains("early, no better for 1 to 20 epochs (2 of the seeds)\n"));
+        two.stopped = true;
+        assert!(shown(&two).contains("stopped|before the last epoch, as asked\n"));
     }
 
     #[test]

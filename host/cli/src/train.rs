@@ -52,6 +52,9 @@ pub(crate) struct Arguments {
     /// Evaluate after every N epochs and after the last; 0: only after the last [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training")]
     pub(crate) eval_every: Option<String>,
+    /// Stop after N epochs without a better validation accuracy [default: never]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training")]
+    pub(crate) patience: Option<String>,
 
     /// Compute threads; changes no result [default: all]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Execution")]

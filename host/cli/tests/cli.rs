@@ -180,8 +180,17 @@ fn json_has_these_keys_in_this_order() {
     assert!(text.starts_with(keys), "{text}");
     for (at, line) in lines[..8].iter().enumerate() {
         let names: Vec<&str> = line.as_object().unwrap().keys().map(String::as_str).collect();
-        let mut wanted =
-            ["event", "seed", "epoch", "loss", "train_accuracy", "val_accuracy", "test_accuracy", "seconds"];
+        let mut wanted = [
+            "event",
+            "seed",
+            "epoch",
+            "loss",
+            "train_accuracy",
+            "val_accuracy",
+            "test_accuracy",
+            "seconds",
+            "lr",
+        ];
         wanted.sort_unstable();
         let mut sorted = names.clone();
         sorted.sort_unstable();

@@ -70,8 +70,24 @@ impl Default for Data {
     }
 }
 
+/// Which model a run writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Keep {
+    /// That of the last epoch.
+    #[default]
+    Last,
+    /// That of the highest validation accuracy among the epochs that were evaluated, the first of equals.
+    Best,
+}
+
+impl Keep {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 2] = [("last", Self::Last), ("best", Self::Best)];
+}
+
 /// `[run]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// What random numbers grow from, up to 2^63 - 1 (TOML's integers).
     pub seed: u64,
@@ -79,6 +95,15 @@ pub struct Run {
     pub epochs: u32,
     /// Evaluate after every so many epochs, and after the last; 0: only after the last.
     pub eval_every: u32,
+    /// Stop after so many epochs without a better validation accuracy; `None`: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patience: Option<u32>,
+    /// By how much an accuracy must be higher to count as better for `patience`: a share, in [0, 1).
+    #[serde(default)]
+    pub min_delta: f64,
+    /// Which model is written.
+    #[serde(default)]
+    pub keep: Keep,
     /// Vertex intervals; `None`: from the graph's size ([`crate::Intervals::default_count`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intervals: Option<u32>,
@@ -104,6 +129,9 @@ impl Default for Run {
             seed: 0,
             epochs: 200,
             eval_every: 1,
+            patience: None,
+            min_delta: 0.0,
+            keep: Keep::Last,
             intervals: None,
             threads: None,
             memory_bytes: None,
@@ -185,6 +213,29 @@ impl Config {
         Ok(())
     }
 
+    /// Whether the settings fit together: what no key by itself can tell. Asked before a run begins.
+    ///
+    /// # Errors
+    /// [`Error::Together`] for `run.patience` or `run.keep = "best"` without evaluations to go by.
+    pub fn check(&self) -> Result<(), Error> {
+        let run = &self.run;
+        let judged = match (run.patience, run.keep) {
+            (Some(patience), _) => Some(("run.patience", patience.to_string())),
+            (None, Keep::Best) => Some(("run.keep", "\"best\"".to_owned())),
+            (None, Keep::Last) => None,
+        };
+        match judged {
+            Some((key, found)) if run.eval_every == 0 => Err(Error::Together {
+                key,
+                found,
+                other: "run.eval_every",
+                other_found: "0, evaluated after the last epoch only".to_owned(),
+                remedy: "evaluate every so many epochs, for instance run.eval_every = 1",
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// The configuration as a recipe, defaults included. [`Config::parse`] reads it back.
     ///
     /// # Errors
@@ -199,7 +250,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
     use crate::testing::Random;
-    use crate::{Algorithm, Layers, WeightDecay};
+    use crate::{Algorithm, Layers, Schedule, WeightDecay};
 
     fn refused(text: &str) -> String {
         Config::parse(text, "r.toml").unwrap_err().to_string()
@@ -293,7 +344,7 @@ mod tests {
         let found = refused("[run]\nzzzzzzzz = 1");
         assert!(
             found.contains(
-                "known here: seed, epochs, eval_every, intervals, threads, memory_bytes, gather_features, order"
+                "known here: seed, epochs, eval_every, patience, min_delta, keep, intervals, threads, memory_bytes, gather_features, order"
             ),
             "{found}"
         );
@@ -324,6 +375,21 @@ mod tests {
             "model.layers=[{kernel=\"gcn\", width=3}, {}]",
             "optimiser.beta1=0",
             "data.name=\"quoted\"",
+            "run.patience=1",
+            "run.patience=1000000000",
+            "run.min_delta=0",
+            "run.min_delta=0.999",
+            "run.keep=best",
+            "run.keep=last",
+            "optimiser.clip_norm=1e-30",
+            "optimiser.clip_value=3e38",
+            "optimiser.warmup=0",
+            "optimiser.warmup=1000000000",
+            "optimiser.schedule=constant",
+            "optimiser.schedule=linear",
+            "optimiser.schedule=cosine",
+            "optimiser.schedule=step",
+            "optimiser.schedule=exponential",
         ];
         for argument in good {
             let mut config = Config::default();
@@ -360,6 +426,25 @@ mod tests {
             "optimiser.weight_decay=[1, true]",
             "optimiser.kind=lamb",
             "optimiser.momentum=0.9",
+            "run.patience=0",
+            "run.patience=1000000001",
+            "run.patience=\"never\"",
+            "run.min_delta=1",
+            "run.min_delta=-0.1",
+            "run.keep=first",
+            "run.keep=true",
+            "optimiser.clip_norm=0",
+            "optimiser.clip_norm=inf",
+            "optimiser.clip_norm=1e-60",
+            "optimiser.clip_value=-1",
+            "optimiser.clip_value=nan",
+            "optimiser.warmup=-1",
+            "optimiser.warmup=1000000001",
+            "optimiser.warmup=0.5",
+            "optimiser.schedule=triangle",
+            "optimiser.final_lr=0.1",
+            "optimiser.step_every=10",
+            "optimiser.gamma=0.5",
             "model.activation=gelu",
             "model.bias=1",
             "data.source=",
@@ -409,6 +494,58 @@ mod tests {
         config.set("optimiser.momentum=0.9").unwrap();
         let error = config.set("optimiser.beta1=0.8").unwrap_err().to_string();
         assert!(error.contains("belongs to adam and adamw"), "{error}");
+    }
+
+    #[test]
+    fn schedule_first_then_its_own_keys() {
+        let text =
+            "[optimiser]\ngamma = 0.5\nstep_every = 30\nwarmup = 5\nschedule = \"step\"\nclip_norm = 1\n";
+        let mut config = Config::parse(text, "r.toml").unwrap();
+        assert_eq!(config.optimiser.schedule, Schedule::Step { step_every: 30, gamma: 0.5 });
+        assert_eq!((config.optimiser.warmup, config.optimiser.clip_norm), (5, Some(1.0)));
+        assert_eq!(Config::parse(&config.to_toml().unwrap(), "again").unwrap(), config);
+        for (key, belongs) in [("final_lr=0.1", "linear and cosine")] {
+            let error = config.set(&format!("optimiser.{key}")).unwrap_err().to_string();
+            assert!(error.contains(belongs) && error.contains("optimiser.schedule is step"), "{error}");
+        }
+        // The same schedule again keeps what was set.
+        config.set("optimiser.schedule=step").unwrap();
+        assert_eq!(config.optimiser.schedule, Schedule::Step { step_every: 30, gamma: 0.5 });
+        config.set("optimiser.schedule=cosine").unwrap();
+        for (good, bad) in [("final_lr=0", "final_lr=-1"), ("final_lr=1e3", "final_lr=nan")] {
+            config.set(&format!("optimiser.{good}")).unwrap();
+            assert_eq!(Config::parse(&config.to_toml().unwrap(), "again").unwrap(), config);
+            assert!(matches!(config.set(&format!("optimiser.{bad}")), Err(Error::Value { .. })));
+        }
+        config.set("optimiser.schedule=exponential").unwrap();
+        for (good, bad) in
+            [("gamma=1", "gamma=1.0001"), ("gamma=1e-30", "gamma=0"), ("gamma=0.5", "step_every=1")]
+        {
+            config.set(&format!("optimiser.{good}")).unwrap();
+            assert!(matches!(config.set(&format!("optimiser.{bad}")), Err(Error::Value { .. })));
+        }
+        config.set("optimiser.schedule=step").unwrap();
+        for (good, bad) in
+            [("step_every=1", "step_every=0"), ("step_every=1000000000", "step_every=1000000001")]
+        {
+            config.set(&format!("optimiser.{good}")).unwrap();
+            assert!(matches!(config.set(&format!("optimiser.{bad}")), Err(Error::Value { .. })));
+        }
+    }
+
+    #[test]
+    fn patience_needs_evaluations() {
+        for (argument, found) in
+            [("run.patience=20", "`run.patience` is 20"), ("run.keep=best", "`run.keep` is \"best\"")]
+        {
+            let mut config = Config::default();
+            config.set(argument).unwrap();
+            config.check().unwrap();
+            config.set("run.eval_every=0").unwrap();
+            let error = config.check().unwrap_err().to_string();
+            assert!(error.contains(found) && error.contains("`run.eval_every` is 0"), "{error}");
+            assert!(error.contains("run.eval_every = 1"), "{error}");
+        }
     }
 
     #[test]

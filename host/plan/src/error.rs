@@ -39,6 +39,20 @@ pub enum Error {
         /// Where.
         place: Box<Place>,
     },
+    /// Two settings that each can be, but not both.
+    #[error("`{key}` is {found}, but `{other}` is {other_found}: {remedy}")]
+    Together {
+        /// The key that asks for more.
+        key: &'static str,
+        /// Its value.
+        found: String,
+        /// The key that does not give it.
+        other: &'static str,
+        /// Its value.
+        other_found: String,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// An override that is not `section.key=value`.
     #[error("cannot read the override {argument:?}: write section.key=value, for instance optimiser.lr=0.1")]
     Override {

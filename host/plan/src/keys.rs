@@ -4,13 +4,13 @@
 //! in the same words.
 
 mod executor;
+mod optimiser;
 mod pipeline;
 
-use crate::config::{Config, Data, Limits, Run};
-use crate::document::{Field, Fields, Found, number};
+use crate::config::{Config, Data, Keep, Limits, Run};
+use crate::document::{Field, Fields, Found};
 use crate::error::Error;
 use crate::model::{Activation, LayerSettings, Layers, MAX_LAYERS, MAX_WIDTH, ModelSettings};
-use crate::optimiser::{Algorithm, Optimiser, WeightDecay};
 use crate::order::VertexOrder;
 use crate::savings::GatherFeatures;
 
@@ -61,10 +61,6 @@ pub(crate) fn is_probability(value: f32) -> bool {
 
 fn is_positive(value: f32) -> bool {
     value > 0.0 && value.is_finite()
-}
-
-fn is_decay(value: f32) -> bool {
-    value >= 0.0 && value.is_finite()
 }
 
 const DATA: &[Key<Data>] = &[
@@ -168,71 +164,6 @@ const LAYER: &[Key<LayerSettings>] = &[
     }),
 ];
 
-/// `kind` comes first: it decides which of the rest apply.
-const OPTIMISER: &[Key<Optimiser>] = &[
-    key("kind", &["name", "algorithm"], "sgd, adam or adamw", |optimiser, field| {
-        let kinds = [Algorithm::sgd(), Algorithm::adam(), Algorithm::adamw()];
-        let chosen = field.choice(&kinds.map(|kind| (kind.name(), kind)))?;
-        if chosen.name() != optimiser.algorithm.name() {
-            optimiser.algorithm = chosen;
-        }
-        Ok(())
-    }),
-    key("lr", &["learning_rate", "learning-rate", "rate"], "learning rate: above 0", |optimiser, field| {
-        optimiser.lr = field.number("a number above 0", is_positive)?;
-        Ok(())
-    }),
-    key(
-        "weight_decay",
-        &["wd", "l2"],
-        "weight decay: a number for all layers, or a list with one for each layer (the last holds for all further ones)",
-        |optimiser, field| {
-            optimiser.weight_decay = weight_decay(field)?;
-            Ok(())
-        },
-    ),
-    key("momentum", &[], "sgd's momentum: 0 <= momentum < 1", |optimiser, field| {
-        let value = field.number("a number with 0 <= momentum < 1", is_probability)?;
-        match &mut optimiser.algorithm {
-            Algorithm::Sgd { momentum, .. } => *momentum = value,
-            other => return Err(misplaced(field, "sgd", other)),
-        }
-        Ok(())
-    }),
-    key("nesterov", &[], "whether sgd's step looks ahead: true or false", |optimiser, field| {
-        let value = field.flag()?;
-        match &mut optimiser.algorithm {
-            Algorithm::Sgd { nesterov, .. } => *nesterov = value,
-            other => return Err(misplaced(field, "sgd", other)),
-        }
-        Ok(())
-    }),
-    key("beta1", &[], "decay of adam's mean: 0 <= beta1 < 1", |optimiser, field| {
-        let value = field.number("a number with 0 <= beta1 < 1", is_probability)?;
-        match &mut optimiser.algorithm {
-            Algorithm::Adam { beta1, .. } | Algorithm::AdamW { beta1, .. } => *beta1 = value,
-            other => return Err(misplaced(field, "adam and adamw", other)),
-        }
-        Ok(())
-    }),
-    key("beta2", &[], "decay of adam's mean square: 0 <= beta2 < 1", |optimiser, field| {
-        let value = field.number("a number with 0 <= beta2 < 1", is_probability)?;
-        match &mut optimiser.algorithm {
-            Algorithm::Adam { beta2, .. } | Algorithm::AdamW { beta2, .. } => *beta2 = value,
-            other => return Err(misplaced(field, "adam and adamw", other)),
-        }
-        Ok(())
-    }),
-    key("epsilon", &["eps"], "what adam adds to the root: above 0", |optimiser, field| {
-        let value = field.number("a number above 0", is_positive)?;
-        match &mut optimiser.algorithm {
-            Algorithm::Adam { epsilon, .. } | Algorithm::AdamW { epsilon, .. } => *epsilon = value,
-            other => return Err(misplaced(field, "adam and adamw", other)),
-        }
-        Ok(())
-    }),
-];
-
 const RUN: &[Key<Run>] = &[
     key("seed", &["random_seed"], "what random numbers grow from: 0 to 2^63 - 1", |run, field| {
         run.seed = field.integer(0..=i64::MAX as u64)?;
@@ -248,6 +179,33 @@ const RUN: &[Key<Run>] = &[
         "evaluate after every so many epochs, and after the last; 0: only after the last",
         |run, field| {
             run.eval_every = field.integer32(0..=1_000_000_000)?;
+            Ok(())
+        },
+    ),
+    key(
+        "patience",
+        &["early_stop", "early_stopping"],
+        "stop after so many epochs without a better validation accuracy: 1 to 10^9; left out: never",
+        |run, field| {
+            run.patience = Some(field.integer32(1..=1_000_000_000)?);
+            Ok(())
+        },
+    ),
+    key(
+        "min_delta",
+        &["tolerance"],
+        "by how much an accuracy must be higher to count as better for patience: 0 <= min_delta < 1",
+        |run, field| {
+            run.min_delta = field.number("a share with 0 <= min_delta < 1", is_probability)?;
+            Ok(())
+        },
+    ),
+    key(
+        "keep",
+        &["keep_model", "restore_best"],
+        "which model is written: last, or best (of the highest validation accuracy, the first of equals)",
+        |run, field| {
+            run.keep = field.choice(&Keep::ALL)?;
             Ok(())
         },
     ),
@@ -392,7 +350,7 @@ fn write_section(config: &mut Config, section: &str, fields: &Fields) -> Result<
     match section {
         "data" => write(&mut config.data, section, DATA, fields),
         "model" => write(&mut config.model, section, MODEL, fields),
-        "optimiser" => write(&mut config.optimiser, section, OPTIMISER, fields),
+        "optimiser" => write(&mut config.optimiser, section, optimiser::OPTIMISER, fields),
         "run" => write(&mut config.run, section, RUN, fields),
         "pipeline" => write(&mut config.pipeline, section, pipeline::PIPELINE, fields),
         "limits" => write(&mut config.limits, section, LIMITS, fields),
@@ -447,24 +405,6 @@ fn layers(field: &Field) -> Result<Layers, Error> {
         }
         _ => Err(field.refuse(allowed)),
     }
-}
-
-fn weight_decay(field: &Field) -> Result<WeightDecay, Error> {
-    let allowed = "a number >= 0, or a list of 1 to 64 such numbers";
-    let refuse = || field.refuse(allowed);
-    match &field.value {
-        Found::List(items) if (1..=MAX_LAYERS as usize).contains(&items.len()) => items
-            .iter()
-            .map(|item| number(item, is_decay).ok_or_else(refuse))
-            .collect::<Result<_, _>>()
-            .map(WeightDecay::Layers),
-        value => number(value, is_decay).map(WeightDecay::All).ok_or_else(refuse),
-    }
-}
-
-fn misplaced(field: &Field, wanted: &str, found: &Algorithm) -> Error {
-    let found = found.name();
-    field.refuse(format!("left out: it belongs to {wanted}, and optimiser.kind is {found} (set that first)"))
 }
 
 /// A key that could have been meant.
@@ -523,7 +463,7 @@ fn known(mut each: impl FnMut(Offer, &'static str)) {
     }
     of("data", DATA, &mut each);
     of("model", MODEL, &mut each);
-    of("optimiser", OPTIMISER, &mut each);
+    of("optimiser", optimiser::OPTIMISER, &mut each);
     of("run", RUN, &mut each);
     of("pipeline", pipeline::PIPELINE, &mut each);
     of("limits", LIMITS, &mut each);

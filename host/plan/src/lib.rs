@@ -44,7 +44,7 @@ mod testing;
 pub use atoms::{Atoms, FAN_OUT, Intervals, Node, Tree};
 pub use buffers::Buffers;
 pub use combine::{Combine, Sum};
-pub use config::{Config, Data, Limits, Run};
+pub use config::{Config, Data, Keep, Limits, Run};
 pub use error::{Error, Place};
 pub use executor::{Emulator, Executor, ExecutorKind, RowFormat, Transport};
 pub use ids::{
@@ -52,7 +52,7 @@ pub use ids::{
 };
 pub use keys::{KeyInfo, keys};
 pub use model::{Activation, Convolution, LayerKind, LayerSettings, Layers, Model, ModelSettings};
-pub use optimiser::{Algorithm, Optimiser, WeightDecay};
+pub use optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};
 pub use order::VertexOrder;
 pub use pipeline::{Mode, Pipeline, WeightVersions};
 pub use program::{

@@ -1,6 +1,12 @@
 //! How weights move.
 
+mod schedule;
+
 use serde::{Deserialize, Serialize};
+
+pub use schedule::Schedule;
+
+use crate::ids::Epoch;
 
 /// The optimiser of a run. Default: Adam as Kipf and Welling use it, lr 0.01, weight decay 5e-4 on
 /// the first layer.
@@ -9,8 +15,22 @@ pub struct Optimiser {
     /// Which rule.
     #[serde(flatten)]
     pub algorithm: Algorithm,
-    /// Learning rate, above 0.
+    /// Learning rate, above 0: what the schedule starts from.
     pub lr: f64,
+    /// How the learning rate goes on.
+    #[serde(flatten)]
+    pub schedule: Schedule,
+    /// Epochs in which the learning rate rises from 0, before the schedule begins.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub warmup: u32,
+    /// Longest gradient, in the L2 norm over all parameters at once: longer ones are scaled down, before
+    /// weight decay is added (`torch.nn.utils.clip_grad_norm_`; Pascanu et al. 2013).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clip_norm: Option<f64>,
+    /// Largest magnitude of each value of a gradient, after `clip_norm` and before weight decay
+    /// (`torch.nn.utils.clip_grad_value_`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clip_value: Option<f64>,
     /// Weight decay. For `sgd` and `adam` it is added to the gradient (`g + decay * w`); for `adamw`
     /// weights shrink by `lr * decay` instead.
     pub weight_decay: WeightDecay,
@@ -18,8 +38,36 @@ pub struct Optimiser {
 
 impl Default for Optimiser {
     fn default() -> Self {
-        Self { algorithm: Algorithm::adam(), lr: 0.01, weight_decay: WeightDecay::default() }
+        Self {
+            algorithm: Algorithm::adam(),
+            lr: 0.01,
+            schedule: Schedule::Constant,
+            warmup: 0,
+            clip_norm: None,
+            clip_value: None,
+            weight_decay: WeightDecay::default(),
+        }
     }
+}
+
+impl Optimiser {
+    /// The learning rate of an epoch, from 1, of a run of `epochs`: a function of nothing else.
+    ///
+    /// ```
+    /// use eciton_plan::{Epoch, Optimiser, Schedule};
+    /// let schedule = Schedule::Linear { final_lr: 0.0 };
+    /// let optimiser = Optimiser { lr: 0.5, warmup: 1, schedule, ..Optimiser::default() };
+    /// let rates: Vec<f64> = (1..=5).map(|epoch| optimiser.rate(Epoch(epoch), 5)).collect();
+    /// assert_eq!(rates, [0.25, 0.5, 0.375, 0.25, 0.125]);
+    /// ```
+    #[must_use]
+    pub fn rate(&self, epoch: Epoch, epochs: u32) -> f64 {
+        schedule::rate(self.lr, self.warmup, self.schedule, epoch, epochs)
+    }
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// The rule by which a gradient moves a weight.

@@ -1,5 +1,6 @@
 //! The driver: carries out the engine's actions on real executors and reports their ends as events.
 
+mod judge;
 mod pass;
 mod rows;
 mod stages;
@@ -10,8 +11,9 @@ use std::time::Instant;
 use eciton_engine::{Action, Engine, Event, Reason};
 use eciton_exec::{Bill, Compute, Executor};
 use eciton_graph::metrics::accuracy;
-use eciton_plan::{Epoch, Optimiser};
+use eciton_plan::{Config, Epoch, Keep};
 
+use self::judge::Judge;
 use self::pass::Pass;
 pub(crate) use self::pass::State;
 pub(crate) use self::rows::RowStore;
@@ -41,7 +43,7 @@ pub(crate) struct Training<'a> {
     pub stages: Stages<'a>,
     pub evaluation: Stages<'a>,
     pub evaluator: &'a mut Engine,
-    pub optimiser: &'a Optimiser,
+    pub config: &'a Config,
     pub stop: &'a AtomicBool,
 }
 
@@ -50,6 +52,18 @@ pub(crate) struct Training<'a> {
 pub(crate) struct Trained {
     pub epochs: Vec<EpochReport>,
     pub stopped: bool,
+    /// After how many epochs without a better validation accuracy it was stopped.
+    pub stopped_early: Option<u32>,
+    /// The model of the best epoch, where that is to be kept.
+    pub best: Option<Best>,
+}
+
+/// A model that was the best so far.
+#[derive(Debug, Clone)]
+pub(crate) struct Best {
+    pub epoch: u32,
+    /// Of each parameter, row-major without padding.
+    pub values: Vec<Vec<f32>>,
 }
 
 impl Training<'_> {
@@ -65,18 +79,28 @@ impl Training<'_> {
         let mut report: Option<EpochReport> = None;
         let mut billed: Option<Bill> = machine.bill();
         let (seed, stop) = (self.stages.seed, self.stop);
-        let (evaluation, evaluator, optimiser) = (&self.evaluation, &mut *self.evaluator, self.optimiser);
+        let (evaluation, evaluator, config) = (&self.evaluation, &mut *self.evaluator, self.config);
+        let mut judge = Judge::new(&config.run);
         let other = |machine: &mut M, state: &mut State<'_>, action| match action {
             Action::Update { epoch } => {
-                state.weights.step(optimiser, epoch)?;
-                let seconds = begun.elapsed().as_secs_f64();
                 let loss = state.weights.loss(epoch)?;
                 if !loss.is_finite() {
                     return Err(Error::NotFinite { epoch: epoch.0, loss });
                 }
-                report =
-                    Some(EpochReport { seed, epoch: epoch.0, loss, accuracy: None, seconds, bill: None });
-                Ok(Some(Event::Updated { epoch }))
+                let lr = config.optimiser.rate(epoch, config.run.epochs);
+                let gradient_norm = state.weights.step(&config.optimiser, lr, epoch)?;
+                let seconds = begun.elapsed().as_secs_f64();
+                report = Some(EpochReport {
+                    seed,
+                    epoch: epoch.0,
+                    loss,
+                    accuracy: None,
+                    seconds,
+                    lr,
+                    gradient_norm,
+                    bill: None,
+                });
+                Ok([Some(Event::Updated { epoch }), None])
             }
             Action::Evaluate { epoch } => {
                 forward(machine, evaluator, evaluation, state, epoch, Some(stop))?;
@@ -84,7 +108,13 @@ impl Training<'_> {
                 if let Some(report) = &mut report {
                     report.accuracy = Some(found);
                 }
-                Ok(Some(Event::Evaluated { epoch }))
+                let judged = judge.judge(epoch.0, found.validation);
+                if judged.best && config.run.keep == Keep::Best {
+                    trained.best = Some(Best { epoch: epoch.0, values: state.weights.all_values()? });
+                }
+                trained.stopped_early = judged.stop;
+                // Asked before the evaluation is reported, so that no further epoch begins.
+                Ok([judged.stop.map(|_| Event::StopRequested), Some(Event::Evaluated { epoch })])
             }
             Action::EpochFinished { .. } => {
                 if let Some(mut report) = report.take() {
@@ -97,12 +127,12 @@ impl Training<'_> {
                 let stopping = stop.load(Ordering::Relaxed) && !trained.stopped;
                 trained.stopped |= stopping;
                 begun = Instant::now();
-                Ok(stopping.then_some(Event::StopRequested))
+                Ok([stopping.then_some(Event::StopRequested), None])
             }
             other => Err(Error::Internal(format!("unexpected {other:?}"))),
         };
         let reason = Pass::new(machine, Some(stop)).run(engine, &self.stages, state, other)?;
-        trained.stopped = matches!(reason, Reason::Stopped);
+        trained.stopped = matches!(reason, Reason::Stopped) && trained.stopped_early.is_none();
         Ok(trained)
     }
 }
@@ -118,9 +148,9 @@ pub(crate) fn forward<M: Machine + ?Sized>(
 ) -> Result<()> {
     engine.restart(epoch, epoch, state.weights.newest());
     let other = |_: &mut M, _: &mut State<'_>, action| match action {
-        Action::Update { epoch } => Ok(Some(Event::Updated { epoch })),
-        Action::Evaluate { epoch } => Ok(Some(Event::Evaluated { epoch })),
-        _ => Ok(None),
+        Action::Update { epoch } => Ok([Some(Event::Updated { epoch }), None]),
+        Action::Evaluate { epoch } => Ok([Some(Event::Evaluated { epoch }), None]),
+        _ => Ok([None; 2]),
     };
     let reason = Pass::new(machine, stop).run(engine, stages, state, other)?;
     if reason == Reason::Stopped && stop.is_some() {

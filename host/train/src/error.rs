@@ -87,6 +87,27 @@ pub enum Error {
         /// NaN or infinity.
         loss: f64,
     },
+    /// The gradients' norm, which clipping needs, is not a number.
+    #[error(
+        "epoch {epoch}: the gradients' norm is {norm}; lower the learning rate (optimiser.lr), or look at the features with `eciton data stat`"
+    )]
+    GradientNotFinite {
+        /// From 1.
+        epoch: u32,
+        /// NaN or infinity.
+        norm: f64,
+    },
+    /// Nothing to judge models by.
+    #[error(
+        "data set `{dataset}` has no validation vertices, which {key} goes by; put split.csv (id,train|val|test) \
+         beside the graph, or leave the key out"
+    )]
+    NoValidation {
+        /// Its name.
+        dataset: String,
+        /// The key that needs them.
+        key: &'static str,
+    },
     /// The run does not fit.
     #[error(
         "the run needs {needed} bytes of memory and {available} are to be had; the most of it is {largest}. What helps: {remedy}; or allow more with run.memory_bytes. `eciton plan` has it by purpose"

@@ -1,6 +1,6 @@
 //! The memory plan: what a run will hold, by purpose, before it is allocated.
 
-use eciton_plan::{Algorithm, Buffers, Config, Pipeline, Program};
+use eciton_plan::{Algorithm, Buffers, Config, Keep, Pipeline, Program};
 use eciton_tensor::{Buffer, Matrix};
 use serde::Serialize;
 
@@ -38,7 +38,7 @@ pub struct MemoryPlan {
 
 impl MemoryPlan {
     pub(crate) fn of(prepared: &Prepared, program: &Program, evaluation: &Program, config: &Config) -> Self {
-        let (optimiser, pipeline) = (&config.optimiser, &config.pipeline);
+        let pipeline = &config.pipeline;
         let (graph, rows) = (&prepared.dataset.graph, u64::from(prepared.shape.rows));
         let mut items = Vec::new();
         let mut item = |purpose, detail: String, bytes: u64| {
@@ -74,7 +74,7 @@ impl MemoryPlan {
         };
         item("rows", format!("activations and gradients of all layers{kept}"), row_bytes);
         let values: u64 = program.parameters.iter().map(|p| p.len() as u64).sum();
-        let state = match optimiser.algorithm {
+        let state = match config.optimiser.algorithm {
             Algorithm::Adam { .. } | Algorithm::AdamW { .. } => 3,
             Algorithm::Sgd { .. } => 2,
         };
@@ -84,6 +84,12 @@ impl MemoryPlan {
             _ => format!("{versions} versions of {values} values, and the optimiser's of each"),
         };
         item("weights", detail, values * 4 * (state - 1 + versions));
+        if config.run.keep == Keep::Best {
+            item("best weights", format!("{values} values, of the best epoch so far"), values * 4);
+        }
+        if config.optimiser.clip_norm.or(config.optimiser.clip_value).is_some() {
+            item("clipped gradients", format!("{values} values"), values * 4);
+        }
         let parts: u64 = prepared.intervals.iter().map(|i| i.nodes.len() as u64).sum();
         let parts = parts * u64::from(pipeline.gradient_versions());
         item("gradients", format!("{parts} partial sums of {values} values"), parts * values * 4);

@@ -245,6 +245,8 @@ mod tests {
                 accuracy: evaluated(epoch).then_some(accuracy),
                 bill: None,
                 seconds: 0.0,
+                lr: 0.01,
+                gradient_norm: None,
             })
             .collect()
     }

@@ -8,7 +8,7 @@ use ndarray::Array2;
 
 use crate::data;
 use crate::error::{Error, Result};
-use crate::report::{Accuracy, Silent};
+use crate::report::{Accuracy, SeedReport, Silent};
 use crate::run_folder::Run;
 use crate::session::{Options, Session};
 
@@ -80,7 +80,7 @@ pub fn evaluate(run: &Path, data: Option<&Data>, options: &Options) -> Result<Ev
     let opened = Run::open(run)?;
     let mut session = restore(&opened, data, options)?;
     let accuracy = session.evaluate(&mut Silent)?;
-    let recorded = opened.summary.seeds.first().map(|s| s.accuracy).filter(|_| data.is_none());
+    let recorded = opened.summary.seeds.first().map(SeedReport::written).filter(|_| data.is_none());
     Ok(Evaluation {
         dataset: session.prepared.dataset.name.clone(),
         model: crate::train::model_name(&session.program),

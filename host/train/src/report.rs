@@ -58,6 +58,11 @@ pub struct EpochReport {
     pub accuracy: Option<Accuracy>,
     /// Forward, loss, backward and update; evaluation is apart.
     pub seconds: f64,
+    /// The learning rate of its update.
+    pub lr: f64,
+    /// The L2 norm of all gradients before they were clipped; `None` without `optimiser.clip_norm`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gradient_norm: Option<f64>,
     /// What this epoch and its evaluation used of what is charged for; `None` where nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bill: Option<Bill>,
@@ -76,8 +81,23 @@ pub struct SeedReport {
     pub accuracy: Accuracy,
     /// The first epoch with the best validation accuracy among those evaluated, and the accuracies then.
     pub best: Option<(u32, Accuracy)>,
-    /// SHA-256 of the final weights, hexadecimal.
+    /// The epoch whose model is written, where it is not the last (`run.keep`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_epoch: Option<u32>,
+    /// After how many epochs without a better validation accuracy it was stopped (`run.patience`);
+    /// `None`: it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_early: Option<u32>,
+    /// SHA-256 of the weights that are written, hexadecimal.
     pub model_digest: String,
+}
+
+impl SeedReport {
+    /// The accuracies of the model that is written.
+    #[must_use]
+    pub fn written(&self) -> Accuracy {
+        self.kept_epoch.and(self.best).map_or(self.accuracy, |(_, accuracy)| accuracy)
+    }
 }
 
 /// Attempts at tasks beyond the one each that was committed.
@@ -152,7 +172,7 @@ pub struct Summary {
     /// What that costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
-    /// Whether the run was stopped before its last epoch.
+    /// Whether the run was asked to stop before its last epoch. (Early stops are told seed by seed.)
     pub stopped: bool,
     /// Where everything was written; `None` if nothing was.
     pub run_dir: Option<PathBuf>,

@@ -91,6 +91,7 @@ pub(crate) struct Draft {
 
 impl Draft {
     pub(crate) fn new(config: &Config, options: &Options, dataset: Option<Dataset>) -> Result<Self> {
+        config.check()?;
         config.pipeline.check()?;
         let threads = config.run.threads.unwrap_or_else(|| {
             std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
@@ -236,7 +237,7 @@ impl Session {
                 seed,
             },
             evaluator: &mut self.evaluator,
-            optimiser: &config.optimiser,
+            config,
             stop: &self.stop,
         };
         let mut state = State::new(&mut self.weights, &mut self.counts, observer);

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use eciton_plan::{Config, LayerKind, Program};
+use eciton_plan::{Config, Keep, LayerKind, Program};
 
+use crate::driver::Trained;
 use crate::error::{Error, Result};
 use crate::picture;
 use crate::report::{EpochReport, Observer, SeedReport, Started, Summary};
@@ -22,6 +23,16 @@ pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) ->
     let mut session = Session::new(config, options, None)?;
     if session.prepared.dataset.split.train.is_empty() {
         return Err(Error::NoTraining { dataset: session.prepared.dataset.name.clone() });
+    }
+    if session.prepared.dataset.split.validation.is_empty() {
+        let key = match (config.run.patience, config.run.keep) {
+            (Some(_), _) => Some("run.patience"),
+            (None, Keep::Best) => Some("run.keep = \"best\""),
+            (None, Keep::Last) => None,
+        };
+        if let Some(key) = key {
+            return Err(Error::NoValidation { dataset: session.prepared.dataset.name.clone(), key });
+        }
     }
     let mut run = Run { config, options, folder, epoch_seconds: Vec::new(), digests: Vec::new() };
     if let Some(folder) = &mut run.folder {
@@ -54,7 +65,7 @@ pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) ->
         if let Some(error) = watch.failed {
             return Err(error.into());
         }
-        reports.push(run.finish_seed(&mut session, n, seed, &trained.epochs, observer)?);
+        reports.push(run.finish_seed(&mut session, n, seed, &trained, observer)?);
         stopped |= trained.stopped;
         if n == 0
             && let Some(folder) = &mut run.folder
@@ -112,9 +123,10 @@ impl Run<'_> {
         session: &mut Session,
         n: usize,
         seed: u64,
-        epochs: &[EpochReport],
+        trained: &Trained,
         observer: &mut dyn Observer,
     ) -> Result<SeedReport> {
+        let epochs = trained.epochs.as_slice();
         self.epoch_seconds.extend(epochs.iter().map(|e| e.seconds));
         let last = epochs.last().ok_or(Error::Stopped)?;
         // The scores of the last epoch are still there if it was evaluated.
@@ -122,18 +134,28 @@ impl Run<'_> {
             Some(accuracy) => accuracy,
             None => session.evaluate(observer)?,
         };
-        let tensors = tensors(session)?;
-        let digest = model_digest(&tensors);
         let best = epochs
             .iter()
             .filter_map(|e| Some((e.epoch, e.accuracy?)))
             .reduce(|best, e| if e.1.validation > best.1.validation { e } else { best });
+        let kept = trained.best.as_ref().filter(|best| best.epoch != last.epoch);
+        if let Some(kept) = kept {
+            for (parameter, values) in kept.values.iter().enumerate() {
+                session.weights.set(parameter, values)?;
+            }
+            // The scores that are written are this model's, not the last one's.
+            session.evaluate(observer)?;
+        }
+        let tensors = tensors(session)?;
+        let digest = model_digest(&tensors);
         let report = SeedReport {
             seed,
             epochs: last.epoch,
             loss: last.loss,
             accuracy,
             best,
+            kept_epoch: kept.map(|kept| kept.epoch),
+            stopped_early: trained.stopped_early,
             model_digest: digest.clone(),
         };
         if let Some(folder) = &mut self.folder {
@@ -143,7 +165,10 @@ impl Run<'_> {
                 ("model".to_owned(), model_name(&session.program)),
                 ("dataset".to_owned(), dataset.name.clone()),
                 ("seed".to_owned(), seed.to_string()),
-                ("epochs".to_owned(), format!("{} of {}", last.epoch, self.config.run.epochs)),
+                (
+                    "epochs".to_owned(),
+                    format!("{} of {}", kept.map_or(last.epoch, |kept| kept.epoch), self.config.run.epochs),
+                ),
                 ("digest".to_owned(), digest.clone()),
             ]);
             let embeddings = if self.options.embeddings { session.embeddings()? } else { None };

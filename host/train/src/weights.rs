@@ -1,16 +1,19 @@
 //! The weight store: parameters by version, gradients by epoch put together in a fixed order, optimiser
 //! steps. So many versions and epochs are kept as the [`Pipeline`] asks for, each under its tag.
 
+mod clip;
+mod rule;
+
 use eciton_plan::{
-    Algorithm, Combine, Epoch, Initialiser, IntervalId, Optimiser, Parameter, Pipeline, Program, Tree,
-    Version,
+    Combine, Epoch, Initialiser, IntervalId, Optimiser, Parameter, Pipeline, Program, Tree, Version,
 };
-use eciton_tensor::ops::adam::{self, Adam};
 use eciton_tensor::random::{Key, Purpose, bits32, uniform};
 use eciton_tensor::{Buffer, Matrix};
 
 use crate::data::Interval;
 use crate::error::{Error, Result, at};
+use clip::Clip;
+use rule::Rule;
 
 /// One parameter with its optimiser's state and its gradient's partial sums.
 #[derive(Debug)]
@@ -40,6 +43,8 @@ pub(crate) struct Weights {
     generation: u64,
     gathered: Vec<f32>,
     scratch: Vec<f32>,
+    /// Of each parameter the whole gradient, where it is clipped.
+    whole: Vec<Vec<f32>>,
     /// The loss, by epoch in a ring.
     loss: Vec<Partials>,
 }
@@ -102,6 +107,7 @@ impl Weights {
             generation: 0,
             gathered: Vec::new(),
             scratch: Vec::new(),
+            whole: Vec::new(),
             loss,
         })
     }
@@ -214,6 +220,11 @@ impl Weights {
         version(&weight.values, self.place(self.newest))?.to_vec().map_err(at("parameters"))
     }
 
+    /// All values, parameter by parameter.
+    pub(crate) fn all_values(&self) -> Result<Vec<Vec<f32>>> {
+        (0..self.all.len()).map(|parameter| self.values(parameter)).collect()
+    }
+
     /// Where an interval's share of a parameter's gradient goes.
     pub(crate) fn gradient(&self, parameter: usize, epoch: Epoch, interval: IntervalId) -> Vec<Buffer> {
         let weight = self.all.get(parameter);
@@ -235,48 +246,56 @@ impl Weights {
         Ok(f64::from(self.combine.sum(&parts, 1, &mut self.scratch)?[0]))
     }
 
-    /// Puts an epoch's gradients of all intervals together and takes one step from the newest version
-    /// to the next.
-    pub(crate) fn step(&mut self, optimiser: &Optimiser, epoch: Epoch) -> Result<()> {
+    /// Puts an epoch's gradients of all intervals together and takes one step from the newest version to
+    /// the next, at the epoch's learning rate. Returns the gradients' norm where clipping needs it: as it
+    /// was, before it was clipped.
+    pub(crate) fn step(&mut self, optimiser: &Optimiser, lr: f64, epoch: Epoch) -> Result<Option<f64>> {
+        let (clip, combine) = (Clip::of(optimiser), &self.combine);
+        let mut norm = None;
+        if let Some(clip) = &clip {
+            self.whole.resize_with(self.all.len(), Vec::new);
+            for (weight, whole) in self.all.iter().zip(&mut self.whole) {
+                whole.clear();
+                let (gathered, scratch) = (&mut self.gathered, &mut self.scratch);
+                gradient(combine, of(&weight.partials, epoch), gathered, scratch, |g| {
+                    whole.extend_from_slice(g)
+                })?;
+            }
+            let columns = self.all.iter().map(|weight| weight.values.first().map_or(0, Buffer::columns));
+            norm = clip.apply(&mut self.whole, columns);
+            if let Some(norm) = norm.filter(|norm| !norm.is_finite()) {
+                return Err(Error::GradientNotFinite { epoch: epoch.0, norm });
+            }
+        }
         self.steps += 1;
         let before = self.find(self.newest)?.0;
         self.newest = Version(self.newest.0 + 1);
         self.generation += 1;
-        let place = self.place(self.newest);
-        if let Some(held) = self.held.get_mut(place) {
+        let to = self.place(self.newest);
+        if let Some(held) = self.held.get_mut(to) {
             *held = Some((self.newest, self.generation));
         }
-        let rule = Rule::new(optimiser, self.steps);
-        for weight in &mut self.all {
-            let partials = of(&weight.partials, epoch);
-            let buffer = version(&weight.values, place)?;
-            let (rows, parts) = (buffer.rows(), partials.iter().map(Vec::len).sum::<usize>());
-            let mut lease = buffer.write(0..rows).map_err(at("parameters"))?;
+        let rule = Rule::new(optimiser, lr, self.steps);
+        for (place, weight) in self.all.iter_mut().enumerate() {
+            let buffer = version(&weight.values, to)?;
+            let mut lease = buffer.write(0..buffer.rows()).map_err(at("parameters"))?;
             let mut view = lease.view_mut();
-            let values = view.data_mut();
-            if before != place {
-                let before = version(&weight.values, before)?.read(0..rows).map_err(at("parameters"))?;
+            let (values, first, second) = (view.data_mut(), &mut weight.first, &mut weight.second);
+            if before != to {
+                let before = version(&weight.values, before)?;
+                let before = before.read(0..before.rows()).map_err(at("parameters"))?;
                 values.copy_from_slice(before.view().data());
             }
-            let (first, second, decay) = (&mut weight.first, &mut weight.second, weight.decay);
-            if parts == 1 {
-                for buffer in partials.iter().flatten() {
-                    let lease = buffer.read(0..rows).map_err(at("gradients"))?;
-                    rule.step(decay, values, lease.view().data(), first, second);
+            let mut step = |gradient: &[f32]| rule.step(weight.decay, values, gradient, first, second);
+            match self.whole.get(place).filter(|_| clip.is_some()) {
+                Some(whole) => step(whole),
+                None => {
+                    let partials = of(&weight.partials, epoch);
+                    gradient(combine, partials, &mut self.gathered, &mut self.scratch, step)?;
                 }
-                continue;
             }
-            self.gathered.clear();
-            for buffer in partials.iter().flatten() {
-                let lease = buffer.read(0..rows).map_err(at("gradients"))?;
-                self.gathered.extend_from_slice(lease.view().data());
-            }
-            let width = values.len();
-            self.scratch.resize(self.scratch.len().max(self.combine.scratch_len(width)), 0.0);
-            let gradient = self.combine.sum(&self.gathered, width, &mut self.scratch)?;
-            rule.step(decay, values, gradient, first, second);
         }
-        Ok(())
+        Ok(norm)
     }
 
     /// The gradient of a parameter after the newest epoch's tasks, row-major without padding; for tests.
@@ -294,48 +313,26 @@ impl Weights {
     }
 }
 
-/// An optimiser at one step.
-enum Rule {
-    Sgd { lr: f32, momentum: f32, nesterov: bool },
-    Adam { constants: Adam, decoupled: bool, lr: f64 },
-}
-
-impl Rule {
-    fn new(optimiser: &Optimiser, step: u32) -> Self {
-        match optimiser.algorithm {
-            Algorithm::Sgd { momentum, nesterov } => {
-                Self::Sgd { lr: optimiser.lr as f32, momentum: momentum as f32, nesterov }
-            }
-            Algorithm::Adam { beta1, beta2, epsilon } | Algorithm::AdamW { beta1, beta2, epsilon } => {
-                let power = |beta: f64| beta.powi(i32::try_from(step).unwrap_or(i32::MAX));
-                let constants = Adam {
-                    step_size: (optimiser.lr / (1.0 - power(beta1))) as f32,
-                    bias2_sqrt: (1.0 - power(beta2)).sqrt() as f32,
-                    beta1: beta1 as f32,
-                    beta2: beta2 as f32,
-                    epsilon: epsilon as f32,
-                    decay: 0.0,
-                    shrink: 1.0,
-                };
-                let decoupled = matches!(optimiser.algorithm, Algorithm::AdamW { .. });
-                Self::Adam { constants, decoupled, lr: optimiser.lr }
-            }
-        }
+/// Calls `then` with a parameter's whole gradient, laid out as its values are: the sum of its partials.
+fn gradient(
+    combine: &Combine,
+    partials: &[Vec<Buffer>],
+    gathered: &mut Vec<f32>,
+    scratch: &mut Vec<f32>,
+    then: impl FnOnce(&[f32]),
+) -> Result<()> {
+    let parts = || partials.iter().flatten();
+    let read = |buffer: &Buffer| buffer.read(0..buffer.rows()).map_err(at("gradients"));
+    if let (Some(only), None) = (parts().next(), parts().nth(1)) {
+        then(read(only)?.view().data());
+        return Ok(());
     }
-
-    fn step(&self, decay: f32, values: &mut [f32], gradient: &[f32], first: &mut [f32], second: &mut [f32]) {
-        match *self {
-            Self::Sgd { lr, momentum, nesterov } => {
-                adam::sgd(lr, momentum, nesterov, decay, values, gradient, first)
-            }
-            Self::Adam { constants, decoupled, lr } => {
-                let constants = if decoupled {
-                    Adam { shrink: (1.0 - lr * f64::from(decay)) as f32, ..constants }
-                } else {
-                    Adam { decay, ..constants }
-                };
-                adam::adam(constants, values, gradient, first, second);
-            }
-        }
+    gathered.clear();
+    for buffer in parts() {
+        gathered.extend_from_slice(read(buffer)?.view().data());
     }
+    let width = gathered.len() / combine.partials().max(1);
+    scratch.resize(scratch.len().max(combine.scratch_len(width)), 0.0);
+    then(combine.sum(gathered, width, scratch)?);
+    Ok(())
 }

@@ -82,7 +82,7 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
         engine: &mut Engine,
         stages: &Stages<'_>,
         state: &mut State<'_>,
-        mut other: impl FnMut(&mut M, &mut State<'_>, Action) -> Result<Option<Event>>,
+        mut other: impl FnMut(&mut M, &mut State<'_>, Action) -> Result<[Option<Event>; 2]>,
     ) -> Result<Reason> {
         state.counts.passes += 1;
         self.number = state.counts.passes;
@@ -98,7 +98,7 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
         engine: &mut Engine,
         stages: &Stages<'_>,
         state: &mut State<'_>,
-        other: &mut impl FnMut(&mut M, &mut State<'_>, Action) -> Result<Option<Event>>,
+        other: &mut impl FnMut(&mut M, &mut State<'_>, Action) -> Result<[Option<Event>; 2]>,
     ) -> Result<Reason> {
         self.actions.extend(engine.step(Event::Started));
         loop {
@@ -111,11 +111,11 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
                         (reason, _) => Ok(reason),
                     };
                 }
-                let event = match self.step(engine, stages, state, action)? {
-                    None => None,
+                let events = match self.step(engine, stages, state, action)? {
+                    None => [None; 2],
                     Some(action) => other(self.machine, state, action)?,
                 };
-                if let Some(event) = event {
+                for event in events.into_iter().flatten() {
                     self.actions.extend(engine.step(event));
                 }
             }

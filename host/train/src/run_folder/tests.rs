@@ -34,7 +34,16 @@ fn tensors(seed: u64) -> Vec<NamedTensor> {
 }
 
 fn epoch(seed: u64, epoch: u32, loss: f64) -> EpochReport {
-    EpochReport { seed, epoch, loss, accuracy: None, seconds: 0.25, bill: None }
+    EpochReport {
+        seed,
+        epoch,
+        loss,
+        accuracy: None,
+        seconds: 0.25,
+        lr: 0.01,
+        gradient_norm: None,
+        bill: None,
+    }
 }
 
 fn summary(seeds: &[u64]) -> Summary {
@@ -45,6 +54,8 @@ fn summary(seeds: &[u64]) -> Summary {
         loss: 0.5,
         accuracy,
         best: Some((1, accuracy)),
+        kept_epoch: None,
+        stopped_early: None,
         model_digest: model_digest(&tensors(seed)),
     };
     Summary {

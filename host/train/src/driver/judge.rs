@@ -1,0 +1,105 @@
+//! The judge of a seed's models: which is the best so far, and whether to go on.
+//!
+//! Two questions with two answers. The *best* model is that of the highest validation accuracy, the
+//! first of equals. For *patience* an accuracy is better where it is above that of the last better
+//! one by more than `run.min_delta`; the run ends at the first evaluation that is `run.patience`
+//! epochs or more after it (Prechelt 1998, in the form of Keras's `EarlyStopping`).
+
+use eciton_plan::Run;
+
+/// What an evaluation came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Judged {
+    /// It is the best model so far.
+    pub best: bool,
+    /// The run should end: epochs since it got better.
+    pub stop: Option<u32>,
+}
+
+/// What has been seen of a seed.
+#[derive(Debug, Clone)]
+pub(super) struct Judge {
+    patience: Option<u32>,
+    min_delta: f64,
+    highest: Option<f64>,
+    /// The last epoch that was better, and its accuracy.
+    better: Option<(u32, f64)>,
+}
+
+impl Judge {
+    pub(super) fn new(run: &Run) -> Self {
+        Self { patience: run.patience, min_delta: run.min_delta, highest: None, better: None }
+    }
+
+    /// Takes the validation accuracy of an epoch, in the order of epochs.
+    pub(super) fn judge(&mut self, epoch: u32, validation: Option<f64>) -> Judged {
+        let Some(found) = validation else { return Judged { best: false, stop: None } };
+        let best = self.highest.is_none_or(|highest| found > highest);
+        if best {
+            self.highest = Some(found);
+        }
+        let (since, accuracy) = *self.better.get_or_insert((epoch, found));
+        if found > accuracy + self.min_delta {
+            self.better = Some((epoch, found));
+            return Judged { best, stop: None };
+        }
+        let without = epoch.saturating_sub(since);
+        Judged { best, stop: self.patience.filter(|&patience| without >= patience).map(|_| without) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn judged(
+        patience: Option<u32>,
+        min_delta: f64,
+        accuracies: &[(u32, f64)],
+    ) -> (Vec<u32>, Option<(u32, u32)>) {
+        let mut judge = Judge::new(&Run { patience, min_delta, ..Run::default() });
+        let mut best = Vec::new();
+        for &(epoch, accuracy) in accuracies {
+            let found = judge.judge(epoch, Some(accuracy));
+            best.extend(found.best.then_some(epoch));
+            if let Some(without) = found.stop {
+                return (best, Some((epoch, without)));
+            }
+        }
+        (best, None)
+    }
+
+    #[test]
+    fn equals_are_no_better() {
+        let accuracies = [(1, 0.2), (2, 0.5), (3, 0.5), (4, 0.4), (5, 0.5), (6, 0.6)];
+        assert_eq!(judged(Some(3), 0.0, &accuracies), (vec![1, 2], Some((5, 3))));
+        assert_eq!(judged(Some(4), 0.0, &accuracies), (vec![1, 2, 6], None));
+        assert_eq!(judged(None, 0.0, &accuracies), (vec![1, 2, 6], None));
+        assert_eq!(judged(Some(1), 0.0, &accuracies), (vec![1, 2], Some((3, 1))));
+    }
+
+    #[test]
+    fn small_steps_are_best_but_not_better() {
+        let creeping: Vec<_> = (1..=9).map(|e| (e, 0.5 + f64::from(e) / 64.0)).collect();
+        // 3 / 64 above the first: epoch 4 is not above it, epoch 5 is.
+        assert_eq!(judged(Some(3), 3.0 / 64.0, &creeping), (vec![1, 2, 3, 4], Some((4, 3))));
+        assert_eq!(judged(Some(4), 3.0 / 64.0, &creeping), ((1..=9).collect(), None));
+    }
+
+    #[test]
+    fn epochs_count_and_not_evaluations() {
+        let every_ten = [(10, 0.5), (20, 0.4), (30, 0.4), (40, 0.4)];
+        assert_eq!(judged(Some(15), 0.0, &every_ten), (vec![10], Some((30, 20))));
+        assert_eq!(judged(Some(20), 0.0, &every_ten), (vec![10], Some((30, 20))));
+        assert_eq!(judged(Some(21), 0.0, &every_ten), (vec![10], Some((40, 30))));
+    }
+
+    #[test]
+    fn without_an_accuracy_nothing_is_judged() {
+        let mut judge = Judge::new(&Run { patience: Some(1), ..Run::default() });
+        for epoch in 1..9 {
+            assert_eq!(judge.judge(epoch, None), Judged { best: false, stop: None });
+        }
+    }
+}
