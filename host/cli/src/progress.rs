@@ -23,6 +23,16 @@ fn coloured() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
+/// Says what a run waits for that does not get on.
+fn stalled(seconds: u64, waits_for: &[String]) {
+    let mut errors = std::io::stderr().lock();
+    let _ = writeln!(errors, "nothing has ended for {seconds} s; the run waits for");
+    for what in waits_for {
+        let _ = writeln!(errors, "  {what}");
+    }
+}", crate::text::plain(what)));
+}
+
 fn log(kernel: &str, line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "kernel {kernel}: {line}");
 }
@@ -87,6 +97,10 @@ impl Observer for JsonLines<'_> {
         self.output.flush();
     }
 
+    fn stalled(&mut self, seconds: u64, waits_for: &[String]) {
+        stalled(seconds, waits_for);
+    }
+
     fn log(&mut self, kernel: &str, line: &str) {
         log(kernel, line);
     }
@@ -132,6 +146,10 @@ impl Observer for Lines<'_> {
 
     fn seed(&mut self, _: &SeedReport) {
         self.output.flush();
+    }
+
+    fn stalled(&mut self, seconds: u64, waits_for: &[String]) {
+        stalled(seconds, waits_for);
     }
 
     fn log(&mut self, kernel: &str, line: &str) {
@@ -219,6 +237,10 @@ impl Observer for Bar<'_> {
         if self.drawn.is_none_or(|at| at.elapsed() >= Self::EVERY) {
             self.draw();
         }
+    }
+
+    fn stalled(&mut self, seconds: u64, waits_for: &[String]) {
+        self.bar.suspend(|| stalled(seconds, waits_for));
     }
 
     fn log(&mut self, kernel: &str, line: &str) {

@@ -65,6 +65,18 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         ("peak memory", bytes(summary.peak_memory_bytes)),
         ("tasks", format!("{}, {pieces}", grouped(summary.tasks))),
     ];
+    if let Some(ages) = &summary.rows_by_age {
+        let share = |(age, share): (usize, &f64)| {
+            let age = match age {
+                0 => "of the same epoch".to_owned(),
+                1 => "one epoch old".to_owned(),
+                _ => format!("{age} epochs old"),
+            };
+            format!("{:.1} % {age}", share * 100.0)
+        };
+        let shares: Vec<String> = ages.shares.iter().enumerate().map(share).collect();
+        rows.push(("rows read", shares.join(", ")));
+    }
     if let Some(order) = &summary.order {
         rows.push(("order", format!("{}, {}", order.name, seconds(order.seconds))));
     }
@@ -208,6 +220,7 @@ mod tests {
             order: None,
             executor: "local".to_owned(),
             tasks: 1800,
+            rows_by_age: None,
             attempts: None,
             bill: None,
             cost: None,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use eciton_train::{Observer, Options};
+use eciton_train::{Observer, Options, Recording};
 use indicatif::ProgressBar;
 
 use crate::failure::Failure;
@@ -106,6 +106,15 @@ pub(crate) struct Arguments {
     /// Also keep the last hidden layer, in predictions.npz
     #[arg(long, conflicts_with = "no_out", help_heading = "Output")]
     pub(crate) embeddings: bool,
+    /// Write a trace of every step, which ui.perfetto.dev opens
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Write the order of events, to repeat an asynchronous run bit for bit
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) record_events: Option<PathBuf>,
+    /// Take events in the order of such a file
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) replay_events: Option<PathBuf>,
     /// Say what the run would do and hold, as `eciton plan`, and do nothing
     #[arg(long, help_heading = "Output")]
     pub(crate) dry_run: bool,
@@ -138,6 +147,11 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         out,
         fresh_instances: arguments.fresh_instances,
         embeddings: arguments.embeddings,
+        recording: Recording {
+            events: arguments.record_events.clone(),
+            replay: arguments.replay_events.clone(),
+            trace: arguments.trace.clone(),
+        },
         ..Options::default()
     };
     interrupt::watch(options.stop.clone(), bar.clone(), options.out.as_deref())?;

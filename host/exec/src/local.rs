@@ -23,6 +23,8 @@ pub struct Settings {
     pub threads: u32,
     /// A fresh instance for every task.
     pub fresh_instances: bool,
+    /// Threads take what came last, not what came first.
+    pub newest_first: bool,
 }
 
 enum Job {
@@ -85,6 +87,7 @@ struct Shared {
     waiting_hint: AtomicUsize,
     done_hint: AtomicUsize,
     closing: AtomicBool,
+    newest_first: bool,
 }
 
 impl Shared {
@@ -94,7 +97,8 @@ impl Shared {
     }
 
     fn take(&self, queues: &mut Queues) -> Option<Job> {
-        let job = queues.waiting.pop_front()?;
+        let waiting = &mut queues.waiting;
+        let job = if self.newest_first { waiting.pop_back() } else { waiting.pop_front() }?;
         queues.running += 1;
         self.waiting_hint.store(queues.waiting.len(), Ordering::Release);
         Some(job)
@@ -165,7 +169,7 @@ impl LocalPool {
     /// # Errors
     /// If the system refuses a thread.
     pub fn new(settings: Settings) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared { newest_first: settings.newest_first, ..Shared::default() });
         let own = Instances::new(settings.fresh_instances);
         let mut pool = Self { shared, own, threads: Vec::new() };
         for n in 1..settings.threads {
@@ -311,7 +315,8 @@ mod tests {
     #[test]
     fn all_work_is_done_once_and_a_panic_ends_its_own_job_only() {
         for threads in [1, 2, 3] {
-            let mut pool = LocalPool::new(Settings { threads, fresh_instances: false }).unwrap();
+            let mut pool =
+                LocalPool::new(Settings { threads, fresh_instances: false, newest_first: false }).unwrap();
             let counter = Arc::new(AtomicUsize::new(0));
             for n in 0..100 {
                 let counter = counter.clone();

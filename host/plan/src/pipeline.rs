@@ -48,6 +48,16 @@ impl Mode {
     /// All, with their names.
     pub const ALL: [(&'static str, Self); 3] =
         [("sync", Self::Sync), ("pipe", Self::Pipe), ("async", Self::Async)];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sync => "sync",
+            Self::Pipe => "pipe",
+            Self::Async => "async",
+        }
+    }
 }
 
 /// Which version of the weights an epoch reads.

@@ -88,7 +88,11 @@ impl Training<'_> {
                     return Err(Error::NotFinite { epoch: epoch.0, loss });
                 }
                 let lr = config.optimiser.rate(epoch, config.run.epochs);
+                let update = Instant::now();
                 let gradient_norm = state.weights.step(&config.optimiser, lr, epoch)?;
+                if let Some(trace) = &mut state.records.trace {
+                    trace.whole(&format!("update of epoch {epoch}"), update, update.elapsed())?;
+                }
                 let seconds = begun.elapsed().as_secs_f64();
                 report = Some(EpochReport {
                     seed,

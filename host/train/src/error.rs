@@ -87,6 +87,22 @@ pub enum Error {
         /// NaN or infinity.
         loss: f64,
     },
+    /// A record of the run that cannot be written or read.
+    #[error("{}: {source}", path.display())]
+    Record {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A record of events that this run cannot repeat.
+    #[error("cannot repeat the events of {}: {reason}", path.display())]
+    Replay {
+        /// Where.
+        path: PathBuf,
+        /// What does not fit.
+        reason: String,
+    },
     /// The gradients' norm, which clipping needs, is not a number.
     #[error(
         "epoch {epoch}: the gradients' norm is {norm}; lower the learning rate (optimiser.lr), or look at the features with `eciton data stat`"

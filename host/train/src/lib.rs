@@ -24,6 +24,7 @@ mod npz_write;
 mod picture;
 mod plan;
 mod predict;
+mod record;
 mod report;
 pub mod run_folder;
 mod session;
@@ -38,6 +39,9 @@ pub use kernels::CachePolicy;
 pub use memory::{MemoryItem, MemoryPlan};
 pub use plan::{Plan, plan};
 pub use predict::{Evaluation, Predictions, evaluate, predict};
-pub use report::{Accuracy, Attempts, EpochReport, Observer, Ordered, SeedReport, Silent, Started, Summary};
+pub use record::{MAX_EVENTS_BYTES, MAX_SPANS, Recording};
+pub use report::{
+    Accuracy, Attempts, EpochReport, Observer, Ordered, RowsByAge, SeedReport, Silent, Started, Summary,
+};
 pub use session::Options;
 pub use train::train;

@@ -126,6 +126,15 @@ pub struct Ordered {
     pub seconds: f64,
 }
 
+/// How old the rows were that gathers read of other intervals, in asynchronous epochs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RowsByAge {
+    /// Rows read, over all gathers.
+    pub rows: u64,
+    /// The share of those so many epochs older than the gather's own, from 0.
+    pub shares: Vec<f64>,
+}
+
 /// The whole run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Summary {
@@ -163,6 +172,9 @@ pub struct Summary {
     pub executor: String,
     /// Tasks run, attempts included.
     pub tasks: u64,
+    /// How old gathered rows were; `None` where none could be older than their epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows_by_age: Option<RowsByAge>,
     /// How attempts at tasks ended that did not count; `None` with the local executor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<Attempts>,
@@ -186,6 +198,8 @@ pub trait Observer {
     fn epoch(&mut self, _: &EpochReport) {}
     /// A seed is over.
     fn seed(&mut self, _: &SeedReport) {}
+    /// For so many seconds nothing has ended that is under way: what the run waits for.
+    fn stalled(&mut self, _seconds: u64, _waits_for: &[String]) {}
     /// A kernel wrote a line to its log.
     fn log(&mut self, _kernel: &str, _line: &str) {}
 }

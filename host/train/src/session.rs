@@ -19,6 +19,7 @@ use crate::driver::{self, Counts, Machine, RowStore, Stages, State, Trained, Tra
 use crate::error::{Error, Result, at};
 use crate::kernels::{CachePolicy, Kernels};
 use crate::memory::MemoryPlan;
+use crate::record::{Recording, Records};
 use crate::report::{Accuracy, Attempts, Observer};
 use crate::weights::Weights;
 
@@ -38,6 +39,11 @@ pub struct Options {
     pub fresh_instances: bool,
     /// Also write the rows before the last layer into `predictions.npz`.
     pub embeddings: bool,
+    /// What is recorded beside the results, and repeated.
+    pub recording: Recording,
+    /// A pool's threads take what came last first: intervals then run as far apart as they may, one
+    /// after the other. For tests of what that does to asynchronous training.
+    pub newest_first: bool,
     /// Set from elsewhere: finish the epoch, write everything, stop.
     pub stop: Arc<AtomicBool>,
 }
@@ -51,6 +57,8 @@ impl Default for Options {
             cache: CachePolicy::default(),
             fresh_instances: false,
             embeddings: false,
+            recording: Recording::default(),
+            newest_first: false,
             stop: Arc::default(),
         }
     }
@@ -74,6 +82,7 @@ pub(crate) struct Session {
     /// Where functions are charged for.
     prices: Option<Prices>,
     pub counts: Counts,
+    pub records: Records,
     stop: Arc<AtomicBool>,
 }
 
@@ -163,6 +172,18 @@ impl Session {
             settings.deadlines = Some(Deadlines { floor_us, ratio: executor.deadline_ratio, maximum_us });
         }
         let (cut, tree) = (&prepared.intervals, prepared.atoms.tree());
+        let shape = format!(
+            "rows={} edges={} intervals={intervals} stages={} mode={} staleness={} epochs={} seed={} seeds={}",
+            prepared.shape.rows,
+            prepared.dataset.graph.edges(),
+            program.stages.len(),
+            config.pipeline.mode.name(),
+            config.pipeline.staleness,
+            config.run.epochs,
+            config.run.seed,
+            options.seeds,
+        );
+        let records = Records::new(&options.recording, &shape)?;
         let weights = Weights::new(&program, &config.optimiser, &config.pipeline, cut, tree)?;
         let engine = Engine::new(&program, settings)?;
         let evaluator_settings = eciton_engine::Settings {
@@ -172,7 +193,8 @@ impl Session {
             ..settings
         };
         let evaluator = Engine::new(&evaluation, evaluator_settings)?;
-        let pool_settings = eciton_exec::Settings { threads, fresh_instances: options.fresh_instances };
+        let (fresh_instances, newest_first) = (options.fresh_instances, options.newest_first);
+        let pool_settings = eciton_exec::Settings { threads, fresh_instances, newest_first };
         let local = LocalPool::new(pool_settings).map_err(Error::Threads)?;
         let charged = matches!(executor.kind, ExecutorKind::Emulated | ExecutorKind::Lambda);
         // Before anything is spent: a price list that cannot be read must not end a run.
@@ -199,6 +221,7 @@ impl Session {
             machine,
             prices,
             counts: Counts::default(),
+            records,
             stop: options.stop.clone(),
         })
     }
@@ -240,7 +263,7 @@ impl Session {
             config,
             stop: &self.stop,
         };
-        let mut state = State::new(&mut self.weights, &mut self.counts, observer);
+        let mut state = State::new(&mut self.weights, &mut self.counts, observer, &mut self.records);
         training.run(&mut *self.machine, &mut self.engine, &mut state)
     }
 
@@ -254,7 +277,7 @@ impl Session {
             training: false,
             seed: 0,
         };
-        let mut state = State::new(&mut self.weights, &mut self.counts, observer);
+        let mut state = State::new(&mut self.weights, &mut self.counts, observer, &mut self.records);
         let (machine, engine) = (&mut *self.machine, &mut self.evaluator);
         driver::forward(machine, engine, &stages, &mut state, Epoch(1), Some(&self.stop))?;
         driver::scores_accuracy(&stages)

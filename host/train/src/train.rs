@@ -78,6 +78,7 @@ pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) ->
             break;
         }
     }
+    session.records.finish()?;
     let mut summary = summarise(config, &session, reports, &mut run.epoch_seconds);
     summary.stopped = stopped;
     summary.run_dir = options.out.clone();
@@ -102,6 +103,10 @@ impl Observer for Watch<'_> {
             self.failed = folder.append_metrics(report).err();
         }
         self.inner.epoch(report);
+    }
+
+    fn stalled(&mut self, seconds: u64, waits_for: &[String]) {
+        self.inner.stalled(seconds, waits_for);
     }
 
     fn log(&mut self, kernel: &str, line: &str) {
@@ -245,6 +250,7 @@ fn summarise(
         order: session.prepared.vertices.ordered.clone(),
         executor: config.executor.kind.name().to_owned(),
         tasks: session.counts.tasks,
+        rows_by_age: session.records.rows_by_age(),
         attempts: session.attempts(),
         bill: session.bill(),
         cost: session.cost(),

@@ -99,7 +99,7 @@ impl Cloud {
         let width = Value::Integer(product.y.columns() as i64);
         let attributes = [Attribute::new("out-features", width), Attribute::new("bias", Value::Flag(false))];
         let layer = kernel.open(&[vec![product.x.columns() as u32]], &attributes).unwrap();
-        let local = eciton_exec::Settings { threads: 1, fresh_instances: false };
+        let local = eciton_exec::Settings { threads: 1, fresh_instances: false, newest_first: false };
         let wanted = Wanted {
             local: LocalPool::new(local).unwrap(),
             kernels: vec![(kernel, component.into())],

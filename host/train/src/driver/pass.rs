@@ -1,10 +1,10 @@
 //! A pass: one start of an engine, its actions carried out until it has finished.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use eciton_engine::{Action, Engine, Event, Reason};
+use eciton_engine::{Action, Engine, Event, Reason, WaitsFor};
 use eciton_exec::{Answered, Completion};
 use eciton_kernel::Finished;
 use eciton_kernel::wire::Answer;
@@ -13,17 +13,23 @@ use eciton_plan::{Stage, TaskKey};
 use super::stages::Stages;
 use super::{Counts, Machine};
 use crate::error::{Error, Result};
+use crate::record::{Arrived, Events, Records, Span};
 use crate::report::Observer;
 use crate::weights::Weights;
 
 /// How long to wait for completions before looking whether to stop.
 const LOOK: Duration = Duration::from_millis(50);
+/// The same where nothing can stop a task.
+const WATCH: Duration = Duration::from_secs(5);
+/// After how long without an end of anything to say what is waited for, and again after each as long.
+const STALLED: Duration = Duration::from_secs(30);
 
 /// What a run changes on its way.
 pub(crate) struct State<'a> {
     pub weights: &'a mut Weights,
     pub counts: &'a mut Counts,
     pub observer: &'a mut dyn Observer,
+    pub records: &'a mut Records,
     passes: Passes,
 }
 
@@ -32,8 +38,9 @@ impl<'a> State<'a> {
         weights: &'a mut Weights,
         counts: &'a mut Counts,
         observer: &'a mut dyn Observer,
+        records: &'a mut Records,
     ) -> Self {
-        Self { weights, counts, observer, passes: Passes::default() }
+        Self { weights, counts, observer, records, passes: Passes::default() }
     }
 }
 
@@ -59,6 +66,7 @@ pub(super) struct Pass<'m, M: ?Sized> {
     /// Its number: what is reported for another one comes too late.
     number: u32,
     actions: Vec<Action>,
+    pending: VecDeque<Event>,
     done: Vec<Completion>,
     /// Answers that came in messages, until the engine has said which count.
     apart: BTreeMap<TaskKey, Box<Answer>>,
@@ -71,8 +79,9 @@ pub(super) struct Pass<'m, M: ?Sized> {
 impl<'m, M: Machine + ?Sized> Pass<'m, M> {
     pub(super) fn new(machine: &'m mut M, stop: Option<&'m AtomicBool>) -> Self {
         let stop = stop.filter(|_| machine.is_apart());
-        let (actions, done, apart) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Self { machine, number: 0, actions, done, apart, stop, failure: None }
+        let (actions, pending) = (Vec::new(), VecDeque::new());
+        let (done, apart) = (Vec::new(), BTreeMap::new());
+        Self { machine, number: 0, actions, pending, done, apart, stop, failure: None }
     }
 
     /// Starts the engine and carries out its actions until it has finished; `other` gets those that
@@ -100,45 +109,85 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
         state: &mut State<'_>,
         other: &mut impl FnMut(&mut M, &mut State<'_>, Action) -> Result<[Option<Event>; 2]>,
     ) -> Result<Reason> {
-        self.actions.extend(engine.step(Event::Started));
+        let mut heard = Instant::now();
+        let mut told = 0;
+        self.pending.push_back(Event::Started);
         loop {
-            let mut next = 0;
-            while let Some(&action) = self.actions.get(next) {
-                next += 1;
-                if let Action::Finished { reason, .. } = action {
-                    return match (reason, self.failure.take()) {
-                        (Reason::Failed { .. }, Some(error)) => Err(error),
-                        (reason, _) => Ok(reason),
+            // One event and all that follows from it, then the next: what a run computes depends on their
+            // order alone, not on how many came at once.
+            while let Some(event) = self.next(stages, state)? {
+                self.actions.extend(engine.step(event));
+                let mut next = 0;
+                while let Some(&action) = self.actions.get(next) {
+                    next += 1;
+                    if let Action::Finished { reason, .. } = action {
+                        return match (reason, self.failure.take()) {
+                            (Reason::Failed { .. }, Some(error)) => Err(error),
+                            (reason, _) => Ok(reason),
+                        };
+                    }
+                    let events = match self.step(engine, stages, state, action)? {
+                        None => [None; 2],
+                        Some(action) => other(self.machine, state, action)?,
                     };
+                    for event in events.into_iter().flatten() {
+                        self.actions.extend(engine.step(event));
+                    }
                 }
-                let events = match self.step(engine, stages, state, action)? {
-                    None => [None; 2],
-                    Some(action) => other(self.machine, state, action)?,
-                };
-                for event in events.into_iter().flatten() {
-                    self.actions.extend(engine.step(event));
-                }
+                self.actions.clear();
             }
-            self.actions.clear();
-            // What was not committed came too late.
-            self.apart.clear();
+            // What was not committed came too late, but for what waits for its turn.
+            let events = state.records.events.as_ref();
+            self.apart.retain(|key, _| events.is_some_and(|events| events.holds(key)));
+            if let Some(trace) = &mut state.records.trace {
+                engine.parked().for_each(|parked| trace.waits(parked.interval.0, reason(parked.waits_for)));
+            }
             state.passes.take(self.number, &mut self.done);
             // Nothing waits for more while something is there.
-            let under_way =
-                !self.done.is_empty() || self.machine.drain(&mut self.done, self.stop.map(|_| LOOK));
+            let wait = self.stop.map_or(WATCH, |_| LOOK);
+            let under_way = !self.done.is_empty() || self.machine.drain(&mut self.done, Some(wait));
             if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
                 self.cancel(state.counts);
-                self.actions.extend(engine.step(Event::Cancelled));
+                self.pending.push_back(Event::Cancelled);
                 continue;
             }
-            if self.done.is_empty() && !under_way {
-                return Err(Error::Internal("nothing is under way, and the run is not finished".to_owned()));
+            if self.done.is_empty() {
+                if !under_way {
+                    let repeats = stages.training.then_some(state.records.events.as_ref()).flatten();
+                    return Err(repeats.map_or_else(
+                        || Error::Internal("nothing is under way, and the run is not finished".to_owned()),
+                        Events::stuck,
+                    ));
+                }
+                let silent = heard.elapsed();
+                if silent >= STALLED * (told + 1) {
+                    told += 1;
+                    state.observer.stalled(silent.as_secs(), &waits_for(engine));
+                }
+                continue;
             }
+            (heard, told) = (Instant::now(), 0);
             for completion in std::mem::take(&mut self.done) {
                 if let Some(event) = self.event(completion, stages, state)? {
-                    self.actions.extend(engine.step(event));
+                    self.arrived(event, stages, state);
                 }
             }
+        }
+    }
+
+    /// Puts an event where its turn comes.
+    fn arrived(&mut self, event: Event, stages: &Stages<'_>, state: &mut State<'_>) {
+        match (&mut state.records.events, Arrived::new(event)) {
+            (Some(events), Some(arrived)) if stages.training => events.put(arrived),
+            _ => self.pending.push_back(event),
+        }
+    }
+
+    /// The event whose turn it is.
+    fn next(&mut self, stages: &Stages<'_>, state: &mut State<'_>) -> Result<Option<Event>> {
+        match (self.pending.pop_front(), &mut state.records.events) {
+            (None, Some(events)) if stages.training => events.next(),
+            (event, _) => Ok(event),
         }
     }
 
@@ -153,12 +202,20 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
         match action {
             Action::Gather(step) => match stages.stage(step)? {
                 Stage::Gather(gather) => {
-                    stages.gather((self.number, step), gather, engine.ages(step), self.machine)?;
+                    let ages = engine.ages(step);
+                    state.records.gather(engine, step, stages.rows_by_interval());
+                    if let Some(trace) = &mut state.records.trace {
+                        trace.asked(step, None, ages)?;
+                    }
+                    stages.gather((self.number, step), gather, ages, self.machine)?;
                 }
                 Stage::Tensor(_) => return Err(Error::Internal(format!("{step} is no gather"))),
             },
             Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) => {
                 state.counts.tasks += 1;
+                if let Some(trace) = &mut state.records.trace {
+                    trace.asked(task.step(), Some(task.weights.0), None)?;
+                }
                 let deadline = engine.deadline_us(task.stage).map(Duration::from_micros);
                 self.machine.submit(stages.order(task, state.weights, self.number, deadline)?);
             }
@@ -190,6 +247,15 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
                 state.counts.late += 1;
             }
             return Ok(None);
+        }
+        let ended = match &completion {
+            Completion::Work { step, timing, .. } => Some((*step, *timing)),
+            Completion::Task { key, timing, .. } => Some((key.step(), *timing)),
+            Completion::Overdue { .. } => None,
+        };
+        if let (Some(trace), Some((step, timing))) = (&mut state.records.trace, ended) {
+            let (program, evaluation) = (stages.program, !stages.training);
+            trace.ended(&Span { program, step, timing, bytes: stages.bytes(step), evaluation })?;
         }
         let event = match completion {
             Completion::Work { step, failure: None, .. } => {
@@ -245,4 +311,21 @@ fn log(stages: &Stages<'_>, observer: &mut dyn Observer, key: TaskKey, finished:
         let operation = stages.program.operation(key.stage);
         observer.log(operation.map_or("", |o| &o.kernel), &line);
     }
+}
+
+/// What an interval waits for, in words.
+fn reason(waits_for: WaitsFor) -> String {
+    match waits_for {
+        WaitsFor::Epoch(epoch) => format!("the end of epoch {epoch}"),
+        WaitsFor::Readers(step) => format!("readers of the rows that {step} writes over"),
+        WaitsFor::Rows(step) => format!("rows that {step} reads"),
+    }
+}
+
+/// What a run waits for: attempts under way, then intervals that have none.
+fn waits_for(engine: &Engine) -> Vec<String> {
+    let running = engine.running().map(|key| format!("{key}, which is under way"));
+    let parked = engine.parked();
+    let parked = parked.map(|p| format!("interval {} waits for {}", p.interval, reason(p.waits_for)));
+    running.chain(parked).take(20).collect()
 }

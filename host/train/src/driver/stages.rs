@@ -11,8 +11,8 @@ use eciton_graph::gather::{Sources, gather_symmetric};
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Call, Finished, Kind, Labelled, Layer, Target};
 use eciton_plan::{
-    Direction, Gather, IntervalId, Normalisation, Operation, OperationId, Program, SlotId, Stage, Step, Task,
-    TaskKey, Tensor,
+    Direction, Gather, IntervalId, Normalisation, Operation, OperationId, Program, Scope, SlotId, Stage,
+    Step, Task, TaskKey, Tensor,
 };
 use eciton_tensor::Matrix;
 
@@ -169,6 +169,28 @@ impl Stages<'_> {
         answer
             .into_targets(rows_out, sums_out)
             .map_err(|source| Error::Step { step: key.to_string(), source: Box::new(source) })
+    }
+
+    /// How many rows each interval has.
+    pub(super) fn rows_by_interval(&self) -> impl Iterator<Item = usize> {
+        self.prepared.intervals.iter().map(|interval| interval.rows.len())
+    }
+
+    /// Bytes of the rows that a step reads and writes; features that are sparse count as they are
+    /// stored, on average.
+    pub(super) fn bytes(&self, step: Step) -> (u64, u64) {
+        let Some(stage) = self.program.stage(step.stage) else { return (0, 0) };
+        let all = u64::from(self.program.shape.rows);
+        let own = self.prepared.intervals.get(step.interval.index()).map_or(0, |i| i.rows.len() as u64);
+        let row = |slot: SlotId| {
+            let width = self.program.slots.get(slot.index()).map_or(0, |spec| u64::from(spec.width));
+            match &self.prepared.features {
+                Matrix::Sparse(s) if slot == self.program.features => s.data.stored() as u64 * 8 / all.max(1),
+                _ => width * 4,
+            }
+        };
+        let read = |(slot, scope)| row(slot) * if scope == Scope::All { all } else { own };
+        (stage.reads().map(read).sum(), stage.writes().map(|slot| row(slot) * own).sum())
     }
 
     /// What a step has written is whole, and counts from now on.

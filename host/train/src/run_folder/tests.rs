@@ -75,6 +75,7 @@ fn summary(seeds: &[u64]) -> Summary {
         order: Some(Ordered { name: "rcm".to_owned(), seconds: 0.5 }),
         executor: "local".to_owned(),
         tasks: 12,
+        rows_by_age: None,
         attempts: None,
         bill: None,
         cost: None,

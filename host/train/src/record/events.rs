@@ -1,0 +1,184 @@
+//! The order of a run's events, written and repeated.
+//!
+//! Everything that an asynchronous run computes follows from its configuration and the order in which
+//! steps ended. The log is text: a line that names the run's shape, then `gathered EPOCH STAGE INTERVAL`,
+//! `completed EPOCH STAGE INTERVAL ATTEMPT`, `failed ...`, `overdue ...` for each event as the engine took
+//! it. Evaluations read finished weights in whatever order, so that theirs are left out.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use eciton_engine::Event;
+use eciton_plan::TaskKey;
+
+use super::words;
+use crate::error::{Error, Result};
+
+/// Longer logs are not read, bytes.
+pub const MAX_EVENTS_BYTES: u64 = 4 << 30;
+
+/// An event that came from outside of the engine, on its way in.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub event: Event,
+    /// How the log calls it.
+    line: String,
+}
+
+impl Arrived {
+    /// `None` for events that no executor reports.
+    pub(crate) fn new(event: Event) -> Option<Self> {
+        let key = |what: &str, key: TaskKey| format!("{what} {}", words(&key));
+        let line = match event {
+            Event::Gathered(step) => format!("gathered {} {} {}", step.epoch, step.stage, step.interval),
+            Event::Completed { key: of, .. } => key("completed", of),
+            Event::Failed { key: of, .. } => key("failed", of),
+            Event::Overdue(of) => key("overdue", of),
+            _ => return None,
+        };
+        Some(Self { event, line })
+    }
+}
+
+/// Events as they are taken.
+#[derive(Debug)]
+pub(crate) struct Events {
+    written: Option<(BufWriter<File>, PathBuf)>,
+    /// What is still to be repeated, and where it is from.
+    repeated: Option<(VecDeque<String>, PathBuf)>,
+    /// What came before its turn.
+    early: Vec<Arrived>,
+}
+
+impl Events {
+    /// Writes to one file, repeats another, or both. `shape` is what two runs must share.
+    pub(super) fn open(record: Option<&Path>, replay: Option<&Path>, shape: &str) -> Result<Self> {
+        let head = format!("eciton-events 1 {shape}");
+        let repeated = replay.map(|path| read(path, &head)).transpose()?;
+        let written = match record {
+            None => None,
+            Some(path) => {
+                let file =
+                    File::create(path).map_err(|source| Error::Record { path: path.into(), source })?;
+                let mut file = BufWriter::with_capacity(1 << 16, file);
+                writeln!(file, "{head}").map_err(|source| Error::Record { path: path.into(), source })?;
+                Some((file, path.to_owned()))
+            }
+        };
+        Ok(Self { written, repeated, early: Vec::new() })
+    }
+
+    /// An event has come.
+    pub(crate) fn put(&mut self, arrived: Arrived) {
+        self.early.push(arrived);
+    }
+
+    /// The event whose turn it is, if it has come.
+    pub(crate) fn next(&mut self) -> Result<Option<Event>> {
+        let at = match self.repeated.as_ref().and_then(|(lines, _)| lines.front()) {
+            Some(line) => self.early.iter().position(|arrived| arrived.line == *line),
+            None => (!self.early.is_empty()).then_some(0),
+        };
+        let Some(at) = at else { return Ok(None) };
+        let Arrived { event, line } = self.early.remove(at);
+        if let Some((lines, _)) = &mut self.repeated {
+            lines.pop_front();
+        }
+        if let Some((file, path)) = &mut self.written {
+            writeln!(file, "{line}").map_err(|source| Error::Record { path: path.clone(), source })?;
+        }
+        Ok(Some(event))
+    }
+
+    /// Whether an answer of this attempt waits for its turn.
+    pub(crate) fn holds(&self, key: &TaskKey) -> bool {
+        self.early
+            .iter()
+            .any(|arrived| matches!(&arrived.event, Event::Completed { key: of, .. } if of == key))
+    }
+
+    /// Nothing is under way: whatever is wanted next will not come.
+    pub(crate) fn stuck(&self) -> Error {
+        let next = |(lines, path): &(VecDeque<String>, PathBuf)| (lines.front().cloned(), path.clone());
+        let (wanted, path) = self.repeated.as_ref().map(next).unwrap_or_default();
+        Error::Replay {
+            path,
+            reason: format!(
+                "the next event is `{}`, which this run does not come to: it was recorded with other settings",
+                wanted.unwrap_or_default()
+            ),
+        }
+    }
+
+    pub(super) fn finish(&mut self) -> Result<()> {
+        match &mut self.written {
+            Some((file, path)) => file.flush().map_err(|source| Error::Record { path: path.clone(), source }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn read(path: &Path, head: &str) -> Result<(VecDeque<String>, PathBuf)> {
+    let failed = |source| Error::Record { path: path.into(), source };
+    let file = File::open(path).map_err(failed)?;
+    let refused = |reason: String| Error::Replay { path: path.into(), reason };
+    let bytes = file.metadata().map_err(failed)?.len();
+    if bytes > MAX_EVENTS_BYTES {
+        return Err(refused(format!("it has {bytes} bytes, at most {MAX_EVENTS_BYTES} are read")));
+    }
+    let mut text = String::new();
+    file.take(MAX_EVENTS_BYTES).read_to_string(&mut text).map_err(failed)?;
+    let mut lines = text.lines();
+    let found = lines.next().unwrap_or_default();
+    if found != head {
+        let found: String = found.chars().take(200).collect();
+        return Err(refused(format!(
+            "it begins with `{found}`, this run's would with `{head}`: record and repeat with the same data, model and settings"
+        )));
+    }
+    Ok((lines.map(str::to_owned).collect(), path.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use eciton_plan::{Epoch, IntervalId, StageId, Step};
+
+    fn gathered(interval: u32) -> Event {
+        Event::Gathered(Step { epoch: Epoch(1), stage: StageId(2), interval: IntervalId(interval) })
+    }
+
+    fn taken(events: &mut Events, order: &[u32]) -> Vec<Event> {
+        let mut taken = Vec::new();
+        for &interval in order {
+            events.put(Arrived::new(gathered(interval)).unwrap());
+            while let Some(event) = events.next().unwrap() {
+                taken.push(event);
+            }
+        }
+        taken
+    }
+
+    #[test]
+    fn events_are_taken_in_the_recorded_order_whatever_comes_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events");
+        let mut first = Events::open(Some(&path), None, "a run").unwrap();
+        let before = taken(&mut first, &[3, 0, 2, 1]);
+        assert_eq!(before, [3, 0, 2, 1].map(gathered));
+        first.finish().unwrap();
+        let mut second = Events::open(None, Some(&path), "a run").unwrap();
+        assert_eq!(taken(&mut second, &[0, 1, 2, 3]), before);
+        // What follows the log comes as it comes.
+        assert_eq!(taken(&mut second, &[9]), [gathered(9)]);
+        let mut third = Events::open(None, Some(&path), "a run").unwrap();
+        assert!(taken(&mut third, &[7]).is_empty());
+        assert!(third.stuck().to_string().contains("`gathered 1 2 3`"));
+        let refused = Events::open(None, Some(&path), "another").unwrap_err().to_string();
+        assert!(refused.contains("a run") && refused.contains("another"), "{refused}");
+        assert!(Arrived::new(Event::Started).is_none());
+    }
+}

@@ -1,0 +1,197 @@
+//! A trace of every step, in the JSON array format of Chrome's trace events, which Perfetto reads.
+//!
+//! Process 1 has a row for each compute thread (and one for steps that ran elsewhere), process 2 one for
+//! each interval: there a step begins when it is handed out, and between steps stands what the interval
+//! waits for. Arguments say epoch, layer, direction, interval, version of the weights, and how old the
+//! rows were that a gather read.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use eciton_exec::Timing;
+use eciton_plan::{Direction, Program, Stage, Step};
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+
+/// Most spans that are written; what follows is counted.
+pub const MAX_SPANS: u64 = 2_000_000;
+
+/// One step, ended.
+#[derive(Debug)]
+pub(crate) struct Span<'a> {
+    pub program: &'a Program,
+    pub step: Step,
+    pub timing: Timing,
+    /// Of the whole interval's rows, in bytes: read, written.
+    pub bytes: (u64, u64),
+    /// It belongs to an evaluation.
+    pub evaluation: bool,
+}
+
+/// What is known of a step before it ends.
+#[derive(Debug)]
+struct Asked {
+    at: Instant,
+    version: Option<u64>,
+    oldest: Option<u8>,
+}
+
+/// A trace on its way to its file.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    file: BufWriter<File>,
+    path: PathBuf,
+    begun: Instant,
+    asked: BTreeMap<Step, Asked>,
+    /// Since when an interval waits, and for what.
+    waiting: BTreeMap<u32, (Instant, String)>,
+    written: u64,
+    left_out: u64,
+    finished: bool,
+}
+
+impl Trace {
+    pub(super) fn create(path: &Path) -> Result<Self> {
+        let file = File::create(path).map_err(|source| Error::Record { path: path.into(), source })?;
+        let mut trace = Self {
+            file: BufWriter::with_capacity(1 << 18, file),
+            path: path.to_owned(),
+            begun: Instant::now(),
+            asked: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            written: 0,
+            left_out: 0,
+            finished: false,
+        };
+        trace.raw("[\n")?;
+        for (process, name) in [(1, "threads"), (2, "intervals")] {
+            let named = json!({"name": "process_name", "ph": "M", "pid": process, "args": {"name": name}});
+            trace.event(&named)?;
+        }
+        Ok(trace)
+    }
+
+    fn raw(&mut self, text: &str) -> Result<()> {
+        let path = &self.path;
+        self.file.write_all(text.as_bytes()).map_err(|source| Error::Record { path: path.clone(), source })
+    }
+
+    fn event(&mut self, event: &Value) -> Result<()> {
+        if self.written >= MAX_SPANS {
+            self.left_out += 1;
+            return Ok(());
+        }
+        if self.written > 0 {
+            self.raw(",\n")?;
+        }
+        self.written += 1;
+        self.raw(&event.to_string())
+    }
+
+    fn micros(&self, at: Instant) -> f64 {
+        at.saturating_duration_since(self.begun).as_secs_f64() * 1e6
+    }
+
+    /// A step is handed out: its interval waits no longer.
+    pub(crate) fn asked(&mut self, step: Step, version: Option<u64>, ages: Option<&[u8]>) -> Result<()> {
+        let at = Instant::now();
+        if let Some((since, reason)) = self.waiting.remove(&step.interval.0) {
+            let ts = self.micros(since);
+            let wait = json!({
+                "name": format!("waits for {reason}"), "cat": "wait", "ph": "X", "pid": 2,
+                "tid": step.interval.0, "ts": ts, "dur": self.micros(at) - ts,
+            });
+            self.event(&wait)?;
+        }
+        let oldest = ages.and_then(|ages| ages.iter().max().copied());
+        self.asked.insert(step, Asked { at, version, oldest });
+        Ok(())
+    }
+
+    /// An interval has nothing under way.
+    pub(crate) fn waits(&mut self, interval: u32, reason: String) {
+        self.waiting.entry(interval).or_insert_with(|| (Instant::now(), reason));
+    }
+
+    /// A step has ended.
+    pub(crate) fn ended(&mut self, span: &Span<'_>) -> Result<()> {
+        let Span { program, step, timing, bytes, evaluation } = *span;
+        let name = name(program, step);
+        let asked = self.asked.remove(&step);
+        let mut arguments = json!({
+            "epoch": step.epoch.0, "stage": step.stage.0, "interval": step.interval.0,
+            "bytes_read": bytes.0, "bytes_written": bytes.1,
+        });
+        if let (Some(asked), Some(map)) = (&asked, arguments.as_object_mut()) {
+            map.extend(asked.version.map(|version| ("weights".to_owned(), version.into())));
+            map.extend(asked.oldest.map(|age| ("oldest_rows_epochs".to_owned(), age.into())));
+        }
+        let category = if evaluation { "evaluation" } else { "step" };
+        let (ts, dur) = (self.micros(timing.begun), timing.took.as_secs_f64() * 1e6);
+        let thread = timing.thread.map_or(1000, |thread| thread);
+        let on_thread = json!({
+            "name": name, "cat": category, "ph": "X", "pid": 1, "tid": thread, "ts": ts, "dur": dur,
+            "args": arguments,
+        });
+        self.event(&on_thread)?;
+        if let Some(asked) = asked {
+            let from = self.micros(asked.at);
+            let of_interval = json!({
+                "name": name, "cat": category, "ph": "X", "pid": 2, "tid": step.interval.0, "ts": from,
+                "dur": (ts + dur - from).max(0.0), "args": arguments,
+            });
+            self.event(&of_interval)?;
+        }
+        Ok(())
+    }
+
+    /// Something of the whole run: an update.
+    pub(crate) fn whole(&mut self, name: &str, begun: Instant, took: Duration) -> Result<()> {
+        let event = json!({
+            "name": name, "cat": "update", "ph": "X", "pid": 1, "tid": 0, "ts": self.micros(begun),
+            "dur": took.as_secs_f64() * 1e6,
+        });
+        self.event(&event)
+    }
+
+    pub(super) fn finish(&mut self) -> Result<()> {
+        if !std::mem::replace(&mut self.finished, true) {
+            if self.left_out > 0 {
+                let note = json!({
+                    "name": format!("{} further events are left out", self.left_out), "ph": "i", "s": "g",
+                    "pid": 1, "tid": 0, "ts": self.micros(Instant::now()),
+                });
+                self.raw(&format!(",\n{note}"))?;
+            }
+            self.raw("\n]\n")?;
+        }
+        let path = &self.path;
+        self.file.flush().map_err(|source| Error::Record { path: path.clone(), source })
+    }
+}
+
+/// For instance `linear 1 backward`.
+fn name(program: &Program, step: Step) -> String {
+    match program.stage(step.stage) {
+        Some(Stage::Gather(gather)) => {
+            format!("gather {}{}", gather.layer, if gather.transposed { " transposed" } else { "" })
+        }
+        Some(Stage::Tensor(tensor)) => {
+            let (kernel, layer) = match program.operation(step.stage) {
+                Some(operation) => (operation.kernel.as_str(), operation.layer.0),
+                None => ("task", 0),
+            };
+            let direction = match tensor.direction {
+                Direction::Forward => "forward",
+                Direction::Loss => "loss",
+                Direction::Backward => "backward",
+            };
+            format!("{kernel} {layer} {direction}")
+        }
+        None => step.to_string(),
+    }
+}
