@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Train(Box<crate::train::Arguments>),
     /// What a training would do and hold, without training: takes what `train` takes
     Plan(Box<crate::train::Arguments>),
+    /// Go on with a run that was killed, from its last checkpoint
+    Resume(crate::resume::Arguments),
     /// Class scores of every vertex, from a run folder
     Predict(crate::predict::Arguments),
     /// The accuracy of a run's model, from its run folder

@@ -49,6 +49,7 @@ impl Unfinished {
         for folder in unfinished(&self.out).iter().filter(|folder| !self.others.contains(folder)) {
             let _ = std::fs::remove_dir_all(folder);
         }
+        eciton_train::checkpoint::discard_empty(&self.out);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The command line of Eciton: `eciton train`, `predict`, `eval`, `data`, `kernel`,
+//! The command line of Eciton: `eciton train`, `resume`, `predict`, `eval`, `data`, `kernel`,
 //! `deploy`, `destroy`, `clean` and `doctor`.
 //!
 //! One file a command. This crate alone prints and exits: results go to standard output through
@@ -21,6 +21,7 @@ mod plan;
 mod predict;
 mod progress;
 mod recipe;
+mod resume;
 mod run_name;
 mod summary;
 mod text;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Plan(arguments) => plan::run(arguments, &mut output),
         Command::Train(arguments) if arguments.dry_run => plan::run(arguments, &mut output),
         Command::Train(arguments) => train::run(arguments, &mut output),
+        Command::Resume(arguments) => resume::run(arguments, &mut output),
         Command::Predict(arguments) => predict::run(arguments, &mut output),
         Command::Eval(arguments) => evaluate::run(arguments, &mut output),
         Command::Data(command) => data::run(command, &mut output),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use eciton_train::{Accuracy, EpochReport, Observer, SeedReport, Started};
+use eciton_train::{Accuracy, EpochReport, Observer, Resumed, SeedReport, Started};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
@@ -30,11 +30,30 @@ fn stalled(seconds: u64, waits_for: &[String]) {
     for what in waits_for {
         let _ = writeln!(errors, "  {what}");
     }
-}", crate::text::plain(what)));
 }
 
 fn log(kernel: &str, line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "kernel {kernel}: {line}");
+}
+
+/// Where a run goes on, and what is not as it was.
+fn resumed(resumed: &Resumed) {
+    let mut error = std::io::stderr().lock();
+    for damaged in &resumed.damaged {
+        let _ = writeln!(error, "not used: {damaged}");
+    }
+    for difference in &resumed.differences {
+        let _ = writeln!(error, "goes on all the same: {difference}");
+    }
+    let _ = writeln!(error, "going on after epoch {} of seed {}", resumed.epoch, resumed.seed);
+}
+
+/// A run that goes on, as `--json` prints it.
+#[derive(Serialize)]
+struct ResumedLine<'a> {
+    event: &'static str,
+    #[serde(flatten)]
+    resumed: &'a Resumed,
 }
 
 /// Asks the run to stop once nobody reads it.
@@ -75,6 +94,10 @@ impl<'a> JsonLines<'a> {
 }
 
 impl Observer for JsonLines<'_> {
+    fn resumed(&mut self, resumed: &Resumed) {
+        self.output.json(&ResumedLine { event: "resumed", resumed });
+    }
+
     fn epoch(&mut self, report: &EpochReport) {
         let EpochReport { seed, epoch, loss, accuracy, seconds, lr, gradient_norm, bill } = *report;
         self.output.json(&EpochLine {
@@ -127,6 +150,10 @@ impl Observer for Lines<'_> {
             "{seed:<6}{:>6}  {:>10}  {:>7}  {:>7}  {:>7}  {:>9}",
             "epoch", "loss", "train %", "val %", "test %", "ms"
         ));
+    }
+
+    fn resumed(&mut self, run: &Resumed) {
+        resumed(run);
     }
 
     fn epoch(&mut self, report: &EpochReport) {
@@ -228,6 +255,11 @@ impl Observer for Bar<'_> {
         if let Ok(style) = ProgressStyle::with_template(&format!("[{bar}] {{wide_msg}}")) {
             self.bar.set_style(style.progress_chars("=> "));
         }
+    }
+
+    fn resumed(&mut self, run: &Resumed) {
+        self.done = run.epochs_done;
+        self.bar.suspend(|| resumed(run));
     }
 
     fn epoch(&mut self, report: &EpochReport) {

@@ -23,7 +23,8 @@ pub(crate) fn choose(config: &Config) -> PathBuf {
 fn free(parent: &Path, name: &str) -> PathBuf {
     let taken = |name: &str| {
         let path = parent.join(name);
-        path.symlink_metadata().is_ok() || !unfinished(&path).is_empty()
+        let checkpoints = eciton_train::checkpoint::folder(&path);
+        path.symlink_metadata().is_ok() || checkpoints.exists() || !unfinished(&path).is_empty()
     };
     let names = (2..MAX_SUFFIX).map(|suffix| format!("{name}-{suffix}"));
     let chosen = std::iter::once(name.to_owned()).chain(names).find(|name| !taken(name));
@@ -112,5 +113,7 @@ mod tests {
         assert_eq!(free(dir.path(), "x"), path("x-2"));
         std::fs::create_dir(path(".x-2.partial-a1")).unwrap();
         assert_eq!(free(dir.path(), "x"), path("x-3"));
+        std::fs::create_dir(path("x-3.checkpoint")).unwrap();
+        assert_eq!(free(dir.path(), "x"), path("x-4"));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use eciton_train::{Observer, Options, Recording};
+use eciton_train::{Error, Observer, Options, Recording, Summary, checkpoint};
 use indicatif::ProgressBar;
 
 use crate::failure::Failure;
@@ -130,7 +130,7 @@ pub(crate) struct Arguments {
 const AFTER_HELP: &str = "\
 Defaults are overridden by a recipe, the recipe by flags, flags by --set.
 The first Ctrl-C stops after the epoch (with functions: cancels what is under way) and writes everything, the
-second quits at once.";
+second quits at once. A run that is killed goes on with `eciton resume DIR`, from the last checkpoint: one a minute.";
 
 /// Trains, and shows how it goes.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
@@ -140,8 +140,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Some(folder) => Some(folder.clone()),
         None => Some(run_name::choose(&config)),
     };
-    let bar =
-        if arguments.json || !progress::drawable(output) { ProgressBar::hidden() } else { Bar::unstarted() };
+    let bar = bar(arguments.json, output);
     let options = Options {
         seeds: arguments.seeds,
         out,
@@ -155,17 +154,60 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         ..Options::default()
     };
     interrupt::watch(options.stop.clone(), bar.clone(), options.out.as_deref())?;
-    let mut observer: Box<dyn Observer + '_> = if arguments.json {
+    let mut observer = observer(arguments.json, bar, output, &options);
+    let summary = eciton_train::train(&config, &options, &mut *observer);
+    drop(observer);
+    finish(summary, arguments.json, &options, output)
+}
+
+/// A bar, hidden where none can be drawn or none is wanted.
+pub(crate) fn bar(json: bool, output: &Output) -> ProgressBar {
+    if json || !progress::drawable(output) { ProgressBar::hidden() } else { Bar::unstarted() }
+}
+
+/// Who shows how a run goes.
+pub(crate) fn observer<'a>(
+    json: bool,
+    bar: ProgressBar,
+    output: &'a mut Output,
+    options: &Options,
+) -> Box<dyn Observer + 'a> {
+    if json {
         Box::new(JsonLines::new(output, options.stop.clone()))
     } else if bar.is_hidden() {
         Box::new(Lines::new(output, options.stop.clone()))
     } else {
         Box::new(Bar::new(output, bar))
-    };
-    let summary = eciton_train::train(&config, &options, &mut *observer);
-    drop(observer);
-    let summary = summary?;
-    if arguments.json {
+    }
+}
+
+/// Shows what a run came to; of one that failed, where it can go on.
+pub(crate) fn finish(
+    summary: eciton_train::Result<Summary>,
+    json: bool,
+    options: &Options,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let summary = summary.map_err(|error| {
+        let text = Failure::text(&error);
+        // What refuses to begin says itself what to do.
+        let begun = !matches!(
+            error,
+            Error::Busy { .. }
+                | Error::Unfinished { .. }
+                | Error::NoCheckpoint { .. }
+                | Error::Changed { .. }
+                | Error::Foreign { .. }
+        );
+        match options.out.as_deref().filter(|out| begun && checkpoint::is_resumable(out)) {
+            Some(out) => Failure::Failed(format!(
+                "{text}\nits checkpoints are kept: `eciton resume {}` goes on from the newest",
+                out.display()
+            )),
+            None => Failure::Failed(text),
+        }
+    })?;
+    if json {
         output.json(&summary::Line::of(&summary));
     } else {
         summary::print(&summary, output);

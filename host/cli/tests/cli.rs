@@ -234,7 +234,9 @@ fn a_plan_says_what_a_run_would_hold_and_refuses_what_does_not_fit() {
         &text,
         &["cora, gcn 1433-64-7", "10,556 directed edges", "5 tasks, 4 gathers", "\nweights", "\nin all"],
     );
-    assert_eq!(works(dir.path(), &["train", "--hidden", "64", "--dry-run"]), text.clone());
+    // What is to be had is the machine's, and changes from one moment to the next.
+    let planned = |text: &str| text.split("\nto be had").next().unwrap().to_owned();
+    assert_eq!(planned(&works(dir.path(), &["train", "--hidden", "64", "--dry-run"])), planned(&text));
     let text = works(dir.path(), &["plan", "--dropout", "0", "--set", "run.gather_features=once", "--json"]);
     let plan = &objects(&text)[0];
     assert_eq!((&plan["event"], &plan["gathers"]), (&Value::from("plan"), &Value::from(2)));

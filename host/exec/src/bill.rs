@@ -71,6 +71,28 @@ impl Bill {
         }
     }
 
+    /// Both together.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self {
+            invocations: self.invocations + other.invocations,
+            cold_starts: self.cold_starts + other.cold_starts,
+            throttled: self.throttled + other.throttled,
+            failed: self.failed + other.failed,
+            unreported: self.unreported + other.unreported,
+            billed_ms: self.billed_ms + other.billed_ms,
+            gb_seconds: self.gb_seconds + other.gb_seconds,
+            bytes_to_functions: self.bytes_to_functions + other.bytes_to_functions,
+            bytes_from_functions: self.bytes_from_functions + other.bytes_from_functions,
+            store_writes: self.store_writes + other.store_writes,
+            store_reads: self.store_reads + other.store_reads,
+            store_bytes_in: self.store_bytes_in + other.store_bytes_in,
+            store_bytes_out: self.store_bytes_out + other.store_bytes_out,
+            store_bytes_host: self.store_bytes_host + other.store_bytes_host,
+            store_bytes_to_host: self.store_bytes_to_host + other.store_bytes_to_host,
+        }
+    }
+
     /// What was added since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {

@@ -10,6 +10,7 @@
 //! # Ok::<(), eciton_plan::Error>(())
 //! ```
 
+use crate::checkpoint::Checkpoint;
 use crate::document;
 use crate::error::Error;
 use crate::executor::{Emulator, Executor};
@@ -43,6 +44,9 @@ pub struct Config {
     /// What a task may use.
     #[serde(default, skip_serializing_if = "Limits::is_default")]
     pub limits: Limits,
+    /// When the run writes down how far it is.
+    #[serde(default, skip_serializing_if = "Checkpoint::is_default")]
+    pub checkpoint: Checkpoint,
     /// Where tasks run.
     #[serde(default, skip_serializing_if = "Executor::is_default")]
     pub executor: Executor,
@@ -380,6 +384,13 @@ mod tests {
             "run.min_delta=0",
             "run.min_delta=0.999",
             "run.keep=best",
+            "checkpoint.every=0",
+            "checkpoint.every=1000000000",
+            "checkpoint.seconds=0",
+            "checkpoint.seconds=1000000",
+            "checkpoint.keep=1",
+            "checkpoint.keep=1000",
+            "checkpoint.keep_after=true",
             "run.keep=last",
             "optimiser.clip_norm=1e-30",
             "optimiser.clip_value=3e38",
@@ -432,6 +443,13 @@ mod tests {
             "run.min_delta=1",
             "run.min_delta=-0.1",
             "run.keep=first",
+            "checkpoint.every=1000000001",
+            "checkpoint.every=-1",
+            "checkpoint.seconds=1000001",
+            "checkpoint.seconds=0.5",
+            "checkpoint.keep=0",
+            "checkpoint.keep=1001",
+            "checkpoint.keep_after=1",
             "run.keep=true",
             "optimiser.clip_norm=0",
             "optimiser.clip_norm=inf",
@@ -504,10 +522,8 @@ mod tests {
         assert_eq!(config.optimiser.schedule, Schedule::Step { step_every: 30, gamma: 0.5 });
         assert_eq!((config.optimiser.warmup, config.optimiser.clip_norm), (5, Some(1.0)));
         assert_eq!(Config::parse(&config.to_toml().unwrap(), "again").unwrap(), config);
-        for (key, belongs) in [("final_lr=0.1", "linear and cosine")] {
-            let error = config.set(&format!("optimiser.{key}")).unwrap_err().to_string();
-            assert!(error.contains(belongs) && error.contains("optimiser.schedule is step"), "{error}");
-        }
+        let error = config.set("optimiser.final_lr=0.1").unwrap_err().to_string();
+        assert!(error.contains("linear and cosine, and optimiser.schedule is step"), "{error}");
         // The same schedule again keeps what was set.
         config.set("optimiser.schedule=step").unwrap();
         assert_eq!(config.optimiser.schedule, Schedule::Step { step_every: 30, gamma: 0.5 });

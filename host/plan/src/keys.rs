@@ -3,6 +3,7 @@
 //! Recipes, model files and `--set` are all written through it, so that they refuse the same things
 //! in the same words.
 
+mod checkpoint;
 mod executor;
 mod optimiser;
 mod pipeline;
@@ -297,7 +298,7 @@ const LIMITS: &[Key<Limits>] = &[
 ];
 
 /// The sections of a recipe, and what else people call them.
-const SECTIONS: [(&str, &[&str]); 9] = [
+const SECTIONS: [(&str, &[&str]); 10] = [
     ("data", &["dataset"]),
     ("model", &["network"]),
     ("optimiser", &["optimizer"]),
@@ -305,6 +306,7 @@ const SECTIONS: [(&str, &[&str]); 9] = [
     ("pipeline", &["asynchrony"]),
     ("kernels", &[]),
     ("limits", &[]),
+    ("checkpoint", &["checkpoints"]),
     ("executor", &[]),
     ("emulator", &["emulated"]),
 ];
@@ -354,6 +356,7 @@ fn write_section(config: &mut Config, section: &str, fields: &Fields) -> Result<
         "run" => write(&mut config.run, section, RUN, fields),
         "pipeline" => write(&mut config.pipeline, section, pipeline::PIPELINE, fields),
         "limits" => write(&mut config.limits, section, LIMITS, fields),
+        "checkpoint" => write(&mut config.checkpoint, section, checkpoint::CHECKPOINT, fields),
         "executor" => write(&mut config.executor, section, executor::EXECUTOR, fields),
         "emulator" => write(&mut config.emulator, section, executor::EMULATOR, fields),
         _ => {
@@ -467,6 +470,7 @@ fn known(mut each: impl FnMut(Offer, &'static str)) {
     of("run", RUN, &mut each);
     of("pipeline", pipeline::PIPELINE, &mut each);
     of("limits", LIMITS, &mut each);
+    of("checkpoint", checkpoint::CHECKPOINT, &mut each);
     of("executor", executor::EXECUTOR, &mut each);
     of("emulator", executor::EMULATOR, &mut each);
 }

@@ -22,6 +22,7 @@
 
 pub mod atoms;
 pub mod buffers;
+pub mod checkpoint;
 pub mod combine;
 pub mod config;
 mod document;
@@ -43,6 +44,7 @@ mod testing;
 
 pub use atoms::{Atoms, FAN_OUT, Intervals, Node, Tree};
 pub use buffers::Buffers;
+pub use checkpoint::Checkpoint;
 pub use combine::{Combine, Sum};
 pub use config::{Config, Data, Keep, Limits, Run};
 pub use error::{Error, Place};

@@ -56,10 +56,12 @@ pub(crate) struct Trained {
     pub stopped_early: Option<u32>,
     /// The model of the best epoch, where that is to be kept.
     pub best: Option<Best>,
+    /// Whether the scores of the last epoch's model are still there.
+    pub scored: bool,
 }
 
 /// A model that was the best so far.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Best {
     pub epoch: u32,
     /// Of each parameter, row-major without padding.
@@ -67,22 +69,30 @@ pub(crate) struct Best {
 }
 
 impl Training<'_> {
-    /// Trains one seed from the values that the state's weights have.
+    /// Trains one seed from the values that the state's weights have, after the epochs of `trained`.
     pub(crate) fn run<M: Machine + ?Sized>(
         &mut self,
         machine: &mut M,
         engine: &mut Engine,
         state: &mut State<'_>,
+        mut trained: Trained,
     ) -> Result<Trained> {
-        let mut trained = Trained::default();
         let mut begun = Instant::now();
         let mut report: Option<EpochReport> = None;
         let mut billed: Option<Bill> = machine.bill();
         let (seed, stop) = (self.stages.seed, self.stop);
         let (evaluation, evaluator, config) = (&self.evaluation, &mut *self.evaluator, self.config);
         let mut judge = Judge::new(&config.run);
+        for report in &trained.epochs {
+            let validation = report.accuracy.and_then(|accuracy| accuracy.validation);
+            trained.stopped_early = judge.judge(report.epoch, validation).stop;
+        }
+        if trained.stopped_early.is_some() {
+            return Ok(trained);
+        }
         let other = |machine: &mut M, state: &mut State<'_>, action| match action {
             Action::Update { epoch } => {
+                trained.scored = false;
                 let loss = state.weights.loss(epoch)?;
                 if !loss.is_finite() {
                     return Err(Error::NotFinite { epoch: epoch.0, loss });
@@ -90,7 +100,7 @@ impl Training<'_> {
                 let lr = config.optimiser.rate(epoch, config.run.epochs);
                 let update = Instant::now();
                 let gradient_norm = state.weights.step(&config.optimiser, lr, epoch)?;
-                if let Some(trace) = &mut state.records.trace {
+                if let Some(trace) = &mut state.logs.trace {
                     trace.whole(&format!("update of epoch {epoch}"), update, update.elapsed())?;
                 }
                 let seconds = begun.elapsed().as_secs_f64();
@@ -116,7 +126,7 @@ impl Training<'_> {
                 if judged.best && config.run.keep == Keep::Best {
                     trained.best = Some(Best { epoch: epoch.0, values: state.weights.all_values()? });
                 }
-                trained.stopped_early = judged.stop;
+                (trained.stopped_early, trained.scored) = (judged.stop, true);
                 // Asked before the evaluation is reported, so that no further epoch begins.
                 Ok([judged.stop.map(|_| Event::StopRequested), Some(Event::Evaluated { epoch })])
             }
@@ -127,6 +137,9 @@ impl Training<'_> {
                     }
                     state.observer.epoch(&report);
                     trained.epochs.push(report);
+                    if let Some(recorder) = &mut state.recorder {
+                        recorder.epoch(&trained, state.weights, state.counts, machine.bill())?;
+                    }
                 }
                 let stopping = stop.load(Ordering::Relaxed) && !trained.stopped;
                 trained.stopped |= stopping;

@@ -166,6 +166,57 @@ pub enum Error {
     /// Functions for the run cannot be had.
     #[error(transparent)]
     Functions(Box<eciton_exec::functions::Error>),
+    /// Another process is at it.
+    #[error("{}: another process is working on this run; wait for it, or choose another folder", run.display())]
+    Busy {
+        /// The run folder, as given.
+        run: PathBuf,
+    },
+    /// A new run where an unfinished one can go on.
+    #[error(
+        "{run}: a run that has not finished has checkpoints in {place} (the newest of epoch {epoch}); go on with \
+         `eciton resume {run}`, or throw it away: rm -r {place}", run = run.display(), place = place.display()
+    )]
+    Unfinished {
+        /// The run folder, as given.
+        run: PathBuf,
+        /// Where its checkpoints are.
+        place: PathBuf,
+        /// The newest.
+        epoch: u32,
+    },
+    /// Checkpoints beside a finished run that is not theirs.
+    #[error(
+        "{}: this run has finished, and the checkpoints in {place} are another one's; move this run away, or throw them \
+         away: rm -r {place}", run.display(), place = place.display()
+    )]
+    Foreign {
+        /// The run folder, as given.
+        run: PathBuf,
+        /// Where the checkpoints are.
+        place: PathBuf,
+    },
+    /// Nothing to go on from.
+    #[error("{}: there is nothing to go on from: {found}; train again with `eciton train --out`", run.display())]
+    NoCheckpoint {
+        /// The run folder, as given.
+        run: PathBuf,
+        /// What there is.
+        found: String,
+    },
+    /// What a run began with is not what it would go on with.
+    #[error(
+        "{}: the run would not be the same: {}; undo that, {}", run.display(), differences.join("; "),
+        if *forceable { "or go on all the same with --force" } else { "or train again" }
+    )]
+    Changed {
+        /// The run folder, as given.
+        run: PathBuf,
+        /// What differs.
+        differences: Vec<String>,
+        /// Whether it can go on all the same.
+        forceable: bool,
+    },
     /// Stopped before anything was learnt.
     #[error("stopped before the first epoch was over; nothing was written")]
     Stopped,

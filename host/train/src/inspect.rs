@@ -29,7 +29,7 @@ pub fn first_epoch(config: &Config, options: &Options, dataset: Dataset) -> Resu
     let mut session = Session::new(config, options, Some(dataset))?;
     session.weights.initialise(&session.program, config.run.seed)?;
     let parameters = crate::train::tensors(&session)?;
-    let trained = session.train(config, config.run.seed, &mut Silent)?;
+    let trained = session.train(config, config.run.seed, None, &mut Silent, None)?;
     let mut gradients = parameters.clone();
     for (at, gradient) in gradients.iter_mut().enumerate() {
         gradient.values = session.weights.gradient_values(at)?;
@@ -72,7 +72,7 @@ impl Ready {
     /// # Errors
     /// As [`crate::train`], from its first epoch on.
     pub fn train(&mut self) -> Result<Finished> {
-        let trained = self.session.train(&self.config, self.config.run.seed, &mut Silent)?;
+        let trained = self.session.train(&self.config, self.config.run.seed, None, &mut Silent, None)?;
         let epoch_seconds = trained.epochs.iter().map(|e| e.seconds).collect();
         let model_digest = crate::run_folder::model_digest(&crate::train::tensors(&self.session)?);
         Ok(Finished { epoch_seconds, model_digest })

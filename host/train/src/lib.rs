@@ -2,8 +2,8 @@
 //!
 //! [`train`] takes a [`Config`](eciton_plan::Config): it loads the data, compiles the kernels while
 //! that goes on, makes a stage program, and drives the engine on the local pool until it has
-//! finished, telling an [`Observer`] of each epoch. [`evaluate`] and [`predict`] work from a run
-//! folder alone.
+//! finished, telling an [`Observer`] of each epoch. [`resume`] goes on with a run that was killed, from
+//! its last [`checkpoint`]. [`evaluate`] and [`predict`] work from a run folder alone.
 //!
 //! ```no_run
 //! let config = eciton_plan::Config::default(); // Kipf and Welling's GCN on Cora
@@ -12,6 +12,7 @@
 //! # Ok::<(), eciton_train::Error>(())
 //! ```
 
+pub mod checkpoint;
 mod data;
 mod driver;
 mod error;
@@ -19,13 +20,15 @@ mod gathered;
 #[cfg(any(test, feature = "inspect"))]
 pub mod inspect;
 pub mod kernels;
+mod logs;
 mod memory;
 mod npz_write;
 mod picture;
 mod plan;
 mod predict;
-mod record;
+mod recorder;
 mod report;
+mod resume;
 pub mod run_folder;
 mod session;
 mod train;
@@ -36,12 +39,14 @@ pub use data::load;
 pub use eciton_exec::{Bill, Cost};
 pub use error::{Error, Result};
 pub use kernels::CachePolicy;
+pub use logs::{MAX_EVENTS_BYTES, MAX_SPANS, Recording};
 pub use memory::{MemoryItem, MemoryPlan};
 pub use plan::{Plan, plan};
 pub use predict::{Evaluation, Predictions, evaluate, predict};
-pub use record::{MAX_EVENTS_BYTES, MAX_SPANS, Recording};
 pub use report::{
-    Accuracy, Attempts, EpochReport, Observer, Ordered, RowsByAge, SeedReport, Silent, Started, Summary,
+    Accuracy, Attempts, EpochReport, Observer, Ordered, Resumed, RowsByAge, SeedReport, Silent, Started,
+    Summary,
 };
+pub use resume::resume;
 pub use session::Options;
 pub use train::train;

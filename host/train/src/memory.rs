@@ -90,6 +90,10 @@ impl MemoryPlan {
         if config.optimiser.clip_norm.or(config.optimiser.clip_value).is_some() {
             item("clipped gradients", format!("{values} values"), values * 4);
         }
+        if config.checkpoint.is_on() {
+            let copies = state + u64::from(config.run.keep == Keep::Best);
+            item("checkpoint", "copies of weights, while one is written".to_owned(), values * 4 * copies * 2);
+        }
         let parts: u64 = prepared.intervals.iter().map(|i| i.nodes.len() as u64).sum();
         let parts = parts * u64::from(pipeline.gradient_versions());
         item("gradients", format!("{parts} partial sums of {values} values"), parts * values * 4);

@@ -34,6 +34,21 @@ pub struct Started {
     pub setup_seconds: f64,
 }
 
+/// Known before the first further epoch of a run that goes on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// The seed that it goes on with.
+    pub seed: u64,
+    /// The last epoch of it that is done.
+    pub epoch: u32,
+    /// Epochs of all seeds that are done.
+    pub epochs_done: u64,
+    /// Checkpoints that could not be used, and why.
+    pub damaged: Vec<String>,
+    /// What is not as it was, where the run goes on all the same.
+    pub differences: Vec<String>,
+}
+
 /// Fractions of labelled vertices whose largest score is their label's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Accuracy {
@@ -152,7 +167,7 @@ pub struct Summary {
     pub test_accuracy_at_best_validation: Option<f64>,
     /// Median over all epochs of all seeds.
     pub epoch_seconds_median: f64,
-    /// From the call to the summary.
+    /// From the call to the summary; of a run that went on, the time until its checkpoint besides.
     pub total_seconds: f64,
     /// The process's peak resident memory.
     pub peak_memory_bytes: u64,
@@ -175,7 +190,7 @@ pub struct Summary {
     /// How old gathered rows were; `None` where none could be older than their epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows_by_age: Option<RowsByAge>,
-    /// How attempts at tasks ended that did not count; `None` with the local executor.
+    /// How attempts at tasks ended that did not count, in this process; `None` with the local executor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<Attempts>,
     /// What the run used of what is charged for, as the service saw it; `None` where nothing is.
@@ -194,6 +209,8 @@ pub struct Summary {
 pub trait Observer {
     /// Everything is loaded and planned.
     fn started(&mut self, _: &Started) {}
+    /// The run goes on where a process before this one was; after [`Observer::started`].
+    fn resumed(&mut self, _: &Resumed) {}
     /// An epoch is over.
     fn epoch(&mut self, _: &EpochReport) {}
     /// A seed is over.

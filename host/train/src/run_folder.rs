@@ -13,8 +13,8 @@
 //!
 //! A [`RunFolder`] is written in a temporary folder beside its place and moved there by
 //! [`RunFolder::finish`]; dropped before that, it is removed. (A process that is killed leaves
-//! `.NAME.partial-XXXXXX` behind. Nothing is forced to disk: against a loss of power there is no
-//! promise.) A [`Run`] is one read back: damaged weights are found by their digest.
+//! `.NAME.partial-XXXXXX` behind. A run that wrote checkpoints is forced to disk before they are
+//! removed; of any other nothing is, so against a loss of power there is no promise.) A [`Run`] is one read back: damaged weights are found by their digest.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), eciton_train::run_folder::Error> {
@@ -27,7 +27,7 @@
 //! ```
 
 mod error;
-mod model;
+pub(crate) mod model;
 mod predictions;
 mod record;
 mod run;
@@ -50,9 +50,12 @@ pub use predictions::{MAX_MATRIX_BYTES, MAX_WORDS_BYTES, save_predictions};
 pub use record::{MAX_RECORD_BYTES, Versions};
 pub use run::Run;
 
+use crate::checkpoint::sync_folder;
 use crate::report::{EpochReport, Summary};
-use error::{reading, writing};
+pub(crate) use error::{reading, writing};
 use predictions::Arrays;
+pub(crate) use record::{json, malformed, parse};
+pub(crate) use run::read;
 
 /// The version that writes runs.
 pub const ECITON_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -68,6 +71,12 @@ const CURVE: &str = "curve.svg";
 const SUMMARY: &str = "summary.json";
 const MODEL: &str = "model.safetensors";
 const PREDICTIONS: &str = "predictions.npz";
+
+/// What follows the run's name in that of a temporary folder, before so many drawn characters.
+const PARTIAL: &str = ".partial-";
+const RANDOM_CHARS: usize = 6;
+/// Longest name that a temporary folder's begins with: file systems take names of 255 bytes.
+const MAX_NAME_BYTES: usize = 200;
 
 /// The folder of a further seed.
 fn seed_folder(seed: u64) -> String {
@@ -100,26 +109,26 @@ impl RunFolder {
         };
         let parents = Parents::make(parent)?;
         let mut prefix = std::ffi::OsString::from(".");
-        // File systems take names of 255 bytes.
-        if name.len() <= 200 {
+        if name.len() <= MAX_NAME_BYTES {
             prefix.push(name);
         }
-        prefix.push(".partial-");
-        let partial = tempfile::Builder::new().prefix(&prefix).tempdir_in(parent);
+        prefix.push(PARTIAL);
+        let partial = tempfile::Builder::new().prefix(&prefix).rand_bytes(RANDOM_CHARS).tempdir_in(parent);
         let partial = partial.map_err(writing(path))?;
         let metrics = File::create(partial.path().join(METRICS)).map_err(writing(&path.join(METRICS)))?;
         let metrics = BufWriter::with_capacity(1 << 16, metrics);
         Ok(Self { metrics, partial, parents, path: path.to_owned(), target })
     }
 
-    /// Writes the resolved configuration.
+    /// Writes the resolved configuration, and returns its text.
     ///
     /// # Errors
     /// A seed above 2^63 - 1, which TOML cannot hold; what the operating system refuses.
-    pub fn write_config(&mut self, config: &Config) -> Result<()> {
+    pub fn write_config(&mut self, config: &Config) -> Result<String> {
         let path = self.path.join(CONFIG);
         let text = config.to_toml().map_err(|e| Error::Config { path, source: Box::new(e) })?;
-        self.write(CONFIG, text.as_bytes())
+        self.write(CONFIG, text.as_bytes())?;
+        Ok(text)
     }
 
     /// Writes what makes the run: digests by kernel name, hexadecimal, and the numeric class.
@@ -127,13 +136,14 @@ impl RunFolder {
     /// # Errors
     /// What the operating system refuses; more than [`MAX_RECORD_BYTES`].
     pub fn write_versions(&mut self, kernels: &BTreeMap<String, String>, numeric_class: &str) -> Result<()> {
-        let versions = Versions {
-            eciton: ECITON_VERSION.to_owned(),
-            contract: CONTRACT.to_owned(),
-            numeric_class: numeric_class.to_owned(),
-            kernels: kernels.clone(),
-        };
-        self.write(VERSIONS, &record::json(&versions, &self.path.join(VERSIONS))?)
+        self.write_versions_as(&Versions::of(kernels, numeric_class)).map(drop)
+    }
+
+    /// Writes what makes the run, and returns the file's content.
+    pub(crate) fn write_versions_as(&mut self, versions: &Versions) -> Result<Vec<u8>> {
+        let bytes = record::json(versions, &self.path.join(VERSIONS))?;
+        self.write(VERSIONS, &bytes)?;
+        Ok(bytes)
     }
 
     /// Whether ids can be written: words may be too long. Worth asking before the first epoch.
@@ -142,6 +152,33 @@ impl RunFolder {
     /// [`Error::Limit`] above [`MAX_WORDS_BYTES`].
     pub fn check_ids(&self, ids: &VertexIds) -> Result<()> {
         predictions::check_ids(ids, &self.path.join(PREDICTIONS))
+    }
+
+    /// Where it will lie: absolute, and behind the link if that is one.
+    pub(crate) fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// The name of the temporary folder.
+    pub(crate) fn partial_name(&self) -> String {
+        self.partial.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Writes out the lines of `metrics.jsonl`; where they are for now.
+    pub(crate) fn flush_metrics(&mut self) -> Result<PathBuf> {
+        self.metrics.flush().map_err(writing(&self.path.join(METRICS)))?;
+        Ok(self.partial.path().join(METRICS))
+    }
+
+    /// Adds lines to `metrics.jsonl` as they were.
+    pub(crate) fn append_lines(&mut self, lines: &[u8]) -> Result<()> {
+        self.metrics.write_all(lines).map_err(writing(&self.path.join(METRICS)))
+    }
+
+    /// Where a seed's model lies for now.
+    pub(crate) fn model_of(&self, seed: Option<u64>) -> PathBuf {
+        let folder = seed.map_or_else(PathBuf::new, |seed| seed_folder(seed).into());
+        self.partial.path().join(folder).join(MODEL)
     }
 
     /// Adds a line to `metrics.jsonl`. Lines are buffered: an error may be about an earlier one.
@@ -194,7 +231,13 @@ impl RunFolder {
     /// [`Error::Unfinished`] unless configuration, versions, summary and the first seed's model are
     /// written. [`Error::Publish`] where something came into its place meanwhile: then, and only then,
     /// what was written is kept, and the error says where.
-    pub fn finish(mut self) -> Result<PathBuf> {
+    pub fn finish(self) -> Result<PathBuf> {
+        self.publish(false)
+    }
+
+    /// As [`RunFolder::finish`]; `durable` forces everything to disk before it is in its place, and the
+    /// place after it.
+    pub(crate) fn publish(mut self, durable: bool) -> Result<PathBuf> {
         self.metrics.flush().map_err(writing(&self.path.join(METRICS)))?;
         for file in [CONFIG, VERSIONS, SUMMARY, MODEL] {
             if !self.partial.path().join(file).is_file() {
@@ -203,12 +246,18 @@ impl RunFolder {
         }
         // Systems that let no open file be moved.
         drop(self.metrics);
+        if durable {
+            sync_all(self.partial.path()).map_err(writing(&self.path))?;
+        }
         let partial = self.partial.keep();
         let moved = fs::rename(&partial, &self.target).or_else(|error| {
             // Systems that put no folder in an empty one's place; one that is not empty stays.
             fs::remove_dir(&self.target).map_err(|_| error).and_then(|()| fs::rename(&partial, &self.target))
         });
         self.parents.keep();
+        if durable && let (Ok(()), Some(parent)) = (&moved, self.target.parent()) {
+            sync_folder(parent).map_err(writing(&self.path))?;
+        }
         match moved {
             Ok(()) => Ok(self.path),
             Err(source) => Err(Error::Publish { path: self.path, kept: partial, source }),
@@ -245,7 +294,7 @@ impl SeedFolder<'_> {
         let mut metadata = metadata.clone();
         metadata.insert("eciton".to_owned(), ECITON_VERSION.to_owned());
         metadata.insert("digest".to_owned(), digest.clone());
-        let header = model::header(tensors, &metadata, &path)?;
+        let header = model::header(tensors, &metadata, MAX_MODEL_BYTES, &path)?;
         let file = File::create(self.real.join(MODEL)).map_err(writing(&path))?;
         model::write(file, &header, tensors).map_err(writing(&path))?;
         Ok(digest)
@@ -271,6 +320,26 @@ impl SeedFolder<'_> {
         let file = File::create(self.real.join(PREDICTIONS)).map_err(writing(&path))?;
         arrays.write(file).map_err(writing(&path))
     }
+}
+
+/// Whether `name` is that of a temporary folder of a run called `run`.
+pub(crate) fn is_partial(name: &str, run: &str) -> bool {
+    let drawn = name.strip_prefix('.').and_then(|rest| rest.strip_prefix(run)?.strip_prefix(PARTIAL));
+    drawn.is_some_and(|d| d.len() == RANDOM_CHARS && d.bytes().all(|b| b.is_ascii_alphanumeric()))
+}
+
+/// Whether there is a finished run: its folder comes into its place whole.
+pub(crate) fn is_run(path: &Path) -> bool {
+    path.join(SUMMARY).is_file()
+}
+
+/// Forces a folder and all in it to disk.
+fn sync_all(folder: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() { sync_all(&path)? } else { File::open(&path)?.sync_all()? }
+    }
+    sync_folder(folder)
 }
 
 /// Where a folder called `path` would really lie, if that is free or an empty folder.

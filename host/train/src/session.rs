@@ -14,14 +14,16 @@ use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
 use eciton_plan::{Attribute, Config, Epoch, ExecutorKind, Model, Pipeline, Program, Savings};
 
+use crate::checkpoint::Fingerprint;
 use crate::data::{self, Prepared};
 use crate::driver::{self, Counts, Machine, RowStore, Stages, State, Trained, Training};
 use crate::error::{Error, Result, at};
 use crate::kernels::{CachePolicy, Kernels};
+use crate::logs::{Logs, Recording};
 use crate::memory::MemoryPlan;
-use crate::record::{Recording, Records};
+use crate::recorder::Recorder;
 use crate::report::{Accuracy, Attempts, Observer};
-use crate::weights::Weights;
+use crate::weights::{WeightState, Weights};
 
 /// What is about a call and not about its result.
 #[derive(Debug, Clone)]
@@ -64,6 +66,13 @@ impl Default for Options {
     }
 }
 
+/// Where a seed's training stands when it goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Position {
+    pub weights: Option<WeightState>,
+    pub trained: Trained,
+}
+
 /// A run that is ready to start.
 pub(crate) struct Session {
     pub prepared: Prepared,
@@ -82,7 +91,9 @@ pub(crate) struct Session {
     /// Where functions are charged for.
     prices: Option<Prices>,
     pub counts: Counts,
-    pub records: Records,
+    pub logs: Logs,
+    /// Of the data, where checkpoints may be written.
+    pub fingerprint: Option<Fingerprint>,
     stop: Arc<AtomicBool>,
 }
 
@@ -155,6 +166,8 @@ impl Session {
         let Draft {
             mut prepared, normalised_features, kernels, threads, program, evaluation, layers, ..
         } = draft;
+        let watched = options.out.is_some() && config.checkpoint.is_on();
+        let fingerprint = watched.then(|| Fingerprint::of(&prepared)).transpose()?;
         if program.savings.gathered_features {
             prepared.gather_features(threads)?;
         }
@@ -183,7 +196,7 @@ impl Session {
             config.run.seed,
             options.seeds,
         );
-        let records = Records::new(&options.recording, &shape)?;
+        let logs = Logs::new(&options.recording, &shape)?;
         let weights = Weights::new(&program, &config.optimiser, &config.pipeline, cut, tree)?;
         let engine = Engine::new(&program, settings)?;
         let evaluator_settings = eciton_engine::Settings {
@@ -221,7 +234,8 @@ impl Session {
             machine,
             prices,
             counts: Counts::default(),
-            records,
+            logs,
+            fingerprint,
             stop: options.stop.clone(),
         })
     }
@@ -233,15 +247,22 @@ impl Session {
         resolved
     }
 
-    /// Trains one seed from fresh weights.
+    /// Trains one seed from fresh weights, or goes on `from` where it was.
     pub(crate) fn train(
         &mut self,
         config: &Config,
         seed: u64,
+        from: Option<Position>,
         observer: &mut dyn Observer,
+        recorder: Option<&mut Recorder>,
     ) -> Result<Trained> {
         self.weights.initialise(&self.program, seed)?;
-        self.engine.restart(Epoch(1), Epoch(config.run.epochs), self.weights.newest());
+        let from = from.unwrap_or_default();
+        if let Some(weights) = &from.weights {
+            self.weights.restore(weights)?;
+        }
+        let done = from.trained.epochs.last().map_or(0, |last| last.epoch);
+        self.engine.restart(Epoch(done + 1), Epoch(config.run.epochs), self.weights.newest());
         let mut training = Training {
             stages: Stages {
                 program: &self.program,
@@ -263,8 +284,9 @@ impl Session {
             config,
             stop: &self.stop,
         };
-        let mut state = State::new(&mut self.weights, &mut self.counts, observer, &mut self.records);
-        training.run(&mut *self.machine, &mut self.engine, &mut state)
+        let (weights, counts) = (&mut self.weights, &mut self.counts);
+        let mut state = State::new(weights, counts, observer, &mut self.logs, recorder);
+        training.run(&mut *self.machine, &mut self.engine, &mut state, from.trained)
     }
 
     /// Scores of all vertices with the weights as they are, without dropout.
@@ -277,7 +299,8 @@ impl Session {
             training: false,
             seed: 0,
         };
-        let mut state = State::new(&mut self.weights, &mut self.counts, observer, &mut self.records);
+        let (weights, counts) = (&mut self.weights, &mut self.counts);
+        let mut state = State::new(weights, counts, observer, &mut self.logs, None);
         let (machine, engine) = (&mut *self.machine, &mut self.evaluator);
         driver::forward(machine, engine, &stages, &mut state, Epoch(1), Some(&self.stop))?;
         driver::scores_accuracy(&stages)
@@ -297,7 +320,12 @@ impl Session {
 
     /// That in money.
     pub(crate) fn cost(&self) -> Option<eciton_exec::Cost> {
-        Some(self.bill()?.cost(self.prices.as_ref()?, self.machine.architecture()?))
+        self.cost_of(&self.bill()?)
+    }
+
+    /// A bill in money.
+    pub(crate) fn cost_of(&self, bill: &eciton_exec::Bill) -> Option<eciton_exec::Cost> {
+        Some(bill.cost(self.prices.as_ref()?, self.machine.architecture()?))
     }
 
     /// How attempts ended; `None` where there is one for each task.

@@ -1,141 +1,175 @@
 //! A whole run: seeds, reports, the run folder.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Instant;
 
 use eciton_plan::{Config, Keep, LayerKind, Program};
 
+use crate::checkpoint::{Beginning, Place, RunRecord, Saver};
 use crate::driver::Trained;
 use crate::error::{Error, Result};
 use crate::picture;
+use crate::recorder::Recorder;
 use crate::report::{EpochReport, Observer, SeedReport, Started, Summary};
-use crate::run_folder::{NamedTensor, RunFolder, model_digest};
-use crate::session::{Options, Session};
+use crate::run_folder::{Model, NamedTensor, RunFolder, Versions, json, model_digest};
+use crate::session::{Options, Position, Session};
 
 /// Trains as the configuration says, for each seed, and writes the run folder.
 ///
 /// # Errors
 /// Bad data, configuration or kernels; a kernel that fails; a run folder that cannot be written
-/// (found out before the first epoch). Nothing is left half-written.
+/// (found out before the first epoch), or whose place has an unfinished run's checkpoints, or another
+/// process. Nothing is left half-written but checkpoints, if there are any ([`crate::checkpoint`]).
 pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) -> Result<Summary> {
     let begun = Instant::now();
     let folder = options.out.as_deref().map(RunFolder::create).transpose()?;
-    let mut session = Session::new(config, options, None)?;
-    if session.prepared.dataset.split.train.is_empty() {
-        return Err(Error::NoTraining { dataset: session.prepared.dataset.name.clone() });
+    let place = match (&folder, &options.out) {
+        (Some(folder), Some(out)) => {
+            let place = Place::create(folder.target(), out)?;
+            place.remove_debris(folder.target(), Some(&folder.partial_name()));
+            Some(place)
+        }
+        _ => None,
+    };
+    let session = Session::new(config, options, None)?;
+    let recorder = Recorder { folder, place, ..Recorder::default() };
+    let mut run = Run { config, options, session, recorder, begun };
+    if let Some(beginning) = run.begin()? {
+        run.recorder.saver = run.recorder.place.take().map(|place| Saver::new(place, beginning));
     }
-    if session.prepared.dataset.split.validation.is_empty() {
+    run.started(observer);
+    run.go(0, None, Vec::new(), observer)
+}
+
+/// A run on its way: what is set up, and what is written.
+pub(crate) struct Run<'a> {
+    pub config: &'a Config,
+    pub options: &'a Options,
+    pub session: Session,
+    pub recorder: Recorder,
+    pub begun: Instant,
+}
+
+impl Run<'_> {
+    /// Refuses what cannot be trained, and writes what is known before the first epoch. Returns what
+    /// checkpoints begin with, where there may be any.
+    pub(crate) fn begin(&mut self) -> Result<Option<Beginning>> {
+        let (config, session) = (self.config, &self.session);
+        let dataset = &session.prepared.dataset;
+        if dataset.split.train.is_empty() {
+            return Err(Error::NoTraining { dataset: dataset.name.clone() });
+        }
         let key = match (config.run.patience, config.run.keep) {
             (Some(_), _) => Some("run.patience"),
             (None, Keep::Best) => Some("run.keep = \"best\""),
             (None, Keep::Last) => None,
         };
-        if let Some(key) = key {
-            return Err(Error::NoValidation { dataset: session.prepared.dataset.name.clone(), key });
+        if let Some(key) = key.filter(|_| dataset.split.validation.is_empty()) {
+            return Err(Error::NoValidation { dataset: dataset.name.clone(), key });
         }
-    }
-    let mut run = Run { config, options, folder, epoch_seconds: Vec::new(), digests: Vec::new() };
-    if let Some(folder) = &mut run.folder {
+        let Some(folder) = &mut self.recorder.folder else { return Ok(None) };
         folder.check_ids(&session.prepared.vertices.ids)?;
-        folder.write_config(&session.resolved(config))?;
-        folder.write_versions(&session.kernels.digests(), eciton_tensor::simd::numeric_class())?;
+        let config_text = folder.write_config(&session.resolved(config))?;
+        let versions = Versions::of(&session.kernels.digests(), eciton_tensor::simd::numeric_class());
+        let versions = folder.write_versions_as(&versions)?;
+        let Some(fingerprint) = &session.fingerprint else { return Ok(None) };
+        let record = RunRecord {
+            format: crate::checkpoint::FORMAT,
+            seeds: self.options.seeds.max(1),
+            embeddings: self.options.embeddings,
+            data: fingerprint.clone(),
+        };
+        let record = json(&record, Path::new("run.json"))?;
+        Ok(Some(Beginning {
+            settings: config.checkpoint.clone(),
+            records: [config_text.into_bytes(), versions, record],
+            parameters: parameters(&session.program),
+            first_seed: config.run.seed,
+            begun: self.begun,
+        }))
     }
-    let seeds: Vec<u64> =
-        (0..u64::from(options.seeds.max(1))).map(|n| config.run.seed.wrapping_add(n)).collect();
-    let dataset = &session.prepared.dataset;
-    observer.started(&Started {
-        dataset: dataset.name.clone(),
-        vertices: u64::from(dataset.graph.vertices()),
-        edges: dataset.graph.edges(),
-        features: u64::from(session.prepared.shape.features),
-        classes: u64::from(dataset.classes),
-        model: model_name(&session.program),
-        parameters: session.program.parameters.iter().map(|p| p.len() as u64).sum(),
-        intervals: session.prepared.intervals.len() as u32,
-        threads: session.threads,
-        epochs: config.run.epochs,
-        seeds: seeds.clone(),
-        setup_seconds: begun.elapsed().as_secs_f64(),
-    });
-    let mut reports = Vec::new();
-    let mut stopped = false;
-    for (n, &seed) in seeds.iter().enumerate() {
-        let mut watch = Watch { inner: observer, folder: run.folder.as_mut(), failed: None };
-        let trained = session.train(config, seed, &mut watch)?;
-        if let Some(error) = watch.failed {
-            return Err(error.into());
+
+    fn seeds(&self) -> Vec<u64> {
+        let count = u64::from(self.options.seeds.max(1));
+        (0..count).map(|n| self.config.run.seed.wrapping_add(n)).collect()
+    }
+
+    /// Tells what is known before the first epoch.
+    pub(crate) fn started(&self, observer: &mut dyn Observer) {
+        let session = &self.session;
+        let dataset = &session.prepared.dataset;
+        observer.started(&Started {
+            dataset: dataset.name.clone(),
+            vertices: u64::from(dataset.graph.vertices()),
+            edges: dataset.graph.edges(),
+            features: u64::from(session.prepared.shape.features),
+            classes: u64::from(dataset.classes),
+            model: model_name(&session.program),
+            parameters: session.program.parameters.iter().map(|p| p.len() as u64).sum(),
+            intervals: session.prepared.intervals.len() as u32,
+            threads: session.threads,
+            epochs: self.config.run.epochs,
+            seeds: self.seeds(),
+            setup_seconds: self.begun.elapsed().as_secs_f64(),
+        });
+    }
+
+    /// Trains the seeds from number `first` on, that one from where it was, and finishes the run.
+    /// `epoch_seconds` are those of the seeds before.
+    pub(crate) fn go(
+        mut self,
+        first: usize,
+        mut from: Option<Position>,
+        mut epoch_seconds: Vec<f64>,
+        observer: &mut dyn Observer,
+    ) -> Result<Summary> {
+        let mut stopped = false;
+        for (n, seed) in self.seeds().into_iter().enumerate().skip(first) {
+            let recorder = Some(&mut self.recorder);
+            let trained = self.session.train(self.config, seed, from.take(), observer, recorder)?;
+            epoch_seconds.extend(trained.epochs.iter().map(|e| e.seconds));
+            let report = self.finish_seed(n, seed, &trained, observer)?;
+            observer.seed(&report);
+            self.recorder.finished.push(report);
+            stopped |= trained.stopped;
+            if stopped {
+                break;
+            }
         }
-        reports.push(run.finish_seed(&mut session, n, seed, &trained, observer)?);
-        stopped |= trained.stopped;
-        if n == 0
-            && let Some(folder) = &mut run.folder
-        {
-            let (dataset, model) = (&session.prepared.dataset.name, model_name(&session.program));
-            let caption = picture::Caption { dataset, model: &model, seed };
-            folder.write_curve(&picture::svg(&caption, &trained.epochs))?;
+        let before = self.recorder.saver.as_ref().map(Saver::before).unwrap_or_default();
+        let reports = self.recorder.finished.clone();
+        self.session.logs.finish()?;
+        let mut summary = summarise(self.config, &self.session, reports, &mut epoch_seconds);
+        summary.stopped = stopped;
+        summary.run_dir = self.options.out.clone();
+        summary.total_seconds = before.seconds + self.begun.elapsed().as_secs_f64();
+        summary.tasks += before.tasks;
+        if let (Some(bill), Some(earlier)) = (summary.bill, before.bill) {
+            let bill = bill.and(&earlier);
+            (summary.bill, summary.cost) = (Some(bill), self.session.cost_of(&bill));
         }
-        if stopped {
-            break;
+        if let Some(folder) = &mut self.recorder.folder {
+            folder.write_summary(&summary)?;
         }
-    }
-    session.records.finish()?;
-    let mut summary = summarise(config, &session, reports, &mut run.epoch_seconds);
-    summary.stopped = stopped;
-    summary.run_dir = options.out.clone();
-    summary.total_seconds = begun.elapsed().as_secs_f64();
-    if let Some(mut folder) = run.folder {
-        folder.write_summary(&summary)?;
-        summary.run_dir = Some(folder.finish()?);
-    }
-    Ok(summary)
-}
-
-/// Passes an observer's news on, and epochs to `metrics.jsonl`.
-struct Watch<'a> {
-    inner: &'a mut dyn Observer,
-    folder: Option<&'a mut RunFolder>,
-    failed: Option<crate::run_folder::Error>,
-}
-
-impl Observer for Watch<'_> {
-    fn epoch(&mut self, report: &EpochReport) {
-        if let (Some(folder), None) = (&mut self.folder, &self.failed) {
-            self.failed = folder.append_metrics(report).err();
+        if let Some(path) = self.recorder.finish()? {
+            summary.run_dir = Some(path);
         }
-        self.inner.epoch(report);
+        Ok(summary)
     }
 
-    fn stalled(&mut self, seconds: u64, waits_for: &[String]) {
-        self.inner.stalled(seconds, waits_for);
-    }
-
-    fn log(&mut self, kernel: &str, line: &str) {
-        self.inner.log(kernel, line);
-    }
-}
-
-struct Run<'a> {
-    config: &'a Config,
-    options: &'a Options,
-    folder: Option<RunFolder>,
-    epoch_seconds: Vec<f64>,
-    digests: Vec<String>,
-}
-
-impl Run<'_> {
     fn finish_seed(
         &mut self,
-        session: &mut Session,
         n: usize,
         seed: u64,
         trained: &Trained,
         observer: &mut dyn Observer,
     ) -> Result<SeedReport> {
+        let session = &mut self.session;
         let epochs = trained.epochs.as_slice();
-        self.epoch_seconds.extend(epochs.iter().map(|e| e.seconds));
         let last = epochs.last().ok_or(Error::Stopped)?;
         // The scores of the last epoch are still there if it was evaluated.
-        let accuracy = match last.accuracy {
+        let accuracy = match last.accuracy.filter(|_| trained.scored) {
             Some(accuracy) => accuracy,
             None => session.evaluate(observer)?,
         };
@@ -163,42 +197,58 @@ impl Run<'_> {
             stopped_early: trained.stopped_early,
             model_digest: digest.clone(),
         };
-        if let Some(folder) = &mut self.folder {
-            let dataset = &session.prepared.dataset;
-            let metadata = BTreeMap::from([
-                ("eciton".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-                ("model".to_owned(), model_name(&session.program)),
-                ("dataset".to_owned(), dataset.name.clone()),
-                ("seed".to_owned(), seed.to_string()),
-                (
-                    "epochs".to_owned(),
-                    format!("{} of {}", kept.map_or(last.epoch, |kept| kept.epoch), self.config.run.epochs),
-                ),
-                ("digest".to_owned(), digest.clone()),
-            ]);
-            let embeddings = if self.options.embeddings { session.embeddings()? } else { None };
-            let mut place = if n == 0 { folder.top() } else { folder.seed(seed)? };
-            place.write_model(&tensors, &metadata)?;
-            let embeddings = embeddings.as_ref().map(|(width, values)| (*width, values.as_slice()));
-            let ids = &session.prepared.vertices.ids;
-            place.write_predictions(ids, dataset.vertices(), &session.scores()?, embeddings)?;
-        }
-        self.digests.push(digest);
-        observer.seed(&report);
+        let epoch = kept.map_or(last.epoch, |kept| kept.epoch);
+        let metadata = BTreeMap::from([
+            ("eciton".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+            ("model".to_owned(), model_name(&session.program)),
+            ("dataset".to_owned(), session.prepared.dataset.name.clone()),
+            ("seed".to_owned(), seed.to_string()),
+            ("epochs".to_owned(), format!("{epoch} of {}", self.config.run.epochs)),
+            ("digest".to_owned(), digest),
+        ]);
+        self.write_seed(n, seed, &Model { tensors, metadata }, epochs)?;
         Ok(report)
     }
+
+    /// Writes a seed's model and predictions, the scores of which must be those of the last evaluation,
+    /// and for the first seed the picture.
+    pub(crate) fn write_seed(
+        &mut self,
+        n: usize,
+        seed: u64,
+        model: &Model,
+        epochs: &[EpochReport],
+    ) -> Result<()> {
+        let Some(folder) = &mut self.recorder.folder else { return Ok(()) };
+        let session = &self.session;
+        let dataset = &session.prepared.dataset;
+        let embeddings = if self.options.embeddings { session.embeddings()? } else { None };
+        let mut place = if n == 0 { folder.top() } else { folder.seed(seed)? };
+        place.write_model(&model.tensors, &model.metadata)?;
+        let embeddings = embeddings.as_ref().map(|(width, values)| (*width, values.as_slice()));
+        let ids = &session.prepared.vertices.ids;
+        place.write_predictions(ids, dataset.vertices(), &session.scores()?, embeddings)?;
+        if n == 0 {
+            let model = model_name(&session.program);
+            let caption = picture::Caption { dataset: &dataset.name, model: &model, seed };
+            folder.write_curve(&picture::svg(&caption, epochs))?;
+        }
+        Ok(())
+    }
+}
+
+/// Name and extents of each parameter.
+fn parameters(program: &Program) -> Vec<(String, Vec<usize>)> {
+    let shape = |p: &eciton_plan::Parameter| p.shape.iter().map(|&e| e as usize).collect();
+    program.parameters.iter().map(|p| (p.name.clone(), shape(p))).collect()
 }
 
 /// The parameters under their names.
 pub(crate) fn tensors(session: &Session) -> Result<Vec<NamedTensor>> {
-    let named = |(at, p): (usize, &eciton_plan::Parameter)| -> Result<NamedTensor> {
-        Ok(NamedTensor {
-            name: p.name.clone(),
-            shape: p.shape.iter().map(|&e| e as usize).collect(),
-            values: session.weights.values(at)?,
-        })
+    let named = |(at, (name, shape)): (usize, (String, Vec<usize>))| -> Result<NamedTensor> {
+        Ok(NamedTensor { name, shape, values: session.weights.values(at)? })
     };
-    session.program.parameters.iter().enumerate().map(named).collect()
+    parameters(&session.program).into_iter().enumerate().map(named).collect()
 }
 
 /// For instance `gcn 1433-16-7`.
@@ -250,7 +300,7 @@ fn summarise(
         order: session.prepared.vertices.ordered.clone(),
         executor: config.executor.kind.name().to_owned(),
         tasks: session.counts.tasks,
-        rows_by_age: session.records.rows_by_age(),
+        rows_by_age: session.logs.rows_by_age(),
         attempts: session.attempts(),
         bill: session.bill(),
         cost: session.cost(),

@@ -3,6 +3,7 @@
 
 mod clip;
 mod rule;
+mod state;
 
 use eciton_plan::{
     Combine, Epoch, Initialiser, IntervalId, Optimiser, Parameter, Pipeline, Program, Tree, Version,
@@ -14,6 +15,7 @@ use crate::data::Interval;
 use crate::error::{Error, Result, at};
 use clip::Clip;
 use rule::Rule;
+pub(crate) use state::WeightState;
 
 /// One parameter with its optimiser's state and its gradient's partial sums.
 #[derive(Debug)]

@@ -13,7 +13,8 @@ use eciton_plan::{Stage, TaskKey};
 use super::stages::Stages;
 use super::{Counts, Machine};
 use crate::error::{Error, Result};
-use crate::record::{Arrived, Events, Records, Span};
+use crate::logs::{Arrived, Events, Logs, Span};
+use crate::recorder::Recorder;
 use crate::report::Observer;
 use crate::weights::Weights;
 
@@ -29,7 +30,9 @@ pub(crate) struct State<'a> {
     pub weights: &'a mut Weights,
     pub counts: &'a mut Counts,
     pub observer: &'a mut dyn Observer,
-    pub records: &'a mut Records,
+    pub logs: &'a mut Logs,
+    /// Who writes epochs down, where anything is written.
+    pub recorder: Option<&'a mut Recorder>,
     passes: Passes,
 }
 
@@ -38,9 +41,10 @@ impl<'a> State<'a> {
         weights: &'a mut Weights,
         counts: &'a mut Counts,
         observer: &'a mut dyn Observer,
-        records: &'a mut Records,
+        logs: &'a mut Logs,
+        recorder: Option<&'a mut Recorder>,
     ) -> Self {
-        Self { weights, counts, observer, records, passes: Passes::default() }
+        Self { weights, counts, observer, logs, recorder, passes: Passes::default() }
     }
 }
 
@@ -137,9 +141,9 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
                 self.actions.clear();
             }
             // What was not committed came too late, but for what waits for its turn.
-            let events = state.records.events.as_ref();
+            let events = state.logs.events.as_ref();
             self.apart.retain(|key, _| events.is_some_and(|events| events.holds(key)));
-            if let Some(trace) = &mut state.records.trace {
+            if let Some(trace) = &mut state.logs.trace {
                 engine.parked().for_each(|parked| trace.waits(parked.interval.0, reason(parked.waits_for)));
             }
             state.passes.take(self.number, &mut self.done);
@@ -153,7 +157,7 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
             }
             if self.done.is_empty() {
                 if !under_way {
-                    let repeats = stages.training.then_some(state.records.events.as_ref()).flatten();
+                    let repeats = stages.training.then_some(state.logs.events.as_ref()).flatten();
                     return Err(repeats.map_or_else(
                         || Error::Internal("nothing is under way, and the run is not finished".to_owned()),
                         Events::stuck,
@@ -177,7 +181,7 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
 
     /// Puts an event where its turn comes.
     fn arrived(&mut self, event: Event, stages: &Stages<'_>, state: &mut State<'_>) {
-        match (&mut state.records.events, Arrived::new(event)) {
+        match (&mut state.logs.events, Arrived::new(event)) {
             (Some(events), Some(arrived)) if stages.training => events.put(arrived),
             _ => self.pending.push_back(event),
         }
@@ -185,7 +189,7 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
 
     /// The event whose turn it is.
     fn next(&mut self, stages: &Stages<'_>, state: &mut State<'_>) -> Result<Option<Event>> {
-        match (self.pending.pop_front(), &mut state.records.events) {
+        match (self.pending.pop_front(), &mut state.logs.events) {
             (None, Some(events)) if stages.training => events.next(),
             (event, _) => Ok(event),
         }
@@ -203,8 +207,8 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
             Action::Gather(step) => match stages.stage(step)? {
                 Stage::Gather(gather) => {
                     let ages = engine.ages(step);
-                    state.records.gather(engine, step, stages.rows_by_interval());
-                    if let Some(trace) = &mut state.records.trace {
+                    state.logs.gather(engine, step, stages.rows_by_interval());
+                    if let Some(trace) = &mut state.logs.trace {
                         trace.asked(step, None, ages)?;
                     }
                     stages.gather((self.number, step), gather, ages, self.machine)?;
@@ -213,7 +217,7 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
             },
             Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) => {
                 state.counts.tasks += 1;
-                if let Some(trace) = &mut state.records.trace {
+                if let Some(trace) = &mut state.logs.trace {
                     trace.asked(task.step(), Some(task.weights.0), None)?;
                 }
                 let deadline = engine.deadline_us(task.stage).map(Duration::from_micros);
@@ -253,7 +257,7 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
             Completion::Task { key, timing, .. } => Some((key.step(), *timing)),
             Completion::Overdue { .. } => None,
         };
-        if let (Some(trace), Some((step, timing))) = (&mut state.records.trace, ended) {
+        if let (Some(trace), Some((step, timing))) = (&mut state.logs.trace, ended) {
             let (program, evaluation) = (stages.program, !stages.training);
             trace.ended(&Span { program, step, timing, bytes: stages.bytes(step), evaluation })?;
         }

@@ -160,7 +160,7 @@ pub(crate) fn writing(path: &Path) -> impl Fn(std::io::Error) -> Error {
 }
 
 /// Names what could not be read.
-pub(super) fn reading(path: &Path) -> impl Fn(std::io::Error) -> Error {
+pub(crate) fn reading(path: &Path) -> impl Fn(std::io::Error) -> Error {
     move |source| Error::Read { path: path.to_owned(), source }
 }
 

@@ -73,10 +73,12 @@ pub struct Model {
     pub metadata: BTreeMap<String, String>,
 }
 
-/// The header, refusing what [`decode`] would refuse. `path` is named in errors.
-pub(super) fn header(
+/// The header of a file of at most `most` bytes, refusing what [`decode`] would refuse. `path` is named
+/// in errors.
+pub(crate) fn header(
     tensors: &[NamedTensor],
     metadata: &BTreeMap<String, String>,
+    most: u64,
     path: &Path,
 ) -> Result<Vec<u8>> {
     let wrong = |what: String, expected: &str, found: String| Error::Values {
@@ -119,12 +121,12 @@ pub(super) fn header(
     written.map_err(|e| Error::Write { path: path.to_owned(), source: e.into() })?;
     bytes.resize(bytes.len().next_multiple_of(8), b' ');
     limit(path, "header of a model", "bytes", MAX_HEADER_BYTES, bytes.len() as u64)?;
-    limit(path, "size of a model", "bytes", MAX_MODEL_BYTES, end.saturating_add(8 + bytes.len() as u64))?;
+    limit(path, "size of a model", "bytes", most, end.saturating_add(8 + bytes.len() as u64))?;
     Ok(bytes)
 }
 
 /// Writes the file that `header` begins.
-pub(super) fn write(mut out: impl Write, header: &[u8], tensors: &[NamedTensor]) -> io::Result<()> {
+pub(crate) fn write(mut out: impl Write, header: &[u8], tensors: &[NamedTensor]) -> io::Result<()> {
     out.write_all(&(header.len() as u64).to_le_bytes())?;
     out.write_all(header)?;
     for piece in tensors.iter().flat_map(|t| t.values.chunks(PIECE_VALUES)) {
@@ -134,7 +136,7 @@ pub(super) fn write(mut out: impl Write, header: &[u8], tensors: &[NamedTensor])
 }
 
 /// Reads a whole file and checks its weights against the digest in its metadata.
-pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<Model> {
+pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Model> {
     let wrong = |expected: &str, found: String| Error::Malformed {
         path: path.to_owned(),
         expected: expected.to_owned(),

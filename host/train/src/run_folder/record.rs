@@ -27,6 +27,18 @@ pub struct Versions {
     pub kernels: BTreeMap<String, String>,
 }
 
+impl Versions {
+    /// This version's, with these kernels (name -> SHA-256) and numeric class.
+    pub(crate) fn of(kernels: &BTreeMap<String, String>, numeric_class: &str) -> Self {
+        Self {
+            eciton: ECITON_VERSION.to_owned(),
+            contract: super::CONTRACT.to_owned(),
+            numeric_class: numeric_class.to_owned(),
+            kernels: kernels.clone(),
+        }
+    }
+}
+
 /// `summary.json` as it is written.
 #[derive(Serialize)]
 struct Written<'a> {
@@ -81,7 +93,7 @@ pub(super) fn summary(bytes: &[u8], run_dir: &Path, path: &Path) -> Result<Summa
 }
 
 /// `value` as JSON for people to read.
-pub(super) fn json(value: &impl Serialize, path: &Path) -> Result<Vec<u8>> {
+pub(crate) fn json(value: &impl Serialize, path: &Path) -> Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec_pretty(value)
         .map_err(|e| Error::Write { path: path.to_owned(), source: e.into() })?;
     bytes.push(b'\n');
@@ -90,10 +102,10 @@ pub(super) fn json(value: &impl Serialize, path: &Path) -> Result<Vec<u8>> {
 }
 
 /// JSON as a value. Nesting is limited by crate serde_json, to 128.
-pub(super) fn parse<T: for<'a> Deserialize<'a>>(bytes: &[u8], path: &Path) -> Result<T> {
+pub(crate) fn parse<T: for<'a> Deserialize<'a>>(bytes: &[u8], path: &Path) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|e| malformed(path, "JSON", &e.to_string()))
 }
 
-pub(super) fn malformed(path: &Path, expected: &str, found: &str) -> Error {
+pub(crate) fn malformed(path: &Path, expected: &str, found: &str) -> Error {
     Error::Malformed { path: path.to_owned(), expected: expected.to_owned(), found: shown(found) }
 }

@@ -89,7 +89,7 @@ fn open_model(dir: &Path, digest: &str) -> Result<Model> {
 
 /// A whole file of at most `allowed` bytes. Pipes and devices are refused before they are opened,
 /// because they may never end.
-fn read(path: &Path, allowed: u64) -> Result<Vec<u8>> {
+pub(crate) fn read(path: &Path, allowed: u64) -> Result<Vec<u8>> {
     let there = match path.metadata() {
         Err(e) if e.kind() == ErrorKind::NotFound => return Err(Error::Missing { path: path.to_owned() }),
         there => there.map_err(reading(path))?,

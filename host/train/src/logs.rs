@@ -31,14 +31,14 @@ pub struct Recording {
 
 /// A run's records.
 #[derive(Debug, Default)]
-pub(crate) struct Records {
+pub(crate) struct Logs {
     pub events: Option<Events>,
     pub trace: Option<Trace>,
     /// Rows of other intervals that asynchronous gathers read, by how many epochs old they were.
     ages: Vec<u64>,
 }
 
-impl Records {
+impl Logs {
     pub(crate) fn new(recording: &Recording, shape: &str) -> Result<Self> {
         let events = match (&recording.events, &recording.replay) {
             (None, None) => None,

@@ -1,0 +1,51 @@
+//! `eciton resume`: goes on with a run that was killed.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use eciton_train::Options;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::{interrupt, train};
+
+/// `eciton resume`
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    /// The run folder that was to be, as `eciton train --out` was given it
+    run: PathBuf,
+    /// Go on even if data, kernels, settings or processor are not what the run began with
+    #[arg(long)]
+    force: bool,
+    /// A new kernel instance for every task; slower, changes no result
+    #[arg(long)]
+    fresh_instances: bool,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+A run writes checkpoints to DIR.checkpoint, by default once a minute ([checkpoint] in a recipe).
+This goes on from the newest that is whole; the model in the end is bit for bit that of a run that
+was never killed.";
+
+/// Goes on, and shows how it goes.
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    if arguments.run.join("summary.json").is_file() {
+        let run = arguments.run.display();
+        let _ = writeln!(std::io::stderr().lock(), "{run} has finished; there is nothing to go on with");
+    }
+    let bar = train::bar(arguments.json, output);
+    let options = Options {
+        out: Some(arguments.run.clone()),
+        fresh_instances: arguments.fresh_instances,
+        ..Options::default()
+    };
+    interrupt::watch(options.stop.clone(), bar.clone(), options.out.as_deref())?;
+    let mut observer = train::observer(arguments.json, bar, output, &options);
+    let summary = eciton_train::resume(&arguments.run, arguments.force, &options, &mut *observer);
+    drop(observer);
+    train::finish(summary, arguments.json, &options, output)
+}

@@ -1,0 +1,96 @@
+//! A fingerprint of a data set as a run reads it: what tells that a run does not go on with other data.
+//!
+//! Counts, all labels, and up to 2^16 evenly spaced places each of the rows' offsets, the neighbours
+//! and the features. It takes a moment for a billion edges too; of changes to graph and features it
+//! finds those that move something, or that touch one of these places.
+
+use eciton_tensor::Matrix;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::data::Prepared;
+use crate::error::{Result, at};
+
+/// Places that are looked at.
+const PLACES: usize = 1 << 16;
+
+/// What a data set is known by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fingerprint {
+    pub vertices: u32,
+    pub edges: u64,
+    pub features: u32,
+    pub classes: u32,
+    /// Of labels, split and samples, hexadecimal.
+    pub sha256: String,
+}
+
+/// Up to [`PLACES`] of `count` places, the first and evenly on.
+fn places(count: usize) -> impl Iterator<Item = usize> {
+    (0..count).step_by(count.div_ceil(PLACES).max(1))
+}
+
+impl Fingerprint {
+    /// Of a data set before its features are gathered.
+    pub(crate) fn of(prepared: &Prepared) -> Result<Self> {
+        let (dataset, shape) = (&prepared.dataset, prepared.shape);
+        let mut hasher = Sha256::new();
+        let split = &dataset.split;
+        for numbers in [&dataset.labels, &split.train, &split.validation, &split.test] {
+            hasher.update((numbers.len() as u64).to_le_bytes());
+            for piece in numbers.chunks(1 << 12) {
+                hasher.update(piece.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>());
+            }
+        }
+        let (offsets, neighbours) = (dataset.graph.offsets(), dataset.graph.neighbours());
+        places(offsets.len()).for_each(|place| hasher.update(offsets[place].to_le_bytes()));
+        places(neighbours.len()).for_each(|place| hasher.update(neighbours[place].to_le_bytes()));
+        match &prepared.features {
+            Matrix::Sparse(sparse) => {
+                hasher.update((sparse.data.stored() as u64).to_le_bytes());
+                for row in places(prepared.features.rows()) {
+                    let (columns, values) = sparse.data.row(row);
+                    if let (Some(column), Some(value)) = (columns.last(), values.last()) {
+                        hasher.update(column.to_le_bytes());
+                        hasher.update(value.to_le_bytes());
+                    }
+                }
+            }
+            Matrix::Dense(dense) => {
+                let held = dense.hold(None).map_err(at("features"))?;
+                let view = held.view();
+                for row in places(view.rows()) {
+                    // Another column in every row, so that each is looked at.
+                    let value = view.row(row).get(row % view.columns().max(1));
+                    hasher.update(value.copied().unwrap_or_default().to_le_bytes());
+                }
+            }
+        }
+        Ok(Self {
+            vertices: shape.rows,
+            edges: dataset.graph.edges(),
+            features: shape.features,
+            classes: shape.classes,
+            sha256: hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect(),
+        })
+    }
+
+    /// In which way `now` is other data than this.
+    pub(super) fn differences(&self, now: &Self) -> Vec<String> {
+        let pairs = [
+            ("vertices", u64::from(self.vertices), u64::from(now.vertices)),
+            ("edges", self.edges, now.edges),
+            ("features", u64::from(self.features), u64::from(now.features)),
+            ("classes", u64::from(self.classes), u64::from(now.classes)),
+        ];
+        let mut found: Vec<String> = pairs
+            .iter()
+            .filter(|(_, then, now)| then != now)
+            .map(|(what, then, now)| format!("the data had {then} {what} and now has {now}"))
+            .collect();
+        if found.is_empty() && self.sha256 != now.sha256 {
+            found.push("the data has the same size, but other content".to_owned());
+        }
+        found
+    }
+}

@@ -1,0 +1,279 @@
+//! What is found of a run that is to go on: its newest checkpoint that is whole, and all before it.
+
+use std::path::{Path, PathBuf};
+
+use eciton_plan::Config;
+
+use super::durable::{read_extent, sha256};
+use super::place::{Named, Place, folder};
+use super::point::Point;
+use super::saver::{Beginning, Saver, Written};
+use super::{CONFIG, FORMAT, Fingerprint, METRICS, RUN, RunRecord, SEEDS, VERSIONS};
+use crate::error::{Error, Result};
+use crate::report::{EpochReport, SeedReport};
+use crate::run_folder::model::{self, MAX_MODEL_BYTES, Model};
+use crate::run_folder::{
+    Error as FileError, MAX_RECORD_BYTES, Versions, malformed, model_digest, parse, read,
+};
+
+/// The most seeds of a run that goes on: what `eciton train` takes.
+const MAX_SEEDS: u32 = 10_000;
+
+/// A run that can go on.
+#[derive(Debug)]
+pub(crate) struct Found {
+    place: Place,
+    /// As given.
+    pub run: PathBuf,
+    pub config: Config,
+    pub versions: Versions,
+    pub record: RunRecord,
+    pub point: Point,
+    /// Lines of `metrics.jsonl` up to the checkpoint.
+    pub metrics: Vec<u8>,
+    /// The epochs in them.
+    pub epochs: Vec<EpochReport>,
+    seeds: Vec<u8>,
+    /// The seeds that have finished, with their models.
+    pub finished: Vec<(SeedReport, Model)>,
+    /// Checkpoints that could not be used, and why.
+    pub damaged: Vec<String>,
+    /// Records that are not the ones that the checkpoint was written with.
+    changed: Vec<String>,
+    written: Vec<Written>,
+}
+
+/// What belongs to a checkpoint besides its own file.
+struct Whole {
+    point: Point,
+    metrics: Vec<u8>,
+    epochs: Vec<EpochReport>,
+    seeds: Vec<u8>,
+    finished: Vec<(SeedReport, Model)>,
+}
+
+impl Found {
+    /// Looks for a run's checkpoints and takes the newest that is whole. `run` is where its folder will
+    /// be, `shown` the same as given. Nothing is changed yet, but the lock is held.
+    ///
+    /// # Errors
+    /// [`Error::NoCheckpoint`], [`Error::Busy`]; records that are missing, damaged or of another format.
+    pub(crate) fn open(run: &Path, shown: &Path) -> Result<Self> {
+        let nothing = |found: String| Error::NoCheckpoint { run: shown.to_owned(), found };
+        let absent = || nothing(format!("there is no {}", folder(shown).display()));
+        let place = Place::open(run, shown)?.ok_or_else(absent)?;
+        let mut points: Vec<Named> = place.points()?.into_iter().filter(|n| n.epoch.is_some()).collect();
+        if points.is_empty() {
+            let found =
+                format!("{} has no checkpoint, none was due before the run ended", folder(shown).display());
+            return Err(nothing(found));
+        }
+        let bytes = |name: &str| read(&place.path().join(name), MAX_RECORD_BYTES);
+        let texts = [bytes(CONFIG)?, bytes(VERSIONS)?, bytes(RUN)?];
+        let [config, versions, record] = &texts;
+        let path = place.path().join(CONFIG);
+        let text = std::str::from_utf8(config).map_err(|e| malformed(&path, "UTF-8 text", &e.to_string()))?;
+        let config = Config::parse(text, &path.display().to_string())?;
+        let versions: Versions = parse(versions, &place.path().join(VERSIONS))?;
+        let path = place.path().join(RUN);
+        let record: RunRecord = parse(record, &path)?;
+        if record.format != FORMAT {
+            let (found, eciton) = (record.format, versions.eciton);
+            return Err(FileError::Version { path, found, eciton, known: FORMAT }.into());
+        }
+        // Seeds follow each other from the run's own; the first has no number in its name.
+        let place_in_run = |named: &Named| {
+            let nth = named.seed.map_or(0, |seed| seed.wrapping_sub(config.run.seed));
+            (std::cmp::Reverse(nth), std::cmp::Reverse(named.epoch))
+        };
+        points.sort_by_key(place_in_run);
+        let mut damaged = Vec::new();
+        let mut newest = None;
+        let mut older = Vec::new();
+        for named in points {
+            if newest.is_some() {
+                older.push(named);
+                continue;
+            }
+            match Whole::read(&place, named, config.run.seed) {
+                Ok(whole) => newest = Some(whole),
+                Err(error) => {
+                    let (file, text) = (named.file(), error.to_string());
+                    damaged.push(if text.contains(&file) { text } else { format!("{file}: {text}") });
+                }
+            }
+        }
+        let Some(Whole { point, metrics, epochs, seeds, finished }) = newest else {
+            let found =
+                format!("no checkpoint in {} is whole: {}", folder(shown).display(), damaged.join("; "));
+            return Err(nothing(found));
+        };
+        let names = [CONFIG, VERSIONS, RUN].into_iter();
+        let now = texts.iter().map(|text| sha256(text));
+        let changed = names.zip(now).zip(&point.mark.records).filter(|((_, now), then)| now != *then);
+        let changed = changed.map(|((name, _), _)| format!("{name} was changed")).collect();
+        let own = Written { seed: point.mark.seed, epoch: point.mark.epoch, validation: None };
+        let older = older.iter().rev().filter_map(|named| {
+            let seed = named.seed.unwrap_or(config.run.seed);
+            Some(Written { seed, epoch: named.epoch?, validation: None })
+        });
+        let mut written: Vec<Written> = older.chain([own]).collect();
+        for w in &mut written {
+            let report = epochs.iter().rfind(|e| (e.seed, e.epoch) == (w.seed, w.epoch));
+            w.validation = report.and_then(|e| e.accuracy?.validation);
+        }
+        let run = shown.to_owned();
+        Ok(Self {
+            place,
+            run,
+            config,
+            versions,
+            record,
+            point,
+            metrics,
+            epochs,
+            seeds,
+            finished,
+            damaged,
+            changed,
+            written,
+        })
+    }
+
+    /// In what the run would differ if it went on with these versions, data and parameters.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] for what makes it impossible, and without `force` for anything.
+    pub(crate) fn check(
+        &self,
+        versions: &Versions,
+        data: &Fingerprint,
+        parameters: &[(String, Vec<usize>)],
+        force: bool,
+    ) -> Result<Vec<String>> {
+        let run = self.run.clone();
+        let impossible =
+            |differences| Err(Error::Changed { run: run.clone(), differences, forceable: false });
+        if self.point.parameters != parameters {
+            let shape = |all: &[(String, Vec<usize>)]| {
+                let each: Vec<String> =
+                    all.iter().map(|(name, extents)| format!("{name} {extents:?}")).collect();
+                each.join(", ")
+            };
+            let mut differences = self.record.data.differences(data);
+            differences.push(format!(
+                "the checkpoint's parameters are {}, those of the model on the data are {}",
+                shape(&self.point.parameters),
+                shape(parameters)
+            ));
+            return impossible(differences);
+        }
+        let (config, mark) = (&self.config, &self.point.mark);
+        let (last, epoch) = (config.run.epochs, mark.epoch);
+        if last < epoch {
+            return impossible(vec![format!("run.epochs is {last}, and the checkpoint is of epoch {epoch}")]);
+        }
+        let seeds = u64::from(self.seeds());
+        let nth = mark.seed.wrapping_sub(config.run.seed);
+        if nth != u64::from(mark.finished) || nth >= seeds {
+            let (first, seed) = (config.run.seed, mark.seed);
+            return impossible(vec![format!(
+                "the run has {seeds} seeds from {first} on, and the checkpoint is of seed {seed} after {} others",
+                mark.finished
+            )]);
+        }
+        let mut differences = self.changed.clone();
+        differences.extend(self.record.data.differences(data));
+        let then = &self.versions;
+        for (what, then, now) in [
+            ("the version of eciton", &then.eciton, &versions.eciton),
+            ("the kernel contract", &then.contract, &versions.contract),
+            ("the numeric class", &then.numeric_class, &versions.numeric_class),
+        ] {
+            if then != now {
+                differences.push(format!("{what} was {then} and is now {now}"));
+            }
+        }
+        for (name, then) in &then.kernels {
+            let now = versions.kernels.get(name);
+            if now != Some(then) {
+                let short = |digest: &str| digest.chars().take(12).collect::<String>();
+                let now = now.map_or("gone".to_owned(), |now| short(now));
+                differences.push(format!("kernel {name} was {} and is now {now}", short(then)));
+            }
+        }
+        if differences.is_empty() || force {
+            return Ok(differences);
+        }
+        Err(Error::Changed { run, differences, forceable: true })
+    }
+
+    /// Goes on writing where the checkpoint was.
+    pub(crate) fn saver(self, beginning: Beginning) -> Result<Saver> {
+        Saver::resume(self.place, beginning, &self.point.mark, &self.metrics, &self.seeds, self.written)
+    }
+
+    /// How many seeds the run has.
+    pub(crate) fn seeds(&self) -> u32 {
+        self.record.seeds.clamp(1, MAX_SEEDS)
+    }
+
+    /// The place, which is locked.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The epochs of one seed.
+    pub(crate) fn epochs_of(&self, seed: u64) -> Vec<EpochReport> {
+        self.epochs.iter().filter(|epoch| epoch.seed == seed).cloned().collect()
+    }
+}
+
+impl Whole {
+    fn read(place: &Place, named: Named, first_seed: u64) -> Result<Self> {
+        let path = place.path().join(named.file());
+        let point = Point::read(&path)?;
+        let mark = &point.mark;
+        let belongs = (mark.seed, Some(mark.epoch)) == (named.seed.unwrap_or(first_seed), named.epoch);
+        if !belongs {
+            let found = format!("one of seed {}, epoch {}", mark.seed, mark.epoch);
+            return Err(malformed(&path, "a checkpoint of what its name says", &found).into());
+        }
+        let journal = |name: &str, extent| -> Result<Vec<u8>> {
+            let path = place.path().join(name);
+            let wanted = "the lines that the checkpoint was written with";
+            Ok(read_extent(&path, extent)?.ok_or_else(|| malformed(&path, wanted, "others"))?)
+        };
+        let metrics = journal(METRICS, &mark.metrics)?;
+        let epochs: Vec<EpochReport> = lines(&metrics, &place.path().join(METRICS))?;
+        let seeds = journal(SEEDS, &mark.seeds)?;
+        let reports: Vec<SeedReport> = lines(&seeds, &place.path().join(SEEDS))?;
+        let last = epochs.last().map(|e| (e.seed, e.epoch));
+        let count = epochs.iter().filter(|e| e.seed == mark.seed).count();
+        let whole = last == Some((mark.seed, mark.epoch)) && count as u64 == u64::from(mark.epoch);
+        if !whole || reports.len() as u64 != u64::from(mark.finished) {
+            let found =
+                format!("{count} of {} epochs, {} of {} seeds", mark.epoch, reports.len(), mark.finished);
+            return Err(malformed(&path, "a checkpoint that fits its journals", &found).into());
+        }
+        let final_model = |report: SeedReport| -> Result<(SeedReport, Model)> {
+            let seed = (report.seed != first_seed).then_some(report.seed);
+            let path = place.path().join(Named { seed, epoch: None }.file());
+            let model = model::decode(&read(&path, MAX_MODEL_BYTES)?, &path)?;
+            let found = model_digest(&model.tensors);
+            if found != report.model_digest {
+                let expected = report.model_digest;
+                return Err(FileError::Digest { path, place: SEEDS, expected, found }.into());
+            }
+            Ok((report, model))
+        };
+        let finished = reports.into_iter().map(final_model).collect::<Result<_>>()?;
+        Ok(Self { point, metrics, epochs, seeds, finished })
+    }
+}
+
+/// JSON, one value a line.
+fn lines<T: for<'a> serde::Deserialize<'a>>(bytes: &[u8], path: &Path) -> Result<Vec<T>> {
+    let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+    Ok(lines.map(|line| parse(line, path)).collect::<std::result::Result<_, _>>()?)
+}

@@ -1,0 +1,252 @@
+//! The place of a run's checkpoints: a folder that one process at a time works in.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::durable::{TEMPORARY, sync_folder};
+use super::{CONFIG, METRICS, RUN, SEEDS, VERSIONS};
+use crate::error::{Error, Result};
+use crate::run_folder::{self, MAX_RECORD_BYTES, read, reading, writing};
+
+const LOCK: &str = "lock";
+/// How often a lock is tried whose file goes away meanwhile.
+const TRIES: usize = 100;
+/// The most files that are looked at.
+const MAX_FILES: usize = 1 << 17;
+
+/// Where the checkpoints of a run lie whose folder is, or will be, `run`.
+#[must_use]
+pub fn folder(run: &Path) -> PathBuf {
+    let mut name = run.file_name().unwrap_or_default().to_owned();
+    name.push(".checkpoint");
+    run.with_file_name(name)
+}
+
+/// Whether there is a checkpoint from which the run of this folder could go on.
+#[must_use]
+pub fn is_resumable(run: &Path) -> bool {
+    let any =
+        |names: Vec<String>| names.iter().any(|name| Named::parse(name).is_some_and(|n| n.epoch.is_some()));
+    names(&folder(run)).is_ok_and(any)
+}
+
+/// Removes a place where nothing but a lock is left, as a process leaves it that exits at once.
+pub fn discard_empty(run: &Path) {
+    let path = folder(run);
+    let only = |names: Vec<String>| names.iter().all(|name| name == LOCK);
+    if names(&path).is_ok_and(only) {
+        let _ = fs::remove_file(path.join(LOCK));
+        let _ = fs::remove_dir(path);
+    }
+}
+
+/// The file of a checkpoint, or of a seed's final model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Named {
+    /// `None`: the run's first.
+    pub seed: Option<u64>,
+    /// `None`: the final model.
+    pub epoch: Option<u32>,
+}
+
+impl Named {
+    pub(super) fn file(self) -> String {
+        let seed = self.seed.map_or_else(String::new, |seed| format!("seed-{seed}-"));
+        match self.epoch {
+            Some(epoch) => format!("{seed}epoch-{epoch:06}.safetensors"),
+            None => format!("{seed}final.safetensors"),
+        }
+    }
+
+    /// Reads what [`Named::file`] writes, and nothing else.
+    pub(super) fn parse(file: &str) -> Option<Self> {
+        let stem = file.strip_suffix(".safetensors")?;
+        let (seed, rest) = match stem.strip_prefix("seed-") {
+            Some(rest) => {
+                let (seed, rest) = rest.split_once('-')?;
+                (Some(seed.parse().ok()?), rest)
+            }
+            None => (None, stem),
+        };
+        let epoch = match rest.strip_prefix("epoch-") {
+            Some(epoch) => Some(epoch.parse().ok()?),
+            None => (rest == "final").then_some(None)?,
+        };
+        let named = Self { seed, epoch };
+        (named.file() == file).then_some(named)
+    }
+}
+
+/// A run's place, locked. Removed when it is dropped, unless checkpoints are in it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    path: PathBuf,
+    /// Held open for its lock.
+    _lock: File,
+    /// `false` where the file system has no locks.
+    locked: bool,
+    keep: bool,
+}
+
+impl Place {
+    /// Makes and locks the place beside a run folder for a new run. What a killed process left of a run
+    /// without a checkpoint is taken over.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while another process works on it, [`Error::Unfinished`] where checkpoints are.
+    pub(crate) fn create(run: &Path, shown: &Path) -> Result<Self> {
+        let mut place = Self::lock(run, shown, true)?;
+        if let Some(newest) = place.points()?.iter().filter_map(|named| named.epoch).max() {
+            place.keep = true;
+            let (run, place) = (shown.to_owned(), folder(shown));
+            return Err(Error::Unfinished { run, place, epoch: newest });
+        }
+        place.clear()?;
+        Ok(place)
+    }
+
+    /// Locks the place of a run that is to go on; `None` where there is none.
+    pub(crate) fn open(run: &Path, shown: &Path) -> Result<Option<Self>> {
+        if !folder(run).is_dir() {
+            return Ok(None);
+        }
+        let mut place = Self::lock(run, shown, false)?;
+        place.keep = true;
+        Ok(Some(place))
+    }
+
+    fn lock(run: &Path, shown: &Path, make: bool) -> Result<Self> {
+        let path = folder(run);
+        let file = path.join(LOCK);
+        let refuse = |error| Error::from(writing(&folder(shown))(error));
+        for _ in 0..TRIES {
+            match fs::create_dir(&path) {
+                Err(error) if make && error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(refuse(error));
+                }
+                _ => {}
+            }
+            let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&file);
+            let lock = match opened {
+                // Its owner has just removed the folder.
+                Err(error) if make && error.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened.map_err(refuse)?,
+            };
+            let locked = match lock.try_lock() {
+                Ok(()) => true,
+                Err(TryLockError::WouldBlock) => return Err(Error::Busy { run: shown.to_owned() }),
+                // A file system without locks: one must look after it oneself there.
+                Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => false,
+                Err(TryLockError::Error(error)) => return Err(refuse(error)),
+            };
+            // Its owner may have removed it between the opening and the locking.
+            if is_same(&lock, &file) {
+                return Ok(Self { path, _lock: lock, locked, keep: false });
+            }
+        }
+        Err(Error::Busy { run: shown.to_owned() })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Checkpoints are there now: they stay if the run fails.
+    pub(super) fn keep(&mut self) {
+        self.keep = true;
+    }
+
+    /// Removes the unfinished folders of this run that killed processes left: whoever is at work on it
+    /// holds the lock. `own` is this process's.
+    pub(crate) fn remove_debris(&self, run: &Path, own: Option<&str>) {
+        let parent = run.parent().unwrap_or(Path::new("."));
+        let Some(name) = run.file_name().filter(|_| self.locked) else { return };
+        for other in names(parent).unwrap_or_default() {
+            if Some(other.as_str()) != own && run_folder::is_partial(&other, &name.to_string_lossy()) {
+                let _ = fs::remove_dir_all(parent.join(other));
+            }
+        }
+    }
+
+    /// The files of checkpoints and final models.
+    pub(super) fn points(&self) -> Result<Vec<Named>> {
+        Ok(names(&self.path)?.iter().filter_map(|name| Named::parse(name)).collect())
+    }
+
+    pub(super) fn remove(&self, named: Named) -> Result<()> {
+        let path = self.path.join(named.file());
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(writing(&path)(error).into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Forces removals to disk.
+    pub(super) fn sync(&self) -> Result<()> {
+        Ok(sync_folder(&self.path).map_err(writing(&self.path))?)
+    }
+
+    /// Removes everything that is Eciton's but the lock.
+    fn clear(&self) -> Result<()> {
+        for name in names(&self.path)? {
+            let own = [CONFIG, VERSIONS, RUN, METRICS, SEEDS].contains(&name.as_str());
+            if own || Named::parse(&name).is_some() || name.ends_with(TEMPORARY) {
+                let _ = fs::remove_file(self.path.join(name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether these are the checkpoints of a run that has finished: their settings are the same.
+    pub(crate) fn is_of(&self, run: &Path) -> Result<bool> {
+        let own = self.path.join(CONFIG);
+        if !own.exists() {
+            return Ok(true);
+        }
+        let path = run.join(CONFIG);
+        Ok(read(&own, MAX_RECORD_BYTES)? == read(&path, MAX_RECORD_BYTES)?)
+    }
+
+    /// The run has finished: lets go of the lock, and of everything else unless it is to stay.
+    pub(crate) fn finish(mut self, keep_after: bool) {
+        self.keep &= keep_after;
+        if keep_after {
+            let _ = fs::remove_file(self.path.join(LOCK));
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.keep {
+            let _ = self.clear();
+            // The lock goes last, and while it is held: whoever waits for it makes a new one.
+            let _ = fs::remove_file(self.path.join(LOCK));
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+}
+
+fn names(folder: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(reading(folder))?.take(MAX_FILES) {
+        names.push(entry.map_err(reading(folder))?.file_name().to_string_lossy().into_owned());
+    }
+    Ok(names)
+}
+
+/// Whether an open file is still the one of that name.
+fn is_same(file: &File, path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let (Ok(one), Ok(other)) = (file.metadata(), path.metadata()) else { return false };
+        (one.dev(), one.ino()) == (other.dev(), other.ino())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = file;
+        path.exists()
+    }
+}

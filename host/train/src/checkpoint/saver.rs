@@ -1,0 +1,265 @@
+//! The saver of a run: when a checkpoint is due, what is written, and which are kept.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use eciton_exec::Bill;
+use eciton_plan::Checkpoint;
+
+use super::durable::{self, Extent, Journal, sha256};
+use super::place::{Named, Place};
+use super::point::{Mark, Point};
+use super::{CONFIG, FORMAT, METRICS, RUN, SEEDS, VERSIONS};
+use crate::driver::Trained;
+use crate::error::{Error, Result};
+use crate::report::SeedReport;
+use crate::run_folder::{ECITON_VERSION, RunFolder, reading, writing};
+use crate::weights::Weights;
+
+/// Bytes of metrics that are copied at once.
+const PIECE_BYTES: usize = 1 << 16;
+
+/// What a saver knows when a run, or its next process, begins.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    pub settings: Checkpoint,
+    /// The content of `config.toml`, `versions.json` and `run.json`.
+    pub records: [Vec<u8>; 3],
+    /// Name and extents of each parameter.
+    pub parameters: Vec<(String, Vec<usize>)>,
+    /// The run's first seed.
+    pub first_seed: u64,
+    /// When this process began with it.
+    pub begun: Instant,
+}
+
+/// What was done before this process.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Before {
+    pub seconds: f64,
+    pub tasks: u64,
+    pub bill: Option<Bill>,
+}
+
+/// A checkpoint that is there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Written {
+    pub seed: u64,
+    pub epoch: u32,
+    pub validation: Option<f64>,
+}
+
+/// Writes the checkpoints of one run.
+#[derive(Debug)]
+pub(crate) struct Saver {
+    place: Place,
+    beginning: Beginning,
+    before: Before,
+    identity: [String; 3],
+    journals: Option<(Journal, Journal)>,
+    /// In the order of their making.
+    written: Vec<Written>,
+    /// Final models that are there.
+    finals: usize,
+    last: Instant,
+    epochs: u32,
+}
+
+/// A run at the end of an epoch.
+pub(crate) struct Now<'a> {
+    pub trained: &'a Trained,
+    pub weights: &'a Weights,
+    pub finished: &'a [SeedReport],
+    pub tasks: u64,
+    pub bill: Option<Bill>,
+}
+
+impl Saver {
+    /// Of a new run.
+    pub(crate) fn new(place: Place, beginning: Beginning) -> Self {
+        let identity = [0, 1, 2].map(|at| sha256(beginning.records.get(at).map_or(&[], Vec::as_slice)));
+        Self {
+            place,
+            before: Before::default(),
+            identity,
+            journals: None,
+            written: Vec::new(),
+            finals: 0,
+            last: beginning.begun,
+            epochs: 0,
+            beginning,
+        }
+    }
+
+    /// Of a run that goes on: later checkpoints than the one it goes on from are removed, and the
+    /// journals cut to what belongs to it.
+    pub(super) fn resume(
+        place: Place,
+        beginning: Beginning,
+        mark: &Mark,
+        metrics: &[u8],
+        seeds: &[u8],
+        written: Vec<Written>,
+    ) -> Result<Self> {
+        let mut saver = Self::new(place, beginning);
+        for named in saver.place.points()? {
+            let known = |w: &Written| saver.named(w.seed, Some(w.epoch)) == named;
+            if named.epoch.is_some() && !written.iter().any(known) {
+                saver.place.remove(named)?;
+            }
+        }
+        // Before the journals are cut: a later checkpoint must not meet a shorter one.
+        saver.place.sync()?;
+        let cut = |name: &str, content| Journal::cut(saver.place.path().join(name), content);
+        saver.journals = Some((cut(METRICS, metrics)?, cut(SEEDS, seeds)?));
+        if mark.records != saver.identity {
+            saver.write_records()?;
+        }
+        saver.written = written;
+        saver.finals = mark.finished as usize;
+        saver.before = Before { seconds: mark.seconds, tasks: mark.tasks, bill: mark.bill };
+        Ok(saver)
+    }
+
+    /// What was done before this process.
+    pub(crate) fn before(&self) -> Before {
+        self.before
+    }
+
+    fn named(&self, seed: u64, epoch: Option<u32>) -> Named {
+        Named { seed: (seed != self.beginning.first_seed).then_some(seed), epoch }
+    }
+
+    /// Hears that an epoch is over, and writes a checkpoint if one is due.
+    pub(crate) fn epoch(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<()> {
+        let settings = &self.beginning.settings;
+        self.epochs = self.epochs.saturating_add(1);
+        let by_epochs = settings.every > 0 && self.epochs >= settings.every;
+        let patience = Duration::from_secs(u64::from(settings.seconds));
+        let by_time = settings.seconds > 0 && self.last.elapsed() >= patience;
+        if by_epochs || by_time {
+            self.write(folder, now)?;
+            (self.last, self.epochs) = (Instant::now(), 0);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<()> {
+        let Some(last) = now.trained.epochs.last() else { return Ok(()) };
+        if self.journals.is_none() {
+            self.write_records()?;
+            let create = |name: &str| Journal::create(self.place.path().join(name));
+            self.journals = Some((create(METRICS)?, create(SEEDS)?));
+        }
+        let (metrics, seeds) = self.write_journals(folder, now.finished)?;
+        let mark = Mark {
+            format: FORMAT,
+            eciton: ECITON_VERSION.to_owned(),
+            records: self.identity.clone(),
+            seed: last.seed,
+            epoch: last.epoch,
+            finished: u32::try_from(now.finished.len()).unwrap_or(u32::MAX),
+            steps: 0,
+            best_epoch: now.trained.best.as_ref().map(|best| best.epoch),
+            metrics,
+            seeds,
+            seconds: self.before.seconds + self.beginning.begun.elapsed().as_secs_f64(),
+            tasks: self.before.tasks + now.tasks,
+            bill: match (now.bill, self.before.bill) {
+                (Some(now), Some(before)) => Some(before.and(&now)),
+                (now, before) => now.or(before),
+            },
+        };
+        let weights = now.weights.state()?;
+        let mark = Mark { steps: weights.steps, ..mark };
+        let (best, parameters) = (now.trained.best.clone(), self.beginning.parameters.clone());
+        let point = Point { mark, weights, best, parameters };
+        point.write(&self.place, self.named(last.seed, Some(last.epoch)))?;
+        self.place.keep();
+        let validation = last.accuracy.and_then(|accuracy| accuracy.validation);
+        self.written.push(Written { seed: last.seed, epoch: last.epoch, validation });
+        self.retire(last.seed)
+    }
+
+    fn write_records(&self) -> Result<()> {
+        for (name, content) in [CONFIG, VERSIONS, RUN].into_iter().zip(&self.beginning.records) {
+            durable::write(self.place.path(), name, |file| io::Write::write_all(file, content))?;
+        }
+        Ok(())
+    }
+
+    /// Brings the journals and final models up to date, on disk.
+    fn write_journals(
+        &mut self,
+        folder: &mut RunFolder,
+        finished: &[SeedReport],
+    ) -> Result<(Extent, Extent)> {
+        let lines = folder.flush_metrics()?;
+        let finals: Vec<_> =
+            finished.iter().skip(self.finals).map(|s| (s, self.named(s.seed, None))).collect();
+        let Some((metrics, seeds)) = &mut self.journals else {
+            return Err(Error::Internal("a checkpoint without journals".to_owned()));
+        };
+        copy_tail(&lines, metrics)?;
+        for (report, named) in finals {
+            let model = folder.model_of(named.seed);
+            let copy = |file: &mut io::BufWriter<File>| io::copy(&mut File::open(&model)?, file).map(drop);
+            durable::write(self.place.path(), &named.file(), copy)?;
+            let mut line =
+                serde_json::to_vec(report).map_err(|e| writing(&self.place.path().join(SEEDS))(e.into()))?;
+            line.push(b'\n');
+            seeds.append(&line)?;
+            self.finals += 1;
+        }
+        Ok((metrics.sync()?, seeds.sync()?))
+    }
+
+    /// Removes checkpoints that are neither among the newest nor the best of the seed that is trained.
+    fn retire(&mut self, seed: u64) -> Result<()> {
+        let keep = self.beginning.settings.keep.max(1) as usize;
+        let of_seed = self.written.iter().filter(|w| w.seed == seed && w.validation.is_some());
+        let better = |best: &Written, w: &Written| w.validation > best.validation;
+        let best = of_seed.copied().reduce(|best, w| if better(&best, &w) { w } else { best });
+        let (mut at, newest) = (0, self.written.len().saturating_sub(keep));
+        let mut retired = Vec::new();
+        self.written.retain(|w| {
+            at += 1;
+            let is_best = best.is_some_and(|best| (best.seed, best.epoch) == (w.seed, w.epoch));
+            let stays = at > newest || is_best;
+            if !stays {
+                retired.push(*w);
+            }
+            stays
+        });
+        for old in retired {
+            self.place.remove(self.named(old.seed, Some(old.epoch)))?;
+        }
+        Ok(())
+    }
+
+    /// Whether there are checkpoints.
+    pub(crate) fn has_written(&self) -> bool {
+        !self.written.is_empty()
+    }
+
+    /// The run folder is in its place: removes the checkpoints, unless they are to stay.
+    pub(crate) fn finish(self) {
+        let keep_after = self.beginning.settings.keep_after && self.has_written();
+        self.place.finish(keep_after);
+    }
+}
+
+/// Appends what a file has beyond the journal.
+fn copy_tail(path: &Path, journal: &mut Journal) -> Result<()> {
+    let mut file = File::open(path).map_err(reading(path))?;
+    file.seek(io::SeekFrom::Start(journal.bytes())).map_err(reading(path))?;
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        match file.read(&mut piece).map_err(reading(path))? {
+            0 => return Ok(()),
+            n => journal.append(piece.get(..n).unwrap_or_default())?,
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Checkpoints that are damaged, missing, changed or another one's: each told, none loaded wrongly.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod change;
+mod damage;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use eciton_plan::Config;
+use tempfile::TempDir;
+
+use super::durable::Extent;
+use super::place::{Named, Place, folder};
+use super::point::{Mark, Point};
+use super::*;
+use crate::driver::Best;
+use crate::error::Error;
+use crate::report::{EpochReport, Observer, Resumed, Silent, Summary};
+use crate::session::Options;
+use crate::weights::WeightState;
+
+/// A small data set, and a run on it that left its checkpoints after epochs 4 and 6 of 6, of two seeds.
+struct Scene {
+    dir: TempDir,
+    summary: Summary,
+    config: Config,
+}
+
+fn options(out: &Path) -> Options {
+    Options { out: Some(out.to_owned()), seeds: 2, cache: crate::CachePolicy::Off, ..Options::default() }
+}
+
+fn write_data(folder: &Path, vertices: usize, first_feature: f32) {
+    fs::create_dir_all(folder).unwrap();
+    let write = |name: &str, head: &str, line: &dyn Fn(usize) -> String| {
+        let lines: String = (0..vertices).map(line).collect();
+        fs::write(folder.join(name), format!("{head}\n{lines}")).unwrap();
+    };
+    write("edges.csv", "source,target", &|v| format!("{v},{}\n", (v + 1) % vertices));
+    write("features.csv", "id,a,b", &|v| {
+        format!("{v},{},{}\n", if v == 0 { first_feature } else { (v % 2) as f32 }, (v + 1) % 2)
+    });
+    write("labels.csv", "id,class", &|v| format!("{v},{}\n", v % 2));
+    write("split.csv", "id,split", &|v| format!("{v},{}\n", ["train", "val", "test"][v % 3]));
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self::with(&[])
+    }
+
+    fn with(settings: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        write_data(&dir.path().join("data"), 12, 1.0);
+        let mut config = Config::default();
+        config.data.source = dir.path().join("data").display().to_string();
+        for setting in ["run.epochs=6", "model.hidden=2", "run.keep=best", "checkpoint.every=2"] {
+            config.set(setting).unwrap();
+        }
+        settings.iter().for_each(|setting| config.set(setting).unwrap());
+        config.set("checkpoint.keep_after=true").unwrap();
+        let out = dir.path().join("r");
+        let summary = crate::train(&config, &options(&out), &mut Silent).unwrap();
+        let scene = Self { dir, summary, config };
+        // As if it had been killed before the end.
+        fs::rename(&out, scene.dir.path().join("whole")).unwrap();
+        scene
+    }
+
+    fn run(&self) -> PathBuf {
+        self.dir.path().join("r")
+    }
+
+    fn place(&self) -> PathBuf {
+        folder(&self.run())
+    }
+
+    fn find(&self) -> crate::Result<Found> {
+        Found::open(&self.run(), Path::new("r"))
+    }
+
+    fn resume(&self, force: bool) -> crate::Result<(Summary, Resumed)> {
+        struct Hears(Option<Resumed>);
+        impl Observer for Hears {
+            fn resumed(&mut self, resumed: &Resumed) {
+                self.0 = Some(resumed.clone());
+            }
+        }
+        let mut hears = Hears(None);
+        let summary = crate::resume(&self.run(), force, &options(&self.run()), &mut hears)?;
+        Ok((summary, hears.0.expect("a run that goes on says so")))
+    }
+
+    fn digests(summary: &Summary) -> Vec<&str> {
+        summary.seeds.iter().map(|seed| seed.model_digest.as_str()).collect()
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// A checkpoint of two parameters.
+fn point() -> Point {
+    let values = |first: f32| vec![vec![first, -0.0, 1e-40, f32::MAX], vec![first]];
+    let weights = WeightState { steps: 7, values: values(1.0), first: values(2.0), second: values(3.0) };
+    let extent = || Extent { bytes: 0, sha256: durable::sha256(b"") };
+    Point {
+        mark: Mark {
+            format: FORMAT,
+            eciton: "0.1.0".to_owned(),
+            records: [0, 1, 2].map(|n| n.to_string()),
+            seed: 3,
+            epoch: 7,
+            finished: 0,
+            steps: 7,
+            best_epoch: Some(5),
+            metrics: extent(),
+            seeds: extent(),
+            seconds: 1.0 / 3.0,
+            tasks: 1 << 53,
+            bill: None,
+        },
+        weights,
+        best: Some(Best { epoch: 5, values: values(4.0) }),
+        parameters: vec![("a/b".to_owned(), vec![2, 2]), ("bias".to_owned(), vec![1])],
+    }
+}
+
+#[test]
+fn a_checkpoint_reads_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("r");
+    let place = Place::create(&run, &run).unwrap();
+    let named = Named { seed: None, epoch: Some(7) };
+    for point in [point(), Point { best: None, mark: Mark { best_epoch: None, ..point().mark }, ..point() }] {
+        point.write(&place, named).unwrap();
+        let path = folder(&run).join("epoch-000007.safetensors");
+        assert_eq!(Point::read(&path).unwrap(), point);
+    }
+    assert_eq!(names(&folder(&run)), ["epoch-000007.safetensors", "lock"]);
+}
+
+#[test]
+fn names_are_read_as_they_are_written() {
+    for seed in [None, Some(0), Some(u64::MAX)] {
+        for epoch in [None, Some(0), Some(999_999), Some(1_000_000), Some(u32::MAX)] {
+            let named = Named { seed, epoch };
+            assert_eq!(Named::parse(&named.file()), Some(named));
+        }
+    }
+    for other in [
+        "epoch-7.safetensors",
+        "epoch-000007.safetensors.partial",
+        "epoch-+00007.safetensors",
+        "seed--epoch-000007.safetensors",
+        "seed-01-final.safetensors",
+        "seed-1.safetensors",
+        "model.safetensors",
+        ".safetensors",
+        "seed-1-epoch-99999999999.safetensors",
+    ] {
+        assert_eq!(Named::parse(other), None, "{other}");
+    }
+}
+
+#[test]
+fn the_newest_and_the_best_are_kept_and_it_goes_on() {
+    let scene = Scene::new();
+    let found = names(&scene.place());
+    let seed = &scene.summary.seeds[1];
+    let points: Vec<&String> = found.iter().filter(|name| name.contains("seed-1-epoch")).collect();
+    assert!(points.len() >= 2 && points.iter().any(|name| name.contains("epoch-000006")), "{found:?}");
+    assert!(points.iter().any(|name| name.contains("epoch-000004")), "{found:?}");
+    assert!(
+        found.contains(&"final.safetensors".to_owned()) && !found.contains(&"lock".to_owned()),
+        "{found:?}"
+    );
+    let (summary, resumed) = scene.resume(false).unwrap();
+    assert_eq!((resumed.seed, resumed.epoch, resumed.epochs_done), (1, 6, 12));
+    assert_eq!(Scene::digests(&summary), Scene::digests(&scene.summary));
+    assert_eq!(summary.seeds[1].accuracy, seed.accuracy);
+    // None is forgotten; both seeds' models are evaluated once more, in three tasks each.
+    assert_eq!(summary.tasks, scene.summary.tasks + 6);
+    assert!(summary.total_seconds > 0.0 && summary.epoch_seconds_median > 0.0);
+    // Every file is the unbroken run's, but for times.
+    for file in
+        ["config.toml", "versions.json", "model.safetensors", "predictions.npz", "seed-1/predictions.npz"]
+    {
+        let content = |folder: &str| fs::read(scene.dir.path().join(folder).join(file)).unwrap();
+        assert_eq!(content("r"), content("whole"), "{file}");
+    }
+    // A finished run has nothing to go on with: its summary is told again.
+    let again = crate::resume(&scene.run(), false, &options(&scene.run()), &mut Silent).unwrap();
+    assert_eq!(again.model_digest, summary.model_digest);
+}
+
+#[test]
+fn every_optimiser_goes_on_to_the_same_bits() {
+    let moving = ["optimiser.schedule=exponential", "optimiser.gamma=0.8", "optimiser.warmup=2"];
+    for kind in [
+        &["optimiser.kind=adamw", "run.intervals=1"][..],
+        &["optimiser.kind=sgd", "optimiser.momentum=0.9", "optimiser.nesterov=true"],
+        &["optimiser.kind=adam", "optimiser.clip_norm=0.1", "run.keep=last"],
+    ] {
+        let scene = Scene::with(&[&moving[..], kind].concat());
+        fs::remove_file(scene.place().join("seed-1-epoch-000006.safetensors")).unwrap();
+        let (summary, resumed) = scene.resume(false).unwrap();
+        assert_eq!((resumed.seed, resumed.epoch), (1, 4), "{kind:?}");
+        assert_eq!(Scene::digests(&summary), Scene::digests(&scene.summary), "{kind:?}");
+    }
+}
+
+#[test]
+fn a_run_that_had_stopped_early_does_not_go_on_training() {
+    let patient = ["run.patience=3", "run.min_delta=0.9", "run.epochs=50", "checkpoint.every=1"];
+    let scene = Scene::with(&patient);
+    let stopped = |summary: &Summary| -> Vec<(u32, Option<u32>, Option<u32>)> {
+        summary.seeds.iter().map(|s| (s.epochs, s.stopped_early, s.kept_epoch)).collect()
+    };
+    // No accuracy can be higher by so much more than once.
+    assert!(
+        scene.summary.seeds.iter().all(|s| s.epochs < 50 && s.stopped_early == Some(3)),
+        "{:?}",
+        scene.summary
+    );
+    for newest in [true, false] {
+        if !newest {
+            fs::remove_dir_all(scene.run()).unwrap();
+            let last = Named { seed: Some(1), epoch: Some(scene.summary.seeds[1].epochs) };
+            fs::remove_file(scene.place().join(last.file())).unwrap();
+        }
+        let (summary, _) = scene.resume(false).unwrap();
+        assert_eq!(stopped(&summary), stopped(&scene.summary));
+        assert_eq!(Scene::digests(&summary), Scene::digests(&scene.summary));
+        assert!(!summary.stopped);
+    }
+}
+
+#[test]
+fn only_the_last_ones_stay() {
+    let scene = Scene::with(&["checkpoint.every=1", "checkpoint.keep=1", "run.eval_every=6"]);
+    let found = names(&scene.place());
+    let points: Vec<&String> = found.iter().filter(|name| name.contains("epoch-")).collect();
+    // The only epoch that is evaluated is the last one, and so the best.
+    assert_eq!(points, ["seed-1-epoch-000006.safetensors"]);
+}
+
+#[test]
+fn without_checkpoints_there_is_no_folder() {
+    let scene = Scene::with(&["checkpoint.every=0", "checkpoint.seconds=0"]);
+    assert!(!scene.place().exists());
+    // One that is due too late leaves nothing either.
+    let late = Scene::with(&["checkpoint.every=100"]);
+    assert!(!late.place().exists());
+    let error = late.resume(false).unwrap_err();
+    assert!(matches!(error, Error::NoCheckpoint { .. }), "{error}");
+    assert!(
+        error.to_string().contains("r.checkpoint") && error.to_string().contains("eciton train"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_run_that_fails_leaves_its_checkpoints_and_no_other_rest() {
+    let scene = Scene::new();
+    fs::remove_dir_all(scene.place()).unwrap();
+    let mut failing = scene.config.clone();
+    // The rate leaves f32 after a while; an epoch's loss is no number then.
+    for setting in ["optimiser.kind=sgd", "optimiser.lr=1e20", "run.epochs=60", "checkpoint.every=1"] {
+        failing.set(setting).unwrap();
+    }
+    let error = crate::train(&failing, &options(&scene.run()), &mut Silent).unwrap_err();
+    assert!(matches!(error, Error::NotFinite { .. }), "{error}");
+    assert!(is_resumable(&scene.run()));
+    assert_eq!(names(scene.dir.path()), ["data", "r.checkpoint", "whole"]);
+    // Before the first checkpoint nothing at all is left.
+    fs::remove_dir_all(scene.place()).unwrap();
+    failing.set("checkpoint.every=1000").unwrap();
+    crate::train(&failing, &options(&scene.run()), &mut Silent).unwrap_err();
+    assert_eq!(names(scene.dir.path()), ["data", "whole"]);
+}

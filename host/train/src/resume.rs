@@ -1,0 +1,97 @@
+//! Going on with a run that was killed, from its newest checkpoint.
+
+use std::path::Path;
+use std::time::Instant;
+
+use crate::checkpoint::{self, Found, Place};
+use crate::driver::Trained;
+use crate::error::{Error, Result};
+use crate::recorder::Recorder;
+use crate::report::{EpochReport, Observer, Resumed, Summary};
+use crate::run_folder::{self, RunFolder, Versions};
+use crate::session::{Options, Position, Session};
+use crate::train::Run;
+
+/// Goes on with the run whose folder `run` is to be, and finishes it. `options` are about this process;
+/// seeds, embeddings and the folder are the run's own. In the end the run is bit for bit the one that
+/// was never killed. A run that has finished gives its summary.
+///
+/// The data is where the run's configuration says: its paths are as the run was given them, and
+/// `eciton train` makes them absolute.
+///
+/// # Errors
+/// [`Error::NoCheckpoint`], [`Error::Busy`], and [`Error::Changed`] where data, kernels, settings or
+/// processor are not what the run began with, unless `force` is set and it is possible at all; and all
+/// of [`crate::train`].
+pub fn resume(run: &Path, force: bool, options: &Options, observer: &mut dyn Observer) -> Result<Summary> {
+    let begun = Instant::now();
+    let target = run.canonicalize().or_else(|_| std::path::absolute(run));
+    let target = target.map_err(|source| Error::Read { path: run.to_owned(), source })?;
+    if let Some(summary) = finished(&target, run)? {
+        return Ok(summary);
+    }
+    let mut found = Found::open(&target, run)?;
+    let options = Options {
+        seeds: found.seeds(),
+        embeddings: found.record.embeddings,
+        out: Some(run.to_owned()),
+        ..options.clone()
+    };
+    found.place().remove_debris(&target, None);
+    let mut folder = RunFolder::create(run)?;
+    folder.append_lines(&found.metrics)?;
+    let config = found.config.clone();
+    let session = Session::new(&config, &options, None)?;
+    let recorder = Recorder { folder: Some(folder), ..Recorder::default() };
+    let mut going = Run { config: &config, options: &options, session, recorder, begun };
+    let Some(beginning) = going.begin()? else {
+        return Err(Error::Internal("a run with checkpoints that wants none".to_owned()));
+    };
+    let session = &going.session;
+    let versions = Versions::of(&session.kernels.digests(), eciton_tensor::simd::numeric_class());
+    let data = session.fingerprint.as_ref().ok_or_else(|| Error::Internal("no fingerprint".to_owned()))?;
+    let differences = found.check(&versions, data, &beginning.parameters, force)?;
+    going.started(observer);
+    observer.resumed(&Resumed {
+        seed: found.point.mark.seed,
+        epoch: found.point.mark.epoch,
+        epochs_done: found.epochs.len() as u64,
+        damaged: found.damaged.clone(),
+        differences,
+    });
+    // Predictions of seeds that have finished are computed again: they are functions of the model.
+    for (n, (report, model)) in std::mem::take(&mut found.finished).into_iter().enumerate() {
+        for (parameter, tensor) in model.tensors.iter().enumerate() {
+            going.session.weights.set(parameter, &tensor.values)?;
+        }
+        going.session.evaluate(observer)?;
+        going.write_seed(n, report.seed, &model, &found.epochs_of(report.seed))?;
+        going.recorder.finished.push(report);
+    }
+    let mark = &found.point.mark;
+    let trained =
+        Trained { epochs: found.epochs_of(mark.seed), best: found.point.best.take(), ..Trained::default() };
+    let position = Position { weights: Some(found.point.weights.clone()), trained };
+    let earlier = |epoch: &&EpochReport| epoch.seed != mark.seed;
+    let epoch_seconds = found.epochs.iter().filter(earlier).map(|epoch| epoch.seconds).collect();
+    let first = going.recorder.finished.len();
+    going.recorder.saver = Some(found.saver(beginning)?);
+    going.go(first, Some(position), epoch_seconds, observer)
+}
+
+/// The summary of a run that has finished, whose checkpoints, if a kill left them, are removed.
+fn finished(target: &Path, run: &Path) -> Result<Option<Summary>> {
+    if !run_folder::is_run(target) {
+        return Ok(None);
+    }
+    let opened = run_folder::Run::open(run)?;
+    if let Some(place) = Place::open(target, run)? {
+        if !place.is_of(target)? {
+            let place = checkpoint::folder(run);
+            return Err(Error::Foreign { run: run.to_owned(), place });
+        }
+        place.remove_debris(target, None);
+        place.finish(opened.config.checkpoint.keep_after);
+    }
+    Ok(Some(opened.summary))
+}

@@ -1,0 +1,65 @@
+//! The state of the weights between two epochs: what the next step depends on besides gradients.
+
+use eciton_plan::Version;
+use eciton_tensor::{Buffer, stride_for};
+
+use super::{Weight, Weights};
+use crate::error::{Error, Result};
+
+/// Of each parameter its values and the optimiser's moments (all row-major without padding), and the
+/// steps taken. Random numbers are functions of seed, purpose and epoch, so no generator has a state.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct WeightState {
+    /// Optimiser steps taken: what Adam's bias correction counts.
+    pub steps: u32,
+    pub values: Vec<Vec<f32>>,
+    /// Means of gradients, or momenta.
+    pub first: Vec<Vec<f32>>,
+    /// Means of their squares; zeros where the optimiser has none.
+    pub second: Vec<Vec<f32>>,
+}
+
+impl Weights {
+    /// The state after the last step.
+    pub(crate) fn state(&self) -> Result<WeightState> {
+        let (values, steps) = (self.all_values()?, self.steps);
+        let first = self.all.iter().map(|weight| packed(weight, &weight.first)).collect();
+        let second = self.all.iter().map(|weight| packed(weight, &weight.second)).collect();
+        Ok(WeightState { steps, values, first, second })
+    }
+
+    /// Goes on from a state. Parameters must be as many, each of as many values.
+    pub(crate) fn restore(&mut self, state: &WeightState) -> Result<()> {
+        // An epoch is a step, and a step a version.
+        self.begin(Version(u64::from(state.steps)));
+        for (parameter, values) in state.values.iter().enumerate() {
+            self.set(parameter, values)?;
+        }
+        for ((weight, first), second) in self.all.iter_mut().zip(&state.first).zip(&state.second) {
+            weight.first = padded(weight, first)?;
+            weight.second = padded(weight, second)?;
+        }
+        self.steps = state.steps;
+        Ok(())
+    }
+}
+
+/// Rows without their padding.
+fn packed(weight: &Weight, padded: &[f32]) -> Vec<f32> {
+    let columns = weight.values.first().map_or(0, Buffer::columns);
+    padded.chunks(stride_for(columns).max(1)).flat_map(|row| row.iter().take(columns).copied()).collect()
+}
+
+/// Rows with padding, as a parameter's values have it.
+fn padded(weight: &Weight, packed: &[f32]) -> Result<Vec<f32>> {
+    let (rows, columns) = weight.values.first().map_or((0, 0), |values| (values.rows(), values.columns()));
+    if packed.len() != rows * columns {
+        return Err(Error::Internal(format!("{} moments for {rows} x {columns} values", packed.len())));
+    }
+    let mut padded = vec![0.0; rows * stride_for(columns)];
+    let places = padded.chunks_mut(stride_for(columns).max(1));
+    for (place, row) in places.zip(packed.chunks(columns.max(1))) {
+        place[..row.len()].copy_from_slice(row);
+    }
+    Ok(padded)
+}

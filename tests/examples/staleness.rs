@@ -1,0 +1,110 @@
+//! Accuracy against staleness: each data set trained in each mode, over several seeds, under an order of
+//! steps that makes rows as old as the bound allows.
+//!
+//! `cargo run --release -p eciton-tests --example staleness -- --seeds 10 cora pubmed amazon_photo`
+//!
+//! A data set is a name that `eciton train` knows or a path. The target of a data set is the mean
+//! validation accuracy at the end of the pipelined runs less half a point; epochs needed are those up to
+//! the first at which a run's validation accuracy reaches it.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use eciton_plan::{Config, Mode, Pipeline};
+use eciton_train::{EpochReport, Observer, Options, SeedReport};
+
+/// Every seed's epochs.
+#[derive(Default)]
+struct Curves {
+    epochs: Vec<EpochReport>,
+    seeds: Vec<SeedReport>,
+}
+
+impl Observer for Curves {
+    fn epoch(&mut self, report: &EpochReport) {
+        self.epochs.push(report.clone());
+    }
+
+    fn seed(&mut self, report: &SeedReport) {
+        self.seeds.push(report.clone());
+    }
+}
+
+fn mean(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
+    (mean, if values.len() < 2 { 0.0 } else { (squares / (n - 1.0)).sqrt() })
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let (mut seeds, mut epochs, mut intervals, mut sets, mut settings) = (10, 200, 8, Vec::new(), Vec::new());
+    while let Some(argument) = arguments.next() {
+        let mut number = || arguments.next().and_then(|n| n.parse().ok()).expect("a number");
+        match argument.as_str() {
+            "--seeds" => seeds = number(),
+            "--epochs" => epochs = number(),
+            "--intervals" => intervals = number(),
+            "--set" => settings.push(arguments.next().expect("section.key=value")),
+            _ => sets.push(argument),
+        }
+    }
+    let modes = [
+        ("pipe", Pipeline::default()),
+        ("async S=0", Pipeline::asynchronous(0)),
+        ("async S=1", Pipeline::asynchronous(1)),
+        (
+            "async S=1, last 10 % sync",
+            Pipeline { synchronous_last: epochs / 10, ..Pipeline::asynchronous(1) },
+        ),
+        ("async S=8", Pipeline::asynchronous(8)),
+        ("async S=8, last 20 % sync", Pipeline { synchronous_last: epochs / 5, ..Pipeline::asynchronous(8) }),
+    ];
+    println!(
+        "{seeds} seeds, {epochs} epochs, {intervals} intervals, one thread that takes the newest step first"
+    );
+    for set in sets {
+        let mut target = None;
+        println!(
+            "\n{set}\n{:<26} {:>14} {:>14} {:>8} {:>8}  rows read by age, %",
+            "mode", "test %", "validation %", "epochs", "reached"
+        );
+        for (name, pipeline) in modes {
+            let mut config = Config::default();
+            config.data.source.clone_from(&set);
+            settings.iter().for_each(|setting| config.set(setting).unwrap());
+            (config.run.epochs, config.run.intervals, config.run.threads) =
+                (epochs, Some(intervals), Some(1));
+            config.pipeline = pipeline;
+            let options = Options { seeds, newest_first: pipeline.mode == Mode::Async, ..Options::default() };
+            let mut curves = Curves::default();
+            let summary = eciton_train::train(&config, &options, &mut curves).unwrap();
+            let percent = |of: &dyn Fn(&SeedReport) -> Option<f64>| {
+                mean(&curves.seeds.iter().filter_map(of).map(|share| share * 100.0).collect::<Vec<_>>())
+            };
+            let (test, validation) = (percent(&|s| s.accuracy.test), percent(&|s| s.accuracy.validation));
+            let best = percent(&|s| s.best?.1.test);
+            let target = *target.get_or_insert(validation.0 / 100.0 - 0.005);
+            let first = |seed: u64| {
+                let of = curves.epochs.iter().filter(|e| e.seed == seed);
+                let mut reached = of.filter(|e| e.accuracy.and_then(|a| a.validation) >= Some(target));
+                reached.next().map(|e| f64::from(e.epoch))
+            };
+            let needed: Vec<f64> = curves.seeds.iter().filter_map(|s| first(s.seed)).collect();
+            let ages = summary.rows_by_age.map_or_else(String::new, |ages| {
+                ages.shares.iter().map(|share| format!("{:.1} ", share * 100.0)).collect()
+            });
+            let epochs_needed =
+                if needed.is_empty() { "-".to_owned() } else { format!("{:.0}", mean(&needed).0) };
+            println!(
+                "{name:<26} {:>7.2} ± {:<4.2} {:>7.2} ± {:<4.2} {:>7.2} ± {:<4.2} {epochs_needed:>8} {:>5}/{seeds}  {ages}",
+                test.0,
+                test.1,
+                best.0,
+                best.1,
+                validation.0,
+                validation.1,
+                needed.len()
+            );
+        }
+    }
+}
