@@ -1,5 +1,6 @@
 //! `eciton plan`, which is `eciton train --dry-run`.
 
+use eciton_plan::Mode;
 use eciton_train::{Options, Plan};
 use serde::Serialize;
 
@@ -62,6 +63,40 @@ fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
             plan.gathered_width
         ),
     );
+    let versions = |count: u32, what: &str| match count {
+        1 => String::new(),
+        _ => format!(", {count} {what}"),
+    };
+    let apart = match (plan.pipeline.mode, plan.pipeline.bound()) {
+        (Mode::Sync, _) => "every stage waits for all intervals".to_owned(),
+        (Mode::Pipe, 0) => "a gather waits for all intervals".to_owned(),
+        (Mode::Pipe, _) => "a gather waits for all intervals, the next epoch for none".to_owned(),
+        (Mode::Async, 0) => "rows of the epoch before where newer ones are not there yet".to_owned(),
+        (Mode::Async, bound) => {
+            format!("up to {} ahead of the slowest interval", counted(bound.into(), "epoch"))
+        }
+    };
+    row(
+        "mode",
+        format!(
+            "{}: {apart}{}{}",
+            plan.pipeline.mode.name(),
+            versions(plan.row_versions, "epochs of gathered rows"),
+            versions(plan.weight_versions, "versions of the weights")
+        ),
+    );
+    for (place, stage) in plan.stages.iter().enumerate() {
+        row(
+            if place == 0 { "stages" } else { "" },
+            format!(
+                "{:<24} {:<4} {:>9} in, {:>9} out a step",
+                stage.name,
+                if stage.task { "task" } else { "host" },
+                bytes(stage.bytes_read),
+                bytes(stage.bytes_written)
+            ),
+        );
+    }
     for item in &plan.memory.items {
         row(item.purpose, format!("{:>9}  {}", bytes(item.bytes), item.detail));
     }

@@ -274,6 +274,28 @@ impl Program {
         self.stages.get(stage.index())
     }
 
+    /// What a stage does, in words: `linear 1 backward`, `gather 0 transposed`. Evaluations and training
+    /// share names.
+    #[must_use]
+    pub fn stage_name(&self, stage: StageId) -> String {
+        match self.stage(stage) {
+            Some(Stage::Gather(gather)) => {
+                format!("gather {}{}", gather.layer, if gather.transposed { " transposed" } else { "" })
+            }
+            Some(Stage::Tensor(tensor)) => {
+                let operation = self.operations.get(tensor.operation.index());
+                let kernel = operation.map_or("task", |operation| &operation.kernel);
+                let direction = match tensor.direction {
+                    Direction::Forward => "forward",
+                    Direction::Loss => "loss",
+                    Direction::Backward => "backward",
+                };
+                format!("{kernel} {} {direction}", operation.map_or(Layer(0), |operation| operation.layer))
+            }
+            None => format!("stage {stage}"),
+        }
+    }
+
     /// A stage's operation; `None` for a gather.
     #[must_use]
     pub fn operation(&self, stage: StageId) -> Option<&Operation> {
@@ -418,6 +440,12 @@ pub(crate) mod tests {
         assert_eq!(program.dependencies(StageId(6)), [(StageId(1), Scope::Own), (StageId(5), Scope::Own)]);
         assert!(program.dependencies(StageId(0)).is_empty());
         assert!(program.trains());
+        let names = [0, 1, 4, 5, 8, 9].map(|stage| program.stage_name(StageId(stage)));
+        let wanted = ["linear 0 forward", "gather 0", "cross-entropy 2 loss", "gather 1 transposed"];
+        assert_eq!(
+            (&names[..4], &names[4..]),
+            (&wanted.map(String::from)[..], &["linear 0 backward", "stage 9"].map(String::from)[..])
+        );
     }
 
     #[test]

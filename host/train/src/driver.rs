@@ -17,7 +17,7 @@ use self::judge::Judge;
 use self::pass::Pass;
 pub(crate) use self::pass::State;
 pub(crate) use self::rows::RowStore;
-pub(crate) use self::stages::Stages;
+pub(crate) use self::stages::{Stages, stage_bytes};
 use crate::error::{Error, Result, at};
 use crate::report::{Accuracy, EpochReport};
 

@@ -41,7 +41,7 @@ pub use error::{Error, Result};
 pub use kernels::CachePolicy;
 pub use logs::{MAX_EVENTS_BYTES, MAX_SPANS, Recording};
 pub use memory::{MemoryItem, MemoryPlan};
-pub use plan::{Plan, plan};
+pub use plan::{Plan, StagePlan, plan};
 pub use predict::{Evaluation, Predictions, evaluate, predict};
 pub use report::{
     Accuracy, Attempts, EpochReport, Observer, Ordered, Resumed, RowsByAge, SeedReport, Silent, Started,

@@ -1,8 +1,9 @@
 //! The plan: what a run will do and hold, told without running it.
 
-use eciton_plan::{Config, Stage};
+use eciton_plan::{Config, IntervalId, Pipeline, Stage, StageId};
 use serde::Serialize;
 
+use crate::driver::stage_bytes;
 use crate::error::Result;
 use crate::memory::MemoryPlan;
 use crate::report::Ordered;
@@ -34,10 +35,31 @@ pub struct Plan {
     pub gathered_width: u64,
     /// Whether the features are gathered once, before the first epoch.
     pub gathered_features: bool,
+    /// What intervals wait for, and how far they run apart.
+    pub pipeline: Pipeline,
+    /// Epochs that are kept of rows that are gathered.
+    pub row_versions: u32,
+    /// Versions of the weights that are alive at most.
+    pub weight_versions: u32,
+    /// An epoch's stages, in order.
+    pub stages: Vec<StagePlan>,
     /// What it holds.
     pub memory: MemoryPlan,
     /// Whether that fits: into `run.memory_bytes`, or what there is.
     pub fits: bool,
+}
+
+/// One stage of the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StagePlan {
+    /// For instance `linear 1 backward`.
+    pub name: String,
+    /// Whether its steps are tasks for a kernel; else they are the host's.
+    pub task: bool,
+    /// Bytes of rows that a step reads, the mean over intervals.
+    pub bytes_read: u64,
+    /// Bytes of rows that it writes.
+    pub bytes_written: u64,
 }
 
 /// Reads the data set and opens the kernels, and plans the run. Rows, weights and gathered features
@@ -54,6 +76,18 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         Stage::Tensor(_) => None,
     });
     let gathers = widths.clone().count() as u64;
+    let stage = |(id, stage): (u16, &Stage)| {
+        let each = (0..intervals).map(|i| stage_bytes(program, prepared, StageId(id), IntervalId(i)));
+        let (read, written) = each.fold((0, 0), |sum, (read, written)| (sum.0 + read, sum.1 + written));
+        let mean = |bytes: u64| bytes / u64::from(intervals.max(1));
+        StagePlan {
+            name: program.stage_name(StageId(id)),
+            task: matches!(stage, Stage::Tensor(_)),
+            bytes_read: mean(read),
+            bytes_written: mean(written),
+        }
+    };
+    let stages = (0..).zip(&program.stages).map(stage).collect();
     Ok(Plan {
         dataset: prepared.dataset.name.clone(),
         model: crate::train::model_name(program),
@@ -66,6 +100,10 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         gathers,
         gathered_width: widths.sum(),
         gathered_features: program.savings.gathered_features,
+        pipeline: config.pipeline,
+        row_versions: config.pipeline.row_versions(),
+        weight_versions: config.pipeline.weight_versions(),
+        stages,
         fits: draft.memory.check(config.run.memory_bytes).is_ok(),
         memory: draft.memory,
     })

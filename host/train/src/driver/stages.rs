@@ -12,7 +12,7 @@ use eciton_kernel::wire::Answer;
 use eciton_kernel::{Call, Finished, Kind, Labelled, Layer, Target};
 use eciton_plan::{
     Direction, Gather, IntervalId, Normalisation, Operation, OperationId, Program, Scope, SlotId, Stage,
-    Step, Task, TaskKey, Tensor,
+    StageId, Step, Task, TaskKey, Tensor,
 };
 use eciton_tensor::Matrix;
 
@@ -176,21 +176,9 @@ impl Stages<'_> {
         self.prepared.intervals.iter().map(|interval| interval.rows.len())
     }
 
-    /// Bytes of the rows that a step reads and writes; features that are sparse count as they are
-    /// stored, on average.
+    /// Bytes of the rows that a step reads and writes.
     pub(super) fn bytes(&self, step: Step) -> (u64, u64) {
-        let Some(stage) = self.program.stage(step.stage) else { return (0, 0) };
-        let all = u64::from(self.program.shape.rows);
-        let own = self.prepared.intervals.get(step.interval.index()).map_or(0, |i| i.rows.len() as u64);
-        let row = |slot: SlotId| {
-            let width = self.program.slots.get(slot.index()).map_or(0, |spec| u64::from(spec.width));
-            match &self.prepared.features {
-                Matrix::Sparse(s) if slot == self.program.features => s.data.stored() as u64 * 8 / all.max(1),
-                _ => width * 4,
-            }
-        };
-        let read = |(slot, scope)| row(slot) * if scope == Scope::All { all } else { own };
-        (stage.reads().map(read).sum(), stage.writes().map(|slot| row(slot) * own).sum())
+        stage_bytes(self.program, self.prepared, step.stage, step.interval)
     }
 
     /// What a step has written is whole, and counts from now on.
@@ -228,4 +216,26 @@ impl Stages<'_> {
         );
         Ok(())
     }
+}
+
+/// Bytes of the rows that a stage reads and writes on an interval; features that are sparse count as they
+/// are stored, on average, and what a gather reads once.
+pub(crate) fn stage_bytes(
+    program: &Program,
+    prepared: &Prepared,
+    stage: StageId,
+    interval: IntervalId,
+) -> (u64, u64) {
+    let Some(stage) = program.stage(stage) else { return (0, 0) };
+    let all = u64::from(program.shape.rows);
+    let own = prepared.intervals.get(interval.index()).map_or(0, |i| i.rows.len() as u64);
+    let row = |slot: SlotId| {
+        let width = program.slots.get(slot.index()).map_or(0, |spec| u64::from(spec.width));
+        match &prepared.features {
+            Matrix::Sparse(s) if slot == program.features => s.data.stored() as u64 * 8 / all.max(1),
+            _ => width * 4,
+        }
+    };
+    let read = |(slot, scope)| row(slot) * if scope == Scope::All { all } else { own };
+    (stage.reads().map(read).sum(), stage.writes().map(|slot| row(slot) * own).sum())
 }

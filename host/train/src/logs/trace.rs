@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use eciton_exec::Timing;
-use eciton_plan::{Direction, Program, Stage, Step};
+use eciton_plan::{Program, Step};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
@@ -120,7 +120,7 @@ impl Trace {
     /// A step has ended.
     pub(crate) fn ended(&mut self, span: &Span<'_>) -> Result<()> {
         let Span { program, step, timing, bytes, evaluation } = *span;
-        let name = name(program, step);
+        let name = program.stage_name(step.stage);
         let asked = self.asked.remove(&step);
         let mut arguments = json!({
             "epoch": step.epoch.0, "stage": step.stage.0, "interval": step.interval.0,
@@ -171,27 +171,5 @@ impl Trace {
         }
         let path = &self.path;
         self.file.flush().map_err(|source| Error::Record { path: path.clone(), source })
-    }
-}
-
-/// For instance `linear 1 backward`.
-fn name(program: &Program, step: Step) -> String {
-    match program.stage(step.stage) {
-        Some(Stage::Gather(gather)) => {
-            format!("gather {}{}", gather.layer, if gather.transposed { " transposed" } else { "" })
-        }
-        Some(Stage::Tensor(tensor)) => {
-            let (kernel, layer) = match program.operation(step.stage) {
-                Some(operation) => (operation.kernel.as_str(), operation.layer.0),
-                None => ("task", 0),
-            };
-            let direction = match tensor.direction {
-                Direction::Forward => "forward",
-                Direction::Loss => "loss",
-                Direction::Backward => "backward",
-            };
-            format!("{kernel} {layer} {direction}")
-        }
-        None => step.to_string(),
     }
 }
