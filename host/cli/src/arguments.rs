@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Plan(Box<crate::train::Arguments>),
     /// Go on with a run that was killed, from its last checkpoint
     Resume(crate::resume::Arguments),
+    /// A training at any size on simulated hosts and functions: times, dollars, and what they buy
+    Simulate(Box<crate::simulate::Arguments>),
     /// Class scores of every vertex, from a run folder
     Predict(crate::predict::Arguments),
     /// The accuracy of a run's model, from its run folder

@@ -1,4 +1,4 @@
-//! The command line of Eciton: `eciton train`, `resume`, `predict`, `eval`, `data`, `kernel`,
+//! The command line of Eciton: `eciton train`, `plan`, `resume`, `simulate`, `predict`, `eval`, `data`, `kernel`,
 //! `deploy`, `destroy`, `clean` and `doctor`.
 //!
 //! One file a command. This crate alone prints and exits: results go to standard output through
@@ -23,6 +23,7 @@ mod progress;
 mod recipe;
 mod resume;
 mod run_name;
+mod simulate;
 mod summary;
 mod text;
 mod train;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Train(arguments) if arguments.dry_run => plan::run(arguments, &mut output),
         Command::Train(arguments) => train::run(arguments, &mut output),
         Command::Resume(arguments) => resume::run(arguments, &mut output),
+        Command::Simulate(arguments) => simulate::run(arguments, &mut output),
         Command::Predict(arguments) => predict::run(arguments, &mut output),
         Command::Eval(arguments) => evaluate::run(arguments, &mut output),
         Command::Data(command) => data::run(command, &mut output),

@@ -278,6 +278,38 @@ fn a_plan_says_what_a_run_would_hold_and_refuses_what_does_not_fit() {
 }
 
 #[test]
+fn a_simulation_is_repeated_by_its_seed_and_refuses_what_cannot_be() {
+    let folder = folder();
+    let of = |seed: &str| {
+        let line =
+            ["simulate", "--shape", "amazon", "--epochs", "2", "--crash", "0.01", "--seed", seed, "--json"];
+        works(folder.path(), &line)
+    };
+    let first = of("3");
+    assert_eq!(of("3"), first);
+    assert_ne!(of("4"), first);
+    let found = &objects(&first)[0];
+    assert_eq!((&found["event"], &found["functions_allowed"]), (&"simulation".into(), &720.into()));
+    assert_eq!(found["engine"]["committed"], found["engine"]["tasks"]);
+    assert!(found["usd"]["total"].as_f64() > found["usd"]["hosts"].as_f64());
+    let table = works(folder.path(), &["simulate", "--functions", "0", "--epochs", "1"]);
+    says(
+        &table,
+        &["reddit-small", "c5.2xlarge", "epoch time", "dollars", "value", "busy", "events", "2026-11"],
+    );
+    says(&fails(folder.path(), &["simulate", "--shape", "amazn"], 2), &["amazn", "did you mean amazon"]);
+    says(&fails(folder.path(), &["simulate", "--machine", "c5"], 2), &["c5.2xlarge"]);
+    says(
+        &fails(folder.path(), &["simulate", "--intervals", "5000", "--mode", "async"], 2),
+        &["5000", "4096"],
+    );
+    says(&fails(folder.path(), &["simulate", "--crash", "1"], 1), &["failed 4 times"]);
+    std::fs::write(folder.path().join("p.json"), "{}").unwrap();
+    says(&fails(folder.path(), &["simulate", "--profile", "p.json"], 1), &["p.json", "not a task profile"]);
+    assert!(entries(folder.path()) == ["p.json"]);
+}
+
+#[test]
 fn execution_flags_change_no_result() {
     let dir = folder();
     let digest = |more: &[&str]| {

@@ -59,6 +59,14 @@ pub enum Error {
         /// The argument as given.
         argument: String,
     },
+    /// A price list or a task profile that is none, or says what cannot be.
+    #[error("not {what}: {reason}")]
+    Content {
+        /// What it should be.
+        what: &'static str,
+        /// What was found, and what is allowed.
+        reason: String,
+    },
     /// A configuration that TOML cannot express.
     #[error("cannot write the configuration as TOML: {message}")]
     Write {

@@ -17,6 +17,9 @@
 //! bits: [`Atoms::nodes`] says which partial sums an interval delivers and [`Combine`] in which order
 //! they are added.
 //!
+//! A [`Profile`] says how long stages take and how many bytes they move, [`Prices`] what machines and
+//! functions cost: what the simulation and the planners count with.
+//!
 //! At run time a stage on an interval at an epoch is a [`Step`]; a tensor step becomes a [`Task`],
 //! which an executor answers with an [`Outcome`].
 
@@ -35,6 +38,8 @@ pub mod model;
 pub mod optimiser;
 pub mod order;
 pub mod pipeline;
+pub mod prices;
+pub mod profile;
 pub mod program;
 pub mod savings;
 pub mod signature;
@@ -57,6 +62,8 @@ pub use model::{Activation, Convolution, LayerKind, LayerSettings, Layers, Model
 pub use optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};
 pub use order::VertexOrder;
 pub use pipeline::{Mode, Pipeline, WeightVersions};
+pub use prices::{Prices, Processor};
+pub use profile::{Profile, StageProfile};
 pub use program::{
     DataShape, Direction, Gather, Normalisation, Open, Operation, Parameter, Program, Scope, SlotOf,
     SlotSpec, Stage, Tensor,

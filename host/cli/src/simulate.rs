@@ -1,0 +1,541 @@
+//! `eciton simulate`: a training run on simulated hosts and functions.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::ValueEnum;
+use eciton_engine::Deadlines;
+use eciton_exec::deploy::{Architecture, Prices};
+use eciton_plan::{Mode, Pipeline, Profile, WeightVersions};
+use eciton_simulate::{
+    Faults, Functions, Hosts, MAX_FUNCTIONS, NAMED, Named, Placement, Report, Settings, Shape, Transport,
+    simulate,
+};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::text::{bytes, counted, grouped, nearest, percent, seconds};
+
+const AFTER_HELP: &str = "\
+Shapes: reddit-small, reddit-large, amazon, friendster: a GCN of two layers on as many hosts of the kind, and as many\n\
+functions, as published. Each option below overrides what a shape says.\n\
+Times follow from a task profile; the built-in one has figures of the design notes and estimates, not your machines'.\n\
+Prices are infra/prices.toml, or the file that ECITON_PRICES names. docs/SIMULATION.md says what is modelled and what\n\
+is left out.\n\n\
+Examples:  eciton simulate --shape reddit-small --functions 0\n\
+\x20          eciton simulate --shape amazon --mode async --staleness 0 --crash 0.01 --straggle 0.02\n\
+\x20          eciton simulate --vertices 1e6 --edges 5e7 --features 100 --hosts 2 --functions 50 --json";
+
+/// What `eciton simulate` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    /// A published experiment: reddit-small, reddit-large, amazon, friendster [default: reddit-small]
+    #[arg(long, value_name = "NAME", help_heading = "Shape")]
+    shape: Option<String>,
+    /// Vertices; 1e6 is a million
+    #[arg(long, value_name = "N", value_parser = count, help_heading = "Shape")]
+    vertices: Option<u64>,
+    /// Directed edges
+    #[arg(long, value_name = "N", value_parser = count, help_heading = "Shape")]
+    edges: Option<u64>,
+    /// Features of a vertex
+    #[arg(long, value_name = "N", help_heading = "Shape")]
+    features: Option<u32>,
+    /// The share of features that is stored; below 0.5 they are sparse [default: 1]
+    #[arg(long, value_name = "SHARE", help_heading = "Shape")]
+    stored: Option<f64>,
+    /// Classes
+    #[arg(long, value_name = "N", help_heading = "Shape")]
+    classes: Option<u32>,
+    /// Width of every layer but the last
+    #[arg(long, value_name = "N", help_heading = "Shape")]
+    hidden: Option<u32>,
+    /// Layers
+    #[arg(long, value_name = "N", help_heading = "Shape")]
+    layers: Option<u32>,
+
+    /// Epochs
+    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Run")]
+    epochs: u32,
+    /// Vertex intervals of the whole graph [default: twice as many as functions and cores, at most 4,096]
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    intervals: Option<u32>,
+    /// What intervals wait for
+    #[arg(long, value_enum, default_value_t = ModeName::Pipe, help_heading = "Run")]
+    mode: ModeName,
+    /// How many epochs an interval may be ahead of the slowest, with --mode async
+    #[arg(long, value_name = "S", default_value_t = 0, help_heading = "Run")]
+    staleness: u32,
+    /// Which weights an epoch reads [default: stash with --mode async, else latest]
+    #[arg(long, value_enum, value_name = "WHICH", help_heading = "Run")]
+    weights: Option<WeightsName>,
+    /// So many of the last epochs read no older rows, with --mode async
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Run")]
+    synchronous_last: u32,
+    /// What random numbers grow from
+    #[arg(long, value_name = "SEED", default_value_t = 0, help_heading = "Run")]
+    seed: u64,
+    /// A task profile (JSON, docs/SIMULATION.md) in place of the built-in one
+    #[arg(long, value_name = "FILE", help_heading = "Run")]
+    profile: Option<PathBuf>,
+    /// Every duration is at most this share longer, at random
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1, help_heading = "Run")]
+    jitter: f64,
+
+    /// Hosts, each with a partition of the intervals [default: the shape's]
+    #[arg(long, value_name = "N", help_heading = "Hosts")]
+    hosts: Option<u32>,
+    /// The kind of machine, of the price list [default: the shape's]
+    #[arg(long, value_name = "NAME", help_heading = "Hosts")]
+    machine: Option<String>,
+    /// Cores of a host that do steps [default: the machine's, two vCPUs a core but on Graviton]
+    #[arg(long, value_name = "N", help_heading = "Hosts")]
+    cores: Option<u32>,
+    /// The share of a row's edges that lead to other hosts [default: as in a random partition]
+    #[arg(long, value_name = "SHARE", help_heading = "Hosts")]
+    cut: Option<f64>,
+
+    /// Functions at once, of all hosts together; 0: hosts only [default: the shape's]
+    #[arg(long, value_name = "N", help_heading = "Functions")]
+    functions: Option<u32>,
+    /// Who does tensor steps: functions, or first cores that have nothing else to do
+    #[arg(long, value_enum, default_value_t = PlacementName::Functions, help_heading = "Functions")]
+    placement: PlacementName,
+    /// How tasks travel: as Eciton does, or over connections from functions to hosts
+    #[arg(long, value_enum, default_value_t = TransportName::Auto, help_heading = "Functions")]
+    transport: TransportName,
+    /// Memory of a function, MB; 1,769 are one vCPU
+    #[arg(long, value_name = "MB", default_value_t = 1769, help_heading = "Functions")]
+    memory: u32,
+    /// Their processors: x86_64, arm64
+    #[arg(long, value_name = "ARCH", default_value = "x86_64", help_heading = "Functions")]
+    arch: Architecture,
+    /// Functions that the account may run at once
+    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Functions")]
+    account: u32,
+    /// New functions at once, and as many more every 10 s
+    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Functions")]
+    burst: u32,
+    /// From a request to a function's start and back, ms
+    #[arg(long, value_name = "MS", default_value_t = 10.0, help_heading = "Functions")]
+    latency: f64,
+    /// A cold start, ms
+    #[arg(long, value_name = "MS", default_value_t = 150.0, help_heading = "Functions")]
+    cold_start: f64,
+    /// Attempts at a task
+    #[arg(long, value_name = "N", default_value_t = 4, help_heading = "Functions")]
+    attempts: u32,
+    /// An attempt is relaunched after this, ms, or --deadline-ratio times its stage's average; 0: never
+    #[arg(long, value_name = "MS", default_value_t = 500.0, help_heading = "Functions")]
+    deadline: f64,
+    /// Times a stage's average
+    #[arg(long, value_name = "RATIO", default_value_t = 3.0, help_heading = "Functions")]
+    deadline_ratio: f64,
+
+    /// Chance that an invocation computes --straggle-factor times as long
+    #[arg(long, value_name = "P", default_value_t = 0.0, help_heading = "Faults")]
+    straggle: f64,
+    /// Times as long
+    #[arg(long, value_name = "TIMES", default_value_t = 10.0, help_heading = "Faults")]
+    straggle_factor: f64,
+    /// Chance that an invocation dies on the way
+    #[arg(long, value_name = "P", default_value_t = 0.0, help_heading = "Faults")]
+    crash: f64,
+    /// Chance that its answer is lost
+    #[arg(long, value_name = "P", default_value_t = 0.0, help_heading = "Faults")]
+    lose: f64,
+    /// Chance that its answer comes twice
+    #[arg(long, value_name = "P", default_value_t = 0.0, help_heading = "Faults")]
+    double: f64,
+
+    /// One object for programs; the same input gives the same bytes
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ModeName {
+    /// Stage by stage
+    Sync,
+    /// A gather waits for all intervals
+    Pipe,
+    /// A gather takes rows of earlier epochs where newer ones are not there
+    Async,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum WeightsName {
+    Latest,
+    Stash,
+    #[value(name = "2bw")]
+    TwoBuffered,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PlacementName {
+    Functions,
+    Shared,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TransportName {
+    Auto,
+    Direct,
+}
+
+/// A whole number, also as 1e6 or 3.6e9.
+fn count(text: &str) -> Result<u64, String> {
+    if let Ok(count) = text.replace('_', "").parse() {
+        return Ok(count);
+    }
+    let value: f64 = text.parse().map_err(|_| "a whole number is needed, such as 1000000 or 1e6")?;
+    if value >= 0.0 && value < 1e18 && value.fract() == 0.0 {
+        Ok(value as u64)
+    } else {
+        Err(format!("{text} is no whole number from 0 to 10^18"))
+    }
+}
+
+/// Milliseconds as microseconds.
+fn us(option: &str, ms: f64) -> Result<u64, Failure> {
+    if (0.0..=86_400_000.0).contains(&ms) {
+        Ok((ms * 1e3).round() as u64)
+    } else {
+        Err(Failure::Usage(format!("{option} {ms}: allowed are 0 to 86,400,000 ms (a day)")))
+    }
+}
+
+impl Arguments {
+    fn named(&self) -> Result<&'static Named, Failure> {
+        let name = self.shape.as_deref().unwrap_or(NAMED[0].name);
+        Named::find(name).ok_or_else(|| {
+            let known = NAMED.iter().map(|named| named.name);
+            let all = known.clone().collect::<Vec<_>>().join(", ");
+            let near =
+                nearest(name, known).map_or_else(String::new, |near| format!("; did you mean {near}?"));
+            Failure::Usage(format!("--shape {name}: known are {all}{near}"))
+        })
+    }
+
+    fn shape(&self, named: &Named) -> Result<Shape, Failure> {
+        let given = [self.vertices, self.edges].iter().any(Option::is_some)
+            || [self.features, self.classes, self.hidden, self.layers].iter().any(Option::is_some);
+        let mut shape = named.shape();
+        if given {
+            shape.name =
+                if self.shape.is_some() { format!("{}, changed", shape.name) } else { "own".to_owned() };
+        }
+        if let Some(vertices) = self.vertices {
+            shape.vertices = u32::try_from(vertices).map_err(|_| {
+                Failure::Usage(format!("--vertices {vertices}: at most {} are taken", u32::MAX))
+            })?;
+        }
+        shape.edges = self.edges.unwrap_or(shape.edges);
+        shape.features = self.features.unwrap_or(shape.features);
+        shape.stored = self.stored.unwrap_or(shape.stored);
+        shape.classes = self.classes.unwrap_or(shape.classes);
+        shape.hidden = self.hidden.unwrap_or(shape.hidden);
+        shape.layers = self.layers.unwrap_or(shape.layers);
+        Ok(shape)
+    }
+
+    fn settings(&self, named: &Named, prices: &Prices) -> Result<(Settings, String), Failure> {
+        // What a shape says of hosts and functions holds where the shape itself was asked for.
+        let own = self.shape.is_none() && (self.vertices.is_some() || self.edges.is_some());
+        let machine_name = self.machine.as_deref().unwrap_or(named.machine);
+        let machine = prices.machine(machine_name).map_err(|e| Failure::usage(&e))?;
+        let hosts = self.hosts.unwrap_or(if own { 1 } else { named.hosts });
+        // Graviton's names have a g after their generation; there a vCPU is a core.
+        let whole = machine_name.split('.').next().is_some_and(|family| family.ends_with('g'));
+        let cores = self.cores.unwrap_or(if whole { machine.vcpus } else { (machine.vcpus / 2).max(1) });
+        let count =
+            self.functions.unwrap_or(if own { 0 } else { hosts.saturating_mul(named.functions_each) });
+        let workers = count.saturating_add(hosts.saturating_mul(cores));
+        let intervals = self.intervals.unwrap_or(workers.saturating_mul(2).clamp(1, 4096));
+        let mode = match self.mode {
+            ModeName::Sync => Mode::Sync,
+            ModeName::Pipe => Mode::Pipe,
+            ModeName::Async => Mode::Async,
+        };
+        let weights = self.weights.map(|weights| match weights {
+            WeightsName::Latest => WeightVersions::Latest,
+            WeightsName::Stash => WeightVersions::Stash,
+            WeightsName::TwoBuffered => WeightVersions::TwoBuffered,
+        });
+        let (staleness, synchronous_last) = (self.staleness, self.synchronous_last);
+        let mut settings = Settings::new(intervals, self.epochs);
+        settings.seed = self.seed;
+        settings.pipeline = Pipeline { mode, staleness, weights, synchronous_last };
+        settings.attempts = self.attempts;
+        settings.jitter = self.jitter;
+        let floor_us = us("--deadline", self.deadline)?;
+        settings.deadlines = (floor_us > 0).then(|| {
+            let maximum_us = floor_us.max(Deadlines::default().maximum_us);
+            Deadlines { floor_us, ratio: self.deadline_ratio, maximum_us }
+        });
+        settings.hosts =
+            Hosts { count: hosts, cores, mbits: machine.gbits * 1e3, hour_usd: machine.hour, cut: self.cut };
+        settings.functions = Functions {
+            count,
+            placement: match self.placement {
+                PlacementName::Functions => Placement::Functions,
+                PlacementName::Shared => Placement::Shared,
+            },
+            transport: match self.transport {
+                TransportName::Auto => Transport::Auto,
+                TransportName::Direct => Transport::Direct,
+            },
+            memory_mb: self.memory,
+            processor: self.arch.into(),
+        };
+        settings.cloud.concurrency = self.account;
+        (settings.cloud.burst, settings.cloud.burst_per_10_s) = (self.burst, self.burst);
+        settings.cloud.latency_us = us("--latency", self.latency)?;
+        settings.cloud.cold_us = us("--cold-start", self.cold_start)?;
+        settings.faults = Faults {
+            straggle: self.straggle,
+            straggle_factor: self.straggle_factor,
+            crash: self.crash,
+            lose: self.lose,
+            double: self.double,
+            bursts: None,
+        };
+        Ok((settings, machine_name.to_owned()))
+    }
+}
+
+fn read_profile(path: Option<&Path>) -> Result<Profile, Failure> {
+    let Some(path) = path else { return Ok(Profile::default()) };
+    let shown = path.display();
+    let failed = |what: String| Failure::Failed(format!("{shown}: {what}"));
+    let most = eciton_plan::profile::MAX_PROFILE_BYTES as u64;
+    let len = std::fs::metadata(path).map_err(|e| failed(format!("cannot be read: {e}")))?.len();
+    if len > most {
+        return Err(failed(format!("{len} bytes; a task profile has at most {most}")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| failed(format!("cannot be read: {e}")))?;
+    let profile: Profile =
+        serde_json::from_str(&text).map_err(|e| failed(format!("not a task profile: {e}")))?;
+    profile.check().map_err(|e| failed(e.to_string()))?;
+    Ok(profile)
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    event: &'static str,
+    shape: &'a Shape,
+    machine: &'a str,
+    hosts: u32,
+    cores: u32,
+    intervals: u32,
+    functions_allowed: u32,
+    epochs: u32,
+    seed: u64,
+    profile: &'a str,
+    prices: String,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+/// Simulates, and prints the report.
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let named = arguments.named()?;
+    let prices = Prices::read()?;
+    let shape = arguments.shape(named)?;
+    let (settings, machine) = arguments.settings(named, &prices)?;
+    if settings.functions.count > MAX_FUNCTIONS {
+        return Err(Failure::Usage(format!(
+            "--functions: at most {} are taken",
+            grouped(MAX_FUNCTIONS.into())
+        )));
+    }
+    let profile = read_profile(arguments.profile.as_deref())?;
+    let begun = Instant::now();
+    let report = simulate(&shape, &profile, &prices, &settings).map_err(|e| match e {
+        eciton_simulate::Error::Failed { .. } | eciton_simulate::Error::Stalled { .. } => {
+            Failure::Failed(e.to_string())
+        }
+        other => Failure::usage(&other),
+    })?;
+    let took = begun.elapsed().as_secs_f64();
+    if arguments.json {
+        output.json(&Line {
+            event: "simulation",
+            shape: &shape,
+            machine: &machine,
+            hosts: settings.hosts.count,
+            cores: settings.hosts.cores,
+            intervals: settings.intervals,
+            functions_allowed: settings.functions.count,
+            epochs: settings.epochs,
+            seed: settings.seed,
+            profile: &profile.source,
+            prices: format!("{}, {}", prices.date, prices.region),
+            report: &report,
+        });
+    } else {
+        print(&shape, &settings, &machine, &profile, &prices, &report, took, output);
+    }
+    Ok(())
+}
+
+#[allow(clippy::too_many_arguments)]
+fn print(
+    shape: &Shape,
+    settings: &Settings,
+    machine: &str,
+    profile: &Profile,
+    prices: &Prices,
+    report: &Report,
+    took: f64,
+    output: &mut Output,
+) {
+    let mut row = |name: &str, text: String| output.line(format_args!("{name:<12} {text}"));
+    let usd = |dollars: f64| format!("${dollars:.6}");
+    row(
+        "shape",
+        format!(
+            "{}: {} vertices, {} edges, gcn {}{}-{}",
+            shape.name,
+            grouped(shape.vertices.into()),
+            grouped(shape.edges),
+            shape.features,
+            format!("-{}", shape.hidden).repeat(shape.layers.saturating_sub(1) as usize),
+            shape.classes
+        ),
+    );
+    let hosts = settings.hosts;
+    row(
+        "hosts",
+        format!(
+            "{} ({machine}) of {}; {} in all, seed {}",
+            hosts.count,
+            counted(hosts.cores.into(), "core"),
+            counted(settings.intervals.into(), "interval"),
+            settings.seed
+        ),
+    );
+    row(
+        "functions",
+        match settings.functions.count {
+            0 => "none: the hosts do all".to_owned(),
+            count => format!("{} at once, {} MB each", grouped(count.into()), settings.functions.memory_mb),
+        },
+    );
+    let mut sorted = report.epoch_seconds.clone();
+    sorted.sort_by(f64::total_cmp);
+    let median = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
+    let (least, most) = (sorted.first().copied(), sorted.last().copied());
+    row(
+        "epoch time",
+        format!(
+            "{} (median; {} to {})",
+            seconds(median),
+            seconds(least.unwrap_or_default()),
+            seconds(most.unwrap_or_default())
+        ),
+    );
+    row("total time", format!("{}, {}", seconds(report.seconds), counted(settings.epochs.into(), "epoch")));
+    let paid = report.usd;
+    row(
+        "dollars",
+        format!(
+            "{}: hosts {}, functions {}, requests {}, store {}",
+            usd(paid.total),
+            usd(paid.hosts),
+            usd(paid.functions),
+            usd(paid.requests),
+            usd(paid.store)
+        ),
+    );
+    row("value", format!("{:.6} = 1 / (seconds x dollars)", report.value));
+    row(
+        "busy",
+        format!(
+            "hosts {} %, functions {} %",
+            percent(Some(report.hosts_busy)),
+            percent((settings.functions.count > 0).then_some(report.functions_busy))
+        ),
+    );
+    let moved = report.bytes;
+    row(
+        "moved",
+        format!(
+            "{} to functions, {} back, {} between functions and store, {} between hosts",
+            bytes(moved.to_functions),
+            bytes(moved.from_functions),
+            bytes(moved.store),
+            bytes(moved.between_hosts)
+        ),
+    );
+    let engine = report.engine;
+    row(
+        "tasks",
+        format!(
+            "{} ({} on hosts), {}; {} relaunched, {} retried, {} duplicate, {} late",
+            grouped(engine.tasks),
+            grouped(report.local_tasks),
+            counted(engine.gathers, "gather"),
+            grouped(engine.relaunches),
+            grouped(engine.retries),
+            grouped(engine.duplicates),
+            grouped(engine.late)
+        ),
+    );
+    if settings.functions.count > 0 {
+        let f = report.functions;
+        row(
+            "invocations",
+            format!(
+                "{}, {}, {} throttled; at most {} ran at once; {:.1} GB-s",
+                grouped(f.invocations),
+                counted(f.cold_starts, "cold start"),
+                grouped(f.throttled),
+                grouped(f.most_running.into()),
+                f.gb_seconds
+            ),
+        );
+    }
+    let read: u64 = report.ages.iter().sum();
+    if read > 0 {
+        let shares = report
+            .ages
+            .iter()
+            .enumerate()
+            .map(|(age, &rows)| format!("{age}: {} %", percent(Some(rows as f64 / read as f64))));
+        row(
+            "ages",
+            format!(
+                "{} (epochs old, of others' rows that gathers read)",
+                shares.collect::<Vec<_>>().join(", ")
+            ),
+        );
+    }
+    row("profile", profile.source.clone());
+    row("prices", format!("of {}, {}", prices.date, prices.region));
+    row(
+        "simulated",
+        format!(
+            "in {}, {} events, {} a second",
+            seconds(took),
+            grouped(report.events),
+            grouped((report.events as f64 / took.max(1e-9)) as u64)
+        ),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn counts_may_have_exponents() {
+        assert_eq!([count("12"), count("3.6e9"), count("1_000")], [Ok(12), Ok(3_600_000_000), Ok(1000)]);
+        for bad in ["", "x", "-1", "1.5", "1e99", "nan"] {
+            assert!(count(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Task profiles: how long steps take and how many bytes they move. What simulations and planners
+//! count with.
+//!
+//! A profile is paces (seconds for a floating-point operation, an edge, a byte) and, where somebody
+//! measured them, a stage's figures. What it leaves out is counted from the program:
+//!
+//! ```text
+//! products of a row   forward 2 k n     backward 2 k n for the weight, 2 k n more for the input
+//! elementwise         8 a value of rows read or written
+//! in                  4 bytes a value of the rows read, and the weights once a task
+//! out                 4 bytes a value of the rows written, and the weights' gradients once a task
+//! gather              seconds_per_edge_value x (edges + rows) x width
+//! ```
+//!
+//! Features are *constant*: the same in every epoch, so that they need not be sent by the host. Where only
+//! a share of them is stored, products with them cost that share, and a stored value takes 8 bytes.
+//!
+//! The file is JSON, version 1; unknown fields are refused. Whoever reads it calls [`Profile::check`].
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::ids::StageId;
+use crate::program::{Direction, Program, SlotOf, Stage, Tensor};
+
+/// The version of the form.
+pub const PROFILE_VERSION: u32 = 1;
+/// Longer files are no profiles, bytes.
+pub const MAX_PROFILE_BYTES: usize = 4 << 20;
+/// Bytes of a value.
+const VALUE_BYTES: f64 = 4.0;
+/// Bytes of a stored value of sparse rows: the value and its column.
+const STORED_BYTES: f64 = 8.0;
+/// Operations of elementwise work for each value: activation, dropout, bias, and some for their memory.
+const ELEMENTWISE_FLOPS: f64 = 8.0;
+
+/// A task profile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// [`PROFILE_VERSION`].
+    pub version: u32,
+    /// Where the figures are from: machine, command, date; or that they are estimates.
+    pub source: String,
+    /// A core of the host.
+    pub host: HostPace,
+    /// A vCPU of a function.
+    pub function: FunctionPace,
+    /// Stages that were measured, each once; the others are counted.
+    #[serde(default)]
+    pub stages: Vec<StageProfile>,
+}
+
+/// What a core of the host takes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostPace {
+    /// Seconds for an operation of a tensor step.
+    pub seconds_per_flop: f64,
+    /// Seconds for an edge of a gather and each value of its row.
+    pub seconds_per_edge_value: f64,
+    /// Seconds for each byte that goes to a function or comes from one: framing, encoding, encryption.
+    pub seconds_per_byte: f64,
+    /// Seconds for each value that is added when gradients are summed.
+    pub seconds_per_value_added: f64,
+    /// Seconds that any step takes besides.
+    pub seconds_per_step: f64,
+}
+
+/// What a vCPU of a function takes. A task is one thread.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FunctionPace {
+    /// Seconds for an operation.
+    pub seconds_per_flop: f64,
+    /// Seconds that any task takes besides, in the function.
+    pub seconds_per_step: f64,
+}
+
+/// What a stage does on each row and in each task.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StageProfile {
+    /// Which.
+    pub stage: StageId,
+    /// Floating-point operations a row; 0 for a gather.
+    #[serde(default)]
+    pub flops_per_row: f64,
+    /// Bytes of rows that are the same in every epoch, a row.
+    #[serde(default)]
+    pub constant_bytes_per_row: f64,
+    /// Other bytes in, a row.
+    #[serde(default)]
+    pub bytes_in_per_row: f64,
+    /// Bytes in besides, a task.
+    #[serde(default)]
+    pub bytes_in_per_task: f64,
+    /// Bytes out, a row.
+    #[serde(default)]
+    pub bytes_out_per_row: f64,
+    /// Bytes out besides, a task.
+    #[serde(default)]
+    pub bytes_out_per_task: f64,
+    /// Values a row that a gather sums; 0 for a tensor stage.
+    #[serde(default)]
+    pub gather_width: u32,
+}
+
+impl Default for Profile {
+    /// The built-in one: figures of the design notes where there are some, estimates elsewhere.
+    ///
+    /// Host: 134 GFLOP/s a core (a 602 -> 128 product, AVX-512); gathers by source blocks, 115 M edges
+    /// of width 128 in 0.67 s on 2 cores, which is 9.1e-11 s for an edge and value; a kernel's warm call
+    /// 2.3 us. Estimates: a function's vCPU does a quarter of the host's core (half a core, vectors half as
+    /// wide); 1 ns a byte to encode and encrypt; 16 GB/s for sums; 0.5 ms for what surrounds a task in a
+    /// function.
+    fn default() -> Self {
+        Self {
+            version: PROFILE_VERSION,
+            source: "built in: figures of the design notes and estimates, not measured on your machines"
+                .to_owned(),
+            host: HostPace {
+                seconds_per_flop: 1.0 / 134e9,
+                seconds_per_edge_value: 9.1e-11,
+                seconds_per_byte: 1e-9,
+                seconds_per_value_added: 2.5e-10,
+                seconds_per_step: 2.3e-6,
+            },
+            function: FunctionPace { seconds_per_flop: 4.0 / 134e9, seconds_per_step: 5e-4 },
+            stages: Vec::new(),
+        }
+    }
+}
+
+impl Profile {
+    /// Whether the figures can be.
+    ///
+    /// # Errors
+    /// [`Error::Content`] for another version, a figure that is negative or not finite, or a stage given
+    /// twice.
+    pub fn check(&self) -> Result<(), Error> {
+        let wrong = |reason: String| Err(Error::Content { what: "a task profile", reason });
+        if self.version != PROFILE_VERSION {
+            return wrong(format!("version {}; this program reads {PROFILE_VERSION}", self.version));
+        }
+        let (h, f) = (self.host, self.function);
+        let paces = [
+            h.seconds_per_flop,
+            h.seconds_per_edge_value,
+            h.seconds_per_byte,
+            h.seconds_per_value_added,
+            h.seconds_per_step,
+            f.seconds_per_flop,
+            f.seconds_per_step,
+        ];
+        let stages = self.stages.iter().flat_map(|s| {
+            [
+                s.flops_per_row,
+                s.constant_bytes_per_row,
+                s.bytes_in_per_row,
+                s.bytes_in_per_task,
+                s.bytes_out_per_row,
+                s.bytes_out_per_task,
+            ]
+        });
+        if let Some(figure) = paces.into_iter().chain(stages).find(|f| !(f.is_finite() && *f >= 0.0)) {
+            return wrong(format!("{figure} where a figure of at least 0 is needed"));
+        }
+        let mut seen: Vec<StageId> = self.stages.iter().map(|stage| stage.stage).collect();
+        seen.sort_unstable();
+        match seen.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => wrong(format!("stage {} is given twice", pair[0])),
+            None => Ok(()),
+        }
+    }
+
+    /// Every stage's figures: the measured ones, and the others counted. `stored` is the share of the
+    /// features that is stored, above 0 to 1.
+    ///
+    /// # Errors
+    /// As [`Profile::check`]; and for a stage that the program does not have.
+    pub fn stages(&self, program: &Program, stored: f64) -> Result<Vec<StageProfile>, Error> {
+        self.check()?;
+        let mut stages: Vec<StageProfile> = (0u16..)
+            .zip(&program.stages)
+            .map(|(id, stage)| count(program, StageId(id), stage, stored))
+            .collect();
+        for measured in &self.stages {
+            let known = stages.len();
+            let stage = stages.get_mut(measured.stage.index()).ok_or_else(|| Error::Content {
+                what: "a task profile of this program",
+                reason: format!("stage {} of a program of {known} stages", measured.stage),
+            })?;
+            *stage = *measured;
+        }
+        Ok(stages)
+    }
+}
+
+fn count(program: &Program, stage: StageId, what: &Stage, stored: f64) -> StageProfile {
+    let none = StageProfile {
+        stage,
+        flops_per_row: 0.0,
+        constant_bytes_per_row: 0.0,
+        bytes_in_per_row: 0.0,
+        bytes_in_per_task: 0.0,
+        bytes_out_per_row: 0.0,
+        bytes_out_per_task: 0.0,
+        gather_width: 0,
+    };
+    match what {
+        Stage::Gather(gather) => StageProfile { gather_width: gather.width, ..none },
+        Stage::Tensor(tensor) => count_tensor(program, what, tensor, stored, none),
+    }
+}
+
+fn count_tensor(
+    program: &Program,
+    stage: &Stage,
+    tensor: &Tensor,
+    stored: f64,
+    mut found: StageProfile,
+) -> StageProfile {
+    let slot = |id: crate::ids::SlotId| program.slots.get(id.index());
+    let parameters = program.operations.get(tensor.operation.index()).map_or(&[][..], |o| &o.parameters);
+    let parameters = parameters.iter().filter_map(|id| program.parameters.get(id.index()));
+    let (mut weights, mut values) = (0.0, 0.0);
+    for parameter in parameters {
+        values += parameter.len() as f64;
+        weights += if parameter.shape.len() > 1 { parameter.len() as f64 } else { 0.0 };
+    }
+    let read: Vec<_> = stage.reads().filter_map(|(id, _)| slot(id)).collect();
+    let written: Vec<_> = stage.writes().filter_map(slot).collect();
+    let of_features = tensor.inputs.iter().filter_map(|&id| slot(id)).any(|s| s.of == SlotOf::Features);
+    let input_gradient = tensor.input_gradients.iter().any(Option::is_some);
+    // Products with the input, and those with the gradient alone.
+    let (with_input, without) = match tensor.direction {
+        Direction::Forward => (1.0, 0.0),
+        Direction::Loss => (2.0, f64::from(u8::from(input_gradient))),
+        Direction::Backward => (1.0, f64::from(u8::from(input_gradient))),
+    };
+    let share = if of_features { stored } else { 1.0 };
+    let mut touched = 0.0;
+    for slot in read {
+        let width = f64::from(slot.width);
+        if slot.of == SlotOf::Features {
+            found.constant_bytes_per_row += (STORED_BYTES * stored).min(VALUE_BYTES) * width;
+        } else {
+            found.bytes_in_per_row += VALUE_BYTES * width;
+            touched += width;
+        }
+    }
+    for slot in written {
+        found.bytes_out_per_row += VALUE_BYTES * f64::from(slot.width);
+        touched += f64::from(slot.width);
+    }
+    found.flops_per_row = 2.0 * weights * (with_input * share + without) + ELEMENTWISE_FLOPS * touched;
+    found.bytes_in_per_task = VALUE_BYTES * values;
+    if stage.yields_gradients() {
+        found.bytes_out_per_task = VALUE_BYTES * values;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::program::tests::gcn;
+
+    #[test]
+    fn a_programs_stages_are_counted_by_hand() {
+        let program = gcn(2, 16, 100, 7);
+        let stages = Profile::default().stages(&program, 1.0).unwrap();
+        // T0: 100 features (constant) in, 16 out, W0 of 1600.
+        let first = stages[0];
+        assert_eq!(first.flops_per_row, 2.0 * 1600.0 + 8.0 * 16.0);
+        assert_eq!((first.constant_bytes_per_row, first.bytes_in_per_row), (400.0, 0.0));
+        assert_eq!((first.bytes_in_per_task, first.bytes_out_per_task), (6400.0, 0.0));
+        assert_eq!(first.bytes_out_per_row, 64.0);
+        assert_eq!((stages[1].gather_width, stages[1].flops_per_row), (16, 0.0));
+        // T1': input of 16 and gradient of 7 in, gradient of 16 out; W1 of 112 and a bias of 16.
+        let backward = stages[6];
+        assert_eq!(backward.flops_per_row, 2.0 * 112.0 * 2.0 + 8.0 * (16.0 + 7.0 + 16.0));
+        assert_eq!((backward.bytes_in_per_row, backward.bytes_out_per_row), (92.0, 64.0));
+        assert_eq!((backward.bytes_in_per_task, backward.bytes_out_per_task), (512.0, 512.0));
+        // T0': no gradient of the features.
+        assert_eq!(stages[8].flops_per_row, 2.0 * 1600.0 + 8.0 * 16.0);
+        // A tenth of the features is stored.
+        let sparse = Profile::default().stages(&program, 0.1).unwrap()[0];
+        assert!((sparse.flops_per_row - (320.0 + 128.0)).abs() < 1e-9);
+        assert!((sparse.constant_bytes_per_row - 80.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn measured_stages_win_and_strange_ones_are_refused() {
+        let program = gcn(2, 16, 100, 7);
+        let measured =
+            StageProfile { flops_per_row: 5.0, ..Profile::default().stages(&program, 1.0).unwrap()[2] };
+        let mut profile = Profile { stages: vec![measured], ..Profile::default() };
+        assert_eq!(profile.stages(&program, 1.0).unwrap()[2].flops_per_row, 5.0);
+        profile.stages.push(measured);
+        assert!(profile.check().unwrap_err().to_string().contains("twice"));
+        profile.stages = vec![StageProfile { stage: StageId(9), ..measured }];
+        assert!(profile.stages(&program, 1.0).unwrap_err().to_string().contains("stage 9"));
+        profile.stages = vec![StageProfile { flops_per_row: f64::NAN, ..measured }];
+        assert!(profile.check().unwrap_err().to_string().contains("NaN"));
+        let old = Profile { version: 0, ..Profile::default() };
+        assert!(old.check().unwrap_err().to_string().contains("version 0"));
+    }
+}

@@ -1,0 +1,158 @@
+//! The functions' service: environments that are kept warm, the account's limits, refusals.
+
+/// What is known of the service. Sources: AWS's published limits (`docs/SIMULATION.md` has the list);
+/// latencies are estimates of the same kind as published measurements.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cloud {
+    /// Invocations that the account may run at once.
+    pub concurrency: u32,
+    /// New environments that may be made at once...
+    pub burst: u32,
+    /// ...and how many more come every ten seconds, up to `burst`.
+    pub burst_per_10_s: u32,
+    /// From a request to a warm function's start, and from its end to the answer: once an invocation, us.
+    pub latency_us: u64,
+    /// What a cold start takes before anything is billed, us.
+    pub cold_us: u64,
+    /// What it takes besides, billed: initialisation, us.
+    pub init_us: u64,
+    /// How long an idle environment is kept, us.
+    pub keep_us: u64,
+    /// Largest request and reply, bytes, after base64.
+    pub payload_bytes: u64,
+    /// One function alone, Mbit/s.
+    pub alone_mbits: f64,
+    /// Each of a hundred on one host, Mbit/s.
+    pub hundred_mbits: f64,
+    /// What a request to the object store takes before its first byte, us.
+    pub store_us: u64,
+    /// A function's time limit, us.
+    pub time_limit_us: u64,
+    /// The executor gives up an invocation that was not answered for so long, us.
+    pub give_up_us: u64,
+}
+
+impl Default for Cloud {
+    /// A thousand at once, a thousand new ones and as many more every 10 s, 6 MB, 800 and 200 Mbit/s.
+    /// Estimates: 10 ms an invocation, 150 ms and 20 ms a cold start, 10 minutes warm, 20 ms to the store.
+    fn default() -> Self {
+        Self {
+            concurrency: 1000,
+            burst: 1000,
+            burst_per_10_s: 1000,
+            latency_us: 10_000,
+            cold_us: 150_000,
+            init_us: 20_000,
+            keep_us: 600_000_000,
+            payload_bytes: 6 << 20,
+            alone_mbits: 800.0,
+            hundred_mbits: 200.0,
+            store_us: 20_000,
+            time_limit_us: 900_000_000,
+            give_up_us: 60_000_000,
+        }
+    }
+}
+
+/// Environments.
+#[derive(Debug)]
+pub(crate) struct Environments {
+    cloud: Cloud,
+    /// When each idle one became so; the newest last, and used first.
+    idle: Vec<u64>,
+    running: u32,
+    /// Millionths of environments that may be made now.
+    allowance: u64,
+    at_us: u64,
+    pub(crate) most_running: u32,
+    pub(crate) cold_starts: u64,
+    pub(crate) throttled: u64,
+}
+
+impl Environments {
+    pub(crate) fn new(cloud: Cloud) -> Self {
+        let allowance = u64::from(cloud.burst) * 1_000_000;
+        let idle = Vec::new();
+        Self { cloud, idle, running: 0, allowance, at_us: 0, most_running: 0, cold_starts: 0, throttled: 0 }
+    }
+
+    /// An invocation arrives: whether it starts cold; `None`: it is refused (429).
+    pub(crate) fn start(&mut self, now_us: u64) -> Option<bool> {
+        let full = u64::from(self.cloud.burst) * 1_000_000;
+        let gained = (now_us - self.at_us).saturating_mul(u64::from(self.cloud.burst_per_10_s)) / 10;
+        // Whole tenths are lost at most once an arrival.
+        self.allowance = self.allowance.saturating_add(gained).min(full);
+        self.at_us = now_us;
+        if self.running >= self.cloud.concurrency {
+            self.throttled += 1;
+            return None;
+        }
+        let warm = self.idle.pop().is_some_and(|since| {
+            let kept = now_us.saturating_sub(since) <= self.cloud.keep_us;
+            if !kept {
+                // The others are older.
+                self.idle.clear();
+            }
+            kept
+        });
+        if !warm {
+            if self.allowance < 1_000_000 {
+                self.throttled += 1;
+                return None;
+            }
+            self.allowance -= 1_000_000;
+            self.cold_starts += 1;
+        }
+        self.running += 1;
+        self.most_running = self.most_running.max(self.running);
+        Some(!warm)
+    }
+
+    /// An invocation is over; its environment lives on unless it crashed.
+    pub(crate) fn end(&mut self, now_us: u64, lives: bool) {
+        self.running = self.running.saturating_sub(1);
+        if lives {
+            self.idle.push(now_us);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn cloud() -> Cloud {
+        Cloud { concurrency: 5, burst: 3, burst_per_10_s: 10, keep_us: 1000, ..Cloud::default() }
+    }
+
+    #[test]
+    fn new_environments_come_at_the_services_pace_and_no_more_run_than_the_account_may() {
+        let mut all = Environments::new(cloud());
+        assert_eq!(
+            [all.start(0), all.start(0), all.start(0), all.start(0)],
+            [Some(true), Some(true), Some(true), None]
+        );
+        // One more a second.
+        assert_eq!(
+            [all.start(999_990), all.start(1_000_010), all.start(1_000_010)],
+            [None, Some(true), None]
+        );
+        assert_eq!([all.start(5_000_000), all.start(5_000_000)], [Some(true), None], "five run");
+        assert_eq!((all.most_running, all.cold_starts, all.throttled), (5, 5, 4));
+        all.end(5_000_100, true);
+        assert_eq!(all.start(5_000_200), Some(false), "warm, and no allowance needed");
+    }
+
+    #[test]
+    fn an_environment_is_warm_for_a_while_and_not_after_a_crash() {
+        let mut all = Environments::new(cloud());
+        all.start(0);
+        all.end(10, true);
+        assert_eq!(all.start(1010), Some(false));
+        all.end(1010, true);
+        assert_eq!(all.start(2011), Some(true), "kept for 1000 us");
+        all.end(2011, false);
+        assert_eq!(all.start(2012), Some(true), "it crashed");
+    }
+}

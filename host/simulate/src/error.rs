@@ -1,0 +1,59 @@
+//! Why a simulation cannot be made, or came to no end.
+
+use eciton_plan::{StageId, TaskKey};
+
+/// What [`crate::simulate`] refuses or ends with. The same input fails again.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A setting out of range.
+    #[error("{what}: found {found}, allowed are {allowed}")]
+    Setting {
+        /// Which, with its unit.
+        what: &'static str,
+        /// Its value.
+        found: String,
+        /// What it may be.
+        allowed: String,
+    },
+    /// A task that a function of this size cannot hold.
+    #[error(
+        "a task of stage {stage} takes {needs_mb} MB in a function, which has {memory_mb}: choose more intervals or memory"
+    )]
+    Memory {
+        /// Which.
+        stage: StageId,
+        /// Its rows and weights, in and out, and what runs them, MB.
+        needs_mb: u64,
+        /// The function's, MB.
+        memory_mb: u32,
+    },
+    /// The run ended because a task could not be done.
+    #[error(
+        "the simulated run failed after {seconds:.1} s: {key} failed {attempts} times ({throttled} requests were throttled in all)"
+    )]
+    Failed {
+        /// When, simulated.
+        seconds: f64,
+        /// The attempt that decided it.
+        key: TaskKey,
+        /// Attempts at it.
+        attempts: u32,
+        /// Requests refused, of the whole run.
+        throttled: u64,
+    },
+    /// Nothing is under way and the run is not over: a defect, or an answer lost without a deadline.
+    #[error("the simulated run stalled after {seconds:.1} s; it waits for {waits_for}")]
+    Stalled {
+        /// When, simulated.
+        seconds: f64,
+        /// For what.
+        waits_for: String,
+    },
+    /// Model, profile or prices.
+    #[error(transparent)]
+    Plan(#[from] eciton_plan::Error),
+    /// The engine's settings.
+    #[error(transparent)]
+    Engine(#[from] eciton_engine::Error),
+}

@@ -1,0 +1,194 @@
+//! Shapes: what a simulation needs to know of a graph and a model, in place of the graph itself.
+
+use eciton_plan::{
+    Attribute, BackwardNeeds, DataShape, Initialiser, Model, ParameterSpec, Program, RowsSpec, Savings,
+    Signature, Value,
+};
+use serde::Serialize;
+
+use crate::error::Error;
+
+/// A graph and a GCN.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Shape {
+    /// For reports.
+    pub name: String,
+    /// Vertices.
+    pub vertices: u32,
+    /// Directed edges.
+    pub edges: u64,
+    /// Features of a vertex.
+    pub features: u32,
+    /// The share of them that is stored, above 0 to 1.
+    pub stored: f64,
+    /// Classes.
+    pub classes: u32,
+    /// Width of every layer but the last.
+    pub hidden: u32,
+    /// Layers.
+    pub layers: u32,
+}
+
+/// A published experiment: its shape, and what it ran on (Thorpe et al. 2021, tables 1 and 4).
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    /// As `--shape` takes it.
+    pub name: &'static str,
+    vertices: u32,
+    edges: u64,
+    features: u32,
+    classes: u32,
+    hidden: u32,
+    /// Graph servers.
+    pub hosts: u32,
+    /// What they were.
+    pub machine: &'static str,
+    /// Functions of each.
+    pub functions_each: u32,
+}
+
+/// The published shapes.
+pub const NAMED: [Named; 4] = [
+    Named {
+        name: "reddit-small",
+        vertices: 232_965,
+        edges: 114_800_000,
+        features: 602,
+        classes: 41,
+        hidden: 128,
+        hosts: 2,
+        machine: "c5.2xlarge",
+        functions_each: 80,
+    },
+    Named {
+        name: "reddit-large",
+        vertices: 1_100_000,
+        edges: 1_300_000_000,
+        features: 301,
+        classes: 50,
+        hidden: 128,
+        hosts: 12,
+        machine: "c5n.2xlarge",
+        functions_each: 40,
+    },
+    Named {
+        name: "amazon",
+        vertices: 9_200_000,
+        edges: 313_900_000,
+        features: 300,
+        classes: 25,
+        hidden: 64,
+        hosts: 8,
+        machine: "c5n.2xlarge",
+        functions_each: 90,
+    },
+    Named {
+        name: "friendster",
+        vertices: 65_600_000,
+        edges: 3_600_000_000,
+        features: 32,
+        classes: 50,
+        hidden: 48,
+        hosts: 32,
+        machine: "c5n.4xlarge",
+        functions_each: 50,
+    },
+];
+
+impl Named {
+    /// The one of that name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static Self> {
+        NAMED.iter().find(|named| named.name == name)
+    }
+
+    /// Its shape: two layers.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        Shape {
+            name: self.name.to_owned(),
+            vertices: self.vertices,
+            edges: self.edges,
+            features: self.features,
+            stored: 1.0,
+            classes: self.classes,
+            hidden: self.hidden,
+            layers: 2,
+        }
+    }
+}
+
+impl Shape {
+    /// The training program of a GCN on it, without dropout, the first layer's product before its gather.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] without vertices or with a share of stored features out of range;
+    /// [`Error::Plan`] for a model that cannot be.
+    pub fn program(&self) -> Result<Program, Error> {
+        let refuse = |what, found: String, allowed: &str| {
+            Err(Error::Setting { what, found, allowed: allowed.to_owned() })
+        };
+        if self.vertices == 0 {
+            return refuse("vertices", "0".to_owned(), "1 and more");
+        }
+        if !(self.stored > 0.0 && self.stored <= 1.0) {
+            return refuse("the share of features that is stored", self.stored.to_string(), "above 0 to 1");
+        }
+        let model = Model::gcn(self.layers, self.hidden, 0.0, self.features, self.classes)?;
+        let shape = DataShape { rows: self.vertices, features: self.features, classes: self.classes };
+        Ok(Program::build(&model, shape, Savings::default(), &signature)?)
+    }
+}
+
+/// What the built-in kernels `linear` and `cross-entropy` say of themselves (`guest-kernels/`).
+fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Result<Signature, String> {
+    let find = |name: &str| attributes.iter().find(|a| a.name == name).map(|a| &a.value);
+    let flag = |name: &str| find(name) == Some(&Value::Flag(true));
+    let width = inputs.first().and_then(|extents| extents.first()).copied().unwrap_or_default();
+    let parameter = |name: &str, shape: Vec<u32>, initialiser| ParameterSpec {
+        name: name.to_owned(),
+        shape,
+        initialiser,
+    };
+    let rows = |width| vec![RowsSpec { name: "rows".into(), extents: vec![width] }];
+    let mut signature = Signature { inputs: rows(width), outputs: rows(width), ..Signature::default() };
+    if kernel == "cross-entropy" {
+        if flag("bias") {
+            signature.parameters.push(parameter("bias", vec![width], Initialiser::Zeros));
+        }
+        signature.has_loss = true;
+    } else {
+        let out = match find("out-features") {
+            Some(&Value::Integer(out)) => u32::try_from(out).ok(),
+            _ => None,
+        };
+        let out = out.ok_or_else(|| format!("{kernel}: out-features must be given"))?;
+        signature.parameters.push(parameter("weight", vec![width, out], Initialiser::GlorotUniform));
+        if flag("input-bias") {
+            signature.parameters.push(parameter("input-bias", vec![width], Initialiser::Zeros));
+        }
+        signature.outputs = rows(out);
+        signature.backward_needs = BackwardNeeds { inputs: true, outputs: false };
+    }
+    Ok(signature)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn named_shapes_are_programs_of_nine_stages() {
+        for named in &NAMED {
+            let program = Named::find(named.name).unwrap().shape().program().unwrap();
+            assert_eq!(program.stages.len(), 9, "{}", named.name);
+            assert_eq!(program.parameters[0].shape, [named.features, named.hidden]);
+        }
+        assert!(Named::find("cora").is_none());
+        let none = Shape { vertices: 0, ..NAMED[0].shape() };
+        assert!(none.program().unwrap_err().to_string().contains("vertices"));
+        let all = Shape { stored: 1.5, ..NAMED[0].shape() };
+        assert!(all.program().unwrap_err().to_string().contains("1.5"));
+    }
+}

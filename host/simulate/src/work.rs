@@ -1,0 +1,142 @@
+//! What each stage takes on one interval of this world: times, bytes.
+
+use eciton_plan::{Profile, Program, Scope, StageId};
+
+use crate::error::Error;
+use crate::settings::{Placement, Settings, VCPU_MB};
+use crate::shape::Shape;
+
+/// What runs beside a task's matrices in a function, MB.
+const RUNTIME_MB: u64 = 64;
+
+/// One stage on one interval. Seconds and bytes before jitter.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StageWork {
+    /// On a core of the host: a gather, or a tensor step.
+    pub host_s: f64,
+    /// In a function.
+    pub function_s: f64,
+    /// To a function, without what is constant.
+    pub in_bytes: f64,
+    /// Constant rows.
+    pub constant_bytes: f64,
+    /// Back.
+    pub out_bytes: f64,
+    /// To other hosts, once it is done.
+    pub scatter_bytes: f64,
+}
+
+/// All stages, and the update.
+#[derive(Clone, Debug)]
+pub(crate) struct Work {
+    pub stages: Vec<StageWork>,
+    /// From the last gradient to the next version: sums, optimiser, weights to the other hosts.
+    pub update_s: f64,
+    /// All weights.
+    pub weight_bytes: f64,
+}
+
+impl Work {
+    pub(crate) fn new(
+        program: &Program,
+        shape: &Shape,
+        profile: &Profile,
+        settings: &Settings,
+    ) -> Result<Self, Error> {
+        let intervals = f64::from(settings.intervals);
+        let (rows, edges) = (f64::from(shape.vertices) / intervals, shape.edges as f64 / intervals);
+        let vcpus = f64::from(settings.functions.memory_mb) / f64::from(VCPU_MB);
+        let ghosts = ghosts(shape, settings);
+        let mut gathered = vec![false; program.stages.len()];
+        for id in (0u16..).take(program.stages.len()) {
+            for (stage, scope) in program.dependencies(StageId(id)) {
+                gathered[stage.index()] |= scope == Scope::All;
+            }
+        }
+        let (host, function) = (profile.host, profile.function);
+        let mut stages = Vec::with_capacity(program.stages.len());
+        for (stage, gathered) in profile.stages(program, shape.stored)?.into_iter().zip(gathered) {
+            let flops = stage.flops_per_row * rows;
+            let gather = f64::from(stage.gather_width) * (edges + rows) * host.seconds_per_edge_value;
+            let out_rows = stage.bytes_out_per_row * rows;
+            let work = StageWork {
+                host_s: host.seconds_per_step + flops * host.seconds_per_flop + gather,
+                // A task is one thread: more memory than one vCPU's makes it no faster.
+                function_s: function.seconds_per_step + flops * function.seconds_per_flop / vcpus.min(1.0),
+                in_bytes: stage.bytes_in_per_row * rows + stage.bytes_in_per_task,
+                constant_bytes: stage.constant_bytes_per_row * rows,
+                out_bytes: out_rows + stage.bytes_out_per_task,
+                scatter_bytes: if gathered { out_rows * ghosts } else { 0.0 },
+            };
+            let needs = 2.0 * (work.in_bytes + work.constant_bytes + work.out_bytes);
+            let needs_mb = RUNTIME_MB + (needs / 1e6).ceil() as u64;
+            let memory_mb = settings.functions.memory_mb;
+            if settings.functions.count > 0
+                && settings.functions.placement == Placement::Functions
+                && stage.gather_width == 0
+                && needs_mb > u64::from(memory_mb)
+            {
+                return Err(Error::Memory { stage: stage.stage, needs_mb, memory_mb });
+            }
+            stages.push(work);
+        }
+        let values: f64 = program.parameters.iter().map(|parameter| parameter.len() as f64).sum();
+        let hosts = f64::from(settings.hosts.count);
+        // Each host sums its intervals' gradients; a ring adds those and passes the weights on.
+        let ring = 2.0 * (hosts - 1.0) / hosts * values * 4.0 / (settings.hosts.mbits * 1e6 / 8.0);
+        let update_s = values * (intervals / hosts).ceil() * host.seconds_per_value_added
+            + 10.0 * values * host.seconds_per_flop
+            + ring;
+        Ok(Self { stages, update_s, weight_bytes: 4.0 * values })
+    }
+}
+
+/// On how many other hosts a row is needed, on average: with d edges, each leading to one of H - 1 others
+/// with probability cut / (H - 1), `(H - 1) (1 - (1 - cut / (H - 1))^d)`.
+fn ghosts(shape: &Shape, settings: &Settings) -> f64 {
+    let others = f64::from(settings.hosts.count) - 1.0;
+    if others < 1.0 {
+        return 0.0;
+    }
+    let cut = settings.hosts.cut.unwrap_or(others / (others + 1.0));
+    let degree = (shape.edges as f64 / f64::from(shape.vertices)).round().min(1e6) as u32;
+    let stays = (0..degree).fold(1.0, |stays: f64, _| stays * (1.0 - cut / others));
+    others * (1.0 - stays)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::shape::Named;
+
+    #[test]
+    fn ghosts_by_hand() {
+        let shape = Shape { vertices: 10, edges: 20, ..Named::find("amazon").unwrap().shape() };
+        let of = |count, cut| {
+            let mut settings = Settings::new(64, 1);
+            settings.hosts.count = count;
+            settings.hosts.cut = cut;
+            ghosts(&shape, &settings)
+        };
+        assert_eq!(of(1, None), 0.0);
+        // Two edges, each to the other host with 1/2: 1 - 1/4.
+        assert!((of(2, None) - 0.75).abs() < 1e-12);
+        // Two edges, each to one of three others with 1/4: 3 (1 - (3/4)^2).
+        assert!((of(4, None) - 3.0 * (1.0 - 0.5625)).abs() < 1e-12);
+        assert_eq!(of(4, Some(0.0)), 0.0);
+    }
+
+    #[test]
+    fn a_task_that_a_function_cannot_hold_is_refused_with_figures() {
+        let shape = Named::find("amazon").unwrap().shape();
+        let program = shape.program().unwrap();
+        let mut settings = Settings::new(2, 1);
+        settings.functions.count = 1;
+        let refused = Work::new(&program, &shape, &Profile::default(), &settings).unwrap_err().to_string();
+        // 4.6 million rows of 300 features alone are 5.5 GB.
+        assert!(refused.contains("stage 0") && refused.contains("1769"), "{refused}");
+        settings.intervals = 128;
+        assert!(Work::new(&program, &shape, &Profile::default(), &settings).is_ok());
+    }
+}

@@ -1,0 +1,364 @@
+//! The world around the engine: one clock, and what happens when.
+//!
+//! The world is the driver of a real [`Engine`]: it carries out every action, at simulated times, and
+//! reports the ends. Everything that waits for its time lies in one heap, in the order of time and, at one
+//! time, of its making, so that a seed replays a run. The heap holds at most a few items for each core,
+//! invocation and interval.
+
+mod flights;
+mod tally;
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeSet, BinaryHeap};
+
+use eciton_engine::{Action, Engine, Event, Reason};
+use eciton_plan::{Attempt, Epoch, Mode, Prices, Profile, StageId, Step, Task, TaskKey};
+
+use crate::cloud::Environments;
+use crate::error::Error;
+use crate::flight::{Flight, Timer, parts};
+use crate::host::{Host, Job, JobKind};
+use crate::link::{Link, Rates};
+use crate::random::{Purpose, unit};
+use crate::report::Report;
+use crate::settings::{Placement, Settings};
+use crate::shape::Shape;
+use crate::work::Work;
+use tally::Tally;
+
+/// Runs a shape's training in a simulated world.
+///
+/// # Errors
+/// [`Error::Setting`], [`Error::Memory`], [`Error::Plan`] and [`Error::Engine`] for what cannot be;
+/// [`Error::Failed`] if a task could not be done, [`Error::Stalled`] if nothing was left to happen.
+pub fn simulate(
+    shape: &Shape,
+    profile: &Profile,
+    prices: &Prices,
+    settings: &Settings,
+) -> Result<Report, Error> {
+    settings.check()?;
+    let program = shape.program()?;
+    let work = Work::new(&program, shape, profile, settings)?;
+    let engine = Engine::new(
+        &program,
+        eciton_engine::Settings {
+            // Evaluations are left out; the one after the last epoch takes no time.
+            eval_every: 0,
+            attempts: settings.attempts,
+            deadlines: settings.deadlines,
+            pipeline: settings.pipeline,
+            ..eciton_engine::Settings::new(settings.intervals, settings.epochs)
+        },
+    )?;
+    World::new(settings, profile, work, engine).run(prices)
+}
+
+/// What happens at a time.
+#[derive(Clone, Copy, Debug)]
+enum Item {
+    /// The engine hears of something.
+    Engine(Event),
+    /// A core is done.
+    Core { host: u32, job: Job },
+    /// A transfer may be done.
+    Link { host: u32, generation: u64 },
+    /// A flight's timer.
+    Flight { flight: u32, timer: Timer },
+    /// Time to look for attempts that are overdue.
+    Deadlines,
+}
+
+/// An item in the heap.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at_us: u64,
+    /// Of making.
+    number: u64,
+    item: Item,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Entry {}
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at_us, self.number).cmp(&(other.at_us, other.number))
+    }
+}
+
+struct World<'a> {
+    settings: &'a Settings,
+    profile: &'a Profile,
+    work: Work,
+    engine: Engine,
+    now_us: u64,
+    heap: BinaryHeap<Reverse<Entry>>,
+    made: u64,
+    hosts: Vec<Host>,
+    environments: Environments,
+    /// Those under way, and places that are free.
+    flights: Vec<Flight>,
+    free: Vec<u32>,
+    /// Of each stage, attempts with functions that the engine waits for, by their beginning.
+    waited: Vec<BTreeSet<(u64, TaskKey)>>,
+    /// Whether an [`Item::Deadlines`] lies in the heap.
+    looking: bool,
+    /// By stage and interval: the last epoch whose rows went to other hosts.
+    scattered: Vec<Epoch>,
+    tally: Tally,
+    ended: Option<(u64, Reason)>,
+    actions: Vec<Action>,
+}
+
+/// Seconds as microseconds, rounded up.
+fn us(seconds: f64) -> u64 {
+    // `as` saturates; a simulated run of 585,000 years is none.
+    (seconds * 1e6 - 1e-6).ceil() as u64
+}
+
+impl<'a> World<'a> {
+    fn new(settings: &'a Settings, profile: &'a Profile, work: Work, engine: Engine) -> Self {
+        let cloud = settings.cloud;
+        let rates = Rates::new(cloud.alone_mbits, cloud.hundred_mbits, settings.hosts.mbits);
+        let hosts = (0..settings.hosts.count).map(|_| Host::new(settings.hosts.cores, Link::new(rates)));
+        let steps = work.stages.len() * settings.intervals as usize;
+        let mut world = Self {
+            settings,
+            profile,
+            waited: vec![BTreeSet::new(); work.stages.len()],
+            work,
+            engine,
+            now_us: 0,
+            heap: BinaryHeap::new(),
+            made: 0,
+            hosts: hosts.collect(),
+            environments: Environments::new(cloud),
+            flights: Vec::new(),
+            free: Vec::new(),
+            looking: false,
+            scattered: vec![Epoch(0); steps],
+            tally: Tally::default(),
+            ended: None,
+            actions: Vec::new(),
+        };
+        world.set_functions(settings.functions.count);
+        world
+    }
+
+    /// Shares so many functions out among the hosts.
+    fn set_functions(&mut self, count: u32) {
+        let hosts = self.settings.hosts.count;
+        for (number, host) in (0..hosts).zip(&mut self.hosts) {
+            host.limit = count / hosts + u32::from(number < count % hosts);
+        }
+        self.tally.set_functions(self.now_us, count);
+    }
+
+    fn run(mut self, prices: &Prices) -> Result<Report, Error> {
+        self.put(0, Item::Engine(Event::Started));
+        while let Some(Reverse(Entry { at_us, item, .. })) = self.heap.pop() {
+            self.now_us = at_us;
+            self.tally.events += 1;
+            match item {
+                Item::Engine(event) => self.tell(event),
+                Item::Core { host, job } => self.core_done(host, job),
+                Item::Link { host, generation } => self.link_done(host, generation),
+                Item::Flight { flight, timer } => self.timer(flight, timer),
+                Item::Deadlines => self.look_for_overdue(),
+            }
+        }
+        let seconds = |at_us: u64| at_us as f64 * 1e-6;
+        match self.ended {
+            Some((at_us, Reason::Failed { key, .. })) => Err(Error::Failed {
+                seconds: seconds(at_us),
+                key,
+                attempts: self.settings.attempts,
+                throttled: self.environments.throttled,
+            }),
+            Some((at_us, _)) => Ok(self.report(at_us, prices)),
+            None => {
+                let waits = self.engine.running().next().map(|key| key.to_string());
+                let waits_for = waits.unwrap_or_else(|| "nothing that was asked for".to_owned());
+                Err(Error::Stalled { seconds: seconds(self.now_us), waits_for })
+            }
+        }
+    }
+
+    fn put(&mut self, after_us: u64, item: Item) {
+        let at_us = self.now_us.saturating_add(after_us);
+        self.heap.push(Reverse(Entry { at_us, number: self.made, item }));
+        self.made += 1;
+    }
+
+    /// Tells the engine something and does what it says.
+    fn tell(&mut self, event: Event) {
+        let mut actions = std::mem::take(&mut self.actions);
+        actions.extend(self.engine.step(event));
+        self.tally.engine_events += 1;
+        // Hosts that got something to do: one, or many after a barrier.
+        let mut touched = BTreeSet::new();
+        for action in actions.drain(..) {
+            match action {
+                Action::Gather(step) => touched.insert(self.gather(step)),
+                Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) => {
+                    touched.insert(self.submit(task))
+                }
+                Action::Commit(_) => false,
+                Action::Update { epoch } => {
+                    self.tally.between_hosts(self.settings, self.work.weight_bytes);
+                    self.put(us(self.work.update_s), Item::Engine(Event::Updated { epoch }));
+                    false
+                }
+                Action::Evaluate { epoch } => {
+                    self.put(0, Item::Engine(Event::Evaluated { epoch }));
+                    false
+                }
+                Action::EpochFinished { .. } => {
+                    self.tally.epoch_ends_us.push(self.now_us);
+                    false
+                }
+                Action::Finished { reason, .. } => {
+                    self.ended = Some((self.now_us, reason));
+                    self.tally.end(self.now_us, &mut self.hosts);
+                    false
+                }
+            };
+        }
+        self.actions = actions;
+        touched.into_iter().for_each(|host| self.dispatch(host));
+    }
+
+    fn host_of(&self, step: Step) -> u32 {
+        // Below the number of hosts.
+        (u64::from(step.interval.0) * u64::from(self.settings.hosts.count)
+            / u64::from(self.settings.intervals)) as u32
+    }
+
+    fn gather(&mut self, step: Step) -> u32 {
+        if self.settings.pipeline.mode == Mode::Async
+            && let Some(ages) = self.engine.ages(step)
+        {
+            self.tally.ages(ages, step.interval.index());
+        }
+        let key =
+            TaskKey { epoch: step.epoch, stage: step.stage, interval: step.interval, attempt: Attempt(0) };
+        let host = self.host_of(step);
+        self.hosts[host as usize].jobs.insert(Job { key, kind: JobKind::Gather, flight: 0 });
+        host
+    }
+
+    fn submit(&mut self, task: Task) -> u32 {
+        let host = self.host_of(task.step());
+        self.hosts[host as usize].tasks.insert(task.key());
+        host
+    }
+
+    /// Gives a host's cores and functions what waits for them.
+    fn dispatch(&mut self, host: u32) {
+        let shared = self.settings.functions.placement == Placement::Shared;
+        if self.ended.is_some() {
+            return;
+        }
+        loop {
+            let place = &mut self.hosts[host as usize];
+            if place.free_cores > 0
+                && let Some(job) = place.next_job(shared)
+            {
+                place.free_cores -= 1;
+                let took_us = self.job_us(job);
+                self.hosts[host as usize].busy_us += took_us;
+                self.put(took_us, Item::Core { host, job });
+            } else if let Some(key) = place.next_task() {
+                self.begin_flight(host, key);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// How long a core takes for a job.
+    fn job_us(&self, job: Job) -> u64 {
+        let work = self.work.stages[job.key.stage.index()];
+        let pace = self.profile.host;
+        let seconds = match job.kind {
+            JobKind::Gather | JobKind::Tensor => work.host_s,
+            JobKind::Send => pace.seconds_per_step + work.in_bytes * pace.seconds_per_byte,
+            JobKind::Receive => pace.seconds_per_step + work.out_bytes * pace.seconds_per_byte,
+        };
+        let [epoch, stage, interval, attempt] = parts(job.key);
+        let key = [epoch, stage, interval, attempt, 1 + job.kind as u64];
+        let jitter = self.settings.jitter;
+        let longer =
+            if jitter > 0.0 { jitter * unit(self.settings.seed, Purpose::Jitter, &key) } else { 0.0 };
+        us(seconds * (1.0 + longer))
+    }
+
+    fn core_done(&mut self, host: u32, job: Job) {
+        self.hosts[host as usize].free_cores += 1;
+        match job.kind {
+            JobKind::Gather => self.tell(Event::Gathered(job.key.step())),
+            JobKind::Tensor => {
+                self.tally.local_tasks += 1;
+                // The engine's averages are of functions, whose deadlines they make.
+                self.deliver(host, job.key, 0);
+            }
+            JobKind::Send => self.sent(job.flight),
+            JobKind::Receive => self.received(job.flight),
+        }
+        self.dispatch(host);
+    }
+
+    /// An answer is there: its rows go to the other hosts that need them, then the engine hears of it.
+    fn deliver(&mut self, host: u32, key: TaskKey, took_us: u64) {
+        let bytes = self.work.stages[key.stage.index()].scatter_bytes;
+        let at = key.stage.index() * self.settings.intervals as usize + key.interval.index();
+        let mut delay_us = 0;
+        if bytes > 0.0 && self.scattered[at] < key.epoch {
+            self.scattered[at] = key.epoch;
+            self.tally.bytes.between_hosts += bytes;
+            let rate = self.settings.hosts.mbits * 1e6 / 8.0;
+            let place = &mut self.hosts[host as usize];
+            place.network_free_us = place.network_free_us.max(self.now_us) + us(bytes / rate);
+            delay_us = place.network_free_us - self.now_us;
+        }
+        let event = Event::Completed { key, took_us };
+        if delay_us == 0 {
+            self.tell(event);
+        } else {
+            self.put(delay_us, Item::Engine(event));
+        }
+    }
+
+    fn look_for_overdue(&mut self) {
+        self.looking = false;
+        for stage in 0..self.waited.len() {
+            // A program has at most 2^16 stages.
+            let Some(deadline_us) = self.engine.deadline_us(StageId(stage as u16)) else { continue };
+            while let Some(&(begun_us, key)) = self.waited[stage].first()
+                && begun_us.saturating_add(deadline_us) <= self.now_us
+            {
+                self.waited[stage].pop_first();
+                self.tell(Event::Overdue(key));
+            }
+        }
+        self.look_later();
+    }
+
+    /// Sees to it that deadlines are looked at while there are any: five times within the shortest.
+    fn look_later(&mut self) {
+        let waited = self.waited.iter().any(|stage| !stage.is_empty());
+        if let Some(deadlines) = self.settings.deadlines.filter(|_| waited && !self.looking) {
+            self.looking = true;
+            self.put((deadlines.floor_us / 5).max(1000), Item::Deadlines);
+        }
+    }
+}
