@@ -28,6 +28,11 @@ impl Observer for Curves {
     }
 }
 
+/// No limit to what is handed out: each interval goes on as far as it may.
+fn aged(staleness: u32) -> Pipeline {
+    Pipeline { in_flight: Some(0), ..Pipeline::asynchronous(staleness) }
+}
+
 fn mean(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -50,14 +55,13 @@ fn main() {
     }
     let modes = [
         ("pipe", Pipeline::default()),
-        ("async S=0", Pipeline::asynchronous(0)),
-        ("async S=1", Pipeline::asynchronous(1)),
-        (
-            "async S=1, last 10 % sync",
-            Pipeline { synchronous_last: epochs / 10, ..Pipeline::asynchronous(1) },
-        ),
-        ("async S=8", Pipeline::asynchronous(8)),
-        ("async S=8, last 20 % sync", Pipeline { synchronous_last: epochs / 5, ..Pipeline::asynchronous(8) }),
+        ("async S=0, as it comes", Pipeline::asynchronous(0)),
+        ("async S=1, as it comes", Pipeline::asynchronous(1)),
+        ("async S=0", aged(0)),
+        ("async S=1", aged(1)),
+        ("async S=1, last 10 % sync", Pipeline { synchronous_last: epochs / 10, ..aged(1) }),
+        ("async S=8", aged(8)),
+        ("async S=8, last 20 % sync", Pipeline { synchronous_last: epochs / 5, ..aged(8) }),
     ];
     println!(
         "{seeds} seeds, {epochs} epochs, {intervals} intervals, one thread that takes the newest step first"
@@ -75,7 +79,11 @@ fn main() {
             (config.run.epochs, config.run.intervals, config.run.threads) =
                 (epochs, Some(intervals), Some(1));
             config.pipeline = pipeline;
-            let options = Options { seeds, newest_first: pipeline.mode == Mode::Async, ..Options::default() };
+            let options = Options {
+                seeds,
+                newest_first: pipeline.mode == Mode::Async && pipeline.in_flight == Some(0),
+                ..Options::default()
+            };
             let mut curves = Curves::default();
             let summary = eciton_train::train(&config, &options, &mut curves).unwrap();
             let percent = |of: &dyn Fn(&SeedReport) -> Option<f64>| {

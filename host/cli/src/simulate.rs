@@ -191,7 +191,7 @@ fn count(text: &str) -> Result<u64, String> {
         return Ok(count);
     }
     let value: f64 = text.parse().map_err(|_| "a whole number is needed, such as 1000000 or 1e6")?;
-    if value >= 0.0 && value < 1e18 && value.fract() == 0.0 {
+    if (0.0..1e18).contains(&value) && value.fract() == 0.0 {
         Ok(value as u64)
     } else {
         Err(format!("{text} is no whole number from 0 to 10^18"))
@@ -267,7 +267,7 @@ impl Arguments {
         let (staleness, synchronous_last) = (self.staleness, self.synchronous_last);
         let mut settings = Settings::new(intervals, self.epochs);
         settings.seed = self.seed;
-        settings.pipeline = Pipeline { mode, staleness, weights, synchronous_last };
+        settings.pipeline = Pipeline { mode, staleness, weights, synchronous_last, in_flight: None };
         settings.attempts = self.attempts;
         settings.jitter = self.jitter;
         let floor_us = us("--deadline", self.deadline)?;

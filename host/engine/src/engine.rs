@@ -15,7 +15,8 @@ use crate::settings::{
 };
 use eciton_plan::{Epoch, IntervalId, Mode, Program, Scope, Stage, StageId, Step, TaskKey, Version};
 use readings::Readings;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// True where the named defect is planted, which only the simulation's tests do.
 macro_rules! planted {
@@ -44,6 +45,10 @@ pub struct Engine {
     steps: Vec<StepInfo>,
     intervals: Vec<IntervalInfo>,
     readings: Readings,
+    /// Steps that could be handed out, where their number is limited.
+    ready: BinaryHeap<Reverse<(Epoch, u16, u32)>>,
+    /// Steps handed out that count towards that limit.
+    handed_out: u32,
     /// How many epochs may be under way at once: the bound + 1.
     spread: u32,
     /// Intervals that have done a stage in an epoch: for each of `spread` epochs, by stage.
@@ -135,6 +140,8 @@ pub enum WaitsFor {
     Epoch(Epoch),
     /// This step would write over rows that a gather still reads.
     Readers(Step),
+    /// This step waits until fewer are handed out.
+    Turn(Step),
     /// This gather needs rows that another interval has not written yet.
     Rows(Step),
 }
@@ -188,6 +195,8 @@ impl Engine {
             steps: vec![idle; count * intervals as usize],
             intervals: vec![IntervalInfo { epoch: None, left: 0, weights: Version(0) }; intervals as usize],
             readings,
+            ready: BinaryHeap::new(),
+            handed_out: 0,
             spread,
             done: vec![0; count * spread as usize],
             completed: vec![0; spread as usize],
@@ -230,7 +239,7 @@ impl Engine {
         self.weights = weights;
         self.settings.weights = weights;
         self.intervals.fill(IntervalInfo { epoch: None, left: 0, weights });
-        self.readings.clear();
+        self.forget_ready();
         self.done.fill(0);
         self.completed.fill(0);
         self.over = 0;
@@ -261,6 +270,7 @@ impl Engine {
             Event::StopRequested => self.stop_requested(),
             Event::Cancelled => self.cancelled(),
         }
+        self.hand_out();
         self.actions.drain(..)
     }
 
@@ -368,10 +378,11 @@ impl Engine {
                 };
                 let waiting = |&stage: &usize| of(stage).attempts.progress() == Progress::Waiting;
                 let stage = stages.find(waiting)?;
-                if of(stage).waits == 0 {
-                    WaitsFor::Readers(step(stage))
-                } else {
-                    WaitsFor::Rows(step(stage))
+                let blocked = || self.readings.blocked.contains(&(stage as u16, interval));
+                match of(stage).waits {
+                    0 if blocked() => WaitsFor::Readers(step(stage)),
+                    0 => WaitsFor::Turn(step(stage)),
+                    _ => WaitsFor::Rows(step(stage)),
                 }
             };
             Some(Parked { interval: IntervalId(interval), waits_for })
@@ -403,6 +414,9 @@ fn check(program: &Program, settings: &Settings) -> Result<(), Error> {
         if !(ratio > 1.0 && ratio <= MAX_DEADLINE_RATIO) {
             return Err(Error::Ratio { found: ratio, most: MAX_DEADLINE_RATIO });
         }
+    }
+    if let Some(most) = settings.in_flight {
+        within("steps in flight", u64::from(most), MAX_STEPS)?;
     }
     settings.pipeline.check().map_err(|error| Error::Pipeline { message: error.to_string() })?;
     if settings.pipeline.mode == Mode::Async {

@@ -55,6 +55,12 @@ pub struct Settings {
     pub attempts: u32,
     /// When attempts are relaunched; `None`: never.
     pub deadlines: Option<Deadlines>,
+    /// How many steps may be handed out at once; the others wait in the engine, in the order of epoch, stage
+    /// and interval. What a gather reads is settled when it is handed out, so that in asynchronous epochs
+    /// the fewer there are the newer it is. `None`: no limit.
+    pub in_flight: Option<u32>,
+    /// Whether that counts gathers alone: tasks run elsewhere.
+    pub only_gathers: bool,
     /// What steps wait for, and which rows and weights they read.
     pub pipeline: Pipeline,
 }
@@ -72,6 +78,8 @@ impl Settings {
             eval_every: 1,
             attempts: 4,
             deadlines: None,
+            in_flight: None,
+            only_gathers: false,
             pipeline: Pipeline::default(),
         }
     }

@@ -92,6 +92,10 @@ pub struct Pipeline {
     /// Which weights an epoch reads; `None`: the stash where epochs run apart, else the latest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weights: Option<WeightVersions>,
+    /// How many steps are handed out at once in [`Mode::Async`], 0 being no limit: the fewer, the newer
+    /// what gathers read. With functions gathers alone count. `None`: two for each compute thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<u32>,
     /// So many of a run's last epochs read no older rows and run one by one, in [`Mode::Async`].
     pub synchronous_last: u32,
 }
@@ -100,7 +104,7 @@ impl Pipeline {
     /// Rows of earlier epochs, by at most so many that a run is ahead of its slowest interval.
     #[must_use]
     pub const fn asynchronous(staleness: u32) -> Self {
-        Self { mode: Mode::Async, staleness, weights: None, synchronous_last: 0 }
+        Self { mode: Mode::Async, staleness, weights: None, in_flight: None, synchronous_last: 0 }
     }
 
     /// Whether all is as if there were no such section.
@@ -190,7 +194,7 @@ mod tests {
     #[test]
     fn versions_follow_from_mode_and_weights() {
         let of = |mode, staleness, weights| {
-            let pipeline = Pipeline { mode, staleness, weights, synchronous_last: 0 };
+            let pipeline = Pipeline { mode, staleness, weights, ..Pipeline::default() };
             pipeline.check().unwrap();
             (
                 pipeline.bound(),
@@ -215,7 +219,7 @@ mod tests {
     #[test]
     fn what_does_not_go_together_is_refused_with_the_remedy() {
         let refused = |mode, staleness, weights, synchronous_last| {
-            let pipeline = Pipeline { mode, staleness, weights, synchronous_last };
+            let pipeline = Pipeline { mode, staleness, weights, synchronous_last, ..Pipeline::default() };
             pipeline.check().unwrap_err().to_string()
         };
         use WeightVersions::{Latest, TwoBuffered};

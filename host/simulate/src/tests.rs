@@ -30,9 +30,9 @@ fn profile() -> Profile {
         bytes_out_per_row: 0.0,
         bytes_out_per_task: 0.0,
     };
-    let mut profile = Profile::default();
-    profile.stages =
+    let stages =
         vec![stage(0, 1.0, 0), stage(1, 0.0, 3), stage(2, 4.0, 0), stage(3, 0.0, 5), stage(4, 2.0, 0)];
+    let mut profile = Profile { stages, ..Profile::default() };
     profile.host.seconds_per_flop = 1e-3;
     profile.host.seconds_per_edge_value = 1e-4;
     profile.host.seconds_per_byte = 0.0;

@@ -12,7 +12,7 @@ use eciton_exec::functions::Wanted;
 use eciton_exec::{LocalPool, lambda, loopback};
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
-use eciton_plan::{Attribute, Config, Epoch, ExecutorKind, Model, Pipeline, Program, Savings};
+use eciton_plan::{Attribute, Config, Epoch, ExecutorKind, Mode, Model, Pipeline, Program, Savings};
 
 use crate::checkpoint::Fingerprint;
 use crate::data::{self, Prepared};
@@ -175,6 +175,11 @@ impl Session {
         let mut settings = eciton_engine::Settings::new(intervals, config.run.epochs);
         settings.eval_every = config.run.eval_every;
         settings.pipeline = config.pipeline;
+        if config.pipeline.mode == Mode::Async {
+            let most = config.pipeline.in_flight.unwrap_or(threads.saturating_mul(2));
+            settings.in_flight = (most > 0).then_some(most);
+            settings.only_gathers = config.executor.kind != ExecutorKind::Local;
+        }
         if let Some(attempts) = config.limits.attempts {
             settings.attempts = attempts;
         }
@@ -186,12 +191,13 @@ impl Session {
         }
         let (cut, tree) = (&prepared.intervals, prepared.atoms.tree());
         let shape = format!(
-            "rows={} edges={} intervals={intervals} stages={} mode={} staleness={} epochs={} seed={} seeds={}",
+            "rows={} edges={} intervals={intervals} stages={} mode={} staleness={} in_flight={} epochs={} seed={} seeds={}",
             prepared.shape.rows,
             prepared.dataset.graph.edges(),
             program.stages.len(),
             config.pipeline.mode.name(),
             config.pipeline.staleness,
+            settings.in_flight.unwrap_or(0),
             config.run.epochs,
             config.run.seed,
             options.seeds,
@@ -202,6 +208,7 @@ impl Session {
         let evaluator_settings = eciton_engine::Settings {
             last: Epoch(1),
             pipeline: Pipeline::default(),
+            in_flight: None,
             eval_every: 1,
             ..settings
         };

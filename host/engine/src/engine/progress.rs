@@ -4,6 +4,8 @@ use super::{Engine, Phase, Track, planted};
 use crate::attempts::{Progress, Report};
 use crate::engine::answers::Found;
 use crate::event::{Action, Reason};
+use std::cmp::Reverse;
+
 use eciton_plan::{Attempt, Epoch, IntervalId, Mode, Scope, StageId, Step, Task, Version, WeightVersions};
 
 impl Engine {
@@ -83,8 +85,40 @@ impl Engine {
         }
     }
 
-    /// Starts a step, unless what it writes over is still read.
+    /// Whether a step of this stage counts towards the limit of those in flight.
+    fn is_limited(&self, stage: usize) -> bool {
+        self.settings.in_flight.is_some() && (self.stages[stage].gather || !self.settings.only_gathers)
+    }
+
+    /// A step has all that it waits for: starts it, or lets it wait for its turn.
     fn start(&mut self, stage: usize, interval: u32) {
+        if self.is_limited(stage) {
+            let epoch = self.intervals[interval as usize].epoch.unwrap_or_default();
+            // A program has at most 2^16 stages.
+            self.ready.push(Reverse((epoch, stage as u16, interval)));
+        } else {
+            self.launch(stage, interval);
+        }
+    }
+
+    /// Starts steps whose turn it is.
+    pub(super) fn hand_out(&mut self) {
+        let Some(most) = self.settings.in_flight else { return };
+        while self.handed_out < most
+            && let Some(Reverse((_, stage, interval))) = self.ready.pop()
+        {
+            self.launch(usize::from(stage), interval);
+        }
+    }
+
+    pub(super) fn forget_ready(&mut self) {
+        self.readings.clear();
+        self.ready.clear();
+        self.handed_out = 0;
+    }
+
+    /// Hands a step out, unless what it writes over is still read.
+    fn launch(&mut self, stage: usize, interval: u32) {
         let info = self.intervals[interval as usize];
         let epoch = info.epoch.unwrap_or_default();
         // A program has at most 2^16 stages.
@@ -95,6 +129,7 @@ impl Engine {
         }
         let place = self.place(stage, interval);
         let attempt = self.steps[place].attempts.launch();
+        self.handed_out += u32::from(self.is_limited(stage));
         let step = Step { epoch, stage: StageId(number), interval: IntervalId(interval) };
         if self.stages[stage].gather {
             if let Some(source) = self.stages[stage].reads.filter(|_| !self.is_exact(epoch)) {
@@ -152,6 +187,7 @@ impl Engine {
     pub(super) fn done(&mut self, place: usize, step: Step) {
         self.steps[place].attempts.done();
         self.intervals[step.interval.index()].left -= 1;
+        self.handed_out -= u32::from(self.is_limited(step.stage.index()));
         let exact = self.is_exact(step.epoch);
         let all_done = self.count(step) == self.settings.intervals;
         for follower in self.stages[step.stage.index()].followers.clone() {
@@ -284,7 +320,7 @@ impl Engine {
 
     pub(super) fn finish(&mut self, reason: Reason) {
         self.phase = Phase::Finished;
-        self.readings.clear();
+        self.forget_ready();
         self.actions.push_back(Action::Finished { reason, epoch: self.finished });
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn pipelines() -> Vec<Pipeline> {
         for staleness in 0..4 {
             for weights in [None, Some(WeightVersions::Latest), Some(WeightVersions::TwoBuffered)] {
                 for synchronous_last in [0, 2] {
-                    all.push(Pipeline { mode, staleness, weights, synchronous_last });
+                    all.push(Pipeline { mode, staleness, weights, synchronous_last, in_flight: None });
                 }
             }
         }
@@ -42,7 +42,9 @@ fn intervals_that_run_apart_keep_every_bound() {
         let random = &mut Random(seed);
         let program = &programs[random.below(4) as usize];
         let pipeline = all[random.below(all.len() as u64) as usize];
-        let settings = Settings { pipeline, ..settings(random) };
+        let in_flight = [None, None, Some(1), Some(3), Some(20)][random.below(5) as usize];
+        let only_gathers = random.percent(50);
+        let settings = Settings { pipeline, in_flight, only_gathers, ..settings(random) };
         if pipeline.mode != Mode::Async {
             // The same bits whatever happens.
             runs::complete(program, settings, Faults::APART, seed);

@@ -52,7 +52,8 @@ fn mess(programs: &[Program], seed: u64) -> (u64, u64) {
     let intervals = 1 + random.below(5) as u32;
     let all = pipelines();
     let pipeline = all[random.below(all.len() as u64) as usize];
-    let settings = Settings { attempts, deadlines, pipeline, ..Settings::new(intervals, 5) };
+    let in_flight = [None, Some(1), Some(4)][random.below(3) as usize];
+    let settings = Settings { attempts, deadlines, pipeline, in_flight, ..Settings::new(intervals, 5) };
     let mut engine = Engine::new(program, settings).unwrap();
     let capacity = engine.queue_capacity();
     let mut launched: BTreeMap<Step, u32> = BTreeMap::new();

@@ -399,14 +399,21 @@ impl<'a> Run<'a> {
     fn check_counters(&self, late: u64, unreported: u64) {
         let found = *self.engine.counters();
         let Counters { gathers, tasks, retries, relaunches, committed, recovered, .. } = self.expected;
-        let Counters { failures, duplicates, updates, overdue, .. } = self.expected;
+        let Counters { failures, mut duplicates, updates, overdue, .. } = self.expected;
+        let mut late = late;
+        if self.settings.in_flight.is_some() && found.duplicates < duplicates {
+            // An interval enters an epoch before its first step there has its turn: a report that comes
+            // between is late, which cannot be seen from here.
+            late += duplicates - found.duplicates;
+            duplicates = found.duplicates;
+        }
         let same = Counters { gathers, tasks, retries, relaunches, committed, recovered, ..found };
         assert_eq!(found, Counters { failures, duplicates, updates, overdue, ..same });
         assert_eq!(found.attempts(), self.attempts.len() as u64);
         // Each attempt is in one place, also those that were forgotten before they were reported.
         let Counters { late: told, lost, cancelled, .. } = found;
         assert_eq!(told + lost + cancelled + found.in_flight(), late + unreported);
-        assert!(told <= self.late);
+        assert!(told <= self.late + self.expected.duplicates - duplicates);
         let answered = committed - recovered + failures + duplicates;
         assert_eq!(found.attempts(), answered + told + lost + cancelled + found.in_flight());
         if self.settings.deadlines.is_none() {

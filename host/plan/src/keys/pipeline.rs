@@ -32,6 +32,15 @@ pub(super) const PIPELINE: &[Key<Pipeline>] = &[
         },
     ),
     key(
+        "in_flight",
+        &["outstanding"],
+        "steps handed out at once in async, 0: no limit; left out: two for each compute thread",
+        |pipeline, field| {
+            pipeline.in_flight = Some(field.integer32(0..=1_000_000)?);
+            Ok(())
+        },
+    ),
+    key(
         "synchronous_last",
         &["sync_last"],
         "so many of the last epochs read no older rows, in async: 0 to 10^9",

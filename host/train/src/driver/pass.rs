@@ -322,6 +322,7 @@ fn reason(waits_for: WaitsFor) -> String {
     match waits_for {
         WaitsFor::Epoch(epoch) => format!("the end of epoch {epoch}"),
         WaitsFor::Readers(step) => format!("readers of the rows that {step} writes over"),
+        WaitsFor::Turn(step) => format!("its turn for {step}"),
         WaitsFor::Rows(step) => format!("rows that {step} reads"),
     }
 }
