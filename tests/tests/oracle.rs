@@ -11,9 +11,12 @@ use std::process::Command;
 
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
 use eciton_graph::dataset::{Dataset, Features, Split, VertexIds};
-use eciton_plan::{Activation, Algorithm, Config, LayerSettings, Layers, WeightDecay};
+use eciton_plan::{
+    Activation, Algorithm, Atoms, Config, GatherFeatures, Intervals, LayerSettings, Layers, Pipeline,
+    WeightDecay, WeightVersions,
+};
 use eciton_train::inspect::{FirstEpoch, first_epoch};
-use eciton_train::{CachePolicy, Options};
+use eciton_train::{CachePolicy, Options, Recording};
 use serde_json::{Value, json};
 
 /// What relative difference, by norm, f32 may have from f64.
@@ -151,12 +154,41 @@ impl Case {
     }
 
     fn oracle(&self, python: &str, epochs: u32) -> Value {
-        let folder = tempfile::tempdir().unwrap();
-        let (input, output) = (folder.path().join("in.json"), folder.path().join("out.json"));
         let mut job = self.job.clone();
         job["epochs"] = epochs.into();
+        self.ask(python, "gcn.py", &job)
+    }
+
+    /// A run whose intervals run apart, and what the oracle makes of the order of its events.
+    fn apart(&self, python: &str, pipeline: Pipeline, epochs: u32) -> (Vec<f64>, Value) {
+        let folder = tempfile::tempdir().unwrap();
+        let events = folder.path().join("events");
+        let (mut config, graph) = (self.config.clone(), &self.dataset.graph);
+        let atoms = Atoms::new(graph.offsets()).unwrap();
+        let cut = Intervals::new(&atoms, atoms.count()).unwrap();
+        (config.run.epochs, config.run.intervals) = (epochs, Some(atoms.count()));
+        config.run.threads = Some(3);
+        config.run.gather_features = GatherFeatures::EachEpoch;
+        config.pipeline = pipeline;
+        let recording = Recording { events: Some(events.clone()), ..Recording::default() };
+        let options = Options { cache: CachePolicy::Off, recording, ..Options::default() };
+        let found = first_epoch(&config, &options, self.dataset.clone()).unwrap();
+        let mut job = self.job.clone();
+        let mut cuts: Vec<u32> = cut.ids().map(|id| cut.rows(id).start).collect();
+        cuts.push(graph.vertices());
+        assert!(cuts.len() > 2, "{}: one interval", self.what);
+        (job["cuts"], job["events"]) = (cuts.into(), events.to_str().unwrap().into());
+        job["staleness"] = pipeline.staleness.into();
+        job["weights"] =
+            if pipeline.weights() == WeightVersions::TwoBuffered { "2bw" } else { "stash" }.into();
+        (found.losses, self.ask(python, "apart.py", &job))
+    }
+
+    fn ask(&self, python: &str, script: &str, job: &Value) -> Value {
+        let folder = tempfile::tempdir().unwrap();
+        let (input, output) = (folder.path().join("in.json"), folder.path().join("out.json"));
         std::fs::write(&input, job.to_string()).unwrap();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("oracle/gcn.py");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("oracle").join(script);
         let ran = Command::new(python).arg("-B").arg(script).args([&input, &output]).output().unwrap();
         assert!(ran.status.success(), "{}: {}", self.what, String::from_utf8_lossy(&ran.stderr));
         serde_json::from_slice(&std::fs::read(&output).unwrap()).unwrap()
@@ -250,4 +282,35 @@ fn curves_of_twenty_epochs() {
             }
         }
     }
+}
+
+/// Bounded asynchrony, from the order of events alone: what is read of whom, under which weights.
+#[test]
+fn runs_whose_intervals_run_apart() {
+    let Some(python) = python() else { return };
+    let two_buffered = Some(WeightVersions::TwoBuffered);
+    let mut ages = std::collections::BTreeSet::new();
+    for (round, seed) in (300u64..).enumerate().take(9) {
+        let (staleness, weights) = [(0, None), (1, None), (3, None), (1, two_buffered)][round % 4];
+        let pipeline = Pipeline { weights, in_flight: Some(0), ..Pipeline::asynchronous(staleness) };
+        let activation = Activation::ALL[1 + round % 5].1;
+        let algorithm = [Algorithm::Sgd { momentum: 0.9, nesterov: false }, Algorithm::adam()][round % 2];
+        let dropout = [0.5, 0.0][round / 2 % 2];
+        let case = Case::new(seed, 2 + round % 2, dropout, round % 3 != 1, activation, algorithm);
+        if case.dataset.graph.vertices() < 64 {
+            continue;
+        }
+        let (found, expected) = case.apart(&python, pipeline, 20);
+        let losses = flat(&expected["losses"]);
+        assert_eq!(found.len(), 20, "{}", case.what);
+        for (epoch, (found, expected)) in found.iter().zip(&losses).enumerate() {
+            case.close(
+                &format!("S {staleness}, {weights:?}: loss of epoch {epoch}"),
+                &[*found],
+                &[*expected],
+            );
+        }
+        ages.extend(expected["ages"].as_object().unwrap().keys().cloned());
+    }
+    assert!(ages.contains("0") && ages.contains("1"), "{ages:?}");
 }
