@@ -8,8 +8,8 @@ use eciton_engine::Deadlines;
 use eciton_exec::deploy::{Architecture, Prices};
 use eciton_plan::{Mode, Pipeline, Profile, WeightVersions};
 use eciton_simulate::{
-    Faults, Functions, Hosts, MAX_FUNCTIONS, NAMED, Named, Placement, Report, Settings, Shape, Transport,
-    simulate,
+    Faults, Functions, Hosts, MAX_FUNCTIONS, NAMED, Named, Placement, Report, Settings, Shape, Signal,
+    Transport, simulate,
 };
 use serde::Serialize;
 
@@ -24,6 +24,7 @@ Times follow from a task profile; the built-in one has figures of the design not
 Prices are infra/prices.toml, or the file that ECITON_PRICES names. docs/SIMULATION.md says what is modelled and what\n\
 is left out.\n\n\
 Examples:  eciton simulate --shape reddit-small --functions 0\n\
+\x20          eciton simulate --shape reddit-small --functions auto --placement shared\n\
 \x20          eciton simulate --shape amazon --mode async --staleness 0 --crash 0.01 --straggle 0.02\n\
 \x20          eciton simulate --vertices 1e6 --edges 5e7 --features 100 --hosts 2 --functions 50 --json";
 
@@ -97,9 +98,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SHARE", help_heading = "Hosts")]
     cut: Option<f64>,
 
-    /// Functions at once, of all hosts together; 0: hosts only [default: the shape's]
-    #[arg(long, value_name = "N", help_heading = "Functions")]
-    functions: Option<u32>,
+    /// Functions at once, of all hosts together; 0: hosts only; auto: as the autotuner says, at most --account
+    /// [default: the shape's]
+    #[arg(long, value_name = "N|auto", value_parser = FunctionCount::parse, help_heading = "Functions")]
+    functions: Option<FunctionCount>,
     /// Who does tensor steps: functions, or first cores that have nothing else to do
     #[arg(long, value_enum, default_value_t = PlacementName::Functions, help_heading = "Functions")]
     placement: PlacementName,
@@ -185,6 +187,22 @@ enum TransportName {
     Direct,
 }
 
+/// `--functions`
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum FunctionCount {
+    Fixed(u32),
+    Auto,
+}
+
+impl FunctionCount {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            number => number.parse().map(Self::Fixed).map_err(|_| "a number is needed, or auto".to_owned()),
+        }
+    }
+}
+
 /// A whole number, also as 1e6 or 3.6e9.
 fn count(text: &str) -> Result<u64, String> {
     if let Ok(count) = text.replace('_', "").parse() {
@@ -250,8 +268,13 @@ impl Arguments {
         // Graviton's names have a g after their generation; there a vCPU is a core.
         let whole = machine_name.split('.').next().is_some_and(|family| family.ends_with('g'));
         let cores = self.cores.unwrap_or(if whole { machine.vcpus } else { (machine.vcpus / 2).max(1) });
-        let count =
-            self.functions.unwrap_or(if own { 0 } else { hosts.saturating_mul(named.functions_each) });
+        let auto = self.functions == Some(FunctionCount::Auto);
+        let count = match self.functions {
+            Some(FunctionCount::Fixed(count)) => count,
+            Some(FunctionCount::Auto) => self.account,
+            None if own => 0,
+            None => hosts.saturating_mul(named.functions_each),
+        };
         let workers = count.saturating_add(hosts.saturating_mul(cores));
         let intervals = self.intervals.unwrap_or(workers.saturating_mul(2).clamp(1, 4096));
         let mode = match self.mode {
@@ -279,6 +302,7 @@ impl Arguments {
             Hosts { count: hosts, cores, mbits: machine.gbits * 1e3, hour_usd: machine.hour, cut: self.cut };
         settings.functions = Functions {
             count,
+            auto: auto.then_some(Signal::Queue),
             placement: match self.placement {
                 PlacementName::Functions => Placement::Functions,
                 PlacementName::Shared => Placement::Shared,
@@ -331,6 +355,7 @@ struct Line<'a> {
     cores: u32,
     intervals: u32,
     functions_allowed: u32,
+    auto: bool,
     epochs: u32,
     seed: u64,
     profile: &'a str,
@@ -369,6 +394,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             cores: settings.hosts.cores,
             intervals: settings.intervals,
             functions_allowed: settings.functions.count,
+            auto: settings.functions.auto.is_some(),
             epochs: settings.epochs,
             seed: settings.seed,
             profile: &profile.source,
@@ -421,7 +447,12 @@ fn print(
         "functions",
         match settings.functions.count {
             0 => "none: the hosts do all".to_owned(),
-            count => format!("{} at once, {} MB each", grouped(count.into()), settings.functions.memory_mb),
+            count => format!(
+                "{}{} at once, {} MB each",
+                if settings.functions.auto.is_some() { "as the autotuner says, at most " } else { "" },
+                grouped(count.into()),
+                settings.functions.memory_mb
+            ),
         },
     );
     let mut sorted = report.epoch_seconds.clone();
@@ -513,6 +544,10 @@ fn print(
             ),
         );
     }
+    for chosen in &report.decisions {
+        let when = seconds(chosen.seconds);
+        row("autotuner", format!("{when}: {} -> {}: {}", chosen.from, chosen.to, chosen.why));
+    }
     row("profile", profile.source.clone());
     row("prices", format!("of {}, {}", prices.date, prices.region));
     row(
@@ -530,6 +565,13 @@ fn print(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn functions_are_a_number_or_auto() {
+        assert_eq!(FunctionCount::parse("auto"), Ok(FunctionCount::Auto));
+        assert_eq!(FunctionCount::parse("12"), Ok(FunctionCount::Fixed(12)));
+        assert!(["", "-1", "many", "1.5"].into_iter().all(|bad| FunctionCount::parse(bad).is_err()));
+    }
 
     #[test]
     fn counts_may_have_exponents() {

@@ -33,6 +33,8 @@
 //! attempt is made: one that is still in time may answer, and then the run ends and names the first
 //! such failure.
 //!
+//! A [`Tuner`] says how many functions a run should use, from what its driver observes.
+//!
 //! # Limits
 //!
 //! Nothing that an event says can panic the engine or make it do a step twice, and no event allocates
@@ -93,6 +95,7 @@ mod pace;
 mod settings;
 #[cfg(test)]
 mod simulation;
+pub mod tuner;
 
 pub use counters::Counters;
 pub use engine::{Engine, Parked, WaitsFor};
@@ -102,3 +105,4 @@ pub use settings::{
     Deadlines, MAX_APART_INTERVALS, MAX_ATTEMPTS, MAX_DEADLINE_RATIO, MAX_DEADLINE_US, MAX_INTERVALS,
     MAX_STEPS, Settings,
 };
+pub use tuner::{Decision, Observation, Tuner, TunerSettings, Why};

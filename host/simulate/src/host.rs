@@ -119,6 +119,11 @@ impl Host {
         }
         self.tasks.pop_first()
     }
+
+    /// Jobs and tasks that wait.
+    pub(crate) fn waiting(&self) -> u64 {
+        (self.jobs.len() + self.tasks.len()) as u64
+    }
 }
 
 #[cfg(test)]

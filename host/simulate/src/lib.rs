@@ -20,15 +20,17 @@ mod settings;
 mod shape;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tuning;
 mod work;
 mod world;
 
 pub use cloud::Cloud;
 pub use error::Error;
-pub use report::{Bytes, Dollars, EngineCounts, FunctionCounts, Report};
+pub use report::{Bytes, Chosen, Dollars, EngineCounts, FunctionCounts, Report};
 pub use settings::{
-    Bursts, Faults, Functions, Hosts, MAX_EPOCHS, MAX_FUNCTIONS, MAX_HOSTS, Placement, Settings, Transport,
-    VCPU_MB,
+    Bursts, Faults, Functions, Hosts, MAX_EPOCHS, MAX_FUNCTIONS, MAX_HOSTS, Placement, Settings, Signal,
+    Transport, VCPU_MB,
 };
 pub use shape::{NAMED, Named, Shape};
 pub use world::simulate;

@@ -27,6 +27,8 @@ pub struct Report {
     pub ages: Vec<u64>,
     /// What the engine counted.
     pub engine: EngineCounts,
+    /// What the autotuner decided, in order; nothing without one.
+    pub decisions: Vec<Chosen>,
     /// Things that happened in the world.
     pub events: u64,
 }
@@ -103,4 +105,17 @@ pub struct EngineCounts {
     pub duplicates: u64,
     /// Answers after their epoch.
     pub late: u64,
+}
+
+/// A decision of the autotuner.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Chosen {
+    /// When, s.
+    pub seconds: f64,
+    /// Functions so far.
+    pub from: u32,
+    /// Functions from then on.
+    pub to: u32,
+    /// Why.
+    pub why: String,
 }

@@ -64,6 +64,8 @@ pub struct Hosts {
 pub struct Functions {
     /// Invocations under way at once, of all hosts together; 0: all steps are done on the hosts.
     pub count: u32,
+    /// Whether an autotuner (`eciton_engine::Tuner`) says how many, `count` being the most.
+    pub auto: Option<Signal>,
     /// Who does tensor steps if there are functions.
     pub placement: Placement,
     /// How tasks travel.
@@ -72,6 +74,17 @@ pub struct Functions {
     pub memory_mb: u32,
     /// Whose price is paid.
     pub processor: Processor,
+}
+
+/// What an autotuner sees of the hosts' queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Signal {
+    /// What waits there.
+    #[default]
+    Queue,
+    /// Always as much: to see what the signal is worth.
+    Frozen(u64),
 }
 
 /// Who does tensor steps where there are functions.
@@ -136,6 +149,7 @@ impl Default for Functions {
     fn default() -> Self {
         Self {
             count: 0,
+            auto: None,
             placement: Placement::default(),
             transport: Transport::default(),
             memory_mb: VCPU_MB,

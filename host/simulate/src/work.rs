@@ -1,11 +1,13 @@
 //! What each stage takes on one interval of this world: times, bytes.
 
-use eciton_plan::{Profile, Program, Scope, StageId};
+use eciton_plan::{Profile, Program, Scope, Stage, StageId};
 
 use crate::error::Error;
-use crate::settings::{Placement, Settings, VCPU_MB};
+use crate::settings::{Placement, Settings, Transport, VCPU_MB};
 use crate::shape::Shape;
 
+/// Smaller weights are cheaper to send along than to fetch (as `eciton-exec`), bytes.
+const OBJECT_BYTES: f64 = 32768.0;
 /// What runs beside a task's matrices in a function, MB.
 const RUNTIME_MB: u64 = 64;
 
@@ -18,8 +20,10 @@ pub(crate) struct StageWork {
     pub function_s: f64,
     /// To a function, without what is constant.
     pub in_bytes: f64,
-    /// Constant rows.
+    /// What many tasks read: constant rows, and weights of some size.
     pub constant_bytes: f64,
+    /// Objects that they are, where they are objects.
+    pub constant_objects: u32,
     /// Back.
     pub out_bytes: f64,
     /// To other hosts, once it is done.
@@ -34,6 +38,8 @@ pub(crate) struct Work {
     pub update_s: f64,
     /// All weights.
     pub weight_bytes: f64,
+    /// Stages that are tasks.
+    pub tensor_stages: u64,
 }
 
 impl Work {
@@ -58,13 +64,19 @@ impl Work {
         for (stage, gathered) in profile.stages(program, shape.stored)?.into_iter().zip(gathered) {
             let flops = stage.flops_per_row * rows;
             let gather = f64::from(stage.gather_width) * (edges + rows) * host.seconds_per_edge_value;
+            let features = stage.constant_bytes_per_row * rows;
+            let auto = settings.functions.transport == Transport::Auto;
+            let apart = auto && stage.bytes_in_per_task >= OBJECT_BYTES;
+            let (along, weights) =
+                if apart { (0.0, stage.bytes_in_per_task) } else { (stage.bytes_in_per_task, 0.0) };
             let out_rows = stage.bytes_out_per_row * rows;
             let work = StageWork {
                 host_s: host.seconds_per_step + flops * host.seconds_per_flop + gather,
                 // A task is one thread: more memory than one vCPU's makes it no faster.
                 function_s: function.seconds_per_step + flops * function.seconds_per_flop / vcpus.min(1.0),
-                in_bytes: stage.bytes_in_per_row * rows + stage.bytes_in_per_task,
-                constant_bytes: stage.constant_bytes_per_row * rows,
+                in_bytes: stage.bytes_in_per_row * rows + along,
+                constant_bytes: features + weights,
+                constant_objects: u32::from(features > 0.0) + u32::from(apart),
                 out_bytes: out_rows + stage.bytes_out_per_task,
                 scatter_bytes: if gathered { out_rows * ghosts } else { 0.0 },
             };
@@ -87,7 +99,9 @@ impl Work {
         let update_s = values * (intervals / hosts).ceil() * host.seconds_per_value_added
             + 10.0 * values * host.seconds_per_flop
             + ring;
-        Ok(Self { stages, update_s, weight_bytes: 4.0 * values })
+        let tensor = |stage: &&Stage| matches!(stage, Stage::Tensor(_));
+        let tensor_stages = program.stages.iter().filter(tensor).count() as u64;
+        Ok(Self { stages, update_s, weight_bytes: 4.0 * values, tensor_stages })
     }
 }
 

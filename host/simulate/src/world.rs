@@ -11,7 +11,7 @@ mod tally;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeSet, BinaryHeap};
 
-use eciton_engine::{Action, Engine, Event, Reason};
+use eciton_engine::{Action, Engine, Event, Observation, Reason, Tuner, TunerSettings};
 use eciton_plan::{Attempt, Epoch, Mode, Prices, Profile, StageId, Step, Task, TaskKey};
 
 use crate::cloud::Environments;
@@ -20,8 +20,8 @@ use crate::flight::{Flight, Timer, parts};
 use crate::host::{Host, Job, JobKind};
 use crate::link::{Link, Rates};
 use crate::random::{Purpose, unit};
-use crate::report::Report;
-use crate::settings::{Placement, Settings};
+use crate::report::{Chosen, Report};
+use crate::settings::{Placement, Settings, Signal};
 use crate::shape::Shape;
 use crate::work::Work;
 use tally::Tally;
@@ -51,7 +51,7 @@ pub fn simulate(
             ..eciton_engine::Settings::new(settings.intervals, settings.epochs)
         },
     )?;
-    World::new(settings, profile, work, engine).run(prices)
+    World::new(settings, profile, prices, work, engine).run()
 }
 
 /// What happens at a time.
@@ -98,6 +98,7 @@ impl Ord for Entry {
 struct World<'a> {
     settings: &'a Settings,
     profile: &'a Profile,
+    prices: &'a Prices,
     work: Work,
     engine: Engine,
     now_us: u64,
@@ -115,6 +116,7 @@ struct World<'a> {
     /// By stage and interval: the last epoch whose rows went to other hosts.
     scattered: Vec<Epoch>,
     tally: Tally,
+    tuner: Option<Tuner>,
     ended: Option<(u64, Reason)>,
     actions: Vec<Action>,
 }
@@ -126,7 +128,13 @@ fn us(seconds: f64) -> u64 {
 }
 
 impl<'a> World<'a> {
-    fn new(settings: &'a Settings, profile: &'a Profile, work: Work, engine: Engine) -> Self {
+    fn new(
+        settings: &'a Settings,
+        profile: &'a Profile,
+        prices: &'a Prices,
+        work: Work,
+        engine: Engine,
+    ) -> Self {
         let cloud = settings.cloud;
         let rates = Rates::new(cloud.alone_mbits, cloud.hundred_mbits, settings.hosts.mbits);
         let hosts = (0..settings.hosts.count).map(|_| Host::new(settings.hosts.cores, Link::new(rates)));
@@ -134,6 +142,7 @@ impl<'a> World<'a> {
         let mut world = Self {
             settings,
             profile,
+            prices,
             waited: vec![BTreeSet::new(); work.stages.len()],
             work,
             engine,
@@ -147,10 +156,13 @@ impl<'a> World<'a> {
             looking: false,
             scattered: vec![Epoch(0); steps],
             tally: Tally::default(),
+            tuner: None,
             ended: None,
             actions: Vec::new(),
         };
-        world.set_functions(settings.functions.count);
+        world.tuner = settings.functions.auto.map(|_| world.make_tuner());
+        let count = world.tuner.as_ref().map_or(settings.functions.count, Tuner::functions);
+        world.set_functions(count);
         world
     }
 
@@ -163,7 +175,46 @@ impl<'a> World<'a> {
         self.tally.set_functions(self.now_us, count);
     }
 
-    fn run(mut self, prices: &Prices) -> Result<Report, Error> {
+    fn make_tuner(&self) -> Tuner {
+        let settings = self.settings;
+        let intervals = u64::from(settings.intervals);
+        Tuner::new(TunerSettings {
+            least: 0,
+            most: settings.functions.count,
+            intervals: settings.intervals,
+            tasks: self.work.tensor_stages * intervals,
+            // What no task takes less than.
+            round_trip_us: settings.cloud.latency_us + us(self.profile.function.seconds_per_step),
+        })
+    }
+
+    /// Tells the tuner of a completion, and does what it says.
+    fn tune(&mut self, signal: Signal) {
+        let waiting = match signal {
+            Signal::Queue => self.hosts.iter().map(Host::waiting).sum(),
+            Signal::Frozen(waiting) => waiting,
+        };
+        let seen = Observation {
+            time_us: self.now_us,
+            waiting,
+            in_flight: self.hosts.iter().map(|host| host.in_flight).sum(),
+            completed: self.engine.counters().committed,
+            usd: self.usd(self.now_us).total,
+        };
+        let Some(decision) = self.tuner.as_mut().and_then(|tuner| tuner.observe(&seen)) else { return };
+        self.tally.decisions.push(Chosen {
+            seconds: decision.time_us as f64 / 1e6,
+            from: decision.from,
+            to: decision.to,
+            why: decision.why.to_string(),
+        });
+        if decision.from != decision.to {
+            self.set_functions(decision.to);
+            (0..self.settings.hosts.count).for_each(|host| self.dispatch(host));
+        }
+    }
+
+    fn run(mut self) -> Result<Report, Error> {
         self.put(0, Item::Engine(Event::Started));
         while let Some(Reverse(Entry { at_us, item, .. })) = self.heap.pop() {
             self.now_us = at_us;
@@ -184,7 +235,7 @@ impl<'a> World<'a> {
                 attempts: self.settings.attempts,
                 throttled: self.environments.throttled,
             }),
-            Some((at_us, _)) => Ok(self.report(at_us, prices)),
+            Some((at_us, _)) => Ok(self.report(at_us)),
             None => {
                 let waits = self.engine.running().next().map(|key| key.to_string());
                 let waits_for = waits.unwrap_or_else(|| "nothing that was asked for".to_owned());
@@ -202,6 +253,7 @@ impl<'a> World<'a> {
     /// Tells the engine something and does what it says.
     fn tell(&mut self, event: Event) {
         let mut actions = std::mem::take(&mut self.actions);
+        let committed = self.engine.counters().committed;
         actions.extend(self.engine.step(event));
         self.tally.engine_events += 1;
         // Hosts that got something to do: one, or many after a barrier.
@@ -235,6 +287,12 @@ impl<'a> World<'a> {
         }
         self.actions = actions;
         touched.into_iter().for_each(|host| self.dispatch(host));
+        if let Some(signal) = self.settings.functions.auto
+            && self.engine.counters().committed > committed
+            && self.ended.is_none()
+        {
+            self.tune(signal);
+        }
     }
 
     fn host_of(&self, step: Step) -> u32 {

@@ -229,7 +229,7 @@ impl World<'_> {
         let rate = cloud.alone_mbits * 1e6 / 8.0;
         let compute_s = self.compute_s(&flight);
         // Objects are read one after the other; the kernel computes on rows as they come.
-        let objects = u32::from(work.constant_bytes > 0.0) + u32::from(flight.in_store);
+        let objects = work.constant_objects + u32::from(flight.in_store);
         let read = work.constant_bytes + if flight.in_store { work.in_bytes } else { 0.0 };
         self.tally.functions.store_reads += u64::from(objects);
         let mut seconds = f64::from(objects) * cloud.store_us as f64 * 1e-6 + compute_s.max(read / rate);

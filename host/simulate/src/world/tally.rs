@@ -1,10 +1,8 @@
 //! Counts of a simulated run, and the report made of them.
 
-use eciton_plan::Prices;
-
 use super::World;
 use crate::host::Host;
-use crate::report::{Bytes, Dollars, EngineCounts, FunctionCounts, Report};
+use crate::report::{Bytes, Chosen, Dollars, EngineCounts, FunctionCounts, Report};
 use crate::settings::Settings;
 
 /// Ages are counted up to this many epochs: the largest staleness + 1.
@@ -17,6 +15,7 @@ pub(super) struct Tally {
     pub engine_events: u64,
     pub epoch_ends_us: Vec<u64>,
     pub local_tasks: u64,
+    pub decisions: Vec<Chosen>,
     pub functions: FunctionCounts,
     pub bytes: Moved,
     ages: [u64; AGES],
@@ -61,6 +60,7 @@ impl Default for Tally {
             engine_events: 0,
             epoch_ends_us: Vec::new(),
             local_tasks: 0,
+            decisions: Vec::new(),
             functions: FunctionCounts::default(),
             bytes: Moved::default(),
             ages: [0; AGES],
@@ -117,21 +117,32 @@ impl Tally {
 }
 
 impl World<'_> {
-    pub(super) fn report(&self, ended_us: u64, prices: &Prices) -> Report {
+    /// What was paid until a time.
+    pub(super) fn usd(&self, until_us: u64) -> Dollars {
+        let (settings, used) = (self.settings, &self.tally.functions);
+        let functions = self.prices.lambda_usd(settings.functions.processor, self.gb_seconds(), 0);
+        let requests = self.prices.lambda_usd(settings.functions.processor, 0.0, used.invocations);
+        let store = self.prices.s3_usd(used.store_writes, used.store_reads);
+        let hours = until_us as f64 / 1e6 / 3600.0;
+        let hosts = f64::from(settings.hosts.count) * settings.hosts.hour_usd * hours;
+        Dollars { functions, requests, store, hosts, total: functions + requests + store + hosts }
+    }
+
+    fn gb_seconds(&self) -> f64 {
+        let memory_gb = f64::from(self.settings.functions.memory_mb) / 1024.0;
+        memory_gb * self.tally.functions.billed_ms as f64 / 1e3
+    }
+
+    pub(super) fn report(&self, ended_us: u64) -> Report {
         let settings = self.settings;
         let tally = &self.tally;
         let seconds = ended_us as f64 / 1e6;
+        let usd = self.usd(ended_us);
         let mut functions = tally.functions;
-        functions.gb_seconds =
-            f64::from(settings.functions.memory_mb) / 1024.0 * functions.billed_ms as f64 / 1e3;
+        functions.gb_seconds = self.gb_seconds();
         functions.cold_starts = self.environments.cold_starts;
         functions.throttled = self.environments.throttled;
         functions.most_running = self.environments.most_running;
-        let time = prices.lambda_usd(settings.functions.processor, functions.gb_seconds, 0);
-        let requests = prices.lambda_usd(settings.functions.processor, 0.0, functions.invocations);
-        let store = prices.s3_usd(functions.store_writes, functions.store_reads);
-        let hosts = f64::from(settings.hosts.count) * settings.hosts.hour_usd * seconds / 3600.0;
-        let total = time + requests + store + hosts;
         let mut begin_us = 0;
         let epoch_seconds = tally.epoch_ends_us.iter().map(|&end_us| {
             let took_us = end_us - begin_us;
@@ -146,8 +157,8 @@ impl World<'_> {
         Report {
             seconds,
             epoch_seconds: epoch_seconds.collect(),
-            usd: Dollars { functions: time, requests, store, hosts, total },
-            value: share(1.0, seconds * total),
+            usd,
+            value: share(1.0, seconds * usd.total),
             functions_busy: share(tally.in_flight.sum as f64, tally.allowed.sum as f64),
             hosts_busy: share(tally.busy_us.unwrap_or(0) as f64 * 1e-6, cores * seconds),
             local_tasks: tally.local_tasks,
@@ -170,6 +181,7 @@ impl World<'_> {
                 duplicates: counters.duplicates,
                 late: counters.late,
             },
+            decisions: tally.decisions.clone(),
             events: tally.events,
         }
     }

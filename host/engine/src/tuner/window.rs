@@ -1,0 +1,129 @@
+//! Windows: observations taken together, and what they say of a number of functions.
+
+use super::Observation;
+
+/// Points of a window at which trials are compared.
+pub(super) const MARKS: usize = 64;
+/// The share of the limit above which all functions are at work...
+const FULL: f64 = 0.9;
+/// ...and the share of the time in which they have to be.
+const OFTEN: f64 = 0.25;
+
+/// A point of a window: microseconds and dollars since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Mark {
+    pub(super) took_us: f64,
+    pub(super) usd: f64,
+}
+
+impl Mark {
+    pub(super) fn between(from: &Observation, to: &Observation) -> Self {
+        Self { took_us: to.time_us.saturating_sub(from.time_us) as f64, usd: to.usd - from.usd }
+    }
+
+    /// `n^2 / (dt x dollars)` for the share of a window that was done.
+    pub(super) fn value(self, done: f64) -> f64 {
+        let cost = self.took_us * self.usd;
+        if cost > 0.0 { done * done / cost } else { f64::INFINITY }
+    }
+}
+
+/// What is known of a number of functions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Level {
+    pub(super) value: f64,
+    /// Of a whole window; all zero where it was not measured but concluded.
+    pub(super) marks: [Mark; MARKS],
+    pub(super) measured: bool,
+    pub(super) deep: bool,
+    pub(super) waiting: f64,
+    pub(super) slope: f64,
+}
+
+/// A window under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) start: Observation,
+    pub(super) last_us: u64,
+    pub(super) marks: [Mark; MARKS],
+    pub(super) marked: usize,
+    /// Sums over time, by halves of the window.
+    pub(super) waited: [f64; 2],
+    pub(super) took: [f64; 2],
+    /// Time in which all functions worked and something waited.
+    pub(super) full: f64,
+    /// The number changed on the way: it says nothing of either.
+    pub(super) spoilt: bool,
+}
+
+/// The share of a window that was done from one observation to another.
+pub(super) fn share(from: &Observation, to: &Observation, tasks: u64) -> f64 {
+    to.completed.saturating_sub(from.completed) as f64 / tasks as f64
+}
+
+impl Level {
+    /// What is left without the window's part before `since`.
+    pub(super) fn since(
+        mut self,
+        start: &Observation,
+        since: &Observation,
+        end: &Observation,
+        tasks: u64,
+    ) -> Self {
+        let before = Mark::between(start, since);
+        for mark in &mut self.marks {
+            mark.took_us = (mark.took_us - before.took_us).max(0.0);
+            mark.usd = (mark.usd - before.usd).max(0.0);
+        }
+        self.value = Mark::between(since, end).value(share(since, end, tasks));
+        self
+    }
+}
+
+impl Window {
+    pub(super) fn begin(seen: &Observation) -> Self {
+        Self {
+            start: *seen,
+            last_us: seen.time_us,
+            marks: [Mark::default(); MARKS],
+            marked: 0,
+            waited: [0.0; 2],
+            took: [0.0; 2],
+            full: 0.0,
+            spoilt: false,
+        }
+    }
+
+    /// Takes an observation; whether the window is over.
+    pub(super) fn take(&mut self, seen: &Observation, tasks: u64, functions: u32) -> bool {
+        let done = seen.completed.saturating_sub(self.start.completed);
+        let half = usize::from(done.saturating_mul(2) > tasks);
+        let dt = seen.time_us.saturating_sub(self.last_us) as f64;
+        self.last_us = seen.time_us;
+        self.waited[half] += dt * seen.waiting as f64;
+        self.took[half] += dt;
+        if seen.waiting > 0 && f64::from(seen.in_flight) >= FULL * f64::from(functions) {
+            self.full += dt;
+        }
+        while self.marked < MARKS && done * MARKS as u64 >= (self.marked as u64 + 1) * tasks {
+            self.marks[self.marked] = Mark::between(&self.start, seen);
+            self.marked += 1;
+        }
+        self.marked == MARKS
+    }
+
+    pub(super) fn level(&self, functions: u32) -> Level {
+        let mean =
+            |half: usize| if self.took[half] > 0.0 { self.waited[half] / self.took[half] } else { 0.0 };
+        let took: f64 = self.took.iter().sum();
+        let all = |sum: f64| if took > 0.0 { sum / took } else { 0.0 };
+        let waiting = all(self.waited.iter().sum());
+        let slope = if waiting > 0.0 { (mean(1) - mean(0)) / waiting } else { 0.0 };
+        let full = all(self.full) >= OFTEN;
+        // Each function has a tenth of a task waiting for it, or the queue grows.
+        let deep = full && (waiting >= 0.1 * f64::from(functions) || (waiting >= 1.0 && slope > 0.5));
+        let last = self.marks[self.marked.max(1) - 1];
+        let value = last.value(self.marked as f64 / MARKS as f64);
+        Level { value, marks: self.marks, measured: true, deep, waiting, slope }
+    }
+}
