@@ -63,6 +63,8 @@ struct State {
     invocations: u64,
     idle_since: Option<Instant>,
     reaped: bool,
+    /// Why it could not start: its end, which follows at once, must not hide that.
+    init_failed: Option<Bytes>,
 }
 
 /// What the worker gets when it answers.
@@ -110,6 +112,7 @@ impl Instance {
                 invocations: 0,
                 idle_since: None,
                 reaped: false,
+                init_failed: None,
             }),
             phase: watch::Sender::new(Phase::Starting),
             work_came: Notify::new(),
@@ -144,10 +147,14 @@ impl Instance {
     /// Waits until the process has asked for work, failed to start or ended.
     pub(crate) async fn started(&self) -> Phase {
         let mut phase = self.phase.subscribe();
-        match phase.wait_for(|phase| *phase != Phase::Starting).await {
+        let found = match phase.wait_for(|phase| *phase != Phase::Starting).await {
             Ok(found) => found.clone(),
             // The sender lives in `self`: this cannot be.
             Err(_) => Phase::Starting,
+        };
+        match (found, self.state().init_failed.clone()) {
+            (Phase::Exited(_), Some(report)) => Phase::InitFailed(report),
+            (found, _) => found,
         }
     }
 
@@ -267,9 +274,11 @@ impl Instance {
 
     /// The worker reports that it cannot start. False after it has asked for work.
     pub(crate) fn init_failed(&self, report: Bytes) -> bool {
+        let mut state = self.state();
         self.phase.send_if_modified(|phase| {
             let starting = *phase == Phase::Starting;
             if starting {
+                state.init_failed = Some(report.clone());
                 *phase = Phase::InitFailed(report);
             }
             starting
@@ -389,6 +398,9 @@ mod tests {
         assert!(!ready.init_failed(Bytes::new()));
         let failed = instance();
         assert!(failed.init_failed(Bytes::from_static(b"why")));
+        assert_eq!(failed.started().await, Phase::InitFailed(Bytes::from_static(b"why")));
+        // Its end comes at once, and hides nothing.
+        failed.exit("exit status 1".into());
         assert_eq!(failed.started().await, Phase::InitFailed(Bytes::from_static(b"why")));
     }
 }
