@@ -60,7 +60,7 @@ pub fn numeric_class() -> &'static str {
         Level::Portable => "portable-1",
         Level::Neon => "neon-fma-1",
         Level::Avx2 => "avx2-fma-1",
-        Level::Avx512 => "avx512-fma-1",
+        Level::Avx512 => "avx512-fma-2",
     }
 }
 

@@ -1,15 +1,22 @@
 //! Dense products. A routine is chosen by the widths alone, so a row's bits do not depend on how many
 //! rows there are; sums over rows follow the [`Grid`].
 //!
-//! Narrow products (a weight that stays in the first-level cache) use register tiles of our own:
-//! packing, which a general product does, costs more than they do. Wide ones go to `matrixmultiply`,
-//! whose results do not depend on how rows are cut.
+//! With 512-bit registers all go to [`tiles`]. Elsewhere narrow products (a weight that stays in the
+//! first-level cache) use register tiles that the compiler makes: packing, which a general product does,
+//! costs more than they do. Wide ones go to `matrixmultiply`, whose results do not depend on how rows are cut.
 #![allow(unsafe_code)]
+
+mod narrow;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
+mod tree;
+
+pub(crate) use tree::Tree;
 
 use super::activation::Activation;
 use super::prologue::{Prologue, epilogue};
 use crate::grid::Grid;
-use crate::simd::{dispatch, madd};
+use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
 /// Lanes that a narrow product may have: measured, `matrixmultiply` is quicker from 33 on
@@ -66,6 +73,53 @@ fn pack<'s>(w: View<'s>, transpose: bool, lanes: usize, into: &'s mut Vec<f32>) 
     into
 }
 
+/// A weight [k, n] as its routine reads it.
+#[derive(Debug, Clone, Copy)]
+enum Laid<'s> {
+    /// k rows of exactly the lanes of n values.
+    Narrow(&'s [f32]),
+    /// As it lies, or its transpose.
+    #[cfg(target_arch = "x86_64")]
+    Tiles(View<'s>),
+    /// As it lies, with the distances between rows and between columns.
+    Wide { w: View<'s>, row: usize, column: usize },
+}
+
+impl<'s> Laid<'s> {
+    /// w, or its transpose; `packed` holds what has to be moved.
+    fn new(w: View<'s>, transpose: bool, packed: &'s mut Vec<f32>) -> Self {
+        let (k, n) = if transpose { (w.columns(), w.rows()) } else { (w.rows(), w.columns()) };
+        #[cfg(target_arch = "x86_64")]
+        if tiles::available() {
+            return Self::Tiles(match transpose {
+                true => View::padded(pack(w, true, lanes(n), packed), k, n, lanes(n)),
+                false => w,
+            });
+        }
+        if is_narrow(k, n) {
+            return Self::Narrow(pack(w, transpose, lanes(n), packed));
+        }
+        let (row, column) = if transpose { (1, w.stride()) } else { (w.stride(), 1) };
+        Self::Wide { w, row, column }
+    }
+
+    /// out = x w, added to out if `accumulate`.
+    fn multiply(self, x: View<'_>, accumulate: bool, out: &mut ViewMut<'_>) {
+        if x.columns() == 0 {
+            if !accumulate {
+                (0..out.rows()).for_each(|i| out.row_mut(i).fill(0.0));
+            }
+            return;
+        }
+        match self {
+            Self::Narrow(packed) => narrow::multiply(x, packed, accumulate, out),
+            #[cfg(target_arch = "x86_64")]
+            Self::Tiles(w) => tiles::multiply(x, w, accumulate, out),
+            Self::Wide { w, row, column } => wide(x, (w, row, column), accumulate, out),
+        }
+    }
+}
+
 /// out = x w (or x w^T), added to out if `accumulate`.
 pub fn matmul(
     x: View<'_>,
@@ -77,19 +131,7 @@ pub fn matmul(
 ) {
     let (k, n) = if transpose_w { (w.columns(), w.rows()) } else { (w.rows(), w.columns()) };
     debug_assert!(x.columns() == k && out.columns() == n && out.rows() == x.rows());
-    if k == 0 {
-        if !accumulate {
-            (0..out.rows()).for_each(|i| out.row_mut(i).fill(0.0));
-        }
-        return;
-    }
-    if is_narrow(k, n) {
-        let packed = pack(w, transpose_w, lanes(n), &mut scratch.packed);
-        narrow(x, packed, accumulate, out);
-    } else {
-        let (row, column) = if transpose_w { (1, w.stride()) } else { (w.stride(), 1) };
-        wide(x, (w, row, column), accumulate, out);
-    }
+    Laid::new(w, transpose_w, &mut scratch.packed).multiply(x, accumulate, out);
 }
 
 fn wide(
@@ -125,69 +167,6 @@ fn wide(
     }
 }
 
-fn narrow(x: View<'_>, packed: &[f32], accumulate: bool, out: &mut ViewMut<'_>) {
-    match lanes(out.columns()) {
-        8 => narrow_lanes::<8>(x, packed, accumulate, out),
-        16 => narrow_lanes::<16>(x, packed, accumulate, out),
-        _ => narrow_lanes::<32>(x, packed, accumulate, out),
-    }
-}
-
-dispatch! {
-    fn narrow_lanes[const L: usize](x: View<'_>, packed: &[f32], accumulate: bool, out: &mut ViewMut<'_>) = narrow_body
-}
-
-#[inline(always)]
-fn narrow_body<const L: usize, const FMA: bool>(
-    x: View<'_>,
-    packed: &[f32],
-    accumulate: bool,
-    out: &mut ViewMut<'_>,
-) {
-    let mut i = 0;
-    while i + 4 <= x.rows() {
-        narrow_rows::<L, 4, FMA>(x, packed, accumulate, out, i);
-        i += 4;
-    }
-    while i < x.rows() {
-        narrow_rows::<L, 1, FMA>(x, packed, accumulate, out, i);
-        i += 1;
-    }
-}
-
-#[inline(always)]
-fn narrow_rows<const L: usize, const R: usize, const FMA: bool>(
-    x: View<'_>,
-    packed: &[f32],
-    accumulate: bool,
-    out: &mut ViewMut<'_>,
-    first: usize,
-) {
-    let k = x.columns();
-    let from: [&[f32]; R] = std::array::from_fn(|r| &x.row(first + r)[..k]);
-    let mut sums = [[0.0f32; L]; R];
-    for (j, w) in packed.as_chunks::<L>().0.iter().take(k).enumerate() {
-        for r in 0..R {
-            let v = from[r][j];
-            for l in 0..L {
-                sums[r][l] = madd::<FMA>(v, w[l], sums[r][l]);
-            }
-        }
-    }
-    let padded = out.stride() == L;
-    let n = if padded { L } else { out.columns() };
-    let stride = out.stride();
-    for (r, sum) in sums.iter().enumerate() {
-        let start = (first + r) * stride;
-        let to = &mut out.data_mut()[start..start + n];
-        if accumulate {
-            to.iter_mut().zip(sum).for_each(|(t, s)| *t += s);
-        } else {
-            to.copy_from_slice(&sum[..n]);
-        }
-    }
-}
-
 /// out = activation(u w + bias), u the prologue of x.
 #[allow(clippy::too_many_arguments)]
 pub fn linear(
@@ -205,17 +184,17 @@ pub fn linear(
         return;
     }
     let k = x.columns();
-    let mut rows = std::mem::take(&mut scratch.rows);
+    let Scratch { rows, packed, .. } = scratch;
+    let w = Laid::new(w, false, packed);
     rows.resize(rows.len().max(BLOCK_ROWS.min(x.rows()) * k), 0.0);
     let mut i = 0;
     while i < x.rows() {
         let count = BLOCK_ROWS.min(x.rows() - i);
         let mut u = ViewMut::new(&mut rows[..count * k], count, k);
         before.forward(x, i, &mut u);
-        matmul(u.as_view(), w, false, false, &mut out.slice(i, count), scratch);
+        w.multiply(u.as_view(), false, &mut out.slice(i, count));
         i += count;
     }
-    scratch.rows = rows;
     epilogue(bias, activation, out);
 }
 
@@ -250,6 +229,8 @@ pub fn linear_backward(
     let mut tree_after = Tree::new(std::mem::take(&mut scratch.sums[2]), m);
     let mut u_rows = std::mem::take(&mut scratch.rows);
     let mut grad_rows = std::mem::take(&mut scratch.sums[3]);
+    let transposed =
+        (grad_x.is_some() || before_bias.is_some()).then(|| Laid::new(w, true, &mut scratch.packed));
     let identity = before.is_identity();
     for (p, part) in grid.parts().iter().enumerate() {
         for atom in &part.atoms {
@@ -273,7 +254,7 @@ pub fn linear_backward(
                 if after_bias.is_some() {
                     column_sums(d_block, tree_after.leaf());
                 }
-                if grad_x.is_some() || before_bias.is_some() {
+                if let Some(w) = transposed {
                     let needs_rows = grad_x.is_none();
                     if needs_rows {
                         grad_rows.resize(grad_rows.len().max(count * k), 0.0);
@@ -287,7 +268,7 @@ pub fn linear_backward(
                         Some(g) => g.slice(at, count),
                         None => own.slice(0, count),
                     };
-                    matmul(d_block, w, true, false, &mut target, scratch);
+                    w.multiply(d_block, false, &mut target);
                     match (u_block, before.activation) {
                         // Where u is positive, relu and dropout let the gradient pass.
                         (Some(u), Activation::Relu) => {
@@ -315,9 +296,9 @@ pub fn linear_backward(
             tree_after.finish(m, &mut parts[p]);
         }
     }
-    scratch.sums[0] = tree_w.levels;
-    scratch.sums[1] = tree_before.levels;
-    scratch.sums[2] = tree_after.levels;
+    scratch.sums[0] = tree_w.into_memory();
+    scratch.sums[1] = tree_before.into_memory();
+    scratch.sums[2] = tree_after.into_memory();
     scratch.sums[3] = grad_rows;
     scratch.rows = u_rows;
 }
@@ -341,70 +322,13 @@ fn pass_positive_body<const FMA: bool>(u: View<'_>, scale: f32, rows: &mut ViewM
     }
 }
 
-/// A sum over rows on its way up the grid's tree: one accumulator a level.
-#[derive(Debug)]
-pub(crate) struct Tree {
-    levels: Vec<f32>,
-    len: usize,
-}
-
-impl Tree {
-    /// A tree over sums of `len` values, reusing memory.
-    pub(crate) fn new(mut memory: Vec<f32>, len: usize) -> Self {
-        memory.clear();
-        memory.resize((crate::grid::MAX_LEVEL + 1) * len, 0.0);
-        Self { levels: memory, len }
-    }
-
-    /// The memory, for another tree.
-    pub(crate) fn into_memory(self) -> Vec<f32> {
-        self.levels
-    }
-
-    /// The atom's accumulator.
-    pub(crate) fn leaf(&mut self) -> &mut [f32] {
-        &mut self.levels[..self.len]
-    }
-
-    /// An atom ends, and with it `closes` levels above it.
-    pub(crate) fn close(&mut self, closes: u8) {
-        for level in 0..=(closes as usize).min(crate::grid::MAX_LEVEL - 1) {
-            let (low, high) = self.levels[level * self.len..].split_at_mut(self.len);
-            add_and_clear(low, &mut high[..self.len]);
-        }
-    }
-
-    /// Writes the part's sum (rows of `stride` values) and starts anew.
-    pub(crate) fn finish(&mut self, stride: usize, into: &mut ViewMut<'_>) {
-        for level in 0..crate::grid::MAX_LEVEL {
-            let (low, high) = self.levels[level * self.len..].split_at_mut(self.len);
-            add_and_clear(low, &mut high[..self.len]);
-        }
-        let root = &mut self.levels[crate::grid::MAX_LEVEL * self.len..];
-        let columns = into.columns();
-        if columns == 1 && into.stride() == 1 && into.rows() == self.len {
-            // A vector of one extent: its values are its rows.
-            into.data_mut()[..self.len].copy_from_slice(root);
-            root.fill(0.0);
-            return;
-        }
-        for i in 0..into.rows() {
-            into.row_mut(i).copy_from_slice(&root[i * stride..i * stride + columns]);
-        }
-        root.fill(0.0);
-    }
-}
-
-fn add_and_clear(from: &mut [f32], to: &mut [f32]) {
-    for (f, t) in from.iter_mut().zip(to) {
-        *t += *f;
-        *f = 0.0;
-    }
-}
-
 /// sums [k, lanes(m)] += u^T d over the rows of u [rows, k] and d [rows, m].
 pub(crate) fn transposed_product(u: View<'_>, d: View<'_>, sums: &mut [f32]) {
     let (k, m) = (u.columns(), d.columns());
+    #[cfg(target_arch = "x86_64")]
+    if tiles::available() {
+        return tiles::transposed(u, d, sums, lanes(m));
+    }
     if lanes(m) > NARROW_LANES || k * lanes(m) > NARROW_GRADIENT {
         let mut out = ViewMut::padded(sums, k, m, lanes(m));
         // SAFETY of the addresses is as in `wide`: u^T has row stride 1 and column stride u.stride().
@@ -430,61 +354,7 @@ pub(crate) fn transposed_product(u: View<'_>, d: View<'_>, sums: &mut [f32]) {
         }
         return;
     }
-    match lanes(m) {
-        8 => outer_lanes::<8>(u, d, sums),
-        16 => outer_lanes::<16>(u, d, sums),
-        _ => outer_lanes::<32>(u, d, sums),
-    }
-}
-
-dispatch! {
-    fn outer_lanes[const L: usize](u: View<'_>, d: View<'_>, sums: &mut [f32]) = outer_body
-}
-
-#[inline(always)]
-fn outer_body<const L: usize, const FMA: bool>(u: View<'_>, d: View<'_>, sums: &mut [f32]) {
-    let k = u.columns();
-    let mut j = 0;
-    while j + 4 <= k {
-        outer_columns::<L, 4, FMA>(u, d, sums, j);
-        j += 4;
-    }
-    while j < k {
-        outer_columns::<L, 1, FMA>(u, d, sums, j);
-        j += 1;
-    }
-}
-
-#[inline(always)]
-fn outer_columns<const L: usize, const C: usize, const FMA: bool>(
-    u: View<'_>,
-    d: View<'_>,
-    sums: &mut [f32],
-    j: usize,
-) {
-    let mut tile = [[0.0f32; L]; C];
-    for (c, t) in tile.iter_mut().enumerate() {
-        t.copy_from_slice(&sums[(j + c) * L..(j + c + 1) * L]);
-    }
-    // Rows with exactly L lanes are read whole; what stands in the padding never leaves it.
-    let padded = d.stride() == L && d.data().len() >= d.rows() * L;
-    for i in 0..u.rows() {
-        let from = &u.row(i)[j..j + C];
-        let mut row = [0.0f32; L];
-        if padded {
-            row.copy_from_slice(&d.data()[i * L..(i + 1) * L]);
-        } else {
-            row[..d.columns()].copy_from_slice(d.row(i));
-        }
-        for c in 0..C {
-            for l in 0..L {
-                tile[c][l] = madd::<FMA>(from[c], row[l], tile[c][l]);
-            }
-        }
-    }
-    for (c, t) in tile.iter().enumerate() {
-        sums[(j + c) * L..(j + c + 1) * L].copy_from_slice(t);
-    }
+    narrow::transposed(u, d, sums);
 }
 
 dispatch! {

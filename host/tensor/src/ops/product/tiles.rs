@@ -1,0 +1,329 @@
+//! Products in tiles of 512-bit registers: some rows by up to 64 columns, summed without leaving them.
+//!
+//! With 24 accumulators a multiply-add begins in each cycle, whatever its latency, and neither side has to be
+//! packed: rows of the left side are broadcast value by value, rows of the right side are read as they lie.
+//! Every value is one chain of fused multiply-adds in the order of the sum (cut each [`DEPTH`] terms), so its
+//! bits do not depend on how rows are cut or which tile it falls into.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::{
+    __m512, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
+    _mm512_set1_ps, _mm512_setzero_ps,
+};
+
+use crate::simd::{Level, level};
+use crate::view::{View, ViewMut};
+
+/// Values of a register.
+const LANES: usize = 16;
+/// Registers that a row of a tile has at most.
+const WIDEST: usize = 4;
+/// Terms of one chain: a panel of so many rows of the right side stays in the second-level cache.
+const DEPTH: usize = 1024;
+/// Values of the left side that stay in the second-level cache while all panels pass.
+const BLOCK_VALUES: usize = 1 << 16;
+
+/// Whether this processor has them.
+pub(super) fn available() -> bool {
+    level() == Level::Avx512
+}
+
+/// One side of a tile's sum: `first[i * stride ..]`.
+#[derive(Clone, Copy)]
+struct Side {
+    first: *const f32,
+    stride: usize,
+}
+
+/// Where a tile goes, and which columns of its last register there are.
+#[derive(Clone, Copy)]
+struct Target {
+    first: *mut f32,
+    stride: usize,
+    mask: u16,
+    accumulate: bool,
+}
+
+/// out = x w, or out + x w. x [n, k], w [k, m], out [n, m].
+pub(super) fn multiply(x: View<'_>, w: View<'_>, accumulate: bool, out: &mut ViewMut<'_>) {
+    let (n, k, m) = (x.rows(), x.columns(), w.columns());
+    assert!(available() && w.rows() == k && out.rows() == n && out.columns() == m);
+    if n == 0 || m == 0 {
+        return;
+    }
+    for start in (0..k).step_by(DEPTH) {
+        let depth = DEPTH.min(k - start);
+        let accumulate = accumulate || start > 0;
+        let right = w.slice(start, depth);
+        let rows = (BLOCK_VALUES / depth / 24 * 24).max(24);
+        for first in (0..n).step_by(rows) {
+            let count = rows.min(n - first);
+            let left = x.slice(first, count).columns_from(start, depth);
+            let mut into = out.slice(first, count);
+            // The last row of each ends where its columns do.
+            assert!(holds(left) && holds(right) && holds(into.as_view()));
+            let stride = into.stride();
+            let left = Side { first: left.data().as_ptr(), stride: left.stride() };
+            for (column, width, mask) in panels(m) {
+                // SAFETY: the tile's columns are columns of w and of out, and all rows are there.
+                unsafe {
+                    let right = Side { first: right.data().as_ptr().add(column), stride: right.stride() };
+                    let first = into.data_mut().as_mut_ptr().add(column);
+                    let target = Target { first, stride, mask, accumulate };
+                    match width {
+                        1 => down::<1, 24, 8>(left, right, target, count, depth),
+                        2 => down::<2, 12, 4>(left, right, target, count, depth),
+                        3 => down::<3, 8, 4>(left, right, target, count, depth),
+                        _ => down::<4, 6, 3>(left, right, target, count, depth),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// sums + u^T d, written to sums. u [n, k], d [n, m], sums [k, m] with rows `stride` apart.
+pub(super) fn transposed(u: View<'_>, d: View<'_>, sums: &mut [f32], stride: usize) {
+    let (n, k, m) = (u.rows(), u.columns(), d.columns());
+    assert!(available() && d.rows() == n && holds(u) && holds(d));
+    assert!(m <= stride && (k == 0 || sums.len() >= (k - 1) * stride + m));
+    if n == 0 || m == 0 {
+        return;
+    }
+    let left = Side { first: u.data().as_ptr(), stride: u.stride() };
+    for (column, width, mask) in panels(m) {
+        // SAFETY: the tile's columns are columns of d and of sums, and all rows are there.
+        unsafe {
+            let right = Side { first: d.data().as_ptr().add(column), stride: d.stride() };
+            let first = sums.as_mut_ptr().add(column);
+            let target = Target { first, stride, mask, accumulate: true };
+            match width {
+                1 => across::<1, 24, 8>(left, right, target, k, n),
+                2 => across::<2, 12, 4>(left, right, target, k, n),
+                3 => across::<3, 8, 4>(left, right, target, k, n),
+                _ => across::<4, 6, 3>(left, right, target, k, n),
+            }
+        }
+    }
+}
+
+/// Whether a view's memory has all of its values.
+fn holds(view: View<'_>) -> bool {
+    view.rows() == 0 || view.data().len() >= (view.rows() - 1) * view.stride() + view.columns()
+}
+
+/// Columns cut into panels: the first column, registers, and the mask of the last register.
+fn panels(columns: usize) -> impl Iterator<Item = (usize, usize, u16)> {
+    (0..columns).step_by(WIDEST * LANES).map(move |first| {
+        let count = (columns - first).min(WIDEST * LANES);
+        let width = count.div_ceil(LANES);
+        (first, width, u16::MAX >> (width * LANES - count))
+    })
+}
+
+/// Tiles of R rows, then of S, then of one.
+///
+/// # Safety
+/// As [`tile`], for all rows.
+#[target_feature(enable = "avx512f")]
+unsafe fn down<const V: usize, const R: usize, const S: usize>(
+    left: Side,
+    right: Side,
+    into: Target,
+    rows: usize,
+    depth: usize,
+) {
+    let mut row = 0;
+    while row < rows {
+        // SAFETY: the caller's.
+        unsafe {
+            let left = Side { first: left.first.add(row * left.stride), ..left };
+            let target = Target { first: into.first.add(row * into.stride), ..into };
+            row += match rows - row {
+                left_over if left_over >= R => tile::<V, R, false>(left, right, target, depth),
+                left_over if left_over >= S => tile::<V, S, false>(left, right, target, depth),
+                _ => tile::<V, 1, false>(left, right, target, depth),
+            };
+        }
+    }
+}
+
+/// The same where the left side is transposed: tiles of R of its columns, then of S, then of one.
+///
+/// # Safety
+/// As [`tile`], for all columns.
+#[target_feature(enable = "avx512f")]
+unsafe fn across<const V: usize, const R: usize, const S: usize>(
+    left: Side,
+    right: Side,
+    into: Target,
+    columns: usize,
+    depth: usize,
+) {
+    let mut column = 0;
+    while column < columns {
+        // SAFETY: the caller's.
+        unsafe {
+            let left = Side { first: left.first.add(column), ..left };
+            let target = Target { first: into.first.add(column * into.stride), ..into };
+            column += match columns - column {
+                left_over if left_over >= R => tile::<V, R, true>(left, right, target, depth),
+                left_over if left_over >= S => tile::<V, S, true>(left, right, target, depth),
+                _ => tile::<V, 1, true>(left, right, target, depth),
+            };
+        }
+    }
+}
+
+/// One tile of R rows and V registers: the sum over `depth` terms. Value (r, term) of the left side lies at
+/// `r * stride + term`, or at `term * stride + r` if it is transposed. Returns R.
+///
+/// # Safety
+/// Both sides have `depth` terms, the left one R rows, the right one and the target V registers of columns but
+/// for those that the mask leaves out, the target R rows.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn tile<const V: usize, const R: usize, const TRANSPOSED: bool>(
+    left: Side,
+    right: Side,
+    into: Target,
+    depth: usize,
+) -> usize {
+    let mask = |v: usize| if v + 1 == V { into.mask } else { u16::MAX };
+    let (row, term) = if TRANSPOSED { (1, left.stride) } else { (left.stride, 1) };
+    let mut sums = [[_mm512_setzero_ps(); V]; R];
+    for i in 0..depth {
+        // SAFETY: the caller's; a masked load touches no value that its mask leaves out.
+        unsafe {
+            let from = right.first.add(i * right.stride);
+            let mut values: [__m512; V] = [_mm512_setzero_ps(); V];
+            for (v, value) in values.iter_mut().enumerate() {
+                let at = from.add(v * LANES);
+                *value = if v + 1 == V { _mm512_maskz_loadu_ps(into.mask, at) } else { _mm512_loadu_ps(at) };
+            }
+            for (r, sums) in sums.iter_mut().enumerate() {
+                let factor = _mm512_set1_ps(*left.first.add(r * row + i * term));
+                for (sum, value) in sums.iter_mut().zip(values) {
+                    *sum = _mm512_fmadd_ps(factor, value, *sum);
+                }
+            }
+        }
+    }
+    for (r, sums) in sums.iter().enumerate() {
+        for (v, &sum) in sums.iter().enumerate() {
+            // SAFETY: the caller's.
+            unsafe {
+                let at = into.first.add(r * into.stride + v * LANES);
+                let sum = match into.accumulate {
+                    true => _mm512_add_ps(_mm512_maskz_loadu_ps(mask(v), at), sum),
+                    false => sum,
+                };
+                _mm512_mask_storeu_ps(at, mask(v), sum);
+            }
+        }
+    }
+    R
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::mix64;
+
+    fn values(seed: u64, count: usize) -> Vec<f32> {
+        (0..count as u64).map(|i| (mix64(seed << 32 | i) >> 40) as f32 / (1 << 24) as f32 - 0.5).collect()
+    }
+
+    /// A view of `columns` in rows of `stride`, whose memory ends with the last column.
+    fn view(data: &[f32], rows: usize, columns: usize, stride: usize) -> View<'_> {
+        View::padded(&data[..(rows.max(1) - 1) * stride + columns], rows, columns, stride)
+    }
+
+    /// (n, k, m, stride of x, of w, of out): every width of a tile, remainders of rows, two chains.
+    const SHAPES: [[usize; 6]; 9] = [
+        [1, 1, 1, 1, 1, 1],
+        [49, 7, 7, 9, 8, 8],
+        [24, 33, 16, 33, 16, 17],
+        [35, 16, 17, 16, 20, 32],
+        [13, 41, 48, 48, 48, 48],
+        [23, 5, 64, 5, 64, 64],
+        [17, 3, 130, 4, 131, 144],
+        [9, DEPTH + 1, 41, DEPTH + 3, 41, 48],
+        [257, 2 * DEPTH, 3, 2 * DEPTH, 3, 3],
+    ];
+
+    #[test]
+    fn products_are_right_for_any_cut_of_rows_and_padding_is_left_alone() {
+        if !available() {
+            // `ECITON_SIMD` may say so, or the processor: then nothing here is ever called.
+            return;
+        }
+        for (seed, &[n, k, m, xs, ws, os]) in (1..).zip(&SHAPES) {
+            let (x, w) = (values(seed, n * xs), values(seed + 100, k * ws));
+            let (x, w) = (view(&x, n, k, xs), view(&w, k, m, ws));
+            for accumulate in [false, true] {
+                let before = values(seed + 200, n * os);
+                let mut whole = before.clone();
+                multiply(x, w, accumulate, &mut ViewMut::padded(&mut whole, n, m, os));
+                for i in 0..n {
+                    for j in 0..os {
+                        let (found, old) = (whole[i * os + j], before[i * os + j]);
+                        if j >= m {
+                            assert_eq!(found.to_bits(), old.to_bits(), "padding of shape {seed}");
+                            continue;
+                        }
+                        let start = if accumulate { f64::from(old) } else { 0.0 };
+                        let terms = (0..k).map(|t| f64::from(x.row(i)[t]) * f64::from(w.row(t)[j]));
+                        let wanted: f64 = start + terms.sum::<f64>();
+                        let close = (f64::from(found) - wanted).abs() < 1e-6 * (k as f64 + 1.0);
+                        assert!(close, "shape {seed}, {i} {j}: {found}, not {wanted}");
+                    }
+                }
+                let mut cut = before.clone();
+                let (mut first, mut count) = (0, 1);
+                while first < n {
+                    let rows = count.min(n - first);
+                    let mut into = ViewMut::padded(&mut cut[first * os..], rows, m, os);
+                    multiply(x.slice(first, rows), w, accumulate, &mut into);
+                    (first, count) = (first + rows, count + 1);
+                }
+                assert!(cut.iter().zip(&whole).all(|(a, b)| a.to_bits() == b.to_bits()), "shape {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn transposed_products_add_to_their_sums() {
+        if !available() {
+            return;
+        }
+        for (seed, &[n, k, m, us, ds, ss]) in (1..).zip(&SHAPES) {
+            // n terms, k rows of the result.
+            let (u, d) = (values(seed, n * us), values(seed + 100, n * ds));
+            let (u, d) = (view(&u, n, k, us), view(&d, n, m, ds));
+            let before = values(seed + 200, k * ss);
+            let mut sums = before.clone();
+            transposed(u, d, &mut sums, ss);
+            for i in 0..k {
+                for j in 0..ss {
+                    let (found, old) = (sums[i * ss + j], before[i * ss + j]);
+                    let terms = (0..n).map(|t| f64::from(u.row(t)[i]) * f64::from(d.row(t)[j.min(m - 1)]));
+                    let wanted = f64::from(old) + if j < m { terms.sum::<f64>() } else { 0.0 };
+                    let close = (f64::from(found) - wanted).abs() < 1e-6 * (n as f64 + 1.0);
+                    assert!(close && (j < m || found.to_bits() == old.to_bits()), "shape {seed}, {i} {j}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_a_product_too() {
+        if !available() {
+            return;
+        }
+        multiply(View::new(&[], 0, 4), View::new(&[0.0; 8], 4, 2), false, &mut ViewMut::new(&mut [], 0, 2));
+        let mut sums = [1.0; 8];
+        transposed(View::new(&[], 0, 4), View::new(&[], 0, 2), &mut sums, 2);
+        assert_eq!(sums, [1.0; 8]);
+    }
+}
