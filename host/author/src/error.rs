@@ -39,6 +39,22 @@ pub enum Error {
         /// The folder that was given.
         dir: PathBuf,
     },
+    /// A kernel cannot have this name.
+    #[error(
+        "a kernel cannot be called {name:?} for {found}; take 1 to 64 lower-case letters, digits, - and _, a letter first"
+    )]
+    KernelName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        found: String,
+    },
+    /// Something is where a crate was to be made.
+    #[error("{}: there already; choose another name or folder", path.display())]
+    Exists {
+        /// Where.
+        path: PathBuf,
+    },
     /// The crate is not one package with a library.
     #[error("{}: {found}; a kernel is one package with a library (src/lib.rs)", manifest.display())]
     NotAKernelCrate {

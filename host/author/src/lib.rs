@@ -29,6 +29,7 @@ mod digest;
 mod error;
 mod file;
 mod lock;
+pub mod starter;
 mod strip;
 mod text;
 mod toolchain;

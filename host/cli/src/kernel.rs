@@ -16,6 +16,8 @@ use crate::text::{bytes, grouped};
 pub(crate) enum Command {
     /// The built-in kernels with their digests
     List(ListArguments),
+    /// Make a kernel crate to start from
+    New(NewArguments),
     /// Compile a kernel crate into a component
     Build(BuildArguments),
     /// Compare a component with the kernel contract
@@ -28,6 +30,16 @@ pub(crate) struct ListArguments {
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
+}
+
+/// `eciton kernel new`
+#[derive(Debug, clap::Args)]
+pub(crate) struct NewArguments {
+    /// The crate's name: lower-case letters, digits, - and _
+    name: String,
+    /// The folder to make it in
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    r#in: PathBuf,
 }
 
 /// `eciton kernel build`
@@ -61,6 +73,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
             list(arguments, output);
             Ok(())
         }
+        Command::New(arguments) => new(arguments, output),
         Command::Build(arguments) if arguments.builtin => build_builtin(arguments, output),
         Command::Build(arguments) => build(arguments, output),
         Command::Check(arguments) => check(&arguments.file, output),
@@ -86,6 +99,22 @@ fn list(arguments: &ListArguments, output: &mut Output) {
             output.line(format_args!("{name:<14} {:>7} bytes  {digest}", grouped(bytes as u64)));
         }
     }
+}
+
+fn new(arguments: &NewArguments, output: &mut Output) -> Result<(), Failure> {
+    let made = eciton_author::starter::create(&arguments.name, &arguments.r#in)?;
+    let shown = made.strip_prefix(".").unwrap_or(&made).display();
+    let component = format!("{shown}/{}.wasm", arguments.name);
+    output.line(format_args!("{shown}: a kernel that takes the place of `linear`; next:"));
+    for (command, why) in [
+        (format!("(cd {shown} && cargo test)"), "its gradients against differences, natively"),
+        (format!("eciton kernel build {shown}"), "compiles the component"),
+        (format!("eciton kernel check {component}"), "compares it with the contract"),
+        (format!("eciton train --kernel linear={component}"), "trains with it"),
+    ] {
+        output.line(format_args!("  {command:<60} # {why}"));
+    }
+    Ok(())
 }
 
 /// Hands on what the tools say.

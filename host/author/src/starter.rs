@@ -1,0 +1,255 @@
+//! A kernel crate to start from, which builds, passes its tests and trains as it is.
+//!
+//! ```text
+//! NAME/Cargo.toml  src/lib.rs  tests/gradients.rs  .gitignore
+//! NAME/sdk/        the SDK and the contract that this program was built with
+//! ```
+//!
+//! The SDK lies in the folder because it is on no registry, and so that a crate keeps building as it is when
+//! another version of the program comes.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result, io};
+
+/// Longest name.
+pub const MAX_NAME: usize = 64;
+/// The name that the kernel has in the sources here.
+const NAMES: [(&str, Case); 2] = [("squash", Case::Snake), ("Squash", Case::Camel)];
+
+#[derive(Clone, Copy)]
+enum Case {
+    Snake,
+    Camel,
+}
+
+/// A file of the crate: where, and what.
+struct Source {
+    path: &'static str,
+    text: &'static str,
+}
+
+macro_rules! sdk {
+    ($($path:literal),* $(,)?) => {
+        &[$(Source {
+            path: concat!("sdk/src/", $path),
+            text: include_str!(concat!("../../../guest-kernels/sdk/src/", $path)),
+        }),*]
+    };
+}
+
+/// The SDK but for its own tests.
+const SDK: &[Source] = sdk![
+    "check.rs",
+    "glue.rs",
+    "handles.rs",
+    "lib.rs",
+    "linalg.rs",
+    "math.rs",
+    "native.rs",
+    "op.rs",
+    "reference.rs",
+    "reference/linalg.rs",
+    "reference/random.rs",
+    "reference/store.rs",
+    "signature.rs",
+    "types.rs",
+];
+const WIT: Source =
+    Source { path: "sdk/wit/kernel.wit", text: include_str!("../../../wit/kernel/kernel.wit") };
+/// Where the SDK looks for the contract in the repository, and where it lies in the crate.
+const WIT_PATHS: [&str; 2] = ["\"../../wit/kernel\"", "\"wit\""];
+const OWN: &[Source] = &[
+    Source { path: "src/lib.rs", text: include_str!("../starter/src/lib.rs") },
+    Source { path: "tests/gradients.rs", text: include_str!("../starter/tests/gradients.rs") },
+    Source { path: ".gitignore", text: "/target\n/*.wasm\n" },
+];
+/// The line of the repository's workspace that names the SDK's only dependency.
+const SDK_MANIFEST: &str = include_str!("../../../guest-kernels/sdk/Cargo.toml");
+
+/// Makes the crate `name` in `folder/name`; returns its folder. It appears whole or not at all.
+///
+/// # Errors
+/// [`Error::KernelName`] for a name that is no Rust package's, [`Error::Exists`] if something is there,
+/// [`Error::Io`] if it cannot be written.
+pub fn create(name: &str, folder: &Path) -> Result<PathBuf> {
+    check(name)?;
+    let whole = folder.join(name);
+    if whole.symlink_metadata().is_ok() {
+        return Err(Error::Exists { path: whole });
+    }
+    std::fs::create_dir_all(folder).map_err(io("create", folder))?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".eciton-new-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        builder.permissions(std::fs::Permissions::from_mode(0o777));
+    }
+    let made = builder.tempdir_in(folder).map_err(io("write in", folder))?;
+    let write = |path: &str, text: &str| {
+        let path = made.path().join(path);
+        if let Some(dir) = path.parent() {
+            std::fs::create_dir_all(dir).map_err(io("create", dir))?;
+        }
+        std::fs::write(&path, text).map_err(io("write", &path))
+    };
+    write("Cargo.toml", &manifest(name))?;
+    for source in OWN {
+        write(source.path, &named(source.text, name))?;
+    }
+    write("sdk/Cargo.toml", &sdk_manifest())?;
+    write(WIT.path, WIT.text)?;
+    for source in SDK {
+        write(source.path, &source.text.replace(WIT_PATHS[0], WIT_PATHS[1]))?;
+    }
+    // Where something came there in the meantime this fails, unless it is an empty folder.
+    std::fs::rename(made.path(), &whole).map_err(io("create", &whole))?;
+    // What was renamed is not removed.
+    let _ = made.keep();
+    Ok(whole)
+}
+
+fn check(name: &str) -> Result<()> {
+    let refuse = |found: &str| Err(Error::KernelName { name: name.to_owned(), found: found.to_owned() });
+    if name.is_empty() || name.len() > MAX_NAME {
+        return refuse("its length");
+    }
+    if !name.starts_with(|first: char| first.is_ascii_lowercase()) {
+        return refuse("its first character");
+    }
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+    if let Some(other) = name.chars().find(|&c| !fits(c)) {
+        return refuse(&format!("the character {other:?}"));
+    }
+    // Words that neither a crate nor a type can have, and what would stand in its own way.
+    const TAKEN: [&str; 48] = [
+        "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do",
+        "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "if", "impl", "in", "let", "loop",
+        "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "self", "static",
+        "struct", "super", "trait", "true", "try", "type", "unsafe", "use", "where", "while", "yield",
+        "kernel",
+    ];
+    const PACKAGES: [&str; 9] =
+        ["sdk", "src", "std", "core", "alloc", "test", "tests", "eciton-sdk", "eciton_sdk"];
+    if TAKEN.contains(&name) || PACKAGES.contains(&name) {
+        return refuse("a word that has another meaning");
+    }
+    Ok(())
+}
+
+/// The text with the kernel's name in place of the example's.
+fn named(text: &str, name: &str) -> String {
+    let mut text = text.to_owned();
+    for (word, case) in NAMES {
+        let name = match case {
+            Case::Snake => name.replace('-', "_"),
+            Case::Camel => camel(name),
+        };
+        text = text.replace(word, &name);
+    }
+    text
+}
+
+fn camel(name: &str) -> String {
+    let words = name.split(['-', '_']).filter(|word| !word.is_empty());
+    words.map(|word| word[..1].to_uppercase() + &word[1..]).collect()
+}
+
+fn manifest(name: &str) -> String {
+    format!(
+        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\npublish = false\n\n\
+         # `cdylib` makes the component, `rlib` lets tests use the same source natively.\n\
+         [lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n\n\
+         [dependencies]\neciton-sdk = {{ path = \"sdk\" }}\n\n\
+         # A workspace of its own, wherever it lies.\n[workspace]\n"
+    )
+}
+
+/// The SDK's manifest without what it takes from the repository's workspace.
+fn sdk_manifest() -> String {
+    let wit_bindgen = SDK_MANIFEST.lines().find(|line| line.starts_with("wit-bindgen")).unwrap_or_default();
+    format!(
+        "[package]\nname = \"eciton-sdk\"\ndescription = \"What a kernel author depends on: the contract as plain Rust\"\n\
+         version = \"{}\"\nedition = \"2024\"\nrust-version = \"1.85\"\nlicense = \"{}\"\npublish = false\n\n\
+         [target.'cfg(target_arch = \"wasm32\")'.dependencies]\n{wit_bindgen}\n",
+        env!("CARGO_PKG_VERSION"),
+        env!("CARGO_PKG_LICENSE"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+
+    fn read(path: PathBuf) -> String {
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    fn repository() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    }
+
+    #[test]
+    fn a_crate_has_the_sdk_as_it_is_and_its_own_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = create("soft-step_2", &dir.path().join("deep")).unwrap();
+        assert_eq!(whole, dir.path().join("deep/soft-step_2"));
+        let lib = read(whole.join("src/lib.rs"));
+        assert!(lib.contains("pub struct SoftStep2 {") && lib.contains("export_kernel!(SoftStep2)"), "{lib}");
+        assert!(read(whole.join("tests/gradients.rs")).contains("use soft_step_2::SoftStep2;"));
+        assert!(read(whole.join("Cargo.toml")).contains("name = \"soft-step_2\""));
+        assert!(!lib.to_lowercase().contains("squash"));
+        assert!(read(whole.join("sdk/Cargo.toml")).contains("\nwit-bindgen = {"));
+        assert_eq!(read(whole.join("sdk/wit/kernel.wit")), WIT.text);
+        let found = read(whole.join("sdk/src/lib.rs"));
+        assert_eq!(found, SDK[3].text.replace(WIT_PATHS[0], WIT_PATHS[1]));
+        assert_ne!(found, SDK[3].text, "the SDK names the contract's folder in another way now");
+    }
+
+    #[test]
+    fn every_source_of_the_sdk_is_taken_along() {
+        let root = repository().join("guest-kernels/sdk/src");
+        let mut folders = vec![root.clone()];
+        let mut found = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    true => folders.push(path),
+                    false => found.push(format!("sdk/src/{}", path.strip_prefix(&root).unwrap().display())),
+                }
+            }
+        }
+        found.retain(|path| !path.ends_with("/tests.rs"));
+        found.sort();
+        let mut taken: Vec<&str> = SDK.iter().map(|source| source.path).collect();
+        taken.sort_unstable();
+        assert_eq!(found, taken);
+    }
+
+    #[test]
+    fn the_guide_shows_what_is_made() {
+        let guide = read(repository().join("docs/KERNELS.md"));
+        for source in &OWN[..2] {
+            assert!(guide.contains(source.text), "docs/KERNELS.md does not show {} as it is", source.path);
+        }
+    }
+
+    #[test]
+    fn names_that_cannot_be_are_refused_and_nothing_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let long = "a".repeat(MAX_NAME + 1);
+        for name in ["", "A", "9", "a b", "a/b", "../a", "é", "fn", "sdk", "std", &long] {
+            let error = create(name, dir.path()).unwrap_err();
+            assert!(matches!(error, Error::KernelName { .. }), "{name}: {error}");
+        }
+        assert!(create(&"a".repeat(MAX_NAME), dir.path()).is_ok());
+        let taken = dir.path().join("taken");
+        std::fs::write(&taken, "mine").unwrap();
+        assert!(matches!(create("taken", dir.path()), Err(Error::Exists { .. })));
+        assert_eq!(read(taken), "mine");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+}
