@@ -3,12 +3,15 @@
 //!
 //! `cargo run --release -p eciton-tests --example staleness -- --seeds 10 cora pubmed amazon_photo`
 //!
+//! `--in-flight N` hands out no more than N steps at once in those orders: the fewer, the newer are the rows.
+//! Without it there is no limit, and about half of the rows are as old as may be.
+//!
 //! A data set is a name that `eciton train` knows or a path. The target of a data set is the mean
 //! validation accuracy at the end of the pipelined runs less half a point; epochs needed are those up to
 //! the first at which a run's validation accuracy reaches it.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-use eciton_plan::{Config, Mode, Pipeline};
+use eciton_plan::{Config, Pipeline};
 use eciton_train::{EpochReport, Observer, Options, SeedReport};
 
 /// Every seed's epochs.
@@ -28,9 +31,9 @@ impl Observer for Curves {
     }
 }
 
-/// No limit to what is handed out: each interval goes on as far as it may.
-fn aged(staleness: u32) -> Pipeline {
-    Pipeline { in_flight: Some(0), ..Pipeline::asynchronous(staleness) }
+/// So many steps are handed out, the newest first: with no limit (0) each interval goes on as far as it may.
+fn aged(staleness: u32, in_flight: u32) -> Pipeline {
+    Pipeline { in_flight: Some(in_flight), ..Pipeline::asynchronous(staleness) }
 }
 
 fn mean(values: &[f64]) -> (f64, f64) {
@@ -42,12 +45,14 @@ fn mean(values: &[f64]) -> (f64, f64) {
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let (mut seeds, mut epochs, mut intervals, mut sets, mut settings) = (10, 200, 8, Vec::new(), Vec::new());
+    let (mut seeds, mut epochs, mut intervals, mut in_flight) = (10, 200, 8, 0);
+    let (mut sets, mut settings) = (Vec::new(), Vec::new());
     while let Some(argument) = arguments.next() {
         let mut number = || arguments.next().and_then(|n| n.parse().ok()).expect("a number");
         match argument.as_str() {
             "--seeds" => seeds = number(),
             "--epochs" => epochs = number(),
+            "--in-flight" => in_flight = number(),
             "--intervals" => intervals = number(),
             "--set" => settings.push(arguments.next().expect("section.key=value")),
             _ => sets.push(argument),
@@ -57,11 +62,11 @@ fn main() {
         ("pipe", Pipeline::default()),
         ("async S=0, as it comes", Pipeline::asynchronous(0)),
         ("async S=1, as it comes", Pipeline::asynchronous(1)),
-        ("async S=0", aged(0)),
-        ("async S=1", aged(1)),
-        ("async S=1, last 10 % sync", Pipeline { synchronous_last: epochs / 10, ..aged(1) }),
-        ("async S=8", aged(8)),
-        ("async S=8, last 20 % sync", Pipeline { synchronous_last: epochs / 5, ..aged(8) }),
+        ("async S=0", aged(0, in_flight)),
+        ("async S=1", aged(1, in_flight)),
+        ("async S=1, last 10 % sync", Pipeline { synchronous_last: epochs / 10, ..aged(1, in_flight) }),
+        ("async S=8", aged(8, in_flight)),
+        ("async S=8, last 20 % sync", Pipeline { synchronous_last: epochs / 5, ..aged(8, in_flight) }),
     ];
     println!(
         "{seeds} seeds, {epochs} epochs, {intervals} intervals, one thread that takes the newest step first"
@@ -79,11 +84,7 @@ fn main() {
             (config.run.epochs, config.run.intervals, config.run.threads) =
                 (epochs, Some(intervals), Some(1));
             config.pipeline = pipeline;
-            let options = Options {
-                seeds,
-                newest_first: pipeline.mode == Mode::Async && pipeline.in_flight == Some(0),
-                ..Options::default()
-            };
+            let options = Options { seeds, newest_first: pipeline.in_flight.is_some(), ..Options::default() };
             let mut curves = Curves::default();
             let summary = eciton_train::train(&config, &options, &mut curves).unwrap();
             let percent = |of: &dyn Fn(&SeedReport) -> Option<f64>| {
