@@ -135,6 +135,34 @@ fn tasks_that_are_launched_twice_change_nothing() {
     }
 }
 
+/// Rows that are stored as bfloat16 travel so, both ways: half the bytes, and no other bits than on this
+/// machine.
+#[test]
+fn rows_of_bfloat16_are_half_as_long_on_their_way() {
+    let _alone = alone();
+    let epochs = 3;
+    let mut config = cora(epochs);
+    config.run.intervals = Some(3);
+    let sent = |config: &Config, transport| {
+        let (summary, curve) = checked(&on(config, ExecutorKind::Loopback, transport));
+        let (wanted, losses) = local(config);
+        assert_eq!((summary.model_digest, curve), (wanted.model_digest, losses), "{transport:?}");
+        let bill = summary.bill.unwrap();
+        [bill.bytes_to_functions, bill.bytes_from_functions]
+    };
+    let full = sent(&config, Transport::Payload);
+    config.run.row_storage = RowFormat::Bf16;
+    let half = sent(&config, Transport::Payload);
+    sent(&config, Transport::S3);
+    // What tasks read and write of rows in an epoch and its evaluation, in values a row (hidden 16, 7
+    // classes): scores leave the run as f32.
+    let (read, written) = (16 + 7 + (16 + 7) + 16 + 16 + 7, 16 + 7 + 7 + 16 + 16 + 7);
+    for (at, values) in [read, written].into_iter().enumerate() {
+        let saved = (full[at] - half[at]) as f64 / f64::from(2708 * values * 2 * epochs);
+        assert!((0.98..1.4).contains(&saved), "{saved}: {full:?}, {half:?}, text or bytes");
+    }
+}
+
 #[test]
 fn several_seeds_and_late_evaluation_do_not_mix() {
     let _alone = alone();

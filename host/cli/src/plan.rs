@@ -63,6 +63,13 @@ fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
             plan.gathered_width
         ),
     );
+    if let Some(edges) = plan.labelled_edges {
+        let text = format!(
+            "{} of labelled vertices, in training, for the gathers beside the loss",
+            counted(edges, "edge")
+        );
+        row("only", text);
+    }
     let versions = |count: u32, what: &str| match count {
         1 => String::new(),
         _ => format!(", {count} {what}"),
@@ -97,16 +104,35 @@ fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
             ),
         );
     }
-    for item in &plan.memory.items {
-        row(item.purpose, format!("{:>9}  {}", bytes(item.bytes), item.detail));
+    let memory = &plan.memory;
+    for item in &memory.items {
+        let when = match item.during.len() == memory.phases.len() {
+            true => String::new(),
+            false => format!("; while {}", words(item.during.iter().map(|phase| phase.name()))),
+        };
+        row(item.purpose, format!("{:>9}  {}{when}", bytes(item.bytes), item.detail));
     }
-    let mut total = format!("{:>9}", bytes(plan.memory.total_bytes));
-    if plan.memory.before_training_bytes > 0 {
-        let later = plan.memory.total_bytes - plan.memory.before_training_bytes;
-        total += &format!("  at the peak; {} while it trains", bytes(later));
+    if memory.phases.len() > 1 {
+        for held in &memory.phases {
+            row(held.phase.name(), format!("{:>9}  held meanwhile", bytes(held.bytes)));
+        }
     }
-    row("in all", total);
+    if let Some(read) = memory.read_bytes.filter(|&read| read > memory.total_bytes) {
+        row("reading", format!("{:>9}  held at most while the data set was read", bytes(read)));
+    }
+    if let Some(saved) = memory.bf16_saves_bytes.filter(|&saved| saved > 0) {
+        row(
+            "rows as bf16",
+            format!("{:>9}  would be saved while training, by --row-storage bf16", bytes(saved)),
+        );
+    }
+    row("in all", format!("{:>9}  at the peak", bytes(memory.peak_bytes())));
     if let Some(available) = allowed.or(plan.memory.available_bytes) {
         row("to be had", format!("{:>9}", bytes(available)));
     }
+}
+
+/// For instance `ordering and gathering`.
+fn words<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.collect::<Vec<_>>().join(" and ")
 }

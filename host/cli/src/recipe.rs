@@ -90,7 +90,7 @@ fn is_recipe(path: &str) -> bool {
 }
 
 /// The flags that stand for a key, with the text that follows them.
-fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 20] {
+fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 21] {
     [
         ("--layers", "model.layers", arguments.layers.as_ref()),
         ("--hidden", "model.hidden", arguments.hidden.as_ref()),
@@ -104,6 +104,7 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
         ("--mode", "pipeline.mode", arguments.mode.as_ref()),
         ("--staleness", "pipeline.staleness", arguments.staleness.as_ref()),
         ("--order", "run.order", arguments.order.as_ref()),
+        ("--row-storage", "run.row_storage", arguments.row_storage.as_ref()),
         ("--threads", "run.threads", arguments.threads.as_ref()),
         ("--executor", "executor.kind", arguments.executor.as_ref()),
         ("--transport", "executor.transport", arguments.transport.as_ref()),

@@ -71,6 +71,9 @@ pub(crate) struct Arguments {
     /// How vertices lie in memory: natural, degree, rcm, rabbit; results keep the data's order [default: natural]
     #[arg(long, help_heading = "Execution")]
     pub(crate) order: Option<String>,
+    /// What activations and gradients are stored as between stages: f32, or bf16, which changes results [default: f32]
+    #[arg(long, value_name = "FORMAT", help_heading = "Execution")]
+    pub(crate) row_storage: Option<String>,
     /// Where tasks run: local, emulated (real workers behind a stand-in for AWS), lambda [default: local]
     #[arg(long, value_name = "WHERE", help_heading = "Execution")]
     pub(crate) executor: Option<String>,

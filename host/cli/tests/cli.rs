@@ -241,10 +241,27 @@ fn a_plan_says_what_a_run_would_hold_and_refuses_what_does_not_fit() {
     let plan = &objects(&text)[0];
     assert_eq!((&plan["event"], &plan["gathers"]), (&Value::from("plan"), &Value::from(2)));
     assert_eq!((&plan["gathered_features"], &plan["fits"]), (&Value::Bool(true), &Value::Bool(true)));
-    let items = plan["memory"]["items"].as_array().unwrap();
-    let sum: u64 = items.iter().map(|item| item["bytes"].as_u64().unwrap()).sum();
-    let total = plan["memory"]["total_bytes"].as_u64().unwrap();
-    assert_eq!(sum, total);
+    // The features are gone before rows come to be: the peak is a phase's, not the sum.
+    let memory = &plan["memory"];
+    let bytes = |value: &Value| value["bytes"].as_u64().unwrap();
+    let items = memory["items"].as_array().unwrap();
+    let during = |item: &Value, phase: &Value| item["during"].as_array().unwrap().contains(phase);
+    let phases = memory["phases"].as_array().unwrap();
+    assert_eq!(phases.iter().map(|held| &held["phase"]).collect::<Vec<_>>(), ["gathering", "training"]);
+    for held in phases {
+        let sum: u64 = items.iter().filter(|item| during(item, &held["phase"])).map(bytes).sum();
+        assert_eq!(sum, bytes(held));
+    }
+    let only = |purpose: &str| {
+        let item = items.iter().find(|item| item["purpose"] == purpose).unwrap();
+        (during(item, &phases[0]["phase"]), during(item, &phases[1]["phase"]))
+    };
+    assert_eq!(
+        ["features", "gathered features", "rows", "graph"].map(only),
+        [(true, false), (true, true), (false, true), (true, true)]
+    );
+    let total = memory["total_bytes"].as_u64().unwrap();
+    assert_eq!(Some(total), phases.iter().map(bytes).max());
     // What the run then holds is what was planned, give or take what a process holds anyway.
     let line = ["train", "--dropout", "0", "--set", "run.gather_features=once", "--json", "--no-out"];
     let held = objects(&works(dir.path(), &line)).last().unwrap()["peak_memory_bytes"].as_u64().unwrap();
@@ -258,7 +275,22 @@ fn a_plan_says_what_a_run_would_hold_and_refuses_what_does_not_fit() {
     };
     assert!(plan["order"]["name"] == "rcm" && plan["order"]["seconds"].as_f64().unwrap() > 0.0);
     assert_eq!(bytes("permutation"), 2708 * 16);
-    assert_eq!(Value::from(bytes("ordering")), plan["memory"]["before_training_bytes"]);
+    assert_eq!(plan["memory"]["phases"][0]["phase"], "ordering");
+    assert!(bytes("ordering") > 0 && plan["memory"]["phases"][0]["bytes"].as_u64() > Some(bytes("ordering")));
+    // Rows as bfloat16: half the bytes of every stage that reads and writes no features, and of rows.
+    let plan = |storage: &str| {
+        let line = ["plan", "--hidden", "64", "--row-storage", storage, "--json"];
+        objects(&works(dir.path(), &line)).remove(0)
+    };
+    let (full, half) = (plan("f32"), plan("bf16"));
+    for (full, half) in full["stages"].as_array().unwrap().iter().zip(half["stages"].as_array().unwrap()) {
+        let of = |stage: &Value, what: &str| stage[what].as_u64().unwrap();
+        assert_eq!(of(full, "bytes_written"), 2 * of(half, "bytes_written"), "{full}");
+        let features = full["name"].as_str().unwrap().starts_with("linear 0");
+        assert_eq!(of(full, "bytes_read") == 2 * of(half, "bytes_read"), !features, "{full}");
+    }
+    assert!(half["memory"]["bf16_saves_bytes"].is_null());
+    assert!(full["memory"]["bf16_saves_bytes"].as_u64().is_some());
     // The report comes first, then the refusal.
     let Ran { code, out: text, err: error } = run(dir.path(), &["plan", "--set", "run.memory_bytes=1000"]);
     assert_eq!(code, Some(1), "{text}");

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use eciton_tensor::half::WriteHalf;
 use eciton_tensor::{Buffer, Grid, Matrix, WriteRows};
 
 /// Which function of the layer.
@@ -42,6 +43,13 @@ pub enum Target {
     Rows {
         /// Where to.
         rows: WriteRows,
+        /// Extents of one row.
+        extents: Vec<u32>,
+    },
+    /// The same, rounded to bfloat16 once the kernel has written all of them as f32.
+    Half {
+        /// Where to.
+        rows: WriteHalf,
         /// Extents of one row.
         extents: Vec<u32>,
     },

@@ -1,6 +1,7 @@
 //! A task's way into the tables of handles and out of them, whoever runs it.
 
-use eciton_tensor::Matrix;
+use eciton_tensor::half::WriteHalf;
+use eciton_tensor::{Matrix, WriteRows};
 use wasmtime::component::Resource;
 
 use crate::bindings::exports::eciton::kernel::vertex as wv;
@@ -30,16 +31,31 @@ pub(crate) fn lend(state: &mut State, call: Call) -> std::result::Result<Args, e
     state.row_numbers = call.row_numbers;
     (state.seed, state.epoch, state.layer, state.training) =
         (call.seed, call.epoch, call.layer, call.training);
-    let mut own = |matrices: Vec<Matrix>| -> Vec<Resource<MatrixHandle>> {
-        matrices.into_iter().map(|m| Resource::new_own(state.matrices.push(m))).collect()
+    let mut own = |matrices: Vec<Matrix>| {
+        let own = |matrix: Matrix| {
+            let matrix = match matrix.is_half() {
+                true => {
+                    let wide = state.wide(matrix.rows(), matrix.columns())?;
+                    matrix.widened(&wide)?
+                }
+                false => matrix,
+            };
+            Ok(Resource::new_own(state.matrices.push(matrix)))
+        };
+        matrices.into_iter().map(own).collect::<std::result::Result<Vec<Resource<MatrixHandle>>, _>>()
     };
-    let (inputs, parameters) = (own(call.inputs), own(call.parameters));
-    let (forward_outputs, kept, gradients) = (own(call.outputs), own(call.kept), own(call.gradients));
+    let (inputs, parameters) = (own(call.inputs)?, own(call.parameters)?);
+    let (forward_outputs, kept, gradients) = (own(call.outputs)?, own(call.kept)?, own(call.gradients)?);
     let mut out = |target: Target| -> std::result::Result<Resource<OutHandle>, eciton_tensor::Error> {
         let (place, count) = match target {
             Target::Rows { rows, extents } => {
                 let count = rows.view().rows();
-                (Place::Rows { rows, count, extents, written: Default::default(), scratch: None }, count)
+                (rows_place(rows, count, extents, None), count)
+            }
+            Target::Half { rows: to, extents } => {
+                let count = to.len();
+                let rows = state.wide(count, to.columns())?.write(0..count)?;
+                (rows_place(rows, count, extents, Some(to)), count)
             }
             Target::Sums { parts, shape } => {
                 let leases: std::result::Result<Vec<_>, _> =
@@ -84,6 +100,10 @@ pub(crate) fn lend(state: &mut State, call: Call) -> std::result::Result<Args, e
     })
 }
 
+fn rows_place(rows: WriteRows, count: usize, extents: Vec<u32>, rounds: Option<WriteHalf>) -> Place {
+    Place::Rows { rows, count, extents, written: Default::default(), scratch: None, rounds }
+}
+
 /// Ends a task whose kernel has returned: checks what it promised and forgets its handles, of which
 /// `lent` are the host's to drop.
 ///
@@ -96,6 +116,12 @@ pub(crate) fn settle(state: &mut State, name: &str, place: &str, lent: usize) ->
     });
     if let Some((i, why)) = unwritten {
         return Err(promise(name, place, format!("place {i} to write: {why}")));
+    }
+    for written in &mut state.places {
+        if let Some(Place::Rows { rows, rounds: Some(to), .. }) = written {
+            let rounded = to.view_mut().round_from(rows.view());
+            rounded.map_err(|source| Error::Tensor { place: format!("kernel `{name}`, {place}"), source })?;
+        }
     }
     let finished = Finished { log: std::mem::take(&mut state.log), guest_memory_bytes: state.memory_bytes };
     let alive = state.matrices.alive() + state.outs.alive() + state.ids.alive();

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use eciton_tensor::half::WriteHalf;
 use eciton_tensor::{Buffer, WriteRows};
 
 /// Rows that have been written, as sorted ranges that do not touch.
@@ -41,7 +42,15 @@ impl Coverage {
 #[derive(Debug)]
 pub(crate) enum Place {
     /// Rows of the interval, or scratch.
-    Rows { rows: WriteRows, count: usize, extents: Vec<u32>, written: Coverage, scratch: Option<Buffer> },
+    Rows {
+        rows: WriteRows,
+        count: usize,
+        extents: Vec<u32>,
+        written: Coverage,
+        scratch: Option<Buffer>,
+        /// Where they go at the end, rounded.
+        rounds: Option<WriteHalf>,
+    },
     /// A sum over rows.
     Sums { parts: Vec<WriteRows>, shape: Vec<u32>, written: bool },
 }

@@ -125,6 +125,9 @@ pub(crate) struct State {
     pub scratch_bytes: u64,
     /// Buffers of scratch matrices that nobody holds, for the next task of the same shape.
     pub spare: Vec<Buffer>,
+    /// Room for rows that are stored as bfloat16, and what of it this task uses.
+    pub wide: Vec<Buffer>,
+    pub wide_used: Vec<Buffer>,
     pub log: Vec<String>,
     pub log_bytes: u64,
     pub panic: Option<String>,
@@ -133,6 +136,8 @@ pub(crate) struct State {
     pub memory_bytes: usize,
 }
 
+/// Buffers for widened rows kept by an instance: a layer of one input needs three at a time.
+const WIDE_LIMIT: usize = 6;
 /// Spare scratch buffers kept by an instance.
 const SPARE_LIMIT: usize = 16;
 
@@ -153,6 +158,8 @@ impl State {
             scratch: Scratch::default(),
             scratch_bytes: 0,
             spare: Vec::new(),
+            wide: Vec::new(),
+            wide_used: Vec::new(),
             log: Vec::new(),
             log_bytes: 0,
             panic: None,
@@ -171,11 +178,31 @@ impl State {
                 keep_spare(&mut self.spare, buffer);
             }
         }
+        let kept = self.wide_used.len().min(WIDE_LIMIT);
+        let excess = (self.wide.len() + kept).saturating_sub(WIDE_LIMIT);
+        self.wide.drain(..excess.min(self.wide.len()));
+        self.wide.extend(self.wide_used.drain(..).take(kept));
         self.scratch_bytes = 0;
         self.log.clear();
         self.log_bytes = 0;
         self.panic = None;
         self.limit_hit = None;
+    }
+
+    /// Room for `rows` rows of f32 until the task's end. Intervals differ in length: the longest so far of
+    /// each width is kept.
+    pub(crate) fn wide(&mut self, rows: usize, columns: usize) -> eciton_tensor::Result<Buffer> {
+        let found = match self.wide.iter().position(|b| b.columns() == columns && b.rows() >= rows) {
+            Some(at) => self.wide.swap_remove(at),
+            None => {
+                if let Some(shorter) = self.wide.iter().position(|b| b.columns() == columns) {
+                    self.wide.swap_remove(shorter);
+                }
+                Buffer::zeroed(rows, columns)?
+            }
+        };
+        self.wide_used.push(found.clone());
+        Ok(found)
     }
 
     /// Room for one more handle.
@@ -251,6 +278,7 @@ impl State {
             extents,
             written: Default::default(),
             scratch: Some(buffer),
+            rounds: None,
         };
         self.places.push(Some(place));
         Ok(self.outs.push(OutView { place: self.places.len() - 1, start: 0, count: rows, whole: true }))

@@ -13,16 +13,21 @@ use std::ops::Range;
 /// Children of an inner node of the tree.
 pub const FAN_OUT: u32 = 8;
 /// Most atoms of one graph.
-pub const MAX_ATOMS: u32 = 64;
-/// A graph gets an atom for every so many rows, up to [`MAX_ATOMS`].
+pub const MAX_ATOMS: u32 = 256;
+/// A graph gets an atom for every so many rows, up to [`FEW_ATOMS`].
 pub const ROWS_PER_ATOM: u32 = 32;
+/// Most atoms of a graph that has not [`ROWS_PER_LATER_ATOM`] rows for each of more.
+pub const FEW_ATOMS: u32 = 64;
+/// Beyond [`FEW_ATOMS`] a graph gets an atom for every so many rows: a partial sum of all weights may
+/// belong to each.
+pub const ROWS_PER_LATER_ATOM: u32 = 1024;
 /// Below this much work (rows and edges) one interval is the default.
 pub const SMALL_WORK: u64 = 200_000;
 /// By default, for a number of intervals, the work (rows, edges and stored features) of each from which
 /// on there are as many. The first few let threads balance a load that work alone does not foretell;
 /// more of them only where they would become large, for a gather of many rows uses each block of source
 /// rows more often.
-pub const INTERVAL_WORK: [(u64, u64); 3] = [(8, 300_000), (16, 2_000_000), (MAX_ATOMS as u64, 16_000_000)];
+pub const INTERVAL_WORK: [(u64, u64); 3] = [(8, 300_000), (16, 2_000_000), (FEW_ATOMS as u64, 16_000_000)];
 
 /// A node of the tree: level 0 are atoms, a node of level l + 1 has up to [`FAN_OUT`] of level l.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,7 +71,8 @@ impl Tree {
         (0..level).fold(self.atoms, |width, _| width.div_ceil(FAN_OUT))
     }
 
-    /// The one node over all atoms: an atom for 1, a group for up to 8, level 2 for up to 64.
+    /// The one node over all atoms: an atom for 1, a group for up to 8, level 2 for up to 64,
+    /// level 3 for up to 512.
     #[must_use]
     pub fn root(self) -> Node {
         let mut level = 0;
@@ -132,11 +138,13 @@ pub struct Atoms {
 
 impl Atoms {
     /// Number of atoms of a graph of `rows`: the largest power of two up to rows / 32, at least 1
-    /// and at most 64. It depends on the number of rows alone. (Cora, 2,708 rows: 64.)
+    /// and at most 64, or else up to rows / 1,024 and at most 256. It depends on the number of rows
+    /// alone. (Cora, 2,708 rows: 64; 131,072 rows: 128.)
     #[must_use]
     pub fn count_for(rows: u32) -> u32 {
-        let most = (rows / ROWS_PER_ATOM).clamp(1, MAX_ATOMS);
-        1 << most.ilog2()
+        let few = (rows / ROWS_PER_ATOM).clamp(1, FEW_ATOMS);
+        let many = (rows / ROWS_PER_LATER_ATOM).min(MAX_ATOMS);
+        1 << few.max(many).ilog2()
     }
 
     /// Cuts the rows of a graph by work: a row counts 1 and each of its edges 1. `offsets` are the
@@ -353,7 +361,11 @@ mod tests {
             (2047, 32),
             (2048, 64),
             (2708, 64),
-            (u32::MAX - 1, 64),
+            (131_071, 64),
+            (131_072, 128),
+            (262_143, 128),
+            (262_144, 256),
+            (u32::MAX - 1, 256),
         ];
         for (rows, atoms) in counts {
             assert_eq!(Atoms::count_for(rows), atoms, "{rows} rows");
@@ -397,6 +409,24 @@ mod tests {
         hub.extend((1..64).map(|row| 1_000_000 + row));
         let atoms = Atoms::new(&hub).unwrap();
         assert_eq!(atoms.starts(), [0, 1, 64]);
+    }
+
+    #[test]
+    fn large_graphs_have_256_intervals_and_no_more() {
+        let even: Vec<u64> = (0..=262_144).map(|row| row * 2).collect();
+        let atoms = Atoms::new(&even).unwrap();
+        assert!(atoms.starts().windows(2).all(|pair| pair[1] - pair[0] == 1024));
+        assert_eq!(atoms.tree().root(), Node { level: 3, index: 0 });
+        assert_eq!(Intervals::new(&atoms, 256).unwrap().rows(IntervalId(255)), 261_120..262_144);
+        assert!(matches!(Intervals::new(&atoms, 257), Err(Error::IntervalCount { most: 256, .. })));
+        // As many by default as before there were so many atoms, each of whole groups.
+        let all = Intervals::new(&atoms, Intervals::default_count(&atoms, 1 << 40)).unwrap();
+        assert_eq!(all.count(), 64);
+        let sums = |count| {
+            let cut = Intervals::new(&atoms, count).unwrap();
+            cut.ids().map(|id| atoms.nodes(cut.atoms(id)).len()).sum::<usize>()
+        };
+        assert_eq!([1, 4, 16, 32, 64, 256].map(sums), [1, 4, 32, 32, 256, 256]);
     }
 
     #[test]

@@ -10,23 +10,38 @@
 //! epochs and shares nothing: others may read it long after its interval has moved on. All else is read
 //! by its own interval alone, which goes from stage to stage, so that the rule of one interval holds.
 
+use crate::executor::RowFormat;
 use crate::ids::{BufferId, SlotId, StageId};
 use crate::pipeline::Pipeline;
-use crate::program::{Program, Scope, SlotSpec, Stage};
+use crate::program::{Program, Scope, SlotOf, SlotSpec, Stage};
 
 /// An assignment of a program's slots to buffers. Every slot has one but the features, which are
-/// the data's. Only slots of one width share: rows of another would lie at other distances.
+/// the data's. Only slots of one width and format share: rows of others would lie at other distances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buffers {
     of: Vec<Option<BufferId>>,
     widths: Vec<u32>,
     versions: Vec<u32>,
+    formats: Vec<RowFormat>,
 }
 
 impl Buffers {
-    /// The assignment for a number of intervals. It depends only on whether there is one or more.
+    /// What a slot's rows are stored as where a run stores rows as `rows`: activations and gradients so.
+    /// What a kernel keeps for itself stays f32, for it may be anything, and so do the class scores, which
+    /// leave the run.
     #[must_use]
-    pub fn assign(program: &Program, intervals: u32, pipeline: &Pipeline) -> Self {
+    pub fn format(program: &Program, slot: SlotId, rows: RowFormat) -> RowFormat {
+        let of = program.slots.get(slot.index()).map(|spec| spec.of);
+        match of {
+            Some(SlotOf::Activation | SlotOf::Gradient) if program.scores != Some(slot) => rows,
+            _ => RowFormat::F32,
+        }
+    }
+
+    /// The assignment for a number of intervals (it depends only on whether there is one or more), and
+    /// rows that are stored as `rows`.
+    #[must_use]
+    pub fn assign(program: &Program, intervals: u32, pipeline: &Pipeline, rows: RowFormat) -> Self {
         let kept = pipeline.row_versions();
         let mut gathered = vec![false; program.slots.len()];
         for (slot, _) in
@@ -45,8 +60,12 @@ impl Buffers {
             }
             gathers.iter().any(|&gather| last < gather && gather <= writer)
         };
-        let mut buffers =
-            Self { of: vec![None; program.slots.len()], widths: Vec::new(), versions: Vec::new() };
+        let mut buffers = Self {
+            of: vec![None; program.slots.len()],
+            widths: Vec::new(),
+            versions: Vec::new(),
+            formats: Vec::new(),
+        };
         // The slot that each buffer holds last.
         let mut holds: Vec<&SlotSpec> = Vec::new();
         let mut order: Vec<usize> = (0..program.slots.len()).collect();
@@ -56,13 +75,17 @@ impl Buffers {
             let Some(writer) = spec.written_by else {
                 continue;
             };
+            let format =
+                u16::try_from(slot).map_or(RowFormat::F32, |id| Self::format(program, SlotId(id), rows));
             let free = (0..holds.len()).filter(|&buffer| passed(holds[buffer].kept_until, writer));
-            let mut free = free.filter(|&buffer| buffers.widths[buffer] == spec.width);
+            let mut free = free
+                .filter(|&buffer| buffers.widths[buffer] == spec.width && buffers.formats[buffer] == format);
             let alone = |&buffer: &usize| !gathered[slot] && buffers.versions[buffer] == 1;
             let free = if kept > 1 { free.find(alone) } else { free.next() };
             let buffer = free.unwrap_or_else(|| {
                 holds.push(spec);
                 buffers.widths.push(spec.width);
+                buffers.formats.push(format);
                 buffers.versions.push(if gathered[slot] { kept } else { 1 });
                 holds.len() - 1
             });
@@ -91,12 +114,20 @@ impl Buffers {
         &self.versions
     }
 
-    /// Memory of all buffers for `rows` rows of f32, in bytes.
+    /// For each buffer what its rows are stored as.
+    #[must_use]
+    pub fn formats(&self) -> &[RowFormat] {
+        &self.formats
+    }
+
+    /// Memory of all buffers for `rows` rows, in bytes.
     #[must_use]
     pub fn bytes(&self, rows: u32) -> u64 {
-        let kept = self.widths.iter().zip(&self.versions);
-        let values: u64 = kept.map(|(&width, &versions)| u64::from(width) * u64::from(versions)).sum();
-        values.saturating_mul(u64::from(rows)).saturating_mul(4)
+        let kept = self.widths.iter().zip(&self.versions).zip(&self.formats);
+        let bytes = kept.map(|((&width, &versions), format)| {
+            u64::from(width) * u64::from(versions) * u64::from(format.value_bytes())
+        });
+        bytes.sum::<u64>().saturating_mul(u64::from(rows))
     }
 }
 
@@ -157,7 +188,7 @@ mod tests {
             let wide = gcn(layers, 2, 20, 7);
             for program in [&program, &program.evaluation(), &wide] {
                 for intervals in [1, 2, 3, 8] {
-                    let buffers = Buffers::assign(program, intervals, &Pipeline::default());
+                    let buffers = Buffers::assign(program, intervals, &Pipeline::default(), RowFormat::Bf16);
                     for seed in 0..20 {
                         simulate(program, &buffers, intervals as usize, seed);
                     }
@@ -169,7 +200,7 @@ mod tests {
     #[test]
     fn what_is_gathered_is_kept_apart_where_epochs_are() {
         let program = gcn(6, 16, 1433, 7);
-        let buffers = Buffers::assign(&program, 4, &Pipeline::asynchronous(1));
+        let buffers = Buffers::assign(&program, 4, &Pipeline::asynchronous(1), RowFormat::F32);
         let mut holders = vec![0; buffers.widths().len()];
         let gathered = |slot: usize| {
             program
@@ -198,11 +229,33 @@ mod tests {
         let program = gcn(6, 16, 1433, 7);
         let slots: u32 = program.slots.iter().skip(1).map(|slot| slot.width).sum();
         for intervals in [1, 4] {
-            let buffers = Buffers::assign(&program, intervals, &Pipeline::default());
+            let buffers = Buffers::assign(&program, intervals, &Pipeline::default(), RowFormat::F32);
+            let half = Buffers::assign(&program, intervals, &Pipeline::default(), RowFormat::Bf16);
+            assert_eq!(
+                half.bytes(10) * 2,
+                buffers.bytes(10),
+                "all rows of training are activations or gradients"
+            );
             let shared: u32 = buffers.widths().iter().sum();
             assert!(shared * 10 < slots * 6, "{shared} of {slots}, {intervals} intervals");
             assert_eq!(buffers.bytes(10), u64::from(shared) * 40);
             assert_eq!(buffers.of(program.features), None);
         }
+    }
+
+    #[test]
+    fn scores_and_what_kernels_keep_stay_f32() {
+        let mut program = gcn(2, 7, 1433, 7);
+        let evaluation = program.evaluation();
+        let scores = evaluation.scores.unwrap();
+        let buffers = Buffers::assign(&evaluation, 1, &Pipeline::default(), RowFormat::Bf16);
+        let of = |slot: SlotId| buffers.formats()[buffers.of(slot).unwrap().index()];
+        assert_eq!(of(scores), RowFormat::F32);
+        assert!(
+            (1..evaluation.slots.len() as u16).map(SlotId).all(|s| s == scores || of(s) == RowFormat::Bf16)
+        );
+        program.slots[2].of = SlotOf::Kept;
+        let stored = [0, 1, 2].map(|slot| Buffers::format(&program, SlotId(slot), RowFormat::Bf16));
+        assert_eq!(stored, [RowFormat::F32, RowFormat::Bf16, RowFormat::F32]);
     }
 }

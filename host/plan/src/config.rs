@@ -13,13 +13,13 @@
 use crate::checkpoint::Checkpoint;
 use crate::document;
 use crate::error::Error;
-use crate::executor::{Emulator, Executor};
+use crate::executor::{Emulator, Executor, RowFormat};
 use crate::keys;
 use crate::model::ModelSettings;
 use crate::optimiser::Optimiser;
 use crate::order::VertexOrder;
 use crate::pipeline::Pipeline;
-use crate::savings::GatherFeatures;
+use crate::savings::{GatherFeatures, LabelledGathers};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -121,10 +121,16 @@ pub struct Run {
     /// When the first layer's gather is done. The same result to rounding.
     #[serde(default)]
     pub gather_features: GatherFeatures,
+    /// When the gathers beside the loss leave out what it does not reach. The same bits.
+    #[serde(default)]
+    pub labelled_gathers: LabelledGathers,
     /// In which order vertices lie in memory while the run goes on. The same result to rounding, in
     /// the data set's own order.
     #[serde(default)]
     pub order: VertexOrder,
+    /// What rows of activations and gradients are stored as between stages. Kernels compute in f32.
+    #[serde(default)]
+    pub row_storage: RowFormat,
 }
 
 impl Default for Run {
@@ -140,7 +146,9 @@ impl Default for Run {
             threads: None,
             memory_bytes: None,
             gather_features: GatherFeatures::Auto,
+            labelled_gathers: LabelledGathers::Auto,
             order: VertexOrder::Natural,
+            row_storage: RowFormat::F32,
         }
     }
 }
@@ -348,7 +356,7 @@ mod tests {
         let found = refused("[run]\nzzzzzzzz = 1");
         assert!(
             found.contains(
-                "known here: seed, epochs, eval_every, patience, min_delta, keep, intervals, threads, memory_bytes, gather_features, order"
+                "known here: seed, epochs, eval_every, patience, min_delta, keep, intervals, threads, memory_bytes, gather_features, labelled_gathers, order, row_storage"
             ),
             "{found}"
         );

@@ -68,6 +68,15 @@ pub enum RowFormat {
 impl RowFormat {
     /// Words for all.
     pub const ALL: [(&'static str, Self); 2] = [("f32", Self::F32), ("bf16", Self::Bf16)];
+
+    /// Bytes of a value.
+    #[must_use]
+    pub const fn value_bytes(self) -> u32 {
+        match self {
+            Self::F32 => 4,
+            Self::Bf16 => 2,
+        }
+    }
 }
 
 /// `[executor]`

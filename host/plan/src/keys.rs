@@ -11,9 +11,10 @@ mod pipeline;
 use crate::config::{Config, Data, Keep, Limits, Run};
 use crate::document::{Field, Fields, Found};
 use crate::error::Error;
+use crate::executor::RowFormat;
 use crate::model::{Activation, LayerSettings, Layers, MAX_LAYERS, MAX_WIDTH, ModelSettings};
 use crate::order::VertexOrder;
-use crate::savings::GatherFeatures;
+use crate::savings::{GatherFeatures, LabelledGathers};
 
 /// A key of a section whose settings are a `T`.
 struct Key<T> {
@@ -247,11 +248,29 @@ const RUN: &[Key<Run>] = &[
         },
     ),
     key(
+        "labelled_gathers",
+        &[],
+        "whether gathers beside the loss leave out what it does not reach, which changes no bit: auto, always, never",
+        |run, field| {
+            run.labelled_gathers = field.choice(&LabelledGathers::ALL)?;
+            Ok(())
+        },
+    ),
+    key(
         "order",
         &["ordering", "reorder", "vertex_order"],
         "in which order vertices lie in memory: natural, degree, rcm, rabbit; results keep the data's own",
         |run, field| {
             run.order = field.choice(&VertexOrder::ALL)?;
+            Ok(())
+        },
+    ),
+    key(
+        "row_storage",
+        &["embedding_storage", "storage"],
+        "what activations and gradients are stored as between stages: f32, or bf16, which changes results",
+        |run, field| {
+            run.row_storage = field.choice(&RowFormat::ALL)?;
             Ok(())
         },
     ),

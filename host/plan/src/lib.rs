@@ -68,7 +68,7 @@ pub use program::{
     DataShape, Direction, Gather, Normalisation, Open, Operation, Parameter, Program, Scope, SlotOf,
     SlotSpec, Stage, Tensor,
 };
-pub use savings::{GatherFeatures, Savings, Workload};
+pub use savings::{GatherFeatures, LabelledGathers, Savings, Workload, has_own_loss, loss_gathers};
 pub use signature::{
     Attribute, AttributeSpec, BackwardNeeds, Initialiser, ParameterSpec, RowsSpec, Signature, Value,
 };

@@ -13,7 +13,7 @@ use crate::signature::{Attribute, Signature, Value};
 /// The kernel of a layer's own work.
 const LINEAR: &str = "linear";
 /// The kernel of the last stage forward.
-const HEAD: &str = "cross-entropy";
+pub(crate) const HEAD: &str = "cross-entropy";
 /// The parameter by which `linear` adds the bias of the layer before.
 const INPUT_BIAS: &str = "input-bias";
 /// Most parameters, and most kept rows, of one kernel. With 65 operations all ids fit 16 bits.

@@ -4,9 +4,81 @@
 //! epoch and in every evaluation, and no gradient goes through it: it can be gathered once, before
 //! the first epoch, in place of the features. An epoch then gathers neither `X W` nor the gradient of
 //! it. What it costs is that N X of sparse features is less sparse, so that products get longer.
+//!
+//! The loss counts labelled vertices. What the last layer gathers for others is read by nobody, and the
+//! gradient that comes back is zero in their rows ([`loss_gathers`]): where few are labelled, these two
+//! gathers go by lists of their own that hold the others' edges no more.
 
 use crate::error::Error;
+use crate::ids::StageId;
 use crate::model::{LayerKind, Model};
+use crate::program::{Normalisation, Program, Stage};
+
+/// When the gathers before and after the loss leave out rows that the loss does not reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LabelledGathers {
+    /// Where lists of their own pay: see [`LabelledGathers::choose`].
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// One in so many edges, or fewer, must be a labelled vertex's: lists of their own then hold at most half
+/// as much as the graph does, and at least three quarters of both gathers are left out.
+const LABELLED_SHARE: u64 = 4;
+
+impl LabelledGathers {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("auto", Self::Auto), ("always", Self::Always), ("never", Self::Never)];
+
+    /// Whether to leave rows out, for a graph of so many edges, `labelled` of which lead to vertices that
+    /// the loss counts.
+    #[must_use]
+    pub const fn choose(self, labelled: u64, edges: u64) -> bool {
+        match self {
+            Self::Auto => labelled <= edges / LABELLED_SHARE,
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
+}
+
+/// The gathers of a training program whose terms may be left out: that whose rows only the loss reads,
+/// where it looks at labelled rows alone, and that of the loss's gradient, which is zero in all other
+/// rows. A sum from zero on is the same with or without zeros.
+///
+/// It holds where the loss does what the built-in `cross-entropy` does; who replaces that must not ask.
+#[must_use]
+pub fn loss_gathers(program: &Program) -> Vec<StageId> {
+    let Some(loss) = program.loss else { return Vec::new() };
+    let readers = |slot| {
+        let reads = move |(_, stage): &(u16, &Stage)| stage.reads().any(|(read, _)| read == slot);
+        (0u16..).zip(&program.stages).filter(reads).map(|(id, _)| StageId(id))
+    };
+    let reached = |stage: &Stage| match stage {
+        Stage::Gather(gather) if gather.normalisation == Normalisation::Symmetric => {
+            let written = program.slots.get(gather.input.index()).and_then(|slot| slot.written_by);
+            match gather.transposed {
+                false => readers(gather.output).all(|reader| reader == loss),
+                true => written == Some(loss),
+            }
+        }
+        _ => false,
+    };
+    let all = (0u16..).zip(&program.stages);
+    all.filter(|(_, stage)| reached(stage)).map(|(id, _)| StageId(id)).collect()
+}
+
+/// Whether the loss is the built-in one, by the run's kernels.
+#[must_use]
+pub fn has_own_loss(kernels: &std::collections::BTreeMap<String, String>) -> bool {
+    kernels.contains_key(crate::lower::HEAD)
+}
 
 /// What a data set gives to count with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +167,17 @@ mod tests {
     fn chosen(dropout: f64, work: Workload, wanted: GatherFeatures) -> Result<bool, Error> {
         let model = Model::gcn(2, 16, dropout, 100, 7).unwrap();
         Savings::choose(&model, &work, wanted).map(|s| s.gathered_features)
+    }
+
+    #[test]
+    fn the_gathers_beside_the_loss_are_found() {
+        let program = crate::program::tests::gcn(3, 16, 1433, 7);
+        let names: Vec<String> = loss_gathers(&program).iter().map(|&id| program.stage_name(id)).collect();
+        assert_eq!(names, ["gather 2", "gather 2 transposed"]);
+        assert!(loss_gathers(&program.evaluation()).is_empty());
+        let pays = |labelled| LabelledGathers::Auto.choose(labelled, 100);
+        assert!(pays(0) && pays(25) && !pays(26));
+        assert!(LabelledGathers::Always.choose(100, 100) && !LabelledGathers::Never.choose(0, 100));
     }
 
     #[test]

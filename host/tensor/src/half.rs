@@ -67,6 +67,14 @@ impl<'a> HalfView<'a> {
         &self.data[i * self.stride..i * self.stride + self.columns]
     }
 
+    /// Rows from `start`.
+    #[inline]
+    pub fn slice(&self, start: usize, count: usize) -> HalfView<'a> {
+        assert!(start + count <= self.rows);
+        let from = (start * self.stride).min(self.data.len());
+        HalfView { data: &self.data[from..], rows: count, columns: self.columns, stride: self.stride }
+    }
+
     /// Writes the rows as f32 to `out`, which has the same extents.
     ///
     /// # Errors
@@ -219,6 +227,16 @@ impl HalfBuffer {
         self.words.bytes()
     }
 
+    /// Bytes of a row of `columns` values, padding included.
+    pub fn row_bytes(columns: usize) -> usize {
+        Buffer::row_bytes(columns.div_ceil(2))
+    }
+
+    /// Whether both are the same memory.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.words.is_same(&other.words)
+    }
+
     /// Leases `rows` for reading. Any number of readers may share rows; a writer excludes them.
     ///
     /// # Errors
@@ -244,6 +262,16 @@ pub struct ReadHalf {
 }
 
 impl ReadHalf {
+    /// How many rows are leased.
+    pub fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Whether no row is leased.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
     /// The rows, as a view from row 0.
     pub fn view(&self) -> HalfView<'_> {
         let words = self.words.view();
@@ -262,6 +290,21 @@ pub struct WriteHalf {
 }
 
 impl WriteHalf {
+    /// How many rows are leased.
+    pub fn len(&self) -> usize {
+        self.words.view().rows()
+    }
+
+    /// Whether no row is leased.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Values in a row.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
     /// The rows, to write to.
     pub fn view_mut(&mut self) -> HalfViewMut<'_> {
         let mut words = self.words.view_mut();

@@ -4,8 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::buffer::ReadRows;
+use crate::buffer::{Buffer, ReadRows};
 use crate::error::{Error, Result};
+use crate::half::ReadHalf;
 use crate::sparse::SparseRows;
 use crate::stream::Arriving;
 use crate::view::View;
@@ -31,6 +32,8 @@ pub struct Dense {
 #[derive(Debug, Clone)]
 enum Source {
     Leased(Arc<ReadRows>),
+    /// Stored as bfloat16: widened wherever values are wanted.
+    Half(Arc<ReadHalf>),
     Arriving(Arriving),
 }
 
@@ -65,6 +68,18 @@ impl From<ReadRows> for Matrix {
         let (rows, columns) = (lease.view().rows(), lease.view().columns());
         Matrix::Dense(Dense {
             source: Source::Leased(Arc::new(lease)),
+            rows: 0..rows,
+            columns: 0..columns,
+            extents: vec![columns as u32],
+        })
+    }
+}
+
+impl From<ReadHalf> for Matrix {
+    fn from(lease: ReadHalf) -> Self {
+        let (rows, columns) = (lease.view().rows(), lease.view().columns());
+        Matrix::Dense(Dense {
+            source: Source::Half(Arc::new(lease)),
             rows: 0..rows,
             columns: 0..columns,
             extents: vec![columns as u32],
@@ -116,6 +131,29 @@ impl Matrix {
             Matrix::Sparse(s) => shape.push(s.data.columns() as u32),
         }
         shape
+    }
+
+    /// Whether its rows are stored as bfloat16, so that they may travel so without a change.
+    pub fn is_half(&self) -> bool {
+        matches!(self, Matrix::Dense(Dense { source: Source::Half(_), .. }))
+    }
+
+    /// The same values as f32 in the first rows of `into`, which has as many columns; rows that are f32
+    /// already stay where they are.
+    ///
+    /// # Errors
+    /// [`Error::Leased`], [`Error::OutOfRange`] where `into` is used or too small, [`Error::Shape`] where
+    /// it has other columns.
+    pub fn widened(self, into: &Buffer) -> Result<Self> {
+        match self {
+            Matrix::Dense(Dense { source: Source::Half(lease), rows, columns, extents }) => {
+                let mut to = into.write(0..rows.len())?;
+                lease.view().slice(rows.start, rows.len()).widen_to(&mut to.view_mut())?;
+                let (rows, source) = (0..rows.len(), Source::Leased(Arc::new(to.into_read()?)));
+                Ok(Matrix::Dense(Dense { source, rows, columns, extents }))
+            }
+            other => Ok(other),
+        }
     }
 
     /// The extents of one row, as a signature gives them.
@@ -237,6 +275,13 @@ impl Dense {
             Source::Leased(lease) => {
                 Ok(Held { lease: lease.clone(), skip: self.rows.start, rows: self.rows.len(), columns })
             }
+            Source::Half(lease) => {
+                let view = lease.view().slice(self.rows.start, self.rows.len());
+                let wide = Buffer::zeroed(view.rows(), view.columns())?;
+                let mut to = wide.write(0..view.rows())?;
+                view.widen_to(&mut to.view_mut())?;
+                Ok(Held { lease: Arc::new(to.into_read()?), skip: 0, rows: self.rows.len(), columns })
+            }
             Source::Arriving(arriving) => {
                 arriving.wait(self.rows.end, deadline)?;
                 let lease = Arc::new(arriving.lease(self.rows.start, self.rows.len())?);
@@ -255,6 +300,27 @@ impl Dense {
 mod tests {
     use super::*;
     use crate::buffer::Buffer;
+
+    #[test]
+    fn rows_of_bfloat16_are_read_as_f32() {
+        let values: Vec<f32> = (0..12).map(|v| v as f32).collect();
+        let half = crate::half::HalfBuffer::from_rows(4, 3, &values).unwrap();
+        let m = Matrix::from(half.read(0..4).unwrap());
+        assert!(m.is_half());
+        let part = m.slice_rows(1, 2).unwrap();
+        let mut out = Vec::new();
+        part.slice_columns(1, 2).unwrap().read_rows(0, 2, None, &mut out).unwrap();
+        assert_eq!(out, [4., 5., 7., 8.]);
+        let wide = Buffer::zeroed(3, 3).unwrap();
+        let part = part.widened(&wide).unwrap();
+        assert!(!part.is_half() && wide.write(0..1).is_err(), "the lease is the matrix's");
+        out.clear();
+        part.read_rows(0, 2, None, &mut out).unwrap();
+        assert_eq!(out, values[3..9]);
+        assert!(m.clone().widened(&wide).is_err(), "four rows into three, two of which are read");
+        drop(part);
+        assert!(m.widened(&Buffer::zeroed(4, 2).unwrap()).is_err(), "other columns");
+    }
 
     #[test]
     fn views_of_views() {

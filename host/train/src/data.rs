@@ -14,6 +14,7 @@ use eciton_tensor::{Atom, Grid, Matrix, Part, SparseRows};
 
 use crate::error::{Error, Result, at};
 use crate::gathered::{gather_features, stored_at_most};
+use crate::labelled::LabelledLists;
 use crate::vertices::Vertices;
 
 /// Loads a data set: a built-in name, a path to any layout that `eciton_graph::format` knows, or the
@@ -85,6 +86,8 @@ pub(crate) struct Prepared {
     pub scale: Arc<Vec<f32>>,
     pub atoms: Atoms,
     pub intervals: Vec<Interval>,
+    /// Where the gathers beside the loss have lists of their own.
+    pub labelled: Option<Arc<LabelledLists>>,
 }
 
 impl Prepared {
@@ -118,7 +121,8 @@ impl Prepared {
         let one = |id| interval(&dataset, &vertices, &atoms, &cut, id, &in_training);
         let intervals = cut.ids().map(one).collect();
         let shape = DataShape { rows, features: columns, classes: dataset.classes };
-        Ok(Self { dataset: Arc::new(dataset), vertices, shape, features, scale, atoms, intervals })
+        let (dataset, labelled) = (Arc::new(dataset), None);
+        Ok(Self { dataset, vertices, shape, features, scale, atoms, intervals, labelled })
     }
 }
 

@@ -12,6 +12,7 @@ use eciton_engine::{Action, Engine, Event, Reason};
 use eciton_exec::{Bill, Compute, Executor};
 use eciton_graph::metrics::accuracy;
 use eciton_plan::{Config, Epoch, Keep};
+use eciton_tensor::Matrix;
 
 use self::judge::Judge;
 use self::pass::Pass;
@@ -180,9 +181,11 @@ pub(crate) fn forward<M: Machine + ?Sized>(
 /// Accuracies of the scores that the evaluation program left.
 pub(crate) fn scores_accuracy(stages: &Stages<'_>) -> Result<Accuracy> {
     let slot = stages.program.scores.ok_or_else(|| Error::Internal("no scores".to_owned()))?;
-    let buffer = stages.rows.buffer(slot)?;
-    let lease = buffer.read(0..buffer.rows()).map_err(at("scores"))?;
-    let view = lease.view();
+    let Matrix::Dense(scores) = stages.rows.all(slot)? else {
+        return Err(Error::Internal("scores are sparse".to_owned()));
+    };
+    let held = scores.hold(None).map_err(at("scores"))?;
+    let view = held.view();
     let dataset = &stages.prepared.dataset;
     let of = |ids: &[u32]| {
         let found = || accuracy(view.data(), view.stride(), view.columns(), &dataset.labels, ids);

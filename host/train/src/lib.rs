@@ -20,6 +20,7 @@ mod gathered;
 #[cfg(any(test, feature = "inspect"))]
 pub mod inspect;
 pub mod kernels;
+mod labelled;
 mod logs;
 mod memory;
 mod npz_write;
@@ -40,7 +41,7 @@ pub use eciton_exec::{Bill, Cost};
 pub use error::{Error, Result};
 pub use kernels::CachePolicy;
 pub use logs::{MAX_EVENTS_BYTES, MAX_SPANS, Recording};
-pub use memory::{MemoryItem, MemoryPlan};
+pub use memory::{MemoryItem, MemoryPlan, Phase, PhaseBytes};
 pub use plan::{Plan, StagePlan, plan};
 pub use predict::{Evaluation, Predictions, evaluate, predict};
 pub use report::{

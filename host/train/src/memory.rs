@@ -1,15 +1,48 @@
 //! The memory plan: what a run will hold, by purpose, before it is allocated.
 
-use eciton_plan::{Algorithm, Buffers, Config, Keep, Pipeline, Program};
+use eciton_plan::{Algorithm, Buffers, Config, Keep, Parameter, Pipeline, Program, RowFormat, SlotId, Stage};
+use eciton_tensor::half::HalfBuffer;
+use eciton_tensor::pages::Pages;
 use eciton_tensor::{Buffer, Matrix};
 use serde::Serialize;
 
 use crate::data::Prepared;
 use crate::error::{Error, Result};
+use crate::labelled::LabelledLists;
 
-/// Compiled kernels, instances, the executor and the program itself: what the smallest run was seen
-/// to hold beyond its purposes.
+/// Code, compiled kernels, the executor and the program itself: what the smallest run was seen to hold
+/// beyond its purposes.
 const PROGRAM_BYTES: u64 = 24 << 20;
+/// What a thread was seen to hold beyond what is counted: its instances, its part of the allocator.
+const THREAD_BYTES: u64 = 4 << 20;
+/// A thread's copies of the largest parameter: a sum for each level of the tree, and packed for a product.
+const THREAD_SUMS: u64 = 5;
+
+/// A part of a run. What is held at its peak is what the parts hold, one after the other: the largest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Vertices are put into an order.
+    Ordering,
+    /// Features are gathered. They are let go of at its end, and rows come to be after it.
+    Gathering,
+    /// Epochs, and evaluations.
+    Training,
+}
+
+impl Phase {
+    /// All, in order.
+    const ALL: [Self; 3] = [Self::Ordering, Self::Gathering, Self::Training];
+
+    /// For instance `training`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ordering => "ordering",
+            Self::Gathering => "gathering",
+            Self::Training => "training",
+        }
+    }
+}
 
 /// One purpose.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -20,6 +53,17 @@ pub struct MemoryItem {
     pub detail: String,
     /// How many.
     pub bytes: u64,
+    /// While it is held.
+    pub during: Vec<Phase>,
+}
+
+/// What a phase holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct PhaseBytes {
+    /// Which.
+    pub phase: Phase,
+    /// All items that are held during it.
+    pub bytes: u64,
 }
 
 /// What a run will hold at its peak.
@@ -27,91 +71,97 @@ pub struct MemoryItem {
 pub struct MemoryPlan {
     /// By purpose, in the order in which they come to be.
     pub items: Vec<MemoryItem>,
-    /// All of them.
+    /// What is held when, in order; phases that this run does not have are left out.
+    pub phases: Vec<PhaseBytes>,
+    /// The largest of these: the peak, if reading was not.
     pub total_bytes: u64,
-    /// What is let go of before the first epoch: at the peak, but not for long.
-    pub before_training_bytes: u64,
+    /// What this process had held at most when the plan was made: it has read the data set then. What is
+    /// past is never refused. `None` where the system does not tell.
+    pub read_bytes: Option<u64>,
+    /// What rows as bfloat16 (`run.row_storage`) would save while it trains; `None` where they are.
+    pub bf16_saves_bytes: Option<u64>,
     /// What this process may have: what the machine and its control group have left, and what it
     /// holds already. `None` where the system does not tell.
     pub available_bytes: Option<u64>,
 }
 
+/// What a plan is made from.
+pub(crate) struct Wanted<'a> {
+    pub prepared: &'a Prepared,
+    pub program: &'a Program,
+    pub evaluation: &'a Program,
+    pub config: &'a Config,
+    pub threads: u32,
+}
+
 impl MemoryPlan {
-    pub(crate) fn of(prepared: &Prepared, program: &Program, evaluation: &Program, config: &Config) -> Self {
-        let pipeline = &config.pipeline;
-        let (graph, rows) = (&prepared.dataset.graph, u64::from(prepared.shape.rows));
+    pub(crate) fn of(wanted: &Wanted<'_>) -> Self {
+        let Wanted { prepared, program, config, threads, .. } = *wanted;
+        let ordered = prepared.vertices.ordered.is_some();
+        let gathered = program.savings.gathered_features;
+        let happens = |phase: &Phase| match phase {
+            Phase::Ordering => ordered,
+            Phase::Gathering => gathered,
+            Phase::Training => true,
+        };
+        let phases: Vec<Phase> = Phase::ALL.into_iter().filter(happens).collect();
+        let from = |first: Phase| phases.iter().copied().filter(|&p| p as u8 >= first as u8).collect();
+        let always: Vec<Phase> = phases.clone();
         let mut items = Vec::new();
-        let mut item = |purpose, detail: String, bytes: u64| {
-            if bytes > 0 {
-                items.push(MemoryItem { purpose, detail, bytes });
+        let mut item = |purpose, detail: String, bytes: u64, during: Vec<Phase>| {
+            if bytes > 0 && !during.is_empty() {
+                items.push(MemoryItem { purpose, detail, bytes, during });
             }
         };
+        let (graph, rows) = (&prepared.dataset.graph, u64::from(prepared.shape.rows));
         let lists = if graph.symmetric() { 1 } else { 2 };
         let edges = lists * (graph.edges() * 4 + (rows + 1) * 8);
-        item(
-            "graph",
-            format!("{} edges{}", graph.edges(), if lists == 2 { ", and their transpose" } else { "" }),
-            edges,
-        );
-        item(
-            "vertices",
-            "labels, splits, factors of the normalisation".to_owned(),
-            rows * (4 + 4 + 4 + 4 + 1),
-        );
-        item("permutation", "where each vertex lies, and the way back".to_owned(), prepared.vertices.bytes());
+        let transpose = if lists == 2 { ", and their transpose" } else { "" };
+        item("graph", format!("{} edges{transpose}", graph.edges()), edges, always.clone());
+        let detail = "labels, splits, factors of the normalisation".to_owned();
+        item("vertices", detail, rows * (4 + 4 + 4 + 4 + 1), always.clone());
+        let detail = "where each vertex lies, and the way back".to_owned();
+        item("permutation", detail, prepared.vertices.bytes(), always.clone());
         let features = features_bytes(&prepared.features);
         let shape = format!("[{rows}, {}]{}", prepared.shape.features, storage(&prepared.features));
-        item("features", shape.clone(), features);
-        let mut before = 0;
-        if program.savings.gathered_features {
-            item("gathered features", shape, features.max(gathered_bytes(prepared)));
-            before = features;
+        let before = |phase: &Phase| !gathered || *phase as u8 <= Phase::Gathering as u8;
+        item("features", shape.clone(), features, phases.iter().copied().filter(before).collect());
+        if ordered {
+            let detail = "graph and features twice, one after the other".to_owned();
+            item("ordering", detail, edges.max(features), vec![Phase::Ordering]);
         }
-        let row_bytes = rows * slots_bytes(program, evaluation, prepared.intervals.len() as u32, pipeline);
-        let kept = match pipeline.row_versions() {
-            1 => String::new(),
-            kept => format!(", {kept} epochs of what is gathered"),
+        if gathered {
+            let bytes = match &prepared.features {
+                Matrix::Dense(_) => features,
+                Matrix::Sparse(_) => gathered_bytes(prepared),
+            };
+            item("gathered features", shape, bytes, from(Phase::Gathering));
+        }
+        training_items(wanted, &mut |purpose, detail, bytes| {
+            item(purpose, detail, bytes, vec![Phase::Training]);
+        });
+        item("program", "kernels and their instances".to_owned(), PROGRAM_BYTES, always);
+        let held = |phase: Phase| {
+            let during = items.iter().filter(|item| item.during.contains(&phase));
+            PhaseBytes { phase, bytes: during.map(|item| item.bytes).sum() }
         };
-        item("rows", format!("activations and gradients of all layers{kept}"), row_bytes);
-        let values: u64 = program.parameters.iter().map(|p| p.len() as u64).sum();
-        let state = match config.optimiser.algorithm {
-            Algorithm::Adam { .. } | Algorithm::AdamW { .. } => 3,
-            Algorithm::Sgd { .. } => 2,
-        };
-        let versions = u64::from(pipeline.weight_versions());
-        let detail = match versions {
-            1 => format!("{values} values, and the optimiser's of each"),
-            _ => format!("{versions} versions of {values} values, and the optimiser's of each"),
-        };
-        item("weights", detail, values * 4 * (state - 1 + versions));
-        if config.run.keep == Keep::Best {
-            item("best weights", format!("{values} values, of the best epoch so far"), values * 4);
-        }
-        if config.optimiser.clip_norm.or(config.optimiser.clip_value).is_some() {
-            item("clipped gradients", format!("{values} values"), values * 4);
-        }
-        if config.checkpoint.is_on() {
-            let copies = state + u64::from(config.run.keep == Keep::Best);
-            item("checkpoint", "copies of weights, while one is written".to_owned(), values * 4 * copies * 2);
-        }
-        let parts: u64 = prepared.intervals.iter().map(|i| i.nodes.len() as u64).sum();
-        let parts = parts * u64::from(pipeline.gradient_versions());
-        item("gradients", format!("{parts} partial sums of {values} values"), parts * values * 4);
-        if prepared.vertices.ordered.is_some() {
-            // Graph and features have been there twice, one after the other, before all that follows them.
-            let after = items.iter().skip_while(|i| i.purpose != "features").skip(1).map(|i| i.bytes);
-            let more = edges.max(features).saturating_sub(after.sum());
-            let detail = "graph and features twice, one after the other: beyond what follows".to_owned();
-            items.extend((more > 0).then_some(MemoryItem { purpose: "ordering", detail, bytes: more }));
-            before += more;
-        }
-        let program = "kernels and their instances".to_owned();
-        items.push(MemoryItem { purpose: "program", detail: program, bytes: PROGRAM_BYTES });
-        let total_bytes = items.iter().map(|i| i.bytes).sum();
-        Self { items, total_bytes, before_training_bytes: before, available_bytes: available() }
+        let phases: Vec<PhaseBytes> = phases.into_iter().map(held).collect();
+        let total_bytes = phases.iter().map(|held| held.bytes).max().unwrap_or(0);
+        let bf16_saves_bytes = (config.run.row_storage == RowFormat::F32).then(|| {
+            let saved = rows_bytes(wanted, RowFormat::F32) - rows_bytes(wanted, RowFormat::Bf16);
+            saved.saturating_sub(u64::from(threads) * widened_bytes(wanted))
+        });
+        let (read_bytes, available_bytes) = (peak_bytes(), available());
+        Self { items, phases, total_bytes, read_bytes, bf16_saves_bytes, available_bytes }
     }
 
-    /// Refuses a run that does not fit into `allowed` bytes, or what there is.
+    /// The peak, reading included.
+    #[must_use]
+    pub fn peak_bytes(&self) -> u64 {
+        self.total_bytes.max(self.read_bytes.unwrap_or(0))
+    }
+
+    /// Refuses a run whose peak does not fit into `allowed` bytes, or what there is.
     ///
     /// # Errors
     /// [`Error::Memory`] with the figures and what would save most.
@@ -120,15 +170,16 @@ impl MemoryPlan {
         if self.total_bytes <= available {
             return Ok(());
         }
-        let largest = self.items.iter().max_by_key(|i| i.bytes);
-        let later = self.total_bytes - self.before_training_bytes <= available;
-        let has = |purpose| self.items.iter().any(|i| i.purpose == purpose);
-        let remedy = if later && has("gathered features") {
-            "run.gather_features = \"each-epoch\" holds the features once"
-        } else if later && has("ordering") {
-            "run.order = \"natural\" moves nothing"
-        } else {
+        let too_much = |phase| self.phases.iter().any(|p| p.phase == phase && p.bytes > available);
+        let fullest = self.phases.iter().max_by_key(|held| held.bytes).map(|held| held.phase);
+        let items = self.items.iter().filter(|item| fullest.is_some_and(|p| item.during.contains(&p)));
+        let largest = items.max_by_key(|i| i.bytes);
+        let remedy = if too_much(Phase::Training) {
             "a smaller model.hidden, fewer layers, or a data set converted to a store (its features stay in the file)"
+        } else if too_much(Phase::Gathering) {
+            "run.gather_features = \"each-epoch\" holds the features once"
+        } else {
+            "run.order = \"natural\" moves nothing"
         };
         Err(Error::Memory {
             needed: self.total_bytes,
@@ -138,6 +189,99 @@ impl MemoryPlan {
             remedy,
         })
     }
+}
+
+/// What comes to be once the features are as the epochs read them.
+fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String, u64)) {
+    let Wanted { prepared, program, config, threads, .. } = *wanted;
+    let pipeline = &config.pipeline;
+    let rows = u64::from(prepared.shape.rows);
+    let kept = match pipeline.row_versions() {
+        1 => String::new(),
+        kept => format!(", {kept} epochs of what is gathered"),
+    };
+    let dataset = &prepared.dataset;
+    let labelled = LabelledLists::planned(config, program, &dataset.graph, &dataset.split.train);
+    if let Some((_, edges)) = labelled {
+        let detail =
+            format!("{edges} edges of labelled vertices, for the gathers beside the loss, both ways");
+        item("labelled lists", detail, LabelledLists::bytes(rows, edges));
+    }
+    let format = config.run.row_storage;
+    let half = if format == RowFormat::Bf16 { " as bf16" } else { "" };
+    item("rows", format!("activations and gradients of all layers{half}{kept}"), rows_bytes(wanted, format));
+    let values: u64 = program.parameters.iter().map(|p| p.len() as u64).sum();
+    let state = match config.optimiser.algorithm {
+        Algorithm::Adam { .. } | Algorithm::AdamW { .. } => 3,
+        Algorithm::Sgd { .. } => 2,
+    };
+    let versions = u64::from(pipeline.weight_versions());
+    let detail = match versions {
+        1 => format!("{values} values, and the optimiser's of each"),
+        _ => format!("{versions} versions of {values} values, and the optimiser's of each"),
+    };
+    item("weights", detail, values * 4 * (state - 1 + versions));
+    if config.run.keep == Keep::Best {
+        item("best weights", format!("{values} values, of the best epoch so far"), values * 4);
+    }
+    if config.optimiser.clip_norm.or(config.optimiser.clip_value).is_some() {
+        item("clipped gradients", format!("{values} values"), values * 4);
+    }
+    if config.checkpoint.is_on() {
+        let copies = state + u64::from(config.run.keep == Keep::Best);
+        item("checkpoint", "copies of weights, while one is written".to_owned(), values * 4 * copies * 2);
+    }
+    let parts: u64 = prepared.intervals.iter().map(|i| i.nodes.len() as u64).sum();
+    let parts = parts * u64::from(pipeline.gradient_versions());
+    let bytes = program.parameters.iter().map(|p| parts * parameter_bytes(p)).sum();
+    item("gradients", format!("{parts} partial sums of {values} values"), bytes);
+    let largest = program.parameters.iter().map(|p| p.len() as u64 * 4).max().unwrap_or(0);
+    // A gather's copy of source rows: a large page of which a block fills a part, if there are so many.
+    let block = (Pages::LARGE as u64).min(rows * GATHER_LANES * 4);
+    let widened = if format == RowFormat::Bf16 { widened_bytes(wanted) } else { 0 };
+    let each = block + THREAD_SUMS * largest + THREAD_BYTES.min(rows * 1024) + widened;
+    let bytes = u64::from(threads) * each;
+    item("threads", format!("{threads} times a block of source rows and sums of products"), bytes);
+}
+
+/// A thread's rows of f32 for one task: what it reads and writes is widened where rows are stored as
+/// bfloat16, and a gather's rows before they are rounded.
+fn widened_bytes(wanted: &Wanted<'_>) -> u64 {
+    let Wanted { prepared, program, .. } = *wanted;
+    let longest = prepared.intervals.iter().map(|i| i.rows.len() as u64).max().unwrap_or(0);
+    let of = |stage: &Stage| {
+        let slots = stage.reads().map(|(slot, _)| slot).chain(stage.writes());
+        let wide = slots.filter(|&slot| Buffers::format(program, slot, RowFormat::Bf16) == RowFormat::Bf16);
+        let width = |slot: SlotId| program.slots.get(slot.index()).map_or(0, |spec| padded(spec.width));
+        wide.map(width).sum::<u64>()
+    };
+    longest * program.stages.iter().map(of).max().unwrap_or(0)
+}
+
+/// The most columns that a gather takes at a time.
+const GATHER_LANES: u64 = 128;
+
+/// Bytes of one partial sum of a parameter.
+fn parameter_bytes(parameter: &Parameter) -> u64 {
+    let rows = u64::from(parameter.shape.first().copied().unwrap_or(1));
+    let columns: u32 = parameter.shape.iter().skip(1).product();
+    rows * padded(columns)
+}
+
+/// `bytes` in pages of the size that they lie on.
+fn pages(bytes: u64) -> u64 {
+    if bytes < Pages::LARGE as u64 { bytes } else { bytes.next_multiple_of(Pages::LARGE as u64 / 2) }
+}
+
+/// The most that this process has held so far.
+fn peak_bytes() -> Option<u64> {
+    line_bytes(&std::fs::read_to_string("/proc/self/status").ok()?, "VmHWM:")
+}
+
+/// The figure of a line of kB.
+fn line_bytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|l| l.strip_prefix(name))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
 fn storage(features: &Matrix) -> &'static str {
@@ -168,34 +312,93 @@ fn padded(width: u32) -> u64 {
     Buffer::row_bytes(width as usize) as u64
 }
 
-/// Bytes a row of all slots of both programs, which share what they can.
-fn slots_bytes(program: &Program, evaluation: &Program, intervals: u32, pipeline: &Pipeline) -> u64 {
-    let assigned = Buffers::assign(program, intervals, pipeline);
-    let each = assigned.widths().iter().zip(assigned.versions());
-    let mut widths: Vec<u32> = each.flat_map(|(&width, &kept)| (0..kept).map(move |_| width)).collect();
-    let mut spare = if pipeline.row_versions() > 1 { Vec::new() } else { widths.clone() };
-    for &width in Buffers::assign(evaluation, intervals, &Pipeline::default()).widths() {
-        match spare.iter().position(|&w| w == width) {
+/// Bytes of all rows stored as `format`.
+fn rows_bytes(wanted: &Wanted<'_>, format: RowFormat) -> u64 {
+    let rows = u64::from(wanted.prepared.shape.rows);
+    let bytes = |(width, format): (u32, RowFormat)| {
+        pages(
+            rows * match format {
+                RowFormat::F32 => padded(width),
+                RowFormat::Bf16 => HalfBuffer::row_bytes(width as usize) as u64,
+            },
+        )
+    };
+    slots(wanted, format).into_iter().map(bytes).sum()
+}
+
+/// Widths and formats of the buffers of both programs' slots, which share what they can.
+fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, RowFormat)> {
+    let Wanted { prepared, program, evaluation, config, .. } = *wanted;
+    let (intervals, pipeline) = (prepared.intervals.len() as u32, &config.pipeline);
+    let assigned = Buffers::assign(program, intervals, pipeline, format);
+    let each = assigned.widths().iter().zip(assigned.formats()).zip(assigned.versions());
+    let mut slots: Vec<(u32, RowFormat)> =
+        each.flat_map(|((&width, &format), &kept)| (0..kept).map(move |_| (width, format))).collect();
+    let mut spare = if pipeline.row_versions() > 1 { Vec::new() } else { slots.clone() };
+    let assigned = Buffers::assign(evaluation, intervals, &Pipeline::default(), format);
+    for (&width, &format) in assigned.widths().iter().zip(assigned.formats()) {
+        match spare.iter().position(|&slot| slot == (width, format)) {
             Some(at) => drop(spare.swap_remove(at)),
-            None => widths.push(width),
+            None => slots.push((width, format)),
         }
     }
-    widths.into_iter().map(padded).sum()
+    slots
 }
 
 /// What this process may hold in all.
 fn available() -> Option<u64> {
-    let line = |text: &str, name: &str| -> Option<u64> {
-        let line = text.lines().find_map(|l| l.strip_prefix(name))?;
-        Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
-    };
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let held = line(&status, "VmRSS:")?;
-    let machine =
-        line(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:").map(|free| free + held);
+    let held = line_bytes(&status, "VmRSS:")?;
+    let machine = line_bytes(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:");
+    let machine = machine.map(|free| free + held);
     let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|t| t.trim().parse().ok());
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let space = limits.lines().find_map(|l| l.strip_prefix("Max address space"));
     let space = space.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
     [machine, group, space].into_iter().flatten().min()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+
+    fn planned(gathering: u64, training: u64) -> MemoryPlan {
+        let held = |phase, bytes| PhaseBytes { phase, bytes };
+        let item = |purpose, bytes, during: &[Phase]| MemoryItem {
+            purpose,
+            detail: String::new(),
+            bytes,
+            during: during.to_vec(),
+        };
+        MemoryPlan {
+            items: vec![
+                item("features", gathering, &[Phase::Gathering]),
+                item("rows", training, &[Phase::Training]),
+            ],
+            phases: vec![held(Phase::Gathering, gathering), held(Phase::Training, training)],
+            total_bytes: gathering.max(training),
+            read_bytes: Some(1 << 40),
+            bf16_saves_bytes: None,
+            available_bytes: None,
+        }
+    }
+
+    #[test]
+    fn the_fullest_phase_is_what_must_fit() {
+        assert!(planned(100, 60).check(Some(100)).is_ok(), "not their sum; and what was read is past");
+        assert!(planned(100, 60).check(None).is_ok(), "nobody knows what there is");
+        let refused = |plan: MemoryPlan, allowed| plan.check(Some(allowed)).unwrap_err().to_string();
+        let gathering = refused(planned(100, 60), 99);
+        assert!(gathering.contains("features 100") && gathering.contains("each-epoch"), "{gathering}");
+        let training = refused(planned(100, 120), 110);
+        assert!(training.contains("rows 120") && training.contains("model.hidden"), "{training}");
+        assert_eq!(planned(1, 2).peak_bytes(), 1 << 40);
+    }
+
+    #[test]
+    fn large_buffers_are_whole_pages() {
+        let large = Pages::LARGE as u64;
+        assert_eq!([0, 7, large - 1, large, large + 1].map(pages), [0, 7, large - 1, large, large * 3 / 2]);
+    }
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::driver::stage_bytes;
 use crate::error::Result;
+use crate::labelled::LabelledLists;
 use crate::memory::MemoryPlan;
 use crate::report::Ordered;
 use crate::session::{Draft, Options};
@@ -35,6 +36,9 @@ pub struct Plan {
     pub gathered_width: u64,
     /// Whether the features are gathered once, before the first epoch.
     pub gathered_features: bool,
+    /// Edges by which the gathers beside the loss go in training, where not by all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labelled_edges: Option<u64>,
     /// What intervals wait for, and how far they run apart.
     pub pipeline: Pipeline,
     /// Epochs that are kept of rows that are gathered.
@@ -76,8 +80,10 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         Stage::Tensor(_) => None,
     });
     let gathers = widths.clone().count() as u64;
+    let format = config.run.row_storage;
     let stage = |(id, stage): (u16, &Stage)| {
-        let each = (0..intervals).map(|i| stage_bytes(program, prepared, StageId(id), IntervalId(i)));
+        let each =
+            (0..intervals).map(|i| stage_bytes(program, prepared, format, (StageId(id), IntervalId(i))));
         let (read, written) = each.fold((0, 0), |sum, (read, written)| (sum.0 + read, sum.1 + written));
         let mean = |bytes: u64| bytes / u64::from(intervals.max(1));
         StagePlan {
@@ -88,6 +94,8 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         }
     };
     let stages = (0..).zip(&program.stages).map(stage).collect();
+    let dataset = &prepared.dataset;
+    let labelled = LabelledLists::planned(config, program, &dataset.graph, &dataset.split.train);
     Ok(Plan {
         dataset: prepared.dataset.name.clone(),
         model: crate::train::model_name(program),
@@ -100,6 +108,7 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         gathers,
         gathered_width: widths.sum(),
         gathered_features: program.savings.gathered_features,
+        labelled_edges: labelled.map(|(_, edges)| edges),
         pipeline: config.pipeline,
         row_versions: config.pipeline.row_versions(),
         weight_versions: config.pipeline.weight_versions(),

@@ -12,15 +12,16 @@ use eciton_exec::functions::Wanted;
 use eciton_exec::{LocalPool, lambda, loopback};
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
-use eciton_plan::{Attribute, Config, Epoch, ExecutorKind, Mode, Model, Pipeline, Program, Savings};
+use eciton_plan::{Attribute, Config, Epoch, ExecutorKind, Mode, Model, Pipeline, Program, Savings, SlotId};
 
 use crate::checkpoint::Fingerprint;
 use crate::data::{self, Prepared};
 use crate::driver::{self, Counts, Machine, RowStore, Stages, State, Trained, Training};
 use crate::error::{Error, Result, at};
 use crate::kernels::{CachePolicy, Kernels};
+use crate::labelled::LabelledLists;
 use crate::logs::{Logs, Recording};
-use crate::memory::MemoryPlan;
+use crate::memory::{self, MemoryPlan};
 use crate::recorder::Recorder;
 use crate::report::{Accuracy, Attempts, Observer};
 use crate::weights::{WeightState, Weights};
@@ -153,7 +154,13 @@ impl Draft {
         let program = Program::build(&model, prepared.shape, savings, &open)
             .map_err(|plan| failure.borrow_mut().take().unwrap_or(Error::Plan(plan)))?;
         let evaluation = program.evaluation();
-        let memory = MemoryPlan::of(&prepared, &program, &evaluation, config);
+        let memory = MemoryPlan::of(&memory::Wanted {
+            prepared: &prepared,
+            program: &program,
+            evaluation: &evaluation,
+            config,
+            threads,
+        });
         let layers = layers.into_inner();
         Ok(Self { prepared, normalised_features, kernels, threads, program, evaluation, layers, memory })
     }
@@ -170,6 +177,12 @@ impl Session {
         let fingerprint = watched.then(|| Fingerprint::of(&prepared)).transpose()?;
         if program.savings.gathered_features {
             prepared.gather_features(threads)?;
+        }
+        let dataset = &prepared.dataset;
+        let lists = LabelledLists::planned(config, &program, &dataset.graph, &dataset.split.train);
+        if let Some((stages, _)) = lists {
+            let lists = LabelledLists::new(&dataset.graph, &dataset.split.train, stages)?;
+            prepared.labelled = Some(Arc::new(lists));
         }
         let intervals = prepared.intervals.len() as u32;
         let mut settings = eciton_engine::Settings::new(intervals, config.run.epochs);
@@ -221,10 +234,11 @@ impl Session {
         let prices = charged.then(Prices::read).transpose().map_err(eciton_exec::functions::Error::from)?;
         let machine = machine(config, local, &kernels, &layers, intervals)?;
         let cut = || prepared.intervals.iter().map(|interval| interval.rows.clone()).collect();
-        let rows = RowStore::new(&program, cut(), &config.pipeline, &[])?;
+        let rows = RowStore::new(&program, cut(), &config.pipeline, config.run.row_storage, &[])?;
         // Where epochs run apart an evaluation is among them, or old rows outlast it.
         let others: &[&RowStore] = if config.pipeline.row_versions() > 1 { &[] } else { &[&rows] };
-        let evaluation_rows = RowStore::new(&evaluation, cut(), &Pipeline::default(), others)?;
+        let evaluation_rows =
+            RowStore::new(&evaluation, cut(), &Pipeline::default(), config.run.row_storage, others)?;
         Ok(Self {
             rows,
             evaluation_rows,
@@ -352,9 +366,7 @@ impl Session {
     /// The class scores of the last evaluation, [V, classes] row-major, in the data set's order.
     pub(crate) fn scores(&self) -> Result<Vec<f32>> {
         let slot = self.evaluation.scores.ok_or_else(|| Error::Internal("no scores".to_owned()))?;
-        let buffer = self.evaluation_rows.buffer(slot)?;
-        let rows = buffer.to_vec().map_err(at("scores"))?;
-        self.prepared.vertices.rows_back(rows, buffer.columns())
+        Ok(self.evaluated(slot)?.1)
     }
 
     /// The rows that the last layer's kernel read in the last evaluation, in the data set's order:
@@ -367,12 +379,16 @@ impl Session {
         let input = tensors.nth(1).and_then(|t| t.inputs.first().copied());
         match input.filter(|&slot| slot != self.evaluation.features) {
             None => Ok(None),
-            Some(slot) => {
-                let buffer = self.evaluation_rows.buffer(slot)?;
-                let rows = buffer.to_vec().map_err(at("embeddings"))?;
-                Ok(Some((buffer.columns(), self.prepared.vertices.rows_back(rows, buffer.columns())?)))
-            }
+            Some(slot) => self.evaluated(slot).map(Some),
         }
+    }
+
+    /// A slot's rows after the last evaluation, in the data set's order: (width, values).
+    fn evaluated(&self, slot: SlotId) -> Result<(usize, Vec<f32>)> {
+        let rows = self.evaluation_rows.all(slot)?;
+        let (mut values, width) = (Vec::new(), rows.columns());
+        rows.read_rows(0, rows.rows(), None, &mut values).map_err(at("rows of an evaluation"))?;
+        Ok((width, self.prepared.vertices.rows_back(values, width)?))
     }
 }
 

@@ -9,7 +9,7 @@ use eciton_plan::{
     Combine, Epoch, Initialiser, IntervalId, Optimiser, Parameter, Pipeline, Program, Tree, Version,
 };
 use eciton_tensor::random::{Key, Purpose, bits32, uniform};
-use eciton_tensor::{Buffer, Matrix};
+use eciton_tensor::{Buffer, Matrix, ReadRows};
 
 use crate::data::Interval;
 use crate::error::{Error, Result, at};
@@ -29,6 +29,19 @@ struct Weight {
     partials: Vec<Partials>,
 }
 
+/// Values of all partial sums that are added at a time: they stay in the second cache.
+const SUM_VALUES: usize = 1024;
+
+/// What [`gradient`] works in.
+#[derive(Debug, Default)]
+struct Room {
+    /// A block of values of all partial sums.
+    gathered: Vec<f32>,
+    scratch: Vec<f32>,
+    /// The sum.
+    whole: Vec<f32>,
+}
+
 /// Partial sums of one epoch: for each interval, one buffer a part of its grid.
 type Partials = Vec<Vec<Buffer>>;
 
@@ -43,8 +56,7 @@ pub(crate) struct Weights {
     held: Vec<Option<(Version, u64)>>,
     /// Grows with every change of the values, over seeds and runs of a session.
     generation: u64,
-    gathered: Vec<f32>,
-    scratch: Vec<f32>,
+    room: Room,
     /// Of each parameter the whole gradient, where it is clipped.
     whole: Vec<Vec<f32>>,
     /// The loss, by epoch in a ring.
@@ -107,8 +119,7 @@ impl Weights {
             newest: Version(0),
             held: vec![None; versions as usize],
             generation: 0,
-            gathered: Vec::new(),
-            scratch: Vec::new(),
+            room: Room::default(),
             whole: Vec::new(),
             loss,
         })
@@ -244,8 +255,9 @@ impl Weights {
         for buffer in of(&self.loss, epoch).iter().flatten() {
             parts.extend(buffer.to_vec().map_err(at("loss"))?);
         }
-        self.scratch.resize(self.scratch.len().max(self.combine.scratch_len(1)), 0.0);
-        Ok(f64::from(self.combine.sum(&parts, 1, &mut self.scratch)?[0]))
+        let scratch = &mut self.room.scratch;
+        scratch.resize(scratch.len().max(self.combine.scratch_len(1)), 0.0);
+        Ok(f64::from(self.combine.sum(&parts, 1, scratch)?[0]))
     }
 
     /// Puts an epoch's gradients of all intervals together and takes one step from the newest version to
@@ -258,10 +270,8 @@ impl Weights {
             self.whole.resize_with(self.all.len(), Vec::new);
             for (weight, whole) in self.all.iter().zip(&mut self.whole) {
                 whole.clear();
-                let (gathered, scratch) = (&mut self.gathered, &mut self.scratch);
-                gradient(combine, of(&weight.partials, epoch), gathered, scratch, |g| {
-                    whole.extend_from_slice(g)
-                })?;
+                let partials = of(&weight.partials, epoch);
+                gradient(combine, partials, &mut self.room, |g| whole.extend_from_slice(g))?;
             }
             let columns = self.all.iter().map(|weight| weight.values.first().map_or(0, Buffer::columns));
             norm = clip.apply(&mut self.whole, columns);
@@ -293,7 +303,7 @@ impl Weights {
                 Some(whole) => step(whole),
                 None => {
                     let partials = of(&weight.partials, epoch);
-                    gradient(combine, partials, &mut self.gathered, &mut self.scratch, step)?;
+                    gradient(combine, partials, &mut self.room, step)?;
                 }
             }
         }
@@ -319,22 +329,27 @@ impl Weights {
 fn gradient(
     combine: &Combine,
     partials: &[Vec<Buffer>],
-    gathered: &mut Vec<f32>,
-    scratch: &mut Vec<f32>,
+    Room { gathered, scratch, whole }: &mut Room,
     then: impl FnOnce(&[f32]),
 ) -> Result<()> {
-    let parts = || partials.iter().flatten();
-    let read = |buffer: &Buffer| buffer.read(0..buffer.rows()).map_err(at("gradients"));
-    if let (Some(only), None) = (parts().next(), parts().nth(1)) {
-        then(read(only)?.view().data());
+    let parts: Vec<ReadRows> = (partials.iter().flatten())
+        .map(|buffer| buffer.read(0..buffer.rows()).map_err(at("gradients")))
+        .collect::<Result<_>>()?;
+    let first = parts.first().ok_or_else(|| Error::Internal("a gradient without parts".to_owned()))?;
+    let len = first.view().data().len();
+    if let [only] = &parts[..] {
+        then(only.view().data());
         return Ok(());
     }
-    gathered.clear();
-    for buffer in parts() {
-        gathered.extend_from_slice(read(buffer)?.view().data());
+    // A block of values after another: a copy of all partials would be as large as these are.
+    whole.clear();
+    for start in (0..len).step_by(SUM_VALUES) {
+        let block = start..(start + SUM_VALUES).min(len);
+        gathered.clear();
+        parts.iter().for_each(|part| gathered.extend_from_slice(&part.view().data()[block.clone()]));
+        scratch.resize(scratch.len().max(combine.scratch_len(block.len())), 0.0);
+        whole.extend_from_slice(combine.sum(gathered, block.len(), scratch)?);
     }
-    let width = gathered.len() / combine.partials().max(1);
-    scratch.resize(scratch.len().max(combine.scratch_len(width)), 0.0);
-    then(combine.sum(gathered, width, scratch)?);
+    then(whole);
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! An answer: how a call ended, what it cost, and its rows and sums.
 
 use eciton_plan::TaskKey;
-use eciton_tensor::WriteRows;
 use eciton_tensor::frame::{Encoding, Frame, Header, Kind, PartInfo, Writer};
+use eciton_tensor::half::WriteHalf;
+use eciton_tensor::{Buffer, WriteRows};
 use serde::{Deserialize, Serialize};
 
 use super::{VERSION, at, check_version, parse_meta, wire};
@@ -314,10 +315,15 @@ impl Answer {
         let mut targets: Vec<Goal> = Vec::new();
         for target in rows_out.into_iter().flatten().chain(sums_out) {
             targets.push(match target {
-                Target::Rows { rows, .. } => Goal { leases: vec![rows], sums: false },
+                Target::Rows { rows, .. } => Goal { leases: vec![rows], sums: false, rounds: None },
+                Target::Half { rows, .. } => {
+                    let wide = Buffer::zeroed(rows.len(), rows.columns()).map_err(at(ANSWER))?;
+                    let lease = wide.write(0..rows.len()).map_err(at(ANSWER))?;
+                    Goal { leases: vec![lease], sums: false, rounds: Some(rows) }
+                }
                 Target::Sums { parts, .. } => {
                     let leases = parts.iter().map(|p| p.write(0..p.rows()).map_err(at(ANSWER)));
-                    Goal { leases: leases.collect::<Result<_>>()?, sums: true }
+                    Goal { leases: leases.collect::<Result<_>>()?, sums: true, rounds: None }
                 }
             });
         }
@@ -337,6 +343,9 @@ impl Answer {
                 part.copy_rows(bytes, first, &mut lease.view_mut()).map_err(at(&place))?;
                 first += lease.view().rows() as u64;
             }
+            if let (Some(rounds), Some(lease)) = (&mut to.rounds, to.leases.first()) {
+                rounds.view_mut().round_from(lease.view()).map_err(at(&place))?;
+            }
         }
         let guest_memory_bytes = usize::try_from(self.meta.guest_memory_bytes).unwrap_or(usize::MAX);
         Ok(Finished { log: self.meta.log, guest_memory_bytes })
@@ -347,6 +356,8 @@ impl Answer {
 struct Goal {
     leases: Vec<WriteRows>,
     sums: bool,
+    /// Where the rows go from there, rounded.
+    rounds: Option<WriteHalf>,
 }
 
 impl Goal {

@@ -26,9 +26,23 @@ pub struct Constants<'a> {
     pub parameters: Option<u32>,
 }
 
-/// How a matrix is written: sparse rows keep their values, which are few.
+/// How a matrix is written: sparse rows keep their values, which are few; what is stored as bfloat16
+/// travels so, which changes nothing.
 fn written(matrix: &Matrix, encoding: Encoding) -> Encoding {
-    if matches!(matrix, Matrix::Dense(_)) { encoding } else { Encoding::F32 }
+    match matrix {
+        Matrix::Dense(_) if matrix.is_half() => Encoding::Bf16,
+        Matrix::Dense(_) => encoding,
+        Matrix::Sparse(_) => Encoding::F32,
+    }
+}
+
+/// How an answer's rows are written: as bfloat16 too where all of them are stored so.
+fn answered(call: &Call, encoding: Encoding) -> Encoding {
+    let mut rows = call.rows_out.iter().flatten().peekable();
+    match rows.peek().is_some() && rows.all(|target| matches!(target, Target::Half { .. })) {
+        true => Encoding::Bf16,
+        false => encoding,
+    }
 }
 
 /// A matrix's reference; its rows are written if `source` is none.
@@ -46,20 +60,22 @@ fn refer(
         }
     };
     let extents = matrix.shape().get(1..).unwrap_or_default().to_vec();
-    Ok(MatrixRef { source, extents, encoding: matches!(matrix, Matrix::Dense(_)).then_some(encoding) })
+    let encoding = matches!(matrix, Matrix::Dense(_)).then(|| written(matrix, encoding));
+    Ok(MatrixRef { source, extents, encoding })
 }
 
 fn rows_bytes(matrix: &Matrix, encoding: Encoding) -> u64 {
     match matrix {
         Matrix::Dense(_) => {
-            (matrix.rows() as u64 * matrix.columns() as u64).saturating_mul(encoding.value_bytes() as u64)
+            let value_bytes = written(matrix, encoding).value_bytes() as u64;
+            (matrix.rows() as u64 * matrix.columns() as u64).saturating_mul(value_bytes)
         }
         Matrix::Sparse(_) => 0,
     }
 }
 
-/// A call as a request's frame. Dense rows are written with `encoding`; parameters and sparse rows
-/// always as f32. What may be streamed ([`Request::streamable`]) is the frame's last part, so that
+/// A call as a request's frame. Dense rows are written with `encoding`, or as bfloat16 where they are
+/// stored so; parameters and sparse rows always as f32. What may be streamed ([`Request::streamable`]) is the frame's last part, so that
 /// everything else can be fetched at once before it.
 ///
 /// # Errors
@@ -159,7 +175,7 @@ pub fn encode_call(
         labelled,
         objects,
         limits: WireLimits::from(limits),
-        encoding,
+        encoding: answered(call, encoding),
     };
     // What a worker would refuse is found here, by whose fault it is.
     request.check()?;
@@ -195,7 +211,7 @@ pub fn encode_input(call: &Call, at_input: usize, encoding: Encoding) -> Result<
 
 fn extents_out(target: &Target) -> Result<Vec<u32>> {
     match target {
-        Target::Rows { extents, .. } => Ok(extents.clone()),
+        Target::Rows { extents, .. } | Target::Half { extents, .. } => Ok(extents.clone()),
         Target::Sums { .. } => Err(wire(CALL, "sums where rows are written")),
     }
 }
@@ -203,7 +219,7 @@ fn extents_out(target: &Target) -> Result<Vec<u32>> {
 fn shape_out(target: &Target) -> Result<Vec<u32>> {
     match target {
         Target::Sums { shape, .. } => Ok(shape.clone()),
-        Target::Rows { .. } => Err(wire(CALL, "rows where sums are written")),
+        Target::Rows { .. } | Target::Half { .. } => Err(wire(CALL, "rows where sums are written")),
     }
 }
 

@@ -7,8 +7,10 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use eciton_plan::{Buffers, Epoch, IntervalId, Pipeline, Program, SlotId};
-use eciton_tensor::{Buffer, ReadRows, WriteRows};
+use eciton_graph::gather::Rows;
+use eciton_plan::{Buffers, Epoch, IntervalId, Pipeline, Program, RowFormat, SlotId};
+use eciton_tensor::half::{HalfBuffer, ReadHalf, WriteHalf};
+use eciton_tensor::{Buffer, Matrix, ReadRows, WriteRows};
 
 use crate::error::{Error, Result, at};
 
@@ -21,10 +23,81 @@ struct Tag {
 
 const NONE: Tag = Tag { slot: SlotId(0), epoch: Epoch(0) };
 
+/// Rows in memory, as f32 or as bfloat16.
+#[derive(Debug, Clone)]
+enum Stored {
+    F32(Buffer),
+    Bf16(HalfBuffer),
+}
+
+/// Some of them, to read.
+#[derive(Debug)]
+pub(crate) enum Lease {
+    F32(ReadRows),
+    Bf16(ReadHalf),
+}
+
+impl Lease {
+    /// The rows, as a gather reads them.
+    pub(crate) fn rows(&self) -> Rows<'_> {
+        match self {
+            Self::F32(lease) => lease.view().into(),
+            Self::Bf16(lease) => lease.view().into(),
+        }
+    }
+}
+
+/// Some of them, to write.
+#[derive(Debug)]
+pub(crate) enum WriteLease {
+    F32(WriteRows),
+    Bf16(WriteHalf),
+}
+
+impl Stored {
+    fn zeroed(rows: usize, width: usize, format: RowFormat) -> Result<Self> {
+        let made = match format {
+            RowFormat::F32 => Buffer::zeroed(rows, width).map(Self::F32),
+            RowFormat::Bf16 => HalfBuffer::zeroed(rows, width).map(Self::Bf16),
+        };
+        made.map_err(at("row buffers"))
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::F32(a), Self::F32(b)) => a.is_same(b),
+            (Self::Bf16(a), Self::Bf16(b)) => a.is_same(b),
+            _ => false,
+        }
+    }
+
+    fn is_like(&self, rows: usize, width: usize, format: RowFormat) -> bool {
+        (rows, width, format)
+            == match self {
+                Self::F32(buffer) => (buffer.rows(), buffer.columns(), RowFormat::F32),
+                Self::Bf16(buffer) => (buffer.rows(), buffer.columns(), RowFormat::Bf16),
+            }
+    }
+
+    fn read(&self, rows: Range<usize>) -> eciton_tensor::Result<Lease> {
+        match self {
+            Self::F32(buffer) => buffer.read(rows).map(Lease::F32),
+            Self::Bf16(buffer) => buffer.read(rows).map(Lease::Bf16),
+        }
+    }
+
+    fn write(&self, rows: Range<usize>) -> eciton_tensor::Result<WriteLease> {
+        match self {
+            Self::F32(buffer) => buffer.write(rows).map(WriteLease::F32),
+            Self::Bf16(buffer) => buffer.write(rows).map(WriteLease::Bf16),
+        }
+    }
+}
+
 /// One buffer of the assignment, as often as epochs are kept.
 #[derive(Debug)]
 struct Ring {
-    versions: Vec<Buffer>,
+    versions: Vec<Stored>,
     /// By version, then interval.
     tags: RefCell<Vec<Tag>>,
 }
@@ -37,6 +110,8 @@ pub(crate) struct RowStore {
     of: Vec<Option<usize>>,
     /// Rows by interval.
     intervals: Vec<Range<usize>>,
+    /// What activations and gradients are stored as.
+    pub(crate) format: RowFormat,
 }
 
 impl RowStore {
@@ -46,33 +121,35 @@ impl RowStore {
         program: &Program,
         intervals: Vec<Range<usize>>,
         pipeline: &Pipeline,
+        format: RowFormat,
         others: &[&Self],
     ) -> Result<Self> {
         let count = u32::try_from(intervals.len()).unwrap_or(u32::MAX);
-        let assigned = Buffers::assign(program, count, pipeline);
-        let mut known: Vec<Buffer> = Vec::new();
+        let assigned = Buffers::assign(program, count, pipeline, format);
+        let mut known: Vec<Stored> = Vec::new();
         for buffer in others.iter().flat_map(|store| &store.rings).flat_map(|ring| &ring.versions) {
             if !known.iter().any(|k| k.is_same(buffer)) {
                 known.push(buffer.clone());
             }
         }
         let rows = program.shape.rows as usize;
-        let mut one = |width: u32| {
+        let mut one = |width: u32, format: RowFormat| {
             let width = width as usize;
-            match known.iter().position(|k| k.columns() == width && k.rows() == rows) {
+            match known.iter().position(|k| k.is_like(rows, width, format)) {
                 Some(found) => Ok(known.swap_remove(found)),
-                None => Buffer::zeroed(rows, width).map_err(at("row buffers")),
+                None => Stored::zeroed(rows, width, format),
             }
         };
-        let rings = assigned.widths().iter().zip(assigned.versions()).map(|(&width, &kept)| {
-            let versions = (0..kept).map(|_| one(width)).collect::<Result<Vec<_>>>()?;
+        let each = assigned.widths().iter().zip(assigned.versions()).zip(assigned.formats());
+        let rings = each.map(|((&width, &kept), &format)| {
+            let versions = (0..kept).map(|_| one(width, format)).collect::<Result<Vec<_>>>()?;
             let tags = RefCell::new(vec![NONE; versions.len() * intervals.len()]);
             Ok(Ring { versions, tags })
         });
         let rings = rings.collect::<Result<_>>()?;
         let of = |slot: usize| Some(assigned.of(SlotId(u16::try_from(slot).ok()?))?.index());
         let of = (0..program.slots.len()).map(of).collect();
-        Ok(Self { rings, of, intervals })
+        Ok(Self { rings, of, intervals, format })
     }
 
     fn ring(&self, slot: SlotId) -> Result<&Ring> {
@@ -80,10 +157,15 @@ impl RowStore {
         found.ok_or_else(|| Error::Internal(format!("slot {slot} has no buffer")))
     }
 
-    /// A slot of which one epoch is kept.
-    pub(crate) fn buffer(&self, slot: SlotId) -> Result<&Buffer> {
+    /// All rows of a slot of which one epoch is kept, to read as f32.
+    pub(crate) fn all(&self, slot: SlotId) -> Result<Matrix> {
         let first = self.ring(slot)?.versions.first();
-        first.ok_or_else(|| Error::Internal(format!("slot {slot} has no rows")))
+        let first = first.ok_or_else(|| Error::Internal(format!("slot {slot} has no rows")))?;
+        let rows = self.intervals.last().map_or(0, |last| last.end);
+        Ok(match first.read(0..rows).map_err(at("rows of all intervals"))? {
+            Lease::F32(lease) => lease.into(),
+            Lease::Bf16(lease) => lease.into(),
+        })
     }
 
     fn rows(&self, interval: IntervalId) -> Result<Range<usize>> {
@@ -92,7 +174,7 @@ impl RowStore {
     }
 
     /// The buffer of an epoch's rows, and where their tag is.
-    fn place(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<(&Ring, &Buffer, usize)> {
+    fn place(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<(&Ring, &Stored, usize)> {
         let ring = self.ring(slot)?;
         let version = epoch.index() % ring.versions.len().max(1);
         let buffer = ring.versions.get(version);
@@ -108,7 +190,7 @@ impl RowStore {
     }
 
     /// An interval's rows of an epoch, to write: they are nobody's until they are published.
-    pub(crate) fn write(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<WriteRows> {
+    pub(crate) fn write(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<WriteLease> {
         let (ring, buffer, tag) = self.place(slot, epoch, interval)?;
         let rows = buffer.write(self.rows(interval)?).map_err(at("rows to write"))?;
         if let Some(tag) = ring.tags.borrow_mut().get_mut(tag) {
@@ -126,7 +208,7 @@ impl RowStore {
         Ok(())
     }
 
-    fn check(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<&Buffer> {
+    fn check(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<&Stored> {
         let (ring, buffer, at) = self.place(slot, epoch, interval)?;
         let tag = ring.tags.borrow().get(at).copied();
         if tag == Some(Tag { slot, epoch }) {
@@ -142,9 +224,12 @@ impl RowStore {
     }
 
     /// An interval's rows of an epoch, to read.
-    pub(crate) fn read(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<ReadRows> {
+    pub(crate) fn read(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<Matrix> {
         let buffer = self.check(slot, epoch, interval)?;
-        buffer.read(self.rows(interval)?).map_err(at("rows to read"))
+        Ok(match buffer.read(self.rows(interval)?).map_err(at("rows to read"))? {
+            Lease::F32(lease) => lease.into(),
+            Lease::Bf16(lease) => lease.into(),
+        })
     }
 
     /// The rows of all intervals, to read in epoch `epoch`, those of each so many epochs old as `ages`
@@ -154,8 +239,8 @@ impl RowStore {
         slot: SlotId,
         epoch: Epoch,
         ages: Option<&[u8]>,
-    ) -> Result<Vec<(Range<usize>, ReadRows)>> {
-        let mut pieces: Vec<(Range<usize>, &Buffer)> = Vec::new();
+    ) -> Result<Vec<(Range<usize>, Lease)>> {
+        let mut pieces: Vec<(Range<usize>, &Stored)> = Vec::new();
         for (interval, rows) in (0..).map(IntervalId).zip(&self.intervals) {
             let age = ages.map_or(0, |ages| ages.get(interval.index()).copied().unwrap_or(0));
             let of = Epoch(epoch.0.saturating_sub(u32::from(age)));
@@ -165,7 +250,7 @@ impl RowStore {
                 _ => pieces.push((rows.clone(), buffer)),
             }
         }
-        let read = |(rows, buffer): (Range<usize>, &Buffer)| {
+        let read = |(rows, buffer): (Range<usize>, &Stored)| {
             Ok((rows.clone(), buffer.read(rows).map_err(at("rows to gather"))?))
         };
         pieces.into_iter().map(read).collect()
@@ -207,17 +292,27 @@ mod tests {
 
     #[test]
     fn rows_are_read_under_the_tag_they_were_published_under() {
+        for format in [RowFormat::F32, RowFormat::Bf16] {
+            tags_hold(format);
+        }
+    }
+
+    fn tags_hold(format: RowFormat) {
         let (program, s) = (program(), 1);
         let slot = gathered(&program);
         let intervals = vec![0..4, 4..7, 7..10];
-        let store = RowStore::new(&program, intervals.clone(), &Pipeline::asynchronous(s), &[]).unwrap();
+        let store =
+            RowStore::new(&program, intervals.clone(), &Pipeline::asynchronous(s), format, &[]).unwrap();
         let put = |epoch: u32, interval: u32| {
             let id = IntervalId(interval);
-            let mut rows = store.write(slot, Epoch(epoch), id).unwrap();
-            for row in 0..intervals[interval as usize].len() {
-                rows.view_mut().row_mut(row).fill((epoch * 10 + interval) as f32);
+            let (rows, value) = (intervals[interval as usize].len(), (epoch * 10 + interval) as f32);
+            match store.write(slot, Epoch(epoch), id).unwrap() {
+                WriteLease::F32(mut to) => (0..rows).for_each(|row| to.view_mut().row_mut(row).fill(value)),
+                WriteLease::Bf16(mut to) => {
+                    let half = eciton_tensor::half::round(value);
+                    (0..rows).for_each(|row| to.view_mut().row_mut(row).fill(half));
+                }
             }
-            drop(rows);
             assert!(store.read(slot, Epoch(epoch), id).is_err(), "not published yet");
             store.publish(slot, Epoch(epoch), id).unwrap();
         };
@@ -228,7 +323,11 @@ mod tests {
         let pieces = store.read_all(slot, Epoch(2), Some(&[0, 0, 1])).unwrap();
         let spans: Vec<_> = pieces.iter().map(|(rows, _)| rows.clone()).collect();
         assert_eq!(spans, [0..7, 7..10]);
-        let firsts: Vec<f32> = pieces.iter().map(|(_, lease)| lease.view().row(0)[0]).collect();
+        let firsts = pieces.iter().map(|(_, lease)| match lease.rows() {
+            Rows::F32(view) => view.row(0)[0],
+            Rows::Bf16(view) => eciton_tensor::half::widen(view.row(0)[0]),
+        });
+        let firsts: Vec<f32> = firsts.collect();
         assert_eq!(firsts, [20.0, 12.0]);
         let missing = store.read_all(slot, Epoch(2), None).unwrap_err().to_string();
         assert!(missing.contains("epoch 2, interval 2 are wanted"), "{missing}");

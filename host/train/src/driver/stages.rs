@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use eciton_exec::{Compute, Order};
-use eciton_graph::gather::{Sources, gather_symmetric};
+use eciton_graph::gather::{EdgeWeights, Gather as Gathering, Reduce, Sources};
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Call, Finished, Kind, Labelled, Layer, Target};
 use eciton_plan::{
-    Direction, Gather, IntervalId, Normalisation, Operation, OperationId, Program, Scope, SlotId, Stage,
-    StageId, Step, Task, TaskKey, Tensor,
+    Buffers, Direction, Gather, IntervalId, Normalisation, Operation, OperationId, Program, RowFormat, Scope,
+    SlotId, Stage, StageId, Step, Task, TaskKey, Tensor,
 };
 use eciton_tensor::Matrix;
 
-use super::rows::RowStore;
+use super::rows::{RowStore, WriteLease};
 use crate::data::{Interval, Prepared};
 use crate::error::{Error, Result, at};
 use crate::weights::Weights;
@@ -49,15 +49,17 @@ impl Stages<'_> {
             let rows = &self.interval(step.interval)?.rows;
             self.prepared.features.slice_rows(rows.start, rows.len()).map_err(at("rows to read"))?
         } else {
-            Matrix::from(self.rows.read(slot, step.epoch, step.interval)?)
+            self.rows.read(slot, step.epoch, step.interval)?
         };
         matrix.with_extents(extents).map_err(at("rows to read"))
     }
 
     fn write(&self, slot: SlotId, step: Step) -> Result<Target> {
         let extents = self.program.slots.get(slot.index()).map_or_else(Vec::new, |s| s.extents.clone());
-        let rows = self.rows.write(slot, step.epoch, step.interval)?;
-        Ok(Target::Rows { rows, extents })
+        Ok(match self.rows.write(slot, step.epoch, step.interval)? {
+            WriteLease::F32(rows) => Target::Rows { rows, extents },
+            WriteLease::Bf16(rows) => Target::Half { rows, extents },
+        })
     }
 
     fn interval(&self, id: IntervalId) -> Result<&Interval> {
@@ -178,7 +180,7 @@ impl Stages<'_> {
 
     /// Bytes of the rows that a step reads and writes.
     pub(super) fn bytes(&self, step: Step) -> (u64, u64) {
-        stage_bytes(self.program, self.prepared, step.stage, step.interval)
+        stage_bytes(self.program, self.prepared, self.rows.format, (step.stage, step.interval))
     }
 
     /// What a step has written is whole, and counts from now on.
@@ -198,19 +200,29 @@ impl Stages<'_> {
         let Normalisation::Symmetric = gather.normalisation;
         let rows = self.interval(step.interval)?.rows.clone();
         let pieces = self.rows.read_all(gather.input, step.epoch, ages)?;
-        let mut output = self.rows.write(gather.output, step.epoch, step.interval)?;
+        let output = self.rows.write(gather.output, step.epoch, step.interval)?;
         let (dataset, scale, transposed) =
             (self.prepared.dataset.clone(), self.prepared.scale.clone(), gather.transposed);
+        let labelled = self.prepared.labelled.clone().filter(|_| self.training);
         compute.work(
             pass,
             step,
             Box::new(move || {
                 let graph = &dataset.graph;
-                let neighbours = if transposed { graph.outgoing() } else { graph.incoming() };
-                let parts: Vec<_> =
-                    pieces.iter().map(|(rows, lease)| (rows.clone(), lease.view().into())).collect();
+                let all = || if transposed { graph.outgoing() } else { graph.incoming() };
+                let few = labelled.as_ref().and_then(|lists| lists.of(step.stage, transposed));
+                let neighbours = few.unwrap_or_else(all);
+                let parts: Vec<_> = pieces.iter().map(|(rows, lease)| (rows.clone(), lease.rows())).collect();
                 let sources = Sources::pieces(scale.len(), &parts).map_err(|error| error.to_string())?;
-                gather_symmetric(neighbours, &scale, sources, rows, &mut output.view_mut());
+                let gathering = Gathering::new(neighbours, Reduce::Sum)
+                    .weighted(EdgeWeights::Symmetric(&scale))
+                    .with_self();
+                match output {
+                    WriteLease::F32(mut to) => gathering.run(sources, rows, &mut to.view_mut()),
+                    WriteLease::Bf16(mut to) => gathering
+                        .run_half(sources, rows, &mut to.view_mut())
+                        .map_err(|error| error.to_string())?,
+                }
                 Ok(())
             }),
         );
@@ -223,8 +235,8 @@ impl Stages<'_> {
 pub(crate) fn stage_bytes(
     program: &Program,
     prepared: &Prepared,
-    stage: StageId,
-    interval: IntervalId,
+    format: RowFormat,
+    (stage, interval): (StageId, IntervalId),
 ) -> (u64, u64) {
     let Some(stage) = program.stage(stage) else { return (0, 0) };
     let all = u64::from(program.shape.rows);
@@ -233,7 +245,7 @@ pub(crate) fn stage_bytes(
         let width = program.slots.get(slot.index()).map_or(0, |spec| u64::from(spec.width));
         match &prepared.features {
             Matrix::Sparse(s) if slot == program.features => s.data.stored() as u64 * 8 / all.max(1),
-            _ => width * 4,
+            _ => width * u64::from(Buffers::format(program, slot, format).value_bytes()),
         }
     };
     let read = |(slot, scope)| row(slot) * if scope == Scope::All { all } else { own };
