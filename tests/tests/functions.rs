@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use cloud::{Cloud, Product};
 use eciton_exec::Executor as _;
-use eciton_plan::{Config, Executor, ExecutorKind, RowFormat, Transport, VertexOrder};
+use eciton_plan::{Config, Executor, ExecutorKind, FunctionCount, RowFormat, Transport, VertexOrder};
 use eciton_tests::{cora, data, options, train};
 use eciton_train::{EpochReport, Observer, Options, Summary};
 
@@ -161,6 +161,66 @@ fn rows_of_bfloat16_are_half_as_long_on_their_way() {
         let saved = (full[at] - half[at]) as f64 / f64::from(2708 * values * 2 * epochs);
         assert!((0.98..1.4).contains(&saved), "{saved}: {full:?}, {half:?}, text or bytes");
     }
+}
+
+#[test]
+fn any_number_of_functions_gives_the_same_bits() {
+    let _alone = alone();
+    let mut config = cora(12);
+    (config.run.intervals, config.run.eval_every, config.run.threads) = (Some(6), 1, Some(2));
+    let (wanted, losses) = local(&config);
+    for kind in [ExecutorKind::Loopback, ExecutorKind::Emulated] {
+        let mut config = on(&config, kind, Transport::Auto);
+        // A round trip of a function as it is over a network.
+        (config.emulator.straggle, config.emulator.straggle_ms) = (1.0, 3);
+        for count in [0, 1, 3].map(FunctionCount::Fixed).into_iter().chain([FunctionCount::Auto]) {
+            config.executor.functions = count;
+            let (found, curve) = checked(&config);
+            assert_eq!((&found.model_digest, &curve), (&wanted.model_digest, &losses), "{kind:?} {count:?}");
+            let (helpers, attempts) = (found.helpers.unwrap(), found.attempts.unwrap());
+            assert_eq!(attempts.committed, wanted.tasks, "{kind:?} {count:?}");
+            assert_eq!(helpers.tasks + helpers.own_tasks, wanted.tasks, "{helpers:?}");
+            assert_eq!(helpers.auto, count == FunctionCount::Auto);
+            match count {
+                FunctionCount::Fixed(count) => {
+                    assert_eq!((helpers.least, helpers.last, helpers.most), (count, count, count));
+                    assert_eq!(helpers.tasks == 0, count == 0, "{helpers:?}");
+                }
+                FunctionCount::Auto => assert_eq!(helpers.least, 0, "the host is first"),
+            }
+        }
+    }
+}
+
+/// The number rises and falls while attempts are held up, crash and are launched twice.
+#[test]
+fn a_tuned_run_with_faults_has_the_same_bits() {
+    let _alone = alone();
+    let mut config = cora(16);
+    (config.run.intervals, config.run.threads) = (Some(8), Some(2));
+    // Epochs that are not too short for functions to be tried.
+    config.set("model.hidden=512").unwrap();
+    let (wanted, losses) = local(&config);
+    let mut config = on(&config, ExecutorKind::Emulated, Transport::S3);
+    // So dear a host that functions are worth their money.
+    (config.executor.functions, config.executor.host_hour_usd) = (FunctionCount::Auto, Some(10_000.0));
+    config.emulator = eciton_plan::Emulator {
+        seed: 1,
+        crash: 0.03,
+        lose: 0.01,
+        double: 0.03,
+        straggle: 0.1,
+        straggle_ms: 100,
+        throttle: 0.03,
+        ..config.emulator
+    };
+    (config.executor.deadline_ms, config.executor.deadline_ratio) = (30, 3.0);
+    config.limits.attempts = Some(16);
+    let (found, curve) = checked(&config);
+    assert_eq!((&found.model_digest, &curve), (&wanted.model_digest, &losses));
+    let helpers = found.helpers.unwrap();
+    assert!(helpers.most > 0 && helpers.changes > 0 && helpers.tasks > 0, "{helpers:?}");
+    assert_eq!(found.attempts.unwrap().committed, wanted.tasks);
 }
 
 #[test]

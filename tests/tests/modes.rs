@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use eciton_plan::{Config, ExecutorKind, Mode, Pipeline, WeightVersions};
-use eciton_tests::{cora, options, train};
+use eciton_tests::{cora, options, train, train_reports};
 use eciton_train::{Options, Recording, RowsByAge};
 
 fn with(pipeline: Pipeline, intervals: u32, threads: u32, epochs: u32) -> Config {
@@ -89,6 +89,31 @@ fn rows_are_as_old_as_the_bound_allows_and_no_older() {
     assert_eq!(bits(&all.1), bits(&sync.1));
 }
 
+/// Once the target is reached no row is old any more, also after a resume; before it is, rows are.
+#[test]
+fn a_run_goes_on_synchronously_near_its_target() {
+    let run = |target: Option<f64>| {
+        let pipeline = Pipeline { in_flight: Some(0), synchronous_at: target, ..Pipeline::asynchronous(2) };
+        let mut config = with(pipeline, 8, 1, 60);
+        config.run.eval_every = 1;
+        let oldest = Options { newest_first: true, ..options() };
+        let (summary, reports) = train_reports(&config, &oldest).unwrap();
+        let stale = summary.rows_by_age.as_ref().map_or(0, |ages| ages.rows);
+        (summary.seeds[0].synchronised_after, stale, reports)
+    };
+    let (never, all, _) = run(None);
+    assert_eq!(never, None);
+    let (after, some, reports) = run(Some(0.6));
+    let reached = |report: &&eciton_train::EpochReport| report.accuracy.unwrap().validation >= Some(0.6);
+    assert_eq!(after, reports.iter().find(reached).map(|report| report.epoch));
+    let share = f64::from(after.unwrap()) / 60.0;
+    // Two epochs more than that may have begun.
+    let most = (f64::from(after.unwrap() + 2) / 60.0 + 0.02) * all as f64;
+    assert!(some > 0 && (some as f64) < most, "{some} of {all} after {share} of the run");
+    assert_eq!(run(Some(1.0)).0, None, "no such accuracy");
+    assert_eq!(run(Some(1.0)).1, all);
+}
+
 #[test]
 fn an_asynchronous_run_is_repeated_from_its_events() {
     let folder = tempfile::tempdir().unwrap();
@@ -105,8 +130,18 @@ fn an_asynchronous_run_is_repeated_from_its_events() {
         assert_eq!((again.model_digest, bits(&found)), (first.model_digest.clone(), bits(&losses)));
         assert_eq!(again.rows_by_age, first.rows_by_age);
     }
+    // What decides the order is taken from the log where it is left out.
+    let mut bare = cora(40);
+    bare.run.threads = Some(3);
+    let (again, found) = train(&bare, &repeating).unwrap();
+    assert_eq!((again.model_digest, bits(&found)), (first.model_digest.clone(), bits(&losses)));
+    assert_eq!(again.intervals, 16);
     let refused = train(&config(2, 8), &repeating).unwrap_err().to_string();
-    assert!(refused.contains("intervals=16") && refused.contains("intervals=8"), "{refused}");
+    assert!(refused.contains("run.intervals is 16 there and 8 here"), "{refused}");
+    let mut other = bare.clone();
+    other.pipeline.in_flight = Some(4);
+    let refused = train(&other, &repeating).unwrap_err().to_string();
+    assert!(refused.contains("pipeline.in_flight is 3 there and 4 here"), "{refused}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use eciton_train::{Accuracy, EpochReport, Observer, Resumed, SeedReport, Started};
+use eciton_train::{Accuracy, Chosen, EpochReport, Helpers, Observer, Resumed, SeedReport, Started};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
@@ -46,6 +46,29 @@ fn resumed(resumed: &Resumed) {
         let _ = writeln!(error, "goes on all the same: {difference}");
     }
     let _ = writeln!(error, "going on after epoch {} of seed {}", resumed.epoch, resumed.seed);
+}
+
+/// What the autotuner decided.
+fn chosen(chosen: &Chosen) -> String {
+    let what = match chosen.what {
+        Helpers::Functions => "functions",
+        Helpers::Threads => "further threads",
+    };
+    let Chosen { from, to, why, .. } = chosen;
+    let when = seconds(chosen.seconds);
+    if from == to {
+        format!("autotuner, {when}: {to} {what}, as before: {why}")
+    } else {
+        format!("autotuner, {when}: {from} to {to} {what}: {why}")
+    }
+}
+
+/// A decision, as `--json` prints it.
+#[derive(Serialize)]
+struct ChosenLine<'a> {
+    event: &'static str,
+    #[serde(flatten)]
+    chosen: &'a Chosen,
 }
 
 /// A run that goes on, as `--json` prints it.
@@ -120,6 +143,10 @@ impl Observer for JsonLines<'_> {
         self.output.flush();
     }
 
+    fn chosen(&mut self, chosen: &Chosen) {
+        self.output.json(&ChosenLine { event: "autotuner", chosen });
+    }
+
     fn stalled(&mut self, seconds: u64, waits_for: &[String]) {
         stalled(seconds, waits_for);
     }
@@ -169,6 +196,10 @@ impl Observer for Lines<'_> {
             report.seconds * 1e3
         ));
         stop_if_closed(self.output, &self.stop);
+    }
+
+    fn chosen(&mut self, chosen: &Chosen) {
+        self.output.line(format_args!("{}", self::chosen(chosen)));
     }
 
     fn seed(&mut self, _: &SeedReport) {
@@ -269,6 +300,11 @@ impl Observer for Bar<'_> {
         if self.drawn.is_none_or(|at| at.elapsed() >= Self::EVERY) {
             self.draw();
         }
+    }
+
+    fn chosen(&mut self, chosen: &Chosen) {
+        let text = self::chosen(chosen);
+        self.bar.suspend(|| self.output.line(format_args!("{text}")));
     }
 
     fn stalled(&mut self, seconds: u64, waits_for: &[String]) {

@@ -109,7 +109,7 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
         ("--executor", "executor.kind", arguments.executor.as_ref()),
         ("--transport", "executor.transport", arguments.transport.as_ref()),
         ("--rows", "executor.rows", arguments.rows.as_ref()),
-        ("--concurrency", "executor.concurrency", arguments.concurrency.as_ref()),
+        ("--functions", "executor.functions", arguments.functions.as_ref()),
         ("--memory", "executor.memory_mb", arguments.memory.as_ref()),
         ("--deployment", "executor.deployment", arguments.deployment.as_ref()),
         ("--worker", "emulator.worker", arguments.worker.as_ref()),

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use eciton_train::Options;
+use eciton_train::{Options, Recording};
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -21,6 +21,9 @@ pub(crate) struct Arguments {
     /// A new kernel instance for every task; slower, changes no result
     #[arg(long)]
     fresh_instances: bool,
+    /// Write a trace of every step, which ui.perfetto.dev opens
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
@@ -41,6 +44,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let options = Options {
         out: Some(arguments.run.clone()),
         fresh_instances: arguments.fresh_instances,
+        recording: Recording { trace: arguments.trace.clone(), ..Recording::default() },
         ..Options::default()
     };
     interrupt::watch(options.stop.clone(), bar.clone(), options.out.as_deref())?;

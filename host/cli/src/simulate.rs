@@ -290,7 +290,7 @@ impl Arguments {
         let (staleness, synchronous_last) = (self.staleness, self.synchronous_last);
         let mut settings = Settings::new(intervals, self.epochs);
         settings.seed = self.seed;
-        settings.pipeline = Pipeline { mode, staleness, weights, synchronous_last, in_flight: None };
+        settings.pipeline = Pipeline { mode, staleness, weights, synchronous_last, ..Pipeline::default() };
         settings.attempts = self.attempts;
         settings.jitter = self.jitter;
         let floor_us = us("--deadline", self.deadline)?;

@@ -1,6 +1,6 @@
 //! The end of a run: a block of text, or the last JSON object.
 
-use eciton_train::{Bill, SeedReport, Summary};
+use eciton_train::{Bill, Helpers, HelpersUsed, SeedReport, Summary};
 use serde::Serialize;
 
 use crate::output::Output;
@@ -80,6 +80,9 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     if let Some(order) = &summary.order {
         rows.push(("order", format!("{}, {}", order.name, seconds(order.seconds))));
     }
+    if let Some(helpers) = &summary.helpers {
+        rows.push(("at work", at_work(helpers)));
+    }
     if let Some(attempts) = &summary.attempts {
         let parts = [
             (attempts.retries, "retried"),
@@ -106,6 +109,11 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     }
     rows.extend(early(seeds).map(|text| ("stopped", text)));
     if let [seed] = seeds
+        && let Some(epoch) = seed.synchronised_after
+    {
+        rows.push(("synchronous", format!("from soon after epoch {epoch} on, near its target")));
+    }
+    if let [seed] = seeds
         && let Some(epoch) = seed.kept_epoch
     {
         rows.push(("model", format!("that of epoch {epoch}, the best at validation")));
@@ -120,6 +128,23 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         None => rows.push(("run folder", "none, as asked".to_owned())),
     }
     rows
+}
+
+/// How many functions or threads, and why.
+fn at_work(helpers: &HelpersUsed) -> String {
+    let HelpersUsed { what, least, last, most, changes, why, tasks, own_tasks, .. } = helpers;
+    let (one, own) = match what {
+        Helpers::Functions => ("function", "the host"),
+        Helpers::Threads => ("further thread", "the first thread"),
+    };
+    let many = if least == most {
+        format!("{} at most", counted(u64::from(*most), one))
+    } else {
+        let changes = counted(*changes, "change");
+        format!("{least} to {}, {last} at last after {changes}", counted(u64::from(*most), one))
+    };
+    let (tasks, own_tasks) = (grouped(*tasks), grouped(*own_tasks));
+    format!("{many} ({why}); {tasks} tasks there, {own_tasks} on {own}")
 }
 
 /// Which seeds stopped by themselves.
@@ -201,6 +226,7 @@ mod tests {
             best: Some((143, accuracy(test + 0.01))),
             kept_epoch: None,
             stopped_early: None,
+            synchronised_after: None,
             model_digest: "00".to_owned(),
         };
         Summary {
@@ -221,6 +247,7 @@ mod tests {
             executor: "local".to_owned(),
             tasks: 1800,
             rows_by_age: None,
+            helpers: None,
             attempts: None,
             bill: None,
             cost: None,
@@ -262,6 +289,34 @@ mod tests {
         assert!(shown(&two).contains("early, no better for 1 to 20 epochs (2 of the seeds)\n"));
         two.stopped = true;
         assert!(shown(&two).contains("stopped|before the last epoch, as asked\n"));
+    }
+
+    #[test]
+    fn functions_at_work_are_told_with_their_reason() {
+        let mut one = summary(&[0.815]);
+        let mut helpers = HelpersUsed {
+            what: Helpers::Functions,
+            auto: false,
+            least: 3,
+            last: 3,
+            most: 3,
+            changes: 0,
+            why: "as set".to_owned(),
+            tasks: 1200,
+            own_tasks: 7,
+        };
+        one.helpers = Some(helpers.clone());
+        let text = shown(&one);
+        assert!(
+            text.contains("at work|3 functions at most (as set); 1,200 tasks there, 7 on the host\n"),
+            "{text}"
+        );
+        (helpers.auto, helpers.least, helpers.last, helpers.changes) = (true, 0, 1, 2);
+        helpers.why = "nothing is left to try".to_owned();
+        one.helpers = Some(helpers);
+        let wanted =
+            "at work|0 to 3 functions, 1 at last after 2 changes (nothing is left to try); 1,200 tasks";
+        assert!(shown(&one).contains(wanted), "{}", shown(&one));
     }
 
     #[test]

@@ -87,9 +87,10 @@ pub(crate) struct Arguments {
     /// What rows are written as on their way: f32, or bf16, which changes results [default: f32]
     #[arg(long, value_name = "FORMAT", help_heading = "Functions")]
     pub(crate) rows: Option<String>,
-    /// Invocations under way at once [default: 16]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Functions")]
-    pub(crate) concurrency: Option<String>,
+    /// Functions at work at once, at most; the host's threads do the rest. 0: they do all; auto: as an autotuner
+    /// says [default: 16]
+    #[arg(long, value_name = "N|auto", allow_negative_numbers = true, help_heading = "Functions")]
+    pub(crate) functions: Option<String>,
     /// The function's size in MiB [default: 1769, one processor]
     #[arg(long, value_name = "MIB", allow_negative_numbers = true, help_heading = "Functions")]
     pub(crate) memory: Option<String>,
@@ -118,6 +119,9 @@ pub(crate) struct Arguments {
     /// Take events in the order of such a file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) replay_events: Option<PathBuf>,
+    /// Write a task profile: what each stage took, for `eciton simulate --profile`
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) profile: Option<PathBuf>,
     /// Say what the run would do and hold, as `eciton plan`, and do nothing
     #[arg(long, help_heading = "Output")]
     pub(crate) dry_run: bool,
@@ -153,6 +157,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             events: arguments.record_events.clone(),
             replay: arguments.replay_events.clone(),
             trace: arguments.trace.clone(),
+            profile: arguments.profile.clone(),
         },
         ..Options::default()
     };

@@ -273,6 +273,73 @@ fn under_way(folder: &Path) -> Child {
     child
 }
 
+/// Rows of earlier epochs are not kept: the first epoch after is synchronous, whatever the bound; then
+/// rows are old again, and the run gets as far as an unbroken one.
+#[test]
+fn an_asynchronous_run_that_is_killed_goes_on_synchronously_at_first() {
+    let dir = scene();
+    let folder = dir.path();
+    // Some hundred epochs: it is alive after a few checkpoints.
+    let line = [
+        "train",
+        "graph",
+        "--json",
+        "--epochs",
+        "400",
+        "--mode",
+        "async",
+        "--staleness",
+        "2",
+        "--intervals",
+        "8",
+        "--threads",
+        "1",
+        "--set",
+        "checkpoint.every=2",
+    ];
+    let unbroken = works(folder, &[&line[..], &["--out", "unbroken"]].concat());
+    let accuracy = |lines: &[Value]| lines.last().unwrap()["test_accuracy"].as_f64().unwrap();
+    let (mut killed, mut rest) = (false, None);
+    for looks in 0..20 {
+        std::fs::remove_dir_all(folder.join("r")).ok();
+        std::fs::remove_dir_all(folder.join("r.checkpoint")).ok();
+        let mut child = eciton(folder, &[&line[..], &["--out", "r"]].concat())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        killed = kill(&mut child, folder, Moment::Checkpoints(3), looks);
+        if killed && !folder.join("r").exists() {
+            let (_, epoch) = newest(folder).unwrap();
+            let trace = folder.join("trace.json");
+            let lines = works(folder, &["resume", "r", "--json", "--trace", "trace.json"]);
+            rest = Some((epoch, lines, std::fs::read_to_string(trace).unwrap()));
+            break;
+        }
+        child.wait().unwrap();
+    }
+    assert!(killed, "twenty runs ended before they could be killed");
+    let (epoch, lines, trace) = rest.unwrap();
+    let resumed = lines.iter().find(|line| line["event"] == "resumed").unwrap();
+    assert_eq!(resumed["epoch"].as_u64(), Some(epoch));
+    let epochs: Vec<u64> = lines
+        .iter()
+        .filter(|line| line["event"] == "epoch")
+        .filter_map(|line| line["epoch"].as_u64())
+        .collect();
+    assert_eq!(epochs, (epoch + 1..=400).collect::<Vec<_>>());
+    let trace: Vec<Value> = serde_json::from_str(&trace).unwrap();
+    let oldest = |of: u64| {
+        let gathers = trace.iter().filter(move |e| e["args"]["epoch"] == of && e["cat"] == "step");
+        gathers.filter_map(|e| e["args"]["oldest_rows_epochs"].as_u64()).max()
+    };
+    assert_eq!(oldest(epoch + 1), None, "nothing older was there to read");
+    assert!((epoch + 2..=400).any(|epoch| oldest(epoch) >= Some(1)), "rows are old again");
+    assert!(lines.last().unwrap()["rows_by_age"]["shares"].as_array().unwrap().len() <= 4);
+    let (found, wanted) = (accuracy(&lines), accuracy(&unbroken));
+    assert!((found - wanted).abs() < 0.1 && found > 0.6, "{found} after a kill, {wanted} without");
+}
+
 #[test]
 fn a_second_process_is_refused_and_a_dead_one_is_not_in_the_way() {
     let dir = scene();

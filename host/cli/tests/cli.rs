@@ -341,6 +341,62 @@ fn a_simulation_is_repeated_by_its_seed_and_refuses_what_cannot_be() {
     assert!(entries(folder.path()) == ["p.json"]);
 }
 
+/// What a run measures of itself is what a simulation of it takes.
+#[test]
+fn a_runs_profile_is_what_its_simulation_takes() {
+    let folder = folder();
+    let line = ["train", "--json", "--no-out", "--epochs", "60", "--eval-every", "0", "--threads", "1"];
+    let more = ["--intervals", "4", "--mode", "sync", "--hidden", "64", "--profile", "p.json"];
+    let ran = objects(&works(folder.path(), &[&line[..], &more].concat()));
+    let epochs: Vec<f64> = ran.iter().filter_map(|line| line["seconds"].as_f64()).skip(1).collect();
+    let measured = epochs.iter().sum::<f64>() / epochs.len() as f64;
+    let text = std::fs::read_to_string(folder.path().join("p.json")).unwrap();
+    let profile: Value = serde_json::from_str(&text).unwrap();
+    says(profile["source"].as_str().unwrap(), &["measured: cora", "4 intervals on 1 thread"]);
+    let stages = profile["stages"].as_array().unwrap();
+    assert_eq!(stages.len(), 9);
+    let took = |stage: &Value| stage["host_seconds_per_row"].as_f64().unwrap();
+    let all: f64 = stages.iter().map(took).sum::<f64>() * 2708.0;
+    assert!(stages.iter().all(|stage| took(stage) > 0.0) && all < measured, "{all} of {measured}");
+    let line = [
+        "simulate",
+        "--json",
+        "--functions",
+        "0",
+        "--hosts",
+        "1",
+        "--cores",
+        "1",
+        "--jitter",
+        "0",
+        "--mode",
+        "sync",
+        "--vertices",
+        "2708",
+        "--edges",
+        "10556",
+        "--features",
+        "1433",
+        "--stored",
+        "0.0127",
+        "--classes",
+        "7",
+        "--hidden",
+        "64",
+        "--intervals",
+        "4",
+        "--epochs",
+        "5",
+        "--profile",
+        "p.json",
+    ];
+    let report = &objects(&works(folder.path(), &line))[0];
+    assert_eq!(report["profile"], profile["source"]);
+    let simulated = report["epoch_seconds"][1].as_f64().unwrap();
+    // By hand it is within a tenth; here other tests run beside it.
+    assert!((0.5..2.0).contains(&(simulated / measured)), "{simulated} simulated, {measured} measured");
+}
+
 #[test]
 fn execution_flags_change_no_result() {
     let dir = folder();

@@ -42,7 +42,7 @@ pub enum Event {
         epoch: Epoch,
     },
     /// Epochs that no interval has entered yet read rows of their own only, and run one by one: what
-    /// asynchronous training does near its target.
+    /// asynchronous training does near its target. Before the start: all epochs do.
     Synchronise,
     /// Finish the epochs under way, evaluate, and end the run.
     StopRequested,

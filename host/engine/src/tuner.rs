@@ -24,7 +24,7 @@
 //!    could explain it); else a whole window is measured.
 //! 3. *Up*: while the queue is deep, or grows, and the functions allowed are all at work, three times as many,
 //!    as long as the most that there may be could pay if throughput grew with them.
-//! 4. *Host*: if the look said that the host alone may be better, that is measured.
+//! 4. *Host*: unless the look said that the host alone is far worse, that is measured.
 //! 5. *Between*: numbers between the best and its neighbours, until they are within a factor of 1.5, or as
 //!    good as each other.
 //! 6. *Settled*: it stays until the value departs from what it was, for two windows, by more than a factor
@@ -64,6 +64,9 @@ const AT_ONCE: f64 = 0.25;
 const ROUNDS: u64 = 2;
 /// ...and for good, below this share: no bad moment explains that.
 const FOR_GOOD: f64 = 0.05;
+/// The host is measured if the look gave it more than this share of the best: it saw other tasks of an epoch
+/// than the functions did, and may be wrong by much.
+const HOST_CHANCE: f64 = 0.05;
 /// Otherwise they get a second chance after this many times as long.
 const PAUSE: u64 = 4;
 /// Steps upwards.
@@ -148,6 +151,8 @@ pub struct Tuner {
     phase: Phase,
     window: Window,
     levels: BTreeMap<u32, Level>,
+    /// Whether the host alone was measured, or given up.
+    host_tried: bool,
     trials: u32,
     /// The value of the first look, of the work that it did.
     looked: f64,
@@ -176,6 +181,7 @@ impl Tuner {
             phase: Phase::Look,
             window: Window::begin(&NOTHING),
             levels: BTreeMap::new(),
+            host_tried: false,
             trials: 0,
             looked: 0.0,
             host_usd: 0.0,
@@ -365,6 +371,7 @@ impl Tuner {
         let next = if self.trials < MAX_TRIALS { self.next(best, &level) } else { None };
         let (to, why) = if let Some(next) = next {
             self.trials += 1;
+            self.host_tried |= matches!(next.1, Why::Host);
             self.phase = Phase::Trial { lost: 0 };
             next
         } else {
@@ -388,6 +395,14 @@ impl Tuner {
         {
             let deep = Why::Deep { waiting: highest.waiting, slope: highest.slope };
             return Some((top.saturating_mul(STEP).min(most), deep));
+        }
+        // Not even a guess where the first window ended too soon for one.
+        let chance = self.levels.get(&0).is_none_or(|host| {
+            let worth = host.value > level.value * HOST_CHANCE;
+            !host.measured && worth
+        });
+        if chance && !self.host_tried && least == 0 {
+            return Some((0, Why::Host));
         }
         self.between(best, level)
     }
@@ -461,7 +476,7 @@ impl Tuner {
         let why = Why::Changed { times };
         self.levels.clear();
         self.levels.insert(self.functions, level);
-        self.trials = 0;
+        (self.trials, self.host_tried) = (0, false);
         if self.functions == 0 && self.settings.most > 0 {
             self.trials += 1;
             self.phase = Phase::Trial { lost: 0 };

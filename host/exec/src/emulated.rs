@@ -12,7 +12,7 @@ use eciton_transport::{Credentials, S3Settings, S3Store};
 use crate::deploy::Architecture;
 use crate::functions::{self, Error, Wanted};
 use crate::lambda::{LambdaInvoker, LambdaSettings};
-use crate::{Bill, Completion, Compute, Executor, Order, RemotePool, Work};
+use crate::{Bill, Completion, Compute, Executor, Load, Order, RemotePool, Work};
 
 const REGION: &str = "us-east-1";
 const BUCKET: &str = "eciton-emulated";
@@ -96,7 +96,7 @@ impl Emulated {
             Baseline::NeoverseN1 => Architecture::Arm64,
             _ => Architecture::X86_64,
         };
-        let remote = wanted.settings(functions::run_name(), Some(architecture));
+        let remote = wanted.settings(functions::run_name(), Some(architecture), settings.account_concurrency);
         let pool = RemotePool::new(
             wanted.local,
             invoker,
@@ -143,6 +143,20 @@ impl Executor for Emulated {
 
     fn cancel(&mut self) -> u64 {
         self.pool.as_mut().map_or(0, Executor::cancel)
+    }
+
+    fn most(&self) -> u32 {
+        self.pool.as_ref().map_or(0, Executor::most)
+    }
+
+    fn set_limit(&mut self, count: u32) {
+        if let Some(pool) = &mut self.pool {
+            pool.set_limit(count);
+        }
+    }
+
+    fn load(&self) -> Load {
+        self.pool.as_ref().map(Executor::load).unwrap_or_default()
     }
 
     fn numeric_classes(&self) -> Vec<String> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use eciton_kernel::artefact::{self, Baseline, Signer};
 use eciton_kernel::{Kernel, Limits};
-use eciton_plan::{Executor, RowFormat};
+use eciton_plan::{Executor, FunctionCount, RowFormat};
 use eciton_tensor::frame::Encoding;
 use eciton_transport::{Condition, Key, Store};
 
@@ -24,6 +24,8 @@ pub struct Wanted {
     pub limits: Limits,
     /// How many intervals the graph has.
     pub intervals: u32,
+    /// Versions of the weights that tasks read at once, at most.
+    pub weight_versions: u32,
 }
 
 /// Why functions cannot be had.
@@ -91,7 +93,13 @@ pub(crate) fn system(doing: &'static str) -> impl Fn(std::io::Error) -> Error {
 }
 
 impl Wanted {
-    pub(crate) fn settings(&self, run: String, architecture: Option<Architecture>) -> RemoteSettings {
+    /// `account`: functions that may run at once.
+    pub(crate) fn settings(
+        &self,
+        run: String,
+        architecture: Option<Architecture>,
+        account: u32,
+    ) -> RemoteSettings {
         let rows = match self.executor.rows {
             RowFormat::F32 => Encoding::F32,
             RowFormat::Bf16 => Encoding::Bf16,
@@ -101,7 +109,12 @@ impl Wanted {
             transport: self.executor.transport,
             rows,
             stream: self.executor.stream,
-            concurrency: self.executor.concurrency,
+            // With an autotuner more than the intervals would have nothing to do.
+            most: match self.executor.functions {
+                FunctionCount::Fixed(count) => count.min(account),
+                FunctionCount::Auto => self.intervals.min(account),
+            },
+            weight_versions: self.weight_versions,
             limits: self.limits.clone(),
             intervals: self.intervals,
             architecture,

@@ -190,7 +190,7 @@ impl LambdaInvoker {
                 "; deploy it with `eciton deploy`, or name another in executor.deployment"
             }
             "AccessDeniedException" => "; these credentials need lambda:InvokeFunction on it",
-            "TooManyRequestsException" => "; lower executor.concurrency, or ask for a higher account limit",
+            "TooManyRequestsException" => "; lower executor.functions, or ask for a higher account limit",
             _ => "",
         };
         let message = format!("{}{remedy}", DisplayErrorContext(error));
@@ -249,9 +249,8 @@ pub fn start(wanted: Wanted) -> Result<RemotePool<LambdaInvoker>, functions::Err
         timeout: Duration::from_secs(u64::from(deployment.timeout_s)),
         memory_mb: function.memory_mb,
     };
-    let mut remote = wanted.settings(functions::run_name(), Some(function.architecture));
-    let most = deployment.reserved_concurrency.unwrap_or(deployment.account_concurrency);
-    remote.concurrency = remote.concurrency.min(most.max(1));
+    let account = deployment.reserved_concurrency.unwrap_or(deployment.account_concurrency);
+    let remote = wanted.settings(functions::run_name(), Some(function.architecture), account.max(1));
     let invoker = LambdaInvoker::new(&config, settings);
     RemotePool::new(wanted.local, invoker, Some(Arc::new(store)), remote, runtime)
         .map_err(functions::system("starting the remote pool"))

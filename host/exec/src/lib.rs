@@ -126,10 +126,22 @@ impl Completion {
     }
 }
 
+/// What an executor has to do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Graph work and tasks that wait for a thread or a function.
+    pub waiting: u64,
+    /// Tasks under way with functions; without functions, jobs on threads other than the driver's.
+    pub in_flight: u32,
+}
+
 /// Runs tensor tasks.
+///
+/// An executor has *helpers* beside the driver's thread, whose number may change while tasks are under
+/// way: functions, or, where there are none, further compute threads.
 pub trait Executor {
-    /// Takes a task. What the call borrows is given back before its completion is seen, and at once
-    /// where [`Executor::is_apart`].
+    /// Takes a task. What the call borrows is given back before its completion is seen; of a second
+    /// attempt, which there is only where [`Executor::is_apart`], at once.
     fn submit(&mut self, order: Order);
 
     /// Waits until something is finished (or nothing is under way, or `timeout` has passed) and moves
@@ -141,6 +153,16 @@ pub trait Executor {
     fn is_apart(&self) -> bool {
         false
     }
+
+    /// The most helpers that there may be.
+    fn most(&self) -> u32;
+
+    /// Lets so many helpers work, at most [`Executor::most`], which is where it begins. What is under way
+    /// goes on.
+    fn set_limit(&mut self, count: u32);
+
+    /// What there is to do.
+    fn load(&self) -> Load;
 
     /// Ends all tasks under way where that can be done; what they would have answered is lost.
     /// Returns how many there were. From then on tasks run on this machine, so that what is left to

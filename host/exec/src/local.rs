@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use eciton_kernel::Instances;
 use eciton_plan::Step;
 
-use crate::{Answered, Completion, Compute, Executor, Order, Timing, Work};
+use crate::{Answered, Completion, Compute, Executor, Load, Order, Timing, Work};
 
 /// How long an idle thread looks for work before it sleeps: a small graph's stages are shorter than
 /// the time it takes to wake a thread.
@@ -64,6 +64,8 @@ impl Job {
 #[derive(Default)]
 struct Queues {
     waiting: VecDeque<Job>,
+    /// Tasks that a function may take as well; a thread does what only it can first.
+    offers: VecDeque<Box<Order>>,
     done: Vec<Completion>,
     /// Jobs that a thread has taken and not finished.
     running: usize,
@@ -72,7 +74,11 @@ struct Queues {
 impl Queues {
     /// Whether anything is under way.
     fn busy(&self) -> bool {
-        self.running > 0 || !self.waiting.is_empty()
+        self.running > 0 || self.waits() > 0
+    }
+
+    fn waits(&self) -> usize {
+        self.waiting.len() + self.offers.len()
     }
 }
 
@@ -88,6 +94,12 @@ struct Shared {
     done_hint: AtomicUsize,
     closing: AtomicBool,
     newest_first: bool,
+    /// Threads that may work besides the driver's...
+    limit: AtomicU32,
+    /// ...and where those wait that may not.
+    more: Condvar,
+    /// Jobs on threads besides the driver's.
+    helping: AtomicU32,
 }
 
 impl Shared {
@@ -97,11 +109,38 @@ impl Shared {
     }
 
     fn take(&self, queues: &mut Queues) -> Option<Job> {
-        let waiting = &mut queues.waiting;
-        let job = if self.newest_first { waiting.pop_back() } else { waiting.pop_front() }?;
+        fn pop<T>(queue: &mut VecDeque<T>, newest_first: bool) -> Option<T> {
+            if newest_first { queue.pop_back() } else { queue.pop_front() }
+        }
+        let newest = self.newest_first;
+        let offer = |queues: &mut Queues| pop(&mut queues.offers, newest).map(Job::Task);
+        let job = pop(&mut queues.waiting, newest).or_else(|| offer(queues))?;
         queues.running += 1;
-        self.waiting_hint.store(queues.waiting.len(), Ordering::Release);
+        self.waiting_hint.store(queues.waits(), Ordering::Release);
         Some(job)
+    }
+
+    /// Something came to wait.
+    fn wake(&self, queues: MutexGuard<'_, Queues>) {
+        let waiting = queues.waits();
+        self.waiting_hint.store(waiting, Ordering::Release);
+        drop(queues);
+        // One job is the driver's own; only more than that wake somebody.
+        if waiting > 1 {
+            self.work.notify_one();
+        }
+    }
+
+    fn is_parked(&self, thread: u32) -> bool {
+        thread > self.limit.load(Ordering::Acquire)
+    }
+
+    /// Holds a thread up that may not work.
+    fn park(&self, thread: u32) {
+        let mut queues = self.lock();
+        while self.is_parked(thread) && !self.closing.load(Ordering::Acquire) {
+            queues = self.more.wait(queues).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     fn note(&self, completion: Completion) {
@@ -124,7 +163,10 @@ impl Shared {
     /// A worker's life.
     fn serve(&self, thread: u32, fresh: bool) {
         let mut instances = Instances::new(fresh);
-        loop {
+        'serve: loop {
+            if self.is_parked(thread) && !self.closing.load(Ordering::Acquire) {
+                self.park(thread);
+            }
             let until = Instant::now() + SPIN;
             while self.waiting_hint.load(Ordering::Acquire) == 0
                 && !self.closing.load(Ordering::Acquire)
@@ -134,16 +176,23 @@ impl Shared {
             }
             let mut queues = self.lock();
             let job = loop {
+                if self.closing.load(Ordering::Acquire) && queues.waits() == 0 {
+                    return;
+                }
+                if self.is_parked(thread) {
+                    // Whoever woke it meant somebody who may work.
+                    self.work.notify_one();
+                    continue 'serve;
+                }
                 if let Some(job) = self.take(&mut queues) {
                     break job;
-                }
-                if self.closing.load(Ordering::Acquire) {
-                    return;
                 }
                 queues = self.work.wait(queues).unwrap_or_else(PoisonError::into_inner);
             };
             drop(queues);
+            self.helping.fetch_add(1, Ordering::Relaxed);
             let completion = job.run(&mut instances, thread);
+            self.helping.fetch_sub(1, Ordering::Relaxed);
             self.finish(completion);
         }
     }
@@ -169,7 +218,9 @@ impl LocalPool {
     /// # Errors
     /// If the system refuses a thread.
     pub fn new(settings: Settings) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared { newest_first: settings.newest_first, ..Shared::default() });
+        let limit = AtomicU32::new(settings.threads.saturating_sub(1));
+        let shared = Shared { newest_first: settings.newest_first, limit, ..Shared::default() };
+        let shared = Arc::new(shared);
         let own = Instances::new(settings.fresh_instances);
         let mut pool = Self { shared, own, threads: Vec::new() };
         for n in 1..settings.threads {
@@ -189,13 +240,7 @@ impl LocalPool {
     fn push(&mut self, job: Job) {
         let mut queues = self.shared.lock();
         queues.waiting.push_back(job);
-        let waiting = queues.waiting.len();
-        self.shared.waiting_hint.store(waiting, Ordering::Release);
-        drop(queues);
-        // One job is the driver's own; only more than that wake somebody.
-        if waiting > 1 && !self.threads.is_empty() {
-            self.shared.work.notify_one();
-        }
+        self.shared.wake(queues);
     }
 }
 
@@ -219,6 +264,31 @@ impl Inbox {
         self.0.finish(completion);
     }
 
+    /// A task for a thread that has nothing else to do, unless [`Inbox::take_offer`] comes first.
+    pub(crate) fn offer(&self, order: Order) {
+        let mut queues = self.0.lock();
+        queues.offers.push_back(Box::new(order));
+        self.0.wake(queues);
+    }
+
+    /// A task that was offered, if none has begun it: under way from now on, as after [`Inbox::begin`].
+    pub(crate) fn take_offer(&self) -> Option<Box<Order>> {
+        let mut queues = self.0.lock();
+        let order = queues.offers.pop_front()?;
+        queues.running += 1;
+        self.0.waiting_hint.store(queues.waits(), Ordering::Release);
+        Some(order)
+    }
+
+    /// Takes all offers back; says how many there were.
+    pub(crate) fn withdraw(&self) -> usize {
+        let mut queues = self.0.lock();
+        let offers = std::mem::take(&mut queues.offers);
+        self.0.waiting_hint.store(queues.waits(), Ordering::Release);
+        drop(queues);
+        offers.len()
+    }
+
     /// Something that ends nothing.
     pub(crate) fn note(&self, completion: Completion) {
         self.0.note(completion);
@@ -234,6 +304,24 @@ impl Inbox {
 impl Executor for LocalPool {
     fn submit(&mut self, order: Order) {
         self.push(Job::Task(Box::new(order)));
+    }
+
+    fn most(&self) -> u32 {
+        // At most as many as `Settings::threads`.
+        self.threads.len() as u32
+    }
+
+    fn set_limit(&mut self, count: u32) {
+        self.shared.limit.store(count.min(self.most()), Ordering::Release);
+        // Taken so that no thread is between looking and sleeping.
+        drop(self.shared.lock());
+        self.shared.more.notify_all();
+        self.shared.work.notify_all();
+    }
+
+    fn load(&self) -> Load {
+        let waiting = self.shared.lock().waits() as u64;
+        Load { waiting, in_flight: self.shared.helping.load(Ordering::Relaxed) }
     }
 
     fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> bool {
@@ -293,8 +381,10 @@ impl Drop for LocalPool {
             // Taken so that no worker is between looking and sleeping.
             let mut queues = self.shared.lock();
             queues.waiting.clear();
+            queues.offers.clear();
         }
         self.shared.work.notify_all();
+        self.shared.more.notify_all();
         for thread in self.threads.drain(..) {
             // A worker that panicked has said so itself.
             let _ = thread.join();
@@ -353,6 +443,39 @@ mod tests {
             inbox.end(Completion::Work { pass: 1, step: step(7), timing, failure: None });
             pool.drain(&mut done, None);
             assert_eq!(done.len(), before + 1);
+        }
+    }
+
+    #[test]
+    fn no_more_threads_work_than_may_and_none_is_lost() {
+        let mut pool =
+            LocalPool::new(Settings { threads: 4, fresh_instances: false, newest_first: false }).unwrap();
+        assert_eq!(pool.most(), 3);
+        for limit in [3, 0, 1, 0, 9, 2] {
+            pool.set_limit(limit);
+            // What a thread has begun before the change may still be under way.
+            let mut done = Vec::new();
+            while pool.drain(&mut done, None) {}
+            done.clear();
+            for n in 0..200 {
+                let work = || {
+                    for n in 0..2000 {
+                        std::hint::black_box(n);
+                    }
+                    Ok(())
+                };
+                pool.work(1, step(n), Box::new(work));
+            }
+            assert!(pool.load().waiting <= 200 && pool.load().in_flight <= limit.min(3));
+            while done.len() < 200 {
+                pool.drain(&mut done, None);
+            }
+            let thread = |c: &Completion| match c {
+                Completion::Work { timing, .. } => timing.thread.unwrap(),
+                _ => panic!("{c:?}"),
+            };
+            assert!(done.iter().map(thread).all(|thread| thread <= limit), "at most {limit}");
+            assert_eq!(pool.load(), Load::default());
         }
     }
 }

@@ -52,7 +52,7 @@ pub fn start(
         straggle: Duration::from_millis(emulator.straggle_ms),
         requests: Arc::default(),
     };
-    let settings = wanted.settings(functions::run_name(), None);
+    let settings = wanted.settings(functions::run_name(), None, u32::MAX);
     let store = (settings.transport != Transport::Payload).then_some(store);
     RemotePool::new(wanted.local, loopback, store, settings, functions::runtime(1)?)
         .map_err(functions::system("starting the remote pool"))

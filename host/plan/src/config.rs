@@ -13,7 +13,7 @@
 use crate::checkpoint::Checkpoint;
 use crate::document;
 use crate::error::Error;
-use crate::executor::{Emulator, Executor, RowFormat};
+use crate::executor::{Emulator, Executor, ExecutorKind, FunctionCount, RowFormat};
 use crate::keys;
 use crate::model::ModelSettings;
 use crate::optimiser::Optimiser;
@@ -114,6 +114,10 @@ pub struct Run {
     /// Compute threads; `None`: as many as the machine has. Never changes a result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
+    /// Whether an autotuner says how many of the threads work, with the local executor: a thread that gains
+    /// less than it costs is left to others. Never changes a result.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tune_threads: bool,
     /// Bytes that the run may hold; `None`: what the machine has. More is refused before it is
     /// allocated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,6 +148,7 @@ impl Default for Run {
             keep: Keep::Last,
             intervals: None,
             threads: None,
+            tune_threads: false,
             memory_bytes: None,
             gather_features: GatherFeatures::Auto,
             labelled_gathers: LabelledGathers::Auto,
@@ -228,14 +233,33 @@ impl Config {
     /// Whether the settings fit together: what no key by itself can tell. Asked before a run begins.
     ///
     /// # Errors
-    /// [`Error::Together`] for `run.patience` or `run.keep = "best"` without evaluations to go by.
+    /// [`Error::Together`] for `run.patience`, `run.keep = "best"` or `pipeline.synchronous_at` without
+    /// evaluations to go by, and for
+    /// rows that are rounded on their way to functions only, where the host may do a task as well.
     pub fn check(&self) -> Result<(), Error> {
         let run = &self.run;
         let judged = match (run.patience, run.keep) {
             (Some(patience), _) => Some(("run.patience", patience.to_string())),
             (None, Keep::Best) => Some(("run.keep", "\"best\"".to_owned())),
-            (None, Keep::Last) => None,
+            (None, Keep::Last) => {
+                self.pipeline.synchronous_at.map(|at| ("pipeline.synchronous_at", at.to_string()))
+            }
         };
+        let executor = &self.executor;
+        let may_be_none = matches!(executor.functions, FunctionCount::Auto | FunctionCount::Fixed(0));
+        if executor.kind != ExecutorKind::Local && executor.rows == RowFormat::Bf16 && may_be_none {
+            let found = match executor.functions {
+                FunctionCount::Auto => "\"auto\"".to_owned(),
+                FunctionCount::Fixed(count) => count.to_string(),
+            };
+            return Err(Error::Together {
+                key: "executor.functions",
+                found,
+                other: "executor.rows",
+                other_found: "\"bf16\", which the host's own threads would not round".to_owned(),
+                remedy: "set executor.functions to 1 or more, or executor.rows = \"f32\"",
+            });
+        }
         match judged {
             Some((key, found)) if run.eval_every == 0 => Err(Error::Together {
                 key,
@@ -356,7 +380,7 @@ mod tests {
         let found = refused("[run]\nzzzzzzzz = 1");
         assert!(
             found.contains(
-                "known here: seed, epochs, eval_every, patience, min_delta, keep, intervals, threads, memory_bytes, gather_features, labelled_gathers, order, row_storage"
+                "known here: seed, epochs, eval_every, patience, min_delta, keep, intervals, threads, tune_threads, memory_bytes, gather_features, labelled_gathers, order, row_storage"
             ),
             "{found}"
         );
@@ -570,6 +594,37 @@ mod tests {
             assert!(error.contains(found) && error.contains("`run.eval_every` is 0"), "{error}");
             assert!(error.contains("run.eval_every = 1"), "{error}");
         }
+    }
+
+    #[test]
+    fn functions_are_a_number_or_auto() {
+        for (text, count) in [
+            ("0", FunctionCount::Fixed(0)),
+            ("10000", FunctionCount::Fixed(10_000)),
+            ("auto", FunctionCount::Auto),
+            ("\"auto\"", FunctionCount::Auto),
+        ] {
+            let mut config = Config::default();
+            config.set(&format!("executor.functions={text}")).unwrap();
+            assert_eq!(config.executor.functions, count);
+            assert_eq!(Config::parse(&config.to_toml().unwrap(), "again").unwrap(), config);
+        }
+        for text in ["-1", "10001", "many", "1.5", "true"] {
+            let error = Config::default().set(&format!("executor.functions={text}")).unwrap_err();
+            assert!(matches!(error, Error::Value { .. }), "{text}: {error}");
+        }
+        let error = Config::default().set("executor.concurrency=3").unwrap_err().to_string();
+        assert!(error.contains("did you mean `executor.functions`?"), "{error}");
+        let mut config = Config::default();
+        for setting in ["executor.rows=bf16", "executor.functions=auto"] {
+            config.set(setting).unwrap();
+        }
+        config.check().unwrap();
+        config.set("executor.kind=emulated").unwrap();
+        let error = config.check().unwrap_err().to_string();
+        assert!(error.contains("`executor.functions` is \"auto\""), "{error}");
+        config.set("executor.functions=1").unwrap();
+        config.check().unwrap();
     }
 
     #[test]

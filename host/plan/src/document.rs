@@ -225,6 +225,19 @@ impl Field {
         }
     }
 
+    /// A whole number, or `None` for "auto".
+    pub(crate) fn integer32_or_auto(&self, allowed: RangeInclusive<u32>) -> Result<Option<u32>, Error> {
+        match &self.value {
+            Found::Text(text) if text == "auto" => Ok(None),
+            Found::Text(_) => Err(self.refuse(format!(
+                "a whole number from {} to {}, or \"auto\"",
+                allowed.start(),
+                allowed.end()
+            ))),
+            _ => self.integer32(allowed).map(Some),
+        }
+    }
+
     /// One of a few words.
     pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Error> {
         let found = match &self.value {

@@ -79,6 +79,50 @@ impl RowFormat {
     }
 }
 
+/// An hour of a core: of a c5, whose two vCPUs `infra/prices.toml` has at this price.
+pub const CORE_HOUR_USD: f64 = 0.085;
+/// Most functions of a run.
+pub const MAX_FUNCTIONS: u32 = 10_000;
+
+/// How many functions a run may have at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "CountForm", into = "CountForm")]
+pub enum FunctionCount {
+    /// So many at most, 0 to [`MAX_FUNCTIONS`]; 0: the host does all.
+    Fixed(u32),
+    /// As an autotuner says while the run goes on.
+    Auto,
+}
+
+/// A number, or `"auto"`.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum CountForm {
+    Number(u32),
+    Word(String),
+}
+
+impl TryFrom<CountForm> for FunctionCount {
+    type Error = String;
+
+    fn try_from(form: CountForm) -> Result<Self, String> {
+        match form {
+            CountForm::Number(count) => Ok(Self::Fixed(count)),
+            CountForm::Word(word) if word == "auto" => Ok(Self::Auto),
+            CountForm::Word(word) => Err(format!("`{word}` where a number or `auto` is needed")),
+        }
+    }
+}
+
+impl From<FunctionCount> for CountForm {
+    fn from(count: FunctionCount) -> Self {
+        match count {
+            FunctionCount::Fixed(count) => Self::Number(count),
+            FunctionCount::Auto => Self::Word("auto".to_owned()),
+        }
+    }
+}
+
 /// `[executor]`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Executor {
@@ -91,8 +135,13 @@ pub struct Executor {
     /// Whether a function computes on the first rows while the next are on their way (by the object
     /// store only).
     pub stream: bool,
-    /// Invocations under way at once, at most.
-    pub concurrency: u32,
+    /// Tasks under way with functions at once, at most; the host's threads do the others. Never changes
+    /// a result.
+    pub functions: FunctionCount,
+    /// What an hour of the host costs, in dollars, for [`FunctionCount::Auto`] to weigh functions
+    /// against; `None`: [`CORE_HOUR_USD`] for each compute thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_hour_usd: Option<f64>,
     /// The function's size in MiB: 1,769 are one processor. With `lambda`: the deployed function of
     /// that size.
     pub memory_mb: u32,
@@ -114,7 +163,8 @@ impl Default for Executor {
             transport: Transport::Auto,
             rows: RowFormat::F32,
             stream: true,
-            concurrency: 16,
+            functions: FunctionCount::Fixed(16),
+            host_hour_usd: None,
             memory_mb: 1769,
             timeout_s: 60,
             deadline_ms: 2000,

@@ -230,6 +230,15 @@ const RUN: &[Key<Run>] = &[
         },
     ),
     key(
+        "tune_threads",
+        &["auto_threads"],
+        "whether an autotuner says how many of the threads work, with the local executor: true or false",
+        |run, field| {
+            run.tune_threads = field.flag()?;
+            Ok(())
+        },
+    ),
+    key(
         "memory_bytes",
         &["max_memory", "memory_limit"],
         "bytes that the run may hold; left out: what the machine has",

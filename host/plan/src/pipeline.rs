@@ -82,7 +82,7 @@ impl WeightVersions {
 }
 
 /// `[pipeline]`
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pipeline {
     /// What a step waits for.
@@ -98,13 +98,24 @@ pub struct Pipeline {
     pub in_flight: Option<u32>,
     /// So many of a run's last epochs read no older rows and run one by one, in [`Mode::Async`].
     pub synchronous_last: u32,
+    /// Once a validation accuracy is at least this (a share, above 0 to 1) all epochs that no interval has
+    /// entered yet are as those, in [`Mode::Async`]; `None`: whatever it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub synchronous_at: Option<f64>,
 }
 
 impl Pipeline {
     /// Rows of earlier epochs, by at most so many that a run is ahead of its slowest interval.
     #[must_use]
     pub const fn asynchronous(staleness: u32) -> Self {
-        Self { mode: Mode::Async, staleness, weights: None, in_flight: None, synchronous_last: 0 }
+        Self {
+            mode: Mode::Async,
+            staleness,
+            weights: None,
+            in_flight: None,
+            synchronous_last: 0,
+            synchronous_at: None,
+        }
     }
 
     /// Whether all is as if there were no such section.
@@ -130,6 +141,10 @@ impl Pipeline {
         if mode != Mode::Async && synchronous_last > 0 {
             let found = format!("synchronous_last {synchronous_last} where every epoch is");
             return refuse(found, "set pipeline.mode = \"async\", or pipeline.synchronous_last = 0");
+        }
+        if let Some(target) = self.synchronous_at.filter(|_| mode != Mode::Async) {
+            let found = format!("synchronous_at {target} where every epoch is");
+            return refuse(found, "set pipeline.mode = \"async\", or leave pipeline.synchronous_at out");
         }
         match self.weights() {
             WeightVersions::Latest if staleness > 0 => refuse(
@@ -232,5 +247,8 @@ mod tests {
         ] {
             assert!(found.contains(part), "{found}");
         }
+        let early = Pipeline { synchronous_at: Some(0.5), ..Pipeline::default() };
+        assert!(early.check().unwrap_err().to_string().contains("synchronous_at 0.5"));
+        Pipeline { mode: Mode::Async, ..early }.check().unwrap();
     }
 }

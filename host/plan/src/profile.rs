@@ -104,6 +104,12 @@ pub struct StageProfile {
     /// Values a row that a gather sums; 0 for a tensor stage.
     #[serde(default)]
     pub gather_width: u32,
+    /// Seconds a row on a core of the host, measured: in place of what follows from the counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_seconds_per_row: Option<f64>,
+    /// Seconds a row in a function of at least one vCPU, measured, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function_seconds_per_row: Option<f64>,
 }
 
 impl Default for Profile {
@@ -161,6 +167,8 @@ impl Profile {
                 s.bytes_in_per_task,
                 s.bytes_out_per_row,
                 s.bytes_out_per_task,
+                s.host_seconds_per_row.unwrap_or(0.0),
+                s.function_seconds_per_row.unwrap_or(0.0),
             ]
         });
         if let Some(figure) = paces.into_iter().chain(stages).find(|f| !(f.is_finite() && *f >= 0.0)) {
@@ -207,6 +215,8 @@ fn count(program: &Program, stage: StageId, what: &Stage, stored: f64) -> StageP
         bytes_out_per_row: 0.0,
         bytes_out_per_task: 0.0,
         gather_width: 0,
+        host_seconds_per_row: None,
+        function_seconds_per_row: None,
     };
     match what {
         Stage::Gather(gather) => StageProfile { gather_width: gather.width, ..none },
@@ -303,6 +313,8 @@ mod tests {
         assert!(profile.check().unwrap_err().to_string().contains("twice"));
         profile.stages = vec![StageProfile { stage: StageId(9), ..measured }];
         assert!(profile.stages(&program, 1.0).unwrap_err().to_string().contains("stage 9"));
+        profile.stages = vec![StageProfile { host_seconds_per_row: Some(-1.0), ..measured }];
+        assert!(profile.check().unwrap_err().to_string().contains("-1"));
         profile.stages = vec![StageProfile { flops_per_row: f64::NAN, ..measured }];
         assert!(profile.check().unwrap_err().to_string().contains("NaN"));
         let old = Profile { version: 0, ..Profile::default() };

@@ -24,6 +24,8 @@ fn profile() -> Profile {
         stage: StageId(stage),
         flops_per_row,
         gather_width,
+        host_seconds_per_row: None,
+        function_seconds_per_row: None,
         constant_bytes_per_row: 0.0,
         bytes_in_per_row: 0.0,
         bytes_in_per_task: 0.0,

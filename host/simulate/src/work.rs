@@ -70,10 +70,14 @@ impl Work {
             let (along, weights) =
                 if apart { (0.0, stage.bytes_in_per_task) } else { (stage.bytes_in_per_task, 0.0) };
             let out_rows = stage.bytes_out_per_row * rows;
+            let counted = flops * host.seconds_per_flop + gather;
+            let host_s = stage.host_seconds_per_row.map_or(counted, |seconds| seconds * rows);
+            let counted = flops * function.seconds_per_flop;
+            let function_s = stage.function_seconds_per_row.map_or(counted, |seconds| seconds * rows);
             let work = StageWork {
-                host_s: host.seconds_per_step + flops * host.seconds_per_flop + gather,
+                host_s: host.seconds_per_step + host_s,
                 // A task is one thread: more memory than one vCPU's makes it no faster.
-                function_s: function.seconds_per_step + flops * function.seconds_per_flop / vcpus.min(1.0),
+                function_s: function.seconds_per_step + function_s / vcpus.min(1.0),
                 in_bytes: stage.bytes_in_per_row * rows + along,
                 constant_bytes: features + weights,
                 constant_objects: u32::from(features > 0.0) + u32::from(apart),
@@ -139,6 +143,23 @@ mod tests {
         // Two edges, each to one of three others with 1/4: 3 (1 - (3/4)^2).
         assert!((of(4, None) - 3.0 * (1.0 - 0.5625)).abs() < 1e-12);
         assert_eq!(of(4, Some(0.0)), 0.0);
+    }
+
+    #[test]
+    fn what_was_measured_takes_the_place_of_what_is_counted() {
+        let shape = Named::find("amazon").unwrap().shape();
+        let program = shape.program().unwrap();
+        let settings = Settings::new(128, 1);
+        let mut profile = Profile::default();
+        let mut stage = profile.stages(&program, 1.0).unwrap()[0];
+        (stage.host_seconds_per_row, stage.function_seconds_per_row) = (Some(1e-3), Some(2e-3));
+        profile.stages = vec![stage];
+        let rows = f64::from(shape.vertices) / 128.0;
+        let work = Work::new(&program, &shape, &profile, &settings).unwrap();
+        let counted = Work::new(&program, &shape, &Profile::default(), &settings).unwrap();
+        assert!((work.stages[0].host_s - (profile.host.seconds_per_step + 1e-3 * rows)).abs() < 1e-9);
+        assert!((work.stages[0].function_s - (profile.function.seconds_per_step + 2e-3 * rows)).abs() < 1e-9);
+        assert_eq!(work.stages[1].host_s, counted.stages[1].host_s);
     }
 
     #[test]

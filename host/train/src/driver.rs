@@ -4,6 +4,7 @@ mod judge;
 mod pass;
 mod rows;
 mod stages;
+mod tuning;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -19,6 +20,7 @@ use self::pass::Pass;
 pub(crate) use self::pass::State;
 pub(crate) use self::rows::RowStore;
 pub(crate) use self::stages::{Stages, stage_bytes};
+pub(crate) use self::tuning::{Money, Tuning};
 use crate::error::{Error, Result, at};
 use crate::report::{Accuracy, EpochReport};
 
@@ -57,6 +59,8 @@ pub(crate) struct Trained {
     pub stopped_early: Option<u32>,
     /// The model of the best epoch, where that is to be kept.
     pub best: Option<Best>,
+    /// After which epoch the run was near enough to its target to go on synchronously.
+    pub synchronised_after: Option<u32>,
     /// Whether the scores of the last epoch's model are still there.
     pub scored: bool,
 }
@@ -87,10 +91,20 @@ impl Training<'_> {
         for report in &trained.epochs {
             let validation = report.accuracy.and_then(|accuracy| accuracy.validation);
             trained.stopped_early = judge.judge(report.epoch, validation).stop;
+            if config.pipeline.synchronous_at.is_some_and(|target| validation >= Some(target)) {
+                trained.synchronised_after.get_or_insert(report.epoch);
+            }
+        }
+        if trained.synchronised_after.is_some() {
+            // Before the start there is nothing to do.
+            drop(engine.step(Event::Synchronise));
         }
         if trained.stopped_early.is_some() {
             return Ok(trained);
         }
+        let parameters = self.stages.program.parameters.iter();
+        let values: u64 = parameters.map(|parameter| parameter.len() as u64).sum();
+        let values_added = values * self.stages.prepared.intervals.len() as u64;
         let other = |machine: &mut M, state: &mut State<'_>, action| match action {
             Action::Update { epoch } => {
                 trained.scored = false;
@@ -103,6 +117,9 @@ impl Training<'_> {
                 let gradient_norm = state.weights.step(&config.optimiser, lr, epoch)?;
                 if let Some(trace) = &mut state.logs.trace {
                     trace.whole(&format!("update of epoch {epoch}"), update, update.elapsed())?;
+                }
+                if let Some(profile) = &mut state.logs.profile {
+                    profile.update(epoch, update.elapsed(), values_added);
                 }
                 let seconds = begun.elapsed().as_secs_f64();
                 report = Some(EpochReport {
@@ -128,8 +145,14 @@ impl Training<'_> {
                     trained.best = Some(Best { epoch: epoch.0, values: state.weights.all_values()? });
                 }
                 (trained.stopped_early, trained.scored) = (judged.stop, true);
+                let near = config.pipeline.synchronous_at.is_some_and(|at| found.validation >= Some(at));
+                let near = near && trained.synchronised_after.is_none();
+                if near {
+                    trained.synchronised_after = Some(epoch.0);
+                }
                 // Asked before the evaluation is reported, so that no further epoch begins.
-                Ok([judged.stop.map(|_| Event::StopRequested), Some(Event::Evaluated { epoch })])
+                let stop = judged.stop.map(|_| Event::StopRequested);
+                Ok([stop.or(near.then_some(Event::Synchronise)), Some(Event::Evaluated { epoch })])
             }
             Action::EpochFinished { .. } => {
                 if let Some(mut report) = report.take() {

@@ -45,8 +45,8 @@ pub use memory::{MemoryItem, MemoryPlan, Phase, PhaseBytes};
 pub use plan::{Plan, StagePlan, plan};
 pub use predict::{Evaluation, Predictions, evaluate, predict};
 pub use report::{
-    Accuracy, Attempts, EpochReport, Observer, Ordered, Resumed, RowsByAge, SeedReport, Silent, Started,
-    Summary,
+    Accuracy, Attempts, Chosen, EpochReport, Helpers, HelpersUsed, Observer, Ordered, Resumed, RowsByAge,
+    SeedReport, Silent, Started, Summary,
 };
 pub use resume::resume;
 pub use session::Options;

@@ -2,15 +2,19 @@
 //! events, and a trace of every step.
 
 mod events;
+mod header;
+mod profile;
 mod trace;
 
 use std::path::PathBuf;
 
 use eciton_engine::Engine;
-use eciton_plan::{Step, TaskKey};
+use eciton_plan::{Config, Step, TaskKey};
 
 pub use events::MAX_EVENTS_BYTES;
 pub(crate) use events::{Arrived, Events};
+pub(crate) use header::Header;
+pub(crate) use profile::{Profiled, Profiler};
 pub use trace::MAX_SPANS;
 pub(crate) use trace::{Span, Trace};
 
@@ -27,6 +31,22 @@ pub struct Recording {
     pub replay: Option<PathBuf>,
     /// A file for a trace that Perfetto and Chrome's `about:tracing` open.
     pub trace: Option<PathBuf>,
+    /// A file for a task profile: what each stage took ([`eciton_plan::Profile`]).
+    pub profile: Option<PathBuf>,
+}
+
+/// A configuration that repeats what it is to repeat: what decides the order of events and is left out
+/// is as the log has it.
+///
+/// # Errors
+/// [`Error::Record`](crate::Error::Record) and [`Error::Replay`](crate::Error::Replay) for a file that is
+/// no log of events.
+pub(crate) fn completed(config: &Config, recording: &Recording) -> Result<Config> {
+    let mut config = config.clone();
+    if let Some(path) = &recording.replay {
+        Header::read(path)?.complete(&mut config);
+    }
+    Ok(config)
 }
 
 /// A run's records.
@@ -34,18 +54,20 @@ pub struct Recording {
 pub(crate) struct Logs {
     pub events: Option<Events>,
     pub trace: Option<Trace>,
+    pub profile: Option<Profiler>,
     /// Rows of other intervals that asynchronous gathers read, by how many epochs old they were.
     ages: Vec<u64>,
 }
 
 impl Logs {
-    pub(crate) fn new(recording: &Recording, shape: &str) -> Result<Self> {
+    pub(crate) fn new(recording: &Recording, header: &Header) -> Result<Self> {
         let events = match (&recording.events, &recording.replay) {
             (None, None) => None,
-            (record, replay) => Some(Events::open(record.as_deref(), replay.as_deref(), shape)?),
+            (record, replay) => Some(Events::open(record.as_deref(), replay.as_deref(), header)?),
         };
         let trace = recording.trace.as_deref().map(Trace::create).transpose()?;
-        Ok(Self { events, trace, ages: Vec::new() })
+        let profile = recording.profile.as_deref().map(Profiler::create).transpose()?;
+        Ok(Self { events, trace, profile, ages: Vec::new() })
     }
 
     /// Counts what a gather of `step` reads of intervals of so many rows each.
@@ -67,8 +89,9 @@ impl Logs {
         (all > 0).then(|| RowsByAge { rows: all, shares: self.ages.iter().map(share).collect() })
     }
 
-    /// Writes out what is buffered.
-    pub(crate) fn finish(&mut self) -> Result<()> {
+    /// Writes out what is buffered, and the profile.
+    pub(crate) fn finish(&mut self, profiled: &Profiled<'_>) -> Result<()> {
+        self.profile.as_mut().map_or(Ok(()), |profile| profile.finish(profiled))?;
         self.events.as_mut().map_or(Ok(()), Events::finish)?;
         self.trace.as_mut().map_or(Ok(()), Trace::finish)
     }

@@ -103,6 +103,10 @@ pub struct SeedReport {
     /// `None`: it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_early: Option<u32>,
+    /// After which epoch the validation accuracy had come to `pipeline.synchronous_at`; `None`: it did not,
+    /// or none was set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub synchronised_after: Option<u32>,
     /// SHA-256 of the weights that are written, hexadecimal.
     pub model_digest: String,
 }
@@ -150,6 +154,54 @@ pub struct RowsByAge {
     pub shares: Vec<f64>,
 }
 
+/// Who helps the driver's thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Helpers {
+    /// Functions (`executor.functions`).
+    Functions,
+    /// Compute threads besides the driver's (`run.threads`).
+    Threads,
+}
+
+/// How many helpers a run had.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HelpersUsed {
+    /// Which.
+    pub what: Helpers,
+    /// Whether an autotuner said how many.
+    pub auto: bool,
+    /// The fewest that might work at once.
+    pub least: u32,
+    /// As many as might work at last.
+    pub last: u32,
+    /// The most.
+    pub most: u32,
+    /// How often the number changed.
+    pub changes: u64,
+    /// Why it was the last one.
+    pub why: String,
+    /// Attempts at tasks that helpers ended.
+    pub tasks: u64,
+    /// Others: the host's, or the driver's thread's.
+    pub own_tasks: u64,
+}
+
+/// An autotuner's decision.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Chosen {
+    /// Of what.
+    pub what: Helpers,
+    /// Seconds since the run's first epoch began.
+    pub seconds: f64,
+    /// How many until then.
+    pub from: u32,
+    /// How many from then on.
+    pub to: u32,
+    /// Why.
+    pub why: String,
+}
+
 /// The whole run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Summary {
@@ -190,6 +242,9 @@ pub struct Summary {
     /// How old gathered rows were; `None` where none could be older than their epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows_by_age: Option<RowsByAge>,
+    /// How many functions, or threads of an autotuner's, were at work; `None` for a fixed number of threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub helpers: Option<HelpersUsed>,
     /// How attempts at tasks ended that did not count, in this process; `None` with the local executor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<Attempts>,
@@ -215,6 +270,8 @@ pub trait Observer {
     fn epoch(&mut self, _: &EpochReport) {}
     /// A seed is over.
     fn seed(&mut self, _: &SeedReport) {}
+    /// The autotuner has decided; also that a number stays.
+    fn chosen(&mut self, _: &Chosen) {}
     /// For so many seconds nothing has ended that is under way: what the run waits for.
     fn stalled(&mut self, _seconds: u64, _waits_for: &[String]) {}
     /// A kernel wrote a line to its log.

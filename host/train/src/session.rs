@@ -5,25 +5,29 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use eciton_engine::{Deadlines, Engine};
+use eciton_engine::{Deadlines, Engine, TunerSettings};
 use eciton_exec::deploy::Prices;
 use eciton_exec::emulated::Emulated;
 use eciton_exec::functions::Wanted;
 use eciton_exec::{LocalPool, lambda, loopback};
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
-use eciton_plan::{Attribute, Config, Epoch, ExecutorKind, Mode, Model, Pipeline, Program, Savings, SlotId};
+use eciton_plan::executor::CORE_HOUR_USD;
+use eciton_plan::{
+    Attribute, Config, Epoch, ExecutorKind, FunctionCount, Mode, Model, Pipeline, Program, Savings, SlotId,
+};
+use eciton_tensor::Matrix;
 
 use crate::checkpoint::Fingerprint;
 use crate::data::{self, Prepared};
-use crate::driver::{self, Counts, Machine, RowStore, Stages, State, Trained, Training};
+use crate::driver::{self, Counts, Machine, Money, RowStore, Stages, State, Trained, Training, Tuning};
 use crate::error::{Error, Result, at};
 use crate::kernels::{CachePolicy, Kernels};
 use crate::labelled::LabelledLists;
-use crate::logs::{Logs, Recording};
+use crate::logs::{Header, Logs, Profiled, Recording};
 use crate::memory::{self, MemoryPlan};
 use crate::recorder::Recorder;
-use crate::report::{Accuracy, Attempts, Observer};
+use crate::report::{Accuracy, Attempts, Helpers, HelpersUsed, Observer};
 use crate::weights::{WeightState, Weights};
 
 /// What is about a call and not about its result.
@@ -89,6 +93,8 @@ pub(crate) struct Session {
     engine: Engine,
     evaluator: Engine,
     machine: Box<dyn Machine>,
+    /// How many functions or threads, where that is to be known.
+    tuning: Option<Tuning>,
     /// Where functions are charged for.
     prices: Option<Prices>,
     pub counts: Counts,
@@ -203,19 +209,10 @@ impl Session {
             settings.deadlines = Some(Deadlines { floor_us, ratio: executor.deadline_ratio, maximum_us });
         }
         let (cut, tree) = (&prepared.intervals, prepared.atoms.tree());
-        let shape = format!(
-            "rows={} edges={} intervals={intervals} stages={} mode={} staleness={} in_flight={} epochs={} seed={} seeds={}",
-            prepared.shape.rows,
-            prepared.dataset.graph.edges(),
-            program.stages.len(),
-            config.pipeline.mode.name(),
-            config.pipeline.staleness,
-            settings.in_flight.unwrap_or(0),
-            config.run.epochs,
-            config.run.seed,
-            options.seeds,
-        );
-        let logs = Logs::new(&options.recording, &shape)?;
+        let sizes = (prepared.shape.rows.into(), prepared.dataset.graph.edges(), program.stages.len());
+        let in_flight = settings.in_flight.unwrap_or(0);
+        let header = Header::of(config, sizes, intervals, in_flight, options.seeds.max(1));
+        let logs = Logs::new(&options.recording, &header)?;
         let weights = Weights::new(&program, &config.optimiser, &config.pipeline, cut, tree)?;
         let engine = Engine::new(&program, settings)?;
         let evaluator_settings = eciton_engine::Settings {
@@ -232,7 +229,11 @@ impl Session {
         let charged = matches!(executor.kind, ExecutorKind::Emulated | ExecutorKind::Lambda);
         // Before anything is spent: a price list that cannot be read must not end a run.
         let prices = charged.then(Prices::read).transpose().map_err(eciton_exec::functions::Error::from)?;
-        let machine = machine(config, local, &kernels, &layers, intervals)?;
+        let mut machine = machine(config, local, &kernels, &layers, intervals)?;
+        let mut tuning = tuning(config, &*machine, &program, prices.as_ref(), intervals, threads);
+        if let Some(tuning) = &mut tuning {
+            tuning.begin(&mut *machine);
+        }
         let cut = || prepared.intervals.iter().map(|interval| interval.rows.clone()).collect();
         let rows = RowStore::new(&program, cut(), &config.pipeline, config.run.row_storage, &[])?;
         // Where epochs run apart an evaluation is among them, or old rows outlast it.
@@ -253,6 +254,7 @@ impl Session {
             engine,
             evaluator,
             machine,
+            tuning,
             prices,
             counts: Counts::default(),
             logs,
@@ -306,7 +308,7 @@ impl Session {
             stop: &self.stop,
         };
         let (weights, counts) = (&mut self.weights, &mut self.counts);
-        let mut state = State::new(weights, counts, observer, &mut self.logs, recorder);
+        let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), recorder);
         training.run(&mut *self.machine, &mut self.engine, &mut state, from.trained)
     }
 
@@ -321,7 +323,7 @@ impl Session {
             seed: 0,
         };
         let (weights, counts) = (&mut self.weights, &mut self.counts);
-        let mut state = State::new(weights, counts, observer, &mut self.logs, None);
+        let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), None);
         let (machine, engine) = (&mut *self.machine, &mut self.evaluator);
         driver::forward(machine, engine, &stages, &mut state, Epoch(1), Some(&self.stop))?;
         driver::scores_accuracy(&stages)
@@ -347,6 +349,30 @@ impl Session {
     /// A bill in money.
     pub(crate) fn cost_of(&self, bill: &eciton_exec::Bill) -> Option<eciton_exec::Cost> {
         Some(bill.cost(self.prices.as_ref()?, self.machine.architecture()?))
+    }
+
+    /// Writes out what was recorded.
+    pub(crate) fn finish_logs(&mut self) -> Result<()> {
+        let (dataset, shape) = (&self.prepared.dataset, &self.prepared.shape);
+        let values = shape.rows as f64 * f64::from(shape.features);
+        let stored = match &self.prepared.features {
+            Matrix::Sparse(sparse) => (sparse.data.stored() as f64 / values).clamp(f64::MIN_POSITIVE, 1.0),
+            _ => 1.0,
+        };
+        let (intervals, threads) = (self.prepared.intervals.len(), self.threads);
+        let source = format!(
+            "measured: {}, {intervals} intervals on {threads} threads, {}, eciton {}",
+            dataset.name,
+            self.numeric_class(),
+            env!("CARGO_PKG_VERSION")
+        );
+        let (rows, edges) = (u64::from(shape.rows), dataset.graph.edges());
+        self.logs.finish(&Profiled { program: &self.program, source, stored, rows, edges })
+    }
+
+    /// How many functions were at work.
+    pub(crate) fn helpers(&self) -> Option<HelpersUsed> {
+        self.tuning.as_ref().map(|tuning| tuning.used().clone())
     }
 
     /// How attempts ended; `None` where there is one for each task.
@@ -409,10 +435,56 @@ fn machine(
         executor: config.executor.clone(),
         limits: crate::kernels::limits(config),
         intervals,
+        weight_versions: config.pipeline.weight_versions(),
     };
     Ok(match config.executor.kind {
         ExecutorKind::Emulated => Box::new(Emulated::start(wanted, &config.emulator)?),
         ExecutorKind::Lambda => Box::new(lambda::start(wanted)?),
         ExecutorKind::Local | ExecutorKind::Loopback => Box::new(loopback::start(wanted, &config.emulator)?),
+    })
+}
+
+/// What no task on functions takes less than, microseconds; and a quarter of an epoch that is too short for
+/// a second thread.
+const LAMBDA_ROUND_TRIP_US: u64 = 10_000;
+const EMULATED_ROUND_TRIP_US: u64 = 2_000;
+const LOOPBACK_ROUND_TRIP_US: u64 = 500;
+const THREAD_ROUND_TRIP_US: u64 = 250;
+
+/// How many functions, or, where an autotuner is wanted for them, threads.
+fn tuning(
+    config: &Config,
+    machine: &dyn Machine,
+    program: &Program,
+    prices: Option<&Prices>,
+    intervals: u32,
+    threads: u32,
+) -> Option<Tuning> {
+    let tensor = |stage: &&eciton_plan::Stage| matches!(stage, eciton_plan::Stage::Tensor(_));
+    let tasks = program.stages.iter().filter(tensor).count() as u64 * u64::from(intervals);
+    let auto =
+        |round_trip_us| TunerSettings { least: 0, most: machine.most(), intervals, tasks, round_trip_us };
+    let executor = &config.executor;
+    let round_trip_us = match executor.kind {
+        ExecutorKind::Local => {
+            // Threads that do not work cost nothing; the driver's own always does.
+            let second =
+                executor.host_hour_usd.map_or(CORE_HOUR_USD, |usd| usd / f64::from(threads)) / 3600.0;
+            let money = Money { prices: None, host_second_usd: second, helper_second_usd: second };
+            return config
+                .run
+                .tune_threads
+                .then(|| Tuning::auto(Helpers::Threads, auto(THREAD_ROUND_TRIP_US), money));
+        }
+        ExecutorKind::Loopback => LOOPBACK_ROUND_TRIP_US,
+        ExecutorKind::Emulated => EMULATED_ROUND_TRIP_US,
+        ExecutorKind::Lambda => LAMBDA_ROUND_TRIP_US,
+    };
+    let hour = executor.host_hour_usd.unwrap_or(CORE_HOUR_USD * f64::from(threads));
+    let prices = prices.cloned().zip(machine.architecture());
+    let money = Money { prices, host_second_usd: hour / 3600.0, helper_second_usd: 0.0 };
+    Some(match executor.functions {
+        FunctionCount::Fixed(_) => Tuning::fixed(Helpers::Functions, machine.most(), money),
+        FunctionCount::Auto => Tuning::auto(Helpers::Functions, auto(round_trip_us), money),
     })
 }

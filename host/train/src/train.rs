@@ -9,6 +9,7 @@ use eciton_plan::{Config, Keep, LayerKind, Program};
 use crate::checkpoint::{Beginning, Place, RunRecord, Saver};
 use crate::driver::Trained;
 use crate::error::{Error, Result};
+use crate::logs;
 use crate::picture;
 use crate::recorder::Recorder;
 use crate::report::{EpochReport, Observer, SeedReport, Started, Summary};
@@ -23,6 +24,7 @@ use crate::session::{Options, Position, Session};
 /// process. Nothing is left half-written but checkpoints, if there are any ([`crate::checkpoint`]).
 pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) -> Result<Summary> {
     let begun = Instant::now();
+    let config = &logs::completed(config, &options.recording)?;
     let folder = options.out.as_deref().map(RunFolder::create).transpose()?;
     let place = match (&folder, &options.out) {
         (Some(folder), Some(out)) => {
@@ -63,7 +65,7 @@ impl Run<'_> {
         let key = match (config.run.patience, config.run.keep) {
             (Some(_), _) => Some("run.patience"),
             (None, Keep::Best) => Some("run.keep = \"best\""),
-            (None, Keep::Last) => None,
+            (None, Keep::Last) => config.pipeline.synchronous_at.map(|_| "pipeline.synchronous_at"),
         };
         if let Some(key) = key.filter(|_| dataset.split.validation.is_empty()) {
             return Err(Error::NoValidation { dataset: dataset.name.clone(), key });
@@ -139,7 +141,7 @@ impl Run<'_> {
         }
         let before = self.recorder.saver.as_ref().map(Saver::before).unwrap_or_default();
         let reports = self.recorder.finished.clone();
-        self.session.logs.finish()?;
+        self.session.finish_logs()?;
         let mut summary = summarise(self.config, &self.session, reports, &mut epoch_seconds);
         summary.stopped = stopped;
         summary.run_dir = self.options.out.clone();
@@ -195,6 +197,7 @@ impl Run<'_> {
             best,
             kept_epoch: kept.map(|kept| kept.epoch),
             stopped_early: trained.stopped_early,
+            synchronised_after: trained.synchronised_after,
             model_digest: digest.clone(),
         };
         let epoch = kept.map_or(last.epoch, |kept| kept.epoch);
@@ -301,6 +304,7 @@ fn summarise(
         executor: config.executor.kind.name().to_owned(),
         tasks: session.counts.tasks,
         rows_by_age: session.logs.rows_by_age(),
+        helpers: session.helpers(),
         attempts: session.attempts(),
         bill: session.bill(),
         cost: session.cost(),

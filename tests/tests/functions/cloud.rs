@@ -106,6 +106,7 @@ impl Cloud {
             executor: Executor { kind: ExecutorKind::Emulated, ..executor },
             limits: Limits::default(),
             intervals: 2,
+            weight_versions: 1,
         };
         let emulator = Emulator { mbit_s, worker: Some(worker.to_owned()), ..Emulator::default() };
         Self { cloud: Emulated::start(wanted, &emulator).unwrap(), layer, _clock: clock, passes: 0 }

@@ -311,10 +311,11 @@ impl Engine {
     }
 
     pub(super) fn synchronise(&mut self) {
-        if self.phase == Phase::Running {
-            self.exact_from = self.exact_from.min(Epoch(self.furthest.0.saturating_add(1)));
-        } else {
+        if self.phase == Phase::Finished {
             self.counters.ignored += 1;
+        } else {
+            // Before the start too: the first epoch is exact in any case.
+            self.exact_from = self.exact_from.min(Epoch(self.furthest.0.saturating_add(1)));
         }
     }
 

@@ -14,7 +14,9 @@ pub(super) fn pipelines() -> Vec<Pipeline> {
         for staleness in 0..4 {
             for weights in [None, Some(WeightVersions::Latest), Some(WeightVersions::TwoBuffered)] {
                 for synchronous_last in [0, 2] {
-                    all.push(Pipeline { mode, staleness, weights, synchronous_last, in_flight: None });
+                    let drawn =
+                        Pipeline { mode, staleness, weights, synchronous_last, ..Pipeline::default() };
+                    all.push(drawn);
                 }
             }
         }
@@ -105,6 +107,37 @@ fn an_asynchronous_run_is_ahead_of_its_slowest_interval_and_shorter() {
         (time(Pipeline { mode: Mode::Sync, ..Pipeline::default() }), time(Pipeline::default()));
     let [s0, s1, s3] = [0, 1, 3].map(|s| time(Pipeline::asynchronous(s)));
     assert!(pipe <= sync && s0 < pipe && s1 < s0 && s3 < s1, "{sync} {pipe} {s0} {s1} {s3}");
+}
+
+/// From any moment on: what no interval has entered yet reads rows of its own epoch, one epoch at a time,
+/// which the store checks of every row and weight; and so it does from before the start.
+#[test]
+fn a_run_is_synchronous_from_any_moment_on() {
+    let program = gcn(3);
+    let mut stale = 0;
+    for seed in 0..seeds(500) {
+        let random = &mut Random(seed);
+        let pipeline = Pipeline::asynchronous(random.below(4) as u32);
+        let settings = Settings { pipeline, ..settings(random) };
+        let context = Context(format!("seed {seed}, {settings:?}"));
+        let mut run = Run::new(&program, settings, Faults::APART, seed);
+        // The first event is the start.
+        run.synchronise_at = Some(1 + random.below(300));
+        assert!(run.finish(), "stalled: {context:?}");
+        assert_eq!(run.end, Some((Reason::Completed, settings.last)), "{context:?}");
+        stale += run.store.ages.iter().filter(|(age, _)| **age > 0).map(|(_, count)| count).sum::<u64>();
+        let mut all = Run::new(&program, settings, Faults::APART, seed);
+        all.synchronise_at = Some(1);
+        assert!(all.finish(), "stalled: {context:?}");
+        let pipe = Settings { pipeline: Pipeline::default(), ..settings };
+        assert!(all.store.ages.is_empty(), "{context:?}");
+        assert_eq!(
+            all.store.value(),
+            drift(&program, pipe, Faults::APART, seed).store.value(),
+            "{context:?}"
+        );
+    }
+    assert!(stale > 1000, "{stale} rows were old before");
 }
 
 #[test]

@@ -48,6 +48,7 @@ pub(super) struct Run<'a> {
     /// Before which event to stop, to cancel, or to go on synchronously.
     pub stop_at: Option<u64>,
     pub cancel_at: Option<u64>,
+    pub synchronise_at: Option<u64>,
 }
 
 impl<'a> Run<'a> {
@@ -89,6 +90,7 @@ impl<'a> Run<'a> {
             ended_us: 0,
             stop_at: None,
             cancel_at: None,
+            synchronise_at: None,
         }
     }
 
@@ -122,6 +124,12 @@ impl<'a> Run<'a> {
         self.events += 1;
         if self.stop_at == Some(self.events) {
             self.deliver(Event::StopRequested);
+        }
+        if self.synchronise_at == Some(self.events) {
+            // What no interval has entered yet is exact from now on.
+            let furthest = self.places.iter().map(|place| place.epoch).max().unwrap_or_default();
+            self.store.exact_from = Some(Epoch(furthest.max(self.settings.first).0 + 1));
+            self.deliver(Event::Synchronise);
         }
         if self.cancel_at == Some(self.events) {
             self.cancel();

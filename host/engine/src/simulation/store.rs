@@ -40,6 +40,8 @@ pub(super) struct Store {
     pub ages: BTreeMap<u32, u64>,
     /// The most versions of weights that were needed at once.
     pub versions: usize,
+    /// From this epoch on the run was asked to be synchronous.
+    pub exact_from: Option<Epoch>,
 }
 
 impl Store {
@@ -65,12 +67,15 @@ impl Store {
             over: 0,
             ages: BTreeMap::new(),
             versions: 1,
+            exact_from: None,
         }
     }
 
     pub(super) fn is_exact(&self, epoch: Epoch) -> bool {
         let Settings { pipeline, first, last, .. } = self.settings;
-        pipeline.mode != Mode::Async || epoch == first || epoch.0 + pipeline.synchronous_last > last.0
+        let synchronised = self.exact_from.is_some_and(|from| epoch >= from);
+        let late = epoch.0 + pipeline.synchronous_last > last.0;
+        pipeline.mode != Mode::Async || epoch == first || late || synchronised
     }
 
     /// An interval enters an epoch: it may not be too far ahead.

@@ -13,8 +13,8 @@ use super::{lock, transport};
 
 /// Smaller constants are cheaper to send along than to fetch.
 pub(super) const OBJECT_BYTES: u64 = 32 << 10;
-/// Generations of weights that stay in the store.
-const GENERATIONS: u64 = 3;
+/// Generations of weights that stay in the store besides those that tasks read at once.
+const MORE_GENERATIONS: u64 = 2;
 
 /// What is written once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,10 +55,19 @@ impl Upload {
 }
 
 /// A run's constants; none for those that are too small to be worth an object.
-#[derive(Debug, Default)]
-pub(super) struct ConstantObjects(HashMap<Constant, Option<Arc<Upload>>>);
+#[derive(Debug)]
+pub(super) struct ConstantObjects {
+    known: HashMap<Constant, Option<Arc<Upload>>>,
+    generations: u64,
+}
 
 impl ConstantObjects {
+    /// None yet. Tasks read so many generations of weights at once.
+    pub(super) fn new(weight_versions: u32) -> Self {
+        let generations = u64::from(weight_versions) + MORE_GENERATIONS;
+        Self { known: HashMap::new(), generations }
+    }
+
     /// The constant's upload, written if it is new; `None`: send it along.
     pub(super) fn get(
         &mut self,
@@ -66,7 +75,7 @@ impl ConstantObjects {
         name: impl FnOnce() -> Result<Key, eciton_transport::Error>,
         write: impl FnOnce() -> Result<Vec<u8>, Error>,
     ) -> Result<Option<Arc<Upload>>, Error> {
-        if let Some(known) = self.0.get(&constant) {
+        if let Some(known) = self.known.get(&constant) {
             return Ok(known.clone());
         }
         let bytes = write()?;
@@ -76,17 +85,18 @@ impl ConstantObjects {
         } else {
             None
         };
-        self.0.insert(constant, upload.clone());
+        self.known.insert(constant, upload.clone());
         Ok(upload)
     }
 
     /// Forgets weights that no task will read again; their keys.
     pub(super) fn forget_before(&mut self, newest: u64) -> Vec<Key> {
+        let generations = self.generations;
         let old = |constant: &Constant| match constant {
-            Constant::Weights { generation, .. } => generation + GENERATIONS <= newest,
+            Constant::Weights { generation, .. } => generation + generations <= newest,
             Constant::Features(_) => false,
         };
-        let gone = self.0.extract_if(|constant, _| old(constant));
+        let gone = self.known.extract_if(|constant, _| old(constant));
         gone.filter_map(|(_, upload)| upload.map(|u| u.key.clone())).collect()
     }
 }
@@ -98,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_constant_is_written_once_and_forgotten_when_old() {
-        let mut objects = ConstantObjects::default();
+        let mut objects = ConstantObjects::new(1);
         let name = |n: u64| Key::new(format!("runs/r/weights/{n}"));
         let weights = |generation| Constant::Weights { operation: OperationId(0), generation };
         let large = || Ok(vec![0; OBJECT_BYTES as usize]);

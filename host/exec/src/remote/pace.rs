@@ -3,35 +3,33 @@
 /// How many invocations may be under way: one less after each that was throttled, one more after as
 /// many as there may be that were not (additive increase, as congestion control has it; requests that
 /// were throttled wait, so that a decrease by one at a time is quick enough).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Pace {
-    most: u32,
-    now: u32,
+    /// How many fewer than the limit.
+    less: u32,
     calm: u32,
 }
 
 impl Pace {
-    /// As many as there may be.
-    pub(super) fn new(most: u32) -> Self {
-        Self { most, now: most, calm: 0 }
+    /// How many of a limit may be under way: at least one, if the limit is.
+    pub(super) fn allowed(&self, limit: u32) -> u32 {
+        limit.saturating_sub(self.less).max(limit.min(1))
     }
 
-    /// What follows from one attempt: permits to add (+1), to take away (-1), or neither.
-    pub(super) fn after(&mut self, throttled: bool) -> i32 {
+    /// An attempt has ended.
+    pub(super) fn after(&mut self, throttled: bool, limit: u32) {
+        let now = self.allowed(limit);
         if throttled {
             self.calm = 0;
-            if self.now > 1 {
-                self.now -= 1;
-                return -1;
-            }
-        } else if self.now < self.most {
+            // Not below one; and a limit that fell took some of it already.
+            self.less = limit.saturating_sub(now.saturating_sub(1).max(1));
+        } else if self.less > 0 {
             self.calm += 1;
-            if self.calm >= self.now {
-                (self.calm, self.now) = (0, self.now + 1);
-                return 1;
+            if self.calm >= now {
+                self.calm = 0;
+                self.less = limit.saturating_sub(now + 1);
             }
         }
-        0
     }
 }
 
@@ -41,15 +39,12 @@ mod tests {
 
     #[test]
     fn the_pace_falls_when_throttled_and_recovers() {
-        let mut pace = Pace::new(8);
-        for _ in 0..20 {
-            pace.after(true);
-        }
-        assert_eq!(pace.now, 1, "never below one");
-        let mut permits = 1;
-        for _ in 0..100 {
-            permits += pace.after(false);
-        }
-        assert_eq!((pace.now, permits), (8, 8), "never above the most");
+        let mut pace = Pace::default();
+        (0..20).for_each(|_| pace.after(true, 8));
+        assert_eq!((pace.allowed(8), pace.allowed(0)), (1, 0), "never below one of a limit");
+        (0..100).for_each(|_| pace.after(false, 8));
+        assert_eq!((pace.allowed(8), pace.allowed(3)), (8, 3), "never above it");
+        pace.after(true, 8);
+        assert_eq!((pace.allowed(8), pace.allowed(1)), (7, 1));
     }
 }

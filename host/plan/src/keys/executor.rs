@@ -3,7 +3,7 @@
 use super::{Key, key};
 use crate::document::Field;
 use crate::error::Error;
-use crate::executor::{Emulator, Executor, ExecutorKind, RowFormat, Transport};
+use crate::executor::{Emulator, Executor, ExecutorKind, FunctionCount, MAX_FUNCTIONS, RowFormat, Transport};
 
 pub(super) const EXECUTOR: &[Key<Executor>] = &[
     key(
@@ -37,10 +37,26 @@ pub(super) const EXECUTOR: &[Key<Executor>] = &[
             Ok(())
         },
     ),
-    key("concurrency", &["functions"], "invocations under way at once: 1 to 10000", |executor, field| {
-        executor.concurrency = field.integer32(1..=10_000)?;
-        Ok(())
-    }),
+    key(
+        "functions",
+        &["concurrency", "invocations"],
+        "functions at work at once, the host does the rest: 0 to 10000, or \"auto\", as an autotuner says",
+        |executor, field| {
+            let count = field.integer32_or_auto(0..=MAX_FUNCTIONS)?;
+            executor.functions = count.map_or(FunctionCount::Auto, FunctionCount::Fixed);
+            Ok(())
+        },
+    ),
+    key(
+        "host_hour_usd",
+        &["host_price"],
+        "dollars an hour of the host, for functions = \"auto\": 0 to 10000; left out: 0.085 a thread",
+        |executor, field| {
+            let usd = field.number("dollars from 0 to 10000", |v| (0.0..=10_000.0).contains(&v))?;
+            executor.host_hour_usd = Some(usd);
+            Ok(())
+        },
+    ),
     key("memory_mb", &["memory", "size"], "the function's size in MiB: 128 to 10240", |executor, field| {
         executor.memory_mb = field.integer32(128..=10_240)?;
         Ok(())

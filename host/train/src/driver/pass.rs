@@ -8,9 +8,10 @@ use eciton_engine::{Action, Engine, Event, Reason, WaitsFor};
 use eciton_exec::{Answered, Completion};
 use eciton_kernel::Finished;
 use eciton_kernel::wire::Answer;
-use eciton_plan::{Stage, TaskKey};
+use eciton_plan::{Stage, Step, TaskKey};
 
 use super::stages::Stages;
+use super::tuning::Tuning;
 use super::{Counts, Machine};
 use crate::error::{Error, Result};
 use crate::logs::{Arrived, Events, Logs, Span};
@@ -31,6 +32,8 @@ pub(crate) struct State<'a> {
     pub counts: &'a mut Counts,
     pub observer: &'a mut dyn Observer,
     pub logs: &'a mut Logs,
+    /// How many functions there are, where there may be any.
+    pub tuning: Option<&'a mut Tuning>,
     /// Who writes epochs down, where anything is written.
     pub recorder: Option<&'a mut Recorder>,
     passes: Passes,
@@ -42,9 +45,22 @@ impl<'a> State<'a> {
         counts: &'a mut Counts,
         observer: &'a mut dyn Observer,
         logs: &'a mut Logs,
+        tuning: Option<&'a mut Tuning>,
         recorder: Option<&'a mut Recorder>,
     ) -> Self {
-        Self { weights, counts, observer, logs, recorder, passes: Passes::default() }
+        Self { weights, counts, observer, logs, tuning, recorder, passes: Passes::default() }
+    }
+
+    /// Tells the tuner of a completion. `committed`: steps of the training, where it was one of them.
+    fn tune<M: Machine + ?Sized>(&mut self, machine: &mut M, committed: Option<u64>) -> Result<()> {
+        let Some(chosen) = self.tuning.as_mut().and_then(|tuning| tuning.observe(machine, committed)) else {
+            return Ok(());
+        };
+        if let Some(trace) = &mut self.logs.trace {
+            trace.chosen(&chosen)?;
+        }
+        self.observer.chosen(&chosen);
+        Ok(())
     }
 }
 
@@ -132,13 +148,22 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
                     }
                     let events = match self.step(engine, stages, state, action)? {
                         None => [None; 2],
-                        Some(action) => other(self.machine, state, action)?,
+                        Some(action) => {
+                            pause(state, stages, engine);
+                            let events = other(self.machine, state, action)?;
+                            resume(state, stages);
+                            events
+                        }
                     };
                     for event in events.into_iter().flatten() {
                         self.actions.extend(engine.step(event));
                     }
                 }
                 self.actions.clear();
+                if matches!(event, Event::Completed { .. }) {
+                    let committed = stages.training.then(|| engine.counters().committed);
+                    state.tune(self.machine, committed)?;
+                }
             }
             // What was not committed came too late, but for what waits for its turn.
             let events = state.logs.events.as_ref();
@@ -149,7 +174,9 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
             state.passes.take(self.number, &mut self.done);
             // Nothing waits for more while something is there.
             let wait = self.stop.map_or(WATCH, |_| LOOK);
+            pause(state, stages, engine);
             let under_way = !self.done.is_empty() || self.machine.drain(&mut self.done, Some(wait));
+            resume(state, stages);
             if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
                 self.cancel(state.counts);
                 self.pending.push_back(Event::Cancelled);
@@ -261,6 +288,7 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
             let (program, evaluation) = (stages.program, !stages.training);
             trace.ended(&Span { program, step, timing, bytes: stages.bytes(step), evaluation })?;
         }
+        self.profile(&completion, stages, state);
         let event = match completion {
             Completion::Work { step, failure: None, .. } => {
                 stages.publish(step)?;
@@ -271,6 +299,11 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
             }
             Completion::Overdue { key, .. } => Event::Overdue(key),
             Completion::Task { key, timing, result: Ok(answered), .. } => {
+                if let Some(tuning) = &mut state.tuning {
+                    tuning.ended(timing.thread);
+                }
+                // The engine's averages make deadlines, which are for functions.
+                let here = matches!(answered, Answered::InPlace(_)) && self.machine.is_apart();
                 match answered {
                     Answered::InPlace(finished) => log(stages, state.observer, key, finished),
                     Answered::Apart(answer) => {
@@ -278,6 +311,7 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
                     }
                 }
                 let took_us = u64::try_from(timing.took.as_micros()).unwrap_or(u64::MAX);
+                let took_us = if here { 0 } else { took_us };
                 Event::Completed { key, took_us }
             }
             Completion::Task { key, result: Err(source), .. } => {
@@ -292,6 +326,26 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
             }
         };
         Ok(Some(event))
+    }
+
+    /// Counts what a step of training took.
+    fn profile(&self, completion: &Completion, stages: &Stages<'_>, state: &mut State<'_>) {
+        let Some(profile) = state.logs.profile.as_mut().filter(|_| stages.training) else { return };
+        let rows =
+            |step: Step| stages.prepared.intervals.get(step.interval.index()).map_or(0, |i| i.rows.len());
+        match completion {
+            Completion::Work { step, timing, failure: None, .. } => {
+                profile.step(*step, timing.took, rows(*step))
+            }
+            Completion::Task { key, timing, result: Ok(Answered::InPlace(_)), .. } => {
+                profile.step(key.step(), timing.took, rows(key.step()));
+            }
+            Completion::Task { key, result: Ok(Answered::Apart(answer)), .. } => {
+                let took = Duration::from_micros(answer.meta().times.compute_us);
+                profile.function(key.step(), took, rows(key.step()));
+            }
+            _ => {}
+        }
     }
 
     /// Ends what is under way. Everything reports or is gone before another pass begins.
@@ -314,6 +368,20 @@ fn log(stages: &Stages<'_>, observer: &mut dyn Observer, key: TaskKey, finished:
     for line in finished.log {
         let operation = stages.program.operation(key.stage);
         observer.log(operation.map_or("", |o| &o.kernel), &line);
+    }
+}
+
+/// The driver stops seeing to steps of training, for a profile.
+fn pause(state: &mut State<'_>, stages: &Stages<'_>, engine: &Engine) {
+    if let Some(profile) = state.logs.profile.as_mut().filter(|_| stages.training) {
+        profile.pause(engine.epoch());
+    }
+}
+
+/// It goes on.
+fn resume(state: &mut State<'_>, stages: &Stages<'_>) {
+    if let Some(profile) = state.logs.profile.as_mut().filter(|_| stages.training) {
+        profile.resume();
     }
 }
 

@@ -5,7 +5,6 @@
 //! `completed EPOCH STAGE INTERVAL ATTEMPT`, `failed ...`, `overdue ...` for each event as the engine took
 //! it. Evaluations read finished weights in whatever order, so that theirs are left out.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -13,11 +12,12 @@ use std::path::{Path, PathBuf};
 use eciton_engine::Event;
 use eciton_plan::TaskKey;
 
+use super::header::Header;
 use super::words;
 use crate::error::{Error, Result};
 
-/// Longer logs are not read, bytes.
-pub const MAX_EVENTS_BYTES: u64 = 4 << 30;
+/// Longer logs are not read, bytes: they are held in memory.
+pub const MAX_EVENTS_BYTES: u64 = 256 << 20;
 
 /// An event that came from outside of the engine, on its way in.
 #[derive(Debug)]
@@ -46,17 +46,37 @@ impl Arrived {
 #[derive(Debug)]
 pub(crate) struct Events {
     written: Option<(BufWriter<File>, PathBuf)>,
-    /// What is still to be repeated, and where it is from.
-    repeated: Option<(VecDeque<String>, PathBuf)>,
+    /// What is to be repeated.
+    repeated: Option<Repeated>,
     /// What came before its turn.
     early: Vec<Arrived>,
 }
 
+/// A log that is repeated.
+#[derive(Debug, Default)]
+struct Repeated {
+    text: String,
+    /// Where the next line begins.
+    at: usize,
+    path: PathBuf,
+}
+
+impl Repeated {
+    fn next(&self) -> Option<&str> {
+        self.text.get(self.at..)?.lines().next()
+    }
+
+    fn pass(&mut self) {
+        let line = self.text.get(self.at..).and_then(|rest| rest.find('\n'));
+        self.at = line.map_or(self.text.len(), |line| self.at + line + 1);
+    }
+}
+
 impl Events {
-    /// Writes to one file, repeats another, or both. `shape` is what two runs must share.
-    pub(super) fn open(record: Option<&Path>, replay: Option<&Path>, shape: &str) -> Result<Self> {
-        let head = format!("eciton-events 1 {shape}");
-        let repeated = replay.map(|path| read(path, &head)).transpose()?;
+    /// Writes to one file, repeats another, or both. `header` is what two runs must share.
+    pub(super) fn open(record: Option<&Path>, replay: Option<&Path>, header: &Header) -> Result<Self> {
+        let head = header.line();
+        let repeated = replay.map(|path| read(path, header)).transpose()?;
         let written = match record {
             None => None,
             Some(path) => {
@@ -77,14 +97,14 @@ impl Events {
 
     /// The event whose turn it is, if it has come.
     pub(crate) fn next(&mut self) -> Result<Option<Event>> {
-        let at = match self.repeated.as_ref().and_then(|(lines, _)| lines.front()) {
-            Some(line) => self.early.iter().position(|arrived| arrived.line == *line),
+        let at = match self.repeated.as_ref().and_then(Repeated::next) {
+            Some(line) => self.early.iter().position(|arrived| arrived.line == line),
             None => (!self.early.is_empty()).then_some(0),
         };
         let Some(at) = at else { return Ok(None) };
         let Arrived { event, line } = self.early.remove(at);
-        if let Some((lines, _)) = &mut self.repeated {
-            lines.pop_front();
+        if let Some(repeated) = &mut self.repeated {
+            repeated.pass();
         }
         if let Some((file, path)) = &mut self.written {
             writeln!(file, "{line}").map_err(|source| Error::Record { path: path.clone(), source })?;
@@ -101,13 +121,14 @@ impl Events {
 
     /// Nothing is under way: whatever is wanted next will not come.
     pub(crate) fn stuck(&self) -> Error {
-        let next = |(lines, path): &(VecDeque<String>, PathBuf)| (lines.front().cloned(), path.clone());
-        let (wanted, path) = self.repeated.as_ref().map(next).unwrap_or_default();
+        let repeated = self.repeated.as_ref();
+        let path = repeated.map(|repeated| repeated.path.clone()).unwrap_or_default();
+        let wanted = repeated.and_then(Repeated::next).unwrap_or_default();
         Error::Replay {
             path,
             reason: format!(
                 "the next event is `{}`, which this run does not come to: it was recorded with other settings",
-                wanted.unwrap_or_default()
+                wanted
             ),
         }
     }
@@ -120,25 +141,24 @@ impl Events {
     }
 }
 
-fn read(path: &Path, head: &str) -> Result<(VecDeque<String>, PathBuf)> {
+fn read(path: &Path, header: &Header) -> Result<Repeated> {
     let failed = |source| Error::Record { path: path.into(), source };
-    let file = File::open(path).map_err(failed)?;
     let refused = |reason: String| Error::Replay { path: path.into(), reason };
+    let found = Header::read(path)?;
+    if let Some(difference) = found.difference(header) {
+        return Err(refused(difference));
+    }
+    let file = File::open(path).map_err(failed)?;
     let bytes = file.metadata().map_err(failed)?.len();
     if bytes > MAX_EVENTS_BYTES {
         return Err(refused(format!("it has {bytes} bytes, at most {MAX_EVENTS_BYTES} are read")));
     }
     let mut text = String::new();
     file.take(MAX_EVENTS_BYTES).read_to_string(&mut text).map_err(failed)?;
-    let mut lines = text.lines();
-    let found = lines.next().unwrap_or_default();
-    if found != head {
-        let found: String = found.chars().take(200).collect();
-        return Err(refused(format!(
-            "it begins with `{found}`, this run's would with `{head}`: record and repeat with the same data, model and settings"
-        )));
-    }
-    Ok((lines.map(str::to_owned).collect(), path.to_owned()))
+    let mut repeated = Repeated { text, at: 0, path: path.to_owned() };
+    // The header.
+    repeated.pass();
+    Ok(repeated)
 }
 
 #[cfg(test)]
@@ -162,23 +182,41 @@ mod tests {
         taken
     }
 
+    fn header(intervals: u32) -> Header {
+        Header::of(&eciton_plan::Config::default(), (10, 20, 9), intervals, 0, 1)
+    }
+
     #[test]
     fn events_are_taken_in_the_recorded_order_whatever_comes_first() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events");
-        let mut first = Events::open(Some(&path), None, "a run").unwrap();
+        let mut first = Events::open(Some(&path), None, &header(8)).unwrap();
         let before = taken(&mut first, &[3, 0, 2, 1]);
         assert_eq!(before, [3, 0, 2, 1].map(gathered));
         first.finish().unwrap();
-        let mut second = Events::open(None, Some(&path), "a run").unwrap();
+        let mut second = Events::open(None, Some(&path), &header(8)).unwrap();
         assert_eq!(taken(&mut second, &[0, 1, 2, 3]), before);
         // What follows the log comes as it comes.
         assert_eq!(taken(&mut second, &[9]), [gathered(9)]);
-        let mut third = Events::open(None, Some(&path), "a run").unwrap();
+        let mut third = Events::open(None, Some(&path), &header(8)).unwrap();
         assert!(taken(&mut third, &[7]).is_empty());
         assert!(third.stuck().to_string().contains("`gathered 1 2 3`"));
-        let refused = Events::open(None, Some(&path), "another").unwrap_err().to_string();
-        assert!(refused.contains("a run") && refused.contains("another"), "{refused}");
+        let refused = Events::open(None, Some(&path), &header(7)).unwrap_err().to_string();
+        assert!(refused.contains("run.intervals is 8 there and 7 here"), "{refused}");
         assert!(Arrived::new(Event::Started).is_none());
+    }
+
+    #[test]
+    fn logs_that_are_too_long_or_none_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events");
+        let refused = || Events::open(None, Some(&path), &header(8)).unwrap_err().to_string();
+        std::fs::write(&path, "something else\n").unwrap();
+        assert!(refused().contains("no log of events"), "{}", refused());
+        std::fs::write(&path, format!("{}\n", header(8).line())).unwrap();
+        Events::open(None, Some(&path), &header(8)).unwrap();
+        // Sparse: only its length is looked at.
+        File::options().append(true).open(&path).unwrap().set_len(MAX_EVENTS_BYTES + 1).unwrap();
+        assert!(refused().contains("at most 268435456 are read"), "{}", refused());
     }
 }

@@ -16,6 +16,7 @@ use eciton_plan::{Program, Step};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
+use crate::report::{Chosen, Helpers};
 
 /// Most spans that are written; what follows is counted.
 pub const MAX_SPANS: u64 = 2_000_000;
@@ -156,6 +157,21 @@ impl Trace {
             "dur": took.as_secs_f64() * 1e6,
         });
         self.event(&event)
+    }
+
+    /// The autotuner has decided.
+    pub(crate) fn chosen(&mut self, chosen: &Chosen) -> Result<()> {
+        let Chosen { what, from, to, why, .. } = chosen;
+        let what = match what {
+            Helpers::Functions => "functions",
+            Helpers::Threads => "further threads",
+        };
+        let ts = self.micros(Instant::now());
+        self.event(&json!({
+            "name": format!("{what} {from} -> {to}: {why}"), "cat": "autotuner", "ph": "i", "s": "g",
+            "pid": 1, "tid": 0, "ts": ts,
+        }))?;
+        self.event(&json!({"name": what, "ph": "C", "pid": 1, "ts": ts, "args": {"at once": to}}))
     }
 
     pub(super) fn finish(&mut self) -> Result<()> {

@@ -56,6 +56,7 @@ fn summary(seeds: &[u64]) -> Summary {
         best: Some((1, accuracy)),
         kept_epoch: None,
         stopped_early: None,
+        synchronised_after: None,
         model_digest: model_digest(&tensors(seed)),
     };
     Summary {
@@ -76,6 +77,7 @@ fn summary(seeds: &[u64]) -> Summary {
         executor: "local".to_owned(),
         tasks: 12,
         rows_by_age: None,
+        helpers: None,
         attempts: None,
         bill: None,
         cost: None,

@@ -1,0 +1,228 @@
+//! Flights: attempts under way with functions, as many as there may be.
+//!
+//! Whoever makes room for one more, or brings one, hands out the next ([`Shared::dispatch`]): the driver's
+//! thread at a submission, an I/O thread when an answer comes. So functions have work while the driver's
+//! thread computes.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use eciton_kernel::Error;
+use tokio::sync::watch;
+
+use super::attempt::{Attempt, Wire};
+use super::lock;
+use super::objects::Objects;
+use super::pace::Pace;
+use crate::invoker::Invoker;
+use crate::local::Inbox;
+use crate::{Answered, Completion, Order, Timing};
+
+/// Counts of flights, and attempts that wait for one.
+pub(super) struct Flights {
+    /// As many as may be under way...
+    pub(super) limit: u32,
+    /// ...less what throttling takes.
+    pace: Pace,
+    pub(super) in_flight: u32,
+    /// Written, and no longer anybody else's to do; bounded by the steps of an epoch times the attempts.
+    pub(super) written: VecDeque<(Attempt, Ticket)>,
+    /// Nothing is handed out any more.
+    closed: bool,
+}
+
+impl Flights {
+    pub(super) fn new(limit: u32) -> Self {
+        Self { limit, pace: Pace::default(), in_flight: 0, written: VecDeque::new(), closed: false }
+    }
+}
+
+/// What the pool's owner and its I/O threads share. Locks are taken in the order of fields.
+pub(super) struct Shared<I> {
+    pub(super) wire: Wire<I>,
+    pub(super) flights: Mutex<Flights>,
+    pub(super) objects: Mutex<Objects>,
+    /// Where ends are reported, and first attempts wait.
+    pub(super) inbox: Inbox,
+    pub(super) runtime: tokio::runtime::Handle,
+    /// Ends all flights, once.
+    pub(super) cancelled: watch::Sender<bool>,
+}
+
+/// What a function does next.
+enum Next {
+    Written(Attempt, Ticket),
+    Order(Box<Order>, Ticket),
+}
+
+impl<I> Shared<I> {
+    /// Ends all flights; what waits for one is forgotten. Says how many there were.
+    pub(super) fn cancel(&self) -> u64 {
+        let mut flights = lock(&self.flights);
+        flights.closed = true;
+        let waiting = flights.written.drain(..).len() + self.inbox.withdraw();
+        let count = u64::from(flights.in_flight) + waiting as u64;
+        drop(flights);
+        self.cancelled.send_replace(true);
+        count
+    }
+
+    /// Whether one more may be under way; then it is counted.
+    pub(super) fn has_room(&self) -> bool {
+        let mut flights = lock(&self.flights);
+        let allowed = flights.pace.allowed(flights.limit);
+        let room = !flights.closed && flights.written.is_empty() && flights.in_flight < allowed;
+        flights.in_flight += u32::from(room);
+        room
+    }
+
+    fn next(&self) -> Option<Next> {
+        let mut flights = lock(&self.flights);
+        if flights.closed {
+            return None;
+        }
+        let allowed = flights.pace.allowed(flights.limit);
+        // A further attempt has nowhere else to go, whatever the limit.
+        let next = if flights.in_flight < allowed.max(1)
+            && let Some((attempt, ticket)) = flights.written.pop_front()
+        {
+            Next::Written(attempt, ticket)
+        } else if flights.in_flight < allowed {
+            let order = self.inbox.take_offer()?;
+            Next::Order(order, Ticket::new(&self.inbox))
+        } else {
+            return None;
+        };
+        flights.in_flight += 1;
+        Some(next)
+    }
+}
+
+impl<I: Invoker> Shared<I> {
+    /// Writes an attempt that only a function may do; its leases end here.
+    pub(super) fn write(&self, order: &Order) {
+        self.inbox.begin();
+        let ticket = Ticket::new(&self.inbox);
+        match self.attempt(order) {
+            Ok(attempt) => lock(&self.flights).written.push_back((attempt, ticket)),
+            Err(error) => ticket.fail(order, error),
+        }
+    }
+
+    fn attempt(&self, order: &Order) -> Result<Attempt, Error> {
+        let (attempt, gone) = lock(&self.objects).attempt(&self.wire, order)?;
+        if let (Some(store), false) = (&self.wire.store, gone.is_empty()) {
+            let store = store.clone();
+            // What cannot be deleted now is at the end, or by the bucket's lifecycle.
+            self.runtime.spawn(async move { drop(store.delete(&gone).await) });
+        }
+        Ok(attempt)
+    }
+
+    /// Begins a task for which there was room ([`Shared::has_room`]).
+    pub(super) fn begin(self: &Arc<Self>, order: Order) {
+        self.inbox.begin();
+        self.fly(Box::new(order), Ticket::new(&self.inbox));
+    }
+
+    fn fly(self: &Arc<Self>, order: Box<Order>, ticket: Ticket) {
+        match self.attempt(&order) {
+            Ok(attempt) => {
+                // Its leases end here.
+                drop(order);
+                self.launch(attempt, ticket);
+            }
+            Err(error) => {
+                lock(&self.flights).in_flight -= 1;
+                ticket.fail(&order, error);
+            }
+        }
+    }
+
+    /// Hands out what waits, to as many functions as there may be.
+    pub(super) fn dispatch(self: &Arc<Self>) {
+        while let Some(next) = self.next() {
+            match next {
+                Next::Written(attempt, ticket) => self.launch(attempt, ticket),
+                Next::Order(order, ticket) => self.fly(order, ticket),
+            }
+        }
+    }
+
+    fn launch(self: &Arc<Self>, attempt: Attempt, ticket: Ticket) {
+        let shared = self.clone();
+        let mut cancelled = self.cancelled.subscribe();
+        self.runtime.spawn(async move {
+            let (pass, key) = (attempt.pass, attempt.key);
+            let throttled = AtomicBool::new(false);
+            let begun = Instant::now();
+            let answered = async {
+                let run = shared.wire.run(&attempt, &throttled);
+                let Some(deadline) = attempt.deadline else { return run.await };
+                let mut run = std::pin::pin!(run);
+                tokio::select! {
+                    result = &mut run => result,
+                    () = tokio::time::sleep(deadline) => {
+                        shared.inbox.note(Completion::Overdue { pass, key });
+                        run.await
+                    }
+                }
+            };
+            let result = tokio::select! {
+                biased;
+                // The sender lives as long as what is shared.
+                _ = cancelled.wait_for(|cancelled| *cancelled) => None,
+                result = answered => Some(result),
+            };
+            let timing = Timing::since(begun, None);
+            lock(&shared.objects).spent.end((pass, key.epoch.0));
+            match result {
+                None => drop(ticket),
+                Some(result) => {
+                    let result = result.map(|answer| Answered::Apart(Box::new(answer)));
+                    ticket.end(Completion::Task { pass, key, timing, result });
+                }
+            }
+            // After the report, so that a stop counts it here or there.
+            let mut flights = lock(&shared.flights);
+            flights.in_flight -= 1;
+            let limit = flights.limit;
+            flights.pace.after(throttled.load(Ordering::Relaxed), limit);
+            drop(flights);
+            shared.dispatch();
+        });
+    }
+}
+
+/// Something under way: reports once, or takes itself back when it is dropped before.
+pub(super) struct Ticket {
+    inbox: Option<Inbox>,
+}
+
+impl Ticket {
+    fn new(inbox: &Inbox) -> Self {
+        Self { inbox: Some(inbox.clone()) }
+    }
+
+    /// An order that cannot be written.
+    fn fail(self, order: &Order, error: Error) {
+        let (pass, key, timing) = (order.pass, order.task.key(), Timing::since(Instant::now(), None));
+        self.end(Completion::Task { pass, key, timing, result: Err(error) });
+    }
+
+    fn end(mut self, completion: Completion) {
+        if let Some(inbox) = self.inbox.take() {
+            inbox.end(completion);
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some(inbox) = self.inbox.take() {
+            inbox.forget();
+        }
+    }
+}

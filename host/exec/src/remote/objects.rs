@@ -1,0 +1,88 @@
+//! What a run keeps in the object store, and frames that name it.
+
+use eciton_kernel::Error;
+use eciton_kernel::wire::{Constants, Source};
+use eciton_plan::Version;
+use eciton_transport::Key;
+
+use super::Transport;
+use super::attempt::{Attempt, Wire};
+use super::constants::{Constant, ConstantObjects, OBJECT_BYTES};
+use super::spent::Spent;
+use crate::Order;
+
+/// Objects of a run.
+#[derive(Debug)]
+pub(super) struct Objects {
+    constants: ConstantObjects,
+    pub(super) spent: Spent,
+}
+
+impl Objects {
+    /// None yet. Tasks read so many generations of weights at once.
+    pub(super) fn new(weight_versions: u32) -> Self {
+        Self { constants: ConstantObjects::new(weight_versions), spent: Spent::default() }
+    }
+
+    /// Writes the order's frame, and constants that are new. The attempt counts as under way; besides come
+    /// keys of objects that nobody will read again.
+    pub(super) fn attempt<I>(&mut self, wire: &Wire<I>, order: &Order) -> Result<(Attempt, Vec<Key>), Error> {
+        let attempt = self.write(wire, order)?;
+        let stored = wire.store.is_some();
+        let (pass, key) = (order.pass, order.task.key());
+        let keys = [wire.keys.task(pass, &key), wire.keys.answer(pass, &key.step())];
+        let keys = keys.into_iter().flatten().filter(|_| stored);
+        let mut gone = self.spent.begin((pass, key.epoch.0), keys);
+        gone.extend(self.constants.forget_before(order.generation));
+        Ok((attempt, gone))
+    }
+
+    fn write<I>(&mut self, wire: &Wire<I>, order: &Order) -> Result<Attempt, Error> {
+        let settings = &wire.settings;
+        let key = order.task.key();
+        let names_of = &wire.keys;
+        let (mut names, mut uploads) = (Vec::new(), Vec::new());
+        let mut inputs: Vec<(usize, Source)> = Vec::new();
+        let mut parameters = None;
+        if wire.store.is_some() {
+            for at in
+                (0..order.call.inputs.len()).filter(|&at| at < 32 && order.constant_inputs >> at & 1 == 1)
+            {
+                let constant = Constant::Features(key.interval);
+                let name = || names_of.features(&format!("i{:05}", key.interval.0));
+                let write = || eciton_kernel::wire::encode_input(&order.call, at, settings.rows);
+                if let Some(upload) = self.constants.get(constant, name, write)? {
+                    inputs.push((at, Source { object: Some(names.len() as u32), part: 0 }));
+                    names.push(upload.key.to_string());
+                    uploads.push(upload);
+                }
+            }
+            let size: usize = order.call.parameters.iter().map(|p| p.rows() * p.columns() * 4).sum();
+            // One reader would fetch what it might have been sent.
+            let shared_by = if settings.transport == Transport::S3 { 2 } else { settings.intervals };
+            if size as u64 >= OBJECT_BYTES && shared_by > 1 {
+                let (operation, generation) = (order.operation, order.generation);
+                let constant = Constant::Weights { operation, generation };
+                let name = || names_of.weights(Version(generation), operation);
+                let write = || eciton_kernel::wire::encode_parameters(&order.call);
+                if let Some(upload) = self.constants.get(constant, name, write)? {
+                    parameters = Some(names.len() as u32);
+                    names.push(upload.key.to_string());
+                    uploads.push(upload);
+                }
+            }
+        }
+        let constants = Constants { inputs: &inputs, parameters };
+        let frame = eciton_kernel::wire::encode_call(
+            &settings.run,
+            key,
+            &order.layer,
+            &order.call,
+            settings.rows,
+            &settings.limits,
+            names,
+            &constants,
+        )?;
+        Ok(Attempt { pass: order.pass, key, deadline: order.deadline, frame: frame.into(), uploads })
+    }
+}

@@ -1,0 +1,67 @@
+//! Objects of attempts, and when nobody reads them any more.
+
+use std::collections::BTreeMap;
+
+use eciton_transport::Key;
+
+/// A pass and an epoch of it.
+pub(super) type Time = (u32, u32);
+
+/// Keys that attempts use, kept until no attempt of their epoch is under way. (Epochs may run into each
+/// other, and evaluations lie within them.)
+#[derive(Debug, Default)]
+pub(super) struct Spent {
+    newest: Option<Time>,
+    times: BTreeMap<Time, Keys>,
+}
+
+#[derive(Debug, Default)]
+struct Keys {
+    under_way: u32,
+    keys: Vec<Key>,
+}
+
+impl Spent {
+    /// An attempt begins that uses these keys. Gives back keys that nobody reads any more, where another
+    /// epoch begins.
+    pub(super) fn begin(&mut self, time: Time, keys: impl IntoIterator<Item = Key>) -> Vec<Key> {
+        let mut gone = Vec::new();
+        if self.newest.replace(time) != Some(time) {
+            let over = self.times.extract_if(.., |of, keys| keys.under_way == 0 && *of != time);
+            gone.extend(over.flat_map(|(_, keys)| keys.keys));
+        }
+        let of = self.times.entry(time).or_default();
+        of.under_way += 1;
+        of.keys.extend(keys);
+        gone
+    }
+
+    /// An attempt has ended.
+    pub(super) fn end(&mut self, time: Time) {
+        if let Some(keys) = self.times.get_mut(&time) {
+            keys.under_way -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn keys_go_once_nothing_of_their_epoch_is_under_way() {
+        let key = |n: u32| Key::new(format!("runs/r/{n}")).unwrap();
+        let mut spent = Spent::default();
+        assert_eq!(spent.begin((1, 1), [key(1)]), []);
+        assert_eq!(spent.begin((1, 1), [key(2)]), []);
+        spent.end((1, 1));
+        // Epoch 2 begins while one of 1 is under way, which another interval is still in.
+        assert_eq!(spent.begin((1, 2), [key(3)]), []);
+        assert_eq!(spent.begin((1, 1), [key(4)]), []);
+        spent.end((1, 1));
+        spent.end((1, 1));
+        assert_eq!(spent.begin((1, 2), []), [key(1), key(2), key(4)]);
+        assert_eq!(spent.begin((2, 2), []), [], "an evaluation of the same epoch");
+    }
+}

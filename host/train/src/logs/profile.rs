@@ -1,0 +1,189 @@
+//! The task profile that a run measures: what each stage took on a row, and what surrounds steps.
+//!
+//! Seconds of a stage are all its steps' together over all their rows, from begin to end of each; those of
+//! a run's first epoch, with its cold caches, are left out if there are others. What surrounds a step is
+//! the driver's: its time outside of steps and waiting, over all steps. Bytes follow from the program.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use eciton_plan::profile::{FunctionPace, HostPace};
+use eciton_plan::{Epoch, Profile, Program, StageId, Step};
+
+use crate::error::{Error, Result};
+
+/// What steps of one kind took.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    seconds: f64,
+    count: f64,
+}
+
+impl Sum {
+    fn add(&mut self, seconds: f64, count: f64) {
+        self.seconds += seconds;
+        self.count += count;
+    }
+
+    fn mean(self) -> Option<f64> {
+        (self.count > 0.0).then(|| self.seconds / self.count)
+    }
+}
+
+/// Sums of the first epoch, and of all others.
+type Sums = [Sum; 2];
+
+fn mean(sums: Sums) -> Option<f64> {
+    let [first, later] = sums;
+    later.mean().or(first.mean())
+}
+
+/// A profile on its way.
+#[derive(Debug)]
+pub(crate) struct Profiler {
+    file: File,
+    path: PathBuf,
+    first: Option<Epoch>,
+    /// By stage: seconds by rows, on this machine and in functions.
+    here: Vec<Sums>,
+    there: Vec<Sums>,
+    /// Seconds of the driver by steps.
+    driver: Sums,
+    /// Since when the driver is at it.
+    since: Option<Instant>,
+    /// Seconds of updates by values added.
+    update: Sums,
+}
+
+/// What a profile is of, besides what was measured.
+#[derive(Debug)]
+pub(crate) struct Profiled<'a> {
+    pub program: &'a Program,
+    /// Where the figures are from.
+    pub source: String,
+    /// The share of the features that is stored.
+    pub stored: f64,
+    /// Rows, and edges as gathers read them.
+    pub rows: u64,
+    pub edges: u64,
+}
+
+impl Profiler {
+    pub(super) fn create(path: &Path) -> Result<Self> {
+        let file = File::create(path).map_err(|source| Error::Record { path: path.into(), source })?;
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            first: None,
+            here: Vec::new(),
+            there: Vec::new(),
+            driver: Sums::default(),
+            since: None,
+            update: Sums::default(),
+        })
+    }
+
+    /// 0 in the run's first epoch, then 1.
+    fn part(&mut self, epoch: Epoch) -> usize {
+        usize::from(*self.first.get_or_insert(epoch) != epoch)
+    }
+
+    /// A step of training has ended on this machine.
+    pub(crate) fn step(&mut self, step: Step, took: Duration, rows: usize) {
+        let part = self.part(step.epoch);
+        Self::add(&mut self.here, part, step.stage, took, rows);
+        self.driver[part].count += 1.0;
+    }
+
+    /// One has ended in a function, where it took so long.
+    pub(crate) fn function(&mut self, step: Step, took: Duration, rows: usize) {
+        let part = self.part(step.epoch);
+        Self::add(&mut self.there, part, step.stage, took, rows);
+        self.driver[part].count += 1.0;
+    }
+
+    fn add(sums: &mut Vec<Sums>, part: usize, stage: StageId, took: Duration, rows: usize) {
+        sums.resize(sums.len().max(stage.index() + 1), Sums::default());
+        sums[stage.index()][part].add(took.as_secs_f64(), rows as f64);
+    }
+
+    /// The driver begins to see to steps.
+    pub(crate) fn resume(&mut self) {
+        self.since = Some(Instant::now());
+    }
+
+    /// It waits, or does something else.
+    pub(crate) fn pause(&mut self, epoch: Epoch) {
+        if let Some(since) = self.since.take() {
+            let part = self.part(epoch);
+            self.driver[part].seconds += since.elapsed().as_secs_f64();
+        }
+    }
+
+    /// An update that added so many values.
+    pub(crate) fn update(&mut self, epoch: Epoch, took: Duration, values: u64) {
+        let part = self.part(epoch);
+        self.update[part].add(took.as_secs_f64(), values as f64);
+    }
+
+    fn profile(&self, of: &Profiled<'_>) -> Result<Profile> {
+        let built_in = Profile::default();
+        let mut stages = built_in.stages(of.program, of.stored)?;
+        let (rows, edges) = (of.rows as f64, of.edges as f64);
+        // Paces of the whole run, for programs with other stages.
+        let (mut flops, mut values, mut there) = (Sum::default(), Sum::default(), Sum::default());
+        for stage in &mut stages {
+            let of = |sums: &[Sums]| sums.get(stage.stage.index()).copied().and_then(mean);
+            (stage.host_seconds_per_row, stage.function_seconds_per_row) = (of(&self.here), of(&self.there));
+            if let Some(seconds) = stage.host_seconds_per_row {
+                match stage.gather_width {
+                    0 => flops.add(seconds * rows, stage.flops_per_row * rows),
+                    width => values.add(seconds * rows, f64::from(width) * (edges + rows)),
+                }
+            }
+            if let Some(seconds) = stage.function_seconds_per_row {
+                there.add(seconds, stage.flops_per_row);
+            }
+        }
+        let HostPace { seconds_per_flop, seconds_per_edge_value, seconds_per_byte, .. } = built_in.host;
+        let host = HostPace {
+            seconds_per_flop: flops.mean().unwrap_or(seconds_per_flop),
+            seconds_per_edge_value: values.mean().unwrap_or(seconds_per_edge_value),
+            seconds_per_byte,
+            seconds_per_value_added: mean(self.update).unwrap_or(built_in.host.seconds_per_value_added),
+            seconds_per_step: mean(self.driver).unwrap_or(built_in.host.seconds_per_step),
+        };
+        let seconds_per_flop = there.mean().unwrap_or(built_in.function.seconds_per_flop);
+        let function = FunctionPace { seconds_per_flop, ..built_in.function };
+        let profile = Profile { source: of.source.clone(), host, function, stages, ..built_in };
+        profile.check()?;
+        Ok(profile)
+    }
+
+    /// Writes what was measured.
+    pub(super) fn finish(&mut self, of: &Profiled<'_>) -> Result<()> {
+        let profile = self.profile(of)?;
+        let failed = |source: std::io::Error| Error::Record { path: self.path.clone(), source };
+        let text = serde_json::to_string_pretty(&profile).map_err(|e| failed(e.into()))?;
+        let mut file = &self.file;
+        file.write_all(text.as_bytes()).and_then(|()| file.write_all(b"\n")).map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_epoch_counts_only_where_it_is_the_only_one() {
+        let mut sums = Sums::default();
+        assert_eq!(mean(sums), None);
+        sums[0].add(9.0, 3.0);
+        assert_eq!(mean(sums), Some(3.0));
+        sums[1].add(1.0, 4.0);
+        sums[1].add(3.0, 4.0);
+        assert_eq!(mean(sums), Some(0.5));
+    }
+}
