@@ -39,6 +39,50 @@ pub fn test_kernel(name: &str) -> PathBuf {
     root().join("tests/kernels/prebuilt").join(format!("{name}.wasm"))
 }
 
+/// A python3 with numpy: `ECITON_PYTHON`, else `python3`. Where there is none, none after saying on
+/// standard error that suite `of` is skipped; with the variable `CI` set that is a failure instead.
+///
+/// # Panics
+/// As said.
+pub fn python(of: &str) -> Option<String> {
+    let name = std::env::var("ECITON_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let found = std::process::Command::new(&name).args(["-c", "import numpy"]).output();
+    if found.is_ok_and(|o| o.status.success()) {
+        return Some(name);
+    }
+    let text = format!("`{name}` has no numpy; set ECITON_PYTHON to a python3 that has");
+    assert!(std::env::var_os("CI").is_none_or(|v| v.is_empty()), "{text}");
+    // Past the test harness, which swallows what `eprintln!` prints.
+    let told =
+        std::io::Write::write_all(&mut std::io::stderr(), format!("SKIPPED {of}: {text}\n").as_bytes());
+    assert!(told.is_ok(), "{text}");
+    None
+}
+
+/// SplitMix64.
+#[derive(Debug)]
+pub struct Numbers(pub u64);
+
+impl Numbers {
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Below `limit`.
+    pub fn below(&mut self, limit: u32) -> u32 {
+        (self.bits() % u64::from(limit)) as u32
+    }
+
+    /// In [-1, 1).
+    pub fn value(&mut self) -> f32 {
+        (self.bits() >> 40) as f32 / (1u32 << 23) as f32 - 1.0
+    }
+}
+
 /// Remembers every epoch's loss.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Losses(pub Vec<f64>);

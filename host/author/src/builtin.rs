@@ -20,8 +20,11 @@ pub struct Builtin {
 
 /// All of them.
 pub const BUILTIN: &[Builtin] = &[
+    Builtin { name: "activate", package: "eciton-activate" },
     Builtin { name: "cross-entropy", package: "eciton-cross-entropy" },
     Builtin { name: "linear", package: "eciton-linear" },
+    Builtin { name: "normalise", package: "eciton-normalise" },
+    Builtin { name: "sum", package: "eciton-sum" },
 ];
 
 impl Builtin {

@@ -1,7 +1,7 @@
 //! `eciton plan`, which is `eciton train --dry-run`.
 
 use eciton_plan::Mode;
-use eciton_train::{Options, Plan};
+use eciton_train::{LayerFirst, Options, Plan};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -92,6 +92,17 @@ fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
             versions(plan.weight_versions, "versions of the weights")
         ),
     );
+    for (at, layer) in plan.layers.iter().enumerate() {
+        let first = match layer.first {
+            LayerFirst::Product => ": the product first",
+            LayerFirst::Gather => ": the gather first",
+            LayerFirst::GatheredOnce => ": gathered before the first epoch",
+            LayerFirst::Fixed => "",
+        };
+        let (before, after) = layer.widths;
+        let name = if at == 0 { "layers" } else { "" };
+        row(name, format!("{at} {} {before} to {after}{first}", layer.kind));
+    }
     for (place, stage) in plan.stages.iter().enumerate() {
         row(
             if place == 0 { "stages" } else { "" },

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use eciton_plan::{Config, Error, ModelSettings};
+use eciton_plan::{Config, Error, Layers, ModelKind, ModelSettings};
 
 use crate::failure::Failure;
 use crate::text;
@@ -15,8 +15,6 @@ use crate::train::Arguments;
 
 /// Bytes of a recipe or model file that are read: one more than the plan takes.
 const MAX_BYTES: u64 = (1 << 20) + 1;
-/// The models that need no file.
-const MODELS: [&str; 1] = ["gcn"];
 
 /// The configuration that a command line asks for.
 pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
@@ -129,12 +127,16 @@ fn set(config: &mut Config, argument: &str, typed: &str) -> Result<(), Failure> 
 fn choose_model(config: &mut Config, model: &str) -> Result<(), Failure> {
     if is_recipe(model) {
         config.model.file = Some(model.to_owned());
-    } else if MODELS.contains(&model.to_lowercase().as_str()) {
-        config.model.file = None;
+    } else if let Some((_, kind)) = ModelKind::ALL.iter().find(|(name, _)| model.eq_ignore_ascii_case(name)) {
+        if config.model.kind != *kind && matches!(config.model.layers, Layers::List(_)) {
+            // Another model's.
+            config.model.layers = ModelSettings::default().layers;
+        }
+        (config.model.file, config.model.kind) = (None, *kind);
     } else {
-        let advice =
-            text::nearest(model, MODELS).map_or(String::new(), |m| format!(" (did you mean `{m}`?)"));
-        let known = MODELS.join(", ");
+        let names = ModelKind::ALL.map(|(name, _)| name);
+        let advice = text::nearest(model, names).map_or(String::new(), |m| format!(" (did you mean `{m}`?)"));
+        let known = names.join(", ");
         return Err(Failure::Usage(format!(
             "no model is called `{model}`{advice}; known: {known}; the path of a model file (.toml) works too"
         )));
@@ -285,7 +287,10 @@ mod tests {
             (&["--model", "gnc"], &["did you mean `gcn`?"]),
             (&["--kernel", "linear"], &["NAME=PATH"]),
             (&["--kernel", "liner=x"], &["did you mean `linear`?"]),
-            (&["--set", "kernels.softmax=x"], &["no kernel is called `softmax`", "cross-entropy, linear"]),
+            (
+                &["--set", "kernels.softmax=x"],
+                &["no kernel is called `softmax`", "activate, cross-entropy, linear, normalise, sum"],
+            ),
         ];
         for (line, words) in cases {
             let text = refused(line);

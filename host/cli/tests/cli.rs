@@ -234,6 +234,13 @@ fn a_plan_says_what_a_run_would_hold_and_refuses_what_does_not_fit() {
         &text,
         &["cora, gcn 1433-64-7", "10,556 directed edges", "5 tasks, 4 gathers", "\nweights", "\nin all"],
     );
+    says(
+        &text,
+        &["\nlayers             0 gcn 1433 to 64: the product first", "1 gcn 64 to 7: the product first"],
+    );
+    let text = works(dir.path(), &["plan", "--model", "sage", "--hidden", "2"]);
+    says(&text, &["cora, sage 1433-2-7", "1 sage 2 to 7: the gather first"]);
+    let text = works(dir.path(), &["plan", "--hidden", "64"]);
     // What is to be had is the machine's, and changes from one moment to the next.
     let planned = |text: &str| text.split("\nto be had").next().unwrap().to_owned();
     assert_eq!(planned(&works(dir.path(), &["train", "--hidden", "64", "--dry-run"])), planned(&text));
@@ -557,11 +564,11 @@ fn data_kernels_and_doctor() {
 
     let kernels = objects(&works(dir.path(), &["kernel", "list", "--json"]));
     let names: Vec<&str> = kernels.iter().filter_map(|k| k["name"].as_str()).collect();
-    assert_eq!(names, ["cross-entropy", "linear"]);
+    assert_eq!(names, ["activate", "cross-entropy", "linear", "normalise", "sum"]);
     let linear = eciton_train::kernels::builtin().iter().find(|k| k.name == "linear").unwrap();
     std::fs::write(dir.path().join("linear.wasm"), linear.component).unwrap();
     let text = works(dir.path(), &["kernel", "check", "linear.wasm"]);
-    says(&text, &["linear.wasm: a kernel of contract", kernels[1]["digest"].as_str().unwrap()]);
+    says(&text, &["linear.wasm: a kernel of contract", kernels[2]["digest"].as_str().unwrap()]);
     std::fs::write(dir.path().join("not.wasm"), "text").unwrap();
     says(&fails(dir.path(), &["kernel", "check", "not.wasm"], 1), &["not.wasm: not a kernel"]);
     says(&fails(dir.path(), &["kernel", "check", "absent.wasm"], 1), &["absent.wasm"]);
@@ -570,7 +577,7 @@ fn data_kernels_and_doctor() {
 
     let report = objects(&works(dir.path(), &["doctor", "--json"])).pop().unwrap();
     assert_eq!(report["cache"]["writable"], true);
-    assert_eq!(report["kernels"].as_array().unwrap().len(), 2);
+    assert_eq!(report["kernels"].as_array().unwrap().len(), 5);
     assert!(report["wasm_toolchain"].is_string() != report["wasm_toolchain_missing"].is_string(), "{report}");
     says(&works(dir.path(), &["doctor"]), &["numeric class", "kernel cache", "wasm toolchain", "limits"]);
 }

@@ -156,6 +156,22 @@ fn every_other_document() {
     }
 }
 
+#[test]
+fn recipes_train() {
+    let place = Place::new();
+    let mut kinds = Vec::new();
+    for entry in std::fs::read_dir(repository().join("docs/recipes")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let words = ["train", &format!("eciton/docs/recipes/{name}"), "--epochs", "2", "--no-out"];
+        place.run(&words.map(str::to_owned), &name);
+        kinds.push(name.replace(".toml", ""));
+    }
+    kinds.sort();
+    let mut all = eciton_plan::ModelKind::ALL.map(|(name, _)| name);
+    all.sort();
+    assert_eq!(kinds, all, "one for each kind of model");
+}
+
 /// The lines of Python are those that CI runs on a run folder.
 #[test]
 fn python() {

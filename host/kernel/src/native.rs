@@ -2,7 +2,7 @@
 //!
 //! Only with the feature `native-kernels`, which no shipped binary has. A [`crate::Runtime`] that is
 //! made while [`set`] is on still loads components and asks them for signatures, but runs the tasks
-//! of `linear` and `cross-entropy` by calling their Rust code; every other kernel is refused. Limits
+//! of the built-in kernels by calling their Rust code; every other kernel is refused. Limits
 //! on the host's side hold; a guest's memory and time are not bounded, for there is no guest.
 
 use std::cell::Cell;
@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use activate::Activate;
 use cross_entropy::CrossEntropy;
 use eciton_sdk::native::{Host, Kind as Handle, with_host};
 use eciton_sdk::op::{self, Op};
@@ -18,6 +19,8 @@ use eciton_tensor::ops::activation::Activation;
 use eciton_tensor::ops::rows::Reduction;
 use eciton_tensor::random::Purpose;
 use linear::Linear;
+use normalise::Normalise;
+use sum::Sum;
 
 use crate::bindings::eciton::kernel::types;
 use crate::bindings::exports::eciton::kernel::vertex as wv;
@@ -46,6 +49,9 @@ pub fn is_on() -> bool {
 enum Opened {
     Linear(Linear),
     CrossEntropy(CrossEntropy),
+    Activate(Activate),
+    Normalise(Normalise),
+    Sum(Sum),
 }
 
 impl Opened {
@@ -62,6 +68,9 @@ impl Opened {
         let opened = match name {
             "linear" => Linear::open(inputs, &attributes).map(Self::Linear),
             "cross-entropy" => CrossEntropy::open(inputs, &attributes).map(Self::CrossEntropy),
+            "activate" => Activate::open(inputs, &attributes).map(Self::Activate),
+            "normalise" => Normalise::open(inputs, &attributes).map(Self::Normalise),
+            "sum" => Sum::open(inputs, &attributes).map(Self::Sum),
             _ => Err(sdk::Error::Unsupported("this kernel has no native form".to_owned())),
         };
         opened.map_err(|e| guest(name, "open", reported(e)))
@@ -123,6 +132,9 @@ impl Native {
         let result = with_host(host, || match opened {
             Opened::Linear(kernel) => call_kernel(kernel, kind, args),
             Opened::CrossEntropy(kernel) => call_kernel(kernel, kind, args),
+            Opened::Activate(kernel) => call_kernel(kernel, kind, args),
+            Opened::Normalise(kernel) => call_kernel(kernel, kind, args),
+            Opened::Sum(kernel) => call_kernel(kernel, kind, args),
         });
         let Some(state) = back.take() else {
             return Err(promise(name, place, "the task's tables were lost".to_owned()));

@@ -12,7 +12,10 @@ use crate::config::{Config, Data, Keep, Limits, Run};
 use crate::document::{Field, Fields, Found};
 use crate::error::Error;
 use crate::executor::RowFormat;
-use crate::model::{Activation, LayerSettings, Layers, MAX_LAYERS, MAX_WIDTH, ModelSettings};
+use crate::model::{
+    Activation, FirstWeights, Jumping, LayerSettings, Layers, MAX_HOPS, MAX_LAYERS, MAX_WIDTH, ModelKind,
+    ModelSettings, Norm,
+};
 use crate::order::VertexOrder;
 use crate::savings::{GatherFeatures, LabelledGathers};
 
@@ -55,6 +58,8 @@ pub fn keys() -> Vec<KeyInfo> {
     all
 }
 
+const ALPHA: &str = "a number with 0 <= alpha < 1";
+const FINITE: &str = "a finite number";
 pub(crate) const PROBABILITY: &str = "a number with 0 <= dropout < 1";
 
 pub(crate) fn is_probability(value: f32) -> bool {
@@ -92,6 +97,15 @@ const MODEL: &[Key<ModelSettings>] = &[
         Ok(())
     }),
     key(
+        "kind",
+        &["name", "architecture", "model", "conv"],
+        "what `layers = N` means: gcn, sage, gin, sgc, appnp, mlp",
+        |model, field| {
+            model.kind = field.choice(&ModelKind::ALL)?;
+            Ok(())
+        },
+    ),
+    key(
         "hidden",
         &["hidden_channels", "hidden_features", "width"],
         "width of every layer but the last: 1 to 65536",
@@ -123,6 +137,58 @@ const MODEL: &[Key<ModelSettings>] = &[
         Ok(())
     }),
     key(
+        "norm",
+        &["normalization", "normalisation", "layer_norm"],
+        "what brings the rows of every layer but the last to one scale: none, layer, l2",
+        |model, field| {
+            model.norm = field.choice(&Norm::ALL)?;
+            Ok(())
+        },
+    ),
+    key(
+        "residual",
+        &["skip", "skip_connections"],
+        "whether layers as wide as their input add it, but the last: true or false",
+        |model, field| {
+            model.residual = field.flag()?;
+            Ok(())
+        },
+    ),
+    key(
+        "first_weights",
+        &["initialiser", "initializer", "init"],
+        "how weights start: auto (glorot in gcn layers, else fan-in), glorot, fan-in",
+        |model, field| {
+            model.first_weights = field.choice(&FirstWeights::ALL)?;
+            Ok(())
+        },
+    ),
+    key(
+        "jumping",
+        &["jk", "jumping_knowledge"],
+        "a last `linear` layer that reads the outputs of all N layers: concat, sum",
+        |model, field| {
+            model.jumping = Some(field.choice(&Jumping::ALL)?);
+            Ok(())
+        },
+    ),
+    key("hops", &["k", "K", "steps"], "steps of a propagation, in sgc and appnp: 1 to 64", |model, field| {
+        model.hops = Some(field.integer32(1..=MAX_HOPS)?);
+        Ok(())
+    }),
+    key("alpha", &["teleport"], "the teleport probability of appnp: 0 <= alpha < 1", |model, field| {
+        model.alpha = Some(field.number(ALPHA, is_probability)?);
+        Ok(())
+    }),
+    key("epsilon", &["eps"], "the vertex's own weight in gin, less 1: a number", |model, field| {
+        model.epsilon = Some(field.number(FINITE, f32::is_finite)?);
+        Ok(())
+    }),
+    key("train_epsilon", &["train_eps"], "whether gin trains epsilon: true or false", |model, field| {
+        model.train_epsilon = Some(field.flag()?);
+        Ok(())
+    }),
+    key(
         "layers",
         &["num_layers", "depth", "layer"],
         "how many layers, 1 to 64, or a list of tables, one a layer",
@@ -134,10 +200,15 @@ const MODEL: &[Key<ModelSettings>] = &[
 ];
 
 const LAYER: &[Key<LayerSettings>] = &[
-    key("kernel", &["kind", "type"], "the layer's kind: gcn", |layer, field| {
-        layer.kernel = field.choice(&[("gcn", "gcn")])?.to_owned();
-        Ok(())
-    }),
+    key(
+        "kernel",
+        &["kind", "type"],
+        "the layer's kind: gcn, sage, gin, sgc, appnp, linear",
+        |layer, field| {
+            layer.kernel = field.choice(&LayerSettings::KERNELS.map(|name| (name, name)))?.to_owned();
+            Ok(())
+        },
+    ),
     key(
         "width",
         &["hidden", "out_features", "out-features"],
@@ -162,6 +233,49 @@ const LAYER: &[Key<LayerSettings>] = &[
     }),
     key("bias", &[], "whether it adds a bias: true or false", |layer, field| {
         layer.bias = Some(field.flag()?);
+        Ok(())
+    }),
+    key(
+        "norm",
+        &["normalization", "normalisation", "layer_norm", "normalize"],
+        "what brings its rows to one scale: none, layer, l2",
+        |layer, field| {
+            layer.norm = Some(field.choice(&Norm::ALL)?);
+            Ok(())
+        },
+    ),
+    key("residual", &["skip"], "whether its input is added to its output: true or false", |layer, field| {
+        layer.residual = Some(field.flag()?);
+        Ok(())
+    }),
+    key(
+        "jumping",
+        &["jk", "jumping_knowledge"],
+        "in linear: it reads the outputs of all layers before it: concat, sum",
+        |layer, field| {
+            layer.jumping = Some(field.choice(&Jumping::ALL)?);
+            Ok(())
+        },
+    ),
+    key(
+        "hops",
+        &["k", "K", "steps"],
+        "steps of its propagation, in sgc and appnp: 1 to 64",
+        |layer, field| {
+            layer.hops = Some(field.integer32(1..=MAX_HOPS)?);
+            Ok(())
+        },
+    ),
+    key("alpha", &["teleport"], "the teleport probability, in appnp: 0 <= alpha < 1", |layer, field| {
+        layer.alpha = Some(field.number(ALPHA, is_probability)?);
+        Ok(())
+    }),
+    key("epsilon", &["eps"], "the vertex's own weight, less 1, in gin: a number", |layer, field| {
+        layer.epsilon = Some(field.number(FINITE, f32::is_finite)?);
+        Ok(())
+    }),
+    key("train_epsilon", &["train_eps"], "whether that is trained, in gin: true or false", |layer, field| {
+        layer.train_epsilon = Some(field.flag()?);
         Ok(())
     }),
 ];

@@ -35,6 +35,7 @@ pub mod ids;
 mod keys;
 mod lower;
 pub mod model;
+mod network;
 pub mod optimiser;
 pub mod order;
 pub mod pipeline;
@@ -58,7 +59,10 @@ pub use ids::{
     Attempt, BufferId, Epoch, IntervalId, Layer, OperationId, ParameterId, SlotId, StageId, Version,
 };
 pub use keys::{KeyInfo, keys};
-pub use model::{Activation, Convolution, LayerKind, LayerSettings, Layers, Model, ModelSettings};
+pub use model::{
+    Activation, FirstWeights, Jumping, LayerKind, LayerSettings, Layers, Model, ModelKind, ModelLayer,
+    ModelSettings, Norm,
+};
 pub use optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};
 pub use order::VertexOrder;
 pub use pipeline::{Mode, Pipeline, WeightVersions};

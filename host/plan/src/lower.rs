@@ -1,23 +1,24 @@
-//! From a model to its stage program.
+//! From a model to its stage program: its network forward, then backward.
+//!
+//! Forward, each node is a stage. Backward, in reverse order, each node turns the gradient of what it
+//! made into those of what it read, but for values that nothing trained stands before. A value that
+//! several nodes read has several gradients, added as they come (kernel `sum`), so that two of them are
+//! alive at most. A sum's own backward is no stage: its inputs' gradients are that of its output.
 
 use crate::error::Error;
 use crate::ids::{Layer, OperationId, ParameterId, SlotId, StageId};
-use crate::model::{Activation, Convolution, LayerKind, Model};
+use crate::model::{FirstWeights, Model};
+use crate::network::{HEAD, INPUT_BIAS, KernelNode, LINEAR, Network, Node, SUM, ValueId};
 use crate::program::{
-    DataShape, Direction, Gather, Normalisation, Operation, Parameter, Program, SlotOf, SlotSpec, Stage,
-    Tensor,
+    DataShape, Direction, Gather, Operation, Parameter, Program, SlotOf, SlotSpec, Stage, Tensor,
 };
 use crate::savings::Savings;
-use crate::signature::{Attribute, Signature, Value};
+use crate::signature::{Attribute, Initialiser, ParameterSpec, Signature};
 
-/// The kernel of a layer's own work.
-const LINEAR: &str = "linear";
-/// The kernel of the last stage forward.
-pub(crate) const HEAD: &str = "cross-entropy";
-/// The parameter by which `linear` adds the bias of the layer before.
-const INPUT_BIAS: &str = "input-bias";
-/// Most parameters, and most kept rows, of one kernel. With 65 operations all ids fit 16 bits.
+/// Most parameters, and most kept rows, of one kernel.
 const MAX_PARTS: usize = 256;
+/// Most operations and gathers of a model, forward.
+const MAX_NODES: usize = 1024;
 
 type Open<'a> = &'a crate::program::Open<'a, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -36,10 +37,23 @@ pub(crate) fn training(
         });
     }
     let mut lowering = Lowering::new(model.clone(), shape, savings);
+    limit("operations and gathers of a model", lowering.network.nodes.len(), MAX_NODES)?;
     lowering.open_all(open)?;
-    lowering.forward();
-    lowering.backward();
-    Ok(lowering.program)
+    lowering.forward(true);
+    lowering.backward(open)?;
+    let program = lowering.program;
+    // Ids are 16 bits.
+    let most = usize::from(u16::MAX);
+    limit("row buffers of a program", program.slots.len(), most)?;
+    limit("stages of a program", program.stages.len(), most)?;
+    Ok(program)
+}
+
+fn limit(what: &'static str, found: usize, most: usize) -> Result<(), Error> {
+    match found <= most {
+        true => Ok(()),
+        false => Err(Error::TooMany { what, found: found as u64, most: most as u64 }),
+    }
 }
 
 /// The evaluation program of a training program.
@@ -47,23 +61,35 @@ pub(crate) fn evaluation(training: &Program) -> Program {
     let mut lowering = Lowering::new(training.model.clone(), training.shape, training.savings);
     lowering.program.operations.clone_from(&training.operations);
     lowering.program.parameters.clone_from(&training.parameters);
-    lowering.forward();
-    let head = lowering.head();
-    let scores = lowering.tensor_forward(head);
-    lowering.program.scores = Some(scores);
+    lowering.forward(false);
+    let last = StageId(count(lowering.program.stages.len().saturating_sub(1)));
+    let embeddings = lowering.network.embeddings;
+    let slot = lowering.slot_of(embeddings).filter(|_| embeddings != ValueId::FEATURES);
+    if let Some(spec) = slot.and_then(|slot| lowering.program.slots.get_mut(slot.index())) {
+        spec.kept_until = last;
+    }
+    lowering.program.embeddings = slot;
+    let head = lowering.network.values.len() - 1;
+    lowering.program.scores = lowering.slots.get(head).copied().flatten();
     lowering.program
 }
 
 struct Lowering {
+    network: Network,
     program: Program,
-    /// The slot that the last stage forward wrote.
-    rows: SlotId,
-    /// The forward tensor stages of the layers, for their backward.
-    forward: Vec<Tensor>,
+    /// By value, where it lies.
+    slots: Vec<Option<SlotId>>,
+    /// By value, its gradient as far as it is known.
+    gradients: Vec<Option<SlotId>>,
+    /// By value, whether something trained stands before it.
+    trained: Vec<bool>,
+    /// By node, its forward stage if it is a kernel's.
+    forward: Vec<Option<Tensor>>,
 }
 
 impl Lowering {
     fn new(model: Model, shape: DataShape, savings: Savings) -> Self {
+        let network = Network::of(&model, savings);
         let features = SlotSpec {
             width: shape.features,
             extents: vec![shape.features],
@@ -82,48 +108,52 @@ impl Lowering {
             parameters: Vec::new(),
             features: SlotId(0),
             scores: None,
+            embeddings: None,
             loss: None,
         };
-        Self { program, rows: SlotId(0), forward: Vec::new() }
+        let values = network.values.len();
+        let mut slots = vec![None; values];
+        slots[0] = Some(SlotId(0));
+        let (gradients, trained) = (vec![None; values], vec![false; values]);
+        Self { network, program, slots, gradients, trained, forward: Vec::new() }
     }
 
-    /// Opens every layer's kernel, then the head's: operation l belongs to layer l.
+    /// Opens the kernel of every node, in order.
     fn open_all(&mut self, open: Open<'_>) -> Result<(), Error> {
-        let mut before: Option<Convolution> = None;
-        for at in 0..self.program.model.layers.len() {
-            let LayerKind::Gcn(layer) = self.program.model.layers[at].clone();
-            let input = self.program.model.input_width(at);
-            let attributes = linear_attributes(&layer, before.as_ref());
-            self.open(open, LINEAR, number(at), input, attributes, layer.width)?;
-            before = Some(layer);
+        for at in 0..self.network.nodes.len() {
+            let Node::Kernel(node) = self.network.nodes[at].clone() else { continue };
+            let inputs: Vec<u32> = node.inputs.iter().map(|&input| self.network.width(input)).collect();
+            let output = self.network.width(node.output);
+            self.open(open, &node, &inputs, output)?;
         }
-        let bias = before.is_some_and(|layer| layer.bias);
-        let attributes = vec![Attribute::new("bias", Value::Flag(bias))];
-        let layers = number(self.program.model.layers.len());
-        let classes = self.program.shape.classes;
-        self.open(open, HEAD, layers, classes, attributes, classes)
+        Ok(())
     }
 
     fn open(
         &mut self,
         open: Open<'_>,
-        kernel: &str,
-        layer: Layer,
-        input: u32,
-        attributes: Vec<Attribute>,
+        node: &KernelNode,
+        inputs: &[u32],
         output: u32,
-    ) -> Result<(), Error> {
-        let inputs = vec![vec![input]];
-        let signature = open(kernel, &inputs, &attributes).map_err(|source| Error::Signature {
+    ) -> Result<OperationId, Error> {
+        let (kernel, layer) = (node.kernel, node.layer);
+        let extents: Vec<Vec<u32>> = inputs.iter().map(|&width| vec![width]).collect();
+        let signature = open(kernel, &extents, &node.attributes).map_err(|source| Error::Signature {
             kernel: kernel.to_owned(),
             layer,
             source,
         })?;
-        check(kernel, layer, &signature, input, output)?;
-        let owner = OperationId(layer.0);
+        check(kernel, layer, &signature, inputs, output)?;
+        let owner = OperationId(count(self.program.operations.len()));
+        limit("operations of a program", usize::from(owner.0), usize::from(u16::MAX) - 1)?;
+        // First values of a layer's second product are not those of its first. Other operations do not count:
+        // which there are depends on the order of gathers and products, and first values must not.
+        let same = |operation: &&Operation| operation.layer == layer && operation.kernel == kernel;
+        let before = self.program.operations.iter().filter(same).count();
+        let draw = u32::from(layer.0) | u32::from(count(before)) << 16;
         let mut parameters = Vec::with_capacity(signature.parameters.len());
         for (position, spec) in (0u32..).zip(&signature.parameters) {
-            let (home, name) = home(kernel, layer, &spec.name);
+            let (home, name) = home(node, &spec.name);
             let name = format!("layers.{home}.{name}");
             if self.program.parameters.iter().any(|known| known.name == name) {
                 return Err(Error::SignatureMismatch {
@@ -134,91 +164,80 @@ impl Lowering {
                     expected: "each name once".to_owned(),
                 });
             }
+            limit("parameters of a model", self.program.parameters.len(), usize::from(u16::MAX))?;
             parameters.push(ParameterId(count(self.program.parameters.len())));
             self.program.parameters.push(Parameter {
                 name,
                 shape: spec.shape.clone(),
-                initialiser: spec.initialiser,
+                initialiser: self.initialiser(node, spec),
                 owner,
-                position,
+                position: position + u32::from(node.bias_moved),
+                draw,
                 layer: home,
             });
         }
-        let kernel = kernel.to_owned();
-        let operation = Operation { kernel, attributes, inputs, layer, signature, parameters };
-        self.program.operations.push(operation);
-        Ok(())
+        self.program.operations.push(Operation {
+            kernel: kernel.to_owned(),
+            role: node.role.trim_end_matches('.').to_owned(),
+            attributes: node.attributes.clone(),
+            inputs: extents,
+            layer,
+            draw: node.draw,
+            signature,
+            parameters,
+        });
+        Ok(owner)
     }
 
-    fn head(&self) -> OperationId {
-        OperationId(number(self.program.model.layers.len()).0)
+    /// What the kernel says, or the model of its products.
+    fn initialiser(&self, node: &KernelNode, spec: &ParameterSpec) -> Initialiser {
+        let layer = self.program.model.layers.get(node.layer.index());
+        let fan_in = layer.is_some_and(|layer| layer.first_weights == FirstWeights::FanIn);
+        match (&spec.shape[..], spec.initialiser) {
+            (&[rows, _], Initialiser::GlorotUniform) if fan_in && node.kernel == LINEAR => {
+                Initialiser::Uniform((1.0 / f64::from(rows.max(1)).sqrt()) as f32)
+            }
+            (_, said) => said,
+        }
     }
 
-    /// All layers, up to the rows that the head reads.
-    fn forward(&mut self) {
-        for at in 0..self.program.model.layers.len() {
-            let layer = number(at);
-            let width = self.program.model.layers[at].width();
-            self.tensor_forward(OperationId(layer.0));
-            if self.gathers(at) {
-                self.rows = self.gather(layer, false, self.rows, width, SlotOf::Activation);
+    fn slot_of(&self, value: ValueId) -> Option<SlotId> {
+        self.slots.get(value.index()).copied().flatten()
+    }
+
+    /// A stage for each node but, in `training`, the head.
+    fn forward(&mut self, training: bool) {
+        let nodes = self.network.nodes.len() - usize::from(training);
+        let mut operation = 0;
+        for at in 0..nodes {
+            match self.network.nodes[at].clone() {
+                Node::Gather(node) => {
+                    self.trained[node.output.index()] = self.trained[node.input.index()];
+                    self.forward.push(None);
+                    let width = self.network.width(node.input);
+                    let Some(input) = self.slot_of(node.input) else { continue };
+                    let output = self.slot(vec![width], SlotOf::Activation, node.layer);
+                    self.slots[node.output.index()] = Some(output);
+                    let (layer, normalisation) = (node.layer, node.normalisation);
+                    let gather = Gather { layer, transposed: false, normalisation, input, output, width };
+                    self.push(Stage::Gather(gather));
+                }
+                Node::Kernel(node) => {
+                    self.kernel_forward(&node, OperationId(count(operation)));
+                    operation += 1;
+                }
             }
         }
     }
 
-    /// Whether a layer's product is gathered: not where the features have been before.
-    fn gathers(&self, layer: usize) -> bool {
-        layer > 0 || !self.program.savings.gathered_features
-    }
-
-    fn backward(&mut self) {
-        let layers = self.program.model.layers.len();
-        let classes = self.program.shape.classes;
-        let mut gradient = self.slot(vec![classes], SlotOf::Gradient, number(layers - 1));
-        let head = Tensor {
-            operation: self.head(),
-            direction: Direction::Loss,
-            inputs: vec![self.rows],
-            outputs: Vec::new(),
-            kept: Vec::new(),
-            gradients: Vec::new(),
-            input_gradients: vec![Some(gradient)],
-        };
-        self.program.loss = Some(self.push(Stage::Tensor(head)));
-        for at in (0..layers).rev() {
-            let layer = number(at);
-            let width = self.program.model.layers[at].width();
-            let grad = match self.gathers(at) {
-                true => self.gather(layer, true, gradient, width, SlotOf::Gradient),
-                false => gradient,
-            };
-            let below = at.checked_sub(1).map(|below| {
-                let extents = vec![self.program.model.input_width(at)];
-                self.slot(extents, SlotOf::Gradient, number(below))
-            });
-            let forward = self.forward[at].clone();
-            let signature = &self.program.operations[forward.operation.index()].signature;
-            let needs = signature.backward_needs;
-            let only = |wanted: bool, slots: Vec<SlotId>| if wanted { slots } else { Vec::new() };
-            self.push(Stage::Tensor(Tensor {
-                operation: forward.operation,
-                direction: Direction::Backward,
-                inputs: only(needs.inputs, forward.inputs),
-                outputs: only(needs.outputs, forward.outputs),
-                kept: forward.kept,
-                gradients: vec![grad],
-                input_gradients: vec![below],
-            }));
-            gradient = below.unwrap_or(grad);
-        }
-    }
-
-    /// A forward stage of an operation with one input and one output; the output becomes the rows.
-    fn tensor_forward(&mut self, operation: OperationId) -> SlotId {
+    fn kernel_forward(&mut self, node: &KernelNode, operation: OperationId) {
         let Operation { layer, signature, .. } = &self.program.operations[operation.index()];
         let (layer, kept) = (*layer, signature.kept.clone());
         let outputs = signature.outputs.clone();
-        let inputs = vec![self.rows];
+        let trains = !signature.parameters.is_empty();
+        let read = node.inputs.iter().any(|input| self.trained[input.index()]);
+        self.trained[node.output.index()] = trains || read;
+        let inputs = node.inputs.iter().filter_map(|&input| self.slot_of(input)).collect();
         let mut slots = |rows: Vec<crate::signature::RowsSpec>, of| -> Vec<SlotId> {
             rows.into_iter().map(|rows| self.slot(rows.extents, of, layer)).collect()
         };
@@ -231,17 +250,124 @@ impl Lowering {
             gradients: Vec::new(),
             input_gradients: Vec::new(),
         };
-        self.rows = tensor.outputs.first().copied().unwrap_or(self.rows);
-        self.forward.push(tensor.clone());
+        self.slots[node.output.index()] = tensor.outputs.first().copied();
+        self.forward.push(Some(tensor.clone()));
         self.push(Stage::Tensor(tensor));
-        self.rows
     }
 
-    fn gather(&mut self, layer: Layer, transposed: bool, input: SlotId, width: u32, of: SlotOf) -> SlotId {
-        let output = self.slot(vec![width], of, layer);
-        let normalisation = Normalisation::Symmetric;
-        self.push(Stage::Gather(Gather { layer, transposed, normalisation, input, output, width }));
-        output
+    fn backward(&mut self, open: Open<'_>) -> Result<(), Error> {
+        let last = self.network.nodes.len() - 1;
+        let Node::Kernel(head) = self.network.nodes[last].clone() else { return Ok(()) };
+        let kernels = self.network.nodes.iter().filter(|node| matches!(node, Node::Kernel(_))).count();
+        let inputs = head.inputs.iter().filter_map(|&input| self.slot_of(input)).collect();
+        let tensor = Tensor {
+            operation: OperationId(count(kernels - 1)),
+            direction: Direction::Loss,
+            inputs,
+            outputs: Vec::new(),
+            kept: Vec::new(),
+            gradients: Vec::new(),
+            input_gradients: self.input_gradients(&head),
+        };
+        let written = tensor.input_gradients.clone();
+        self.program.loss = Some(self.push(Stage::Tensor(tensor)));
+        self.contribute(open, &head.inputs, &written)?;
+        for at in (0..last).rev() {
+            match self.network.nodes[at].clone() {
+                Node::Gather(node) => {
+                    let Some(input) = self.gradients[node.output.index()] else { continue };
+                    let width = self.network.width(node.input);
+                    let output = self.slot(vec![width], SlotOf::Gradient, node.layer);
+                    let (layer, normalisation) = (node.layer, node.normalisation);
+                    let gather = Gather { layer, transposed: true, normalisation, input, output, width };
+                    self.push(Stage::Gather(gather));
+                    self.contribute(open, &[node.input], &[Some(output)])?;
+                }
+                Node::Kernel(node) => self.kernel_backward(open, &node, at)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn kernel_backward(&mut self, open: Open<'_>, node: &KernelNode, at: usize) -> Result<(), Error> {
+        let gradient = self.gradients[node.output.index()];
+        let (Some(gradient), Some(forward)) = (gradient, self.forward[at].clone()) else { return Ok(()) };
+        if node.adds {
+            let wanted = |input: &ValueId| self.trained[input.index()].then_some(gradient);
+            let passed: Vec<Option<SlotId>> = node.inputs.iter().map(wanted).collect();
+            return self.contribute(open, &node.inputs, &passed);
+        }
+        let signature = &self.program.operations[forward.operation.index()].signature;
+        let needs = signature.backward_needs;
+        let only = |wanted: bool, slots: Vec<SlotId>| if wanted { slots } else { Vec::new() };
+        let tensor = Tensor {
+            operation: forward.operation,
+            direction: Direction::Backward,
+            inputs: only(needs.inputs, forward.inputs),
+            outputs: only(needs.outputs, forward.outputs),
+            kept: forward.kept,
+            gradients: vec![gradient],
+            input_gradients: self.input_gradients(node),
+        };
+        let written = tensor.input_gradients.clone();
+        self.push(Stage::Tensor(tensor));
+        self.contribute(open, &node.inputs, &written)
+    }
+
+    /// Slots for the next stage to write the gradients of what a node reads, where they are wanted.
+    fn input_gradients(&mut self, node: &KernelNode) -> Vec<Option<SlotId>> {
+        let slot = |input: &ValueId| {
+            let wanted = self.trained[input.index()];
+            let value = self.network.values[input.index()];
+            wanted.then(|| self.slot(vec![value.width], SlotOf::Gradient, value.layer))
+        };
+        node.inputs.iter().map(slot).collect()
+    }
+
+    /// Adds gradients to those that are there.
+    fn contribute(
+        &mut self,
+        open: Open<'_>,
+        values: &[ValueId],
+        gradients: &[Option<SlotId>],
+    ) -> Result<(), Error> {
+        for (value, gradient) in values.iter().zip(gradients) {
+            let Some(gradient) = *gradient else { continue };
+            let added = match self.gradients[value.index()] {
+                None => gradient,
+                Some(there) => self.add(open, *value, [there, gradient])?,
+            };
+            self.gradients[value.index()] = Some(added);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, open: Open<'_>, value: ValueId, two: [SlotId; 2]) -> Result<SlotId, Error> {
+        let crate::network::Value { width, layer } = self.network.values[value.index()];
+        let node = KernelNode {
+            kernel: SUM,
+            layer,
+            draw: u32::from(layer.0),
+            role: "gradients".to_owned(),
+            inputs: vec![value; 2],
+            output: value,
+            attributes: Vec::<Attribute>::new(),
+            bias: None,
+            adds: true,
+            bias_moved: false,
+        };
+        let operation = self.open(open, &node, &[width; 2], width)?;
+        let output = self.slot(vec![width], SlotOf::Gradient, layer);
+        self.push(Stage::Tensor(Tensor {
+            operation,
+            direction: Direction::Forward,
+            inputs: two.to_vec(),
+            outputs: vec![output],
+            kept: Vec::new(),
+            gradients: Vec::new(),
+            input_gradients: Vec::new(),
+        }));
+        Ok(output)
     }
 
     /// A slot for the next stage to write.
@@ -265,51 +391,41 @@ impl Lowering {
     }
 }
 
-/// A model has at most 64 layers and a kernel at most [`MAX_PARTS`] parts, so this never saturates.
+/// Where it saturates the program is refused in the end.
 fn count(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(u16::MAX)
 }
 
-fn number(layer: usize) -> Layer {
-    Layer(count(layer))
-}
-
-/// How `linear` is opened for a layer: it also does what follows the layer before.
-fn linear_attributes(layer: &Convolution, before: Option<&Convolution>) -> Vec<Attribute> {
-    let mut attributes = vec![
-        Attribute::new("out-features", Value::Integer(i64::from(layer.width))),
-        Attribute::new("dropout", Value::Number(layer.dropout)),
-        Attribute::new("bias", Value::Flag(false)),
-    ];
-    let (bias, activation) =
-        before.map_or((false, Activation::Identity), |before| (before.bias, before.activation));
-    attributes.push(Attribute::new("input-bias", Value::Flag(bias)));
-    attributes.push(Attribute::new("input-activation", Value::Text(activation.name().to_owned())));
-    attributes
-}
-
 /// The layer of the model that a kernel's parameter belongs to, and its name there: what follows a
 /// layer is added by the next kernel.
-fn home<'a>(kernel: &str, layer: Layer, name: &'a str) -> (Layer, &'a str) {
-    let before = Layer(layer.0.saturating_sub(1));
-    match name {
-        INPUT_BIAS if kernel == LINEAR && layer.0 > 0 => (before, "bias"),
-        _ if kernel == HEAD => (before, name),
-        _ => (layer, name),
+fn home(node: &KernelNode, name: &str) -> (Layer, String) {
+    match &node.bias {
+        Some(bias) if name == INPUT_BIAS || node.kernel == HEAD => (bias.layer, bias.name.clone()),
+        _ => (node.layer, format!("{}{name}", node.role)),
     }
 }
 
-/// Whether a signature fits: rows of one width in, of another out; the head has a loss.
-fn check(kernel: &str, layer: Layer, signature: &Signature, input: u32, output: u32) -> Result<(), Error> {
+/// Whether a signature fits: rows of these widths in, of one width out; the head has a loss.
+fn check(
+    kernel: &str,
+    layer: Layer,
+    signature: &Signature,
+    inputs: &[u32],
+    output: u32,
+) -> Result<(), Error> {
     let refuse = |what, found: String, expected: String| {
         let kernel = kernel.to_owned();
         Err(Error::SignatureMismatch { kernel, layer, what, found, expected })
     };
-    for (what, rows, width) in [("inputs", &signature.inputs, input), ("outputs", &signature.outputs, output)]
+    for (what, rows, widths) in
+        [("inputs", &signature.inputs, inputs), ("outputs", &signature.outputs, &[output][..])]
     {
-        if rows.len() != 1 || rows[0].extents != [width] {
+        let fits = rows.len() == widths.len()
+            && rows.iter().zip(widths).all(|(rows, &width)| rows.extents == [width]);
+        if !fits {
             let extents: Vec<&[u32]> = rows.iter().map(|rows| &rows.extents[..]).collect();
-            return refuse(what, format!("have the extents {extents:?}"), format!("[[{width}]]"));
+            let expected: Vec<[u32; 1]> = widths.iter().map(|&width| [width]).collect();
+            return refuse(what, format!("have the extents {extents:?}"), format!("{expected:?}"));
         }
     }
     if kernel == HEAD && !signature.has_loss {

@@ -7,107 +7,45 @@
 //! hidden = 16                # for layers that do not say
 //! dropout = 0.5
 //!
-//! [[layers]]                 # or just: layers = 2
+//! [[layers]]                 # or just: kind = "gcn" and layers = 2
 //! kernel = "gcn"
 //! activation = "relu"
 //!
 //! [[layers]]
 //! kernel = "gcn"             # the last layer's width is the number of classes
 //! ```
+//!
+//! With H a layer's input after dropout, N the symmetric normalisation `D^-1/2 (A + I) D^-1/2`, A the sum
+//! over in-neighbours, M their mean, and W, b what is trained:
+//!
+//! | kernel | H' before what follows | source |
+//! | --- | --- | --- |
+//! | `gcn` | N H W + b | Kipf and Welling 2017, eq. 8 |
+//! | `sage` | H W_self + M H W_neighbour + b | Hamilton, Ying and Leskovec 2017, algorithm 1 |
+//! | `gin` | relu(((1 + e) H + A H) W_0 + b_0) W_1 + b | Xu et al. 2019, eq. 4.1 |
+//! | `sgc` | N^K H W + b | Wu et al. 2019, eq. 8 |
+//! | `appnp` | Z_K, Z_0 = H, Z_k+1 = (1 - a) N Z_k + a H | Gasteiger et al. 2019, eq. 4 |
+//! | `linear` | H W + b; with `jumping`, H all earlier layers' outputs | Xu et al. 2018 |
+//!
+//! What follows is, in this order: `norm` (each row by itself), the activation, and with `residual` the
+//! layer's input, as it was before dropout, is added.
 
-use crate::document;
-use crate::error::Error;
+mod resolve;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub use settings::{LayerSettings, Layers, ModelKind, ModelSettings};
+
 use crate::ids::Layer;
-use crate::keys;
 use serde::{Deserialize, Serialize};
 
 /// Most layers of a model.
 pub const MAX_LAYERS: u32 = 64;
 /// Widest layer.
 pub const MAX_WIDTH: u32 = 65_536;
-
-/// The `[model]` section of a recipe, or a model file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ModelSettings {
-    /// A model file to read in place of the keys below; the caller reads it
-    /// ([`ModelSettings::parse`]).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file: Option<String>,
-    /// Width of every layer but the last, unless the layer says.
-    pub hidden: u32,
-    /// What follows every layer but the last, unless the layer says.
-    pub activation: Activation,
-    /// Dropout on the input of every layer, unless the layer says: 0 <= dropout < 1.
-    pub dropout: f64,
-    /// Whether layers add a bias, unless the layer says.
-    pub bias: bool,
-    /// The layers.
-    pub layers: Layers,
-}
-
-impl Default for ModelSettings {
-    /// Kipf and Welling (2017): two layers, hidden 16, relu, dropout 0.5, bias.
-    fn default() -> Self {
-        Self {
-            file: None,
-            layers: Layers::Count(2),
-            hidden: 16,
-            activation: Activation::Relu,
-            dropout: 0.5,
-            bias: true,
-        }
-    }
-}
-
-impl ModelSettings {
-    /// Reads a model file. `origin` is its name, for messages.
-    ///
-    /// # Errors
-    /// As [`crate::Config::parse`].
-    pub fn parse(text: &str, origin: &str) -> Result<Self, Error> {
-        let mut settings = Self::default();
-        let fields = document::parse(text, origin)?;
-        keys::write_model_file(&mut settings, &fields)?;
-        Ok(settings)
-    }
-}
-
-/// The layers of a model, as written.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Layers {
-    /// So many `gcn` layers, 1 to 64.
-    Count(u32),
-    /// Each by itself.
-    List(Vec<LayerSettings>),
-}
-
-/// A layer as written: what is `None` comes from the model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LayerSettings {
-    /// The layer's kind. Now: `gcn`.
-    pub kernel: String,
-    /// Width of its output.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub width: Option<u32>,
-    /// What follows it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub activation: Option<Activation>,
-    /// Dropout on its input.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dropout: Option<f64>,
-    /// Whether it adds a bias.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bias: Option<bool>,
-}
-
-impl LayerSettings {
-    /// A `gcn` layer that leaves everything to the model.
-    #[must_use]
-    pub fn gcn() -> Self {
-        Self { kernel: "gcn".to_owned(), width: None, activation: None, dropout: None, bias: None }
-    }
-}
+/// Most steps of a propagation.
+pub const MAX_HOPS: u32 = 64;
 
 /// An elementwise function between layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,6 +90,70 @@ impl Activation {
     }
 }
 
+/// What brings each row of a layer's result to one scale (kernel `normalise`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Norm {
+    /// Nothing.
+    #[default]
+    None,
+    /// Layer normalisation (Ba, Kiros and Hinton 2016).
+    Layer,
+    /// Division by the row's Euclidean norm (Hamilton, Ying and Leskovec 2017, algorithm 1).
+    L2,
+}
+
+impl Norm {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("none", Self::None), ("layer", Self::Layer), ("l2", Self::L2)];
+
+    /// Its name in recipes, and in the kernel's attribute.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Layer => "layer",
+            Self::L2 => "l2",
+        }
+    }
+}
+
+/// How weights start. Biases start at zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FirstWeights {
+    /// As the layer's authors and PyG do: [`FirstWeights::Glorot`] for `gcn`, else [`FirstWeights::FanIn`].
+    #[default]
+    Auto,
+    /// As the kernel says: Glorot and Bengio 2010, uniform in +-sqrt(6 / (rows + columns)).
+    Glorot,
+    /// Uniform in +-1 / sqrt(rows), PyTorch's for linear layers (LeCun et al. 1998, section 4.6, in variance
+    /// 1 / (3 rows)).
+    FanIn,
+}
+
+impl FirstWeights {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("auto", Self::Auto), ("glorot", Self::Glorot), ("fan-in", Self::FanIn)];
+}
+
+/// How a layer reads the outputs of all layers before it (Xu et al. 2018, "jumping knowledge").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Jumping {
+    /// Side by side.
+    Concat,
+    /// Added up.
+    Sum,
+}
+
+impl Jumping {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 2] = [("concat", Self::Concat), ("sum", Self::Sum)];
+}
+
 /// A model for one data set: every width known, every default filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Model {
@@ -160,37 +162,85 @@ pub struct Model {
     /// Classes: the last layer's width.
     pub classes: u32,
     /// The layers, at least one, at most [`MAX_LAYERS`].
-    pub layers: Vec<LayerKind>,
+    pub layers: Vec<ModelLayer>,
 }
 
 /// A layer with all its attributes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kernel", rename_all = "kebab-case")]
-pub enum LayerKind {
-    /// A graph convolution.
-    Gcn(Convolution),
-}
-
-/// Graph convolution (Kipf and Welling 2017): `H' = act(N dropout(H) W + b)` with
-/// `N = D^-1/2 (A + I) D^-1/2`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Convolution {
-    /// Columns of W and of H'.
+pub struct ModelLayer {
+    /// What it computes.
+    pub kind: LayerKind,
+    /// Columns of its output.
     pub width: u32,
-    /// What follows; identity for the last layer, whose rows are scores.
-    pub activation: Activation,
-    /// Of H, while training: 0 <= dropout < 1.
+    /// How its weights start: not [`FirstWeights::Auto`].
+    pub first_weights: FirstWeights,
+    /// Of its input, while training: 0 <= dropout < 1.
     pub dropout: f64,
     /// Whether b is there.
     pub bias: bool,
+    /// What brings its rows to one scale.
+    pub norm: Norm,
+    /// What follows; identity for the last layer, whose rows are scores.
+    pub activation: Activation,
+    /// Whether its input is added to its output.
+    pub residual: bool,
+}
+
+/// What a layer computes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kernel", rename_all = "kebab-case")]
+pub enum LayerKind {
+    /// Graph convolution.
+    Gcn,
+    /// GraphSAGE with the mean of in-neighbours.
+    Sage,
+    /// Graph isomorphism network: a perceptron of two products.
+    Gin {
+        /// e, or its first value.
+        epsilon: f64,
+        /// Whether e is trained.
+        trained: bool,
+    },
+    /// Simplified graph convolution.
+    Sgc {
+        /// K, 1 to [`MAX_HOPS`].
+        hops: u32,
+    },
+    /// Personalised propagation, without weights.
+    Appnp {
+        /// K, 1 to [`MAX_HOPS`].
+        hops: u32,
+        /// a, 0 <= a < 1.
+        alpha: f64,
+    },
+    /// A product, without the graph.
+    Linear {
+        /// Whether it reads all layers before it, and how.
+        jumping: Option<Jumping>,
+    },
 }
 
 impl LayerKind {
-    /// Columns of the layer's output.
+    /// Its name in recipes.
     #[must_use]
-    pub fn width(&self) -> u32 {
+    pub const fn name(&self) -> &'static str {
         match self {
-            Self::Gcn(layer) => layer.width,
+            Self::Gcn => "gcn",
+            Self::Sage => "sage",
+            Self::Gin { .. } => "gin",
+            Self::Sgc { .. } => "sgc",
+            Self::Appnp { .. } => "appnp",
+            Self::Linear { .. } => "linear",
+        }
+    }
+
+    /// Gathers of the symmetric normalisation around its one product, which may stand on either side.
+    #[must_use]
+    pub const fn convolutions(&self) -> u32 {
+        match self {
+            Self::Gcn => 1,
+            Self::Sgc { hops } => *hops,
+            _ => 0,
         }
     }
 }
@@ -200,144 +250,48 @@ impl Model {
     ///
     /// # Errors
     /// As [`Model::resolve`].
-    pub fn gcn(layers: u32, hidden: u32, dropout: f64, features: u32, classes: u32) -> Result<Self, Error> {
+    pub fn gcn(
+        layers: u32,
+        hidden: u32,
+        dropout: f64,
+        features: u32,
+        classes: u32,
+    ) -> Result<Self, crate::error::Error> {
         let layers = Layers::Count(layers);
         let settings = ModelSettings { layers, hidden, dropout, ..ModelSettings::default() };
         Self::resolve(&settings, features, classes)
     }
 
-    /// The model for data with so many features and classes.
-    ///
-    /// # Errors
-    /// [`Error::Data`] without features or with fewer than two classes, [`Error::Model`] for a layer
-    /// that does not fit (unknown kind, width out of range, a last layer whose width is not the
-    /// number of classes or which has an activation), [`Error::TooMany`] past [`MAX_LAYERS`].
-    pub fn resolve(settings: &ModelSettings, features: u32, classes: u32) -> Result<Self, Error> {
-        let data = |found: String, allowed| Err(Error::Data { found, allowed });
-        if features == 0 || features > i32::MAX as u32 {
-            return data(format!("{features} features a vertex"), "1 to 2^31 - 1 features a vertex");
-        }
-        if !(2..=MAX_WIDTH).contains(&classes) {
-            return data(format!("{classes} classes"), "2 to 65,536 classes");
-        }
-        let listed: Vec<LayerSettings> = match &settings.layers {
-            Layers::Count(count) => {
-                let most = MAX_LAYERS.saturating_add(1);
-                vec![LayerSettings::gcn(); (*count).min(most) as usize]
-            }
-            Layers::List(list) => list.clone(),
-        };
-        if listed.is_empty() || listed.len() > MAX_LAYERS as usize {
-            let found = match &settings.layers {
-                Layers::Count(count) => u64::from(*count),
-                Layers::List(list) => list.len() as u64,
-            };
-            let (what, most) = ("layers of a model (at least 1)", u64::from(MAX_LAYERS));
-            return Err(Error::TooMany { what, found, most });
-        }
-        let last = listed.len() - 1;
-        let layers = listed
-            .iter()
-            .enumerate()
-            .map(|(at, layer)| layer.resolve(settings, at, (at == last).then_some(classes)))
-            .collect::<Result<_, _>>()?;
-        Ok(Self { features, classes, layers })
-    }
-
-    /// Columns of a layer's input.
+    /// Columns of a layer's input; for a jumping layer, of the last output that it reads.
     #[must_use]
     pub fn input_width(&self, layer: usize) -> u32 {
         let before = layer.checked_sub(1).and_then(|before| self.layers.get(before));
-        before.map_or(self.features, LayerKind::width)
+        before.map_or(self.features, |layer| layer.width)
+    }
+
+    /// How often the first layer gathers features that are the same in every epoch: with them gathered so
+    /// often before, it need not. 0 where it is not so simple, or dropout stands before it.
+    #[must_use]
+    pub fn constant_gathers(&self) -> u32 {
+        let first = self.layers.first().filter(|first| first.dropout == 0.0);
+        first.map_or(0, |first| first.kind.convolutions())
+    }
+
+    /// Its layers' kinds and all widths: `gcn 1433-16-7`, `linear-linear-appnp 1433-64-7-7`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let mut kinds: Vec<&str> = self.layers.iter().map(|layer| layer.kind.name()).collect();
+        if kinds.windows(2).all(|pair| pair[0] == pair[1]) {
+            kinds.truncate(1);
+        }
+        let widths: Vec<String> = std::iter::once(self.features)
+            .chain(self.layers.iter().map(|layer| layer.width))
+            .map(|width| width.to_string())
+            .collect();
+        format!("{} {}", kinds.join("-"), widths.join("-"))
     }
 }
 
-impl LayerSettings {
-    /// `classes` is given for the last layer.
-    fn resolve(&self, model: &ModelSettings, at: usize, classes: Option<u32>) -> Result<LayerKind, Error> {
-        let layer = Layer(u16::try_from(at).unwrap_or(u16::MAX));
-        let refuse = |attribute, found: String, allowed: String| {
-            Err(Error::Model { layer, attribute, found, allowed })
-        };
-        if self.kernel != "gcn" {
-            return refuse("kernel", format!("{:?}", self.kernel), "\"gcn\"".to_owned());
-        }
-        let width = self.width.unwrap_or(classes.unwrap_or(model.hidden));
-        let dropout = self.dropout.unwrap_or(model.dropout);
-        let natural = if classes.is_some() { Activation::Identity } else { model.activation };
-        let activation = self.activation.unwrap_or(natural);
-        if !(1..=MAX_WIDTH).contains(&width) {
-            return refuse("width", width.to_string(), format!("1 to {MAX_WIDTH}"));
-        }
-        if !keys::is_probability(dropout as f32) {
-            return refuse("dropout", dropout.to_string(), keys::PROBABILITY.to_owned());
-        }
-        if let Some(classes) = classes.filter(|&classes| classes != width) {
-            let allowed = format!("{classes}, the number of classes, in the last layer");
-            return refuse("width", width.to_string(), allowed);
-        }
-        if classes.is_some() && activation != Activation::Identity {
-            let allowed = "\"identity\" in the last layer, whose rows are scores".to_owned();
-            return refuse("activation", format!("{:?}", activation.name()), allowed);
-        }
-        let bias = self.bias.unwrap_or(model.bias);
-        Ok(LayerKind::Gcn(Convolution { width, activation, dropout, bias }))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn defaults_are_kipf_and_welling() {
-        let model = Model::resolve(&ModelSettings::default(), 1433, 7).unwrap();
-        assert_eq!(model, Model::gcn(2, 16, 0.5, 1433, 7).unwrap());
-        let (relu, none) = (Activation::Relu, Activation::Identity);
-        let layer =
-            |width, activation| LayerKind::Gcn(Convolution { width, activation, dropout: 0.5, bias: true });
-        assert_eq!(model.layers, [layer(16, relu), layer(7, none)]);
-        assert_eq!((model.input_width(0), model.input_width(1)), (1433, 16));
-    }
-
-    #[test]
-    fn layers_override_the_model() {
-        let text = "hidden = 8\ndropout = 0\n[[layers]]\nkernel = \"gcn\"\nwidth = 32\n\
-                    activation = \"tanh\"\n[[layers]]\nkernel = \"gcn\"\nbias = false\n\
-                    [[layers]]\nkernel = \"gcn\"\ndropout = 0.25\n";
-        let settings = ModelSettings::parse(text, "m.toml").unwrap();
-        let model = Model::resolve(&settings, 5, 3).unwrap();
-        let layer = |width, activation, dropout, bias| {
-            LayerKind::Gcn(Convolution { width, activation, dropout, bias })
-        };
-        let wanted = [
-            layer(32, Activation::Tanh, 0.0, true),
-            layer(8, Activation::Relu, 0.0, false),
-            layer(3, Activation::Identity, 0.25, true),
-        ];
-        assert_eq!(model.layers, wanted);
-    }
-
-    #[test]
-    fn models_that_do_not_fit_are_refused() {
-        let refused = |text: &str, classes| {
-            let settings = ModelSettings::parse(text, "m.toml").unwrap();
-            Model::resolve(&settings, 5, classes).unwrap_err().to_string()
-        };
-        let wide = "[[layers]]\nkernel = \"gcn\"\nwidth = 4\n";
-        assert!(refused(wide, 3).contains("3, the number of classes"));
-        let relu = "[[layers]]\nkernel = \"gcn\"\nactivation = \"relu\"\n";
-        assert!(refused(relu, 3).contains("\"identity\""));
-        assert!(refused("", 1).contains("1 classes"));
-        assert!(Model::gcn(65, 16, 0.5, 5, 3).is_err());
-        assert!(Model::gcn(u32::MAX, 16, 0.5, 5, 3).is_err());
-        assert!(Model::gcn(0, 16, 0.5, 5, 3).is_err());
-        assert!(Model::gcn(2, 0, 0.5, 5, 3).is_err());
-        assert!(Model::gcn(2, 16, 1.0, 5, 3).is_err());
-        assert!(Model::gcn(2, 16, f64::NAN, 5, 3).is_err());
-        assert!(Model::gcn(64, 16, 0.5, 5, 3).is_ok());
-        let error = ModelSettings::parse("file = \"x\"", "m.toml").unwrap_err();
-        assert!(matches!(error, Error::UnknownKey { .. }), "{error}");
-    }
+pub(crate) fn number(layer: usize) -> Layer {
+    Layer(u16::try_from(layer).unwrap_or(u16::MAX))
 }

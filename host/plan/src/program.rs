@@ -10,6 +10,10 @@
 //! backward  G(L-1)' T(L-1)' ... G1' T1' G0' T0'          T0' gives no gradient of its input: X is data
 //! ```
 //!
+//! Other models are directed graphs of such stages, with kernels `sum`, `activate` and `normalise` and with
+//! gathers of other normalisations (`network`); backward is the reverse, with `sum` where several stages
+//! give a gradient of the same rows.
+//!
 //! Stages pass rows through *slots*; a slot is one matrix over all rows of the graph. A tensor stage
 //! needs of each slot that it reads the rows of its own interval; a gather needs those of all
 //! ([`Scope`]).
@@ -56,6 +60,9 @@ pub struct Program {
     pub features: SlotId,
     /// The class scores, in an evaluation program. They outlast the program.
     pub scores: Option<SlotId>,
+    /// The rows that the last layer reads, in an evaluation program, if they are not the features. They
+    /// outlast it as well.
+    pub embeddings: Option<SlotId>,
     /// The stage that computes the loss, in a training program.
     pub loss: Option<StageId>,
 }
@@ -99,7 +106,8 @@ pub enum Direction {
     Backward,
 }
 
-/// `output[v] = sum over u of n(u, v) input[u]`, over v's in-neighbours and v itself.
+/// `output[v] = sum over u of n(u, v) input[u]`, over v's in-neighbours, with v itself where the
+/// normalisation says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gather {
     /// The layer that it belongs to.
@@ -119,8 +127,24 @@ pub struct Gather {
 /// Weights of edges in a gather.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Normalisation {
-    /// `D^-1/2 (A + I) D^-1/2`, D the degrees of A + I.
+    /// `D^-1/2 (A + I) D^-1/2`, D the in-degrees of A + I: v itself is among the terms.
     Symmetric,
+    /// 1 / in-degree of v: the mean; zero where there is no in-neighbour.
+    Mean,
+    /// 1: the sum.
+    Sum,
+}
+
+impl Normalisation {
+    /// Its name in plans.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Symmetric => "symmetric",
+            Self::Mean => "mean",
+            Self::Sum => "sum",
+        }
+    }
 }
 
 /// A row buffer: a matrix with a row for every row of the graph.
@@ -158,12 +182,17 @@ pub enum SlotOf {
 pub struct Operation {
     /// The kernel's name.
     pub kernel: String,
+    /// What tells it from its layer's others of the same kernel; may be empty.
+    pub role: String,
     /// What it is opened with; the kernel's defaults hold for what is not named.
     pub attributes: Vec<Attribute>,
     /// Extents of one row of each input.
     pub inputs: Vec<Vec<u32>>,
-    /// The layer number that its tasks carry, which its random numbers depend on.
+    /// The layer that it belongs to.
     pub layer: Layer,
+    /// The layer number that its tasks carry, which their random numbers depend on: the layer's, plus
+    /// 65,536 for each earlier input that the layer drops values of by themselves.
+    pub draw: u32,
     /// What it says it takes and gives.
     pub signature: Signature,
     /// Its parameters, in the signature's order.
@@ -177,12 +206,14 @@ pub struct Parameter {
     pub name: String,
     /// Extents, rows first.
     pub shape: Vec<u32>,
-    /// Its first values, drawn with the operation's layer and `position` as stream.
+    /// Its first values, drawn with `draw` as layer and `position` as stream.
     pub initialiser: Initialiser,
     /// The operation that reads it and yields its gradient.
     pub owner: OperationId,
-    /// Its place in the owner's signature.
+    /// Its place in the owner's signature, as if the layer's product came first: the stream of its numbers.
     pub position: u32,
+    /// The owner's layer, plus 65,536 for each operation of the layer and kernel before it.
+    pub draw: u32,
     /// The layer of the model that it belongs to, by which weight decay is chosen. A bias that the
     /// next layer's kernel adds on the way in still belongs to its own layer.
     pub layer: Layer,
@@ -290,7 +321,11 @@ impl Program {
                     Direction::Loss => "loss",
                     Direction::Backward => "backward",
                 };
-                format!("{kernel} {} {direction}", operation.map_or(Layer(0), |operation| operation.layer))
+                let layer = operation.map_or(Layer(0), |operation| operation.layer);
+                match operation.map(|operation| &operation.role[..]).filter(|role| !role.is_empty()) {
+                    Some(role) => format!("{kernel} {layer} {role} {direction}"),
+                    None => format!("{kernel} {layer} {direction}"),
+                }
             }
             None => format!("stage {stage}"),
         }
@@ -330,6 +365,9 @@ impl Program {
 }
 
 #[cfg(test)]
+pub(crate) mod zoo;
+
+#[cfg(test)]
 pub(crate) mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
@@ -352,6 +390,24 @@ pub(crate) mod tests {
         let rows = |width| vec![RowsSpec { name: "rows".into(), extents: vec![width] }];
         let mut signature = Signature { inputs: rows(width), ..Signature::default() };
         match kernel {
+            "sum" | "activate" | "normalise" => {
+                let spec = |at: usize| RowsSpec { name: format!("x{at}"), extents: inputs[at].clone() };
+                signature.inputs = (0..inputs.len()).map(spec).collect();
+                signature.outputs = rows(width);
+                let shape: &[u32] = if kernel == "sum" { &[1] } else { &[width] };
+                if flag("input-bias") {
+                    signature.parameters.push(parameter("input-bias", shape, Initialiser::Zeros));
+                }
+                if flag("trained") {
+                    signature.parameters.push(parameter("epsilon", shape, Initialiser::Constant(0.0)));
+                }
+                if kernel == "normalise" && find("by") != Some(&Value::Text("l2".to_owned())) {
+                    signature.parameters.push(parameter("scale", shape, Initialiser::Constant(1.0)));
+                    signature.parameters.push(parameter("shift", shape, Initialiser::Zeros));
+                }
+                let inputs = kernel != "sum" || flag("trained");
+                signature.backward_needs = BackwardNeeds { inputs, outputs: false };
+            }
             "linear" => {
                 let Some(&Value::Integer(out)) = find("out-features") else {
                     return Err("out-features must be given".to_owned());
@@ -360,6 +416,9 @@ pub(crate) mod tests {
                 signature.parameters = vec![parameter("weight", &[width, out], Initialiser::GlorotUniform)];
                 if flag("input-bias") {
                     signature.parameters.push(parameter("input-bias", &[width], Initialiser::Zeros));
+                }
+                if flag("bias") {
+                    signature.parameters.push(parameter("bias", &[out], Initialiser::Zeros));
                 }
                 signature.outputs = rows(out);
                 signature.backward_needs = BackwardNeeds { inputs: true, outputs: false };
@@ -382,7 +441,7 @@ pub(crate) mod tests {
         Program::build(&model, shape, Savings::default(), &signature).unwrap()
     }
 
-    fn sketch(program: &Program) -> Vec<String> {
+    pub(crate) fn sketch(program: &Program) -> Vec<String> {
         let stage = |stage: &Stage| match stage {
             Stage::Gather(g) => {
                 let t = if g.transposed { "'" } else { "" };
@@ -452,7 +511,7 @@ pub(crate) mod tests {
     fn gathered_features_leave_two_gathers_out() {
         let model = Model::gcn(2, 16, 0.0, 1433, 7).unwrap();
         let shape = DataShape { rows: 64, features: 1433, classes: 7 };
-        let savings = Savings { gathered_features: true };
+        let savings = Savings { gathered_features: true, ..Savings::default() };
         let program = Program::build(&model, shape, savings, &signature).unwrap();
         let wanted = [
             "linear 0 Forward 0>1",

@@ -8,6 +8,10 @@
 //! The loss counts labelled vertices. What the last layer gathers for others is read by nobody, and the
 //! gradient that comes back is zero in their rows ([`loss_gathers`]): where few are labelled, these two
 //! gathers go by lists of their own that hold the others' edges no more.
+//!
+//! `N (H W) = (N H) W`: a later layer gathers before its product where its input is so much narrower than
+//! its output that the gathers saved, forward and back, are more than the rows that have to be made for
+//! them. The same result to rounding.
 
 use crate::error::Error;
 use crate::ids::StageId;
@@ -77,7 +81,7 @@ pub fn loss_gathers(program: &Program) -> Vec<StageId> {
 /// Whether the loss is the built-in one, by the run's kernels.
 #[must_use]
 pub fn has_own_loss(kernels: &std::collections::BTreeMap<String, String>) -> bool {
-    kernels.contains_key(crate::lower::HEAD)
+    kernels.contains_key(crate::network::HEAD)
 }
 
 /// What a data set gives to count with.
@@ -115,14 +119,20 @@ impl GatherFeatures {
 /// What a program leaves out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Savings {
-    /// The features that the program reads are N X, gathered before.
+    /// The features that the program reads are N X, gathered before ([`Model::constant_gathers`] times).
     pub gathered_features: bool,
+    /// Layers that gather before their product: bit l is layer l.
+    pub aggregate_first: u64,
 }
 
 /// A gather is bound by memory: one of its multiply-adds takes as long as this many of a product.
 /// (Measured: 0.2 to 0.9 s for 115 M edges of width 48, so 6 to 27 G multiply-adds a second, against
 /// some 75 G and more in products; the lower ratio, so that a near tie changes nothing.)
 const GATHER_WEIGHT: u64 = 3;
+
+/// How often the rows that are gathered before a product are read or written because they are: made from
+/// the layer before, and their gradient taken back.
+const PASSES: u64 = 5;
 
 impl Savings {
     /// Chooses for a model and a data set, by counting an epoch's multiply-adds.
@@ -131,18 +141,27 @@ impl Savings {
     /// [`Error::Data`] if the features are to be gathered once and dropout stands before them: that
     /// would be another model.
     pub fn choose(model: &Model, work: &Workload, wanted: GatherFeatures) -> Result<Self, Error> {
-        let Some(LayerKind::Gcn(first)) = model.layers.first() else {
+        let aggregate_first = aggregate_first(model, work);
+        let Some(first) = model.layers.first() else {
             return Ok(Self::default());
         };
-        let constant = first.dropout == 0.0;
-        if wanted == GatherFeatures::Once && !constant {
-            return Err(Error::Data {
-                found: format!(
-                    "run.gather_features = \"once\" with dropout {} before the first layer",
-                    first.dropout
+        let times = u64::from(model.constant_gathers());
+        if wanted == GatherFeatures::Once && times == 0 {
+            let kind = first.kind.name();
+            let (found, allowed) = match first.kind.convolutions() {
+                0 => (
+                    format!("run.gather_features = \"once\" with a first layer of kind `{kind}`"),
+                    "a first layer that is `gcn` or `sgc`, or run.gather_features = \"auto\"",
                 ),
-                allowed: "either, but not both: with dropout the gathered features differ from epoch to epoch; set the first layer's dropout to 0",
-            });
+                _ => (
+                    format!(
+                        "run.gather_features = \"once\" with dropout {} before the first layer",
+                        first.dropout
+                    ),
+                    "either, but not both: with dropout the gathered features differ from epoch to epoch; set the first layer's dropout to 0",
+                ),
+            };
+            return Err(Error::Data { found, allowed });
         }
         let gathered_features = match wanted {
             GatherFeatures::Once => true,
@@ -151,12 +170,41 @@ impl Savings {
                 let width = u64::from(first.width);
                 // Forward, and the weight's gradient.
                 let products = |stored: u64| 2 * u128::from(stored) * u128::from(width);
-                let gathers = 2 * u128::from(work.edges + work.rows) * u128::from(width * GATHER_WEIGHT);
-                constant && products(work.stored_gathered) < products(work.stored) + gathers
+                let gathers =
+                    2 * u128::from(work.edges + work.rows) * u128::from(times * width * GATHER_WEIGHT);
+                times > 0 && products(work.stored_gathered) < products(work.stored) + gathers
             }
         };
-        Ok(Self { gathered_features })
+        Ok(Self { gathered_features, aggregate_first })
     }
+
+    /// Whether a layer gathers before its product.
+    #[must_use]
+    pub fn aggregates_first(&self, layer: usize) -> bool {
+        layer < 64 && self.aggregate_first >> layer & 1 == 1
+    }
+}
+
+/// The layers for which it takes fewer multiply-adds of gathers, forward and back, and bytes in the same
+/// unit: a value that is read or written counts as one.
+fn aggregate_first(model: &Model, work: &Workload) -> u64 {
+    let mut layers = 0;
+    // The first layer's features are wide, or sparse.
+    for (at, layer) in model.layers.iter().enumerate().take(64).skip(1) {
+        let hops = match layer.kind {
+            LayerKind::Gcn | LayerKind::Sage | LayerKind::Gin { .. } => 1,
+            LayerKind::Sgc { hops } => hops,
+            LayerKind::Appnp { .. } | LayerKind::Linear { .. } => continue,
+        };
+        let gathers =
+            |width: u32| 2 * u128::from(work.edges + work.rows) * u128::from(hops) * u128::from(width);
+        let before = model.input_width(at);
+        let passes = u128::from(PASSES) * u128::from(work.rows) * u128::from(before);
+        if gathers(before) + passes < gathers(layer.width) {
+            layers |= 1 << at;
+        }
+    }
+    layers
 }
 
 #[cfg(test)]
@@ -196,5 +244,40 @@ mod tests {
         assert!(chosen(0.0, barely, GatherFeatures::Auto).unwrap(), "20,000 + 3 x 6,000 = 38,000");
         let tie = Workload { stored_gathered: 38_000, ..sparse };
         assert!(!chosen(0.0, tie, GatherFeatures::Auto).unwrap());
+    }
+
+    #[test]
+    fn narrow_inputs_are_gathered_before_the_product() {
+        let chosen = |kind: &str, hidden: u32, edges: u64| {
+            let text = format!("kind = \"{kind}\"\nhidden = {hidden}\nlayers = 3\n");
+            let settings = crate::model::ModelSettings::parse(&text, "m.toml").unwrap();
+            let model = Model::resolve(&settings, 100, 40).unwrap();
+            let work = Workload { rows: 1000, edges, stored: 100_000, stored_gathered: 100_000 };
+            Savings::choose(&model, &work, GatherFeatures::Auto).unwrap().aggregate_first
+        };
+        for kind in ["gcn", "sage", "gin"] {
+            assert_eq!(chosen(kind, 16, 9_000), 0b100, "{kind}: 16 to 40, equal widths before");
+            assert_eq!(chosen(kind, 40, 9_000), 0, "{kind}");
+            assert_eq!(chosen(kind, 64, 9_000), 0, "{kind}");
+        }
+        // 2 x 2 x 16 + 5 x 16 values a row against 2 x 2 x 40, at one edge each: 144 < 160.
+        assert_eq!(chosen("gcn", 16, 1_000), 0b100);
+        // 2 x 16 + 80 against 80.
+        assert_eq!(chosen("gcn", 16, 0), 0);
+        assert_eq!(chosen("mlp", 16, 9_000), 0);
+    }
+
+    #[test]
+    fn only_convolutions_have_features_to_gather_before() {
+        let work = Workload { rows: 1000, edges: 5000, stored: 100_000, stored_gathered: 100_000 };
+        let chosen = |kind: &str, wanted| {
+            let text = format!("kind = \"{kind}\"\ndropout = 0\n");
+            let settings = crate::model::ModelSettings::parse(&text, "m.toml").unwrap();
+            Savings::choose(&Model::resolve(&settings, 100, 7).unwrap(), &work, wanted)
+        };
+        assert!(chosen("sgc", GatherFeatures::Auto).unwrap().gathered_features);
+        assert!(!chosen("sage", GatherFeatures::Auto).unwrap().gathered_features);
+        let refused = chosen("sage", GatherFeatures::Once).unwrap_err().to_string();
+        assert!(refused.contains("`sage`"), "{refused}");
     }
 }

@@ -1,15 +1,17 @@
 //! Data sets by name or path, and what of them a run uses.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use eciton_fetch::cache::{Cache, Found};
 use eciton_fetch::catalogue;
 use eciton_graph::dataset::{Dataset, Features};
 use eciton_graph::format;
-use eciton_graph::gather::symmetric_scale;
+use eciton_graph::gather::{inverse_degrees, symmetric_scale};
 use eciton_kernel::RowNumbers;
-use eciton_plan::{Atoms, Data, DataShape, FAN_OUT, IntervalId, Intervals, Node, VertexOrder, Workload};
+use eciton_plan::{
+    Atoms, Data, DataShape, FAN_OUT, IntervalId, Intervals, Node, Normalisation, VertexOrder, Workload,
+};
 use eciton_tensor::{Atom, Grid, Matrix, Part, SparseRows};
 
 use crate::error::{Error, Result, at};
@@ -83,7 +85,10 @@ pub(crate) struct Prepared {
     pub vertices: Vertices,
     pub shape: DataShape,
     pub features: Matrix,
+    /// Of the symmetric normalisation.
     pub scale: Arc<Vec<f32>>,
+    /// 1 / in-degree, made when it is first asked for.
+    inverse: OnceLock<Arc<Vec<f32>>>,
     pub atoms: Atoms,
     pub intervals: Vec<Interval>,
     /// Where the gathers beside the loss have lists of their own.
@@ -121,14 +126,25 @@ impl Prepared {
         let one = |id| interval(&dataset, &vertices, &atoms, &cut, id, &in_training);
         let intervals = cut.ids().map(one).collect();
         let shape = DataShape { rows, features: columns, classes: dataset.classes };
-        let (dataset, labelled) = (Arc::new(dataset), None);
-        Ok(Self { dataset, vertices, shape, features, scale, atoms, intervals, labelled })
+        let (dataset, labelled, inverse) = (Arc::new(dataset), None, OnceLock::new());
+        Ok(Self { dataset, vertices, shape, features, scale, inverse, atoms, intervals, labelled })
     }
 }
 
 impl Prepared {
-    /// What savings are counted from.
-    pub(crate) fn workload(&self) -> Workload {
+    /// The factor of each vertex in a normalisation; unused, but there, where it has none.
+    pub(crate) fn factors(&self, normalisation: Normalisation) -> Arc<Vec<f32>> {
+        match normalisation {
+            Normalisation::Mean => {
+                let lists = self.dataset.graph.incoming();
+                self.inverse.get_or_init(|| Arc::new(inverse_degrees(lists, false))).clone()
+            }
+            Normalisation::Symmetric | Normalisation::Sum => self.scale.clone(),
+        }
+    }
+
+    /// What savings are counted from, for features that would be gathered `times` times.
+    pub(crate) fn workload(&self, times: u32) -> Workload {
         let graph = &self.dataset.graph;
         let stored = match &self.features {
             Matrix::Dense(_) => self.features.rows() * self.features.columns(),
@@ -138,14 +154,16 @@ impl Prepared {
             rows: u64::from(graph.vertices()),
             edges: graph.edges(),
             stored: stored as u64,
-            stored_gathered: stored_at_most(graph, &self.features),
+            stored_gathered: stored_at_most(graph, &self.features, times),
         }
     }
 
-    /// Puts N X in the features' place, which are let go of.
-    pub(crate) fn gather_features(&mut self, threads: u32) -> Result<()> {
+    /// Puts N X in the features' place, which are let go of; `times` times.
+    pub(crate) fn gather_features(&mut self, times: u32, threads: u32) -> Result<()> {
         let graph = &self.dataset.graph;
-        self.features = gather_features(graph, &self.scale, &self.features, &self.atoms, threads)?;
+        for _ in 0..times {
+            self.features = gather_features(graph, &self.scale, &self.features, &self.atoms, threads)?;
+        }
         Ok(())
     }
 }

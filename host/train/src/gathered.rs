@@ -50,17 +50,20 @@ pub(crate) fn gather_features(
     }
 }
 
-/// How many values N X of sparse rows has at most.
-pub(crate) fn stored_at_most(graph: &Graph, features: &Matrix) -> u64 {
+/// How many values N X of sparse rows has at most, or N^times X.
+pub(crate) fn stored_at_most(graph: &Graph, features: &Matrix, times: u32) -> u64 {
     let (rows, columns) = (features.rows() as u64, features.columns() as u64);
     let Matrix::Sparse(sparse) = features else { return rows * columns };
-    let of = |v: u32| sparse.data.row(v as usize).0.len() as u64;
-    (0..graph.vertices())
-        .map(|v| {
-            let all: u64 = graph.in_neighbours(v).iter().map(|&u| of(u)).sum();
-            (all + of(v)).min(columns)
-        })
-        .sum()
+    let vertices = graph.vertices();
+    let mut stored: Vec<u64> = (0..vertices).map(|v| sparse.data.row(v as usize).0.len() as u64).collect();
+    for _ in 0..times.max(1) {
+        let of = |v: u32| {
+            let all: u64 = graph.in_neighbours(v).iter().map(|&u| stored[u as usize]).sum();
+            (all + stored[v as usize]).min(columns)
+        };
+        stored = (0..vertices).map(of).collect();
+    }
+    stored.iter().sum()
 }
 
 /// Runs `work` on the rows of every atom; the results in order.
@@ -176,7 +179,8 @@ mod tests {
             let gathered = gather_features(&graph, &scale, &dense, &atoms, 1).unwrap();
             let again = gather_features(&graph, &scale, &sparse, &atoms, 3).unwrap();
             let Matrix::Sparse(found) = &again else { panic!("{again:?}") };
-            assert!(found.data.stored() as u64 <= stored_at_most(&graph, &sparse));
+            assert!(found.data.stored() as u64 <= stored_at_most(&graph, &sparse, 1));
+            assert!(stored_at_most(&graph, &sparse, 1) <= stored_at_most(&graph, &sparse, 2));
             let Matrix::Dense(gathered) = gathered else { panic!("{gathered:?}") };
             let held = gathered.hold(None).unwrap();
             for v in 0..rows {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use eciton_exec::Clock;
 use eciton_kernel::cache::Cache;
@@ -22,14 +22,19 @@ pub struct Builtin {
 
 /// The kernels that the binary carries (`guest-kernels/prebuilt`, checked by `kernels.lock`).
 pub fn builtin() -> &'static [Builtin] {
-    &[
-        Builtin {
-            name: "cross-entropy",
-            component: include_bytes!("../../../guest-kernels/prebuilt/cross-entropy.wasm"),
-        },
-        Builtin { name: "linear", component: include_bytes!("../../../guest-kernels/prebuilt/linear.wasm") },
-    ]
+    macro_rules! carried {
+        ($($name:literal),*) => {
+            &[$(Builtin {
+                name: $name,
+                component: include_bytes!(concat!("../../../guest-kernels/prebuilt/", $name, ".wasm")),
+            }),*]
+        };
+    }
+    carried!("activate", "cross-entropy", "linear", "normalise", "sum")
 }
+
+/// Those that every model needs: compiled while the data is read, the others when they are asked for.
+const ALWAYS: [&str; 2] = ["cross-entropy", "linear"];
 
 /// Where compiled kernels are kept between runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -79,15 +84,16 @@ pub(crate) type Used = (Arc<Kernel>, Arc<[u8]>);
 /// Loaded kernels by name.
 #[derive(Debug)]
 pub(crate) struct Kernels {
-    loaded: BTreeMap<String, Arc<Kernel>>,
+    loaded: Mutex<BTreeMap<String, Arc<Kernel>>>,
     components: BTreeMap<String, std::borrow::Cow<'static, [u8]>>,
+    runtime: Runtime,
     /// From before the first kernel is loaded to after the last task.
     _clock: Clock,
 }
 
 impl Kernels {
-    /// Compiles (or takes from the cache) every built-in kernel and every override of the
-    /// configuration, side by side.
+    /// Compiles (or takes from the cache) the kernels that every model needs and every override of the
+    /// configuration, side by side; the other built-in ones when [`Kernels::get`] is asked for them.
     pub(crate) fn load(
         config: &Config,
         folder: Option<&Path>,
@@ -118,24 +124,36 @@ impl Kernels {
         let clock = Clock::start(&runtime).map_err(Error::Threads)?;
         let loaded: Vec<_> = std::thread::scope(|scope| {
             let runtime = &runtime;
-            let handles: Vec<_> =
-                sources.iter().map(|(name, bytes)| scope.spawn(move || runtime.load(name, bytes))).collect();
-            handles.into_iter().map(|h| h.join()).collect()
+            let now = |name: &str| ALWAYS.contains(&name) || config.kernels.contains_key(name);
+            let handles: Vec<_> = sources
+                .iter()
+                .filter(|(name, _)| now(name))
+                .map(|(name, bytes)| (name, scope.spawn(move || runtime.load(name, bytes))))
+                .collect();
+            handles.into_iter().map(|(name, handle)| (name, handle.join())).collect()
         });
         let mut all = BTreeMap::new();
-        for ((name, _), result) in sources.iter().zip(loaded) {
+        for (name, result) in loaded {
             let kernel =
                 result.map_err(|_| Error::Internal(format!("loading kernel `{name}` panicked")))??;
             all.insert(name.clone(), kernel);
         }
-        Ok(Self { loaded: all, components: sources, _clock: clock })
+        Ok(Self { loaded: Mutex::new(all), components: sources, runtime, _clock: clock })
     }
 
-    pub(crate) fn get(&self, name: &str) -> Result<&Arc<Kernel>> {
-        self.loaded.get(name).ok_or_else(|| Error::UnknownKernel {
+    /// The kernel of that name, loaded.
+    pub(crate) fn get(&self, name: &str) -> Result<Arc<Kernel>> {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kernel) = loaded.get(name) {
+            return Ok(kernel.clone());
+        }
+        let component = self.components.get(name).ok_or_else(|| Error::UnknownKernel {
             name: name.to_owned(),
-            known: self.loaded.keys().cloned().collect::<Vec<_>>().join(", "),
-        })
+            known: self.components.keys().cloned().collect::<Vec<_>>().join(", "),
+        })?;
+        let kernel = self.runtime.load(name, component)?;
+        loaded.insert(name.to_owned(), kernel.clone());
+        Ok(kernel)
     }
 
     /// The kernels of these layers, each once, with their components.
@@ -154,9 +172,10 @@ impl Kernels {
         Ok(used)
     }
 
-    /// Name and digest of each.
+    /// Name and digest of each that was loaded.
     pub(crate) fn digests(&self) -> BTreeMap<String, String> {
         let hex = |d: &[u8; 32]| d.iter().map(|b| format!("{b:02x}")).collect::<String>();
-        self.loaded.iter().map(|(n, k)| (n.clone(), hex(k.digest()))).collect()
+        let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        loaded.iter().map(|(n, k)| (n.clone(), hex(k.digest()))).collect()
     }
 }

@@ -133,7 +133,7 @@ impl MemoryPlan {
         if gathered {
             let bytes = match &prepared.features {
                 Matrix::Dense(_) => features,
-                Matrix::Sparse(_) => gathered_bytes(prepared),
+                Matrix::Sparse(_) => gathered_bytes(prepared, program),
             };
             item("gathered features", shape, bytes, from(Phase::Gathering));
         }
@@ -298,11 +298,12 @@ fn features_bytes(features: &Matrix) -> u64 {
     }
 }
 
-fn gathered_bytes(prepared: &Prepared) -> u64 {
+fn gathered_bytes(prepared: &Prepared, program: &Program) -> u64 {
     match &prepared.features {
         Matrix::Dense(_) => 0,
         Matrix::Sparse(_) => {
-            prepared.workload().stored_gathered * 8 + (u64::from(prepared.shape.rows) + 1) * 8
+            prepared.workload(program.model.constant_gathers()).stored_gathered * 8
+                + (u64::from(prepared.shape.rows) + 1) * 8
         }
     }
 }

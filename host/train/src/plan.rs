@@ -1,6 +1,6 @@
 //! The plan: what a run will do and hold, told without running it.
 
-use eciton_plan::{Config, IntervalId, Pipeline, Stage, StageId};
+use eciton_plan::{Config, IntervalId, LayerKind, Pipeline, Program, Stage, StageId};
 use serde::Serialize;
 
 use crate::driver::stage_bytes;
@@ -36,6 +36,8 @@ pub struct Plan {
     pub gathered_width: u64,
     /// Whether the features are gathered once, before the first epoch.
     pub gathered_features: bool,
+    /// The layers, in order.
+    pub layers: Vec<LayerPlan>,
     /// Edges by which the gathers beside the loss go in training, where not by all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labelled_edges: Option<u64>,
@@ -51,6 +53,41 @@ pub struct Plan {
     pub memory: MemoryPlan,
     /// Whether that fits: into `run.memory_bytes`, or what there is.
     pub fits: bool,
+}
+
+/// One layer of the model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LayerPlan {
+    /// For instance `sage`.
+    pub kind: String,
+    /// Columns of its input and of its output.
+    pub widths: (u32, u32),
+    /// What comes first where both could: by multiply-adds and bytes, forward and back.
+    pub first: LayerFirst,
+}
+
+/// What a layer does first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LayerFirst {
+    /// Its product; gathers are as wide as its output.
+    Product,
+    /// Its gathers, which are as wide as its input.
+    Gather,
+    /// Its gathers, before the first epoch.
+    GatheredOnce,
+    /// There are not both.
+    Fixed,
+}
+
+/// What is done first in a layer of a program.
+fn first(program: &Program, at: usize, kind: &LayerKind) -> LayerFirst {
+    match kind {
+        LayerKind::Appnp { .. } | LayerKind::Linear { .. } => LayerFirst::Fixed,
+        _ if at == 0 && program.savings.gathered_features => LayerFirst::GatheredOnce,
+        _ if program.savings.aggregates_first(at) => LayerFirst::Gather,
+        _ => LayerFirst::Product,
+    }
 }
 
 /// One stage of the program.
@@ -93,6 +130,11 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
             bytes_written: mean(written),
         }
     };
+    let layers = program.model.layers.iter().enumerate().map(|(at, layer)| LayerPlan {
+        kind: layer.kind.name().to_owned(),
+        widths: (program.model.input_width(at), layer.width),
+        first: first(program, at, &layer.kind),
+    });
     let stages = (0..).zip(&program.stages).map(stage).collect();
     let dataset = &prepared.dataset;
     let labelled = LabelledLists::planned(config, program, &dataset.graph, &dataset.split.train);
@@ -108,6 +150,7 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         gathers,
         gathered_width: widths.sum(),
         gathered_features: program.savings.gathered_features,
+        layers: layers.collect(),
         labelled_edges: labelled.map(|(_, edges)| edges),
         pipeline: config.pipeline,
         row_versions: config.pipeline.row_versions(),

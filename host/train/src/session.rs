@@ -140,7 +140,10 @@ impl Draft {
         });
         let ((prepared, normalised_features), kernels) = (prepared?, kernels??);
         let model = Model::resolve(&config.model, prepared.shape.features, prepared.shape.classes)?;
-        let savings = Savings::choose(&model, &prepared.workload(), config.run.gather_features)?;
+        let savings = {
+            let work = prepared.workload(model.constant_gathers());
+            Savings::choose(&model, &work, config.run.gather_features)?
+        };
         let layers: RefCell<Vec<Arc<Layer>>> = RefCell::default();
         let failure: RefCell<Option<Error>> = RefCell::default();
         let open = |kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]| {
@@ -182,7 +185,7 @@ impl Session {
         let watched = options.out.is_some() && config.checkpoint.is_on();
         let fingerprint = watched.then(|| Fingerprint::of(&prepared)).transpose()?;
         if program.savings.gathered_features {
-            prepared.gather_features(threads)?;
+            prepared.gather_features(program.model.constant_gathers(), threads)?;
         }
         let dataset = &prepared.dataset;
         let lists = LabelledLists::planned(config, &program, &dataset.graph, &dataset.split.train);
@@ -398,12 +401,7 @@ impl Session {
     /// The rows that the last layer's kernel read in the last evaluation, in the data set's order:
     /// (width, values), or `None` for a model of one layer.
     pub(crate) fn embeddings(&self) -> Result<Option<(usize, Vec<f32>)>> {
-        let mut tensors = self.evaluation.stages.iter().rev().filter_map(|s| match s {
-            eciton_plan::Stage::Tensor(t) => Some(t),
-            eciton_plan::Stage::Gather(_) => None,
-        });
-        let input = tensors.nth(1).and_then(|t| t.inputs.first().copied());
-        match input.filter(|&slot| slot != self.evaluation.features) {
+        match self.evaluation.embeddings {
             None => Ok(None),
             Some(slot) => self.evaluated(slot).map(Some),
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use eciton_plan::{Config, Keep, LayerKind, Program};
+use eciton_plan::{Config, Keep, Program};
 
 use crate::checkpoint::{Beginning, Place, RunRecord, Saver};
 use crate::driver::Trained;
@@ -256,11 +256,7 @@ pub(crate) fn tensors(session: &Session) -> Result<Vec<NamedTensor>> {
 
 /// For instance `gcn 1433-16-7`.
 pub(crate) fn model_name(program: &Program) -> String {
-    let widths = program.model.layers.iter().map(|l| {
-        let LayerKind::Gcn(layer) = l;
-        format!("-{}", layer.width)
-    });
-    format!("gcn {}{}", program.shape.features, widths.collect::<String>())
+    program.model.name()
 }
 
 fn mean(values: &[f64]) -> Option<f64> {

@@ -166,8 +166,7 @@ impl Weights {
         let place = self.place(self.newest);
         for (weight, p) in self.all.iter_mut().zip(&program.parameters) {
             let (rows, columns) = extent(&p.shape);
-            let layer = program.operations.get(p.owner.index()).map_or(0, |o| u32::from(o.layer.0));
-            let key = Key::new(seed, Purpose::Initialiser, 0, layer, p.position);
+            let key = Key::new(seed, Purpose::Initialiser, 0, p.draw, p.position);
             let mut lease = version(&weight.values, place)?.write(0..rows).map_err(at("parameters"))?;
             let mut view = lease.view_mut();
             for r in 0..rows {

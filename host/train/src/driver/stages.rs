@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use eciton_exec::{Compute, Order};
-use eciton_graph::gather::{EdgeWeights, Gather as Gathering, Reduce, Sources};
+use eciton_graph::gather::{EdgeWeights, Gather as Sums, Reduce, Sources};
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Call, Finished, Kind, Labelled, Layer, Target};
 use eciton_plan::{
@@ -121,7 +121,7 @@ impl Stages<'_> {
             seed: self.seed,
             // The engine counts from 1, random numbers from 0.
             epoch: task.epoch.0.saturating_sub(1),
-            layer: u32::from(operation.layer.0),
+            layer: operation.draw,
             training: self.training,
             grid: interval.grid.clone(),
             row_numbers: interval.numbers.clone(),
@@ -197,12 +197,11 @@ impl Stages<'_> {
         ages: Option<&[u8]>,
         compute: &mut (impl Compute + ?Sized),
     ) -> Result<()> {
-        let Normalisation::Symmetric = gather.normalisation;
         let rows = self.interval(step.interval)?.rows.clone();
         let pieces = self.rows.read_all(gather.input, step.epoch, ages)?;
         let output = self.rows.write(gather.output, step.epoch, step.interval)?;
-        let (dataset, scale, transposed) =
-            (self.prepared.dataset.clone(), self.prepared.scale.clone(), gather.transposed);
+        let (dataset, factors) = (self.prepared.dataset.clone(), self.prepared.factors(gather.normalisation));
+        let (normalisation, transposed) = (gather.normalisation, gather.transposed);
         let labelled = self.prepared.labelled.clone().filter(|_| self.training);
         compute.work(
             pass,
@@ -213,15 +212,25 @@ impl Stages<'_> {
                 let few = labelled.as_ref().and_then(|lists| lists.of(step.stage, transposed));
                 let neighbours = few.unwrap_or_else(all);
                 let parts: Vec<_> = pieces.iter().map(|(rows, lease)| (rows.clone(), lease.rows())).collect();
-                let sources = Sources::pieces(scale.len(), &parts).map_err(|error| error.to_string())?;
-                let gathering = Gathering::new(neighbours, Reduce::Sum)
-                    .weighted(EdgeWeights::Symmetric(&scale))
-                    .with_self();
+                let count = graph.vertices() as usize;
+                let sources = Sources::pieces(count, &parts).map_err(|error| error.to_string())?;
+                let sums = match (normalisation, transposed) {
+                    (Normalisation::Symmetric, _) => {
+                        let weights = EdgeWeights::Symmetric(&factors);
+                        Sums::new(neighbours, Reduce::Sum).weighted(weights).with_self()
+                    }
+                    (Normalisation::Mean, false) => Sums::new(neighbours, Reduce::Mean),
+                    // Each target's share of the gradient, then the sum over targets.
+                    (Normalisation::Mean, true) => {
+                        Sums::new(neighbours, Reduce::Sum).with_source_scale(&factors)
+                    }
+                    (Normalisation::Sum, _) => Sums::new(neighbours, Reduce::Sum),
+                };
                 match output {
-                    WriteLease::F32(mut to) => gathering.run(sources, rows, &mut to.view_mut()),
-                    WriteLease::Bf16(mut to) => gathering
-                        .run_half(sources, rows, &mut to.view_mut())
-                        .map_err(|error| error.to_string())?,
+                    WriteLease::F32(mut to) => sums.run(sources, rows, &mut to.view_mut()),
+                    WriteLease::Bf16(mut to) => {
+                        sums.run_half(sources, rows, &mut to.view_mut()).map_err(|error| error.to_string())?
+                    }
                 }
                 Ok(())
             }),

@@ -1,0 +1,240 @@
+//! From what a user writes to a model for one data set.
+
+use super::settings::{LayerSettings, Layers, ModelKind, ModelSettings};
+use super::{
+    Activation, FirstWeights, LayerKind, MAX_HOPS, MAX_LAYERS, MAX_WIDTH, Model, ModelLayer, Norm, number,
+};
+use crate::error::Error;
+use crate::keys;
+
+/// K of an `appnp` layer that does not say (Gasteiger et al. 2019, section 4).
+const APPNP_HOPS: u32 = 10;
+/// Its a.
+const APPNP_ALPHA: f64 = 0.1;
+/// K of an `sgc` layer that does not say (Wu et al. 2019, section 5).
+const SGC_HOPS: u32 = 2;
+
+impl Model {
+    /// The model for data with so many features and classes.
+    ///
+    /// # Errors
+    /// [`Error::Data`] without features or with fewer than two classes, [`Error::Model`] for a layer
+    /// that does not fit (unknown kind, width out of range, an attribute that its kind has not, a last
+    /// layer whose width is not the number of classes or which has an activation), [`Error::TooMany`]
+    /// past [`MAX_LAYERS`].
+    pub fn resolve(settings: &ModelSettings, features: u32, classes: u32) -> Result<Self, Error> {
+        let data = |found: String, allowed| Err(Error::Data { found, allowed });
+        if features == 0 || features > i32::MAX as u32 {
+            return data(format!("{features} features a vertex"), "1 to 2^31 - 1 features a vertex");
+        }
+        if !(2..=MAX_WIDTH).contains(&classes) {
+            return data(format!("{classes} classes"), "2 to 65,536 classes");
+        }
+        let listed = listed(settings, classes)?;
+        // What follows it has no weights and changes no width.
+        let last = listed.iter().rposition(|layer| layer.kernel != "appnp");
+        let mut model = Self { features, classes, layers: Vec::with_capacity(listed.len()) };
+        for (at, layer) in listed.iter().enumerate() {
+            let classes = last.is_none_or(|last| at >= last).then_some(classes);
+            let resolved = Resolving { settings, layer, model: &model, classes }.layer()?;
+            model.layers.push(resolved);
+        }
+        Ok(model)
+    }
+}
+
+/// The layers one by one.
+fn listed(settings: &ModelSettings, classes: u32) -> Result<Vec<LayerSettings>, Error> {
+    let too_many = |found: u64| {
+        let (what, most) = ("layers of a model (at least 1)", u64::from(MAX_LAYERS));
+        Error::TooMany { what, found, most }
+    };
+    let count = match &settings.layers {
+        Layers::List(list) if list.is_empty() || list.len() > MAX_LAYERS as usize => {
+            return Err(too_many(list.len() as u64));
+        }
+        Layers::List(list) => {
+            return match settings.jumping {
+                Some(_) => Err(Error::Model {
+                    layer: number(list.len() - 1),
+                    attribute: "jumping",
+                    found: "said of the model, which lists its layers".to_owned(),
+                    allowed: "said of the `linear` layer that reads all layers before it".to_owned(),
+                }),
+                None => Ok(list.clone()),
+            };
+        }
+        Layers::Count(count) => *count,
+    };
+    let kind = settings.kind;
+    let of = LayerSettings::of;
+    let further = u32::from(settings.jumping.is_some() || kind == ModelKind::Appnp);
+    if count == 0 || count.saturating_add(further) > MAX_LAYERS {
+        return Err(too_many(u64::from(count)));
+    }
+    let refuse_jumping = settings.jumping.filter(|_| matches!(kind, ModelKind::Sgc | ModelKind::Appnp));
+    if refuse_jumping.is_some() {
+        return Err(Error::Model {
+            layer: number(0),
+            attribute: "jumping",
+            found: "asked for".to_owned(),
+            allowed: "left out with this kind of model, which has one output".to_owned(),
+        });
+    }
+    if kind == ModelKind::Sgc {
+        return Ok(vec![LayerSettings { hops: Some(settings.hops.unwrap_or(count)), ..of("sgc") }]);
+    }
+    let mut layers = vec![of(kind.layer()); count as usize];
+    if let Some(jumping) = settings.jumping {
+        layers.push(LayerSettings { jumping: Some(jumping), width: Some(classes), ..of("linear") });
+    }
+    if kind == ModelKind::Appnp {
+        layers.push(of("appnp"));
+    }
+    Ok(layers)
+}
+
+/// A layer on its way.
+struct Resolving<'a> {
+    settings: &'a ModelSettings,
+    layer: &'a LayerSettings,
+    /// The layers before it.
+    model: &'a Model,
+    /// Given where its rows are scores, or become them without weights.
+    classes: Option<u32>,
+}
+
+impl Resolving<'_> {
+    fn refuse<T>(&self, attribute: &'static str, found: String, allowed: &str) -> Result<T, Error> {
+        let layer = number(self.model.layers.len());
+        Err(Error::Model { layer, attribute, found, allowed: allowed.to_owned() })
+    }
+
+    fn layer(&self) -> Result<ModelLayer, Error> {
+        let Self { settings, layer, classes, .. } = *self;
+        let input = self.model.input_width(self.model.layers.len());
+        let kind = self.kind()?;
+        let propagates = matches!(kind, LayerKind::Appnp { .. });
+        let first = self.model.layers.is_empty();
+        if propagates && first {
+            let allowed = "another: nothing is trained before it, so put a `linear` layer there";
+            return self.refuse("kernel", "\"appnp\" in the first layer".to_owned(), allowed);
+        }
+        let natural = if propagates { input } else { classes.unwrap_or(settings.hidden) };
+        let width = layer.width.unwrap_or(natural);
+        if !(1..=MAX_WIDTH).contains(&width) {
+            return self.refuse("width", width.to_string(), &format!("1 to {MAX_WIDTH}"));
+        }
+        if propagates && width != input {
+            let allowed = format!("{input}, the width of its input: it has no weights");
+            return self.refuse("width", width.to_string(), &allowed);
+        }
+        if let Some(classes) = classes.filter(|&classes| classes != width) {
+            let allowed = format!("{classes}, the number of classes, in the last layer");
+            return self.refuse("width", width.to_string(), &allowed);
+        }
+        let dropout = layer.dropout.unwrap_or(if propagates { 0.0 } else { settings.dropout });
+        if !keys::is_probability(dropout as f32) {
+            return self.refuse("dropout", dropout.to_string(), keys::PROBABILITY);
+        }
+        let none = classes.is_some() || propagates;
+        let activation =
+            layer.activation.unwrap_or(if none { Activation::Identity } else { settings.activation });
+        if classes.is_some() && activation != Activation::Identity {
+            let allowed = "\"identity\" in the last layer, whose rows are scores";
+            return self.refuse("activation", format!("{:?}", activation.name()), allowed);
+        }
+        if propagates && layer.bias == Some(true) {
+            return self.refuse("bias", "true".to_owned(), "false: an `appnp` layer has no weights");
+        }
+        let fits = width == input && !first;
+        if layer.residual == Some(true) && !fits {
+            let found = format!("true, with {input} columns before and {width} after");
+            return self.refuse("residual", found, "false, or on equal widths behind the first layer");
+        }
+        let first_weights = match (settings.first_weights, kind) {
+            (FirstWeights::Auto, LayerKind::Gcn) => FirstWeights::Glorot,
+            (FirstWeights::Auto, _) => FirstWeights::FanIn,
+            (said, _) => said,
+        };
+        Ok(ModelLayer {
+            kind,
+            width,
+            first_weights,
+            dropout,
+            bias: !propagates && layer.bias.unwrap_or(settings.bias),
+            norm: layer.norm.unwrap_or(if none { Norm::None } else { settings.norm }),
+            activation,
+            residual: layer.residual.unwrap_or(settings.residual && fits && !none),
+        })
+    }
+
+    /// The layer's kind, with attributes of its own.
+    fn kind(&self) -> Result<LayerKind, Error> {
+        let Self { settings, layer, .. } = *self;
+        let of: [(&'static str, bool, &[&str]); 5] = [
+            ("jumping", layer.jumping.is_some(), &["linear"]),
+            ("hops", layer.hops.is_some(), &["sgc", "appnp"]),
+            ("alpha", layer.alpha.is_some(), &["appnp"]),
+            ("epsilon", layer.epsilon.is_some(), &["gin"]),
+            ("train_epsilon", layer.train_epsilon.is_some(), &["gin"]),
+        ];
+        if let Some((name, _, kinds)) =
+            of.iter().find(|(_, given, kinds)| *given && !kinds.contains(&layer.kernel.as_str()))
+        {
+            let allowed = format!("left out: it belongs to {}", kinds.join(" and "));
+            return self.refuse(name, format!("given for kernel {:?}", layer.kernel), &allowed);
+        }
+        Ok(match layer.kernel.as_str() {
+            "gcn" => LayerKind::Gcn,
+            "sage" => LayerKind::Sage,
+            "gin" => {
+                let epsilon = layer.epsilon.or(settings.epsilon).unwrap_or(0.0);
+                if !(epsilon as f32).is_finite() {
+                    return self.refuse("epsilon", epsilon.to_string(), "a finite number");
+                }
+                let trained = layer.train_epsilon.or(settings.train_epsilon).unwrap_or(false);
+                LayerKind::Gin { epsilon, trained }
+            }
+            "sgc" => LayerKind::Sgc { hops: self.hops(SGC_HOPS)? },
+            "appnp" => {
+                let alpha = layer.alpha.or(settings.alpha).unwrap_or(APPNP_ALPHA);
+                if !keys::is_probability(alpha as f32) {
+                    return self.refuse("alpha", alpha.to_string(), "a number with 0 <= alpha < 1");
+                }
+                LayerKind::Appnp { hops: self.hops(APPNP_HOPS)?, alpha }
+            }
+            "linear" => {
+                if layer.jumping.is_some() {
+                    self.check_jumping()?;
+                }
+                LayerKind::Linear { jumping: layer.jumping }
+            }
+            other => {
+                let known = LayerSettings::KERNELS.map(|name| format!("{name:?}")).join(", ");
+                return self.refuse("kernel", format!("{other:?}"), &format!("one of {known}"));
+            }
+        })
+    }
+
+    fn hops(&self, natural: u32) -> Result<u32, Error> {
+        let hops = self.layer.hops.or(self.settings.hops).unwrap_or(natural);
+        if !(1..=MAX_HOPS).contains(&hops) {
+            return self.refuse("hops", hops.to_string(), &format!("1 to {MAX_HOPS}"));
+        }
+        Ok(hops)
+    }
+
+    fn check_jumping(&self) -> Result<(), Error> {
+        let widths: Vec<u32> = self.model.layers.iter().map(|layer| layer.width).collect();
+        if widths.is_empty() {
+            return self.refuse("jumping", "given in the first layer".to_owned(), "behind other layers");
+        }
+        let equal = widths.windows(2).all(|pair| pair[0] == pair[1]);
+        if self.layer.jumping == Some(super::Jumping::Sum) && !equal {
+            let found = format!("\"sum\" of the widths {widths:?}");
+            return self.refuse("jumping", found, "\"concat\", or layers of one width before it");
+        }
+        Ok(())
+    }
+}

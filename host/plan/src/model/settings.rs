@@ -1,0 +1,206 @@
+//! What a user writes of a model.
+
+use super::{Activation, FirstWeights, Jumping, Norm};
+use crate::document;
+use crate::error::Error;
+use crate::keys;
+use serde::{Deserialize, Serialize};
+
+/// The `[model]` section of a recipe, or a model file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelSettings {
+    /// A model file to read in place of the keys below; the caller reads it
+    /// ([`ModelSettings::parse`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// What `layers = N` means.
+    #[serde(default, skip_serializing_if = "ModelKind::is_default")]
+    pub kind: ModelKind,
+    /// Width of every layer but the last, unless the layer says.
+    pub hidden: u32,
+    /// What follows every layer but the last, unless the layer says.
+    pub activation: Activation,
+    /// Dropout on the input of every layer with weights, unless the layer says: 0 <= dropout < 1.
+    pub dropout: f64,
+    /// Whether layers add a bias, unless the layer says.
+    pub bias: bool,
+    /// What brings the rows of every layer but the last to one scale, unless the layer says.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub norm: Norm,
+    /// Whether layers that are as wide as their input add it, but the last, unless the layer says.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub residual: bool,
+    /// How weights start.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub first_weights: FirstWeights,
+    /// With `layers = N`: N hidden layers, whose outputs a last `linear` layer reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jumping: Option<Jumping>,
+    /// Of layers that propagate, unless the layer says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hops: Option<u32>,
+    /// Of `appnp` layers, unless the layer says; `None`: 0.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alpha: Option<f64>,
+    /// Of `gin` layers, unless the layer says; `None`: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epsilon: Option<f64>,
+    /// Of `gin` layers, unless the layer says; `None`: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train_epsilon: Option<bool>,
+    /// The layers.
+    pub layers: Layers,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Default for ModelSettings {
+    /// Kipf and Welling (2017): two layers, hidden 16, relu, dropout 0.5, bias.
+    fn default() -> Self {
+        Self {
+            file: None,
+            kind: ModelKind::Gcn,
+            layers: Layers::Count(2),
+            hidden: 16,
+            activation: Activation::Relu,
+            dropout: 0.5,
+            bias: true,
+            norm: Norm::None,
+            residual: false,
+            first_weights: FirstWeights::Auto,
+            jumping: None,
+            hops: None,
+            alpha: None,
+            epsilon: None,
+            train_epsilon: None,
+        }
+    }
+}
+
+impl ModelSettings {
+    /// Reads a model file. `origin` is its name, for messages.
+    ///
+    /// # Errors
+    /// As [`crate::Config::parse`].
+    pub fn parse(text: &str, origin: &str) -> Result<Self, Error> {
+        let mut settings = Self::default();
+        let fields = document::parse(text, origin)?;
+        keys::write_model_file(&mut settings, &fields)?;
+        Ok(settings)
+    }
+}
+
+/// The models that need no list of layers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ModelKind {
+    /// `gcn` layers.
+    #[default]
+    Gcn,
+    /// `sage` layers.
+    Sage,
+    /// `gin` layers.
+    Gin,
+    /// One `sgc` layer, of as many hops.
+    Sgc,
+    /// `linear` layers, then `appnp`.
+    Appnp,
+    /// `linear` layers.
+    Mlp,
+}
+
+impl ModelKind {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 6] = [
+        ("gcn", Self::Gcn),
+        ("sage", Self::Sage),
+        ("gin", Self::Gin),
+        ("sgc", Self::Sgc),
+        ("appnp", Self::Appnp),
+        ("mlp", Self::Mlp),
+    ];
+
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The kernel of its layers.
+    pub(super) const fn layer(self) -> &'static str {
+        match self {
+            Self::Gcn => "gcn",
+            Self::Sage => "sage",
+            Self::Gin => "gin",
+            Self::Sgc => "sgc",
+            Self::Appnp | Self::Mlp => "linear",
+        }
+    }
+}
+
+/// The layers of a model, as written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Layers {
+    /// So many layers of the model's kind, 1 to 64.
+    Count(u32),
+    /// Each by itself.
+    List(Vec<LayerSettings>),
+}
+
+/// A layer as written: what is `None` comes from the model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LayerSettings {
+    /// The layer's kind: one of [`LayerSettings::KERNELS`].
+    pub kernel: String,
+    /// Width of its output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<u32>,
+    /// What follows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activation: Option<Activation>,
+    /// Dropout on its input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropout: Option<f64>,
+    /// Whether it adds a bias.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bias: Option<bool>,
+    /// What brings its rows to one scale.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub norm: Option<Norm>,
+    /// Whether it adds its input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub residual: Option<bool>,
+    /// Whether it reads all layers before it, and how (`linear`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jumping: Option<Jumping>,
+    /// Steps of its propagation (`sgc`, `appnp`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hops: Option<u32>,
+    /// The teleport probability (`appnp`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alpha: Option<f64>,
+    /// The vertex's own weight, less 1 (`gin`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epsilon: Option<f64>,
+    /// Whether that is trained (`gin`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train_epsilon: Option<bool>,
+}
+
+impl LayerSettings {
+    /// The layers there are.
+    pub const KERNELS: [&'static str; 6] = ["gcn", "sage", "gin", "sgc", "appnp", "linear"];
+
+    /// A layer that leaves everything to the model.
+    #[must_use]
+    pub fn of(kernel: &str) -> Self {
+        Self { kernel: kernel.to_owned(), ..Self::default() }
+    }
+
+    /// A `gcn` layer that leaves everything to the model.
+    #[must_use]
+    pub fn gcn() -> Self {
+        Self::of("gcn")
+    }
+}

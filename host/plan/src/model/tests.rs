@@ -1,0 +1,130 @@
+//! Models as they are written, and what they become.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::error::Error;
+
+fn gcn(width: u32, activation: Activation, dropout: f64, bias: bool) -> ModelLayer {
+    let (kind, norm) = (LayerKind::Gcn, Norm::None);
+    let first_weights = FirstWeights::Glorot;
+    ModelLayer { kind, width, first_weights, dropout, bias, norm, activation, residual: false }
+}
+
+#[test]
+fn defaults_are_kipf_and_welling() {
+    let model = Model::resolve(&ModelSettings::default(), 1433, 7).unwrap();
+    assert_eq!(model, Model::gcn(2, 16, 0.5, 1433, 7).unwrap());
+    let (relu, none) = (Activation::Relu, Activation::Identity);
+    let layer = |width, activation| gcn(width, activation, 0.5, true);
+    assert_eq!(model.layers, [layer(16, relu), layer(7, none)]);
+    assert_eq!((model.input_width(0), model.input_width(1)), (1433, 16));
+}
+
+#[test]
+fn layers_override_the_model() {
+    let text = "hidden = 8\ndropout = 0\n[[layers]]\nkernel = \"gcn\"\nwidth = 32\n\
+                activation = \"tanh\"\n[[layers]]\nkernel = \"gcn\"\nbias = false\n\
+                [[layers]]\nkernel = \"gcn\"\ndropout = 0.25\n";
+    let settings = ModelSettings::parse(text, "m.toml").unwrap();
+    let model = Model::resolve(&settings, 5, 3).unwrap();
+    let wanted = [
+        gcn(32, Activation::Tanh, 0.0, true),
+        gcn(8, Activation::Relu, 0.0, false),
+        gcn(3, Activation::Identity, 0.25, true),
+    ];
+    assert_eq!(model.layers, wanted);
+}
+
+#[test]
+fn models_that_do_not_fit_are_refused() {
+    let refused = |text: &str, classes| {
+        let settings = ModelSettings::parse(text, "m.toml").unwrap();
+        Model::resolve(&settings, 5, classes).unwrap_err().to_string()
+    };
+    let wide = "[[layers]]\nkernel = \"gcn\"\nwidth = 4\n";
+    assert!(refused(wide, 3).contains("3, the number of classes"));
+    let relu = "[[layers]]\nkernel = \"gcn\"\nactivation = \"relu\"\n";
+    assert!(refused(relu, 3).contains("\"identity\""));
+    assert!(refused("", 1).contains("1 classes"));
+    assert!(Model::gcn(65, 16, 0.5, 5, 3).is_err());
+    assert!(Model::gcn(u32::MAX, 16, 0.5, 5, 3).is_err());
+    assert!(Model::gcn(0, 16, 0.5, 5, 3).is_err());
+    assert!(Model::gcn(2, 0, 0.5, 5, 3).is_err());
+    assert!(Model::gcn(2, 16, 1.0, 5, 3).is_err());
+    assert!(Model::gcn(2, 16, f64::NAN, 5, 3).is_err());
+    assert!(Model::gcn(64, 16, 0.5, 5, 3).is_ok());
+    let error = ModelSettings::parse("file = \"x\"", "m.toml").unwrap_err();
+    assert!(matches!(error, Error::UnknownKey { .. }), "{error}");
+}
+
+fn resolved(text: &str) -> Result<Model, Error> {
+    Model::resolve(&ModelSettings::parse(text, "m.toml")?, 5, 3)
+}
+
+fn kinds(text: &str) -> Vec<(LayerKind, u32)> {
+    resolved(text).unwrap().layers.iter().map(|layer| (layer.kind, layer.width)).collect()
+}
+
+#[test]
+fn kinds_stand_for_their_layers() {
+    let gin = LayerKind::Gin { epsilon: 0.0, trained: false };
+    let linear = LayerKind::Linear { jumping: None };
+    assert_eq!(kinds("kind = \"sage\""), [(LayerKind::Sage, 16), (LayerKind::Sage, 3)]);
+    assert_eq!(kinds("kind = \"gin\"\nlayers = 3\nhidden = 4"), [(gin, 4), (gin, 4), (gin, 3)]);
+    assert_eq!(kinds("kind = \"sgc\""), [(LayerKind::Sgc { hops: 2 }, 3)]);
+    assert_eq!(kinds("kind = \"sgc\"\nhops = 5"), [(LayerKind::Sgc { hops: 5 }, 3)]);
+    assert_eq!(kinds("kind = \"mlp\"\nlayers = 1"), [(linear, 3)]);
+    let appnp = |hops, alpha| (LayerKind::Appnp { hops, alpha }, 3);
+    assert_eq!(kinds("kind = \"appnp\""), [(linear, 16), (linear, 3), appnp(10, 0.1)]);
+    assert_eq!(kinds("kind = \"appnp\"\nhops = 4\nalpha = 0.2\nlayers = 1"), [(linear, 3), appnp(4, 0.2)]);
+    let jumping = LayerKind::Linear { jumping: Some(Jumping::Concat) };
+    let found = kinds("jumping = \"concat\"");
+    assert_eq!(found, [(LayerKind::Gcn, 16), (LayerKind::Gcn, 16), (jumping, 3)]);
+    let model = resolved("kind = \"appnp\"\ndropout = 0.8").unwrap();
+    assert_eq!(model.layers.iter().map(|l| l.dropout).collect::<Vec<_>>(), [0.8, 0.8, 0.0]);
+    assert_eq!(model.layers.iter().map(|l| l.bias).collect::<Vec<_>>(), [true, true, false]);
+    let none = Activation::Identity;
+    assert_eq!(model.layers.iter().map(|l| l.activation).collect::<Vec<_>>(), [Activation::Relu, none, none]);
+}
+
+#[test]
+fn what_follows_layers_is_said_once_or_by_layer() {
+    let model = resolved("norm = \"layer\"\nresidual = true\nlayers = 3").unwrap();
+    assert_eq!(
+        model.layers.iter().map(|l| l.norm).collect::<Vec<_>>(),
+        [Norm::Layer, Norm::Layer, Norm::None]
+    );
+    assert_eq!(model.layers.iter().map(|l| l.residual).collect::<Vec<_>>(), [false, true, false]);
+    let text = "[[layers]]\nkernel = \"gcn\"\nwidth = 3\n[[layers]]\nkernel = \"sage\"\nnorm = \"l2\"\nresidual = true\n";
+    let model = resolved(text).unwrap();
+    assert_eq!((model.layers[1].norm, model.layers[1].residual), (Norm::L2, true));
+    assert_eq!(model.name(), "gcn-sage 5-3-3");
+}
+
+#[test]
+fn layers_that_do_not_fit_say_what_would() {
+    let layers = |text: &str| resolved(text).unwrap_err().to_string();
+    let cases = [
+        ("[[layers]]\nkernel = \"appnp\"\n", "put a `linear` layer there"),
+        ("[[layers]]\nkernel = \"gcn\"\nhops = 2\n", "belongs to sgc and appnp"),
+        ("[[layers]]\nkernel = \"sage\"\nepsilon = 0.5\n", "belongs to gin"),
+        ("[[layers]]\nkernel = \"linear\"\njumping = \"sum\"\n", "behind other layers"),
+        ("[[layers]]\nkernel = \"gcn\"\nresidual = true\n", "5 columns before and 3 after"),
+        ("[[layers]]\nkernel = \"gat\"\n", "\"gcn\", \"sage\", \"gin\", \"sgc\", \"appnp\", \"linear\""),
+        ("kind = \"gat\"", "\"gcn\", \"sage\", \"gin\", \"sgc\", \"appnp\", \"mlp\""),
+        ("kind = \"sgc\"\njumping = \"sum\"", "`jumping`"),
+        ("kind = \"appnp\"\nlayers = 64", "at most 64"),
+        ("jumping = \"sum\"\n[[layers]]\nkernel = \"gcn\"", "`linear` layer that reads all"),
+    ];
+    for (text, words) in cases {
+        let found = layers(text);
+        assert!(found.contains(words), "{text}: {found}");
+    }
+    let widths = "[[layers]]\nkernel = \"gcn\"\nwidth = 4\n[[layers]]\nkernel = \"gcn\"\n\
+                  [[layers]]\nkernel = \"linear\"\njumping = \"sum\"\n";
+    assert!(layers(widths).contains("[4, 16]"), "{}", layers(widths));
+    let appnp = "[[layers]]\nkernel = \"linear\"\n[[layers]]\nkernel = \"appnp\"\nwidth = 4\n";
+    assert!(layers(appnp).contains("it has no weights"), "{}", layers(appnp));
+    assert_eq!(kinds("kind = \"sgc\"\nhops = 64").len(), 1);
+    assert!(layers("kind = \"sgc\"\nhops = 65").contains("1 to 64"));
+}

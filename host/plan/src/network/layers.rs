@@ -1,0 +1,201 @@
+//! What each layer of a model is made of.
+
+use super::{Bias, NORMALISE, Network, Node, Rows, ValueId};
+use crate::ids::Layer;
+use crate::model::{Activation, Jumping, LayerKind, Model, ModelLayer, Norm, number};
+use crate::program::Normalisation;
+use crate::savings::Savings;
+use crate::signature::{Attribute, Value as Setting};
+
+/// All layers and the head.
+pub(super) fn build(mut network: Network, model: &Model, savings: Savings) -> Network {
+    let jumps = |layer: &ModelLayer| matches!(layer.kind, LayerKind::Linear { jumping: Some(_) });
+    let all_are_read = model.layers.iter().any(jumps);
+    let mut rows = Rows::plain(ValueId::FEATURES);
+    let mut outputs: Vec<ValueId> = Vec::new();
+    for (at, layer) in model.layers.iter().enumerate() {
+        if layer.residual {
+            rows = network.plain(rows);
+        }
+        let input = rows.value;
+        if at + 1 == model.layers.len() {
+            network.embeddings = input;
+        }
+        let one = One {
+            layer,
+            at: number(at),
+            gathered: at == 0 && savings.gathered_features,
+            aggregates: savings.aggregates_first(at),
+        };
+        rows = one.build(&mut network, rows, &outputs);
+        if layer.residual {
+            if rows.activation != Activation::Identity {
+                rows = network.plain(rows);
+            }
+            rows.value = network.sum(one.at, vec![rows.value, input], (1.0, 1.0), false);
+        }
+        if all_are_read {
+            rows = network.plain(rows);
+            outputs.push(rows.value);
+        }
+    }
+    if rows.activation != Activation::Identity {
+        rows = network.plain(rows);
+    }
+    network.head(model, &rows);
+    network
+}
+
+/// A layer on its way.
+struct One<'a> {
+    layer: &'a ModelLayer,
+    at: Layer,
+    /// The features that it reads have been gathered.
+    gathered: bool,
+    /// It gathers before its product.
+    aggregates: bool,
+}
+
+impl One<'_> {
+    fn build(&self, network: &mut Network, rows: Rows, outputs: &[ValueId]) -> Rows {
+        let layer = self.layer;
+        let mut made = match layer.kind {
+            LayerKind::Gcn | LayerKind::Sgc { .. } => self.convolution(network, &rows),
+            LayerKind::Sage => self.sage(network, rows),
+            LayerKind::Gin { epsilon, trained } => self.gin(network, &rows, (1.0 + epsilon, trained)),
+            LayerKind::Appnp { hops, alpha } => self.appnp(network, &rows, hops, alpha),
+            LayerKind::Linear { jumping: None } => {
+                let value = network.linear((self.at, ""), &rows, layer.width, layer.dropout, false);
+                self.with_bias(value, "bias")
+            }
+            LayerKind::Linear { jumping: Some(jumping) } => self.jumping(network, outputs, jumping),
+        };
+        if layer.norm != Norm::None {
+            let attributes = vec![
+                Attribute::new("by", Setting::Text(layer.norm.name().to_owned())),
+                Attribute::new("input-bias", Setting::Flag(made.bias.is_some())),
+            ];
+            let value = network.kernel(NORMALISE, (self.at, "norm."), &made, layer.width, attributes);
+            made = Rows::plain(value);
+        }
+        Rows { activation: layer.activation, ..made }
+    }
+
+    /// A value to which the layer's bias is still to be added.
+    fn with_bias(&self, value: ValueId, name: &str) -> Rows {
+        let bias = self.layer.bias.then(|| Bias { layer: self.at, name: name.to_owned() });
+        Rows { bias, ..Rows::plain(value) }
+    }
+
+    /// `around` gathers and one product, `product(network, rows, dropout)`.
+    fn either_way(
+        &self,
+        network: &mut Network,
+        rows: &Rows,
+        around: impl Fn(&mut Network, ValueId) -> ValueId,
+        product: impl Fn(&mut Network, &Rows, f64) -> ValueId,
+    ) -> ValueId {
+        if self.aggregates {
+            let made = network.dropped(rows, self.at, self.layer.dropout);
+            let gathered = around(network, made);
+            let made = product(network, &Rows::plain(gathered), 0.0);
+            if let Some(Node::Kernel(node)) = network.nodes.last_mut() {
+                node.bias_moved = rows.bias.is_some();
+            }
+            return made;
+        }
+        let value = product(network, rows, self.layer.dropout);
+        around(network, value)
+    }
+
+    fn convolution(&self, network: &mut Network, rows: &Rows) -> Rows {
+        let hops = if self.gathered { 0 } else { self.layer.kind.convolutions() };
+        let around = |network: &mut Network, mut value| {
+            for _ in 0..hops {
+                value = network.gather(self.at, Normalisation::Symmetric, value);
+            }
+            value
+        };
+        let product = |network: &mut Network, rows: &Rows, dropout| {
+            network.linear((self.at, ""), rows, self.layer.width, dropout, false)
+        };
+        let value = self.either_way(network, rows, around, product);
+        self.with_bias(value, "bias")
+    }
+
+    /// The bias is added by the product of the vertex's own rows.
+    fn sage(&self, network: &mut Network, rows: Rows) -> Rows {
+        let ModelLayer { width, dropout, bias, .. } = *self.layer;
+        let (own, neighbour) = ((self.at, "self."), (self.at, "neighbour."));
+        let (own, neighbours) = if self.aggregates {
+            let made = network.dropped(&rows, self.at, dropout);
+            let mean = network.gather(self.at, Normalisation::Mean, made);
+            let own = network.linear(own, &Rows::plain(made), width, 0.0, bias);
+            (own, network.linear(neighbour, &Rows::plain(mean), width, 0.0, false))
+        } else {
+            // Both products drop the same values: their numbers are the layer's.
+            let rows = network.shared(rows);
+            let own = network.linear(own, &rows, width, dropout, bias);
+            let product = network.linear(neighbour, &rows, width, dropout, false);
+            (own, network.gather(self.at, Normalisation::Mean, product))
+        };
+        Rows::plain(network.sum(self.at, vec![own, neighbours], (1.0, 1.0), false))
+    }
+
+    fn gin(&self, network: &mut Network, rows: &Rows, (factor, trained): (f64, bool)) -> Rows {
+        let around = |network: &mut Network, value| {
+            let sum = network.gather(self.at, Normalisation::Sum, value);
+            network.sum(self.at, vec![value, sum], (factor, 1.0), trained)
+        };
+        let product = |network: &mut Network, rows: &Rows, dropout| {
+            network.linear((self.at, "mlp.0."), rows, self.layer.width, dropout, false)
+        };
+        let value = self.either_way(network, rows, around, product);
+        let inner = Rows { activation: Activation::Relu, ..self.with_bias(value, "mlp.0.bias") };
+        let value = network.linear((self.at, "mlp.1."), &inner, self.layer.width, 0.0, false);
+        self.with_bias(value, "mlp.1.bias")
+    }
+
+    fn appnp(&self, network: &mut Network, rows: &Rows, hops: u32, alpha: f64) -> Rows {
+        let first = network.dropped(rows, self.at, self.layer.dropout);
+        let mut value = first;
+        for _ in 0..hops {
+            value = network.gather(self.at, Normalisation::Symmetric, value);
+            if alpha > 0.0 {
+                value = network.sum(self.at, vec![value, first], (1.0 - alpha, alpha), false);
+            }
+        }
+        Rows::plain(value)
+    }
+
+    /// A product of rows side by side is the sum of products, so that they need not lie side by side.
+    fn jumping(&self, network: &mut Network, outputs: &[ValueId], jumping: Jumping) -> Rows {
+        let ModelLayer { width, dropout, .. } = *self.layer;
+        let value = match (jumping, outputs) {
+            (Jumping::Sum, [_, _, ..]) => {
+                let sum = network.sum(self.at, outputs.to_vec(), (1.0, 1.0), false);
+                network.linear((self.at, ""), &Rows::plain(sum), width, dropout, false)
+            }
+            _ => {
+                let products: Vec<ValueId> = (0u32..)
+                    .zip(outputs)
+                    .map(|(from, &output)| {
+                        let role = format!("from.{from}.");
+                        let rows = Rows::plain(output);
+                        let made = network.linear((self.at, &role), &rows, width, dropout, false);
+                        // Columns of their own, and dropped by themselves.
+                        if let Some(Node::Kernel(node)) = network.nodes.last_mut() {
+                            node.draw = u32::from(self.at.0) | from << 16;
+                        }
+                        made
+                    })
+                    .collect();
+                match products[..] {
+                    [one] => one,
+                    _ => network.sum(self.at, products, (1.0, 1.0), false),
+                }
+            }
+        };
+        self.with_bias(value, "bias")
+    }
+}

@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+"""Every model without edge kernels in f64 with numpy alone: the oracle that whole models of Eciton are compared with.
+
+    zoo.py INPUT.json [OUTPUT.json]       loss and gradients of one epoch; with "epochs": n, n epochs of training as well
+    zoo.py --self-test                    finite differences of every layer
+
+Graphs are directed: A[v, u] = 1 for an edge (u, v), once, without loops. N = D^-1/2 (A + I) D^-1/2 with D the row sums of A + I,
+M = D^-1 A with D those of A (0 where there is none). Matrices are dense, gradients come from a tape; nothing is shared with the host
+but the generator of random numbers (keyed.py) and the optimisers (gcn.py).
+
+INPUT.json
+    vertices, edges, features, labels, train      as gcn.py; edges are directed
+    layers        [{"kernel", "width", "activation", "dropout", "bias", "norm", "residual", and "hops", "alpha", "epsilon",
+                   "train_epsilon", "jumping" where the kernel has them}, ...]
+    parameters    {name: [[...]] or [...]}, as Eciton names them
+    seed, epochs, optimiser, slope                as gcn.py; weight_decay one number
+
+OUTPUT.json
+    loss, gradients {name: ...}; with epochs: losses [epochs] (each before its update)
+"""
+import json
+import sys
+
+import numpy as np
+
+import gcn
+import keyed
+
+
+class Var:
+    """A matrix and how its gradient flows back: [(parent, gradient -> parent's gradient)]."""
+
+    def __init__(self, value, parents=()):
+        self.value, self.parents, self.gradient = np.asarray(value, float), parents, None
+
+    def __add__(self, other):
+        return Var(self.value + other.value, [(self, lambda g: fit(g, self)), (other, lambda g: fit(g, other))])
+
+    def __mul__(self, other):
+        other = other if isinstance(other, Var) else Var(other)
+        return Var(self.value * other.value, [(self, lambda g: fit(g * other.value, self)), (other, lambda g: fit(g * self.value, other))])
+
+    def __matmul__(self, other):
+        return Var(self.value @ other.value, [(self, lambda g: g @ other.value.T), (other, lambda g: self.value.T @ g)])
+
+    def then(self, function, derivative):
+        return Var(function(self.value), [(self, lambda g: g * derivative(self.value))])
+
+    def back(self, gradient):
+        order, seen = [], set()
+
+        def visit(var):
+            if id(var) not in seen:
+                seen.add(id(var))
+                for parent, _ in var.parents:
+                    visit(parent)
+                order.append(var)
+
+        visit(self)
+        for var in order:
+            var.gradient = np.zeros_like(var.value)
+        self.gradient = gradient
+        for var in reversed(order):
+            for parent, flow in var.parents:
+                parent.gradient = parent.gradient + flow(var.gradient)
+
+
+def fit(gradient, var):
+    """Sums over what was broadcast."""
+    while gradient.ndim > var.value.ndim:
+        gradient = gradient.sum(0)
+    for axis, extent in enumerate(var.value.shape):
+        if extent == 1 and gradient.shape[axis] != 1:
+            gradient = gradient.sum(axis, keepdims=True)
+    return gradient
+
+
+def layer_norm(x, scale, shift):
+    k = x.value.shape[1]
+    mean = x.value.mean(1, keepdims=True)
+    size = np.sqrt(((x.value - mean) ** 2).mean(1, keepdims=True) + float(np.float32(1e-5)))
+    h = (x.value - mean) / size
+    # The Jacobian of a row: (I - 1/k - h h^T / k) / size.
+    def flow(g):
+        out = np.empty_like(g)
+        for row in range(len(g)):
+            jacobian = (np.eye(k) - 1 / k - np.outer(h[row], h[row]) / k) / size[row]
+            out[row] = jacobian @ g[row]
+        return out
+    return Var(h, [(x, flow)]) * scale + shift
+
+
+def l2_norm(x):
+    size = np.maximum(np.linalg.norm(x.value, axis=1, keepdims=True), 1e-12)
+    y = x.value / size
+    def flow(g):
+        out = np.empty_like(g)
+        for row in range(len(g)):
+            short = size[row] <= 1e-12
+            out[row] = (g[row] if short else (np.eye(len(y[row])) - np.outer(y[row], y[row])) @ g[row]) / size[row]
+        return out
+    return Var(y, [(x, flow)])
+
+
+class Graph:
+    def __init__(self, vertices, edges):
+        a = np.zeros((vertices, vertices))
+        for u, v in edges:
+            if u != v:
+                a[v, u] = 1
+        loops = a + np.eye(vertices)
+        scale = 1 / np.sqrt(loops.sum(1))
+        degree = a.sum(1, keepdims=True)
+        self.symmetric = Var(scale[:, None] * loops * scale)
+        self.mean = Var(np.divide(a, degree, out=np.zeros_like(a), where=degree > 0))
+        self.sum = Var(a)
+
+
+class Zoo:
+    def __init__(self, graph, features, labels, train, layers, seed=0, slope=0.01):
+        self.graph, self.features, self.labels, self.train = graph, features, labels, train
+        self.layers, self.seed, self.slope = layers, seed, slope
+
+    def dropped(self, x, probability, draw, epoch):
+        probability = float(np.float32(probability))
+        if epoch is None or probability == 0:
+            return x
+        bits = keyed.bits(keyed.key(self.seed, keyed.DROPOUT, epoch, draw, 0), *x.value.shape)
+        return x * np.where(keyed.dropped(bits, probability), 0, 1 / (1 - probability))
+
+    def scores(self, p, epoch):
+        h, outputs = Var(self.features), []
+        for l, layer in enumerate(self.layers):
+            before = h
+            h = self.layer(h, l, layer, {k.split(".", 2)[2]: v for k, v in p.items() if k.startswith(f"layers.{l}.")}, outputs, epoch)
+            if layer.get("residual"):
+                h = h + before
+            outputs.append(h)
+        return h
+
+    def layer(self, h, l, layer, p, outputs, epoch):
+        graph, kernel, dropout = self.graph, layer["kernel"], layer["dropout"]
+        bias = lambda x, name="bias": x + p[name] if layer["bias"] else x
+        x = self.dropped(h, dropout, l, epoch)
+        if kernel in ("gcn", "sgc"):
+            for _ in range(layer.get("hops", 1)):
+                x = graph.symmetric @ x
+            x = bias(x @ p["weight"])
+        elif kernel == "sage":
+            x = bias(x @ p["self.weight"] + (graph.mean @ x) @ p["neighbour.weight"], "self.bias")
+        elif kernel == "gin":
+            own = x + x * p["epsilon"] if layer["train_epsilon"] else x * (1 + layer["epsilon"])
+            x = bias((own + graph.sum @ x) @ p["mlp.0.weight"], "mlp.0.bias")
+            x = bias(x.then(lambda v: np.maximum(v, 0), lambda v: (v > 0) * 1.0) @ p["mlp.1.weight"], "mlp.1.bias")
+        elif kernel == "appnp":
+            first = x
+            for _ in range(layer["hops"]):
+                x = (graph.symmetric @ x) * (1 - layer["alpha"]) + first * layer["alpha"]
+        elif kernel == "linear":
+            match layer.get("jumping"):
+                case None:
+                    x = x @ p["weight"]
+                case "sum":
+                    total = outputs[0]
+                    for other in outputs[1:]:
+                        total = total + other
+                    alone = len(outputs) == 1
+                    x = self.dropped(total, dropout, l, epoch) @ p["from.0.weight" if alone else "weight"]
+                case "concat":
+                    parts = [self.dropped(o, dropout, l | i << 16, epoch) @ p[f"from.{i}.weight"] for i, o in enumerate(outputs)]
+                    x = parts[0]
+                    for part in parts[1:]:
+                        x = x + part
+            x = bias(x)
+        else:
+            raise ValueError(f"kernel: unknown {kernel!r}")
+        match layer.get("norm", "none"):
+            case "layer": x = layer_norm(x, p["norm.scale"], p["norm.shift"])
+            case "l2": x = l2_norm(x)
+        activation = gcn.Activation(layer["activation"], self.slope)
+        return x.then(activation, activation.derivative)
+
+    def loss(self, p, epoch, gradients=True):
+        p = {name: Var(value) for name, value in p.items()}
+        scores = self.scores(p, epoch)
+        head = gcn.Gcn(None, None, self.labels, self.train)
+        loss, gradient = head.cross_entropy(scores.value)
+        if not gradients:
+            return loss
+        scores.back(gradient)
+        return loss, {name: np.zeros_like(var.value) if var.gradient is None else var.gradient for name, var in p.items()}
+
+
+def run(job):
+    net = Zoo(
+        Graph(job["vertices"], job["edges"]), gcn.features_of(job), np.asarray(job["labels"], np.int64),
+        np.asarray(job["train"], np.int64), job["layers"], job.get("seed", 0), job.get("slope", 0.01),
+    )
+    p = {name: np.asarray(value, np.float32).astype(float) for name, value in job["parameters"].items()}
+    loss, gradients = net.loss(p, 0)
+    answer = {"loss": loss, "gradients": {name: g.tolist() for name, g in gradients.items()}}
+    if job.get("epochs", 0):
+        optimiser, losses = gcn.Optimiser(**job["optimiser"]), []
+        for epoch in range(job["epochs"]):
+            loss, gradients = net.loss(p, epoch)
+            losses.append(loss)
+            optimiser.step([p], [gradients])
+        answer["losses"] = losses
+    return answer
+
+
+def test_gradients(seed=31):
+    """Central differences in every parameter of every layer, with what follows it."""
+    r, worst, count = np.random.default_rng(seed), 0.0, 0
+    follow = dict(activation="tanh", dropout=0.3, bias=True, norm="none", residual=False)
+    base = dict(follow, kernel="linear", width=4)
+    last = dict(follow, kernel="linear", width=3, activation="identity", dropout=0.0)
+    models = [
+        [dict(base, kernel="gcn"), last],
+        [dict(base, kernel="sage"), last],
+        [dict(base, kernel="gin", epsilon=0.3, train_epsilon=True), last],
+        [dict(base, kernel="gin", epsilon=0.3, train_epsilon=False), last],
+        [dict(base, kernel="sgc", hops=3), last],
+        [base, last, dict(last, kernel="appnp", hops=3, alpha=0.2, bias=False)],
+        [base, dict(base, kernel="sage", residual=True), dict(last, jumping="concat")],
+        [base, dict(base, kernel="gcn"), dict(last, jumping="sum")],
+        [dict(base, norm="layer"), last],
+        [dict(base, norm="l2"), last],
+    ]
+    for layers in models:
+        n, widths = 9, [5] + [layer["width"] for layer in layers]
+        p = {}
+        for l, layer in enumerate(layers):
+            k, m = widths[l], widths[l + 1]
+            shapes = {"bias": (m,), "weight": (k, m)}
+            match layer["kernel"]:
+                case "sage": shapes = {"self.weight": (k, m), "neighbour.weight": (k, m), "self.bias": (m,)}
+                case "gin": shapes = {"mlp.0.weight": (k, m), "mlp.0.bias": (m,), "mlp.1.weight": (m, m), "mlp.1.bias": (m,)}
+                case "appnp": shapes = {}
+            if layer.get("jumping") == "concat":
+                shapes = {"bias": (m,)} | {f"from.{i}.weight": (widths[i + 1], m) for i in range(l)}
+            if layer.get("train_epsilon"):
+                shapes["epsilon"] = (1,)
+            if layer["norm"] == "layer":
+                shapes |= {"norm.scale": (m,), "norm.shift": (m,)}
+            p |= {f"layers.{l}.{name}": r.normal(size=shape) for name, shape in shapes.items()}
+        net = Zoo(Graph(n, r.integers(0, n - 1, (18, 2))), r.normal(size=(n, 5)), r.integers(0, 3, n), np.arange(0, n, 2), layers, 7)
+        _, gradients = net.loss(p, 2)
+        for name, value in p.items():
+            difference = np.zeros_like(value)
+            for i in np.ndindex(value.shape):
+                keep, step = value[i], 1e-6
+                value[i] = keep + step
+                up = net.loss(p, 2, False)
+                value[i] = keep - step
+                difference[i] = (up - net.loss(p, 2, False)) / (2 * step)
+                value[i] = keep
+            error = np.linalg.norm(difference - gradients[name]) / (np.linalg.norm(gradients[name]) + 1e-9)
+            worst, count = max(worst, error), count + 1
+            assert error < 1e-6, (layers, name, error)
+    return f"seed {seed}, {count} parameters, worst relative error {worst:.1e}"
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        print(f"test_gradients: {test_gradients()}")
+        print("1 passed, 0 failed")
+    elif len(sys.argv) in (2, 3) and not sys.argv[1].startswith("-"):
+        with open(sys.argv[1]) as file:
+            answer = run(json.load(file))
+        with open(sys.argv[2], "w") if len(sys.argv) == 3 else sys.stdout as file:
+            json.dump(answer, file)
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()

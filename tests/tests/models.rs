@@ -1,0 +1,278 @@
+//! Models that are more than a chain of convolutions: against `tests/oracle/zoo.py`, an f64
+//! implementation in NumPy, on random directed graphs; and the same bits whatever the cut.
+//!
+//! It needs a python3 with numpy (`ECITON_PYTHON`, else `python3`). Where there is none the comparison
+//! says that it was skipped; with the variable `CI` set it fails instead.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::Path;
+use std::process::Command;
+
+use eciton_graph::adjacency::{Graph, Options as GraphOptions};
+use eciton_graph::dataset::{Dataset, Features, SparseBuilder, Split, VertexIds};
+use eciton_plan::{
+    Config, ExecutorKind, GatherFeatures, LayerKind, Mode, Model, ModelSettings, Pipeline, WeightDecay,
+};
+use eciton_tests::{Numbers, cora, options, python, train};
+use eciton_train::inspect::{FirstEpoch, first_epoch};
+use eciton_train::{CachePolicy, Options};
+use serde_json::{Value, json};
+
+/// What relative difference, by norm, f32 may have from f64.
+const CLOSE: f64 = 2e-4;
+
+/// Models as a user writes them; the last layer's width is the number of classes.
+const MODELS: [(&str, &str); 22] = [
+    ("gcn", "kind = \"gcn\""),
+    ("sage", "kind = \"sage\""),
+    ("sage without bias", "kind = \"sage\"\nbias = false\nlayers = 3"),
+    ("sage, narrow", "kind = \"sage\"\nhidden = 2\nlayers = 3"),
+    ("sage, l2", "kind = \"sage\"\nnorm = \"l2\""),
+    ("gin", "kind = \"gin\""),
+    ("gin, trained", "kind = \"gin\"\nepsilon = 0.25\ntrain_epsilon = true\nlayers = 3"),
+    ("gin, narrow", "kind = \"gin\"\nhidden = 2\nepsilon = -0.5"),
+    ("sgc", "kind = \"sgc\""),
+    ("sgc, constant", "kind = \"sgc\"\nhops = 3\ndropout = 0"),
+    ("appnp", "kind = \"appnp\""),
+    ("appnp, no teleport", "kind = \"appnp\"\nhops = 2\nalpha = 0"),
+    ("mlp", "kind = \"mlp\"\nlayers = 3"),
+    ("gcn, narrow", "kind = \"gcn\"\nhidden = 2\nlayers = 3"),
+    ("gcn, residual", "kind = \"gcn\"\nlayers = 4\nresidual = true\nactivation = \"elu\""),
+    ("gcn, layer norm", "kind = \"gcn\"\nlayers = 3\nnorm = \"layer\""),
+    ("gcn, jumping, side by side", "kind = \"gcn\"\nlayers = 2\njumping = \"concat\""),
+    ("sage, jumping, added", "kind = \"sage\"\nlayers = 3\njumping = \"sum\"\nactivation = \"tanh\""),
+    ("gin, jumping, one layer", "kind = \"gin\"\nlayers = 1\njumping = \"sum\""),
+    (
+        "all together",
+        "hidden = 6\n[[layers]]\nkernel = \"sage\"\nnorm = \"layer\"\n[[layers]]\nkernel = \"gin\"\nresidual = true\n\
+         [[layers]]\nkernel = \"gcn\"\nactivation = \"sigmoid\"\nresidual = true\n[[layers]]\nkernel = \"sgc\"\nhops = 2\nwidth = 5\n\
+         [[layers]]\nkernel = \"linear\"\njumping = \"concat\"\nactivation = \"identity\"\n[[layers]]\nkernel = \"appnp\"\nhops = 3\n",
+    ),
+    (
+        "a residual last layer",
+        "[[layers]]\nkernel = \"linear\"\nwidth = 4\n[[layers]]\nkernel = \"sage\"\nresidual = true\nnorm = \"l2\"\n",
+    ),
+    (
+        "propagation in the middle",
+        "[[layers]]\nkernel = \"linear\"\nwidth = 7\n[[layers]]\nkernel = \"appnp\"\nhops = 2\ndropout = 0.25\nactivation = \"relu\"\n\
+         [[layers]]\nkernel = \"gcn\"\n",
+    ),
+];
+
+const CLASSES: u32 = 4;
+
+struct Case {
+    what: String,
+    config: Config,
+    dataset: Dataset,
+    job: Value,
+}
+
+impl Case {
+    /// A directed graph whose last tenth has no edge, and whose next tenth has none that comes in.
+    fn new(name: &str, text: &str, seed: u64) -> Self {
+        let numbers = &mut Numbers(seed);
+        let (vertices, columns) = (70 + numbers.below(100), 5 + numbers.below(20));
+        let (linked, reached) = (vertices - vertices / 10, vertices - vertices / 5);
+        let mut edges: Vec<(u32, u32)> =
+            (0..3 * linked).map(|_| (numbers.below(linked), numbers.below(reached))).collect();
+        edges.extend([(3, 3), edges[0]]);
+        let values: Vec<f32> = (0..vertices * columns)
+            .map(|_| if numbers.below(3) == 0 { numbers.value() } else { 0.0 })
+            .collect();
+        let labels: Vec<u32> = (0..vertices).map(|_| numbers.below(CLASSES)).collect();
+        let train: Vec<u32> = (0..vertices).filter(|_| numbers.below(3) == 0).collect();
+        let rest: Vec<u32> = (0..vertices).filter(|v| !train.contains(v)).collect();
+        let (validation, test) = rest.split_at(rest.len() / 2);
+
+        let mut config = Config { model: ModelSettings::parse(text, name).unwrap(), ..Config::default() };
+        (config.run.seed, config.run.epochs, config.run.eval_every) = (seed, 1, 0);
+        config.run.intervals = Some(1 + numbers.below(2));
+        config.run.threads = Some(1 + numbers.below(2));
+        config.optimiser.weight_decay = WeightDecay::All(1e-3);
+        let model = Model::resolve(&config.model, columns, CLASSES).unwrap();
+        let layers: Vec<Value> = model.layers.iter().map(layer).collect();
+        let job = json!({
+            "vertices": vertices, "edges": edges, "labels": labels, "train": train, "layers": layers,
+            "features": values.chunks(columns as usize).collect::<Vec<_>>(),
+            "seed": seed, "slope": f64::from(0.2f32),
+            "optimiser": {"kind": "adam", "lr": config.optimiser.lr, "weight_decay": 1e-3},
+        });
+        let features = Features::dense(columns, &values).unwrap();
+        let features = if seed.is_multiple_of(2) { as_sparse(&features) } else { features };
+        let options = GraphOptions { symmetric: false, keep_self_loops: false };
+        let graph = Graph::from_edges(u64::from(vertices), edges.into_iter(), options).unwrap();
+        assert!(!graph.symmetric());
+        let (name, ids) = ("random".to_owned(), VertexIds::Dense);
+        let split = Split { train, validation: validation.to_vec(), test: test.to_vec() };
+        let dataset = Dataset { name, graph, features, labels, classes: CLASSES, split, ids };
+        dataset.validate().unwrap();
+        Self { what: format!("{text}, seed {seed}"), config, dataset, job }
+    }
+
+    fn train(&self, epochs: u32) -> FirstEpoch {
+        let mut config = self.config.clone();
+        config.run.epochs = epochs;
+        let options = Options { cache: CachePolicy::Off, ..Options::default() };
+        first_epoch(&config, &options, self.dataset.clone()).unwrap_or_else(|e| panic!("{}: {e}", self.what))
+    }
+
+    fn oracle(&self, python: &str, first: &FirstEpoch, epochs: u32) -> Value {
+        let mut job = self.job.clone();
+        job["epochs"] = epochs.into();
+        let mut parameters = serde_json::Map::new();
+        for tensor in &first.parameters {
+            let value = match tensor.shape[..] {
+                [_] => json!(tensor.values),
+                [_, columns] => json!(tensor.values.chunks(columns).collect::<Vec<_>>()),
+                _ => panic!("{:?}", tensor.shape),
+            };
+            parameters.insert(tensor.name.clone(), value);
+        }
+        job["parameters"] = parameters.into();
+        let folder = tempfile::tempdir().unwrap();
+        let (input, output) = (folder.path().join("in.json"), folder.path().join("out.json"));
+        std::fs::write(&input, job.to_string()).unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("oracle/zoo.py");
+        let ran = Command::new(python).arg("-B").arg(script).args([&input, &output]).output().unwrap();
+        assert!(ran.status.success(), "{}: {}", self.what, String::from_utf8_lossy(&ran.stderr));
+        serde_json::from_slice(&std::fs::read(&output).unwrap()).unwrap()
+    }
+
+    fn close(&self, what: &str, found: &[f64], expected: &[f64]) {
+        assert_eq!(found.len(), expected.len(), "{}: {what}", self.what);
+        let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
+        let apart = norm(&mut found.iter().zip(expected).map(|(f, e)| f - e));
+        let size = norm(&mut expected.iter().copied());
+        assert!(apart <= CLOSE * size, "{}: {what} differs by {apart:e} of {size:e}", self.what);
+    }
+}
+
+/// A layer as the oracle reads it.
+fn layer(layer: &eciton_plan::ModelLayer) -> Value {
+    let mut value = json!({
+        "kernel": layer.kind.name(), "width": layer.width, "activation": layer.activation.name(),
+        "dropout": layer.dropout, "bias": layer.bias, "norm": layer.norm.name(), "residual": layer.residual,
+    });
+    match layer.kind {
+        LayerKind::Gin { epsilon, trained } => {
+            (value["epsilon"], value["train_epsilon"]) = (epsilon.into(), trained.into());
+        }
+        LayerKind::Sgc { hops } => value["hops"] = hops.into(),
+        LayerKind::Appnp { hops, alpha } => (value["hops"], value["alpha"]) = (hops.into(), alpha.into()),
+        LayerKind::Linear { jumping: Some(jumping) } => {
+            value["jumping"] = serde_json::to_value(jumping).unwrap();
+        }
+        _ => {}
+    }
+    value
+}
+
+fn as_sparse(features: &Features) -> Features {
+    let mut sparse = SparseBuilder::new(features.columns());
+    let mut row = vec![0.0; features.columns() as usize];
+    for at in 0..features.rows() {
+        features.copy_row(at, &mut row);
+        let stored = row.iter().enumerate().filter(|(_, v)| **v != 0.0).map(|(c, &v)| (c as u32, v));
+        sparse.push_row(&mut stored.collect::<Vec<_>>());
+    }
+    Features::Sparse(sparse.finish())
+}
+
+fn flat(value: &Value) -> Vec<f64> {
+    match value {
+        Value::Array(all) => all.iter().flat_map(flat).collect(),
+        one => vec![one.as_f64().unwrap()],
+    }
+}
+
+#[test]
+fn losses_and_gradients_are_the_oracles() {
+    let Some(python) = python("tests/models.rs") else { return };
+    for (at, (name, text)) in (0u64..).zip(MODELS) {
+        for seed in [2 * at, 2 * at + 1] {
+            let case = Case::new(name, text, 500 + seed);
+            let found = case.train(1);
+            let curve = case.train(10);
+            let expected = case.oracle(&python, &found, 10);
+            case.close("loss", &found.losses, &[expected["loss"].as_f64().unwrap()]);
+            let named = expected["gradients"].as_object().unwrap();
+            assert_eq!(named.len(), found.gradients.len(), "{}", case.what);
+            let losses = flat(&expected["losses"]);
+            for gradient in &found.gradients {
+                let values: Vec<f64> = gradient.values.iter().map(|&v| f64::from(v)).collect();
+                case.close(&gradient.name, &values, &flat(&named[&gradient.name]));
+            }
+            for (epoch, (found, expected)) in curve.losses.iter().zip(&losses).enumerate() {
+                case.close(&format!("loss of epoch {epoch}"), &[*found], &[*expected]);
+            }
+        }
+    }
+}
+
+#[test]
+fn first_values_of_a_layers_products_differ() {
+    let found = Case::new("sage", "kind = \"sage\"", 3).train(1);
+    let named = |name: &str| found.parameters.iter().find(|p| p.name == name).unwrap();
+    let (own, neighbour) = (named("layers.0.self.weight"), named("layers.0.neighbour.weight"));
+    assert_eq!(own.shape, neighbour.shape);
+    let same = own.values.iter().zip(&neighbour.values).filter(|(a, b)| a == b).count();
+    assert_eq!(same, 0, "of {}", own.values.len());
+}
+
+fn bits(config: &Config, what: &str) -> (String, Vec<u64>) {
+    let (summary, losses) = train(config, &options()).unwrap_or_else(|e| panic!("{what}: {e}"));
+    assert!(losses.iter().all(|l| l.is_finite()), "{what}: {losses:?}");
+    (summary.model_digest, losses.iter().map(|l| l.to_bits()).collect())
+}
+
+fn with(text: &str, intervals: u32, threads: u32, mode: Mode, epochs: u32) -> Config {
+    let mut config = cora(epochs);
+    config.model = ModelSettings::parse(text, "model").unwrap();
+    (config.run.threads, config.run.intervals) = (Some(threads), Some(intervals));
+    config.pipeline = Pipeline { mode, ..Pipeline::default() };
+    config
+}
+
+/// Cora has 7 classes.
+fn fitting() -> impl Iterator<Item = (&'static str, &'static str)> {
+    MODELS.into_iter().filter(|(name, _)| *name != "a residual last layer")
+}
+
+#[test]
+fn no_model_depends_on_threads_intervals_barriers_or_functions() {
+    for (name, text) in fitting() {
+        let wanted = bits(&with(text, 1, 1, Mode::Pipe, 3), name);
+        for (intervals, threads, mode) in [(3, 2, Mode::Pipe), (64, 2, Mode::Pipe), (7, 2, Mode::Sync)] {
+            let found = bits(&with(text, intervals, threads, mode, 3), name);
+            assert_eq!(found, wanted, "{name}: {intervals} intervals, {threads} threads, {mode:?}");
+        }
+        let mut config = with(text, 3, 2, Mode::Pipe, 3);
+        config.executor.kind = ExecutorKind::Loopback;
+        assert_eq!(bits(&config, name), wanted, "{name}, in messages");
+    }
+}
+
+#[test]
+fn intervals_that_run_apart_learn_all_the_same() {
+    for (name, text) in fitting() {
+        let mut config = with(text, 6, 2, Mode::Async, 12);
+        (config.pipeline.staleness, config.model.dropout) = (1, 0.0);
+        let (_, losses) = train(&config, &options()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(losses[11] < losses[0], "{name}: {losses:?}");
+    }
+}
+
+#[test]
+fn features_gathered_before_are_the_same_model() {
+    let run = |when| {
+        let mut config = with("kind = \"sgc\"\nhops = 3\ndropout = 0", 2, 2, Mode::Pipe, 20);
+        config.run.gather_features = when;
+        train(&config, &options()).unwrap().1
+    };
+    let (once, each) = (run(GatherFeatures::Once), run(GatherFeatures::EachEpoch));
+    assert!(once[19] < once[0]);
+    for (a, b) in once.iter().zip(&each) {
+        assert!((a - b).abs() <= 1e-5 * a.abs(), "{once:?}, {each:?}");
+    }
+}
