@@ -165,6 +165,6 @@ mod tests {
         ] {
             assert_eq!(text.matches(part).count(), 1, "{text}");
         }
-        assert!(!text.contains("rows") && !text.contains("mode"), "{text}");
+        assert!(!text.contains("rows") && !text.contains("pipeline.mode"), "{text}");
     }
 }
