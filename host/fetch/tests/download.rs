@@ -47,6 +47,8 @@ const B: &[u8] = b"hello\n";
 enum Act {
     /// Status, further header lines, and a body with its true length.
     Answer(u16, String, Vec<u8>),
+    /// One of these bodies, by the file that is asked for.
+    Asked(&'static [(&'static str, &'static [u8])]),
     /// Says this length and sends these bytes, then goes away.
     Short(usize, Vec<u8>),
     /// No length: the connection's end is the body's.
@@ -86,7 +88,12 @@ fn serve(acts: Vec<Act>) -> Server {
             let mut reader = BufReader::new(stream.try_clone().unwrap());
             let mut line = String::new();
             reader.read_line(&mut line).unwrap();
-            seen.lock().unwrap().push(line.split_whitespace().nth(1).unwrap_or("").to_owned());
+            let path = line.split_whitespace().nth(1).unwrap_or("").to_owned();
+            let act = match act {
+                Act::Asked(files) => ok(files.iter().find(|(name, _)| path.ends_with(name)).unwrap().1),
+                other => other,
+            };
+            seen.lock().unwrap().push(path);
             while line.trim_end() != "" {
                 line.clear();
                 if reader.read_line(&mut line).unwrap_or(0) == 0 {
@@ -112,6 +119,7 @@ fn perform(act: &Act, mut stream: TcpStream) {
             send(head.as_bytes());
             send(body);
         }
+        Act::Asked(_) => unreachable!("the server has looked which it is"),
         Act::Short(length, body) => {
             send(
                 format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n")
@@ -348,7 +356,9 @@ fn a_damaged_file_in_the_cache_is_replaced() {
 fn fetches_at_the_same_time_do_not_clash() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::at(folder.path());
-    let servers: Vec<Server> = (0..8).map(|_| serve(vec![ok(A), ok(B)])).collect();
+    // Who finds the first file brought by another asks for the second one first.
+    let either = || Act::Asked(&[("a.bin", A), ("b.txt", B)]);
+    let servers: Vec<Server> = (0..8).map(|_| serve(vec![either(), either()])).collect();
     let start = std::sync::Barrier::new(servers.len());
     std::thread::scope(|scope| {
         for server in &servers {
