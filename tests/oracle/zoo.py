@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Every model without edge kernels in f64 with numpy alone: the oracle that whole models of Eciton are compared with.
+"""Every model in f64 with numpy alone: the oracle that whole models of Eciton are compared with.
 
     zoo.py INPUT.json [OUTPUT.json]       loss and gradients of one epoch; with "epochs": n, n epochs of training as well
     zoo.py --self-test                    finite differences of every layer
 
 Graphs are directed: A[v, u] = 1 for an edge (u, v), once, without loops. N = D^-1/2 (A + I) D^-1/2 with D the row sums of A + I,
-M = D^-1 A with D those of A (0 where there is none). Matrices are dense, gradients come from a tape; nothing is shared with the host
+M = D^-1 A with D those of A (0 where there is none). Attention is over the ones of A + I. Matrices are dense, gradients come from a tape; nothing is shared with the host
 but the generator of random numbers (keyed.py) and the optimisers (gcn.py).
 
 INPUT.json
     vertices, edges, features, labels, train      as gcn.py; edges are directed
     layers        [{"kernel", "width", "activation", "dropout", "bias", "norm", "residual", and "hops", "alpha", "epsilon",
-                   "train_epsilon", "jumping" where the kernel has them}, ...]
+                   "train_epsilon", "jumping", "heads", "average", "slope", "attention_dropout" where the kernel has them}, ...]
     parameters    {name: [[...]] or [...]}, as Eciton names them
     seed, epochs, optimiser, slope                as gcn.py; weight_decay one number
 
@@ -102,6 +102,40 @@ def l2_norm(x):
     return Var(y, [(x, flow)])
 
 
+def attention(z, source, target, edges, layer, factors):
+    """Graph attention over dense matrices; factors [v, u, head] are dropout's. The gradient goes through the softmax's Jacobian."""
+    heads, slope = layer["heads"], float(np.float32(layer["slope"]))
+    n, width = z.value.shape
+    each = width // heads
+    out, parts = np.zeros((n, width)), []
+    for h in range(heads):
+        own = slice(h * each, (h + 1) * each)
+        s, t = z.value[:, own] @ source.value[own], z.value[:, own] @ target.value[own]
+        score = t[:, None] + s[None, :]
+        e = np.where(edges, np.where(score > 0, score, slope * score), -np.inf)
+        e = np.exp(e - e.max(1, keepdims=True))
+        alpha = e / e.sum(1, keepdims=True)
+        out[:, own] = (alpha * factors[:, :, h]) @ z.value[:, own]
+        parts.append((own, score, alpha))
+    share = 1 / heads if layer["average"] else 1
+
+    def gradients(g):
+        dz, da, db = np.zeros_like(z.value), np.zeros_like(source.value), np.zeros_like(target.value)
+        for h, (own, score, alpha) in enumerate(parts):
+            gh = g * share if layer["average"] else g[:, own]
+            dz[:, own] += (alpha * factors[:, :, h]).T @ gh
+            weight = factors[:, :, h] * (gh @ z.value[:, own].T)
+            d = alpha * (weight - (weight * alpha).sum(1, keepdims=True)) * np.where(score > 0, 1, slope)
+            ds, dt = d.sum(0), d.sum(1)
+            dz[:, own] += np.outer(ds, source.value[own]) + np.outer(dt, target.value[own])
+            da[own], db[own] = z.value[:, own].T @ ds, z.value[:, own].T @ dt
+        return dz, da, db
+
+    if layer["average"]:
+        out = out.reshape(n, heads, each).mean(1)
+    return Var(out, [(parent, lambda g, at=at: gradients(g)[at]) for at, parent in enumerate((z, source, target))])
+
+
 class Graph:
     def __init__(self, vertices, edges):
         a = np.zeros((vertices, vertices))
@@ -114,6 +148,7 @@ class Graph:
         self.symmetric = Var(scale[:, None] * loops * scale)
         self.mean = Var(np.divide(a, degree, out=np.zeros_like(a), where=degree > 0))
         self.sum = Var(a)
+        self.edges = loops > 0
 
 
 class Zoo:
@@ -127,6 +162,14 @@ class Zoo:
             return x
         bits = keyed.bits(keyed.key(self.seed, keyed.DROPOUT, epoch, draw, 0), *x.value.shape)
         return x * np.where(keyed.dropped(bits, probability), 0, 1 / (1 - probability))
+
+    def factors(self, layer, draw, epoch):
+        """Of an attention: row v, column u * heads + head, of stream 1."""
+        probability, n, heads = float(np.float32(layer["attention_dropout"])), len(self.features), layer["heads"]
+        if epoch is None or probability == 0:
+            return np.ones((n, n, heads))
+        bits = keyed.bits(keyed.key(self.seed, keyed.DROPOUT, epoch, draw, 1), n, n * heads)
+        return np.where(keyed.dropped(bits, probability), 0, 1 / (1 - probability)).reshape(n, n, heads)
 
     def scores(self, p, epoch):
         h, outputs = Var(self.features), []
@@ -152,6 +195,8 @@ class Zoo:
             own = x + x * p["epsilon"] if layer["train_epsilon"] else x * (1 + layer["epsilon"])
             x = bias((own + graph.sum @ x) @ p["mlp.0.weight"], "mlp.0.bias")
             x = bias(x.then(lambda v: np.maximum(v, 0), lambda v: (v > 0) * 1.0) @ p["mlp.1.weight"], "mlp.1.bias")
+        elif kernel == "gat":
+            x = bias(attention(x @ p["weight"], p["source"], p["target"], graph.edges, layer, self.factors(layer, l, epoch)))
         elif kernel == "appnp":
             first = x
             for _ in range(layer["hops"]):
@@ -224,6 +269,8 @@ def test_gradients(seed=31):
         [base, last, dict(last, kernel="appnp", hops=3, alpha=0.2, bias=False)],
         [base, dict(base, kernel="sage", residual=True), dict(last, jumping="concat")],
         [base, dict(base, kernel="gcn"), dict(last, jumping="sum")],
+        [dict(base, kernel="gat", heads=2, average=False, slope=0.2, attention_dropout=0.4), last],
+        [base, dict(last, kernel="gat", heads=3, average=True, slope=0.1, attention_dropout=0.0)],
         [dict(base, norm="layer"), last],
         [dict(base, norm="l2"), last],
     ]
@@ -237,6 +284,9 @@ def test_gradients(seed=31):
                 case "sage": shapes = {"self.weight": (k, m), "neighbour.weight": (k, m), "self.bias": (m,)}
                 case "gin": shapes = {"mlp.0.weight": (k, m), "mlp.0.bias": (m,), "mlp.1.weight": (m, m), "mlp.1.bias": (m,)}
                 case "appnp": shapes = {}
+                case "gat":
+                    values = m * layer["heads"] if layer["average"] else m
+                    shapes = {"bias": (m,), "weight": (k, values), "source": (values,), "target": (values,)}
             if layer.get("jumping") == "concat":
                 shapes = {"bias": (m,)} | {f"from.{i}.weight": (widths[i + 1], m) for i in range(l)}
             if layer.get("train_epsilon"):
@@ -255,7 +305,8 @@ def test_gradients(seed=31):
                 value[i] = keep - step
                 difference[i] = (up - net.loss(p, 2, False)) / (2 * step)
                 value[i] = keep
-            error = np.linalg.norm(difference - gradients[name]) / (np.linalg.norm(gradients[name]) + 1e-9)
+            # Differences are exact to some 1e-10; an attention's gradients may be that small beside its rows.
+            error = np.linalg.norm(difference - gradients[name]) / (np.linalg.norm(gradients[name]) + 1e-3)
             worst, count = max(worst, error), count + 1
             assert error < 1e-6, (layers, name, error)
     return f"seed {seed}, {count} parameters, worst relative error {worst:.1e}"

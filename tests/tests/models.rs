@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 const CLOSE: f64 = 2e-4;
 
 /// Models as a user writes them; the last layer's width is the number of classes.
-const MODELS: [(&str, &str); 22] = [
+const MODELS: [(&str, &str); 27] = [
     ("gcn", "kind = \"gcn\""),
     ("sage", "kind = \"sage\""),
     ("sage without bias", "kind = \"sage\"\nbias = false\nlayers = 3"),
@@ -35,6 +35,18 @@ const MODELS: [(&str, &str); 22] = [
     ("sgc, constant", "kind = \"sgc\"\nhops = 3\ndropout = 0"),
     ("appnp", "kind = \"appnp\""),
     ("appnp, no teleport", "kind = \"appnp\"\nhops = 2\nalpha = 0"),
+    ("gat", "kind = \"gat\""),
+    ("gat, one head", "kind = \"gat\"\nheads = 1\nhidden = 5\nattention_dropout = 0.0\nlayers = 3"),
+    (
+        "gat, without bias",
+        "kind = \"gat\"\nheads = 2\nbias = false\nnegative_slope = 0.0\nactivation = \"elu\"",
+    ),
+    (
+        "gat, heads averaged",
+        "hidden = 8\n[[layers]]\nkernel = \"gat\"\nheads = 4\nattention_dropout = 0.3\n[[layers]]\nkernel = \"gat\"\n\
+         heads = 2\naverage = true\nresidual = true\n[[layers]]\nkernel = \"gat\"\nheads = 3\nnegative_slope = 0.05\n",
+    ),
+    ("gat, jumping", "kind = \"gat\"\nhidden = 6\nheads = 3\njumping = \"concat\"\nnorm = \"layer\""),
     ("mlp", "kind = \"mlp\"\nlayers = 3"),
     ("gcn, narrow", "kind = \"gcn\"\nhidden = 2\nlayers = 3"),
     ("gcn, residual", "kind = \"gcn\"\nlayers = 4\nresidual = true\nactivation = \"elu\""),
@@ -160,6 +172,10 @@ fn layer(layer: &eciton_plan::ModelLayer) -> Value {
         }
         LayerKind::Sgc { hops } => value["hops"] = hops.into(),
         LayerKind::Appnp { hops, alpha } => (value["hops"], value["alpha"]) = (hops.into(), alpha.into()),
+        LayerKind::Gat(of) => {
+            (value["heads"], value["average"]) = (of.heads.into(), of.average.into());
+            (value["slope"], value["attention_dropout"]) = (of.slope.into(), of.dropout.into());
+        }
         LayerKind::Linear { jumping: Some(jumping) } => {
             value["jumping"] = serde_json::to_value(jumping).unwrap();
         }

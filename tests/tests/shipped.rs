@@ -4,11 +4,12 @@
 use std::process::Command;
 
 /// The kernels' Rust code and what runs it natively.
-const NEVER: [&str; 7] = [
+const NEVER: [&str; 8] = [
     "eciton-sdk",
     "eciton-linear",
     "eciton-cross-entropy",
     "eciton-activate",
+    "eciton-attention",
     "eciton-normalise",
     "eciton-sum",
     "native-kernels",

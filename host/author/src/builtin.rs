@@ -21,6 +21,7 @@ pub struct Builtin {
 /// All of them.
 pub const BUILTIN: &[Builtin] = &[
     Builtin { name: "activate", package: "eciton-activate" },
+    Builtin { name: "attention", package: "eciton-attention" },
     Builtin { name: "cross-entropy", package: "eciton-cross-entropy" },
     Builtin { name: "linear", package: "eciton-linear" },
     Builtin { name: "normalise", package: "eciton-normalise" },

@@ -564,7 +564,7 @@ fn data_kernels_and_doctor() {
 
     let kernels = objects(&works(dir.path(), &["kernel", "list", "--json"]));
     let names: Vec<&str> = kernels.iter().filter_map(|k| k["name"].as_str()).collect();
-    assert_eq!(names, ["activate", "cross-entropy", "linear", "normalise", "sum"]);
+    assert_eq!(names, ["activate", "attention", "cross-entropy", "linear", "normalise", "sum"]);
     let linear = eciton_train::kernels::builtin().iter().find(|k| k.name == "linear").unwrap();
     std::fs::write(dir.path().join("linear.wasm"), linear.component).unwrap();
     let text = works(dir.path(), &["kernel", "check", "linear.wasm"]);

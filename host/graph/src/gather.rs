@@ -32,6 +32,7 @@
 //! ```
 #![allow(unsafe_code)]
 
+pub mod attention;
 mod blocked;
 pub mod cache;
 mod kernel;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use activate::Activate;
+use attention::Attention;
 use cross_entropy::CrossEntropy;
 use eciton_sdk::native::{Host, Kind as Handle, with_host};
 use eciton_sdk::op::{self, Op};
@@ -52,6 +53,7 @@ enum Opened {
     Activate(Activate),
     Normalise(Normalise),
     Sum(Sum),
+    Attention(Attention),
 }
 
 impl Opened {
@@ -71,6 +73,7 @@ impl Opened {
             "activate" => Activate::open(inputs, &attributes).map(Self::Activate),
             "normalise" => Normalise::open(inputs, &attributes).map(Self::Normalise),
             "sum" => Sum::open(inputs, &attributes).map(Self::Sum),
+            "attention" => Attention::open(inputs, &attributes).map(Self::Attention),
             _ => Err(sdk::Error::Unsupported("this kernel has no native form".to_owned())),
         };
         opened.map_err(|e| guest(name, "open", reported(e)))
@@ -135,6 +138,7 @@ impl Native {
             Opened::Activate(kernel) => call_kernel(kernel, kind, args),
             Opened::Normalise(kernel) => call_kernel(kernel, kind, args),
             Opened::Sum(kernel) => call_kernel(kernel, kind, args),
+            Opened::Attention(kernel) => call_kernel(kernel, kind, args),
         });
         let Some(state) = back.take() else {
             return Err(promise(name, place, "the task's tables were lost".to_owned()));

@@ -89,11 +89,16 @@ pub struct Buffers {
 impl Buffers {
     /// What a slot's rows are stored as where a run stores rows as `rows`: activations and gradients so.
     /// What a kernel keeps for itself stays f32, for it may be anything, and so do the class scores, which
-    /// leave the run.
+    /// leave the run; so does what an attention reads and writes, whose scores go through exponentials.
     #[must_use]
     pub fn format(program: &Program, slot: SlotId, rows: RowFormat) -> RowFormat {
         let of = program.slots.get(slot.index()).map(|spec| spec.of);
+        let attends = |stage: &Stage| {
+            let mut touched = stage.reads().map(|(read, _)| read).chain(stage.writes());
+            matches!(stage, Stage::Attend(_)) && touched.any(|touched| touched == slot)
+        };
         match of {
+            _ if rows == RowFormat::Bf16 && program.stages.iter().any(attends) => RowFormat::F32,
             Some(SlotOf::Activation | SlotOf::Gradient) if program.scores != Some(slot) => rows,
             _ => RowFormat::F32,
         }

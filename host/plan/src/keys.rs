@@ -13,8 +13,8 @@ use crate::document::{Field, Fields, Found};
 use crate::error::Error;
 use crate::executor::RowFormat;
 use crate::model::{
-    Activation, FirstWeights, Jumping, LayerSettings, Layers, MAX_HOPS, MAX_LAYERS, MAX_WIDTH, ModelKind,
-    ModelSettings, Norm,
+    Activation, FirstWeights, Jumping, LayerSettings, Layers, MAX_HEADS, MAX_HOPS, MAX_LAYERS, MAX_WIDTH,
+    ModelKind, ModelSettings, Norm,
 };
 use crate::order::VertexOrder;
 use crate::savings::{GatherFeatures, LabelledGathers};
@@ -59,6 +59,7 @@ pub fn keys() -> Vec<KeyInfo> {
 }
 
 const ALPHA: &str = "a number with 0 <= alpha < 1";
+const SLOPE: &str = "a number with 0 <= slope < 1";
 const FINITE: &str = "a finite number";
 pub(crate) const PROBABILITY: &str = "a number with 0 <= dropout < 1";
 
@@ -99,7 +100,7 @@ const MODEL: &[Key<ModelSettings>] = &[
     key(
         "kind",
         &["name", "architecture", "model", "conv"],
-        "what `layers = N` means: gcn, sage, gin, sgc, appnp, mlp",
+        "what `layers = N` means: gcn, sage, gin, sgc, appnp, gat, mlp",
         |model, field| {
             model.kind = field.choice(&ModelKind::ALL)?;
             Ok(())
@@ -188,6 +189,28 @@ const MODEL: &[Key<ModelSettings>] = &[
         model.train_epsilon = Some(field.flag()?);
         Ok(())
     }),
+    key("heads", &["num_heads"], "heads of gat layers, but of the last: 1 to 64", |model, field| {
+        model.heads = Some(field.integer32(1..=MAX_HEADS)?);
+        Ok(())
+    }),
+    key(
+        "attention_dropout",
+        &["attn_drop", "attn_dropout"],
+        "dropout of edges' weights in gat layers, else as the layer's: 0 <= dropout < 1",
+        |model, field| {
+            model.attention_dropout = Some(field.number(PROBABILITY, is_probability)?);
+            Ok(())
+        },
+    ),
+    key(
+        "negative_slope",
+        &["leaky_slope"],
+        "what a negative score is multiplied by in gat layers: 0 <= slope < 1",
+        |model, field| {
+            model.negative_slope = Some(field.number(SLOPE, is_probability)?);
+            Ok(())
+        },
+    ),
     key(
         "layers",
         &["num_layers", "depth", "layer"],
@@ -203,7 +226,7 @@ const LAYER: &[Key<LayerSettings>] = &[
     key(
         "kernel",
         &["kind", "type"],
-        "the layer's kind: gcn, sage, gin, sgc, appnp, linear",
+        "the layer's kind: gcn, sage, gin, sgc, appnp, gat, linear",
         |layer, field| {
             layer.kernel = field.choice(&LayerSettings::KERNELS.map(|name| (name, name)))?.to_owned();
             Ok(())
@@ -278,6 +301,37 @@ const LAYER: &[Key<LayerSettings>] = &[
         layer.train_epsilon = Some(field.flag()?);
         Ok(())
     }),
+    key("heads", &["num_heads"], "heads of its attention, in gat: 1 to 64", |layer, field| {
+        layer.heads = Some(field.integer32(1..=MAX_HEADS)?);
+        Ok(())
+    }),
+    key(
+        "average",
+        &["mean_heads"],
+        "whether the heads' mean is the result, in gat, not all side by side: true or false",
+        |layer, field| {
+            layer.average = Some(field.flag()?);
+            Ok(())
+        },
+    ),
+    key(
+        "attention_dropout",
+        &["attn_drop", "attn_dropout"],
+        "dropout of edges' weights, in gat: 0 <= dropout < 1",
+        |layer, field| {
+            layer.attention_dropout = Some(field.number(PROBABILITY, is_probability)?);
+            Ok(())
+        },
+    ),
+    key(
+        "negative_slope",
+        &["leaky_slope"],
+        "what a negative score is multiplied by, in gat: 0 <= slope < 1",
+        |layer, field| {
+            layer.negative_slope = Some(field.number(SLOPE, is_probability)?);
+            Ok(())
+        },
+    ),
 ];
 
 const RUN: &[Key<Run>] = &[

@@ -60,8 +60,8 @@ pub use ids::{
 };
 pub use keys::{KeyInfo, keys};
 pub use model::{
-    Activation, FirstWeights, Jumping, LayerKind, LayerSettings, Layers, Model, ModelKind, ModelLayer,
-    ModelSettings, Norm,
+    Activation, Attention, FirstWeights, Jumping, LayerKind, LayerSettings, Layers, Model, ModelKind,
+    ModelLayer, ModelSettings, Norm,
 };
 pub use optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};
 pub use order::VertexOrder;
@@ -69,8 +69,8 @@ pub use pipeline::{Mode, Pipeline, WeightVersions};
 pub use prices::{Prices, Processor};
 pub use profile::{Profile, StageProfile};
 pub use program::{
-    DataShape, Direction, Gather, Normalisation, Open, Operation, Parameter, Program, Scope, SlotOf,
-    SlotSpec, Stage, Tensor,
+    Attend, AttendStep, DataShape, Direction, Gather, Normalisation, Open, Operation, Parameter, Program,
+    Scope, SlotOf, SlotSpec, Stage, Tensor,
 };
 pub use savings::{GatherFeatures, LabelledGathers, Savings, Workload, has_own_loss, loss_gathers};
 pub use signature::{

@@ -8,9 +8,12 @@
 use crate::error::Error;
 use crate::ids::{Layer, OperationId, ParameterId, SlotId, StageId};
 use crate::model::{FirstWeights, Model};
-use crate::network::{HEAD, INPUT_BIAS, KernelNode, LINEAR, Network, Node, SUM, ValueId};
+use crate::network::{
+    ATTENTION, AttendNode, HEAD, INPUT_BIAS, KernelNode, LINEAR, Network, Node, SUM, ValueId,
+};
 use crate::program::{
-    DataShape, Direction, Gather, Operation, Parameter, Program, SlotOf, SlotSpec, Stage, Tensor,
+    Attend, AttendStep, DataShape, Direction, Gather, Operation, Parameter, Program, SlotOf, SlotSpec, Stage,
+    Tensor,
 };
 use crate::savings::Savings;
 use crate::signature::{Attribute, Initialiser, ParameterSpec, Signature};
@@ -83,8 +86,8 @@ struct Lowering {
     gradients: Vec<Option<SlotId>>,
     /// By value, whether something trained stands before it.
     trained: Vec<bool>,
-    /// By node, its forward stage if it is a kernel's.
-    forward: Vec<Option<Tensor>>,
+    /// By node, its forward stage.
+    forward: Vec<Option<StageId>>,
 }
 
 impl Lowering {
@@ -194,7 +197,9 @@ impl Lowering {
         let layer = self.program.model.layers.get(node.layer.index());
         let fan_in = layer.is_some_and(|layer| layer.first_weights == FirstWeights::FanIn);
         match (&spec.shape[..], spec.initialiser) {
-            (&[rows, _], Initialiser::GlorotUniform) if fan_in && node.kernel == LINEAR => {
+            (&[rows, _], Initialiser::GlorotUniform)
+                if fan_in && [LINEAR, ATTENTION].contains(&node.kernel) =>
+            {
                 Initialiser::Uniform((1.0 / f64::from(rows.max(1)).sqrt()) as f32)
             }
             (_, said) => said,
@@ -222,6 +227,7 @@ impl Lowering {
                     let gather = Gather { layer, transposed: false, normalisation, input, output, width };
                     self.push(Stage::Gather(gather));
                 }
+                Node::Attend(node) => self.attend_forward(&node, training),
                 Node::Kernel(node) => {
                     self.kernel_forward(&node, OperationId(count(operation)));
                     operation += 1;
@@ -251,8 +257,38 @@ impl Lowering {
             input_gradients: Vec::new(),
         };
         self.slots[node.output.index()] = tensor.outputs.first().copied();
-        self.forward.push(Some(tensor.clone()));
-        self.push(Stage::Tensor(tensor));
+        let stage = self.push(Stage::Tensor(tensor));
+        self.forward.push(Some(stage));
+    }
+
+    fn attend_forward(&mut self, node: &AttendNode, training: bool) {
+        let &AttendNode { layer, attention, input, output } = node;
+        self.trained[output.index()] = self.trained[input.index()];
+        // What it reads is a kernel's, which has been lowered.
+        let Some(input) = self.slot_of(input) else { return self.forward.push(None) };
+        let made = self.slot(vec![attention.output()], SlotOf::Activation, layer);
+        let kept = training.then(|| self.slot(vec![attention.kept()], SlotOf::Kept, layer));
+        self.slots[output.index()] = Some(made);
+        let step = AttendStep::Forward { input, output: made, kept };
+        let stage = self.push(Stage::Attend(Attend { layer, attention, step }));
+        self.forward.push(Some(stage));
+    }
+
+    fn attend_backward(&mut self, open: Open<'_>, node: &AttendNode, at: usize) -> Result<(), Error> {
+        let forward = self.forward[at].and_then(|stage| self.program.stages.get(stage.index()));
+        let (Some(Stage::Attend(forward)), Some(gradient)) = (forward, self.gradients[node.output.index()])
+        else {
+            return Ok(());
+        };
+        let AttendStep::Forward { input, output, kept: Some(kept) } = forward.step else { return Ok(()) };
+        let (layer, attention) = (node.layer, node.attention);
+        let turned = self.slot(vec![attention.turned()], SlotOf::Kept, layer);
+        let step = AttendStep::Turn { input, output, kept, gradient, turned };
+        self.push(Stage::Attend(Attend { layer, attention, step }));
+        let gradient = self.slot(vec![attention.input()], SlotOf::Gradient, layer);
+        let step = AttendStep::Backward { turned, input, gradient };
+        self.push(Stage::Attend(Attend { layer, attention, step }));
+        self.contribute(open, &[node.input], &[Some(gradient)])
     }
 
     fn backward(&mut self, open: Open<'_>) -> Result<(), Error> {
@@ -283,6 +319,7 @@ impl Lowering {
                     self.push(Stage::Gather(gather));
                     self.contribute(open, &[node.input], &[Some(output)])?;
                 }
+                Node::Attend(node) => self.attend_backward(open, &node, at)?,
                 Node::Kernel(node) => self.kernel_backward(open, &node, at)?,
             }
         }
@@ -291,7 +328,10 @@ impl Lowering {
 
     fn kernel_backward(&mut self, open: Open<'_>, node: &KernelNode, at: usize) -> Result<(), Error> {
         let gradient = self.gradients[node.output.index()];
-        let (Some(gradient), Some(forward)) = (gradient, self.forward[at].clone()) else { return Ok(()) };
+        let forward = self.forward[at].and_then(|stage| self.program.stages.get(stage.index()));
+        let (Some(gradient), Some(Stage::Tensor(forward))) = (gradient, forward.cloned()) else {
+            return Ok(());
+        };
         if node.adds {
             let wanted = |input: &ValueId| self.trained[input.index()].then_some(gradient);
             let passed: Vec<Option<SlotId>> = node.inputs.iter().map(wanted).collect();

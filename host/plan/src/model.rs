@@ -25,6 +25,7 @@
 //! | `gin` | relu(((1 + e) H + A H) W_0 + b_0) W_1 + b | Xu et al. 2019, eq. 4.1 |
 //! | `sgc` | N^K H W + b | Wu et al. 2019, eq. 8 |
 //! | `appnp` | Z_K, Z_0 = H, Z_k+1 = (1 - a) N Z_k + a H | Gasteiger et al. 2019, eq. 4 |
+//! | `gat` | each head: sum over u of a(u, v) z_u, Z = H W; a = softmax of leaky(s_u + t_v) over v's in-neighbours and v; + b | Velickovic et al. 2018, eqs. 3 to 6 |
 //! | `linear` | H W + b; with `jumping`, H all earlier layers' outputs | Xu et al. 2018 |
 //!
 //! What follows is, in this order: `norm` (each row by itself), the activation, and with `residual` the
@@ -46,6 +47,8 @@ pub const MAX_LAYERS: u32 = 64;
 pub const MAX_WIDTH: u32 = 65_536;
 /// Most steps of a propagation.
 pub const MAX_HOPS: u32 = 64;
+/// Most heads of an attention.
+pub const MAX_HEADS: u32 = 64;
 
 /// An elementwise function between layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,7 +126,7 @@ impl Norm {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstWeights {
-    /// As the layer's authors and PyG do: [`FirstWeights::Glorot`] for `gcn`, else [`FirstWeights::FanIn`].
+    /// As the layer's authors and PyG do: [`FirstWeights::Glorot`] for `gcn` and `gat`, else [`FirstWeights::FanIn`].
     #[default]
     Auto,
     /// As the kernel says: Glorot and Bengio 2010, uniform in +-sqrt(6 / (rows + columns)).
@@ -213,11 +216,61 @@ pub enum LayerKind {
         /// a, 0 <= a < 1.
         alpha: f64,
     },
+    /// Graph attention.
+    Gat(Attention),
     /// A product, without the graph.
     Linear {
         /// Whether it reads all layers before it, and how.
         jumping: Option<Jumping>,
     },
+}
+
+/// The numbers of a graph attention: `H` heads of `F` values.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attention {
+    /// H, 1 to [`MAX_HEADS`].
+    pub heads: u32,
+    /// F.
+    pub features: u32,
+    /// Whether the result is the mean of the heads (F columns), not all of them side by side (H F).
+    pub average: bool,
+    /// leaky(x) = x where x > 0, else this times x; 0 <= slope < 1.
+    pub slope: f64,
+    /// Dropout of the weights of edges, while training: 0 <= dropout < 1.
+    pub dropout: f64,
+}
+
+impl Attention {
+    /// H F.
+    #[must_use]
+    pub const fn values(&self) -> u32 {
+        self.heads * self.features
+    }
+
+    /// Columns of the rows `[z | s | t]` that it reads.
+    #[must_use]
+    pub const fn input(&self) -> u32 {
+        self.values() + 2 * self.heads
+    }
+
+    /// Columns of its result.
+    #[must_use]
+    pub const fn output(&self) -> u32 {
+        if self.average { self.features } else { self.values() }
+    }
+
+    /// Columns that its forward pass keeps for backward: values of positive scores, three figures of the
+    /// softmax a head, and each head's result where only their mean is passed on.
+    #[must_use]
+    pub const fn kept(&self) -> u32 {
+        self.values() + 3 * self.heads + if self.average { self.values() } else { 0 }
+    }
+
+    /// Columns of what its backward pass reads of targets: the gradient, and five figures a head.
+    #[must_use]
+    pub const fn turned(&self) -> u32 {
+        self.output() + 5 * self.heads
+    }
 }
 
 impl LayerKind {
@@ -230,6 +283,7 @@ impl LayerKind {
             Self::Gin { .. } => "gin",
             Self::Sgc { .. } => "sgc",
             Self::Appnp { .. } => "appnp",
+            Self::Gat(_) => "gat",
             Self::Linear { .. } => "linear",
         }
     }

@@ -1,4 +1,4 @@
-//! A model as a graph of operations: kernels on rows, and gathers between them, in an order in which
+//! A model as a graph of operations: kernels on rows, and gathers and attentions between them, in an order in which
 //! every one follows what it reads.
 //!
 //! A value is one block of rows; a node reads values and makes one. What follows a layer, its bias and
@@ -8,7 +8,7 @@
 mod layers;
 
 use crate::ids::Layer;
-use crate::model::{Activation, Model, number};
+use crate::model::{Activation, Attention, Model, number};
 use crate::program::Normalisation;
 use crate::savings::Savings;
 use crate::signature::{Attribute, Value as Setting};
@@ -23,6 +23,8 @@ pub(crate) const SUM: &str = "sum";
 const ACTIVATE: &str = "activate";
 /// The kernel that brings rows to one scale.
 const NORMALISE: &str = "normalise";
+/// The kernel that makes what an attention reads.
+pub(crate) const ATTENTION: &str = "attention";
 /// The parameter by which a kernel adds the bias of the layer before.
 pub(crate) const INPUT_BIAS: &str = "input-bias";
 
@@ -52,6 +54,7 @@ pub(crate) struct Value {
 pub(crate) enum Node {
     Kernel(KernelNode),
     Gather(GatherNode),
+    Attend(AttendNode),
 }
 
 /// A kernel's work.
@@ -79,6 +82,15 @@ pub(crate) struct KernelNode {
 pub(crate) struct GatherNode {
     pub(crate) layer: Layer,
     pub(crate) normalisation: Normalisation,
+    pub(crate) input: ValueId,
+    pub(crate) output: ValueId,
+}
+
+/// Sums of neighbours' rows with weights that the rows say.
+#[derive(Clone, Debug)]
+pub(crate) struct AttendNode {
+    pub(crate) layer: Layer,
+    pub(crate) attention: Attention,
     pub(crate) input: ValueId,
     pub(crate) output: ValueId,
 }
@@ -135,6 +147,12 @@ impl Network {
     fn gather(&mut self, layer: Layer, normalisation: Normalisation, input: ValueId) -> ValueId {
         let output = self.value(self.width(input), layer);
         self.nodes.push(Node::Gather(GatherNode { layer, normalisation, input, output }));
+        output
+    }
+
+    fn attend(&mut self, layer: Layer, attention: Attention, input: ValueId) -> ValueId {
+        let output = self.value(attention.output(), layer);
+        self.nodes.push(Node::Attend(AttendNode { layer, attention, input, output }));
         output
     }
 

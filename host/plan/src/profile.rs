@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::ids::StageId;
-use crate::program::{Direction, Program, SlotOf, Stage, Tensor};
+use crate::program::{AttendStep, Direction, Program, SlotOf, Stage, Tensor};
 
 /// The version of the form.
 pub const PROFILE_VERSION: u32 = 1;
@@ -220,6 +220,16 @@ fn count(program: &Program, stage: StageId, what: &Stage, stored: f64) -> StageP
     };
     match what {
         Stage::Gather(gather) => StageProfile { gather_width: gather.width, ..none },
+        // Two sums of each value, and scores; by row a few operations a value.
+        Stage::Attend(attend) => match attend.step {
+            AttendStep::Forward { .. } => StageProfile { gather_width: 2 * attend.attention.input(), ..none },
+            AttendStep::Backward { .. } => {
+                StageProfile { gather_width: 2 * attend.attention.turned(), ..none }
+            }
+            AttendStep::Turn { .. } => {
+                StageProfile { flops_per_row: 4.0 * f64::from(attend.attention.values()), ..none }
+            }
+        },
         Stage::Tensor(tensor) => count_tensor(program, what, tensor, stored, none),
     }
 }

@@ -14,6 +14,9 @@
 //! gathers of other normalisations (`network`); backward is the reverse, with `sum` where several stages
 //! give a gradient of the same rows.
 //!
+//! A `gat` layer is a kernel `attention`, whose rows are gathered with weights ([`Attend`]); backward that is
+//! two steps, one by row and one over out-neighbours.
+//!
 //! Stages pass rows through *slots*; a slot is one matrix over all rows of the graph. A tensor stage
 //! needs of each slot that it reads the rows of its own interval; a gather needs those of all
 //! ([`Scope`]).
@@ -21,7 +24,7 @@
 use crate::error::Error;
 use crate::ids::{Layer, OperationId, ParameterId, SlotId, StageId};
 use crate::lower;
-use crate::model::Model;
+use crate::model::{Attention, Model};
 use crate::savings::Savings;
 use crate::signature::{Attribute, Initialiser, Signature};
 
@@ -68,12 +71,14 @@ pub struct Program {
 }
 
 /// One stage.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Stage {
     /// A kernel's work on an interval's own rows: a task.
     Tensor(Tensor),
     /// Sums over neighbours: host work on the graph.
     Gather(Gather),
+    /// Sums over neighbours with weights that rows say: host work on the graph.
+    Attend(Attend),
 }
 
 /// Calls one of a kernel's functions on an interval's rows.
@@ -122,6 +127,53 @@ pub struct Gather {
     pub output: SlotId,
     /// Columns of both.
     pub width: u32,
+}
+
+/// One step of an attention, [`Attention`]; rows are laid out as `eciton-graph`'s `gather::attention` says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attend {
+    /// The layer that it belongs to, and that its random numbers depend on.
+    pub layer: Layer,
+    /// Heads, widths, dropout.
+    pub attention: Attention,
+    /// Which step, and what it reads and writes.
+    pub step: AttendStep,
+}
+
+/// What a step of an attention does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttendStep {
+    /// Weights and sums over in-neighbours.
+    Forward {
+        /// `[z | s | t]`, read on the rows of every interval.
+        input: SlotId,
+        /// Written.
+        output: SlotId,
+        /// Written, in training.
+        kept: Option<SlotId>,
+    },
+    /// Backward, first by row: what sources need of their targets.
+    Turn {
+        /// As forward read it: the interval's own rows.
+        input: SlotId,
+        /// As forward wrote it.
+        output: SlotId,
+        /// As forward wrote it.
+        kept: SlotId,
+        /// Of the output.
+        gradient: SlotId,
+        /// Written.
+        turned: SlotId,
+    },
+    /// Then sums over out-neighbours.
+    Backward {
+        /// Read on the rows of every interval.
+        turned: SlotId,
+        /// As forward read it: the interval's own rows.
+        input: SlotId,
+        /// Of the input, written.
+        gradient: SlotId,
+    },
 }
 
 /// Weights of edges in a gather.
@@ -246,8 +298,16 @@ impl Stage {
     /// The slots that it reads, each with whose rows.
     pub fn reads(&self) -> impl Iterator<Item = (SlotId, Scope)> {
         let none: &[SlotId] = &[];
+        let one = std::slice::from_ref;
         let (own, all) = match self {
             Self::Gather(gather) => ([none; 4], Some(gather.input)),
+            Self::Attend(attend) => match &attend.step {
+                AttendStep::Forward { input, .. } => ([none; 4], Some(*input)),
+                AttendStep::Turn { input, output, kept, gradient, .. } => {
+                    ([one(input), one(output), one(kept), one(gradient)], None)
+                }
+                AttendStep::Backward { turned, input, .. } => ([one(input), none, none, none], Some(*turned)),
+            },
             Self::Tensor(t) => match t.direction {
                 Direction::Forward | Direction::Loss => ([&t.inputs, none, none, none], None),
                 Direction::Backward => ([&t.inputs[..], &t.outputs, &t.kept, &t.gradients], None),
@@ -262,10 +322,24 @@ impl Stage {
         let none: &[SlotId] = &[];
         let (outputs, gradients) = match self {
             Self::Gather(gather) => ([std::slice::from_ref(&gather.output), none], &[][..]),
+            Self::Attend(attend) => match &attend.step {
+                AttendStep::Forward { output, kept, .. } => {
+                    ([std::slice::from_ref(output), kept.as_slice()], &[][..])
+                }
+                AttendStep::Turn { turned: to, .. } | AttendStep::Backward { gradient: to, .. } => {
+                    ([std::slice::from_ref(to), none], &[][..])
+                }
+            },
             Self::Tensor(t) if t.direction == Direction::Forward => ([&t.outputs[..], &t.kept[..]], &[][..]),
             Self::Tensor(t) => ([none, none], &t.input_gradients[..]),
         };
         outputs.into_iter().flatten().copied().chain(gradients.iter().copied().flatten())
+    }
+
+    /// Whether it is a task for a kernel; else it is the host's work.
+    #[must_use]
+    pub const fn is_task(&self) -> bool {
+        matches!(self, Self::Tensor(_))
     }
 
     /// Whether it yields gradients of parameters (if its operation has any).
@@ -313,6 +387,14 @@ impl Program {
             Some(Stage::Gather(gather)) => {
                 format!("gather {}{}", gather.layer, if gather.transposed { " transposed" } else { "" })
             }
+            Some(Stage::Attend(attend)) => {
+                let step = match attend.step {
+                    AttendStep::Forward { .. } => "forward",
+                    AttendStep::Turn { .. } => "turn",
+                    AttendStep::Backward { .. } => "backward",
+                };
+                format!("attend {} {step}", attend.layer)
+            }
             Some(Stage::Tensor(tensor)) => {
                 let operation = self.operations.get(tensor.operation.index());
                 let kernel = operation.map_or("task", |operation| &operation.kernel);
@@ -331,12 +413,12 @@ impl Program {
         }
     }
 
-    /// A stage's operation; `None` for a gather.
+    /// A stage's operation; `None` for the host's work.
     #[must_use]
     pub fn operation(&self, stage: StageId) -> Option<&Operation> {
         match self.stage(stage)? {
             Stage::Tensor(tensor) => self.operations.get(tensor.operation.index()),
-            Stage::Gather(_) => None,
+            Stage::Gather(_) | Stage::Attend(_) => None,
         }
     }
 
@@ -423,6 +505,23 @@ pub(crate) mod tests {
                 signature.outputs = rows(out);
                 signature.backward_needs = BackwardNeeds { inputs: true, outputs: false };
             }
+            "attention" => {
+                let (Some(&Value::Integer(heads)), Some(&Value::Integer(features))) =
+                    (find("heads"), find("features"))
+                else {
+                    return Err("heads and features must be given".to_owned());
+                };
+                let values = u32::try_from(heads * features).unwrap();
+                if flag("input-bias") {
+                    signature.parameters.push(parameter("input-bias", &[width], Initialiser::Zeros));
+                }
+                let bound = Initialiser::Uniform((6.0 / (heads + features) as f32).sqrt());
+                let weight = parameter("weight", &[width, values], Initialiser::GlorotUniform);
+                let scores = ["source", "target"].map(|name| parameter(name, &[values], bound));
+                signature.parameters.extend([weight].into_iter().chain(scores));
+                signature.outputs = rows(values + 2 * u32::try_from(heads).unwrap());
+                signature.backward_needs = BackwardNeeds { inputs: true, outputs: true };
+            }
             "cross-entropy" => {
                 if flag("bias") {
                     signature.parameters = vec![parameter("bias", &[width], Initialiser::Zeros)];
@@ -447,6 +546,7 @@ pub(crate) mod tests {
                 let t = if g.transposed { "'" } else { "" };
                 format!("gather{t} {}>{} x{}", g.input, g.output, g.width)
             }
+            Stage::Attend(attend) => format!("attend {:?}", attend.step),
             Stage::Tensor(t) => {
                 let list = |slots: &mut dyn Iterator<Item = SlotId>| {
                     slots.map(|slot| slot.to_string()).collect::<Vec<_>>().join(",")

@@ -194,7 +194,7 @@ fn aggregate_first(model: &Model, work: &Workload) -> u64 {
         let hops = match layer.kind {
             LayerKind::Gcn | LayerKind::Sage | LayerKind::Gin { .. } => 1,
             LayerKind::Sgc { hops } => hops,
-            LayerKind::Appnp { .. } | LayerKind::Linear { .. } => continue,
+            LayerKind::Appnp { .. } | LayerKind::Gat(_) | LayerKind::Linear { .. } => continue,
         };
         let gathers =
             |width: u32| 2 * u128::from(work.edges + work.rows) * u128::from(hops) * u128::from(width);

@@ -1,5 +1,6 @@
 //! The driver: carries out the engine's actions on real executors and reports their ends as events.
 
+mod attend;
 mod judge;
 mod pass;
 mod rows;

@@ -30,7 +30,7 @@ pub fn builtin() -> &'static [Builtin] {
             }),*]
         };
     }
-    carried!("activate", "cross-entropy", "linear", "normalise", "sum")
+    carried!("activate", "attention", "cross-entropy", "linear", "normalise", "sum")
 }
 
 /// Those that every model needs: compiled while the data is read, the others when they are asked for.

@@ -1,6 +1,6 @@
 //! The plan: what a run will do and hold, told without running it.
 
-use eciton_plan::{Config, IntervalId, LayerKind, Pipeline, Program, Stage, StageId};
+use eciton_plan::{Config, IntervalId, LayerKind, Pipeline, Program, Scope, Stage, StageId};
 use serde::Serialize;
 
 use crate::driver::stage_bytes;
@@ -112,10 +112,13 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
     let draft = Draft::new(config, options, None)?;
     let Draft { prepared, program, .. } = &draft;
     let intervals = prepared.intervals.len() as u32;
-    let widths = program.stages.iter().filter_map(|stage| match stage {
-        Stage::Gather(gather) => Some(u64::from(gather.width)),
-        Stage::Tensor(_) => None,
-    });
+    let gathered = |stage: &Stage| {
+        let mut all = stage.reads().filter(|(_, scope)| *scope == Scope::All);
+        let slot = all.next().and_then(|(slot, _)| program.slots.get(slot.index()));
+        slot.map(|slot| u64::from(slot.width))
+    };
+    let widths = program.stages.iter().filter_map(gathered);
+    let tasks = program.stages.iter().filter(|stage| stage.is_task()).count() as u64;
     let gathers = widths.clone().count() as u64;
     let format = config.run.row_storage;
     let stage = |(id, stage): (u16, &Stage)| {
@@ -125,7 +128,7 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         let mean = |bytes: u64| bytes / u64::from(intervals.max(1));
         StagePlan {
             name: program.stage_name(StageId(id)),
-            task: matches!(stage, Stage::Tensor(_)),
+            task: stage.is_task(),
             bytes_read: mean(read),
             bytes_written: mean(written),
         }
@@ -146,7 +149,7 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         intervals,
         threads: draft.threads,
         order: prepared.vertices.ordered.clone(),
-        tasks: (program.stages.len() as u64 - gathers) * u64::from(intervals),
+        tasks: tasks * u64::from(intervals),
         gathers,
         gathered_width: widths.sum(),
         gathered_features: program.savings.gathered_features,

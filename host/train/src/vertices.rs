@@ -6,6 +6,7 @@
 //! vertex ([`Vertices::numbers`]), so that an order changes the rounding of sums and nothing else.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Instant;
 
 use eciton_graph::dataset::{Dataset, VertexIds};
@@ -24,7 +25,7 @@ pub(crate) struct Vertices {
     /// What was done; `None`: row v is vertex v.
     pub ordered: Option<Ordered>,
     /// From vertices (old) to rows (new); `None` as above.
-    permutation: Option<Permutation>,
+    permutation: Option<Arc<Permutation>>,
 }
 
 impl Vertices {
@@ -47,7 +48,7 @@ impl Vertices {
         dataset.ids = VertexIds::Dense;
         let seconds = begun.elapsed().as_secs_f64();
         let ordered = Some(Ordered { name: order.name().to_owned(), seconds });
-        Ok((dataset, Self { ids, ordered, permutation: Some(permutation) }))
+        Ok((dataset, Self { ids, ordered, permutation: Some(Arc::new(permutation)) }))
     }
 
     /// What random numbers of `rows` are addressed by: their vertices.
@@ -56,6 +57,11 @@ impl Vertices {
             None => RowNumbers::From(rows.start as u64),
             Some(order) => RowNumbers::List(order.old_of_new()[rows].iter().map(|&v| u64::from(v)).collect()),
         }
+    }
+
+    /// The order, if there is one.
+    pub(crate) fn permutation(&self) -> Option<Arc<Permutation>> {
+        self.permutation.clone()
     }
 
     /// Rows of `width` values, in the data set's order.

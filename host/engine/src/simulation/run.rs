@@ -243,7 +243,7 @@ impl<'a> Run<'a> {
         self.log.push(action);
         match action {
             Action::Gather(step) => {
-                let gather = matches!(self.program.stage(step.stage), Some(Stage::Gather(_)));
+                let gather = self.program.stage(step.stage).is_some_and(|stage| !stage.is_task());
                 assert!(gather, "{step} is no gather");
                 self.check_start(step, 0);
                 self.expected.gathers += 1;

@@ -2,7 +2,8 @@
 
 use super::settings::{LayerSettings, Layers, ModelKind, ModelSettings};
 use super::{
-    Activation, FirstWeights, LayerKind, MAX_HOPS, MAX_LAYERS, MAX_WIDTH, Model, ModelLayer, Norm, number,
+    Activation, Attention, FirstWeights, LayerKind, MAX_HEADS, MAX_HOPS, MAX_LAYERS, MAX_WIDTH, Model,
+    ModelLayer, Norm, number,
 };
 use crate::error::Error;
 use crate::keys;
@@ -13,6 +14,10 @@ const APPNP_HOPS: u32 = 10;
 const APPNP_ALPHA: f64 = 0.1;
 /// K of an `sgc` layer that does not say (Wu et al. 2019, section 5).
 const SGC_HOPS: u32 = 2;
+/// H of a `gat` layer that does not say, but of the last (Velickovic et al. 2018, section 3.3).
+const GAT_HEADS: u32 = 8;
+/// The slope of its scores (section 2.1).
+const GAT_SLOPE: f64 = 0.2;
 
 impl Model {
     /// The model for data with so many features and classes.
@@ -113,7 +118,7 @@ impl Resolving<'_> {
     fn layer(&self) -> Result<ModelLayer, Error> {
         let Self { settings, layer, classes, .. } = *self;
         let input = self.model.input_width(self.model.layers.len());
-        let kind = self.kind()?;
+        let mut kind = self.kind()?;
         let propagates = matches!(kind, LayerKind::Appnp { .. });
         let first = self.model.layers.is_empty();
         if propagates && first {
@@ -138,6 +143,9 @@ impl Resolving<'_> {
             return self.refuse("dropout", dropout.to_string(), keys::PROBABILITY);
         }
         let none = classes.is_some() || propagates;
+        if let LayerKind::Gat(attention) = &mut kind {
+            *attention = self.attention(width, dropout)?;
+        }
         let activation =
             layer.activation.unwrap_or(if none { Activation::Identity } else { settings.activation });
         if classes.is_some() && activation != Activation::Identity {
@@ -153,7 +161,7 @@ impl Resolving<'_> {
             return self.refuse("residual", found, "false, or on equal widths behind the first layer");
         }
         let first_weights = match (settings.first_weights, kind) {
-            (FirstWeights::Auto, LayerKind::Gcn) => FirstWeights::Glorot,
+            (FirstWeights::Auto, LayerKind::Gcn | LayerKind::Gat(_)) => FirstWeights::Glorot,
             (FirstWeights::Auto, _) => FirstWeights::FanIn,
             (said, _) => said,
         };
@@ -172,12 +180,16 @@ impl Resolving<'_> {
     /// The layer's kind, with attributes of its own.
     fn kind(&self) -> Result<LayerKind, Error> {
         let Self { settings, layer, .. } = *self;
-        let of: [(&'static str, bool, &[&str]); 5] = [
+        let of: [(&'static str, bool, &[&str]); 9] = [
             ("jumping", layer.jumping.is_some(), &["linear"]),
             ("hops", layer.hops.is_some(), &["sgc", "appnp"]),
             ("alpha", layer.alpha.is_some(), &["appnp"]),
             ("epsilon", layer.epsilon.is_some(), &["gin"]),
             ("train_epsilon", layer.train_epsilon.is_some(), &["gin"]),
+            ("heads", layer.heads.is_some(), &["gat"]),
+            ("average", layer.average.is_some(), &["gat"]),
+            ("attention_dropout", layer.attention_dropout.is_some(), &["gat"]),
+            ("negative_slope", layer.negative_slope.is_some(), &["gat"]),
         ];
         if let Some((name, _, kinds)) =
             of.iter().find(|(_, given, kinds)| *given && !kinds.contains(&layer.kernel.as_str()))
@@ -204,6 +216,14 @@ impl Resolving<'_> {
                 }
                 LayerKind::Appnp { hops: self.hops(APPNP_HOPS)?, alpha }
             }
+            // Its numbers follow from its width.
+            "gat" => LayerKind::Gat(Attention {
+                heads: 1,
+                features: 1,
+                average: false,
+                slope: GAT_SLOPE,
+                dropout: 0.0,
+            }),
             "linear" => {
                 if layer.jumping.is_some() {
                     self.check_jumping()?;
@@ -215,6 +235,34 @@ impl Resolving<'_> {
                 return self.refuse("kernel", format!("{other:?}"), &format!("one of {known}"));
             }
         })
+    }
+
+    fn attention(&self, width: u32, dropout: f64) -> Result<Attention, Error> {
+        let Self { settings, layer, classes, .. } = *self;
+        let natural = || if classes.is_some() { 1 } else { settings.heads.unwrap_or(GAT_HEADS) };
+        let heads = layer.heads.unwrap_or_else(natural);
+        if !(1..=MAX_HEADS).contains(&heads) {
+            return self.refuse("heads", heads.to_string(), &format!("1 to {MAX_HEADS}"));
+        }
+        let average = layer.average.unwrap_or(classes.is_some() && heads > 1);
+        if !average && !width.is_multiple_of(heads) {
+            let allowed = format!("a divisor of the layer's width, {width}, or average = true");
+            return self.refuse("heads", heads.to_string(), &allowed);
+        }
+        let features = if average { width } else { width / heads };
+        if u64::from(heads) * u64::from(features) > u64::from(MAX_WIDTH) {
+            let found = format!("{heads}, each of {features} columns");
+            return self.refuse("heads", found, &format!("together at most {MAX_WIDTH} columns"));
+        }
+        let slope = layer.negative_slope.or(settings.negative_slope).unwrap_or(GAT_SLOPE);
+        if !keys::is_probability(slope as f32) {
+            return self.refuse("negative_slope", slope.to_string(), "a number with 0 <= slope < 1");
+        }
+        let dropout = layer.attention_dropout.or(settings.attention_dropout).unwrap_or(dropout);
+        if !keys::is_probability(dropout as f32) {
+            return self.refuse("attention_dropout", dropout.to_string(), keys::PROBABILITY);
+        }
+        Ok(Attention { heads, features, average, slope, dropout })
     }
 
     fn hops(&self, natural: u32) -> Result<u32, Error> {

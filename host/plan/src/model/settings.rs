@@ -48,6 +48,15 @@ pub struct ModelSettings {
     /// Of `gin` layers, unless the layer says; `None`: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub train_epsilon: Option<bool>,
+    /// Of `gat` layers but the last, unless the layer says; `None`: 8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heads: Option<u32>,
+    /// Of `gat` layers, unless the layer says; `None`: as the layer's dropout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attention_dropout: Option<f64>,
+    /// Of `gat` layers, unless the layer says; `None`: 0.2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub negative_slope: Option<f64>,
     /// The layers.
     pub layers: Layers,
 }
@@ -75,6 +84,9 @@ impl Default for ModelSettings {
             alpha: None,
             epsilon: None,
             train_epsilon: None,
+            heads: None,
+            attention_dropout: None,
+            negative_slope: None,
         }
     }
 }
@@ -105,6 +117,8 @@ pub enum ModelKind {
     Gin,
     /// One `sgc` layer, of as many hops.
     Sgc,
+    /// `gat` layers.
+    Gat,
     /// `linear` layers, then `appnp`.
     Appnp,
     /// `linear` layers.
@@ -113,12 +127,13 @@ pub enum ModelKind {
 
 impl ModelKind {
     /// All, with their names.
-    pub const ALL: [(&'static str, Self); 6] = [
+    pub const ALL: [(&'static str, Self); 7] = [
         ("gcn", Self::Gcn),
         ("sage", Self::Sage),
         ("gin", Self::Gin),
         ("sgc", Self::Sgc),
         ("appnp", Self::Appnp),
+        ("gat", Self::Gat),
         ("mlp", Self::Mlp),
     ];
 
@@ -133,6 +148,7 @@ impl ModelKind {
             Self::Sage => "sage",
             Self::Gin => "gin",
             Self::Sgc => "sgc",
+            Self::Gat => "gat",
             Self::Appnp | Self::Mlp => "linear",
         }
     }
@@ -186,11 +202,23 @@ pub struct LayerSettings {
     /// Whether that is trained (`gin`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub train_epsilon: Option<bool>,
+    /// Heads of its attention (`gat`); `None` in the last layer: 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heads: Option<u32>,
+    /// Whether its result is the mean of the heads (`gat`); `None`: in the last layer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub average: Option<bool>,
+    /// Dropout of the weights of edges (`gat`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attention_dropout: Option<f64>,
+    /// What a negative score is multiplied by (`gat`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub negative_slope: Option<f64>,
 }
 
 impl LayerSettings {
     /// The layers there are.
-    pub const KERNELS: [&'static str; 6] = ["gcn", "sage", "gin", "sgc", "appnp", "linear"];
+    pub const KERNELS: [&'static str; 7] = ["gcn", "sage", "gin", "sgc", "appnp", "gat", "linear"];
 
     /// A layer that leaves everything to the model.
     #[must_use]

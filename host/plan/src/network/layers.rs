@@ -1,8 +1,8 @@
 //! What each layer of a model is made of.
 
-use super::{Bias, NORMALISE, Network, Node, Rows, ValueId};
+use super::{ATTENTION, Bias, NORMALISE, Network, Node, Rows, ValueId};
 use crate::ids::Layer;
-use crate::model::{Activation, Jumping, LayerKind, Model, ModelLayer, Norm, number};
+use crate::model::{Activation, Attention, Jumping, LayerKind, Model, ModelLayer, Norm, number};
 use crate::program::Normalisation;
 use crate::savings::Savings;
 use crate::signature::{Attribute, Value as Setting};
@@ -64,6 +64,7 @@ impl One<'_> {
             LayerKind::Sage => self.sage(network, rows),
             LayerKind::Gin { epsilon, trained } => self.gin(network, &rows, (1.0 + epsilon, trained)),
             LayerKind::Appnp { hops, alpha } => self.appnp(network, &rows, hops, alpha),
+            LayerKind::Gat(attention) => self.attention(network, &rows, attention),
             LayerKind::Linear { jumping: None } => {
                 let value = network.linear((self.at, ""), &rows, layer.width, layer.dropout, false);
                 self.with_bias(value, "bias")
@@ -154,6 +155,19 @@ impl One<'_> {
         let inner = Rows { activation: Activation::Relu, ..self.with_bias(value, "mlp.0.bias") };
         let value = network.linear((self.at, "mlp.1."), &inner, self.layer.width, 0.0, false);
         self.with_bias(value, "mlp.1.bias")
+    }
+
+    fn attention(&self, network: &mut Network, rows: &Rows, of: Attention) -> Rows {
+        let attributes = vec![
+            Attribute::new("heads", Setting::Integer(i64::from(of.heads))),
+            Attribute::new("features", Setting::Integer(i64::from(of.features))),
+            Attribute::new("input-bias", Setting::Flag(rows.bias.is_some())),
+            Attribute::new("input-activation", Setting::Text(rows.activation.name().to_owned())),
+            Attribute::new("dropout", Setting::Number(self.layer.dropout)),
+        ];
+        let value = network.kernel(ATTENTION, (self.at, ""), rows, of.input(), attributes);
+        let value = network.attend(self.at, of, value);
+        self.with_bias(value, "bias")
     }
 
     fn appnp(&self, network: &mut Network, rows: &Rows, hops: u32, alpha: f64) -> Rows {

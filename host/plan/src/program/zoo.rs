@@ -18,8 +18,8 @@ pub(crate) fn random(random: &mut Random) -> Program {
     let mut text = String::from("hidden = 4\n");
     let count = 1 + random.below(5);
     for at in 0..count {
-        let kinds = ["gcn", "sage", "gin", "sgc", "linear", "appnp", "linear"];
-        let kind = kinds[random.below(if at == 0 { 5 } else { 7 }) as usize];
+        let kinds = ["gcn", "sage", "gin", "sgc", "linear", "gat", "appnp", "linear"];
+        let kind = kinds[random.below(if at == 0 { 6 } else { 8 }) as usize];
         text += &format!("[[layers]]\nkernel = \"{kind}\"\nbias = {}\n", random.below(2) == 0);
         if kind == "appnp" {
             text = text.replace("bias = true\n", "").replace("bias = false\n", "");
@@ -27,6 +27,9 @@ pub(crate) fn random(random: &mut Random) -> Program {
         }
         if kind == "gin" {
             text += &format!("train_epsilon = {}\n", random.below(2) == 0);
+        }
+        if kind == "gat" {
+            text += &format!("heads = 2\naverage = {}\n", random.below(2) == 0);
         }
         if at > 0 && kind == "linear" && random.below(2) == 0 {
             text += "jumping = \"concat\"\n";
@@ -91,9 +94,44 @@ fn sage_multiplies_twice_and_gathers_the_mean() {
     assert_eq!(all[12], "sum 0 gradients forward");
     let mean = |stage: &Stage| match stage {
         Stage::Gather(gather) => Some(gather.normalisation == Normalisation::Mean),
-        Stage::Tensor(_) => None,
+        Stage::Tensor(_) | Stage::Attend(_) => None,
     };
     assert!(sage.stages.iter().filter_map(mean).all(|is| is));
+}
+
+#[test]
+fn attention_turns_by_row_before_it_sums_over_out_neighbours() {
+    let wanted = [
+        "attention 0 Forward 0>1",
+        "attend Forward { input: 1, output: 2, kept: Some(3) }",
+        "attention 1 Forward 2>4",
+        "attend Forward { input: 4, output: 5, kept: Some(6) }",
+        "cross-entropy 2 Loss 5>7",
+        "attend Turn { input: 4, output: 5, kept: 6, gradient: 7, turned: 8 }",
+        "attend Backward { turned: 8, input: 4, gradient: 9 }",
+        "attention 1 Backward 2,4,9>10",
+        "attend Turn { input: 1, output: 2, kept: 3, gradient: 10, turned: 11 }",
+        "attend Backward { turned: 11, input: 1, gradient: 12 }",
+        "attention 0 Backward 0,1,12>",
+    ];
+    let gat = program("kind = \"gat\"\nheads = 4", Savings::default());
+    assert_eq!(sketch(&gat), wanted);
+    let widths: Vec<u32> = gat.slots.iter().map(|slot| slot.width).collect();
+    assert_eq!(widths, [9, 24, 16, 28, 5, 3, 6, 3, 8, 5, 16, 36, 24]);
+    assert_eq!(gat.stage_name(StageId(5)), "attend 1 turn");
+    assert_eq!(gat.parameters[1].initialiser, Initialiser::Uniform(0.866_025_4));
+    let named: Vec<&str> = gat.parameters.iter().map(|p| &p.name[..]).collect();
+    let first = ["weight", "source", "target"].map(|name| format!("layers.0.{name}"));
+    assert_eq!(named[..3], first);
+    assert_eq!(named[3], "layers.0.bias");
+    // Forward on its own keeps nothing for backward.
+    let evaluation = gat.evaluation();
+    assert!(evaluation.slots.iter().all(|slot| slot.of != SlotOf::Kept));
+    let format = |slot| crate::Buffers::format(&gat, SlotId(slot), crate::RowFormat::Bf16);
+    assert_eq!(
+        (format(1), format(10), format(12)),
+        (crate::RowFormat::F32, crate::RowFormat::F32, crate::RowFormat::F32)
+    );
 }
 
 #[test]

@@ -231,17 +231,22 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
         action: Action,
     ) -> Result<Option<Action>> {
         match action {
-            Action::Gather(step) => match stages.stage(step)? {
-                Stage::Gather(gather) => {
-                    let ages = engine.ages(step);
-                    state.logs.gather(engine, step, stages.rows_by_interval());
-                    if let Some(trace) = &mut state.logs.trace {
-                        trace.asked(step, None, ages)?;
-                    }
-                    stages.gather((self.number, step), gather, ages, self.machine)?;
+            Action::Gather(step) => {
+                let ages = engine.ages(step);
+                state.logs.gather(engine, step, stages.rows_by_interval());
+                if let Some(trace) = &mut state.logs.trace {
+                    trace.asked(step, None, ages)?;
                 }
-                Stage::Tensor(_) => return Err(Error::Internal(format!("{step} is no gather"))),
-            },
+                match stages.stage(step)? {
+                    Stage::Gather(gather) => {
+                        stages.gather((self.number, step), gather, ages, self.machine)?;
+                    }
+                    Stage::Attend(attend) => {
+                        stages.attend((self.number, step), attend, ages, self.machine)?;
+                    }
+                    Stage::Tensor(_) => return Err(Error::Internal(format!("{step} is no gather"))),
+                }
+            }
             Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) => {
                 state.counts.tasks += 1;
                 if let Some(trace) = &mut state.logs.trace {

@@ -232,6 +232,23 @@ impl RowStore {
         })
     }
 
+    /// [`RowStore::read`] of a slot that is stored as f32.
+    pub(crate) fn read_f32(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<ReadRows> {
+        let buffer = self.check(slot, epoch, interval)?;
+        match buffer.read(self.rows(interval)?).map_err(at("rows to read"))? {
+            Lease::F32(lease) => Ok(lease),
+            Lease::Bf16(_) => Err(Error::Internal(format!("slot {slot} is not stored as f32"))),
+        }
+    }
+
+    /// [`RowStore::write`] of a slot that is stored as f32.
+    pub(crate) fn write_f32(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<WriteRows> {
+        match self.write(slot, epoch, interval)? {
+            WriteLease::F32(lease) => Ok(lease),
+            WriteLease::Bf16(_) => Err(Error::Internal(format!("slot {slot} is not stored as f32"))),
+        }
+    }
+
     /// The rows of all intervals, to read in epoch `epoch`, those of each so many epochs old as `ages`
     /// says (`None`: of the epoch itself): in order, neighbouring ones of one epoch in one piece.
     pub(crate) fn read_all(
@@ -285,7 +302,7 @@ mod tests {
     fn gathered(program: &Program) -> SlotId {
         let input = program.stages.iter().find_map(|stage| match stage {
             Stage::Gather(gather) => Some(gather.input),
-            Stage::Tensor(_) => None,
+            _ => None,
         });
         input.unwrap()
     }

@@ -62,7 +62,7 @@ impl Stages<'_> {
         })
     }
 
-    fn interval(&self, id: IntervalId) -> Result<&Interval> {
+    pub(super) fn interval(&self, id: IntervalId) -> Result<&Interval> {
         let interval = self.prepared.intervals.get(id.index());
         interval.ok_or_else(|| Error::Internal(format!("no interval {id}")))
     }

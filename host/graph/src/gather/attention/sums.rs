@@ -1,0 +1,295 @@
+//! The sums of an attention, row by row.
+//!
+//! A row's edges are taken in chunks, whose scores and weights are computed side by side; the softmax's
+//! largest score grows from chunk to chunk, and what was summed shrinks with it (Milakov and Gimelshein
+//! 2018, "Online normalizer calculation for softmax").
+
+use std::ops::Range;
+
+use eciton_tensor::ops::activation::exp;
+use eciton_tensor::simd::{dispatch, madd};
+use eciton_tensor::{View, ViewMut};
+
+use super::super::kernel::prefetch;
+use super::super::sources::Held;
+use super::super::{Rows, Sources};
+use super::{Attention, Heads};
+
+/// Edges at once: their rows and scores stay in the first level of the cache.
+const CHUNK: usize = 32;
+
+/// Sums of one row on their way.
+struct Sums {
+    /// `[H]` each: the largest score so far; sums over all edges, and over those of positive scores.
+    largest: Vec<f32>,
+    sum: Vec<f32>,
+    positive: Vec<f32>,
+    /// `[CHUNK H]` each: scores, then weights; 1 where a score was positive, else 0.
+    weights: Vec<f32>,
+    signs: Vec<f32>,
+    /// `[H F]` each: all terms, and those of positive scores.
+    all: Vec<f32>,
+    plus: Vec<f32>,
+}
+
+impl Sums {
+    fn new(of: &Heads) -> Self {
+        let [heads, chunk, values] = [of.heads, CHUNK * of.heads, of.values()].map(|n| vec![0.0; n]);
+        Self {
+            largest: heads.clone(),
+            sum: heads.clone(),
+            positive: heads,
+            weights: chunk.clone(),
+            signs: chunk,
+            all: values.clone(),
+            plus: values,
+        }
+    }
+
+    fn start(&mut self) {
+        self.largest.fill(f32::NEG_INFINITY);
+        for part in [&mut self.sum, &mut self.positive, &mut self.all, &mut self.plus] {
+            part.fill(0.0);
+        }
+    }
+
+    /// Where the scores of `count` edges are larger than all before them, those count and all sums shrink.
+    #[inline(always)]
+    fn grow(&mut self, count: usize, features: usize) {
+        let heads = self.largest.len();
+        for head in 0..heads {
+            let before = self.largest[head];
+            let scores = self.weights[..count * heads].iter().skip(head).step_by(heads);
+            let now = scores.fold(before, |now, &score| if score > now { score } else { now });
+            if now > before {
+                // Nothing was summed before the first.
+                let shrink = exp(before - now);
+                self.largest[head] = now;
+                self.sum[head] *= shrink;
+                self.positive[head] *= shrink;
+                let span = head * features..(head + 1) * features;
+                self.all[span.clone()].iter_mut().for_each(|value| *value *= shrink);
+                self.plus[span].iter_mut().for_each(|value| *value *= shrink);
+            }
+        }
+    }
+
+    /// The scores of `count` edges become `leaky(score)`.
+    #[inline(always)]
+    fn activate(&mut self, count: usize, slope: f32) {
+        let count = count * self.largest.len();
+        for (score, sign) in self.weights[..count].iter_mut().zip(&mut self.signs) {
+            let positive = *score > 0.0;
+            *sign = if positive { 1.0 } else { 0.0 };
+            *score *= if positive { 1.0 } else { slope };
+        }
+    }
+
+    /// Terms of one edge: `weight * values`, head by head; `step` is a head's distance in `values`, 0
+    /// where heads share them.
+    #[inline(always)]
+    fn add<const F: usize, const FMA: bool>(
+        &mut self,
+        edge: usize,
+        features: usize,
+        (values, step): (&[f32], usize),
+    ) {
+        let width = if F == 0 { features } else { F };
+        let heads = self.largest.len();
+        let span = edge * heads..(edge + 1) * heads;
+        let factors = self.weights[span.clone()].iter().zip(&self.signs[span]);
+        let sums = self.all.chunks_exact_mut(width).zip(self.plus.chunks_exact_mut(width));
+        for (head, ((all, plus), (&weight, sign))) in sums.zip(factors).enumerate() {
+            let positive = weight * sign;
+            let values = &values[head * step..head * step + width];
+            for ((all, plus), &value) in all.iter_mut().zip(plus).zip(values) {
+                *all = madd::<FMA>(weight, value, *all);
+                *plus = madd::<FMA>(positive, value, *plus);
+            }
+        }
+    }
+}
+
+/// A source row.
+#[inline(always)]
+fn row<'x>(sources: &Sources<'x>, at: usize) -> &'x [f32] {
+    let found = match sources.held {
+        Held::One(Rows::F32(x)) => Some(x.row(at)),
+        Held::Pieces(all) => {
+            let piece = all.get(all.partition_point(|(range, _)| range.end <= at));
+            piece.and_then(|(range, rows)| match rows {
+                Rows::F32(x) => Some(x.row(at - range.start)),
+                Rows::Bf16(_) => None,
+            })
+        }
+        Held::One(Rows::Bf16(_)) => None,
+    };
+    found.unwrap_or(&[])
+}
+
+#[inline(always)]
+fn fetch(row: &[f32]) {
+    row.chunks(16).for_each(|line| prefetch::<f32, 16>(line.as_ptr()));
+}
+
+pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// A vertex's neighbours in parts of at most [`CHUNK`], then the vertex itself.
+#[inline(always)]
+fn chunks<'a>(list: &'a [u32], own: &'a [u32; 1]) -> impl Iterator<Item = &'a [u32]> {
+    list.chunks(CHUNK).chain(std::iter::once(&own[..]))
+}
+
+dispatch! {
+    pub(super) fn forward_by[const F: usize](of: &Attention<'_>, input: Sources<'_>, rows: Range<usize>, out: &mut ViewMut<'_>, kept: Option<&mut ViewMut<'_>>) = forward
+}
+
+dispatch! {
+    pub(super) fn backward_by[const F: usize](of: &Attention<'_>, turned: Sources<'_>, input: View<'_>, rows: Range<usize>, out: &mut ViewMut<'_>) = backward
+}
+
+#[inline(always)]
+fn forward<const F: usize, const FMA: bool>(
+    of: &Attention<'_>,
+    input: Sources<'_>,
+    rows: Range<usize>,
+    out: &mut ViewMut<'_>,
+    mut kept: Option<&mut ViewMut<'_>>,
+) {
+    let Heads { heads, features, average, slope } = of.heads;
+    let values = of.heads.values();
+    let (offsets, list) = (of.lists.offsets(), of.lists.neighbours());
+    let mut sums = Sums::new(&of.heads);
+    for (local, v) in rows.enumerate() {
+        sums.start();
+        let own = &row(&input, v)[values + heads..];
+        let list = &list[offsets[v] as usize..offsets[v + 1] as usize];
+        for chunk in chunks(list, &[v as u32]) {
+            for (&u, scores) in chunk.iter().zip(sums.weights.chunks_exact_mut(heads)) {
+                let from = row(&input, u as usize);
+                fetch(&from[..values]);
+                let terms = from[values..].iter().zip(own);
+                scores.iter_mut().zip(terms).for_each(|(score, (s, t))| *score = s + t);
+            }
+            sums.activate(chunk.len(), slope);
+            sums.grow(chunk.len(), features);
+            let count = chunk.len() * heads;
+            for scores in sums.weights[..count].chunks_exact_mut(heads) {
+                scores.iter_mut().zip(&sums.largest).for_each(|(score, largest)| *score -= largest);
+            }
+            sums.weights[..count].iter_mut().for_each(|weight| *weight = exp(*weight));
+            let each = sums.weights[..count].chunks_exact(heads).zip(sums.signs.chunks_exact(heads));
+            for (weights, signs) in each {
+                let to = sums.sum.iter_mut().zip(&mut sums.positive);
+                for ((sum, positive), (&weight, sign)) in to.zip(weights.iter().zip(signs)) {
+                    *sum += weight;
+                    *positive += weight * sign;
+                }
+            }
+            if let Some(drops) = of.drops {
+                let key = drops.row(v);
+                for (&u, weights) in chunk.iter().zip(sums.weights.chunks_exact_mut(heads)) {
+                    drops.apply(key, u as usize, weights);
+                }
+            }
+            for (edge, &u) in chunk.iter().enumerate() {
+                sums.add::<F, FMA>(edge, features, (row(&input, u as usize), features));
+            }
+        }
+        for head in 0..heads {
+            let inverse = 1.0 / sums.sum[head];
+            let span = head * features..(head + 1) * features;
+            sums.all[span.clone()].iter_mut().for_each(|value| *value *= inverse);
+            sums.plus[span].iter_mut().for_each(|value| *value *= inverse);
+            sums.positive[head] *= inverse;
+            sums.sum[head] = inverse;
+        }
+        if let Some(kept) = &mut kept {
+            let parts = [&sums.plus, &sums.largest, &sums.sum, &sums.positive];
+            let mut to = kept.row_mut(local);
+            for part in parts.into_iter().chain(average.then_some(&sums.all)) {
+                let (here, rest) = to.split_at_mut(part.len());
+                here.copy_from_slice(part);
+                to = rest;
+            }
+        }
+        let to = out.row_mut(local);
+        if average {
+            to.fill(0.0);
+            for head in sums.all.chunks_exact(features) {
+                to.iter_mut().zip(head).for_each(|(to, value)| *to += value);
+            }
+            let share = 1.0 / heads as f32;
+            to.iter_mut().for_each(|to| *to *= share);
+        } else {
+            to.copy_from_slice(&sums.all);
+        }
+    }
+}
+
+#[inline(always)]
+fn backward<const F: usize, const FMA: bool>(
+    of: &Attention<'_>,
+    turned: Sources<'_>,
+    input: View<'_>,
+    rows: Range<usize>,
+    out: &mut ViewMut<'_>,
+) {
+    let Heads { heads, features, average, slope } = of.heads;
+    let (values, width) = (of.heads.values(), of.heads.output());
+    let step = if average { 0 } else { features };
+    let (offsets, list) = (of.lists.offsets(), of.lists.neighbours());
+    let mut sums = Sums::new(&of.heads);
+    for (local, u) in rows.enumerate() {
+        sums.start();
+        let (z, own) = input.row(local).split_at(values);
+        let list = &list[offsets[u] as usize..offsets[u + 1] as usize];
+        for chunk in chunks(list, &[u as u32]) {
+            for (&v, scores) in chunk.iter().zip(sums.weights.chunks_exact_mut(heads)) {
+                let from = row(&turned, v as usize);
+                fetch(&from[..width]);
+                let terms = own.iter().zip(&from[width..]);
+                scores.iter_mut().zip(terms).for_each(|(score, (s, t))| *score = s + t);
+            }
+            sums.activate(chunk.len(), slope);
+            for (&v, scores) in chunk.iter().zip(sums.weights.chunks_exact_mut(heads)) {
+                let largest = &row(&turned, v as usize)[width + heads..];
+                scores.iter_mut().zip(largest).for_each(|(score, largest)| *score -= largest);
+            }
+            sums.weights[..chunk.len() * heads].iter_mut().for_each(|weight| *weight = exp(*weight));
+            let each = sums.weights.chunks_exact_mut(heads).zip(sums.signs.chunks_exact(heads));
+            for (&v, (weights, signs)) in chunk.iter().zip(each) {
+                let (inverse, rest) = row(&turned, v as usize)[width + 2 * heads..].split_at(heads);
+                let to = sums.sum.iter_mut().zip(&mut sums.positive);
+                let of_edge = weights.iter_mut().zip(signs).zip(inverse.iter().zip(rest));
+                for ((sum, positive), ((weight, sign), (inverse, along))) in to.zip(of_edge) {
+                    // A weight is 1 at most; rows of different epochs could say more.
+                    *weight = (*weight * inverse).min(1.0);
+                    *sum += *weight * along;
+                    *positive += *weight * along * sign;
+                }
+            }
+            if let Some(drops) = of.drops {
+                for (&v, weights) in chunk.iter().zip(sums.weights.chunks_exact_mut(heads)) {
+                    drops.apply(drops.row(v as usize), u, weights);
+                }
+            }
+            for (edge, &v) in chunk.iter().enumerate() {
+                sums.add::<F, FMA>(edge, features, (row(&turned, v as usize), step));
+            }
+        }
+        let (dz, rest) = out.row_mut(local).split_at_mut(values);
+        let (ds, dt) = rest.split_at_mut(heads);
+        dz.copy_from_slice(&sums.all);
+        dt.copy_from_slice(&row(&turned, u)[width + 4 * heads..]);
+        for (head, ds) in ds.iter_mut().enumerate() {
+            let span = head * features..(head + 1) * features;
+            let z = &z[span.clone()];
+            let positive = dot(z, &sums.plus[span.clone()]) - sums.positive[head];
+            let all = dot(z, &sums.all[span]) - sums.sum[head];
+            *ds = (1.0 - slope) * positive + slope * all;
+        }
+    }
+}
