@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Test accuracy of PyG's GraphSAGE, GIN, GCN, SGC, APPNP and MLP with Eciton's hyper-parameters, to hold beside `eciton train`.
+"""Test accuracy of PyG's GraphSAGE, GAT, GIN, GCN, SGC, APPNP and MLP with Eciton's hyper-parameters, to hold beside `eciton train`.
 
     accuracy.py MODEL DATA [--seeds 10] [--hidden 64] [--layers 2] [--epochs 200] [--lr 0.01] [--wd 5e-4] [--dropout 0.5]
+                 [--heads 8]   gat: heads of all layers but the last; elu, dropout of the weights of edges as of the input
 
 DATA is a folder of npy arrays as shared/peers/prepare.py makes it; `eciton train DATA --model MODEL ...` reads the same one. Features are
 divided by their sums. Dropout stands before every layer with weights, weight decay is on all parameters, accuracy is that after the last
@@ -14,15 +15,15 @@ import statistics
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch_geometric.nn import APPNP, GCNConv, GINConv, MLP, SAGEConv, SGConv
+from torch_geometric.nn import APPNP, GATConv, GCNConv, GINConv, MLP, SAGEConv, SGConv
 
 
 def arguments():
     p = argparse.ArgumentParser()
-    p.add_argument("model", choices=["gcn", "sage", "gin", "sgc", "appnp", "mlp"])
+    p.add_argument("model", choices=["gcn", "sage", "gat", "gin", "sgc", "appnp", "mlp"])
     p.add_argument("data")
     for name, kind, default in (("seeds", int, 10), ("hidden", int, 64), ("layers", int, 2), ("epochs", int, 200), ("lr", float, 0.01),
-                                ("wd", float, 5e-4), ("dropout", float, 0.5), ("threads", int, 1), ("hops", int, 0)):
+                                ("wd", float, 5e-4), ("dropout", float, 0.5), ("threads", int, 1), ("hops", int, 0), ("heads", int, 8)):
         p.add_argument(f"--{name}", type=kind, default=default)
     return p.parse_args()
 
@@ -35,6 +36,7 @@ class Net(torch.nn.Module):
         make = {
             "gcn": lambda i, o: GCNConv(i, o, cached=True),
             "sage": lambda i, o: SAGEConv(i, o),
+            "gat": lambda i, o: GATConv(i, o // a.heads, a.heads, dropout=a.dropout) if o == a.hidden else GATConv(i, o, 1, dropout=a.dropout),
             "gin": lambda i, o: GINConv(MLP([i, o, o], norm=None, dropout=0.0)),
             "appnp": torch.nn.Linear,
             "mlp": torch.nn.Linear,
@@ -50,7 +52,7 @@ class Net(torch.nn.Module):
             x = F.dropout(x, self.a.dropout, self.training)
             x = layer(x) if isinstance(layer, torch.nn.Linear) else layer(x, edges)
             if at + 1 < len(self.layers):
-                x = x.relu()
+                x = F.elu(x) if self.a.model == "gat" else x.relu()
         return x if self.propagate is None else self.propagate(x, edges)
 
 
@@ -66,7 +68,7 @@ def main():
     n = len(indptr) - 1
     # Rows are targets: PyG's transposed adjacency.
     edges = torch.sparse_csr_tensor(torch.from_numpy(indptr), source, torch.ones(len(source)), size=(n, n))
-    if a.model in ("gcn", "sgc", "appnp"):
+    if a.model in ("gcn", "gat", "sgc", "appnp"):
         edges = torch.stack([source, target])
     accuracies = []
     for seed in range(a.seeds):

@@ -50,6 +50,13 @@ pub struct Heads {
 }
 
 impl Heads {
+    /// The same, with constants in place of what is one of the compiler's: 0 is none.
+    #[inline(always)]
+    const fn fixed<const F: usize, const H: usize>(self) -> Self {
+        let features = if F == 0 { self.features } else { F };
+        Self { heads: if H == 0 { self.heads } else { H }, features, ..self }
+    }
+
     /// H F: the values of all heads.
     #[must_use]
     pub const fn values(&self) -> usize {
@@ -146,12 +153,14 @@ impl Attention<'_> {
         self.check(&input, self.heads.input(), &rows);
         assert!(out.rows() == rows.len() && out.columns() == self.heads.output());
         assert!(kept.as_ref().is_none_or(|k| k.rows() == rows.len() && k.columns() == self.heads.kept()));
-        match self.heads.features {
-            8 => forward_by::<8>(self, input, rows, out, kept),
-            16 => forward_by::<16>(self, input, rows, out, kept),
-            32 => forward_by::<32>(self, input, rows, out, kept),
-            64 => forward_by::<64>(self, input, rows, out, kept),
-            _ => forward_by::<0>(self, input, rows, out, kept),
+        match (self.heads.features, self.heads.heads) {
+            (8, 8) => forward_by::<8, 8>(self, input, rows, out, kept),
+            (16, 8) => forward_by::<16, 8>(self, input, rows, out, kept),
+            (32, 8) => forward_by::<32, 8>(self, input, rows, out, kept),
+            (16, 1) => forward_by::<16, 1>(self, input, rows, out, kept),
+            (64, 1) => forward_by::<64, 1>(self, input, rows, out, kept),
+            (_, 1) => forward_by::<0, 1>(self, input, rows, out, kept),
+            _ => forward_by::<0, 0>(self, input, rows, out, kept),
         }
     }
 
@@ -209,12 +218,14 @@ impl Attention<'_> {
         self.check(&turned, self.heads.turned(), &rows);
         assert!(input.rows() == rows.len() && input.columns() == self.heads.input());
         assert!(out.rows() == rows.len() && out.columns() == self.heads.input());
-        match self.heads.features {
-            8 => backward_by::<8>(self, turned, input, rows, out),
-            16 => backward_by::<16>(self, turned, input, rows, out),
-            32 => backward_by::<32>(self, turned, input, rows, out),
-            64 => backward_by::<64>(self, turned, input, rows, out),
-            _ => backward_by::<0>(self, turned, input, rows, out),
+        match (self.heads.features, self.heads.heads) {
+            (8, 8) => backward_by::<8, 8>(self, turned, input, rows, out),
+            (16, 8) => backward_by::<16, 8>(self, turned, input, rows, out),
+            (32, 8) => backward_by::<32, 8>(self, turned, input, rows, out),
+            (16, 1) => backward_by::<16, 1>(self, turned, input, rows, out),
+            (64, 1) => backward_by::<64, 1>(self, turned, input, rows, out),
+            (_, 1) => backward_by::<0, 1>(self, turned, input, rows, out),
+            _ => backward_by::<0, 0>(self, turned, input, rows, out),
         }
     }
 }

@@ -10,7 +10,7 @@ failed=0
 export ECITON_SIMD=avx2
 
 make_artefacts() {
-    cargo build --release -p eciton-kernel --example artefact-make
+    cargo build --release --workspace --example artefact-make   # as whole as everything else is built: nothing is compiled again
     "$target/release/examples/artefact-make" "$folder"
 }
 

@@ -20,8 +20,9 @@ const CHUNK: usize = 32;
 
 /// Sums of one row on their way.
 struct Sums {
-    /// `[H]` each: the largest score so far; sums over all edges, and over those of positive scores.
+    /// `[H]` each: the largest score so far, and with the next chunk's; sums over all edges, and over those of positive scores.
     largest: Vec<f32>,
+    grown: Vec<f32>,
     sum: Vec<f32>,
     positive: Vec<f32>,
     /// `[CHUNK H]` each: scores, then weights; 1 where a score was positive, else 0.
@@ -37,6 +38,7 @@ impl Sums {
         let [heads, chunk, values] = [of.heads, CHUNK * of.heads, of.values()].map(|n| vec![0.0; n]);
         Self {
             largest: heads.clone(),
+            grown: heads.clone(),
             sum: heads.clone(),
             positive: heads,
             weights: chunk.clone(),
@@ -55,12 +57,16 @@ impl Sums {
 
     /// Where the scores of `count` edges are larger than all before them, those count and all sums shrink.
     #[inline(always)]
-    fn grow(&mut self, count: usize, features: usize) {
-        let heads = self.largest.len();
+    fn grow(&mut self, count: usize, (heads, features): (usize, usize)) {
+        let grown = &mut self.grown[..heads];
+        grown.copy_from_slice(&self.largest);
+        for scores in self.weights[..count * heads].chunks_exact(heads) {
+            for (now, &score) in grown.iter_mut().zip(scores) {
+                *now = if score > *now { score } else { *now };
+            }
+        }
         for head in 0..heads {
-            let before = self.largest[head];
-            let scores = self.weights[..count * heads].iter().skip(head).step_by(heads);
-            let now = scores.fold(before, |now, &score| if score > now { score } else { now });
+            let (before, now) = (self.largest[head], self.grown[head]);
             if now > before {
                 // Nothing was summed before the first.
                 let shrink = exp(before - now);
@@ -74,10 +80,9 @@ impl Sums {
         }
     }
 
-    /// The scores of `count` edges become `leaky(score)`.
+    /// The first `count` scores become `leaky(score)`.
     #[inline(always)]
     fn activate(&mut self, count: usize, slope: f32) {
-        let count = count * self.largest.len();
         for (score, sign) in self.weights[..count].iter_mut().zip(&mut self.signs) {
             let positive = *score > 0.0;
             *sign = if positive { 1.0 } else { 0.0 };
@@ -85,26 +90,42 @@ impl Sums {
         }
     }
 
-    /// Terms of one edge: `weight * values`, head by head; `step` is a head's distance in `values`, 0
-    /// where heads share them.
+    /// Terms of a chunk's edges, whose rows are `from`: `weight * values`, head by head; `step` is a head's
+    /// distance in a row, 0 where heads share its values.
     #[inline(always)]
-    fn add<const F: usize, const FMA: bool>(
+    fn add<const F: usize, const H: usize, const FMA: bool>(
         &mut self,
-        edge: usize,
+        from: &[&[f32]],
         features: usize,
-        (values, step): (&[f32], usize),
+        step: usize,
     ) {
-        let width = if F == 0 { features } else { F };
-        let heads = self.largest.len();
-        let span = edge * heads..(edge + 1) * heads;
-        let factors = self.weights[span.clone()].iter().zip(&self.signs[span]);
-        let sums = self.all.chunks_exact_mut(width).zip(self.plus.chunks_exact_mut(width));
-        for (head, ((all, plus), (&weight, sign))) in sums.zip(factors).enumerate() {
-            let positive = weight * sign;
-            let values = &values[head * step..head * step + width];
-            for ((all, plus), &value) in all.iter_mut().zip(plus).zip(values) {
-                *all = madd::<FMA>(weight, value, *all);
-                *plus = madd::<FMA>(positive, value, *plus);
+        let heads = if H == 0 { self.largest.len() } else { H };
+        for head in 0..heads {
+            let span = head * features..(head + 1) * features;
+            let (all, plus) = (&mut self.all[span.clone()], &mut self.plus[span]);
+            let factors = self.weights.chunks_exact(heads).zip(self.signs.chunks_exact(heads));
+            let terms = from.iter().zip(factors);
+            if let (true, Some(all), Some(plus)) = (F > 0, all.first_chunk_mut(), plus.first_chunk_mut()) {
+                // In registers.
+                let (mut a, mut p): ([f32; F], [f32; F]) = (*all, *plus);
+                for (row, (weights, signs)) in terms {
+                    let Some(values) = row[head * step..].first_chunk::<F>() else { continue };
+                    let (weight, positive) = (weights[head], weights[head] * signs[head]);
+                    for lane in 0..F {
+                        a[lane] = madd::<FMA>(weight, values[lane], a[lane]);
+                        p[lane] = madd::<FMA>(positive, values[lane], p[lane]);
+                    }
+                }
+                (*all, *plus) = (a, p);
+                continue;
+            }
+            for (row, (weights, signs)) in terms {
+                let (weight, positive) = (weights[head], weights[head] * signs[head]);
+                let values = &row[head * step..head * step + features];
+                for ((all, plus), &value) in all.iter_mut().zip(&mut *plus).zip(values) {
+                    *all = madd::<FMA>(weight, value, *all);
+                    *plus = madd::<FMA>(positive, value, *plus);
+                }
             }
         }
     }
@@ -143,23 +164,23 @@ fn chunks<'a>(list: &'a [u32], own: &'a [u32; 1]) -> impl Iterator<Item = &'a [u
 }
 
 dispatch! {
-    pub(super) fn forward_by[const F: usize](of: &Attention<'_>, input: Sources<'_>, rows: Range<usize>, out: &mut ViewMut<'_>, kept: Option<&mut ViewMut<'_>>) = forward
+    pub(super) fn forward_by[const F: usize, const H: usize](of: &Attention<'_>, input: Sources<'_>, rows: Range<usize>, out: &mut ViewMut<'_>, kept: Option<&mut ViewMut<'_>>) = forward
 }
 
 dispatch! {
-    pub(super) fn backward_by[const F: usize](of: &Attention<'_>, turned: Sources<'_>, input: View<'_>, rows: Range<usize>, out: &mut ViewMut<'_>) = backward
+    pub(super) fn backward_by[const F: usize, const H: usize](of: &Attention<'_>, turned: Sources<'_>, input: View<'_>, rows: Range<usize>, out: &mut ViewMut<'_>) = backward
 }
 
 #[inline(always)]
-fn forward<const F: usize, const FMA: bool>(
+fn forward<const F: usize, const H: usize, const FMA: bool>(
     of: &Attention<'_>,
     input: Sources<'_>,
     rows: Range<usize>,
     out: &mut ViewMut<'_>,
     mut kept: Option<&mut ViewMut<'_>>,
 ) {
-    let Heads { heads, features, average, slope } = of.heads;
-    let values = of.heads.values();
+    let Heads { heads, features, average, slope } = of.heads.fixed::<F, H>();
+    let values = heads * features;
     let (offsets, list) = (of.lists.offsets(), of.lists.neighbours());
     let mut sums = Sums::new(&of.heads);
     for (local, v) in rows.enumerate() {
@@ -167,14 +188,16 @@ fn forward<const F: usize, const FMA: bool>(
         let own = &row(&input, v)[values + heads..];
         let list = &list[offsets[v] as usize..offsets[v + 1] as usize];
         for chunk in chunks(list, &[v as u32]) {
-            for (&u, scores) in chunk.iter().zip(sums.weights.chunks_exact_mut(heads)) {
-                let from = row(&input, u as usize);
+            let mut rows: [&[f32]; CHUNK] = [&[]; CHUNK];
+            let rows = &mut rows[..chunk.len()];
+            rows.iter_mut().zip(chunk).for_each(|(to, &u)| *to = row(&input, u as usize));
+            for (from, scores) in rows.iter().zip(sums.weights.chunks_exact_mut(heads)) {
                 fetch(&from[..values]);
                 let terms = from[values..].iter().zip(own);
                 scores.iter_mut().zip(terms).for_each(|(score, (s, t))| *score = s + t);
             }
-            sums.activate(chunk.len(), slope);
-            sums.grow(chunk.len(), features);
+            sums.activate(chunk.len() * heads, slope);
+            sums.grow(chunk.len(), (heads, features));
             let count = chunk.len() * heads;
             for scores in sums.weights[..count].chunks_exact_mut(heads) {
                 scores.iter_mut().zip(&sums.largest).for_each(|(score, largest)| *score -= largest);
@@ -194,9 +217,7 @@ fn forward<const F: usize, const FMA: bool>(
                     drops.apply(key, u as usize, weights);
                 }
             }
-            for (edge, &u) in chunk.iter().enumerate() {
-                sums.add::<F, FMA>(edge, features, (row(&input, u as usize), features));
-            }
+            sums.add::<F, H, FMA>(rows, features, features);
         }
         for head in 0..heads {
             let inverse = 1.0 / sums.sum[head];
@@ -230,15 +251,16 @@ fn forward<const F: usize, const FMA: bool>(
 }
 
 #[inline(always)]
-fn backward<const F: usize, const FMA: bool>(
+fn backward<const F: usize, const H: usize, const FMA: bool>(
     of: &Attention<'_>,
     turned: Sources<'_>,
     input: View<'_>,
     rows: Range<usize>,
     out: &mut ViewMut<'_>,
 ) {
-    let Heads { heads, features, average, slope } = of.heads;
-    let (values, width) = (of.heads.values(), of.heads.output());
+    let fixed = of.heads.fixed::<F, H>();
+    let Heads { heads, features, average, slope } = fixed;
+    let (values, width) = (fixed.values(), fixed.output());
     let step = if average { 0 } else { features };
     let (offsets, list) = (of.lists.offsets(), of.lists.neighbours());
     let mut sums = Sums::new(&of.heads);
@@ -247,21 +269,23 @@ fn backward<const F: usize, const FMA: bool>(
         let (z, own) = input.row(local).split_at(values);
         let list = &list[offsets[u] as usize..offsets[u + 1] as usize];
         for chunk in chunks(list, &[u as u32]) {
-            for (&v, scores) in chunk.iter().zip(sums.weights.chunks_exact_mut(heads)) {
-                let from = row(&turned, v as usize);
+            let mut rows: [&[f32]; CHUNK] = [&[]; CHUNK];
+            let rows = &mut rows[..chunk.len()];
+            rows.iter_mut().zip(chunk).for_each(|(to, &v)| *to = row(&turned, v as usize));
+            for (from, scores) in rows.iter().zip(sums.weights.chunks_exact_mut(heads)) {
                 fetch(&from[..width]);
                 let terms = own.iter().zip(&from[width..]);
                 scores.iter_mut().zip(terms).for_each(|(score, (s, t))| *score = s + t);
             }
-            sums.activate(chunk.len(), slope);
-            for (&v, scores) in chunk.iter().zip(sums.weights.chunks_exact_mut(heads)) {
-                let largest = &row(&turned, v as usize)[width + heads..];
+            sums.activate(chunk.len() * heads, slope);
+            for (from, scores) in rows.iter().zip(sums.weights.chunks_exact_mut(heads)) {
+                let largest = &from[width + heads..];
                 scores.iter_mut().zip(largest).for_each(|(score, largest)| *score -= largest);
             }
             sums.weights[..chunk.len() * heads].iter_mut().for_each(|weight| *weight = exp(*weight));
             let each = sums.weights.chunks_exact_mut(heads).zip(sums.signs.chunks_exact(heads));
-            for (&v, (weights, signs)) in chunk.iter().zip(each) {
-                let (inverse, rest) = row(&turned, v as usize)[width + 2 * heads..].split_at(heads);
+            for (from, (weights, signs)) in rows.iter().zip(each) {
+                let (inverse, rest) = from[width + 2 * heads..].split_at(heads);
                 let to = sums.sum.iter_mut().zip(&mut sums.positive);
                 let of_edge = weights.iter_mut().zip(signs).zip(inverse.iter().zip(rest));
                 for ((sum, positive), ((weight, sign), (inverse, along))) in to.zip(of_edge) {
@@ -276,9 +300,7 @@ fn backward<const F: usize, const FMA: bool>(
                     drops.apply(drops.row(v as usize), u, weights);
                 }
             }
-            for (edge, &v) in chunk.iter().enumerate() {
-                sums.add::<F, FMA>(edge, features, (row(&turned, v as usize), step));
-            }
+            sums.add::<F, H, FMA>(rows, features, step);
         }
         let (dz, rest) = out.row_mut(local).split_at_mut(values);
         let (ds, dt) = rest.split_at_mut(heads);
