@@ -100,7 +100,7 @@ fn epochs(full: bool, worker: &str) {
     );
     type Form = (&'static str, fn(&mut Config));
     let forms: [Form; 6] = [
-        ("local", |c| c.executor.kind = ExecutorKind::Local),
+        ("local", |c| c.run_on(ExecutorKind::Local)),
         ("payload: everything sent each time", |c| c.executor.transport = Transport::Payload),
         ("auto: features and weights kept warm", |c| c.executor.transport = Transport::Auto),
         ("auto, rows as bf16", |c| c.executor.rows = RowFormat::Bf16),

@@ -289,9 +289,9 @@ def test_training(seed=4):
     return f"seed {seed}, accuracy {accuracy:.3f}, loss {answer['losses'][0]:.4f} -> {answer['losses'][-1]:.4f}"
 
 
-def main():
+def command(run, tests, usage):
+    """The command line of an oracle: a job's file, perhaps the answer's, or --self-test."""
     if sys.argv[1:] == ["--self-test"]:
-        tests = [test_generator, test_gradients, test_optimisers, test_training]
         for test in tests:
             print(f"{test.__name__}: {test()}")
         print(f"{len(tests)} passed, 0 failed")
@@ -301,8 +301,8 @@ def main():
         with open(sys.argv[2], "w") if len(sys.argv) == 3 else sys.stdout as file:
             json.dump(answer, file)
     else:
-        sys.exit(__doc__)
+        sys.exit(usage)
 
 
 if __name__ == "__main__":
-    main()
+    command(run, [test_generator, test_gradients, test_optimisers, test_training], __doc__)

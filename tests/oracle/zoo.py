@@ -18,9 +18,6 @@ INPUT.json
 OUTPUT.json
     loss, gradients {name: ...}; with epochs: losses [epochs] (each before its update)
 """
-import json
-import sys
-
 import numpy as np
 
 import gcn
@@ -312,18 +309,5 @@ def test_gradients(seed=31):
     return f"seed {seed}, {count} parameters, worst relative error {worst:.1e}"
 
 
-def main():
-    if sys.argv[1:] == ["--self-test"]:
-        print(f"test_gradients: {test_gradients()}")
-        print("1 passed, 0 failed")
-    elif len(sys.argv) in (2, 3) and not sys.argv[1].startswith("-"):
-        with open(sys.argv[1]) as file:
-            answer = run(json.load(file))
-        with open(sys.argv[2], "w") if len(sys.argv) == 3 else sys.stdout as file:
-            json.dump(answer, file)
-    else:
-        sys.exit(__doc__)
-
-
 if __name__ == "__main__":
-    main()
+    gcn.command(run, [test_gradients], __doc__)

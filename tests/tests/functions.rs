@@ -14,9 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use cloud::{Cloud, Product};
-use eciton_exec::Executor as _;
-use eciton_plan::{Config, Executor, ExecutorKind, FunctionCount, RowFormat, Transport, VertexOrder};
+use cloud::{Cloud, Opened, Product};
+use eciton_exec::{Answered, Completion, Executor as _, LocalPool, Settings, loopback};
+use eciton_plan::{
+    Attempt, Config, Executor, ExecutorKind, FunctionCount, RowFormat, Transport, VertexOrder,
+};
+use eciton_tensor::Buffer;
 use eciton_tests::{cora, data, options, train};
 use eciton_train::{EpochReport, Observer, Options, Summary};
 
@@ -44,6 +47,23 @@ const ALL: [Transport; 3] = [Transport::Payload, Transport::S3, Transport::Auto]
 
 fn bits(losses: &[f64]) -> Vec<u64> {
     losses.iter().map(|loss| loss.to_bits()).collect()
+}
+
+/// All that can go wrong, and enough attempts to come through.
+fn with_faults(config: &mut Config, seed: u64) {
+    let emulator = std::mem::take(&mut config.emulator);
+    config.emulator = eciton_plan::Emulator {
+        seed,
+        crash: 0.05,
+        lose: 0.025,
+        double: 0.025,
+        straggle: 0.1,
+        straggle_ms: 150,
+        throttle: 0.05,
+        ..emulator
+    };
+    (config.executor.deadline_ms, config.executor.deadline_ratio) = (40, 4.0);
+    config.limits.attempts = Some(16);
 }
 
 /// Runs, and looks at what every run on functions must keep.
@@ -192,6 +212,90 @@ fn any_number_of_functions_gives_the_same_bits() {
     }
 }
 
+/// Rounded rows are rounded wherever a task is done, on the host too.
+#[test]
+fn rounded_rows_are_the_same_for_any_share_of_the_host() {
+    let _alone = alone();
+    let mut config = cora(4);
+    (config.run.intervals, config.run.eval_every, config.run.threads) = (Some(6), 1, Some(2));
+    let (plain, _) = local(&config);
+    config.executor.rows = RowFormat::Bf16;
+    config.executor.functions = FunctionCount::Fixed(64);
+    let (wanted, losses) = checked(&on(&config, ExecutorKind::Loopback, Transport::Auto));
+    assert_eq!(wanted.helpers.unwrap().own_tasks, 0);
+    assert_ne!(wanted.model_digest, plain.model_digest);
+    for kind in [ExecutorKind::Loopback, ExecutorKind::Emulated] {
+        for transport in [Transport::Auto, Transport::S3] {
+            let mut config = on(&config, kind, transport);
+            (config.emulator.straggle, config.emulator.straggle_ms) = (1.0, 3);
+            for count in [0, 1, 3].map(FunctionCount::Fixed).into_iter().chain([FunctionCount::Auto]) {
+                config.executor.functions = count;
+                let (found, curve) = checked(&config);
+                assert_eq!(found.model_digest, wanted.model_digest, "{kind:?} {transport:?} {count:?}");
+                assert_eq!(curve, losses, "{kind:?} {transport:?} {count:?}");
+                let helpers = found.helpers.unwrap();
+                assert!(helpers.own_tasks > 0, "{helpers:?}");
+                if let FunctionCount::Fixed(count) = count {
+                    assert_eq!(helpers.tasks == 0, count == 0, "{helpers:?}");
+                }
+            }
+        }
+    }
+}
+
+/// A further attempt may have company. Where there may be no function it is the host's all the same.
+#[test]
+fn a_retry_is_the_hosts_where_no_function_may_be() {
+    let _alone = alone();
+    let product = Product::new(64, 8, 8);
+    let opened = Opened::new("slow", &product);
+    let mut in_place =
+        LocalPool::new(Settings { threads: 1, fresh_instances: false, newest_first: false }).unwrap();
+    let next = |pool: &mut dyn eciton_exec::Executor| {
+        let mut done = Vec::new();
+        while done.is_empty() {
+            pool.drain(&mut done, None);
+        }
+        match done.pop() {
+            Some(Completion::Task { timing, result: Ok(answered), key, .. }) => {
+                (timing.thread, answered, key.attempt)
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let bits = |rows: &Buffer| rows.to_vec().unwrap().iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+    in_place.submit(product.order(&opened.layer, 1));
+    assert!(matches!(next(&mut in_place), (Some(0), Answered::InPlace(_), Attempt(0))));
+    let wanted = bits(&product.y);
+    for most in [0, 2] {
+        let functions = FunctionCount::Fixed(most);
+        let executor = Executor { kind: ExecutorKind::Loopback, functions, ..Executor::default() };
+        let mut pool = loopback::start(opened.wanted(executor), &eciton_plan::Emulator::default()).unwrap();
+        pool.set_limit(0);
+        let mut again = product.order(&opened.layer, 1);
+        again.task.attempt = Attempt(1);
+        pool.submit(again);
+        // Its leases have ended, and its answer waits until the engine says that it counts.
+        let mut rows = product.y.write(0..product.y.rows()).unwrap();
+        rows.view_mut().row_mut(0).fill(7.0);
+        drop(rows);
+        let (thread, answered, attempt) = next(&mut pool);
+        assert_eq!((thread, attempt, pool.bill().unwrap().invocations), (Some(0), Attempt(1), 0));
+        let Answered::Apart(answer) = answered else { panic!("in place") };
+        assert_ne!(bits(&product.y), wanted);
+        answer.into_targets(product.order(&opened.layer, 1).call.rows_out, Vec::new()).unwrap();
+        assert_eq!(bits(&product.y), wanted);
+        if most > 0 {
+            pool.set_limit(1);
+            let mut third = product.order(&opened.layer, 1);
+            third.task.attempt = Attempt(2);
+            pool.submit(third);
+            let (thread, _, attempt) = next(&mut pool);
+            assert_eq!((thread, attempt, pool.bill().unwrap().invocations), (None, Attempt(2), 1));
+        }
+    }
+}
+
 /// The number rises and falls while attempts are held up, crash and are launched twice.
 #[test]
 fn a_tuned_run_with_faults_has_the_same_bits() {
@@ -204,18 +308,7 @@ fn a_tuned_run_with_faults_has_the_same_bits() {
     let mut config = on(&config, ExecutorKind::Emulated, Transport::S3);
     // So dear a host that functions are worth their money.
     (config.executor.functions, config.executor.host_hour_usd) = (FunctionCount::Auto, Some(10_000.0));
-    config.emulator = eciton_plan::Emulator {
-        seed: 1,
-        crash: 0.03,
-        lose: 0.01,
-        double: 0.03,
-        straggle: 0.1,
-        straggle_ms: 100,
-        throttle: 0.03,
-        ..config.emulator
-    };
-    (config.executor.deadline_ms, config.executor.deadline_ratio) = (30, 3.0);
-    config.limits.attempts = Some(16);
+    with_faults(&mut config, 1);
     let (found, curve) = checked(&config);
     assert_eq!((&found.model_digest, &curve), (&wanted.model_digest, &losses));
     let helpers = found.helpers.unwrap();
@@ -403,19 +496,8 @@ fn faults_change_nothing() {
     for seed in 0..runs {
         let transport = ALL[seed as usize % 3];
         let mut config = on(&config, ExecutorKind::Emulated, transport);
-        config.emulator = eciton_plan::Emulator {
-            seed,
-            account_concurrency: 2,
-            crash: 0.05,
-            lose: 0.025,
-            double: 0.025,
-            straggle: 0.1,
-            straggle_ms: 150,
-            throttle: 0.05,
-            ..config.emulator
-        };
-        (config.executor.deadline_ms, config.executor.deadline_ratio) = (40, 4.0);
-        config.limits.attempts = Some(16);
+        with_faults(&mut config, seed);
+        config.emulator.account_concurrency = 2;
         let (found, curve) = checked(&config);
         assert_eq!(found.model_digest, wanted.model_digest, "seed {seed} {transport:?}");
         assert_eq!(curve, losses, "seed {seed} {transport:?}");

@@ -5,17 +5,18 @@
 //! says that it was skipped; with the variable `CI` set it fails instead.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::path::Path;
-use std::process::Command;
+#[path = "oracle/numpy.rs"]
+mod numpy;
 
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{Dataset, Features, SparseBuilder, Split, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Split, VertexIds};
 use eciton_plan::{
     Config, ExecutorKind, GatherFeatures, LayerKind, Mode, Model, ModelSettings, Pipeline, WeightDecay,
 };
 use eciton_tests::{Numbers, cora, options, python, train};
-use eciton_train::inspect::{FirstEpoch, first_epoch};
-use eciton_train::{CachePolicy, Options};
+use eciton_train::Recording;
+use eciton_train::inspect::FirstEpoch;
+use numpy::{as_sparse, ask, assert_close, flat, trained};
 use serde_json::{Value, json};
 
 /// What relative difference, by norm, f32 may have from f64.
@@ -123,10 +124,7 @@ impl Case {
     }
 
     fn train(&self, epochs: u32) -> FirstEpoch {
-        let mut config = self.config.clone();
-        config.run.epochs = epochs;
-        let options = Options { cache: CachePolicy::Off, ..Options::default() };
-        first_epoch(&config, &options, self.dataset.clone()).unwrap_or_else(|e| panic!("{}: {e}", self.what))
+        trained(&self.what, &self.config, &self.dataset, epochs, Recording::default())
     }
 
     fn oracle(&self, python: &str, first: &FirstEpoch, epochs: u32) -> Value {
@@ -142,21 +140,11 @@ impl Case {
             parameters.insert(tensor.name.clone(), value);
         }
         job["parameters"] = parameters.into();
-        let folder = tempfile::tempdir().unwrap();
-        let (input, output) = (folder.path().join("in.json"), folder.path().join("out.json"));
-        std::fs::write(&input, job.to_string()).unwrap();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("oracle/zoo.py");
-        let ran = Command::new(python).arg("-B").arg(script).args([&input, &output]).output().unwrap();
-        assert!(ran.status.success(), "{}: {}", self.what, String::from_utf8_lossy(&ran.stderr));
-        serde_json::from_slice(&std::fs::read(&output).unwrap()).unwrap()
+        ask(&self.what, python, "zoo.py", &job)
     }
 
     fn close(&self, what: &str, found: &[f64], expected: &[f64]) {
-        assert_eq!(found.len(), expected.len(), "{}: {what}", self.what);
-        let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
-        let apart = norm(&mut found.iter().zip(expected).map(|(f, e)| f - e));
-        let size = norm(&mut expected.iter().copied());
-        assert!(apart <= CLOSE * size, "{}: {what} differs by {apart:e} of {size:e}", self.what);
+        assert_close(CLOSE, &format!("{}: {what}", self.what), found, expected);
     }
 }
 
@@ -182,24 +170,6 @@ fn layer(layer: &eciton_plan::ModelLayer) -> Value {
         _ => {}
     }
     value
-}
-
-fn as_sparse(features: &Features) -> Features {
-    let mut sparse = SparseBuilder::new(features.columns());
-    let mut row = vec![0.0; features.columns() as usize];
-    for at in 0..features.rows() {
-        features.copy_row(at, &mut row);
-        let stored = row.iter().enumerate().filter(|(_, v)| **v != 0.0).map(|(c, &v)| (c as u32, v));
-        sparse.push_row(&mut stored.collect::<Vec<_>>());
-    }
-    Features::Sparse(sparse.finish())
-}
-
-fn flat(value: &Value) -> Vec<f64> {
-    match value {
-        Value::Array(all) => all.iter().flat_map(flat).collect(),
-        one => vec![one.as_f64().unwrap()],
-    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Modes of the pipeline: what each may change of a result, and how stale what is read may be.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use eciton_plan::{Config, ExecutorKind, Mode, Pipeline, WeightVersions};
+use eciton_plan::{Config, ExecutorKind, Mode, Pipeline, RowFormat, WeightVersions};
 use eciton_tests::{cora, options, train, train_reports};
 use eciton_train::{Options, Recording, RowsByAge};
 
@@ -142,6 +142,37 @@ fn an_asynchronous_run_is_repeated_from_its_events() {
     other.pipeline.in_flight = Some(4);
     let refused = train(&other, &repeating).unwrap_err().to_string();
     assert!(refused.contains("pipeline.in_flight is 3 there and 4 here"), "{refused}");
+}
+
+/// Old rows are rounded rows, and are kept as such: their order and nothing else decides the bits.
+#[test]
+fn an_asynchronous_run_of_bfloat16_rows_is_repeated_from_its_events() {
+    let folder = tempfile::tempdir().unwrap();
+    for staleness in [0, 1, 3] {
+        let path = folder.path().join(format!("events-{staleness}"));
+        let config = |threads, rows| {
+            let pipeline = Pipeline { in_flight: Some(0), ..Pipeline::asynchronous(staleness) };
+            let mut config = with(pipeline, 12, threads, 30);
+            config.run.row_storage = rows;
+            config
+        };
+        let recording = Recording { events: Some(path.clone()), ..Recording::default() };
+        let recorded = Options { recording, newest_first: true, ..options() };
+        let (first, losses) = train(&config(2, RowFormat::Bf16), &recorded).unwrap();
+        let ages = first.rows_by_age.clone().unwrap();
+        assert!(ages.shares[1..].iter().sum::<f64>() > 0.2, "S = {staleness}: {ages:?}");
+        let recording = Recording { replay: Some(path), ..Recording::default() };
+        let repeating = Options { recording, ..options() };
+        for threads in [1, 2] {
+            let (again, found) = train(&config(threads, RowFormat::Bf16), &repeating).unwrap();
+            let found = (&again.model_digest, bits(&found), &again.rows_by_age);
+            let wanted = (&first.model_digest, bits(&losses), &first.rows_by_age);
+            assert_eq!(found, wanted, "S = {staleness}, {threads} threads");
+        }
+        let (whole, _) = train(&config(2, RowFormat::F32), &repeating).unwrap();
+        assert_ne!(whole.model_digest, first.model_digest, "S = {staleness}: rows that are not rounded");
+        assert_eq!(whole.rows_by_age, first.rows_by_age);
+    }
 }
 
 #[test]

@@ -5,8 +5,8 @@
 //! that they were skipped; with the variable `CI` set they fail instead.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::path::Path;
-use std::process::Command;
+#[path = "oracle/numpy.rs"]
+mod numpy;
 
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
 use eciton_graph::dataset::{Dataset, Features, Split, VertexIds};
@@ -15,8 +15,9 @@ use eciton_plan::{
     WeightDecay, WeightVersions,
 };
 use eciton_tests::Numbers;
-use eciton_train::inspect::{FirstEpoch, first_epoch};
-use eciton_train::{CachePolicy, Options, Recording};
+use eciton_train::Recording;
+use eciton_train::inspect::FirstEpoch;
+use numpy::{as_sparse, ask, assert_close, flat, trained};
 use serde_json::{Value, json};
 
 /// What relative difference, by norm, f32 may have from f64.
@@ -117,16 +118,13 @@ impl Case {
     }
 
     fn train(&self, epochs: u32) -> FirstEpoch {
-        let mut config = self.config.clone();
-        config.run.epochs = epochs;
-        let options = Options { cache: CachePolicy::Off, ..Options::default() };
-        first_epoch(&config, &options, self.dataset.clone()).unwrap_or_else(|e| panic!("{}: {e}", self.what))
+        trained(&self.what, &self.config, &self.dataset, epochs, Recording::default())
     }
 
     fn oracle(&self, python: &str, epochs: u32) -> Value {
         let mut job = self.job.clone();
         job["epochs"] = epochs.into();
-        self.ask(python, "gcn.py", &job)
+        ask(&self.what, python, "gcn.py", &job)
     }
 
     /// A run whose intervals run apart, and what the oracle makes of the order of its events.
@@ -136,13 +134,12 @@ impl Case {
         let (mut config, graph) = (self.config.clone(), &self.dataset.graph);
         let atoms = Atoms::new(graph.offsets()).unwrap();
         let cut = Intervals::new(&atoms, atoms.count()).unwrap();
-        (config.run.epochs, config.run.intervals) = (epochs, Some(atoms.count()));
+        config.run.intervals = Some(atoms.count());
         config.run.threads = Some(3);
         config.run.gather_features = GatherFeatures::EachEpoch;
         config.pipeline = pipeline;
         let recording = Recording { events: Some(events.clone()), ..Recording::default() };
-        let options = Options { cache: CachePolicy::Off, recording, ..Options::default() };
-        let found = first_epoch(&config, &options, self.dataset.clone()).unwrap();
+        let found = trained(&self.what, &config, &self.dataset, epochs, recording);
         let mut job = self.job.clone();
         let mut cuts: Vec<u32> = cut.ids().map(|id| cut.rows(id).start).collect();
         cuts.push(graph.vertices());
@@ -151,17 +148,7 @@ impl Case {
         job["staleness"] = pipeline.staleness.into();
         job["weights"] =
             if pipeline.weights() == WeightVersions::TwoBuffered { "2bw" } else { "stash" }.into();
-        (found.losses, self.ask(python, "apart.py", &job))
-    }
-
-    fn ask(&self, python: &str, script: &str, job: &Value) -> Value {
-        let folder = tempfile::tempdir().unwrap();
-        let (input, output) = (folder.path().join("in.json"), folder.path().join("out.json"));
-        std::fs::write(&input, job.to_string()).unwrap();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("oracle").join(script);
-        let ran = Command::new(python).arg("-B").arg(script).args([&input, &output]).output().unwrap();
-        assert!(ran.status.success(), "{}: {}", self.what, String::from_utf8_lossy(&ran.stderr));
-        serde_json::from_slice(&std::fs::read(&output).unwrap()).unwrap()
+        (found.losses, ask(&self.what, python, "apart.py", &job))
     }
 
     /// The value of the oracle at a tensor's name, flat.
@@ -172,29 +159,7 @@ impl Case {
     }
 
     fn close(&self, what: &str, found: &[f64], expected: &[f64]) {
-        assert_eq!(found.len(), expected.len(), "{}: {what}", self.what);
-        let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
-        let apart = norm(&mut found.iter().zip(expected).map(|(f, e)| f - e));
-        let size = norm(&mut expected.iter().copied());
-        assert!(apart <= CLOSE * size, "{}: {what} differs by {apart:e} of {size:e}", self.what);
-    }
-}
-
-fn as_sparse(features: &Features) -> Features {
-    let mut sparse = eciton_graph::dataset::SparseBuilder::new(features.columns());
-    let mut row = vec![0.0; features.columns() as usize];
-    for at in 0..features.rows() {
-        features.copy_row(at, &mut row);
-        let stored = row.iter().enumerate().filter(|(_, v)| **v != 0.0).map(|(c, &v)| (c as u32, v));
-        sparse.push_row(&mut stored.collect::<Vec<_>>());
-    }
-    Features::Sparse(sparse.finish())
-}
-
-fn flat(value: &Value) -> Vec<f64> {
-    match value {
-        Value::Array(all) => all.iter().flat_map(flat).collect(),
-        one => vec![one.as_f64().unwrap()],
+        assert_close(CLOSE, &format!("{}: {what}", self.what), found, expected);
     }
 }
 

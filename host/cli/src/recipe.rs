@@ -53,6 +53,7 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
         read_model(&mut config)?;
     }
     check_kernels(&config)?;
+    check_read(&config, arguments)?;
     config.check().map_err(|error| Failure::usage(&error))?;
     make_absolute(&mut config);
     Ok(config)
@@ -140,6 +141,22 @@ fn choose_model(config: &mut Config, model: &str) -> Result<(), Failure> {
         return Err(Failure::Usage(format!(
             "no model is called `{model}`{advice}; known: {known}; the path of a model file (.toml) works too"
         )));
+    }
+    Ok(())
+}
+
+/// What was typed for another executor would be ignored, whatever its value.
+fn check_read(config: &Config, arguments: &Arguments) -> Result<(), Failure> {
+    let flags = flags(arguments).into_iter().filter_map(|(flag, key, value)| {
+        let value = value?;
+        Some((format!("{flag} {value}"), key, value.as_str()))
+    });
+    let set = arguments.set.iter().filter_map(|argument| {
+        let (key, value) = argument.split_once('=')?;
+        Some((format!("--set {argument}"), key.trim(), value.trim()))
+    });
+    for (typed, key, value) in flags.chain(set).filter(|(_, key, _)| !key.starts_with("run.")) {
+        config.check_read(key, value).map_err(|error| Failure::Usage(format!("{typed}: {error}")))?;
     }
     Ok(())
 }
@@ -273,7 +290,19 @@ mod tests {
 
     #[test]
     fn refusals_name_what_was_typed() {
-        let cases: [(&[&str], &[&str]); 14] = [
+        let cases: [(&[&str], &[&str]); 18] = [
+            (
+                &["--functions", "3"],
+                &[
+                    "--functions 3: ",
+                    "the local executor does not read",
+                    "executor.kind = \"emulated\" or \"lambda\"",
+                ],
+            ),
+            // Its default, and as useless.
+            (&["--functions", "16"], &["--functions 16: `executor.functions` is 16"]),
+            (&["--worker", "w", "--executor", "lambda"], &["--worker w: ", "executor.kind = \"emulated\""]),
+            (&["--set", "emulator.crash = 0"], &["--set emulator.crash = 0: `emulator.crash` is 0"]),
             (&["--patience", "0"], &["`run.patience` is 0", "in --patience 0"]),
             (&["--patience", "5", "--eval-every", "0"], &["`run.patience` is 5", "`run.eval_every` is 0"]),
             (&["--set", "optimiser.gamma=0.5"], &["belongs to step and exponential", "schedule is constant"]),

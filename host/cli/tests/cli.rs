@@ -86,8 +86,9 @@ fn version_and_help() {
 #[test]
 fn wrong_words_are_usage_errors() {
     let dir = folder();
-    let cases: [(&[&str], &[&str]); 12] = [
+    let cases: [(&[&str], &[&str]); 13] = [
         (&["trian"], &["train"]),
+        (&["train", "--functions", "3"], &["--functions 3: ", "\"emulated\" or \"lambda\""]),
         (&["train", "--epoch", "3"], &["--epochs"]),
         (&["train", "--epochs", "0"], &["`run.epochs` is 0", "in --epochs 0"]),
         (&["train", "--seeds", "0"], &["--seeds"]),

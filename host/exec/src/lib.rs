@@ -14,6 +14,7 @@ mod bill;
 mod clock;
 pub mod deploy;
 pub mod emulated;
+mod framed;
 pub mod functions;
 mod invoker;
 pub mod lambda;

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use eciton_kernel::Instances;
 use eciton_plan::Step;
 
+use crate::framed::{Framed, Framing};
 use crate::{Answered, Completion, Compute, Executor, Load, Order, Timing, Work};
 
 /// How long an idle thread looks for work before it sleeps: a small graph's stages are shorter than
@@ -29,28 +30,35 @@ pub struct Settings {
 
 enum Job {
     Task(Box<Order>),
-    Work { pass: u32, step: Step, work: Work },
+    /// To be answered apart.
+    Framed(Box<Framed>),
+    Work {
+        pass: u32,
+        step: Step,
+        work: Work,
+    },
 }
 
 impl Job {
     /// Runs the job. A panic in it is a bug of ours; it ends the job, never the pool, which would
     /// leave the driver waiting for ever.
-    fn run(self, instances: &mut Instances, thread: u32) -> Completion {
+    fn run(self, instances: &mut Instances, thread: u32, rounding: Option<&Framing>) -> Completion {
         let begun = Instant::now();
         let timing = || Timing::since(begun, Some(thread));
-        let caught = |panic: Box<dyn std::any::Any + Send>| {
-            let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-            text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
-        };
+        let apart = |answer| Answered::Apart(Box::new(answer));
         match self {
             Job::Task(order) => {
                 let (pass, key) = (order.pass, order.task.key());
-                let run = AssertUnwindSafe(|| instances.run(&order.layer, order.call));
-                let result = catch_unwind(run).unwrap_or_else(|panic| {
-                    instances.clear();
-                    Err(eciton_kernel::Error::Engine { doing: "running a task", reason: caught(panic) })
+                let result = guarded(instances, |instances| match rounding {
+                    None => instances.run(&order.layer, order.call).map(Answered::InPlace),
+                    Some(rounding) => rounding.write(&order)?.run(instances).map(apart),
                 });
-                Completion::Task { pass, key, timing: timing(), result: result.map(Answered::InPlace) }
+                Completion::Task { pass, key, timing: timing(), result }
+            }
+            Job::Framed(framed) => {
+                let (pass, key) = (framed.pass, framed.key);
+                let result = guarded(instances, |instances| framed.run(instances).map(apart));
+                Completion::Task { pass, key, timing: timing(), result }
             }
             Job::Work { pass, step, work } => {
                 let failure =
@@ -59,6 +67,23 @@ impl Job {
             }
         }
     }
+}
+
+/// Runs a task; a panic in it throws the instances away.
+fn guarded(
+    instances: &mut Instances,
+    run: impl FnOnce(&mut Instances) -> Result<Answered, eciton_kernel::Error>,
+) -> Result<Answered, eciton_kernel::Error> {
+    catch_unwind(AssertUnwindSafe(|| run(instances))).unwrap_or_else(|panic| {
+        instances.clear();
+        Err(eciton_kernel::Error::Engine { doing: "running a task", reason: caught(panic) })
+    })
+}
+
+/// The text of a panic.
+fn caught(panic: Box<dyn std::any::Any + Send>) -> String {
+    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
 }
 
 #[derive(Default)]
@@ -100,6 +125,8 @@ struct Shared {
     more: Condvar,
     /// Jobs on threads besides the driver's.
     helping: AtomicU32,
+    /// How tasks are done whose rows are rounded, as they would be on their way to a function.
+    rounding: OnceLock<Framing>,
 }
 
 impl Shared {
@@ -191,7 +218,7 @@ impl Shared {
             };
             drop(queues);
             self.helping.fetch_add(1, Ordering::Relaxed);
-            let completion = job.run(&mut instances, thread);
+            let completion = job.run(&mut instances, thread, self.rounding.get());
             self.helping.fetch_sub(1, Ordering::Relaxed);
             self.finish(completion);
         }
@@ -235,6 +262,17 @@ impl LocalPool {
     /// for both.
     pub(crate) fn inbox(&self) -> Inbox {
         Inbox(self.shared.clone())
+    }
+
+    /// From now on tasks go through frames, which round their rows.
+    pub(crate) fn round(&self, framing: Framing) {
+        // Once: the pool has one owner.
+        let _ = self.shared.rounding.set(framing);
+    }
+
+    /// Takes a task that has been written down, to answer it apart: other attempts may be under way.
+    pub(crate) fn submit_framed(&mut self, framed: Framed) {
+        self.push(Job::Framed(Box::new(framed)));
     }
 
     fn push(&mut self, job: Job) {
@@ -335,7 +373,7 @@ impl Executor for LocalPool {
             }
             if let Some(job) = self.shared.take(&mut queues) {
                 drop(queues);
-                let completion = job.run(&mut self.own, 0);
+                let completion = job.run(&mut self.own, 0, self.shared.rounding.get());
                 let mut queues = self.shared.lock();
                 queues.running -= 1;
                 done.append(&mut queues.done);

@@ -3,16 +3,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
-use eciton_kernel::wire::{AnswerMeta, Request};
+use eciton_kernel::wire::Request;
 use eciton_kernel::{Error, Instances, Kernel};
 use eciton_plan::Transport;
 use eciton_tensor::frame::Frame;
 use eciton_transport::{Carrier, Invocation, MemoryStore, Reply, Store};
 
 use crate::RemotePool;
+use crate::framed;
 use crate::functions::{self, Wanted};
 use crate::invoker::{InvokeError, Invoked, Invoker};
 
@@ -74,11 +75,9 @@ impl Loopback {
     }
 
     fn run(&self, frame: &[u8], objects: &[Bytes]) -> Result<Vec<u8>, Error> {
-        let begun = Instant::now();
-        let tensor = |source| Error::Tensor { place: "a request's frame".to_owned(), source };
-        let own = Frame::parse(frame).map_err(tensor)?;
+        let own = framed::parse(frame)?;
         let others: Vec<Frame<'_>> =
-            objects.iter().map(|bytes| Frame::parse(bytes)).collect::<Result<_, _>>().map_err(tensor)?;
+            objects.iter().map(|bytes| framed::parse(bytes)).collect::<Result<_, _>>()?;
         let request = Request::parse(&own.header().meta)?;
         let digest = request.kernel.digest_bytes()?;
         let kernel = self.kernels.iter().find(|k| *k.digest() == digest);
@@ -87,21 +86,11 @@ impl Loopback {
             reason: format!("kernel `{}` is not known here", request.kernel.name),
         })?;
         let layer = request.open(kernel)?;
-        let (key, encoding) = (request.key, request.encoding);
-        let (call, places) = request.into_call(&mut |source| {
-            let frame = match source.object {
-                None => &own,
-                Some(at) => others.get(at as usize).unwrap_or(&own),
-            };
-            frame.part(source.part).map_err(tensor)
-        })?;
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let mut instances = idle().pop().unwrap_or_else(|| Instances::new(false));
-        let result = instances.run(&layer, call);
+        let answer = framed::run(request, &own, &others, &layer, &mut instances);
         idle().push(instances);
-        let mut meta = AnswerMeta::new(key, &result);
-        meta.times.compute_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-        places.encode(&meta, encoding)
+        answer
     }
 
     async fn answer(self, payload: Bytes) -> Result<Bytes, Error> {
@@ -110,8 +99,7 @@ impl Loopback {
         let invocation = Invocation::from_json(&payload).map_err(wrong)?;
         let (answer_key, most) = (invocation.answer_key, invocation.max_inline_bytes);
         let frame = self.fetch(invocation.frame).await?;
-        let parsed = Frame::parse(&frame)
-            .map_err(|source| Error::Tensor { place: "a request's frame".to_owned(), source })?;
+        let parsed = framed::parse(&frame)?;
         let mut objects = Vec::new();
         for name in Request::parse(&parsed.header().meta)?.objects {
             objects.push(self.get(&name).await?);

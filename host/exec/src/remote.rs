@@ -28,6 +28,7 @@ use self::attempt::Wire;
 use self::flights::{Flights, Shared};
 use self::objects::Objects;
 use crate::deploy::Architecture;
+use crate::framed::Framing;
 use crate::invoker::Invoker;
 use crate::{Bill, Completion, Compute, Executor, Load, LocalPool, Order, Work};
 
@@ -38,8 +39,7 @@ pub struct RemoteSettings {
     pub run: String,
     /// How frames travel.
     pub transport: Transport,
-    /// What rows are written as. Where that rounds them no task is done by the host's threads, whose rows
-    /// do not travel.
+    /// What rows are written as. Where that rounds them, the host's threads round theirs alike.
     pub rows: Encoding,
     /// Whether a worker may compute on rows that are still arriving.
     pub stream: bool,
@@ -58,11 +58,13 @@ pub struct RemoteSettings {
 /// Hands tasks to functions, as many as there may be, and leaves the others to this machine's threads.
 ///
 /// A task's first attempt waits as it is, for a function or for a thread, whichever is free first; one
-/// that a thread runs writes in place. Further attempts may have company, and are functions' alone.
+/// that a thread runs writes in place. Further attempts may have company: they are written at once, for a
+/// function, or, while there may be none, for a thread, which then answers apart.
 pub struct RemotePool<I> {
     local: LocalPool,
     shared: Arc<Shared<I>>,
     runtime: Option<tokio::runtime::Runtime>,
+    framing: Framing,
     /// Cancelled: tasks run here.
     at_home: bool,
 }
@@ -108,6 +110,10 @@ impl<I: Invoker> RemotePool<I> {
         let keys = RunKeys::new(&settings.run)
             .map_err(|e| std::io::Error::new(std::io::ErrorKind::InvalidInput, e.to_string()))?;
         let store = store.filter(|_| settings.transport != Transport::Payload);
+        let framing = Framing { rows: settings.rows, limits: settings.limits.clone() };
+        if settings.rows != Encoding::F32 {
+            local.round(framing.clone());
+        }
         let (bill, classes) = (Mutex::default(), Mutex::default());
         let objects = Mutex::new(Objects::new(settings.weight_versions));
         let flights = Mutex::new(Flights::new(settings.most));
@@ -120,14 +126,18 @@ impl<I: Invoker> RemotePool<I> {
             objects,
             cancelled: watch::Sender::new(false),
         });
-        Ok(Self { local, shared, runtime: Some(runtime), at_home: false })
+        Ok(Self { local, shared, runtime: Some(runtime), framing, at_home: false })
     }
 
-    /// Whether threads of the host may do a task whose first attempt this is.
-    fn is_shared(&self, order: &Order) -> bool {
-        let settings = &self.shared.wire.settings;
-        // Without functions no earlier attempt is anywhere else.
-        settings.rows == Encoding::F32 && (order.task.attempt.0 == 0 || settings.most == 0)
+    /// Takes a further attempt. What it borrows is given back at once.
+    fn submit_again(&mut self, order: &Order) {
+        if lock(&self.shared.flights).limit > 0 {
+            return self.shared.write(order);
+        }
+        match self.framing.write(order) {
+            Ok(framed) => self.local.submit_framed(framed),
+            Err(error) => self.shared.fail(order, error),
+        }
     }
 }
 
@@ -136,8 +146,8 @@ impl<I: Invoker> Executor for RemotePool<I> {
         if self.at_home {
             return self.local.submit(order);
         }
-        if !self.is_shared(&order) {
-            self.shared.write(&order);
+        if order.task.attempt.0 > 0 {
+            self.submit_again(&order);
         } else if self.shared.has_room() {
             // Functions come first.
             return self.shared.begin(order);

@@ -13,7 +13,7 @@
 use crate::checkpoint::Checkpoint;
 use crate::document;
 use crate::error::Error;
-use crate::executor::{Emulator, Executor, ExecutorKind, FunctionCount, RowFormat};
+use crate::executor::{Emulator, Executor, ExecutorKind, RowFormat};
 use crate::keys;
 use crate::model::ModelSettings;
 use crate::optimiser::Optimiser;
@@ -226,16 +226,65 @@ impl Config {
     pub fn set(&mut self, argument: &str) -> Result<(), Error> {
         let mut changed = self.clone();
         keys::write_override(&mut changed, document::parse_override(argument)?)?;
+        if changed.executor.kind != self.executor.kind {
+            changed.run_on(changed.executor.kind);
+        }
         *self = changed;
         Ok(())
+    }
+
+    /// Runs tasks elsewhere. Settings that only another executor reads are put back to their defaults: so a
+    /// recipe for functions can be run on this machine.
+    pub fn run_on(&mut self, kind: ExecutorKind) {
+        let reads = |key| ExecutorKind::readers(key).is_none_or(|readers| readers.contains(&kind));
+        let executor = std::mem::take(&mut self.executor);
+        self.executor = match reads("executor.functions") {
+            true => Executor { kind, ..executor },
+            false => Executor { kind, host_hour_usd: executor.host_hour_usd, ..Executor::default() },
+        };
+        if !reads("executor.deployment") {
+            self.executor.deployment = None;
+        }
+        if !reads("emulator.seed") {
+            self.emulator = Emulator::default();
+        }
+        self.run.tune_threads &= reads("run.tune_threads");
+    }
+
+    /// Whether the run's executor reads a key. `found` is its value, for the message.
+    ///
+    /// # Errors
+    /// [`Error::Unread`] if it does not.
+    pub fn check_read(&self, key: &str, found: &str) -> Result<(), Error> {
+        let kind = self.executor.kind;
+        match ExecutorKind::readers(key) {
+            Some(readers) if !readers.contains(&kind) => {
+                Err(Error::Unread { key: key.to_owned(), found: found.to_owned(), kind: kind.name() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether what is not as by default is read by the run's executor.
+    fn check_executor(&self) -> Result<(), Error> {
+        let sections = [
+            ("executor", changes(&self.executor, &Executor::default())?),
+            ("emulator", changes(&self.emulator, &Emulator::default())?),
+        ];
+        for (section, changes) in sections {
+            for (name, value) in changes {
+                self.check_read(&format!("{section}.{name}"), &value.to_string())?;
+            }
+        }
+        if self.run.tune_threads { self.check_read("run.tune_threads", "true") } else { Ok(()) }
     }
 
     /// Whether the settings fit together: what no key by itself can tell. Asked before a run begins.
     ///
     /// # Errors
     /// [`Error::Together`] for `run.patience`, `run.keep = "best"` or `pipeline.synchronous_at` without
-    /// evaluations to go by, and for
-    /// rows that are rounded on their way to functions only, where the host may do a task as well.
+    /// evaluations to go by; [`Error::Unread`] for a setting of functions where the executor has none, and
+    /// for others that it does not read.
     pub fn check(&self) -> Result<(), Error> {
         let run = &self.run;
         let judged = match (run.patience, run.keep) {
@@ -245,21 +294,7 @@ impl Config {
                 self.pipeline.synchronous_at.map(|at| ("pipeline.synchronous_at", at.to_string()))
             }
         };
-        let executor = &self.executor;
-        let may_be_none = matches!(executor.functions, FunctionCount::Auto | FunctionCount::Fixed(0));
-        if executor.kind != ExecutorKind::Local && executor.rows == RowFormat::Bf16 && may_be_none {
-            let found = match executor.functions {
-                FunctionCount::Auto => "\"auto\"".to_owned(),
-                FunctionCount::Fixed(count) => count.to_string(),
-            };
-            return Err(Error::Together {
-                key: "executor.functions",
-                found,
-                other: "executor.rows",
-                other_found: "\"bf16\", which the host's own threads would not round".to_owned(),
-                remedy: "set executor.functions to 1 or more, or executor.rows = \"f32\"",
-            });
-        }
+        self.check_executor()?;
         match judged {
             Some((key, found)) if run.eval_every == 0 => Err(Error::Together {
                 key,
@@ -281,12 +316,22 @@ impl Config {
     }
 }
 
+/// The settings of a section that are not as by default, in the order of their names.
+fn changes<T: Serialize>(section: &T, default: &T) -> Result<Vec<(String, toml::Value)>, Error> {
+    let table = |settings: &T| {
+        toml::Table::try_from(settings).map_err(|error| Error::Write { message: error.to_string() })
+    };
+    let default = table(default)?;
+    let all = table(section)?.into_iter();
+    Ok(all.filter(|(name, value)| default.get(name) != Some(value)).collect())
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
     use crate::testing::Random;
-    use crate::{Algorithm, Layers, Schedule, WeightDecay};
+    use crate::{Algorithm, FunctionCount, Layers, Schedule, WeightDecay};
 
     fn refused(text: &str) -> String {
         Config::parse(text, "r.toml").unwrap_err().to_string()
@@ -615,16 +660,70 @@ mod tests {
         }
         let error = Config::default().set("executor.concurrency=3").unwrap_err().to_string();
         assert!(error.contains("did you mean `executor.functions`?"), "{error}");
+    }
+
+    #[test]
+    fn settings_of_another_executor_are_refused() {
+        let both = "set executor.kind = \"emulated\" or \"lambda\", or leave it out";
+        let cases = [
+            ("local", "executor.functions=3", "`executor.functions` is 3, which the local executor", both),
+            ("local", "executor.functions=auto", "is \"auto\"", "it has no functions"),
+            ("local", "executor.transport=s3", "`executor.transport` is \"s3\"", both),
+            ("local", "executor.rows=bf16", "`executor.rows` is \"bf16\"", both),
+            ("local", "executor.stream=false", "`executor.stream` is false", both),
+            ("local", "executor.memory_mb=512", "`executor.memory_mb` is 512", both),
+            ("local", "executor.timeout_s=5", "`executor.timeout_s` is 5", both),
+            ("local", "executor.deadline_ms=5", "`executor.deadline_ms` is 5", both),
+            ("local", "executor.deadline_ratio=2", "`executor.deadline_ratio` is 2", both),
+            (
+                "local",
+                "executor.deployment=x",
+                "`executor.deployment` is \"x\"",
+                "set executor.kind = \"lambda\",",
+            ),
+            ("emulated", "executor.deployment=x", "the emulated executor", "set executor.kind = \"lambda\","),
+            ("local", "emulator.crash=0.5", "`emulator.crash` is 0.5", "set executor.kind = \"emulated\","),
+            ("lambda", "emulator.worker=w", "the lambda executor", "set executor.kind = \"emulated\","),
+            (
+                "emulated",
+                "run.tune_threads=true",
+                "`run.tune_threads` is true",
+                "set executor.kind = \"local\",",
+            ),
+        ];
+        for (kind, setting, found, remedy) in cases {
+            let mut config = Config::default();
+            config.set(&format!("executor.kind={kind}")).unwrap();
+            config.set(setting).unwrap();
+            let error = config.check().unwrap_err().to_string();
+            assert!(error.contains(found) && error.contains(remedy), "{kind}, {setting}: {error}");
+        }
+        for setting in ["executor.host_hour_usd=2", "run.tune_threads=true", "executor.functions=16"] {
+            let mut config = Config::default();
+            config.set(setting).unwrap();
+            config.check().unwrap();
+        }
+        assert!(Config::default().check_read("executor.functions", "16").is_err(), "whatever its value");
+    }
+
+    #[test]
+    fn a_recipe_for_functions_runs_on_this_machine() {
+        let text = "[executor]\nkind = \"emulated\"\nfunctions = 3\nrows = \"bf16\"\nhost_hour_usd = 2\n[emulator]\ncrash = 0.5\n";
+        let recipe = Config::parse(text, "r.toml").unwrap();
+        recipe.check().unwrap();
+        for (kind, functions, crash) in [("local", 16, 0.0), ("lambda", 3, 0.0), ("loopback", 3, 0.5)] {
+            let mut config = recipe.clone();
+            config.set(&format!("executor.kind={kind}")).unwrap();
+            config.check().unwrap();
+            assert_eq!(config.executor.functions, FunctionCount::Fixed(functions), "{kind}");
+            assert_eq!((config.emulator.crash, config.executor.host_hour_usd), (crash, Some(2.0)), "{kind}");
+        }
+        // Where nothing changes nothing is forgotten, so that order does not matter.
         let mut config = Config::default();
-        for setting in ["executor.rows=bf16", "executor.functions=auto"] {
+        for setting in ["executor.functions=3", "executor.kind=emulated", "executor.kind=emulated"] {
             config.set(setting).unwrap();
         }
-        config.check().unwrap();
-        config.set("executor.kind=emulated").unwrap();
-        let error = config.check().unwrap_err().to_string();
-        assert!(error.contains("`executor.functions` is \"auto\""), "{error}");
-        config.set("executor.functions=1").unwrap();
-        config.check().unwrap();
+        assert_eq!(config.executor.functions, FunctionCount::Fixed(3));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What can be wrong with a recipe, a model, a kernel's signature or a plan.
 
 use crate::atoms::Node;
+use crate::executor::ExecutorKind;
 use crate::ids::Layer;
 
 /// Everything that this crate refuses. Nothing here is worth a retry: the same input fails again.
@@ -52,6 +53,19 @@ pub enum Error {
         other_found: String,
         /// What to do.
         remedy: &'static str,
+    },
+    /// A setting that the run's executor does not read.
+    #[error(
+        "`{key}` is {found}, which the {kind} executor does not read; {}, or leave it out",
+        readers(key, kind)
+    )]
+    Unread {
+        /// The key with its section.
+        key: String,
+        /// Its value.
+        found: String,
+        /// The run's executor.
+        kind: &'static str,
     },
     /// An override that is not `section.key=value`.
     #[error("cannot read the override {argument:?}: write section.key=value, for instance optimiser.lr=0.1")]
@@ -176,6 +190,18 @@ pub enum Error {
         /// The length needed.
         wanted: usize,
     },
+}
+
+/// What to run on for a key to be read; the executor that is for tests is not recommended.
+fn readers(key: &str, kind: &str) -> String {
+    let readers = ExecutorKind::readers(key).unwrap_or_default().iter();
+    let readers = readers.filter(|reader| **reader != ExecutorKind::Loopback);
+    let names: Vec<String> = readers.map(|reader| format!("\"{}\"", reader.name())).collect();
+    let why = match (kind, key) {
+        ("local", "executor.functions") => "it has no functions: ",
+        _ => "",
+    };
+    format!("{why}set executor.kind = {}", names.join(" or "))
 }
 
 fn advice(nearest: Option<&str>, known: &[String]) -> String {

@@ -32,6 +32,20 @@ impl ExecutorKind {
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
+
+    /// The executors whose runs read a key of a recipe, for instance `executor.functions`; `None`: all do.
+    #[must_use]
+    pub fn readers(key: &str) -> Option<&'static [Self]> {
+        match key.split_once('.')? {
+            // The host's price is for the tuner of threads, too.
+            ("executor", "kind" | "host_hour_usd") => None,
+            ("executor", "deployment") => Some(&[Self::Lambda]),
+            ("executor", _) => Some(&[Self::Emulated, Self::Lambda, Self::Loopback]),
+            ("emulator", _) => Some(&[Self::Emulated, Self::Loopback]),
+            ("run", "tune_threads") => Some(&[Self::Local]),
+            _ => None,
+        }
+    }
 }
 
 /// How frames travel between host and functions.

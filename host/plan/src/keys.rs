@@ -174,23 +174,23 @@ const MODEL: &[Key<ModelSettings>] = &[
         },
     ),
     key("hops", &["k", "K", "steps"], "steps of a propagation, in sgc and appnp: 1 to 64", |model, field| {
-        model.hops = Some(field.integer32(1..=MAX_HOPS)?);
+        model.own.hops = Some(field.integer32(1..=MAX_HOPS)?);
         Ok(())
     }),
     key("alpha", &["teleport"], "the teleport probability of appnp: 0 <= alpha < 1", |model, field| {
-        model.alpha = Some(field.number(ALPHA, is_probability)?);
+        model.own.alpha = Some(field.number(ALPHA, is_probability)?);
         Ok(())
     }),
     key("epsilon", &["eps"], "the vertex's own weight in gin, less 1: a number", |model, field| {
-        model.epsilon = Some(field.number(FINITE, f32::is_finite)?);
+        model.own.epsilon = Some(field.number(FINITE, f32::is_finite)?);
         Ok(())
     }),
     key("train_epsilon", &["train_eps"], "whether gin trains epsilon: true or false", |model, field| {
-        model.train_epsilon = Some(field.flag()?);
+        model.own.train_epsilon = Some(field.flag()?);
         Ok(())
     }),
     key("heads", &["num_heads"], "heads of gat layers, but of the last: 1 to 64", |model, field| {
-        model.heads = Some(field.integer32(1..=MAX_HEADS)?);
+        model.own.heads = Some(field.integer32(1..=MAX_HEADS)?);
         Ok(())
     }),
     key(
@@ -198,7 +198,7 @@ const MODEL: &[Key<ModelSettings>] = &[
         &["attn_drop", "attn_dropout"],
         "dropout of edges' weights in gat layers, else as the layer's: 0 <= dropout < 1",
         |model, field| {
-            model.attention_dropout = Some(field.number(PROBABILITY, is_probability)?);
+            model.own.attention_dropout = Some(field.number(PROBABILITY, is_probability)?);
             Ok(())
         },
     ),
@@ -207,7 +207,7 @@ const MODEL: &[Key<ModelSettings>] = &[
         &["leaky_slope"],
         "what a negative score is multiplied by in gat layers: 0 <= slope < 1",
         |model, field| {
-            model.negative_slope = Some(field.number(SLOPE, is_probability)?);
+            model.own.negative_slope = Some(field.number(SLOPE, is_probability)?);
             Ok(())
         },
     ),
@@ -285,24 +285,24 @@ const LAYER: &[Key<LayerSettings>] = &[
         &["k", "K", "steps"],
         "steps of its propagation, in sgc and appnp: 1 to 64",
         |layer, field| {
-            layer.hops = Some(field.integer32(1..=MAX_HOPS)?);
+            layer.own.hops = Some(field.integer32(1..=MAX_HOPS)?);
             Ok(())
         },
     ),
     key("alpha", &["teleport"], "the teleport probability, in appnp: 0 <= alpha < 1", |layer, field| {
-        layer.alpha = Some(field.number(ALPHA, is_probability)?);
+        layer.own.alpha = Some(field.number(ALPHA, is_probability)?);
         Ok(())
     }),
     key("epsilon", &["eps"], "the vertex's own weight, less 1, in gin: a number", |layer, field| {
-        layer.epsilon = Some(field.number(FINITE, f32::is_finite)?);
+        layer.own.epsilon = Some(field.number(FINITE, f32::is_finite)?);
         Ok(())
     }),
     key("train_epsilon", &["train_eps"], "whether that is trained, in gin: true or false", |layer, field| {
-        layer.train_epsilon = Some(field.flag()?);
+        layer.own.train_epsilon = Some(field.flag()?);
         Ok(())
     }),
     key("heads", &["num_heads"], "heads of its attention, in gat: 1 to 64", |layer, field| {
-        layer.heads = Some(field.integer32(1..=MAX_HEADS)?);
+        layer.own.heads = Some(field.integer32(1..=MAX_HEADS)?);
         Ok(())
     }),
     key(
@@ -319,7 +319,7 @@ const LAYER: &[Key<LayerSettings>] = &[
         &["attn_drop", "attn_dropout"],
         "dropout of edges' weights, in gat: 0 <= dropout < 1",
         |layer, field| {
-            layer.attention_dropout = Some(field.number(PROBABILITY, is_probability)?);
+            layer.own.attention_dropout = Some(field.number(PROBABILITY, is_probability)?);
             Ok(())
         },
     ),
@@ -328,7 +328,7 @@ const LAYER: &[Key<LayerSettings>] = &[
         &["leaky_slope"],
         "what a negative score is multiplied by, in gat: 0 <= slope < 1",
         |layer, field| {
-            layer.negative_slope = Some(field.number(SLOPE, is_probability)?);
+            layer.own.negative_slope = Some(field.number(SLOPE, is_probability)?);
             Ok(())
         },
     ),

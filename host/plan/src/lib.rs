@@ -60,8 +60,8 @@ pub use ids::{
 };
 pub use keys::{KeyInfo, keys};
 pub use model::{
-    Activation, Attention, FirstWeights, Jumping, LayerKind, LayerSettings, Layers, Model, ModelKind,
-    ModelLayer, ModelSettings, Norm,
+    Activation, Attention, FirstWeights, Jumping, KindSettings, LayerKind, LayerSettings, Layers, Model,
+    ModelKind, ModelLayer, ModelSettings, Norm,
 };
 pub use optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};
 pub use order::VertexOrder;

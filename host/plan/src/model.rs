@@ -36,7 +36,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{LayerSettings, Layers, ModelKind, ModelSettings};
+pub use settings::{KindSettings, LayerSettings, Layers, ModelKind, ModelSettings};
 
 use crate::ids::Layer;
 use serde::{Deserialize, Serialize};

@@ -46,6 +46,10 @@ pub struct Profile {
     pub host: HostPace,
     /// A vCPU of a function.
     pub function: FunctionPace,
+    /// The names of all stages of the program that `stages` are of, in order ([`Program::stage_name`]);
+    /// empty: of any that has so many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub program: Vec<String>,
     /// Stages that were measured, each once; the others are counted.
     #[serde(default)]
     pub stages: Vec<StageProfile>,
@@ -133,9 +137,16 @@ impl Default for Profile {
                 seconds_per_step: 2.3e-6,
             },
             function: FunctionPace { seconds_per_flop: 4.0 / 134e9, seconds_per_step: 5e-4 },
+            program: Vec::new(),
             stages: Vec::new(),
         }
     }
+}
+
+/// The names of a program's stages, in order.
+#[must_use]
+pub fn stage_names(program: &Program) -> Vec<String> {
+    (0u16..).take(program.stages.len()).map(|stage| program.stage_name(StageId(stage))).collect()
 }
 
 impl Profile {
@@ -186,9 +197,10 @@ impl Profile {
     /// features that is stored, above 0 to 1.
     ///
     /// # Errors
-    /// As [`Profile::check`]; and for a stage that the program does not have.
+    /// As [`Profile::check`]; and for a stage that the program does not have, or stages of another program.
     pub fn stages(&self, program: &Program, stored: f64) -> Result<Vec<StageProfile>, Error> {
         self.check()?;
+        self.check_program(program)?;
         let mut stages: Vec<StageProfile> = (0u16..)
             .zip(&program.stages)
             .map(|(id, stage)| count(program, StageId(id), stage, stored))
@@ -202,6 +214,27 @@ impl Profile {
             *stage = *measured;
         }
         Ok(stages)
+    }
+
+    /// Whether the stages that were measured are a program's.
+    ///
+    /// # Errors
+    /// [`Error::Content`] with the first that is not.
+    pub fn check_program(&self, program: &Program) -> Result<(), Error> {
+        let (measured, own) = (&self.program, stage_names(program));
+        if measured.is_empty() || self.stages.is_empty() || *measured == own {
+            return Ok(());
+        }
+        let at = measured.iter().zip(&own).take_while(|(a, b)| a == b).count();
+        let name = |names: &[String]| names.get(at).map_or("none".to_owned(), |name| format!("`{name}`"));
+        Err(Error::Content {
+            what: "a task profile of this program",
+            reason: format!(
+                "stage {at} is {} there and {} here; leave `stages` out of the profile to go by its paces",
+                name(measured),
+                name(&own)
+            ),
+        })
     }
 }
 
@@ -327,6 +360,16 @@ mod tests {
         assert!(profile.check().unwrap_err().to_string().contains("-1"));
         profile.stages = vec![StageProfile { flops_per_row: f64::NAN, ..measured }];
         assert!(profile.check().unwrap_err().to_string().contains("NaN"));
+        let program_of = |widths| stage_names(&gcn(widths, 16, 100, 7));
+        let of =
+            |widths| Profile { program: program_of(widths), stages: vec![measured], ..Profile::default() };
+        assert_eq!(of(2).stages(&program, 1.0).unwrap()[2].flops_per_row, 5.0);
+        let other = of(3).stages(&program, 1.0).unwrap_err().to_string();
+        assert!(
+            other.contains("stage 4 is `linear 2 forward` there and `cross-entropy 2 loss` here"),
+            "{other}"
+        );
+        assert!(Profile { stages: vec![], ..of(3) }.stages(&program, 1.0).is_ok(), "paces are of any");
         let old = Profile { version: 0, ..Profile::default() };
         assert!(old.check().unwrap_err().to_string().contains("version 0"));
     }

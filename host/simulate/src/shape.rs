@@ -1,8 +1,8 @@
 //! Shapes: what a simulation needs to know of a graph and a model, in place of the graph itself.
 
 use eciton_plan::{
-    Attribute, BackwardNeeds, DataShape, Initialiser, Model, ParameterSpec, Program, RowsSpec, Savings,
-    Signature, Value,
+    Attribute, BackwardNeeds, DataShape, Initialiser, Model, ParameterSpec, Profile, Program, RowsSpec,
+    Savings, Signature, Value,
 };
 use serde::Serialize;
 
@@ -118,13 +118,33 @@ impl Named {
     }
 }
 
+/// Layers whose order of product and gather is looked for in a profile.
+const MOST_ORDERED: u32 = 6;
+
 impl Shape {
-    /// The training program of a GCN on it, without dropout, the first layer's product before its gather.
+    /// The training program of a GCN on it, without dropout: the one that a profile was measured of, if it
+    /// says one, else every layer's product before its gather.
     ///
     /// # Errors
     /// [`Error::Setting`] without vertices or with a share of stored features out of range;
-    /// [`Error::Plan`] for a model that cannot be.
-    pub fn program(&self) -> Result<Program, Error> {
+    /// [`Error::Plan`] for a model that cannot be, and for a profile of another.
+    pub fn program(&self, profile: &Profile) -> Result<Program, Error> {
+        let first = self.program_with(Savings::default())?;
+        let Err(other) = profile.check_program(&first) else { return Ok(first) };
+        // Which layers gather before their product follows from widths that the shape need not have.
+        for orders in 0..1u64 << self.layers.min(MOST_ORDERED) {
+            for gathered_features in [false, true] {
+                let savings = Savings { gathered_features, aggregate_first: orders };
+                match self.program_with(savings) {
+                    Ok(program) if profile.check_program(&program).is_ok() => return Ok(program),
+                    _ => {}
+                }
+            }
+        }
+        Err(Error::Plan(other))
+    }
+
+    fn program_with(&self, savings: Savings) -> Result<Program, Error> {
         let refuse = |what, found: String, allowed: &str| {
             Err(Error::Setting { what, found, allowed: allowed.to_owned() })
         };
@@ -136,7 +156,7 @@ impl Shape {
         }
         let model = Model::gcn(self.layers, self.hidden, 0.0, self.features, self.classes)?;
         let shape = DataShape { rows: self.vertices, features: self.features, classes: self.classes };
-        Ok(Program::build(&model, shape, Savings::default(), &signature)?)
+        Ok(Program::build(&model, shape, savings, &signature)?)
     }
 }
 
@@ -177,18 +197,34 @@ fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Res
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use eciton_plan::profile::stage_names;
+
+    #[test]
+    fn a_profile_says_which_program_it_is_of() {
+        let shape = Shape { layers: 3, ..NAMED[0].shape() };
+        let all = [(false, 0), (true, 0), (false, 0b100), (true, 0b110)];
+        for (gathered_features, aggregate_first) in all {
+            let program = shape.program_with(Savings { gathered_features, aggregate_first }).unwrap();
+            let stages = Profile::default().stages(&program, 1.0).unwrap();
+            let profile = Profile { program: stage_names(&program), stages, ..Profile::default() };
+            let found = shape.program(&profile).unwrap();
+            assert_eq!(stage_names(&found), stage_names(&program));
+            let other = Shape { layers: 2, ..shape.clone() }.program(&profile).unwrap_err().to_string();
+            assert!(other.contains("not a task profile of this program"), "{other}");
+        }
+    }
 
     #[test]
     fn named_shapes_are_programs_of_nine_stages() {
         for named in &NAMED {
-            let program = Named::find(named.name).unwrap().shape().program().unwrap();
+            let program = Named::find(named.name).unwrap().shape().program(&Profile::default()).unwrap();
             assert_eq!(program.stages.len(), 9, "{}", named.name);
             assert_eq!(program.parameters[0].shape, [named.features, named.hidden]);
         }
         assert!(Named::find("cora").is_none());
         let none = Shape { vertices: 0, ..NAMED[0].shape() };
-        assert!(none.program().unwrap_err().to_string().contains("vertices"));
+        assert!(none.program(&Profile::default()).unwrap_err().to_string().contains("vertices"));
         let all = Shape { stored: 1.5, ..NAMED[0].shape() };
-        assert!(all.program().unwrap_err().to_string().contains("1.5"));
+        assert!(all.program(&Profile::default()).unwrap_err().to_string().contains("1.5"));
     }
 }

@@ -24,7 +24,7 @@ struct Workload {
 /// than one product.
 fn heavier(shape: &Shape, times: f64) -> Profile {
     let mut profile = Profile::default();
-    profile.stages = profile.stages(&shape.program().unwrap(), shape.stored).unwrap();
+    profile.stages = profile.stages(&shape.program(&profile).unwrap(), shape.stored).unwrap();
     // The same processors: a vCPU is half a core.
     profile.function.seconds_per_flop = 2.0 * profile.host.seconds_per_flop;
     profile.stages.iter_mut().for_each(|stage| stage.flops_per_row *= times);

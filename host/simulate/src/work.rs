@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn what_was_measured_takes_the_place_of_what_is_counted() {
         let shape = Named::find("amazon").unwrap().shape();
-        let program = shape.program().unwrap();
+        let program = shape.program(&Profile::default()).unwrap();
         let settings = Settings::new(128, 1);
         let mut profile = Profile::default();
         let mut stage = profile.stages(&program, 1.0).unwrap()[0];
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_task_that_a_function_cannot_hold_is_refused_with_figures() {
         let shape = Named::find("amazon").unwrap().shape();
-        let program = shape.program().unwrap();
+        let program = shape.program(&Profile::default()).unwrap();
         let mut settings = Settings::new(2, 1);
         settings.functions.count = 1;
         let refused = Work::new(&program, &shape, &Profile::default(), &settings).unwrap_err().to_string();

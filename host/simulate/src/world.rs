@@ -38,7 +38,7 @@ pub fn simulate(
     settings: &Settings,
 ) -> Result<Report, Error> {
     settings.check()?;
-    let program = shape.program()?;
+    let program = shape.program(profile)?;
     let work = Work::new(&program, shape, profile, settings)?;
     let engine = Engine::new(
         &program,

@@ -28,109 +28,32 @@ pub fn widen(half: u16) -> f32 {
 }
 
 /// Rows of bfloat16 to read: [rows, columns], row-major, `stride` values from row to row.
-#[derive(Debug, Clone, Copy)]
-pub struct HalfView<'a> {
-    data: &'a [u16],
-    rows: usize,
-    columns: usize,
-    stride: usize,
-}
+pub type HalfView<'a> = View<'a, u16>;
+/// Rows of bfloat16 to write.
+pub type HalfViewMut<'a> = ViewMut<'a, u16>;
 
-impl<'a> HalfView<'a> {
-    /// Number of rows.
-    #[inline]
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Values in a row.
-    #[inline]
-    pub fn columns(&self) -> usize {
-        self.columns
-    }
-
-    /// Distance between rows in values.
-    #[inline]
-    pub fn stride(&self) -> usize {
-        self.stride
-    }
-
-    /// Everything from the first row's first value, padding included.
-    #[inline]
-    pub fn data(&self) -> &'a [u16] {
-        self.data
-    }
-
-    /// Row `i`.
-    #[inline]
-    pub fn row(&self, i: usize) -> &'a [u16] {
-        &self.data[i * self.stride..i * self.stride + self.columns]
-    }
-
-    /// Rows from `start`.
-    #[inline]
-    pub fn slice(&self, start: usize, count: usize) -> HalfView<'a> {
-        assert!(start + count <= self.rows);
-        let from = (start * self.stride).min(self.data.len());
-        HalfView { data: &self.data[from..], rows: count, columns: self.columns, stride: self.stride }
-    }
-
+impl HalfView<'_> {
     /// Writes the rows as f32 to `out`, which has the same extents.
     ///
     /// # Errors
     /// [`Error::Shape`] where the extents differ.
     pub fn widen_to(&self, out: &mut ViewMut<'_>) -> Result<()> {
-        same("widen", (self.rows, self.columns), (out.rows(), out.columns()))?;
-        for i in 0..self.rows {
+        same("widen", (self.rows(), self.columns()), (out.rows(), out.columns()))?;
+        for i in 0..self.rows() {
             widen_values(self.row(i), out.row_mut(i));
         }
         Ok(())
     }
 }
 
-/// Rows of bfloat16 to write.
-#[derive(Debug)]
-pub struct HalfViewMut<'a> {
-    data: &'a mut [u16],
-    rows: usize,
-    columns: usize,
-    stride: usize,
-}
-
 impl HalfViewMut<'_> {
-    /// Number of rows.
-    #[inline]
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Values in a row.
-    #[inline]
-    pub fn columns(&self) -> usize {
-        self.columns
-    }
-
-    /// Row `i`.
-    #[inline]
-    pub fn row_mut(&mut self, i: usize) -> &mut [u16] {
-        &mut self.data[i * self.stride..i * self.stride + self.columns]
-    }
-
-    /// Rows from `start`, reborrowed.
-    #[inline]
-    pub fn slice(&mut self, start: usize, count: usize) -> HalfViewMut<'_> {
-        assert!(start + count <= self.rows);
-        let from = (start * self.stride).min(self.data.len());
-        HalfViewMut { data: &mut self.data[from..], rows: count, columns: self.columns, stride: self.stride }
-    }
-
     /// Writes `rows`, each value rounded.
     ///
     /// # Errors
     /// [`Error::Shape`] where the extents differ.
     pub fn round_from(&mut self, rows: View<'_>) -> Result<()> {
-        same("round", (self.rows, self.columns), (rows.rows(), rows.columns()))?;
-        for i in 0..self.rows {
+        same("round", (self.rows(), self.columns()), (rows.rows(), rows.columns()))?;
+        for i in 0..self.rows() {
             round_values(rows.row(i), self.row_mut(i));
         }
         Ok(())
@@ -278,7 +201,7 @@ impl ReadHalf {
         let data = words.data();
         // SAFETY: each word is two u16 of any bits, of a smaller alignment, lent as long.
         let data = unsafe { std::slice::from_raw_parts(data.as_ptr().cast::<u16>(), data.len() * 2) };
-        HalfView { data, rows: words.rows(), columns: self.columns, stride: words.stride() * 2 }
+        View::padded(data, words.rows(), self.columns, words.stride() * 2)
     }
 }
 
@@ -314,7 +237,7 @@ impl WriteHalf {
         // SAFETY: each word is two u16 of any bits, of a smaller alignment; this borrow of the lease
         // is the only one, and any bits are an f32.
         let data = unsafe { std::slice::from_raw_parts_mut(start, len) };
-        HalfViewMut { data, rows, columns: self.columns, stride }
+        ViewMut::padded(data, rows, self.columns, stride)
     }
 }
 

@@ -1,24 +1,27 @@
-//! Borrowed rows: what the arithmetic works on.
+//! Borrowed rows: what the arithmetic works on. Values are f32, or what else rows are stored as.
+//!
+//! Slices panic, as an index does, where there are fewer rows or columns: operations check the shapes that a
+//! kernel gives before they slice.
 
 /// Rows to read: [rows, columns] with a stride of at least `columns` values.
 #[derive(Debug, Clone, Copy)]
-pub struct View<'a> {
-    data: &'a [f32],
+pub struct View<'a, T = f32> {
+    data: &'a [T],
     rows: usize,
     columns: usize,
     stride: usize,
 }
 
-impl<'a> View<'a> {
+impl<'a, T> View<'a, T> {
     /// Unpadded row-major values; `data` must hold `rows * columns`.
     #[inline]
-    pub fn new(data: &'a [f32], rows: usize, columns: usize) -> Self {
+    pub fn new(data: &'a [T], rows: usize, columns: usize) -> Self {
         assert!(data.len() >= rows * columns, "a view of {rows} x {columns} over {} values", data.len());
         Self { data, rows, columns, stride: columns }
     }
 
     #[inline]
-    pub(crate) fn padded(data: &'a [f32], rows: usize, columns: usize, stride: usize) -> Self {
+    pub(crate) fn padded(data: &'a [T], rows: usize, columns: usize, stride: usize) -> Self {
         Self { data, rows, columns, stride }
     }
 
@@ -42,13 +45,13 @@ impl<'a> View<'a> {
 
     /// Everything from the first row's first value, padding included.
     #[inline]
-    pub fn data(&self) -> &'a [f32] {
+    pub fn data(&self) -> &'a [T] {
         self.data
     }
 
     /// Row `i`.
     #[inline]
-    pub fn row(&self, i: usize) -> &'a [f32] {
+    pub fn row(&self, i: usize) -> &'a [T] {
         &self.data[i * self.stride..i * self.stride + self.columns]
     }
 
@@ -65,36 +68,37 @@ impl<'a> View<'a> {
     pub fn slice(&self, start: usize, count: usize) -> Self {
         assert!(start + count <= self.rows);
         let from = (start * self.stride).min(self.data.len());
-        Self { data: &self.data[from..], rows: count, ..*self }
+        Self { data: &self.data[from..], rows: count, columns: self.columns, stride: self.stride }
     }
 
     /// Columns from `start`.
     #[inline]
     pub fn columns_from(&self, start: usize, count: usize) -> Self {
         assert!(start + count <= self.columns);
-        Self { data: &self.data[start.min(self.data.len())..], columns: count, ..*self }
+        let data = &self.data[start.min(self.data.len())..];
+        Self { data, rows: self.rows, columns: count, stride: self.stride }
     }
 }
 
 /// Rows to write.
 #[derive(Debug)]
-pub struct ViewMut<'a> {
-    data: &'a mut [f32],
+pub struct ViewMut<'a, T = f32> {
+    data: &'a mut [T],
     rows: usize,
     columns: usize,
     stride: usize,
 }
 
-impl<'a> ViewMut<'a> {
+impl<'a, T> ViewMut<'a, T> {
     /// Unpadded row-major values; `data` must hold `rows * columns`.
     #[inline]
-    pub fn new(data: &'a mut [f32], rows: usize, columns: usize) -> Self {
+    pub fn new(data: &'a mut [T], rows: usize, columns: usize) -> Self {
         assert!(data.len() >= rows * columns, "a view of {rows} x {columns} over {} values", data.len());
         Self { data, rows, columns, stride: columns }
     }
 
     #[inline]
-    pub(crate) fn padded(data: &'a mut [f32], rows: usize, columns: usize, stride: usize) -> Self {
+    pub(crate) fn padded(data: &'a mut [T], rows: usize, columns: usize, stride: usize) -> Self {
         Self { data, rows, columns, stride }
     }
 
@@ -118,25 +122,25 @@ impl<'a> ViewMut<'a> {
 
     /// Everything from the first row's first value, padding included.
     #[inline]
-    pub fn data_mut(&mut self) -> &mut [f32] {
+    pub fn data_mut(&mut self) -> &mut [T] {
         self.data
     }
 
     /// Row `i`.
     #[inline]
-    pub fn row_mut(&mut self, i: usize) -> &mut [f32] {
+    pub fn row_mut(&mut self, i: usize) -> &mut [T] {
         &mut self.data[i * self.stride..i * self.stride + self.columns]
     }
 
     /// The same rows to read.
     #[inline]
-    pub fn as_view(&self) -> View<'_> {
+    pub fn as_view(&self) -> View<'_, T> {
         View::padded(self.data, self.rows, self.columns, self.stride)
     }
 
     /// Rows from `start`, reborrowed.
     #[inline]
-    pub fn slice(&mut self, start: usize, count: usize) -> ViewMut<'_> {
+    pub fn slice(&mut self, start: usize, count: usize) -> ViewMut<'_, T> {
         assert!(start + count <= self.rows);
         let from = (start * self.stride).min(self.data.len());
         ViewMut { data: &mut self.data[from..], rows: count, columns: self.columns, stride: self.stride }

@@ -42,7 +42,7 @@ pub struct Predictions {
 fn restore(run: &Run, data: Option<&Data>, options: &Options) -> Result<Session> {
     let mut config = run.config.clone();
     // Looking at a run costs nothing, wherever it was trained.
-    config.executor.kind = ExecutorKind::Local;
+    config.run_on(ExecutorKind::Local);
     if let Some(data) = data {
         // Features are prepared as the model learned them.
         config.data = Data { normalise_features: config.data.normalise_features, ..data.clone() };

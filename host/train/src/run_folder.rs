@@ -12,10 +12,10 @@
 //! | `seed-N/` | model and predictions of a further seed |
 //!
 //! A [`RunFolder`] is written in a temporary folder beside its place and moved there by
-//! [`RunFolder::finish`]; dropped before that, it is removed. (A process that is killed leaves
-//! `.NAME.partial-XXXXXX` behind, which the next run at that place removes. A run that wrote checkpoints
-//! is forced to disk before they are removed; of any other nothing is, so against a loss of power there
-//! is no promise.) A [`Run`] is one read back: damaged weights are found by their digest.
+//! [`RunFolder::finish`]; dropped before that, it is removed. (A process that is killed leaves it
+//! behind, `.NAME.partial-` and six random characters, which the next run at that place removes. A run that
+//! wrote checkpoints is forced to disk before they are removed; of any other nothing is, so against a loss
+//! of power there is no promise.) A [`Run`] is one read back: damaged weights are found by their digest.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), eciton_train::run_folder::Error> {

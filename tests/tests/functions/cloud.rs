@@ -75,23 +75,15 @@ impl Product {
     }
 }
 
-/// An emulated cloud with one function.
-pub(crate) struct Cloud {
-    pub(crate) cloud: Emulated,
-    layer: Arc<Layer>,
+/// A test kernel with the signature of `linear`, opened for a product.
+pub(crate) struct Opened {
+    kernel: (Arc<Kernel>, Arc<[u8]>),
+    pub(crate) layer: Arc<Layer>,
     _clock: Clock,
-    passes: u32,
 }
 
-impl Cloud {
-    /// `kernel` is a test kernel with the signature of `linear`.
-    pub(crate) fn start(
-        worker: &str,
-        kernel: &str,
-        product: &Product,
-        executor: Executor,
-        mbit_s: f64,
-    ) -> Self {
+impl Opened {
+    pub(crate) fn new(kernel: &str, product: &Product) -> Self {
         let runtime = Runtime::new(Settings::default()).unwrap();
         let clock = Clock::start(&runtime).unwrap();
         let component = std::fs::read(eciton_tests::test_kernel(kernel)).unwrap();
@@ -99,24 +91,49 @@ impl Cloud {
         let width = Value::Integer(product.y.columns() as i64);
         let attributes = [Attribute::new("out-features", width), Attribute::new("bias", Value::Flag(false))];
         let layer = kernel.open(&[vec![product.x.columns() as u32]], &attributes).unwrap();
+        Self { kernel: (kernel, component.into()), layer, _clock: clock }
+    }
+
+    /// What a pool of functions for it is started with.
+    pub(crate) fn wanted(&self, executor: Executor) -> Wanted {
         let local = eciton_exec::Settings { threads: 1, fresh_instances: false, newest_first: false };
-        let wanted = Wanted {
+        Wanted {
             local: LocalPool::new(local).unwrap(),
-            kernels: vec![(kernel, component.into())],
-            executor: Executor { kind: ExecutorKind::Emulated, ..executor },
+            kernels: vec![self.kernel.clone()],
+            executor,
             limits: Limits::default(),
             intervals: 2,
             weight_versions: 1,
-        };
+        }
+    }
+}
+
+/// An emulated cloud with one function.
+pub(crate) struct Cloud {
+    pub(crate) cloud: Emulated,
+    opened: Opened,
+    passes: u32,
+}
+
+impl Cloud {
+    pub(crate) fn start(
+        worker: &str,
+        kernel: &str,
+        product: &Product,
+        executor: Executor,
+        mbit_s: f64,
+    ) -> Self {
+        let opened = Opened::new(kernel, product);
+        let wanted = opened.wanted(Executor { kind: ExecutorKind::Emulated, ..executor });
         let emulator = Emulator { mbit_s, worker: Some(worker.to_owned()), ..Emulator::default() };
-        Self { cloud: Emulated::start(wanted, &emulator).unwrap(), layer, _clock: clock, passes: 0 }
+        Self { cloud: Emulated::start(wanted, &emulator).unwrap(), opened, passes: 0 }
     }
 
     /// Milliseconds charged for one warm task, and the worker's times.
     pub(crate) fn run(&mut self, product: &Product) -> (f64, Times) {
         self.passes += 1;
         let before = self.cloud.bill().unwrap().billed_ms;
-        self.cloud.submit(product.order(&self.layer, self.passes));
+        self.cloud.submit(product.order(&self.opened.layer, self.passes));
         let mut done = Vec::new();
         while done.is_empty() {
             self.cloud.drain(&mut done, None);

@@ -84,7 +84,7 @@ impl<I> Shared<I> {
             return None;
         }
         let allowed = flights.pace.allowed(flights.limit);
-        // A further attempt has nowhere else to go, whatever the limit.
+        // What was written for a function while there might be one has nowhere else to go.
         let next = if flights.in_flight < allowed.max(1)
             && let Some((attempt, ticket)) = flights.written.pop_front()
         {
@@ -109,6 +109,12 @@ impl<I: Invoker> Shared<I> {
             Ok(attempt) => lock(&self.flights).written.push_back((attempt, ticket)),
             Err(error) => ticket.fail(order, error),
         }
+    }
+
+    /// Reports an attempt that cannot be written.
+    pub(super) fn fail(&self, order: &Order, error: Error) {
+        self.inbox.begin();
+        Ticket::new(&self.inbox).fail(order, error);
     }
 
     fn attempt(&self, order: &Order) -> Result<Attempt, Error> {

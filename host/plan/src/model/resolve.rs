@@ -1,6 +1,6 @@
 //! From what a user writes to a model for one data set.
 
-use super::settings::{LayerSettings, Layers, ModelKind, ModelSettings};
+use super::settings::{KindSettings, LayerSettings, Layers, ModelKind, ModelSettings};
 use super::{
     Activation, Attention, FirstWeights, LayerKind, MAX_HEADS, MAX_HOPS, MAX_LAYERS, MAX_WIDTH, Model,
     ModelLayer, Norm, number,
@@ -87,7 +87,8 @@ fn listed(settings: &ModelSettings, classes: u32) -> Result<Vec<LayerSettings>, 
         });
     }
     if kind == ModelKind::Sgc {
-        return Ok(vec![LayerSettings { hops: Some(settings.hops.unwrap_or(count)), ..of("sgc") }]);
+        let own = KindSettings { hops: settings.own.hops.or(Some(count)), ..KindSettings::default() };
+        return Ok(vec![LayerSettings { own, ..of("sgc") }]);
     }
     let mut layers = vec![of(kind.layer()); count as usize];
     if let Some(jumping) = settings.jumping {
@@ -182,14 +183,14 @@ impl Resolving<'_> {
         let Self { settings, layer, .. } = *self;
         let of: [(&'static str, bool, &[&str]); 9] = [
             ("jumping", layer.jumping.is_some(), &["linear"]),
-            ("hops", layer.hops.is_some(), &["sgc", "appnp"]),
-            ("alpha", layer.alpha.is_some(), &["appnp"]),
-            ("epsilon", layer.epsilon.is_some(), &["gin"]),
-            ("train_epsilon", layer.train_epsilon.is_some(), &["gin"]),
-            ("heads", layer.heads.is_some(), &["gat"]),
+            ("hops", layer.own.hops.is_some(), &["sgc", "appnp"]),
+            ("alpha", layer.own.alpha.is_some(), &["appnp"]),
+            ("epsilon", layer.own.epsilon.is_some(), &["gin"]),
+            ("train_epsilon", layer.own.train_epsilon.is_some(), &["gin"]),
+            ("heads", layer.own.heads.is_some(), &["gat"]),
             ("average", layer.average.is_some(), &["gat"]),
-            ("attention_dropout", layer.attention_dropout.is_some(), &["gat"]),
-            ("negative_slope", layer.negative_slope.is_some(), &["gat"]),
+            ("attention_dropout", layer.own.attention_dropout.is_some(), &["gat"]),
+            ("negative_slope", layer.own.negative_slope.is_some(), &["gat"]),
         ];
         if let Some((name, _, kinds)) =
             of.iter().find(|(_, given, kinds)| *given && !kinds.contains(&layer.kernel.as_str()))
@@ -197,24 +198,25 @@ impl Resolving<'_> {
             let allowed = format!("left out: it belongs to {}", kinds.join(" and "));
             return self.refuse(name, format!("given for kernel {:?}", layer.kernel), &allowed);
         }
+        let own = layer.own.or(settings.own);
         Ok(match layer.kernel.as_str() {
             "gcn" => LayerKind::Gcn,
             "sage" => LayerKind::Sage,
             "gin" => {
-                let epsilon = layer.epsilon.or(settings.epsilon).unwrap_or(0.0);
+                let epsilon = own.epsilon.unwrap_or(0.0);
                 if !(epsilon as f32).is_finite() {
                     return self.refuse("epsilon", epsilon.to_string(), "a finite number");
                 }
-                let trained = layer.train_epsilon.or(settings.train_epsilon).unwrap_or(false);
+                let trained = own.train_epsilon.unwrap_or(false);
                 LayerKind::Gin { epsilon, trained }
             }
-            "sgc" => LayerKind::Sgc { hops: self.hops(SGC_HOPS)? },
+            "sgc" => LayerKind::Sgc { hops: self.hops(own.hops.unwrap_or(SGC_HOPS))? },
             "appnp" => {
-                let alpha = layer.alpha.or(settings.alpha).unwrap_or(APPNP_ALPHA);
+                let alpha = own.alpha.unwrap_or(APPNP_ALPHA);
                 if !keys::is_probability(alpha as f32) {
                     return self.refuse("alpha", alpha.to_string(), "a number with 0 <= alpha < 1");
                 }
-                LayerKind::Appnp { hops: self.hops(APPNP_HOPS)?, alpha }
+                LayerKind::Appnp { hops: self.hops(own.hops.unwrap_or(APPNP_HOPS))?, alpha }
             }
             // Its numbers follow from its width.
             "gat" => LayerKind::Gat(Attention {
@@ -239,8 +241,10 @@ impl Resolving<'_> {
 
     fn attention(&self, width: u32, dropout: f64) -> Result<Attention, Error> {
         let Self { settings, layer, classes, .. } = *self;
-        let natural = || if classes.is_some() { 1 } else { settings.heads.unwrap_or(GAT_HEADS) };
-        let heads = layer.heads.unwrap_or_else(natural);
+        let own = layer.own.or(settings.own);
+        // What is said of the model is not of the last layer.
+        let natural = || if classes.is_some() { 1 } else { own.heads.unwrap_or(GAT_HEADS) };
+        let heads = layer.own.heads.unwrap_or_else(natural);
         if !(1..=MAX_HEADS).contains(&heads) {
             return self.refuse("heads", heads.to_string(), &format!("1 to {MAX_HEADS}"));
         }
@@ -254,19 +258,18 @@ impl Resolving<'_> {
             let found = format!("{heads}, each of {features} columns");
             return self.refuse("heads", found, &format!("together at most {MAX_WIDTH} columns"));
         }
-        let slope = layer.negative_slope.or(settings.negative_slope).unwrap_or(GAT_SLOPE);
+        let slope = own.negative_slope.unwrap_or(GAT_SLOPE);
         if !keys::is_probability(slope as f32) {
             return self.refuse("negative_slope", slope.to_string(), "a number with 0 <= slope < 1");
         }
-        let dropout = layer.attention_dropout.or(settings.attention_dropout).unwrap_or(dropout);
+        let dropout = own.attention_dropout.unwrap_or(dropout);
         if !keys::is_probability(dropout as f32) {
             return self.refuse("attention_dropout", dropout.to_string(), keys::PROBABILITY);
         }
         Ok(Attention { heads, features, average, slope, dropout })
     }
 
-    fn hops(&self, natural: u32) -> Result<u32, Error> {
-        let hops = self.layer.hops.or(self.settings.hops).unwrap_or(natural);
+    fn hops(&self, hops: u32) -> Result<u32, Error> {
         if !(1..=MAX_HOPS).contains(&hops) {
             return self.refuse("hops", hops.to_string(), &format!("1 to {MAX_HOPS}"));
         }

@@ -36,27 +36,9 @@ pub struct ModelSettings {
     /// With `layers = N`: N hidden layers, whose outputs a last `linear` layer reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jumping: Option<Jumping>,
-    /// Of layers that propagate, unless the layer says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hops: Option<u32>,
-    /// Of `appnp` layers, unless the layer says; `None`: 0.1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub alpha: Option<f64>,
-    /// Of `gin` layers, unless the layer says; `None`: 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub epsilon: Option<f64>,
-    /// Of `gin` layers, unless the layer says; `None`: false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub train_epsilon: Option<bool>,
-    /// Of `gat` layers but the last, unless the layer says; `None`: 8.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub heads: Option<u32>,
-    /// Of `gat` layers, unless the layer says; `None`: as the layer's dropout.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub attention_dropout: Option<f64>,
-    /// Of `gat` layers, unless the layer says; `None`: 0.2.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub negative_slope: Option<f64>,
+    /// Of the layers that have them, unless the layer says.
+    #[serde(flatten)]
+    pub own: KindSettings,
     /// The layers.
     pub layers: Layers,
 }
@@ -80,13 +62,7 @@ impl Default for ModelSettings {
             residual: false,
             first_weights: FirstWeights::Auto,
             jumping: None,
-            hops: None,
-            alpha: None,
-            epsilon: None,
-            train_epsilon: None,
-            heads: None,
-            attention_dropout: None,
-            negative_slope: None,
+            own: KindSettings::default(),
         }
     }
 }
@@ -190,30 +166,53 @@ pub struct LayerSettings {
     /// Whether it reads all layers before it, and how (`linear`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jumping: Option<Jumping>,
-    /// Steps of its propagation (`sgc`, `appnp`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hops: Option<u32>,
-    /// The teleport probability (`appnp`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub alpha: Option<f64>,
-    /// The vertex's own weight, less 1 (`gin`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub epsilon: Option<f64>,
-    /// Whether that is trained (`gin`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub train_epsilon: Option<bool>,
-    /// Heads of its attention (`gat`); `None` in the last layer: 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub heads: Option<u32>,
     /// Whether its result is the mean of the heads (`gat`); `None`: in the last layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average: Option<bool>,
-    /// Dropout of the weights of edges (`gat`).
+    /// What its kind has beside.
+    #[serde(flatten)]
+    pub own: KindSettings,
+}
+
+/// What only some kinds of layers have, said of the model or of a layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KindSettings {
+    /// Steps of a propagation (`sgc`: 2 where nobody says, `appnp`: 10).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hops: Option<u32>,
+    /// The teleport probability (`appnp`: 0.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alpha: Option<f64>,
+    /// The vertex's own weight, less 1 (`gin`: 0).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epsilon: Option<f64>,
+    /// Whether that is trained (`gin`: false).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train_epsilon: Option<bool>,
+    /// Heads of an attention (`gat`: 8; 1 in the last layer, unless that says).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heads: Option<u32>,
+    /// Dropout of the weights of edges (`gat`: as the layer's dropout).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attention_dropout: Option<f64>,
-    /// What a negative score is multiplied by (`gat`).
+    /// What a negative score is multiplied by (`gat`: 0.2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub negative_slope: Option<f64>,
+}
+
+impl KindSettings {
+    /// These, and the model's where nothing is said.
+    pub(super) fn or(self, model: Self) -> Self {
+        Self {
+            hops: self.hops.or(model.hops),
+            alpha: self.alpha.or(model.alpha),
+            epsilon: self.epsilon.or(model.epsilon),
+            train_epsilon: self.train_epsilon.or(model.train_epsilon),
+            heads: self.heads.or(model.heads),
+            attention_dropout: self.attention_dropout.or(model.attention_dropout),
+            negative_slope: self.negative_slope.or(model.negative_slope),
+        }
+    }
 }
 
 impl LayerSettings {

@@ -88,6 +88,18 @@ fn kinds_stand_for_their_layers() {
 }
 
 #[test]
+fn what_only_some_kinds_have_is_written_as_it_was_read() {
+    let text = "[model]\nhops = 3\nalpha = 0.25\nepsilon = -0.5\ntrain_epsilon = true\n\
+                [[model.layers]]\nkernel = \"gin\"\nepsilon = 2.0\n[[model.layers]]\nkernel = \"sgc\"\n";
+    let config = crate::Config::parse(text, "r.toml").unwrap();
+    let written = config.to_toml().unwrap();
+    assert_eq!(crate::Config::parse(&written, "again").unwrap(), config, "{written}");
+    let model = Model::resolve(&config.model, 5, 3).unwrap();
+    let kinds: Vec<LayerKind> = model.layers.iter().map(|layer| layer.kind).collect();
+    assert_eq!(kinds, [LayerKind::Gin { epsilon: 2.0, trained: true }, LayerKind::Sgc { hops: 3 }]);
+}
+
+#[test]
 fn what_follows_layers_is_said_once_or_by_layer() {
     let model = resolved("norm = \"layer\"\nresidual = true\nlayers = 3").unwrap();
     assert_eq!(

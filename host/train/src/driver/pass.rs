@@ -308,7 +308,7 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
                     tuning.ended(timing.thread);
                 }
                 // The engine's averages make deadlines, which are for functions.
-                let here = matches!(answered, Answered::InPlace(_)) && self.machine.is_apart();
+                let here = timing.thread.is_some() && self.machine.is_apart();
                 match answered {
                     Answered::InPlace(finished) => log(stages, state.observer, key, finished),
                     Answered::Apart(answer) => {
@@ -342,7 +342,7 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
             Completion::Work { step, timing, failure: None, .. } => {
                 profile.step(*step, timing.took, rows(*step))
             }
-            Completion::Task { key, timing, result: Ok(Answered::InPlace(_)), .. } => {
+            Completion::Task { key, timing, result: Ok(_), .. } if timing.thread.is_some() => {
                 profile.step(key.step(), timing.took, rows(key.step()));
             }
             Completion::Task { key, result: Ok(Answered::Apart(answer)), .. } => {

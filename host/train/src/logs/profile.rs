@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use eciton_plan::profile::{FunctionPace, HostPace};
+use eciton_plan::profile::{FunctionPace, HostPace, stage_names};
 use eciton_plan::{Epoch, Profile, Program, StageId, Step};
 
 use crate::error::{Error, Result};
@@ -157,7 +157,8 @@ impl Profiler {
         };
         let seconds_per_flop = there.mean().unwrap_or(built_in.function.seconds_per_flop);
         let function = FunctionPace { seconds_per_flop, ..built_in.function };
-        let profile = Profile { source: of.source.clone(), host, function, stages, ..built_in };
+        let (source, program) = (of.source.clone(), stage_names(of.program));
+        let profile = Profile { source, host, function, program, stages, ..built_in };
         profile.check()?;
         Ok(profile)
     }

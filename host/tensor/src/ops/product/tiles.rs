@@ -47,6 +47,8 @@ struct Target {
 /// out = x w, or out + x w. x [n, k], w [k, m], out [n, m].
 pub(super) fn multiply(x: View<'_>, w: View<'_>, accumulate: bool, out: &mut ViewMut<'_>) {
     let (n, k, m) = (x.rows(), x.columns(), w.columns());
+    // What the unsafe code below rests on. Operations check the shapes that a kernel gives before they come
+    // here: a failure would be a defect of this crate, ended before memory is touched.
     assert!(available() && w.rows() == k && out.rows() == n && out.columns() == m);
     if n == 0 || m == 0 {
         return;
@@ -71,10 +73,10 @@ pub(super) fn multiply(x: View<'_>, w: View<'_>, accumulate: bool, out: &mut Vie
                     let first = into.data_mut().as_mut_ptr().add(column);
                     let target = Target { first, stride, mask, accumulate };
                     match width {
-                        1 => down::<1, 24, 8>(left, right, target, count, depth),
-                        2 => down::<2, 12, 4>(left, right, target, count, depth),
-                        3 => down::<3, 8, 4>(left, right, target, count, depth),
-                        _ => down::<4, 6, 3>(left, right, target, count, depth),
+                        1 => strip::<1, 24, 8, false>(left, right, target, count, depth),
+                        2 => strip::<2, 12, 4, false>(left, right, target, count, depth),
+                        3 => strip::<3, 8, 4, false>(left, right, target, count, depth),
+                        _ => strip::<4, 6, 3, false>(left, right, target, count, depth),
                     }
                 }
             }
@@ -85,6 +87,7 @@ pub(super) fn multiply(x: View<'_>, w: View<'_>, accumulate: bool, out: &mut Vie
 /// sums + u^T d, written to sums. u [n, k], d [n, m], sums [k, m] with rows `stride` apart.
 pub(super) fn transposed(u: View<'_>, d: View<'_>, sums: &mut [f32], stride: usize) {
     let (n, k, m) = (u.rows(), u.columns(), d.columns());
+    // As in `multiply`.
     assert!(available() && d.rows() == n && holds(u) && holds(d));
     assert!(m <= stride && (k == 0 || sums.len() >= (k - 1) * stride + m));
     if n == 0 || m == 0 {
@@ -98,10 +101,10 @@ pub(super) fn transposed(u: View<'_>, d: View<'_>, sums: &mut [f32], stride: usi
             let first = sums.as_mut_ptr().add(column);
             let target = Target { first, stride, mask, accumulate: true };
             match width {
-                1 => across::<1, 24, 8>(left, right, target, k, n),
-                2 => across::<2, 12, 4>(left, right, target, k, n),
-                3 => across::<3, 8, 4>(left, right, target, k, n),
-                _ => across::<4, 6, 3>(left, right, target, k, n),
+                1 => strip::<1, 24, 8, true>(left, right, target, k, n),
+                2 => strip::<2, 12, 4, true>(left, right, target, k, n),
+                3 => strip::<3, 8, 4, true>(left, right, target, k, n),
+                _ => strip::<4, 6, 3, true>(left, right, target, k, n),
             }
         }
     }
@@ -121,55 +124,29 @@ fn panels(columns: usize) -> impl Iterator<Item = (usize, usize, u16)> {
     })
 }
 
-/// Tiles of R rows, then of S, then of one.
+/// Tiles of R rows, then of S, then of one; rows are columns of the left side if it is transposed.
 ///
 /// # Safety
 /// As [`tile`], for all rows.
 #[target_feature(enable = "avx512f")]
-unsafe fn down<const V: usize, const R: usize, const S: usize>(
+unsafe fn strip<const V: usize, const R: usize, const S: usize, const TRANSPOSED: bool>(
     left: Side,
     right: Side,
     into: Target,
     rows: usize,
     depth: usize,
 ) {
+    let apart = if TRANSPOSED { 1 } else { left.stride };
     let mut row = 0;
     while row < rows {
         // SAFETY: the caller's.
         unsafe {
-            let left = Side { first: left.first.add(row * left.stride), ..left };
+            let left = Side { first: left.first.add(row * apart), ..left };
             let target = Target { first: into.first.add(row * into.stride), ..into };
             row += match rows - row {
-                left_over if left_over >= R => tile::<V, R, false>(left, right, target, depth),
-                left_over if left_over >= S => tile::<V, S, false>(left, right, target, depth),
-                _ => tile::<V, 1, false>(left, right, target, depth),
-            };
-        }
-    }
-}
-
-/// The same where the left side is transposed: tiles of R of its columns, then of S, then of one.
-///
-/// # Safety
-/// As [`tile`], for all columns.
-#[target_feature(enable = "avx512f")]
-unsafe fn across<const V: usize, const R: usize, const S: usize>(
-    left: Side,
-    right: Side,
-    into: Target,
-    columns: usize,
-    depth: usize,
-) {
-    let mut column = 0;
-    while column < columns {
-        // SAFETY: the caller's.
-        unsafe {
-            let left = Side { first: left.first.add(column), ..left };
-            let target = Target { first: into.first.add(column * into.stride), ..into };
-            column += match columns - column {
-                left_over if left_over >= R => tile::<V, R, true>(left, right, target, depth),
-                left_over if left_over >= S => tile::<V, S, true>(left, right, target, depth),
-                _ => tile::<V, 1, true>(left, right, target, depth),
+                left_over if left_over >= R => tile::<V, R, TRANSPOSED>(left, right, target, depth),
+                left_over if left_over >= S => tile::<V, S, TRANSPOSED>(left, right, target, depth),
+                _ => tile::<V, 1, TRANSPOSED>(left, right, target, depth),
             };
         }
     }

@@ -1,0 +1,86 @@
+//! Tasks that are done in this process through their frames: the same bits as on functions, rounded rows
+//! included, and answers that wait beside ([`crate::Answered::Apart`]).
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use eciton_kernel::wire::{Answer, AnswerMeta, Constants, Request, Source, encode_call};
+use eciton_kernel::{Error, Instances, Layer, Limits};
+use eciton_plan::TaskKey;
+use eciton_tensor::frame::{Encoding, Frame};
+
+use crate::Order;
+
+/// How an order becomes a frame that names no other object.
+#[derive(Debug, Clone)]
+pub(crate) struct Framing {
+    /// What rows are written as.
+    pub(crate) rows: Encoding,
+    /// What a task may use.
+    pub(crate) limits: Limits,
+}
+
+/// A task written down; whatever it borrowed is given back.
+#[derive(Debug)]
+pub(crate) struct Framed {
+    pub(crate) pass: u32,
+    pub(crate) key: TaskKey,
+    layer: Arc<Layer>,
+    frame: Vec<u8>,
+}
+
+impl Framing {
+    /// Writes an order.
+    pub(crate) fn write(&self, order: &Order) -> Result<Framed, Error> {
+        let (pass, key) = (order.pass, order.task.key());
+        let (none, objects) = (Constants::default(), Vec::new());
+        let frame = encode_call("", key, &order.layer, &order.call, self.rows, &self.limits, objects, &none)?;
+        Ok(Framed { pass, key, layer: order.layer.clone(), frame })
+    }
+}
+
+impl Framed {
+    /// Does it.
+    pub(crate) fn run(&self, instances: &mut Instances) -> Result<Answer, Error> {
+        let frame = parse(&self.frame)?;
+        let request = Request::parse(&frame.header().meta)?;
+        let answer = Answer::parse(run(request, &frame, &[], &self.layer, instances)?)?;
+        match answer.meta().error() {
+            Some(error) => Err(error),
+            None => Ok(answer),
+        }
+    }
+}
+
+/// A request's frame, or one that it names.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Frame<'_>, Error> {
+    Frame::parse(bytes).map_err(tensor)
+}
+
+fn tensor(source: eciton_tensor::Error) -> Error {
+    Error::Tensor { place: "a request's frame".to_owned(), source }
+}
+
+/// Runs a request on its layer: the answer's frame, also of a call that fails. `own` is the request's frame,
+/// `others` those that it names.
+pub(crate) fn run(
+    request: Request,
+    own: &Frame<'_>,
+    others: &[Frame<'_>],
+    layer: &Arc<Layer>,
+    instances: &mut Instances,
+) -> Result<Vec<u8>, Error> {
+    let begun = Instant::now();
+    let (key, encoding) = (request.key, request.encoding);
+    let (call, places) = request.into_call(&mut |&Source { object, part }| {
+        let frame = match object {
+            None => own,
+            Some(at) => others.get(at as usize).unwrap_or(own),
+        };
+        frame.part(part).map_err(tensor)
+    })?;
+    let result = instances.run(layer, call);
+    let mut meta = AnswerMeta::new(key, &result);
+    meta.times.compute_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+    places.encode(&meta, encoding)
+}

@@ -1,0 +1,242 @@
+//! Requests that contradict themselves, their layer or a worker's limits, and those that ask for much.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use eciton_kernel::wire::{self, Decoded, Request};
+use eciton_kernel::{Error, Kind, Limits};
+use eciton_tensor::Matrix;
+use eciton_tensor::frame::Frame;
+use serde_json::{Value, json};
+
+use crate::case::{Case, Numbers, find, seed};
+use crate::{any_case, as_json, kernels};
+
+/// Parses and makes a call of what `json` says.
+fn admit(bytes: &[u8], json: &Value) -> Result<(), Error> {
+    let frame = Frame::parse(bytes).unwrap();
+    let request = Request::parse(&serde_json::to_vec(json).unwrap())?;
+    request.into_call(&mut |s| find(s, &frame, &[])).map(drop)
+}
+
+#[test]
+fn requests_that_contradict_themselves_are_refused() {
+    let kernels = kernels();
+    let loss = Case::loss(&mut Numbers(5), &kernels[1], Kind::Loss, 40, 6);
+    let (bytes, good) = as_json(&loss);
+    admit(&bytes, &good).unwrap();
+    let rows =
+        good["grid"].as_array().unwrap().last().unwrap()["ends"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(rows, 40);
+    let grid =
+        |ends: Value, closes: Value, level: u32| json!([{"level": level, "ends": ends, "closes": closes}]);
+    let many = |n: usize, v: Value| Value::Array(vec![v; n]);
+    let own = |part: u32| json!({"object": null, "part": part});
+    let labels = good["labelled"]["labels"]["part"].as_u64().unwrap() as u32;
+    let matrix =
+        |source: Value, extents: Value| json!([{"source": source, "extents": extents, "encoding": "f32"}]);
+    let columns = good["inputs"][0]["extents"][0].as_u64().unwrap();
+    let changes: Vec<(&str, Value, &str)> = vec![
+        ("/version", json!(2), "version 2"),
+        ("/run", json!("x".repeat(1025)), "1024 are allowed"),
+        ("/kernel/digest", json!("zz".repeat(32)), "digest"),
+        ("/kernel/digest", json!("00"), "digest"),
+        ("/kernel/digest", json!("AB".repeat(32)), "lower case"),
+        ("/kind", json!("both"), "both"),
+        ("/kind", json!("forward"), "no sums"),
+        ("/kind", json!("backward"), "labels belong"),
+        ("/encoding", json!("f16"), "f16"),
+        ("/grid", json!([]), "there is none"),
+        ("/grid", grid(json!([]), json!([]), 0), "0 atoms"),
+        ("/grid", grid(json!([40]), json!([]), 0), "1 atoms, 0"),
+        ("/grid", grid(json!([30, 20, 40]), json!([0, 0, 0]), 1), "after row 30"),
+        ("/grid", grid(json!([40]), json!([1]), 1), "1 levels"),
+        ("/grid", grid(json!([40]), json!([0]), 4), "level 4"),
+        ("/grid", grid(many(4097, json!(40)), many(4097, json!(0)), 3), "4096 are allowed"),
+        ("/grid", grid(json!([39]), json!([0]), 0), "40 rows, the interval 39"),
+        ("/grid", grid(json!([u32::MAX]), json!([0]), 0), "matrix-bytes"),
+        ("/row_numbers", json!({"from": u64::MAX - 38}), "past 2^64"),
+        ("/row_numbers", json!({"list": own(labels)}), "40 halves"),
+        ("/row_numbers", json!({"list": own(0)}), "is a matrix"),
+        ("/inputs", matrix(own(labels), json!([columns])), "not a matrix"),
+        ("/inputs", matrix(own(99), json!([columns])), "part 99"),
+        ("/inputs", matrix(json!({"object": 1, "part": 0}), json!([columns])), "of 1 objects"),
+        ("/inputs", matrix(own(0), json!([columns + 1])), "extents"),
+        ("/inputs", matrix(own(0), json!([1, 1, 1, columns])), "up to three"),
+        ("/inputs", matrix(own(0), json!([65536, 65536])), "below 2^32"),
+        ("/inputs", many(513, matrix(own(0), json!([columns]))[0].clone()), "512 are allowed"),
+        ("/rows_out", json!([[65536, 65536]]), "below 2^32"),
+        ("/rows_out", json!([[u32::MAX]]), "matrix-bytes"),
+        ("/rows_out", many(513, json!(null)), "512 are allowed"),
+        ("/sums_out", json!([]), "the loss"),
+        ("/sums_out", json!([[2]]), "the loss"),
+        ("/sums_out", json!([[], [1]]), "without extents"),
+        ("/sums_out", json!([[u32::MAX, u32::MAX], [1]]), "matrix-bytes"),
+        ("/sums_out", json!([[1, u32::MAX, 2], [1]]), "below 2^32"),
+        ("/limits/matrix_bytes", json!(64), "matrix-bytes"),
+        ("/labelled", json!(null), "labels belong"),
+        ("/labelled/labels", own(0), "is a matrix"),
+        ("/labelled/rows", own(labels), "ascend"),
+        ("/objects", many(1025, json!("o")), "1024 are allowed"),
+        ("/objects", json!(["o".repeat(1025)]), "1024 are allowed"),
+        ("/output_count", json!(513), "more outputs"),
+        ("/attributes", many(1025, json!({"name": "a", "value": {"flag": true}})), "1024 are allowed"),
+        ("/attributes", json!([{"name": "a", "value": true}]), "cannot be read"),
+        ("/inputs_extents", many(513, json!([1])), "512 are allowed"),
+        ("/inputs_extents", json!([[65536, 65536]]), "below 2^32"),
+        ("/seed", json!(-1), "cannot be read"),
+        ("/key/epoch", json!("x"), "cannot be read"),
+    ];
+    for (pointer, value, words) in changes {
+        let mut json = good.clone();
+        *json.pointer_mut(pointer).unwrap() = value.clone();
+        let shown: String = value.to_string().chars().take(60).collect();
+        match admit(&bytes, &json) {
+            Err(e @ Error::Wire { .. }) => {
+                assert!(e.to_string().contains(words), "{pointer} = {shown}: {e}");
+                assert!(!e.is_retryable());
+            }
+            other => panic!("{pointer} = {shown}: {other:?}"),
+        }
+    }
+    let mut json = good.clone();
+    json["extra"] = json!(1);
+    assert!(admit(&bytes, &json).unwrap_err().to_string().contains("extra"));
+    // Forward's own rules.
+    let forward = Case::loss(&mut Numbers(5), &kernels[1], Kind::Forward, 40, 6);
+    let (bytes, good) = as_json(&forward);
+    for (pointer, value, words) in
+        [("/output_count", json!(2), "more outputs"), ("/rows_out", json!([null]), "all outputs")]
+    {
+        let mut json = good.clone();
+        *json.pointer_mut(pointer).unwrap() = value;
+        assert!(admit(&bytes, &json).unwrap_err().to_string().contains(words), "{pointer}");
+    }
+}
+
+/// Sparse rows of many columns need memory for each of them later, though no byte backs them.
+#[test]
+fn sparse_rows_of_endless_width_are_refused() {
+    let kernels = kernels();
+    let numbers = &mut Numbers(8);
+    let case = loop {
+        let case = Case::linear(numbers, &kernels[0], Kind::Forward, 10, 20);
+        if case.inputs[0].sparse {
+            break case;
+        }
+    };
+    let (bytes, mut json) = as_json(&case);
+    json["inputs"][0]["extents"] = json!([u32::MAX - 1]);
+    let wide = eciton_tensor::SparseRows::new(u32::MAX - 1, vec![0; 11], vec![], vec![]).unwrap();
+    let wide = Matrix::from(Arc::new(wide));
+    let frame = Frame::parse(&bytes).unwrap();
+    let request = Request::parse(&serde_json::to_vec(&json).unwrap()).unwrap();
+    let first = request.inputs[0].source;
+    let made = request.into_call(&mut |s| {
+        if *s == first { Ok(Decoded::Matrix(wide.clone())) } else { find(s, &frame, &[]) }
+    });
+    assert!(made.unwrap_err().to_string().contains("matrix-bytes"));
+}
+
+#[test]
+fn a_worker_cuts_limits_down_to_its_own() {
+    let kernels = kernels();
+    let (_, case) = any_case(&mut Numbers(3), &kernels, 30);
+    let (_, json) = as_json(&case);
+    let mut request: Request = serde_json::from_value(json).unwrap();
+    let ceiling = Limits {
+        guest_memory_bytes: 1 << 20,
+        task_time: Duration::from_micros(1500),
+        matrix_bytes: 64,
+        handles: 9,
+        call_bytes: u64::MAX,
+        ..Limits::default()
+    };
+    request.restrict(&ceiling);
+    let found = Limits::from(&request.limits);
+    let expected = Limits {
+        task_time: Duration::from_millis(2),
+        call_bytes: Limits::default().call_bytes,
+        ..ceiling.clone()
+    };
+    assert_eq!(found, expected);
+    assert!(request.check().unwrap_err().to_string().contains("64 allowed"));
+}
+
+/// A request is run only if it calls its layer as the signature says.
+#[test]
+fn requests_fit_their_layer() {
+    let kernels = kernels();
+    let numbers = &mut Numbers(seed(400));
+    for _ in 0..60 {
+        let (which, case) = any_case(numbers, &kernels, 20);
+        let (_, good) = as_json(&case);
+        let fits = |json: &Value| {
+            let request = Request::parse(&serde_json::to_vec(json).unwrap())?;
+            request.open(&kernels[which]).map(drop)
+        };
+        fits(&good).unwrap();
+        for field in ["inputs", "outputs", "kept", "gradients", "parameters", "rows_out", "sums_out"] {
+            let list = good[field].as_array().unwrap();
+            let mut wrong = Vec::new();
+            // One more; one of another width.
+            let more = list.first().cloned().unwrap_or_else(|| match field {
+                "rows_out" => json!([1]),
+                "sums_out" => json!([1]),
+                _ => json!({"source": {"object": 0, "part": 0}, "extents": [1], "encoding": null}),
+            });
+            wrong.push([&[more], &list[..]].concat());
+            if let Some(first) = list.first() {
+                let mut other = list.clone();
+                match first {
+                    Value::Array(shape) => other[0] = json!([&shape[..], &[json!(3)]].concat()),
+                    Value::Null => other[0] = json!([7777]),
+                    _ => other[0]["extents"] = json!([7777]),
+                }
+                wrong.push(other);
+            }
+            for list in wrong {
+                let mut json = good.clone();
+                json[field] = Value::Array(list);
+                let result = fits(&json);
+                assert!(matches!(result, Err(Error::Wire { .. })), "{field} = {}: {result:?}", json[field]);
+            }
+        }
+    }
+    // The same number of values in another order of extents, which a host function took for its own.
+    let case = loop {
+        let case = Case::linear(numbers, &kernels[0], Kind::Backward, 9, 20);
+        if case.parameters.len() == 1 && case.inputs[0].extents == [1] {
+            break case;
+        }
+    };
+    let (_, mut json) = as_json(&case);
+    let shape = json["sums_out"][0].as_array().unwrap().clone();
+    json["sums_out"][0] = json!([shape[1], shape[0]]);
+    let request = Request::parse(&serde_json::to_vec(&json).unwrap()).unwrap();
+    assert_eq!(request.fits(&case.layer).is_err(), shape[0] != shape[1]);
+}
+
+/// A part that is named often is made once: memory follows the bytes, not the names.
+#[test]
+fn a_tensor_named_often_is_made_once() {
+    let kernels = kernels();
+    let case = Case::loss(&mut Numbers(5), &kernels[1], Kind::Loss, 40, 6);
+    let (bytes, mut json) = as_json(&case);
+    let input = json["inputs"][0].clone();
+    for field in ["inputs", "outputs", "kept", "gradients", "parameters"] {
+        json[field] = Value::Array(vec![input.clone(); wire::MAX_MATRICES]);
+    }
+    let frame = Frame::parse(&bytes).unwrap();
+    let mut asked = Vec::new();
+    let request = Request::parse(&serde_json::to_vec(&json).unwrap()).unwrap();
+    let (call, _) = request
+        .into_call(&mut |s| {
+            asked.push(s.part);
+            find(s, &frame, &[])
+        })
+        .unwrap();
+    assert_eq!((call.inputs.len(), call.parameters.len()), (wire::MAX_MATRICES, wire::MAX_MATRICES));
+    asked.dedup();
+    assert!(asked.len() <= frame.header().parts.len(), "{asked:?}");
+}
