@@ -118,12 +118,9 @@ impl Named {
     }
 }
 
-/// Layers whose order of product and gather is looked for in a profile.
-const MOST_ORDERED: u32 = 6;
-
 impl Shape {
     /// The training program of a GCN on it, without dropout: the one that a profile was measured of, if it
-    /// says one, else every layer's product before its gather.
+    /// says one with the features gathered once, else every layer's product before its gather.
     ///
     /// # Errors
     /// [`Error::Setting`] without vertices or with a share of stored features out of range;
@@ -131,15 +128,10 @@ impl Shape {
     pub fn program(&self, profile: &Profile) -> Result<Program, Error> {
         let first = self.program_with(Savings::default())?;
         let Err(other) = profile.check_program(&first) else { return Ok(first) };
-        // Which layers gather before their product follows from widths that the shape need not have.
-        for orders in 0..1u64 << self.layers.min(MOST_ORDERED) {
-            for gathered_features in [false, true] {
-                let savings = Savings { gathered_features, aggregate_first: orders };
-                match self.program_with(savings) {
-                    Ok(program) if profile.check_program(&program).is_ok() => return Ok(program),
-                    _ => {}
-                }
-            }
+        let gathered = Savings { gathered_features: true, ..Savings::default() };
+        let second = self.program_with(gathered)?;
+        if profile.check_program(&second).is_ok() {
+            return Ok(second);
         }
         Err(Error::Plan(other))
     }
@@ -202,9 +194,9 @@ mod tests {
     #[test]
     fn a_profile_says_which_program_it_is_of() {
         let shape = Shape { layers: 3, ..NAMED[0].shape() };
-        let all = [(false, 0), (true, 0), (false, 0b100), (true, 0b110)];
-        for (gathered_features, aggregate_first) in all {
-            let program = shape.program_with(Savings { gathered_features, aggregate_first }).unwrap();
+        for gathered_features in [false, true] {
+            let savings = Savings { gathered_features, ..Savings::default() };
+            let program = shape.program_with(savings).unwrap();
             let stages = Profile::default().stages(&program, 1.0).unwrap();
             let profile = Profile { program: stage_names(&program), stages, ..Profile::default() };
             let found = shape.program(&profile).unwrap();
