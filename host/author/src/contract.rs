@@ -119,7 +119,7 @@ pub fn check_module(module: &[u8]) -> Result<Vec<Difference>> {
 }
 
 /// What makes a file not worth decoding.
-fn unfit_file(bytes: &[u8]) -> Option<Difference> {
+pub(crate) fn unfit_file(bytes: &[u8]) -> Option<Difference> {
     let len = bytes.len() as u64;
     if len > MAX_COMPONENT_BYTES {
         return Some(Difference::TooLarge { bytes_len: len, allowed: MAX_COMPONENT_BYTES });
@@ -149,7 +149,7 @@ fn unfit_file(bytes: &[u8]) -> Option<Difference> {
 }
 
 /// The component's own imports and exports, in order.
-fn names(component: &[u8]) -> Result<Vec<(Side, String)>, Difference> {
+pub(crate) fn names(component: &[u8]) -> Result<Vec<(Side, String)>, Difference> {
     let invalid = |error: wasmparser::BinaryReaderError| Difference::Invalid {
         offset: error.offset() as u64,
         found: error.message().to_owned(),
@@ -215,7 +215,7 @@ fn full_name(interface: &str) -> String {
 }
 
 /// The component's types as WIT.
-fn decode(component: &[u8]) -> Result<(Resolve, WorldId), String> {
+pub(crate) fn decode(component: &[u8]) -> Result<(Resolve, WorldId), String> {
     // The decoder asserts in places that a valid component of an odd shape may reach.
     let decoded = std::panic::catch_unwind(|| wit_component::decode(component));
     match decoded {
@@ -226,7 +226,7 @@ fn decode(component: &[u8]) -> Result<(Resolve, WorldId), String> {
     }
 }
 
-fn interface(resolve: &Resolve, world: WorldId, side: Side, name: &str) -> Option<InterfaceId> {
+pub(crate) fn interface(resolve: &Resolve, world: WorldId, side: Side, name: &str) -> Option<InterfaceId> {
     let world = &resolve.worlds[world];
     let items = match side {
         Side::Import => &world.imports,

@@ -41,7 +41,7 @@ pub(crate) enum Command {
     /// Data sets: what there is, what is in one
     #[command(subcommand)]
     Data(crate::data::Command),
-    /// Kernels: what there is, build one, check one
+    /// Kernels: what there is, build one, check one, look at one
     #[command(subcommand)]
     Kernel(crate::kernel::Command),
     /// Make functions at AWS for `train --executor lambda`, or change them

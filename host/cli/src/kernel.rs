@@ -1,4 +1,6 @@
-//! `eciton kernel`: the kernels that are built in, building one, checking one.
+//! `eciton kernel`: the kernels that are built in, building one, checking one, looking at one.
+
+mod inspect;
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -22,6 +24,8 @@ pub(crate) enum Command {
     Build(BuildArguments),
     /// Compare a component with the kernel contract
     Check(CheckArguments),
+    /// What a component says of itself: interfaces, attributes, and with --inputs what a layer reads, writes and learns
+    Inspect(inspect::Arguments),
 }
 
 /// `eciton kernel list`
@@ -77,6 +81,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
         Command::Build(arguments) if arguments.builtin => build_builtin(arguments, output),
         Command::Build(arguments) => build(arguments, output),
         Command::Check(arguments) => check(&arguments.file, output),
+        Command::Inspect(arguments) => inspect::run(arguments, output),
     }
 }
 
@@ -184,20 +189,21 @@ fn repository(from: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
-fn check(path: &Path, output: &mut Output) -> Result<(), Failure> {
-    let shown = path.display();
-    let refuse = |error: std::io::Error| Failure::Failed(format!("{shown}: cannot be read: {error}"));
+/// A component's bytes.
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    let refuse =
+        |error: std::io::Error| Failure::Failed(format!("{}: cannot be read: {error}", path.display()));
     let mut component = Vec::new();
     let file = File::open(path).map_err(refuse)?;
     // One byte above the limit is enough to be refused with words.
     file.take(MAX_COMPONENT_BYTES + 1).read_to_end(&mut component).map_err(refuse)?;
-    let differences = eciton_author::check(&component)?;
+    Ok(component)
+}
+
+/// Refuses what differs from the contract.
+fn refuse(path: &Path, component: &[u8]) -> Result<(), Failure> {
+    let differences = eciton_author::check(component)?;
     if differences.is_empty() {
-        let size = bytes(component.len() as u64);
-        output.line(format_args!(
-            "{shown}: a kernel of contract {VERSION}, {size}, {}",
-            component_digest(&component)
-        ));
         return Ok(());
     }
     let list: Vec<String> =
@@ -207,9 +213,22 @@ fn check(path: &Path, output: &mut Output) -> Result<(), Failure> {
         count => format!("{count} differences"),
     };
     Err(Failure::Failed(format!(
-        "{shown}: not a kernel of contract {VERSION}, {count}:\n{}",
+        "{}: not a kernel of contract {VERSION}, {count}:\n{}",
+        path.display(),
         list.join("\n")
     )))
+}
+
+fn check(path: &Path, output: &mut Output) -> Result<(), Failure> {
+    let component = read(path)?;
+    refuse(path, &component)?;
+    output.line(format_args!(
+        "{}: a kernel of contract {VERSION}, {}, {}",
+        path.display(),
+        bytes(component.len() as u64),
+        component_digest(&component)
+    ));
+    Ok(())
 }
 
 #[cfg(test)]

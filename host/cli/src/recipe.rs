@@ -318,7 +318,10 @@ mod tests {
             (&["--kernel", "liner=x"], &["did you mean `linear`?"]),
             (
                 &["--set", "kernels.softmax=x"],
-                &["no kernel is called `softmax`", "activate, attention, cross-entropy, linear, normalise, sum"],
+                &[
+                    "no kernel is called `softmax`",
+                    "activate, attention, cross-entropy, linear, normalise, sum",
+                ],
             ),
         ];
         for (line, words) in cases {

@@ -1,0 +1,64 @@
+//! What a component says of itself: the interfaces that it imports and exports, with their functions.
+
+use crate::contract::{decode, interface, names, unfit_file};
+use crate::difference::Side;
+use crate::text;
+
+/// An interface of a component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Whether the kernel asks for it or offers it.
+    pub side: Side,
+    /// As the binary has it, for instance `eciton:kernel/linalg@0.1.0`.
+    pub name: String,
+    /// Its functions in order: `matrix.rows`, and the type as WIT. None of what is no interface, or cannot
+    /// be read as one.
+    pub functions: Vec<(String, String)>,
+}
+
+/// The interfaces of a component, imports first. Bytes from anywhere may be given: of what is no component
+/// ([`crate::check`] says why) there are none.
+#[must_use]
+pub fn outline(component: &[u8]) -> Vec<Interface> {
+    let named = match unfit_file(component) {
+        None => names(component).unwrap_or_default(),
+        Some(_) => Vec::new(),
+    };
+    let decoded = decode(component).ok();
+    let functions = |side, name: &str| {
+        let (resolve, world) = decoded.as_ref()?;
+        let id = interface(resolve, *world, side, name)?;
+        let all = resolve.interfaces[id].functions.values();
+        Some(all.map(|f| (text::function_name(f), text::function(resolve, id, f))).collect())
+    };
+    let found = named.into_iter().map(|(side, name)| {
+        let functions = functions(side, &name).unwrap_or_default();
+        Interface { side, name, functions }
+    });
+    let (mut all, exports): (Vec<_>, Vec<_>) = found.partition(|interface| interface.side == Side::Import);
+    all.extend(exports);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernels_interfaces_are_named_with_their_functions() {
+        let linear = include_bytes!("../../../guest-kernels/prebuilt/linear.wasm");
+        let all = outline(linear);
+        let of = |side, name: &str| {
+            let name = format!("eciton:kernel/{name}@{}", crate::VERSION);
+            all.iter().find(|found| found.side == side && found.name == name)
+        };
+        let vertex = of(Side::Export, "vertex").map(|vertex| vertex.functions.clone()).unwrap_or_default();
+        let names: Vec<&str> = vertex.iter().map(|(name, _)| &name[..]).collect();
+        assert!(names.contains(&"attributes") && names.contains(&"layer.open"), "{names:?}");
+        assert!(of(Side::Import, "linalg").is_some_and(|linalg| !linalg.functions.is_empty()), "{all:?}");
+        assert_eq!(all.last().map(|last| last.side), Some(Side::Export));
+        for other in [&b""[..], b"text", b"\0asm\x01\0\0\0", &linear[..linear.len() / 2]] {
+            assert_eq!(outline(other), []);
+        }
+    }
+}
