@@ -547,7 +547,7 @@ mod tests {
             "run.epochs=2024-01-01",
             "limits.attempts=0",
             "kernels.linear=7",
-            "model.layers=[{kernel=\"gat\"}]",
+            "model.layers=[{kernel=\"mpn\"}]",
         ];
         for argument in bad {
             let mut config = Config::default();

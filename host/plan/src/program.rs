@@ -546,7 +546,21 @@ pub(crate) mod tests {
                 let t = if g.transposed { "'" } else { "" };
                 format!("gather{t} {}>{} x{}", g.input, g.output, g.width)
             }
-            Stage::Attend(attend) => format!("attend {:?}", attend.step),
+            Stage::Attend(attend) => {
+                let list = |all: &[SlotId]| all.iter().map(SlotId::to_string).collect::<Vec<_>>().join(",");
+                let (step, reads, writes) = match attend.step {
+                    AttendStep::Forward { input, output, kept } => {
+                        ("forward", vec![input], [output].into_iter().chain(kept).collect())
+                    }
+                    AttendStep::Turn { input, output, kept, gradient, turned } => {
+                        ("turn", vec![input, output, kept, gradient], vec![turned])
+                    }
+                    AttendStep::Backward { turned, input, gradient } => {
+                        ("backward", vec![turned, input], vec![gradient])
+                    }
+                };
+                format!("attend {step} {}>{}", list(&reads), list(&writes))
+            }
             Stage::Tensor(t) => {
                 let list = |slots: &mut dyn Iterator<Item = SlotId>| {
                     slots.map(|slot| slot.to_string()).collect::<Vec<_>>().join(",")

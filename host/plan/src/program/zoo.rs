@@ -103,15 +103,15 @@ fn sage_multiplies_twice_and_gathers_the_mean() {
 fn attention_turns_by_row_before_it_sums_over_out_neighbours() {
     let wanted = [
         "attention 0 Forward 0>1",
-        "attend Forward { input: 1, output: 2, kept: Some(3) }",
+        "attend forward 1>2,3",
         "attention 1 Forward 2>4",
-        "attend Forward { input: 4, output: 5, kept: Some(6) }",
+        "attend forward 4>5,6",
         "cross-entropy 2 Loss 5>7",
-        "attend Turn { input: 4, output: 5, kept: 6, gradient: 7, turned: 8 }",
-        "attend Backward { turned: 8, input: 4, gradient: 9 }",
+        "attend turn 4,5,6,7>8",
+        "attend backward 8,4>9",
         "attention 1 Backward 2,4,9>10",
-        "attend Turn { input: 1, output: 2, kept: 3, gradient: 10, turned: 11 }",
-        "attend Backward { turned: 11, input: 1, gradient: 12 }",
+        "attend turn 1,2,3,10>11",
+        "attend backward 11,1>12",
         "attention 0 Backward 0,1,12>",
     ];
     let gat = program("kind = \"gat\"\nheads = 4", Savings::default());
