@@ -36,7 +36,7 @@ use super::Sources;
 use crate::adjacency::Adjacency;
 use sums::{backward_by, dot, forward_by};
 
-/// The numbers of an attention.
+/// The numbers of an attention. `eciton-plan` makes slots of the same widths; each call checks that they are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Heads {
     /// H.

@@ -20,7 +20,8 @@ const CHUNK: usize = 32;
 
 /// Sums of one row on their way.
 struct Sums {
-    /// `[H]` each: the largest score so far, and with the next chunk's; sums over all edges, and over those of positive scores.
+    /// `[H]` each: the largest score so far, and with the next chunk's; sums over all edges, and over those
+    /// of positive scores.
     largest: Vec<f32>,
     grown: Vec<f32>,
     sum: Vec<f32>,

@@ -1,0 +1,311 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+use super::*;
+use crate::signature::{BackwardNeeds, ParameterSpec, RowsSpec, Value};
+
+/// What the kernels `linear` and `cross-entropy` say.
+pub(crate) fn signature(
+    kernel: &str,
+    inputs: &[Vec<u32>],
+    attributes: &[Attribute],
+) -> Result<Signature, String> {
+    let find = |name: &str| attributes.iter().find(|a| a.name == name).map(|a| &a.value);
+    let flag = |name: &str| find(name) == Some(&Value::Flag(true));
+    let width = inputs[0][0];
+    let parameter = |name: &str, shape: &[u32], initialiser| ParameterSpec {
+        name: name.to_owned(),
+        shape: shape.to_vec(),
+        initialiser,
+    };
+    let rows = |width| vec![RowsSpec { name: "rows".into(), extents: vec![width] }];
+    let mut signature = Signature { inputs: rows(width), ..Signature::default() };
+    match kernel {
+        "sum" | "activate" | "normalise" => {
+            let spec = |at: usize| RowsSpec { name: format!("x{at}"), extents: inputs[at].clone() };
+            signature.inputs = (0..inputs.len()).map(spec).collect();
+            signature.outputs = rows(width);
+            let shape: &[u32] = if kernel == "sum" { &[1] } else { &[width] };
+            if flag("input-bias") {
+                signature.parameters.push(parameter("input-bias", shape, Initialiser::Zeros));
+            }
+            if flag("trained") {
+                signature.parameters.push(parameter("epsilon", shape, Initialiser::Constant(0.0)));
+            }
+            if kernel == "normalise" && find("by") != Some(&Value::Text("l2".to_owned())) {
+                signature.parameters.push(parameter("scale", shape, Initialiser::Constant(1.0)));
+                signature.parameters.push(parameter("shift", shape, Initialiser::Zeros));
+            }
+            let inputs = kernel != "sum" || flag("trained");
+            signature.backward_needs = BackwardNeeds { inputs, outputs: false };
+        }
+        "linear" => {
+            let Some(&Value::Integer(out)) = find("out-features") else {
+                return Err("out-features must be given".to_owned());
+            };
+            let out = u32::try_from(out).unwrap();
+            signature.parameters = vec![parameter("weight", &[width, out], Initialiser::GlorotUniform)];
+            if flag("input-bias") {
+                signature.parameters.push(parameter("input-bias", &[width], Initialiser::Zeros));
+            }
+            if flag("bias") {
+                signature.parameters.push(parameter("bias", &[out], Initialiser::Zeros));
+            }
+            signature.outputs = rows(out);
+            signature.backward_needs = BackwardNeeds { inputs: true, outputs: false };
+        }
+        "attention" => {
+            let (Some(&Value::Integer(heads)), Some(&Value::Integer(features))) =
+                (find("heads"), find("features"))
+            else {
+                return Err("heads and features must be given".to_owned());
+            };
+            let values = u32::try_from(heads * features).unwrap();
+            if flag("input-bias") {
+                signature.parameters.push(parameter("input-bias", &[width], Initialiser::Zeros));
+            }
+            let bound = Initialiser::Uniform((6.0 / (heads + features) as f32).sqrt());
+            let weight = parameter("weight", &[width, values], Initialiser::GlorotUniform);
+            let scores = ["source", "target"].map(|name| parameter(name, &[values], bound));
+            signature.parameters.extend([weight].into_iter().chain(scores));
+            signature.outputs = rows(values + 2 * u32::try_from(heads).unwrap());
+            signature.backward_needs = BackwardNeeds { inputs: true, outputs: true };
+        }
+        "cross-entropy" => {
+            if flag("bias") {
+                signature.parameters = vec![parameter("bias", &[width], Initialiser::Zeros)];
+            }
+            signature.outputs = rows(width);
+            signature.has_loss = true;
+        }
+        other => return Err(format!("no kernel {other}")),
+    }
+    Ok(signature)
+}
+
+pub(crate) fn gcn(layers: u32, hidden: u32, features: u32, classes: u32) -> Program {
+    let model = Model::gcn(layers, hidden, 0.5, features, classes).unwrap();
+    let shape = DataShape { rows: 64, features, classes };
+    Program::build(&model, shape, Savings::default(), &signature).unwrap()
+}
+
+pub(crate) fn sketch(program: &Program) -> Vec<String> {
+    let stage = |stage: &Stage| match stage {
+        Stage::Gather(g) => {
+            let t = if g.transposed { "'" } else { "" };
+            format!("gather{t} {}>{} x{}", g.input, g.output, g.width)
+        }
+        Stage::Attend(attend) => {
+            let list = |all: &[SlotId]| all.iter().map(SlotId::to_string).collect::<Vec<_>>().join(",");
+            let (step, reads, writes) = match attend.step {
+                AttendStep::Forward { input, output, kept } => {
+                    ("forward", vec![input], [output].into_iter().chain(kept).collect())
+                }
+                AttendStep::Turn { input, output, kept, gradient, turned } => {
+                    ("turn", vec![input, output, kept, gradient], vec![turned])
+                }
+                AttendStep::Backward { turned, input, gradient } => {
+                    ("backward", vec![turned, input], vec![gradient])
+                }
+            };
+            format!("attend {step} {}>{}", list(&reads), list(&writes))
+        }
+        Stage::Tensor(t) => {
+            let list = |slots: &mut dyn Iterator<Item = SlotId>| {
+                slots.map(|slot| slot.to_string()).collect::<Vec<_>>().join(",")
+            };
+            let whole = Stage::Tensor(t.clone());
+            let reads = list(&mut whole.reads().map(|(slot, _)| slot));
+            let writes = list(&mut whole.writes());
+            let operation = &program.operations[t.operation.index()];
+            format!("{} {} {:?} {reads}>{writes}", operation.kernel, operation.layer, t.direction)
+        }
+    };
+    program.stages.iter().map(stage).collect()
+}
+
+#[test]
+fn two_layers_are_nine_stages() {
+    let program = gcn(2, 16, 1433, 7);
+    let wanted = [
+        "linear 0 Forward 0>1",
+        "gather 1>2 x16",
+        "linear 1 Forward 2>3",
+        "gather 3>4 x7",
+        "cross-entropy 2 Loss 4>5",
+        "gather' 5>6 x7",
+        "linear 1 Backward 2,6>7",
+        "gather' 7>8 x16",
+        "linear 0 Backward 0,8>",
+    ];
+    assert_eq!(sketch(&program), wanted);
+    let slots: Vec<(u32, SlotOf, u16, u16)> = program
+        .slots
+        .iter()
+        .map(|s| (s.width, s.of, s.written_by.map_or(99, |w| w.0), s.kept_until.0))
+        .collect();
+    use SlotOf::{Activation, Features, Gradient};
+    let wanted = [
+        (1433, Features, 99, 8),
+        (16, Activation, 0, 1),
+        (16, Activation, 1, 6),
+        (7, Activation, 2, 3),
+        (7, Activation, 3, 4),
+        (7, Gradient, 4, 5),
+        (7, Gradient, 5, 6),
+        (16, Gradient, 6, 7),
+        (16, Gradient, 7, 8),
+    ];
+    assert_eq!(slots, wanted);
+    assert_eq!(program.loss, Some(StageId(4)));
+    assert_eq!(program.dependencies(StageId(1)), [(StageId(0), Scope::All)]);
+    assert_eq!(program.dependencies(StageId(6)), [(StageId(1), Scope::Own), (StageId(5), Scope::Own)]);
+    assert!(program.dependencies(StageId(0)).is_empty());
+    assert!(program.trains());
+    let names = [0, 1, 4, 5, 8, 9].map(|stage| program.stage_name(StageId(stage)));
+    let wanted = ["linear 0 forward", "gather 0", "cross-entropy 2 loss", "gather 1 transposed"];
+    assert_eq!(
+        (&names[..4], &names[4..]),
+        (&wanted.map(String::from)[..], &["linear 0 backward", "stage 9"].map(String::from)[..])
+    );
+}
+
+#[test]
+fn gathered_features_leave_two_gathers_out() {
+    let model = Model::gcn(2, 16, 0.0, 1433, 7).unwrap();
+    let shape = DataShape { rows: 64, features: 1433, classes: 7 };
+    let savings = Savings { gathered_features: true, ..Savings::default() };
+    let program = Program::build(&model, shape, savings, &signature).unwrap();
+    let wanted = [
+        "linear 0 Forward 0>1",
+        "linear 1 Forward 1>2",
+        "gather 2>3 x7",
+        "cross-entropy 2 Loss 3>4",
+        "gather' 4>5 x7",
+        "linear 1 Backward 1,5>6",
+        "linear 0 Backward 0,6>",
+    ];
+    assert_eq!(sketch(&program), wanted);
+    assert_eq!(sketch(&program.evaluation())[..3], wanted[..3]);
+    assert_eq!(program.parameters, gcn(2, 16, 1433, 7).parameters);
+}
+
+#[test]
+fn parameters_belong_to_their_layers() {
+    let program = gcn(2, 16, 1433, 7);
+    let found: Vec<(&str, u16, u32, u16, usize)> =
+        program.parameters.iter().map(|p| (&p.name[..], p.owner.0, p.position, p.layer.0, p.len())).collect();
+    let wanted = [
+        ("layers.0.weight", 0, 0, 0, 1433 * 16),
+        ("layers.1.weight", 1, 0, 1, 16 * 7),
+        ("layers.0.bias", 1, 1, 0, 16),
+        ("layers.1.bias", 2, 0, 1, 7),
+    ];
+    assert_eq!(found, wanted);
+    assert_eq!(program.operations[1].parameters, [ParameterId(1), ParameterId(2)]);
+}
+
+#[test]
+fn evaluation_is_the_forward_part() {
+    let training = gcn(2, 16, 1433, 7);
+    let program = training.evaluation();
+    let wanted = [
+        "linear 0 Forward 0>1",
+        "gather 1>2 x16",
+        "linear 1 Forward 2>3",
+        "gather 3>4 x7",
+        "cross-entropy 2 Forward 4>5",
+    ];
+    assert_eq!(sketch(&program), wanted);
+    assert_eq!(program.scores, Some(SlotId(5)));
+    assert_eq!(program.parameters, training.parameters);
+    assert_eq!(program.operations, training.operations);
+    assert!(!program.trains() && program.loss.is_none());
+    assert_eq!(program.evaluation(), program);
+}
+
+#[test]
+fn every_stage_follows_what_it_reads_and_every_slot_has_a_reader() {
+    for layers in 1..=64 {
+        let program = gcn(layers, 5, 9, 3);
+        assert_eq!(program.stages.len(), 4 * layers as usize + 1);
+        for (id, stage) in (0u16..).map(StageId).zip(&program.stages) {
+            for (before, _) in program.dependencies(id) {
+                assert!(before < id);
+            }
+            // Every interval passes every barrier: the rule of `Buffers` rests on it.
+            let previous = id.0.checked_sub(1).map(StageId);
+            let chained = program.dependencies(id).last().map(|last| last.0);
+            let loss = program.loss.map(|loss| loss.0 + 1);
+            assert!(chained == previous || loss == Some(id.0), "stage {id}");
+            for slot in stage.writes() {
+                let spec = &program.slots[slot.index()];
+                assert_eq!(spec.written_by, Some(id));
+                assert!(spec.kept_until > id, "slot {slot} is never read");
+            }
+        }
+    }
+}
+
+#[test]
+fn kept_rows_and_outputs_live_until_backward() {
+    let keeping = |kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]| {
+        let mut found = signature(kernel, inputs, attributes)?;
+        if kernel == "linear" {
+            found.kept = vec![RowsSpec { name: "mask".into(), extents: vec![2, 3] }];
+            found.backward_needs = BackwardNeeds { inputs: false, outputs: true };
+        }
+        Ok::<_, String>(found)
+    };
+    let model = Model::gcn(2, 4, 0.0, 9, 3).unwrap();
+    let shape = DataShape { rows: 5, features: 9, classes: 3 };
+    let program = Program::build(&model, shape, Savings::default(), &keeping).unwrap();
+    let Stage::Tensor(last) = &program.stages[8] else { panic!("{:?}", program.stages) };
+    assert!(last.inputs.is_empty() && last.outputs.len() == 1 && last.kept.len() == 1);
+    let kept = &program.slots[last.kept[0].index()];
+    assert_eq!((kept.width, kept.of, kept.kept_until), (6, SlotOf::Kept, StageId(8)));
+    assert_eq!(program.slots[last.outputs[0].index()].kept_until, StageId(8));
+}
+
+#[test]
+fn kernels_that_do_not_fit_are_refused() {
+    type Change = fn(&str, &mut Signature);
+    let cases: [(Change, &str); 6] = [
+        (|_, s| s.outputs.clear(), "outputs"),
+        (|_, s| s.inputs[0].extents[0] += 1, "inputs"),
+        (|_, s| s.has_loss = false, "loss"),
+        (|_, s| s.kept = vec![RowsSpec { name: "k".into(), extents: vec![1 << 20; 3] }], "kept"),
+        (
+            |_, s| {
+                if let Some(p) = s.parameters.first_mut() {
+                    p.shape = vec![0]
+                }
+            },
+            "parameter",
+        ),
+        (
+            |_, s| {
+                if let Some(p) = s.parameters.first().cloned() {
+                    s.parameters.push(p)
+                }
+            },
+            "twice",
+        ),
+    ];
+    let model = Model::gcn(2, 4, 0.0, 9, 3).unwrap();
+    let shape = DataShape { rows: 5, features: 9, classes: 3 };
+    for (change, word) in cases {
+        let changed = |kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]| {
+            let mut found = signature(kernel, inputs, attributes)?;
+            change(kernel, &mut found);
+            Ok::<_, String>(found)
+        };
+        let error = Program::build(&model, shape, Savings::default(), &changed).unwrap_err();
+        assert!(matches!(error, Error::SignatureMismatch { .. }), "{error}");
+        assert!(error.to_string().contains(word), "{word}: {error}");
+    }
+    let fails =
+        |kernel: &str, _: &[Vec<u32>], _: &[Attribute]| Err::<Signature, _>(format!("{kernel} is broken"));
+    let error = Program::build(&model, shape, Savings::default(), &fails).unwrap_err();
+    assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "linear is broken");
+    let other = DataShape { classes: 4, ..shape };
+    assert!(matches!(Program::build(&model, other, Savings::default(), &signature), Err(Error::Data { .. })));
+}
