@@ -7,9 +7,19 @@ use std::path::PathBuf;
 use eciton_author::{Build, Error, Toolchain};
 
 /// The features of `tests/kernels`.
-const KERNELS: [&str; 17] = [
+const KERNELS: [&str; 27] = [
     "allocating",
     "doubled",
+    "edge-keeping",
+    "edge-looping",
+    "edge-nan",
+    "edge-plain",
+    "edge-trapping",
+    "edge-trapping-sources",
+    "edge-unwritten",
+    "edge-unwritten-sum",
+    "edge-wrong-shape",
+    "edge-wrong-signature",
     "error",
     "handles",
     "keeping",

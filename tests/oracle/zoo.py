@@ -11,7 +11,7 @@ but the generator of random numbers (keyed.py) and the optimisers (gcn.py).
 INPUT.json
     vertices, edges, features, labels, train      as gcn.py; edges are directed
     layers        [{"kernel", "width", "activation", "dropout", "bias", "norm", "residual", and "hops", "alpha", "epsilon",
-                   "train_epsilon", "jumping", "heads", "average", "slope", "attention_dropout" where the kernel has them}, ...]
+                   "train_epsilon", "jumping", "aggregator", "heads", "average", "slope", "attention_dropout" where the kernel has them}, ...]
     parameters    {name: [[...]] or [...]}, as Eciton names them
     seed, epochs, optimiser, slope                as gcn.py; weight_decay one number
 
@@ -99,6 +99,15 @@ def l2_norm(x):
     return Var(y, [(x, flow)])
 
 
+def maximum(x, edges):
+    """The largest value of each column over v's ones of edges [v, u], 0 where there is none; values that tie share the gradient."""
+    rows = np.where(edges[:, :, None], x.value[None], -np.inf)
+    y = np.where(edges.any(1, keepdims=True), rows.max(1), 0)
+    at = edges[:, :, None] & (rows == y[:, None])
+    share = at / np.maximum(at.sum(1, keepdims=True), 1)
+    return Var(y, [(x, lambda g: np.einsum("vuf,vf->uf", share, g))])
+
+
 def attention(z, source, target, edges, layer, factors):
     """Graph attention over dense matrices; factors [v, u, head] are dropout's. The gradient goes through the softmax's Jacobian."""
     heads, slope = layer["heads"], float(np.float32(layer["slope"]))
@@ -133,6 +142,41 @@ def attention(z, source, target, edges, layer, factors):
     return Var(out, [(parent, lambda g, at=at: gradients(g)[at]) for at, parent in enumerate((z, source, target))])
 
 
+def attention_v2(source, target, a, edges, layer, factors):
+    """Brody, Alon and Yahav 2022, eq. 7, over dense matrices, as :func:`attention`."""
+    heads, slope = layer["heads"], float(np.float32(layer["slope"]))
+    n, width = source.value.shape
+    each = width // heads
+    out, parts = np.zeros((n, width)), []
+    for h in range(heads):
+        own = slice(h * each, (h + 1) * each)
+        inner = target.value[:, None, own] + source.value[None, :, own]
+        bent = np.where(inner > 0, inner, slope * inner)
+        e = np.where(edges, bent @ a.value[own], -np.inf)
+        e = np.exp(e - e.max(1, keepdims=True))
+        alpha = e / e.sum(1, keepdims=True)
+        out[:, own] = (alpha * factors[:, :, h]) @ source.value[:, own]
+        parts.append((own, inner, bent, alpha))
+    share = 1 / heads if layer["average"] else 1
+
+    def gradients(g):
+        ds, dt, da = np.zeros_like(source.value), np.zeros_like(target.value), np.zeros_like(a.value)
+        for h, (own, inner, bent, alpha) in enumerate(parts):
+            gh = g * share if layer["average"] else g[:, own]
+            ds[:, own] += (alpha * factors[:, :, h]).T @ gh
+            weight = factors[:, :, h] * (gh @ source.value[:, own].T)
+            d = alpha * (weight - (weight * alpha).sum(1, keepdims=True))
+            flow = d[:, :, None] * a.value[own] * np.where(inner > 0, 1, slope)
+            ds[:, own] += flow.sum(0)
+            dt[:, own] += flow.sum(1)
+            da[own] += np.einsum("vu,vuf->f", d, bent)
+        return ds, dt, da
+
+    if layer["average"]:
+        out = out.reshape(n, heads, each).mean(1)
+    return Var(out, [(parent, lambda g, at=at: gradients(g)[at]) for at, parent in enumerate((source, target, a))])
+
+
 class Graph:
     def __init__(self, vertices, edges):
         a = np.zeros((vertices, vertices))
@@ -146,6 +190,7 @@ class Graph:
         self.mean = Var(np.divide(a, degree, out=np.zeros_like(a), where=degree > 0))
         self.sum = Var(a)
         self.edges = loops > 0
+        self.others = a > 0
 
 
 class Zoo:
@@ -168,6 +213,16 @@ class Zoo:
         bits = keyed.bits(keyed.key(self.seed, keyed.DROPOUT, epoch, draw, 1), n, n * heads)
         return np.where(keyed.dropped(bits, probability), 0, 1 / (1 - probability)).reshape(n, n, heads)
 
+    def edge_factors(self, layer, draw, epoch):
+        """Of an edge kernel: row v * 2^32 + u, column head, of stream 0."""
+        probability, n, heads = float(np.float32(layer["attention_dropout"])), len(self.features), layer["heads"]
+        if epoch is None or probability == 0:
+            return np.ones((n, n, heads))
+        vertices = np.arange(n, dtype=np.uint64)
+        rows = (vertices[:, None] << np.uint64(32) | vertices[None, :]).reshape(-1)
+        bits = keyed.bits(keyed.key(self.seed, keyed.DROPOUT, epoch, draw, 0), rows, heads)
+        return np.where(keyed.dropped(bits, probability), 0, 1 / (1 - probability)).reshape(n, n, heads)
+
     def scores(self, p, epoch):
         h, outputs = Var(self.features), []
         for l, layer in enumerate(self.layers):
@@ -187,13 +242,17 @@ class Zoo:
                 x = graph.symmetric @ x
             x = bias(x @ p["weight"])
         elif kernel == "sage":
-            x = bias(x @ p["self.weight"] + (graph.mean @ x) @ p["neighbour.weight"], "self.bias")
+            brought = maximum(x, graph.others) if layer["aggregator"] == "max" else graph.mean @ x
+            x = bias(x @ p["self.weight"] + brought @ p["neighbour.weight"], "self.bias")
         elif kernel == "gin":
             own = x + x * p["epsilon"] if layer["train_epsilon"] else x * (1 + layer["epsilon"])
             x = bias((own + graph.sum @ x) @ p["mlp.0.weight"], "mlp.0.bias")
             x = bias(x.then(lambda v: np.maximum(v, 0), lambda v: (v > 0) * 1.0) @ p["mlp.1.weight"], "mlp.1.bias")
         elif kernel == "gat":
             x = bias(attention(x @ p["weight"], p["source"], p["target"], graph.edges, layer, self.factors(layer, l, epoch)))
+        elif kernel == "gatv2":
+            ends = [bias(x @ p[f"{end}.weight"], f"{end}.bias") for end in ("source", "target")]
+            x = bias(attention_v2(*ends, p["attention"], graph.edges, layer, self.edge_factors(layer, l, epoch)))
         elif kernel == "appnp":
             first = x
             for _ in range(layer["hops"]):
@@ -251,6 +310,17 @@ def run(job):
     return answer
 
 
+def test_ties():
+    """Sources that tie share the gradient of a maximum; a vertex without in-neighbours gets zero and gives none."""
+    edges = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]]) > 0
+    x = Var([[9, 9], [5, -2], [5, -3]])
+    y = maximum(x, edges)
+    assert (y.value == [[5, -2], [5, -3], [0, 0]]).all(), y.value
+    y.back(np.array([[6.0, 4], [1, 2], [70, 80]]))
+    assert (x.gradient == [[0, 0], [3, 4], [4, 2]]).all(), x.gradient
+    return "sources that tie share"
+
+
 def test_gradients(seed=31):
     """Central differences in every parameter of every layer, with what follows it."""
     r, worst, count = np.random.default_rng(seed), 0.0, 0
@@ -259,15 +329,19 @@ def test_gradients(seed=31):
     last = dict(follow, kernel="linear", width=3, activation="identity", dropout=0.0)
     models = [
         [dict(base, kernel="gcn"), last],
-        [dict(base, kernel="sage"), last],
+        [dict(base, kernel="sage", aggregator="mean"), last],
+        [dict(base, kernel="sage", aggregator="max"), last],
+        [base, dict(base, kernel="sage", aggregator="max", activation="relu"), dict(last, kernel="sage", aggregator="max")],
         [dict(base, kernel="gin", epsilon=0.3, train_epsilon=True), last],
         [dict(base, kernel="gin", epsilon=0.3, train_epsilon=False), last],
         [dict(base, kernel="sgc", hops=3), last],
         [base, last, dict(last, kernel="appnp", hops=3, alpha=0.2, bias=False)],
-        [base, dict(base, kernel="sage", residual=True), dict(last, jumping="concat")],
+        [base, dict(base, kernel="sage", aggregator="mean", residual=True), dict(last, jumping="concat")],
         [base, dict(base, kernel="gcn"), dict(last, jumping="sum")],
         [dict(base, kernel="gat", heads=2, average=False, slope=0.2, attention_dropout=0.4), last],
         [base, dict(last, kernel="gat", heads=3, average=True, slope=0.1, attention_dropout=0.0)],
+        [dict(base, kernel="gatv2", heads=2, average=False, slope=0.2, attention_dropout=0.4), last],
+        [base, dict(last, kernel="gatv2", heads=3, average=True, slope=0.1, attention_dropout=0.0)],
         [dict(base, norm="layer"), last],
         [dict(base, norm="l2"), last],
     ]
@@ -284,6 +358,11 @@ def test_gradients(seed=31):
                 case "gat":
                     values = m * layer["heads"] if layer["average"] else m
                     shapes = {"bias": (m,), "weight": (k, values), "source": (values,), "target": (values,)}
+                case "gatv2":
+                    values = m * layer["heads"] if layer["average"] else m
+                    shapes = {"bias": (m,), "attention": (values,)}
+                    shapes |= {f"{end}.weight": (k, values) for end in ("source", "target")}
+                    shapes |= {f"{end}.bias": (values,) for end in ("source", "target")}
             if layer.get("jumping") == "concat":
                 shapes = {"bias": (m,)} | {f"from.{i}.weight": (widths[i + 1], m) for i in range(l)}
             if layer.get("train_epsilon"):
@@ -310,4 +389,4 @@ def test_gradients(seed=31):
 
 
 if __name__ == "__main__":
-    gcn.command(run, [test_gradients], __doc__)
+    gcn.command(run, [test_ties, test_gradients], __doc__)

@@ -1,30 +1,34 @@
 #!/usr/bin/env python3
-"""Test accuracy of PyG's GraphSAGE, GAT, GIN, GCN, SGC, APPNP and MLP with Eciton's hyper-parameters, to hold beside `eciton train`.
+"""Test accuracy of PyG's GraphSAGE, GAT, GATv2, GIN, GCN, SGC, APPNP and MLP with Eciton's hyper-parameters, to hold beside `eciton train`.
 
     accuracy.py MODEL DATA [--seeds 10] [--hidden 64] [--layers 2] [--epochs 200] [--lr 0.01] [--wd 5e-4] [--dropout 0.5]
-                 [--heads 8]   gat: heads of all layers but the last; elu, dropout of the weights of edges as of the input
+                 [--aggregator mean|max]   sage
+                 [--heads 8]   gat, gatv2: heads of all layers but the last; elu, dropout of the weights of edges as of the input
 
 DATA is a folder of npy arrays as shared/peers/prepare.py makes it; `eciton train DATA --model MODEL ...` reads the same one. Features are
 divided by their sums. Dropout stands before every layer with weights, weight decay is on all parameters, accuracy is that after the last
-epoch. Prints one JSON line. Needs torch and torch_geometric.
+epoch. Prints one JSON line, with the median time of an epoch and the process's peak memory. Needs torch and torch_geometric.
 """
 import argparse
 import json
+import resource
 import statistics
+import time
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch_geometric.nn import APPNP, GATConv, GCNConv, GINConv, MLP, SAGEConv, SGConv
+from torch_geometric.nn import APPNP, GATConv, GATv2Conv, GCNConv, GINConv, MLP, SAGEConv, SGConv
 
 
 def arguments():
     p = argparse.ArgumentParser()
-    p.add_argument("model", choices=["gcn", "sage", "gat", "gin", "sgc", "appnp", "mlp"])
+    p.add_argument("model", choices=["gcn", "sage", "gat", "gatv2", "gin", "sgc", "appnp", "mlp"])
     p.add_argument("data")
     for name, kind, default in (("seeds", int, 10), ("hidden", int, 64), ("layers", int, 2), ("epochs", int, 200), ("lr", float, 0.01),
                                 ("wd", float, 5e-4), ("dropout", float, 0.5), ("threads", int, 1), ("hops", int, 0), ("heads", int, 8)):
         p.add_argument(f"--{name}", type=kind, default=default)
+    p.add_argument("--aggregator", choices=["mean", "max"], default="mean")
     return p.parse_args()
 
 
@@ -33,10 +37,12 @@ class Net(torch.nn.Module):
         super().__init__()
         self.a = a
         widths = [features] + [a.hidden] * (a.layers - 1) + [classes]
+        attention = lambda kind: lambda i, o: kind(i, o // a.heads, a.heads, dropout=a.dropout) if o == a.hidden else kind(i, o, 1, dropout=a.dropout)
         make = {
             "gcn": lambda i, o: GCNConv(i, o, cached=True),
-            "sage": lambda i, o: SAGEConv(i, o),
-            "gat": lambda i, o: GATConv(i, o // a.heads, a.heads, dropout=a.dropout) if o == a.hidden else GATConv(i, o, 1, dropout=a.dropout),
+            "sage": lambda i, o: SAGEConv(i, o, aggr=a.aggregator),
+            "gat": attention(GATConv),
+            "gatv2": attention(GATv2Conv),
             "gin": lambda i, o: GINConv(MLP([i, o, o], norm=None, dropout=0.0)),
             "appnp": torch.nn.Linear,
             "mlp": torch.nn.Linear,
@@ -52,7 +58,7 @@ class Net(torch.nn.Module):
             x = F.dropout(x, self.a.dropout, self.training)
             x = layer(x) if isinstance(layer, torch.nn.Linear) else layer(x, edges)
             if at + 1 < len(self.layers):
-                x = F.elu(x) if self.a.model == "gat" else x.relu()
+                x = F.elu(x) if self.a.model in ("gat", "gatv2") else x.relu()
         return x if self.propagate is None else self.propagate(x, edges)
 
 
@@ -68,24 +74,28 @@ def main():
     n = len(indptr) - 1
     # Rows are targets: PyG's transposed adjacency.
     edges = torch.sparse_csr_tensor(torch.from_numpy(indptr), source, torch.ones(len(source)), size=(n, n))
-    if a.model in ("gcn", "gat", "sgc", "appnp"):
+    if a.model in ("gcn", "gat", "gatv2", "sgc", "appnp") or a.aggregator == "max":
         edges = torch.stack([source, target])
-    accuracies = []
+    accuracies, seconds = [], []
     for seed in range(a.seeds):
         torch.manual_seed(seed)
         net = Net(a, x.shape[1], int(y.max()) + 1)
         adam = torch.optim.Adam(net.parameters(), lr=a.lr, weight_decay=a.wd)
         for _ in range(a.epochs):
+            begun = time.perf_counter()
             net.train()
             adam.zero_grad()
             F.cross_entropy(net(x, edges)[train], y[train]).backward()
             adam.step()
+            seconds.append(time.perf_counter() - begun)
         net.eval()
         with torch.no_grad():
             accuracies.append((net(x, edges)[test].argmax(1) == y[test]).float().mean().item())
     print(json.dumps({
-        "peer": "pyg", "model": a.model, "data": a.data, "seeds": a.seeds, "test_accuracy": round(100 * statistics.mean(accuracies), 2),
+        "peer": "pyg", "model": a.model, "data": a.data, **({"aggregator": a.aggregator} if a.model == "sage" else {}), "seeds": a.seeds, "test_accuracy": round(100 * statistics.mean(accuracies), 2),
         "std": round(100 * statistics.pstdev(accuracies), 2), "torch": torch.__version__,
+        "epoch_s": round(statistics.median(seconds), 5), "threads": a.threads,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
     }), flush=True)
 
 

@@ -4,6 +4,8 @@
 
 #[path = "hostile/components.rs"]
 mod components;
+#[path = "hostile/edges.rs"]
+mod edges;
 #[path = "hostile/instances.rs"]
 mod instances;
 

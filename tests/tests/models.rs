@@ -23,12 +23,14 @@ use serde_json::{Value, json};
 const CLOSE: f64 = 2e-4;
 
 /// Models as a user writes them; the last layer's width is the number of classes.
-const MODELS: [(&str, &str); 27] = [
+const MODELS: [(&str, &str); 33] = [
     ("gcn", "kind = \"gcn\""),
     ("sage", "kind = \"sage\""),
     ("sage without bias", "kind = \"sage\"\nbias = false\nlayers = 3"),
     ("sage, narrow", "kind = \"sage\"\nhidden = 2\nlayers = 3"),
     ("sage, l2", "kind = \"sage\"\nnorm = \"l2\""),
+    ("sage, max", "kind = \"sage\"\naggregator = \"max\""),
+    ("sage, max, three layers", "kind = \"sage\"\naggregator = \"max\"\nlayers = 3\nhidden = 5\ndropout = 0"),
     ("gin", "kind = \"gin\""),
     ("gin, trained", "kind = \"gin\"\nepsilon = 0.25\ntrain_epsilon = true\nlayers = 3"),
     ("gin, narrow", "kind = \"gin\"\nhidden = 2\nepsilon = -0.5"),
@@ -48,6 +50,17 @@ const MODELS: [(&str, &str); 27] = [
          heads = 2\naverage = true\nresidual = true\n[[layers]]\nkernel = \"gat\"\nheads = 3\nnegative_slope = 0.05\n",
     ),
     ("gat, jumping", "kind = \"gat\"\nhidden = 6\nheads = 3\njumping = \"concat\"\nnorm = \"layer\""),
+    ("gatv2", "kind = \"gatv2\""),
+    ("gatv2, one head", "kind = \"gatv2\"\nheads = 1\nhidden = 5\nattention_dropout = 0.0\nlayers = 3"),
+    (
+        "gatv2, without bias",
+        "kind = \"gatv2\"\nheads = 2\nbias = false\nnegative_slope = 0.0\nactivation = \"elu\"",
+    ),
+    (
+        "gatv2, heads averaged",
+        "hidden = 8\n[[layers]]\nkernel = \"gatv2\"\nheads = 4\nattention_dropout = 0.3\n[[layers]]\nkernel = \"gatv2\"\n\
+         heads = 2\naverage = true\nresidual = true\n[[layers]]\nkernel = \"gatv2\"\nheads = 3\nnegative_slope = 0.05\n",
+    ),
     ("mlp", "kind = \"mlp\"\nlayers = 3"),
     ("gcn, narrow", "kind = \"gcn\"\nhidden = 2\nlayers = 3"),
     ("gcn, residual", "kind = \"gcn\"\nlayers = 4\nresidual = true\nactivation = \"elu\""),
@@ -155,12 +168,13 @@ fn layer(layer: &eciton_plan::ModelLayer) -> Value {
         "dropout": layer.dropout, "bias": layer.bias, "norm": layer.norm.name(), "residual": layer.residual,
     });
     match layer.kind {
+        LayerKind::Sage { aggregator } => value["aggregator"] = serde_json::to_value(aggregator).unwrap(),
         LayerKind::Gin { epsilon, trained } => {
             (value["epsilon"], value["train_epsilon"]) = (epsilon.into(), trained.into());
         }
         LayerKind::Sgc { hops } => value["hops"] = hops.into(),
         LayerKind::Appnp { hops, alpha } => (value["hops"], value["alpha"]) = (hops.into(), alpha.into()),
-        LayerKind::Gat(of) => {
+        LayerKind::Gat(of) | LayerKind::Gatv2(of) => {
             (value["heads"], value["average"]) = (of.heads.into(), of.average.into());
             (value["slope"], value["attention_dropout"]) = (of.slope.into(), of.dropout.into());
         }

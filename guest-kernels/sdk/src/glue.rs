@@ -1,9 +1,11 @@
 //! A kernel in a component: handles are resources, calls are imports, [`Glue`] is the export.
 
+pub mod edge;
+
 use crate::bindings::eciton::kernel::{linalg as wl, log as wlog, random as wr, tensors as wt, types as ty};
 use crate::bindings::exports::eciton::kernel::vertex as wv;
 use crate::op::{After, Before, Op};
-use crate::signature::{Attributes, Initialiser, RowsSpec, Value};
+use crate::signature::{AttributeSpec, Attributes, Initialiser, ParameterSpec, RowsSpec, Value};
 use crate::types::{Activation, Dropout, Error, Reduction, Result, Task};
 use crate::{Backward, Forward, Ids, Kernel, LastLayer, Matrix, Out};
 
@@ -128,14 +130,14 @@ fn activation(a: Activation) -> ty::Activation {
 
 fn prologue<'a>(b: &Before<'a>) -> wl::Prologue<'a> {
     wl::Prologue {
-        bias: b.bias.map(|m| &m.0),
+        bias: b.bias.map(|m| &m.raw().0),
         activation: activation(b.activation),
         dropout: b.dropout.map(|Dropout { probability, stream }| ty::Dropout { probability, stream }),
     }
 }
 
 fn epilogue<'a>(a: &After<'a>) -> wl::Epilogue<'a> {
-    wl::Epilogue { bias: a.bias.map(|m| &m.0), activation: activation(a.activation) }
+    wl::Epilogue { bias: a.bias.map(|m| &m.raw().0), activation: activation(a.activation) }
 }
 
 fn reduction(by: Reduction) -> wl::Reduction {
@@ -150,13 +152,13 @@ fn reduction(by: Reduction) -> wl::Reduction {
 pub(crate) fn call(op: Op<'_>) -> Result<()> {
     match op {
         Op::Matmul { batched: false, a, transpose_a, b, transpose_b, accumulate, into } => {
-            wl::matmul(&a.0, transpose_a, &b.0, transpose_b, accumulate, &into.0)
+            wl::matmul(&a.raw().0, transpose_a, &b.raw().0, transpose_b, accumulate, &into.raw().0)
         }
         Op::Matmul { batched: true, a, transpose_a, b, transpose_b, accumulate, into } => {
-            wl::batched_matmul(&a.0, transpose_a, &b.0, transpose_b, accumulate, &into.0)
+            wl::batched_matmul(&a.raw().0, transpose_a, &b.raw().0, transpose_b, accumulate, &into.raw().0)
         }
         Op::Linear { x, before, w, after, into } => {
-            wl::linear(&x.0, &prologue(&before), &w.0, &epilogue(&after), &into.0)
+            wl::linear(&x.raw().0, &prologue(&before), &w.raw().0, &epilogue(&after), &into.raw().0)
         }
         Op::LinearBackward {
             x,
@@ -170,32 +172,49 @@ pub(crate) fn call(op: Op<'_>) -> Result<()> {
             grad_w,
             grad_after_bias,
         } => wl::linear_backward(
-            &x.0,
+            &x.raw().0,
             &prologue(&before),
-            &w.0,
+            &w.raw().0,
             &epilogue(&after),
-            y.map(|m| &m.0),
-            &grad.0,
-            grad_x.map(|o| &o.0),
-            grad_before_bias.map(|o| &o.0),
-            grad_w.map(|o| &o.0),
-            grad_after_bias.map(|o| &o.0),
+            y.map(|m| &m.raw().0),
+            &grad.raw().0,
+            grad_x.map(|o| &o.raw().0),
+            grad_before_bias.map(|o| &o.raw().0),
+            grad_w.map(|o| &o.raw().0),
+            grad_after_bias.map(|o| &o.raw().0),
         ),
-        Op::Apply { x, by, into } => wl::apply(&x.0, &prologue(&by), &into.0),
-        Op::ApplyBackward { x, by, grad, into } => wl::apply_backward(&x.0, &prologue(&by), &grad.0, &into.0),
-        Op::Axpby { alpha, x, beta, y, into } => wl::axpby(alpha, &x.0, beta, &y.0, &into.0),
-        Op::Multiply { x, y, into } => wl::multiply(&x.0, &y.0, &into.0),
-        Op::SoftmaxCrossEntropy { x, labels, rows, weight, losses, grad } => {
-            wl::softmax_cross_entropy(&x.0, &labels.0, &rows.0, weight, &losses.0, &grad.0)
+        Op::Apply { x, by, into } => wl::apply(&x.raw().0, &prologue(&by), &into.raw().0),
+        Op::ApplyBackward { x, by, grad, into } => {
+            wl::apply_backward(&x.raw().0, &prologue(&by), &grad.raw().0, &into.raw().0)
         }
-        Op::Softmax { x, into } => wl::softmax(&x.0, &into.0),
-        Op::GatherRows { x, rows, into } => wl::gather_rows(&x.0, &rows.0, &into.0),
-        Op::ScatterAddRows { x, rows, into } => wl::scatter_add_rows(&x.0, &rows.0, &into.0),
-        Op::SumRows { x, into } => wl::sum_rows(&x.0, &into.0),
-        Op::ReduceColumns { x, by, into } => wl::reduce_columns(&x.0, reduction(by), &into.0),
+        Op::Axpby { alpha, x, beta, y, into } => {
+            wl::axpby(alpha, &x.raw().0, beta, &y.raw().0, &into.raw().0)
+        }
+        Op::Multiply { x, y, into } => wl::multiply(&x.raw().0, &y.raw().0, &into.raw().0),
+        Op::SoftmaxCrossEntropy { x, labels, rows, weight, losses, grad } => wl::softmax_cross_entropy(
+            &x.raw().0,
+            &labels.raw().0,
+            &rows.raw().0,
+            weight,
+            &losses.raw().0,
+            &grad.raw().0,
+        ),
+        Op::Softmax { x, into } => wl::softmax(&x.raw().0, &into.raw().0),
+        Op::GatherRows { x, rows, into } => wl::gather_rows(&x.raw().0, &rows.raw().0, &into.raw().0),
+        Op::ScatterAddRows { x, rows, into } => {
+            wl::scatter_add_rows(&x.raw().0, &rows.raw().0, &into.raw().0)
+        }
+        Op::SumRows { x, into } => wl::sum_rows(&x.raw().0, &into.raw().0),
+        Op::ReduceColumns { x, by, into } => wl::reduce_columns(&x.raw().0, reduction(by), &into.raw().0),
         Op::ReduceSegments { x, offsets, by, into } => {
-            wl::reduce_segments(&x.0, &offsets.0, reduction(by), &into.0)
+            wl::reduce_segments(&x.raw().0, &offsets.raw().0, reduction(by), &into.raw().0)
         }
+        Op::Inner { x, y, into } => wl::inner(&x.raw().0, &y.raw().0, &into.raw().0),
+        Op::Scale { x, by, into } => wl::scale(&x.raw().0, &by.raw().0, &into.raw().0),
+        Op::SoftmaxSegments { x, offsets, state } => {
+            wl::softmax_segments(&x.raw().0, &offsets.raw().0, &state.raw().0)
+        }
+        Op::SoftmaxValues { x, state, into } => wl::softmax_values(&x.raw().0, &state.raw().0, &into.raw().0),
     }
     .map_err(failed)
 }
@@ -227,35 +246,70 @@ fn quote_panics() {
 impl<K: Kernel> wv::Guest for Glue<K> {
     type Layer = Layer<K>;
 
-    fn attributes() -> Vec<wv::AttributeSpec> {
+    fn attributes() -> Vec<ty::AttributeSpec> {
         quote_panics();
-        let value = |v| match v {
-            Value::Integer(v) => wv::Value::Integer(v),
-            Value::Number(v) => wv::Value::Number(v),
-            Value::Text(v) => wv::Value::Text(v),
-            Value::Flag(v) => wv::Value::Flag(v),
-        };
-        K::attributes()
-            .into_iter()
-            .map(|a| wv::AttributeSpec {
-                name: a.name.to_owned(),
-                meaning: a.meaning.to_owned(),
-                default: a.default.map(value),
-            })
-            .collect()
+        attribute_specs(K::attributes())
     }
 }
 
+fn attribute_specs(specs: Vec<AttributeSpec>) -> Vec<ty::AttributeSpec> {
+    let value = |v| match v {
+        Value::Integer(v) => ty::Value::Integer(v),
+        Value::Number(v) => ty::Value::Number(v),
+        Value::Text(v) => ty::Value::Text(v),
+        Value::Flag(v) => ty::Value::Flag(v),
+    };
+    specs
+        .into_iter()
+        .map(|a| ty::AttributeSpec {
+            name: a.name.to_owned(),
+            meaning: a.meaning.to_owned(),
+            default: a.default.map(value),
+        })
+        .collect()
+}
+
+fn attributes(given: Vec<ty::Attribute>) -> Attributes {
+    let value = |v| match v {
+        ty::Value::Integer(v) => Value::Integer(v),
+        ty::Value::Number(v) => Value::Number(v),
+        ty::Value::Text(v) => Value::Text(v),
+        ty::Value::Flag(v) => Value::Flag(v),
+    };
+    Attributes::new(given.into_iter().map(|a| (a.name, value(a.value))).collect())
+}
+
+fn rows_spec(spec: RowsSpec) -> ty::RowsSpec {
+    ty::RowsSpec { name: spec.name, extents: spec.extents }
+}
+
+fn rows_specs(specs: Vec<RowsSpec>) -> Vec<ty::RowsSpec> {
+    specs.into_iter().map(rows_spec).collect()
+}
+
+fn parameter_specs(specs: Vec<ParameterSpec>) -> Vec<ty::ParameterSpec> {
+    let initialiser = |i| match i {
+        Initialiser::Zeros => ty::Initialiser::Zeros,
+        Initialiser::Constant(v) => ty::Initialiser::Constant(v),
+        Initialiser::GlorotUniform => ty::Initialiser::GlorotUniform,
+        Initialiser::Uniform(b) => ty::Initialiser::Uniform(b),
+    };
+    specs
+        .into_iter()
+        .map(|p| ty::ParameterSpec { name: p.name, shape: p.shape, initialiser: initialiser(p.initialiser) })
+        .collect()
+}
+
 fn matrices(given: Vec<wt::Matrix>) -> Vec<Matrix> {
-    given.into_iter().map(|m| Matrix(RawMatrix(m))).collect()
+    given.into_iter().map(|m| Matrix::new(RawMatrix(m))).collect()
 }
 
 fn outs(given: Vec<wt::Out>) -> Vec<Out> {
-    given.into_iter().map(|o| Out(RawOut(o))).collect()
+    given.into_iter().map(|o| Out::new(RawOut(o))).collect()
 }
 
 fn maybe_outs(given: Vec<Option<wt::Out>>) -> Vec<Option<Out>> {
-    given.into_iter().map(|o| o.map(|o| Out(RawOut(o)))).collect()
+    given.into_iter().map(|o| o.map(|o| Out::new(RawOut(o)))).collect()
 }
 
 fn refs<T>(values: &[T]) -> Vec<&T> {
@@ -271,26 +325,13 @@ fn task(t: wv::Task) -> Task {
 }
 
 impl<K: Kernel> wv::GuestLayer for Layer<K> {
-    fn open(
-        inputs: Vec<Vec<u32>>,
-        attributes: Vec<wv::Attribute>,
-    ) -> core::result::Result<wv::Layer, ty::Error> {
+    fn open(inputs: Vec<Vec<u32>>, given: Vec<ty::Attribute>) -> core::result::Result<wv::Layer, ty::Error> {
         quote_panics();
-        let value = |v| match v {
-            wv::Value::Integer(v) => Value::Integer(v),
-            wv::Value::Number(v) => Value::Number(v),
-            wv::Value::Text(v) => Value::Text(v),
-            wv::Value::Flag(v) => Value::Flag(v),
-        };
-        let attributes = Attributes::new(attributes.into_iter().map(|a| (a.name, value(a.value))).collect());
-        K::open(&inputs, &attributes).map(|k| wv::Layer::new(Layer(k))).map_err(report)
+        K::open(&inputs, &attributes(given)).map(|k| wv::Layer::new(Layer(k))).map_err(report)
     }
 
     fn signature(&self) -> wv::Signature {
         let s = self.0.signature();
-        let rows = |specs: Vec<RowsSpec>| {
-            specs.into_iter().map(|r| wv::RowsSpec { name: r.name, extents: r.extents }).collect()
-        };
         let mut needs = wv::Needs::empty();
         if s.needs_inputs {
             needs = needs | wv::Needs::INPUTS;
@@ -299,23 +340,10 @@ impl<K: Kernel> wv::GuestLayer for Layer<K> {
             needs = needs | wv::Needs::OUTPUTS;
         }
         wv::Signature {
-            inputs: rows(s.inputs),
-            parameters: s
-                .parameters
-                .into_iter()
-                .map(|p| wv::ParameterSpec {
-                    name: p.name,
-                    shape: p.shape,
-                    initialiser: match p.initialiser {
-                        Initialiser::Zeros => wv::Initialiser::Zeros,
-                        Initialiser::Constant(v) => wv::Initialiser::Constant(v),
-                        Initialiser::GlorotUniform => wv::Initialiser::GlorotUniform,
-                        Initialiser::Uniform(b) => wv::Initialiser::Uniform(b),
-                    },
-                })
-                .collect(),
-            outputs: rows(s.outputs),
-            kept: rows(s.kept),
+            inputs: rows_specs(s.inputs),
+            parameters: parameter_specs(s.parameters),
+            outputs: rows_specs(s.outputs),
+            kept: rows_specs(s.kept),
             backward_needs: needs,
             has_loss: s.has_loss,
         }
@@ -379,8 +407,8 @@ impl<K: Kernel> wv::GuestLayer for Layer<K> {
         parameter_gradients: Vec<wt::Out>,
     ) -> core::result::Result<(), ty::Error> {
         let (inputs, parameters) = (matrices(inputs), matrices(parameters));
-        let (labels, rows) = (Ids(RawIds(labels)), Ids(RawIds(rows)));
-        let loss = Out(RawOut(loss));
+        let (labels, rows) = (Ids::new(RawIds(labels)), Ids::new(RawIds(rows)));
+        let loss = Out::new(RawOut(loss));
         let (input_gradients, parameter_gradients) = (maybe_outs(input_gradients), outs(parameter_gradients));
         let io = LastLayer {
             inputs: &refs(&inputs),

@@ -1,8 +1,9 @@
 //! What a kernel author depends on: the contract `eciton:kernel` as plain Rust.
 //!
-//! A kernel implements [`Kernel`] and ends with [`export_kernel!`]. It composes the host's linear
-//! algebra ([`linalg`]) over opaque [`Matrix`] handles and computes what is its own over tiles of
-//! rows. The same source compiles
+//! A vertex kernel implements [`Kernel`] and ends with [`export_kernel!`]; an edge kernel implements
+//! [`EdgeKernel`] and ends with [`export_edge_kernel!`]. Both compose the host's linear algebra
+//! ([`linalg`]) over opaque [`Matrix`] handles and compute what is their own over tiles of rows. The
+//! same source compiles
 //!
 //! * for `wasm32-unknown-unknown`, where every handle is a resource of the host, and
 //! * natively, where handles go to a [`native::Host`]: the f64 [`reference`] of this crate, so that a
@@ -34,6 +35,8 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 pub mod check;
+pub mod derive;
+pub mod edge;
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
 pub mod glue;
@@ -46,6 +49,7 @@ pub mod op;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod reference;
 mod signature;
+mod tape;
 mod types;
 
 #[cfg(target_arch = "wasm32")]
@@ -59,6 +63,27 @@ pub mod bindings {
     });
 }
 
+/// The world of edge kernels, whose imports are those of [`bindings`].
+#[cfg(target_arch = "wasm32")]
+#[doc(hidden)]
+#[allow(missing_docs, unsafe_code, unreachable_pub, clippy::all)]
+pub mod edge_bindings {
+    wit_bindgen::generate!({
+        path: "../../wit/kernel",
+        world: "edge-kernel",
+        pub_export_macro: true,
+        with: {
+            "eciton:kernel/types@0.1.0": crate::bindings::eciton::kernel::types,
+            "eciton:kernel/tensors@0.1.0": crate::bindings::eciton::kernel::tensors,
+            "eciton:kernel/random@0.1.0": crate::bindings::eciton::kernel::random,
+            "eciton:kernel/linalg@0.1.0": crate::bindings::eciton::kernel::linalg,
+            "eciton:kernel/log@0.1.0": crate::bindings::eciton::kernel::log,
+        },
+    });
+}
+
+pub use derive::{Derived, DerivedEdges, ForwardEdgeKernel, ForwardKernel};
+pub use edge::{BackwardSources, BackwardTargets, EdgeForward, EdgeKernel, EdgeSignature, EdgeTask};
 pub use handles::{Ids, Matrix, Out, log, random_key, row_ids};
 pub use math::Real;
 pub use signature::{AttributeSpec, Attributes, Initialiser, ParameterSpec, RowsSpec, Signature, Value};
@@ -67,8 +92,10 @@ pub use types::{Activation, Dropout, Epilogue, Error, Prologue, Reduction, Resul
 /// All that a kernel usually needs.
 pub mod prelude {
     pub use crate::{
-        Activation, AttributeSpec, Attributes, Backward, Dropout, Epilogue, Error, Forward, Ids, Initialiser,
-        Kernel, LastLayer, Matrix, Out, Prologue, Real, Result, Signature, Task, Value, linalg,
+        Activation, AttributeSpec, Attributes, Backward, BackwardSources, BackwardTargets, Derived,
+        DerivedEdges, Dropout, EdgeForward, EdgeKernel, EdgeSignature, EdgeTask, Epilogue, Error, Forward,
+        ForwardEdgeKernel, ForwardKernel, Ids, Initialiser, Kernel, LastLayer, Matrix, Out, Prologue, Real,
+        Result, Signature, Task, Value, linalg,
     };
 }
 

@@ -6,12 +6,12 @@ use crate::types::{Epilogue, Prologue, Reduction, Result};
 
 #[inline(always)]
 fn before<'a>(p: &Prologue<'a>) -> Before<'a> {
-    Before { bias: p.bias.map(|b| &b.0), activation: p.activation, dropout: p.dropout }
+    Before { bias: p.bias, activation: p.activation, dropout: p.dropout }
 }
 
 #[inline(always)]
 fn after<'a>(e: &Epilogue<'a>) -> After<'a> {
-    After { bias: e.bias.map(|b| &b.0), activation: e.activation }
+    After { bias: e.bias, activation: e.activation }
 }
 
 /// into = op(a) op(b).
@@ -24,7 +24,7 @@ pub fn matmul(
     accumulate: bool,
     into: &Out,
 ) -> Result<()> {
-    call(Op::Matmul { batched: false, a: &a.0, transpose_a, b: &b.0, transpose_b, accumulate, into: &into.0 })
+    call(Op::Matmul { batched: false, a, transpose_a, b, transpose_b, accumulate, into })
 }
 
 /// into[i] = op(a[i]) op(b[i]) for each row i.
@@ -37,7 +37,7 @@ pub fn batched_matmul(
     accumulate: bool,
     into: &Out,
 ) -> Result<()> {
-    call(Op::Matmul { batched: true, a: &a.0, transpose_a, b: &b.0, transpose_b, accumulate, into: &into.0 })
+    call(Op::Matmul { batched: true, a, transpose_a, b, transpose_b, accumulate, into })
 }
 
 /// into = activation(u w + bias), u = dropout(activation(x + bias)).
@@ -49,7 +49,7 @@ pub fn linear(
     epilogue: &Epilogue<'_>,
     into: &Out,
 ) -> Result<()> {
-    call(Op::Linear { x: &x.0, before: before(prologue), w: &w.0, after: after(epilogue), into: &into.0 })
+    call(Op::Linear { x, before: before(prologue), w, after: after(epilogue), into })
 }
 
 /// Which gradients of [`linear`] are wanted.
@@ -78,41 +78,41 @@ pub fn linear_backward(
     wanted: LinearGradients<'_>,
 ) -> Result<()> {
     call(Op::LinearBackward {
-        x: &x.0,
+        x,
         before: before(prologue),
-        w: &w.0,
+        w,
         after: after(epilogue),
-        y: y.map(|y| &y.0),
-        grad: &grad.0,
-        grad_x: wanted.x.map(|o| &o.0),
-        grad_before_bias: wanted.before_bias.map(|o| &o.0),
-        grad_w: wanted.w.map(|o| &o.0),
-        grad_after_bias: wanted.after_bias.map(|o| &o.0),
+        y,
+        grad,
+        grad_x: wanted.x,
+        grad_before_bias: wanted.before_bias,
+        grad_w: wanted.w,
+        grad_after_bias: wanted.after_bias,
     })
 }
 
 /// into = dropout(activation(x + bias)).
 #[inline(always)]
 pub fn apply(x: &Matrix, by: &Prologue<'_>, into: &Out) -> Result<()> {
-    call(Op::Apply { x: &x.0, by: before(by), into: &into.0 })
+    call(Op::Apply { x, by: before(by), into })
 }
 
 /// into = grad times the derivative of [`apply`] at x.
 #[inline(always)]
 pub fn apply_backward(x: &Matrix, by: &Prologue<'_>, grad: &Matrix, into: &Out) -> Result<()> {
-    call(Op::ApplyBackward { x: &x.0, by: before(by), grad: &grad.0, into: &into.0 })
+    call(Op::ApplyBackward { x, by: before(by), grad, into })
 }
 
 /// into = alpha x + beta y.
 #[inline(always)]
 pub fn axpby(alpha: f32, x: &Matrix, beta: f32, y: &Matrix, into: &Out) -> Result<()> {
-    call(Op::Axpby { alpha, x: &x.0, beta, y: &y.0, into: &into.0 })
+    call(Op::Axpby { alpha, x, beta, y, into })
 }
 
 /// into = x * y, elementwise.
 #[inline(always)]
 pub fn multiply(x: &Matrix, y: &Matrix, into: &Out) -> Result<()> {
-    call(Op::Multiply { x: &x.0, y: &y.0, into: &into.0 })
+    call(Op::Multiply { x, y, into })
 }
 
 /// Softmax of each row and its masked cross-entropy.
@@ -125,48 +125,65 @@ pub fn softmax_cross_entropy(
     losses: &Out,
     grad: &Out,
 ) -> Result<()> {
-    call(Op::SoftmaxCrossEntropy {
-        x: &x.0,
-        labels: &labels.0,
-        rows: &rows.0,
-        weight,
-        losses: &losses.0,
-        grad: &grad.0,
-    })
+    call(Op::SoftmaxCrossEntropy { x, labels, rows, weight, losses, grad })
 }
 
 /// into = softmax of each row.
 #[inline(always)]
 pub fn softmax(x: &Matrix, into: &Out) -> Result<()> {
-    call(Op::Softmax { x: &x.0, into: &into.0 })
+    call(Op::Softmax { x, into })
 }
 
 /// into[i] = x[rows[i]].
 #[inline(always)]
 pub fn gather_rows(x: &Matrix, rows: &Ids, into: &Out) -> Result<()> {
-    call(Op::GatherRows { x: &x.0, rows: &rows.0, into: &into.0 })
+    call(Op::GatherRows { x, rows, into })
 }
 
 /// into[rows[i]] += x[i]; other rows become zero.
 #[inline(always)]
 pub fn scatter_add_rows(x: &Matrix, rows: &Ids, into: &Out) -> Result<()> {
-    call(Op::ScatterAddRows { x: &x.0, rows: &rows.0, into: &into.0 })
+    call(Op::ScatterAddRows { x, rows, into })
 }
 
 /// into = the sum of all rows.
 #[inline(always)]
 pub fn sum_rows(x: &Matrix, into: &Out) -> Result<()> {
-    call(Op::SumRows { x: &x.0, into: &into.0 })
+    call(Op::SumRows { x, into })
 }
 
 /// into [n, 1] = the reduction of each row over its columns.
 #[inline(always)]
 pub fn reduce_columns(x: &Matrix, by: Reduction, into: &Out) -> Result<()> {
-    call(Op::ReduceColumns { x: &x.0, by, into: &into.0 })
+    call(Op::ReduceColumns { x, by, into })
 }
 
 /// into[s] = the reduction of rows offsets[s] .. offsets[s + 1].
 #[inline(always)]
 pub fn reduce_segments(x: &Matrix, offsets: &Ids, by: Reduction, into: &Out) -> Result<()> {
-    call(Op::ReduceSegments { x: &x.0, offsets: &offsets.0, by, into: &into.0 })
+    call(Op::ReduceSegments { x, offsets, by, into })
+}
+
+/// into [n, p] = the inner products of the runs of x [n, p, q] and y, which may be one row for all.
+#[inline(always)]
+pub fn inner(x: &Matrix, y: &Matrix, into: &Out) -> Result<()> {
+    call(Op::Inner { x, y, into })
+}
+
+/// into [n, p, q] = x, which may be one row for all, with its runs multiplied by the values of `by` [n, p].
+#[inline(always)]
+pub fn scale(x: &Matrix, by: &Matrix, into: &Out) -> Result<()> {
+    call(Op::Scale { x, by, into })
+}
+
+/// state [s, 2 p] = [largest | 1 / (sum of exp(x - largest))] of each column of x [n, p] over each segment.
+#[inline(always)]
+pub fn softmax_segments(x: &Matrix, offsets: &Ids, state: &Out) -> Result<()> {
+    call(Op::SoftmaxSegments { x, offsets, state })
+}
+
+/// into [n, p] = exp(x - largest) * inverse, with a row [largest | inverse] of state [n, 2 p] for each row of x.
+#[inline(always)]
+pub fn softmax_values(x: &Matrix, state: &Matrix, into: &Out) -> Result<()> {
+    call(Op::SoftmaxValues { x, state, into })
 }

@@ -124,23 +124,36 @@ release!(RawMatrix Matrix RawOut Out RawIds Ids);
 impl crate::Matrix {
     /// A handle on a matrix of the thread's host.
     pub fn borrowed(handle: u32) -> Self {
-        Self(RawMatrix::borrowed(handle))
+        Self::new(RawMatrix::borrowed(handle))
     }
 }
 
 impl crate::Out {
     /// A handle on a place to write of the thread's host.
     pub fn borrowed(handle: u32) -> Self {
-        Self(RawOut::borrowed(handle))
+        Self::new(RawOut::borrowed(handle))
     }
 }
 
 impl crate::Ids {
     /// A handle on a list of the thread's host.
     pub fn borrowed(handle: u32) -> Self {
-        Self(RawIds::borrowed(handle))
+        Self::new(RawIds::borrowed(handle))
     }
 }
+
+macro_rules! deref {
+    ($($handle:ident $raw:ident)*) => { $(
+        impl core::ops::Deref for crate::$handle {
+            type Target = $raw;
+
+            fn deref(&self) -> &$raw {
+                self.raw()
+            }
+        }
+    )* };
+}
+deref!(Matrix RawMatrix Out RawOut Ids RawIds);
 
 pub(crate) fn shape(m: &RawMatrix) -> Vec<u32> {
     with(|h| Ok(h.shape(m.handle))).unwrap_or_default()

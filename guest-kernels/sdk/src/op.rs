@@ -1,13 +1,13 @@
 //! The linear algebra of the contract as data, over handles: what [`crate::linalg`] hands to the host.
 
-use crate::handles::{RawIds, RawMatrix, RawOut};
+use crate::handles::{Ids, Matrix, Out};
 use crate::types::{Activation, Dropout, Reduction};
 
 /// A prologue over handles.
 #[derive(Debug, Clone, Copy)]
 pub struct Before<'a> {
     /// [k]
-    pub bias: Option<&'a RawMatrix>,
+    pub bias: Option<&'a Matrix>,
     /// Applied after the bias.
     pub activation: Activation,
     /// Applied last.
@@ -18,14 +18,14 @@ pub struct Before<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct After<'a> {
     /// [m]
-    pub bias: Option<&'a RawMatrix>,
+    pub bias: Option<&'a Matrix>,
     /// Applied after the bias.
     pub activation: Activation,
 }
 
-type M<'a> = &'a RawMatrix;
-type O<'a> = &'a RawOut;
-type I<'a> = &'a RawIds;
+type M<'a> = &'a Matrix;
+type O<'a> = &'a Out;
+type I<'a> = &'a Ids;
 
 /// One call of interface `linalg`; fields as there.
 #[derive(Debug, Clone, Copy)]
@@ -117,6 +117,26 @@ pub enum Op<'a> {
         x: M<'a>,
         offsets: I<'a>,
         by: Reduction,
+        into: O<'a>,
+    },
+    Inner {
+        x: M<'a>,
+        y: M<'a>,
+        into: O<'a>,
+    },
+    Scale {
+        x: M<'a>,
+        by: M<'a>,
+        into: O<'a>,
+    },
+    SoftmaxSegments {
+        x: M<'a>,
+        offsets: I<'a>,
+        state: O<'a>,
+    },
+    SoftmaxValues {
+        x: M<'a>,
+        state: M<'a>,
         into: O<'a>,
     },
 }

@@ -17,6 +17,7 @@
 
 mod linalg;
 pub mod random;
+mod segments;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -73,6 +74,14 @@ impl Reference {
         Self(Rc::new(RefCell::new(Store::new(context))))
     }
 
+    /// A host for a task whose rows have these global ids, such as a block of edges; `context.first_row`
+    /// and `context.rows` are not read.
+    pub fn with_row_ids(context: Context, ids: &[u64]) -> Self {
+        let host = Self::new(Context { rows: ids.len() as u32, ..context });
+        host.0.borrow_mut().row_ids = Some(ids.to_vec());
+        host
+    }
+
     /// The task.
     pub fn context(&self) -> Context {
         self.0.borrow().context
@@ -109,17 +118,17 @@ impl Reference {
     ///
     /// Errors: [`Error::Argument`] naming the first row that was not written.
     pub fn values(&self, out: &Out) -> Result<Vec<f64>> {
-        self.0.borrow().written(out.0.handle)
+        self.0.borrow().written(out.handle)
     }
 
     /// Extents of a place to write, rows first.
     pub fn shape_of(&self, out: &Out) -> Vec<u32> {
-        self.0.borrow().out_shape(out.0.handle)
+        self.0.borrow().out_shape(out.handle)
     }
 
     /// The rows that were not written yet.
     pub fn unwritten(&self, out: &Out) -> Result<Vec<u32>> {
-        self.0.borrow().unwritten(out.0.handle)
+        self.0.borrow().unwritten(out.handle)
     }
 
     /// A readable copy of what was written, for the next call: an output or kept rows for `backward`.
@@ -220,7 +229,8 @@ impl Host for Reference {
     fn row_ids(&mut self, start: u32, count: u32) -> Result<Vec<u64>> {
         let c = self.context();
         let range = store::range("row-ids", "rows", start, count, c.rows as usize)?;
-        Ok(range.map(|i| c.first_row.wrapping_add(i as u64)).collect())
+        let store = self.0.borrow();
+        Ok(range.map(|i| store.row_id(i)).collect())
     }
 
     fn call(&mut self, op: Op<'_>) -> Result<()> {

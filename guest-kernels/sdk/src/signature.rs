@@ -127,12 +127,19 @@ pub struct ParameterSpec {
 }
 
 /// A block of rows.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct RowsSpec {
     /// Its name.
     pub name: String,
     /// Extents of one row.
     pub extents: Vec<u32>,
+}
+
+impl RowsSpec {
+    /// Rows of these extents each.
+    pub fn new(name: &str, extents: &[u32]) -> Self {
+        Self { name: name.to_owned(), extents: extents.to_vec() }
+    }
 }
 
 /// What a layer reads, writes, learns and needs.
@@ -160,25 +167,21 @@ impl Signature {
         Self::default()
     }
 
-    fn rows(name: &str, extents: &[u32]) -> RowsSpec {
-        RowsSpec { name: name.to_owned(), extents: extents.to_vec() }
-    }
-
     /// Adds an input.
     pub fn input(mut self, name: &str, extents: &[u32]) -> Self {
-        self.inputs.push(Self::rows(name, extents));
+        self.inputs.push(RowsSpec::new(name, extents));
         self
     }
 
     /// Adds an output.
     pub fn output(mut self, name: &str, extents: &[u32]) -> Self {
-        self.outputs.push(Self::rows(name, extents));
+        self.outputs.push(RowsSpec::new(name, extents));
         self
     }
 
     /// Adds rows that forward keeps for backward.
     pub fn keep(mut self, name: &str, extents: &[u32]) -> Self {
-        self.kept.push(Self::rows(name, extents));
+        self.kept.push(RowsSpec::new(name, extents));
         self
     }
 

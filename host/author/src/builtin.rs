@@ -23,7 +23,9 @@ pub const BUILTIN: &[Builtin] = &[
     Builtin { name: "activate", package: "eciton-activate" },
     Builtin { name: "attention", package: "eciton-attention" },
     Builtin { name: "cross-entropy", package: "eciton-cross-entropy" },
+    Builtin { name: "gatv2", package: "eciton-gatv2" },
     Builtin { name: "linear", package: "eciton-linear" },
+    Builtin { name: "maximum", package: "eciton-maximum" },
     Builtin { name: "normalise", package: "eciton-normalise" },
     Builtin { name: "sum", package: "eciton-sum" },
 ];
@@ -234,7 +236,7 @@ mod tests {
     #[test]
     fn names_are_checked() {
         let error = Builtin::chosen(&["linear", "liner"]).unwrap_err().to_string();
-        assert!(error.contains("liner") && error.contains("cross-entropy, linear"), "{error}");
+        assert!(error.contains("liner") && error.contains("gatv2, linear"), "{error}");
         assert_eq!(Builtin::chosen(&[]).unwrap(), BUILTIN);
     }
 

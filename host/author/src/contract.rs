@@ -23,26 +23,57 @@ pub const VERSION: &str = "0.1.0";
 pub const MAX_COMPONENT_BYTES: u64 = 64 << 20;
 
 const PACKAGE: &str = "eciton:kernel/";
-const WORLD: &str = "vertex-kernel";
-const VERTEX: &str = "vertex";
 
-/// The contract, parsed.
+/// What a kernel is compiled against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum World {
+    /// `vertex-kernel`: rows in, rows out.
+    Vertex,
+    /// `edge-kernel`: a row of each vertex from its edges.
+    Edge,
+}
+
+impl World {
+    const ALL: [Self; 2] = [Self::Vertex, Self::Edge];
+
+    /// The world's name.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Vertex => "vertex-kernel",
+            Self::Edge => "edge-kernel",
+        }
+    }
+
+    /// The interface that its kernels export.
+    fn interface(self) -> &'static str {
+        match self {
+            Self::Vertex => "vertex",
+            Self::Edge => "edge",
+        }
+    }
+}
+
+/// The contract, parsed, as one world has it.
 struct Contract {
     resolve: Resolve,
     world: WorldId,
+    /// Whose world it is.
+    of: World,
 }
 
 impl Contract {
-    fn get() -> Result<&'static Self> {
-        static READ: OnceLock<Result<Contract, String>> = OnceLock::new();
-        READ.get_or_init(Self::parse).as_ref().map_err(|found| Error::Internal { found: found.clone() })
+    fn get(of: World) -> Result<&'static Self> {
+        static READ: [OnceLock<Result<Contract, String>>; 2] = [const { OnceLock::new() }; 2];
+        let read = READ[of as usize].get_or_init(|| Self::parse(of));
+        read.as_ref().map_err(|found| Error::Internal { found: found.clone() })
     }
 
-    fn parse() -> Result<Self, String> {
+    fn parse(of: World) -> Result<Self, String> {
         let mut resolve = Resolve::default();
         let package = resolve.push_str("kernel.wit", CONTRACT).map_err(|error| format!("{error:#}"))?;
-        let world = resolve.select_world(&[package], Some(WORLD)).map_err(|error| format!("{error:#}"))?;
-        Ok(Self { resolve, world })
+        let world =
+            resolve.select_world(&[package], Some(of.name())).map_err(|error| format!("{error:#}"))?;
+        Ok(Self { resolve, world, of })
     }
 
     fn interface(&self, side: Side, name: &str) -> Option<InterfaceId> {
@@ -52,13 +83,13 @@ impl Contract {
 
 /// Compares a component with the contract and lists every difference; none means that it fits.
 ///
-/// A kernel may import fewer interfaces and functions than the contract offers, and must export the
-/// whole vertex interface. Bytes from anywhere may be given.
+/// A kernel may import fewer interfaces and functions than the contract offers, and must export the whole
+/// `vertex` or the whole `edge` interface: the world that it is compared with is the one whose interface it
+/// exports. Bytes from anywhere may be given.
 ///
 /// # Errors
 /// [`Error::Internal`] only: what is wrong with `component` is a [`Difference`].
 pub fn check(component: &[u8]) -> Result<Vec<Difference>> {
-    let contract = Contract::get()?;
     if let Some(difference) = unfit_file(component) {
         return Ok(vec![difference]);
     }
@@ -66,6 +97,14 @@ pub fn check(component: &[u8]) -> Result<Vec<Difference>> {
     let names = match names(component) {
         Ok(names) => names,
         Err(difference) => return Ok(vec![difference]),
+    };
+    let contract = match exported(&names)[..] {
+        [of] => Contract::get(of)?,
+        [] => {
+            differences.push(Difference::NoKernelInterface);
+            Contract::get(World::Vertex)?
+        }
+        _ => return Ok(vec![Difference::SeveralKernelInterfaces]),
     };
     compare_names(contract, &names, &mut differences);
     match decode(component) {
@@ -82,7 +121,8 @@ pub fn check(component: &[u8]) -> Result<Vec<Difference>> {
     if differences.is_empty() {
         let fits = wit_component::targets(&contract.resolve, contract.world, component);
         if let Err(error) = fits {
-            differences.push(Difference::Unfit { found: format!("{error:#}") });
+            let world = contract.of.name();
+            differences.push(Difference::Unfit { world, found: format!("{error:#}") });
         }
     }
     Ok(differences)
@@ -178,8 +218,18 @@ pub(crate) fn names(component: &[u8]) -> Result<Vec<(Side, String)>, Difference>
     Ok(names)
 }
 
+/// The worlds whose interface a component exports, of any version: a kernel of another one is not a missing one.
+fn exported(names: &[(Side, String)]) -> Vec<World> {
+    let exports = |of: &World| {
+        names.iter().any(|(side, name)| {
+            let interface = kernel_interface(name).map(|(interface, _)| interface);
+            *side == Side::Export && interface == Some(of.interface())
+        })
+    };
+    World::ALL.into_iter().filter(exports).collect()
+}
+
 fn compare_names(contract: &Contract, names: &[(Side, String)], differences: &mut Vec<Difference>) {
-    let mut vertex = false;
     for (side, name) in names {
         let Some((interface, version)) = kernel_interface(name) else {
             differences.push(match side {
@@ -188,8 +238,6 @@ fn compare_names(contract: &Contract, names: &[(Side, String)], differences: &mu
             });
             continue;
         };
-        // A vertex kernel of another version is not a missing one.
-        vertex |= *side == Side::Export && interface == VERTEX;
         if version != VERSION {
             differences.push(Difference::Version { side: *side, name: name.clone() });
         } else if contract.interface(*side, interface).is_none() {
@@ -198,9 +246,6 @@ fn compare_names(contract: &Contract, names: &[(Side, String)], differences: &mu
                 Side::Export => Difference::ExtraExport { name: name.clone() },
             });
         }
-    }
-    if !vertex {
-        differences.push(Difference::NoVertexInterface);
     }
 }
 

@@ -25,8 +25,13 @@ fn component_of(wit: &[&str], world: &str) -> Vec<u8> {
 
 /// The differences of a kernel built against the contract with `from` replaced by `to`.
 fn changed(from: &str, to: &str) -> Vec<Difference> {
+    changed_in(World::Vertex, from, to)
+}
+
+/// The same of a kernel of another world.
+fn changed_in(of: World, from: &str, to: &str) -> Vec<Difference> {
     assert!(CONTRACT.contains(from), "the contract has no {from:?} any more");
-    check(&component_of(&[&CONTRACT.replace(from, to)], WORLD)).unwrap()
+    check(&component_of(&[&CONTRACT.replace(from, to)], of.name())).unwrap()
 }
 
 fn texts(differences: &[Difference]) -> Vec<String> {
@@ -34,21 +39,27 @@ fn texts(differences: &[Difference]) -> Vec<String> {
 }
 
 #[test]
-fn the_contract_has_the_version_and_the_world() {
-    let contract = Contract::get().unwrap();
-    let package = contract.resolve.worlds[contract.world].package.unwrap();
-    let version = contract.resolve.packages[package].name.version.clone();
-    assert_eq!(version.unwrap().to_string(), VERSION);
-    assert!(contract.interface(Side::Export, VERTEX).is_some());
+fn the_contract_has_the_version_and_the_worlds() {
+    for of in World::ALL {
+        let contract = Contract::get(of).unwrap();
+        let package = contract.resolve.worlds[contract.world].package.unwrap();
+        let version = contract.resolve.packages[package].name.version.clone();
+        assert_eq!((version.unwrap().to_string(), contract.of), (VERSION.to_owned(), of));
+        for other in World::ALL {
+            assert_eq!(contract.interface(Side::Export, other.interface()).is_some(), other == of);
+        }
+    }
 }
 
 #[test]
 fn the_contract_itself_fits() {
-    let component = component_of(&[CONTRACT], WORLD);
-    assert_eq!(check(&component).unwrap(), []);
-    let bare = strip::custom_sections(&component, &|_| false).unwrap();
-    assert!(bare.len() < component.len());
-    assert_eq!(check(&bare).unwrap(), []);
+    for of in World::ALL {
+        let component = component_of(&[CONTRACT], of.name());
+        assert_eq!(check(&component).unwrap(), []);
+        let bare = strip::custom_sections(&component, &|_| false).unwrap();
+        assert!(bare.len() < component.len());
+        assert_eq!(check(&bare).unwrap(), []);
+    }
 }
 
 #[test]
@@ -58,7 +69,9 @@ fn fewer_imports_fit() {
         .replace("    import log;\n", "")
         .replace("    import random;\n", "");
     assert!(fewer.len() < CONTRACT.len());
-    assert_eq!(check(&component_of(&[&fewer], WORLD)).unwrap(), []);
+    for of in World::ALL {
+        assert_eq!(check(&component_of(&[&fewer], of.name())).unwrap(), []);
+    }
     assert_eq!(changed(ROW_IDS, ""), []);
 }
 
@@ -79,7 +92,7 @@ fn files_that_are_no_components() {
         };
         assert!(found.contains(word), "{found}");
     }
-    let component = component_of(&[CONTRACT], WORLD);
+    let component = component_of(&[CONTRACT], World::Vertex.name());
     let cut = check(&component[..component.len() - 9]).unwrap();
     assert!(matches!(cut[..], [Difference::Invalid { .. }]), "{cut:?}");
 }
@@ -109,13 +122,13 @@ fn a_wit_package_is_no_kernel() {
     let package = resolve.push_str("kernel.wit", CONTRACT).unwrap();
     let bytes = wit_component::encode(&resolve, package).unwrap();
     let differences = check(&bytes).unwrap();
-    assert!(differences.contains(&Difference::NoVertexInterface), "{differences:?}");
+    assert!(differences.contains(&Difference::NoKernelInterface), "{differences:?}");
 }
 
 #[test]
 fn an_empty_component_exports_no_kernel() {
     let differences = check(&wat::parse_str("(component)").unwrap()).unwrap();
-    assert_eq!(differences, [Difference::NoVertexInterface]);
+    assert_eq!(differences, [Difference::NoKernelInterface]);
 }
 
 #[test]
@@ -135,7 +148,7 @@ fn every_ambient_import_is_named_with_a_remedy() {
             &wasi("filesystem", "types"),
             &own,
         ],
-        WORLD,
+        World::Vertex.name(),
     );
     let differences = check(&component).unwrap();
     let texts = texts(&differences);
@@ -189,9 +202,34 @@ fn another_version_is_named_and_the_spoken_one_too() {
 }
 
 #[test]
-fn a_world_without_vertex() {
-    let differences = changed("    export vertex;\n", "");
-    assert_eq!(differences, [Difference::NoVertexInterface]);
+fn a_component_is_a_kernel_of_vertices_or_of_edges() {
+    for of in World::ALL {
+        let none = changed_in(of, &format!("    export {};\n", of.interface()), "");
+        assert_eq!(none, [Difference::NoKernelInterface]);
+        let text = none[0].to_string();
+        assert!(text.contains("kernel/vertex@") && text.contains("kernel/edge@"), "{text}");
+        let export = format!("    export {};\n", of.interface());
+        let both = changed_in(of, &export, "    export vertex;\n    export edge;\n");
+        assert_eq!(both, [Difference::SeveralKernelInterfaces]);
+    }
+}
+
+#[test]
+fn an_edge_kernel_is_compared_with_its_own_world() {
+    let differences = changed_in(World::Edge, "owners: ids,", "owners: list<u32>,");
+    let [Difference::ChangedType { side: Side::Export, interface, name, expected, .. }] = &differences[..]
+    else {
+        panic!("{differences:?}");
+    };
+    assert_eq!((interface.as_str(), name.as_str()), ("edge", "lists"));
+    assert!(expected.contains("owners: tensors.ids"), "{expected}");
+    let differences = changed_in(World::Edge, "backward-sources: func(", "backward: func(");
+    let texts = texts(&differences);
+    assert_eq!(texts.len(), 2, "{texts:#?}");
+    assert!(texts[0].starts_with("edge: function layer.backward is exported, "), "{texts:#?}");
+    assert!(texts[1].starts_with("edge: function layer.backward-sources is missing: "), "{texts:#?}");
+    let differences = changed_in(World::Edge, "eciton:kernel@0.1.0", "eciton:kernel@0.2.0");
+    assert!(differences.iter().all(|found| matches!(found, Difference::Version { .. })), "{differences:?}");
 }
 
 #[test]
@@ -269,7 +307,7 @@ fn changed_types_are_listed_by_name() {
 fn missing_resource_and_types() {
     let contract = CONTRACT.replace("resource layer {", "resource module {");
     let contract = contract.replace("-> result<layer, error>", "-> result<module, error>");
-    let texts = texts(&check(&component_of(&[&contract], WORLD)).unwrap());
+    let texts = texts(&check(&component_of(&[&contract], World::Vertex.name())).unwrap());
     assert!(texts.contains(&"vertex: resource layer is missing".to_owned()), "{texts:#?}");
     assert!(
         texts
@@ -285,7 +323,7 @@ fn unknown_interface_and_extra_export() {
         "world vertex-kernel {",
         "interface more { f: func(); }\nworld vertex-kernel {\n import more;\n export extra: func();\n",
     );
-    let texts = texts(&check(&component_of(&[&own], WORLD)).unwrap());
+    let texts = texts(&check(&component_of(&[&own], World::Vertex.name())).unwrap());
     assert_eq!(texts.len(), 2, "{texts:#?}");
     assert!(texts[0].starts_with("interface more is imported, contract 0.1.0 has none"));
     assert!(texts[1].starts_with("extra is exported, contract 0.1.0 asks for no such thing"));
@@ -294,7 +332,7 @@ fn unknown_interface_and_extra_export() {
 /// Damaged components are refused or differ; nothing panics through, nothing hangs.
 #[test]
 fn damaged_bytes_never_panic() {
-    let component = component_of(&[CONTRACT], WORLD);
+    let component = component_of(&[CONTRACT], World::Vertex.name());
     let component = strip::custom_sections(&component, &|_| false).unwrap();
     let mut state = 0x5eed_u64;
     println!("seed {state:#x}");

@@ -54,8 +54,10 @@ pub enum Difference {
         /// The full name, for instance `eciton:kernel/vertex@0.2.0`.
         name: String,
     },
-    /// The component exports no vertex kernel.
-    NoVertexInterface,
+    /// The component exports no kernel, neither of vertices nor of edges.
+    NoKernelInterface,
+    /// The component exports a kernel of vertices and one of edges.
+    SeveralKernelInterfaces,
     /// An import of an `eciton:kernel` interface that the contract does not have.
     UnknownInterface {
         /// The interface.
@@ -141,6 +143,8 @@ pub enum Difference {
     },
     /// No difference above, and yet the validator says that the component does not fit the world.
     Unfit {
+        /// The world, for instance `vertex-kernel`.
+        world: &'static str,
         /// The validator's words.
         found: String,
     },
@@ -182,9 +186,13 @@ impl fmt::Display for Difference {
                 f,
                 "{name} is {side}, this host speaks contract {version} only: build the kernel with the SDK of this release"
             ),
-            Self::NoVertexInterface => write!(
+            Self::NoKernelInterface => write!(
                 f,
-                "no interface eciton:kernel/vertex@{version} is exported; export a kernel with the SDK's macro"
+                "neither eciton:kernel/vertex@{version} nor eciton:kernel/edge@{version} is exported; export a kernel with one of the SDK's macros, export_kernel and export_edge_kernel"
+            ),
+            Self::SeveralKernelInterfaces => write!(
+                f,
+                "both eciton:kernel/vertex@{version} and eciton:kernel/edge@{version} are exported, a component is one kernel: make two of it"
             ),
             Self::UnknownInterface { interface } => {
                 write!(f, "interface {interface} is imported, contract {version} has none of that name")
@@ -217,7 +225,7 @@ impl fmt::Display for Difference {
                 f,
                 "{interface}: type {name} is {side}, contract {version} has none of that name: {found}"
             ),
-            Self::Unfit { found } => write!(f, "does not fit world vertex-kernel: {found}"),
+            Self::Unfit { world, found } => write!(f, "does not fit world {world}: {found}"),
         }
     }
 }

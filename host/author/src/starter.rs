@@ -10,17 +10,17 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::contract::World;
 use crate::error::{Error, Result, io};
 
 /// Longest name.
 pub const MAX_NAME: usize = 64;
-/// The name that the kernel has in the sources here.
-const NAMES: [(&str, Case); 2] = [("squash", Case::Snake), ("Squash", Case::Camel)];
-
-#[derive(Clone, Copy)]
-enum Case {
-    Snake,
-    Camel,
+/// The name that a kernel has in the sources here, as a crate and as a type.
+const fn example(world: World) -> [&'static str; 2] {
+    match world {
+        World::Vertex => ["squash", "Squash"],
+        World::Edge => ["gated", "Gated"],
+    }
 }
 
 /// A file of the crate: where, and what.
@@ -41,7 +41,15 @@ macro_rules! sdk {
 /// The SDK but for its own tests.
 const SDK: &[Source] = sdk![
     "check.rs",
+    "check/edge.rs",
+    "check/graph.rs",
+    "check/points.rs",
+    "check/vertex.rs",
+    "derive.rs",
+    "derive/edge.rs",
+    "edge.rs",
     "glue.rs",
+    "glue/edge.rs",
     "handles.rs",
     "lib.rs",
     "linalg.rs",
@@ -51,28 +59,39 @@ const SDK: &[Source] = sdk![
     "reference.rs",
     "reference/linalg.rs",
     "reference/random.rs",
+    "reference/segments.rs",
     "reference/store.rs",
     "signature.rs",
+    "tape.rs",
+    "tape/edges.rs",
+    "tape/rules.rs",
+    "tape/terms.rs",
+    "tape/walk.rs",
     "types.rs",
 ];
 const WIT: Source =
     Source { path: "sdk/wit/kernel.wit", text: include_str!("../../../wit/kernel/kernel.wit") };
 /// Where the SDK looks for the contract in the repository, and where it lies in the crate.
 const WIT_PATHS: [&str; 2] = ["\"../../wit/kernel\"", "\"wit\""];
-const OWN: &[Source] = &[
+const VERTEX: [Source; 2] = [
     Source { path: "src/lib.rs", text: include_str!("../starter/src/lib.rs") },
     Source { path: "tests/gradients.rs", text: include_str!("../starter/tests/gradients.rs") },
-    Source { path: ".gitignore", text: "/target\n/*.wasm\n" },
 ];
+const EDGE: [Source; 2] = [
+    Source { path: "src/lib.rs", text: include_str!("../starter/edge/src/lib.rs") },
+    Source { path: "tests/gradients.rs", text: include_str!("../starter/edge/tests/gradients.rs") },
+];
+const GITIGNORE: Source = Source { path: ".gitignore", text: "/target\n/*.wasm\n" };
 /// The line of the repository's workspace that names the SDK's only dependency.
 const SDK_MANIFEST: &str = include_str!("../../../guest-kernels/sdk/Cargo.toml");
 
-/// Makes the crate `name` in `folder/name`; returns its folder. It appears whole or not at all.
+/// Makes the crate `name` of a kernel of `world` in `folder/name`; returns its folder. It appears whole or not at
+/// all.
 ///
 /// # Errors
 /// [`Error::KernelName`] for a name that is no Rust package's, [`Error::Exists`] if something is there,
 /// [`Error::Io`] if it cannot be written.
-pub fn create(name: &str, folder: &Path) -> Result<PathBuf> {
+pub fn create(name: &str, folder: &Path, world: World) -> Result<PathBuf> {
     check(name)?;
     let whole = folder.join(name);
     if whole.symlink_metadata().is_ok() {
@@ -95,8 +114,12 @@ pub fn create(name: &str, folder: &Path) -> Result<PathBuf> {
         std::fs::write(&path, text).map_err(io("write", &path))
     };
     write("Cargo.toml", &manifest(name))?;
-    for source in OWN {
-        write(source.path, &named(source.text, name))?;
+    let own = match world {
+        World::Vertex => VERTEX,
+        World::Edge => EDGE,
+    };
+    for source in own.iter().chain([&GITIGNORE]) {
+        write(source.path, &named(source.text, example(world), name))?;
     }
     write("sdk/Cargo.toml", &sdk_manifest())?;
     write(WIT.path, WIT.text)?;
@@ -139,16 +162,8 @@ fn check(name: &str) -> Result<()> {
 }
 
 /// The text with the kernel's name in place of the example's.
-fn named(text: &str, name: &str) -> String {
-    let mut text = text.to_owned();
-    for (word, case) in NAMES {
-        let name = match case {
-            Case::Snake => name.replace('-', "_"),
-            Case::Camel => camel(name),
-        };
-        text = text.replace(word, &name);
-    }
-    text
+fn named(text: &str, [snake, pascal]: [&str; 2], name: &str) -> String {
+    text.replace(snake, &name.replace('-', "_")).replace(pascal, &camel(name))
 }
 
 fn camel(name: &str) -> String {
@@ -194,18 +209,30 @@ mod tests {
     #[test]
     fn a_crate_has_the_sdk_as_it_is_and_its_own_name() {
         let dir = tempfile::tempdir().unwrap();
-        let whole = create("soft-step_2", &dir.path().join("deep")).unwrap();
+        let whole = create("soft-step_2", &dir.path().join("deep"), World::Vertex).unwrap();
         assert_eq!(whole, dir.path().join("deep/soft-step_2"));
-        let lib = read(whole.join("src/lib.rs"));
-        assert!(lib.contains("pub struct SoftStep2 {") && lib.contains("export_kernel!(SoftStep2)"), "{lib}");
+        let own = read(whole.join("src/lib.rs"));
+        assert!(own.contains("pub struct SoftStep2 {") && own.contains("export_kernel!(SoftStep2)"), "{own}");
         assert!(read(whole.join("tests/gradients.rs")).contains("use soft_step_2::SoftStep2;"));
         assert!(read(whole.join("Cargo.toml")).contains("name = \"soft-step_2\""));
-        assert!(!lib.to_lowercase().contains("squash"));
+        assert!(!own.to_lowercase().contains("squash"));
         assert!(read(whole.join("sdk/Cargo.toml")).contains("\nwit-bindgen = {"));
         assert_eq!(read(whole.join("sdk/wit/kernel.wit")), WIT.text);
         let found = read(whole.join("sdk/src/lib.rs"));
-        assert_eq!(found, SDK[3].text.replace(WIT_PATHS[0], WIT_PATHS[1]));
-        assert_ne!(found, SDK[3].text, "the SDK names the contract's folder in another way now");
+        let lib = SDK.iter().find(|source| source.path == "sdk/src/lib.rs").unwrap();
+        assert_eq!(found, lib.text.replace(WIT_PATHS[0], WIT_PATHS[1]));
+        assert_ne!(found, lib.text, "the SDK names the contract's folder in another way now");
+    }
+
+    #[test]
+    fn an_edge_kernel_has_its_own_sources() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = create("near-by", dir.path(), World::Edge).unwrap();
+        let own = read(whole.join("src/lib.rs"));
+        assert!(own.contains("impl EdgeKernel for NearBy {"), "{own}");
+        assert!(own.contains("export_edge_kernel!(NearBy)") && !own.contains("Gated"), "{own}");
+        assert!(read(whole.join("tests/gradients.rs")).contains("use near_by::NearBy;"));
+        assert!(whole.join("sdk/src/glue/edge.rs").is_file() && whole.join(".gitignore").is_file());
     }
 
     #[test]
@@ -232,7 +259,7 @@ mod tests {
     #[test]
     fn the_guide_shows_what_is_made() {
         let guide = read(repository().join("docs/KERNELS.md"));
-        for source in &OWN[..2] {
+        for source in &VERTEX {
             assert!(guide.contains(source.text), "docs/KERNELS.md does not show {} as it is", source.path);
         }
     }
@@ -242,13 +269,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let long = "a".repeat(MAX_NAME + 1);
         for name in ["", "A", "9", "a b", "a/b", "../a", "é", "fn", "sdk", "std", &long] {
-            let error = create(name, dir.path()).unwrap_err();
+            let error = create(name, dir.path(), World::Vertex).unwrap_err();
             assert!(matches!(error, Error::KernelName { .. }), "{name}: {error}");
         }
-        assert!(create(&"a".repeat(MAX_NAME), dir.path()).is_ok());
+        assert!(create(&"a".repeat(MAX_NAME), dir.path(), World::Edge).is_ok());
         let taken = dir.path().join("taken");
         std::fs::write(&taken, "mine").unwrap();
-        assert!(matches!(create("taken", dir.path()), Err(Error::Exists { .. })));
+        assert!(matches!(create("taken", dir.path(), World::Vertex), Err(Error::Exists { .. })));
         assert_eq!(read(taken), "mine");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
     }

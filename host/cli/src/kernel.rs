@@ -1,12 +1,14 @@
 //! `eciton kernel`: the kernels that are built in, building one, checking one, looking at one.
 
 mod inspect;
+mod layer;
+mod trial;
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use eciton_author::{Build, Difference, MAX_COMPONENT_BYTES, Toolchain, VERSION, component_digest};
+use eciton_author::{Build, Difference, MAX_COMPONENT_BYTES, Toolchain, VERSION, World, component_digest};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -22,8 +24,10 @@ pub(crate) enum Command {
     New(NewArguments),
     /// Compile a kernel crate into a component
     Build(BuildArguments),
-    /// Compare a component with the kernel contract
-    Check(CheckArguments),
+    /// Compare a component with the kernel contract and, with --inputs, its gradients with differences
+    Check(trial::CheckArguments),
+    /// Time a component's functions on random rows
+    Bench(trial::BenchArguments),
     /// What a component says of itself: interfaces, attributes, and with --inputs what a layer reads, writes and learns
     Inspect(inspect::Arguments),
 }
@@ -44,6 +48,9 @@ pub(crate) struct NewArguments {
     /// The folder to make it in
     #[arg(long, value_name = "DIR", default_value = ".")]
     r#in: PathBuf,
+    /// Make an edge kernel: a row of each vertex from its edges and the rows at their other ends
+    #[arg(long)]
+    edge: bool,
 }
 
 /// `eciton kernel build`
@@ -62,14 +69,6 @@ pub(crate) struct BuildArguments {
     check: bool,
 }
 
-/// `eciton kernel check`
-#[derive(Debug, clap::Args)]
-pub(crate) struct CheckArguments {
-    /// The component
-    #[arg(value_name = "FILE.wasm")]
-    file: PathBuf,
-}
-
 /// Runs the command.
 pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure> {
     match command {
@@ -80,7 +79,8 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
         Command::New(arguments) => new(arguments, output),
         Command::Build(arguments) if arguments.builtin => build_builtin(arguments, output),
         Command::Build(arguments) => build(arguments, output),
-        Command::Check(arguments) => check(&arguments.file, output),
+        Command::Check(arguments) => trial::check(arguments, output),
+        Command::Bench(arguments) => trial::bench(arguments, output),
         Command::Inspect(arguments) => inspect::run(arguments, output),
     }
 }
@@ -107,16 +107,24 @@ fn list(arguments: &ListArguments, output: &mut Output) {
 }
 
 fn new(arguments: &NewArguments, output: &mut Output) -> Result<(), Failure> {
-    let made = eciton_author::starter::create(&arguments.name, &arguments.r#in)?;
+    let world = if arguments.edge { World::Edge } else { World::Vertex };
+    let made = eciton_author::starter::create(&arguments.name, &arguments.r#in, world)?;
     let shown = made.strip_prefix(".").unwrap_or(&made).display();
     let component = format!("{shown}/{}.wasm", arguments.name);
-    output.line(format_args!("{shown}: a kernel that takes the place of `linear`; next:"));
-    for (command, why) in [
+    let what = match world {
+        World::Vertex => "a kernel that takes the place of `linear`",
+        World::Edge => "an edge kernel, a gated sum over neighbours",
+    };
+    output.line(format_args!("{shown}: {what}; next:"));
+    let mut next = vec![
         (format!("(cd {shown} && cargo test)"), "its gradients against differences, natively"),
         (format!("eciton kernel build {shown}"), "compiles the component"),
         (format!("eciton kernel check {component}"), "compares it with the contract"),
-        (format!("eciton train --kernel linear={component}"), "trains with it"),
-    ] {
+    ];
+    if world == World::Vertex {
+        next.push((format!("eciton train --kernel linear={component}"), "trains with it"));
+    }
+    for (command, why) in next {
         output.line(format_args!("  {command:<60} # {why}"));
     }
     Ok(())
@@ -217,18 +225,6 @@ fn refuse(path: &Path, component: &[u8]) -> Result<(), Failure> {
         path.display(),
         list.join("\n")
     )))
-}
-
-fn check(path: &Path, output: &mut Output) -> Result<(), Failure> {
-    let component = read(path)?;
-    refuse(path, &component)?;
-    output.line(format_args!(
-        "{}: a kernel of contract {VERSION}, {}, {}",
-        path.display(),
-        bytes(component.len() as u64),
-        component_digest(&component)
-    ));
-    Ok(())
 }
 
 #[cfg(test)]

@@ -63,7 +63,8 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
 /// the error that follows.
 fn make_absolute(config: &mut Config) {
     let data = Some(&mut config.data.source).filter(|source| !is_builtin(source));
-    for path in data.into_iter().chain(config.kernels.values_mut()) {
+    let own = config.model.own_kernels_mut();
+    for path in data.into_iter().chain(config.kernels.values_mut()).chain(own) {
         if let Ok(whole) = Path::new(path).canonicalize()
             && let Some(whole) = whole.to_str()
         {
@@ -81,6 +82,8 @@ fn read_model(config: &mut Config) -> Result<(), Failure> {
     let Some(file) = config.model.file.take() else { return Ok(()) };
     let text = read_text(Path::new(&file), "model file")?;
     config.model = ModelSettings::parse(&text, &file)?;
+    let folder = Path::new(&file).parent().unwrap_or(Path::new(""));
+    config.model.own_kernels_mut().for_each(|kernel| rebase(kernel, folder));
     Ok(())
 }
 
@@ -182,6 +185,7 @@ fn read(path: &Path) -> Result<Config, Failure> {
     }
     config.model.file.iter_mut().for_each(|file| rebase(file, folder));
     config.kernels.values_mut().for_each(|file| rebase(file, folder));
+    config.model.own_kernels_mut().for_each(|kernel| rebase(kernel, folder));
     Ok(config)
 }
 
@@ -320,7 +324,7 @@ mod tests {
                 &["--set", "kernels.softmax=x"],
                 &[
                     "no kernel is called `softmax`",
-                    "activate, attention, cross-entropy, linear, normalise, sum",
+                    "activate, attention, cross-entropy, gatv2, linear, maximum, normalise, sum",
                 ],
             ),
         ];

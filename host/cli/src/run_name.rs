@@ -39,7 +39,7 @@ fn data_part(config: &Config) -> String {
 
 fn model_part(config: &Config) -> String {
     match &config.model.layers {
-        Layers::Count(_) => "gcn".to_owned(),
+        Layers::Count(_) => config.model.kind.name().to_owned(),
         Layers::List(layers) => {
             let mut kinds: Vec<&str> = layers.iter().map(|layer| layer.kernel.as_str()).collect();
             kinds.dedup();

@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
-    /// The model: gcn, sage, gin, sgc, appnp, gat, mlp, or a model file (.toml) [default: gcn]
+    /// The model: gcn, sage, gin, sgc, appnp, gat, gatv2, mlp, or a model file (.toml) [default: gcn]
     #[arg(long, help_heading = "Model")]
     pub(crate) model: Option<String>,
     /// Layers [default: 2]

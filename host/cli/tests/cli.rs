@@ -241,6 +241,8 @@ fn a_plan_says_what_a_run_would_hold_and_refuses_what_does_not_fit() {
     );
     let text = works(dir.path(), &["plan", "--model", "sage", "--hidden", "2"]);
     says(&text, &["cora, sage 1433-2-7", "1 sage 2 to 7: the gather first"]);
+    let max = ["plan", "--model", "sage", "--set", "model.aggregator=max"];
+    says(&works(dir.path(), &max), &["0 sage 1433 to 16: the gather first", "maximum 0 forward"]);
     let text = works(dir.path(), &["plan", "--hidden", "64"]);
     // What is to be had is the machine's, and changes from one moment to the next.
     let planned = |text: &str| text.split("\nto be had").next().unwrap().to_owned();
@@ -565,7 +567,9 @@ fn data_kernels_and_doctor() {
 
     let kernels = objects(&works(dir.path(), &["kernel", "list", "--json"]));
     let names: Vec<&str> = kernels.iter().filter_map(|k| k["name"].as_str()).collect();
-    assert_eq!(names, ["activate", "attention", "cross-entropy", "linear", "normalise", "sum"]);
+    let builtin =
+        ["activate", "attention", "cross-entropy", "gatv2", "linear", "maximum", "normalise", "sum"];
+    assert_eq!(names, builtin);
     let listed = kernels.iter().find(|k| k["name"] == "linear").unwrap();
     let linear = eciton_train::kernels::builtin().iter().find(|k| k.name == "linear").unwrap();
     std::fs::write(dir.path().join("linear.wasm"), linear.component).unwrap();

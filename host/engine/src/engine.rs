@@ -311,6 +311,15 @@ impl Engine {
         self.weights
     }
 
+    /// The version of the weights that a step reads: the same for all steps of an interval's epoch, settled
+    /// when the interval entered it. Tasks carry theirs; a gather that goes through a kernel asks here,
+    /// before it is reported. `None`: the interval is not in that epoch, or there is none of its number.
+    #[must_use]
+    pub fn weights_of(&self, step: Step) -> Option<Version> {
+        let interval = self.intervals.get(step.interval.index())?;
+        (interval.epoch == Some(step.epoch)).then_some(interval.weights)
+    }
+
     /// How many epochs older than its own the rows are that a gather under way reads, by the interval
     /// that wrote them; `None`: none is older. What rows it reads was settled when it was asked for.
     #[must_use]

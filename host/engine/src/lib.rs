@@ -15,7 +15,9 @@
 //! on.
 //!
 //! In asynchronous epochs a gather reads of each interval the newest rows that are not after its own
-//! epoch ([`Engine::ages`]); they are not written over while it does.
+//! epoch ([`Engine::ages`]); they are not written over while it does. A step of an edge kernel is a gather
+//! here: it runs on the host, once. What weights it reads, [`Engine::weights_of`] says; its gradients count
+//! when it is reported.
 //!
 //! # Attempts
 //!

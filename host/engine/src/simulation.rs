@@ -16,8 +16,8 @@ pub(crate) use defects::Planted;
 
 use crate::{Deadlines, Settings};
 use eciton_plan::{
-    Attribute, BackwardNeeds, DataShape, Epoch, Initialiser, Model, ParameterSpec, Program, RowsSpec,
-    Signature, Value, Version,
+    Attribute, BackwardNeeds, DataShape, EdgeSignature, Epoch, Initialiser, Model, ModelSettings,
+    ParameterSpec, Program, RowsSpec, Signature, Value, Version,
 };
 
 /// SplitMix64.
@@ -50,27 +50,39 @@ fn hash(values: &[u64]) -> u64 {
 }
 
 fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Result<Signature, String> {
-    let rows = |width| vec![RowsSpec { name: "rows".into(), extents: vec![width] }];
+    let rows = |width| RowsSpec { name: "rows".into(), extents: vec![width] };
+    let edges = (kernel == "gatv2").then(|| EdgeSignature { passed: rows(1) });
     let out = attributes.iter().find_map(|attribute| match attribute.value {
-        Value::Integer(out) => u32::try_from(out).ok(),
+        Value::Integer(out) if edges.is_none() => u32::try_from(out).ok(),
         _ => None,
     });
     let out = out.unwrap_or(inputs[0][0]);
     // The head's weight would share its name with the last layer's.
     let name = if kernel == "cross-entropy" { "bias" } else { "weight" };
-    let initialiser = Initialiser::Zeros;
+    let (shape, initialiser) = (vec![out], Initialiser::Zeros);
+    let trained = kernel != "sum" && kernel != "activate";
+    let parameter = ParameterSpec { name: name.into(), shape, initialiser };
     Ok(Signature {
-        inputs: rows(inputs[0][0]),
-        parameters: vec![ParameterSpec { name: name.into(), shape: vec![out], initialiser }],
-        outputs: rows(out),
-        kept: Vec::new(),
+        inputs: inputs.iter().map(|extents| rows(extents[0])).collect(),
+        parameters: Some(parameter).into_iter().filter(|_| trained).collect(),
+        outputs: vec![rows(out)],
+        kept: edges.iter().map(|_| rows(1)).collect(),
         backward_needs: BackwardNeeds { inputs: true, outputs: false },
         has_loss: kernel == "cross-entropy",
+        edges,
     })
 }
 
 fn gcn(layers: u32) -> Program {
     let model = Model::gcn(layers, 16, 0.5, 30, 7).unwrap();
+    let shape = DataShape { rows: 100, features: 30, classes: 7 };
+    Program::build(&model, shape, eciton_plan::Savings::default(), &signature).unwrap()
+}
+
+/// Layers of an edge kernel: gathers that read weights, and some that yield gradients.
+fn gatv2(layers: u32) -> Program {
+    let text = format!("kind = \"gatv2\"\nheads = 1\nlayers = {layers}");
+    let model = Model::resolve(&ModelSettings::parse(&text, "m.toml").unwrap(), 30, 7).unwrap();
     let shape = DataShape { rows: 100, features: 30, classes: 7 };
     Program::build(&model, shape, eciton_plan::Savings::default(), &signature).unwrap()
 }

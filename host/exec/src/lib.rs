@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eciton_kernel::wire::Answer;
-use eciton_kernel::{Call, Finished, Layer};
+use eciton_kernel::{Call, EdgeCall, Finished, Layer};
 use eciton_plan::{OperationId, Step, Task, TaskKey};
 
 /// A tensor task for an executor.
@@ -113,8 +113,8 @@ pub enum Completion {
         step: Step,
         /// When and where.
         timing: Timing,
-        /// What went wrong, or the text of a panic in it.
-        failure: Option<String>,
+        /// What came of it.
+        result: Result<Finished, WorkError>,
     },
 }
 
@@ -188,8 +188,36 @@ pub trait Executor {
     }
 }
 
-/// Work of the host on the graph: what went wrong, if anything.
-pub type Work = Box<dyn FnOnce() -> Result<(), String> + Send>;
+/// Work of the host on the graph.
+pub enum Work {
+    /// Without a kernel; says what went wrong, if anything.
+    Graph(Box<dyn FnOnce() -> Result<(), String> + Send>),
+    /// An edge kernel's, over lists of edges.
+    Edges {
+        /// The kernel, opened.
+        layer: Arc<Layer>,
+        /// What it works on.
+        call: Box<EdgeCall>,
+    },
+}
+
+impl std::fmt::Debug for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Graph(_) => f.write_str("Work::Graph"),
+            Self::Edges { layer, .. } => write!(f, "Work::Edges({})", layer.kernel().name()),
+        }
+    }
+}
+
+/// What went wrong in work of the host.
+#[derive(Debug)]
+pub enum WorkError {
+    /// The host's own, or the text of a panic in it.
+    Graph(String),
+    /// A kernel's.
+    Kernel(Box<eciton_kernel::Error>),
+}
 
 /// Runs the host's own work on the graph, on compute threads.
 pub trait Compute {

@@ -7,11 +7,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use eciton_kernel::Instances;
+use eciton_kernel::{Finished, Instances};
 use eciton_plan::Step;
 
 use crate::framed::{Framed, Framing};
-use crate::{Answered, Completion, Compute, Executor, Load, Order, Timing, Work};
+use crate::{Answered, Completion, Compute, Executor, Load, Order, Timing, Work, WorkError};
 
 /// How long an idle thread looks for work before it sleeps: a small graph's stages are shorter than
 /// the time it takes to wake a thread.
@@ -60,20 +60,25 @@ impl Job {
                 let result = guarded(instances, |instances| framed.run(instances).map(apart));
                 Completion::Task { pass, key, timing: timing(), result }
             }
-            Job::Work { pass, step, work } => {
-                let failure =
-                    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(caught(panic))).err();
-                Completion::Work { pass, step, timing: timing(), failure }
+            Job::Work { pass, step, work: Work::Graph(work) } => {
+                let done = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(caught(panic)));
+                let result = done.map(|()| Finished::default()).map_err(WorkError::Graph);
+                Completion::Work { pass, step, timing: timing(), result }
+            }
+            Job::Work { pass, step, work: Work::Edges { layer, call } } => {
+                let result = guarded(instances, |instances| instances.run_edges(&layer, *call));
+                let result = result.map_err(|error| WorkError::Kernel(Box::new(error)));
+                Completion::Work { pass, step, timing: timing(), result }
             }
         }
     }
 }
 
 /// Runs a task; a panic in it throws the instances away.
-fn guarded(
+fn guarded<T>(
     instances: &mut Instances,
-    run: impl FnOnce(&mut Instances) -> Result<Answered, eciton_kernel::Error>,
-) -> Result<Answered, eciton_kernel::Error> {
+    run: impl FnOnce(&mut Instances) -> Result<T, eciton_kernel::Error>,
+) -> Result<T, eciton_kernel::Error> {
     catch_unwind(AssertUnwindSafe(|| run(instances))).unwrap_or_else(|panic| {
         instances.clear();
         Err(eciton_kernel::Error::Engine { doing: "running a task", reason: caught(panic) })
@@ -451,11 +456,11 @@ mod tests {
                 pool.work(
                     1,
                     step(n),
-                    Box::new(move || {
+                    Work::Graph(Box::new(move || {
                         assert!(n != 50, "planted");
                         counter.fetch_add(1, Ordering::Relaxed);
                         Ok(())
-                    }),
+                    })),
                 );
             }
             let mut done = Vec::new();
@@ -464,7 +469,7 @@ mod tests {
             }
             assert_eq!(counter.load(Ordering::Relaxed), 99);
             let failed = done.iter().filter(|c| match c {
-                Completion::Work { failure: Some(text), step, .. } => {
+                Completion::Work { result: Err(WorkError::Graph(text)), step, .. } => {
                     text == "planted" && step.interval.0 == 50
                 }
                 _ => false,
@@ -478,7 +483,7 @@ mod tests {
             pool.drain(&mut done, Some(Duration::from_millis(5)));
             assert_eq!(done.len(), before, "the time-out ends the wait");
             let timing = Timing::since(Instant::now(), None);
-            inbox.end(Completion::Work { pass: 1, step: step(7), timing, failure: None });
+            inbox.end(Completion::Work { pass: 1, step: step(7), timing, result: Ok(Finished::default()) });
             pool.drain(&mut done, None);
             assert_eq!(done.len(), before + 1);
         }
@@ -502,7 +507,7 @@ mod tests {
                     }
                     Ok(())
                 };
-                pool.work(1, step(n), Box::new(work));
+                pool.work(1, step(n), Work::Graph(Box::new(work)));
             }
             assert!(pool.load().waiting <= 200 && pool.load().in_flight <= limit.min(3));
             while done.len() < 200 {

@@ -14,17 +14,26 @@ const PACKAGE: &str = "eciton:kernel/";
 const VERSION: &str = "@0.1.0";
 const IMPORTS: [&str; 5] = ["types", "tensors", "random", "linalg", "log"];
 
+/// What a kernel works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ends {
+    /// An interval's rows: it exports `vertex`.
+    Rows,
+    /// Lists of edges: it exports `edge`.
+    Edges,
+}
+
 /// Refuses a component that does not keep the contract.
-pub(crate) fn contract(name: &str, engine: &Engine, component: &Component) -> Result<()> {
-    let differences = differences(engine, component);
+pub(crate) fn contract(name: &str, engine: &Engine, component: &Component) -> Result<Ends> {
+    let (differences, kind) = differences(engine, component);
     if differences.is_empty() {
-        return Ok(());
+        return Ok(kind);
     }
     Err(Error::Contract { kernel: name.to_owned(), differences: differences.join("\n") })
 }
 
-/// One line a difference.
-fn differences(engine: &Engine, component: &Component) -> Vec<String> {
+/// One line a difference, and what kind of a kernel it is.
+fn differences(engine: &Engine, component: &Component) -> (Vec<String>, Ends) {
     let mut found = Vec::new();
     let ty = component.component_type();
     for (name, _) in ty.imports(engine) {
@@ -42,18 +51,26 @@ fn differences(engine: &Engine, component: &Component) -> Vec<String> {
             None => found.push(format!("imports {name}, which this host does not offer")),
         }
     }
-    let mut vertex = false;
+    let mut kinds = Vec::new();
     for (name, item) in ty.exports(engine) {
-        if name == format!("{PACKAGE}vertex{VERSION}") {
-            vertex = matches!(item.ty, ComponentItem::ComponentInstance(_));
-        } else if name.starts_with(&format!("{PACKAGE}vertex@")) {
-            found.push(format!(
-                "exports {name}, of another version of the contract; this host speaks {VERSION}: rebuild the kernel"
-            ));
+        for (interface, kind) in [("vertex", Ends::Rows), ("edge", Ends::Edges)] {
+            if name == format!("{PACKAGE}{interface}{VERSION}") {
+                kinds.extend(matches!(item.ty, ComponentItem::ComponentInstance(_)).then_some(kind));
+            } else if name.starts_with(&format!("{PACKAGE}{interface}@")) {
+                found.push(format!(
+                    "exports {name}, of another version of the contract; this host speaks {VERSION}: rebuild the kernel"
+                ));
+            }
         }
     }
-    if !vertex && found.is_empty() {
-        found.push(format!("does not export {PACKAGE}vertex{VERSION}"));
+    match kinds[..] {
+        [kind] => (found, kind),
+        _ if !found.is_empty() => (found, Ends::Rows),
+        _ => {
+            let either = format!("{PACKAGE}vertex{VERSION} or {PACKAGE}edge{VERSION}");
+            let exports = if kinds.is_empty() { "neither" } else { "both" };
+            found.push(format!("must export one of {either}, and exports {exports}"));
+            (found, Ends::Rows)
+        }
     }
-    found
 }

@@ -118,12 +118,13 @@ impl tensors::HostMatrix for State {
 }
 
 impl State {
-    pub(crate) fn copy_rows(&self, matrix: u32, start: u32, count: u32) -> Result<Vec<f32>, Failure> {
+    pub(crate) fn copy_rows(&mut self, matrix: u32, start: u32, count: u32) -> Result<Vec<f32>, Failure> {
         let matrix = self.matrix(matrix)?;
         let values = u64::from(count).saturating_mul(matrix.columns() as u64);
         limit("call-bytes", "bytes", self.limits.call_bytes, values.saturating_mul(4))?;
         let mut out = Vec::with_capacity(values as usize);
         matrix.read_rows(start as usize, count as usize, Some(self.limits.arrival), &mut out)?;
+        self.copied_bytes += values.saturating_mul(4);
         Ok(out)
     }
 
@@ -146,6 +147,7 @@ impl State {
 
     pub(crate) fn put_rows(&mut self, out: u32, start: u32, values: &[f32]) -> Result<(), Failure> {
         limit("call-bytes", "bytes", self.limits.call_bytes, values.len() as u64 * 4)?;
+        self.copied_bytes += values.len() as u64 * 4;
         let view = self.out(out)?;
         let Some(Some(place)) = self.places.get_mut(view.place) else {
             return Err(Failure::Argument("write-rows: this out was finished".to_owned()));
@@ -336,11 +338,11 @@ impl linalg::Host for State {
     }
 
     fn axpby(&mut self, alpha: f32, x: M, beta: f32, y: M, into: O) -> Answer<()> {
-        answer(self.zip("axpby", x.rep(), y.rep(), into.rep(), |x, y| alpha * x + beta * y))
+        answer(State::axpby(self, alpha, x.rep(), beta, y.rep(), into.rep()))
     }
 
     fn multiply(&mut self, x: M, y: M, into: O) -> Answer<()> {
-        answer(self.zip("multiply", x.rep(), y.rep(), into.rep(), |x, y| x * y))
+        answer(State::multiply(self, x.rep(), y.rep(), into.rep()))
     }
 
     fn softmax_cross_entropy(
@@ -369,6 +371,22 @@ impl linalg::Host for State {
 
     fn sum_rows(&mut self, x: M, into: O) -> Answer<()> {
         answer(State::sum_rows(self, x.rep(), into.rep()))
+    }
+
+    fn inner(&mut self, x: M, y: M, into: O) -> Answer<()> {
+        answer(State::inner(self, x.rep(), y.rep(), into.rep()))
+    }
+
+    fn scale(&mut self, x: M, by: M, into: O) -> Answer<()> {
+        answer(State::scale(self, x.rep(), by.rep(), into.rep()))
+    }
+
+    fn softmax_segments(&mut self, x: M, offsets: I, state: O) -> Answer<()> {
+        answer(State::softmax_segments(self, x.rep(), offsets.rep(), state.rep()))
+    }
+
+    fn softmax_values(&mut self, x: M, state: M, into: O) -> Answer<()> {
+        answer(State::softmax_values(self, x.rep(), state.rep(), into.rep()))
     }
 
     fn reduce_columns(&mut self, x: M, by: linalg::Reduction, into: O) -> Answer<()> {

@@ -9,11 +9,13 @@ use wasmtime::{ResourceLimiter, Store};
 
 use crate::bindings::VertexKernel;
 use crate::bindings::eciton::kernel::types;
+use crate::bindings::edge::EdgeKernel;
 use crate::call::{Call, Kind};
+use crate::edges::{EdgeCall, EdgeKind, EdgeRun};
 use crate::error::{Error, GuestError, Result};
 use crate::lend::{lend, promise, settle};
 use crate::limits::Limits;
-use crate::runtime::{Kernel, Layer, plain_attributes, plain_signature};
+use crate::runtime::{Kernel, Layer, Pre, plain_attributes, plain_edge_signature, plain_signature};
 use crate::state::State;
 
 impl ResourceLimiter for State {
@@ -37,10 +39,16 @@ impl ResourceLimiter for State {
     }
 }
 
+/// What an instance exports.
+enum Exports {
+    Rows(VertexKernel),
+    Edges(EdgeKernel),
+}
+
 /// One instance of a kernel, for one thread.
 pub struct Instance {
     store: Store<State>,
-    bindings: VertexKernel,
+    exports: Exports,
     layers: Vec<(Arc<Layer>, ResourceAny)>,
 }
 
@@ -63,6 +71,8 @@ pub struct Finished {
     pub log: Vec<String>,
     /// Linear memory that its instance has grown to, bytes.
     pub guest_memory_bytes: usize,
+    /// Bytes of rows that it copied into its memory or out of it.
+    pub copied_bytes: u64,
 }
 
 impl Instance {
@@ -74,7 +84,11 @@ impl Instance {
         store.set_epoch_deadline(ticks(runtime.limits().task_time));
         store.epoch_deadline_trap();
         store.set_hostcall_fuel(usize::try_from(runtime.limits().call_bytes).unwrap_or(usize::MAX));
-        let bindings = match kernel.pre().instantiate(&mut store) {
+        let made = match kernel.pre() {
+            Pre::Rows(pre) => pre.instantiate(&mut store).map(Exports::Rows),
+            Pre::Edges(pre) => pre.instantiate(&mut store).map(Exports::Edges),
+        };
+        let exports = match made {
             Ok(b) => b,
             // Neither a trap nor a limit: an export has another type than the contract's.
             Err(e) if e.downcast_ref::<wasmtime::Trap>().is_none() && store.data().limit_hit.is_none() => {
@@ -85,7 +99,7 @@ impl Instance {
             }
             Err(e) => return Err(trap(kernel.name(), "instantiation", &e, store.data())),
         };
-        Ok(Self { store, bindings, layers: Vec::new() })
+        Ok(Self { store, exports, layers: Vec::new() })
     }
 
     fn deadline(&mut self) {
@@ -95,22 +109,48 @@ impl Instance {
 
     pub(crate) fn attributes(&mut self, kernel: &Kernel) -> Result<Vec<AttributeSpec>> {
         self.deadline();
-        let specs = self.bindings.eciton_kernel_vertex().call_attributes(&mut self.store);
+        let specs = match &self.exports {
+            Exports::Rows(of) => of.eciton_kernel_vertex().call_attributes(&mut self.store),
+            Exports::Edges(of) => of.eciton_kernel_edge().call_attributes(&mut self.store),
+        };
         specs.map(plain_attributes).map_err(|e| trap(kernel.name(), "attributes", &e, self.store.data()))
     }
 
     pub(crate) fn signature(&mut self, layer: &Layer) -> Result<Signature> {
         let handle = self.open(layer)?;
-        let signature = self.bindings.eciton_kernel_vertex().layer().call_signature(&mut self.store, handle);
+        let store = &mut self.store;
+        let signature = match &self.exports {
+            Exports::Rows(of) => {
+                of.eciton_kernel_vertex().layer().call_signature(store, handle).map(plain_signature)
+            }
+            Exports::Edges(of) => {
+                of.eciton_kernel_edge().layer().call_signature(store, handle).map(plain_edge_signature)
+            }
+        };
         let name = layer.kernel().name();
-        signature.map(plain_signature).map_err(|e| trap(name, "signature", &e, self.store.data()))
+        signature.map_err(|e| trap(name, "signature", &e, self.store.data()))
     }
 
     fn open(&mut self, layer: &Layer) -> Result<ResourceAny> {
         self.deadline();
         let name = layer.kernel().name();
-        let vertex = self.bindings.eciton_kernel_vertex();
-        match vertex.layer().call_open(&mut self.store, layer.inputs(), &layer.attributes()) {
+        let (store, attributes) = (&mut self.store, layer.attributes());
+        let opened = match (&self.exports, layer.inputs()) {
+            (Exports::Rows(of), inputs) => {
+                of.eciton_kernel_vertex().layer().call_open(store, inputs, &attributes)
+            }
+            (Exports::Edges(of), [source, target]) => {
+                of.eciton_kernel_edge().layer().call_open(store, source, target, &attributes)
+            }
+            (Exports::Edges(_), inputs) => {
+                let text = format!(
+                    "an edge kernel reads two rows, source and target, not {} (a layer of a model has it `on = \"edges\"`)",
+                    inputs.len()
+                );
+                return Err(guest(name, "open", types::Error::Argument(text)));
+            }
+        };
+        match opened {
             Ok(Ok(handle)) => Ok(handle),
             Ok(Err(e)) => {
                 let mut error = guest(name, "open", e);
@@ -138,6 +178,55 @@ impl Instance {
         Ok(handle)
     }
 
+    /// Runs one task of an edge kernel, block by block, each within the limits of a call. After an error
+    /// the instance must not be used again.
+    pub fn run_edges(&mut self, layer: &Arc<Layer>, call: EdgeCall) -> Result<Finished> {
+        let handle = self.layer(layer)?;
+        let (name, place) = (layer.kernel().name(), call.kind.name());
+        let at = || format!("kernel `{name}`, {place}");
+        let host = |source| Error::Tensor { place: at(), source };
+        let mut run = EdgeRun::new(self.store.data_mut(), call).map_err(host)?;
+        while let Some(args) = run.next(self.store.data_mut()).map_err(host)? {
+            self.deadline();
+            let Exports::Edges(of) = &self.exports else { return Err(wrong_kind(name, place)) };
+            let (of, store) = (of.eciton_kernel_edge().layer(), &mut self.store);
+            let (task, lists, other, mut own) = (args.task, args.lists, args.other, args.own.into_iter());
+            let (parameters, mut out) = (&args.parameters, args.rows_out.into_iter());
+            let missing = || promise(name, place, "the call lacks rows".to_owned());
+            let mut read = || own.next().ok_or_else(missing);
+            let mut write = || out.next().ok_or_else(missing);
+            let result = match run.kind() {
+                EdgeKind::Forward => {
+                    let (target, output) = (read()?, write()?.ok_or_else(missing)?);
+                    let kept: Vec<_> = out.flatten().collect();
+                    of.call_forward(store, handle, task, lists, other, target, parameters, output, &kept)
+                }
+                EdgeKind::Targets => {
+                    let target = read()?;
+                    let mut kept: Vec<_> = own.collect();
+                    let gradient = kept.pop().ok_or_else(missing)?;
+                    let (to, passed) = (write()?, write()?.ok_or_else(missing)?);
+                    let sums = &args.sums_out;
+                    of.call_backward_targets(
+                        store, handle, task, lists, other, target, &kept, parameters, gradient, to, sums,
+                        passed,
+                    )
+                }
+                EdgeKind::Sources => {
+                    let (source, to) = (read()?, write()?.ok_or_else(missing)?);
+                    of.call_backward_sources(store, handle, task, lists, source, other, parameters, to)
+                }
+            };
+            match result {
+                Ok(Ok(())) => {}
+                Ok(Err(e)) => return Err(guest(name, place, e)),
+                Err(e) => return Err(trap(name, place, &e, self.store.data())),
+            }
+            run.settle(self.store.data_mut(), name, 0)?;
+        }
+        Ok(run.finish(self.store.data_mut()))
+    }
+
     /// Runs one task. After an error the instance must not be used again.
     pub fn run(&mut self, layer: &Arc<Layer>, call: Call) -> Result<Finished> {
         let handle = self.layer(layer)?;
@@ -148,7 +237,8 @@ impl Instance {
         let args = lend(self.store.data_mut(), call)
             .map_err(|source| Error::Tensor { place: format!("kernel `{name}`, {place}"), source })?;
         self.deadline();
-        let vertex = self.bindings.eciton_kernel_vertex().layer();
+        let Exports::Rows(of) = &self.exports else { return Err(wrong_kind(name, place)) };
+        let vertex = of.eciton_kernel_vertex().layer();
         let store = &mut self.store;
         let result = match kind {
             Kind::Forward => {
@@ -196,6 +286,10 @@ impl Instance {
         }
         settle(self.store.data_mut(), name, place, 0)
     }
+}
+
+fn wrong_kind(kernel: &str, place: &str) -> Error {
+    promise(kernel, place, "it is of the other kind: rows or edges".to_owned())
 }
 
 fn ticks(time: Duration) -> u64 {
@@ -271,8 +365,21 @@ impl Instances {
         if layer.kernel().runtime().is_native() {
             return self.native.run(layer, call);
         }
+        self.on(layer, |instance| instance.run(layer, call))
+    }
+
+    /// The same for an edge kernel's.
+    pub fn run_edges(&mut self, layer: &Arc<Layer>, call: EdgeCall) -> Result<Finished> {
+        #[cfg(feature = "native-kernels")]
+        if layer.kernel().runtime().is_native() {
+            return self.native.run_edges(layer, call);
+        }
+        self.on(layer, |instance| instance.run_edges(layer, call))
+    }
+
+    fn on(&mut self, layer: &Layer, run: impl FnOnce(&mut Instance) -> Result<Finished>) -> Result<Finished> {
         if self.fresh {
-            return Instance::new(layer.kernel())?.run(layer, call);
+            return run(&mut Instance::new(layer.kernel())?);
         }
         let at = match self.warm.iter().position(|(k, _)| Arc::ptr_eq(k, layer.kernel())) {
             Some(at) => at,
@@ -281,7 +388,7 @@ impl Instances {
                 self.warm.len() - 1
             }
         };
-        let result = self.warm[at].1.run(layer, call);
+        let result = run(&mut self.warm[at].1);
         if result.is_err() {
             self.warm.swap_remove(at);
         }

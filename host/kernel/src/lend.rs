@@ -100,7 +100,12 @@ pub(crate) fn lend(state: &mut State, call: Call) -> std::result::Result<Args, e
     })
 }
 
-fn rows_place(rows: WriteRows, count: usize, extents: Vec<u32>, rounds: Option<WriteHalf>) -> Place {
+pub(crate) fn rows_place(
+    rows: WriteRows,
+    count: usize,
+    extents: Vec<u32>,
+    rounds: Option<WriteHalf>,
+) -> Place {
     Place::Rows { rows, count, extents, written: Default::default(), scratch: None, rounds }
 }
 
@@ -123,7 +128,11 @@ pub(crate) fn settle(state: &mut State, name: &str, place: &str, lent: usize) ->
             rounded.map_err(|source| Error::Tensor { place: format!("kernel `{name}`, {place}"), source })?;
         }
     }
-    let finished = Finished { log: std::mem::take(&mut state.log), guest_memory_bytes: state.memory_bytes };
+    let finished = Finished {
+        log: std::mem::take(&mut state.log),
+        guest_memory_bytes: state.memory_bytes,
+        copied_bytes: state.copied_bytes,
+    };
     let alive = state.matrices.alive() + state.outs.alive() + state.ids.alive();
     let kept = alive.saturating_sub(lent);
     state.reset();

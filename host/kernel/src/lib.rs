@@ -21,6 +21,7 @@ mod call;
 mod check;
 #[cfg(feature = "compiler")]
 mod compile;
+mod edges;
 mod engine;
 mod error;
 mod imports;
@@ -34,9 +35,12 @@ mod outs;
 mod runtime;
 mod secret;
 mod state;
+pub mod trial;
 pub mod wire;
 
 pub use call::{Call, Kind, Labelled, RowNumbers, Target};
+pub use check::Ends;
+pub use edges::{EdgeCall, EdgeKind, EdgeLists, OtherRows};
 pub use error::{Error, GuestError, Result};
 pub use instance::{Finished, Instance, Instances};
 pub use limits::Limits;
@@ -55,4 +59,20 @@ pub(crate) mod bindings {
         },
         imports: { default: trappable },
     });
+
+    /// The world of edge kernels, over the same imports.
+    pub(crate) mod edge {
+        wasmtime::component::bindgen!({
+            path: "../../wit/kernel",
+            world: "edge-kernel",
+            with: {
+                "eciton:kernel/types": crate::bindings::eciton::kernel::types,
+                "eciton:kernel/tensors": crate::bindings::eciton::kernel::tensors,
+                "eciton:kernel/random": crate::bindings::eciton::kernel::random,
+                "eciton:kernel/linalg": crate::bindings::eciton::kernel::linalg,
+                "eciton:kernel/log": crate::bindings::eciton::kernel::log,
+            },
+            imports: { default: trappable },
+        });
+    }
 }

@@ -15,17 +15,20 @@ use attention::Attention;
 use cross_entropy::CrossEntropy;
 use eciton_sdk::native::{Host, Kind as Handle, with_host};
 use eciton_sdk::op::{self, Op};
-use eciton_sdk::{self as sdk, Ids, Kernel as _, Matrix, Out};
+use eciton_sdk::{self as sdk, EdgeKernel as _, Ids, Kernel as _, Matrix, Out};
 use eciton_tensor::ops::activation::Activation;
 use eciton_tensor::ops::rows::Reduction;
 use eciton_tensor::random::Purpose;
+use gatv2::Gatv2;
 use linear::Linear;
+use maximum::Maximum;
 use normalise::Normalise;
 use sum::Sum;
 
 use crate::bindings::eciton::kernel::types;
 use crate::bindings::exports::eciton::kernel::vertex as wv;
 use crate::call::{Call, Kind};
+use crate::edges::{EdgeArgs, EdgeCall, EdgeKind, EdgeRun};
 use crate::error::{Error, Result};
 use crate::instance::{Finished, guest};
 use crate::lend::{Args, lend, promise, settle};
@@ -54,6 +57,8 @@ enum Opened {
     Normalise(Normalise),
     Sum(Sum),
     Attention(Attention),
+    Gatv2(Gatv2),
+    Maximum(Maximum),
 }
 
 impl Opened {
@@ -74,6 +79,11 @@ impl Opened {
             "normalise" => Normalise::open(inputs, &attributes).map(Self::Normalise),
             "sum" => Sum::open(inputs, &attributes).map(Self::Sum),
             "attention" => Attention::open(inputs, &attributes).map(Self::Attention),
+            "gatv2" | "maximum" => match (name, inputs) {
+                ("gatv2", [source, target]) => Gatv2::open(source, target, &attributes).map(Self::Gatv2),
+                (_, [source, target]) => Maximum::open(source, target, &attributes).map(Self::Maximum),
+                _ => Err(sdk::Error::Argument("an edge kernel reads two rows".to_owned())),
+            },
             _ => Err(sdk::Error::Unsupported("this kernel has no native form".to_owned())),
         };
         opened.map_err(|e| guest(name, "open", reported(e)))
@@ -95,6 +105,15 @@ pub(crate) struct Natives(Vec<Native>);
 impl Natives {
     /// As [`crate::Instances::run`].
     pub(crate) fn run(&mut self, layer: &Arc<Layer>, call: Call) -> Result<Finished> {
+        self.on(layer, |native| native.run(layer, call))
+    }
+
+    /// As [`crate::Instances::run_edges`].
+    pub(crate) fn run_edges(&mut self, layer: &Arc<Layer>, call: EdgeCall) -> Result<Finished> {
+        self.on(layer, |native| native.run_edges(layer, call))
+    }
+
+    fn on(&mut self, layer: &Layer, run: impl FnOnce(&mut Native) -> Result<Finished>) -> Result<Finished> {
         let at = match self.0.iter().position(|n| Arc::ptr_eq(&n.kernel, layer.kernel())) {
             Some(at) => at,
             None => {
@@ -106,21 +125,53 @@ impl Natives {
         };
         // Taken out, so that a kernel that fails or panics leaves nothing behind.
         let mut native = self.0.swap_remove(at);
-        let finished = native.run(layer, call)?;
+        let finished = run(&mut native)?;
         self.0.push(native);
         Ok(finished)
     }
 }
 
 impl Native {
+    fn layer(&mut self, layer: &Arc<Layer>) -> Result<usize> {
+        if let Some(at) = self.layers.iter().position(|(l, _)| Arc::ptr_eq(l, layer)) {
+            return Ok(at);
+        }
+        self.layers.push((layer.clone(), Opened::new(layer)?));
+        Ok(self.layers.len() - 1)
+    }
+
+    fn run_edges(&mut self, layer: &Arc<Layer>, call: EdgeCall) -> Result<Finished> {
+        let at = self.layer(layer)?;
+        let (name, kind) = (layer.kernel().name(), call.kind);
+        let place = kind.name();
+        let host = |source| Error::Tensor { place: format!("kernel `{name}`, {place}"), source };
+        let empty = Box::new(State::new(self.state.limits.clone()));
+        let mut state = std::mem::replace(&mut self.state, empty);
+        let mut run = EdgeRun::new(&mut state, call).map_err(host)?;
+        while let Some(args) = run.next(&mut state).map_err(host)? {
+            let lent = state.matrices.alive() + state.outs.alive() + state.ids.alive();
+            let back = Rc::new(Cell::new(None));
+            let on = Box::new(Lent { state: Some(state), back: back.clone() });
+            let opened = &self.layers[at].1;
+            let result = with_host(on, || match opened {
+                Opened::Gatv2(kernel) => call_edges(kernel, kind, args),
+                Opened::Maximum(kernel) => call_edges(kernel, kind, args),
+                _ => Err(sdk::Error::Unsupported("this kernel works on rows".to_owned())),
+            });
+            let Some(taken) = back.take() else {
+                return Err(promise(name, place, "the task's tables were lost".to_owned()));
+            };
+            state = taken;
+            result.map_err(|e| guest(name, place, reported(e)))?;
+            run.settle(&mut state, name, lent)?;
+        }
+        let finished = run.finish(&mut state);
+        self.state = state;
+        Ok(finished)
+    }
+
     fn run(&mut self, layer: &Arc<Layer>, call: Call) -> Result<Finished> {
-        let at = match self.layers.iter().position(|(l, _)| Arc::ptr_eq(l, layer)) {
-            Some(at) => at,
-            None => {
-                self.layers.push((layer.clone(), Opened::new(layer)?));
-                self.layers.len() - 1
-            }
-        };
+        let at = self.layer(layer)?;
         let (name, kind) = (layer.kernel().name(), call.kind);
         let place = kind.name();
         let empty = Box::new(State::new(self.state.limits.clone()));
@@ -139,6 +190,9 @@ impl Native {
             Opened::Normalise(kernel) => call_kernel(kernel, kind, args),
             Opened::Sum(kernel) => call_kernel(kernel, kind, args),
             Opened::Attention(kernel) => call_kernel(kernel, kind, args),
+            Opened::Gatv2(_) | Opened::Maximum(_) => {
+                Err(sdk::Error::Unsupported("this kernel works on edges".to_owned()))
+            }
         });
         let Some(state) = back.take() else {
             return Err(promise(name, place, "the task's tables were lost".to_owned()));
@@ -211,6 +265,58 @@ fn call_kernel<K: sdk::Kernel>(kernel: &K, kind: Kind, args: Args) -> sdk::Resul
                 },
             )
         }
+    }
+}
+
+fn call_edges<K: sdk::EdgeKernel>(kernel: &K, kind: EdgeKind, args: EdgeArgs) -> sdk::Result<()> {
+    let t = args.task;
+    let (offsets, owners) = (Ids::borrowed(args.lists.offsets.rep()), Ids::borrowed(args.lists.owners.rep()));
+    let (rows, edges) = (t.rows, t.edges);
+    let task = sdk::EdgeTask {
+        training: t.training,
+        epoch: t.epoch,
+        layer: t.layer,
+        rows,
+        edges,
+        offsets: &offsets,
+        owners: &owners,
+    };
+    let (own, parameters) = (matrices(args.own), matrices(args.parameters));
+    let other = Matrix::borrowed(args.other.rep());
+    let out = |o: wasmtime::component::Resource<crate::state::OutHandle>| Out::borrowed(o.rep());
+    let rows_out: Vec<Option<Out>> = args.rows_out.into_iter().map(|o| o.map(out)).collect();
+    let sums: Vec<Out> = args.sums_out.into_iter().map(out).collect();
+    let (own, parameters): (Vec<&Matrix>, Vec<&Matrix>) = (own.iter().collect(), parameters.iter().collect());
+    let rows_out: Vec<Option<&Out>> = rows_out.iter().map(Option::as_ref).collect();
+    let sums: Vec<&Out> = sums.iter().collect();
+    match (kind, &own[..], &rows_out[..]) {
+        (EdgeKind::Forward, &[target], [Some(output), kept @ ..]) => {
+            let kept: Vec<&Out> = kept.iter().copied().flatten().collect();
+            let (source, parameters) = (&other, &parameters[..]);
+            kernel.forward::<f32>(&task, sdk::EdgeForward { source, target, parameters, output, kept: &kept })
+        }
+        (EdgeKind::Targets, &[target, ref kept @ .., gradient], &[target_gradient, Some(passed)]) => kernel
+            .backward_targets::<f32>(
+            &task,
+            sdk::BackwardTargets {
+                source: &other,
+                target,
+                kept,
+                parameters: &parameters,
+                gradient,
+                target_gradient,
+                parameter_gradients: &sums,
+                passed,
+            },
+        ),
+        (EdgeKind::Sources, &[source], &[Some(source_gradient)]) => {
+            let (passed, parameters) = (&other, &parameters[..]);
+            kernel.backward_sources::<f32>(
+                &task,
+                sdk::BackwardSources { source, passed, parameters, source_gradient },
+            )
+        }
+        _ => Err(sdk::Error::Argument("the call lacks rows".to_owned())),
     }
 }
 
@@ -332,16 +438,20 @@ fn operate(state: &mut State, op: Op<'_>) -> std::result::Result<(), Failure> {
         Op::ApplyBackward { x, by, grad, into } => {
             state.apply_backward(x.handle, before(by), grad.handle, into.handle)
         }
-        Op::Axpby { alpha, x, beta, y, into } => {
-            state.zip("axpby", x.handle, y.handle, into.handle, |x, y| alpha * x + beta * y)
-        }
-        Op::Multiply { x, y, into } => state.zip("multiply", x.handle, y.handle, into.handle, |x, y| x * y),
+        Op::Axpby { alpha, x, beta, y, into } => state.axpby(alpha, x.handle, beta, y.handle, into.handle),
+        Op::Multiply { x, y, into } => state.multiply(x.handle, y.handle, into.handle),
         Op::SoftmaxCrossEntropy { x, labels, rows, weight, losses, grad } => {
             state.cross_entropy(x.handle, labels.handle, rows.handle, weight, losses.handle, grad.handle)
         }
         Op::Softmax { x, into } => state.softmax(x.handle, into.handle),
         Op::GatherRows { x, rows, into } => state.gather_rows(x.handle, rows.handle, into.handle),
         Op::ScatterAddRows { x, rows, into } => state.scatter_add_rows(x.handle, rows.handle, into.handle),
+        Op::Inner { x, y, into } => state.inner(x.handle, y.handle, into.handle),
+        Op::Scale { x, by, into } => state.scale(x.handle, by.handle, into.handle),
+        Op::SoftmaxSegments { x, offsets, state: to } => {
+            state.softmax_segments(x.handle, offsets.handle, to.handle)
+        }
+        Op::SoftmaxValues { x, state: of, into } => state.softmax_values(x.handle, of.handle, into.handle),
         Op::SumRows { x, into } => state.sum_rows(x.handle, into.handle),
         Op::ReduceColumns { x, by, into } => state.reduce_columns(x.handle, reduction(by), into.handle),
         Op::ReduceSegments { x, offsets, by, into } => {

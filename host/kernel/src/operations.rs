@@ -81,7 +81,7 @@ impl State {
         match self.matrix(handle)? {
             Matrix::Dense(d) => Ok(d.hold(Some(self.limits.arrival))?),
             Matrix::Sparse(_) => Err(Failure::Unsupported(format!(
-                "{operation}: sparse rows are taken by `linear`, `linear-backward`, `matmul` and `read-rows` only"
+                "{operation}: sparse rows are taken by `linear`, `linear-backward`, `matmul`, `apply` and `read-rows` only"
             ))),
         }
     }

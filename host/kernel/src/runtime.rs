@@ -4,15 +4,18 @@
 use std::sync::Arc;
 
 use eciton_plan::signature::{
-    Attribute, AttributeSpec, Initialiser, ParameterSpec, RowsSpec, Signature, Value,
+    Attribute, AttributeSpec, EdgeSignature, Initialiser, ParameterSpec, RowsSpec, Signature, Value,
 };
 use wasmtime::Engine;
 use wasmtime::component::{Component, HasSelf, Linker};
 
 use crate::artefact::{self, Refusal, Verifier};
+use crate::bindings::edge::EdgeKernelPre;
+use crate::bindings::edge::exports::eciton::kernel::edge as we;
 use crate::bindings::exports::eciton::kernel::vertex as wv;
 use crate::bindings::{VertexKernel, VertexKernelPre};
 use crate::cache::Cache;
+use crate::check::Ends;
 use crate::engine;
 use crate::error::{Error, Result};
 use crate::instance::{CHECK, Instance};
@@ -105,8 +108,11 @@ impl Runtime {
 
     /// A kernel of compiled code.
     pub(crate) fn kernel(&self, name: &str, digest: [u8; 32], compiled: &Component) -> Result<Arc<Kernel>> {
-        crate::check::contract(name, &self.engine, compiled)?;
-        let pre = self.linker.instantiate_pre(compiled).and_then(VertexKernelPre::new);
+        let ends = crate::check::contract(name, &self.engine, compiled)?;
+        let pre = self.linker.instantiate_pre(compiled).and_then(|pre| match ends {
+            Ends::Rows => VertexKernelPre::new(pre).map(Pre::Rows),
+            Ends::Edges => EdgeKernelPre::new(pre).map(Pre::Edges),
+        });
         let pre = pre
             .map_err(|e| Error::Contract { kernel: name.to_owned(), differences: format!("{e:#}{CHECK}") })?;
         let mut kernel =
@@ -126,12 +132,18 @@ impl Runtime {
     }
 }
 
+/// A component of either world.
+pub(crate) enum Pre {
+    Rows(VertexKernelPre<State>),
+    Edges(EdgeKernelPre<State>),
+}
+
 /// A checked, compiled kernel, ready to be instantiated.
 pub struct Kernel {
     name: String,
     digest: [u8; 32],
     runtime: Runtime,
-    pre: VertexKernelPre<State>,
+    pre: Pre,
     attributes: Vec<AttributeSpec>,
 }
 
@@ -161,12 +173,20 @@ impl Kernel {
         &self.runtime
     }
 
-    pub(crate) fn pre(&self) -> &VertexKernelPre<State> {
+    pub(crate) fn pre(&self) -> &Pre {
         &self.pre
     }
 
-    /// Configures a layer: `inputs` gives the extents of one row of each input. Attributes that are
-    /// not given take the kernel's defaults.
+    /// What it works on.
+    pub fn ends(&self) -> Ends {
+        match self.pre {
+            Pre::Rows(_) => Ends::Rows,
+            Pre::Edges(_) => Ends::Edges,
+        }
+    }
+
+    /// Configures a layer: `inputs` gives the extents of one row of each input, of an edge kernel those
+    /// of an edge's source and of its target. Attributes that are not given take the kernel's defaults.
     pub fn open(self: &Arc<Self>, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Result<Arc<Layer>> {
         let refuse = |text: String| Error::Guest {
             kernel: self.name.clone(),
@@ -260,29 +280,51 @@ pub(crate) fn plain_attributes(specs: Vec<wv::AttributeSpec>) -> Vec<AttributeSp
     specs.into_iter().map(plain).collect()
 }
 
-pub(crate) fn plain_signature(s: wv::Signature) -> Signature {
-    let rows = |specs: Vec<wv::RowsSpec>| -> Vec<RowsSpec> {
-        specs.into_iter().map(|r| RowsSpec { name: r.name, extents: r.extents }).collect()
+fn plain_rows(rows: wv::RowsSpec) -> RowsSpec {
+    RowsSpec { name: rows.name, extents: rows.extents }
+}
+
+fn all_rows(specs: Vec<wv::RowsSpec>) -> Vec<RowsSpec> {
+    specs.into_iter().map(plain_rows).collect()
+}
+
+fn plain_parameters(specs: Vec<wv::ParameterSpec>) -> Vec<ParameterSpec> {
+    let initialiser = |said| match said {
+        wv::Initialiser::Zeros => Initialiser::Zeros,
+        wv::Initialiser::Constant(v) => Initialiser::Constant(v),
+        wv::Initialiser::GlorotUniform => Initialiser::GlorotUniform,
+        wv::Initialiser::Uniform(b) => Initialiser::Uniform(b),
     };
     let parameter = |p: wv::ParameterSpec| ParameterSpec {
         name: p.name,
         shape: p.shape,
-        initialiser: match p.initialiser {
-            wv::Initialiser::Zeros => Initialiser::Zeros,
-            wv::Initialiser::Constant(v) => Initialiser::Constant(v),
-            wv::Initialiser::GlorotUniform => Initialiser::GlorotUniform,
-            wv::Initialiser::Uniform(b) => Initialiser::Uniform(b),
-        },
+        initialiser: initialiser(p.initialiser),
     };
+    specs.into_iter().map(parameter).collect()
+}
+
+pub(crate) fn plain_signature(s: wv::Signature) -> Signature {
     Signature {
-        inputs: rows(s.inputs),
-        parameters: s.parameters.into_iter().map(parameter).collect(),
-        outputs: rows(s.outputs),
-        kept: rows(s.kept),
+        inputs: all_rows(s.inputs),
+        parameters: plain_parameters(s.parameters),
+        outputs: all_rows(s.outputs),
+        kept: all_rows(s.kept),
         backward_needs: eciton_plan::signature::BackwardNeeds {
             inputs: s.backward_needs.contains(wv::Needs::INPUTS),
             outputs: s.backward_needs.contains(wv::Needs::OUTPUTS),
         },
         has_loss: s.has_loss,
+        edges: None,
+    }
+}
+
+pub(crate) fn plain_edge_signature(s: we::Signature) -> Signature {
+    Signature {
+        inputs: vec![plain_rows(s.source), plain_rows(s.target)],
+        parameters: plain_parameters(s.parameters),
+        outputs: vec![plain_rows(s.output)],
+        kept: all_rows(s.kept),
+        edges: Some(EdgeSignature { passed: plain_rows(s.passed) }),
+        ..Signature::default()
     }
 }

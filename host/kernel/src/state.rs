@@ -123,6 +123,8 @@ pub(crate) struct State {
     pub training: bool,
     pub scratch: Scratch,
     pub scratch_bytes: u64,
+    /// Rows that a scratch matrix has room for at least: a task's blocks differ, their room need not.
+    pub scratch_rows: usize,
     /// Buffers of scratch matrices that nobody holds, for the next task of the same shape.
     pub spare: Vec<Buffer>,
     /// Room for rows that are stored as bfloat16, and what of it this task uses.
@@ -134,12 +136,14 @@ pub(crate) struct State {
     /// A limit that a trap was about.
     pub limit_hit: Option<String>,
     pub memory_bytes: usize,
+    /// Of rows, into the guest and out of it.
+    pub copied_bytes: u64,
 }
 
 /// Buffers for widened rows kept by an instance: a layer of one input needs three at a time.
 const WIDE_LIMIT: usize = 6;
 /// Spare scratch buffers kept by an instance.
-const SPARE_LIMIT: usize = 16;
+const SPARE_LIMIT: usize = 32;
 
 impl State {
     pub(crate) fn new(limits: Limits) -> Self {
@@ -157,6 +161,7 @@ impl State {
             training: false,
             scratch: Scratch::default(),
             scratch_bytes: 0,
+            scratch_rows: 0,
             spare: Vec::new(),
             wide: Vec::new(),
             wide_used: Vec::new(),
@@ -165,6 +170,7 @@ impl State {
             panic: None,
             limit_hit: None,
             memory_bytes: 0,
+            copied_bytes: 0,
         }
     }
 
@@ -182,7 +188,7 @@ impl State {
         let excess = (self.wide.len() + kept).saturating_sub(WIDE_LIMIT);
         self.wide.drain(..excess.min(self.wide.len()));
         self.wide.extend(self.wide_used.drain(..).take(kept));
-        self.scratch_bytes = 0;
+        (self.scratch_bytes, self.copied_bytes) = (0, 0);
         self.log.clear();
         self.log_bytes = 0;
         self.panic = None;
@@ -266,10 +272,11 @@ impl State {
         limit("matrix-bytes", "bytes", self.limits.matrix_bytes, asked)?;
         let (rows, columns) = (rows as usize, columns as usize);
         // A spare one whose last reader is gone, else a fresh one.
-        let fits = |b: &Buffer| b.rows() == rows && b.columns() == columns && b.write(0..rows).is_ok();
+        let room = rows.max(self.scratch_rows);
+        let fits = |b: &Buffer| b.rows() == room && b.columns() == columns && b.write(0..rows).is_ok();
         let buffer = match self.spare.iter().position(fits).map(|at| self.spare.swap_remove(at)) {
             Some(buffer) => buffer,
-            None => Buffer::zeroed(rows, columns)?,
+            None => Buffer::zeroed(room, columns)?,
         };
         self.scratch_bytes = asked;
         let place = Place::Rows {

@@ -8,16 +8,19 @@ mod executor;
 mod optimiser;
 mod pipeline;
 
+use std::collections::BTreeMap;
+
 use crate::config::{Config, Data, Keep, Limits, Run};
 use crate::document::{Field, Fields, Found};
 use crate::error::Error;
 use crate::executor::RowFormat;
 use crate::model::{
-    Activation, FirstWeights, Jumping, LayerSettings, Layers, MAX_HEADS, MAX_HOPS, MAX_LAYERS, MAX_WIDTH,
-    ModelKind, ModelSettings, Norm,
+    Activation, Aggregator, FirstWeights, Jumping, LayerSettings, Layers, MAX_ATTRIBUTES, MAX_HEADS,
+    MAX_HOPS, MAX_LAYERS, MAX_WIDTH, ModelKind, ModelSettings, Norm, On,
 };
 use crate::order::VertexOrder;
 use crate::savings::{GatherFeatures, LabelledGathers};
+use crate::signature::Value;
 
 /// A key of a section whose settings are a `T`.
 struct Key<T> {
@@ -100,7 +103,7 @@ const MODEL: &[Key<ModelSettings>] = &[
     key(
         "kind",
         &["name", "architecture", "model", "conv"],
-        "what `layers = N` means: gcn, sage, gin, sgc, appnp, gat, mlp",
+        "what `layers = N` means: gcn, sage, gin, sgc, appnp, gat, gatv2, mlp",
         |model, field| {
             model.kind = field.choice(&ModelKind::ALL)?;
             Ok(())
@@ -158,7 +161,7 @@ const MODEL: &[Key<ModelSettings>] = &[
     key(
         "first_weights",
         &["initialiser", "initializer", "init"],
-        "how weights start: auto (glorot in gcn layers, else fan-in), glorot, fan-in",
+        "how weights start: auto (glorot in gcn, gat and gatv2 layers, else fan-in), glorot, fan-in",
         |model, field| {
             model.first_weights = field.choice(&FirstWeights::ALL)?;
             Ok(())
@@ -189,14 +192,28 @@ const MODEL: &[Key<ModelSettings>] = &[
         model.own.train_epsilon = Some(field.flag()?);
         Ok(())
     }),
-    key("heads", &["num_heads"], "heads of gat layers, but of the last: 1 to 64", |model, field| {
-        model.own.heads = Some(field.integer32(1..=MAX_HEADS)?);
-        Ok(())
-    }),
+    key(
+        "aggregator",
+        &["aggr", "aggregator_type", "pooling"],
+        "what sage layers make of in-neighbours' rows: mean, max",
+        |model, field| {
+            model.own.aggregator = Some(field.choice(&Aggregator::ALL)?);
+            Ok(())
+        },
+    ),
+    key(
+        "heads",
+        &["num_heads"],
+        "heads of gat and gatv2 layers, but of the last: 1 to 64",
+        |model, field| {
+            model.own.heads = Some(field.integer32(1..=MAX_HEADS)?);
+            Ok(())
+        },
+    ),
     key(
         "attention_dropout",
         &["attn_drop", "attn_dropout"],
-        "dropout of edges' weights in gat layers, else as the layer's: 0 <= dropout < 1",
+        "dropout of edges' weights in gat and gatv2 layers, else as the layer's: 0 <= dropout < 1",
         |model, field| {
             model.own.attention_dropout = Some(field.number(PROBABILITY, is_probability)?);
             Ok(())
@@ -205,7 +222,7 @@ const MODEL: &[Key<ModelSettings>] = &[
     key(
         "negative_slope",
         &["leaky_slope"],
-        "what a negative score is multiplied by in gat layers: 0 <= slope < 1",
+        "what a negative score is multiplied by in gat and gatv2 layers: 0 <= slope < 1",
         |model, field| {
             model.own.negative_slope = Some(field.number(SLOPE, is_probability)?);
             Ok(())
@@ -226,9 +243,12 @@ const LAYER: &[Key<LayerSettings>] = &[
     key(
         "kernel",
         &["kind", "type"],
-        "the layer's kind: gcn, sage, gin, sgc, appnp, gat, linear",
+        "the layer's kind: gcn, sage, gin, sgc, appnp, gat, gatv2, linear, or the path of a component",
         |layer, field| {
-            layer.kernel = field.choice(&LayerSettings::KERNELS.map(|name| (name, name)))?.to_owned();
+            layer.kernel = match &field.value {
+                Found::Text(text) if LayerSettings::is_path(text) => text.clone(),
+                _ => kernel(field)?.to_owned(),
+            };
             Ok(())
         },
     ),
@@ -301,14 +321,23 @@ const LAYER: &[Key<LayerSettings>] = &[
         layer.own.train_epsilon = Some(field.flag()?);
         Ok(())
     }),
-    key("heads", &["num_heads"], "heads of its attention, in gat: 1 to 64", |layer, field| {
+    key(
+        "aggregator",
+        &["aggr", "aggregator_type", "pooling"],
+        "what it makes of in-neighbours' rows, in sage: mean, max",
+        |layer, field| {
+            layer.own.aggregator = Some(field.choice(&Aggregator::ALL)?);
+            Ok(())
+        },
+    ),
+    key("heads", &["num_heads"], "heads of its attention, in gat and gatv2: 1 to 64", |layer, field| {
         layer.own.heads = Some(field.integer32(1..=MAX_HEADS)?);
         Ok(())
     }),
     key(
         "average",
         &["mean_heads"],
-        "whether the heads' mean is the result, in gat, not all side by side: true or false",
+        "whether the heads' mean is the result, in gat and gatv2, not all side by side: true or false",
         |layer, field| {
             layer.average = Some(field.flag()?);
             Ok(())
@@ -317,7 +346,7 @@ const LAYER: &[Key<LayerSettings>] = &[
     key(
         "attention_dropout",
         &["attn_drop", "attn_dropout"],
-        "dropout of edges' weights, in gat: 0 <= dropout < 1",
+        "dropout of edges' weights, in gat and gatv2: 0 <= dropout < 1",
         |layer, field| {
             layer.own.attention_dropout = Some(field.number(PROBABILITY, is_probability)?);
             Ok(())
@@ -326,9 +355,31 @@ const LAYER: &[Key<LayerSettings>] = &[
     key(
         "negative_slope",
         &["leaky_slope"],
-        "what a negative score is multiplied by, in gat: 0 <= slope < 1",
+        "what a negative score is multiplied by, in gat and gatv2: 0 <= slope < 1",
         |layer, field| {
             layer.own.negative_slope = Some(field.number(SLOPE, is_probability)?);
+            Ok(())
+        },
+    ),
+    key("on", &["level"], "what a kernel of your own works on: rows, edges", |layer, field| {
+        layer.on = Some(field.choice(&On::ALL)?);
+        Ok(())
+    }),
+    key(
+        "self_loops",
+        &["add_self_loops", "with_self"],
+        "whether each vertex is among its own neighbours, in a kernel of your own on edges: true or false",
+        |layer, field| {
+            layer.self_loops = Some(field.flag()?);
+            Ok(())
+        },
+    ),
+    key(
+        "attributes",
+        &["arguments", "parameters"],
+        "what a kernel of your own is opened with: a table of names and values",
+        |layer, field| {
+            layer.attributes = attributes(field)?;
             Ok(())
         },
     ),
@@ -583,6 +634,34 @@ fn write<T>(target: &mut T, section: &str, keys: &[Key<T>], fields: &[Field]) ->
         }
     }
     Ok(())
+}
+
+/// A layer's kernel by its name.
+fn kernel(field: &Field) -> Result<&'static str, Error> {
+    let names = LayerSettings::KERNELS;
+    field.choice(&names.map(|name| (name, name))).map_err(|_| {
+        let names = names.map(|name| format!("{name:?}")).join(", ");
+        field.refuse(format!("one of {names}, {}", LayerSettings::OR_PATH))
+    })
+}
+
+/// Attributes of a kernel, as a table.
+fn attributes(field: &Field) -> Result<BTreeMap<String, Value>, Error> {
+    let table = match &field.value {
+        Found::Table(Fields(fields)) if fields.len() <= MAX_ATTRIBUTES as usize => fields,
+        _ => return Err(field.refuse(format!("a table of at most {MAX_ATTRIBUTES} names and values"))),
+    };
+    let attribute = |field: &Field| {
+        let value = match &field.value {
+            Found::Integer(value) => Value::Integer(*value),
+            Found::Number(value) if (*value as f32).is_finite() => Value::Number(*value),
+            Found::Text(text) => Value::Text(text.clone()),
+            Found::Flag(flag) => Value::Flag(*flag),
+            _ => return Err(field.refuse("a whole number, a finite number, a text, true or false")),
+        };
+        Ok((field.name.clone(), value))
+    };
+    table.iter().map(attribute).collect()
 }
 
 fn layers(field: &Field) -> Result<Layers, Error> {

@@ -60,8 +60,8 @@ pub use ids::{
 };
 pub use keys::{KeyInfo, keys};
 pub use model::{
-    Activation, Attention, FirstWeights, Jumping, KindSettings, LayerKind, LayerSettings, Layers, Model,
-    ModelKind, ModelLayer, ModelSettings, Norm,
+    Activation, Aggregator, Attention, FirstWeights, Jumping, KindSettings, LayerKind, LayerSettings, Layers,
+    Model, ModelKind, ModelLayer, ModelSettings, Norm, On,
 };
 pub use optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};
 pub use order::VertexOrder;
@@ -69,11 +69,12 @@ pub use pipeline::{Mode, Pipeline, WeightVersions};
 pub use prices::{Prices, Processor};
 pub use profile::{Profile, StageProfile};
 pub use program::{
-    Attend, AttendStep, DataShape, Direction, Gather, Normalisation, Open, Operation, Parameter, Program,
-    Scope, SlotOf, SlotSpec, Stage, Tensor,
+    Attend, AttendStep, DataShape, Direction, EdgeStep, Edges, Gather, Normalisation, Open, Operation,
+    Parameter, Program, Scope, SlotOf, SlotSpec, Stage, Tensor,
 };
 pub use savings::{GatherFeatures, LabelledGathers, Savings, Workload, has_own_loss, loss_gathers};
 pub use signature::{
-    Attribute, AttributeSpec, BackwardNeeds, Initialiser, ParameterSpec, RowsSpec, Signature, Value,
+    Attribute, AttributeSpec, BackwardNeeds, EdgeSignature, Initialiser, ParameterSpec, RowsSpec, Signature,
+    Value,
 };
 pub use task::{Failure, FailureKind, Outcome, Step, Task, TaskKey};

@@ -9,11 +9,11 @@ use crate::error::Error;
 use crate::ids::{Layer, OperationId, ParameterId, SlotId, StageId};
 use crate::model::{FirstWeights, Model};
 use crate::network::{
-    ATTENTION, AttendNode, HEAD, INPUT_BIAS, KernelNode, LINEAR, Network, Node, SUM, ValueId,
+    ATTENTION, AttendNode, EdgeNode, HEAD, INPUT_BIAS, KernelNode, LINEAR, Network, Node, SUM, ValueId,
 };
 use crate::program::{
-    Attend, AttendStep, DataShape, Direction, Gather, Operation, Parameter, Program, SlotOf, SlotSpec, Stage,
-    Tensor,
+    Attend, AttendStep, DataShape, Direction, EdgeStep, Edges, Gather, Operation, Parameter, Program, SlotOf,
+    SlotSpec, Stage, Tensor,
 };
 use crate::savings::Savings;
 use crate::signature::{Attribute, Initialiser, ParameterSpec, Signature};
@@ -124,10 +124,14 @@ impl Lowering {
     /// Opens the kernel of every node, in order.
     fn open_all(&mut self, open: Open<'_>) -> Result<(), Error> {
         for at in 0..self.network.nodes.len() {
-            let Node::Kernel(node) = self.network.nodes[at].clone() else { continue };
+            let (node, interface) = match self.network.nodes[at].clone() {
+                Node::Kernel(node) => (node, Interface::Vertex),
+                Node::Edges(node) => (node.of, Interface::Edge),
+                Node::Gather(_) | Node::Attend(_) => continue,
+            };
             let inputs: Vec<u32> = node.inputs.iter().map(|&input| self.network.width(input)).collect();
             let output = self.network.width(node.output);
-            self.open(open, &node, &inputs, output)?;
+            self.open(open, (&node, interface), &inputs, output)?;
         }
         Ok(())
     }
@@ -135,18 +139,18 @@ impl Lowering {
     fn open(
         &mut self,
         open: Open<'_>,
-        node: &KernelNode,
+        (node, interface): (&KernelNode, Interface),
         inputs: &[u32],
         output: u32,
     ) -> Result<OperationId, Error> {
-        let (kernel, layer) = (node.kernel, node.layer);
+        let (kernel, layer) = (&node.kernel[..], node.layer);
         let extents: Vec<Vec<u32>> = inputs.iter().map(|&width| vec![width]).collect();
         let signature = open(kernel, &extents, &node.attributes).map_err(|source| Error::Signature {
             kernel: kernel.to_owned(),
             layer,
             source,
         })?;
-        check(kernel, layer, &signature, inputs, output)?;
+        check((kernel, layer), &signature, interface, inputs, output)?;
         let owner = OperationId(count(self.program.operations.len()));
         limit("operations of a program", usize::from(owner.0), usize::from(u16::MAX) - 1)?;
         // First values of a layer's second product are not those of its first. Other operations do not count:
@@ -198,7 +202,7 @@ impl Lowering {
         let fan_in = layer.is_some_and(|layer| layer.first_weights == FirstWeights::FanIn);
         match (&spec.shape[..], spec.initialiser) {
             (&[rows, _], Initialiser::GlorotUniform)
-                if fan_in && [LINEAR, ATTENTION].contains(&node.kernel) =>
+                if fan_in && [LINEAR, ATTENTION].contains(&&node.kernel[..]) =>
             {
                 Initialiser::Uniform((1.0 / f64::from(rows.max(1)).sqrt()) as f32)
             }
@@ -230,6 +234,10 @@ impl Lowering {
                 Node::Attend(node) => self.attend_forward(&node, training),
                 Node::Kernel(node) => {
                     self.kernel_forward(&node, OperationId(count(operation)));
+                    operation += 1;
+                }
+                Node::Edges(node) => {
+                    self.edges_forward(&node, OperationId(count(operation)));
                     operation += 1;
                 }
             }
@@ -291,10 +299,59 @@ impl Lowering {
         self.contribute(open, &[node.input], &[Some(gradient)])
     }
 
+    fn edges_forward(&mut self, node: &EdgeNode, operation: OperationId) {
+        let Operation { layer, signature, .. } = &self.program.operations[operation.index()];
+        let (layer, kept) = (*layer, signature.kept.clone());
+        let output = signature.outputs.first().map_or_else(Vec::new, |rows| rows.extents.clone());
+        let trains = !signature.parameters.is_empty();
+        let read = node.of.inputs.iter().any(|input| self.trained[input.index()]);
+        self.trained[node.of.output.index()] = trains || read;
+        let (Some(source), Some(target)) = (self.edge_input(node, 0), self.edge_input(node, 1)) else {
+            return self.forward.push(None);
+        };
+        let output = self.slot(output, SlotOf::Activation, layer);
+        let kept = kept.into_iter().map(|rows| self.slot(rows.extents, SlotOf::Kept, layer)).collect();
+        self.slots[node.of.output.index()] = Some(output);
+        let step = EdgeStep::Forward { source, target, output, kept };
+        let stage = self.push(Stage::Edges(Edges { operation, with_self: node.with_self, step }));
+        self.forward.push(Some(stage));
+    }
+
+    fn edge_input(&self, node: &EdgeNode, at: usize) -> Option<SlotId> {
+        node.of.inputs.get(at).and_then(|&input| self.slot_of(input))
+    }
+
+    /// By target even where no target is trained, for the gradients of parameters and what sources need.
+    fn edges_backward(&mut self, open: Open<'_>, node: &EdgeNode, at: usize) -> Result<(), Error> {
+        let forward = self.forward[at].and_then(|stage| self.program.stages.get(stage.index()));
+        let gradient = self.gradients[node.of.output.index()];
+        let (Some(gradient), Some(Stage::Edges(forward))) = (gradient, forward.cloned()) else {
+            return Ok(());
+        };
+        let Edges { operation, with_self, step: EdgeStep::Forward { source, target, kept, .. } } = forward
+        else {
+            return Ok(());
+        };
+        let Some(of) = self.program.operations[operation.index()].signature.edges.clone() else {
+            return Ok(());
+        };
+        let [sources, targets] = node.of.inputs[..] else { return Ok(()) };
+        let target_gradient = self.input_gradient(targets);
+        let passed = self.slot(of.passed.extents, SlotOf::Kept, node.of.layer);
+        let step = EdgeStep::Targets { source, target, kept, gradient, target_gradient, passed };
+        self.push(Stage::Edges(Edges { operation, with_self, step }));
+        self.contribute(open, &[targets], &[target_gradient])?;
+        let Some(source_gradient) = self.input_gradient(sources) else { return Ok(()) };
+        let step = EdgeStep::Sources { passed, source, source_gradient };
+        self.push(Stage::Edges(Edges { operation, with_self, step }));
+        self.contribute(open, &[sources], &[Some(source_gradient)])
+    }
+
     fn backward(&mut self, open: Open<'_>) -> Result<(), Error> {
         let last = self.network.nodes.len() - 1;
         let Node::Kernel(head) = self.network.nodes[last].clone() else { return Ok(()) };
-        let kernels = self.network.nodes.iter().filter(|node| matches!(node, Node::Kernel(_))).count();
+        let opened = |node: &&Node| matches!(node, Node::Kernel(_) | Node::Edges(_));
+        let kernels = self.network.nodes.iter().filter(opened).count();
         let inputs = head.inputs.iter().filter_map(|&input| self.slot_of(input)).collect();
         let tensor = Tensor {
             operation: OperationId(count(kernels - 1)),
@@ -321,6 +378,7 @@ impl Lowering {
                 }
                 Node::Attend(node) => self.attend_backward(open, &node, at)?,
                 Node::Kernel(node) => self.kernel_backward(open, &node, at)?,
+                Node::Edges(node) => self.edges_backward(open, &node, at)?,
             }
         }
         Ok(())
@@ -356,12 +414,13 @@ impl Lowering {
 
     /// Slots for the next stage to write the gradients of what a node reads, where they are wanted.
     fn input_gradients(&mut self, node: &KernelNode) -> Vec<Option<SlotId>> {
-        let slot = |input: &ValueId| {
-            let wanted = self.trained[input.index()];
-            let value = self.network.values[input.index()];
-            wanted.then(|| self.slot(vec![value.width], SlotOf::Gradient, value.layer))
-        };
-        node.inputs.iter().map(slot).collect()
+        node.inputs.iter().map(|&input| self.input_gradient(input)).collect()
+    }
+
+    fn input_gradient(&mut self, input: ValueId) -> Option<SlotId> {
+        let value = self.network.values[input.index()];
+        let wanted = self.trained[input.index()];
+        wanted.then(|| self.slot(vec![value.width], SlotOf::Gradient, value.layer))
     }
 
     /// Adds gradients to those that are there.
@@ -385,7 +444,7 @@ impl Lowering {
     fn add(&mut self, open: Open<'_>, value: ValueId, two: [SlotId; 2]) -> Result<SlotId, Error> {
         let crate::network::Value { width, layer } = self.network.values[value.index()];
         let node = KernelNode {
-            kernel: SUM,
+            kernel: SUM.to_owned(),
             layer,
             draw: u32::from(layer.0),
             role: "gradients".to_owned(),
@@ -396,7 +455,7 @@ impl Lowering {
             adds: true,
             bias_moved: false,
         };
-        let operation = self.open(open, &node, &[width; 2], width)?;
+        let operation = self.open(open, (&node, Interface::Vertex), &[width; 2], width)?;
         let output = self.slot(vec![width], SlotOf::Gradient, layer);
         self.push(Stage::Tensor(Tensor {
             operation,
@@ -445,11 +504,28 @@ fn home(node: &KernelNode, name: &str) -> (Layer, String) {
     }
 }
 
-/// Whether a signature fits: rows of these widths in, of one width out; the head has a loss.
+/// Which interface of the contract a kernel is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Interface {
+    Vertex,
+    Edge,
+}
+
+impl Interface {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Vertex => "`vertex`",
+            Self::Edge => "`edge`",
+        }
+    }
+}
+
+/// Whether a signature fits: one of this interface, rows of these widths in, of one width out; the head has
+/// a loss.
 fn check(
-    kernel: &str,
-    layer: Layer,
+    (kernel, layer): (&str, Layer),
     signature: &Signature,
+    interface: Interface,
     inputs: &[u32],
     output: u32,
 ) -> Result<(), Error> {
@@ -457,6 +533,10 @@ fn check(
         let kernel = kernel.to_owned();
         Err(Error::SignatureMismatch { kernel, layer, what, found, expected })
     };
+    let found = if signature.edges.is_some() { Interface::Edge } else { Interface::Vertex };
+    if found != interface {
+        return refuse("interface", format!("is {}", found.name()), interface.name().to_owned());
+    }
     for (what, rows, widths) in
         [("inputs", &signature.inputs, inputs), ("outputs", &signature.outputs, &[output][..])]
     {
@@ -471,9 +551,13 @@ fn check(
     if kernel == HEAD && !signature.has_loss {
         return refuse("loss", "is not offered".to_owned(), "a loss".to_owned());
     }
-    if let Some(rows) = signature.kept.iter().find(|rows| rows.width().is_none_or(|w| w == 0)) {
+    let kept = signature.kept.iter().map(|rows| ("kept rows", rows));
+    let passed = signature.edges.iter().map(|edges| ("passed rows", &edges.passed));
+    if let Some((what, rows)) =
+        kept.chain(passed).find(|(_, rows)| rows.width().is_none_or(|width| width == 0))
+    {
         let found = format!("{:?} have the extents {:?}", rows.name, rows.extents);
-        return refuse("kept rows", found, "1 to 2^32 - 1 values a row".to_owned());
+        return refuse(what, found, "1 to 2^32 - 1 values a row".to_owned());
     }
     if let Some(spec) = signature.parameters.iter().find(|spec| spec.values().is_none_or(|count| count == 0))
     {

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! With H a layer's input after dropout, N the symmetric normalisation `D^-1/2 (A + I) D^-1/2`, A the sum
-//! over in-neighbours, M their mean, and W, b what is trained:
+//! over in-neighbours, M their mean or, value by value, their maximum, and W, b what is trained:
 //!
 //! | kernel | H' before what follows | source |
 //! | --- | --- | --- |
@@ -26,7 +26,11 @@
 //! | `sgc` | N^K H W + b | Wu et al. 2019, eq. 8 |
 //! | `appnp` | Z_K, Z_0 = H, Z_k+1 = (1 - a) N Z_k + a H | Gasteiger et al. 2019, eq. 4 |
 //! | `gat` | each head: sum over u of a(u, v) z_u, Z = H W; a = softmax of leaky(s_u + t_v) over v's in-neighbours and v; + b | Velickovic et al. 2018, eqs. 3 to 6 |
+//! | `gatv2` | each head: sum over u of a(u, v) z_u, Z = H W_source + b_source, T = H W_target + b_target; a = softmax of w . leaky(z_u + t_v) over v's in-neighbours and v; + b | Brody, Alon and Yahav 2022, eq. 7 |
 //! | `linear` | H W + b; with `jumping`, H all earlier layers' outputs | Xu et al. 2018 |
+//!
+//! A layer whose `kernel` is a path to a component ([`LayerSettings::is_path`]) puts its rows through that
+//! kernel: one row at a time, or along edges ([`On`]).
 //!
 //! What follows is, in this order: `norm` (each row by itself), the activation, and with `residual` the
 //! layer's input, as it was before dropout, is added.
@@ -39,6 +43,7 @@ mod tests;
 pub use settings::{KindSettings, LayerSettings, Layers, ModelKind, ModelSettings};
 
 use crate::ids::Layer;
+use crate::signature::Attribute;
 use serde::{Deserialize, Serialize};
 
 /// Most layers of a model.
@@ -47,6 +52,8 @@ pub const MAX_LAYERS: u32 = 64;
 pub const MAX_WIDTH: u32 = 65_536;
 /// Most steps of a propagation.
 pub const MAX_HOPS: u32 = 64;
+/// Most attributes that a layer passes to a kernel of the user's own.
+pub const MAX_ATTRIBUTES: u32 = 64;
 /// Most heads of an attention.
 pub const MAX_HEADS: u32 = 64;
 
@@ -126,7 +133,8 @@ impl Norm {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstWeights {
-    /// As the layer's authors and PyG do: [`FirstWeights::Glorot`] for `gcn` and `gat`, else [`FirstWeights::FanIn`].
+    /// As the layer's authors and PyG do: [`FirstWeights::Glorot`] for `gcn`, `gat` and `gatv2`, else
+    /// [`FirstWeights::FanIn`].
     #[default]
     Auto,
     /// As the kernel says: Glorot and Bengio 2010, uniform in +-sqrt(6 / (rows + columns)).
@@ -142,6 +150,23 @@ impl FirstWeights {
         [("auto", Self::Auto), ("glorot", Self::Glorot), ("fan-in", Self::FanIn)];
 }
 
+/// How a `sage` layer brings the rows of a vertex's in-neighbours together; zero where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Aggregator {
+    /// Their mean.
+    #[default]
+    Mean,
+    /// The largest value of each column, by edge kernel `maximum` (Hamilton, Ying and Leskovec 2017, section
+    /// 3.3, without the perceptron).
+    Max,
+}
+
+impl Aggregator {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 2] = [("mean", Self::Mean), ("max", Self::Max)];
+}
+
 /// How a layer reads the outputs of all layers before it (Xu et al. 2018, "jumping knowledge").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -155,6 +180,22 @@ pub enum Jumping {
 impl Jumping {
     /// All, with their names.
     pub const ALL: [(&'static str, Self); 2] = [("concat", Self::Concat), ("sum", Self::Sum)];
+}
+
+/// What a kernel of the user's own works on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum On {
+    /// Each row by itself: a kernel of `interface vertex`.
+    #[default]
+    Rows,
+    /// Each vertex's in-neighbours, their rows and its own: a kernel of `interface edge`.
+    Edges,
+}
+
+impl On {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 2] = [("rows", Self::Rows), ("edges", Self::Edges)];
 }
 
 /// A model for one data set: every width known, every default filled in.
@@ -190,13 +231,16 @@ pub struct ModelLayer {
 }
 
 /// What a layer computes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kernel", rename_all = "kebab-case")]
 pub enum LayerKind {
     /// Graph convolution.
     Gcn,
-    /// GraphSAGE with the mean of in-neighbours.
-    Sage,
+    /// GraphSAGE.
+    Sage {
+        /// What it makes of in-neighbours' rows.
+        aggregator: Aggregator,
+    },
     /// Graph isomorphism network: a perceptron of two products.
     Gin {
         /// e, or its first value.
@@ -218,11 +262,34 @@ pub enum LayerKind {
     },
     /// Graph attention.
     Gat(Attention),
+    /// Graph attention whose scores are not linear in the rows, by an edge kernel.
+    Gatv2(Attention),
     /// A product, without the graph.
     Linear {
         /// Whether it reads all layers before it, and how.
         jumping: Option<Jumping>,
     },
+    /// What a kernel of the user's own does.
+    Own {
+        /// The path of its component, as written.
+        #[serde(rename = "path")]
+        kernel: String,
+        /// What it works on.
+        on: On,
+        /// What it is opened with.
+        attributes: Vec<Attribute>,
+        /// On edges: whether each vertex counts among its own neighbours.
+        with_self: bool,
+    },
+}
+
+/// A kernel's name in words: of a path the file's, without folders and ending.
+pub(crate) fn short_name(kernel: &str) -> &str {
+    let file = kernel.rsplit('/').next().unwrap_or(kernel);
+    match file.strip_suffix(".wasm").unwrap_or(file) {
+        "" => kernel,
+        name => name,
+    }
 }
 
 /// The numbers of a graph attention: `H` heads of `F` values.
@@ -247,7 +314,7 @@ impl Attention {
         self.heads * self.features
     }
 
-    /// Columns of the rows `[z | s | t]` that it reads.
+    /// Columns of the rows `[z | s | t]` that the host's attention (`gat`) reads.
     #[must_use]
     pub const fn input(&self) -> u32 {
         self.values() + 2 * self.heads
@@ -259,14 +326,14 @@ impl Attention {
         if self.average { self.features } else { self.values() }
     }
 
-    /// Columns that its forward pass keeps for backward: values of positive scores, three figures of the
+    /// Columns that the host's forward pass keeps for backward: values of positive scores, three figures of the
     /// softmax a head, and each head's result where only their mean is passed on.
     #[must_use]
     pub const fn kept(&self) -> u32 {
         self.values() + 3 * self.heads + if self.average { self.values() } else { 0 }
     }
 
-    /// Columns of what its backward pass reads of targets: the gradient, and five figures a head.
+    /// Columns of what the host's backward pass reads of targets: the gradient, and five figures a head.
     #[must_use]
     pub const fn turned(&self) -> u32 {
         self.output() + 5 * self.heads
@@ -274,17 +341,19 @@ impl Attention {
 }
 
 impl LayerKind {
-    /// Its name in recipes.
+    /// Its name in recipes; of a kernel of the user's own its file's, without folders and ending.
     #[must_use]
-    pub const fn name(&self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             Self::Gcn => "gcn",
-            Self::Sage => "sage",
+            Self::Sage { .. } => "sage",
             Self::Gin { .. } => "gin",
             Self::Sgc { .. } => "sgc",
             Self::Appnp { .. } => "appnp",
             Self::Gat(_) => "gat",
+            Self::Gatv2(_) => "gatv2",
             Self::Linear { .. } => "linear",
+            Self::Own { kernel, .. } => short_name(kernel),
         }
     }
 
@@ -329,6 +398,19 @@ impl Model {
     pub fn constant_gathers(&self) -> u32 {
         let first = self.layers.first().filter(|first| first.dropout == 0.0);
         first.map_or(0, |first| first.kind.convolutions())
+    }
+
+    /// The paths of the components that its layers name, as written, each once, in order.
+    #[must_use]
+    pub fn own_kernels(&self) -> Vec<&str> {
+        let mut all: Vec<&str> = Vec::new();
+        for layer in &self.layers {
+            match &layer.kind {
+                LayerKind::Own { kernel, .. } if !all.contains(&&kernel[..]) => all.push(kernel),
+                _ => {}
+            }
+        }
+        all
     }
 
     /// Its layers' kinds and all widths: `gcn 1433-16-7`, `linear-linear-appnp 1433-64-7-7`.

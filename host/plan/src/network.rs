@@ -1,5 +1,5 @@
-//! A model as a graph of operations: kernels on rows, and gathers and attentions between them, in an order in which
-//! every one follows what it reads.
+//! A model as a graph of operations: kernels on rows, and gathers, attentions and edge kernels between them,
+//! in an order in which every one follows what it reads.
 //!
 //! A value is one block of rows; a node reads values and makes one. What follows a layer, its bias and
 //! activation, is not done at once: the next product does it on the way in ([`Rows`]). Only where rows go
@@ -25,6 +25,10 @@ const ACTIVATE: &str = "activate";
 const NORMALISE: &str = "normalise";
 /// The kernel that makes what an attention reads.
 pub(crate) const ATTENTION: &str = "attention";
+/// The edge kernel of attention whose scores are not linear.
+const GATV2: &str = "gatv2";
+/// The edge kernel of the largest of neighbours' rows.
+const MAXIMUM: &str = "maximum";
 /// The parameter by which a kernel adds the bias of the layer before.
 pub(crate) const INPUT_BIAS: &str = "input-bias";
 
@@ -55,12 +59,13 @@ pub(crate) enum Node {
     Kernel(KernelNode),
     Gather(GatherNode),
     Attend(AttendNode),
+    Edges(EdgeNode),
 }
 
 /// A kernel's work.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelNode {
-    pub(crate) kernel: &'static str,
+    pub(crate) kernel: String,
     pub(crate) layer: Layer,
     /// What dropout depends on ([`crate::Operation::draw`]).
     pub(crate) draw: u32,
@@ -93,6 +98,15 @@ pub(crate) struct AttendNode {
     pub(crate) attention: Attention,
     pub(crate) input: ValueId,
     pub(crate) output: ValueId,
+}
+
+/// An edge kernel's work.
+#[derive(Clone, Debug)]
+pub(crate) struct EdgeNode {
+    /// Its inputs are source and target.
+    pub(crate) of: KernelNode,
+    /// Whether each vertex counts among its own neighbours.
+    pub(crate) with_self: bool,
 }
 
 /// A bias that is still to be added.
@@ -156,10 +170,37 @@ impl Network {
         output
     }
 
+    /// An edge kernel on rows to which nothing is still to be done.
+    fn edges(
+        &mut self,
+        kernel: &str,
+        layer: Layer,
+        (source, target): (ValueId, ValueId),
+        width: u32,
+        attributes: Vec<Attribute>,
+        with_self: bool,
+    ) -> ValueId {
+        let output = self.value(width, layer);
+        let of = KernelNode {
+            kernel: kernel.to_owned(),
+            layer,
+            draw: u32::from(layer.0),
+            role: String::new(),
+            inputs: vec![source, target],
+            output,
+            attributes,
+            bias: None,
+            adds: false,
+            bias_moved: false,
+        };
+        self.nodes.push(Node::Edges(EdgeNode { of, with_self }));
+        output
+    }
+
     /// A kernel of one input, which does what is still to be done to its rows.
     fn kernel(
         &mut self,
-        kernel: &'static str,
+        kernel: &str,
         (layer, role): (Layer, &str),
         rows: &Rows,
         width: u32,
@@ -167,7 +208,7 @@ impl Network {
     ) -> ValueId {
         let output = self.value(width, layer);
         self.nodes.push(Node::Kernel(KernelNode {
-            kernel,
+            kernel: kernel.to_owned(),
             layer,
             draw: u32::from(layer.0),
             role: role.to_owned(),
@@ -197,7 +238,7 @@ impl Network {
         let [first, others] = [factors.0, factors.1].map(Setting::Number);
         let output = self.value(inputs.first().map_or(0, |&input| self.width(input)), layer);
         self.nodes.push(Node::Kernel(KernelNode {
-            kernel: SUM,
+            kernel: SUM.to_owned(),
             layer,
             draw: u32::from(layer.0),
             role: String::new(),
@@ -220,6 +261,20 @@ impl Network {
         if rows.bias.is_none() && rows.activation == Activation::Identity && dropout == 0.0 {
             return rows.value;
         }
+        self.activated(rows, of, dropout)
+    }
+
+    /// As [`Network::dropped`], for an edge kernel, which reads rows of all intervals from a slot: of the
+    /// features, which are in none, a copy is made.
+    fn for_edges(&mut self, rows: &Rows, of: Layer, dropout: f64) -> ValueId {
+        match rows.value {
+            ValueId::FEATURES => self.activated(rows, of, dropout),
+            _ => self.dropped(rows, of, dropout),
+        }
+    }
+
+    /// As [`Network::dropped`], always in rows of their own.
+    fn activated(&mut self, rows: &Rows, of: Layer, dropout: f64) -> ValueId {
         let attributes = vec![
             Attribute::new("input-bias", Setting::Flag(rows.bias.is_some())),
             Attribute::new("activation", Setting::Text(rows.activation.name().to_owned())),

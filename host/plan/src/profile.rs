@@ -10,6 +10,7 @@
 //! in                  4 bytes a value of the rows read, and the weights once a task
 //! out                 4 bytes a value of the rows written, and the weights' gradients once a task
 //! gather              seconds_per_edge_value x (edges + rows) x width
+//! edge kernel         a gather of twice the width that it reads of all rows; backward, of four times
 //! ```
 //!
 //! Features are *constant*: the same in every epoch, so that they need not be sent by the host. Where only
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::ids::StageId;
-use crate::program::{AttendStep, Direction, Program, SlotOf, Stage, Tensor};
+use crate::program::{AttendStep, Direction, EdgeStep, Program, Scope, SlotOf, Stage, Tensor};
 
 /// The version of the form.
 pub const PROFILE_VERSION: u32 = 1;
@@ -105,7 +106,7 @@ pub struct StageProfile {
     /// Bytes out besides, a task.
     #[serde(default)]
     pub bytes_out_per_task: f64,
-    /// Values a row that a gather sums; 0 for a tensor stage.
+    /// Values a row that a gather or an edge kernel sums; 0 for a tensor stage.
     #[serde(default)]
     pub gather_width: u32,
     /// Seconds a row on a core of the host, measured: in place of what follows from the counts.
@@ -263,6 +264,13 @@ fn count(program: &Program, stage: StageId, what: &Stage, stored: f64) -> StageP
                 StageProfile { flops_per_row: 4.0 * f64::from(attend.attention.values()), ..none }
             }
         },
+        Stage::Edges(edges) => {
+            let times = if matches!(edges.step, EdgeStep::Forward { .. }) { 2 } else { 4 };
+            let all = what.reads().filter(|(_, scope)| *scope == Scope::All);
+            let widths = all.filter_map(|(slot, _)| program.slots.get(slot.index())).map(|slot| slot.width);
+            let gather_width = widths.fold(0u32, u32::saturating_add).saturating_mul(times);
+            StageProfile { gather_width, ..none }
+        }
         Stage::Tensor(tensor) => count_tensor(program, what, tensor, stored, none),
     }
 }

@@ -17,6 +17,9 @@
 //! A `gat` layer is a kernel `attention`, whose rows are gathered with weights ([`Attend`]); backward that is
 //! two steps, one by row and one over out-neighbours.
 //!
+//! A `gatv2` layer is two products, whose rows an *edge kernel* combines ([`Edges`]); backward that is two
+//! steps as well, one over in-neighbours, by target, and one over out-neighbours, by source.
+//!
 //! Stages pass rows through *slots*; a slot is one matrix over all rows of the graph. A tensor stage
 //! needs of each slot that it reads the rows of its own interval; a gather needs those of all
 //! ([`Scope`]).
@@ -24,7 +27,7 @@
 use crate::error::Error;
 use crate::ids::{Layer, OperationId, ParameterId, SlotId, StageId};
 use crate::lower;
-use crate::model::{Attention, Model};
+use crate::model::{Attention, Model, short_name};
 use crate::savings::Savings;
 use crate::signature::{Attribute, Initialiser, Signature};
 
@@ -39,7 +42,8 @@ pub struct DataShape {
     pub classes: u32,
 }
 
-/// Opens a kernel: its name, the extents of one row of each input, its attributes.
+/// Opens a kernel: its name, the extents of one row of each input, its attributes. An edge kernel's inputs
+/// are source and target.
 pub type Open<'a, E> = dyn Fn(&str, &[Vec<u32>], &[Attribute]) -> Result<Signature, E> + 'a;
 
 /// The stages of one epoch, or of one evaluation, with everything that they name.
@@ -79,6 +83,8 @@ pub enum Stage {
     Gather(Gather),
     /// Sums over neighbours with weights that rows say: host work on the graph.
     Attend(Attend),
+    /// A kernel's work on edges: it runs on the host, with the graph's other work.
+    Edges(Edges),
 }
 
 /// Calls one of a kernel's functions on an interval's rows.
@@ -176,6 +182,57 @@ pub enum AttendStep {
     },
 }
 
+/// A step of an edge kernel: host work over lists of edges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edges {
+    /// The kernel with its attributes, and its parameters.
+    pub operation: OperationId,
+    /// Whether each vertex counts among its own neighbours, last.
+    pub with_self: bool,
+    /// Which step, and what it reads and writes.
+    pub step: EdgeStep,
+}
+
+/// What a step of an edge kernel does. Source and target may be one slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EdgeStep {
+    /// `forward`: by target, over in-neighbours.
+    Forward {
+        /// Read on the rows of every interval.
+        source: SlotId,
+        /// The interval's own rows.
+        target: SlotId,
+        /// Written.
+        output: SlotId,
+        /// Written, also where nobody reads it.
+        kept: Vec<SlotId>,
+    },
+    /// `backward-targets`: by target, over in-neighbours. Yields parameter gradients.
+    Targets {
+        /// As forward read it: the rows of every interval.
+        source: SlotId,
+        /// As forward read it.
+        target: SlotId,
+        /// As forward wrote it.
+        kept: Vec<SlotId>,
+        /// Of the output.
+        gradient: SlotId,
+        /// Of the target, written; `None` where nobody reads it.
+        target_gradient: Option<SlotId>,
+        /// Written: what sources need of their targets.
+        passed: SlotId,
+    },
+    /// `backward-sources`: by source, over out-neighbours.
+    Sources {
+        /// Read on the rows of every interval.
+        passed: SlotId,
+        /// As forward read it: the interval's own rows.
+        source: SlotId,
+        /// Of the source, written.
+        source_gradient: SlotId,
+    },
+}
+
 /// Weights of edges in a gather.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Normalisation {
@@ -232,7 +289,7 @@ pub enum SlotOf {
 /// A kernel opened with attributes. Forward and backward stages share one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
-    /// The kernel's name.
+    /// The kernel's name; of the user's own the path of its component, as the model has it.
     pub kernel: String,
     /// What tells it from its layer's others of the same kernel; may be empty.
     pub role: String,
@@ -308,6 +365,13 @@ impl Stage {
                 }
                 AttendStep::Backward { turned, input, .. } => ([one(input), none, none, none], Some(*turned)),
             },
+            Self::Edges(edges) => match &edges.step {
+                EdgeStep::Forward { source, target, .. } => ([one(target), none, none, none], Some(*source)),
+                EdgeStep::Targets { source, target, kept, gradient, .. } => {
+                    ([one(target), kept, one(gradient), none], Some(*source))
+                }
+                EdgeStep::Sources { passed, source, .. } => ([one(source), none, none, none], Some(*passed)),
+            },
             Self::Tensor(t) => match t.direction {
                 Direction::Forward | Direction::Loss => ([&t.inputs, none, none, none], None),
                 Direction::Backward => ([&t.inputs[..], &t.outputs, &t.kept, &t.gradients], None),
@@ -330,13 +394,23 @@ impl Stage {
                     ([std::slice::from_ref(to), none], &[][..])
                 }
             },
+            Self::Edges(edges) => match &edges.step {
+                EdgeStep::Forward { output, kept, .. } => ([std::slice::from_ref(output), kept], &[][..]),
+                EdgeStep::Targets { target_gradient, passed, .. } => {
+                    ([std::slice::from_ref(passed), none], std::slice::from_ref(target_gradient))
+                }
+                EdgeStep::Sources { source_gradient, .. } => {
+                    ([std::slice::from_ref(source_gradient), none], &[][..])
+                }
+            },
             Self::Tensor(t) if t.direction == Direction::Forward => ([&t.outputs[..], &t.kept[..]], &[][..]),
             Self::Tensor(t) => ([none, none], &t.input_gradients[..]),
         };
         outputs.into_iter().flatten().copied().chain(gradients.iter().copied().flatten())
     }
 
-    /// Whether it is a task for a kernel; else it is the host's work.
+    /// Whether it is a task, for whatever executes the run's tasks; else it is the host's own work, for an
+    /// edge kernel through that kernel.
     #[must_use]
     pub const fn is_task(&self) -> bool {
         matches!(self, Self::Tensor(_))
@@ -345,7 +419,21 @@ impl Stage {
     /// Whether it yields gradients of parameters (if its operation has any).
     #[must_use]
     pub fn yields_gradients(&self) -> bool {
-        matches!(self, Self::Tensor(tensor) if tensor.direction != Direction::Forward)
+        match self {
+            Self::Tensor(tensor) => tensor.direction != Direction::Forward,
+            Self::Edges(edges) => matches!(edges.step, EdgeStep::Targets { .. }),
+            Self::Gather(_) | Self::Attend(_) => false,
+        }
+    }
+
+    /// Its kernel, with attributes and parameters; `None` where there is none.
+    #[must_use]
+    pub const fn operation(&self) -> Option<OperationId> {
+        match self {
+            Self::Tensor(tensor) => Some(tensor.operation),
+            Self::Edges(edges) => Some(edges.operation),
+            Self::Gather(_) | Self::Attend(_) => None,
+        }
     }
 }
 
@@ -395,31 +483,41 @@ impl Program {
                 };
                 format!("attend {} {step}", attend.layer)
             }
+            Some(Stage::Edges(edges)) => {
+                let step = match edges.step {
+                    EdgeStep::Forward { .. } => "forward",
+                    EdgeStep::Targets { .. } => "targets",
+                    EdgeStep::Sources { .. } => "sources",
+                };
+                self.kernel_stage_name(edges.operation, step)
+            }
             Some(Stage::Tensor(tensor)) => {
-                let operation = self.operations.get(tensor.operation.index());
-                let kernel = operation.map_or("task", |operation| &operation.kernel);
                 let direction = match tensor.direction {
                     Direction::Forward => "forward",
                     Direction::Loss => "loss",
                     Direction::Backward => "backward",
                 };
-                let layer = operation.map_or(Layer(0), |operation| operation.layer);
-                match operation.map(|operation| &operation.role[..]).filter(|role| !role.is_empty()) {
-                    Some(role) => format!("{kernel} {layer} {role} {direction}"),
-                    None => format!("{kernel} {layer} {direction}"),
-                }
+                self.kernel_stage_name(tensor.operation, direction)
             }
             None => format!("stage {stage}"),
         }
     }
 
-    /// A stage's operation; `None` for the host's work.
+    fn kernel_stage_name(&self, operation: OperationId, step: &str) -> String {
+        let Some(Operation { kernel, role, layer, .. }) = self.operations.get(operation.index()) else {
+            return format!("task 0 {step}");
+        };
+        let kernel = short_name(kernel);
+        match &role[..] {
+            "" => format!("{kernel} {layer} {step}"),
+            role => format!("{kernel} {layer} {role} {step}"),
+        }
+    }
+
+    /// A stage's operation; `None` for work without a kernel.
     #[must_use]
     pub fn operation(&self, stage: StageId) -> Option<&Operation> {
-        match self.stage(stage)? {
-            Stage::Tensor(tensor) => self.operations.get(tensor.operation.index()),
-            Stage::Gather(_) | Stage::Attend(_) => None,
-        }
+        self.operations.get(self.stage(stage)?.operation()?.index())
     }
 
     /// The stages that must be done before `stage` can start on an interval, each once, in order,

@@ -15,7 +15,7 @@
 
 use crate::error::Error;
 use crate::ids::StageId;
-use crate::model::{LayerKind, Model};
+use crate::model::{Aggregator, LayerKind, Model};
 use crate::program::{Normalisation, Program, Stage};
 
 /// When the gathers before and after the loss leave out rows that the loss does not reach.
@@ -191,10 +191,18 @@ fn aggregate_first(model: &Model, work: &Workload) -> u64 {
     let mut layers = 0;
     // The first layer's features are wide, or sparse.
     for (at, layer) in model.layers.iter().enumerate().take(64).skip(1) {
-        let hops = match layer.kind {
-            LayerKind::Gcn | LayerKind::Sage | LayerKind::Gin { .. } => 1,
-            LayerKind::Sgc { hops } => hops,
-            LayerKind::Appnp { .. } | LayerKind::Gat(_) | LayerKind::Linear { .. } => continue,
+        let hops = match &layer.kind {
+            LayerKind::Gcn | LayerKind::Sage { aggregator: Aggregator::Mean } | LayerKind::Gin { .. } => 1,
+            LayerKind::Sgc { hops } => *hops,
+            // A maximum stands before its product whatever the widths.
+            LayerKind::Sage { aggregator: Aggregator::Max }
+            | LayerKind::Appnp { .. }
+            | LayerKind::Gat(_)
+            | LayerKind::Gatv2(_)
+            | LayerKind::Linear { .. }
+            | LayerKind::Own { .. } => {
+                continue;
+            }
         };
         let gathers =
             |width: u32| 2 * u128::from(work.edges + work.rows) * u128::from(hops) * u128::from(width);
@@ -265,6 +273,7 @@ mod tests {
         // 2 x 16 + 80 against 80.
         assert_eq!(chosen("gcn", 16, 0), 0);
         assert_eq!(chosen("mlp", 16, 9_000), 0);
+        assert_eq!(chosen("sage\"\naggregator = \"max", 16, 9_000), 0, "there is no choice");
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! What a kernel says about a configured layer, as plain data.
 //!
-//! A mirror of `interface vertex` in the kernel contract (`wit/kernel/kernel.wit`), filled by the
-//! driver from the kernel host, so that plans can be made without one.
+//! A mirror of `interface vertex` and `interface edge` in the kernel contract (`wit/kernel/kernel.wit`),
+//! filled by the driver from the kernel host, so that plans can be made without one.
 
 use serde::{Deserialize, Serialize};
 
 /// What a layer, opened with its inputs' extents and its attributes, takes and gives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Signature {
-    /// Blocks of rows that forward reads.
+    /// Blocks of rows that forward reads; of an edge kernel, source and target.
     pub inputs: Vec<RowsSpec>,
     /// What is trained, in the kernel's order.
     pub parameters: Vec<ParameterSpec>,
@@ -16,10 +16,20 @@ pub struct Signature {
     pub outputs: Vec<RowsSpec>,
     /// What forward leaves for backward besides inputs and outputs.
     pub kept: Vec<RowsSpec>,
-    /// What backward reads.
+    /// What backward reads; an edge kernel's steps read what the contract says.
     pub backward_needs: BackwardNeeds,
     /// Whether forward, loss and backward in one is offered.
     pub has_loss: bool,
+    /// What only edge kernels have. `None`: a vertex kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edges: Option<EdgeSignature>,
+}
+
+/// What only an edge kernel says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EdgeSignature {
+    /// What the target's side leaves for the source's, in backward.
+    pub passed: RowsSpec,
 }
 
 /// A block of rows.
@@ -145,5 +155,16 @@ mod tests {
         assert_eq!(rows(&[]).width(), Some(1));
         assert_eq!(rows(&[8, 16]).width(), Some(128));
         assert_eq!(rows(&[1 << 16, 1 << 16]).width(), None);
+    }
+
+    #[test]
+    fn a_signature_without_edges_is_written_as_before() {
+        let mut signature = Signature::default();
+        let written = toml::to_string(&signature).unwrap();
+        assert!(!written.contains("edges"), "{written}");
+        assert_eq!(toml::from_str::<Signature>(&written).unwrap(), signature);
+        signature.edges = Some(EdgeSignature { passed: RowsSpec { name: "p".into(), extents: vec![3] } });
+        let written = toml::to_string(&signature).unwrap();
+        assert_eq!(toml::from_str::<Signature>(&written).unwrap(), signature);
     }
 }

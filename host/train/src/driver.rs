@@ -1,6 +1,7 @@
 //! The driver: carries out the engine's actions on real executors and reports their ends as events.
 
 mod attend;
+mod edges;
 mod judge;
 mod pass;
 mod rows;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use eciton_exec::Clock;
 use eciton_kernel::cache::Cache;
 use eciton_kernel::{Kernel, Layer, Limits, Runtime, Settings};
-use eciton_plan::Config;
+use eciton_plan::{Config, LayerSettings};
 
 use crate::error::{Error, Result};
 
@@ -30,7 +30,7 @@ pub fn builtin() -> &'static [Builtin] {
             }),*]
         };
     }
-    carried!("activate", "attention", "cross-entropy", "linear", "normalise", "sum")
+    carried!("activate", "attention", "cross-entropy", "gatv2", "linear", "maximum", "normalise", "sum")
 }
 
 /// Those that every model needs: compiled while the data is read, the others when they are asked for.
@@ -78,14 +78,21 @@ pub fn limits(config: &Config) -> Limits {
     }
 }
 
+type Component = std::borrow::Cow<'static, [u8]>;
+
 /// A kernel with its component.
 pub(crate) type Used = (Arc<Kernel>, Arc<[u8]>);
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })
+}
 
 /// Loaded kernels by name.
 #[derive(Debug)]
 pub(crate) struct Kernels {
     loaded: Mutex<BTreeMap<String, Arc<Kernel>>>,
-    components: BTreeMap<String, std::borrow::Cow<'static, [u8]>>,
+    /// By name; the file of a layer of the user's own comes when it is asked for.
+    components: Mutex<BTreeMap<String, Component>>,
     runtime: Runtime,
     /// From before the first kernel is loaded to after the last task.
     _clock: Clock,
@@ -105,9 +112,7 @@ impl Kernels {
             CachePolicy::User => cache_paths().and_then(|(folder, key)| Cache::open(&folder, &key).ok()),
             CachePolicy::Off => None,
         };
-        let mut sources: BTreeMap<String, std::borrow::Cow<'static, [u8]>> = BTreeMap::new();
-        let read =
-            |path: &Path| std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source });
+        let mut sources: BTreeMap<String, Component> = BTreeMap::new();
         for kernel in builtin() {
             let component = match folder {
                 Some(folder) => read(&folder.join(format!("{}.wasm", kernel.name)))?.into(),
@@ -138,18 +143,26 @@ impl Kernels {
                 result.map_err(|_| Error::Internal(format!("loading kernel `{name}` panicked")))??;
             all.insert(name.clone(), kernel);
         }
-        Ok(Self { loaded: Mutex::new(all), components: sources, runtime, _clock: clock })
+        Ok(Self { loaded: Mutex::new(all), components: Mutex::new(sources), runtime, _clock: clock })
     }
 
-    /// The kernel of that name, loaded.
+    fn components(&self) -> MutexGuard<'_, BTreeMap<String, Component>> {
+        self.components.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The kernel of that name, loaded: the name of one that is known, or a path.
     pub(crate) fn get(&self, name: &str) -> Result<Arc<Kernel>> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kernel) = loaded.get(name) {
             return Ok(kernel.clone());
         }
-        let component = self.components.get(name).ok_or_else(|| Error::UnknownKernel {
+        let mut components = self.components();
+        if !components.contains_key(name) && LayerSettings::is_path(name) {
+            components.insert(name.to_owned(), read(Path::new(name))?.into());
+        }
+        let component = components.get(name).ok_or_else(|| Error::UnknownKernel {
             name: name.to_owned(),
-            known: self.components.keys().cloned().collect::<Vec<_>>().join(", "),
+            known: components.keys().cloned().collect::<Vec<_>>().join(", "),
         })?;
         let kernel = self.runtime.load(name, component)?;
         loaded.insert(name.to_owned(), kernel.clone());
@@ -164,7 +177,8 @@ impl Kernels {
             if used.iter().any(|(k, _)| Arc::ptr_eq(k, kernel)) {
                 continue;
             }
-            let component = self.components.get(kernel.name());
+            let components = self.components();
+            let component = components.get(kernel.name());
             let component = component
                 .ok_or_else(|| Error::Internal(format!("kernel `{}` has no component", kernel.name())))?;
             used.push((kernel.clone(), component.as_ref().into()));

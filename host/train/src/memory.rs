@@ -148,7 +148,9 @@ impl MemoryPlan {
         let phases: Vec<PhaseBytes> = phases.into_iter().map(held).collect();
         let total_bytes = phases.iter().map(|held| held.bytes).max().unwrap_or(0);
         let bf16_saves_bytes = (config.run.row_storage == RowFormat::F32).then(|| {
-            let saved = rows_bytes(wanted, RowFormat::F32) - rows_bytes(wanted, RowFormat::Bf16);
+            // Where edge kernels keep rows f32, slots of two formats may share less than those of one.
+            let saved =
+                rows_bytes(wanted, RowFormat::F32).saturating_sub(rows_bytes(wanted, RowFormat::Bf16));
             saved.saturating_sub(u64::from(threads) * widened_bytes(wanted))
         });
         let (read_bytes, available_bytes) = (peak_bytes(), available());

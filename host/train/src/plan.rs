@@ -1,6 +1,6 @@
 //! The plan: what a run will do and hold, told without running it.
 
-use eciton_plan::{Config, IntervalId, LayerKind, Pipeline, Program, Scope, Stage, StageId};
+use eciton_plan::{Aggregator, Config, IntervalId, LayerKind, Pipeline, Program, Scope, Stage, StageId};
 use serde::Serialize;
 
 use crate::driver::stage_bytes;
@@ -83,7 +83,9 @@ pub enum LayerFirst {
 /// What is done first in a layer of a program.
 fn first(program: &Program, at: usize, kind: &LayerKind) -> LayerFirst {
     match kind {
-        LayerKind::Appnp { .. } | LayerKind::Linear { .. } => LayerFirst::Fixed,
+        LayerKind::Appnp { .. } | LayerKind::Linear { .. } | LayerKind::Own { .. } => LayerFirst::Fixed,
+        LayerKind::Gat(_) | LayerKind::Gatv2(_) => LayerFirst::Fixed,
+        LayerKind::Sage { aggregator: Aggregator::Max } => LayerFirst::Gather,
         _ if at == 0 && program.savings.gathered_features => LayerFirst::GatheredOnce,
         _ if program.savings.aggregates_first(at) => LayerFirst::Gather,
         _ => LayerFirst::Product,

@@ -2,6 +2,8 @@
 //!
 //! The suites put these in the place of the built-in one; see README.md.
 
+#[cfg(feature = "edges")]
+mod edges;
 mod forward;
 
 use eciton_sdk::linalg::LinearGradients;
@@ -108,4 +110,5 @@ impl Kernel for Linear {
     }
 }
 
+#[cfg(not(feature = "edges"))]
 eciton_sdk::export_kernel!(Linear);

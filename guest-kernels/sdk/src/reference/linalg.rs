@@ -6,6 +6,7 @@ use super::store::{Dense, Place, Store};
 use crate::handles::{RawIds, RawMatrix, RawOut};
 use crate::op::{After, Before, Op};
 use crate::types::{Activation, Dropout, Error, Reduction, Result};
+use crate::{Matrix, Out};
 
 /// What a prologue makes of rows.
 struct Rows {
@@ -70,16 +71,14 @@ impl Store {
             Op::SumRows { x, into } => self.sum_rows(x, into),
             Op::ReduceColumns { x, by, into } => self.reduce_columns(x, by, into),
             Op::ReduceSegments { x, offsets, by, into } => self.reduce_segments(x, offsets, by, into),
+            Op::Inner { x, y, into } => self.inner(x, y, into),
+            Op::Scale { x, by, into } => self.scale(x, by, into),
+            Op::SoftmaxSegments { x, offsets, state } => self.softmax_segments(x, offsets, state),
+            Op::SoftmaxValues { x, state, into } => self.softmax_values(x, state, into),
         }
     }
 
-    fn matmul(
-        &self,
-        a: (&RawMatrix, bool),
-        b: (&RawMatrix, bool),
-        accumulate: bool,
-        into: &RawOut,
-    ) -> Result<()> {
+    fn matmul(&self, a: (&Matrix, bool), b: (&Matrix, bool), accumulate: bool, into: &RawOut) -> Result<()> {
         let (ma, mb) = (self.matrix("matmul", "a", a.0.handle)?, self.matrix("matmul", "b", b.0.handle)?);
         two("matmul", "a", &ma)?;
         two("matmul", "b", &mb)?;
@@ -91,8 +90,8 @@ impl Store {
 
     fn batched_matmul(
         &self,
-        a: (&RawMatrix, bool),
-        b: (&RawMatrix, bool),
+        a: (&Matrix, bool),
+        b: (&Matrix, bool),
         accumulate: bool,
         into: &RawOut,
     ) -> Result<()> {
@@ -174,7 +173,7 @@ impl Store {
                 )));
             }
         };
-        let to = |operand, out: Option<&RawOut>, shape: &[u32], reduced| {
+        let to = |operand, out: Option<&Out>, shape: &[u32], reduced| {
             out.map(|o| self.place(name, operand, o.handle, shape, reduced)).transpose()
         };
         let grad_x = to("grad-x", grad_x, &x.shape, None)?;
@@ -293,37 +292,8 @@ impl Store {
         Ok(())
     }
 
-    fn reduce_segments(
-        &mut self,
-        x: &RawMatrix,
-        offsets: &RawIds,
-        by: Reduction,
-        into: &RawOut,
-    ) -> Result<()> {
-        let name = "reduce-segments";
-        let x = self.matrix(name, "x", x.handle)?;
-        let offsets = self.ids(name, "offsets", offsets.handle)?;
-        let ends_fit = offsets.first() == Some(&0) && offsets.last().is_some_and(|&l| l as usize == x.rows());
-        if !ends_fit || offsets.windows(2).any(|w| w[0] > w[1]) {
-            return Err(Error::Argument(format!(
-                "{name}: offsets must ascend from 0 to {}, the rows of x",
-                x.rows()
-            )));
-        }
-        let to = self.place(name, "into", into.handle, &with_rows(&x, offsets.len() - 1), None)?;
-        let mut values = Vec::new();
-        for segment in offsets.windows(2) {
-            for j in 0..x.row_len() {
-                let column: Vec<f64> = (segment[0]..segment[1]).map(|i| x.row(i as usize)[j]).collect();
-                values.push(self.reduced(&column, by));
-            }
-        }
-        to.fill(&values);
-        Ok(())
-    }
-
     /// An operand that must have this shape.
-    fn like(
+    pub(super) fn like(
         &self,
         operation: &str,
         operand: &str,
@@ -338,7 +308,7 @@ impl Store {
     }
 
     /// A bias of `len` values, or zeros.
-    fn bias(&self, operation: &str, operand: &str, bias: Option<&RawMatrix>, len: usize) -> Result<Vec<f64>> {
+    fn bias(&self, operation: &str, operand: &str, bias: Option<&Matrix>, len: usize) -> Result<Vec<f64>> {
         match bias {
             Some(b) => Ok(self.like(operation, operand, b, &[len as u32])?.values.clone()),
             None => Ok(vec![0.0; len]),
@@ -392,7 +362,7 @@ impl Store {
             )));
         }
         let key = random::key(c.seed, random::DROPOUT, c.epoch, c.layer, stream);
-        let bits = random::bits32(key, c.first_row.wrapping_add(row as u64), column);
+        let bits = random::bits32(key, self.row_id(row), column);
         Ok(if random::dropped(bits, probability) { 0.0 } else { 1.0 / (1.0 - f64::from(probability)) })
     }
 
@@ -402,7 +372,7 @@ impl Store {
         }
     }
 
-    fn reduced(&mut self, values: &[f64], by: Reduction) -> f64 {
+    pub(super) fn reduced(&mut self, values: &[f64], by: Reduction) -> f64 {
         let sum = || values.iter().sum::<f64>();
         match by {
             _ if values.is_empty() => 0.0,
@@ -415,7 +385,10 @@ impl Store {
                     next = next.max(v.min(largest));
                     largest = largest.max(v);
                 }
-                self.nearest_kink = self.nearest_kink.min(largest - next);
+                // Values that are one, as the two ends of a parallel edge, stay so: no kink.
+                if largest > next {
+                    self.nearest_kink = self.nearest_kink.min(largest - next);
+                }
                 largest
             }
         }
@@ -423,7 +396,7 @@ impl Store {
 }
 
 /// The two extents of a matrix.
-fn two(operation: &str, operand: &str, m: &Dense) -> Result<(usize, usize)> {
+pub(super) fn two(operation: &str, operand: &str, m: &Dense) -> Result<(usize, usize)> {
     match m.shape[..] {
         [n, k] => Ok((n as usize, k as usize)),
         _ => Err(shape_error(operation, operand, &[0, 0], &m.shape)),
@@ -470,7 +443,7 @@ fn store(operation: &str, to: &Place, values: Vec<f64>, accumulate: bool) -> Res
     Ok(())
 }
 
-fn pairwise(a: &[f64], b: &[f64], f: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+pub(super) fn pairwise(a: &[f64], b: &[f64], f: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     a.iter().zip(b).map(|(&a, &b)| f(a, b)).collect()
 }
 
@@ -483,7 +456,7 @@ fn column_sums(values: &[f64], columns: usize) -> Vec<f64> {
 }
 
 /// The shape of x with another number of rows.
-fn with_rows(x: &Dense, rows: usize) -> Vec<u32> {
+pub(super) fn with_rows(x: &Dense, rows: usize) -> Vec<u32> {
     let mut shape = x.shape.clone();
     shape[0] = rows as u32;
     shape

@@ -114,6 +114,8 @@ impl Place {
 #[derive(Debug)]
 pub(super) struct Store {
     pub(super) context: Context,
+    /// The global ids of the interval's rows where they do not follow each other.
+    pub(super) row_ids: Option<Vec<u64>>,
     pub(super) nearest_kink: f64,
     pub(super) log: Vec<String>,
     matrices: BTreeMap<u32, Rc<Dense>>,
@@ -163,12 +165,21 @@ impl Store {
     pub(super) fn new(context: Context) -> Self {
         Self {
             context,
+            row_ids: None,
             nearest_kink: f64::INFINITY,
             log: Vec::new(),
             matrices: BTreeMap::new(),
             outs: BTreeMap::new(),
             lists: BTreeMap::new(),
             next: 0,
+        }
+    }
+
+    /// The global id of a row of the interval.
+    pub(super) fn row_id(&self, row: usize) -> u64 {
+        match &self.row_ids {
+            Some(ids) => ids[row],
+            None => self.context.first_row.wrapping_add(row as u64),
         }
     }
 

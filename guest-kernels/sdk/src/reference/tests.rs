@@ -328,6 +328,72 @@ fn reductions() {
 }
 
 #[test]
+fn runs_of_rows() {
+    let h = host(2);
+    let x = h.matrix(&[2, 2, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]).unwrap();
+    let y = h.matrix(&[2, 2, 2], &[1.0, 0.0, 0.0, 2.0, 1.0, 1.0, -1.0, 0.5]).unwrap();
+    let row = h.matrix(&[4], &[1.0, -1.0, 0.5, 0.0]).unwrap();
+    assert_eq!(written(&h, &[2, 2], |o| linalg::inner(&x, &y, o)), [1.0, 8.0, 11.0, -3.0]);
+    assert_eq!(written(&h, &[2, 2], |o| linalg::inner(&x, &row, o)), [-1.0, 1.5, -1.0, 3.5]);
+    let by = h.matrix(&[2, 2], &[2.0, 0.0, -1.0, 10.0]).unwrap();
+    let scaled = written(&h, &[2, 2, 2], |o| linalg::scale(&x, &by, o));
+    assert_eq!(scaled, [2.0, 4.0, 0.0, 0.0, -5.0, -6.0, 70.0, 80.0]);
+    let scaled = written(&h, &[2, 2, 2], |o| linalg::scale(&row, &by, o));
+    assert_eq!(scaled, [2.0, -2.0, 0.0, 0.0, -1.0, 1.0, 5.0, 0.0]);
+    h.run(|| {
+        // A run a row.
+        let flat = x.reshape(&[2, 4]).unwrap();
+        assert_eq!(written(&h, &[2, 1], |o| linalg::inner(&flat, &row, o)), [0.5, 2.5]);
+        let by = by.columns(0, 1).unwrap();
+        let scaled = written(&h, &[2, 4], |o| linalg::scale(&flat, &by, o));
+        assert_eq!(scaled, [2.0, 4.0, 6.0, 8.0, -5.0, -6.0, -7.0, -8.0]);
+        let out = h.output(&[2, 2]).unwrap();
+        is_shape(linalg::inner(&x, &flat, &out), "inner", "y", &[2, 2, 2], &[2, 4]);
+        is_shape(linalg::inner(&flat, &row, &out), "inner", "into", &[2, 1], &[2, 2]);
+        is_shape(linalg::inner(&row, &row, &out), "inner", "x", &[0, 0, 0], &[4]);
+        is_shape(linalg::scale(&flat, &by, &out), "scale", "x", &[2, 2], &[2, 4]);
+        let out = h.output(&[2, 2, 2]).unwrap();
+        is_shape(linalg::scale(&x, &by, &out), "scale", "by", &[2, 2], &[2, 1]);
+    });
+}
+
+#[test]
+fn softmax_over_segments() {
+    let h = host(4);
+    let ln = f64::ln;
+    let x = h.matrix(&[4, 2], &[0.0, 1.0, ln(3.0), 1.0, 500.0, -7.0, 500.0, -7.0 + ln(4.0)]).unwrap();
+    let offsets = h.ids(&[0, 2, 2, 4]).unwrap();
+    let state = written(&h, &[3, 4], |o| linalg::softmax_segments(&x, &offsets, o));
+    let expected = [ln(3.0), 1.0, 0.75, 0.5, 0.0, 0.0, 0.0, 0.0, 500.0, -7.0 + ln(4.0), 0.5, 0.8];
+    near(&state, &expected);
+    assert_eq!(h.nearest_kink(), f64::INFINITY, "softmax has none");
+    let (state, owners) = (h.matrix(&[3, 4], &state).unwrap(), h.ids(&[0, 0, 2, 2]).unwrap());
+    let state = written(&h, &[4, 4], |o| linalg::gather_rows(&state, &owners, o));
+    let state = h.matrix(&[4, 4], &state).unwrap();
+    let values = written(&h, &[4, 2], |o| linalg::softmax_values(&x, &state, o));
+    near(&values, &[0.25, 0.5, 0.75, 0.5, 0.5, 0.2, 0.5, 0.8]);
+    let out = h.output(&[3, 2]).unwrap();
+    h.run(|| {
+        is_shape(linalg::softmax_segments(&x, &offsets, &out), "softmax-segments", "state", &[3, 4], &[3, 2]);
+        is_shape(linalg::softmax_values(&x, &x, &out), "softmax-values", "state", &[4, 4], &[4, 2]);
+        let short = h.ids(&[0, 3]).unwrap();
+        is_argument(linalg::softmax_segments(&x, &short, &out), "offsets must ascend from 0 to 4");
+    });
+}
+
+#[test]
+fn rows_may_have_any_global_ids() {
+    let ids = [7, 1 << 40, 7];
+    let h = Reference::with_row_ids(Context { training: true, ..Context::default() }, &ids);
+    assert_eq!(h.run(|| crate::row_ids(1, 2)).unwrap(), ids[1..]);
+    let x = h.matrix(&[3, 64], &[1.0; 192]).unwrap();
+    let by = Prologue { dropout: Some(Dropout { probability: 0.5, stream: 0 }), ..PLAIN };
+    let y = written(&h, &[3, 64], |o| linalg::apply(&x, &by, o));
+    assert_eq!(y[..64], y[128..], "one id, one mask");
+    assert_ne!(y[..64], y[64..128]);
+}
+
+#[test]
 fn gradients_are_reduced_and_not_written() {
     let h = host(3);
     let x = h.matrix(&[3, 1], &[1.0, 2.0, 4.0]).unwrap();

@@ -1,16 +1,11 @@
 //! `eciton kernel inspect`: what a component says of itself.
 
-use std::path::PathBuf;
-use std::str::FromStr;
-
 use eciton_author::{Interface, Side, VERSION, component_digest};
-use eciton_exec::Clock;
-use eciton_kernel::{Runtime, Settings};
+use eciton_plan::Signature;
 use eciton_plan::signature::{AttributeSpec, Initialiser, ParameterSpec, RowsSpec};
-use eciton_plan::{Attribute, Signature, Value};
 use serde::Serialize;
 
-use super::{read, refuse};
+use super::layer;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::bytes;
@@ -18,31 +13,11 @@ use crate::text::bytes;
 /// `eciton kernel inspect`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The component
-    #[arg(value_name = "FILE.wasm")]
-    file: PathBuf,
-    /// What a row of each input has, for the layer's signature: 16, or 16,4x8 where it reads two
-    #[arg(long, value_name = "EXTENTS,...", value_delimiter = ',')]
-    inputs: Vec<Extents>,
-    /// An attribute of the layer; what is left out has the kernel's default
-    #[arg(long, value_name = "NAME=VALUE", requires = "inputs")]
-    set: Vec<String>,
+    #[command(flatten)]
+    layer: layer::Arguments,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-}
-
-/// Extents of a row, as `4x8`.
-#[derive(Clone, Debug, PartialEq)]
-struct Extents(Vec<u32>);
-
-impl FromStr for Extents {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let one = |part: &str| part.parse().map_err(|_| "write extents as 16, or as 4x8".to_owned());
-        text.split('x').map(one).collect::<Result<_, _>>().map(Self)
-    }
 }
 
 #[derive(Serialize)]
@@ -76,28 +51,15 @@ fn listed(all: &[Interface], side: Side) -> Vec<Listed<'_>> {
 
 /// Opens the component as a run would, and prints what it says.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let component = read(&arguments.file)?;
-    refuse(&arguments.file, &component)?;
-    let runtime = Runtime::new(Settings::default())?;
-    // A kernel that loops is ended.
-    let _clock = Clock::start(&runtime)?;
-    let name = arguments.file.file_stem().map_or_else(|| "kernel".into(), |name| name.to_string_lossy());
-    let kernel = runtime.load(&name, &component)?;
-    let layer = match &arguments.inputs[..] {
-        [] => None,
-        inputs => {
-            let inputs: Vec<Vec<u32>> = inputs.iter().map(|extents| extents.0.clone()).collect();
-            let given = arguments.set.iter().map(|text| attribute(text, kernel.attributes()));
-            Some(kernel.open(&inputs, &given.collect::<Result<Vec<_>, _>>()?)?)
-        }
-    };
-    let interfaces = eciton_author::outline(&component);
-    let file = arguments.file.display().to_string();
+    let opened = arguments.layer.open()?;
+    let (component, kernel, layer) = (&opened.component, &opened.kernel, &opened.layer);
+    let interfaces = eciton_author::outline(component);
+    let file = arguments.layer.file.display().to_string();
     let line = Line {
         event: "kernel",
         file: &file,
         bytes: component.len(),
-        digest: component_digest(&component),
+        digest: component_digest(component),
         contract: VERSION,
         imports: listed(&interfaces, Side::Import),
         exports: listed(&interfaces, Side::Export),
@@ -110,30 +72,6 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         print(&line, output);
     }
     Ok(())
-}
-
-/// An attribute as typed, of the kind that its default has; where there is none, of the kind that it looks
-/// like.
-fn attribute(text: &str, specs: &[AttributeSpec]) -> Result<Attribute, Failure> {
-    let usage = |what: &str| Failure::Usage(format!("--set {text}: {what}"));
-    let (name, typed) = text
-        .split_once('=')
-        .filter(|(name, _)| !name.is_empty())
-        .ok_or_else(|| usage("write NAME=VALUE, for instance out-features=16"))?;
-    let integer = || typed.parse().map(Value::Integer).ok();
-    let number = || typed.parse().map(Value::Number).ok();
-    let flag = || typed.parse().map(Value::Flag).ok();
-    let words = || Some(Value::Text(typed.to_owned()));
-    let default = specs.iter().find(|spec| spec.name == name).and_then(|spec| spec.default.as_ref());
-    let (value, wanted) = match default {
-        Some(Value::Integer(_)) => (integer(), "a whole number"),
-        Some(Value::Number(_)) => (number(), "a number"),
-        Some(Value::Flag(_)) => (flag(), "true or false"),
-        Some(Value::Text(_)) => (words(), "words"),
-        None => (flag().or_else(integer).or_else(number).or_else(words), "a value"),
-    };
-    let value = value.ok_or_else(|| usage(&format!("`{name}` takes {wanted}")))?;
-    Ok(Attribute::new(name, value))
 }
 
 fn print(line: &Line<'_>, output: &mut Output) {
@@ -169,6 +107,10 @@ fn print(line: &Line<'_>, output: &mut Output) {
     row("parameters", list(&signature.parameters, parameter));
     row("outputs", rows(&signature.outputs));
     row("kept", rows(&signature.kept));
+    if let Some(edges) = &signature.edges {
+        row("works on", "edges: the inputs are of an edge's source and of its target".to_owned());
+        return row("passed", rows(std::slice::from_ref(&edges.passed)));
+    }
     let needs = signature.backward_needs;
     let needs: Vec<&str> = [(needs.inputs, "inputs"), (needs.outputs, "outputs")]
         .into_iter()
@@ -208,38 +150,4 @@ fn parameter(spec: &ParameterSpec) -> String {
         Initialiser::Uniform(bound) => format!("uniform to {bound}"),
     };
     format!("{} {:?} ({first})", plain(&spec.name), spec.shape)
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn attributes_are_of_the_kind_of_their_default() {
-        let spec = |name: &str, default| AttributeSpec { name: name.into(), meaning: String::new(), default };
-        let specs = [
-            spec("rate", Some(Value::Number(0.5))),
-            spec("word", Some(Value::Text("relu".into()))),
-            spec("out", None),
-            spec("bias", Some(Value::Flag(true))),
-        ];
-        let value = |text: &str| attribute(text, &specs).unwrap().value;
-        assert_eq!(value("rate=1"), Value::Number(1.0));
-        assert_eq!(value("word=1"), Value::Text("1".into()));
-        assert_eq!((value("out=8"), value("out=true")), (Value::Integer(8), Value::Flag(true)));
-        assert_eq!((value("out=0.5"), value("out=a=b")), (Value::Number(0.5), Value::Text("a=b".into())));
-        for bad in ["rate=much", "bias=1", "rate", "=3"] {
-            assert!(attribute(bad, &specs).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn extents_of_rows() {
-        assert_eq!("16".parse(), Ok(Extents(vec![16])));
-        assert_eq!("4x8".parse(), Ok(Extents(vec![4, 8])));
-        for bad in ["", "x", "4x", "-1", "1e3", "5000000000"] {
-            assert!(bad.parse::<Extents>().is_err(), "{bad}");
-        }
-    }
 }

@@ -2,10 +2,10 @@
 
 use super::run::Run;
 use super::world::Faults;
-use super::{Context, Random, gcn, runs, seeds, settings};
-use crate::{Action, Reason, Settings};
-use eciton_plan::{Mode, Pipeline, Program, WeightVersions};
-use std::collections::BTreeMap;
+use super::{Context, Random, gatv2, gcn, runs, seeds, settings};
+use crate::{Action, Engine, Event, Reason, Settings};
+use eciton_plan::{Epoch, IntervalId, Mode, Pipeline, Program, StageId, Step, Version, WeightVersions};
+use std::collections::{BTreeMap, VecDeque};
 
 /// All combinations that go together, up to a staleness of 3.
 pub(super) fn pipelines() -> Vec<Pipeline> {
@@ -36,13 +36,13 @@ fn drift<'a>(program: &'a Program, settings: Settings, faults: Faults, seed: u64
 
 #[test]
 fn intervals_that_run_apart_keep_every_bound() {
-    let programs: Vec<Program> = (1..=4).map(gcn).collect();
+    let programs: Vec<Program> = (1..=4).map(gcn).chain((1..=2).map(gatv2)).collect();
     let all = pipelines();
     // By staleness: rows by age, the most versions of weights.
     let mut seen: BTreeMap<u32, (BTreeMap<u32, u64>, usize)> = BTreeMap::new();
     for seed in 0..seeds(7000) {
         let random = &mut Random(seed);
-        let program = &programs[random.below(4) as usize];
+        let program = &programs[random.below(programs.len() as u64) as usize];
         let pipeline = all[random.below(all.len() as u64) as usize];
         let in_flight = [None, None, Some(1), Some(3), Some(20)][random.below(5) as usize];
         let only_gathers = random.percent(50);
@@ -74,13 +74,14 @@ fn intervals_that_run_apart_keep_every_bound() {
 
 #[test]
 fn barriers_give_the_same_bits_in_every_mode_without_delayed_weights() {
-    let program = gcn(3);
+    let programs = [gcn(3), gatv2(2)];
     for seed in 0..seeds(100) {
         let random = &mut Random(seed);
+        let program = &programs[seed as usize % 2];
         let settings = settings(random);
         let value = |pipeline| {
             let settings = Settings { pipeline, ..settings };
-            drift(&program, settings, Faults::APART, seed).store.value()
+            drift(program, settings, Faults::APART, seed).store.value()
         };
         let pipe = value(Pipeline::default());
         assert_eq!(value(Pipeline { mode: Mode::Sync, ..Pipeline::default() }), pipe, "seed {seed}");
@@ -107,6 +108,40 @@ fn an_asynchronous_run_is_ahead_of_its_slowest_interval_and_shorter() {
         (time(Pipeline { mode: Mode::Sync, ..Pipeline::default() }), time(Pipeline::default()));
     let [s0, s1, s3] = [0, 1, 3].map(|s| time(Pipeline::asynchronous(s)));
     assert!(pipe <= sync && s0 < pipe && s1 < s0 && s3 < s1, "{sync} {pipe} {s0} {s1} {s3}");
+}
+
+#[test]
+fn what_steps_read_is_known_while_their_epoch_lasts() {
+    let program = gatv2(1);
+    let weights = Version(7);
+    let first = Epoch(3);
+    let settings = Settings { first, last: Epoch(4), weights, ..Settings::new(2, 2) };
+    let mut engine = Engine::new(&program, settings).unwrap();
+    let step =
+        |epoch, interval| Step { epoch: Epoch(epoch), stage: StageId(2), interval: IntervalId(interval) };
+    assert_eq!(engine.weights_of(step(3, 0)), None, "before the start");
+    let mut waiting: VecDeque<Event> = [Event::Started].into();
+    let mut seen = Vec::new();
+    while let Some(event) = waiting.pop_front() {
+        let actions: Vec<Action> = engine.step(event).collect();
+        for action in actions {
+            match action {
+                Action::Submit(task) => waiting.push_back(Event::Completed { key: task.key(), took_us: 1 }),
+                Action::Gather(step) => {
+                    seen.push((step.epoch.0, engine.weights_of(step)));
+                    waiting.push_back(Event::Gathered(step));
+                }
+                Action::Update { epoch } => waiting.push_back(Event::Updated { epoch }),
+                Action::Evaluate { epoch } => waiting.push_back(Event::Evaluated { epoch }),
+                _ => {}
+            }
+        }
+    }
+    assert!(engine.is_finished());
+    // Forward, targets and sources on two intervals.
+    let wanted = [vec![(3, Some(Version(7))); 6], vec![(4, Some(Version(8))); 6]].concat();
+    assert_eq!(seen, wanted);
+    assert_eq!((engine.weights_of(step(3, 0)), engine.weights_of(step(4, 2))), (None, None));
 }
 
 /// From any moment on: what no interval has entered yet reads rows of its own epoch, one epoch at a time,

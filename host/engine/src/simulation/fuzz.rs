@@ -1,7 +1,7 @@
 //! Events without sense: any numbers, any order. Nothing may panic, and no promise may break.
 
 use super::apart::pipelines;
-use super::{Context, Random, gcn, seeds};
+use super::{Context, Random, gatv2, gcn, seeds};
 use crate::{Action, Deadlines, Engine, Event, MAX_ATTEMPTS, Settings};
 use eciton_plan::{Attempt, Epoch, IntervalId, Program, StageId, Step, TaskKey, Version};
 use std::collections::BTreeMap;
@@ -117,7 +117,7 @@ fn mess(programs: &[Program], seed: u64) -> (u64, u64) {
 
 #[test]
 fn no_event_panics_or_breaks_a_promise() {
-    let programs = [gcn(1), gcn(2), gcn(2).evaluation()];
+    let programs = [gcn(1), gcn(2), gcn(2).evaluation(), gatv2(1)];
     let (mut committed, mut unexpected) = (0, 0);
     for seed in 0..seeds(300) {
         let (new, wild) = mess(&programs, seed);

@@ -213,6 +213,7 @@ impl<'a> Run<'a> {
             Event::Gathered(step) if self.asked.contains_key(&step) && !self.is_over(step) => {
                 let value = self.value(step);
                 self.finish_step(step, value);
+                self.store.add_gradient(step, value);
                 return None;
             }
             _ => return None,
@@ -246,6 +247,8 @@ impl<'a> Run<'a> {
                 let gather = self.program.stage(step.stage).is_some_and(|stage| !stage.is_task());
                 assert!(gather, "{step} is no gather");
                 self.check_start(step, 0);
+                let weights = self.engine.weights_of(step);
+                self.settle(step, weights.unwrap_or_else(|| panic!("{step} has no weights")));
                 self.expected.gathers += 1;
                 self.world.gather(step);
             }
@@ -300,15 +303,20 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn launch(&mut self, task: Task) {
-        let place = &mut self.places[task.interval.index()];
-        // One version for all tasks of an interval and epoch, settled when it enters.
+    /// One version for all steps of an interval and epoch, settled when it enters.
+    fn settle(&mut self, step: Step, weights: Version) {
+        let place = &mut self.places[step.interval.index()];
         if let Some(before) = place.weights {
-            assert_eq!(task.weights, before, "{} reads other weights than before", task.step());
+            assert_eq!(weights, before, "{step} reads other weights than before");
         } else {
-            place.weights = Some(task.weights);
-            self.store.check_version(task.epoch, task.weights);
+            place.weights = Some(weights);
+            self.store.check_version(step.epoch, weights);
         }
+    }
+
+    fn launch(&mut self, task: Task) {
+        self.settle(task.step(), task.weights);
+        assert_eq!(self.engine.weights_of(task.step()), Some(task.weights));
         let key = task.key();
         let value = self.value(task.step());
         let before = self.attempts.insert(key, (value, false));
@@ -336,7 +344,7 @@ impl<'a> Run<'a> {
                 _ => read.push(self.store.own(stage, step)),
             }
         }
-        if matches!(self.program.stages[step.stage.index()], Stage::Tensor(_)) {
+        if self.program.operation(step.stage).is_some() {
             let weights = self.places[step.interval.index()].weights.unwrap();
             read.push(self.store.read_weights(weights));
         }

@@ -2,7 +2,7 @@
 
 use super::run::Run;
 use super::world::{Doomed, Faults};
-use super::{Context, Random, gcn, seeds, settings};
+use super::{Context, Random, gatv2, gcn, seeds, settings};
 use crate::{Action, Counters, Deadlines, MAX_ATTEMPTS, Reason, Settings};
 use eciton_plan::{Epoch, Program};
 
@@ -68,11 +68,11 @@ fn add(sum: &mut Counters, new: &Counters) {
 
 #[test]
 fn every_step_is_done_once_in_any_order_and_with_any_faults() {
-    let programs: Vec<Program> = (1..=4).map(gcn).collect();
+    let programs: Vec<Program> = (1..=4).map(gcn).chain((1..=2).map(gatv2)).collect();
     let mut seen = Counters::default();
     for seed in 0..seeds(600) {
         let random = &mut Random(seed);
-        let program = &programs[random.below(4) as usize];
+        let program = &programs[random.below(programs.len() as u64) as usize];
         let settings = settings(random);
         add(&mut seen, &complete(program, settings, Faults::ROUGH, seed));
     }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use eciton_tensor::matrix::Held;
 use eciton_tensor::ops::{rows, softmax};
-use eciton_tensor::{View, ViewMut};
+use eciton_tensor::{Buffer, Matrix, View, ViewMut};
 
 use super::{Before, Done, shape_error};
 use crate::state::{Failure, State};
@@ -17,8 +18,18 @@ impl State {
     pub(crate) fn apply(&mut self, x: u32, by: Before, into: u32) -> Done {
         let op = "apply";
         let shape = self.whole_shape(x)?;
-        let (x, held) = (self.dense(op, x)?, self.before(op, by, self.matrix(x)?.columns())?);
+        let held = self.before(op, by, self.matrix(x)?.columns())?;
         self.check_rows(op, &held, shape[0])?;
+        if let Matrix::Sparse(_) = self.matrix(x)? {
+            let (mut values, rows) = (Vec::new(), shape[0]);
+            self.matrix(x)?.read_rows(0, rows, Some(self.limits.arrival), &mut values)?;
+            let columns = self.matrix(x)?.columns();
+            return self.write_to(op, into, &shape, |_, out| {
+                held.prologue().forward(View::new(&values, rows, columns), 0, out);
+                Ok(())
+            });
+        }
+        let x = self.dense(op, x)?;
         self.write_to(op, into, &shape, |_, out| {
             held.prologue().forward(x.view(), 0, out);
             Ok(())
@@ -51,21 +62,31 @@ impl State {
     }
 
     /// into = f(x, y) elementwise.
-    pub(crate) fn zip(
+    fn zip(
         &mut self,
         op: &'static str,
         x: u32,
         y: u32,
         into: u32,
-        f: impl Fn(f32, f32) -> f32,
+        f: impl Fn(View<'_>, View<'_>, &mut ViewMut<'_>),
     ) -> Done {
         self.same_shape(op, "y", y, x)?;
         let shape = self.whole_shape(x)?;
         let (x, y) = (self.dense(op, x)?, self.dense(op, y)?);
         self.write_to(op, into, &shape, |_, out| {
-            rows::zip(x.view(), y.view(), out, f);
+            f(x.view(), y.view(), out);
             Ok(())
         })
+    }
+
+    /// into = alpha x + beta y.
+    pub(crate) fn axpby(&mut self, alpha: f32, x: u32, beta: f32, y: u32, into: u32) -> Done {
+        self.zip("axpby", x, y, into, |x, y, out| rows::axpby(alpha, x, beta, y, out))
+    }
+
+    /// into = x y.
+    pub(crate) fn multiply(&mut self, x: u32, y: u32, into: u32) -> Done {
+        self.zip("multiply", x, y, into, rows::multiply)
     }
 
     /// Softmax over rows.
@@ -147,6 +168,90 @@ impl State {
         })
     }
 
+    /// An operand of x's extents, or one row of them for all rows.
+    fn rows_or_one(&self, op: &str, operand: &str, handle: u32, like: &[u32]) -> Result<Held, Failure> {
+        let matrix = self.matrix(handle)?;
+        let shape = matrix.shape();
+        let row: u64 = like[1..].iter().map(|&e| u64::from(e)).product();
+        let one = shape.iter().map(|&e| u64::from(e)).product::<u64>() == row;
+        if shape == like || (one && matrix.rows() == 1) {
+            self.dense(op, handle)
+        } else if one && matrix.columns() == 1 {
+            // A vector: its values are its rows.
+            let values = self.vector(op, operand, handle, row as usize)?;
+            let buffer = Buffer::from_rows(1, row as usize, &values)?;
+            match Matrix::from(buffer.read(0..1)?) {
+                Matrix::Dense(one) => Ok(one.hold(None)?),
+                Matrix::Sparse(_) => Err(shape_error(op, operand, like.to_vec(), shape)),
+            }
+        } else {
+            Err(shape_error(op, operand, like.to_vec(), shape))
+        }
+    }
+
+    /// into [n, p] = inner products over the last extent.
+    pub(crate) fn inner(&mut self, x: u32, y: u32, into: u32) -> Done {
+        let op = "inner";
+        let shape = self.matrix(x)?.shape();
+        let runs = runs(op, "x", &shape)?;
+        let y = self.rows_or_one(op, "y", y, &shape)?;
+        let x = self.dense(op, x)?;
+        self.write_to(op, into, &[shape[0] as usize, runs], |_, out| {
+            rows::inner(x.view(), y.view(), runs, out);
+            Ok(())
+        })
+    }
+
+    /// into = x with each run multiplied by a value of `by`.
+    pub(crate) fn scale(&mut self, x: u32, by: u32, into: u32) -> Done {
+        let op = "scale";
+        let shape = self.out_shape(into)?;
+        let runs = runs(op, "into", &shape)?;
+        let found = self.matrix(by)?.shape();
+        if found != [shape[0], runs as u32] {
+            return Err(shape_error(op, "by", vec![shape[0], runs as u32], found));
+        }
+        let x = self.rows_or_one(op, "x", x, &shape)?;
+        let by = self.dense(op, by)?;
+        let expected: Vec<usize> = shape.iter().map(|&e| e as usize).collect();
+        self.write_to(op, into, &expected, |_, out| {
+            rows::scale(x.view(), by.view(), out);
+            Ok(())
+        })
+    }
+
+    /// state [s, 2 p] = what each segment's softmax needs.
+    pub(crate) fn softmax_segments(&mut self, x: u32, offsets: u32, state: u32) -> Done {
+        let op = "softmax-segments";
+        let offsets: Arc<[u32]> = self.ids(offsets)?.clone();
+        let shape = self.whole_shape(x)?;
+        let [_, columns] = shape[..] else {
+            return Err(shape_error(op, "x (two extents)", vec![0, 0], self.matrix(x)?.shape()));
+        };
+        let x = self.dense(op, x)?;
+        let shape = [offsets.len().saturating_sub(1), 2 * columns];
+        self.write_to(op, state, &shape, |_, out| Ok(rows::softmax_segments(x.view(), &offsets, out)?))
+    }
+
+    /// into [n, p] = the softmax of x by its state's rows.
+    pub(crate) fn softmax_values(&mut self, x: u32, state: u32, into: u32) -> Done {
+        let op = "softmax-values";
+        let shape = self.whole_shape(x)?;
+        let [rows, columns] = shape[..] else {
+            return Err(shape_error(op, "x (two extents)", vec![0, 0], self.matrix(x)?.shape()));
+        };
+        let found = self.matrix(state)?.shape();
+        let expected = vec![rows as u32, 2 * columns as u32];
+        if found != expected {
+            return Err(shape_error(op, "state", expected, found));
+        }
+        let (x, state) = (self.dense(op, x)?, self.dense(op, state)?);
+        self.write_to(op, into, &shape, |_, out| {
+            rows::softmax_values(x.view(), state.view(), out);
+            Ok(())
+        })
+    }
+
     /// into [n, 1] = the reduction of each row.
     pub(crate) fn reduce_columns(&mut self, x: u32, by: rows::Reduction, into: u32) -> Done {
         let op = "reduce-columns";
@@ -166,5 +271,16 @@ impl State {
         shape[0] = offsets.len().saturating_sub(1);
         let x = self.dense(op, x)?;
         self.write_to(op, into, &shape, |_, out| Ok(rows::reduce_segments(x.view(), &offsets, by, out)?))
+    }
+}
+
+/// p of extents [n, p, q], or [n, q].
+fn runs(op: &str, operand: &str, shape: &[u32]) -> Result<usize, Failure> {
+    match shape {
+        [_, p, _] => Ok(*p as usize),
+        [_, _] => Ok(1),
+        _ => {
+            Err(shape_error(op, &format!("{operand} (two or three extents)"), vec![0, 0, 0], shape.to_vec()))
+        }
     }
 }

@@ -3,10 +3,11 @@
 use super::settings::{KindSettings, LayerSettings, Layers, ModelKind, ModelSettings};
 use super::{
     Activation, Attention, FirstWeights, LayerKind, MAX_HEADS, MAX_HOPS, MAX_LAYERS, MAX_WIDTH, Model,
-    ModelLayer, Norm, number,
+    ModelLayer, Norm, On, number,
 };
 use crate::error::Error;
 use crate::keys;
+use crate::signature::Attribute;
 
 /// K of an `appnp` layer that does not say (Gasteiger et al. 2019, section 4).
 const APPNP_HOPS: u32 = 10;
@@ -14,10 +15,15 @@ const APPNP_HOPS: u32 = 10;
 const APPNP_ALPHA: f64 = 0.1;
 /// K of an `sgc` layer that does not say (Wu et al. 2019, section 5).
 const SGC_HOPS: u32 = 2;
-/// H of a `gat` layer that does not say, but of the last (Velickovic et al. 2018, section 3.3).
+/// H of a `gat` or `gatv2` layer that does not say, but of the last (Velickovic et al. 2018, section 3.3).
 const GAT_HEADS: u32 = 8;
 /// The slope of its scores (section 2.1).
 const GAT_SLOPE: f64 = 0.2;
+/// The kinds that have heads.
+const ATTENTIONS: &[&str] = &["gat", "gatv2"];
+/// An attention whose layer's width is not known yet.
+const UNRESOLVED: Attention =
+    Attention { heads: 1, features: 1, average: false, slope: GAT_SLOPE, dropout: 0.0 };
 
 impl Model {
     /// The model for data with so many features and classes.
@@ -126,6 +132,12 @@ impl Resolving<'_> {
             let allowed = "another: nothing is trained before it, so put a `linear` layer there";
             return self.refuse("kernel", "\"appnp\" in the first layer".to_owned(), allowed);
         }
+        let own = matches!(kind, LayerKind::Own { .. });
+        if own && layer.width.or(classes).is_none() {
+            let allowed =
+                "given: how many columns the kernel makes; only the last layer's follows from the data";
+            return self.refuse("width", "left out".to_owned(), allowed);
+        }
         let natural = if propagates { input } else { classes.unwrap_or(settings.hidden) };
         let width = layer.width.unwrap_or(natural);
         if !(1..=MAX_WIDTH).contains(&width) {
@@ -144,7 +156,7 @@ impl Resolving<'_> {
             return self.refuse("dropout", dropout.to_string(), keys::PROBABILITY);
         }
         let none = classes.is_some() || propagates;
-        if let LayerKind::Gat(attention) = &mut kind {
+        if let LayerKind::Gat(attention) | LayerKind::Gatv2(attention) = &mut kind {
             *attention = self.attention(width, dropout)?;
         }
         let activation =
@@ -161,8 +173,10 @@ impl Resolving<'_> {
             let found = format!("true, with {input} columns before and {width} after");
             return self.refuse("residual", found, "false, or on equal widths behind the first layer");
         }
-        let first_weights = match (settings.first_weights, kind) {
-            (FirstWeights::Auto, LayerKind::Gcn | LayerKind::Gat(_)) => FirstWeights::Glorot,
+        let first_weights = match (settings.first_weights, &kind) {
+            (FirstWeights::Auto, LayerKind::Gcn | LayerKind::Gat(_) | LayerKind::Gatv2(_)) => {
+                FirstWeights::Glorot
+            }
             (FirstWeights::Auto, _) => FirstWeights::FanIn,
             (said, _) => said,
         };
@@ -171,7 +185,7 @@ impl Resolving<'_> {
             width,
             first_weights,
             dropout,
-            bias: !propagates && layer.bias.unwrap_or(settings.bias),
+            bias: !propagates && layer.bias.unwrap_or(settings.bias && !own),
             norm: layer.norm.unwrap_or(if none { Norm::None } else { settings.norm }),
             activation,
             residual: layer.residual.unwrap_or(settings.residual && fits && !none),
@@ -181,16 +195,17 @@ impl Resolving<'_> {
     /// The layer's kind, with attributes of its own.
     fn kind(&self) -> Result<LayerKind, Error> {
         let Self { settings, layer, .. } = *self;
-        let of: [(&'static str, bool, &[&str]); 9] = [
+        let of: [(&'static str, bool, &[&str]); 10] = [
             ("jumping", layer.jumping.is_some(), &["linear"]),
             ("hops", layer.own.hops.is_some(), &["sgc", "appnp"]),
             ("alpha", layer.own.alpha.is_some(), &["appnp"]),
             ("epsilon", layer.own.epsilon.is_some(), &["gin"]),
             ("train_epsilon", layer.own.train_epsilon.is_some(), &["gin"]),
-            ("heads", layer.own.heads.is_some(), &["gat"]),
-            ("average", layer.average.is_some(), &["gat"]),
-            ("attention_dropout", layer.own.attention_dropout.is_some(), &["gat"]),
-            ("negative_slope", layer.own.negative_slope.is_some(), &["gat"]),
+            ("aggregator", layer.own.aggregator.is_some(), &["sage"]),
+            ("heads", layer.own.heads.is_some(), ATTENTIONS),
+            ("average", layer.average.is_some(), ATTENTIONS),
+            ("attention_dropout", layer.own.attention_dropout.is_some(), ATTENTIONS),
+            ("negative_slope", layer.own.negative_slope.is_some(), ATTENTIONS),
         ];
         if let Some((name, _, kinds)) =
             of.iter().find(|(_, given, kinds)| *given && !kinds.contains(&layer.kernel.as_str()))
@@ -198,10 +213,23 @@ impl Resolving<'_> {
             let allowed = format!("left out: it belongs to {}", kinds.join(" and "));
             return self.refuse(name, format!("given for kernel {:?}", layer.kernel), &allowed);
         }
+        if LayerSettings::is_path(&layer.kernel) {
+            return self.own_kernel();
+        }
+        let of = [
+            ("on", layer.on.is_some()),
+            ("self_loops", layer.self_loops.is_some()),
+            ("attributes", !layer.attributes.is_empty()),
+        ];
+        if let Some((name, _)) = of.iter().find(|(_, given)| *given) {
+            let allowed =
+                "left out: it belongs to kernels of your own, for instance kernel = \"./mine.wasm\"";
+            return self.refuse(name, format!("given for kernel {:?}", layer.kernel), allowed);
+        }
         let own = layer.own.or(settings.own);
         Ok(match layer.kernel.as_str() {
             "gcn" => LayerKind::Gcn,
-            "sage" => LayerKind::Sage,
+            "sage" => LayerKind::Sage { aggregator: own.aggregator.unwrap_or_default() },
             "gin" => {
                 let epsilon = own.epsilon.unwrap_or(0.0);
                 if !(epsilon as f32).is_finite() {
@@ -218,14 +246,9 @@ impl Resolving<'_> {
                 }
                 LayerKind::Appnp { hops: self.hops(own.hops.unwrap_or(APPNP_HOPS))?, alpha }
             }
-            // Its numbers follow from its width.
-            "gat" => LayerKind::Gat(Attention {
-                heads: 1,
-                features: 1,
-                average: false,
-                slope: GAT_SLOPE,
-                dropout: 0.0,
-            }),
+            // Their numbers follow from their width.
+            "gat" => LayerKind::Gat(UNRESOLVED),
+            "gatv2" => LayerKind::Gatv2(UNRESOLVED),
             "linear" => {
                 if layer.jumping.is_some() {
                     self.check_jumping()?;
@@ -234,8 +257,25 @@ impl Resolving<'_> {
             }
             other => {
                 let known = LayerSettings::KERNELS.map(|name| format!("{name:?}")).join(", ");
-                return self.refuse("kernel", format!("{other:?}"), &format!("one of {known}"));
+                let allowed = format!("one of {known}, {}", LayerSettings::OR_PATH);
+                return self.refuse("kernel", format!("{other:?}"), &allowed);
             }
+        })
+    }
+
+    fn own_kernel(&self) -> Result<LayerKind, Error> {
+        let layer = self.layer;
+        let on = layer.on.unwrap_or_default();
+        if on == On::Rows && layer.self_loops.is_some() {
+            let allowed = "left out, or on = \"edges\": a kernel of rows sees no neighbours";
+            return self.refuse("self_loops", "given for a kernel of rows".to_owned(), allowed);
+        }
+        let attribute = |(name, value): (&String, _)| Attribute::new(name, Clone::clone(value));
+        Ok(LayerKind::Own {
+            kernel: layer.kernel.clone(),
+            on,
+            attributes: layer.attributes.iter().map(attribute).collect(),
+            with_self: on == On::Edges && layer.self_loops.unwrap_or(true),
         })
     }
 

@@ -1,10 +1,12 @@
 //! What a user writes of a model.
 
-use super::{Activation, FirstWeights, Jumping, Norm};
+use super::{Activation, Aggregator, FirstWeights, Jumping, Norm, On};
 use crate::document;
 use crate::error::Error;
 use crate::keys;
+use crate::signature::Value;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The `[model]` section of a recipe, or a model file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,6 +80,24 @@ impl ModelSettings {
         keys::write_model_file(&mut settings, &fields)?;
         Ok(settings)
     }
+
+    /// The paths of the components that its layers name, as written; twice where two layers name one.
+    pub fn own_kernels(&self) -> impl Iterator<Item = &str> {
+        let layers = match &self.layers {
+            Layers::List(layers) => &layers[..],
+            Layers::Count(_) => &[],
+        };
+        layers.iter().map(|layer| &layer.kernel[..]).filter(|kernel| LayerSettings::is_path(kernel))
+    }
+
+    /// The same, to be changed by who knows where they are relative to.
+    pub fn own_kernels_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let layers = match &mut self.layers {
+            Layers::List(layers) => &mut layers[..],
+            Layers::Count(_) => &mut [],
+        };
+        layers.iter_mut().map(|layer| &mut layer.kernel).filter(|kernel| LayerSettings::is_path(kernel))
+    }
 }
 
 /// The models that need no list of layers.
@@ -95,6 +115,8 @@ pub enum ModelKind {
     Sgc,
     /// `gat` layers.
     Gat,
+    /// `gatv2` layers.
+    Gatv2,
     /// `linear` layers, then `appnp`.
     Appnp,
     /// `linear` layers.
@@ -103,18 +125,25 @@ pub enum ModelKind {
 
 impl ModelKind {
     /// All, with their names.
-    pub const ALL: [(&'static str, Self); 7] = [
+    pub const ALL: [(&'static str, Self); 8] = [
         ("gcn", Self::Gcn),
         ("sage", Self::Sage),
         ("gin", Self::Gin),
         ("sgc", Self::Sgc),
         ("appnp", Self::Appnp),
         ("gat", Self::Gat),
+        ("gatv2", Self::Gatv2),
         ("mlp", Self::Mlp),
     ];
 
     fn is_default(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Its name in recipes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.into_iter().find_map(|(name, kind)| (kind == self).then_some(name)).unwrap_or_default()
     }
 
     /// The kernel of its layers.
@@ -125,6 +154,7 @@ impl ModelKind {
             Self::Gin => "gin",
             Self::Sgc => "sgc",
             Self::Gat => "gat",
+            Self::Gatv2 => "gatv2",
             Self::Appnp | Self::Mlp => "linear",
         }
     }
@@ -143,7 +173,8 @@ pub enum Layers {
 /// A layer as written: what is `None` comes from the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LayerSettings {
-    /// The layer's kind: one of [`LayerSettings::KERNELS`].
+    /// The layer's kind: one of [`LayerSettings::KERNELS`], or the path of a component
+    /// ([`LayerSettings::is_path`]).
     pub kernel: String,
     /// Width of its output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,12 +197,21 @@ pub struct LayerSettings {
     /// Whether it reads all layers before it, and how (`linear`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jumping: Option<Jumping>,
-    /// Whether its result is the mean of the heads (`gat`); `None`: in the last layer.
+    /// Whether its result is the mean of the heads (`gat`, `gatv2`); `None`: in the last layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average: Option<bool>,
     /// What its kind has beside.
     #[serde(flatten)]
     pub own: KindSettings,
+    /// What the kernel works on (a kernel of the user's own: rows where nobody says).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<On>,
+    /// Whether each vertex counts among its own neighbours (such a kernel on edges: true).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub self_loops: Option<bool>,
+    /// What the kernel is opened with (a kernel of the user's own).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, Value>,
 }
 
 /// What only some kinds of layers have, said of the model or of a layer.
@@ -189,13 +229,16 @@ pub struct KindSettings {
     /// Whether that is trained (`gin`: false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub train_epsilon: Option<bool>,
-    /// Heads of an attention (`gat`: 8; 1 in the last layer, unless that says).
+    /// What is made of in-neighbours' rows (`sage`: their mean).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggregator: Option<Aggregator>,
+    /// Heads of an attention (`gat`, `gatv2`: 8; 1 in the last layer, unless that says).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heads: Option<u32>,
-    /// Dropout of the weights of edges (`gat`: as the layer's dropout).
+    /// Dropout of the weights of edges (`gat`, `gatv2`: as the layer's dropout).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attention_dropout: Option<f64>,
-    /// What a negative score is multiplied by (`gat`: 0.2).
+    /// What a negative score is multiplied by (`gat`, `gatv2`: 0.2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub negative_slope: Option<f64>,
 }
@@ -208,6 +251,7 @@ impl KindSettings {
             alpha: self.alpha.or(model.alpha),
             epsilon: self.epsilon.or(model.epsilon),
             train_epsilon: self.train_epsilon.or(model.train_epsilon),
+            aggregator: self.aggregator.or(model.aggregator),
             heads: self.heads.or(model.heads),
             attention_dropout: self.attention_dropout.or(model.attention_dropout),
             negative_slope: self.negative_slope.or(model.negative_slope),
@@ -217,7 +261,16 @@ impl KindSettings {
 
 impl LayerSettings {
     /// The layers there are.
-    pub const KERNELS: [&'static str; 7] = ["gcn", "sage", "gin", "sgc", "appnp", "gat", "linear"];
+    pub const KERNELS: [&'static str; 8] = ["gcn", "sage", "gin", "sgc", "appnp", "gat", "gatv2", "linear"];
+
+    /// What a kernel may be besides, in refusals.
+    pub(crate) const OR_PATH: &str = "or the path of a component, with a `/` or ending in `.wasm`";
+
+    /// Whether a layer's kernel is the path of a component: it contains `/` or ends with `.wasm`.
+    #[must_use]
+    pub fn is_path(kernel: &str) -> bool {
+        kernel.contains('/') || kernel.ends_with(".wasm")
+    }
 
     /// A layer that leaves everything to the model.
     #[must_use]

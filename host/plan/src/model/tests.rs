@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::error::Error;
+use crate::signature::Value;
 
 fn gcn(width: u32, activation: Activation, dropout: f64, bias: bool) -> ModelLayer {
     let (kind, norm) = (LayerKind::Gcn, Norm::None);
@@ -62,21 +63,24 @@ fn resolved(text: &str) -> Result<Model, Error> {
 }
 
 fn kinds(text: &str) -> Vec<(LayerKind, u32)> {
-    resolved(text).unwrap().layers.iter().map(|layer| (layer.kind, layer.width)).collect()
+    resolved(text).unwrap().layers.into_iter().map(|layer| (layer.kind, layer.width)).collect()
 }
 
 #[test]
 fn kinds_stand_for_their_layers() {
-    let gin = LayerKind::Gin { epsilon: 0.0, trained: false };
-    let linear = LayerKind::Linear { jumping: None };
-    assert_eq!(kinds("kind = \"sage\""), [(LayerKind::Sage, 16), (LayerKind::Sage, 3)]);
-    assert_eq!(kinds("kind = \"gin\"\nlayers = 3\nhidden = 4"), [(gin, 4), (gin, 4), (gin, 3)]);
+    let gin = || LayerKind::Gin { epsilon: 0.0, trained: false };
+    let linear = || LayerKind::Linear { jumping: None };
+    let sage = |aggregator, width| (LayerKind::Sage { aggregator }, width);
+    assert_eq!(kinds("kind = \"sage\""), [sage(Aggregator::Mean, 16), sage(Aggregator::Mean, 3)]);
+    let found = kinds("kind = \"sage\"\naggregator = \"max\"");
+    assert_eq!(found, [sage(Aggregator::Max, 16), sage(Aggregator::Max, 3)]);
+    assert_eq!(kinds("kind = \"gin\"\nlayers = 3\nhidden = 4"), [(gin(), 4), (gin(), 4), (gin(), 3)]);
     assert_eq!(kinds("kind = \"sgc\""), [(LayerKind::Sgc { hops: 2 }, 3)]);
     assert_eq!(kinds("kind = \"sgc\"\nhops = 5"), [(LayerKind::Sgc { hops: 5 }, 3)]);
-    assert_eq!(kinds("kind = \"mlp\"\nlayers = 1"), [(linear, 3)]);
+    assert_eq!(kinds("kind = \"mlp\"\nlayers = 1"), [(linear(), 3)]);
     let appnp = |hops, alpha| (LayerKind::Appnp { hops, alpha }, 3);
-    assert_eq!(kinds("kind = \"appnp\""), [(linear, 16), (linear, 3), appnp(10, 0.1)]);
-    assert_eq!(kinds("kind = \"appnp\"\nhops = 4\nalpha = 0.2\nlayers = 1"), [(linear, 3), appnp(4, 0.2)]);
+    assert_eq!(kinds("kind = \"appnp\""), [(linear(), 16), (linear(), 3), appnp(10, 0.1)]);
+    assert_eq!(kinds("kind = \"appnp\"\nhops = 4\nalpha = 0.2\nlayers = 1"), [(linear(), 3), appnp(4, 0.2)]);
     let jumping = LayerKind::Linear { jumping: Some(Jumping::Concat) };
     let found = kinds("jumping = \"concat\"");
     assert_eq!(found, [(LayerKind::Gcn, 16), (LayerKind::Gcn, 16), (jumping, 3)]);
@@ -89,14 +93,56 @@ fn kinds_stand_for_their_layers() {
 
 #[test]
 fn what_only_some_kinds_have_is_written_as_it_was_read() {
-    let text = "[model]\nhops = 3\nalpha = 0.25\nepsilon = -0.5\ntrain_epsilon = true\n\
-                [[model.layers]]\nkernel = \"gin\"\nepsilon = 2.0\n[[model.layers]]\nkernel = \"sgc\"\n";
+    let text = "[model]\nhops = 3\nalpha = 0.25\nepsilon = -0.5\ntrain_epsilon = true\naggregator = \"max\"\n\
+                [[model.layers]]\nkernel = \"gin\"\nepsilon = 2.0\n[[model.layers]]\nkernel = \"sage\"\n\
+                [[model.layers]]\nkernel = \"sage\"\naggregator = \"mean\"\n[[model.layers]]\nkernel = \"sgc\"\n";
     let config = crate::Config::parse(text, "r.toml").unwrap();
     let written = config.to_toml().unwrap();
     assert_eq!(crate::Config::parse(&written, "again").unwrap(), config, "{written}");
     let model = Model::resolve(&config.model, 5, 3).unwrap();
-    let kinds: Vec<LayerKind> = model.layers.iter().map(|layer| layer.kind).collect();
-    assert_eq!(kinds, [LayerKind::Gin { epsilon: 2.0, trained: true }, LayerKind::Sgc { hops: 3 }]);
+    let kinds: Vec<LayerKind> = model.layers.into_iter().map(|layer| layer.kind).collect();
+    let sage = [Aggregator::Max, Aggregator::Mean].map(|aggregator| LayerKind::Sage { aggregator });
+    let [max, mean] = sage;
+    assert_eq!(
+        kinds,
+        [LayerKind::Gin { epsilon: 2.0, trained: true }, max, mean, LayerKind::Sgc { hops: 3 }]
+    );
+}
+
+#[test]
+fn layers_of_ones_own_kernels_are_written_as_they_were_read() {
+    let text = "[model]\nhidden = 8\n[[model.layers]]\nkernel = \"mine.wasm\"\nwidth = 12\nbias = true\n\
+                attributes = { taps = 3, slope = 0.5, mode = \"max\", loud = true }\n\
+                [[model.layers]]\nkernel = \"../kernels/along\"\non = \"edges\"\nself_loops = false\n";
+    let mut config = crate::Config::parse(text, "r.toml").unwrap();
+    let written = config.to_toml().unwrap();
+    assert_eq!(crate::Config::parse(&written, "again").unwrap(), config, "{written}");
+    let model = Model::resolve(&config.model, 5, 3).unwrap();
+    let attributes = vec![
+        Attribute::new("loud", Value::Flag(true)),
+        Attribute::new("mode", Value::Text("max".to_owned())),
+        Attribute::new("slope", Value::Number(0.5)),
+        Attribute::new("taps", Value::Integer(3)),
+    ];
+    let first = LayerKind::Own { kernel: "mine.wasm".to_owned(), on: On::Rows, attributes, with_self: false };
+    let kernel = "../kernels/along".to_owned();
+    let second = LayerKind::Own { kernel, on: On::Edges, attributes: Vec::new(), with_self: false };
+    assert_eq!((&model.layers[0].kind, &model.layers[1].kind), (&first, &second));
+    assert_eq!((model.layers[0].width, model.layers[1].width), (12, 3));
+    assert_eq!((model.layers[0].bias, model.layers[1].bias), (true, false));
+    assert_eq!(model.name(), "mine-along 5-12-3");
+    assert_eq!(model.own_kernels(), ["mine.wasm", "../kernels/along"]);
+    let written = toml::to_string(&model).unwrap();
+    assert_eq!(toml::from_str::<Model>(&written).unwrap(), model, "{written}");
+    config.model.own_kernels_mut().for_each(|path| path.insert_str(0, "/k/"));
+    let moved = Model::resolve(&config.model, 5, 3).unwrap();
+    assert_eq!(moved.own_kernels(), ["/k/mine.wasm", "/k/../kernels/along"]);
+    assert_eq!(ModelSettings::default().own_kernels_mut().count(), 0);
+    assert_eq!(config.model.own_kernels().collect::<Vec<_>>(), moved.own_kernels());
+    assert_eq!(ModelSettings::default().own_kernels().count(), 0);
+    let twice = "[[layers]]\nkernel = \"./a.wasm\"\nwidth = 4\n[[layers]]\nkernel = \"gcn\"\nwidth = 4\n\
+                 [[layers]]\nkernel = \"./a.wasm\"\n";
+    assert_eq!(resolved(twice).unwrap().own_kernels(), ["./a.wasm"]);
 }
 
 #[test]
@@ -120,21 +166,32 @@ fn layers_that_do_not_fit_say_what_would() {
         ("[[layers]]\nkernel = \"appnp\"\n", "put a `linear` layer there"),
         ("[[layers]]\nkernel = \"gcn\"\nhops = 2\n", "belongs to sgc and appnp"),
         ("[[layers]]\nkernel = \"sage\"\nepsilon = 0.5\n", "belongs to gin"),
+        ("[[layers]]\nkernel = \"gcn\"\naggregator = \"max\"\n", "belongs to sage"),
+        ("kind = \"sage\"\naggregator = \"lstm\"", "mean"),
         ("[[layers]]\nkernel = \"linear\"\njumping = \"sum\"\n", "behind other layers"),
         ("[[layers]]\nkernel = \"gcn\"\nresidual = true\n", "5 columns before and 3 after"),
         (
             "[[layers]]\nkernel = \"mpn\"\n",
-            "\"gcn\", \"sage\", \"gin\", \"sgc\", \"appnp\", \"gat\", \"linear\"",
+            "\"gcn\", \"sage\", \"gin\", \"sgc\", \"appnp\", \"gat\", \"gatv2\", \"linear\"",
         ),
-        ("kind = \"mpn\"", "\"gcn\", \"sage\", \"gin\", \"sgc\", \"appnp\", \"gat\", \"mlp\""),
+        ("kind = \"mpn\"", "\"gcn\", \"sage\", \"gin\", \"sgc\", \"appnp\", \"gat\", \"gatv2\", \"mlp\""),
         ("kind = \"gat\"\nheads = 3", "a divisor of the layer's width, 16"),
         ("kind = \"gat\"\nheads = 65", "1 to 64"),
         ("kind = \"gat\"\nnegative_slope = 1.0", "0 <= slope < 1"),
-        ("[[layers]]\nkernel = \"gcn\"\nheads = 2\n", "belongs to gat"),
+        ("[[layers]]\nkernel = \"gcn\"\nheads = 2\n", "belongs to gat and gatv2"),
         (
             "[[layers]]\nkernel = \"gat\"\nheads = 64\naverage = true\nwidth = 1025\n[[layers]]\nkernel = \"gcn\"\n",
             "at most 65536",
         ),
+        ("[[layers]]\nkernel = \"mpn\"\n", "or the path of a component, with a `/` or ending in `.wasm`"),
+        ("[[layers]]\nkernel = \"./a.wasm\"\n[[layers]]\nkernel = \"gcn\"\n", "`width` is left out"),
+        ("[[layers]]\nkernel = \"./a.wasm\"\nself_loops = true\n", "a kernel of rows sees no neighbours"),
+        ("[[layers]]\nkernel = \"./a.wasm\"\nheads = 2\n", "belongs to gat and gatv2"),
+        ("[[layers]]\nkernel = \"gcn\"\non = \"edges\"\n", "belongs to kernels of your own"),
+        ("[[layers]]\nkernel = \"gcn\"\nattributes = { a = 1 }\n", "belongs to kernels of your own"),
+        ("[[layers]]\nkernel = \"./a.wasm\"\nattributes = { a = [1] }\n", "a whole number, a finite number"),
+        ("[[layers]]\nkernel = \"./a.wasm\"\nattributes = { a = inf }\n", "a whole number, a finite number"),
+        ("[[layers]]\nkernel = \"./a.wasm\"\nattributes = 3\n", "a table of at most 64"),
         ("kind = \"sgc\"\njumping = \"sum\"", "`jumping`"),
         ("kind = \"appnp\"\nlayers = 64", "at most 64"),
         ("jumping = \"sum\"\n[[layers]]\nkernel = \"gcn\"", "`linear` layer that reads all"),

@@ -1,8 +1,10 @@
 //! What each layer of a model is made of.
 
-use super::{ATTENTION, Bias, NORMALISE, Network, Node, Rows, ValueId};
+use super::{ATTENTION, Bias, GATV2, MAXIMUM, NORMALISE, Network, Node, Rows, ValueId};
 use crate::ids::Layer;
-use crate::model::{Activation, Attention, Jumping, LayerKind, Model, ModelLayer, Norm, number};
+use crate::model::{
+    Activation, Aggregator, Attention, Jumping, LayerKind, Model, ModelLayer, Norm, On, number,
+};
 use crate::program::Normalisation;
 use crate::savings::Savings;
 use crate::signature::{Attribute, Value as Setting};
@@ -59,17 +61,21 @@ struct One<'a> {
 impl One<'_> {
     fn build(&self, network: &mut Network, rows: Rows, outputs: &[ValueId]) -> Rows {
         let layer = self.layer;
-        let mut made = match layer.kind {
+        let mut made = match &layer.kind {
             LayerKind::Gcn | LayerKind::Sgc { .. } => self.convolution(network, &rows),
-            LayerKind::Sage => self.sage(network, rows),
-            LayerKind::Gin { epsilon, trained } => self.gin(network, &rows, (1.0 + epsilon, trained)),
-            LayerKind::Appnp { hops, alpha } => self.appnp(network, &rows, hops, alpha),
-            LayerKind::Gat(attention) => self.attention(network, &rows, attention),
+            LayerKind::Sage { aggregator } => self.sage(network, rows, *aggregator),
+            LayerKind::Gin { epsilon, trained } => self.gin(network, &rows, (1.0 + epsilon, *trained)),
+            LayerKind::Appnp { hops, alpha } => self.appnp(network, &rows, *hops, *alpha),
+            LayerKind::Gat(attention) => self.attention(network, &rows, *attention),
+            LayerKind::Gatv2(attention) => self.attention_along_edges(network, rows, *attention),
             LayerKind::Linear { jumping: None } => {
                 let value = network.linear((self.at, ""), &rows, layer.width, layer.dropout, false);
                 self.with_bias(value, "bias")
             }
-            LayerKind::Linear { jumping: Some(jumping) } => self.jumping(network, outputs, jumping),
+            LayerKind::Linear { jumping: Some(jumping) } => self.jumping(network, outputs, *jumping),
+            LayerKind::Own { kernel, on, attributes, with_self } => {
+                self.own(network, &rows, (kernel, attributes), (*on, *with_self))
+            }
         };
         if layer.norm != Norm::None {
             let attributes = vec![
@@ -125,14 +131,25 @@ impl One<'_> {
     }
 
     /// The bias is added by the product of the vertex's own rows.
-    fn sage(&self, network: &mut Network, rows: Rows) -> Rows {
+    fn sage(&self, network: &mut Network, rows: Rows, by: Aggregator) -> Rows {
         let ModelLayer { width, dropout, bias, .. } = *self.layer;
         let (own, neighbour) = ((self.at, "self."), (self.at, "neighbour."));
-        let (own, neighbours) = if self.aggregates {
-            let made = network.dropped(&rows, self.at, dropout);
-            let mean = network.gather(self.at, Normalisation::Mean, made);
+        // The maximum of products is not the product of the maximum.
+        let (own, neighbours) = if self.aggregates || by == Aggregator::Max {
+            let (made, gathered) = match by {
+                Aggregator::Mean => {
+                    let made = network.dropped(&rows, self.at, dropout);
+                    (made, network.gather(self.at, Normalisation::Mean, made))
+                }
+                Aggregator::Max => {
+                    let made = network.for_edges(&rows, self.at, dropout);
+                    let columns = network.width(made);
+                    let ends = (made, made);
+                    (made, network.edges(MAXIMUM, self.at, ends, columns, Vec::new(), false))
+                }
+            };
             let own = network.linear(own, &Rows::plain(made), width, 0.0, bias);
-            (own, network.linear(neighbour, &Rows::plain(mean), width, 0.0, false))
+            (own, network.linear(neighbour, &Rows::plain(gathered), width, 0.0, false))
         } else {
             // Both products drop the same values: their numbers are the layer's.
             let rows = network.shared(rows);
@@ -170,6 +187,24 @@ impl One<'_> {
         self.with_bias(value, "bias")
     }
 
+    /// Two products of the same rows, then the edge kernel.
+    fn attention_along_edges(&self, network: &mut Network, rows: Rows, of: Attention) -> Rows {
+        let ModelLayer { dropout, bias, .. } = *self.layer;
+        // Both products drop the same values: their numbers are the layer's.
+        let rows = network.shared(rows);
+        let source = network.linear((self.at, "source."), &rows, of.values(), dropout, bias);
+        let target = network.linear((self.at, "target."), &rows, of.values(), dropout, bias);
+        let attributes = vec![
+            Attribute::new("heads", Setting::Integer(i64::from(of.heads))),
+            Attribute::new("features", Setting::Integer(i64::from(of.features))),
+            Attribute::new("average", Setting::Flag(of.average)),
+            Attribute::new("negative-slope", Setting::Number(of.slope)),
+            Attribute::new("dropout", Setting::Number(of.dropout)),
+        ];
+        let value = network.edges(GATV2, self.at, (source, target), of.output(), attributes, true);
+        self.with_bias(value, "bias")
+    }
+
     fn appnp(&self, network: &mut Network, rows: &Rows, hops: u32, alpha: f64) -> Rows {
         let first = network.dropped(rows, self.at, self.layer.dropout);
         let mut value = first;
@@ -180,6 +215,29 @@ impl One<'_> {
             }
         }
         Rows::plain(value)
+    }
+
+    /// A kernel of the user's own gets rows to which nothing is still to be done.
+    fn own(
+        &self,
+        network: &mut Network,
+        rows: &Rows,
+        (kernel, attributes): (&str, &[Attribute]),
+        (on, with_self): (On, bool),
+    ) -> Rows {
+        let ModelLayer { width, dropout, .. } = *self.layer;
+        let attributes = attributes.to_vec();
+        let value = match on {
+            On::Rows => {
+                let value = network.dropped(rows, self.at, dropout);
+                network.kernel(kernel, (self.at, ""), &Rows::plain(value), width, attributes)
+            }
+            On::Edges => {
+                let value = network.for_edges(rows, self.at, dropout);
+                network.edges(kernel, self.at, (value, value), width, attributes, with_self)
+            }
+        };
+        self.with_bias(value, "bias")
     }
 
     /// A product of rows side by side is the sum of products, so that they need not lie side by side.

@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 use super::*;
-use crate::signature::{BackwardNeeds, ParameterSpec, RowsSpec, Value};
+use crate::signature::{BackwardNeeds, EdgeSignature, ParameterSpec, RowsSpec, Value};
 
-/// What the kernels `linear` and `cross-entropy` say.
+/// What the built-in kernels say, and two of a user's own: `out` wide, the second on edges.
 pub(crate) fn signature(
     kernel: &str,
     inputs: &[Vec<u32>],
@@ -69,6 +69,44 @@ pub(crate) fn signature(
             signature.outputs = rows(values + 2 * u32::try_from(heads).unwrap());
             signature.backward_needs = BackwardNeeds { inputs: true, outputs: true };
         }
+        "gatv2" => {
+            let (Some(&Value::Integer(heads)), Some(&Value::Integer(features))) =
+                (find("heads"), find("features"))
+            else {
+                return Err("heads and features must be given".to_owned());
+            };
+            let [heads, features] = [heads, features].map(|count| u32::try_from(count).unwrap());
+            let spec = |name: &str, width| RowsSpec { name: name.to_owned(), extents: vec![width] };
+            signature.inputs = vec![spec("source", width), spec("target", inputs[1][0])];
+            let bound = Initialiser::Uniform((6.0 / (heads + features) as f32).sqrt());
+            signature.parameters = vec![parameter("attention", &[heads, features], bound)];
+            let out = if flag("average") { features } else { width };
+            signature.outputs = rows(out);
+            signature.kept = vec![spec("softmax", 2 * heads)];
+            let passed = spec("passed", width + out + 3 * heads);
+            signature.edges = Some(EdgeSignature { passed });
+        }
+        "maximum" => {
+            signature.inputs = inputs.iter().map(|extents| rows(extents[0]).remove(0)).collect();
+            signature.outputs = rows(width);
+            signature.edges = Some(EdgeSignature { passed: rows(2 * width).remove(0) });
+        }
+        "./rows.wasm" | "./edges.wasm" => {
+            let Some(&Value::Integer(out)) = find("out") else {
+                return Err("out must be given".to_owned());
+            };
+            let out = u32::try_from(out).unwrap();
+            if flag("scaled") {
+                signature.parameters.push(parameter("scale", &[out], Initialiser::Constant(1.0)));
+            }
+            signature.outputs = rows(out);
+            if kernel == "./edges.wasm" {
+                signature.inputs = inputs.iter().map(|extents| rows(extents[0]).remove(0)).collect();
+                signature.edges = Some(EdgeSignature { passed: rows(out).remove(0) });
+            } else {
+                signature.backward_needs = BackwardNeeds { inputs: true, outputs: false };
+            }
+        }
         "cross-entropy" => {
             if flag("bias") {
                 signature.parameters = vec![parameter("bias", &[width], Initialiser::Zeros)];
@@ -107,6 +145,21 @@ pub(crate) fn sketch(program: &Program) -> Vec<String> {
                 }
             };
             format!("attend {step} {}>{}", list(&reads), list(&writes))
+        }
+        Stage::Edges(edges) => {
+            let step = match edges.step {
+                EdgeStep::Forward { .. } => "forward",
+                EdgeStep::Targets { .. } => "targets",
+                EdgeStep::Sources { .. } => "sources",
+            };
+            let read = |(slot, scope)| match scope {
+                Scope::Own => format!("{slot}"),
+                Scope::All => format!("all of {slot}"),
+            };
+            let reads: Vec<String> = stage.reads().map(read).collect();
+            let writes: Vec<String> = stage.writes().map(|slot| slot.to_string()).collect();
+            let Operation { kernel, layer, .. } = &program.operations[edges.operation.index()];
+            format!("{kernel} {layer} {step} {}>{}", reads.join(","), writes.join(","))
         }
         Stage::Tensor(t) => {
             let list = |slots: &mut dyn Iterator<Item = SlotId>| {

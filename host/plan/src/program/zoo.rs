@@ -4,6 +4,7 @@
 use super::tests::{signature, sketch};
 use super::*;
 use crate::model::ModelSettings;
+use crate::signature::{EdgeSignature, RowsSpec};
 use crate::testing::Random;
 
 fn program(text: &str, savings: Savings) -> Program {
@@ -18,8 +19,9 @@ pub(crate) fn random(random: &mut Random) -> Program {
     let mut text = String::from("hidden = 4\n");
     let count = 1 + random.below(5);
     for at in 0..count {
-        let kinds = ["gcn", "sage", "gin", "sgc", "linear", "gat", "appnp", "linear"];
-        let kind = kinds[random.below(if at == 0 { 6 } else { 8 }) as usize];
+        let anywhere = ["gcn", "sage", "gin", "sgc", "linear", "gat", "gatv2", "./rows.wasm", "./edges.wasm"];
+        let kinds = [&anywhere[..], &["appnp", "linear"]].concat();
+        let kind = kinds[random.below(if at == 0 { 9 } else { 11 }) as usize];
         text += &format!("[[layers]]\nkernel = \"{kind}\"\nbias = {}\n", random.below(2) == 0);
         if kind == "appnp" {
             text = text.replace("bias = true\n", "").replace("bias = false\n", "");
@@ -28,8 +30,20 @@ pub(crate) fn random(random: &mut Random) -> Program {
         if kind == "gin" {
             text += &format!("train_epsilon = {}\n", random.below(2) == 0);
         }
-        if kind == "gat" {
+        if kind == "sage" {
+            text += &format!("aggregator = \"{}\"\n", ["mean", "max"][random.below(2) as usize]);
+            text += &format!("dropout = {}\n", random.below(2) as f32 / 2.0);
+        }
+        if kind.starts_with("gat") {
             text += &format!("heads = 2\naverage = {}\n", random.below(2) == 0);
+        }
+        if kind.ends_with(".wasm") {
+            let scaled = random.below(2) == 0;
+            text += &format!("width = 4\nattributes = {{ out = 4, scaled = {scaled} }}\n");
+            text += &format!("dropout = {}\n", random.below(2) as f32 / 2.0);
+        }
+        if kind == "./edges.wasm" {
+            text += &format!("on = \"edges\"\nself_loops = {}\n", random.below(2) == 0);
         }
         if at > 0 && kind == "linear" && random.below(2) == 0 {
             text += "jumping = \"concat\"\n";
@@ -94,9 +108,60 @@ fn sage_multiplies_twice_and_gathers_the_mean() {
     assert_eq!(all[12], "sum 0 gradients forward");
     let mean = |stage: &Stage| match stage {
         Stage::Gather(gather) => Some(gather.normalisation == Normalisation::Mean),
-        Stage::Tensor(_) | Stage::Attend(_) => None,
+        Stage::Tensor(_) | Stage::Attend(_) | Stage::Edges(_) => None,
     };
     assert!(sage.stages.iter().filter_map(mean).all(|is| is));
+}
+
+#[test]
+fn sage_takes_the_maximum_before_its_product() {
+    let wanted = [
+        // Features are nobody's slot, so that a copy goes along edges.
+        "activate 0 Forward 0>1",
+        "maximum 0 forward 1,all of 1>2",
+        "linear 0 Forward 1>3",
+        "linear 0 Forward 2>4",
+        "sum 0 Forward 3,4>5",
+        // Activation and dropout, once for both.
+        "activate 1 Forward 5>6",
+        "maximum 1 forward 6,all of 6>7",
+        "linear 1 Forward 6>8",
+        "linear 1 Forward 7>9",
+        "sum 1 Forward 8,9>10",
+        "cross-entropy 2 Loss 10>11",
+        "linear 1 Backward 7,11>12",
+        "linear 1 Backward 6,11>13",
+        "maximum 1 targets 6,12,all of 6>15,14",
+        "sum 1 Forward 13,14>16",
+        "maximum 1 sources 6,all of 15>17",
+        "sum 1 Forward 16,17>18",
+        "activate 1 Backward 5,18>19",
+        "linear 0 Backward 2,19>",
+        "linear 0 Backward 1,19>",
+    ];
+    let max = program("kind = \"sage\"\naggregator = \"max\"", Savings::default());
+    assert_eq!(sketch(&max), wanted);
+    let widths: Vec<u32> = max.slots.iter().map(|slot| slot.width).collect();
+    assert_eq!(widths[..11], [9, 9, 9, 16, 16, 16, 16, 16, 3, 3, 3]);
+    assert_eq!(max.slots[15].width, 32);
+    assert!(matches!(&max.stages[1], Stage::Edges(edges) if !edges.with_self));
+    // Nothing is chosen, and without dropout a copy of the features is made as well.
+    let text = "kind = \"sage\"\naggregator = \"max\"\ndropout = 0";
+    let savings = Savings { aggregate_first: 0b10, ..Savings::default() };
+    assert_eq!(sketch(&program(text, savings))[..5], wanted[..5]);
+    assert_eq!(program(text, savings).stages, program(text, Savings::default()).stages);
+    // What is trained, and how it starts, is as with the mean.
+    let mean = program("kind = \"sage\"", Savings::default());
+    let trained = |program: &Program| -> Vec<_> {
+        let all = program.parameters.iter();
+        all.map(|p| (p.name.clone(), p.shape.clone(), p.initialiser, p.draw, p.position)).collect()
+    };
+    assert_eq!(trained(&max), trained(&mean));
+    // A layer may say otherwise than the model.
+    let text = "aggregator = \"max\"\n[[layers]]\nkernel = \"sage\"\naggregator = \"mean\"\n[[layers]]\nkernel = \"sage\"\n";
+    let mixed = program(text, Savings::default());
+    let names: Vec<String> = (0..8).map(|stage| mixed.stage_name(StageId(stage))).collect();
+    assert_eq!((&names[2][..], &names[5][..]), ("gather 0", "maximum 1 forward"));
 }
 
 #[test]
@@ -132,6 +197,145 @@ fn attention_turns_by_row_before_it_sums_over_out_neighbours() {
         (format(1), format(10), format(12)),
         (crate::RowFormat::F32, crate::RowFormat::F32, crate::RowFormat::F32)
     );
+}
+
+#[test]
+fn attention_along_edges_goes_back_by_target_and_then_by_source() {
+    let wanted = [
+        "linear 0 Forward 0>1",
+        "linear 0 Forward 0>2",
+        "gatv2 0 forward 2,all of 1>3,4",
+        // The bias, once for both products.
+        "activate 0 Forward 3>5",
+        "linear 1 Forward 5>6",
+        "linear 1 Forward 5>7",
+        "gatv2 1 forward 7,all of 6>8,9",
+        "cross-entropy 2 Loss 8>10",
+        "gatv2 1 targets 7,9,10,all of 6>12,11",
+        "gatv2 1 sources 6,all of 12>13",
+        "linear 1 Backward 5,11>14",
+        "linear 1 Backward 5,13>15",
+        "sum 0 Forward 14,15>16",
+        "activate 0 Backward 3,16>17",
+        "gatv2 0 targets 2,4,17,all of 1>19,18",
+        "gatv2 0 sources 1,all of 19>20",
+        "linear 0 Backward 0,18>",
+        "linear 0 Backward 0,20>",
+    ];
+    let gatv2 = program("kind = \"gatv2\"\nheads = 4", Savings::default());
+    assert_eq!(sketch(&gatv2), wanted);
+    let widths: Vec<u32> = gatv2.slots.iter().map(|slot| slot.width).collect();
+    let forward = [9, 16, 16, 16, 8, 16, 3, 3, 3, 2];
+    assert_eq!(widths[..10], forward);
+    assert_eq!(widths[10..], [3, 3, 9, 3, 16, 16, 16, 16, 16, 44, 16][..]);
+    let names = [2, 8, 9].map(|stage| gatv2.stage_name(StageId(stage)));
+    assert_eq!(names, ["gatv2 0 forward", "gatv2 1 targets", "gatv2 1 sources"]);
+    let named: Vec<&str> = gatv2.parameters.iter().map(|p| &p.name[..]).collect();
+    let first = ["source.weight", "source.bias", "target.weight", "target.bias", "attention", "bias"]
+        .map(|name| format!("layers.0.{name}"));
+    assert_eq!(named[..6], first);
+    assert_eq!(gatv2.parameters[0].initialiser, Initialiser::GlorotUniform);
+    // First values differ, dropped values do not.
+    assert_eq!((gatv2.parameters[0].draw, gatv2.parameters[2].draw), (0, 1 << 16));
+    assert!(gatv2.operations[..3].iter().all(|operation| operation.draw == 0));
+    let Stage::Edges(targets) = &gatv2.stages[8] else { panic!("{:?}", gatv2.stages) };
+    assert!(targets.with_self && !gatv2.stages[8].is_task());
+    let yields: Vec<usize> = (0..18).filter(|&stage| gatv2.stages[stage].yields_gradients()).collect();
+    assert_eq!(yields, [7, 8, 10, 11, 13, 14, 16, 17]);
+    assert_eq!(gatv2.operation(StageId(9)).map(|operation| &operation.kernel[..]), Some("gatv2"));
+    let needs = [(StageId(4), Scope::All), (StageId(5), Scope::Own), (StageId(6), Scope::Own)];
+    assert_eq!(gatv2.dependencies(StageId(8))[..3], needs);
+    let stored = |slot| crate::Buffers::format(&gatv2, SlotId(slot), crate::RowFormat::Bf16);
+    assert!([1, 2, 3, 4, 10, 11, 12, 13, 20].into_iter().all(|slot| stored(slot) == crate::RowFormat::F32));
+    assert_eq!(stored(5), crate::RowFormat::Bf16);
+    let counted = crate::Profile::default().stages(&gatv2, 1.0).unwrap();
+    assert_eq!([2, 8, 9].map(|stage| counted[stage].gather_width), [32, 12, 36]);
+    // In an evaluation the kernel keeps rows as well, which nobody reads.
+    let evaluation = gatv2.evaluation();
+    assert_eq!(sketch(&evaluation)[..7], wanted[..7]);
+    assert_eq!(evaluation.slots[4].kept_until, StageId(2));
+}
+
+#[test]
+fn kernels_of_ones_own_get_rows_that_are_done() {
+    let text = "[[layers]]\nkernel = \"./rows.wasm\"\nwidth = 5\ndropout = 0.0\nattributes = { out = 5, scaled = true }\n\
+                [[layers]]\nkernel = \"./edges.wasm\"\non = \"edges\"\nattributes = { out = 3 }\nbias = true\n";
+    let own = program(text, Savings::default());
+    let wanted = [
+        "./rows.wasm 0 Forward 0>1",
+        // Activation and dropout.
+        "activate 1 Forward 1>2",
+        "./edges.wasm 1 forward 2,all of 2>3",
+        "cross-entropy 2 Loss 3>4",
+        "./edges.wasm 1 targets 2,4,all of 2>6,5",
+        "./edges.wasm 1 sources 2,all of 6>7",
+        "sum 1 Forward 5,7>8",
+        "activate 1 Backward 1,8>9",
+        "./rows.wasm 0 Backward 0,9>",
+    ];
+    assert_eq!(sketch(&own), wanted);
+    let names: Vec<&str> = own.parameters.iter().map(|p| &p.name[..]).collect();
+    assert_eq!(names, ["layers.0.scale", "layers.1.bias"]);
+    assert_eq!(
+        (own.stage_name(StageId(0)), own.stage_name(StageId(4))),
+        ("rows 0 forward".into(), "edges 1 targets".into())
+    );
+    assert_eq!(own.dependencies(StageId(2)), [(StageId(1), Scope::All)]);
+    assert_eq!(own.model.own_kernels(), ["./rows.wasm", "./edges.wasm"]);
+    // Features are nobody's slot, so that a copy goes along edges; nothing trained stands before it.
+    let text = "[[layers]]\nkernel = \"./edges.wasm\"\non = \"edges\"\nself_loops = false\nwidth = 4\ndropout = 0\n\
+                attributes = { out = 4, scaled = true }\n[[layers]]\nkernel = \"linear\"\n";
+    let first = program(text, Savings::default());
+    let wanted = [
+        "activate 0 Forward 0>1",
+        "./edges.wasm 0 forward 1,all of 1>2",
+        "linear 1 Forward 2>3",
+        "cross-entropy 2 Loss 3>4",
+        "linear 1 Backward 2,4>5",
+        "./edges.wasm 0 targets 1,5,all of 1>6",
+    ];
+    assert_eq!(sketch(&first), wanted);
+    assert!(matches!(&first.stages[1], Stage::Edges(edges) if !edges.with_self));
+}
+
+#[test]
+fn kernels_of_the_other_interface_are_refused() {
+    type Change = fn(&str, &mut Signature);
+    let cases: [(Change, &str); 6] = [
+        (
+            |_, s| s.edges = None,
+            "kernel `gatv2` (layer 0): interface is `vertex`, but its place in the program needs `edge`",
+        ),
+        (
+            |kernel, s| {
+                if kernel == "linear" {
+                    s.edges = Some(EdgeSignature { passed: s.inputs[0].clone() });
+                }
+            },
+            "kernel `linear` (layer 0): interface is `edge`, but its place in the program needs `vertex`",
+        ),
+        (|_, s| s.inputs.truncate(1), "inputs have the extents"),
+        (|_, s| s.outputs[0].extents = vec![5], "outputs have the extents [[5]]"),
+        (|_, s| s.kept[0].extents = vec![0], "kept rows \"softmax\""),
+        (
+            |_, s| s.edges = Some(EdgeSignature { passed: RowsSpec { name: "p".into(), extents: vec![0] } }),
+            "passed rows \"p\" have the extents [0]",
+        ),
+    ];
+    let settings = ModelSettings::parse("kind = \"gatv2\"\nheads = 4", "m.toml").unwrap();
+    let model = Model::resolve(&settings, 9, 3).unwrap();
+    let shape = DataShape { rows: 64, features: 9, classes: 3 };
+    for (change, words) in cases {
+        let changed = |kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]| {
+            let mut found = signature(kernel, inputs, attributes)?;
+            if kernel == "gatv2" || kernel == "linear" && words.contains("`linear`") {
+                change(kernel, &mut found);
+            }
+            Ok::<_, String>(found)
+        };
+        let error = Program::build(&model, shape, Savings::default(), &changed).unwrap_err();
+        assert!(error.to_string().contains(words), "{words}: {error}");
+    }
 }
 
 #[test]
@@ -226,16 +430,23 @@ fn every_model_writes_each_slot_once_and_reads_what_it_writes() {
                     let spec = &program.slots[slot.index()];
                     assert_eq!(spec.written_by, Some(id), "seed {seed}");
                     let lasts = program.scores == Some(slot) || program.embeddings == Some(slot);
-                    assert!(lasts || spec.kept_until > id, "seed {seed}: slot {slot} is never read");
+                    // Kernels keep rows for backward in an evaluation as well, and for sources that are
+                    // not trained.
+                    let kept =
+                        spec.of == SlotOf::Kept && (!program.trains() || matches!(stage, Stage::Edges(_)));
+                    assert!(lasts || kept || spec.kept_until > id, "seed {seed}: slot {slot} is never read");
                 }
-                // A gather reads rows that are kept: never the features.
-                assert!(!matches!(stage, Stage::Gather(g) if g.input == program.features), "seed {seed}");
+                // Of all intervals' rows a stage reads one slot at most, and never the features, which
+                // are no slot's rows.
+                let all: Vec<SlotId> =
+                    stage.reads().filter(|(_, scope)| *scope == Scope::All).map(|(slot, _)| slot).collect();
+                assert!(all.len() <= 1 && !all.contains(&program.features), "seed {seed}");
             }
         }
         // Every parameter gets its gradient from one stage.
         for at in 0..program.parameters.len() {
             let owner = program.parameters[at].owner;
-            let by = |stage: &&Stage| matches!(stage, Stage::Tensor(t) if t.operation == owner && t.direction != Direction::Forward);
+            let by = |stage: &&Stage| stage.yields_gradients() && stage.operation() == Some(owner);
             assert_eq!(program.stages.iter().filter(by).count(), 1, "seed {seed}, {at}");
         }
         assert_eq!(program.evaluation().evaluation(), program.evaluation(), "seed {seed}");

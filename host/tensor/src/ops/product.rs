@@ -11,7 +11,7 @@ mod narrow;
 mod tiles;
 mod tree;
 
-pub(crate) use tree::Tree;
+pub use tree::Tree;
 
 use super::activation::Activation;
 use super::prologue::{Prologue, epilogue};

@@ -1,8 +1,16 @@
-//! Operations on whole rows: sums over the grid, gathers, segments, elementwise combinations.
+//! Operations on whole rows: sums over the grid, gathers, segments, runs, elementwise combinations.
+#![allow(unsafe_code)]
+
+mod runs;
+mod segments;
+
+pub use runs::{inner, scale};
+pub use segments::{reduce_segments, softmax_segments, softmax_values};
 
 use super::product::{Tree, column_sums};
 use crate::error::{Error, Result};
 use crate::grid::Grid;
+use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
 /// parts x [1, m] (or [m]) = the sum of all rows of x over the grid.
@@ -47,31 +55,6 @@ pub fn reduce_columns(x: View<'_>, by: Reduction, out: &mut ViewMut<'_>) {
     }
 }
 
-/// out[s] = the reduction of rows offsets[s]..offsets[s + 1] of x.
-pub fn reduce_segments(x: View<'_>, offsets: &[u32], by: Reduction, out: &mut ViewMut<'_>) -> Result<()> {
-    let valid = offsets.first() == Some(&0)
-        && offsets.last().is_some_and(|&l| l as usize == x.rows())
-        && offsets.windows(2).all(|w| w[0] <= w[1]);
-    if !valid || out.rows() + 1 != offsets.len() {
-        return Err(Error::Argument {
-            operation: "reduce-segments",
-            reason: format!(
-                "{} offsets for {} segments must ascend from 0 to {}",
-                offsets.len(),
-                out.rows(),
-                x.rows()
-            ),
-        });
-    }
-    for (s, span) in offsets.windows(2).enumerate() {
-        for c in 0..x.columns() {
-            let column = (span[0] as usize..span[1] as usize).map(|i| x.row(i)[c]);
-            out.row_mut(s)[c] = reduce_into(column, by);
-        }
-    }
-    Ok(())
-}
-
 fn check_ids(operation: &'static str, ids: &[u32], below: usize) -> Result<()> {
     match ids.iter().position(|&i| i as usize >= below) {
         Some(at) => Err(Error::Argument {
@@ -85,10 +68,40 @@ fn check_ids(operation: &'static str, ids: &[u32], below: usize) -> Result<()> {
 /// out[i] = x[ids[i]].
 pub fn gather_rows(x: View<'_>, ids: &[u32], out: &mut ViewMut<'_>) -> Result<()> {
     check_ids("gather-rows", ids, x.rows())?;
-    for (i, &id) in ids.iter().enumerate() {
-        out.row_mut(i).copy_from_slice(x.row(id as usize));
-    }
+    copy_rows(x, ids, out);
     Ok(())
+}
+
+dispatch! {
+    fn copy_rows(x: View<'_>, ids: &[u32], out: &mut ViewMut<'_>) = copy_rows_body
+}
+
+/// Rows of the widths that layers have go through registers; a call for each short row would cost as much
+/// as the copy.
+#[inline(always)]
+fn copy_rows_body<const _FMA: bool>(x: View<'_>, ids: &[u32], out: &mut ViewMut<'_>) {
+    match x.columns() {
+        8 => copy_wide::<8>(x, ids, out),
+        16 => copy_wide::<16>(x, ids, out),
+        32 => copy_wide::<32>(x, ids, out),
+        64 => copy_wide::<64>(x, ids, out),
+        _ => {
+            for (i, &id) in ids.iter().enumerate() {
+                out.row_mut(i).copy_from_slice(x.row(id as usize));
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn copy_wide<const W: usize>(x: View<'_>, ids: &[u32], out: &mut ViewMut<'_>) {
+    for (i, &id) in ids.iter().enumerate() {
+        if let (Some(to), Some(from)) =
+            (out.row_mut(i).first_chunk_mut::<W>(), x.row(id as usize).first_chunk::<W>())
+        {
+            *to = *from;
+        }
+    }
 }
 
 /// out[ids[i]] += x[i] in the order of i; other rows become zero.
@@ -106,10 +119,32 @@ pub fn scatter_add_rows(x: View<'_>, ids: &[u32], out: &mut ViewMut<'_>) -> Resu
 }
 
 /// out = f(x, y) elementwise.
+#[inline(always)]
 pub fn zip(x: View<'_>, y: View<'_>, out: &mut ViewMut<'_>, f: impl Fn(f32, f32) -> f32) {
     for i in 0..x.rows() {
         for ((o, &x), &y) in out.row_mut(i).iter_mut().zip(x.row(i)).zip(y.row(i)) {
             *o = f(x, y);
         }
     }
+}
+
+dispatch! {
+    /// out = alpha x + beta y, elementwise.
+    pub fn axpby(alpha: f32, x: View<'_>, beta: f32, y: View<'_>, out: &mut ViewMut<'_>) = axpby_body
+}
+
+#[inline(always)]
+fn axpby_body<const _FMA: bool>(alpha: f32, x: View<'_>, beta: f32, y: View<'_>, out: &mut ViewMut<'_>) {
+    // Not fused: the same bits at every level.
+    zip(x, y, out, |x, y| alpha * x + beta * y);
+}
+
+dispatch! {
+    /// out = x y, elementwise.
+    pub fn multiply(x: View<'_>, y: View<'_>, out: &mut ViewMut<'_>) = multiply_body
+}
+
+#[inline(always)]
+fn multiply_body<const _FMA: bool>(x: View<'_>, y: View<'_>, out: &mut ViewMut<'_>) {
+    zip(x, y, out, |x, y| x * y);
 }

@@ -76,7 +76,7 @@ impl Stages<'_> {
         let lists = Lists { dataset: self.prepared.dataset.clone(), order, heads, dropout };
         let read = |slot| self.rows.read_f32(slot, step.epoch, step.interval);
         let write = |slot| self.rows.write_f32(slot, step.epoch, step.interval);
-        let work: Work = match attend.step {
+        let work: Box<dyn FnOnce() -> std::result::Result<(), String> + Send> = match attend.step {
             AttendStep::Forward { input, output, kept } => {
                 let input = self.rows.read_all(input, step.epoch, ages)?;
                 let (mut output, mut kept) = (write(output)?, kept.map(write).transpose()?);
@@ -109,7 +109,7 @@ impl Stages<'_> {
                 })
             }
         };
-        compute.work(pass, step, work);
+        compute.work(pass, step, Work::Graph(work));
         Ok(())
     }
 }

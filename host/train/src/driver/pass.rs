@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use eciton_engine::{Action, Engine, Event, Reason, WaitsFor};
-use eciton_exec::{Answered, Completion};
+use eciton_exec::{Answered, Completion, WorkError};
 use eciton_kernel::Finished;
 use eciton_kernel::wire::Answer;
-use eciton_plan::{Stage, Step, TaskKey};
+use eciton_plan::{Stage, StageId, Step, TaskKey};
 
 use super::stages::Stages;
 use super::tuning::Tuning;
@@ -244,6 +244,13 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
                     Stage::Attend(attend) => {
                         stages.attend((self.number, step), attend, ages, self.machine)?;
                     }
+                    Stage::Edges(edges) => {
+                        let version = engine.weights_of(step);
+                        let version =
+                            version.ok_or_else(|| Error::Internal(format!("{step}: no weights")))?;
+                        let asked = (self.number, step, version);
+                        stages.edges(asked, edges, ages, state.weights, self.machine)?;
+                    }
                     Stage::Tensor(_) => return Err(Error::Internal(format!("{step} is no gather"))),
                 }
             }
@@ -259,7 +266,7 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
                 // Nothing waits where the only attempt alive has written in place.
                 if let Some(answer) = self.apart.remove(&key) {
                     let finished = stages.commit(key, *answer, state.weights)?;
-                    log(stages, state.observer, key, finished);
+                    log(stages, state.observer, key.stage, finished);
                 }
                 stages.publish(key.step())?;
             }
@@ -295,12 +302,16 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
         }
         self.profile(&completion, stages, state);
         let event = match completion {
-            Completion::Work { step, failure: None, .. } => {
+            Completion::Work { step, result: Ok(finished), .. } => {
+                log(stages, state.observer, step.stage, finished);
                 stages.publish(step)?;
                 Event::Gathered(step)
             }
-            Completion::Work { step, failure: Some(text), .. } => {
+            Completion::Work { step, result: Err(WorkError::Graph(text)), .. } => {
                 return Err(Error::Internal(format!("{step}: the gather failed: {text}")));
+            }
+            Completion::Work { step, result: Err(WorkError::Kernel(source)), .. } => {
+                return Err(Error::Step { step: step.to_string(), source });
             }
             Completion::Overdue { key, .. } => Event::Overdue(key),
             Completion::Task { key, timing, result: Ok(answered), .. } => {
@@ -310,7 +321,7 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
                 // The engine's averages make deadlines, which are for functions.
                 let here = timing.thread.is_some() && self.machine.is_apart();
                 match answered {
-                    Answered::InPlace(finished) => log(stages, state.observer, key, finished),
+                    Answered::InPlace(finished) => log(stages, state.observer, key.stage, finished),
                     Answered::Apart(answer) => {
                         self.apart.insert(key, answer);
                     }
@@ -339,7 +350,7 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
         let rows =
             |step: Step| stages.prepared.intervals.get(step.interval.index()).map_or(0, |i| i.rows.len());
         match completion {
-            Completion::Work { step, timing, failure: None, .. } => {
+            Completion::Work { step, timing, result: Ok(_), .. } => {
                 profile.step(*step, timing.took, rows(*step))
             }
             Completion::Task { key, timing, result: Ok(_), .. } if timing.thread.is_some() => {
@@ -369,9 +380,9 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
     }
 }
 
-fn log(stages: &Stages<'_>, observer: &mut dyn Observer, key: TaskKey, finished: Finished) {
+fn log(stages: &Stages<'_>, observer: &mut dyn Observer, stage: StageId, finished: Finished) {
     for line in finished.log {
-        let operation = stages.program.operation(key.stage);
+        let operation = stages.program.operation(stage);
         observer.log(operation.map_or("", |o| &o.kernel), &line);
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use eciton_exec::{Compute, Order};
+use eciton_exec::{Compute, Order, Work};
 use eciton_graph::gather::{EdgeWeights, Gather as Sums, Reduce, Sources};
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Call, Finished, Kind, Labelled, Layer, Target};
@@ -36,14 +36,14 @@ impl Stages<'_> {
         self.program.stage(step.stage).ok_or_else(|| Error::Internal(format!("{step}: no such stage")))
     }
 
-    fn layer(&self, operation: OperationId) -> Result<&Arc<Layer>> {
+    pub(super) fn layer(&self, operation: OperationId) -> Result<&Arc<Layer>> {
         self.layers
             .get(operation.index())
             .ok_or_else(|| Error::Internal(format!("operation {operation} is not open")))
     }
 
     /// The rows of a step's interval and epoch in a slot, to read.
-    fn read(&self, slot: SlotId, step: Step) -> Result<Matrix> {
+    pub(super) fn read(&self, slot: SlotId, step: Step) -> Result<Matrix> {
         let extents = self.program.slots.get(slot.index()).map_or(&[][..], |s| &s.extents);
         let matrix = if slot == self.program.features {
             let rows = &self.interval(step.interval)?.rows;
@@ -54,7 +54,7 @@ impl Stages<'_> {
         matrix.with_extents(extents).map_err(at("rows to read"))
     }
 
-    fn write(&self, slot: SlotId, step: Step) -> Result<Target> {
+    pub(super) fn write(&self, slot: SlotId, step: Step) -> Result<Target> {
         let extents = self.program.slots.get(slot.index()).map_or_else(Vec::new, |s| s.extents.clone());
         Ok(match self.rows.write(slot, step.epoch, step.interval)? {
             WriteLease::F32(rows) => Target::Rows { rows, extents },
@@ -67,7 +67,7 @@ impl Stages<'_> {
         interval.ok_or_else(|| Error::Internal(format!("no interval {id}")))
     }
 
-    fn operation(&self, id: OperationId) -> Result<&Operation> {
+    pub(super) fn operation(&self, id: OperationId) -> Result<&Operation> {
         let operation = self.program.operations.get(id.index());
         operation.ok_or_else(|| Error::Internal(format!("no operation {id}")))
     }
@@ -203,38 +203,33 @@ impl Stages<'_> {
         let (dataset, factors) = (self.prepared.dataset.clone(), self.prepared.factors(gather.normalisation));
         let (normalisation, transposed) = (gather.normalisation, gather.transposed);
         let labelled = self.prepared.labelled.clone().filter(|_| self.training);
-        compute.work(
-            pass,
-            step,
-            Box::new(move || {
-                let graph = &dataset.graph;
-                let all = || if transposed { graph.outgoing() } else { graph.incoming() };
-                let few = labelled.as_ref().and_then(|lists| lists.of(step.stage, transposed));
-                let neighbours = few.unwrap_or_else(all);
-                let parts: Vec<_> = pieces.iter().map(|(rows, lease)| (rows.clone(), lease.rows())).collect();
-                let count = graph.vertices() as usize;
-                let sources = Sources::pieces(count, &parts).map_err(|error| error.to_string())?;
-                let sums = match (normalisation, transposed) {
-                    (Normalisation::Symmetric, _) => {
-                        let weights = EdgeWeights::Symmetric(&factors);
-                        Sums::new(neighbours, Reduce::Sum).weighted(weights).with_self()
-                    }
-                    (Normalisation::Mean, false) => Sums::new(neighbours, Reduce::Mean),
-                    // Each target's share of the gradient, then the sum over targets.
-                    (Normalisation::Mean, true) => {
-                        Sums::new(neighbours, Reduce::Sum).with_source_scale(&factors)
-                    }
-                    (Normalisation::Sum, _) => Sums::new(neighbours, Reduce::Sum),
-                };
-                match output {
-                    WriteLease::F32(mut to) => sums.run(sources, rows, &mut to.view_mut()),
-                    WriteLease::Bf16(mut to) => {
-                        sums.run_half(sources, rows, &mut to.view_mut()).map_err(|error| error.to_string())?
-                    }
+        let work = move || {
+            let graph = &dataset.graph;
+            let all = || if transposed { graph.outgoing() } else { graph.incoming() };
+            let few = labelled.as_ref().and_then(|lists| lists.of(step.stage, transposed));
+            let neighbours = few.unwrap_or_else(all);
+            let parts: Vec<_> = pieces.iter().map(|(rows, lease)| (rows.clone(), lease.rows())).collect();
+            let count = graph.vertices() as usize;
+            let sources = Sources::pieces(count, &parts).map_err(|error| error.to_string())?;
+            let sums = match (normalisation, transposed) {
+                (Normalisation::Symmetric, _) => {
+                    let weights = EdgeWeights::Symmetric(&factors);
+                    Sums::new(neighbours, Reduce::Sum).weighted(weights).with_self()
                 }
-                Ok(())
-            }),
-        );
+                (Normalisation::Mean, false) => Sums::new(neighbours, Reduce::Mean),
+                // Each target's share of the gradient, then the sum over targets.
+                (Normalisation::Mean, true) => Sums::new(neighbours, Reduce::Sum).with_source_scale(&factors),
+                (Normalisation::Sum, _) => Sums::new(neighbours, Reduce::Sum),
+            };
+            match output {
+                WriteLease::F32(mut to) => sums.run(sources, rows, &mut to.view_mut()),
+                WriteLease::Bf16(mut to) => {
+                    sums.run_half(sources, rows, &mut to.view_mut()).map_err(|error| error.to_string())?
+                }
+            }
+            Ok(())
+        };
+        compute.work(pass, step, Work::Graph(Box::new(work)));
         Ok(())
     }
 }

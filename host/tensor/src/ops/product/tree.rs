@@ -2,33 +2,33 @@
 
 use crate::view::ViewMut;
 
-/// One accumulator a level.
+/// One accumulator a level ([`crate::Grid`]).
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub struct Tree {
     levels: Vec<f32>,
     len: usize,
 }
 
 impl Tree {
     /// A tree over sums of `len` values, reusing memory.
-    pub(crate) fn new(mut memory: Vec<f32>, len: usize) -> Self {
+    pub fn new(mut memory: Vec<f32>, len: usize) -> Self {
         memory.clear();
         memory.resize((crate::grid::MAX_LEVEL + 1) * len, 0.0);
         Self { levels: memory, len }
     }
 
     /// The memory, for another tree.
-    pub(crate) fn into_memory(self) -> Vec<f32> {
+    pub fn into_memory(self) -> Vec<f32> {
         self.levels
     }
 
     /// The atom's accumulator.
-    pub(crate) fn leaf(&mut self) -> &mut [f32] {
+    pub fn leaf(&mut self) -> &mut [f32] {
         &mut self.levels[..self.len]
     }
 
     /// An atom ends, and with it `closes` levels above it.
-    pub(crate) fn close(&mut self, closes: u8) {
+    pub fn close(&mut self, closes: u8) {
         for level in 0..=(closes as usize).min(crate::grid::MAX_LEVEL - 1) {
             let (low, high) = self.levels[level * self.len..].split_at_mut(self.len);
             add_and_clear(low, &mut high[..self.len]);
@@ -36,7 +36,7 @@ impl Tree {
     }
 
     /// Writes the part's sum (rows of `stride` values) and starts anew.
-    pub(crate) fn finish(&mut self, stride: usize, into: &mut ViewMut<'_>) {
+    pub fn finish(&mut self, stride: usize, into: &mut ViewMut<'_>) {
         for level in 0..crate::grid::MAX_LEVEL {
             let (low, high) = self.levels[level * self.len..].split_at_mut(self.len);
             add_and_clear(low, &mut high[..self.len]);

@@ -1,0 +1,342 @@
+//! The check of a vertex kernel.
+
+use super::points::{Numbers, Point, Tensor, agree, collect, compare, matrices, refs, sliced};
+use super::{DRAWS_MAX, KINK, LOOSE, Report, TIGHT, broken, few_values, halves, with_defaults};
+use crate::native::with_host;
+use crate::reference::{Context, Reference};
+use crate::signature::RowsSpec;
+use crate::types::Result;
+use crate::{Backward, Forward, Kernel, LastLayer, Out, Real, Signature, Value};
+
+/// Checks kernel `K`, configured for `inputs` (extents of one row of each) and `attributes` (defaults
+/// are filled in), at a random point with `rows` rows drawn from `seed`.
+///
+/// Points within 1e-4 of a kink of an activation or a maximum are drawn again. Dropout is on, with the
+/// same mask in every run. Besides gradients it checks that
+///
+/// * every row of every output, kept block and gradient is written, while training and otherwise;
+/// * a second run gives the same bits;
+/// * parameters get the same gradients where no input gradient is wanted;
+/// * rows cut into two intervals give the same results, and gradients that add up;
+/// * a run in f32 agrees to 1e-3.
+///
+/// Errors: what the kernel answers; [`Error::Argument`] for attributes it does not have or lacks;
+/// [`Error::Limit`] above 16384 values; [`Error::Kernel`] for a broken promise of the list above. A
+/// wrong gradient is no error but the report's figure.
+pub fn gradients<K: Kernel>(
+    inputs: &[Vec<u32>],
+    attributes: &[(&str, Value)],
+    rows: u32,
+    seed: u64,
+) -> Result<Report> {
+    let attributes = with_defaults(K::attributes(), attributes)?;
+    let idle = Reference::new(Context::default());
+    let kernel = with_host(Box::new(idle), || K::open(inputs, &attributes))?;
+    let signature = kernel.signature();
+    let given: Vec<&Vec<u32>> = signature.inputs.iter().map(|i| &i.extents).collect();
+    if given != inputs.iter().collect::<Vec<_>>() {
+        return Err(broken(format!("the signature has inputs {given:?}, but it was opened for {inputs:?}")));
+    }
+    let context = Context { seed, epoch: 3, layer: 1, training: true, first_row: 5, rows };
+    let subject = Subject { kernel, signature, context };
+    let point = subject.point()?;
+    let mut report = Report { worst: 0.0, worst_name: String::new(), checked: 0, worst_f32: 0.0 };
+
+    let passed = subject.forward::<f64>(&point)?;
+    let gradients = subject.backward::<f64>(&point, &passed, true)?;
+    compare(&point, &gradients, "", &mut report, |at| Ok(subject.forward::<f64>(at)?.outputs), &point.up)?;
+    subject.promises(&point, &passed, &gradients)?;
+    let single = subject.forward::<f32>(&point)?;
+    agree("outputs in f32", &passed.outputs, &single.outputs, LOOSE, &mut report.worst_f32)?;
+    let single = subject.backward::<f32>(&point, &single, true)?;
+    agree("gradients in f32", &gradients, &single, LOOSE, &mut report.worst_f32)?;
+
+    if subject.signature.has_loss {
+        let (loss, gradients) = subject.loss::<f64>(&point, true)?;
+        let one = [Tensor::new("loss", vec![1], vec![1.0])];
+        let value = |at: &VertexPoint| Ok(vec![subject.loss::<f64>(at, true)?.0]);
+        compare(&point, &gradients, "loss: ", &mut report, value, &one)?;
+        subject.loss_promises(&point, &loss, &gradients)?;
+        let (single, single_gradients) = subject.loss::<f32>(&point, true)?;
+        agree("loss in f32", &[loss], &[single], LOOSE, &mut report.worst_f32)?;
+        agree("gradients of the loss in f32", &gradients, &single_gradients, LOOSE, &mut report.worst_f32)?;
+    }
+    Ok(report)
+}
+
+/// Where derivatives are taken.
+#[derive(Debug, Clone)]
+struct VertexPoint {
+    context: Context,
+    inputs: Vec<Tensor>,
+    parameters: Vec<Tensor>,
+    /// Gradients of the outputs.
+    up: Vec<Tensor>,
+    labels: Vec<u32>,
+    /// Rows with a label.
+    labelled: Vec<u32>,
+    weight: f32,
+}
+
+impl VertexPoint {
+    fn rows(&self, start: u32, count: u32) -> Self {
+        let span = start..start + count;
+        let first_row = self.context.first_row + u64::from(start);
+        Self {
+            context: Context { first_row, rows: count, ..self.context },
+            inputs: sliced(&self.inputs, start, count),
+            parameters: self.parameters.clone(),
+            up: sliced(&self.up, start, count),
+            labels: self.labels[start as usize..(start + count) as usize].to_vec(),
+            labelled: self.labelled.iter().filter(|i| span.contains(i)).map(|i| i - start).collect(),
+            weight: self.weight,
+        }
+    }
+}
+
+impl Point for VertexPoint {
+    fn kind(&self, tensor: usize) -> &'static str {
+        if tensor < self.inputs.len() { "input" } else { "parameter" }
+    }
+
+    fn value(&mut self, tensor: usize, at: usize) -> &mut f64 {
+        let inputs = self.inputs.len();
+        let tensor =
+            if tensor < inputs { &mut self.inputs[tensor] } else { &mut self.parameters[tensor - inputs] };
+        &mut tensor.values[at]
+    }
+}
+
+/// What `forward` wrote.
+struct Passed {
+    outputs: Vec<Tensor>,
+    kept: Vec<Tensor>,
+    nearest_kink: f64,
+}
+
+/// A kernel under check.
+struct Subject<K> {
+    kernel: K,
+    signature: Signature,
+    context: Context,
+}
+
+impl<K: Kernel> Subject<K> {
+    fn shape(&self, spec: &RowsSpec) -> Vec<u32> {
+        [&[self.context.rows], &spec.extents[..]].concat()
+    }
+
+    /// A random point away from the kinks that the reference sees.
+    fn point(&self) -> Result<VertexPoint> {
+        let shapes = self.signature.inputs.iter().map(|i| self.shape(i));
+        let shapes = shapes.chain(self.signature.parameters.iter().map(|p| p.shape.clone()));
+        few_values(shapes)?;
+        for draw in 0..DRAWS_MAX {
+            let point = self.drawn(draw);
+            let mut nearest = self.forward::<f64>(&point)?.nearest_kink;
+            if self.signature.has_loss {
+                nearest = nearest.min(self.loss_and_kink::<f64>(&point, true)?.2);
+            }
+            if nearest >= KINK {
+                return Ok(point);
+            }
+        }
+        Err(broken(format!("{DRAWS_MAX} points were drawn, all within {KINK} of a kink; take fewer rows")))
+    }
+
+    fn drawn(&self, draw: u64) -> VertexPoint {
+        let rows = self.context.rows;
+        let mut numbers = Numbers(self.context.seed.wrapping_mul(DRAWS_MAX).wrapping_add(draw));
+        let s = &self.signature;
+        let inputs = s.inputs.iter().map(|i| numbers.tensor(i.name.clone(), self.shape(i))).collect();
+        let parameters =
+            s.parameters.iter().map(|p| numbers.tensor(p.name.clone(), p.shape.clone())).collect();
+        let up = s.outputs.iter().map(|o| numbers.tensor(o.name.clone(), self.shape(o))).collect();
+        let classes = s.outputs.first().map_or(1, |o| o.extents.iter().product());
+        let labels = (0..rows).map(|_| numbers.below(classes)).collect();
+        let always = numbers.below(rows);
+        let labelled: Vec<u32> = (0..rows).filter(|&i| i == always || numbers.below(2) == 0).collect();
+        let weight = 1.0 / labelled.len().max(1) as f32;
+        VertexPoint { context: self.context, inputs, parameters, up, labels, labelled, weight }
+    }
+
+    fn forward<R: Real>(&self, point: &VertexPoint) -> Result<Passed> {
+        let host = Reference::new(point.context);
+        let (inputs, parameters) = (matrices(&host, &point.inputs)?, matrices(&host, &point.parameters)?);
+        let rows = point.context.rows;
+        let places = |specs: &[RowsSpec]| {
+            specs
+                .iter()
+                .map(|s| host.output(&[&[rows], &s.extents[..]].concat()))
+                .collect::<Result<Vec<Out>>>()
+        };
+        let (outputs, kept) = (places(&self.signature.outputs)?, places(&self.signature.kept)?);
+        let io = Forward {
+            inputs: &refs(&inputs),
+            parameters: &refs(&parameters),
+            outputs: &refs(&outputs),
+            kept: &refs(&kept),
+        };
+        host.run(|| self.kernel.forward::<R>(&point.context.task(), io))?;
+        Ok(Passed {
+            outputs: collect(&host, "forward", &outputs, self.signature.outputs.iter().map(|o| &o.name))?,
+            kept: collect(&host, "forward", &kept, self.signature.kept.iter().map(|o| &o.name))?,
+            nearest_kink: host.nearest_kink(),
+        })
+    }
+
+    /// Gradients of inputs (where `wanted`), then of parameters.
+    fn backward<R: Real>(&self, point: &VertexPoint, passed: &Passed, wanted: bool) -> Result<Vec<Tensor>> {
+        let host = Reference::new(point.context);
+        let s = &self.signature;
+        let inputs = if s.needs_inputs { matrices(&host, &point.inputs)? } else { vec![] };
+        let outputs = if s.needs_outputs { matrices(&host, &passed.outputs)? } else { vec![] };
+        let (kept, up) = (matrices(&host, &passed.kept)?, matrices(&host, &point.up)?);
+        let parameters = matrices(&host, &point.parameters)?;
+        let places = Places::new(&host, point, wanted)?;
+        let io = Backward {
+            inputs: &refs(&inputs),
+            outputs: &refs(&outputs),
+            kept: &refs(&kept),
+            parameters: &refs(&parameters),
+            gradients: &refs(&up),
+            input_gradients: &places.inputs(point),
+            parameter_gradients: &refs(&places.parameters),
+        };
+        host.run(|| self.kernel.backward::<R>(&point.context.task(), io))?;
+        places.collect(&host, "backward", point)
+    }
+
+    fn loss<R: Real>(&self, point: &VertexPoint, wanted: bool) -> Result<(Tensor, Vec<Tensor>)> {
+        self.loss_and_kink::<R>(point, wanted).map(|(loss, gradients, _)| (loss, gradients))
+    }
+
+    fn loss_and_kink<R: Real>(
+        &self,
+        point: &VertexPoint,
+        wanted: bool,
+    ) -> Result<(Tensor, Vec<Tensor>, f64)> {
+        let host = Reference::new(point.context);
+        let (inputs, parameters) = (matrices(&host, &point.inputs)?, matrices(&host, &point.parameters)?);
+        let (labels, rows) = (host.ids(&point.labels)?, host.ids(&point.labelled)?);
+        let loss = host.gradient(&[1])?;
+        let places = Places::new(&host, point, wanted)?;
+        let io = LastLayer {
+            inputs: &refs(&inputs),
+            parameters: &refs(&parameters),
+            labels: &labels,
+            rows: &rows,
+            weight: point.weight,
+            loss: &loss,
+            input_gradients: &places.inputs(point),
+            parameter_gradients: &refs(&places.parameters),
+        };
+        host.run(|| self.kernel.loss::<R>(&point.context.task(), io))?;
+        let gradients = places.collect(&host, "loss", point)?;
+        let value = collect(&host, "loss", &[loss], [&"loss".to_owned()].into_iter())?.swap_remove(0);
+        Ok((value, gradients, host.nearest_kink()))
+    }
+
+    /// What a kernel promises besides right gradients.
+    fn promises(&self, point: &VertexPoint, passed: &Passed, gradients: &[Tensor]) -> Result<()> {
+        let again = self.forward::<f64>(point)?;
+        if (&again.outputs, &again.kept) != (&passed.outputs, &passed.kept) {
+            return Err(broken("a second forward gave other values".to_owned()));
+        }
+        let parameters = &gradients[point.inputs.len()..];
+        if self.backward::<f64>(point, passed, false)? != parameters {
+            return Err(broken(
+                "backward gives parameters other gradients where no input's is wanted".to_owned(),
+            ));
+        }
+        let mut quiet = point.clone();
+        quiet.context.training = false;
+        self.forward::<f64>(&quiet)?;
+
+        let mut sums: Option<Vec<Tensor>> = None;
+        for (start, count) in halves(self.context.rows) {
+            let part = point.rows(start, count);
+            let part_passed = self.forward::<f64>(&part)?;
+            let found = self.backward::<f64>(&part, &part_passed, true)?;
+            let whole = sliced(&passed.outputs, start, count);
+            agree("rows cut into two intervals: outputs", &whole, &part_passed.outputs, TIGHT, &mut 0.0)?;
+            self.add_up(point, (start, count), gradients, found, &mut sums)?;
+        }
+        agree(
+            "rows cut into two intervals: gradients",
+            parameters,
+            &sums.unwrap_or_default(),
+            TIGHT,
+            &mut 0.0,
+        )
+    }
+
+    fn loss_promises(&self, point: &VertexPoint, loss: &Tensor, gradients: &[Tensor]) -> Result<()> {
+        let parameters = &gradients[point.inputs.len()..];
+        let (value, unwanted) = self.loss::<f64>(point, false)?;
+        if value != *loss || unwanted != parameters {
+            return Err(broken("loss gives other values where no input's gradient is wanted".to_owned()));
+        }
+        let (mut sums, mut total): (Option<Vec<Tensor>>, f64) = (None, 0.0);
+        for (start, count) in halves(self.context.rows) {
+            let part = point.rows(start, count);
+            let (value, found) = self.loss::<f64>(&part, true)?;
+            total += value.values[0];
+            self.add_up(point, (start, count), gradients, found, &mut sums)?;
+        }
+        let total = Tensor::new("loss", vec![1], vec![total]);
+        agree("rows cut into two intervals", std::slice::from_ref(loss), &[total], TIGHT, &mut 0.0)?;
+        agree(
+            "rows cut into two intervals: gradients",
+            parameters,
+            &sums.unwrap_or_default(),
+            TIGHT,
+            &mut 0.0,
+        )
+    }
+
+    /// Compares an interval's input gradients with those of the whole and adds its parameter gradients.
+    fn add_up(
+        &self,
+        point: &VertexPoint,
+        (start, count): (u32, u32),
+        whole: &[Tensor],
+        mut found: Vec<Tensor>,
+        sums: &mut Option<Vec<Tensor>>,
+    ) -> Result<()> {
+        let parameters = found.split_off(point.inputs.len());
+        let whole = sliced(&whole[..point.inputs.len()], start, count);
+        agree("rows cut into two intervals: input gradients", &whole, &found, TIGHT, &mut 0.0)?;
+        match sums {
+            None => *sums = Some(parameters),
+            Some(sums) => sums.iter_mut().zip(&parameters).for_each(|(sum, part)| sum.add(part)),
+        }
+        Ok(())
+    }
+}
+
+/// Where gradients go.
+struct Places {
+    inputs: Vec<Out>,
+    parameters: Vec<Out>,
+}
+
+impl Places {
+    fn new(host: &Reference, point: &VertexPoint, wanted: bool) -> Result<Self> {
+        let inputs = if wanted { &point.inputs[..] } else { &[] };
+        Ok(Self {
+            inputs: inputs.iter().map(|t| host.output(&t.shape)).collect::<Result<_>>()?,
+            parameters: point.parameters.iter().map(|t| host.gradient(&t.shape)).collect::<Result<_>>()?,
+        })
+    }
+
+    fn inputs(&self, point: &VertexPoint) -> Vec<Option<&Out>> {
+        (0..point.inputs.len()).map(|i| self.inputs.get(i)).collect()
+    }
+
+    fn collect(&self, host: &Reference, by: &str, point: &VertexPoint) -> Result<Vec<Tensor>> {
+        let mut all = collect(host, by, &self.inputs, point.inputs.iter().map(|t| &t.name))?;
+        all.extend(collect(host, by, &self.parameters, point.parameters.iter().map(|t| &t.name))?);
+        Ok(all)
+    }
+}

@@ -1,0 +1,205 @@
+//! Edge kernels of a forward pass alone.
+//!
+//! ```
+//! use eciton_sdk::{check, prelude::*};
+//! /// y = the sum of tanh(z_u + t_v) over v's edges
+//! struct Both { columns: u32 }
+//! impl ForwardEdgeKernel for Both {
+//!     fn attributes() -> Vec<AttributeSpec> { vec![] }
+//!     fn open(source: &[u32], _: &[u32], _: &Attributes) -> Result<Self> { Ok(Both { columns: source[0] }) }
+//!     fn signature(&self) -> EdgeSignature {
+//!         let row = [self.columns];
+//!         EdgeSignature::new().source("z", &row).target("t", &row).output("y", &row)
+//!     }
+//!     fn forward<R: Real>(
+//!         &self, task: &EdgeTask<'_>, z: &Matrix, t: &Matrix, _: &[&Matrix], y: &Out,
+//!     ) -> Result<()> {
+//!         let sum = Out::create(&z.shape())?;
+//!         linalg::axpby(1.0, z, 1.0, &task.to_edges(t)?, &sum)?;
+//!         let by = Prologue { bias: None, activation: Activation::Tanh, dropout: None };
+//!         let tanh = Out::create(&z.shape())?;
+//!         linalg::apply(&sum.finish()?, &by, &tanh)?;
+//!         task.sum(&tanh.finish()?, y)
+//!     }
+//! }
+//! // export_edge_kernel!(DerivedEdges<Both>);
+//! let report = check::edge_gradients::<DerivedEdges<Both>>(&[3], &[3], &[], 5, 7).unwrap();
+//! assert!(report.worst < 1e-6, "{report:?}");
+//! ```
+
+use std::rc::Rc;
+
+use crate::edge::{BackwardSources, BackwardTargets, EdgeForward, EdgeKernel, EdgeSignature, EdgeTask};
+use crate::handles::{Ids, Matrix, Out};
+use crate::math::Real;
+use crate::signature::{AttributeSpec, Attributes};
+use crate::tape::{Ends, Side, Tape, Walk, fill};
+use crate::types::Result;
+
+use super::refs;
+
+/// Rows of `passed` that are put together in the guest at once.
+const TILE_ROWS: u32 = 256;
+
+/// An edge kernel of a forward pass alone: [`DerivedEdges`] makes an [`EdgeKernel`] of it.
+///
+/// What holds for [`super::ForwardKernel`] holds here. Own rows go to edges by [`EdgeTask::to_edges`] and edges' rows to
+/// own rows by [`EdgeTask::sum`], `reduce_segments` or `softmax_segments` over `task.offsets`; the lists themselves cannot
+/// be read. Which operations `forward` does must not depend on `task.rows` or `task.edges`.
+pub trait ForwardEdgeKernel: Sized + 'static {
+    /// As [`EdgeKernel::attributes`].
+    fn attributes() -> Vec<AttributeSpec>;
+    /// As [`EdgeKernel::open`].
+    fn open(source: &[u32], target: &[u32], attributes: &Attributes) -> Result<Self>;
+    /// Source, target, parameters and output; what is kept and passed is [`DerivedEdges`]'s to say.
+    fn signature(&self) -> EdgeSignature;
+    /// source [m, ..] by edge, target [n, ..] and output [n, ..] by own row; parameters as the signature lists them.
+    fn forward<R: Real>(
+        &self,
+        task: &EdgeTask<'_>,
+        source: &Matrix,
+        target: &Matrix,
+        parameters: &[&Matrix],
+        output: &Out,
+    ) -> Result<()>;
+}
+
+/// The [`EdgeKernel`] of a [`ForwardEdgeKernel`], for `export_edge_kernel!(DerivedEdges<Mine>)`.
+///
+/// Both halves of the backward pass run `forward` again. A target passes to its sources all own rows that are brought to
+/// edges, and the gradient of each sum over edges. In `backward_sources` those rows stand where `forward` brings own rows
+/// to edges; what it makes of own rows in between is not looked at.
+#[derive(Debug)]
+pub struct DerivedEdges<K> {
+    kernel: K,
+    /// Values of a row that is passed.
+    passed: u32,
+}
+
+/// A matrix of zeros.
+fn zeros(rows: u32, extents: &[u32]) -> Result<Matrix> {
+    let into = Out::create(&[&[rows], extents].concat())?;
+    fill(&into, 0.0)?;
+    into.finish()
+}
+
+impl<K: ForwardEdgeKernel> DerivedEdges<K> {
+    /// The forward pass on a tape; the output.
+    fn recorded<R: Real>(
+        &self,
+        tape: &Rc<Tape>,
+        task: &EdgeTask<'_>,
+        source: &Matrix,
+        target: &Matrix,
+        parameters: &[Matrix],
+    ) -> Result<Matrix> {
+        tape.record(|| {
+            let output = Out::create(&[&[task.rows], &self.kernel.signature().output.extents[..]].concat())?;
+            self.kernel.forward::<R>(task, source, target, &refs(parameters), &output)?;
+            output.finish()
+        })
+    }
+
+    /// Values of a row that is passed: those of a forward pass without any rows.
+    fn width(&self) -> Result<u32> {
+        let (offsets, owners) = (Ids::create(&[0])?, Ids::create(&[])?);
+        let (offsets, owners) = (&offsets, &owners);
+        let task = EdgeTask { training: false, epoch: 0, layer: 0, rows: 0, edges: 0, offsets, owners };
+        let tape = Tape::new(Side::new(Ends::Dry, offsets, owners, None));
+        let signature = self.kernel.signature();
+        let source = tape.input(&zeros(0, &signature.source.extents)?, true);
+        let target = tape.input(&zeros(0, &signature.target.extents)?, true);
+        let parameters = signature.parameters.iter();
+        let parameters = parameters.map(|p| zeros(p.shape[0], &p.shape[1..]));
+        let parameters = parameters.collect::<Result<Vec<Matrix>>>()?;
+        let parameters: Vec<Matrix> = parameters.iter().map(|p| tape.parameter(p, true)).collect();
+        self.recorded::<f32>(&tape, &task, &source, &target, &parameters)?;
+        Ok(tape.side().width())
+    }
+}
+
+#[cfg(target_arch = "wasm32")]
+fn on_any_host<T>(work: impl FnOnce() -> T) -> T {
+    work()
+}
+
+/// Outside a component there may be no host yet.
+#[cfg(not(target_arch = "wasm32"))]
+fn on_any_host<T>(work: impl FnOnce() -> T) -> T {
+    crate::reference::Reference::new(Default::default()).run(work)
+}
+
+impl<K: ForwardEdgeKernel> EdgeKernel for DerivedEdges<K> {
+    fn attributes() -> Vec<AttributeSpec> {
+        K::attributes()
+    }
+
+    fn open(source: &[u32], target: &[u32], attributes: &Attributes) -> Result<Self> {
+        let mut derived = Self { kernel: K::open(source, target, attributes)?, passed: 0 };
+        derived.passed = on_any_host(|| derived.width())?;
+        Ok(derived)
+    }
+
+    fn signature(&self) -> EdgeSignature {
+        EdgeSignature { kept: vec![], ..self.kernel.signature() }.pass("passed", &[self.passed])
+    }
+
+    fn forward<R: Real>(&self, task: &EdgeTask<'_>, io: EdgeForward<'_>) -> Result<()> {
+        self.kernel.forward::<R>(task, io.source, io.target, io.parameters, io.output)
+    }
+
+    fn backward_targets<R: Real>(&self, task: &EdgeTask<'_>, io: BackwardTargets<'_>) -> Result<()> {
+        let tape = Tape::new(Side::new(Ends::Targets, task.offsets, task.owners, None));
+        let source = tape.input(io.source, false);
+        let target = tape.input(io.target, io.target_gradient.is_some());
+        let parameters: Vec<Matrix> = io.parameters.iter().map(|p| tape.parameter(p, true)).collect();
+        let output = self.recorded::<R>(&tape, task, &source, &target, &parameters)?;
+        let mut walk = Walk::new(&tape, &parameters, io.parameter_gradients, task.edges);
+        walk.add(&output, io.gradient.shared(0));
+        walk.run()?;
+        if let Some(into) = io.target_gradient {
+            walk.write(&target, into)?;
+        }
+        walk.reduce()?;
+        side_by_side::<R>(&tape.side().parts(walk.sums()), io.passed)
+    }
+
+    fn backward_sources<R: Real>(&self, task: &EdgeTask<'_>, io: BackwardSources<'_>) -> Result<()> {
+        let tape = Tape::new(Side::new(Ends::Sources, task.offsets, task.owners, Some(io.passed)));
+        let source = tape.input(&task.to_edges(io.source)?, true);
+        let target = tape.input(&zeros(task.rows, &self.kernel.signature().target.extents)?, false);
+        let parameters: Vec<Matrix> = io.parameters.iter().map(|p| tape.parameter(p, false)).collect();
+        self.recorded::<R>(&tape, task, &source, &target, &parameters)?;
+        let mut walk = Walk::new(&tape, &[], &[], task.edges);
+        walk.run()?;
+        match walk.gradient(&source)? {
+            Some(gradient) => task.sum(&gradient, io.source_gradient),
+            None => fill(io.source_gradient, 0.0),
+        }
+    }
+}
+
+/// Writes rows side by side: parts of so many values a row, zeros where there is no matrix.
+fn side_by_side<R: Real>(parts: &[(Option<Matrix>, u32)], into: &Out) -> Result<()> {
+    let shape = into.shape();
+    let (rows, width) = (shape[0], shape[1] as usize);
+    let mut start = 0;
+    while start < rows {
+        let count = (rows - start).min(TILE_ROWS);
+        let mut tile = vec![R::ZERO; count as usize * width];
+        let mut at = 0;
+        for (part, values) in parts {
+            let values = *values as usize;
+            if let Some(part) = part.as_ref().filter(|_| values > 0) {
+                let read: Vec<R> = part.read_rows(start, count)?;
+                for (to, from) in tile.chunks_exact_mut(width).zip(read.chunks_exact(values)) {
+                    to[at..at + values].copy_from_slice(from);
+                }
+            }
+            at += values;
+        }
+        into.write_rows(start, &tile)?;
+        start += count;
+    }
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! What `eciton kernel new --edge` makes is right as it is. (The guide's test makes the other one.)
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+#[path = "../starter/edge/src/lib.rs"]
+mod gated;
+
+use eciton_sdk::check;
+
+#[test]
+fn gradients_of_the_edge_kernel_are_those_of_differences() {
+    for rows in [0, 1, 6, 70] {
+        let columns = if rows < 70 { 4 } else { 1 };
+        let report = check::edge_gradients::<gated::Gated>(&[columns], &[columns], &[], rows, 1).unwrap();
+        assert!(report.worst < 1e-7, "{rows} vertices: {report:?}");
+    }
+}

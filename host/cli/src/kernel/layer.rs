@@ -1,0 +1,129 @@
+//! A component opened for rows of given extents, as `inspect`, `check` and `bench` take it.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use eciton_exec::Clock;
+use eciton_kernel::{Kernel, Layer, Runtime, Settings};
+use eciton_plan::signature::AttributeSpec;
+use eciton_plan::{Attribute, Value};
+
+use super::{read, refuse};
+use crate::failure::Failure;
+
+/// Which component, and how it is opened.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// The component
+    #[arg(value_name = "FILE.wasm")]
+    pub(super) file: PathBuf,
+    /// What a row of each input has: 16, or 16,4x8 where it reads two (an edge kernel reads its source's and its
+    /// target's)
+    #[arg(long, value_name = "EXTENTS,...", value_delimiter = ',')]
+    inputs: Vec<Extents>,
+    /// An attribute of the layer; what is left out has the kernel's default
+    #[arg(long, value_name = "NAME=VALUE", requires = "inputs")]
+    set: Vec<String>,
+}
+
+/// A component that keeps the contract, as a run would load it.
+pub(super) struct Opened {
+    pub(super) component: Vec<u8>,
+    pub(super) kernel: Arc<Kernel>,
+    /// Where it was told what its inputs are.
+    pub(super) layer: Option<Arc<Layer>>,
+    /// A kernel that loops is ended.
+    _clock: Clock,
+}
+
+impl Arguments {
+    pub(super) fn open(&self) -> Result<Opened, Failure> {
+        let component = read(&self.file)?;
+        refuse(&self.file, &component)?;
+        let runtime = Runtime::new(Settings::default())?;
+        let clock = Clock::start(&runtime)?;
+        let name = self.file.file_stem().map_or_else(|| "kernel".into(), |name| name.to_string_lossy());
+        let kernel = runtime.load(&name, &component)?;
+        let layer = match &self.inputs[..] {
+            [] => None,
+            inputs => {
+                let inputs: Vec<Vec<u32>> = inputs.iter().map(|extents| extents.0.clone()).collect();
+                let given = self.set.iter().map(|text| attribute(text, kernel.attributes()));
+                Some(kernel.open(&inputs, &given.collect::<Result<Vec<_>, _>>()?)?)
+            }
+        };
+        Ok(Opened { component, kernel, layer, _clock: clock })
+    }
+}
+
+/// Extents of a row, as `4x8`.
+#[derive(Clone, Debug, PartialEq)]
+struct Extents(Vec<u32>);
+
+impl FromStr for Extents {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let one = |part: &str| part.parse().map_err(|_| "write extents as 16, or as 4x8".to_owned());
+        text.split('x').map(one).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// An attribute as typed, of the kind that its default has; where there is none, of the kind that it looks
+/// like.
+fn attribute(text: &str, specs: &[AttributeSpec]) -> Result<Attribute, Failure> {
+    let usage = |what: &str| Failure::Usage(format!("--set {text}: {what}"));
+    let (name, typed) = text
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or_else(|| usage("write NAME=VALUE, for instance out-features=16"))?;
+    let integer = || typed.parse().map(Value::Integer).ok();
+    let number = || typed.parse().map(Value::Number).ok();
+    let flag = || typed.parse().map(Value::Flag).ok();
+    let words = || Some(Value::Text(typed.to_owned()));
+    let default = specs.iter().find(|spec| spec.name == name).and_then(|spec| spec.default.as_ref());
+    let (value, wanted) = match default {
+        Some(Value::Integer(_)) => (integer(), "a whole number"),
+        Some(Value::Number(_)) => (number(), "a number"),
+        Some(Value::Flag(_)) => (flag(), "true or false"),
+        Some(Value::Text(_)) => (words(), "words"),
+        None => (flag().or_else(integer).or_else(number).or_else(words), "a value"),
+    };
+    let value = value.ok_or_else(|| usage(&format!("`{name}` takes {wanted}")))?;
+    Ok(Attribute::new(name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn attributes_are_of_the_kind_of_their_default() {
+        let spec = |name: &str, default| AttributeSpec { name: name.into(), meaning: String::new(), default };
+        let specs = [
+            spec("rate", Some(Value::Number(0.5))),
+            spec("word", Some(Value::Text("relu".into()))),
+            spec("out", None),
+            spec("bias", Some(Value::Flag(true))),
+        ];
+        let value = |text: &str| attribute(text, &specs).unwrap().value;
+        assert_eq!(value("rate=1"), Value::Number(1.0));
+        assert_eq!(value("word=1"), Value::Text("1".into()));
+        assert_eq!((value("out=8"), value("out=true")), (Value::Integer(8), Value::Flag(true)));
+        assert_eq!((value("out=0.5"), value("out=a=b")), (Value::Number(0.5), Value::Text("a=b".into())));
+        for bad in ["rate=much", "bias=1", "rate", "=3"] {
+            assert!(attribute(bad, &specs).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn extents_of_rows() {
+        assert_eq!("16".parse(), Ok(Extents(vec![16])));
+        assert_eq!("4x8".parse(), Ok(Extents(vec![4, 8])));
+        for bad in ["", "x", "4x", "-1", "1e3", "5000000000"] {
+            assert!(bad.parse::<Extents>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! `eciton kernel check` and `eciton kernel bench`: a component on random rows.
+
+use std::time::Duration;
+
+use eciton_author::{VERSION, component_digest};
+use eciton_kernel::trial::{Found, Judgement, Timed, Trial};
+use serde::Serialize;
+
+use super::layer;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::text::{bytes, counted, grouped, seconds};
+
+/// `eciton kernel check`
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArguments {
+    #[command(flatten)]
+    layer: layer::Arguments,
+    /// What random values are drawn from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// `eciton kernel bench`
+#[derive(Debug, clap::Args)]
+pub(crate) struct BenchArguments {
+    #[command(flatten)]
+    layer: layer::Arguments,
+    /// Rows of a call; of an edge kernel, vertices
+    #[arg(long, default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    rows: u32,
+    /// Edges of a vertex, on average
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    degree: u32,
+    /// How long to measure
+    #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
+    time: f64,
+    /// What random values are drawn from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Rows of a check's trials, and edges of a vertex.
+const SHAPES: [(u32, u32); 4] = [(1, 1), (2, 1), (37, 3), (300, 9)];
+
+/// Compares a component with the contract and, opened for given inputs, what it computes with what it should.
+pub(super) fn check(arguments: &CheckArguments, output: &mut Output) -> Result<(), Failure> {
+    let opened = arguments.layer.open()?;
+    let file = arguments.layer.file.display();
+    let (size, digest) = (bytes(opened.component.len() as u64), component_digest(&opened.component));
+    output.line(format_args!("{file}: a kernel of contract {VERSION}, {size}, {digest}"));
+    let Some(layer) = &opened.layer else {
+        output.line(format_args!(
+            "what it computes is checked where --inputs says what a row of each input has"
+        ));
+        return Ok(());
+    };
+    let mut worst: Vec<(Judgement, u32)> = Vec::new();
+    for (rows, degree) in SHAPES {
+        for judged in Trial::new(layer, rows, degree, arguments.seed).check()? {
+            let same = |(known, _): &&mut (Judgement, u32)| {
+                known.of == judged.of && (judged.of != Found::Gradient || known.place == judged.place)
+            };
+            match worst.iter_mut().find(same) {
+                Some(known) if judged.figure > known.0.figure => *known = (judged, rows),
+                Some(_) => {}
+                None => worst.push((judged, rows)),
+            }
+        }
+    }
+    let mut broken = Vec::new();
+    for (judged, rows) in &worst {
+        let verdict = if judged.holds { "ok" } else { "BROKEN" };
+        let figure = match judged.of {
+            Found::Gradient => format!("{:.1e} apart, {}", judged.figure, counted((*rows).into(), "row")),
+            _ if judged.holds => String::new(),
+            _ => format!("{:.1} % of its values, {}", judged.figure * 100.0, counted((*rows).into(), "row")),
+        };
+        output.line(format_args!("  {verdict:<7} {:<46} {:<28} {figure}", judged.of.name(), judged.place));
+        if !judged.holds {
+            broken.push(format!("{}: {}, {figure}", judged.of.name(), judged.place));
+        }
+    }
+    if broken.is_empty() {
+        return Ok(());
+    }
+    let seed = arguments.seed;
+    Err(Failure::Failed(format!("{file} (seed {seed}):\n  {}", broken.join("\n  "))))
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    event: &'static str,
+    file: &'a str,
+    rows: usize,
+    edges: usize,
+    instance_seconds: f64,
+    guest_memory_bytes: usize,
+    functions: Vec<Function>,
+}
+
+#[derive(Serialize)]
+struct Function {
+    name: &'static str,
+    calls: usize,
+    /// On all rows, median, with the tenth and the ninetieth part.
+    seconds: [f64; 3],
+    /// On one row, median.
+    call_seconds: f64,
+    copied_bytes: u64,
+}
+
+fn quantiles(timed: &Timed) -> [f64; 3] {
+    [0.5, 0.1, 0.9].map(|share| timed.quantile(share))
+}
+
+/// Times a component's functions on random rows.
+pub(super) fn bench(arguments: &BenchArguments, output: &mut Output) -> Result<(), Failure> {
+    let opened = arguments.layer.open()?;
+    let usage = |what: &str| Failure::Usage(what.to_owned());
+    let layer = opened.layer.as_ref();
+    let layer =
+        layer.ok_or_else(|| usage("--inputs says what a row of each input has, for instance --inputs 64"))?;
+    if !(arguments.time > 0.0 && arguments.time <= 600.0) {
+        return Err(usage("--time is more than 0 and at most 600 seconds"));
+    }
+    let budget = Duration::from_secs_f64(arguments.time);
+    let trial = Trial::new(layer, arguments.rows, arguments.degree, arguments.seed);
+    let whole = trial.bench(budget)?;
+    let one = Trial::new(layer, 1, 1, arguments.seed).bench(budget / 8)?;
+    let functions = whole.functions.iter().map(|timed| {
+        let small = one.functions.iter().find(|small| small.function == timed.function);
+        Function {
+            name: timed.function,
+            calls: timed.seconds.len(),
+            seconds: quantiles(timed),
+            call_seconds: small.map_or(0.0, |small| small.quantile(0.5)),
+            copied_bytes: timed.copied_bytes,
+        }
+    });
+    let file = arguments.layer.file.display().to_string();
+    let line = Line {
+        event: "bench",
+        file: &file,
+        rows: trial.rows(),
+        edges: trial.edges(),
+        instance_seconds: whole.instance_seconds,
+        guest_memory_bytes: whole.guest_memory_bytes,
+        functions: functions.collect(),
+    };
+    if arguments.json {
+        output.json(&line);
+        return Ok(());
+    }
+    let edges =
+        if line.edges > 0 { format!(", {} edges", grouped(line.edges as u64)) } else { String::new() };
+    output.line(format_args!("{file}: {}{edges}, one thread", counted(line.rows as u64, "row")));
+    output.line(format_args!(
+        "  {:<18} {:>10} {:>23} {:>12} {:>12} {:>12}",
+        "function", "median", "10 % to 90 %", "one row", "copied", "each second"
+    ));
+    for f in &line.functions {
+        let [median, low, high] = f.seconds;
+        let (work, what) = if line.edges > 0 { (line.edges, "edges") } else { (line.rows, "rows") };
+        output.line(format_args!(
+            "  {:<18} {:>10} {:>23} {:>12} {:>12} {:>8.1} M {what}",
+            f.name,
+            seconds(median),
+            format!("{} to {}", seconds(low), seconds(high)),
+            seconds(f.call_seconds),
+            bytes(f.copied_bytes),
+            work as f64 / median / 1e6
+        ));
+    }
+    let (fresh, memory) = (seconds(line.instance_seconds), bytes(line.guest_memory_bytes as u64));
+    output.line(format_args!("  a fresh instance {fresh}; guest memory {memory}"));
+    Ok(())
+}

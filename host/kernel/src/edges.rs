@@ -1,0 +1,373 @@
+//! A task of an edge kernel: what it is called with, and the blocks of whole lists in which it is.
+//!
+//! A block's rows of other ends are brought to their edges beside each other, so that a kernel works on a
+//! few megabytes at a time whatever the graph's size. Blocks end where atoms of the grid do, so that sums
+//! over edges have the same bits for any number of intervals.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use eciton_tensor::ops::product::Tree;
+use eciton_tensor::ops::rows::gather_rows;
+use eciton_tensor::{Buffer, Grid, Matrix, ReadRows, ViewMut};
+use wasmtime::component::Resource;
+
+use crate::bindings::edge::exports::eciton::kernel::edge as we;
+use crate::call::{RowNumbers, Target};
+use crate::error::{Error, Result};
+use crate::instance::Finished;
+use crate::lend::{promise, rows_place};
+use crate::outs::Place;
+use crate::state::{IdsHandle, MatrixHandle, OutHandle, OutView, State};
+
+/// Edges of a block, unless one vertex has more.
+const BLOCK_EDGES: usize = 2048;
+
+/// Which function of an edge layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EdgeKind {
+    /// `forward`: own ends are targets.
+    Forward,
+    /// `backward-targets`: own ends are targets.
+    Targets,
+    /// `backward-sources`: own ends are sources.
+    Sources,
+}
+
+impl EdgeKind {
+    /// The function's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Targets => "backward-targets",
+            Self::Sources => "backward-sources",
+        }
+    }
+}
+
+/// The edges of an interval's rows. Rows of own ends are local to it, those of other ends are not.
+pub trait EdgeLists: Send + Sync + std::fmt::Debug {
+    /// The rows at the other ends of a row's edges, in order.
+    fn others(&self, own: usize) -> &[u32];
+    /// The row that an own row is among all of them.
+    fn number(&self, own: usize) -> u32;
+    /// Whether each row has an edge to itself besides, after the others.
+    fn with_self(&self) -> bool;
+    /// The vertex of a row among all of them, which random numbers follow.
+    fn vertex(&self, row: u32) -> u32;
+}
+
+/// Rows of all other ends: pieces, in order, that cover them.
+pub type OtherRows = Vec<(Range<usize>, ReadRows)>;
+
+/// One task of an edge kernel.
+#[derive(Debug)]
+pub struct EdgeCall {
+    /// Which function.
+    pub kind: EdgeKind,
+    /// The run's seed.
+    pub seed: u64,
+    /// From 0.
+    pub epoch: u32,
+    /// The layer's number for the kernel and its random numbers, from 0.
+    pub layer: u32,
+    /// Whether dropout applies.
+    pub training: bool,
+    /// The parts in which sums over edges are delivered; covers the own rows.
+    pub grid: Arc<Grid>,
+    /// The edges.
+    pub lists: Arc<dyn EdgeLists>,
+    /// `source`; for sources, `passed`.
+    pub other: OtherRows,
+    /// forward: target. targets: target, what was kept, gradient. sources: source.
+    pub own: Vec<Matrix>,
+    /// In the signature's order; each with its own extents.
+    pub parameters: Vec<Matrix>,
+    /// forward: output, then kept. targets: the target's gradient, then what is passed. sources: the
+    /// source's gradient.
+    pub rows_out: Vec<Option<Target>>,
+    /// targets: gradients of the parameters.
+    pub sums_out: Vec<Target>,
+}
+
+/// A block's task as handles.
+pub(crate) struct EdgeArgs {
+    pub task: we::Task,
+    pub lists: we::Lists,
+    pub other: Resource<MatrixHandle>,
+    pub own: Vec<Resource<MatrixHandle>>,
+    pub parameters: Vec<Resource<MatrixHandle>>,
+    pub rows_out: Vec<Option<Resource<OutHandle>>>,
+    pub sums_out: Vec<Resource<OutHandle>>,
+}
+
+/// Some whole lists; of an atom's last ones, what ends with it.
+#[derive(Debug, PartialEq, Eq)]
+struct Block {
+    rows: Range<usize>,
+    edges: usize,
+    /// Levels of the tree that end here.
+    closes: Option<u8>,
+    /// The part that ends here.
+    part: Option<usize>,
+}
+
+fn blocks(grid: &Grid, lists: &dyn EdgeLists) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    for (p, part) in grid.parts().iter().enumerate() {
+        for (a, atom) in part.atoms.iter().enumerate() {
+            let mut block = Block { rows: 0..0, edges: 0, closes: None, part: None };
+            block.rows = atom.rows.start as usize..atom.rows.start as usize;
+            for row in atom.rows.start as usize..atom.rows.end as usize {
+                let edges = lists.others(row).len() + usize::from(lists.with_self());
+                let full = block.edges + edges > BLOCK_EDGES || block.rows.len() == BLOCK_EDGES;
+                if full && !block.rows.is_empty() {
+                    let next = Block { rows: row..row, edges: 0, closes: None, part: None };
+                    blocks.push(std::mem::replace(&mut block, next));
+                }
+                block.rows.end = row + 1;
+                block.edges += edges;
+            }
+            block.closes = Some(atom.closes);
+            block.part = (a + 1 == part.atoms.len()).then_some(p);
+            blocks.push(block);
+        }
+    }
+    blocks
+}
+
+/// A parameter's gradient on its way: a block's, and the sums of those before it.
+#[derive(Debug)]
+struct Sum {
+    block: Buffer,
+    tree: Tree,
+    parts: Vec<Buffer>,
+    shape: Vec<u32>,
+}
+
+/// A task on its way from block to block.
+#[derive(Debug)]
+pub(crate) struct EdgeRun {
+    call: EdgeCall,
+    /// The last first.
+    blocks: Vec<Block>,
+    /// Between blocks: places for rows.
+    places: Vec<Option<Place>>,
+    sums: Vec<Sum>,
+    /// Rows of other ends by edge.
+    wide: Buffer,
+    log: Vec<String>,
+    guest_memory_bytes: usize,
+    copied_bytes: u64,
+}
+
+impl EdgeRun {
+    pub(crate) fn new(
+        state: &mut State,
+        mut call: EdgeCall,
+    ) -> std::result::Result<Self, eciton_tensor::Error> {
+        let mut blocks = blocks(&call.grid, &*call.lists);
+        blocks.reverse();
+        let columns = call.other.first().map_or(1, |(_, rows)| rows.buffer().columns());
+        let most = blocks.iter().map(|block| block.edges).max().unwrap_or(0).max(1);
+        state.reset();
+        state.scratch_rows = most;
+        let wide = state.wide(most, columns)?;
+        let mut places = Vec::with_capacity(call.rows_out.len());
+        for target in std::mem::take(&mut call.rows_out) {
+            places.push(match target {
+                None => None,
+                Some(Target::Rows { rows, extents }) => {
+                    let count = rows.view().rows();
+                    Some(rows_place(rows, count, extents, None))
+                }
+                Some(_) => {
+                    return Err(eciton_tensor::Error::Argument {
+                        operation: "edges",
+                        reason: "rows of an edge kernel are stored as f32".to_owned(),
+                    });
+                }
+            });
+        }
+        let mut sums = Vec::with_capacity(call.sums_out.len());
+        for target in std::mem::take(&mut call.sums_out) {
+            let Target::Sums { parts, shape } = target else { continue };
+            let (rows, columns) = parts.first().map_or((0, 1), |part| (part.rows(), part.columns()));
+            let tree = Tree::new(Vec::new(), rows * columns);
+            sums.push(Sum { block: Buffer::zeroed(rows, columns)?, tree, parts, shape });
+        }
+        Ok(Self { call, blocks, places, sums, wide, log: Vec::new(), guest_memory_bytes: 0, copied_bytes: 0 })
+    }
+
+    pub(crate) fn kind(&self) -> EdgeKind {
+        self.call.kind
+    }
+
+    /// Moves the next block into the task's tables.
+    pub(crate) fn next(
+        &mut self,
+        state: &mut State,
+    ) -> std::result::Result<Option<EdgeArgs>, eciton_tensor::Error> {
+        while self.blocks.last().is_some_and(|block| block.rows.is_empty()) {
+            self.close()?;
+        }
+        let Some(block) = self.blocks.last() else { return Ok(None) };
+        let (call, edges, rows) = (&self.call, block.edges, block.rows.clone());
+        state.reset();
+        (state.seed, state.epoch, state.layer, state.training) =
+            (call.seed, call.epoch, call.layer, call.training);
+        state.grid = Arc::new(Grid::single(edges));
+        let mut ids = Vec::with_capacity(edges);
+        let mut offsets = Vec::with_capacity(rows.len() + 1);
+        let (mut owners, mut numbers) = (Vec::with_capacity(edges), Vec::with_capacity(edges));
+        offsets.push(0);
+        for (own, row) in (0u32..).zip(rows.clone()) {
+            let lists = &*call.lists;
+            let number = lists.number(row);
+            let vertex = u64::from(lists.vertex(number));
+            let itself = [number];
+            let itself: &[u32] = if lists.with_self() { &itself } else { &[] };
+            for &other in lists.others(row).iter().chain(itself) {
+                let at_other_end = u64::from(lists.vertex(other));
+                numbers.push(match call.kind {
+                    EdgeKind::Sources => at_other_end << 32 | vertex,
+                    _ => vertex << 32 | at_other_end,
+                });
+                ids.push(other);
+                owners.push(own);
+            }
+            offsets.push(ids.len() as u32);
+        }
+        state.row_numbers = RowNumbers::List(numbers.into());
+        let mut by_edge = self.wide.write(0..edges)?;
+        gather(&call.other, &ids, &mut by_edge.view_mut())?;
+        let other = state.matrices.push(by_edge.into_read()?.into());
+        let mut push = |matrix: Matrix| Resource::new_own(state.matrices.push(matrix));
+        let own = call.own.iter().map(|own| Ok(push(own.slice_rows(rows.start, rows.len())?)));
+        let own = own.collect::<eciton_tensor::Result<_>>()?;
+        let parameters = call.parameters.iter().map(|parameter| push(parameter.clone())).collect();
+        let mut rows_out = Vec::with_capacity(self.places.len());
+        for place in self.places.iter_mut() {
+            rows_out.push(place.is_some().then(|| {
+                let view =
+                    OutView { place: state.places.len(), start: rows.start, count: rows.len(), whole: false };
+                Resource::new_own(state.outs.push(view))
+            }));
+            state.places.push(place.take());
+        }
+        let mut sums_out = Vec::with_capacity(self.sums.len());
+        for sum in &self.sums {
+            let parts = vec![sum.block.write(0..sum.block.rows())?];
+            let view = OutView { place: state.places.len(), start: 0, count: 1, whole: true };
+            state.places.push(Some(Place::Sums { parts, shape: sum.shape.clone(), written: false }));
+            sums_out.push(Resource::new_own(state.outs.push(view)));
+        }
+        let mut list = |list: Vec<u32>| Resource::<IdsHandle>::new_own(state.ids.push(list.into()));
+        let lists = we::Lists { offsets: list(offsets), owners: list(owners) };
+        let (rows, edges) = (rows.len() as u32, edges as u32);
+        let task = we::Task { training: call.training, epoch: call.epoch, layer: call.layer, rows, edges };
+        Ok(Some(EdgeArgs {
+            task,
+            lists,
+            other: Resource::new_own(other),
+            own,
+            parameters,
+            rows_out,
+            sums_out,
+        }))
+    }
+
+    /// Ends a block whose kernel has returned: checks what it promised and forgets its handles, of which
+    /// `lent` are the host's to drop.
+    ///
+    /// # Errors
+    /// Rows or sums that were not written, or handles that the kernel kept.
+    pub(crate) fn settle(&mut self, state: &mut State, name: &str, lent: usize) -> Result<()> {
+        let (place, end) = (self.call.kind.name(), self.blocks.last().map_or(0, |block| block.rows.end));
+        let host = |source| Error::Tensor { place: format!("kernel `{name}`, {place}"), source };
+        let count = self.places.len();
+        for (at, (from, to)) in state.places.iter_mut().zip(&mut self.places).enumerate() {
+            *to = from.take();
+            let missing = match to {
+                Some(Place::Rows { written, .. }) => written.missing(end),
+                _ => None,
+            };
+            if let Some(rows) = missing {
+                let reason =
+                    format!("place {at} to write: rows {}..{} were never written", rows.start, rows.end);
+                return Err(promise(name, place, reason));
+            }
+        }
+        for (at, sum) in self.sums.iter_mut().enumerate() {
+            let written = state.places.get_mut(count + at).and_then(Option::take);
+            if !matches!(written, Some(Place::Sums { written: true, .. })) {
+                let reason = format!("place {} to write: it was never written", count + at);
+                return Err(promise(name, place, reason));
+            }
+            drop(written);
+            let block = sum.block.read(0..sum.block.rows()).map_err(host)?;
+            let (view, leaf) = (block.view(), sum.tree.leaf());
+            for (row, to) in leaf.chunks_exact_mut(view.columns().max(1)).enumerate() {
+                to.iter_mut().zip(view.row(row)).for_each(|(to, &value)| *to += value);
+            }
+        }
+        self.log.append(&mut state.log);
+        self.guest_memory_bytes = self.guest_memory_bytes.max(state.memory_bytes);
+        self.copied_bytes += state.copied_bytes;
+        let alive = state.matrices.alive() + state.outs.alive() + state.ids.alive();
+        let kept = alive.saturating_sub(lent);
+        state.reset();
+        if kept > 0 {
+            return Err(promise(
+                name,
+                place,
+                format!("{kept} handles were kept after the call; drop them all"),
+            ));
+        }
+        self.close().map_err(host)
+    }
+
+    /// The last block is done.
+    fn close(&mut self) -> eciton_tensor::Result<()> {
+        let Some(block) = self.blocks.pop() else { return Ok(()) };
+        for sum in &mut self.sums {
+            if let Some(levels) = block.closes {
+                sum.tree.close(levels);
+            }
+            if let Some(part) = block.part.and_then(|part| sum.parts.get(part)) {
+                sum.tree.finish(part.columns(), &mut part.write(0..part.rows())?.view_mut());
+            }
+        }
+        Ok(())
+    }
+
+    /// What is left of the task.
+    pub(crate) fn finish(self, state: &mut State) -> Finished {
+        state.scratch_rows = 0;
+        Finished {
+            log: self.log,
+            guest_memory_bytes: self.guest_memory_bytes,
+            copied_bytes: self.copied_bytes,
+        }
+    }
+}
+
+/// into[i] = the row ids[i] of all.
+fn gather(from: &OtherRows, ids: &[u32], into: &mut ViewMut<'_>) -> eciton_tensor::Result<()> {
+    if let [(all, rows)] = &from[..]
+        && all.start == 0
+    {
+        return gather_rows(rows.view(), ids, into);
+    }
+    for (i, &id) in ids.iter().enumerate() {
+        let id = id as usize;
+        let piece = from.partition_point(|(rows, _)| rows.end <= id);
+        let found = from.get(piece).filter(|(rows, _)| rows.contains(&id));
+        let (rows, piece) = found.ok_or_else(|| eciton_tensor::Error::Argument {
+            operation: "edges",
+            reason: format!("row {id} of the other ends is not there"),
+        })?;
+        into.row_mut(i).copy_from_slice(piece.view().row(id - rows.start));
+    }
+    Ok(())
+}

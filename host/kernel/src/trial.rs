@@ -1,0 +1,362 @@
+//! A layer on random rows, outside of a run: what `eciton kernel check` and `eciton kernel bench` do.
+//!
+//! A [`Trial`] holds the values; [`Trial::check`] holds what a kernel computes against what the contract
+//! asks of it, [`Trial::bench`] says how long it takes. An edge kernel gets a random directed graph whose
+//! vertices have edges to themselves besides.
+
+mod bench;
+mod check;
+mod graph;
+
+use std::sync::Arc;
+
+use eciton_plan::signature::RowsSpec;
+use eciton_tensor::{Buffer, Grid, Matrix};
+
+pub use bench::{Bench, Timed};
+pub use check::{Found, Judgement};
+use graph::RandomLists;
+
+use crate::call::{Call, Kind, Labelled, RowNumbers, Target};
+use crate::edges::{EdgeCall, EdgeKind};
+use crate::error::{Error, Result};
+use crate::instance::{Finished, Instance};
+use crate::runtime::Layer;
+
+/// SplitMix64.
+#[derive(Debug, Clone)]
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: u32) -> u32 {
+        (self.next() % u64::from(limit.max(1))) as u32
+    }
+
+    /// In (-1, 1).
+    fn value(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1u32 << 23) as f32 - 1.0
+    }
+}
+
+/// Values of some rows, row-major.
+#[derive(Debug, Clone, PartialEq)]
+struct Values {
+    name: String,
+    rows: usize,
+    extents: Vec<u32>,
+    values: Vec<f32>,
+}
+
+impl Values {
+    fn random(numbers: &mut Numbers, name: String, rows: usize, extents: &[u32]) -> Self {
+        let count = rows * width(extents);
+        Self { name, rows, extents: extents.to_vec(), values: (0..count).map(|_| numbers.value()).collect() }
+    }
+
+    fn buffer(&self) -> eciton_tensor::Result<Buffer> {
+        Buffer::from_rows(self.rows, width(&self.extents), &self.values)
+    }
+
+    fn matrix(&self) -> eciton_tensor::Result<Matrix> {
+        Matrix::from(self.buffer()?.read(0..self.rows)?).with_extents(&self.extents)
+    }
+
+    fn bits(&self) -> impl Iterator<Item = u32> {
+        self.values.iter().map(|value| value.to_bits())
+    }
+}
+
+fn width(extents: &[u32]) -> usize {
+    extents.iter().map(|&extent| extent as usize).product()
+}
+
+/// Somewhere that a call writes, to be read afterwards.
+#[derive(Debug)]
+struct Place {
+    name: String,
+    extents: Vec<u32>,
+    buffer: Buffer,
+}
+
+impl Place {
+    fn new(name: &str, rows: usize, extents: &[u32]) -> eciton_tensor::Result<Self> {
+        let buffer = Buffer::zeroed(rows, width(extents))?;
+        Ok(Self { name: name.to_owned(), extents: extents.to_vec(), buffer })
+    }
+
+    fn rows(&self) -> eciton_tensor::Result<Target> {
+        let rows = self.buffer.write(0..self.buffer.rows())?;
+        Ok(Target::Rows { rows, extents: self.extents.clone() })
+    }
+
+    /// For a sum over rows: its extents are those of a parameter, without the first.
+    fn sums(&self) -> Target {
+        let first = [self.buffer.rows() as u32];
+        Target::Sums { parts: vec![self.buffer.clone()], shape: [&first[..], &self.extents].concat() }
+    }
+
+    fn values(&self) -> eciton_tensor::Result<Values> {
+        let (name, rows, extents) = (self.name.clone(), self.buffer.rows(), self.extents.clone());
+        Ok(Values { name, rows, extents, values: self.buffer.to_vec()? })
+    }
+}
+
+/// What a layer made of a trial's values.
+#[derive(Debug, Clone, PartialEq)]
+struct Outcome {
+    outputs: Vec<Values>,
+    /// Of inputs, then of parameters: of the sum of the outputs times the trial's weights, or of the loss.
+    gradients: Vec<Values>,
+}
+
+/// What of a kernel a trial calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// `forward`, then `backward` (of an edge kernel both of them).
+    Passes,
+    /// `loss`.
+    Loss,
+}
+
+/// A call that is ready.
+type Ready<'a> = dyn FnMut() -> Result<Finished> + 'a;
+/// Who makes a trial's calls; the function's name comes first.
+type Watch<'a> = dyn FnMut(&'static str, &mut Ready<'_>) -> Result<()> + 'a;
+
+/// A layer and random values for it.
+#[derive(Debug, Clone)]
+pub struct Trial {
+    layer: Arc<Layer>,
+    seed: u64,
+    rows: usize,
+    inputs: Vec<Values>,
+    parameters: Vec<Values>,
+    /// Weights of the outputs, which are the gradients that backward is given.
+    up: Vec<Values>,
+    labels: Arc<[u32]>,
+    lists: RandomLists,
+}
+
+impl Trial {
+    /// Draws values for `rows` rows, and, for an edge kernel, about `degree` edges for each.
+    pub fn new(layer: &Arc<Layer>, rows: u32, degree: u32, seed: u64) -> Self {
+        let numbers = &mut Numbers(seed);
+        let (signature, count) = (layer.signature(), rows as usize);
+        let mut draw = |what: &str, specs: &[RowsSpec]| -> Vec<Values> {
+            let name = |spec: &RowsSpec| format!("{what} `{}`", spec.name);
+            specs.iter().map(|s| Values::random(numbers, name(s), count, &s.extents)).collect()
+        };
+        let inputs = draw("input", &signature.inputs);
+        let up = draw("output", &signature.outputs);
+        let parameters = signature.parameters.iter().map(|parameter| {
+            let (first, rest) = parameter.shape.split_first().map_or((1, &[][..]), |(&f, rest)| (f, rest));
+            Values::random(numbers, format!("parameter `{}`", parameter.name), first as usize, rest)
+        });
+        let parameters = parameters.collect();
+        let classes = up.first().map_or(1, |outputs| width(&outputs.extents) as u32);
+        let labels = (0..rows).map(|_| numbers.below(classes)).collect();
+        let lists = RandomLists::new(numbers, rows, if signature.edges.is_some() { degree } else { 0 });
+        Self { layer: layer.clone(), seed, rows: count, inputs, parameters, up, labels, lists }
+    }
+
+    /// Its rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Its edges, those of a vertex to itself included; 0 where it has none.
+    pub fn edges(&self) -> usize {
+        self.lists.edges()
+    }
+
+    /// The layer.
+    pub fn layer(&self) -> &Arc<Layer> {
+        &self.layer
+    }
+
+    fn is_edges(&self) -> bool {
+        self.layer.signature().edges.is_some()
+    }
+
+    /// The ways there are to a gradient.
+    fn ways(&self) -> Vec<Way> {
+        let loss = self.layer.signature().has_loss;
+        if loss { vec![Way::Passes, Way::Loss] } else { vec![Way::Passes] }
+    }
+
+    fn at(&self, source: eciton_tensor::Error) -> Error {
+        Error::Tensor { place: format!("kernel `{}`, a trial", self.layer.kernel().name()), source }
+    }
+
+    fn matrices(&self, values: &[Values]) -> Result<Vec<Matrix>> {
+        values.iter().map(|values| values.matrix().map_err(|e| self.at(e))).collect()
+    }
+
+    fn places(&self, specs: &[RowsSpec]) -> Result<Vec<Place>> {
+        let place = |spec: &RowsSpec| Place::new(&spec.name, self.rows, &spec.extents);
+        specs.iter().map(|spec| place(spec).map_err(|e| self.at(e))).collect()
+    }
+
+    fn sums(&self) -> Result<Vec<Place>> {
+        let place = |values: &Values| Place::new(&values.name, values.rows, &values.extents);
+        self.parameters.iter().map(|values| place(values).map_err(|e| self.at(e))).collect()
+    }
+
+    fn open(&self, places: &[Place]) -> Result<Vec<Option<Target>>> {
+        places.iter().map(|place| place.rows().map(Some).map_err(|e| self.at(e))).collect()
+    }
+
+    fn read(&self, places: &[Place]) -> Result<Vec<Values>> {
+        places.iter().map(|place| place.values().map_err(|e| self.at(e))).collect()
+    }
+
+    fn call(&self, kind: Kind, training: bool) -> Result<Call> {
+        Ok(Call {
+            kind,
+            seed: self.seed,
+            epoch: 3,
+            layer: 1,
+            training,
+            grid: Arc::new(Grid::single(self.rows)),
+            row_numbers: RowNumbers::From(5),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            kept: Vec::new(),
+            parameters: self.matrices(&self.parameters)?,
+            gradients: Vec::new(),
+            output_count: self.up.len(),
+            rows_out: Vec::new(),
+            sums_out: Vec::new(),
+            labelled: None,
+        })
+    }
+
+    fn edge_call(&self, kind: EdgeKind, training: bool, other: &Values) -> Result<EdgeCall> {
+        let buffer = other.buffer().map_err(|e| self.at(e))?;
+        let rows = buffer.read(0..self.rows).map_err(|e| self.at(e))?;
+        Ok(EdgeCall {
+            kind,
+            seed: self.seed,
+            epoch: 3,
+            layer: 1,
+            training,
+            grid: Arc::new(Grid::single(self.rows)),
+            lists: Arc::new(self.lists.seen_from(kind)),
+            other: vec![(0..self.rows, rows)],
+            own: Vec::new(),
+            parameters: self.matrices(&self.parameters)?,
+            rows_out: Vec::new(),
+            sums_out: Vec::new(),
+        })
+    }
+
+    /// Runs one way to the gradients; `then` hears of each call, its function's name first.
+    fn run(
+        &self,
+        instance: &mut Instance,
+        way: Way,
+        training: bool,
+        then: &mut Watch<'_>,
+    ) -> Result<Outcome> {
+        match (way, self.is_edges()) {
+            (Way::Passes, true) => self.along_edges(instance, training, then),
+            (Way::Passes, false) => self.by_rows(instance, training, then),
+            (Way::Loss, _) => self.loss(instance, training, then),
+        }
+    }
+
+    fn by_rows(&self, instance: &mut Instance, training: bool, then: &mut Watch<'_>) -> Result<Outcome> {
+        let signature = self.layer.signature();
+        let (outputs, kept) = (self.places(&signature.outputs)?, self.places(&signature.kept)?);
+        then(Kind::Forward.name(), &mut || {
+            let mut call = self.call(Kind::Forward, training)?;
+            call.inputs = self.matrices(&self.inputs)?;
+            call.rows_out = self.open(&outputs)?;
+            call.rows_out.extend(self.open(&kept)?);
+            instance.run(&self.layer, call)
+        })?;
+        let (outputs, kept) = (self.read(&outputs)?, self.read(&kept)?);
+        let (to_inputs, to_parameters) = (self.places(&signature.inputs)?, self.sums()?);
+        let needs = signature.backward_needs;
+        then(Kind::Backward.name(), &mut || {
+            let mut call = self.call(Kind::Backward, training)?;
+            call.inputs = if needs.inputs { self.matrices(&self.inputs)? } else { Vec::new() };
+            call.outputs = if needs.outputs { self.matrices(&outputs)? } else { Vec::new() };
+            (call.kept, call.gradients) = (self.matrices(&kept)?, self.matrices(&self.up)?);
+            call.rows_out = self.open(&to_inputs)?;
+            call.sums_out = to_parameters.iter().map(Place::sums).collect();
+            instance.run(&self.layer, call)
+        })?;
+        let mut gradients = self.read(&to_inputs)?;
+        gradients.extend(self.read(&to_parameters)?);
+        Ok(Outcome { outputs, gradients })
+    }
+
+    fn loss(&self, instance: &mut Instance, training: bool, then: &mut Watch<'_>) -> Result<Outcome> {
+        let signature = self.layer.signature();
+        let (to_inputs, to_parameters) = (self.places(&signature.inputs)?, self.sums()?);
+        let loss = Place::new("loss", 1, &[]).map_err(|e| self.at(e))?;
+        then(Kind::Loss.name(), &mut || {
+            let mut call = self.call(Kind::Loss, training)?;
+            call.inputs = self.matrices(&self.inputs)?;
+            call.rows_out = self.open(&to_inputs)?;
+            call.sums_out = to_parameters.iter().chain([&loss]).map(Place::sums).collect();
+            let rows = (0..self.rows as u32).collect();
+            let weight = 1.0 / self.rows.max(1) as f32;
+            call.labelled = Some(Labelled { labels: self.labels.clone(), rows, weight });
+            instance.run(&self.layer, call)
+        })?;
+        let mut gradients = self.read(&to_inputs)?;
+        gradients.extend(self.read(&to_parameters)?);
+        Ok(Outcome { outputs: self.read(&[loss])?, gradients })
+    }
+
+    fn along_edges(&self, instance: &mut Instance, training: bool, then: &mut Watch<'_>) -> Result<Outcome> {
+        let signature = self.layer.signature();
+        let (Some(edges), [source, target]) = (&signature.edges, &self.inputs[..]) else {
+            return Err(Error::Promise {
+                kernel: self.layer.kernel().name().to_owned(),
+                place: "signature".to_owned(),
+                reason: "an edge kernel reads a source and a target".to_owned(),
+            });
+        };
+        let (outputs, kept) = (self.places(&signature.outputs)?, self.places(&signature.kept)?);
+        then(EdgeKind::Forward.name(), &mut || {
+            let mut call = self.edge_call(EdgeKind::Forward, training, source)?;
+            call.own = self.matrices(std::slice::from_ref(target))?;
+            call.rows_out = self.open(&outputs)?;
+            call.rows_out.extend(self.open(&kept)?);
+            instance.run_edges(&self.layer, call)
+        })?;
+        let (outputs, kept) = (self.read(&outputs)?, self.read(&kept)?);
+        let to_inputs = self.places(&signature.inputs)?;
+        let (passed, to_parameters) = (self.places(std::slice::from_ref(&edges.passed))?, self.sums()?);
+        then(EdgeKind::Targets.name(), &mut || {
+            let mut call = self.edge_call(EdgeKind::Targets, training, source)?;
+            call.own = self.matrices(std::slice::from_ref(target))?;
+            call.own.extend(self.matrices(&kept)?);
+            call.own.extend(self.matrices(&self.up)?);
+            call.rows_out = self.open(&to_inputs[1..])?;
+            call.rows_out.extend(self.open(&passed)?);
+            call.sums_out = to_parameters.iter().map(Place::sums).collect();
+            instance.run_edges(&self.layer, call)
+        })?;
+        let passed = self.read(&passed)?;
+        then(EdgeKind::Sources.name(), &mut || {
+            let mut call = self.edge_call(EdgeKind::Sources, training, &passed[0])?;
+            call.own = self.matrices(std::slice::from_ref(source))?;
+            call.rows_out = self.open(&to_inputs[..1])?;
+            instance.run_edges(&self.layer, call)
+        })?;
+        let mut gradients = self.read(&to_inputs)?;
+        gradients.extend(self.read(&to_parameters)?);
+        Ok(Outcome { outputs, gradients })
+    }
+}

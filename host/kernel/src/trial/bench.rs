@@ -1,0 +1,77 @@
+//! How long a kernel takes.
+
+use std::time::{Duration, Instant};
+
+use super::Trial;
+use crate::error::Result;
+use crate::instance::Instance;
+
+/// Seconds of one function's calls.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Timed {
+    /// The function.
+    pub function: &'static str,
+    /// Of each call, ascending.
+    pub seconds: Vec<f64>,
+    /// Bytes that a call copies between the host and the guest.
+    pub copied_bytes: u64,
+}
+
+impl Timed {
+    /// The value below which `share` of the calls lie.
+    pub fn quantile(&self, share: f64) -> f64 {
+        let last = self.seconds.len().saturating_sub(1);
+        self.seconds.get((share * last as f64).round() as usize).copied().unwrap_or(0.0)
+    }
+}
+
+/// What [`Trial::bench`] found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bench {
+    /// Each function's calls on all rows of the trial, on one thread, on a warm instance.
+    pub functions: Vec<Timed>,
+    /// Linear memory that the instance grew to, bytes.
+    pub guest_memory_bytes: usize,
+    /// Making a fresh instance, seconds.
+    pub instance_seconds: f64,
+}
+
+impl Trial {
+    /// Calls each function again and again for about so long, at least three times.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn bench(&self, budget: Duration) -> Result<Bench> {
+        let begun = Instant::now();
+        let mut instance = Instance::new(self.layer.kernel())?;
+        let instance_seconds = begun.elapsed().as_secs_f64();
+        let mut functions: Vec<Timed> = Vec::new();
+        let mut guest_memory_bytes = 0;
+        for way in self.ways() {
+            // The first time is not counted: memory grows, pages are touched.
+            self.run(&mut instance, way, true, &mut |_, call| call().map(drop))?;
+            let begun = Instant::now();
+            let mut rounds = 0;
+            while rounds < 3 || begun.elapsed() < budget {
+                rounds += 1;
+                self.run(&mut instance, way, true, &mut |function, call| {
+                    let begun = Instant::now();
+                    let finished = call()?;
+                    let seconds = begun.elapsed().as_secs_f64();
+                    guest_memory_bytes = guest_memory_bytes.max(finished.guest_memory_bytes);
+                    match functions.iter_mut().find(|timed| timed.function == function) {
+                        Some(timed) => timed.seconds.push(seconds),
+                        None => functions.push(Timed {
+                            function,
+                            seconds: vec![seconds],
+                            copied_bytes: finished.copied_bytes,
+                        }),
+                    }
+                    Ok(())
+                })?;
+            }
+        }
+        functions.iter_mut().for_each(|timed| timed.seconds.sort_by(f64::total_cmp));
+        Ok(Bench { functions, guest_memory_bytes, instance_seconds })
+    }
+}

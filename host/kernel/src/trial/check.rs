@@ -1,0 +1,170 @@
+//! What a kernel computes against what the contract asks of it.
+
+use super::{Numbers, Outcome, Trial, Values, Way};
+use crate::error::Result;
+use crate::instance::Instance;
+
+/// Steps of a difference, relative to values in (-1, 1): the smaller, the less a curve matters, the more
+/// f32's rounding does.
+const STEPS: [f32; 3] = [0.02, 0.006, 0.002];
+/// How far a gradient may be from the nearest of the differences.
+const ALLOWED: f64 = 0.02;
+/// A derivative smaller than this share of its terms' size says nothing in f32.
+const SMALL: f64 = 0.02;
+
+/// What was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// The same bits from a fresh instance and from one that has run before.
+    Repeats,
+    /// Finite values from finite values.
+    Finite,
+    /// A gradient against differences of the function itself.
+    Gradient,
+}
+
+impl Found {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Repeats => "the same bits from fresh and warm instances",
+            Self::Finite => "finite values",
+            Self::Gradient => "gradients against differences",
+        }
+    }
+}
+
+/// One check.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judgement {
+    /// What was looked at.
+    pub of: Found,
+    /// Where it is worst, for instance ``parameter `weight` ``.
+    pub place: String,
+    /// How far apart, 0 to 1; for [`Found::Gradient`] relative to the larger of both.
+    pub figure: f64,
+    /// Whether that is as it should be.
+    pub holds: bool,
+}
+
+fn run(trial: &Trial, instance: &mut Instance, way: Way) -> Result<Outcome> {
+    trial.run(instance, way, true, &mut |_, call| call().map(drop))
+}
+
+/// The sum of outputs times their weights; of a loss, the loss.
+fn objective(trial: &Trial, way: Way, outcome: &Outcome) -> f64 {
+    match way {
+        Way::Loss => outcome.outputs.iter().flat_map(|o| &o.values).map(|&v| f64::from(v)).sum(),
+        Way::Passes => {
+            let pairs = outcome.outputs.iter().zip(&trial.up);
+            let product = |(o, up): (&Values, &Values)| -> f64 { inner(&o.values, &up.values) };
+            pairs.map(product).sum()
+        }
+    }
+}
+
+fn inner(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
+}
+
+impl Trial {
+    /// Checks the layer on the trial's values. That all rows are written, and no handle kept, every call
+    /// checks by itself.
+    ///
+    /// A gradient is compared along one direction for each input and parameter, a random one that tends uphill: in
+    /// f32 a difference of one value is mostly rounding.
+    ///
+    /// # Errors
+    /// What the kernel answers, and broken promises.
+    pub fn check(&self) -> Result<Vec<Judgement>> {
+        let mut found = Vec::new();
+        for way in self.ways() {
+            let mut instance = Instance::new(self.layer.kernel())?;
+            // In evaluation everything must be written as well.
+            if way == Way::Passes {
+                self.run(&mut instance, way, false, &mut |_, call| call().map(drop))?;
+            }
+            let first = run(self, &mut instance, way)?;
+            let again = run(self, &mut instance, way)?;
+            let fresh = run(self, &mut Instance::new(self.layer.kernel())?, way)?;
+            found.push(repeats(&first, [&again, &fresh]));
+            found.push(finite(&first));
+            for at in 0..first.gradients.len() {
+                found.push(self.along(&mut instance, way, &first, at)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The derivative along a random direction of one tensor, by the gradient and by differences.
+    fn along(&self, instance: &mut Instance, way: Way, first: &Outcome, at: usize) -> Result<Judgement> {
+        let values = |trial: &Self| -> Values {
+            let mut all = trial.inputs.iter().chain(&trial.parameters);
+            all.nth(at).cloned().unwrap_or_else(|| trial.inputs[0].clone())
+        };
+        let point = values(self);
+        let mut numbers = Numbers(self.seed ^ at as u64);
+        let gradient = &first.gradients[at].values;
+        // Uphill more than down, or terms that cancel would leave little but rounding.
+        let direction: Vec<f32> = gradient.iter().map(|g| numbers.value() + 0.5 * g.signum()).collect();
+        let expected = inner(gradient, &direction);
+        // What the derivative would be if all its terms had one sign.
+        let size: f64 = gradient.iter().zip(&direction).map(|(&g, &d)| f64::from((g * d).abs())).sum();
+        let mut nearest = f64::INFINITY;
+        for step in STEPS {
+            let mut moved = |by: f32| -> Result<(f64, f64)> {
+                let mut trial = self.clone();
+                let inputs = trial.inputs.len();
+                let to = match at.checked_sub(inputs) {
+                    None => &mut trial.inputs[at],
+                    Some(parameter) => &mut trial.parameters[parameter],
+                };
+                let mut along = 0.0;
+                for ((to, &from), &d) in to.values.iter_mut().zip(&point.values).zip(&direction) {
+                    *to = from + by * d;
+                    along += f64::from(*to - from) * f64::from(d);
+                }
+                let outcome = run(&trial, instance, way)?;
+                Ok((objective(self, way, &outcome), along))
+            };
+            let ((up, up_by), (down, down_by)) = (moved(step)?, moved(-step)?);
+            // How far it truly went, in units of the direction.
+            let length: f64 = inner(&direction, &direction);
+            let difference = (up - down) / ((up_by - down_by) / length).max(f64::MIN_POSITIVE);
+            let scale = expected.abs().max(difference.abs()).max(SMALL * size).max(f64::MIN_POSITIVE);
+            nearest = nearest.min((expected - difference).abs() / scale);
+        }
+        let nearest = if nearest.is_finite() { nearest } else { 1.0 };
+        let what = if way == Way::Loss { "loss, " } else { "" };
+        let place = format!("{what}{}", point.name);
+        Ok(Judgement { of: Found::Gradient, place, figure: nearest, holds: nearest <= ALLOWED })
+    }
+}
+
+fn all(outcome: &Outcome) -> impl Iterator<Item = &Values> {
+    outcome.outputs.iter().chain(&outcome.gradients)
+}
+
+fn repeats(first: &Outcome, others: [&Outcome; 2]) -> Judgement {
+    for other in others {
+        for (a, b) in all(first).zip(all(other)) {
+            let apart = a.bits().zip(b.bits()).filter(|(a, b)| a != b).count();
+            if apart > 0 {
+                let (place, figure) = (a.name.clone(), apart as f64 / a.values.len().max(1) as f64);
+                return Judgement { of: Found::Repeats, place, figure, holds: false };
+            }
+        }
+    }
+    Judgement { of: Found::Repeats, place: "everywhere".to_owned(), figure: 0.0, holds: true }
+}
+
+fn finite(outcome: &Outcome) -> Judgement {
+    let strange = |values: &Values| values.values.iter().filter(|value| !value.is_finite()).count();
+    let worst = all(outcome).max_by_key(|values| strange(values));
+    let (place, figure) = worst.map_or((String::new(), 0.0), |values| {
+        (values.name.clone(), strange(values) as f64 / values.values.len().max(1) as f64)
+    });
+    let holds = figure == 0.0;
+    let place = if holds { "everywhere".to_owned() } else { place };
+    Judgement { of: Found::Finite, place, figure, holds }
+}

@@ -1,0 +1,85 @@
+//! The built-in kernels on random rows: what `eciton kernel check` and `eciton kernel bench` say of them.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use eciton_kernel::trial::{Found, Trial};
+use eciton_kernel::{Ends, Layer, Runtime, Settings};
+use eciton_plan::{Attribute, Value};
+
+fn open(name: &str, inputs: &[Vec<u32>], attributes: &[(&str, Value)]) -> Arc<Layer> {
+    let path = format!("{}/../../guest-kernels/prebuilt/{name}.wasm", env!("CARGO_MANIFEST_DIR"));
+    let kernel =
+        Runtime::new(Settings::default()).unwrap().load(name, &std::fs::read(path).unwrap()).unwrap();
+    let attributes: Vec<Attribute> =
+        attributes.iter().map(|(name, value)| Attribute::new(name, value.clone())).collect();
+    kernel.open(inputs, &attributes).unwrap()
+}
+
+fn all() -> Vec<Arc<Layer>> {
+    let text = |value: &str| Value::Text(value.to_owned());
+    let attention = |average| {
+        let heads = [("heads", Value::Integer(3)), ("features", Value::Integer(5))];
+        let rest = [("average", Value::Flag(average)), ("dropout", Value::Number(0.4))];
+        open("gatv2", &[vec![15], vec![15]], &[heads, rest].concat())
+    };
+    vec![
+        open(
+            "linear",
+            &[vec![7]],
+            &[
+                ("out-features", Value::Integer(4)),
+                ("input-bias", Value::Flag(true)),
+                ("input-activation", text("tanh")),
+                ("dropout", Value::Number(0.3)),
+            ],
+        ),
+        open("attention", &[vec![6]], &[("heads", Value::Integer(2)), ("features", Value::Integer(3))]),
+        open("sum", &[vec![5], vec![5], vec![5]], &[("trained", Value::Flag(true))]),
+        open("activate", &[vec![5]], &[("activation", text("elu")), ("input-bias", Value::Flag(true))]),
+        open("normalise", &[vec![8]], &[("by", text("layer"))]),
+        open("cross-entropy", &[vec![6]], &[("bias", Value::Flag(true))]),
+        attention(false),
+        attention(true),
+        open("maximum", &[vec![7], vec![3]], &[]),
+    ]
+}
+
+#[test]
+fn the_built_in_kernels_hold_what_the_contract_asks() {
+    for layer in all() {
+        let name = layer.kernel().name().to_owned();
+        for (rows, degree, seed) in [(1, 1, 1), (2, 1, 2), (40, 3, 3), (3000, 2, 4)] {
+            let trial = Trial::new(&layer, rows, degree, seed);
+            let edges = layer.kernel().ends() == Ends::Edges;
+            assert_eq!(trial.edges() > 0, edges, "{name}");
+            let judged = trial.check().unwrap_or_else(|error| panic!("{name}, {rows} rows: {error}"));
+            let gradients = judged.iter().filter(|j| j.of == Found::Gradient).count();
+            let signature = layer.signature();
+            let ways = 1 + usize::from(signature.has_loss);
+            assert_eq!(gradients, ways * (signature.inputs.len() + signature.parameters.len()), "{name}");
+            for judgement in judged {
+                assert!(judgement.holds, "{name}, {rows} rows, seed {seed}: {judgement:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_function_is_timed() {
+    for layer in all() {
+        let bench = Trial::new(&layer, 100, 4, 1).bench(Duration::ZERO).unwrap();
+        let found: Vec<&str> = bench.functions.iter().map(|timed| timed.function).collect();
+        let wanted: &[&str] = match (layer.kernel().ends(), layer.signature().has_loss) {
+            (Ends::Edges, _) => &["forward", "backward-targets", "backward-sources"],
+            (Ends::Rows, true) => &["forward", "backward", "loss"],
+            (Ends::Rows, false) => &["forward", "backward"],
+        };
+        assert_eq!(found, wanted);
+        for timed in bench.functions {
+            assert_eq!(timed.seconds.len(), 3);
+            assert!(timed.quantile(0.0) <= timed.quantile(0.5) && timed.quantile(0.5) <= timed.quantile(1.0));
+        }
+    }
+}
