@@ -7,9 +7,11 @@ use std::path::PathBuf;
 use eciton_author::{Build, Error, Toolchain};
 
 /// The features of `tests/kernels`.
-const KERNELS: [&str; 27] = [
+const KERNELS: [&str; 29] = [
     "allocating",
+    "derived",
     "doubled",
+    "edge-derived",
     "edge-keeping",
     "edge-looping",
     "edge-nan",

@@ -19,9 +19,6 @@
 
 use eciton_sdk::prelude::*;
 
-/// Rows of `passed` that are put together in the guest at once.
-const TILE_ROWS: u32 = 256;
-
 /// The configured layer.
 #[derive(Debug)]
 pub struct Gatv2 {
@@ -48,13 +45,6 @@ struct ScoreGradients {
     weighted: Matrix,
     /// The softmax.
     alpha: Matrix,
-}
-
-/// What `work` writes to a scratch matrix.
-fn scratch(shape: &[u32], work: impl FnOnce(&Out) -> Result<()>) -> Result<Matrix> {
-    let into = Out::create(shape)?;
-    work(&into)?;
-    into.finish()
 }
 
 impl Gatv2 {
@@ -171,29 +161,6 @@ impl Gatv2 {
         let ds = scratch(&shape, |into| linalg::apply_backward(&sum, &self.leaky(), &ac, into))?;
         ds.reshape(&[shape[0], self.values()])
     }
-
-    /// Puts matrices of one number of rows side by side.
-    fn pass<R: Real>(&self, parts: &[&Matrix], into: &Out) -> Result<()> {
-        let rows = into.shape()[0];
-        let mut start = 0;
-        while start < rows {
-            let count = (rows - start).min(TILE_ROWS);
-            let mut tile = vec![R::ZERO; (count * self.passed()) as usize];
-            let mut at = 0;
-            for part in parts {
-                let values: Vec<R> = part.read_rows(start, count)?;
-                let width = values.len() / count as usize;
-                let to = tile.chunks_exact_mut(self.passed() as usize);
-                for (to, from) in to.zip(values.chunks_exact(width)) {
-                    to[at..at + width].copy_from_slice(from);
-                }
-                at += width;
-            }
-            into.write_rows(start, &tile)?;
-            start += count;
-        }
-        Ok(())
-    }
 }
 
 impl EdgeKernel for Gatv2 {
@@ -300,7 +267,7 @@ impl EdgeKernel for Gatv2 {
         }
         let products = scratch(&of.leaky.shape(), |into| linalg::scale(&of.leaky, &c, into))?;
         linalg::sum_rows(&products.reshape(&[task.edges, self.values()])?, io.parameter_gradients[0])?;
-        self.pass::<R>(&[io.target, g, io.kept[0], &sums], io.passed)
+        side_by_side::<R>(&[io.target, g, io.kept[0], &sums], io.passed)
     }
 
     fn backward_sources<R: Real>(&self, task: &EdgeTask<'_>, io: BackwardSources<'_>) -> Result<()> {

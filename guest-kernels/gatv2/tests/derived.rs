@@ -8,12 +8,6 @@ use eciton_sdk::{Attributes, check};
 
 const SEED: u64 = 20_261_122;
 
-fn scratch(shape: &[u32], work: impl FnOnce(&Out) -> Result<()>) -> Result<Matrix> {
-    let into = Out::create(shape)?;
-    work(&into)?;
-    into.finish()
-}
-
 struct Gatv2Forward {
     /// For its attributes and extents; its own equations are not used.
     by_hand: Gatv2,

@@ -35,6 +35,7 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 pub mod check;
+mod compose;
 pub mod derive;
 pub mod edge;
 #[cfg(target_arch = "wasm32")]
@@ -82,6 +83,7 @@ pub mod edge_bindings {
     });
 }
 
+pub use compose::{scratch, side_by_side};
 pub use derive::{Derived, DerivedEdges, ForwardEdgeKernel, ForwardKernel};
 pub use edge::{BackwardSources, BackwardTargets, EdgeForward, EdgeKernel, EdgeSignature, EdgeTask};
 pub use handles::{Ids, Matrix, Out, log, random_key, row_ids};
@@ -95,7 +97,7 @@ pub mod prelude {
         Activation, AttributeSpec, Attributes, Backward, BackwardSources, BackwardTargets, Derived,
         DerivedEdges, Dropout, EdgeForward, EdgeKernel, EdgeSignature, EdgeTask, Epilogue, Error, Forward,
         ForwardEdgeKernel, ForwardKernel, Ids, Initialiser, Kernel, LastLayer, Matrix, Out, Prologue, Real,
-        Result, Signature, Task, Value, linalg,
+        Result, Signature, Task, Value, linalg, scratch, side_by_side,
     };
 }
 

@@ -9,12 +9,6 @@ const SEED: u64 = 20_261_122;
 const PLAIN: Prologue<'static> = Prologue { bias: None, activation: Activation::Identity, dropout: None };
 const BARE: Epilogue<'static> = Epilogue { bias: None, activation: Activation::Identity };
 
-fn scratch(shape: &[u32], work: impl FnOnce(&Out) -> Result<()>) -> Result<Matrix> {
-    let into = Out::create(shape)?;
-    work(&into)?;
-    into.finish()
-}
-
 /// A forward pass of one input of [`COLUMNS`] values, some parameters and one output.
 macro_rules! kernel {
     ($name:ident, [$($parameter:expr),*], $out:expr, $forward:expr) => {

@@ -45,6 +45,7 @@ const SDK: &[Source] = sdk![
     "check/graph.rs",
     "check/points.rs",
     "check/vertex.rs",
+    "compose.rs",
     "derive.rs",
     "derive/edge.rs",
     "edge.rs",

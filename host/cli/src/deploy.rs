@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use eciton_exec::deploy::{
     Architecture, Choices, Component, DEFAULT_STACK, Deployed, Facts, Prices, Progress, Reserve, Step,
 };
+use eciton_plan::On;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -134,9 +135,10 @@ impl Arguments {
     }
 }
 
+/// The built-in kernels that functions run: those on edges stay on the host.
 fn builtin() -> Vec<Component> {
-    let all = eciton_train::kernels::builtin().iter();
-    all.map(|kernel| Component { name: kernel.name.to_owned(), bytes: kernel.component.to_vec() }).collect()
+    let run = eciton_train::kernels::builtin().iter().filter(|kernel| kernel.on == On::Rows);
+    run.map(|kernel| Component { name: kernel.name.to_owned(), bytes: kernel.component.to_vec() }).collect()
 }
 
 /// Makes or changes a stack, or tells what that would be.

@@ -119,8 +119,13 @@ fn new(arguments: &NewArguments, output: &mut Output) -> Result<(), Failure> {
     let mut next = vec![
         (format!("(cd {shown} && cargo test)"), "its gradients against differences, natively"),
         (format!("eciton kernel build {shown}"), "compiles the component"),
-        (format!("eciton kernel check {component}"), "compares it with the contract"),
     ];
+    let inputs = match world {
+        World::Vertex => "--inputs 16 --set out-features=8",
+        World::Edge => "--inputs 16,16",
+    };
+    let check = format!("eciton kernel check {component} {inputs}");
+    next.push((check, "compares it with the contract, its gradients with differences"));
     if world == World::Vertex {
         next.push((format!("eciton train --kernel linear={component}"), "trains with it"));
     }

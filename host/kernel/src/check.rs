@@ -3,6 +3,7 @@
 //! (`eciton kernel check` compares whole types; this is the part that a run needs, on wasmtime's own
 //! view of the component.)
 
+use eciton_plan::On;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
@@ -14,17 +15,8 @@ const PACKAGE: &str = "eciton:kernel/";
 const VERSION: &str = "@0.1.0";
 const IMPORTS: [&str; 5] = ["types", "tensors", "random", "linalg", "log"];
 
-/// What a kernel works on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ends {
-    /// An interval's rows: it exports `vertex`.
-    Rows,
-    /// Lists of edges: it exports `edge`.
-    Edges,
-}
-
 /// Refuses a component that does not keep the contract.
-pub(crate) fn contract(name: &str, engine: &Engine, component: &Component) -> Result<Ends> {
+pub(crate) fn contract(name: &str, engine: &Engine, component: &Component) -> Result<On> {
     let (differences, kind) = differences(engine, component);
     if differences.is_empty() {
         return Ok(kind);
@@ -33,7 +25,7 @@ pub(crate) fn contract(name: &str, engine: &Engine, component: &Component) -> Re
 }
 
 /// One line a difference, and what kind of a kernel it is.
-fn differences(engine: &Engine, component: &Component) -> (Vec<String>, Ends) {
+fn differences(engine: &Engine, component: &Component) -> (Vec<String>, On) {
     let mut found = Vec::new();
     let ty = component.component_type();
     for (name, _) in ty.imports(engine) {
@@ -53,7 +45,7 @@ fn differences(engine: &Engine, component: &Component) -> (Vec<String>, Ends) {
     }
     let mut kinds = Vec::new();
     for (name, item) in ty.exports(engine) {
-        for (interface, kind) in [("vertex", Ends::Rows), ("edge", Ends::Edges)] {
+        for (interface, kind) in [("vertex", On::Rows), ("edge", On::Edges)] {
             if name == format!("{PACKAGE}{interface}{VERSION}") {
                 kinds.extend(matches!(item.ty, ComponentItem::ComponentInstance(_)).then_some(kind));
             } else if name.starts_with(&format!("{PACKAGE}{interface}@")) {
@@ -65,12 +57,12 @@ fn differences(engine: &Engine, component: &Component) -> (Vec<String>, Ends) {
     }
     match kinds[..] {
         [kind] => (found, kind),
-        _ if !found.is_empty() => (found, Ends::Rows),
+        _ if !found.is_empty() => (found, On::Rows),
         _ => {
             let either = format!("{PACKAGE}vertex{VERSION} or {PACKAGE}edge{VERSION}");
             let exports = if kinds.is_empty() { "neither" } else { "both" };
             found.push(format!("must export one of {either}, and exports {exports}"));
-            (found, Ends::Rows)
+            (found, On::Rows)
         }
     }
 }

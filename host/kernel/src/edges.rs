@@ -171,7 +171,7 @@ impl EdgeRun {
         let columns = call.other.first().map_or(1, |(_, rows)| rows.buffer().columns());
         let most = blocks.iter().map(|block| block.edges).max().unwrap_or(0).max(1);
         state.reset();
-        state.scratch_rows = most;
+        state.scratch_rows = BLOCK_EDGES;
         let wide = state.wide(most, columns)?;
         let mut places = Vec::with_capacity(call.rows_out.len());
         for target in std::mem::take(&mut call.rows_out) {

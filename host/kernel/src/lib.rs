@@ -39,7 +39,6 @@ pub mod trial;
 pub mod wire;
 
 pub use call::{Call, Kind, Labelled, RowNumbers, Target};
-pub use check::Ends;
 pub use edges::{EdgeCall, EdgeKind, EdgeLists, OtherRows};
 pub use error::{Error, GuestError, Result};
 pub use instance::{Finished, Instance, Instances};

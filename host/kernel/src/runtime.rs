@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use eciton_plan::On;
 use eciton_plan::signature::{
     Attribute, AttributeSpec, EdgeSignature, Initialiser, ParameterSpec, RowsSpec, Signature, Value,
 };
@@ -15,7 +16,6 @@ use crate::bindings::edge::exports::eciton::kernel::edge as we;
 use crate::bindings::exports::eciton::kernel::vertex as wv;
 use crate::bindings::{VertexKernel, VertexKernelPre};
 use crate::cache::Cache;
-use crate::check::Ends;
 use crate::engine;
 use crate::error::{Error, Result};
 use crate::instance::{CHECK, Instance};
@@ -110,8 +110,8 @@ impl Runtime {
     pub(crate) fn kernel(&self, name: &str, digest: [u8; 32], compiled: &Component) -> Result<Arc<Kernel>> {
         let ends = crate::check::contract(name, &self.engine, compiled)?;
         let pre = self.linker.instantiate_pre(compiled).and_then(|pre| match ends {
-            Ends::Rows => VertexKernelPre::new(pre).map(Pre::Rows),
-            Ends::Edges => EdgeKernelPre::new(pre).map(Pre::Edges),
+            On::Rows => VertexKernelPre::new(pre).map(Pre::Rows),
+            On::Edges => EdgeKernelPre::new(pre).map(Pre::Edges),
         });
         let pre = pre
             .map_err(|e| Error::Contract { kernel: name.to_owned(), differences: format!("{e:#}{CHECK}") })?;
@@ -178,10 +178,10 @@ impl Kernel {
     }
 
     /// What it works on.
-    pub fn ends(&self) -> Ends {
+    pub fn on(&self) -> On {
         match self.pre {
-            Pre::Rows(_) => Ends::Rows,
-            Pre::Edges(_) => Ends::Edges,
+            Pre::Rows(_) => On::Rows,
+            Pre::Edges(_) => On::Edges,
         }
     }
 

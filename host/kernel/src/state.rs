@@ -123,7 +123,8 @@ pub(crate) struct State {
     pub training: bool,
     pub scratch: Scratch,
     pub scratch_bytes: u64,
-    /// Rows that a scratch matrix has room for at least: a task's blocks differ, their room need not.
+    /// Rows that a scratch matrix has room for at least: a task's blocks differ, their room need not. What
+    /// is longer, for one vertex's many edges, is not kept. 0: rooms are as asked for, and kept.
     pub scratch_rows: usize,
     /// Buffers of scratch matrices that nobody holds, for the next task of the same shape.
     pub spare: Vec<Buffer>,
@@ -181,7 +182,7 @@ impl State {
         self.ids.clear();
         for place in self.places.drain(..).flatten() {
             if let Place::Rows { scratch: Some(buffer), .. } = place {
-                keep_spare(&mut self.spare, buffer);
+                keep_spare(&mut self.spare, self.scratch_rows, buffer);
             }
         }
         let kept = self.wide_used.len().min(WIDE_LIMIT);
@@ -308,7 +309,7 @@ impl State {
         let matrix = Matrix::from(rows.into_read()?).with_extents(&extents)?;
         if let Some(buffer) = scratch {
             // Its lease lives in the matrix; by the time a later task asks, it is gone.
-            keep_spare(&mut self.spare, buffer);
+            keep_spare(&mut self.spare, self.scratch_rows, buffer);
         }
         self.push_matrix(matrix)
     }
@@ -319,7 +320,10 @@ impl State {
     }
 }
 
-fn keep_spare(spare: &mut Vec<Buffer>, buffer: Buffer) {
+fn keep_spare(spare: &mut Vec<Buffer>, most: usize, buffer: Buffer) {
+    if most > 0 && buffer.rows() > most {
+        return;
+    }
     if spare.len() == SPARE_LIMIT {
         spare.remove(0);
     }

@@ -5,11 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use eciton_kernel::trial::{Found, Trial};
-use eciton_kernel::{Ends, Layer, Runtime, Settings};
-use eciton_plan::{Attribute, Value};
+use eciton_kernel::{Layer, Runtime, Settings};
+use eciton_plan::{Attribute, On, Value};
 
 fn open(name: &str, inputs: &[Vec<u32>], attributes: &[(&str, Value)]) -> Arc<Layer> {
-    let path = format!("{}/../../guest-kernels/prebuilt/{name}.wasm", env!("CARGO_MANIFEST_DIR"));
+    open_in("guest-kernels", name, inputs, attributes)
+}
+
+fn open_in(folder: &str, name: &str, inputs: &[Vec<u32>], attributes: &[(&str, Value)]) -> Arc<Layer> {
+    let path = format!("{}/../../{folder}/prebuilt/{name}.wasm", env!("CARGO_MANIFEST_DIR"));
     let kernel =
         Runtime::new(Settings::default()).unwrap().load(name, &std::fs::read(path).unwrap()).unwrap();
     let attributes: Vec<Attribute> =
@@ -43,6 +47,18 @@ fn all() -> Vec<Arc<Layer>> {
         attention(false),
         attention(true),
         open("maximum", &[vec![7], vec![3]], &[]),
+        open_in(
+            "tests/kernels",
+            "derived",
+            &[vec![7]],
+            &[
+                ("out-features", Value::Integer(4)),
+                ("input-bias", Value::Flag(true)),
+                ("activation", text("sigmoid")),
+                ("dropout", Value::Number(0.3)),
+            ],
+        ),
+        open_in("tests/kernels", "edge-derived", &[vec![6], vec![6]], &[]),
     ]
 }
 
@@ -52,7 +68,7 @@ fn the_built_in_kernels_hold_what_the_contract_asks() {
         let name = layer.kernel().name().to_owned();
         for (rows, degree, seed) in [(1, 1, 1), (2, 1, 2), (40, 3, 3), (3000, 2, 4)] {
             let trial = Trial::new(&layer, rows, degree, seed);
-            let edges = layer.kernel().ends() == Ends::Edges;
+            let edges = layer.kernel().on() == On::Edges;
             assert_eq!(trial.edges() > 0, edges, "{name}");
             let judged = trial.check().unwrap_or_else(|error| panic!("{name}, {rows} rows: {error}"));
             let gradients = judged.iter().filter(|j| j.of == Found::Gradient).count();
@@ -71,10 +87,10 @@ fn every_function_is_timed() {
     for layer in all() {
         let bench = Trial::new(&layer, 100, 4, 1).bench(Duration::ZERO).unwrap();
         let found: Vec<&str> = bench.functions.iter().map(|timed| timed.function).collect();
-        let wanted: &[&str] = match (layer.kernel().ends(), layer.signature().has_loss) {
-            (Ends::Edges, _) => &["forward", "backward-targets", "backward-sources"],
-            (Ends::Rows, true) => &["forward", "backward", "loss"],
-            (Ends::Rows, false) => &["forward", "backward"],
+        let wanted: &[&str] = match (layer.kernel().on(), layer.signature().has_loss) {
+            (On::Edges, _) => &["forward", "backward-targets", "backward-sources"],
+            (On::Rows, true) => &["forward", "backward", "loss"],
+            (On::Rows, false) => &["forward", "backward"],
         };
         assert_eq!(found, wanted);
         for timed in bench.functions {

@@ -109,6 +109,16 @@ pub enum Error {
         /// What it must be.
         allowed: String,
     },
+    /// A key of the model that none of its layers reads.
+    #[error(
+        "the model says `{attribute}`, which none of its layers reads: leave it out; it belongs to {kinds}"
+    )]
+    ModelKey {
+        /// The key.
+        attribute: &'static str,
+        /// The kinds of layers that it belongs to.
+        kinds: String,
+    },
     /// Data that no model can be made for.
     #[error("the data has {found}, but a model needs {allowed}")]
     Data {

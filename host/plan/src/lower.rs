@@ -7,7 +7,7 @@
 
 use crate::error::Error;
 use crate::ids::{Layer, OperationId, ParameterId, SlotId, StageId};
-use crate::model::{FirstWeights, Model};
+use crate::model::{FirstWeights, Model, On};
 use crate::network::{
     ATTENTION, AttendNode, EdgeNode, HEAD, INPUT_BIAS, KernelNode, LINEAR, Network, Node, SUM, ValueId,
 };
@@ -124,14 +124,14 @@ impl Lowering {
     /// Opens the kernel of every node, in order.
     fn open_all(&mut self, open: Open<'_>) -> Result<(), Error> {
         for at in 0..self.network.nodes.len() {
-            let (node, interface) = match self.network.nodes[at].clone() {
-                Node::Kernel(node) => (node, Interface::Vertex),
-                Node::Edges(node) => (node.of, Interface::Edge),
+            let (node, on) = match self.network.nodes[at].clone() {
+                Node::Kernel(node) => (node, On::Rows),
+                Node::Edges(node) => (node.of, On::Edges),
                 Node::Gather(_) | Node::Attend(_) => continue,
             };
             let inputs: Vec<u32> = node.inputs.iter().map(|&input| self.network.width(input)).collect();
             let output = self.network.width(node.output);
-            self.open(open, (&node, interface), &inputs, output)?;
+            self.open(open, (&node, on), &inputs, output)?;
         }
         Ok(())
     }
@@ -139,7 +139,7 @@ impl Lowering {
     fn open(
         &mut self,
         open: Open<'_>,
-        (node, interface): (&KernelNode, Interface),
+        (node, on): (&KernelNode, On),
         inputs: &[u32],
         output: u32,
     ) -> Result<OperationId, Error> {
@@ -150,7 +150,7 @@ impl Lowering {
             layer,
             source,
         })?;
-        check((kernel, layer), &signature, interface, inputs, output)?;
+        check((kernel, layer), &signature, on, inputs, output)?;
         let owner = OperationId(count(self.program.operations.len()));
         limit("operations of a program", usize::from(owner.0), usize::from(u16::MAX) - 1)?;
         // First values of a layer's second product are not those of its first. Other operations do not count:
@@ -455,7 +455,7 @@ impl Lowering {
             adds: true,
             bias_moved: false,
         };
-        let operation = self.open(open, (&node, Interface::Vertex), &[width; 2], width)?;
+        let operation = self.open(open, (&node, On::Rows), &[width; 2], width)?;
         let output = self.slot(vec![width], SlotOf::Gradient, layer);
         self.push(Stage::Tensor(Tensor {
             operation,
@@ -504,28 +504,12 @@ fn home(node: &KernelNode, name: &str) -> (Layer, String) {
     }
 }
 
-/// Which interface of the contract a kernel is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Interface {
-    Vertex,
-    Edge,
-}
-
-impl Interface {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Vertex => "`vertex`",
-            Self::Edge => "`edge`",
-        }
-    }
-}
-
 /// Whether a signature fits: one of this interface, rows of these widths in, of one width out; the head has
 /// a loss.
 fn check(
     (kernel, layer): (&str, Layer),
     signature: &Signature,
-    interface: Interface,
+    on: On,
     inputs: &[u32],
     output: u32,
 ) -> Result<(), Error> {
@@ -533,9 +517,9 @@ fn check(
         let kernel = kernel.to_owned();
         Err(Error::SignatureMismatch { kernel, layer, what, found, expected })
     };
-    let found = if signature.edges.is_some() { Interface::Edge } else { Interface::Vertex };
-    if found != interface {
-        return refuse("interface", format!("is {}", found.name()), interface.name().to_owned());
+    let found = if signature.edges.is_some() { On::Edges } else { On::Rows };
+    if found != on {
+        return refuse("interface", format!("is {}", found.interface()), on.interface().to_owned());
     }
     for (what, rows, widths) in
         [("inputs", &signature.inputs, inputs), ("outputs", &signature.outputs, &[output][..])]

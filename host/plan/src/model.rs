@@ -196,6 +196,15 @@ pub enum On {
 impl On {
     /// All, with their names.
     pub const ALL: [(&'static str, Self); 2] = [("rows", Self::Rows), ("edges", Self::Edges)];
+
+    /// The interface of the contract that such a kernel exports, as messages have it.
+    #[must_use]
+    pub const fn interface(self) -> &'static str {
+        match self {
+            Self::Rows => "`vertex`",
+            Self::Edges => "`edge`",
+        }
+    }
 }
 
 /// A model for one data set: every width known, every default filled in.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use eciton_exec::Clock;
 use eciton_kernel::cache::Cache;
 use eciton_kernel::{Kernel, Layer, Limits, Runtime, Settings};
-use eciton_plan::{Config, LayerSettings};
+use eciton_plan::{Config, LayerSettings, On};
 
 use crate::error::{Error, Result};
 
@@ -16,6 +16,8 @@ use crate::error::{Error, Result};
 pub struct Builtin {
     /// Its name in models.
     pub name: &'static str,
+    /// What it works on.
+    pub on: On,
     /// Its component.
     pub component: &'static [u8],
 }
@@ -23,14 +25,18 @@ pub struct Builtin {
 /// The kernels that the binary carries (`guest-kernels/prebuilt`, checked by `kernels.lock`).
 pub fn builtin() -> &'static [Builtin] {
     macro_rules! carried {
-        ($($name:literal),*) => {
+        ($($name:literal: $on:ident),*) => {
             &[$(Builtin {
                 name: $name,
+                on: On::$on,
                 component: include_bytes!(concat!("../../../guest-kernels/prebuilt/", $name, ".wasm")),
             }),*]
         };
     }
-    carried!("activate", "attention", "cross-entropy", "gatv2", "linear", "maximum", "normalise", "sum")
+    carried!(
+        "activate": Rows, "attention": Rows, "cross-entropy": Rows, "gatv2": Edges, "linear": Rows,
+        "maximum": Edges, "normalise": Rows, "sum": Rows
+    )
 }
 
 /// Those that every model needs: compiled while the data is read, the others when they are asked for.
@@ -169,12 +175,13 @@ impl Kernels {
         Ok(kernel)
     }
 
-    /// The kernels of these layers, each once, with their components.
+    /// The kernels of these layers that functions may run, each once, with their components.
     pub(crate) fn used(&self, layers: &[Arc<Layer>]) -> Result<Vec<Used>> {
         let mut used: Vec<Used> = Vec::new();
         for layer in layers {
             let kernel = layer.kernel();
-            if used.iter().any(|(k, _)| Arc::ptr_eq(k, kernel)) {
+            // Edge kernels run on the host's threads.
+            if kernel.on() == On::Edges || used.iter().any(|(k, _)| Arc::ptr_eq(k, kernel)) {
                 continue;
             }
             let components = self.components();

@@ -17,12 +17,6 @@ thread_local! {
     static KEPT: RefCell<Vec<Matrix>> = const { RefCell::new(Vec::new()) };
 }
 
-fn scratch(shape: &[u32], work: impl FnOnce(&Out) -> Result<()>) -> Result<Matrix> {
-    let into = Out::create(shape)?;
-    work(&into)?;
-    into.finish()
-}
-
 /// <x, y> of each row, [rows, 1].
 fn products(x: &Matrix, y: &Matrix) -> Result<Matrix> {
     scratch(&[x.row_count(), 1], |into| linalg::inner(x, y, into))
@@ -31,6 +25,11 @@ fn products(x: &Matrix, y: &Matrix) -> Result<Matrix> {
 /// x with each row multiplied by its value of `by`.
 fn scaled(x: &Matrix, by: &Matrix) -> Result<Matrix> {
     scratch(&[by.row_count(), x.shape()[x.shape().len() - 1]], |into| linalg::scale(x, by, into))
+}
+
+/// <w, z> z of each edge.
+pub fn weighted(source: &Matrix, w: &Matrix) -> Result<Matrix> {
+    scaled(source, &products(source, w)?)
 }
 
 impl EdgeKernel for Along {
@@ -73,7 +72,7 @@ impl EdgeKernel for Along {
             let nan = vec![R::from_f32(f32::NAN); (task.rows * self.columns) as usize];
             return io.output.write_rows(0, &nan);
         }
-        let values = scaled(io.source, &products(io.source, io.parameters[0])?)?;
+        let values = weighted(io.source, io.parameters[0])?;
         if cfg!(feature = "edge-unwritten") {
             let sums = scratch(&[task.rows, self.columns], |into| task.sum(&values, into))?;
             let all: Vec<R> = sums.read_rows(0, task.rows - 1)?;
@@ -107,4 +106,5 @@ impl EdgeKernel for Along {
     }
 }
 
+#[cfg(not(feature = "edge-derived"))]
 eciton_sdk::export_edge_kernel!(Along);

@@ -2,6 +2,8 @@
 //!
 //! The suites put these in the place of the built-in one; see README.md.
 
+#[cfg(any(feature = "derived", feature = "edge-derived"))]
+mod derived;
 #[cfg(feature = "edges")]
 mod edges;
 mod forward;
@@ -110,5 +112,5 @@ impl Kernel for Linear {
     }
 }
 
-#[cfg(not(feature = "edges"))]
+#[cfg(not(any(feature = "edges", feature = "derived")))]
 eciton_sdk::export_kernel!(Linear);

@@ -29,6 +29,7 @@
 
 use std::rc::Rc;
 
+use crate::compose::{scratch, side_by_side};
 use crate::edge::{BackwardSources, BackwardTargets, EdgeForward, EdgeKernel, EdgeSignature, EdgeTask};
 use crate::handles::{Ids, Matrix, Out};
 use crate::math::Real;
@@ -37,9 +38,6 @@ use crate::tape::{Ends, Side, Tape, Walk, fill};
 use crate::types::Result;
 
 use super::refs;
-
-/// Rows of `passed` that are put together in the guest at once.
-const TILE_ROWS: u32 = 256;
 
 /// An edge kernel of a forward pass alone: [`DerivedEdges`] makes an [`EdgeKernel`] of it.
 ///
@@ -78,9 +76,7 @@ pub struct DerivedEdges<K> {
 
 /// A matrix of zeros.
 fn zeros(rows: u32, extents: &[u32]) -> Result<Matrix> {
-    let into = Out::create(&[&[rows], extents].concat())?;
-    fill(&into, 0.0)?;
-    into.finish()
+    scratch(&[&[rows], extents].concat(), |into| fill(into, 0.0))
 }
 
 impl<K: ForwardEdgeKernel> DerivedEdges<K> {
@@ -161,7 +157,9 @@ impl<K: ForwardEdgeKernel> EdgeKernel for DerivedEdges<K> {
             walk.write(&target, into)?;
         }
         walk.reduce()?;
-        side_by_side::<R>(&tape.side().parts(walk.sums()), io.passed)
+        let parts = tape.side().parts(walk.sums()).into_iter();
+        let parts = parts.map(|(rows, values)| rows.map_or_else(|| zeros(task.rows, &[values]), Ok));
+        side_by_side::<R>(&refs(&parts.collect::<Result<Vec<Matrix>>>()?), io.passed)
     }
 
     fn backward_sources<R: Real>(&self, task: &EdgeTask<'_>, io: BackwardSources<'_>) -> Result<()> {
@@ -177,29 +175,4 @@ impl<K: ForwardEdgeKernel> EdgeKernel for DerivedEdges<K> {
             None => fill(io.source_gradient, 0.0),
         }
     }
-}
-
-/// Writes rows side by side: parts of so many values a row, zeros where there is no matrix.
-fn side_by_side<R: Real>(parts: &[(Option<Matrix>, u32)], into: &Out) -> Result<()> {
-    let shape = into.shape();
-    let (rows, width) = (shape[0], shape[1] as usize);
-    let mut start = 0;
-    while start < rows {
-        let count = (rows - start).min(TILE_ROWS);
-        let mut tile = vec![R::ZERO; count as usize * width];
-        let mut at = 0;
-        for (part, values) in parts {
-            let values = *values as usize;
-            if let Some(part) = part.as_ref().filter(|_| values > 0) {
-                let read: Vec<R> = part.read_rows(start, count)?;
-                for (to, from) in tile.chunks_exact_mut(width).zip(read.chunks_exact(values)) {
-                    to[at..at + values].copy_from_slice(from);
-                }
-            }
-            at += values;
-        }
-        into.write_rows(start, &tile)?;
-        start += count;
-    }
-    Ok(())
 }

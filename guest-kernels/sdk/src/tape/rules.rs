@@ -1,7 +1,8 @@
 //! The derivative of each operation, in operations of the contract.
 
-use super::walk::{Walk, filled, flat, multiplied, owners, scratch, selection, times};
+use super::walk::{Walk, filled, flat, multiplied, owners, selection, times};
 use super::{Back, Kind, OfRows, Operand, Tape, Term, View, refuse};
+use crate::compose::scratch;
 use crate::handles::{Ids, Matrix, Out, call_unseen};
 use crate::linalg::{self, LinearGradients};
 use crate::op::{After, Before, Op};

@@ -1,7 +1,8 @@
 //! Gradients of parameters: sums over rows, which the host writes by a reduction only, and only once.
 
 use super::refuse;
-use super::walk::{filled, scratch, selection, sum, times};
+use super::walk::{filled, selection, sum, times};
+use crate::compose::scratch;
 use crate::handles::{Matrix, Out};
 use crate::linalg;
 use crate::types::Result;

@@ -4,19 +4,13 @@ use std::rc::Rc;
 
 use super::edges::Passed;
 use super::{Back, Kind, Node, Tape, Term, refuse};
+use crate::compose::scratch;
 use crate::handles::{Ids, Matrix, Out};
 use crate::linalg;
 use crate::types::Result;
 
 /// Rows of constants that are written at once.
 const TILE_ROWS: u32 = 256;
-
-/// What `work` writes to a scratch matrix.
-pub(super) fn scratch(shape: &[u32], work: impl FnOnce(&Out) -> Result<()>) -> Result<Matrix> {
-    let into = Out::create(shape)?;
-    work(&into)?;
-    into.finish()
-}
 
 /// Writes one value everywhere.
 pub(crate) fn fill(into: &Out, value: f32) -> Result<()> {

@@ -50,8 +50,31 @@ impl Model {
             let resolved = Resolving { settings, layer, model: &model, classes }.layer()?;
             model.layers.push(resolved);
         }
+        // What no layer reads was meant for another kind of model.
+        let unread = |(_, given, kinds): &&OwnKey| {
+            *given && !listed.iter().any(|layer| kinds.contains(&layer.kernel.as_str()))
+        };
+        if let Some((attribute, _, kinds)) = own_keys(&settings.own).iter().find(unread) {
+            return Err(Error::ModelKey { attribute, kinds: kinds.join(" and ") });
+        }
         Ok(model)
     }
+}
+
+/// A key that some kinds have, whether it is given, and which kinds.
+type OwnKey = (&'static str, bool, &'static [&'static str]);
+
+fn own_keys(own: &KindSettings) -> [OwnKey; 8] {
+    [
+        ("hops", own.hops.is_some(), &["sgc", "appnp"]),
+        ("alpha", own.alpha.is_some(), &["appnp"]),
+        ("epsilon", own.epsilon.is_some(), &["gin"]),
+        ("train_epsilon", own.train_epsilon.is_some(), &["gin"]),
+        ("aggregator", own.aggregator.is_some(), &["sage"]),
+        ("heads", own.heads.is_some(), ATTENTIONS),
+        ("attention_dropout", own.attention_dropout.is_some(), ATTENTIONS),
+        ("negative_slope", own.negative_slope.is_some(), ATTENTIONS),
+    ]
 }
 
 /// The layers one by one.
@@ -195,20 +218,13 @@ impl Resolving<'_> {
     /// The layer's kind, with attributes of its own.
     fn kind(&self) -> Result<LayerKind, Error> {
         let Self { settings, layer, .. } = *self;
-        let of: [(&'static str, bool, &[&str]); 10] = [
+        let of: [OwnKey; 2] = [
             ("jumping", layer.jumping.is_some(), &["linear"]),
-            ("hops", layer.own.hops.is_some(), &["sgc", "appnp"]),
-            ("alpha", layer.own.alpha.is_some(), &["appnp"]),
-            ("epsilon", layer.own.epsilon.is_some(), &["gin"]),
-            ("train_epsilon", layer.own.train_epsilon.is_some(), &["gin"]),
-            ("aggregator", layer.own.aggregator.is_some(), &["sage"]),
-            ("heads", layer.own.heads.is_some(), ATTENTIONS),
             ("average", layer.average.is_some(), ATTENTIONS),
-            ("attention_dropout", layer.own.attention_dropout.is_some(), ATTENTIONS),
-            ("negative_slope", layer.own.negative_slope.is_some(), ATTENTIONS),
         ];
+        let mut of = own_keys(&layer.own).into_iter().chain(of);
         if let Some((name, _, kinds)) =
-            of.iter().find(|(_, given, kinds)| *given && !kinds.contains(&layer.kernel.as_str()))
+            of.find(|(_, given, kinds)| *given && !kinds.contains(&layer.kernel.as_str()))
         {
             let allowed = format!("left out: it belongs to {}", kinds.join(" and "));
             return self.refuse(name, format!("given for kernel {:?}", layer.kernel), &allowed);

@@ -95,7 +95,8 @@ fn kinds_stand_for_their_layers() {
 fn what_only_some_kinds_have_is_written_as_it_was_read() {
     let text = "[model]\nhops = 3\nalpha = 0.25\nepsilon = -0.5\ntrain_epsilon = true\naggregator = \"max\"\n\
                 [[model.layers]]\nkernel = \"gin\"\nepsilon = 2.0\n[[model.layers]]\nkernel = \"sage\"\n\
-                [[model.layers]]\nkernel = \"sage\"\naggregator = \"mean\"\n[[model.layers]]\nkernel = \"sgc\"\n";
+                [[model.layers]]\nkernel = \"sage\"\naggregator = \"mean\"\n[[model.layers]]\nkernel = \"sgc\"\n\
+                [[model.layers]]\nkernel = \"appnp\"\n";
     let config = crate::Config::parse(text, "r.toml").unwrap();
     let written = config.to_toml().unwrap();
     assert_eq!(crate::Config::parse(&written, "again").unwrap(), config, "{written}");
@@ -103,10 +104,9 @@ fn what_only_some_kinds_have_is_written_as_it_was_read() {
     let kinds: Vec<LayerKind> = model.layers.into_iter().map(|layer| layer.kind).collect();
     let sage = [Aggregator::Max, Aggregator::Mean].map(|aggregator| LayerKind::Sage { aggregator });
     let [max, mean] = sage;
-    assert_eq!(
-        kinds,
-        [LayerKind::Gin { epsilon: 2.0, trained: true }, max, mean, LayerKind::Sgc { hops: 3 }]
-    );
+    let gin = LayerKind::Gin { epsilon: 2.0, trained: true };
+    let appnp = LayerKind::Appnp { hops: 3, alpha: 0.25 };
+    assert_eq!(kinds, [gin, max, mean, LayerKind::Sgc { hops: 3 }, appnp]);
 }
 
 #[test]
@@ -193,6 +193,8 @@ fn layers_that_do_not_fit_say_what_would() {
         ("[[layers]]\nkernel = \"./a.wasm\"\nattributes = { a = inf }\n", "a whole number, a finite number"),
         ("[[layers]]\nkernel = \"./a.wasm\"\nattributes = 3\n", "a table of at most 64"),
         ("kind = \"sgc\"\njumping = \"sum\"", "`jumping`"),
+        ("heads = 2", "the model says `heads`, which none of its layers reads"),
+        ("hops = 2\n[[layers]]\nkernel = \"gin\"\n", "it belongs to sgc and appnp"),
         ("kind = \"appnp\"\nlayers = 64", "at most 64"),
         ("jumping = \"sum\"\n[[layers]]\nkernel = \"gcn\"", "`linear` layer that reads all"),
     ];
@@ -200,6 +202,7 @@ fn layers_that_do_not_fit_say_what_would() {
         let found = layers(text);
         assert!(found.contains(words), "{text}: {found}");
     }
+    assert_eq!(kinds("heads = 2\n[[layers]]\nkernel = \"gcn\"\n[[layers]]\nkernel = \"gat\"\n").len(), 2);
     let widths = "[[layers]]\nkernel = \"gcn\"\nwidth = 4\n[[layers]]\nkernel = \"gcn\"\n\
                   [[layers]]\nkernel = \"linear\"\njumping = \"sum\"\n";
     assert!(layers(widths).contains("[4, 16]"), "{}", layers(widths));

@@ -20,7 +20,7 @@ impl RowIds<'_> {
     #[inline(always)]
     pub fn id(&self, row: usize) -> u64 {
         match self {
-            Self::From(first) => first + row as u64,
+            Self::From(first) => first.wrapping_add(row as u64),
             Self::List(ids) => ids[row],
         }
     }

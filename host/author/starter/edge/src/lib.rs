@@ -6,18 +6,10 @@
 
 use eciton_sdk::prelude::*;
 
-const TILE_ROWS: u32 = 64;
 const SIGMOID: Prologue<'static> = Prologue { bias: None, activation: Activation::Sigmoid, dropout: None };
 
 pub struct Gated {
     columns: u32,
-}
-
-/// What `work` writes to a scratch matrix.
-fn scratch(shape: &[u32], work: impl FnOnce(&Out) -> Result<()>) -> Result<Matrix> {
-    let into = Out::create(shape)?;
-    work(&into)?;
-    into.finish()
 }
 
 /// <x, y> of each row, [rows, 1]; y may be one row for all.
@@ -93,18 +85,8 @@ impl EdgeKernel for Gated {
             let sums = scratch(&[task.rows, 1], |into| task.sum(&e, into))?;
             linalg::scale(b, &sums, into)?;
         }
-        // What sources need, put side by side in the guest, tile by tile.
-        let mut start = 0;
-        while start < task.rows {
-            let count = TILE_ROWS.min(task.rows - start);
-            let (gradient, target): (Vec<R>, Vec<R>) =
-                (io.gradient.read_rows(start, count)?, target.read_rows(start, count)?);
-            let rows = gradient.chunks_exact(self.columns as usize).zip(&target);
-            let passed: Vec<R> = rows.flat_map(|(row, &last)| [row, &[last]].concat()).collect();
-            io.passed.write_rows(start, &passed)?;
-            start += count;
-        }
-        Ok(())
+        // What sources need of a target, in one row.
+        side_by_side::<R>(&[io.gradient, &target], io.passed)
     }
 
     fn backward_sources<R: Real>(&self, task: &EdgeTask<'_>, io: BackwardSources<'_>) -> Result<()> {

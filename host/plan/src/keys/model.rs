@@ -1,0 +1,354 @@
+//! The keys of `[model]` and of its layers.
+
+use std::collections::BTreeMap;
+
+use super::{FINITE, Key, PROBABILITY, is_probability, key, write};
+use crate::document::{Field, Fields, Found};
+use crate::error::Error;
+use crate::model::{
+    Activation, Aggregator, FirstWeights, Jumping, LayerSettings, Layers, MAX_ATTRIBUTES, MAX_HEADS,
+    MAX_HOPS, MAX_LAYERS, MAX_WIDTH, ModelKind, ModelSettings, Norm, On,
+};
+use crate::signature::Value;
+
+const ALPHA: &str = "a number with 0 <= alpha < 1";
+const SLOPE: &str = "a number with 0 <= slope < 1";
+
+pub(super) const MODEL: &[Key<ModelSettings>] = &[
+    key("file", &["path"], "a model file to read in place of the keys below", |model, field| {
+        model.file = Some(field.text("a path to a model file")?);
+        Ok(())
+    }),
+    key(
+        "kind",
+        &["name", "architecture", "model", "conv"],
+        "what `layers = N` means: gcn, sage, gin, sgc, appnp, gat, gatv2, mlp",
+        |model, field| {
+            model.kind = field.choice(&ModelKind::ALL)?;
+            Ok(())
+        },
+    ),
+    key(
+        "hidden",
+        &["hidden_channels", "hidden_features", "width"],
+        "width of every layer but the last: 1 to 65536",
+        |model, field| {
+            model.hidden = field.integer32(1..=MAX_WIDTH)?;
+            Ok(())
+        },
+    ),
+    key(
+        "activation",
+        &["nonlinearity"],
+        "what follows every layer but the last: identity, relu, leaky-relu, elu, sigmoid, tanh",
+        |model, field| {
+            model.activation = field.choice(&Activation::ALL)?;
+            Ok(())
+        },
+    ),
+    key(
+        "dropout",
+        &["p", "dropout_rate"],
+        "dropout on every layer's input: 0 <= dropout < 1",
+        |model, field| {
+            model.dropout = field.number(PROBABILITY, is_probability)?;
+            Ok(())
+        },
+    ),
+    key("bias", &[], "whether layers add a bias: true or false", |model, field| {
+        model.bias = field.flag()?;
+        Ok(())
+    }),
+    key(
+        "norm",
+        &["normalization", "normalisation", "layer_norm"],
+        "what brings the rows of every layer but the last to one scale: none, layer, l2",
+        |model, field| {
+            model.norm = field.choice(&Norm::ALL)?;
+            Ok(())
+        },
+    ),
+    key(
+        "residual",
+        &["skip", "skip_connections"],
+        "whether layers as wide as their input add it, but the last: true or false",
+        |model, field| {
+            model.residual = field.flag()?;
+            Ok(())
+        },
+    ),
+    key(
+        "first_weights",
+        &["initialiser", "initializer", "init"],
+        "how weights start: auto (glorot in gcn, gat and gatv2 layers, else fan-in), glorot, fan-in",
+        |model, field| {
+            model.first_weights = field.choice(&FirstWeights::ALL)?;
+            Ok(())
+        },
+    ),
+    key(
+        "jumping",
+        &["jk", "jumping_knowledge"],
+        "a last `linear` layer that reads the outputs of all N layers: concat, sum",
+        |model, field| {
+            model.jumping = Some(field.choice(&Jumping::ALL)?);
+            Ok(())
+        },
+    ),
+    key("hops", &["k", "K", "steps"], "steps of a propagation, in sgc and appnp: 1 to 64", |model, field| {
+        model.own.hops = Some(field.integer32(1..=MAX_HOPS)?);
+        Ok(())
+    }),
+    key("alpha", &["teleport"], "the teleport probability of appnp: 0 <= alpha < 1", |model, field| {
+        model.own.alpha = Some(field.number(ALPHA, is_probability)?);
+        Ok(())
+    }),
+    key("epsilon", &["eps"], "the vertex's own weight in gin, less 1: a number", |model, field| {
+        model.own.epsilon = Some(field.number(FINITE, f32::is_finite)?);
+        Ok(())
+    }),
+    key("train_epsilon", &["train_eps"], "whether gin trains epsilon: true or false", |model, field| {
+        model.own.train_epsilon = Some(field.flag()?);
+        Ok(())
+    }),
+    key(
+        "aggregator",
+        &["aggr", "aggregator_type", "pooling"],
+        "what sage layers make of in-neighbours' rows: mean, max",
+        |model, field| {
+            model.own.aggregator = Some(field.choice(&Aggregator::ALL)?);
+            Ok(())
+        },
+    ),
+    key(
+        "heads",
+        &["num_heads"],
+        "heads of gat and gatv2 layers, but of the last: 1 to 64",
+        |model, field| {
+            model.own.heads = Some(field.integer32(1..=MAX_HEADS)?);
+            Ok(())
+        },
+    ),
+    key(
+        "attention_dropout",
+        &["attn_drop", "attn_dropout"],
+        "dropout of edges' weights in gat and gatv2 layers, else as the layer's: 0 <= dropout < 1",
+        |model, field| {
+            model.own.attention_dropout = Some(field.number(PROBABILITY, is_probability)?);
+            Ok(())
+        },
+    ),
+    key(
+        "negative_slope",
+        &["leaky_slope"],
+        "what a negative score is multiplied by in gat and gatv2 layers: 0 <= slope < 1",
+        |model, field| {
+            model.own.negative_slope = Some(field.number(SLOPE, is_probability)?);
+            Ok(())
+        },
+    ),
+    key(
+        "layers",
+        &["num_layers", "depth", "layer"],
+        "how many layers, 1 to 64, or a list of tables, one a layer",
+        |model, field| {
+            model.layers = layers(field)?;
+            Ok(())
+        },
+    ),
+];
+
+pub(super) const LAYER: &[Key<LayerSettings>] = &[
+    key(
+        "kernel",
+        &["kind", "type"],
+        "the layer's kind: gcn, sage, gin, sgc, appnp, gat, gatv2, linear, or the path of a component",
+        |layer, field| {
+            layer.kernel = match &field.value {
+                Found::Text(text) if LayerSettings::is_path(text) => text.clone(),
+                _ => kernel(field)?.to_owned(),
+            };
+            Ok(())
+        },
+    ),
+    key(
+        "width",
+        &["hidden", "out_features", "out-features"],
+        "columns of its output: 1 to 65536",
+        |layer, field| {
+            layer.width = Some(field.integer32(1..=MAX_WIDTH)?);
+            Ok(())
+        },
+    ),
+    key(
+        "activation",
+        &["nonlinearity"],
+        "what follows it: identity, relu, leaky-relu, elu, sigmoid, tanh",
+        |layer, field| {
+            layer.activation = Some(field.choice(&Activation::ALL)?);
+            Ok(())
+        },
+    ),
+    key("dropout", &["p", "dropout_rate"], "dropout on its input: 0 <= dropout < 1", |layer, field| {
+        layer.dropout = Some(field.number(PROBABILITY, is_probability)?);
+        Ok(())
+    }),
+    key("bias", &[], "whether it adds a bias: true or false", |layer, field| {
+        layer.bias = Some(field.flag()?);
+        Ok(())
+    }),
+    key(
+        "norm",
+        &["normalization", "normalisation", "layer_norm", "normalize"],
+        "what brings its rows to one scale: none, layer, l2",
+        |layer, field| {
+            layer.norm = Some(field.choice(&Norm::ALL)?);
+            Ok(())
+        },
+    ),
+    key("residual", &["skip"], "whether its input is added to its output: true or false", |layer, field| {
+        layer.residual = Some(field.flag()?);
+        Ok(())
+    }),
+    key(
+        "jumping",
+        &["jk", "jumping_knowledge"],
+        "in linear: it reads the outputs of all layers before it: concat, sum",
+        |layer, field| {
+            layer.jumping = Some(field.choice(&Jumping::ALL)?);
+            Ok(())
+        },
+    ),
+    key(
+        "hops",
+        &["k", "K", "steps"],
+        "steps of its propagation, in sgc and appnp: 1 to 64",
+        |layer, field| {
+            layer.own.hops = Some(field.integer32(1..=MAX_HOPS)?);
+            Ok(())
+        },
+    ),
+    key("alpha", &["teleport"], "the teleport probability, in appnp: 0 <= alpha < 1", |layer, field| {
+        layer.own.alpha = Some(field.number(ALPHA, is_probability)?);
+        Ok(())
+    }),
+    key("epsilon", &["eps"], "the vertex's own weight, less 1, in gin: a number", |layer, field| {
+        layer.own.epsilon = Some(field.number(FINITE, f32::is_finite)?);
+        Ok(())
+    }),
+    key("train_epsilon", &["train_eps"], "whether that is trained, in gin: true or false", |layer, field| {
+        layer.own.train_epsilon = Some(field.flag()?);
+        Ok(())
+    }),
+    key(
+        "aggregator",
+        &["aggr", "aggregator_type", "pooling"],
+        "what it makes of in-neighbours' rows, in sage: mean, max",
+        |layer, field| {
+            layer.own.aggregator = Some(field.choice(&Aggregator::ALL)?);
+            Ok(())
+        },
+    ),
+    key("heads", &["num_heads"], "heads of its attention, in gat and gatv2: 1 to 64", |layer, field| {
+        layer.own.heads = Some(field.integer32(1..=MAX_HEADS)?);
+        Ok(())
+    }),
+    key(
+        "average",
+        &["mean_heads"],
+        "whether the heads' mean is the result, in gat and gatv2, not all side by side: true or false",
+        |layer, field| {
+            layer.average = Some(field.flag()?);
+            Ok(())
+        },
+    ),
+    key(
+        "attention_dropout",
+        &["attn_drop", "attn_dropout"],
+        "dropout of edges' weights, in gat and gatv2: 0 <= dropout < 1",
+        |layer, field| {
+            layer.own.attention_dropout = Some(field.number(PROBABILITY, is_probability)?);
+            Ok(())
+        },
+    ),
+    key(
+        "negative_slope",
+        &["leaky_slope"],
+        "what a negative score is multiplied by, in gat and gatv2: 0 <= slope < 1",
+        |layer, field| {
+            layer.own.negative_slope = Some(field.number(SLOPE, is_probability)?);
+            Ok(())
+        },
+    ),
+    key("on", &["level"], "what a kernel of your own works on: rows, edges", |layer, field| {
+        layer.on = Some(field.choice(&On::ALL)?);
+        Ok(())
+    }),
+    key(
+        "self_loops",
+        &["add_self_loops", "with_self"],
+        "whether each vertex is among its own neighbours, in a kernel of your own on edges: true or false",
+        |layer, field| {
+            layer.self_loops = Some(field.flag()?);
+            Ok(())
+        },
+    ),
+    key(
+        "attributes",
+        &["arguments", "parameters"],
+        "what a kernel of your own is opened with: a table of names and values",
+        |layer, field| {
+            layer.attributes = attributes(field)?;
+            Ok(())
+        },
+    ),
+];
+
+/// A layer's kernel by its name.
+fn kernel(field: &Field) -> Result<&'static str, Error> {
+    let names = LayerSettings::KERNELS;
+    field.choice(&names.map(|name| (name, name))).map_err(|_| {
+        let names = names.map(|name| format!("{name:?}")).join(", ");
+        field.refuse(format!("one of {names}, {}", LayerSettings::OR_PATH))
+    })
+}
+
+/// Attributes of a kernel, as a table.
+fn attributes(field: &Field) -> Result<BTreeMap<String, Value>, Error> {
+    let table = match &field.value {
+        Found::Table(Fields(fields)) if fields.len() <= MAX_ATTRIBUTES as usize => fields,
+        _ => return Err(field.refuse(format!("a table of at most {MAX_ATTRIBUTES} names and values"))),
+    };
+    let attribute = |field: &Field| {
+        let value = match &field.value {
+            Found::Integer(value) => Value::Integer(*value),
+            Found::Number(value) if (*value as f32).is_finite() => Value::Number(*value),
+            Found::Text(text) => Value::Text(text.clone()),
+            Found::Flag(flag) => Value::Flag(*flag),
+            _ => return Err(field.refuse("a whole number, a finite number, a text, true or false")),
+        };
+        Ok((field.name.clone(), value))
+    };
+    table.iter().map(attribute).collect()
+}
+
+fn layers(field: &Field) -> Result<Layers, Error> {
+    let allowed = format!("a whole number from 1 to {MAX_LAYERS}, or a list of so many tables");
+    match &field.value {
+        Found::Integer(_) => {
+            field.integer32(1..=MAX_LAYERS).map(Layers::Count).map_err(|_| field.refuse(allowed))
+        }
+        Found::List(items) if (1..=MAX_LAYERS as usize).contains(&items.len()) => {
+            let layer = |item: &Found| {
+                let Found::Table(inner) = item else {
+                    return Err(field.refuse(allowed.clone()));
+                };
+                let mut layer = LayerSettings::gcn();
+                write(&mut layer, "", LAYER, &inner.0)?;
+                Ok(layer)
+            };
+            items.iter().map(layer).collect::<Result<_, _>>().map(Layers::List)
+        }
+        _ => Err(field.refuse(allowed)),
+    }
+}
