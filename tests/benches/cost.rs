@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use eciton_kernel::cache::Cache;
 use eciton_kernel::{
-    Call, Instance, Instances, Kernel, Kind, Labelled, Layer, RowNumbers, Runtime, Settings, Target,
+    Call, Instance, Instances, Kernel, Kind, Labelled, Layer, RowNumbers, Runtime, Settings, Target, Targets,
 };
 use eciton_plan::signature::{Attribute, Value};
 use eciton_tensor::{Buffer, Grid, Matrix};
@@ -90,7 +90,7 @@ impl Forward {
     }
 }
 
-/// A loss task of `cross-entropy` over [rows, classes], every row labelled: each row is read and its
+/// A loss task of `head` over [rows, classes], every row labelled: each row is read and its
 /// gradient written by the guest.
 struct Loss {
     x: Buffer,
@@ -103,7 +103,8 @@ struct Loss {
 impl Loss {
     fn new(rows: usize, classes: usize) -> Self {
         let labels: Arc<[u32]> = (0..rows as u32).map(|r| r % classes as u32).collect();
-        let labelled = Labelled { labels, rows: (0..rows as u32).collect(), weight: 1.0 / rows as f32 };
+        let targets = Targets::Classes(labels);
+        let labelled = Labelled { targets, rows: (0..rows as u32).collect(), weight: 1.0 / rows as f32 };
         let (x, gradient) = (dense(rows, classes), Buffer::zeroed(rows, classes).unwrap());
         Self {
             x,
@@ -144,7 +145,7 @@ impl Loss {
 fn parts(runtime: &Runtime, how: &str, is_native: bool) {
     let (linear, cross_entropy) = (
         runtime.load("linear", component("linear")).unwrap(),
-        runtime.load("cross-entropy", component("cross-entropy")).unwrap(),
+        runtime.load("head", component("head")).unwrap(),
     );
     let samples = size(21, 1);
     let forward = Forward::new(4);
@@ -163,7 +164,7 @@ fn parts(runtime: &Runtime, how: &str, is_native: bool) {
     let loss = Loss::new(rows, classes);
     let layer = loss.layer(&cross_entropy);
     let spread = seconds(samples, size(5, 1), || instances.run(&layer, loss.call()).unwrap());
-    let what = format!("{how}: a tile pass, cross-entropy on {rows} x {classes}");
+    let what = format!("{how}: a tile pass, head on {rows} x {classes}");
     spread.times(1e3).row(&what, "ms");
     spread.rate((2 * rows * classes * 4) as f64 / 1e9).row("    the same, rows read and written", "GB/s");
 }
@@ -193,7 +194,7 @@ fn floor() {
 #[cfg(feature = "native-kernels")]
 mod epochs {
     use eciton_graph::adjacency::{Graph, Options};
-    use eciton_graph::dataset::{Dataset, Features, Split, VertexIds};
+    use eciton_graph::dataset::{Dataset, Features, Labels, Split, VertexIds};
     use eciton_graph::random::SplitMix64;
     use eciton_plan::Config;
     use eciton_train::inspect::Ready;
@@ -215,18 +216,12 @@ mod epochs {
             })
             .collect();
         let graph = Graph::from_edges(n, list.iter().copied(), Options::default()).unwrap();
-        let labels: Vec<u32> = (0..vertices).map(|_| random.below(u64::from(classes)) as u32).collect();
+        let of = (0..vertices).map(|_| random.below(u64::from(classes)) as u32).collect();
+        let labels = Labels::classes(of, classes);
         let split = Split::random(&labels, [0.66, 0.1], SEED);
         let features = Features::dense(columns, &values(vertices as usize * columns as usize)).unwrap();
-        let dataset = Dataset {
-            name: "random".to_owned(),
-            graph,
-            features,
-            labels,
-            classes,
-            split,
-            ids: VertexIds::Dense,
-        };
+        let dataset =
+            Dataset { name: "random".to_owned(), graph, features, labels, split, ids: VertexIds::Dense };
         dataset.validate().unwrap();
         dataset
     }

@@ -90,12 +90,12 @@ fn main() {
             let percent = |of: &dyn Fn(&SeedReport) -> Option<f64>| {
                 mean(&curves.seeds.iter().filter_map(of).map(|share| share * 100.0).collect::<Vec<_>>())
             };
-            let (test, validation) = (percent(&|s| s.accuracy.test), percent(&|s| s.accuracy.validation));
+            let (test, validation) = (percent(&|s| s.metrics.test), percent(&|s| s.metrics.validation));
             let best = percent(&|s| s.best?.1.test);
             let target = *target.get_or_insert(validation.0 / 100.0 - 0.005);
             let first = |seed: u64| {
                 let of = curves.epochs.iter().filter(|e| e.seed == seed);
-                let mut reached = of.filter(|e| e.accuracy.and_then(|a| a.validation) >= Some(target));
+                let mut reached = of.filter(|e| e.metrics.and_then(|a| a.validation) >= Some(target));
                 reached.next().map(|e| f64::from(e.epoch))
             };
             let needed: Vec<f64> = curves.seeds.iter().filter_map(|s| first(s.seed)).collect();

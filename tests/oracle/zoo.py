@@ -10,6 +10,8 @@ but the generator of random numbers (keyed.py) and the optimisers (gcn.py).
 
 INPUT.json
     vertices, edges, features, labels, train      as gcn.py; edges are directed
+        loss             cross-entropy (default); else labels are rows of values, null where unknown:
+                         binary-cross-entropy, squared-error, absolute-error
     layers        [{"kernel", "width", "activation", "dropout", "bias", "norm", "residual", and "hops", "alpha", "epsilon",
                    "train_epsilon", "jumping", "aggregator", "heads", "average", "slope", "attention_dropout" where the kernel has them}, ...]
     parameters    {name: [[...]] or [...]}, as Eciton names them
@@ -194,8 +196,8 @@ class Graph:
 
 
 class Zoo:
-    def __init__(self, graph, features, labels, train, layers, seed=0, slope=0.01):
-        self.graph, self.features, self.labels, self.train = graph, features, labels, train
+    def __init__(self, graph, features, labels, train, layers, seed=0, slope=0.01, of="cross-entropy"):
+        self.graph, self.features, self.labels, self.train, self.of = graph, features, labels, train, of
         self.layers, self.seed, self.slope = layers, seed, slope
 
     def dropped(self, x, probability, draw, epoch):
@@ -284,18 +286,36 @@ class Zoo:
     def loss(self, p, epoch, gradients=True):
         p = {name: Var(value) for name, value in p.items()}
         scores = self.scores(p, epoch)
-        head = gcn.Gcn(None, None, self.labels, self.train)
-        loss, gradient = head.cross_entropy(scores.value)
+        if self.of == "cross-entropy":
+            loss, gradient = gcn.Gcn(None, None, self.labels, self.train).cross_entropy(scores.value)
+        else:
+            loss, gradient = self.over_values(scores.value)
         if not gradients:
             return loss
         scores.back(gradient)
         return loss, {name: np.zeros_like(var.value) if var.gradient is None else var.gradient for name, var in p.items()}
 
 
+    def over_values(self, scores):
+        """The mean over all values that are known of training vertices, and its gradient."""
+        known = np.zeros(scores.shape, bool)
+        known[self.train] = ~np.isnan(self.labels[self.train])
+        z, t = scores[known], self.labels[known]
+        match self.of:
+            case "binary-cross-entropy": each, slope = np.logaddexp(0, z) - z * t, 1 / (1 + np.exp(-z)) - t
+            case "squared-error": each, slope = (z - t) ** 2, 2 * (z - t)
+            case "absolute-error": each, slope = abs(z - t), np.sign(z - t)
+        gradient = np.zeros_like(scores)
+        gradient[known] = slope / known.sum()
+        return each.mean(), gradient
+
+
 def run(job):
+    of = job.get("loss", "cross-entropy")
     net = Zoo(
-        Graph(job["vertices"], job["edges"]), gcn.features_of(job), np.asarray(job["labels"], np.int64),
-        np.asarray(job["train"], np.int64), job["layers"], job.get("seed", 0), job.get("slope", 0.01),
+        Graph(job["vertices"], job["edges"]), gcn.features_of(job),
+        np.asarray(job["labels"], np.int64 if of == "cross-entropy" else float),  # null: NaN
+        np.asarray(job["train"], np.int64), job["layers"], job.get("seed", 0), job.get("slope", 0.01), of,
     )
     p = {name: np.asarray(value, np.float32).astype(float) for name, value in job["parameters"].items()}
     loss, gradients = net.loss(p, 0)
@@ -345,7 +365,8 @@ def test_gradients(seed=31):
         [dict(base, norm="layer"), last],
         [dict(base, norm="l2"), last],
     ]
-    for layers in models:
+    losses = ["cross-entropy"] * len(models) + ["binary-cross-entropy", "squared-error", "absolute-error"]
+    for layers, of in zip(models + models[:3], losses):
         n, widths = 9, [5] + [layer["width"] for layer in layers]
         p = {}
         for l, layer in enumerate(layers):
@@ -370,7 +391,11 @@ def test_gradients(seed=31):
             if layer["norm"] == "layer":
                 shapes |= {"norm.scale": (m,), "norm.shift": (m,)}
             p |= {f"layers.{l}.{name}": r.normal(size=shape) for name, shape in shapes.items()}
-        net = Zoo(Graph(n, r.integers(0, n - 1, (18, 2))), r.normal(size=(n, 5)), r.integers(0, 3, n), np.arange(0, n, 2), layers, 7)
+        graph, x, labels = Graph(n, r.integers(0, n - 1, (18, 2))), r.normal(size=(n, 5)), r.integers(0, 3, n)
+        if of != "cross-entropy":
+            labels = r.integers(0, 2, (n, widths[-1])).astype(float)
+            labels[2, 1] = np.nan
+        net = Zoo(graph, x, labels, np.arange(0, n, 2), layers, 7, of=of)
         _, gradients = net.loss(p, 2)
         for name, value in p.items():
             difference = np.zeros_like(value)

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Test accuracy of PyG's GraphSAGE, GAT, GATv2, GIN, GCN, SGC, APPNP and MLP with Eciton's hyper-parameters, to hold beside `eciton train`.
+"""The test metric of PyG's GraphSAGE, GAT, GATv2, GIN, GCN, SGC, APPNP and MLP with Eciton's hyper-parameters, to hold beside `eciton train`.
 
     accuracy.py MODEL DATA [--seeds 10] [--hidden 64] [--layers 2] [--epochs 200] [--lr 0.01] [--wd 5e-4] [--dropout 0.5]
                  [--aggregator mean|max]   sage
                  [--heads 8]   gat, gatv2: heads of all layers but the last; elu, dropout of the weights of edges as of the input
+                 [--metric accuracy|roc-auc]   of two classes
 
-DATA is a folder of npy arrays as shared/peers/prepare.py makes it; `eciton train DATA --model MODEL ...` reads the same one. Features are
-divided by their sums. Dropout stands before every layer with weights, weight decay is on all parameters, accuracy is that after the last
+DATA is a folder of npy arrays as shared/peers/prepare.py makes it; `eciton train DATA --model MODEL ...` reads the same one. Labels of two
+dimensions are flags, learnt by binary cross-entropy and measured by ROC-AUC, or numbers, learnt by the squared error and measured by the mean
+absolute error. Features are divided by their sums. Dropout stands before every layer with weights, weight decay is on all parameters, the metric is that after the last
 epoch. Prints one JSON line, with the median time of an epoch and the process's peak memory. Needs torch and torch_geometric.
 """
 import argparse
@@ -29,7 +31,40 @@ def arguments():
                                 ("wd", float, 5e-4), ("dropout", float, 0.5), ("threads", int, 1), ("hops", int, 0), ("heads", int, 8)):
         p.add_argument(f"--{name}", type=kind, default=default)
     p.add_argument("--aggregator", choices=["mean", "max"], default="mean")
+    p.add_argument("--metric", choices=["accuracy", "roc-auc"], default="accuracy")
     return p.parse_args()
+
+
+def roc_auc(score, label):
+    """Ties count half (the rank form of the Mann-Whitney statistic)."""
+    _, at, counts = np.unique(score, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    rank = (last - (counts - 1) / 2)[at]
+    positive = label == 1
+    n, m = positive.sum(), (~positive).sum()
+    return (rank[positive].sum() - n * (n + 1) / 2) / (n * m)
+
+
+class Task:
+    """What labels ask for: the number of scores, the loss and the metric."""
+
+    def __init__(self, y, metric):
+        flags = y.dim() == 2 and bool(((y == 0) | (y == 1)).all())
+        if y.dim() == 1:
+            self.columns, self.loss, self.metric = int(y.max()) + 1, F.cross_entropy, metric
+        elif flags:
+            self.columns, self.loss, self.metric = y.shape[1], F.binary_cross_entropy_with_logits, "roc-auc"
+        else:
+            self.columns, self.loss, self.metric = y.shape[1], F.mse_loss, "mean-absolute-error"
+
+    def measure(self, z, y):
+        if self.metric == "accuracy":
+            return 100 * (z.argmax(1) == y).float().mean().item()
+        if self.metric == "mean-absolute-error":
+            return (z - y).abs().mean().item()
+        if y.dim() == 1:
+            return 100 * roc_auc((z[:, 1] - z[:, 0]).numpy(), y.numpy())
+        return 100 * statistics.mean(roc_auc(z[:, i].numpy(), y[:, i].numpy()) for i in range(y.shape[1]))
 
 
 class Net(torch.nn.Module):
@@ -76,24 +111,24 @@ def main():
     edges = torch.sparse_csr_tensor(torch.from_numpy(indptr), source, torch.ones(len(source)), size=(n, n))
     if a.model in ("gcn", "gat", "gatv2", "sgc", "appnp") or a.aggregator == "max":
         edges = torch.stack([source, target])
-    accuracies, seconds = [], []
+    found, seconds, task = [], [], Task(y, a.metric)
     for seed in range(a.seeds):
         torch.manual_seed(seed)
-        net = Net(a, x.shape[1], int(y.max()) + 1)
+        net = Net(a, x.shape[1], task.columns)
         adam = torch.optim.Adam(net.parameters(), lr=a.lr, weight_decay=a.wd)
         for _ in range(a.epochs):
             begun = time.perf_counter()
             net.train()
             adam.zero_grad()
-            F.cross_entropy(net(x, edges)[train], y[train]).backward()
+            task.loss(net(x, edges)[train], y[train]).backward()
             adam.step()
             seconds.append(time.perf_counter() - begun)
         net.eval()
         with torch.no_grad():
-            accuracies.append((net(x, edges)[test].argmax(1) == y[test]).float().mean().item())
+            found.append(task.measure(net(x, edges)[test], y[test]))
     print(json.dumps({
-        "peer": "pyg", "model": a.model, "data": a.data, **({"aggregator": a.aggregator} if a.model == "sage" else {}), "seeds": a.seeds, "test_accuracy": round(100 * statistics.mean(accuracies), 2),
-        "std": round(100 * statistics.pstdev(accuracies), 2), "torch": torch.__version__,
+        "peer": "pyg", "model": a.model, "data": a.data, **({"aggregator": a.aggregator} if a.model == "sage" else {}), "seeds": a.seeds, "metric": task.metric,
+        "test": round(statistics.mean(found), 4), "std": round(statistics.pstdev(found), 4), "torch": torch.__version__,
         "epoch_s": round(statistics.median(seconds), 5), "threads": a.threads,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
     }), flush=True)

@@ -118,7 +118,7 @@ fn a_vertex_order_changes_rounding_and_nothing_else() {
             assert!(loss < 1e-6, "{what}: losses differ by {loss} of themselves");
             assert!(scores < allowed && embeddings < allowed, "{what}: {scores} in scores, {embeddings}");
             assert_eq!(found.ids, predicted.ids, "{what}");
-            let accuracy = |summary: &eciton_train::Summary| summary.seeds[0].accuracy;
+            let accuracy = |summary: &eciton_train::Summary| summary.seeds[0].metrics;
             assert_eq!(accuracy(summary), accuracy(natural), "{what}");
         }
     }

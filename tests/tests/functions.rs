@@ -323,7 +323,7 @@ fn several_seeds_and_late_evaluation_do_not_mix() {
     (config.run.eval_every, config.run.intervals) = (0, Some(2));
     let several = Options { seeds: 3, ..options() };
     let digests = |summary: &Summary| {
-        summary.seeds.iter().map(|s| (s.model_digest.clone(), s.accuracy)).collect::<Vec<_>>()
+        summary.seeds.iter().map(|s| (s.model_digest.clone(), s.metrics)).collect::<Vec<_>>()
     };
     let (wanted, _) = train(&config, &several).unwrap();
     for transport in ALL {

@@ -70,14 +70,14 @@ fn linear_is_its_reference() {
 
 #[test]
 fn cross_entropy_is_its_reference() {
-    let (kernel, mut instances) = (load("cross-entropy", Limits::default()), Instances::new(false));
+    let (kernel, mut instances) = (load("head", Limits::default()), Instances::new(false));
     for case in 0..60u32 {
         let numbers = &mut Numbers(2000 + u64::from(case));
         // More than one tile of 1024 rows in some.
         let rows = 1 + numbers.below(if case % 6 == 0 { 3000 } else { 60 });
         let classes = 1 + numbers.below(50);
         let given = [("bias", Value::Flag(case % 2 == 0))];
-        let (layer, native) = open::<cross_entropy::CrossEntropy>(&kernel, classes, &given);
+        let (layer, native) = open::<head::Head>(&kernel, classes, &given);
         let mut made = Case::new(numbers, &layer, rows, case % 5 != 4);
         made.inputs[0].values.iter_mut().for_each(|v| *v *= 20.0);
         if case % 10 == 7 {
@@ -90,7 +90,7 @@ fn cross_entropy_is_its_reference() {
 
 #[test]
 fn streamed_inputs_give_the_bits_of_whole_ones() {
-    let kernels = [load("linear", Limits::default()), load("cross-entropy", Limits::default())];
+    let kernels = [load("linear", Limits::default()), load("head", Limits::default())];
     let mut instances = Instances::new(false);
     for case in 0..24u32 {
         let numbers = &mut Numbers(3000 + u64::from(case));
@@ -102,13 +102,13 @@ fn streamed_inputs_give_the_bits_of_whole_ones() {
             ("dropout", Value::Number(f64::from(case % 3) * 0.25)),
         ];
         let layer = if case % 4 == 3 {
-            open::<cross_entropy::CrossEntropy>(&kernels[1], columns, &[]).0
+            open::<head::Head>(&kernels[1], columns, &[]).0
         } else {
             open::<linear::Linear>(&kernels[0], columns, &linear).0
         };
         let made = Case::new(numbers, &layer, rows, true);
         let x = &made.inputs[0];
-        let kinds: &[Kind] = if layer.signature().has_loss {
+        let kinds: &[Kind] = if layer.signature().loss.is_some() {
             &[Kind::Forward, Kind::Loss]
         } else {
             &[Kind::Forward, Kind::Backward]
@@ -143,13 +143,13 @@ fn streamed_inputs_give_the_bits_of_whole_ones() {
 #[test]
 fn a_sender_that_stops_is_an_error_in_time() {
     let arrival = Duration::from_millis(200);
-    for (name, given) in [("linear", vec![("out-features", Value::Integer(4))]), ("cross-entropy", vec![])] {
+    for (name, given) in [("linear", vec![("out-features", Value::Integer(4))]), ("head", vec![])] {
         let kernel = load(name, Limits { arrival, ..Limits::default() });
         let mut instances = Instances::new(false);
         let attributes: Vec<Attribute> = given.iter().map(|(n, v)| Attribute::new(n, v.clone())).collect();
         let layer = kernel.open(&[vec![5]], &attributes).unwrap();
         let made = Case::new(&mut Numbers(4000), &layer, 40, true);
-        let kind = if layer.signature().has_loss { Kind::Loss } else { Kind::Forward };
+        let kind = if layer.signature().loss.is_some() { Kind::Loss } else { Kind::Forward };
         for gone in [false, true] {
             let (mut sender, arriving) = stream::channel(40, 5).unwrap();
             sender.send(&[1.0; 100]).unwrap();

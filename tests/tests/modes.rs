@@ -104,7 +104,7 @@ fn a_run_goes_on_synchronously_near_its_target() {
     let (never, all, _) = run(None);
     assert_eq!(never, None);
     let (after, some, reports) = run(Some(0.6));
-    let reached = |report: &&eciton_train::EpochReport| report.accuracy.unwrap().validation >= Some(0.6);
+    let reached = |report: &&eciton_train::EpochReport| report.metrics.unwrap().validation >= Some(0.6);
     assert_eq!(after, reports.iter().find(reached).map(|report| report.epoch));
     let share = f64::from(after.unwrap()) / 60.0;
     // Two epochs more than that may have begun.

@@ -133,7 +133,7 @@ fn patience_ends_a_run_and_the_best_model_is_kept() {
     assert!(seed.epochs < 400 && without == 30 && !summary.stopped, "{seed:?}");
     assert_eq!(reports.len() as u32, seed.epochs);
     // What was seen justifies it: the same rule over the reports, in other words.
-    let validation = |report: &EpochReport| report.accuracy.unwrap().validation.unwrap();
+    let validation = |report: &EpochReport| report.metrics.unwrap().validation.unwrap();
     let (mut reference, mut since) = (validation(&reports[0]), 1);
     for report in &reports {
         if validation(report) > reference + 0.01 {
@@ -165,7 +165,7 @@ fn patience_ends_a_run_and_the_best_model_is_kept() {
     assert!(summary.seeds[0].kept_epoch.is_some(), "another seed is needed: {:?}", summary.seeds[0]);
     // The folder's scores and accuracies are that model's.
     let found = eciton_train::evaluate(&out, None, &Options::default()).unwrap();
-    assert_eq!(found.recorded.unwrap(), found.accuracy);
+    assert_eq!(found.recorded.unwrap(), found.metrics);
 }
 
 #[test]

@@ -9,7 +9,7 @@
 mod numpy;
 
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{Dataset, Features, Split, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Labels, Split, VertexIds};
 use eciton_plan::{
     Activation, Algorithm, Atoms, Config, GatherFeatures, Intervals, LayerSettings, Layers, Pipeline,
     WeightDecay, WeightVersions,
@@ -105,8 +105,7 @@ impl Case {
             name: "random".to_owned(),
             graph,
             features,
-            labels,
-            classes,
+            labels: Labels::classes(labels, classes),
             split,
             ids: VertexIds::Dense,
         };

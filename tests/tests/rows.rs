@@ -3,7 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{Dataset, Features, Split, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Labels, Split, VertexIds};
 use eciton_graph::random::SplitMix64;
 use eciton_plan::{
     Config, ExecutorKind, GatherFeatures, LabelledGathers, Mode, Pipeline, RowFormat, VertexOrder,
@@ -97,8 +97,8 @@ fn a_loss_of_the_users_sees_all_rows() {
     config.run.labelled_gathers = LabelledGathers::Always;
     let edges = |config: &Config| eciton_train::plan(config, &options()).unwrap().labelled_edges;
     assert!(edges(&config).is_some_and(|edges| edges < 2_000), "140 of 2,708 are labelled");
-    let own = eciton_tests::root().join("guest-kernels/prebuilt/cross-entropy.wasm");
-    config.kernels.insert("cross-entropy".to_owned(), own.to_str().unwrap().to_owned());
+    let own = eciton_tests::root().join("guest-kernels/prebuilt/head.wasm");
+    config.kernels.insert("head".to_owned(), own.to_str().unwrap().to_owned());
     assert_eq!(edges(&config), None);
 }
 
@@ -108,14 +108,14 @@ fn random_set(seed: u64, vertices: u32, edges: u32, columns: u32, classes: u32) 
     let edges: Vec<(u32, u32)> = (0..edges).map(|_| (below(vertices), below(vertices))).collect();
     let graph = Graph::from_edges(u64::from(vertices), edges.into_iter(), GraphOptions::default()).unwrap();
     let values: Vec<f32> = (0..vertices * columns).map(|_| below(2001) as f32 * 1e-3 - 1.0).collect();
-    let labels = (0..vertices).map(|_| below(classes)).collect();
+    let labels = Labels::classes((0..vertices).map(|_| below(classes)).collect(), classes);
     let split = Split {
         train: (0..vertices / 2).collect(),
         validation: (vertices / 2..vertices * 3 / 4).collect(),
         test: (vertices * 3 / 4..vertices).collect(),
     };
     let features = Features::dense(columns, &values).unwrap();
-    Dataset { name: "random".to_owned(), graph, features, labels, classes, split, ids: VertexIds::Dense }
+    Dataset { name: "random".to_owned(), graph, features, labels, split, ids: VertexIds::Dense }
 }
 
 fn inside(config: &Config, dataset: &Dataset) -> FirstEpoch {
@@ -226,7 +226,8 @@ fn bfloat16_rows_are_rounded_at_the_slots_and_nowhere_else() {
     let train = dataset.split.train.len();
     let share =
         |r: usize, c: usize| scores.at(r, c).exp() / (0..3).map(|k| scores.at(r, k).exp()).sum::<f64>();
-    let label = |r: usize| dataset.labels[r] as usize;
+    let labels = dataset.labels.as_classes().unwrap();
+    let label = |r: usize| labels[r] as usize;
     let loss = -(0..train).map(|r| share(r, label(r)).ln()).sum::<f64>() / train as f64;
     let gradient = Rows::from(scores.rows(), scores.columns, |r, c| match r < train {
         true => (share(r, c) - f64::from(u8::from(label(r) == c))) / train as f64,

@@ -7,7 +7,7 @@ use std::process::Command;
 const NEVER: [&str; 8] = [
     "eciton-sdk",
     "eciton-linear",
-    "eciton-cross-entropy",
+    "eciton-head",
     "eciton-activate",
     "eciton-attention",
     "eciton-normalise",

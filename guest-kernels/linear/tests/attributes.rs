@@ -77,7 +77,7 @@ fn the_signature_follows_the_attributes() {
     let shapes = |changed: &[(&str, Value)]| {
         let s = open(&[vec![4]], changed).unwrap().signature();
         assert_eq!((s.inputs[0].extents.clone(), s.outputs[0].extents.clone()), (vec![4], vec![3]));
-        assert!(s.kept.is_empty() && s.needs_inputs && !s.has_loss);
+        assert!(s.kept.is_empty() && s.needs_inputs && s.loss.is_none());
         let parameters: Vec<(String, Vec<u32>)> =
             s.parameters.into_iter().map(|p| (p.name, p.shape)).collect();
         (parameters, s.needs_outputs)

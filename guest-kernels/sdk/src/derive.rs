@@ -75,7 +75,7 @@ impl<K: ForwardKernel> Kernel for Derived<K> {
 
     fn signature(&self) -> Signature {
         let of = self.0.signature();
-        Signature { kept: vec![], needs_inputs: true, needs_outputs: false, has_loss: false, ..of }
+        Signature { kept: vec![], needs_inputs: true, needs_outputs: false, loss: None, ..of }
     }
 
     fn forward<R: Real>(&self, task: &Task, io: Forward<'_>) -> Result<()> {

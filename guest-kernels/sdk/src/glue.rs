@@ -5,9 +5,9 @@ pub mod edge;
 use crate::bindings::eciton::kernel::{linalg as wl, log as wlog, random as wr, tensors as wt, types as ty};
 use crate::bindings::exports::eciton::kernel::vertex as wv;
 use crate::op::{After, Before, Op};
-use crate::signature::{AttributeSpec, Attributes, Initialiser, ParameterSpec, RowsSpec, Value};
+use crate::signature::{AttributeSpec, Attributes, Initialiser, ParameterSpec, RowsSpec, TargetKind, Value};
 use crate::types::{Activation, Dropout, Error, Reduction, Result, Task};
-use crate::{Backward, Forward, Ids, Kernel, LastLayer, Matrix, Out};
+use crate::{Backward, Forward, Ids, Kernel, LastLayer, Matrix, Out, Targets};
 
 /// A matrix.
 #[derive(Debug)]
@@ -345,7 +345,10 @@ impl<K: Kernel> wv::GuestLayer for Layer<K> {
             outputs: rows_specs(s.outputs),
             kept: rows_specs(s.kept),
             backward_needs: needs,
-            has_loss: s.has_loss,
+            loss: s.loss.map(|kind| match kind {
+                TargetKind::Classes => wv::TargetKind::Classes,
+                TargetKind::Values => wv::TargetKind::Values,
+            }),
         }
     }
 
@@ -399,7 +402,7 @@ impl<K: Kernel> wv::GuestLayer for Layer<K> {
         t: wv::Task,
         inputs: Vec<wt::Matrix>,
         parameters: Vec<wt::Matrix>,
-        labels: wt::Ids,
+        targets: wv::Targets,
         rows: wt::Ids,
         weight: f32,
         loss: wt::Out,
@@ -407,13 +410,24 @@ impl<K: Kernel> wv::GuestLayer for Layer<K> {
         parameter_gradients: Vec<wt::Out>,
     ) -> core::result::Result<(), ty::Error> {
         let (inputs, parameters) = (matrices(inputs), matrices(parameters));
-        let (labels, rows) = (Ids::new(RawIds(labels)), Ids::new(RawIds(rows)));
+        let rows = Ids::new(RawIds(rows));
+        let (classes, values);
+        let targets = match targets {
+            wv::Targets::Classes(given) => {
+                classes = Ids::new(RawIds(given));
+                Targets::Classes(&classes)
+            }
+            wv::Targets::Values(given) => {
+                values = Matrix::new(RawMatrix(given));
+                Targets::Values(&values)
+            }
+        };
         let loss = Out::new(RawOut(loss));
         let (input_gradients, parameter_gradients) = (maybe_outs(input_gradients), outs(parameter_gradients));
         let io = LastLayer {
             inputs: &refs(&inputs),
             parameters: &refs(&parameters),
-            labels: &labels,
+            targets,
             rows: &rows,
             weight,
             loss: &loss,

@@ -88,7 +88,9 @@ pub use derive::{Derived, DerivedEdges, ForwardEdgeKernel, ForwardKernel};
 pub use edge::{BackwardSources, BackwardTargets, EdgeForward, EdgeKernel, EdgeSignature, EdgeTask};
 pub use handles::{Ids, Matrix, Out, log, random_key, row_ids};
 pub use math::Real;
-pub use signature::{AttributeSpec, Attributes, Initialiser, ParameterSpec, RowsSpec, Signature, Value};
+pub use signature::{
+    AttributeSpec, Attributes, Initialiser, ParameterSpec, RowsSpec, Signature, TargetKind, Value,
+};
 pub use types::{Activation, Dropout, Epilogue, Error, Prologue, Reduction, Result, Task};
 
 /// All that a kernel usually needs.
@@ -97,7 +99,7 @@ pub mod prelude {
         Activation, AttributeSpec, Attributes, Backward, BackwardSources, BackwardTargets, Derived,
         DerivedEdges, Dropout, EdgeForward, EdgeKernel, EdgeSignature, EdgeTask, Epilogue, Error, Forward,
         ForwardEdgeKernel, ForwardKernel, Ids, Initialiser, Kernel, LastLayer, Matrix, Out, Prologue, Real,
-        Result, Signature, Task, Value, linalg, scratch, side_by_side,
+        Result, Signature, TargetKind, Targets, Task, Value, linalg, scratch, side_by_side,
     };
 }
 
@@ -133,6 +135,15 @@ pub struct Backward<'a> {
     pub parameter_gradients: &'a [&'a Out],
 }
 
+/// What the rows of a last layer are compared with.
+#[derive(Debug, Clone, Copy)]
+pub enum Targets<'a> {
+    /// One class a row.
+    Classes(&'a Ids),
+    /// `[n, t]`; NaN is unknown and does not count.
+    Values(&'a Matrix),
+}
+
 /// What `loss` works on.
 #[derive(Debug, Clone, Copy)]
 pub struct LastLayer<'a> {
@@ -140,11 +151,11 @@ pub struct LastLayer<'a> {
     pub inputs: &'a [&'a Matrix],
     /// As the signature lists them.
     pub parameters: &'a [&'a Matrix],
-    /// One label a row.
-    pub labels: &'a Ids,
+    /// What the rows are compared with, of the signature's kind.
+    pub targets: Targets<'a>,
     /// The local rows that count, ascending.
     pub rows: &'a Ids,
-    /// What each of them contributes to the loss.
+    /// What each of them, or each of its known values, contributes to the loss.
     pub weight: f32,
     /// [1]: the interval's share of the loss.
     pub loss: &'a Out,

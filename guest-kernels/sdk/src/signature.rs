@@ -142,6 +142,15 @@ impl RowsSpec {
     }
 }
 
+/// What a last layer's rows are compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TargetKind {
+    /// A class a row.
+    Classes,
+    /// Numbers, as many as the first output has columns.
+    Values,
+}
+
 /// What a layer reads, writes, learns and needs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Signature {
@@ -157,8 +166,8 @@ pub struct Signature {
     pub needs_inputs: bool,
     /// Backward reads the outputs.
     pub needs_outputs: bool,
-    /// [`crate::Kernel::loss`] may be called.
-    pub has_loss: bool,
+    /// What [`crate::Kernel::loss`] compares with; `None`: it is not called.
+    pub loss: Option<TargetKind>,
 }
 
 impl Signature {
@@ -203,9 +212,9 @@ impl Signature {
         self
     }
 
-    /// The kernel is a last layer.
-    pub fn with_loss(mut self) -> Self {
-        self.has_loss = true;
+    /// The kernel is a last layer, whose rows are compared with these.
+    pub fn with_loss(mut self, targets: TargetKind) -> Self {
+        self.loss = Some(targets);
         self
     }
 }

@@ -22,8 +22,8 @@ pub struct Builtin {
 pub const BUILTIN: &[Builtin] = &[
     Builtin { name: "activate", package: "eciton-activate" },
     Builtin { name: "attention", package: "eciton-attention" },
-    Builtin { name: "cross-entropy", package: "eciton-cross-entropy" },
     Builtin { name: "gatv2", package: "eciton-gatv2" },
+    Builtin { name: "head", package: "eciton-head" },
     Builtin { name: "linear", package: "eciton-linear" },
     Builtin { name: "maximum", package: "eciton-maximum" },
     Builtin { name: "normalise", package: "eciton-normalise" },

@@ -290,7 +290,7 @@ impl<'a> Build<'a> {
 }
 
 /// Passes each line on and keeps the last ones.
-fn forward(stderr: impl Read, mut watch: Option<&mut (dyn FnMut(&str) + '_)>) -> String {
+pub(crate) fn forward(stderr: impl Read, mut watch: Option<&mut (dyn FnMut(&str) + '_)>) -> String {
     let mut kept = String::new();
     let mut stderr = BufReader::new(stderr);
     let mut line = Vec::new();
@@ -331,7 +331,7 @@ fn artefact(stdout: &mut dyn BufRead, manifest: &Path) -> std::io::Result<Option
 }
 
 /// A core module as a component: ambient imports refused by name, custom sections gone.
-fn wrap(package: &str, dir: &Path, module: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn wrap(package: &str, dir: &Path, module: &[u8]) -> Result<Vec<u8>> {
     let refuse = |differences| Error::Contract { name: package.to_owned(), differences };
     let ambient = contract::check_module(module)?;
     if !ambient.is_empty() {

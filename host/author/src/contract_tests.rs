@@ -321,12 +321,24 @@ fn missing_resource_and_types() {
 fn unknown_interface_and_extra_export() {
     let own = CONTRACT.replace(
         "world vertex-kernel {",
-        "interface more { f: func(); }\nworld vertex-kernel {\n import more;\n export extra: func();\n",
+        "interface more { f: func(); }\nworld vertex-kernel {\n import more;\n export more;\n",
     );
     let texts = texts(&check(&component_of(&[&own], World::Vertex.name())).unwrap());
     assert_eq!(texts.len(), 2, "{texts:#?}");
     assert!(texts[0].starts_with("interface more is imported, contract 0.1.0 has none"));
-    assert!(texts[1].starts_with("extra is exported, contract 0.1.0 asks for no such thing"));
+    assert!(
+        texts[1].starts_with("eciton:kernel/more@0.1.0 is exported, contract 0.1.0 asks for no such thing")
+    );
+}
+
+/// As componentize-py leaves an interface `exports` of its own.
+#[test]
+fn what_is_exported_besides_is_nobodys_concern() {
+    let own = CONTRACT.replace(
+        "world vertex-kernel {",
+        "world vertex-kernel {\n export extra: func();\n export exports: interface { init: func(app: string); }\n",
+    );
+    assert_eq!(check(&component_of(&[&own], World::Vertex.name())).unwrap(), []);
 }
 
 /// Damaged components are refused or differ; nothing panics through, nothing hangs.

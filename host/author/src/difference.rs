@@ -63,7 +63,7 @@ pub enum Difference {
         /// The interface.
         interface: String,
     },
-    /// An export that the contract does not have; the host would never use it.
+    /// An export of package `eciton:kernel` that no kernel has.
     ExtraExport {
         /// The full name.
         name: String,
@@ -249,7 +249,10 @@ fn remedy(import: &str) -> &'static str {
             "wasi:",
             "build for wasm32-unknown-unknown (`eciton kernel build` does), or stub WASI out (componentize-py: --stub-wasi)",
         ),
-        ("wasi_", "build for wasm32-unknown-unknown (`eciton kernel build` does) instead of a WASI target"),
+        (
+            "wasi_",
+            "in C, do without what asks the system (printf, fopen, time); in Rust, build for wasm32-unknown-unknown (`eciton kernel build` does) instead of a WASI target",
+        ),
         ("__wbindgen", "a dependency expects a browser: turn off its `js` or `wasm-bindgen` feature"),
     ];
     REMEDIES.iter().find(|(prefix, _)| import.starts_with(prefix)).map_or(

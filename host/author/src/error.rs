@@ -27,6 +27,23 @@ pub enum Error {
         /// Why it does not serve.
         found: String,
     },
+    /// No clang on this machine can build a kernel in C.
+    #[error("no clang for wasm32 was found\n{}\n{INSTALL_C}", tried_lines(tried))]
+    NoClang {
+        /// What was looked at and why it does not serve, one sentence each.
+        tried: Vec<String>,
+    },
+    /// The folder has C sources, and not of one kernel.
+    #[error(
+        "{}: its .c files include {found} of bindings/vertex_kernel.h and bindings/edge_kernel.h; a kernel includes one of them (`eciton kernel new NAME --c` makes one)",
+        dir.display()
+    )]
+    NotAKernelInC {
+        /// The folder.
+        dir: PathBuf,
+        /// `both` or `neither`.
+        found: &'static str,
+    },
     /// No `cargo` can be run.
     #[error("cargo cannot be run ({found}); install Rust with cargo, or set CARGO to its path")]
     NoCargo {
@@ -34,7 +51,7 @@ pub enum Error {
         found: String,
     },
     /// The folder holds no crate.
-    #[error("{}: no Cargo.toml here; give the folder of a kernel crate (`eciton kernel new` makes one)", dir.display())]
+    #[error("{}: no Cargo.toml and no .c file here; give a kernel's folder (`eciton kernel new` makes one)", dir.display())]
     NoManifest {
         /// The folder that was given.
         dir: PathBuf,
@@ -83,7 +100,7 @@ pub enum Error {
     },
     /// The core module could not be made a component.
     #[error(
-        "{}: the compiled module cannot be wrapped into a component: {found}; does the crate export a kernel (the SDK's export macro), and does it use one version of the SDK only?",
+        "{}: the compiled module cannot be wrapped into a component: {found}; does it export a kernel (a crate by the SDK's macro, of one version of the SDK only)?",
         dir.display()
     )]
     Wrap {
@@ -168,6 +185,11 @@ pub(crate) const INSTALL: &str = "to install one:
   Debian, Ubuntu:  apt-get install rustc-web cargo-web rust-web-src lld-19   (or the newest lld-NN there is)
   another rustc:   set ECITON_WASM_RUSTC to a compiler that has the target, or that has its own source
                    (lib/rustlib/src/rust/library under its sysroot) with wasm-ld or rust-lld beside it";
+
+/// What to install for kernels in C.
+const INSTALL_C: &str = "to install one:
+  Debian, Ubuntu:  apt-get install clang lld wasi-libc
+  another clang:   set ECITON_WASM_CLANG to one that has wasm-ld beside it and finds wasi-libc";
 
 fn tried_lines(tried: &[String]) -> String {
     tried.iter().map(|line| format!("  - {line}")).collect::<Vec<_>>().join("\n")

@@ -22,6 +22,7 @@
 //! ```
 
 mod builtin;
+mod c;
 mod compile;
 mod contract;
 mod difference;
@@ -36,6 +37,7 @@ mod text;
 mod toolchain;
 
 pub use builtin::{BUILTIN, Builtin, Comparison, build_builtin, check_builtin, update_builtin};
+pub use c::{Clang, build_c, is_c, write_bindings};
 pub use compile::{Build, Built, build};
 pub use contract::{CONTRACT, MAX_COMPONENT_BYTES, VERSION, World, check, check_module};
 pub use difference::{Difference, Side};

@@ -1,8 +1,10 @@
-//! A kernel crate to start from, which builds, passes its tests and trains as it is.
+//! A kernel to start from, which builds, passes its tests and trains as it is.
 //!
 //! ```text
 //! NAME/Cargo.toml  src/lib.rs  tests/gradients.rs  .gitignore
 //! NAME/sdk/        the SDK and the contract that this program was built with
+//!
+//! NAME/kernel.c    bindings/  .gitignore    in C
 //! ```
 //!
 //! The SDK lies in the folder because it is on no registry, and so that a crate keeps building as it is when
@@ -10,8 +12,10 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::c::write_bindings;
 use crate::contract::World;
 use crate::error::{Error, Result, io};
+use crate::file;
 
 /// Longest name.
 pub const MAX_NAME: usize = 64;
@@ -82,6 +86,9 @@ const EDGE: [Source; 2] = [
     Source { path: "src/lib.rs", text: include_str!("../starter/edge/src/lib.rs") },
     Source { path: "tests/gradients.rs", text: include_str!("../starter/edge/tests/gradients.rs") },
 ];
+/// A vertex kernel in C, as it lies in the repository.
+const C: &str = include_str!("../../../guest-kernels/other-languages/c/kernel.c");
+const C_GITIGNORE: &str = "/bindings\n/*.wasm\n";
 const GITIGNORE: Source = Source { path: ".gitignore", text: "/target\n/*.wasm\n" };
 /// The line of the repository's workspace that names the SDK's only dependency.
 const SDK_MANIFEST: &str = include_str!("../../../guest-kernels/sdk/Cargo.toml");
@@ -93,6 +100,39 @@ const SDK_MANIFEST: &str = include_str!("../../../guest-kernels/sdk/Cargo.toml")
 /// [`Error::KernelName`] for a name that is no Rust package's, [`Error::Exists`] if something is there,
 /// [`Error::Io`] if it cannot be written.
 pub fn create(name: &str, folder: &Path, world: World) -> Result<PathBuf> {
+    make(name, folder, |made| {
+        let write = |path: &str, text: &str| file::write(&made.join(path), text.as_bytes());
+        write("Cargo.toml", &manifest(name))?;
+        let own = match world {
+            World::Vertex => VERTEX,
+            World::Edge => EDGE,
+        };
+        for source in own.iter().chain([&GITIGNORE]) {
+            write(source.path, &named(source.text, example(world), name))?;
+        }
+        write("sdk/Cargo.toml", &sdk_manifest())?;
+        write(WIT.path, WIT.text)?;
+        for source in SDK {
+            write(source.path, &source.text.replace(WIT_PATHS[0], WIT_PATHS[1]))?;
+        }
+        Ok(())
+    })
+}
+
+/// Makes the vertex kernel `name` in C in `folder/name`; returns its folder. It appears whole or not at all.
+///
+/// # Errors
+/// As [`create`].
+pub fn create_c(name: &str, folder: &Path) -> Result<PathBuf> {
+    make(name, folder, |made| {
+        file::write(&made.join("kernel.c"), C.as_bytes())?;
+        file::write(&made.join(".gitignore"), C_GITIGNORE.as_bytes())?;
+        write_bindings(made)
+    })
+}
+
+/// Makes `folder/name` with what `fill` puts there.
+fn make(name: &str, folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     check(name)?;
     let whole = folder.join(name);
     if whole.symlink_metadata().is_ok() {
@@ -107,26 +147,7 @@ pub fn create(name: &str, folder: &Path, world: World) -> Result<PathBuf> {
         builder.permissions(std::fs::Permissions::from_mode(0o777));
     }
     let made = builder.tempdir_in(folder).map_err(io("write in", folder))?;
-    let write = |path: &str, text: &str| {
-        let path = made.path().join(path);
-        if let Some(dir) = path.parent() {
-            std::fs::create_dir_all(dir).map_err(io("create", dir))?;
-        }
-        std::fs::write(&path, text).map_err(io("write", &path))
-    };
-    write("Cargo.toml", &manifest(name))?;
-    let own = match world {
-        World::Vertex => VERTEX,
-        World::Edge => EDGE,
-    };
-    for source in own.iter().chain([&GITIGNORE]) {
-        write(source.path, &named(source.text, example(world), name))?;
-    }
-    write("sdk/Cargo.toml", &sdk_manifest())?;
-    write(WIT.path, WIT.text)?;
-    for source in SDK {
-        write(source.path, &source.text.replace(WIT_PATHS[0], WIT_PATHS[1]))?;
-    }
+    fill(made.path())?;
     // Where something came there in the meantime this fails, unless it is an empty folder.
     std::fs::rename(made.path(), &whole).map_err(io("create", &whole))?;
     // What was renamed is not removed.
@@ -234,6 +255,19 @@ mod tests {
         assert!(own.contains("export_edge_kernel!(NearBy)") && !own.contains("Gated"), "{own}");
         assert!(read(whole.join("tests/gradients.rs")).contains("use near_by::NearBy;"));
         assert!(whole.join("sdk/src/glue/edge.rs").is_file() && whole.join(".gitignore").is_file());
+    }
+
+    #[test]
+    fn a_kernel_in_c_has_its_bindings() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = create_c("plain", dir.path()).unwrap();
+        assert_eq!(read(whole.join("kernel.c")), C);
+        for file in ["bindings/vertex_kernel.h", "bindings/edge_kernel.h", ".gitignore"] {
+            assert!(whole.join(file).is_file(), "{file}");
+        }
+        assert!(crate::is_c(&whole));
+        assert!(matches!(create_c("plain", dir.path()), Err(Error::Exists { .. })));
+        assert!(!crate::is_c(&create("squash", dir.path(), World::Vertex).unwrap()));
     }
 
     #[test]

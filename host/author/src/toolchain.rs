@@ -261,7 +261,7 @@ impl Compiler {
 }
 
 /// Standard output of a tool that is asked about itself.
-fn answer(dir: &Path, tool: &Path, arguments: &[&str]) -> Result<String, String> {
+pub(crate) fn answer(dir: &Path, tool: &Path, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(tool)
         .args(arguments)
         .current_dir(dir)

@@ -5,10 +5,13 @@ mod fetch;
 mod generate;
 mod stat;
 
+use eciton_graph::dataset::Dataset;
 use eciton_graph::format;
-use eciton_graph::stat::Statistics;
-use eciton_plan::Data;
+use eciton_graph::stat::{FlagStatistics, NumberStatistics, Statistics};
+use eciton_plan::{Data, TaskType};
+use eciton_train::task;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -122,8 +125,12 @@ struct StatLine<'a> {
     features: u32,
     sparse: bool,
     density: f64,
-    classes: usize,
+    task: &'static str,
+    classes: u32,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
     class_counts: &'a [u64],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    labels: Vec<Value>,
     unlabelled: u64,
     train: usize,
     validation: usize,
@@ -135,12 +142,12 @@ struct StatLine<'a> {
 
 fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
     let source = arguments.source.clone();
-    let data = Data { source, name: arguments.name.clone(), normalise_features: Some(false) };
+    let data = Data { source, name: arguments.name.clone(), normalise_features: Some(false), task: None };
     let dataset = eciton_train::load(&data)?;
     let statistics = Statistics::of(&dataset);
     let survey = || stat::survey(&dataset.graph);
     if !arguments.json {
-        print(&dataset.name, &statistics, output);
+        print(&dataset, &statistics, output);
         if arguments.orders {
             output.flush();
             stat::print(&survey()?, statistics.edges, output);
@@ -161,8 +168,10 @@ fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
         features: statistics.features,
         sparse: statistics.sparse,
         density: statistics.density,
-        classes: statistics.class_counts.len(),
+        task: task(&dataset.labels).name(),
+        classes: dataset.labels.width(),
         class_counts: &statistics.class_counts,
+        labels: columns(&statistics),
         unlabelled: statistics.unlabelled,
         train,
         validation,
@@ -173,18 +182,49 @@ fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn print(name: &str, statistics: &Statistics, output: &mut Output) {
+/// What is known of each column of labels that are no classes.
+fn columns(statistics: &Statistics) -> Vec<Value> {
+    let flags = statistics.flags.iter().map(|flag| json!({"known": flag.known, "holds": flag.holds}));
+    let numbers = statistics.numbers.iter().map(|of| {
+        let (least, largest) = (of.least, of.largest);
+        json!({"known": of.known, "mean": of.mean, "std": of.deviation, "least": least, "largest": largest})
+    });
+    flags.chain(numbers).collect()
+}
+
+/// The row of the labels: its name and text.
+fn labels(dataset: &Dataset, statistics: &Statistics) -> (&'static str, String) {
+    let shown = |all: Vec<String>, separator: &str| {
+        let more = if all.len() > MAX_CLASSES { format!("{separator}...") } else { String::new() };
+        all[..all.len().min(MAX_CLASSES)].join(separator) + &more
+    };
+    let count = dataset.labels.width();
+    match task(&dataset.labels) {
+        TaskType::Classification => {
+            let sizes = statistics.class_counts.iter().map(|&size| grouped(size)).collect();
+            ("classes", format!("{count}: {}", shown(sizes, " ")))
+        }
+        TaskType::MultiLabel => {
+            let share = |of: &FlagStatistics| (of.known > 0).then(|| of.holds as f64 / of.known as f64);
+            let shares = statistics.flags.iter().map(|of| percent(share(of))).collect();
+            ("labels", format!("{count}, of which hold, in %: {}", shown(shares, " ")))
+        }
+        TaskType::Regression => {
+            let of = |of: &NumberStatistics| {
+                format!("{:.4} \u{b1} {:.4}, {} to {}", of.mean, of.deviation, of.least, of.largest)
+            };
+            ("numbers", format!("{count}: {}", shown(statistics.numbers.iter().map(of).collect(), "; ")))
+        }
+    }
+}
+
+fn print(dataset: &Dataset, statistics: &Statistics, output: &mut Output) {
     let count = |value: u32| grouped(u64::from(value));
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<11} {text}"));
     let symmetry = if statistics.symmetric { "each with its reverse" } else { "not all with their reverse" };
     let kept = if statistics.sparse { "kept as sparse rows" } else { "kept dense" };
-    let shown = statistics.class_counts.iter().take(MAX_CLASSES);
-    let mut sizes = shown.map(|&size| grouped(size)).collect::<Vec<_>>().join(" ");
-    if statistics.class_counts.len() > MAX_CLASSES {
-        sizes.push_str(" ...");
-    }
     let [train, validation, test] = statistics.split.map(|size| grouped(size as u64));
-    row("data set", name.to_owned());
+    row("data set", dataset.name.clone());
     row(
         "vertices",
         format!("{}, {} without in-edges", count(statistics.vertices), count(statistics.isolated)),
@@ -203,9 +243,12 @@ fn print(name: &str, statistics: &Statistics, output: &mut Output) {
         "features",
         format!("{}, {} % not zero, {kept}", count(statistics.features), percent(Some(statistics.density))),
     );
-    row("classes", format!("{}: {sizes}", statistics.class_counts.len()));
+    let (name, text) = labels(dataset, statistics);
+    row(name, text);
     row("unlabelled", grouped(statistics.unlabelled));
     row("split", format!("{train} train, {validation} validation, {test} test"));
     let alike = statistics.homophily.map_or("-".to_owned(), |share| format!("{} %", percent(Some(share))));
-    row("homophily", format!("{alike} of edges join equal labels"));
+    if task(&dataset.labels) == TaskType::Classification {
+        row("homophily", format!("{alike} of edges join equal labels"));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_author::{Toolchain, component_digest};
+use eciton_author::{Clang, Toolchain, component_digest};
 use eciton_kernel::Limits;
 use serde_json::{Value, json};
 
@@ -129,8 +129,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let cores = std::thread::available_parallelism().ok().map(usize::from);
     let cache = Cache::look();
     let toolchain = Toolchain::find(Path::new("."));
+    let clang = Clang::find();
     if arguments.json {
-        output.json(&report(cores, cache.as_ref(), &toolchain));
+        output.json(&report(cores, cache.as_ref(), &toolchain, &clang));
         return Ok(());
     }
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<15} {text}"));
@@ -166,6 +167,15 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             }
         }
     }
+    match &clang {
+        Ok(found) => row("C for kernels", found.describe()),
+        Err(error) => {
+            row("C for kernels", "none; only `eciton kernel build` of a kernel in C needs one".to_owned());
+            for line in error.to_string().lines() {
+                row("", line.to_owned());
+            }
+        }
+    }
     for (at, (name, value, unit)) in limits().into_iter().enumerate() {
         let figure = if unit == "bytes" { limit(value) } else { format!("{} {unit}", grouped(value)) };
         row(if at == 0 { "limits" } else { "" }, format!("{name:<18} {figure}"));
@@ -177,6 +187,7 @@ fn report(
     cores: Option<usize>,
     cache: Option<&Cache>,
     toolchain: &Result<Toolchain, eciton_author::Error>,
+    clang: &Result<Clang, eciton_author::Error>,
 ) -> Value {
     let kernels: Vec<Value> = eciton_train::kernels::builtin()
         .iter()
@@ -209,6 +220,8 @@ fn report(
         "kernels": kernels,
         "wasm_toolchain": toolchain.as_ref().ok().map(Toolchain::describe),
         "wasm_toolchain_missing": toolchain.as_ref().err().map(ToString::to_string),
+        "c_toolchain": clang.as_ref().ok().map(Clang::describe),
+        "c_toolchain_missing": clang.as_ref().err().map(ToString::to_string),
         "limits": limits().into_iter().map(|(name, value, _)| (name.to_owned(), Value::from(value))).collect::<serde_json::Map<_, _>>(),
     })
 }

@@ -1,14 +1,14 @@
-//! `eciton eval`: the accuracy of a run's model, from its run folder.
+//! `eciton eval`: how good is a run's model, from its run folder.
 
 use std::path::PathBuf;
 
 use eciton_plan::Data;
-use eciton_train::{Accuracy, Evaluation, Options};
+use eciton_train::{Evaluation, Metrics, Options};
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::text::percent;
+use crate::text::{measured, unit};
 
 /// `eciton eval`
 #[derive(Debug, clap::Args)]
@@ -46,11 +46,12 @@ struct Line<'a> {
     event: &'static str,
     dataset: &'a str,
     model: &'a str,
-    train_accuracy: Option<f64>,
-    val_accuracy: Option<f64>,
-    test_accuracy: Option<f64>,
-    recorded_test_accuracy: Option<f64>,
-    /// Whether all accuracies are the recorded ones; `null` on other data.
+    metric: &'static str,
+    train_metric: Option<f64>,
+    val_metric: Option<f64>,
+    test_metric: Option<f64>,
+    recorded_test_metric: Option<f64>,
+    /// Whether all metrics are the recorded ones; `null` on other data.
     reproduced: Option<bool>,
     model_digest: &'a str,
     numeric_class: &'static str,
@@ -65,11 +66,12 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             event: "evaluation",
             dataset: &found.dataset,
             model: &found.model,
-            train_accuracy: found.accuracy.train,
-            val_accuracy: found.accuracy.validation,
-            test_accuracy: found.accuracy.test,
-            recorded_test_accuracy: found.recorded.and_then(|accuracy| accuracy.test),
-            reproduced: found.recorded.map(|recorded| same(recorded, found.accuracy)),
+            metric: found.metrics.metric.name(),
+            train_metric: found.metrics.train,
+            val_metric: found.metrics.validation,
+            test_metric: found.metrics.test,
+            recorded_test_metric: found.recorded.and_then(|metrics| metrics.test),
+            reproduced: found.recorded.map(|recorded| same(recorded, found.metrics)),
             model_digest: &found.model_digest,
             numeric_class: eciton_tensor::numeric_class(),
         });
@@ -79,31 +81,40 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Whether two accuracies count the same vertices; fractions that went through a text may differ in
+/// Whether two metrics count the same vertices; fractions that went through a text may differ in
 /// their last digit.
-fn same(one: Accuracy, other: Accuracy) -> bool {
+fn same(one: Metrics, other: Metrics) -> bool {
     let near = |one: Option<f64>, other: Option<f64>| match (one, other) {
         (Some(one), Some(other)) => (one - other).abs() < 1e-12,
         (one, other) => one.is_none() && other.is_none(),
     };
-    near(one.train, other.train) && near(one.validation, other.validation) && near(one.test, other.test)
+    one.metric == other.metric
+        && near(one.train, other.train)
+        && near(one.validation, other.validation)
+        && near(one.test, other.test)
 }
 
 fn print(found: &Evaluation, output: &mut Output) {
     let mut row = |name: &str, text: &str| output.line(format_args!("{name:<14} {text}"));
     row("data and model", &format!("{}, {}", found.dataset, found.model));
-    row("train", &format!("{} %", percent(found.accuracy.train)));
-    row("validation", &format!("{} %", percent(found.accuracy.validation)));
-    row("test", &format!("{} %", percent(found.accuracy.test)));
+    let Metrics { metric, train, validation, test } = found.metrics;
+    let shown = |found| format!("{}{}", measured(metric, found), unit(metric));
+    row("metric", metric.name());
+    row("train", &shown(train));
+    row("validation", &shown(validation));
+    row("test", &shown(test));
     match found.recorded {
-        Some(recorded) if same(recorded, found.accuracy) => row("recorded", "the same"),
-        Some(Accuracy { train, validation, test }) => row(
+        Some(recorded) if same(recorded, found.metrics) => row("recorded", "the same"),
+        Some(Metrics { metric: then, .. }) if then != metric => {
+            row("recorded", &format!("{}, another metric", then.name()));
+        }
+        Some(Metrics { train, validation, test, .. }) => row(
             "recorded",
             &format!(
-                "train {} %, validation {} %, test {} %: NOT the same; another numeric class, or the data changed",
-                percent(train),
-                percent(validation),
-                percent(test)
+                "train {}, validation {}, test {}: NOT the same; another numeric class, or the data changed",
+                shown(train),
+                shown(validation),
+                shown(test)
             ),
         ),
         None => row("recorded", "nothing for this data"),

@@ -8,7 +8,9 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use eciton_author::{Build, Difference, MAX_COMPONENT_BYTES, Toolchain, VERSION, World, component_digest};
+use eciton_author::{
+    Build, Clang, Difference, MAX_COMPONENT_BYTES, Toolchain, VERSION, World, component_digest, starter,
+};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -20,9 +22,9 @@ use crate::text::{bytes, grouped};
 pub(crate) enum Command {
     /// The built-in kernels with their digests
     List(ListArguments),
-    /// Make a kernel crate to start from
+    /// Make a kernel to start from, a crate or in C
     New(NewArguments),
-    /// Compile a kernel crate into a component
+    /// Compile a kernel crate, or one in C, into a component
     Build(BuildArguments),
     /// Compare a component with the kernel contract and, with --inputs, its gradients with differences
     Check(trial::CheckArguments),
@@ -43,7 +45,7 @@ pub(crate) struct ListArguments {
 /// `eciton kernel new`
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewArguments {
-    /// The crate's name: lower-case letters, digits, - and _
+    /// The kernel's name: lower-case letters, digits, - and _
     name: String,
     /// The folder to make it in
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -51,17 +53,20 @@ pub(crate) struct NewArguments {
     /// Make an edge kernel: a row of each vertex from its edges and the rows at their other ends
     #[arg(long)]
     edge: bool,
+    /// Make it in C, from the layer y = x w + b
+    #[arg(long, conflicts_with = "edge")]
+    c: bool,
 }
 
 /// `eciton kernel build`
 #[derive(Debug, clap::Args)]
 pub(crate) struct BuildArguments {
-    /// The kernel crate's folder; with --builtin, a folder of Eciton's repository [default: .]
+    /// The folder of a kernel crate, or of a kernel's .c files; with --builtin, a folder of Eciton's repository [default: .]
     path: Option<PathBuf>,
     /// Build the kernels that ship with Eciton, and record them in guest-kernels/kernels.lock
     #[arg(long)]
     builtin: bool,
-    /// The folder that the component is put in [default: the crate's folder]
+    /// The folder that the component is put in [default: the kernel's folder]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Change nothing: compare what the sources make with what is recorded
@@ -107,8 +112,11 @@ fn list(arguments: &ListArguments, output: &mut Output) {
 }
 
 fn new(arguments: &NewArguments, output: &mut Output) -> Result<(), Failure> {
+    if arguments.c {
+        return new_in_c(arguments, output);
+    }
     let world = if arguments.edge { World::Edge } else { World::Vertex };
-    let made = eciton_author::starter::create(&arguments.name, &arguments.r#in, world)?;
+    let made = starter::create(&arguments.name, &arguments.r#in, world)?;
     let shown = made.strip_prefix(".").unwrap_or(&made).display();
     let component = format!("{shown}/{}.wasm", arguments.name);
     let what = match world {
@@ -129,10 +137,29 @@ fn new(arguments: &NewArguments, output: &mut Output) -> Result<(), Failure> {
     if world == World::Vertex {
         next.push((format!("eciton train --kernel linear={component}"), "trains with it"));
     }
+    say(&next, output);
+    Ok(())
+}
+
+fn new_in_c(arguments: &NewArguments, output: &mut Output) -> Result<(), Failure> {
+    let made = starter::create_c(&arguments.name, &arguments.r#in)?;
+    let shown = made.strip_prefix(".").unwrap_or(&made).display();
+    let component = format!("{shown}/{}.wasm", arguments.name);
+    output.line(format_args!("{shown}: a kernel in C, the layer y = x w + b; next:"));
+    let check = format!("eciton kernel check {component} --inputs 16 --set out-features=8");
+    let next = [
+        (format!("eciton kernel build {shown}"), "compiles the component"),
+        (check, "compares it with the contract, and its gradients with differences"),
+    ];
+    say(&next, output);
+    Ok(())
+}
+
+/// What to do next, and why.
+fn say(next: &[(String, &str)], output: &mut Output) {
     for (command, why) in next {
         output.line(format_args!("  {command:<60} # {why}"));
     }
-    Ok(())
 }
 
 /// Hands on what the tools say.
@@ -142,16 +169,23 @@ fn watch(line: &str) {
 
 fn build(arguments: &BuildArguments, output: &mut Output) -> Result<(), Failure> {
     let folder = arguments.path.as_deref().unwrap_or(Path::new("."));
-    let whole = std::path::absolute(folder).and_then(|path| path.canonicalize()).map_err(|error| {
-        Failure::Failed(format!("{}: {error}; give a kernel crate's folder", folder.display()))
-    })?;
+    let whole = std::path::absolute(folder)
+        .and_then(|path| path.canonicalize())
+        .map_err(|error| Failure::Failed(format!("{}: {error}; give a kernel's folder", folder.display())))?;
     let name = whole.file_name().map_or_else(|| "kernel".into(), |name| name.to_string_lossy());
     let out = arguments.out.as_deref().unwrap_or(folder);
     std::fs::create_dir_all(out)
         .map_err(|error| Failure::Failed(format!("{}: cannot be made: {error}", out.display())))?;
-    let toolchain = Toolchain::find(folder)?;
-    watch(&toolchain.describe());
-    let built = Build::new(&toolchain, folder).on_line(watch).run(&out.join(format!("{name}.wasm")))?;
+    let out = out.join(format!("{name}.wasm"));
+    let built = if eciton_author::is_c(folder) {
+        let clang = Clang::find()?;
+        watch(&clang.describe());
+        eciton_author::build_c(&clang, folder, &out, &mut watch)?
+    } else {
+        let toolchain = Toolchain::find(folder)?;
+        watch(&toolchain.describe());
+        Build::new(&toolchain, folder).on_line(watch).run(&out)?
+    };
     output.line(format_args!("{}  {}  {}", built.path.display(), bytes(built.bytes_len), built.digest));
     Ok(())
 }

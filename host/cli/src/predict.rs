@@ -1,10 +1,11 @@
-//! `eciton predict`: class scores of every vertex, from a run folder.
+//! `eciton predict`: scores of every vertex, from a run folder.
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, IntoInnerError, Write as _};
 use std::path::{Path, PathBuf};
 
 use eciton_graph::dataset::VertexIds;
+use eciton_plan::TaskType;
 use eciton_train::run_folder::save_predictions;
 use eciton_train::{Options, Predictions};
 use ndarray::Array2;
@@ -44,7 +45,12 @@ enum Format {
 struct VertexLine<'a> {
     event: &'static str,
     id: &'a str,
-    class: usize,
+    /// Of a classification.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class: Option<usize>,
+    /// Of several labels: those that hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels: Option<Vec<usize>>,
     scores: &'a [f32],
 }
 
@@ -52,6 +58,7 @@ struct VertexLine<'a> {
 struct FileLine<'a> {
     event: &'static str,
     vertices: usize,
+    task: &'static str,
     classes: usize,
     path: &'a str,
 }
@@ -73,14 +80,16 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         }
         let shown = path.display().to_string();
         if arguments.json {
-            output.json(&FileLine { event: "predictions", vertices, classes, path: &shown });
+            let task = found.task.name();
+            output.json(&FileLine { event: "predictions", vertices, task, classes, path: &shown });
         } else {
             let vertices = grouped(vertices as u64);
-            output.line(format_args!("{shown}: scores of {vertices} vertices for {classes} classes"));
+            let columns = found.task.columns();
+            output.line(format_args!("{shown}: scores of {vertices} vertices for {classes} {columns}"));
         }
         return Ok(());
     }
-    let mut row = Row::new(&found);
+    let (mut row, task) = (Row::new(&found), found.task);
     if !arguments.json {
         output.line(row.header());
     }
@@ -90,7 +99,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         }
         let (id, scores) = row.take(vertex);
         if arguments.json {
-            output.json(&VertexLine { event: "prediction", id: &id, class: largest(scores), scores });
+            let class = (task == TaskType::Classification).then(|| largest(scores));
+            let holding = || (0..scores.len()).filter(|&label| holds(scores[label])).collect();
+            let labels = (task == TaskType::MultiLabel).then(holding);
+            output.json(&VertexLine { event: "prediction", id: &id, class, labels, scores });
         } else {
             output.line(row.csv(&id));
         }
@@ -118,11 +130,18 @@ impl<'a> Row<'a> {
         Self { found, scores: Vec::new() }
     }
 
-    /// `id,class,score_0,...`
+    /// `id,class,score_0,...`, `id,label_0,...,score_0,...` or `id,value_0,...`
     fn header(&self) -> String {
-        let mut text = "id,class".to_owned();
-        for class in 0..self.found.scores.ncols() {
-            let _ = write!(text, ",score_{class}");
+        let (first, each): (&str, &[&str]) = match self.found.task {
+            TaskType::Classification => ("id,class", &["score"]),
+            TaskType::MultiLabel => ("id", &["label", "score"]),
+            TaskType::Regression => ("id", &["value"]),
+        };
+        let mut text = first.to_owned();
+        for name in each {
+            for column in 0..self.found.scores.ncols() {
+                let _ = write!(text, ",{name}_{column}");
+            }
         }
         text
     }
@@ -140,12 +159,25 @@ impl<'a> Row<'a> {
             VertexIds::Words(_) => quoted(id),
             _ => id.to_owned(),
         };
-        let _ = write!(text, ",{}", largest(&self.scores));
+        match self.found.task {
+            TaskType::Classification => {
+                let _ = write!(text, ",{}", largest(&self.scores));
+            }
+            TaskType::MultiLabel => {
+                self.scores.iter().for_each(|&s| text.push_str(if holds(s) { ",1" } else { ",0" }));
+            }
+            TaskType::Regression => {}
+        }
         for score in &self.scores {
             let _ = write!(text, ",{score}");
         }
         text
     }
+}
+
+/// Whether a label holds, of which this is the score before the sigmoid: where that is above a half.
+fn holds(score: f32) -> bool {
+    score > 0.0
 }
 
 /// The first class with the largest score, as accuracies count it.
@@ -216,7 +248,12 @@ mod tests {
     use ndarray::array;
 
     fn two(ids: VertexIds) -> Predictions {
-        Predictions { ids, scores: array![[0.5, 0.5, -1.0], [0.1, f32::NAN, 2.0]], embeddings: None }
+        Predictions {
+            ids,
+            task: TaskType::Classification,
+            scores: array![[0.5, 0.5, -1.0], [0.1, f32::NAN, 2.0]],
+            embeddings: None,
+        }
     }
 
     #[test]

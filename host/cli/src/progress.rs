@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use eciton_train::{Accuracy, Chosen, EpochReport, Helpers, Observer, Resumed, SeedReport, Started};
+use eciton_plan::{Metric, TaskType};
+use eciton_train::{Chosen, EpochReport, Helpers, Metrics, Observer, Resumed, SeedReport, Started};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use crate::output::Output;
-use crate::text::{counted, percent, seconds};
+use crate::text::{counted, measured, seconds, unit};
 
 /// Whether a bar can be drawn: both streams are a terminal that knows how.
 pub(crate) fn drawable(output: &Output) -> bool {
@@ -93,9 +94,10 @@ struct EpochLine {
     seed: u64,
     epoch: u32,
     loss: f64,
-    train_accuracy: Option<f64>,
-    val_accuracy: Option<f64>,
-    test_accuracy: Option<f64>,
+    metric: &'static str,
+    train_metric: Option<f64>,
+    val_metric: Option<f64>,
+    test_metric: Option<f64>,
     seconds: f64,
     lr: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,29 +110,35 @@ struct EpochLine {
 pub(crate) struct JsonLines<'a> {
     output: &'a mut Output,
     stop: Arc<AtomicBool>,
+    metric: Metric,
 }
 
 impl<'a> JsonLines<'a> {
     pub(crate) fn new(output: &'a mut Output, stop: Arc<AtomicBool>) -> Self {
-        Self { output, stop }
+        Self { output, stop, metric: Metric::default() }
     }
 }
 
 impl Observer for JsonLines<'_> {
+    fn started(&mut self, started: &Started) {
+        self.metric = started.metric;
+    }
+
     fn resumed(&mut self, resumed: &Resumed) {
         self.output.json(&ResumedLine { event: "resumed", resumed });
     }
 
     fn epoch(&mut self, report: &EpochReport) {
-        let EpochReport { seed, epoch, loss, accuracy, seconds, lr, gradient_norm, bill } = *report;
+        let EpochReport { seed, epoch, loss, metrics, seconds, lr, gradient_norm, bill } = *report;
         self.output.json(&EpochLine {
             event: "epoch",
             seed,
             epoch,
             loss,
-            train_accuracy: accuracy.and_then(|accuracy| accuracy.train),
-            val_accuracy: accuracy.and_then(|accuracy| accuracy.validation),
-            test_accuracy: accuracy.and_then(|accuracy| accuracy.test),
+            metric: self.metric.name(),
+            train_metric: metrics.and_then(|metrics| metrics.train),
+            val_metric: metrics.and_then(|metrics| metrics.validation),
+            test_metric: metrics.and_then(|metrics| metrics.test),
             seconds,
             lr,
             gradient_norm,
@@ -156,7 +164,7 @@ impl Observer for JsonLines<'_> {
     }
 }
 
-/// One line an epoch, in columns. Accuracies are in per cent.
+/// One line an epoch, in columns. Shares are in per cent.
 pub(crate) struct Lines<'a> {
     output: &'a mut Output,
     stop: Arc<AtomicBool>,
@@ -173,9 +181,15 @@ impl Observer for Lines<'_> {
     fn started(&mut self, started: &Started) {
         self.several = started.seeds.len() > 1;
         let seed = if self.several { "  seed" } else { "" };
+        let column = |split: &str| format!("{split}{}", unit(started.metric));
         self.output.line(format_args!(
             "{seed:<6}{:>6}  {:>10}  {:>7}  {:>7}  {:>7}  {:>9}",
-            "epoch", "loss", "train %", "val %", "test %", "ms"
+            "epoch",
+            "loss",
+            column("train"),
+            column("val"),
+            column("test"),
+            "ms"
         ));
     }
 
@@ -185,14 +199,14 @@ impl Observer for Lines<'_> {
 
     fn epoch(&mut self, report: &EpochReport) {
         let seed = if self.several { format!("{:>6}", report.seed) } else { String::new() };
-        let part = |of: fn(&Accuracy) -> Option<f64>| percent(report.accuracy.as_ref().and_then(of));
+        let part = |of: fn(&Metrics) -> Option<f64>| part(report.metrics.as_ref(), of);
         self.output.line(format_args!(
             "{seed:<6}{:>6}  {:>10.6}  {:>7}  {:>7}  {:>7}  {:>9.3}",
             report.epoch,
             report.loss,
-            part(|accuracy| accuracy.train),
-            part(|accuracy| accuracy.validation),
-            part(|accuracy| accuracy.test),
+            part(|metrics| metrics.train),
+            part(|metrics| metrics.validation),
+            part(|metrics| metrics.test),
             report.seconds * 1e3
         ));
         stop_if_closed(self.output, &self.stop);
@@ -215,12 +229,26 @@ impl Observer for Lines<'_> {
     }
 }
 
+/// A metric of one split; none where nothing was evaluated.
+fn part(metrics: Option<&Metrics>, of: fn(&Metrics) -> Option<f64>) -> String {
+    metrics.map_or_else(|| "-".to_owned(), |metrics| measured(metrics.metric, of(metrics)))
+}
+
+/// What scores are of: `7 classes`.
+fn columns(started: &Started) -> String {
+    match started.task {
+        TaskType::Classification => counted(started.classes, "class").replace("classs", "classes"),
+        TaskType::MultiLabel => counted(started.classes, "label"),
+        TaskType::Regression => format!("{} a vertex to be predicted", counted(started.classes, "number")),
+    }
+}
+
 /// A bar over all epochs of all seeds, on standard error.
 pub(crate) struct Bar<'a> {
     output: &'a mut Output,
     bar: ProgressBar,
-    /// The accuracies last measured; not every epoch is evaluated.
-    accuracy: Option<Accuracy>,
+    /// The metrics last measured; not every epoch is evaluated.
+    metrics: Option<Metrics>,
     seeds: usize,
     epochs: u32,
     done: u64,
@@ -239,21 +267,22 @@ impl<'a> Bar<'a> {
     }
 
     pub(crate) fn new(output: &'a mut Output, bar: ProgressBar) -> Self {
-        Self { output, bar, accuracy: None, seeds: 1, epochs: 0, done: 0, undrawn: None, drawn: None }
+        Self { output, bar, metrics: None, seeds: 1, epochs: 0, done: 0, undrawn: None, drawn: None }
     }
 
     fn draw(&mut self) {
         let Some(report) = self.undrawn.take() else { return };
         let seed = if self.seeds > 1 { format!("seed {}  ", report.seed) } else { String::new() };
-        let part = |of: fn(&Accuracy) -> Option<f64>| percent(self.accuracy.as_ref().and_then(of));
+        let part = |of: fn(&Metrics) -> Option<f64>| part(self.metrics.as_ref(), of);
+        let unit = self.metrics.map_or("", |metrics| unit(metrics.metric));
         self.bar.set_message(format!(
-            "{seed}epoch {}/{}  loss {:.4}  train {}  val {}  test {} %  {}",
+            "{seed}epoch {}/{}  loss {:.4}  train {}  val {}  test {}{unit}  {}",
             report.epoch,
             self.epochs,
             report.loss,
-            part(|accuracy| accuracy.train),
-            part(|accuracy| accuracy.validation),
-            part(|accuracy| accuracy.test),
+            part(|metrics| metrics.train),
+            part(|metrics| metrics.validation),
+            part(|metrics| metrics.test),
             seconds(report.seconds)
         ));
         self.bar.set_position(self.done);
@@ -270,7 +299,7 @@ impl Observer for Bar<'_> {
             counted(started.vertices, "vertex").replace("vertexs", "vertices"),
             counted(started.edges, "edge"),
             counted(started.features, "feature"),
-            counted(started.classes, "class").replace("classs", "classes"),
+            columns(started),
         ));
         self.output.line(format_args!(
             "{}: {}; {} on {}; ready after {}",
@@ -295,7 +324,7 @@ impl Observer for Bar<'_> {
 
     fn epoch(&mut self, report: &EpochReport) {
         self.done += 1;
-        self.accuracy = report.accuracy.or(self.accuracy);
+        self.metrics = report.metrics.or(self.metrics);
         self.undrawn = Some(report.clone());
         if self.drawn.is_none_or(|at| at.elapsed() >= Self::EVERY) {
             self.draw();

@@ -92,7 +92,7 @@ fn is_recipe(path: &str) -> bool {
 }
 
 /// The flags that stand for a key, with the text that follows them.
-fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 21] {
+fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 23] {
     [
         ("--layers", "model.layers", arguments.layers.as_ref()),
         ("--hidden", "model.hidden", arguments.hidden.as_ref()),
@@ -101,6 +101,8 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
         ("--epochs", "run.epochs", arguments.epochs.as_ref()),
         ("--seed", "run.seed", arguments.seed.as_ref()),
         ("--eval-every", "run.eval_every", arguments.eval_every.as_ref()),
+        ("--task", "data.task", arguments.task.as_ref()),
+        ("--metric", "run.metric", arguments.metric.as_ref()),
         ("--patience", "run.patience", arguments.patience.as_ref()),
         ("--intervals", "run.intervals", arguments.intervals.as_ref()),
         ("--mode", "pipeline.mode", arguments.mode.as_ref()),
@@ -324,7 +326,7 @@ mod tests {
                 &["--set", "kernels.softmax=x"],
                 &[
                     "no kernel is called `softmax`",
-                    "activate, attention, cross-entropy, gatv2, linear, maximum, normalise, sum",
+                    "activate, attention, gatv2, head, linear, maximum, normalise, sum",
                 ],
             ),
         ];

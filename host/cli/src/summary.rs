@@ -1,10 +1,11 @@
 //! The end of a run: a block of text, or the last JSON object.
 
+use eciton_plan::Metric;
 use eciton_train::{Bill, Helpers, HelpersUsed, SeedReport, Summary};
 use serde::Serialize;
 
 use crate::output::Output;
-use crate::text::{bytes, counted, grouped, percent, seconds};
+use crate::text::{bytes, counted, grouped, measured, seconds, unit};
 
 /// The summary as `--json` prints it: as `summary.json` of the run folder, with the event's name.
 #[derive(Serialize)]
@@ -28,24 +29,36 @@ pub(crate) fn print(summary: &Summary, output: &mut Output) {
     }
 }
 
+fn test_of(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Accuracy => "test accuracy",
+        Metric::RocAuc => "test ROC-AUC",
+        Metric::F1Micro => "test micro F1",
+        Metric::MeanAbsoluteError => "test MAE",
+        Metric::RootMeanSquaredError => "test RMSE",
+    }
+}
+
 fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
-    let seeds = summary.seeds.as_slice();
+    let (seeds, metric) = (summary.seeds.as_slice(), summary.metric);
     let spread = |mean: Option<f64>, of: &dyn Fn(&SeedReport) -> Option<f64>| match seeds {
         [_, _, ..] => {
             let values: Vec<f64> = seeds.iter().filter_map(of).collect();
-            format!("{} % \u{b1} {}", percent(mean), percent(Some(deviation(&values))))
+            let spread = measured(metric, Some(deviation(&values)));
+            format!("{}{} \u{b1} {spread}", measured(metric, mean), unit(metric))
         }
-        _ => format!("{} %", percent(mean)),
+        _ => format!("{}{}", measured(metric, mean), unit(metric)),
     };
-    let last = spread(summary.test_accuracy, &|seed| seed.accuracy.test);
-    let best = spread(summary.test_accuracy_at_best_validation, &|seed| {
-        seed.best.and_then(|(_, accuracy)| accuracy.test)
+    let last = spread(summary.test_metric, &|seed| seed.metrics.test);
+    let best = spread(summary.test_metric_at_best_validation, &|seed| {
+        seed.best.and_then(|(_, metrics)| metrics.test)
     });
     let (last_epoch, best_epoch, who) = match seeds {
         [seed] => (
             format!(" ({})", seed.epochs),
-            seed.best.map_or(String::new(), |(epoch, accuracy)| {
-                format!(" (epoch {epoch}, validation {} %)", percent(accuracy.validation))
+            seed.best.map_or(String::new(), |(epoch, metrics)| {
+                let validation = measured(metric, metrics.validation);
+                format!(" (epoch {epoch}, validation {validation}{})", unit(metric))
             }),
             format!("seed {}", seed.seed),
         ),
@@ -58,7 +71,7 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     );
     let mut rows = vec![
         ("data and model", format!("{}, {}, {who}", summary.dataset, summary.model)),
-        ("test accuracy", format!("{last} after the last epoch{last_epoch}")),
+        (test_of(metric), format!("{last} after the last epoch{last_epoch}")),
         ("", format!("{best} at best validation{best_epoch}")),
         ("epoch time", format!("{} (median)", seconds(summary.epoch_seconds_median))),
         ("total time", seconds(summary.total_seconds)),
@@ -214,16 +227,21 @@ fn deviation(values: &[f64]) -> f64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use eciton_train::Accuracy;
+    use eciton_train::Metrics;
 
     fn summary(tests: &[f64]) -> Summary {
-        let accuracy = |test| Accuracy { train: Some(1.0), validation: Some(0.79), test: Some(test) };
+        let metrics = |test| Metrics {
+            metric: Metric::Accuracy,
+            train: Some(1.0),
+            validation: Some(0.79),
+            test: Some(test),
+        };
         let seed = |(at, &test): (usize, &f64)| SeedReport {
             seed: at as u64,
             epochs: 200,
             loss: 0.5,
-            accuracy: accuracy(test),
-            best: Some((143, accuracy(test + 0.01))),
+            metrics: metrics(test),
+            best: Some((143, metrics(test + 0.01))),
             kept_epoch: None,
             stopped_early: None,
             synchronised_after: None,
@@ -233,9 +251,10 @@ mod tests {
             dataset: "cora".to_owned(),
             model: "gcn 1433-16-7".to_owned(),
             seeds: tests.iter().enumerate().map(seed).collect(),
-            test_accuracy: Some(tests.iter().sum::<f64>() / tests.len() as f64),
-            test_accuracy_std: Some(deviation(tests)),
-            test_accuracy_at_best_validation: Some(0.82),
+            metric: Metric::Accuracy,
+            test_metric: Some(tests.iter().sum::<f64>() / tests.len() as f64),
+            test_metric_std: Some(deviation(tests)),
+            test_metric_at_best_validation: Some(0.82),
             epoch_seconds_median: 0.000_412,
             total_seconds: 0.131,
             peak_memory_bytes: 31_200_000,

@@ -1,5 +1,7 @@
 //! Figures as people read them.
 
+use eciton_plan::Metric;
+
 /// 1,234,567
 pub(crate) fn grouped(value: u64) -> String {
     let digits = value.to_string();
@@ -42,6 +44,19 @@ pub(crate) fn limit(count: u64) -> String {
 /// A fraction as per cent with two digits, without the sign; `-` where there is none.
 pub(crate) fn percent(fraction: Option<f64>) -> String {
     fraction.map_or_else(|| "-".to_owned(), |fraction| format!("{:.2}", fraction * 100.0))
+}
+
+/// What a metric came to, without its unit.
+pub(crate) fn measured(metric: Metric, found: Option<f64>) -> String {
+    match metric.is_share() {
+        true => percent(found),
+        false => found.map_or_else(|| "-".to_owned(), |found| format!("{found:.4}")),
+    }
+}
+
+/// The unit of [`measured`].
+pub(crate) fn unit(metric: Metric) -> &'static str {
+    if metric.is_share() { " %" } else { "" }
 }
 
 /// Seconds in the unit that suits them: `0.412 ms`, `12.3 s`, `3 min 20 s`, `2 h 05 min`.

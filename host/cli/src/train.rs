@@ -21,6 +21,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
+    /// What labels are, where they do not look like it: classification, multi-label, regression
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) task: Option<String>,
+
     /// The model: gcn, sage, gin, sgc, appnp, gat, gatv2, mlp, or a model file (.toml) [default: gcn]
     #[arg(long, help_heading = "Model")]
     pub(crate) model: Option<String>,
@@ -52,7 +56,11 @@ pub(crate) struct Arguments {
     /// Evaluate after every N epochs and after the last; 0: only after the last [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training")]
     pub(crate) eval_every: Option<String>,
-    /// Stop after N epochs without a better validation accuracy [default: never]
+    /// How good a model is: accuracy, roc-auc, f1-micro, mean-absolute-error, root-mean-squared-error
+    /// [default: accuracy; with several labels roc-auc, with numbers mean-absolute-error]
+    #[arg(long, value_name = "NAME", help_heading = "Training")]
+    pub(crate) metric: Option<String>,
+    /// Stop after N epochs without a better validation metric [default: never]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training")]
     pub(crate) patience: Option<String>,
 

@@ -298,7 +298,7 @@ fn an_asynchronous_run_that_is_killed_goes_on_synchronously_at_first() {
         "checkpoint.every=2",
     ];
     let unbroken = works(folder, &[&line[..], &["--out", "unbroken"]].concat());
-    let accuracy = |lines: &[Value]| lines.last().unwrap()["test_accuracy"].as_f64().unwrap();
+    let accuracy = |lines: &[Value]| lines.last().unwrap()["test_metric"].as_f64().unwrap();
     let (mut killed, mut rest) = (false, None);
     for looks in 0..20 {
         std::fs::remove_dir_all(folder.join("r")).ok();

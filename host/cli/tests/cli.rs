@@ -186,9 +186,10 @@ fn json_has_these_keys_in_this_order() {
             "seed",
             "epoch",
             "loss",
-            "train_accuracy",
-            "val_accuracy",
-            "test_accuracy",
+            "metric",
+            "train_metric",
+            "val_metric",
+            "test_metric",
             "seconds",
             "lr",
         ];
@@ -201,7 +202,7 @@ fn json_has_these_keys_in_this_order() {
             (Some(at as u64 / 4), Some(at as u64 % 4 + 1))
         );
         assert!(line["loss"].as_f64().unwrap() > 0.0 && line["seconds"].as_f64().unwrap() > 0.0);
-        assert_eq!(line["test_accuracy"].is_null(), at % 2 == 0, "{line}");
+        assert_eq!(line["test_metric"].is_null(), at % 2 == 0, "{line}");
     }
     let summary = &lines[8];
     for (key, value) in [("event", "summary"), ("dataset", "cora"), ("model", "gcn 1433-16-7")] {
@@ -211,9 +212,9 @@ fn json_has_these_keys_in_this_order() {
     assert_eq!(summary["model_digest"].as_str().unwrap().len(), 64);
     assert_eq!((&summary["run_dir"], &summary["stopped"]), (&Value::Null, &Value::Bool(false)));
     for key in [
-        "test_accuracy",
-        "test_accuracy_std",
-        "test_accuracy_at_best_validation",
+        "test_metric",
+        "test_metric_std",
+        "test_metric_at_best_validation",
         "epoch_seconds_median",
         "total_seconds",
         "peak_memory_bytes",
@@ -502,7 +503,7 @@ fn a_run_folder_evaluates_and_predicts() {
     assert_eq!(summary["run_dir"], "r");
     assert_eq!(entries(dir.path()), ["r"]);
     let found = objects(&works(dir.path(), &["eval", "r", "--json"])).pop().unwrap();
-    assert_eq!(found["test_accuracy"], summary["test_accuracy"]);
+    assert_eq!(found["test_metric"], summary["test_metric"]);
     assert_eq!(
         (&found["reproduced"], &found["model_digest"]),
         (&Value::Bool(true), &summary["model_digest"])
@@ -567,8 +568,7 @@ fn data_kernels_and_doctor() {
 
     let kernels = objects(&works(dir.path(), &["kernel", "list", "--json"]));
     let names: Vec<&str> = kernels.iter().filter_map(|k| k["name"].as_str()).collect();
-    let builtin =
-        ["activate", "attention", "cross-entropy", "gatv2", "linear", "maximum", "normalise", "sum"];
+    let builtin = ["activate", "attention", "gatv2", "head", "linear", "maximum", "normalise", "sum"];
     assert_eq!(names, builtin);
     let listed = kernels.iter().find(|k| k["name"] == "linear").unwrap();
     let linear = eciton_train::kernels::builtin().iter().find(|k| k.name == "linear").unwrap();

@@ -74,8 +74,8 @@ fn a_layer_says_what_it_reads_writes_and_learns() {
     }
     let two = object(folder.path(), &["sum.wasm", "--inputs", "4,4"])["signature"].clone();
     assert_eq!(two["inputs"].as_array().unwrap().len(), 2);
-    let loss = object(folder.path(), &["cross-entropy.wasm", "--inputs", "7"])["signature"].clone();
-    assert_eq!(loss["has_loss"], true);
+    let loss = object(folder.path(), &["head.wasm", "--inputs", "7"])["signature"].clone();
+    assert_eq!(loss["loss"], "classes");
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Res
         inputs: rows(inputs[0][0]),
         outputs: rows(out.unwrap_or(inputs[0][0])),
         backward_needs: BackwardNeeds { inputs: true, outputs: false },
-        has_loss: kernel == "cross-entropy",
+        loss: (kernel == "head").then_some(eciton_plan::signature::TargetKind::Classes),
         ..Signature::default()
     })
 }

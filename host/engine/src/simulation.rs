@@ -17,7 +17,7 @@ pub(crate) use defects::Planted;
 use crate::{Deadlines, Settings};
 use eciton_plan::{
     Attribute, BackwardNeeds, DataShape, EdgeSignature, Epoch, Initialiser, Model, ModelSettings,
-    ParameterSpec, Program, RowsSpec, Signature, Value, Version,
+    ParameterSpec, Program, RowsSpec, Signature, TaskType, Value, Version,
 };
 
 /// SplitMix64.
@@ -58,7 +58,7 @@ fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Res
     });
     let out = out.unwrap_or(inputs[0][0]);
     // The head's weight would share its name with the last layer's.
-    let name = if kernel == "cross-entropy" { "bias" } else { "weight" };
+    let name = if kernel == "head" { "bias" } else { "weight" };
     let (shape, initialiser) = (vec![out], Initialiser::Zeros);
     let trained = kernel != "sum" && kernel != "activate";
     let parameter = ParameterSpec { name: name.into(), shape, initialiser };
@@ -68,7 +68,7 @@ fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Res
         outputs: vec![rows(out)],
         kept: edges.iter().map(|_| rows(1)).collect(),
         backward_needs: BackwardNeeds { inputs: true, outputs: false },
-        has_loss: kernel == "cross-entropy",
+        loss: (kernel == "head").then_some(eciton_plan::signature::TargetKind::Classes),
         edges,
     })
 }
@@ -82,7 +82,9 @@ fn gcn(layers: u32) -> Program {
 /// Layers of an edge kernel: gathers that read weights, and some that yield gradients.
 fn gatv2(layers: u32) -> Program {
     let text = format!("kind = \"gatv2\"\nheads = 1\nlayers = {layers}");
-    let model = Model::resolve(&ModelSettings::parse(&text, "m.toml").unwrap(), 30, 7).unwrap();
+    let model =
+        Model::resolve(&ModelSettings::parse(&text, "m.toml").unwrap(), 30, 7, TaskType::Classification)
+            .unwrap();
     let shape = DataShape { rows: 100, features: 30, classes: 7 };
     Program::build(&model, shape, eciton_plan::Savings::default(), &signature).unwrap()
 }

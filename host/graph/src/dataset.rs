@@ -1,6 +1,7 @@
 //! A graph with features, labels and a split: all that a training run reads.
 
 pub use crate::features::{DenseRows, Features, SparseBuilder, SparseRows};
+pub use crate::labels::{Labels, MAX_LABEL_COLUMNS, Values};
 pub use crate::split::{NO_LABEL, Split};
 
 use crate::adjacency::{Graph, check_vertices};
@@ -29,7 +30,7 @@ impl VertexIds {
     }
 }
 
-/// A node-classification task.
+/// A task of predicting something of vertices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dataset {
     /// A short name, for instance `cora`.
@@ -38,10 +39,8 @@ pub struct Dataset {
     pub graph: Graph,
     /// `[V, columns]`, as published (not normalised).
     pub features: Features,
-    /// `[V]`, below `classes`, or [`NO_LABEL`].
-    pub labels: Vec<u32>,
-    /// The number of classes.
-    pub classes: u32,
+    /// What is to be predicted of each vertex.
+    pub labels: Labels,
     /// By vertex id.
     pub split: Split,
     /// What the user calls the vertices.
@@ -55,7 +54,7 @@ impl Dataset {
     }
 
     /// Checks that all parts fit together: rows of features and labels as many as vertices, finite
-    /// features, labels below `classes`, disjoint splits of labelled vertices. Every reader of this
+    /// features, labels that are what they say, disjoint splits of labelled vertices. Every reader of this
     /// crate has called it.
     ///
     /// # Errors
@@ -77,20 +76,13 @@ impl Dataset {
                 other: "the graph".to_owned(),
             })
         };
-        count("labels", self.labels.len())?;
+        count("labels", self.labels.rows())?;
         match &self.ids {
             VertexIds::Dense => {}
             VertexIds::Numbers(ids) => count("ids", ids.len())?,
             VertexIds::Words(ids) => count("ids", ids.len())?,
         }
-        let wrong = |&l: &u32| l >= self.classes && l != NO_LABEL;
-        if let Some(row) = self.labels.iter().position(wrong) {
-            return Err(Error::LabelRange {
-                place: Place::row(part("labels"), row as u64),
-                label: i64::from(self.labels[row]),
-                classes: u64::from(self.classes),
-            });
-        }
+        self.labels.validate(&part("labels"))?;
         self.split.validate(&self.labels, &part("split"))
     }
 
@@ -112,8 +104,7 @@ mod tests {
             name: "tiny".to_owned(),
             graph: Graph::from_edges(3, [(0, 1)].into_iter(), Options::default()).unwrap(),
             features: Features::dense(1, &[1.0, 2.0, 3.0]).unwrap(),
-            labels: vec![0, 1, NO_LABEL],
-            classes: 2,
+            labels: Labels::classes(vec![0, 1, NO_LABEL], 2),
             split: Split { train: vec![0], validation: vec![], test: vec![1] },
             ids: VertexIds::Words(vec!["a".into(), "b".into(), "c".into()]),
         }
@@ -125,9 +116,18 @@ mod tests {
         assert_eq!(tiny().ids.name(1), "b");
         assert_eq!(tiny().ids.name(7), "7");
         type Change = fn(&mut Dataset);
-        let faults: [(Change, &str); 5] = [
-            (|d| d.labels[1] = 2, "tiny labels, row 1: label 2, but classes are 0..2"),
-            (|d| d.labels.truncate(2), "tiny labels: 2 vertices, but the graph says 3"),
+        fn flags(of: &[f32]) -> Labels {
+            Labels::Flags(Values::new(1, of.to_vec()).unwrap())
+        }
+        let faults: [(Change, &str); 8] = [
+            (
+                |d| d.labels = Labels::classes(vec![0, 2, 0], 2),
+                "tiny labels, row 1: label 2, but classes are 0..2",
+            ),
+            (|d| d.labels = Labels::none(2), "tiny labels: 2 vertices, but the graph says 3"),
+            (|d| d.labels = flags(&[0.0, 1.0]), "tiny labels: 2 vertices, but the graph says 3"),
+            (|d| d.labels = flags(&[0.0, 1.0, 3.0]), "tiny labels, row 2: expected flags"),
+            (|d| d.labels = flags(&[0.0, f32::NAN, 0.0]), "vertex 1, which has no label"),
             (|d| d.ids = VertexIds::Numbers(vec![]), "tiny ids: 0 vertices"),
             (|d| d.split.test = vec![0], "tiny split, row 0: vertex 0 is in the train"),
             (|d| d.features = Features::identity(2), "tiny features: 2 feature rows"),

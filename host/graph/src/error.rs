@@ -242,14 +242,14 @@ pub enum Error {
         problem: &'static str,
     },
     /// A store of another version.
-    #[error("{path}: a store of version {found}, but this program reads version {known}; convert the \
+    #[error("{path}: a store of version {found}, but this program reads versions 1 to {known}; convert the \
         data again with this program, or open it with the one that wrote it", path = path.display())]
     StoreVersion {
         /// `store.json`.
         path: PathBuf,
         /// The version that the store has.
         found: u64,
-        /// The version that is known here.
+        /// The latest version that is known here.
         known: u64,
     },
     /// A file of a store is not the one that was written.

@@ -37,7 +37,7 @@ mod scramble;
 
 pub use arrays::{Arrays, write_arrays};
 pub use block_model::BlockModel;
-pub use planted::{Division, Planted};
+pub use planted::{Division, Planted, Target};
 pub use rmat::Rmat;
 
 use serde_json::json;
@@ -46,6 +46,7 @@ use crate::adjacency::check_vertices;
 use crate::edges::{EdgeSource, MAX_CHUNK_EDGES};
 use crate::error::{Error, Place, Result};
 use crate::format::MAX_CLASSES;
+use crate::labels::MAX_LABEL_COLUMNS;
 use block_model::BlockLaw;
 use keyed::Purpose;
 use repeats::{Repeats, SAMPLE_BLOCKS};
@@ -61,6 +62,9 @@ pub const MAX_PAIRS: u64 = 1 << 40;
 pub const MAX_FEATURES: u32 = 1 << 16;
 /// The most mean values that are kept: classes times features.
 pub const MAX_MEANS: u64 = 1 << 26;
+
+/// The most labels that are made: vertices times columns.
+pub const MAX_LABELS: u64 = 1 << 32;
 
 /// Size and planted task, which both models have in common.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -78,7 +82,10 @@ pub struct Shape {
     pub features: u32,
     /// Deviation of the classes' means in each column; the noise's is 1.
     pub feature_scale: f32,
-    /// The share of labels that are drawn anew from all classes, 0 to 1.
+    /// What is to be predicted.
+    pub target: Target,
+    /// The share of labels that are drawn anew from all classes, 0 to 1; the share of flags that are
+    /// turned into their opposite. Nothing for numbers.
     pub flip: f64,
     /// Scatters ids, so that hubs and classes are not at ids of a kind.
     pub scramble: bool,
@@ -95,6 +102,7 @@ impl Default for Shape {
             p_in: 0.6,
             features: 64,
             feature_scale: 0.1,
+            target: Target::Classes,
             flip: 0.05,
             scramble: true,
             seed: 0,
@@ -110,6 +118,15 @@ impl Shape {
         whole("classes", u64::from(self.classes), 1, u64::from(MAX_CLASSES))?;
         whole("features", u64::from(self.features), 0, u64::from(MAX_FEATURES))?;
         whole("classes times features", u64::from(self.classes) * u64::from(self.features), 0, MAX_MEANS)?;
+        if let Some(columns) = self.target.columns() {
+            let (columns, classes) = (u64::from(columns), u64::from(self.classes));
+            whole("label columns", columns, 1, u64::from(MAX_LABEL_COLUMNS))?;
+            whole("classes times label columns", classes * columns, 0, MAX_MEANS)?;
+            whole("vertices times label columns", self.vertices * columns, 0, MAX_LABELS)?;
+        }
+        if let Target::Numbers { noise, .. } = self.target {
+            real("label noise", f64::from(noise), 0.0, 1e6)?;
+        }
         real("p_in", self.p_in, 0.0, 1.0)?;
         real("feature scale", f64::from(self.feature_scale), 0.0, 1e6)?;
         real("flip", self.flip, 0.0, 1.0)?;
@@ -167,12 +184,19 @@ impl Generated {
 
     /// The model and all its parameters.
     pub fn parameters(&self) -> serde_json::Value {
-        let Shape { vertices, pairs, classes, p_in, features, feature_scale, flip, scramble, seed } =
+        let Shape { vertices, pairs, classes, p_in, features, feature_scale, target, flip, scramble, seed } =
             self.shape;
         let mut all = json!({
             "vertices": vertices, "pairs": pairs, "classes": classes, "p_in": p_in, "features": features,
             "feature_scale": feature_scale, "flip": flip, "scramble": scramble, "seed": seed,
         });
+        match target {
+            Target::Classes => {}
+            Target::Flags { columns } => all["target"] = json!({"flags": columns}),
+            Target::Numbers { columns, noise } => {
+                all["target"] = json!({"numbers": columns, "noise": noise});
+            }
+        }
         match &self.law {
             Law::Block(law) => {
                 all["model"] = json!("block-model");

@@ -21,6 +21,7 @@ pub mod features;
 pub mod format;
 pub mod gather;
 pub mod generate;
+pub mod labels;
 mod mapping;
 pub mod metrics;
 pub mod order;

@@ -1,5 +1,6 @@
 //! How good predictions are.
 
+use crate::labels::{Labels, Values};
 use crate::split::NO_LABEL;
 
 /// The share of `ids` whose highest score is at their label; 0 where none of them has one.
@@ -34,9 +35,184 @@ pub fn best(row: &[f32]) -> Option<usize> {
     found.map(|(at, _)| at)
 }
 
+/// The share of labels that are told right: of classes [`accuracy`], of flags the share of all known
+/// values with `score > 0` where the flag holds and `score <= 0` where it does not (scores are logits; NaN
+/// is wrong). None for numbers, and where nothing is known of `ids`.
+///
+/// `scores` is row-major, row v at `v * stride`, its first [`Labels::width`] values count. What lies
+/// beyond `scores` counts as NaN.
+pub fn accuracy_of(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
+    match labels {
+        Labels::Classes { of, count } => {
+            let known = ids.iter().any(|&id| labels.known(id as usize));
+            known.then(|| accuracy(scores, stride, *count as usize, of, ids))
+        }
+        Labels::Flags(values) => {
+            let (mut right, mut known) = (0u64, 0u64);
+            each_known(scores, stride, values, ids, |score, flag| {
+                known += 1;
+                right += u64::from(if flag == 1.0 { score > 0.0 } else { score <= 0.0 });
+            });
+            (known > 0).then(|| right as f64 / known as f64)
+        }
+        Labels::Numbers(_) => None,
+    }
+}
+
+/// The area under the ROC curve: the chance that a vertex with a label scores higher than one without
+/// it, where equal scores count half. The mean over all columns of flags that both hold and do not hold
+/// among the known values of `ids`; of two classes it is the area of the second one's score less the
+/// first one's. None where no column has both, for more or fewer classes, and for numbers.
+///
+/// `scores` and `ids` are as for [`accuracy_of`]; NaN is the lowest score. This is `rocauc` of the Open
+/// Graph Benchmark's evaluators (Hu et al. 2020), the measure of ogbn-proteins: the mean over tasks of
+/// scikit-learn's `roc_auc_score`, without unknown labels and without tasks of one kind of label.
+pub fn roc_auc(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
+    let mut ranked = Vec::with_capacity(ids.len());
+    match labels {
+        Labels::Classes { of, count: 2 } => {
+            for &id in ids {
+                let class = of.get(id as usize).copied().unwrap_or(NO_LABEL);
+                if class != NO_LABEL {
+                    let score = |column| f64::from(score_at(scores, stride, id, column));
+                    ranked.push((rank_key(score(1) - score(0)), class == 1));
+                }
+            }
+            area(&mut ranked)
+        }
+        Labels::Flags(values) => {
+            let (mut sum, mut columns) = (0.0, 0u32);
+            for column in 0..values.columns() as usize {
+                ranked.clear();
+                for &id in ids.iter().filter(|&&id| (id as usize) < values.rows()) {
+                    let flag = values.row(id as usize)[column];
+                    if !flag.is_nan() {
+                        let score = score_at(scores, stride, id, column);
+                        ranked.push((rank_key(f64::from(score)), flag == 1.0));
+                    }
+                }
+                if let Some(area) = area(&mut ranked) {
+                    sum += area;
+                    columns += 1;
+                }
+            }
+            (columns > 0).then(|| sum / f64::from(columns))
+        }
+        Labels::Classes { .. } | Labels::Numbers(_) => None,
+    }
+}
+
+/// The micro-averaged F1 score: `2 TP / (2 TP + FP + FN)` over all known values of all columns, where a
+/// flag is predicted if `score > 0` (a logit); 0 where nothing holds and nothing is predicted. Of
+/// classes it equals [`accuracy`]. None for numbers, and where nothing is known of `ids`.
+///
+/// `scores` and `ids` are as for [`accuracy_of`]. This is scikit-learn's `f1_score(average="micro",
+/// zero_division=0)`, the usual measure of PPI (Hamilton et al. 2017).
+pub fn f1_micro(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
+    match labels {
+        Labels::Classes { .. } => accuracy_of(scores, stride, labels, ids),
+        Labels::Flags(values) => {
+            let (mut known, mut both, mut either) = (false, 0u64, 0u64);
+            each_known(scores, stride, values, ids, |score, flag| {
+                let (holds, predicted) = (flag == 1.0, score > 0.0);
+                known = true;
+                both += 2 * u64::from(holds && predicted);
+                either += u64::from(holds) + u64::from(predicted);
+            });
+            known.then(|| if either == 0 { 0.0 } else { both as f64 / either as f64 })
+        }
+        Labels::Numbers(_) => None,
+    }
+}
+
+/// The mean of `|score - number|` over all known values of all columns; NaN where a score is. None where
+/// labels are not numbers, or none is known of `ids`. `scores` and `ids` are as for [`accuracy_of`].
+pub fn mean_absolute_error(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
+    mean_of(scores, stride, labels, ids, f64::abs)
+}
+
+/// The root of the mean of `(score - number)^2` over all known values of all columns; NaN where a score
+/// is. None where labels are not numbers, or none is known of `ids`. `scores` and `ids` are as for
+/// [`accuracy_of`].
+pub fn root_mean_squared_error(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
+    mean_of(scores, stride, labels, ids, |difference| difference * difference).map(f64::sqrt)
+}
+
+/// The mean of a function of the differences from numbers.
+fn mean_of(
+    scores: &[f32],
+    stride: usize,
+    labels: &Labels,
+    ids: &[u32],
+    of: impl Fn(f64) -> f64,
+) -> Option<f64> {
+    let Labels::Numbers(values) = labels else { return None };
+    let (mut sum, mut known) = (0.0, 0u64);
+    each_known(scores, stride, values, ids, |score, number| {
+        known += 1;
+        sum += of(f64::from(score) - f64::from(number));
+    });
+    (known > 0).then(|| sum / known as f64)
+}
+
+/// Calls `each` with score and value of every known value of `ids`.
+fn each_known(scores: &[f32], stride: usize, values: &Values, ids: &[u32], mut each: impl FnMut(f32, f32)) {
+    for &id in ids.iter().filter(|&&id| (id as usize) < values.rows()) {
+        for (column, &value) in values.row(id as usize).iter().enumerate() {
+            if !value.is_nan() {
+                each(score_at(scores, stride, id, column), value);
+            }
+        }
+    }
+}
+
+/// The score of a vertex; NaN beyond all scores.
+fn score_at(scores: &[f32], stride: usize, id: u32, column: usize) -> f32 {
+    let at = (id as usize).saturating_mul(stride).saturating_add(column);
+    scores.get(at).copied().unwrap_or(f32::NAN)
+}
+
+/// A number in the order of scores: NaN is the lowest, both zeros are one.
+fn rank_key(score: f64) -> u64 {
+    if score.is_nan() {
+        return 0;
+    }
+    let bits = (score + 0.0).to_bits();
+    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
+}
+
+/// The share of pairs of one that holds and one that does not in which the former ranks higher; equal
+/// ones count half. None without such a pair.
+fn area(ranked: &mut [(u64, bool)]) -> Option<f64> {
+    ranked.sort_unstable_by_key(|&(key, _)| key);
+    // Halves of a pair, so that all sums are exact.
+    let (mut halves, mut below, mut positives) = (0u128, 0u64, 0u64);
+    for equal in ranked.chunk_by(|a, b| a.0 == b.0) {
+        let holds = equal.iter().filter(|(_, holds)| *holds).count() as u64;
+        let not = equal.len() as u64 - holds;
+        halves += u128::from(holds) * u128::from(2 * below + not);
+        below += not;
+        positives += holds;
+    }
+    let pairs = u128::from(positives) * u128::from(below);
+    (pairs > 0).then(|| halves as f64 / 2.0 / pairs as f64)
+}
+
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::random::SplitMix64;
+
+    const NAN: f32 = f32::NAN;
+
+    fn flags(columns: u32, of: &[f32]) -> Labels {
+        Labels::Flags(Values::new(columns, of.to_vec()).unwrap())
+    }
+
+    fn numbers(columns: u32, of: &[f32]) -> Labels {
+        Labels::Numbers(Values::new(columns, of.to_vec()).unwrap())
+    }
 
     #[test]
     fn counts_the_labelled_rows_only() {
@@ -53,5 +229,134 @@ mod tests {
     fn nan_never_wins() {
         assert_eq!(best(&[f32::NAN, -1.0, f32::NEG_INFINITY]), Some(1));
         assert_eq!(best(&[f32::NAN]), None);
+    }
+
+    /// By its definition: all pairs.
+    fn area_by_pairs(scores: &[f64], holds: &[bool]) -> Option<f64> {
+        let (mut sum, mut pairs) = (0.0, 0u64);
+        for (a, _) in scores.iter().zip(holds).filter(|(_, holds)| **holds) {
+            for (b, _) in scores.iter().zip(holds).filter(|(_, holds)| !**holds) {
+                pairs += 1;
+                sum += match (a.is_nan(), b.is_nan()) {
+                    (true, true) => 0.5,
+                    (true, false) => 0.0,
+                    (false, true) => 1.0,
+                    _ if a == b => 0.5,
+                    _ => f64::from(u8::from(a > b)),
+                };
+            }
+        }
+        (pairs > 0).then(|| sum / pairs as f64)
+    }
+
+    #[test]
+    fn areas_are_those_of_all_pairs() {
+        let seed = 61;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        let few = [NAN, f32::NEG_INFINITY, -1.5, -0.0, 0.0, f32::MIN_POSITIVE, 2.0, f32::INFINITY];
+        for case in 0..300 {
+            let vertices = 1 + random.below(80) as usize;
+            let columns = 1 + random.below(4) as usize;
+            let stride = columns + random.below(3) as usize;
+            let many = case % 3 == 0;
+            let scores: Vec<f32> = (0..vertices * stride)
+                .map(|_| match many {
+                    true => random.below(1 << 24) as f32 - 8e6,
+                    false => few[random.below(8) as usize],
+                })
+                .collect();
+            let value = [0.0, 1.0, NAN];
+            let truth: Vec<f32> = (0..vertices * columns).map(|_| value[random.below(3) as usize]).collect();
+            let ids: Vec<u32> = (0..vertices as u32).filter(|_| random.below(4) > 0).collect();
+            let areas: Vec<f64> = (0..columns)
+                .filter_map(|column| {
+                    let known: Vec<usize> = ids.iter().map(|&v| v as usize).collect();
+                    let known: Vec<usize> =
+                        known.into_iter().filter(|v| !truth[v * columns + column].is_nan()).collect();
+                    let of: Vec<f64> = known.iter().map(|v| f64::from(scores[v * stride + column])).collect();
+                    let holds: Vec<bool> = known.iter().map(|v| truth[v * columns + column] == 1.0).collect();
+                    area_by_pairs(&of, &holds)
+                })
+                .collect();
+            let expected = (!areas.is_empty()).then(|| areas.iter().sum::<f64>() / areas.len() as f64);
+            let found = roc_auc(&scores, stride, &flags(columns as u32, &truth), &ids);
+            let near = match (found, expected) {
+                (Some(found), Some(expected)) => (found - expected).abs() < 1e-12,
+                (found, expected) => found == expected,
+            };
+            assert!(near, "case {case}: {found:?}, but {expected:?}");
+            // Two classes are one column: the second score less the first.
+            let stride = 2 + random.below(2) as usize;
+            let scores: Vec<f32> = (0..vertices * stride).map(|_| few[random.below(8) as usize]).collect();
+            let of: Vec<u32> = (0..vertices).map(|_| [0, 1, NO_LABEL][random.below(3) as usize]).collect();
+            let known: Vec<usize> = (0..vertices).filter(|&v| of[v] != NO_LABEL).collect();
+            let score = |&v: &usize| f64::from(scores[v * stride + 1]) - f64::from(scores[v * stride]);
+            let holds: Vec<bool> = known.iter().map(|&v| of[v] == 1).collect();
+            let expected = area_by_pairs(&known.iter().map(score).collect::<Vec<_>>(), &holds);
+            let all: Vec<u32> = (0..vertices as u32).collect();
+            assert_eq!(roc_auc(&scores, stride, &Labels::classes(of, 2), &all), expected, "case {case}");
+        }
+    }
+
+    #[test]
+    fn areas_worked_by_hand() {
+        // scikit-learn's own example: 0.75.
+        let scores = [0.1, 0.4, 0.35, 0.8];
+        assert_eq!(roc_auc(&scores, 1, &flags(1, &[0.0, 0.0, 1.0, 1.0]), &[0, 1, 2, 3]), Some(0.75));
+        // A tie in one of two pairs.
+        assert_eq!(roc_auc(&[1.0, 1.0, 0.0], 1, &flags(1, &[1.0, 0.0, 0.0]), &[0, 1, 2]), Some(0.75));
+        // The second column has one kind only and does not count; the third is the wrong way round.
+        let truth = flags(3, &[0.0, 1.0, 0.0, 1.0, 1.0, 1.0]);
+        let scores = [0.0, 0.0, 5.0, 1.0, 9.0, 4.0];
+        assert_eq!(roc_auc(&scores, 3, &truth, &[0, 1]), Some(0.5));
+        assert_eq!(roc_auc(&scores, 3, &truth, &[0]), None);
+        assert_eq!(roc_auc(&scores, 3, &truth, &[]), None);
+        // Vertices that do not exist have no label; rows that do not exist have the lowest score.
+        assert_eq!(roc_auc(&scores, 3, &truth, &[0, 1, 9]), Some(0.5));
+        assert_eq!(roc_auc(&scores[..3], 3, &truth, &[0, 1]), Some(0.0));
+        assert_eq!(roc_auc(&scores, 3, &Labels::classes(vec![0, 1], 3), &[0, 1]), None);
+        assert_eq!(roc_auc(&scores, 3, &numbers(1, &[0.0, 1.0]), &[0, 1]), None);
+    }
+
+    #[test]
+    fn f1_and_accuracy_of_flags() {
+        // True positives 2, false positives 1, false negatives 1, true negatives 1, one unknown.
+        let truth = flags(3, &[1.0, 1.0, 0.0, 1.0, 0.0, NAN]);
+        let scores = [0.5, -0.5, 0.1, 9.0, -1.0, 3.0];
+        assert_eq!(f1_micro(&scores, 3, &truth, &[0, 1]), Some(4.0 / 6.0));
+        assert_eq!(accuracy_of(&scores, 3, &truth, &[0, 1]), Some(3.0 / 5.0));
+        // 0 is no prediction; NaN is none either, and never right.
+        let none = flags(2, &[0.0, 0.0]);
+        assert_eq!(f1_micro(&[0.0, NAN], 2, &none, &[0]), Some(0.0));
+        assert_eq!(accuracy_of(&[0.0, NAN], 2, &none, &[0]), Some(0.5));
+        assert_eq!(accuracy_of(&[], 2, &none, &[0]), Some(0.0));
+        let unknown = flags(2, &[NAN, NAN]);
+        assert_eq!(f1_micro(&[1.0, 1.0], 2, &unknown, &[0, 5]), None);
+        assert_eq!(accuracy_of(&[1.0, 1.0], 2, &unknown, &[0, 5]), None);
+    }
+
+    #[test]
+    fn measures_of_classes_and_numbers() {
+        let scores = [0.1, 0.9, 9.0, 0.8, 0.2, 9.0, 0.5, 0.5, 9.0];
+        let classes = Labels::classes(vec![1, 1, 0, NO_LABEL], 2);
+        for measure in [f1_micro, accuracy_of] {
+            assert_eq!(measure(&scores, 3, &classes, &[0, 1, 2, 3]), Some(2.0 / 3.0));
+            assert_eq!(measure(&scores, 3, &classes, &[3, 77]), None);
+            assert_eq!(measure(&scores, 3, &numbers(1, &[1.0]), &[0]), None);
+        }
+        // Differences 1, -3 and 2; one number is unknown.
+        let truth = numbers(2, &[1.0, 5.0, NAN, -2.0]);
+        let scores = [2.0, 2.0, 0.0, 7.0, 0.0, 0.0];
+        assert_eq!(mean_absolute_error(&scores, 3, &truth, &[0, 1]), Some((1.0 + 3.0 + 2.0) / 3.0));
+        let squares = (1.0 + 9.0 + 4.0) / 3.0f64;
+        assert_eq!(root_mean_squared_error(&scores, 3, &truth, &[0, 1]), Some(squares.sqrt()));
+        for measure in [mean_absolute_error, root_mean_squared_error] {
+            assert!(measure(&[NAN; 6], 3, &truth, &[0, 1]).unwrap().is_nan());
+            assert!(measure(&[], 3, &truth, &[0, 1]).unwrap().is_nan());
+            assert_eq!(measure(&scores, 3, &truth, &[7]), None);
+            assert_eq!(measure(&scores, 3, &classes, &[0]), None);
+            assert_eq!(measure(&scores, 3, &flags(1, &[1.0]), &[0]), None);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Which vertices train, which choose, which test; always by vertex id, never by chunk.
 
 use crate::error::{Error, Place, Result};
+use crate::labels::Labels;
 use crate::random::{NumpyRandomState, SplitMix64};
 
 /// The label of a vertex that has none.
@@ -18,7 +19,7 @@ pub struct Split {
 }
 
 impl Split {
-    /// `per_class_train` and `per_class_validation` labelled vertices of each class, drawn with
+    /// `labels` is `[V]`, [`NO_LABEL`] for none. `per_class_train` and `per_class_validation` labelled vertices of each class, drawn with
     /// [`SplitMix64`]; all other labelled vertices test. A class without more vertices than both
     /// together is left to the test whole.
     pub fn stratified(
@@ -49,7 +50,8 @@ impl Split {
         validation: usize,
         mut shuffle: impl FnMut(&mut [u32]),
     ) -> Self {
-        let mut order = labelled(labels);
+        let mut order: Vec<u32> =
+            (0..labels.len() as u32).filter(|&v| labels[v as usize] != NO_LABEL).collect();
         // Stable: ascending ids within a class.
         order.sort_by_key(|&v| labels[v as usize]);
         let mut split = Self::default();
@@ -69,15 +71,19 @@ impl Split {
 
     /// Labelled vertices drawn with [`SplitMix64`]: the first of `fractions` of them trains, the
     /// second validates, the rest tests. Fractions outside 0..=1 are clamped.
-    pub fn random(labels: &[u32], fractions: [f64; 2], seed: u64) -> Self {
-        let mut order = labelled(labels);
+    pub fn random(labels: &Labels, fractions: [f64; 2], seed: u64) -> Self {
+        Self::random_among(labelled(labels), fractions, seed)
+    }
+
+    /// [`Split::random`] of the vertices `order`, which ascend.
+    pub(crate) fn random_among(mut order: Vec<u32>, fractions: [f64; 2], seed: u64) -> Self {
         SplitMix64::new(seed).shuffle(&mut order);
         Self::cut(&order, fractions)
     }
 
     /// [`Split::random`] with NumPy's legacy generator: `RandomState(seed).permutation(n)` over the
     /// labelled vertices.
-    pub fn random_numpy(labels: &[u32], fractions: [f64; 2], seed: u32) -> Self {
+    pub fn random_numpy(labels: &Labels, fractions: [f64; 2], seed: u32) -> Self {
         let mut order = labelled(labels);
         NumpyRandomState::new(seed).shuffle(&mut order);
         Self::cut(&order, fractions)
@@ -110,22 +116,20 @@ impl Split {
     }
 
     /// Checks that every vertex exists, has a label and is in one list only, once. `labels` has one
-    /// entry a vertex; `file` is named in errors.
+    /// row a vertex; `file` is named in errors.
     ///
     /// # Errors
     /// [`Error::SplitVertex`], [`Error::SplitOverlap`].
-    pub fn validate(&self, labels: &[u32], file: &str) -> Result<()> {
-        let mut owner: Vec<u8> = vec![u8::MAX; labels.len()];
+    pub fn validate(&self, labels: &Labels, file: &str) -> Result<()> {
+        let mut owner: Vec<u8> = vec![u8::MAX; labels.rows()];
         let names = ["train", "validation", "test"];
         for (at, (part, vertices)) in self.parts().into_iter().enumerate() {
             for (position, &vertex) in vertices.iter().enumerate() {
                 let place = Place::row(file, position as u64);
-                let label = labels.get(vertex as usize).copied();
-                let problem = match label {
+                let problem = match owner.get_mut(vertex as usize) {
                     None => "which does not exist",
-                    Some(NO_LABEL) => "which has no label",
-                    Some(_) => {
-                        let slot = &mut owner[vertex as usize];
+                    Some(_) if !labels.known(vertex as usize) => "which has no label",
+                    Some(slot) => {
                         if let Some(first) = names.get(usize::from(*slot)) {
                             return Err(Error::SplitOverlap { place, vertex, first, second: part });
                         }
@@ -140,8 +144,8 @@ impl Split {
     }
 }
 
-fn labelled(labels: &[u32]) -> Vec<u32> {
-    (0..labels.len() as u32).filter(|&v| labels[v as usize] != NO_LABEL).collect()
+fn labelled(labels: &Labels) -> Vec<u32> {
+    (0..labels.rows() as u32).filter(|&v| labels.known(v as usize)).collect()
 }
 
 #[cfg(test)]
@@ -149,25 +153,26 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn labels() -> Vec<u32> {
-        (0..300).map(|v| if v % 10 == 9 { NO_LABEL } else { v % 3 }).collect()
+    fn labels() -> Labels {
+        Labels::classes((0..300).map(|v| if v % 10 == 9 { NO_LABEL } else { v % 3 }).collect(), 3)
     }
 
     #[test]
     fn stratified_takes_from_every_class() {
-        let labels = labels();
-        let split = Split::stratified(&labels, 20, 30, 5);
-        split.validate(&labels, "split").unwrap();
+        let known = labels();
+        let labels = known.as_classes().unwrap();
+        let split = Split::stratified(labels, 20, 30, 5);
+        split.validate(&known, "split").unwrap();
         assert_eq!((split.train.len(), split.validation.len()), (60, 90));
         assert_eq!(split.test.len(), 270 - 150);
         for class in 0..3 {
             assert_eq!(split.train.iter().filter(|&&v| labels[v as usize] == class).count(), 20);
         }
-        assert_eq!(split, Split::stratified(&labels, 20, 30, 5));
-        assert_ne!(split, Split::stratified(&labels, 20, 30, 6));
-        let whole = Split::stratified(&labels, 80, 30, 5);
+        assert_eq!(split, Split::stratified(labels, 20, 30, 5));
+        assert_ne!(split, Split::stratified(labels, 20, 30, 6));
+        let whole = Split::stratified(labels, 80, 30, 5);
         assert_eq!((whole.train.len(), whole.test.len()), (0, 270));
-        Split::stratified(&labels, usize::MAX, 3, 5).validate(&labels, "split").unwrap();
+        Split::stratified(labels, usize::MAX, 3, 5).validate(&known, "split").unwrap();
     }
 
     #[test]
@@ -182,7 +187,7 @@ mod tests {
 
     #[test]
     fn faults_are_named() {
-        let labels = [0, 1, NO_LABEL, 1];
+        let labels = Labels::classes(vec![0, 1, NO_LABEL, 1], 2);
         let split = |train: &[u32], test: &[u32]| {
             Split { train: train.to_vec(), test: test.to_vec(), ..Split::default() }
                 .validate(&labels, "split.csv")

@@ -2,6 +2,7 @@
 
 use crate::dataset::Dataset;
 use crate::features::Features;
+use crate::labels::{Labels, Values};
 use crate::split::NO_LABEL;
 
 /// The figures of one data set.
@@ -27,15 +28,78 @@ pub struct Statistics {
     pub sparse: bool,
     /// The share of feature values that are not zero, 0 to 1.
     pub density: f64,
-    /// Vertices in each class.
+    /// Vertices in each class; empty where labels are flags or numbers.
     pub class_counts: Vec<u64>,
+    /// Each column of labels that are flags.
+    pub flags: Vec<FlagStatistics>,
+    /// Each column of labels that are numbers.
+    pub numbers: Vec<NumberStatistics>,
     /// Vertices without a label.
     pub unlabelled: u64,
     /// Vertices that train, validate and test.
     pub split: [usize; 3],
-    /// The share of edges between labelled vertices whose ends have one label, 0 to 1; none where
-    /// there is no such edge.
+    /// The share of edges between labelled vertices whose ends have one class, 0 to 1; none where
+    /// there is no such edge, or labels are flags or numbers.
     pub homophily: Option<f64>,
+}
+
+/// One column of labels that are flags.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FlagStatistics {
+    /// Vertices of which it is known.
+    pub known: u64,
+    /// Vertices for which it holds.
+    pub holds: u64,
+}
+
+impl FlagStatistics {
+    fn of(values: &Values) -> Vec<Self> {
+        let mut columns = vec![Self::default(); values.columns() as usize];
+        for row in values.as_slice().chunks_exact(columns.len()) {
+            for (column, &value) in columns.iter_mut().zip(row) {
+                column.known += u64::from(!value.is_nan());
+                column.holds += u64::from(value == 1.0);
+            }
+        }
+        columns
+    }
+}
+
+/// One column of labels that are numbers; all but `known` are 0 where none is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct NumberStatistics {
+    /// Vertices of which it is known.
+    pub known: u64,
+    /// Their mean.
+    pub mean: f64,
+    /// The standard deviation from it: the root of the mean square.
+    pub deviation: f64,
+    /// The least number.
+    pub least: f32,
+    /// The largest number.
+    pub largest: f32,
+}
+
+impl NumberStatistics {
+    fn of(values: &Values) -> Vec<Self> {
+        let mut columns = vec![Self::default(); values.columns() as usize];
+        for row in values.as_slice().chunks_exact(columns.len()) {
+            for (column, &value) in columns.iter_mut().zip(row).filter(|(_, value)| !value.is_nan()) {
+                let first = column.known == 0;
+                column.known += 1;
+                // Welford's update: the mean so far, and in `deviation` the sum of squares.
+                let from = f64::from(value) - column.mean;
+                column.mean += from / column.known as f64;
+                column.deviation += from * (f64::from(value) - column.mean);
+                column.least = if first { value } else { column.least.min(value) };
+                column.largest = if first { value } else { column.largest.max(value) };
+            }
+        }
+        for column in columns.iter_mut().filter(|column| column.known > 0) {
+            column.deviation = (column.deviation / column.known as f64).sqrt();
+        }
+        columns
+    }
 }
 
 impl Statistics {
@@ -45,16 +109,24 @@ impl Statistics {
         let vertices = graph.vertices();
         let mut degrees: Vec<u32> = (0..vertices).map(|v| graph.in_degree(v)).collect();
         degrees.sort_unstable();
-        let mut class_counts = vec![0u64; data.classes as usize];
-        let mut unlabelled = 0;
-        for &label in &data.labels {
-            match class_counts.get_mut(label as usize) {
-                Some(count) => *count += 1,
-                None => unlabelled += 1,
+        let classes = data.labels.as_classes().unwrap_or(&[]);
+        let mut class_counts = match &data.labels {
+            Labels::Classes { count, .. } => vec![0u64; *count as usize],
+            _ => Vec::new(),
+        };
+        for &label in classes {
+            if let Some(count) = class_counts.get_mut(label as usize) {
+                *count += 1;
             }
         }
+        let unlabelled = (0..data.labels.rows()).filter(|&v| !data.labels.known(v)).count() as u64;
+        let (flags, numbers) = match &data.labels {
+            Labels::Classes { .. } => (Vec::new(), Vec::new()),
+            Labels::Flags(values) => (FlagStatistics::of(values), Vec::new()),
+            Labels::Numbers(values) => (Vec::new(), NumberStatistics::of(values)),
+        };
         let (mut same, mut both) = (0u64, 0u64);
-        let label = |v: u32| data.labels.get(v as usize).copied().unwrap_or(NO_LABEL);
+        let label = |v: u32| classes.get(v as usize).copied().unwrap_or(NO_LABEL);
         for (source, target) in graph.edge_list() {
             if label(source) != NO_LABEL && label(target) != NO_LABEL {
                 both += 1;
@@ -74,9 +146,51 @@ impl Statistics {
             sparse: matches!(data.features, Features::Sparse(_)),
             density: if cells > 0.0 { data.features.filled() as f64 / cells } else { 0.0 },
             class_counts,
+            flags,
+            numbers,
             unlabelled,
             split: [data.split.train.len(), data.split.validation.len(), data.split.test.len()],
             homophily: (both > 0).then(|| same as f64 / both as f64),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const NAN: f32 = f32::NAN;
+
+    #[test]
+    fn columns_are_counted() {
+        let mut data = crate::format::builtin("cora").unwrap();
+        let classes = Statistics::of(&data);
+        assert_eq!((classes.class_counts.len(), classes.unlabelled), (7, 0));
+        assert!(classes.flags.is_empty() && classes.numbers.is_empty() && classes.homophily.is_some());
+        let row = |v: u32| [if v < 3 { 1.0 } else { 0.0 }, NAN, [4.0, -2.0, NAN][v as usize % 3]];
+        let rows = (0..data.vertices()).flat_map(|v| if v < 6 { row(v) } else { [NAN; 3] });
+        let values = Values::new(3, rows.collect()).unwrap();
+        data.labels = Labels::Numbers(values.clone());
+        let numbers = Statistics::of(&data);
+        assert_eq!((numbers.unlabelled, numbers.homophily), (2702, None));
+        assert!(numbers.class_counts.is_empty() && numbers.flags.is_empty());
+        let column = NumberStatistics { known: 6, mean: 0.5, deviation: 0.5, least: 0.0, largest: 1.0 };
+        let near = |found: NumberStatistics, expected: NumberStatistics| {
+            (found.mean - expected.mean).abs() < 1e-12
+                && (found.deviation - expected.deviation).abs() < 1e-12
+                && (found.known, found.least, found.largest)
+                    == (expected.known, expected.least, expected.largest)
+        };
+        assert!(near(numbers.numbers[0], column), "{:?}", numbers.numbers);
+        assert_eq!(numbers.numbers[1], NumberStatistics::default());
+        let column = NumberStatistics { known: 4, mean: 1.0, deviation: 3.0, least: -2.0, largest: 4.0 };
+        assert!(near(numbers.numbers[2], column), "{:?}", numbers.numbers);
+        let flags = values.as_slice().iter().map(|v| v.clamp(0.0, 1.0)).collect();
+        data.labels = Labels::Flags(Values::new(3, flags).unwrap());
+        let flags = Statistics::of(&data);
+        let expected = [(6, 3), (0, 0), (4, 2)].map(|(known, holds)| FlagStatistics { known, holds });
+        assert_eq!(flags.flags, expected);
+        assert!(flags.numbers.is_empty());
     }
 }

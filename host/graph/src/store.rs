@@ -35,8 +35,9 @@ pub use writer::{RowsWriter, Writer};
 pub const DESCRIPTION: &str = "store.json";
 /// What `store.json` calls the format.
 pub const FORMAT: &str = "eciton-store";
-/// The version that is written and read.
-pub const VERSION: u64 = 1;
+/// The latest version that is read. Stores of classes are written as version 1, which programs before
+/// version 2 read as well; those of other labels as version 2.
+pub const VERSION: u64 = 2;
 
 /// Writes a whole data set as a store at `path`, where nothing may lie yet.
 ///
@@ -47,7 +48,7 @@ pub fn write(path: &Path, data: &Dataset) -> Result<()> {
     let mut writer = Writer::create(path)?;
     writer.graph(&data.graph)?;
     writer.features(&data.features)?;
-    writer.labels(&data.labels, data.classes)?;
+    writer.labels(&data.labels)?;
     writer.split(&data.split)?;
     writer.ids(&data.ids)?;
     writer.finish(&data.name)

@@ -12,8 +12,9 @@ use eciton_graph::build::{self, MIN_MEMORY_BYTES};
 use eciton_graph::edges::EdgeSource;
 use eciton_graph::error::{Error, Result};
 use eciton_graph::features::Features;
+use eciton_graph::labels::Labels;
 use eciton_graph::random::SplitMix64;
-use eciton_graph::split::{NO_LABEL, Split};
+use eciton_graph::split::Split;
 use eciton_graph::store::{self, Writer};
 
 /// The system's memory, counted.
@@ -89,7 +90,7 @@ impl EdgeSource for Random {
 fn build(source: &Random, threads: usize, path: &Path) -> Result<()> {
     let mut writer = Writer::create(path)?;
     build::external(source, Options::default(), MIN_MEMORY_BYTES, threads, &mut writer)?;
-    writer.labels(&vec![NO_LABEL; source.vertices as usize], 0)?;
+    writer.labels(&Labels::none(source.vertices as u32))?;
     writer.split(&Split::default())?;
     writer.finish("random")
 }

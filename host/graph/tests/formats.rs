@@ -7,7 +7,7 @@ use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 
 use eciton_graph::adjacency::{Graph, Options};
-use eciton_graph::dataset::{Dataset, Features, NO_LABEL, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Labels, NO_LABEL, Values, VertexIds};
 use eciton_graph::error::Error;
 use eciton_graph::format::{metis, open, snap, stream};
 use eciton_graph::random::SplitMix64;
@@ -62,7 +62,7 @@ fn matrix_market_entries_are_edges() {
     assert_eq!(set.name, "a");
     assert_eq!(lists(&set.graph), [vec![1], vec![0, 2], vec![1], vec![]]);
     assert_eq!(set.ids, VertexIds::Numbers(vec![1, 2, 3, 4]));
-    assert_eq!((set.labels.as_slice(), set.classes), (&[NO_LABEL; 4][..], 0));
+    assert_eq!(set.labels, Labels::none(4));
     assert_eq!(set.features, Features::identity(4));
     for text in [
         "%%MatrixMarket matrix coordinate real general\n4 4 3\n1 2 0.5\n3 2 -1e3\n 3\t3 0\n",
@@ -217,7 +217,7 @@ fn what_is_beside_a_graph_is_in_its_ids() {
     for name in ["g.txt", "g.txt.gz"] {
         let set = folder.open(name).unwrap();
         assert_eq!((set.name.as_str(), set.ids.name(2)), ("g", "900".to_owned()));
-        assert_eq!((set.labels, set.classes), (vec![0, 1, NO_LABEL], 2));
+        assert_eq!(set.labels, Labels::classes(vec![0, 1, NO_LABEL], 2));
         assert_eq!(set.features, Features::from_dense(1, &[1., 3., 9.]).unwrap());
         assert_eq!((set.split.train, set.split.test), (vec![0], vec![1]));
     }
@@ -231,7 +231,7 @@ fn what_is_beside_a_graph_is_in_its_ids() {
     // The ids of a matrix are from 1.
     let folder = Folder::new(&[("a.mtx", PATTERN.as_bytes()), ("labels.csv.gz", &gzip(b"1,5\n4,0\n"))]);
     let set = folder.open("a.mtx").unwrap();
-    assert_eq!(set.labels, [5, NO_LABEL, NO_LABEL, 0]);
+    assert_eq!(set.labels, Labels::classes(vec![5, NO_LABEL, NO_LABEL, 0], 6));
     // And the folder itself is the data set, if it holds one graph.
     assert_eq!(folder.open("").unwrap().graph, set.graph);
     folder.write("b.graph", METIS.as_bytes());
@@ -387,13 +387,13 @@ fn folder_of(files: &[(&'static str, Vec<u8>)]) -> Folder {
 fn ogb_tables_and_arrays_hold_the_same() {
     let set = folder_of(&ogb()).open("").unwrap();
     assert_eq!(lists(&set.graph), [vec![1], vec![0, 2], vec![1, 3], vec![2]]);
-    assert_eq!((set.labels.as_slice(), set.classes), (&[0, 2, NO_LABEL, 1][..], 3));
+    assert_eq!(set.labels, Labels::classes(vec![0, 2, NO_LABEL, 1], 3));
     assert_eq!(set.features, Features::from_dense(2, &[0.5, 1., -1., 0.2, 0., 0., 3., 4.]).unwrap());
     assert_eq!((set.split.train.as_slice(), set.split.validation.as_slice()), (&[0, 3][..], &[1][..]));
     assert_eq!(set.ids, VertexIds::Dense);
     let labels = [("node_label", f32s("(4, 1)", &[0., 2., f32::NAN, 1.]))];
     let other = binary(&arrays(), &labels).open("").unwrap();
-    let parts = |set: Dataset| (set.graph, set.features, set.labels, set.classes, set.split, set.ids);
+    let parts = |set: Dataset| (set.graph, set.features, set.labels, set.split, set.ids);
     let expected = parts(set);
     assert_eq!(parts(other), expected);
     // Plain tables, and no tables that are not needed.
@@ -408,7 +408,7 @@ fn ogb_tables_and_arrays_hold_the_same() {
     assert_eq!(parts(folder_of(&plain).open("").unwrap()), expected);
     plain.retain(|(name, _)| name.starts_with("raw/num") || name.starts_with("raw/edge"));
     let bare = folder_of(&plain).open("").unwrap();
-    assert_eq!((bare.features, bare.classes, bare.split.train.len()), (Features::identity(4), 0, 0));
+    assert_eq!((bare.features, bare.labels.width(), bare.split.train.len()), (Features::identity(4), 0, 0));
 }
 
 #[test]
@@ -427,7 +427,7 @@ fn ogb_splits_are_chosen_by_name() {
 
 #[test]
 fn ogb_faults_name_file_and_line() {
-    let cases: [(&str, &[u8], &str); 17] = [
+    let cases: [(&str, &[u8], &str); 18] = [
         ("raw/num-node-list.csv.gz", b"4\n5\n", "num-node-list.csv.gz, line 2: expected one number"),
         ("raw/num-node-list.csv.gz", b"", "num-node-list.csv.gz: expected one number"),
         ("raw/num-node-list.csv.gz", b"0\n", "no vertices"),
@@ -440,9 +440,10 @@ fn ogb_faults_name_file_and_line() {
         ("raw/node-feat.csv.gz", b"1\n2,2\n3\n4\n", "line 2: expected 1 fields, found 2"),
         ("raw/node-feat.csv.gz", b"1\n\n2\nx\n4\n", "line 4: expected a number"),
         ("raw/node-feat.csv.gz", b"1\ninf\n3\n4\n", "row 1: feature column 0 is inf"),
-        ("raw/node-label.csv.gz", b"0,1\n0,1\n0,1\n0,1\n", "several tasks"),
-        ("raw/node-label.csv.gz", b"0\n1.5\n0\n0\n", "node-label.csv.gz, row 1: expected a class"),
-        ("raw/node-label.csv.gz", b"0\n-7\n0\n0\n", "label -7"),
+        ("raw/node-label.csv.gz", b"0,1\n0,1\n0\n0,1\n", "line 3: expected 2 fields"),
+        ("raw/node-label.csv.gz", b"0,1\n0,inf\n0,1\n0,1\n", "node-label.csv.gz, row 1: expected a finite"),
+        ("raw/node-label.csv.gz", b"0\n1.5\n-inf\n0\n", "node-label.csv.gz, row 2: expected a finite"),
+        ("raw/node-label.csv.gz", b"0\n2e6\n0\n0\n", "row 1: label 2000000"),
         ("split/time/valid.csv.gz", b"1\n4\n", "valid.csv.gz, line 2: expected a vertex of 0..4"),
         ("split/time/valid.csv.gz", b"2\n", "which has no label"),
     ];
@@ -491,10 +492,139 @@ fn ogb_arrays_that_do_not_fit_are_refused() {
         let said = binary(&entries, &labels).open("").unwrap_err().to_string();
         assert!(said.contains(expected) && said.contains("data.npz"), "{said}");
     }
-    let wide = [("node_label", i64s("(4, 2)", &[0; 8]))];
-    let said = binary(&arrays(), &wide).open("").unwrap_err().to_string();
-    assert!(said.contains("several tasks"), "{said}");
-    assert_eq!(binary(&arrays(), &labels).open("").unwrap().labels, [0, 2, NO_LABEL, 1]);
+    let short = [("node_label", i64s("(3, 2)", &[0; 6]))];
+    let said = binary(&arrays(), &short).open("").unwrap_err().to_string();
+    assert!(said.contains("3 rows, but num_nodes_list says 4"), "{said}");
+    assert_eq!(
+        binary(&arrays(), &labels).open("").unwrap().labels,
+        Labels::classes(vec![0, 2, NO_LABEL, 1], 3)
+    );
+}
+
+fn flags(columns: u32, of: &[f32]) -> Labels {
+    Labels::Flags(Values::new(columns, of.to_vec()).unwrap())
+}
+
+fn numbers(columns: u32, of: &[f32]) -> Labels {
+    Labels::Numbers(Values::new(columns, of.to_vec()).unwrap())
+}
+
+/// What is read, which a store and the arrays of its values hold as well.
+#[track_caller]
+fn means(folder: &Folder, name: &str, expected: &Labels) -> Dataset {
+    let set = folder.open(name).unwrap();
+    assert_eq!(set.labels, *expected);
+    let store = folder.path("as-a-store");
+    eciton_graph::store::write(&store, &set).unwrap();
+    assert_eq!(open(&store, None).unwrap(), set);
+    fs::remove_dir_all(store).unwrap();
+    set
+}
+
+#[test]
+fn tables_of_labels_are_classes_flags_or_numbers() {
+    const NAN: f32 = f32::NAN;
+    let cases: [(&str, Labels); 14] = [
+        ("id,chess,go\n0,1,0\n2,,1\n", flags(2, &[1., 0., NAN, NAN, NAN, 1.])),
+        ("0,1,NaN\n1,1.0,0\n2,-0,0\n", flags(2, &[1., NAN, 1., 0., -0., 0.])),
+        ("0,1,0\n1,-1,0\n2,0,0\n", numbers(2, &[1., 0., -1., 0., 0., 0.])),
+        ("id,a,b,c\n0,1,0,2.5\n1,,,\n", numbers(3, &[1., 0., 2.5, NAN, NAN, NAN, NAN, NAN, NAN])),
+        ("0,,1\n1,,0\n", flags(2, &[NAN, 1., NAN, 0., NAN, NAN])),
+        ("0,1.5\n1,2\n", numbers(1, &[1.5, 2., NAN])),
+        ("0,1e3\n1,\n2,nan\n", numbers(1, &[1000., NAN, NAN])),
+        ("0,-7\n1,3\n2,-1\n", numbers(1, &[-7., 3., -1.])),
+        // As before there were others: one class a vertex.
+        ("0,1\n1,-1\n2,4\n", Labels::classes(vec![1, NO_LABEL, 4], 5)),
+        ("0,1.0\n1,\n2,0.0\n", Labels::classes(vec![1, NO_LABEL, 0], 2)),
+        ("0,1.5\n1,b\n", Labels::classes(vec![0, 1, NO_LABEL], 2)),
+        ("0,nan\n1,b\n", Labels::classes(vec![1, 0, NO_LABEL], 2)),
+        ("0,1,\n1,0,ann's\n", Labels::classes(vec![1, 0, NO_LABEL], 2)),
+        ("0,red,0.5\n1,blue,2\n", Labels::classes(vec![1, 0, NO_LABEL], 2)),
+    ];
+    for (text, expected) in cases {
+        let folder = Folder::new(&[("edges.csv", b"0,1\n1,2\n"), ("labels.csv", text.as_bytes())]);
+        let set = means(&folder, "", &expected);
+        set.split
+            .parts()
+            .iter()
+            .flat_map(|(_, ids)| *ids)
+            .for_each(|&v| assert!(set.labels.known(v as usize)));
+    }
+    // Beside a graph file, in its ids, and in tables of tabs and blanks.
+    let folder = Folder::new(&[("a.txt", b"7 30\n30 900\n"), ("labels.tsv", b"900\t1\t0\n7\t\t1\n")]);
+    means(&folder, "a.txt", &flags(2, &[NAN, 1., NAN, NAN, 1., 0.]));
+    let folder = Folder::new(&[("edges.csv", b"a,b\n"), ("labels.txt", b"b 1 0\na nan 0.5\n")]);
+    means(&folder, "", &numbers(2, &[1., 0., NAN, 0.5]));
+}
+
+#[test]
+fn arrays_of_labels_are_classes_flags_or_numbers() {
+    const NAN: f32 = f32::NAN;
+    let f64s = |shape: &str, of: &[f64]| {
+        npy("<f8", shape, &of.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>())
+    };
+    let cases: [(Vec<u8>, Labels); 10] = [
+        (i64s("(3, 2)", &[1, 0, 0, 0, 1, 1]), flags(2, &[1., 0., 0., 0., 1., 1.])),
+        (npy("|b1", "(3, 2)", &[1, 0, 0, 0, 1, 1]), flags(2, &[1., 0., 0., 0., 1., 1.])),
+        (f32s("(3, 2)", &[1., NAN, 0., 0., NAN, NAN]), flags(2, &[1., NAN, 0., 0., NAN, NAN])),
+        (i64s("(3, 2)", &[1, 0, 0, 0, 1, -1]), numbers(2, &[1., 0., 0., 0., 1., -1.])),
+        (f64s("(3,)", &[0.5, f64::NAN, -2.0]), numbers(1, &[0.5, NAN, -2.])),
+        (f32s("(3, 1)", &[0.5, 1., 2.]), numbers(1, &[0.5, 1., 2.])),
+        (f32s("(3,)", &[-7., 1., 2.]), numbers(1, &[-7., 1., 2.])),
+        // As before there were others: one class a vertex.
+        (f64s("(3,)", &[2.0, -1.0, 0.0]), Labels::classes(vec![2, NO_LABEL, 0], 3)),
+        (f32s("(3, 1)", &[2., NAN, 0.]), Labels::classes(vec![2, NO_LABEL, 0], 3)),
+        (i64s("(3, 1)", &[2, -1, 0]), Labels::classes(vec![2, NO_LABEL, 0], 3)),
+    ];
+    for (bytes, expected) in cases {
+        let folder = Folder::new(&[("edges.csv", b"0,1\n1,2\n"), ("labels.npy", &bytes)]);
+        means(&folder, "", &expected);
+        let folder = Folder::new(&[
+            ("indptr.npy", &i64s("(4,)", &[0, 1, 2, 2])),
+            ("indices.npy", &i64s("(2,)", &[1, 0])),
+            ("label.npy", &bytes),
+        ]);
+        means(&folder, "", &expected);
+        let heterophilous = [
+            ("edges", i64s("(2, 2)", &[0, 1, 1, 2])),
+            ("node_features", f32s("(3, 1)", &[1., 2., 3.])),
+            ("node_labels", bytes),
+            ("train_masks", npy("|b1", "(1, 3)", &[1, 0, 0])),
+            ("val_masks", npy("|b1", "(1, 3)", &[0, 0, 0])),
+            ("test_masks", npy("|b1", "(1, 3)", &[0, 0, 0])),
+        ];
+        means(&Folder::new(&[("a.npz", &zip(&heterophilous))]), "a.npz", &expected);
+    }
+    // gnn-benchmark's layout has no split of such labels.
+    let (ones, wide) = (f32s("(4,)", &[1.; 4]), f32s("(5, 2)", &[1., 0., NAN, NAN, 0., 1., 1., 1., 0., 0.]));
+    let benchmark = [
+        ("adj_data", ones),
+        ("adj_indices", i64s("(4,)", &[1, 2, 3, 4])),
+        ("adj_indptr", i64s("(6,)", &[0, 1, 2, 3, 4, 4])),
+        ("adj_shape", i64s("(2,)", &[5, 5])),
+        ("labels", wide),
+    ];
+    let folder = Folder::new(&[("a.npz", &zip(&benchmark))]);
+    let set = means(&folder, "a.npz", &flags(2, &[1., 0., NAN, NAN, 0., 1., 1., 1., 0., 0.]));
+    assert_eq!(set.split.parts().map(|(_, ids)| ids.len()), [2, 1, 1]);
+}
+
+#[test]
+fn ogb_sets_of_several_tasks_are_read() {
+    const NAN: f32 = f32::NAN;
+    for (text, expected) in [
+        ("0,1,1\n,0,nan\n1,1,1\n0,0,0\n", flags(3, &[0., 1., 1., NAN, 0., NAN, 1., 1., 1., 0., 0., 0.])),
+        ("0,1\n-1,0\n1,1\n0,0\n", numbers(2, &[0., 1., -1., 0., 1., 1., 0., 0.])),
+        ("0.5\n1\nnan\n-3\n", numbers(1, &[0.5, 1., NAN, -3.])),
+        ("0\n-7\n0\n0\n", numbers(1, &[0., -7., 0., 0.])),
+    ] {
+        let folder = folder_of(&ogb());
+        folder.write("raw/node-label.csv.gz", &gzip(text.as_bytes()));
+        folder.write("split/time/valid.csv.gz", &gzip(b"1\n"));
+        means(&folder, "", &expected);
+    }
+    let wide = [("node_label", i64s("(4, 2)", &[0, 1, 1, 1, 0, 0, 1, 0]))];
+    means(&binary(&arrays(), &wide), "", &flags(2, &[0., 1., 1., 1., 0., 0., 1., 0.]));
 }
 
 /// Files of more than one chunk (8 MiB of text), by their sum over all threads.

@@ -394,18 +394,19 @@ fn planetoid() {
 fn stores() {
     let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
     let made = tempfile::tempdir().unwrap();
-    let cases: Vec<Case> = ["folder/words", "edge_list/sparse/a.txt", "musae/tiny", "ogb/plain"]
-        .iter()
-        .map(|source| {
-            let name = source.replace('/', "-");
-            let path = made.path().join(&name);
-            store::write(&path, &open(&corpora.join(source), None).unwrap()).unwrap();
-            let mut files = Vec::new();
-            collect(&path, &path, &mut files);
-            files.sort();
-            Case { name, files }
-        })
-        .collect();
+    let cases: Vec<Case> =
+        ["folder/words", "folder/several", "edge_list/sparse/a.txt", "musae/tiny", "ogb/plain"]
+            .iter()
+            .map(|source| {
+                let name = source.replace('/', "-");
+                let path = made.path().join(&name);
+                store::write(&path, &open(&corpora.join(source), None).unwrap()).unwrap();
+                let mut files = Vec::new();
+                collect(&path, &path, &mut files);
+                files.sort();
+                Case { name, files }
+            })
+            .collect();
     fuzz_cases("store", &cases, repair_store, folder);
 }
 

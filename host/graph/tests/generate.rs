@@ -7,8 +7,10 @@ use eciton_graph::edges::{EdgeSource as _, MAX_CHUNK_EDGES};
 use eciton_graph::error::Error;
 use eciton_graph::format;
 use eciton_graph::generate::{
-    Arrays, BLOCK_PAIRS, BlockModel, Division, Generated, MAX_PAIRS, Rmat, Shape, write_arrays,
+    Arrays, BLOCK_PAIRS, BlockModel, Division, Generated, MAX_PAIRS, Rmat, Shape, Target, write_arrays,
 };
+use eciton_graph::labels::Labels;
+use eciton_graph::metrics::root_mean_squared_error;
 
 /// All pairs, chunk after chunk.
 fn pairs(made: &Generated) -> Vec<(u32, u32)> {
@@ -255,7 +257,8 @@ fn labels_are_wrong_as_often_as_asked_and_splits_are_seeded() {
     let made = rmat(Shape { vertices: 20_000, flip: 0.3, classes: 5, ..Shape::default() });
     let planted = made.planted();
     let labels = planted.labels();
-    let wrong = (0..20_000).filter(|&v| labels[v as usize] != planted.class(v)).count();
+    let of = labels.as_classes().unwrap();
+    let wrong = (0..20_000).filter(|&v| of[v as usize] != planted.class(v)).count();
     assert!((wrong as f64 / 20_000.0 - 0.3 * 0.8).abs() < 0.02, "{wrong}");
     let split = planted.split(&labels, Division::Fractions([0.66, 0.1]));
     split.validate(&labels, "split").unwrap();
@@ -265,6 +268,52 @@ fn labels_are_wrong_as_often_as_asked_and_splits_are_seeded() {
     assert_ne!(split, other.planted().split(&labels, Division::Fractions([0.66, 0.1])));
     let split = planted.split(&labels, Division::PerClass([20, 30]));
     assert_eq!((split.train.len(), split.validation.len()), (100, 150));
+}
+
+#[test]
+fn flags_and_numbers_come_from_the_class() {
+    let shape = Shape { vertices: 20_000, flip: 0.1, classes: 9, ..Shape::default() };
+    let made = rmat(Shape { target: Target::Flags { columns: 6 }, ..shape });
+    let planted = made.planted();
+    let labels = planted.labels();
+    let Labels::Flags(flags) = &labels else { panic!("{labels:?}") };
+    assert_eq!((flags.rows(), flags.columns()), (20_000, 6));
+    let mut turned = 0;
+    for vertex in 0..20_000 {
+        let target = planted.target(planted.class(vertex));
+        turned += flags.row(vertex as usize).iter().zip(target).filter(|(a, b)| a != b).count();
+    }
+    let share = turned as f64 / 120_000.0;
+    assert!((share - 0.1).abs() < 0.004, "{share}");
+    assert_eq!(planted.ceiling(), 0.9);
+    let all: Vec<&[f32]> = (0..9).map(|class| planted.target(class)).collect();
+    for column in 0..6 {
+        let holds = all.iter().filter(|row| row[column] == 1.0).count();
+        assert!(holds == 4 || holds == 5, "{holds} of 9 classes");
+        assert!((0..column).all(|other| all.iter().any(|row| row[column] != row[other])));
+    }
+    assert!(planted.target(9).is_empty());
+    let split = planted.split(&labels, Division::PerClass([20, 30]));
+    split.validate(&labels, "split").unwrap();
+    for class in 0..9 {
+        assert_eq!(split.train.iter().filter(|&&v| planted.class(v) == class).count(), 20);
+    }
+    assert_eq!(made.parameters()["target"]["flags"], 6);
+    assert_eq!(labels, rmat(Shape { target: Target::Flags { columns: 6 }, ..shape }).planted().labels());
+
+    let target = Target::Numbers { columns: 3, noise: 0.5 };
+    let made = rmat(Shape { target, ..shape });
+    let (planted, labels) = (made.planted(), made.planted().labels());
+    assert!(matches!(labels, Labels::Numbers(_)));
+    let known: Vec<f32> =
+        (0..20_000).flat_map(|vertex| planted.target(planted.class(vertex)).to_vec()).collect();
+    let ids: Vec<u32> = (0..20_000).collect();
+    let error = root_mean_squared_error(&known, 3, &labels, &ids).unwrap();
+    assert!((error - planted.ceiling()).abs() < 0.01, "{error}");
+    assert_eq!(planted.ceiling(), 0.5);
+    assert_ne!(planted.target(0), planted.target(1));
+    let other = rmat(Shape { target, seed: 1, ..shape });
+    assert_ne!(labels, other.planted().labels());
 }
 
 #[test]
@@ -278,7 +327,9 @@ fn one_vertex_more_classes_than_vertices_and_no_pairs() {
                     let pairs = pairs(&made);
                     assert_eq!(pairs.len(), 500);
                     assert!(pairs.iter().all(|&(s, t)| u64::from(s.max(t)) < vertices));
-                    assert!(made.planted().labels().iter().all(|&label| label < classes));
+                    assert!(
+                        made.planted().labels().as_classes().unwrap().iter().all(|&label| label < classes)
+                    );
                     assert!(made.expected_edges() <= (vertices * (vertices - 1)) as f64 + 1e-9);
                     assert!((0.0..=1.0).contains(&made.planted().own_accuracy()));
                 }
@@ -311,6 +362,19 @@ fn what_is_outside_its_limits_is_named() {
     assert!(matches!(with(|s| s.vertices = 0), Error::EmptyGraph { .. }));
     assert!(matches!(with(|s| s.vertices = MAX_VERTICES + 1), Error::Limit { .. }));
     for (change, text) in [
+        (
+            |s: &mut Shape| s.target = Target::Flags { columns: 0 },
+            "label columns is 0, but must be 1 to 65536",
+        ),
+        (
+            |s: &mut Shape| (s.classes, s.target) = (1 << 20, Target::Flags { columns: 65 }),
+            "classes times label columns is 68157440",
+        ),
+        (
+            |s: &mut Shape| (s.vertices, s.target) = (1 << 30, Target::Flags { columns: 5 }),
+            "vertices times label columns is 5368709120",
+        ),
+        (|s: &mut Shape| s.target = Target::Numbers { columns: 1, noise: f32::NAN }, "label noise is NaN"),
         (|s: &mut Shape| s.classes = 0, "classes is 0, but must be 1 to 1048576"),
         (|s: &mut Shape| s.pairs = MAX_PAIRS + 1, "pairs is 1099511627777"),
         (|s: &mut Shape| s.p_in = 1.5, "p_in is 1.5, but must be 0 to 1"),
@@ -318,7 +382,7 @@ fn what_is_outside_its_limits_is_named() {
         (|s: &mut Shape| s.feature_scale = f32::INFINITY, "feature scale is inf"),
         (|s: &mut Shape| s.features = 65_537, "features is 65537"),
         (|s: &mut Shape| (s.classes, s.features) = (1 << 20, 65), "classes times features is 68157440"),
-    ] as [(fn(&mut Shape), &str); 7]
+    ] as [(fn(&mut Shape), &str); 11]
     {
         let found = with(change).to_string();
         assert!(found.contains(text), "{found}");
@@ -342,6 +406,23 @@ fn lopsided_quadrants_end() {
 }
 
 #[test]
+fn arrays_of_flags_and_numbers_are_read_back() {
+    for target in [Target::Flags { columns: 3 }, Target::Numbers { columns: 1, noise: 0.1 }] {
+        let made = rmat(Shape { vertices: 70, pairs: 300, features: 2, target, ..Shape::default() });
+        let (graph, labels) = (graph(&made), made.planted().labels());
+        let split = made.planted().split(&labels, Division::Fractions([0.5, 0.2]));
+        let arrays = Arrays { name: "a", made: &made, graph: &graph, labels: &labels, split: &split };
+        let folder = tempfile::tempdir().unwrap();
+        write_arrays(folder.path(), &arrays, 1, &mut |_| Ok(())).unwrap();
+        let read = format::open(folder.path(), None).unwrap();
+        assert_eq!((read.labels, read.split), (labels.clone(), split));
+        let meta = std::fs::read(folder.path().join("meta.json")).unwrap();
+        let meta: serde_json::Value = serde_json::from_slice(&meta).unwrap();
+        assert_eq!(meta["c"], labels.width());
+    }
+}
+
+#[test]
 fn arrays_are_read_back_as_they_were_made() {
     for (name, model) in MODELS {
         // Rows of 5,000 columns come in several pieces.
@@ -359,10 +440,7 @@ fn arrays_are_read_back_as_they_were_made() {
         .unwrap();
         assert_eq!(bytes, 702 * 8 + graph.edges() * 4 + 701 * 8 * 2 + 701 * 5000 * 4);
         let read = format::open(folder.path(), None).unwrap();
-        assert_eq!(
-            (read.graph, read.labels, read.split, read.classes),
-            (graph.clone(), labels.clone(), split.clone(), 8)
-        );
+        assert_eq!((read.graph, read.labels, read.split), (graph.clone(), labels.clone(), split.clone()));
         let (mut expected, mut found) = (vec![0.0; 5000], vec![0.0; 5000]);
         for row in [0, 350, 700] {
             planted.features(row..row + 1, &mut expected);

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{Cursor, Write};
 use std::path::Path;
 
-use eciton_graph::dataset::{Dataset, Features, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Labels, VertexIds};
 use eciton_graph::error::Error;
 use eciton_graph::format::open;
 use eciton_graph::random::SplitMix64;
@@ -74,7 +74,7 @@ fn refusal(files: &[(&str, &[u8])]) -> String {
 #[test]
 fn a_small_bundle_reads() {
     let set = load(&[("tiny.npz", &zip(&bundle(), false))]).unwrap();
-    assert_eq!((set.name.as_str(), set.graph.edges(), set.classes), ("tiny", 6, 2));
+    assert_eq!((set.name.as_str(), set.graph.edges(), set.labels.width()), ("tiny", 6, 2));
     assert_eq!(set.split.test, [2, 3]);
 }
 
@@ -120,7 +120,7 @@ fn a_folder_of_words() {
     ];
     let set = load(&files).unwrap();
     assert_eq!(set.ids, VertexIds::Words(vec!["bob".into(), "ann".into(), "eve".into()]));
-    assert_eq!(set.labels, [0, 1, u32::MAX]);
+    assert_eq!(set.labels, Labels::classes(vec![0, 1, u32::MAX], 2));
     assert_eq!(set.graph.in_neighbours(0), [1, 2]);
     assert_eq!(set.features, Features::dense(2, &[1., 2., 3., 4., 5., 6.]).unwrap());
     assert_eq!((set.split.train, set.split.test), (vec![1], vec![0]));
@@ -132,14 +132,14 @@ fn a_folder_of_edges_alone() {
     assert_eq!(set.ids, VertexIds::Numbers(vec![7, 10, 20]));
     assert_eq!(set.features, Features::identity(3));
     let set = load(&[("edges.tsv", b"0\t1\n1\t2\n"), ("labels.tsv", b"0\t1\n2\t0\n")]).unwrap();
-    assert_eq!((set.ids, set.labels, set.classes), (VertexIds::Dense, vec![1, u32::MAX, 0], 2));
+    assert_eq!((set.ids, set.labels), (VertexIds::Dense, Labels::classes(vec![1, u32::MAX, 0], 2)));
 }
 
 #[test]
 fn faults_of_a_folder_name_file_and_line() {
     let edges: (&str, &[u8]) = ("edges.csv", b"0,1\n1,2\n");
     type Case<'a> = (&'a [(&'a str, &'a [u8])], &'a str);
-    let cases: [Case<'_>; 17] = [
+    let cases: [Case<'_>; 25] = [
         (&[("edges.csv", b"")], "no vertices"),
         (&[("edges.csv", b"0,1\n2\n")], "edges.csv, line 2: expected at least 2 fields"),
         (&[("edges.csv", b"0,1\n\"2\n")], "edges.csv, line 2: expected a closing quote"),
@@ -150,7 +150,24 @@ fn faults_of_a_folder_name_file_and_line() {
         (&[edges, ("features.csv", b"0,1\n1,2,3\n2,1\n")], "line 2: expected 2 fields"),
         (&[edges, ("features.csv", b"0,1\n1,2\n1,1\n2,5\n")], "line 3: expected each id once"),
         (&[edges, ("features.npy", &f32s("(2, 1)", &[0., 0.]))], "vertices are 0..2"),
-        (&[edges, ("labels.csv", b"0,0\n1,-7\n")], "labels.csv, line 2: label -7"),
+        (&[edges, ("labels.csv", b"0,0,1\n1,0,x\n")], "line 2: expected a finite number as label 2"),
+        (&[edges, ("labels.csv", b"0,0,1\n1,inf,1\n")], "line 2: expected a finite number as label 1"),
+        (&[edges, ("labels.csv", b"0,0,1\n1,0\n")], "line 2: expected an id and 2 labels, found \"2 fields"),
+        (&[edges, ("labels.csv", b"0,0.5\n1,1e99\n")], "line 2: expected a finite number as label 1"),
+        (&[edges, ("labels.csv", b"0,0,1\n7,0,1\n2,,\n0,1,1\n")], "line 4: expected each id once"),
+        (
+            &[edges, ("labels.npy", &f32s("(3,)", &[0.5, 1.0, f32::INFINITY]))],
+            "labels.npy, row 2: expected a finite label",
+        ),
+        (
+            &[edges, ("labels.npy", &f32s("(3, 2)", &[0., 1., 1., f32::NEG_INFINITY, 0., 0.]))],
+            "labels.npy, row 1: expected a finite label, or none, found -inf in column 1",
+        ),
+        (
+            &[edges, ("labels.npy", &i64s("(3, 65537)", &[0; 3 * 65537]))],
+            "labels.npy: expected 1 to 65536 columns of labels, found 65537",
+        ),
+        (&[edges, ("labels.npy", &f32s("(3,)", &[0., 1., 2e6]))], "labels.npy, row 2: label 2000000"),
         (&[edges, ("labels.csv", b"0,0\n1,99999999\n")], "line 2: label 99999999"),
         (&[edges, ("labels.npy", &i64s("(3,)", &[0, -2, 0]))], "labels.npy, row 1: label -2"),
         (&[edges, ("labels.csv", b"0,0\n"), ("split.csv", b"1,train\n")], "no label"),
@@ -233,10 +250,10 @@ fn prepared_and_musae_read() {
         load(&files.iter().map(|(n, b)| (*n, b.as_slice())).collect::<Vec<_>>())
     };
     let set = load(prepared()).unwrap();
-    assert_eq!((set.graph.edges(), set.graph.symmetric(), set.classes), (4, true, 2));
+    assert_eq!((set.graph.edges(), set.graph.symmetric(), set.labels.width()), (4, true, 2));
     let set = load(musae()).unwrap();
-    assert_eq!((set.graph.edges(), set.features.columns(), set.classes), (4, 4, 2));
-    assert_eq!(set.labels, [0, 1, 0]);
+    assert_eq!((set.graph.edges(), set.features.columns(), set.labels.width()), (4, 4, 2));
+    assert_eq!(set.labels, Labels::classes(vec![0, 1, 0], 2));
     let text = load(planetoid()).unwrap_err().to_string();
     assert!(text.contains("ind.t.y: expected at least 500 rows fewer"), "{text}");
 }

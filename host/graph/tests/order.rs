@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use eciton_graph::adjacency::{Graph, Options};
-use eciton_graph::dataset::{Dataset, Features, NO_LABEL, Split, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Labels, NO_LABEL, Split, Values, VertexIds};
 use eciton_graph::format;
 use eciton_graph::order::{Order, Permutation, bandwidth, permute_dataset, permute_graph, rows_back};
 use eciton_graph::random::SplitMix64;
@@ -209,11 +209,16 @@ fn a_data_set_comes_back() {
     let values: Vec<f32> = (0..n * 3).map(|v| v as f32).collect();
     dense.features = Features::dense(3, &values).unwrap();
     dense.ids = VertexIds::Words((0..n).map(|v| format!("paper {v}")).collect());
-    dense.labels[7] = NO_LABEL;
+    let mut classes = dense.labels.as_classes().unwrap().to_vec();
+    classes[7] = NO_LABEL;
+    dense.labels = Labels::classes(classes, 7);
     dense.split = Split { train: vec![0, 5, 9], validation: vec![1], test: vec![2, 2707] };
     let mut numbered = dense.clone();
     numbered.ids = VertexIds::Numbers((0..u64::from(n)).map(|v| v * v).collect());
-    for dataset in [sparse, dense, numbered] {
+    let mut flagged = numbered.clone();
+    let flags = (0..2 * n).map(|at| if at % 3 == 0 { f32::NAN } else { (at % 5 % 2) as f32 });
+    flagged.labels = Labels::Flags(Values::new(2, flags.collect()).unwrap());
+    for dataset in [sparse, dense, numbered, flagged] {
         dataset.validate().unwrap();
         for order in Order::ALL {
             let permutation = Permutation::of(&dataset.graph, order);
@@ -225,7 +230,14 @@ fn a_data_set_comes_back() {
                 assert_eq!(there.dataset.ids.name(new), dataset.ids.name(v));
             }
             // Results by the user's order.
-            assert_eq!(rows_back(&permutation, &there.dataset.labels, 1).unwrap(), dataset.labels);
+            let rows = |labels: &Labels| match labels {
+                Labels::Classes { of, .. } => (1, of.clone()),
+                Labels::Flags(values) | Labels::Numbers(values) => {
+                    (2, values.as_slice().iter().map(|v| v.to_bits()).collect())
+                }
+            };
+            let (width, there_rows) = rows(&there.dataset.labels);
+            assert_eq!(rows_back(&permutation, &there_rows, width).unwrap(), rows(&dataset.labels).1);
             let pairs: Vec<u32> = permutation.old_of_new().iter().flat_map(|&v| [v, v + 1]).collect();
             let pairs = rows_back(&permutation, &pairs, 2).unwrap();
             assert!(pairs.chunks_exact(2).enumerate().all(|(v, p)| p == [v as u32, v as u32 + 1]));
@@ -243,7 +255,7 @@ fn a_data_set_that_does_not_fit_is_refused() {
     let order = Permutation::of(&cora.graph, Order::Degree);
     type Change = fn(&mut Dataset);
     let faults: [(Change, &str); 5] = [
-        (|d| d.labels.truncate(9), "labels: 9 labels, but the vertex order says 2708"),
+        (|d| d.labels = Labels::none(9), "labels: 9 labels, but the vertex order says 2708"),
         (|d| d.features = Features::identity(4), "features: 4 feature rows, but the vertex order says 2708"),
         (|d| d.ids = VertexIds::Numbers(vec![1]), "ids: 1 ids, but the vertex order says 2708"),
         (|d| d.ids = VertexIds::Words(vec![]), "ids: 0 ids"),

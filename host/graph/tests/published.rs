@@ -49,7 +49,7 @@ fn every_set_has_its_published_extents() {
         let seconds = start.elapsed().as_secs_f64();
         let stat = Statistics::of(&set);
         println!("{path} {name:?}: {seconds:.3} s, {stat:?}");
-        let found = (stat.vertices, stat.edges, stat.features, set.classes, stat.split);
+        let found = (stat.vertices, stat.edges, stat.features, set.labels.width(), stat.split);
         assert_eq!(found, (vertices, edges, columns, classes, split), "{path} {name:?}");
         assert!(stat.symmetric);
         assert_eq!(stat.class_counts.iter().sum::<u64>() + stat.unlabelled, u64::from(vertices));
@@ -79,7 +79,7 @@ fn citeseers_isolated_vertices_have_nothing() {
     let empty: Vec<u32> = (2312..3327).filter(|&v| rows.row(v as usize).0.is_empty()).collect();
     assert_eq!(empty.len(), 15);
     for vertex in empty {
-        assert_eq!(set.labels[vertex as usize], 0);
+        assert_eq!(set.labels.as_classes().unwrap()[vertex as usize], 0);
         assert!(!set.split.test.contains(&vertex));
     }
 }
@@ -103,8 +103,8 @@ fn same(a: &Dataset, b: &Dataset) {
     assert!(a.graph == b.graph, "{}: graphs differ", a.name);
     assert!(a.labels == b.labels, "{}: labels differ", a.name);
     assert!(a.split == b.split, "{}: splits differ", a.name);
-    assert_eq!((a.classes, a.features.columns()), (b.classes, b.features.columns()));
-    assert!(a.labels.iter().all(|&l| l != NO_LABEL));
+    assert_eq!(a.features.columns(), b.features.columns());
+    assert!(a.labels.as_classes().unwrap().iter().all(|&l| l != NO_LABEL));
     let width = a.features.columns() as usize;
     let (mut left, mut right) = (vec![0.0f32; width], vec![0.0f32; width]);
     for row in 0..a.features.rows() {

@@ -6,7 +6,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options};
-use eciton_graph::dataset::{Dataset, Features, NO_LABEL, SparseBuilder, Split, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Labels, NO_LABEL, SparseBuilder, Split, Values, VertexIds};
 use eciton_graph::error::Error;
 use eciton_graph::random::SplitMix64;
 use eciton_graph::{format, store};
@@ -36,11 +36,21 @@ fn random_set(random: &mut SplitMix64) -> Dataset {
         }
     };
     let classes = random.below(4) as u32;
-    let labels: Vec<u32> = (0..vertices)
+    let of: Vec<u32> = (0..vertices)
         .map(|_| {
             if classes == 0 || random.below(5) == 0 { NO_LABEL } else { random.below(classes.into()) as u32 }
         })
         .collect();
+    let wide = 1 + random.below(5) as u32;
+    let mut cells = |of: &[f32]| {
+        let of = (0..vertices * u64::from(wide)).map(|_| of[random.below(of.len() as u64) as usize]);
+        Values::new(wide, of.collect()).unwrap()
+    };
+    let labels = match classes {
+        2 => Labels::Flags(cells(&[0.0, 1.0, f32::NAN])),
+        3 => Labels::Numbers(cells(&[0.0, -0.0, 1.0, -1.5, f32::NAN, f32::NAN, f32::MAX])),
+        _ => Labels::classes(of, classes),
+    };
     let split = Split::random(&labels, [0.5, 0.2], random.next_u64());
     let ids = match random.below(3) {
         0 => VertexIds::Dense,
@@ -48,7 +58,7 @@ fn random_set(random: &mut SplitMix64) -> Dataset {
         _ => VertexIds::Words((0..vertices).map(|v| format!("ü{v}\n")).collect()),
     };
     let graph = Graph::from_edges(vertices, edges.into_iter(), options).unwrap();
-    let set = Dataset { name: "random \"set\"".to_owned(), graph, features, labels, classes, split, ids };
+    let set = Dataset { name: "random \"set\"".to_owned(), graph, features, labels, split, ids };
     set.validate().unwrap();
     set
 }
@@ -87,14 +97,18 @@ fn tiny(words: bool, directed: bool, sparse: bool) -> Dataset {
         name: "tiny".to_owned(),
         graph: Graph::from_edges(3, [(0, 1), (1, 2)].into_iter(), options).unwrap(),
         features: if sparse { Features::identity(3) } else { Features::dense(2, &features).unwrap() },
-        labels: vec![0, 1, NO_LABEL],
-        classes: 2,
+        labels: Labels::classes(vec![0, 1, NO_LABEL], 2),
         split: Split { train: vec![0], validation: vec![], test: vec![1] },
         ids: match words {
             true => VertexIds::Words(vec!["a".into(), String::new(), "cc".into()]),
             false => VertexIds::Numbers(vec![7, 9, 8]),
         },
     }
+}
+
+/// The same with one column of flags.
+fn flagged(of: &[f32]) -> Dataset {
+    Dataset { labels: Labels::Flags(Values::new(1, of.to_vec()).unwrap()), ..tiny(false, false, false) }
 }
 
 /// Writes `bytes` in place of a file of a store, opens it, and puts the file back.
@@ -110,7 +124,8 @@ fn with_file(path: &Path, file: &Path, bytes: &[u8]) -> Result<Dataset, Error> {
 fn every_flipped_byte_is_noticed_or_harmless() {
     let folder = tempfile::tempdir().unwrap();
     let (mut refused, mut harmless) = (0, 0);
-    for (case, set) in [tiny(true, true, false), tiny(false, false, true)].into_iter().enumerate() {
+    let sets = [tiny(true, true, false), tiny(false, false, true), flagged(&[1.0, 0.0, f32::NAN])];
+    for (case, set) in sets.into_iter().enumerate() {
         let path = folder.path().join(format!("{case}"));
         store::write(&path, &set).unwrap();
         for entry in fs::read_dir(&path).unwrap() {
@@ -180,10 +195,10 @@ fn foreign_folders_and_versions_are_named() {
     let file = path.join("store.json");
     let text = fs::read_to_string(&file).unwrap();
     let refusal = |text: &str| with_file(&path, &file, text.as_bytes()).unwrap_err();
-    let later = text.replace("\"version\": 1", "\"version\": 2");
+    let later = text.replace("\"version\": 1", "\"version\": 3");
     assert_ne!(later, text);
     let error = refusal(&later);
-    assert!(matches!(error, Error::StoreVersion { found: 2, known: 1, .. }), "{error}");
+    assert!(matches!(error, Error::StoreVersion { found: 3, known: 2, .. }), "{error}");
     assert!(error.to_string().contains("convert the data again"), "{error}");
     for (from, to, expected) in [
         ("eciton-store", "other", "eciton-store"),
@@ -197,10 +212,63 @@ fn foreign_folders_and_versions_are_named() {
         let found = refusal(&changed).to_string();
         assert!(found.contains(expected), "{found} does not contain {expected}");
     }
+    assert_ne!(text.find("\"classes\": 2"), None, "classes are what they were in version 1");
+    assert!(refusal(&text.replace("\"version\": 1", "\"version\": 0")).to_string().contains("version 0"));
     assert!(refusal("7").to_string().contains("an object"));
     assert!(refusal(&" ".repeat((1 << 20) + 1)).to_string().contains("MiB"));
     assert!(matches!(store::open(folder.path()), Err(Error::Read { .. })));
     assert!(matches!(store::open(&file), Err(Error::Read { .. })));
+}
+
+/// Makes the description's checksum right again after a change.
+fn describe(path: &Path, change: impl Fn(&mut serde_json::Value)) {
+    let file = path.join("store.json");
+    let mut json: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    json.as_object_mut().unwrap().remove("crc32");
+    change(&mut json);
+    json["crc32"] = crc32(json.to_string().as_bytes()).into();
+    fs::write(file, json.to_string()).unwrap();
+}
+
+#[test]
+fn labels_other_than_classes_are_version_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = flagged(&[1.0, 0.0, f32::NAN]);
+    let path = folder.path().join("flags");
+    store::write(&path, &set).unwrap();
+    let text = fs::read_to_string(path.join("store.json")).unwrap();
+    assert!(text.contains("\"version\": 2") && text.contains("\"kind\": \"flags\""), "{text}");
+    assert!(!text.contains("classes") && !path.join("labels.u32").exists());
+    type Change = fn(&mut serde_json::Value);
+    let changes: [(Change, &str); 6] = [
+        (|json| json["labels"]["kind"] = "ranks".into(), "labels: flags or numbers, found ranks"),
+        (|json| json["labels"]["columns"] = 0.into(), "1 to 65536 columns of labels, found 0"),
+        (|json| json["labels"]["columns"] = (1 << 17).into(), "columns of labels, found 131072"),
+        (|json| json["labels"]["columns"] = 2.into(), "label-values.f32 of Some(6)"),
+        (|json| json["labels"] = 1.into(), "\"labels\" with an object, found 1"),
+        (|json| json["version"] = 1.into(), "\"classes\" with a number below 2^32"),
+    ];
+    for (change, expected) in changes {
+        describe(&path, change);
+        let said = store::open(&path).unwrap_err().to_string();
+        assert!(said.contains(expected), "{said} does not contain {expected}");
+        fs::write(path.join("store.json"), &text).unwrap();
+    }
+    for (value, expected) in [(f32::INFINITY, "label-values.f32, row 0: expected a finite"), (2.0, "flags")] {
+        let values: Vec<u8> = [value, 0.0, f32::NAN].iter().flat_map(|v| v.to_le_bytes()).collect();
+        let before = fs::read(path.join("label-values.f32")).unwrap();
+        fs::write(path.join("label-values.f32"), &values).unwrap();
+        describe(&path, |json| {
+            let sections = json["sections"].as_array_mut().unwrap();
+            let labels = sections.iter_mut().find(|s| s["file"] == "label-values.f32").unwrap();
+            labels["crc32"] = crc32(&values).into();
+        });
+        let said = store::open(&path).unwrap_err().to_string();
+        assert!(said.contains(expected), "{said} does not contain {expected}");
+        fs::write(path.join("label-values.f32"), before).unwrap();
+        fs::write(path.join("store.json"), &text).unwrap();
+    }
+    assert_eq!(store::open(&path).unwrap(), set);
 }
 
 /// A store whose checksums are right and whose numbers are not: what was meant to break memory.
@@ -265,7 +333,7 @@ fn a_writer_wants_all_parts_and_leaves_nothing() {
     rows.write(&[1.0; 4]).unwrap();
     assert!(rows.write(&[1.0; 3]).is_err());
     rows.finish().unwrap();
-    short.labels(&set.labels, 2).unwrap();
+    short.labels(&set.labels).unwrap();
     short.split(&set.split).unwrap();
     let text = short.finish("x").unwrap_err().to_string();
     assert!(text.contains("features.f32: 16 values, but the graph says 24"), "{text}");
@@ -277,7 +345,7 @@ fn a_writer_wants_all_parts_and_leaves_nothing() {
     let path = folder.path().join("bare");
     let mut bare = store::Writer::create(&path).unwrap();
     bare.graph(&set.graph).unwrap();
-    bare.labels(&set.labels, 2).unwrap();
+    bare.labels(&set.labels).unwrap();
     bare.split(&set.split).unwrap();
     bare.finish("bare").unwrap();
     assert_eq!(store::open(&path).unwrap().features, Features::identity(3));

@@ -62,14 +62,34 @@ pub enum Target {
     },
 }
 
-/// Labels of an interval, for `loss`.
+/// What an interval's rows are compared with.
+#[derive(Debug, Clone)]
+pub enum Targets {
+    /// One class a row.
+    Classes(Arc<[u32]>),
+    /// `[rows, t]`; NaN is unknown.
+    Values(Matrix),
+}
+
+impl Targets {
+    /// How many rows they are of.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::Classes(classes) => classes.len(),
+            Self::Values(values) => values.rows(),
+        }
+    }
+}
+
+/// What is known of an interval, for `loss`.
 #[derive(Debug, Clone)]
 pub struct Labelled {
-    /// One a row.
-    pub labels: Arc<[u32]>,
+    /// Of every row.
+    pub targets: Targets,
     /// The local rows that count, ascending.
     pub rows: Arc<[u32]>,
-    /// What each of them contributes.
+    /// What each of them, or each of its known values, contributes.
     pub weight: f32,
 }
 

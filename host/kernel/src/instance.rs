@@ -262,20 +262,20 @@ impl Instance {
             Kind::Loss => {
                 let mut sums = args.sums_out;
                 match (args.labelled, sums.pop()) {
-                    (Some((labels, rows, weight)), Some(loss)) => vertex.call_loss(
+                    (Some((targets, rows, weight)), Some(loss)) => vertex.call_loss(
                         store,
                         handle,
                         args.task,
                         &args.inputs,
                         &args.parameters,
-                        labels,
+                        targets,
                         rows,
                         weight,
                         loss,
                         &args.rows_out,
                         &sums,
                     ),
-                    _ => return Err(promise(name, place, "loss was called without labels".to_owned())),
+                    _ => return Err(promise(name, place, "loss was called without targets".to_owned())),
                 }
             }
         };

@@ -5,7 +5,7 @@ use eciton_tensor::{Matrix, WriteRows};
 use wasmtime::component::Resource;
 
 use crate::bindings::exports::eciton::kernel::vertex as wv;
-use crate::call::{Call, Target};
+use crate::call::{Call, Target, Targets};
 use crate::error::{Error, Result};
 use crate::instance::Finished;
 use crate::outs::Place;
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     pub gradients: Vec<Resource<MatrixHandle>>,
     pub rows_out: Vec<Option<Resource<OutHandle>>>,
     pub sums_out: Vec<Resource<OutHandle>>,
-    pub labelled: Option<(Resource<IdsHandle>, Resource<IdsHandle>, f32)>,
+    pub labelled: Option<(wv::Targets, Resource<IdsHandle>, f32)>,
     pub outputs: usize,
 }
 
@@ -76,8 +76,11 @@ pub(crate) fn lend(state: &mut State, call: Call) -> std::result::Result<Args, e
         sums_out.push(out(target)?);
     }
     let labelled = call.labelled.map(|l| {
-        let mut ids = |list| Resource::<IdsHandle>::new_own(state.ids.push(list));
-        (ids(l.labels), ids(l.rows), l.weight)
+        let targets = match l.targets {
+            Targets::Classes(list) => wv::Targets::Classes(Resource::new_own(state.ids.push(list))),
+            Targets::Values(matrix) => wv::Targets::Values(Resource::new_own(state.matrices.push(matrix))),
+        };
+        (targets, Resource::new_own(state.ids.push(l.rows)), l.weight)
     });
     let task = wv::Task {
         training: call.training,

@@ -38,7 +38,7 @@ mod state;
 pub mod trial;
 pub mod wire;
 
-pub use call::{Call, Kind, Labelled, RowNumbers, Target};
+pub use call::{Call, Kind, Labelled, RowNumbers, Target, Targets};
 pub use edges::{EdgeCall, EdgeKind, EdgeLists, OtherRows};
 pub use error::{Error, GuestError, Result};
 pub use instance::{Finished, Instance, Instances};

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use activate::Activate;
 use attention::Attention;
-use cross_entropy::CrossEntropy;
 use eciton_sdk::native::{Host, Kind as Handle, with_host};
 use eciton_sdk::op::{self, Op};
 use eciton_sdk::{self as sdk, EdgeKernel as _, Ids, Kernel as _, Matrix, Out};
@@ -20,6 +19,7 @@ use eciton_tensor::ops::activation::Activation;
 use eciton_tensor::ops::rows::Reduction;
 use eciton_tensor::random::Purpose;
 use gatv2::Gatv2;
+use head::Head;
 use linear::Linear;
 use maximum::Maximum;
 use normalise::Normalise;
@@ -52,7 +52,7 @@ pub fn is_on() -> bool {
 #[derive(Debug)]
 enum Opened {
     Linear(Linear),
-    CrossEntropy(CrossEntropy),
+    Head(Head),
     Activate(Activate),
     Normalise(Normalise),
     Sum(Sum),
@@ -74,7 +74,7 @@ impl Opened {
         let name = layer.kernel().name();
         let opened = match name {
             "linear" => Linear::open(inputs, &attributes).map(Self::Linear),
-            "cross-entropy" => CrossEntropy::open(inputs, &attributes).map(Self::CrossEntropy),
+            "head" => Head::open(inputs, &attributes).map(Self::Head),
             "activate" => Activate::open(inputs, &attributes).map(Self::Activate),
             "normalise" => Normalise::open(inputs, &attributes).map(Self::Normalise),
             "sum" => Sum::open(inputs, &attributes).map(Self::Sum),
@@ -185,7 +185,7 @@ impl Native {
         let opened = &self.layers[at].1;
         let result = with_host(host, || match opened {
             Opened::Linear(kernel) => call_kernel(kernel, kind, args),
-            Opened::CrossEntropy(kernel) => call_kernel(kernel, kind, args),
+            Opened::Head(kernel) => call_kernel(kernel, kind, args),
             Opened::Activate(kernel) => call_kernel(kernel, kind, args),
             Opened::Normalise(kernel) => call_kernel(kernel, kind, args),
             Opened::Sum(kernel) => call_kernel(kernel, kind, args),
@@ -246,17 +246,28 @@ fn call_kernel<K: sdk::Kernel>(kernel: &K, kind: Kind, args: Args) -> sdk::Resul
             )
         }
         Kind::Loss => {
-            let (Some((labels, rows, weight)), Some((loss, sums))) = (args.labelled, sums.split_last())
+            let (Some((targets, rows, weight)), Some((loss, sums))) = (args.labelled, sums.split_last())
             else {
-                return Err(sdk::Error::Argument("loss was called without labels".to_owned()));
+                return Err(sdk::Error::Argument("loss was called without targets".to_owned()));
             };
-            let (labels, rows) = (Ids::borrowed(labels.rep()), Ids::borrowed(rows.rep()));
+            let rows = Ids::borrowed(rows.rep());
+            let (classes, values);
+            let targets = match targets {
+                wv::Targets::Classes(ids) => {
+                    classes = Ids::borrowed(ids.rep());
+                    sdk::Targets::Classes(&classes)
+                }
+                wv::Targets::Values(matrix) => {
+                    values = Matrix::borrowed(matrix.rep());
+                    sdk::Targets::Values(&values)
+                }
+            };
             kernel.loss::<f32>(
                 &task,
                 sdk::LastLayer {
                     inputs: &inputs,
                     parameters: &parameters,
-                    labels: &labels,
+                    targets,
                     rows: &rows,
                     weight,
                     loss,

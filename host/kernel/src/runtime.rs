@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use eciton_plan::On;
 use eciton_plan::signature::{
-    Attribute, AttributeSpec, EdgeSignature, Initialiser, ParameterSpec, RowsSpec, Signature, Value,
+    Attribute, AttributeSpec, EdgeSignature, Initialiser, ParameterSpec, RowsSpec, Signature, TargetKind,
+    Value,
 };
 use wasmtime::Engine;
 use wasmtime::component::{Component, HasSelf, Linker};
@@ -313,7 +314,10 @@ pub(crate) fn plain_signature(s: wv::Signature) -> Signature {
             inputs: s.backward_needs.contains(wv::Needs::INPUTS),
             outputs: s.backward_needs.contains(wv::Needs::OUTPUTS),
         },
-        has_loss: s.has_loss,
+        loss: s.loss.map(|kind| match kind {
+            wv::TargetKind::Classes => TargetKind::Classes,
+            wv::TargetKind::Values => TargetKind::Values,
+        }),
         edges: None,
     }
 }

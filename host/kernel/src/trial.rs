@@ -10,14 +10,14 @@ mod graph;
 
 use std::sync::Arc;
 
-use eciton_plan::signature::RowsSpec;
+use eciton_plan::signature::{RowsSpec, TargetKind};
 use eciton_tensor::{Buffer, Grid, Matrix};
 
 pub use bench::{Bench, Timed};
 pub use check::{Found, Judgement};
 use graph::RandomLists;
 
-use crate::call::{Call, Kind, Labelled, RowNumbers, Target};
+use crate::call::{Call, Kind, Labelled, RowNumbers, Target, Targets};
 use crate::edges::{EdgeCall, EdgeKind};
 use crate::error::{Error, Result};
 use crate::instance::{Finished, Instance};
@@ -140,7 +140,9 @@ pub struct Trial {
     parameters: Vec<Values>,
     /// Weights of the outputs, which are the gradients that backward is given.
     up: Vec<Values>,
-    labels: Arc<[u32]>,
+    /// What `loss` compares with, of each kind.
+    classes: Arc<[u32]>,
+    values: Option<Values>,
     lists: RandomLists,
 }
 
@@ -160,10 +162,12 @@ impl Trial {
             Values::random(numbers, format!("parameter `{}`", parameter.name), first as usize, rest)
         });
         let parameters = parameters.collect();
-        let classes = up.first().map_or(1, |outputs| width(&outputs.extents) as u32);
-        let labels = (0..rows).map(|_| numbers.below(classes)).collect();
+        let columns = up.first().map_or(1, |outputs| width(&outputs.extents) as u32);
+        let classes = (0..rows).map(|_| numbers.below(columns)).collect();
+        let values = (signature.loss == Some(TargetKind::Values))
+            .then(|| Values::random(numbers, "targets".to_owned(), count, &[columns]));
         let lists = RandomLists::new(numbers, rows, if signature.edges.is_some() { degree } else { 0 });
-        Self { layer: layer.clone(), seed, rows: count, inputs, parameters, up, labels, lists }
+        Self { layer: layer.clone(), seed, rows: count, inputs, parameters, up, classes, values, lists }
     }
 
     /// Its rows.
@@ -187,8 +191,8 @@ impl Trial {
 
     /// The ways there are to a gradient.
     fn ways(&self) -> Vec<Way> {
-        let loss = self.layer.signature().has_loss;
-        if loss { vec![Way::Passes, Way::Loss] } else { vec![Way::Passes] }
+        let loss = self.layer.signature().loss;
+        if loss.is_some() { vec![Way::Passes, Way::Loss] } else { vec![Way::Passes] }
     }
 
     fn at(&self, source: eciton_tensor::Error) -> Error {
@@ -310,7 +314,11 @@ impl Trial {
             call.sums_out = to_parameters.iter().chain([&loss]).map(Place::sums).collect();
             let rows = (0..self.rows as u32).collect();
             let weight = 1.0 / self.rows.max(1) as f32;
-            call.labelled = Some(Labelled { labels: self.labels.clone(), rows, weight });
+            let targets = match &self.values {
+                None => Targets::Classes(self.classes.clone()),
+                Some(values) => Targets::Values(values.matrix().map_err(|e| self.at(e))?),
+            };
+            call.labelled = Some(Labelled { targets, rows, weight });
             instance.run(&self.layer, call)
         })?;
         let mut gradients = self.read(&to_inputs)?;

@@ -34,14 +34,14 @@ pub use answer::{
 pub use eciton_tensor::frame::{Decoded, Encoding};
 pub use encode::{Constants, encode_call, encode_input, encode_parameters};
 pub use places::Places;
-pub use request::{GridPart, KernelRef, LabelledRef, MatrixRef, Numbers, Request, WireLimits};
+pub use request::{GridPart, KernelRef, LabelledRef, MatrixRef, Numbers, Request, TargetsRef, WireLimits};
 
 #[cfg(doc)]
 use crate::Call;
 use crate::error::Error;
 
 /// The version of requests and answers.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Matrices of one kind (inputs, outputs, ...) in a request.
 pub const MAX_MATRICES: usize = 512;
 /// Constant frames that a request names.

@@ -43,7 +43,7 @@ fn all() -> Vec<Arc<Layer>> {
         open("sum", &[vec![5], vec![5], vec![5]], &[("trained", Value::Flag(true))]),
         open("activate", &[vec![5]], &[("activation", text("elu")), ("input-bias", Value::Flag(true))]),
         open("normalise", &[vec![8]], &[("by", text("layer"))]),
-        open("cross-entropy", &[vec![6]], &[("bias", Value::Flag(true))]),
+        open("head", &[vec![6]], &[("bias", Value::Flag(true))]),
         attention(false),
         attention(true),
         open("maximum", &[vec![7], vec![3]], &[]),
@@ -73,7 +73,7 @@ fn the_built_in_kernels_hold_what_the_contract_asks() {
             let judged = trial.check().unwrap_or_else(|error| panic!("{name}, {rows} rows: {error}"));
             let gradients = judged.iter().filter(|j| j.of == Found::Gradient).count();
             let signature = layer.signature();
-            let ways = 1 + usize::from(signature.has_loss);
+            let ways = 1 + usize::from(signature.loss.is_some());
             assert_eq!(gradients, ways * (signature.inputs.len() + signature.parameters.len()), "{name}");
             for judgement in judged {
                 assert!(judgement.holds, "{name}, {rows} rows, seed {seed}: {judgement:?}");
@@ -87,7 +87,7 @@ fn every_function_is_timed() {
     for layer in all() {
         let bench = Trial::new(&layer, 100, 4, 1).bench(Duration::ZERO).unwrap();
         let found: Vec<&str> = bench.functions.iter().map(|timed| timed.function).collect();
-        let wanted: &[&str] = match (layer.kernel().on(), layer.signature().has_loss) {
+        let wanted: &[&str] = match (layer.kernel().on(), layer.signature().loss.is_some()) {
             (On::Edges, _) => &["forward", "backward-targets", "backward-sources"],
             (On::Rows, true) => &["forward", "backward", "loss"],
             (On::Rows, false) => &["forward", "backward"],

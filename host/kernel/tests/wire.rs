@@ -31,13 +31,16 @@ fn any_case(numbers: &mut Numbers, kernels: &[Arc<Kernel>; 2], rows: usize) -> (
     let kind = KINDS[numbers.below(2 + which)];
     let case = match which {
         0 => Case::linear(numbers, &kernels[0], kind, rows, 40),
-        _ => Case::loss(numbers, &kernels[1], kind, rows, 12),
+        _ => {
+            let of = ["cross-entropy", "binary-cross-entropy", "squared-error"][numbers.below(3)];
+            Case::loss(numbers, &kernels[1], kind, rows, 12, of)
+        }
     };
     (which, case)
 }
 
 fn kernels() -> [Arc<Kernel>; 2] {
-    [load("linear", LINEAR), load("cross-entropy", LOSS)]
+    [load("linear", LINEAR), load("head", LOSS)]
 }
 
 /// A request as JSON, with the frame that it belongs to.

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::executor::{Emulator, Executor, ExecutorKind, RowFormat};
 use crate::keys;
 use crate::model::ModelSettings;
+use crate::objective::{Metric, TaskType};
 use crate::optimiser::Optimiser;
 use crate::order::VertexOrder;
 use crate::pipeline::Pipeline;
@@ -66,11 +67,14 @@ pub struct Data {
     /// Whether each vertex's features are divided by their sum; `None`: where none is negative.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub normalise_features: Option<bool>,
+    /// What the labels are; `None`: what they look like.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskType>,
 }
 
 impl Default for Data {
     fn default() -> Self {
-        Self { source: "cora".to_owned(), name: None, normalise_features: None }
+        Self { source: "cora".to_owned(), name: None, normalise_features: None, task: None }
     }
 }
 
@@ -81,7 +85,7 @@ pub enum Keep {
     /// That of the last epoch.
     #[default]
     Last,
-    /// That of the highest validation accuracy among the epochs that were evaluated, the first of equals.
+    /// That of the best validation metric among the epochs that were evaluated, the first of equals.
     Best,
 }
 
@@ -99,10 +103,13 @@ pub struct Run {
     pub epochs: u32,
     /// Evaluate after every so many epochs, and after the last; 0: only after the last.
     pub eval_every: u32,
-    /// Stop after so many epochs without a better validation accuracy; `None`: never.
+    /// How good a model is; `None`: by what is usual for the data's task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<Metric>,
+    /// Stop after so many epochs without a better validation metric; `None`: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patience: Option<u32>,
-    /// By how much an accuracy must be higher to count as better for `patience`: a share, in [0, 1).
+    /// By how much a metric must be better to count as better for `patience`: a share, in [0, 1).
     #[serde(default)]
     pub min_delta: f64,
     /// Which model is written.
@@ -143,6 +150,7 @@ impl Default for Run {
             seed: 0,
             epochs: 200,
             eval_every: 1,
+            metric: None,
             patience: None,
             min_delta: 0.0,
             keep: Keep::Last,

@@ -119,6 +119,18 @@ pub enum Error {
         /// The kinds of layers that it belongs to.
         kinds: String,
     },
+    /// A loss or a metric that the data's task does not take.
+    #[error("`{key}` is {found}, but the task is {task}: take {allowed}")]
+    Objective {
+        /// The key.
+        key: &'static str,
+        /// What it says.
+        found: &'static str,
+        /// The task.
+        task: String,
+        /// What it takes.
+        allowed: String,
+    },
     /// Data that no model can be made for.
     #[error("the data has {found}, but a model needs {allowed}")]
     Data {

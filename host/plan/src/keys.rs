@@ -15,6 +15,7 @@ use crate::document::{Field, Fields, Found};
 use crate::error::Error;
 use crate::executor::RowFormat;
 use crate::model::ModelSettings;
+use crate::objective::{Metric, TaskType};
 use crate::order::VertexOrder;
 use crate::savings::{GatherFeatures, LabelledGathers};
 
@@ -86,6 +87,15 @@ const DATA: &[Key<Data>] = &[
             Ok(())
         },
     ),
+    key(
+        "task",
+        &["task_type"],
+        "what labels are, where they do not look like it: classification, multi-label, regression",
+        |data, field| {
+            data.task = Some(field.choice(&TaskType::ALL)?);
+            Ok(())
+        },
+    ),
 ];
 
 /// `file` comes first and is refused in a model file.
@@ -104,6 +114,15 @@ const RUN: &[Key<Run>] = &[
         "evaluate after every so many epochs, and after the last; 0: only after the last",
         |run, field| {
             run.eval_every = field.integer32(0..=1_000_000_000)?;
+            Ok(())
+        },
+    ),
+    key(
+        "metric",
+        &["eval_metric", "metrics"],
+        "how good a model is: accuracy, roc-auc, f1-micro, mean-absolute-error, root-mean-squared-error",
+        |run, field| {
+            run.metric = Some(field.choice(&Metric::ALL)?);
             Ok(())
         },
     ),

@@ -36,6 +36,7 @@ mod keys;
 mod lower;
 pub mod model;
 mod network;
+pub mod objective;
 pub mod optimiser;
 pub mod order;
 pub mod pipeline;
@@ -63,6 +64,7 @@ pub use model::{
     Activation, Aggregator, Attention, FirstWeights, Jumping, KindSettings, LayerKind, LayerSettings, Layers,
     Model, ModelKind, ModelLayer, ModelSettings, Norm, On,
 };
+pub use objective::{Loss, Metric, TaskType};
 pub use optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};
 pub use order::VertexOrder;
 pub use pipeline::{Mode, Pipeline, WeightVersions};
@@ -75,6 +77,6 @@ pub use program::{
 pub use savings::{GatherFeatures, LabelledGathers, Savings, Workload, has_own_loss, loss_gathers};
 pub use signature::{
     Attribute, AttributeSpec, BackwardNeeds, EdgeSignature, Initialiser, ParameterSpec, RowsSpec, Signature,
-    Value,
+    TargetKind, Value,
 };
 pub use task::{Failure, FailureKind, Outcome, Step, Task, TaskKey};

@@ -16,7 +16,7 @@ use crate::program::{
     SlotSpec, Stage, Tensor,
 };
 use crate::savings::Savings;
-use crate::signature::{Attribute, Initialiser, ParameterSpec, Signature};
+use crate::signature::{Attribute, Initialiser, ParameterSpec, Signature, TargetKind};
 
 /// Most parameters, and most kept rows, of one kernel.
 const MAX_PARTS: usize = 256;
@@ -150,7 +150,8 @@ impl Lowering {
             layer,
             source,
         })?;
-        check((kernel, layer), &signature, on, inputs, output)?;
+        let loss = (kernel == HEAD).then(|| self.program.model.loss.targets());
+        check((kernel, layer), &signature, on, loss, inputs, output)?;
         let owner = OperationId(count(self.program.operations.len()));
         limit("operations of a program", usize::from(owner.0), usize::from(u16::MAX) - 1)?;
         // First values of a layer's second product are not those of its first. Other operations do not count:
@@ -510,6 +511,7 @@ fn check(
     (kernel, layer): (&str, Layer),
     signature: &Signature,
     on: On,
+    loss: Option<TargetKind>,
     inputs: &[u32],
     output: u32,
 ) -> Result<(), Error> {
@@ -532,8 +534,13 @@ fn check(
             return refuse(what, format!("have the extents {extents:?}"), format!("{expected:?}"));
         }
     }
-    if kernel == HEAD && !signature.has_loss {
-        return refuse("loss", "is not offered".to_owned(), "a loss".to_owned());
+    let over = |kind| match kind {
+        TargetKind::Classes => "over classes".to_owned(),
+        TargetKind::Values => "over values".to_owned(),
+    };
+    if let Some(wanted) = loss.filter(|_| signature.loss != loss) {
+        let found = signature.loss.map_or("is not offered".to_owned(), |kind| format!("is {}", over(kind)));
+        return refuse("loss", found, over(wanted));
     }
     let kept = signature.kept.iter().map(|rows| ("kept rows", rows));
     let passed = signature.edges.iter().map(|edges| ("passed rows", &edges.passed));

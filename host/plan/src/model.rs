@@ -43,6 +43,7 @@ mod tests;
 pub use settings::{KindSettings, LayerSettings, Layers, ModelKind, ModelSettings};
 
 use crate::ids::Layer;
+use crate::objective::{Loss, TaskType};
 use crate::signature::Attribute;
 use serde::{Deserialize, Serialize};
 
@@ -212,8 +213,11 @@ impl On {
 pub struct Model {
     /// Features of a vertex.
     pub features: u32,
-    /// Classes: the last layer's width.
+    /// Classes, labels or numbers: the last layer's width.
     pub classes: u32,
+    /// What its last rows are compared by.
+    #[serde(default, skip_serializing_if = "settings::is_default")]
+    pub loss: Loss,
     /// The layers, at least one, at most [`MAX_LAYERS`].
     pub layers: Vec<ModelLayer>,
 }
@@ -391,7 +395,7 @@ impl Model {
     ) -> Result<Self, crate::error::Error> {
         let layers = Layers::Count(layers);
         let settings = ModelSettings { layers, hidden, dropout, ..ModelSettings::default() };
-        Self::resolve(&settings, features, classes)
+        Self::resolve(&settings, features, classes, TaskType::Classification)
     }
 
     /// Columns of a layer's input; for a jumping layer, of the last output that it reads.

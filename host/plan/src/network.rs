@@ -9,6 +9,7 @@ mod layers;
 
 use crate::ids::Layer;
 use crate::model::{Activation, Attention, Model, number};
+use crate::objective::Loss;
 use crate::program::Normalisation;
 use crate::savings::Savings;
 use crate::signature::{Attribute, Value as Setting};
@@ -16,7 +17,7 @@ use crate::signature::{Attribute, Value as Setting};
 /// The kernel of a layer's products.
 pub(crate) const LINEAR: &str = "linear";
 /// The kernel of the last stage forward.
-pub(crate) const HEAD: &str = "cross-entropy";
+pub(crate) const HEAD: &str = "head";
 /// The kernel that adds rows up.
 pub(crate) const SUM: &str = "sum";
 /// The kernel of what `linear` does on the way in, on its own.
@@ -296,7 +297,10 @@ impl Network {
 
     fn head(&mut self, model: &Model, rows: &Rows) {
         let layer = number(model.layers.len());
-        let attributes = vec![Attribute::new("bias", Setting::Flag(rows.bias.is_some()))];
+        let mut attributes = vec![Attribute::new("bias", Setting::Flag(rows.bias.is_some()))];
+        if model.loss != Loss::default() {
+            attributes.push(Attribute::new("of", Setting::Text(model.loss.name().to_owned())));
+        }
         self.kernel(HEAD, (layer, ""), rows, model.classes, attributes);
     }
 }

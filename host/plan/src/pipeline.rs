@@ -98,7 +98,7 @@ pub struct Pipeline {
     pub in_flight: Option<u32>,
     /// So many of a run's last epochs read no older rows and run one by one, in [`Mode::Async`].
     pub synchronous_last: u32,
-    /// Once a validation accuracy is at least this (a share, above 0 to 1) all epochs that no interval has
+    /// Once the validation metric is this or better (above 0; a share, or an error) all epochs that no interval has
     /// entered yet are as those, in [`Mode::Async`]; `None`: whatever it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synchronous_at: Option<f64>,

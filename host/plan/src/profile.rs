@@ -373,10 +373,7 @@ mod tests {
             |widths| Profile { program: program_of(widths), stages: vec![measured], ..Profile::default() };
         assert_eq!(of(2).stages(&program, 1.0).unwrap()[2].flops_per_row, 5.0);
         let other = of(3).stages(&program, 1.0).unwrap_err().to_string();
-        assert!(
-            other.contains("stage 4 is `linear 2 forward` there and `cross-entropy 2 loss` here"),
-            "{other}"
-        );
+        assert!(other.contains("stage 4 is `linear 2 forward` there and `head 2 loss` here"), "{other}");
         assert!(Profile { stages: vec![], ..of(3) }.stages(&program, 1.0).is_ok(), "paces are of any");
         let old = Profile { version: 0, ..Profile::default() };
         assert!(old.check().unwrap_err().to_string().contains("version 0"));

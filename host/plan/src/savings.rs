@@ -56,7 +56,7 @@ impl LabelledGathers {
 /// where it looks at labelled rows alone, and that of the loss's gradient, which is zero in all other
 /// rows. A sum from zero on is the same with or without zeros.
 ///
-/// It holds where the loss does what the built-in `cross-entropy` does; who replaces that must not ask.
+/// It holds where the loss does what the built-in `head` does; who replaces that must not ask.
 #[must_use]
 pub fn loss_gathers(program: &Program) -> Vec<StageId> {
     let Some(loss) = program.loss else { return Vec::new() };
@@ -219,6 +219,7 @@ fn aggregate_first(model: &Model, work: &Workload) -> u64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::objective::TaskType;
 
     fn chosen(dropout: f64, work: Workload, wanted: GatherFeatures) -> Result<bool, Error> {
         let model = Model::gcn(2, 16, dropout, 100, 7).unwrap();
@@ -259,7 +260,7 @@ mod tests {
         let chosen = |kind: &str, hidden: u32, edges: u64| {
             let text = format!("kind = \"{kind}\"\nhidden = {hidden}\nlayers = 3\n");
             let settings = crate::model::ModelSettings::parse(&text, "m.toml").unwrap();
-            let model = Model::resolve(&settings, 100, 40).unwrap();
+            let model = Model::resolve(&settings, 100, 40, TaskType::Classification).unwrap();
             let work = Workload { rows: 1000, edges, stored: 100_000, stored_gathered: 100_000 };
             Savings::choose(&model, &work, GatherFeatures::Auto).unwrap().aggregate_first
         };
@@ -282,7 +283,11 @@ mod tests {
         let chosen = |kind: &str, wanted| {
             let text = format!("kind = \"{kind}\"\ndropout = 0\n");
             let settings = crate::model::ModelSettings::parse(&text, "m.toml").unwrap();
-            Savings::choose(&Model::resolve(&settings, 100, 7).unwrap(), &work, wanted)
+            Savings::choose(
+                &Model::resolve(&settings, 100, 7, TaskType::Classification).unwrap(),
+                &work,
+                wanted,
+            )
         };
         assert!(chosen("sgc", GatherFeatures::Auto).unwrap().gathered_features);
         assert!(!chosen("sage", GatherFeatures::Auto).unwrap().gathered_features);

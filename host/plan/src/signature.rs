@@ -18,11 +18,22 @@ pub struct Signature {
     pub kept: Vec<RowsSpec>,
     /// What backward reads; an edge kernel's steps read what the contract says.
     pub backward_needs: BackwardNeeds,
-    /// Whether forward, loss and backward in one is offered.
-    pub has_loss: bool,
+    /// What `loss` (forward, loss and backward in one) compares with; `None`: it is not offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<TargetKind>,
     /// What only edge kernels have. `None`: a vertex kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edges: Option<EdgeSignature>,
+}
+
+/// What a last layer's rows are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TargetKind {
+    /// A class a row.
+    Classes,
+    /// Numbers, as many as the first output has columns.
+    Values,
 }
 
 /// What only an edge kernel says.

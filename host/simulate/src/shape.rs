@@ -2,7 +2,7 @@
 
 use eciton_plan::{
     Attribute, BackwardNeeds, DataShape, Initialiser, Model, ParameterSpec, Profile, Program, RowsSpec,
-    Savings, Signature, Value,
+    Savings, Signature, TargetKind, Value,
 };
 use serde::Serialize;
 
@@ -152,7 +152,7 @@ impl Shape {
     }
 }
 
-/// What the built-in kernels `linear` and `cross-entropy` say of themselves (`guest-kernels/`).
+/// What the built-in kernels `linear` and `head` say of themselves (`guest-kernels/`).
 fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Result<Signature, String> {
     let find = |name: &str| attributes.iter().find(|a| a.name == name).map(|a| &a.value);
     let flag = |name: &str| find(name) == Some(&Value::Flag(true));
@@ -164,11 +164,11 @@ fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Res
     };
     let rows = |width| vec![RowsSpec { name: "rows".into(), extents: vec![width] }];
     let mut signature = Signature { inputs: rows(width), outputs: rows(width), ..Signature::default() };
-    if kernel == "cross-entropy" {
+    if kernel == "head" {
         if flag("bias") {
             signature.parameters.push(parameter("bias", vec![width], Initialiser::Zeros));
         }
-        signature.has_loss = true;
+        signature.loss = Some(TargetKind::Classes);
     } else {
         let out = match find("out-features") {
             Some(&Value::Integer(out)) => u32::try_from(out).ok(),

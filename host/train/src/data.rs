@@ -5,14 +5,15 @@ use std::sync::{Arc, OnceLock};
 
 use eciton_fetch::cache::{Cache, Found};
 use eciton_fetch::catalogue;
-use eciton_graph::dataset::{Dataset, Features};
+use eciton_graph::dataset::{Dataset, Features, Labels};
 use eciton_graph::format;
 use eciton_graph::gather::{inverse_degrees, symmetric_scale};
-use eciton_kernel::RowNumbers;
+use eciton_kernel::{RowNumbers, Targets};
 use eciton_plan::{
-    Atoms, Data, DataShape, FAN_OUT, IntervalId, Intervals, Node, Normalisation, VertexOrder, Workload,
+    Atoms, Data, DataShape, FAN_OUT, IntervalId, Intervals, Metric, Node, Normalisation, Run, TaskType,
+    Workload,
 };
-use eciton_tensor::{Atom, Grid, Matrix, Part, SparseRows};
+use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
 
 use crate::error::{Error, Result, at};
 use crate::gathered::{gather_features, stored_at_most};
@@ -35,6 +36,15 @@ pub fn load(data: &Data) -> Result<Dataset> {
     };
     if normalises(data, &dataset.features) {
         dataset.features = dataset.features.normalise_rows()?;
+        dataset.validate()?;
+    }
+    if let Some(wanted) = data.task.filter(|&wanted| wanted != task(&dataset.labels)) {
+        let place = format!("{} labels", dataset.name);
+        dataset.labels = match wanted {
+            TaskType::Classification => dataset.labels.into_classes(&place)?,
+            TaskType::MultiLabel => dataset.labels.into_flags(&place)?,
+            TaskType::Regression => dataset.labels.into_numbers(),
+        };
         dataset.validate()?;
     }
     Ok(dataset)
@@ -64,7 +74,7 @@ fn published(name: &str) -> Result<Found> {
     cache.find(set).ok_or(Error::NotFetched { name: set.name, folder })
 }
 
-/// One interval: its rows, the parts of its sums, its labels.
+/// One interval: its rows, the parts of its sums, what they are compared with.
 #[derive(Debug, Clone)]
 pub(crate) struct Interval {
     pub rows: std::ops::Range<usize>,
@@ -72,7 +82,7 @@ pub(crate) struct Interval {
     pub numbers: RowNumbers,
     pub grid: Arc<Grid>,
     pub nodes: Vec<Node>,
-    pub labels: Arc<[u32]>,
+    pub targets: Targets,
     /// Local rows of training vertices.
     pub training: Arc<[u32]>,
 }
@@ -84,6 +94,11 @@ pub(crate) struct Prepared {
     pub dataset: Arc<Dataset>,
     pub vertices: Vertices,
     pub shape: DataShape,
+    pub task: TaskType,
+    /// How good a model is.
+    pub metric: Metric,
+    /// What each training vertex, or each known value of one, adds to the loss: 1 / their number.
+    pub weight: f32,
     pub features: Matrix,
     /// Of the symmetric normalisation.
     pub scale: Arc<Vec<f32>>,
@@ -96,11 +111,14 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    pub(crate) fn new(dataset: Dataset, order: VertexOrder, intervals: Option<u32>) -> Result<Self> {
-        if dataset.classes == 0 {
+    pub(crate) fn new(dataset: Dataset, run: &Run) -> Result<Self> {
+        let classes = dataset.labels.width();
+        if classes == 0 {
             return Err(Error::NoLabels { dataset: dataset.name });
         }
-        let (mut dataset, vertices) = Vertices::order(dataset, order)?;
+        let task = task(&dataset.labels);
+        let metric = Metric::choose(run.metric, task, classes)?;
+        let (mut dataset, vertices) = Vertices::order(dataset, run.order)?;
         let rows = dataset.vertices();
         let columns = dataset.features.columns();
         let stored = dataset.features.stored();
@@ -117,17 +135,32 @@ impl Prepared {
         };
         let scale = Arc::new(symmetric_scale(&dataset.graph));
         let atoms = Atoms::new(dataset.graph.offsets())?;
-        let count = intervals.unwrap_or_else(|| Intervals::default_count(&atoms, stored));
+        let count = run.intervals.unwrap_or_else(|| Intervals::default_count(&atoms, stored));
         let cut = Intervals::new(&atoms, count)?;
         let mut in_training = vec![false; rows as usize];
         for &v in &dataset.split.train {
             in_training[v as usize] = true;
         }
-        let one = |id| interval(&dataset, &vertices, &atoms, &cut, id, &in_training);
-        let intervals = cut.ids().map(one).collect();
-        let shape = DataShape { rows, features: columns, classes: dataset.classes };
+        let targets = targets(&dataset.labels)?;
+        let one = |id| interval(&targets, &vertices, &atoms, &cut, id, &in_training);
+        let intervals = cut.ids().map(one).collect::<Result<_>>()?;
+        let shape = DataShape { rows, features: columns, classes };
+        let weight = 1.0 / known(&dataset.labels, &dataset.split.train).max(1) as f32;
         let (dataset, labelled, inverse) = (Arc::new(dataset), None, OnceLock::new());
-        Ok(Self { dataset, vertices, shape, features, scale, inverse, atoms, intervals, labelled })
+        Ok(Self {
+            dataset,
+            vertices,
+            shape,
+            task,
+            metric,
+            weight,
+            features,
+            scale,
+            inverse,
+            atoms,
+            intervals,
+            labelled,
+        })
     }
 }
 
@@ -168,26 +201,64 @@ impl Prepared {
     }
 }
 
+/// What labels are to be learnt as.
+#[must_use]
+pub fn task(labels: &Labels) -> TaskType {
+    match labels {
+        Labels::Classes { .. } => TaskType::Classification,
+        Labels::Flags(_) => TaskType::MultiLabel,
+        Labels::Numbers(_) => TaskType::Regression,
+    }
+}
+
+/// What all rows are compared with.
+fn targets(labels: &Labels) -> Result<Targets> {
+    match labels {
+        Labels::Classes { of, .. } => Ok(Targets::Classes(of.as_slice().into())),
+        Labels::Flags(values) | Labels::Numbers(values) => {
+            let (rows, columns) = (values.rows(), values.columns() as usize);
+            let all = Buffer::from_rows(rows, columns, values.as_slice()).map_err(at("labels"))?;
+            Ok(Targets::Values(Matrix::from(all.read(0..rows).map_err(at("labels"))?)))
+        }
+    }
+}
+
+/// How many classes or values are known of these vertices.
+fn known(labels: &Labels, vertices: &[u32]) -> u64 {
+    match labels.as_values() {
+        None => vertices.len() as u64,
+        Some(values) => {
+            let of = |&v: &u32| values.row(v as usize).iter().filter(|value| !value.is_nan()).count() as u64;
+            vertices.iter().map(of).sum()
+        }
+    }
+}
+
 fn interval(
-    dataset: &Dataset,
+    targets: &Targets,
     vertices: &Vertices,
     atoms: &Atoms,
     cut: &Intervals,
     id: IntervalId,
     in_training: &[bool],
-) -> Interval {
+) -> Result<Interval> {
     let rows = cut.rows(id).start as usize..cut.rows(id).end as usize;
     let nodes = atoms.nodes(cut.atoms(id));
-    let labels: Arc<[u32]> = dataset.labels[rows.clone()].into();
+    let targets = match targets {
+        Targets::Classes(of) => Targets::Classes(of[rows.clone()].into()),
+        Targets::Values(all) => {
+            Targets::Values(all.slice_rows(rows.start, rows.len()).map_err(at("labels"))?)
+        }
+    };
     let training = rows.clone().filter(|&v| in_training[v]).map(|v| (v - rows.start) as u32).collect();
-    Interval {
+    Ok(Interval {
         numbers: vertices.numbers(rows.clone()),
         grid: Arc::new(grid(atoms, &nodes, rows.start as u32)),
         nodes,
-        labels,
+        targets,
         training,
         rows,
-    }
+    })
 }
 
 /// The parts that an interval's nodes are, in local rows.

@@ -13,8 +13,8 @@ use std::time::Instant;
 
 use eciton_engine::{Action, Engine, Event, Reason};
 use eciton_exec::{Bill, Compute, Executor};
-use eciton_graph::metrics::accuracy;
-use eciton_plan::{Config, Epoch, Keep};
+use eciton_graph::metrics;
+use eciton_plan::{Config, Epoch, Keep, Metric};
 use eciton_tensor::Matrix;
 
 use self::judge::Judge;
@@ -24,7 +24,7 @@ pub(crate) use self::rows::RowStore;
 pub(crate) use self::stages::{Stages, stage_bytes};
 pub(crate) use self::tuning::{Money, Tuning};
 use crate::error::{Error, Result, at};
-use crate::report::{Accuracy, EpochReport};
+use crate::report::{EpochReport, Metrics};
 
 /// Who runs steps.
 pub(crate) trait Machine: Executor + Compute {}
@@ -57,7 +57,7 @@ pub(crate) struct Training<'a> {
 pub(crate) struct Trained {
     pub epochs: Vec<EpochReport>,
     pub stopped: bool,
-    /// After how many epochs without a better validation accuracy it was stopped.
+    /// After how many epochs without a better validation metric it was stopped.
     pub stopped_early: Option<u32>,
     /// The model of the best epoch, where that is to be kept.
     pub best: Option<Best>,
@@ -91,9 +91,8 @@ impl Training<'_> {
         let (evaluation, evaluator, config) = (&self.evaluation, &mut *self.evaluator, self.config);
         let mut judge = Judge::new(&config.run);
         for report in &trained.epochs {
-            let validation = report.accuracy.and_then(|accuracy| accuracy.validation);
-            trained.stopped_early = judge.judge(report.epoch, validation).stop;
-            if config.pipeline.synchronous_at.is_some_and(|target| validation >= Some(target)) {
+            trained.stopped_early = judge.judge(report.epoch, report.metrics.and_then(|m| m.goodness())).stop;
+            if report.metrics.is_some_and(|found| near(config, &found)) {
                 trained.synchronised_after.get_or_insert(report.epoch);
             }
         }
@@ -128,7 +127,7 @@ impl Training<'_> {
                     seed,
                     epoch: epoch.0,
                     loss,
-                    accuracy: None,
+                    metrics: None,
                     seconds,
                     lr,
                     gradient_norm,
@@ -138,17 +137,16 @@ impl Training<'_> {
             }
             Action::Evaluate { epoch } => {
                 forward(machine, evaluator, evaluation, state, epoch, Some(stop))?;
-                let found = scores_accuracy(evaluation)?;
+                let found = measured(evaluation)?;
                 if let Some(report) = &mut report {
-                    report.accuracy = Some(found);
+                    report.metrics = Some(found);
                 }
-                let judged = judge.judge(epoch.0, found.validation);
+                let judged = judge.judge(epoch.0, found.goodness());
                 if judged.best && config.run.keep == Keep::Best {
                     trained.best = Some(Best { epoch: epoch.0, values: state.weights.all_values()? });
                 }
                 (trained.stopped_early, trained.scored) = (judged.stop, true);
-                let near = config.pipeline.synchronous_at.is_some_and(|at| found.validation >= Some(at));
-                let near = near && trained.synchronised_after.is_none();
+                let near = near(config, &found) && trained.synchronised_after.is_none();
                 if near {
                     trained.synchronised_after = Some(epoch.0);
                 }
@@ -203,19 +201,30 @@ pub(crate) fn forward<M: Machine + ?Sized>(
     Ok(())
 }
 
-/// Accuracies of the scores that the evaluation program left.
-pub(crate) fn scores_accuracy(stages: &Stages<'_>) -> Result<Accuracy> {
+/// Whether a model has come to `pipeline.synchronous_at`.
+fn near(config: &Config, found: &Metrics) -> bool {
+    let target = config.pipeline.synchronous_at.map(|target| found.metric.goodness(target));
+    target.is_some_and(|target| found.goodness() >= Some(target))
+}
+
+/// How good the scores are that the evaluation program left.
+pub(crate) fn measured(stages: &Stages<'_>) -> Result<Metrics> {
     let slot = stages.program.scores.ok_or_else(|| Error::Internal("no scores".to_owned()))?;
     let Matrix::Dense(scores) = stages.rows.all(slot)? else {
         return Err(Error::Internal("scores are sparse".to_owned()));
     };
     let held = scores.hold(None).map_err(at("scores"))?;
     let view = held.view();
-    let dataset = &stages.prepared.dataset;
-    let of = |ids: &[u32]| {
-        let found = || accuracy(view.data(), view.stride(), view.columns(), &dataset.labels, ids);
-        (!ids.is_empty()).then(found)
+    let (dataset, metric) = (&stages.prepared.dataset, stages.prepared.metric);
+    let by = match metric {
+        Metric::Accuracy => metrics::accuracy_of,
+        Metric::RocAuc => metrics::roc_auc,
+        Metric::F1Micro => metrics::f1_micro,
+        Metric::MeanAbsoluteError => metrics::mean_absolute_error,
+        Metric::RootMeanSquaredError => metrics::root_mean_squared_error,
     };
+    let of = |ids: &[u32]| by(view.data(), view.stride(), &dataset.labels, ids);
     let split = &dataset.split;
-    Ok(Accuracy { train: of(&split.train), validation: of(&split.validation), test: of(&split.test) })
+    let (train, validation, test) = (of(&split.train), of(&split.validation), of(&split.test));
+    Ok(Metrics { metric, train, validation, test })
 }

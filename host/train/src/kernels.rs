@@ -34,13 +34,13 @@ pub fn builtin() -> &'static [Builtin] {
         };
     }
     carried!(
-        "activate": Rows, "attention": Rows, "cross-entropy": Rows, "gatv2": Edges, "linear": Rows,
+        "activate": Rows, "attention": Rows, "gatv2": Edges, "head": Rows, "linear": Rows,
         "maximum": Edges, "normalise": Rows, "sum": Rows
     )
 }
 
 /// Those that every model needs: compiled while the data is read, the others when they are asked for.
-const ALWAYS: [&str; 2] = ["cross-entropy", "linear"];
+const ALWAYS: [&str; 2] = ["head", "linear"];
 
 /// Where compiled kernels are kept between runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

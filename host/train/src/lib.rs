@@ -8,7 +8,7 @@
 //! ```no_run
 //! let config = eciton_plan::Config::default(); // Kipf and Welling's GCN on Cora
 //! let summary = eciton_train::train(&config, &eciton_train::Options::default(), &mut eciton_train::Silent)?;
-//! println!("{:?}", summary.test_accuracy);
+//! println!("{:?}", summary.test_metric);
 //! # Ok::<(), eciton_train::Error>(())
 //! ```
 
@@ -36,7 +36,7 @@ mod train;
 mod vertices;
 mod weights;
 
-pub use data::load;
+pub use data::{load, task};
 pub use eciton_exec::{Bill, Cost};
 pub use error::{Error, Result};
 pub use kernels::CachePolicy;
@@ -45,7 +45,7 @@ pub use memory::{MemoryItem, MemoryPlan, Phase, PhaseBytes};
 pub use plan::{LayerFirst, LayerPlan, Plan, StagePlan, plan};
 pub use predict::{Evaluation, Predictions, evaluate, predict};
 pub use report::{
-    Accuracy, Attempts, Chosen, EpochReport, Helpers, HelpersUsed, Observer, Ordered, Resumed, RowsByAge,
+    Attempts, Chosen, EpochReport, Helpers, HelpersUsed, Metrics, Observer, Ordered, Resumed, RowsByAge,
     SeedReport, Silent, Started, Summary,
 };
 pub use resume::resume;

@@ -119,7 +119,12 @@ impl MemoryPlan {
         let transpose = if lists == 2 { ", and their transpose" } else { "" };
         item("graph", format!("{} edges{transpose}", graph.edges()), edges, always.clone());
         let detail = "labels, splits, factors of the normalisation".to_owned();
-        item("vertices", detail, rows * (4 + 4 + 4 + 4 + 1), always.clone());
+        let labels = match prepared.dataset.labels.as_values() {
+            None => 2 * 4,
+            // Twice: as they came, and in rows as tasks read them.
+            Some(values) => 4 * u64::from(values.columns()) + padded(values.columns()),
+        };
+        item("vertices", detail, rows * (labels + 4 + 4 + 1), always.clone());
         let detail = "where each vertex lies, and the way back".to_owned();
         item("permutation", detail, prepared.vertices.bytes(), always.clone());
         let features = features_bytes(&prepared.features);

@@ -1,13 +1,15 @@
-//! The picture of one seed's training, `curve.svg`: loss on the left, accuracies on the right, over
+//! The picture of one seed's training, `curve.svg`: loss on the left, metrics on the right, over
 //! epochs.
 //!
 //! Plain SVG 1.1 without script, style sheet or embedded font. A run of more than [`MAX_POINTS`]
 //! epochs is drawn by every n-th; the last epoch is always among the points. An epoch without an
-//! evaluation has no accuracy point, a loss that is not finite breaks its line.
+//! evaluation has no metric point, a loss that is not finite breaks its line.
 
 use std::fmt::Write as _;
 
-use crate::report::{Accuracy, EpochReport};
+use eciton_plan::{Loss, Metric};
+
+use crate::report::{EpochReport, Metrics};
 
 /// Most points of a line. The loss panel is about 330 units wide.
 pub(crate) const MAX_POINTS: usize = 1000;
@@ -21,6 +23,29 @@ pub(crate) struct Caption<'a> {
     pub(crate) model: &'a str,
     /// The seed that is drawn.
     pub(crate) seed: u64,
+    pub(crate) loss: Loss,
+    pub(crate) metric: Metric,
+}
+
+impl Caption<'_> {
+    fn loss(&self) -> &'static str {
+        match self.loss {
+            Loss::CrossEntropy => "loss: mean cross-entropy, nats",
+            Loss::BinaryCrossEntropy => "loss: mean binary cross-entropy, nats",
+            Loss::SquaredError => "loss: mean squared error",
+            Loss::AbsoluteError => "loss: mean absolute error",
+        }
+    }
+
+    fn metric(&self) -> &'static str {
+        match self.metric {
+            Metric::Accuracy => "accuracy without dropout, % of what is labelled",
+            Metric::RocAuc => "ROC-AUC without dropout, %",
+            Metric::F1Micro => "micro-averaged F1 without dropout, %",
+            Metric::MeanAbsoluteError => "mean absolute error without dropout",
+            Metric::RootMeanSquaredError => "root mean squared error without dropout",
+        }
+    }
 }
 
 const WIDTH: f64 = 860.0;
@@ -32,8 +57,8 @@ const GREY: &str = "#666666";
 /// Okabe and Ito's colours, which most eyes tell apart.
 const LOSS: &str = "#cc3311";
 
-/// An accuracy's name, colour, width of its line, and value.
-type Curve = (&'static str, &'static str, f64, fn(&Accuracy) -> Option<f64>);
+/// A metric's split, colour, width of its line, and value.
+type Curve = (&'static str, &'static str, f64, fn(&Metrics) -> Option<f64>);
 const CURVES: [Curve; 3] = [
     ("train", "#56b4e9", 1.5, |a| a.train),
     ("validation", "#e69f00", 1.5, |a| a.validation),
@@ -130,32 +155,47 @@ pub(crate) fn svg(caption: &Caption<'_>, epochs: &[EpochReport]) -> String {
         r##"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="Helvetica, Arial, sans-serif">
 <rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>"##
     );
-    let Caption { dataset, model, seed } = caption;
+    let Caption { dataset, model, seed, .. } = caption;
     write_text(&mut out, (24.0, 30.0), "start", 17, INK, &format!("{dataset}, {model}, seed {seed}"));
 
     let losses: Vec<_> = shown.iter().map(|e| (f64::from(e.epoch), finite(e.loss))).collect();
     let highest = losses.iter().filter_map(|&(_, loss)| loss).fold(0.0, f64::max);
-    let step = nice_step(if highest > 0.0 { highest / 4.0 } else { 0.25 });
-    let top = (highest / step).ceil().max(1.0) * step;
+    let (step, top) = axis(highest);
     let panel = Panel { left: 70.0, right: 400.0, epochs: range, values: (0.0, top) };
-    panel.frame(&mut out, "loss: mean cross-entropy, nats", step, "");
+    panel.frame(&mut out, caption.loss(), step, "");
     panel.curve(&mut out, &losses, LOSS, 2.0);
     panel.key(&mut out, 0, LOSS, "train, with dropout");
 
-    let panel = Panel { left: 500.0, right: 830.0, epochs: range, values: (0.0, 100.0) };
-    panel.frame(&mut out, "accuracy without dropout, % of labelled vertices", 20.0, " %");
+    let share = caption.metric.is_share();
+    let found = |e: &&EpochReport| e.metrics.map(|m| [m.train, m.validation, m.test]);
+    let highest = shown.iter().filter_map(found).flatten().flatten().filter(|v| v.is_finite());
+    let (factor, step, top, unit) = match axis(highest.fold(0.0, f64::max)) {
+        _ if share => (100.0, 20.0, 100.0, " %"),
+        (step, top) => (1.0, step, top, ""),
+    };
+    let panel = Panel { left: 500.0, right: 830.0, epochs: range, values: (0.0, top) };
+    panel.frame(&mut out, caption.metric(), step, unit);
     for (slot, (name, colour, width, value)) in CURVES.into_iter().enumerate() {
         // An epoch that was not evaluated is no gap.
-        let evaluated = shown.iter().filter_map(|e| Some((f64::from(e.epoch), e.accuracy.as_ref()?)));
+        let evaluated = shown.iter().filter_map(|e| Some((f64::from(e.epoch), e.metrics.as_ref()?)));
         let points: Vec<_> =
-            evaluated.map(|(epoch, a)| (epoch, value(a).and_then(finite).map(|v| 100.0 * v))).collect();
+            evaluated.map(|(epoch, a)| (epoch, value(a).and_then(finite).map(|v| factor * v))).collect();
         panel.curve(&mut out, &points, colour, width);
         let last = points.iter().rev().find_map(|p| p.1);
-        let text = last.map_or_else(|| format!("{name}: none"), |v| format!("{name} {v:.1}"));
+        let text = last.map_or_else(
+            || format!("{name}: none"),
+            |v| if share { format!("{name} {v:.1}") } else { format!("{name} {v:.3}") },
+        );
         panel.key(&mut out, slot, colour, &text);
     }
     out.push_str("</svg>\n");
     out
+}
+
+/// Steps of an axis from 0 to at least `highest`, and its end.
+fn axis(highest: f64) -> (f64, f64) {
+    let step = nice_step(if highest > 0.0 { highest / 4.0 } else { 0.25 });
+    (step, (highest / step).ceil().max(1.0) * step)
 }
 
 fn finite(value: f64) -> Option<f64> {
@@ -168,7 +208,7 @@ fn thin(epochs: &[EpochReport]) -> Vec<&EpochReport> {
     let every = epochs.len().div_ceil(MAX_POINTS).max(1);
     let mut shown: Vec<&EpochReport> = epochs
         .rchunks(every)
-        .filter_map(|group| group.iter().rev().find(|e| e.accuracy.is_some()).or_else(|| group.last()))
+        .filter_map(|group| group.iter().rev().find(|e| e.metrics.is_some()).or_else(|| group.last()))
         .collect();
     shown.reverse();
     shown
@@ -233,16 +273,22 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    const CAPTION: Caption<'static> = Caption { dataset: "cora", model: "gcn 3-2", seed: 7 };
+    const CAPTION: Caption<'static> = Caption {
+        dataset: "cora",
+        model: "gcn 3-2",
+        seed: 7,
+        loss: Loss::CrossEntropy,
+        metric: Metric::Accuracy,
+    };
 
     fn epochs(count: u32, evaluated: impl Fn(u32) -> bool, loss: impl Fn(u32) -> f64) -> Vec<EpochReport> {
-        let accuracy = Accuracy { train: Some(0.5), validation: None, test: Some(0.25) };
+        let metrics = Metrics { train: Some(0.5), test: Some(0.25), ..Metrics::default() };
         (1..=count)
             .map(|epoch| EpochReport {
                 seed: 7,
                 epoch,
                 loss: loss(epoch),
-                accuracy: evaluated(epoch).then_some(accuracy),
+                metrics: evaluated(epoch).then_some(metrics),
                 bill: None,
                 seconds: 0.0,
                 lr: 0.01,
@@ -284,7 +330,7 @@ mod tests {
             let all = epochs(count, |e| e % 100 == 0 || e == count, |_| 1.0);
             let shown = thin(&all);
             assert!(shown.len() <= MAX_POINTS && shown.last().unwrap().epoch == count, "{count}");
-            assert!(shown.iter().filter(|e| e.accuracy.is_some()).count() >= 10);
+            assert!(shown.iter().filter(|e| e.metrics.is_some()).count() >= 10);
             assert!(svg(&CAPTION, &all).len() < 100_000);
         }
     }

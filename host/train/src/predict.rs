@@ -1,14 +1,14 @@
-//! Scores and accuracies from a run folder alone.
+//! Scores and metrics from a run folder alone.
 
 use std::path::Path;
 
 use eciton_graph::dataset::VertexIds;
-use eciton_plan::{Data, ExecutorKind};
+use eciton_plan::{Data, ExecutorKind, TaskType};
 use ndarray::Array2;
 
 use crate::data;
 use crate::error::{Error, Result};
-use crate::report::{Accuracy, SeedReport, Silent};
+use crate::report::{Metrics, SeedReport, Silent};
 use crate::run_folder::Run;
 use crate::session::{Options, Session};
 
@@ -20,9 +20,9 @@ pub struct Evaluation {
     /// The run's model.
     pub model: String,
     /// Computed now, from the model file.
-    pub accuracy: Accuracy,
+    pub metrics: Metrics,
     /// What the run itself printed, if it is about the same data.
-    pub recorded: Option<Accuracy>,
+    pub recorded: Option<Metrics>,
     /// SHA-256 of the weights that were read.
     pub model_digest: String,
 }
@@ -32,7 +32,9 @@ pub struct Evaluation {
 pub struct Predictions {
     /// The user's ids, one a row.
     pub ids: VertexIds,
-    /// [V, classes], before softmax.
+    /// What the scores are of.
+    pub task: TaskType,
+    /// [V, classes], before softmax; [V, labels], before the sigmoid; or [V, numbers].
     pub scores: Array2<f32>,
     /// [V, h]: the rows before the last layer, if asked for.
     pub embeddings: Option<Array2<f32>>,
@@ -45,7 +47,11 @@ fn restore(run: &Run, data: Option<&Data>, options: &Options) -> Result<Session>
     config.run_on(ExecutorKind::Local);
     if let Some(data) = data {
         // Features are prepared as the model learned them.
-        config.data = Data { normalise_features: config.data.normalise_features, ..data.clone() };
+        config.data = Data {
+            normalise_features: config.data.normalise_features,
+            task: config.data.task,
+            ..data.clone()
+        };
     }
     let dataset = data::load(&config.data)?;
     let name = dataset.name.clone();
@@ -62,8 +68,10 @@ fn restore(run: &Run, data: Option<&Data>, options: &Options) -> Result<Session>
                     None => format!("no parameter {}", p.name),
                 },
                 found: format!(
-                    "{} features and {} classes, which need extents {shape:?}",
-                    session.prepared.shape.features, session.prepared.shape.classes
+                    "{} features and {} {}, which need extents {shape:?}",
+                    session.prepared.shape.features,
+                    session.prepared.shape.classes,
+                    session.prepared.task.columns()
                 ),
             });
         };
@@ -72,19 +80,19 @@ fn restore(run: &Run, data: Option<&Data>, options: &Options) -> Result<Session>
     Ok(session)
 }
 
-/// Accuracies of a run's model on its own data, or on other data of the same shape.
+/// Metrics of a run's model on its own data, or on other data of the same shape.
 ///
 /// # Errors
 /// A damaged run folder, data that cannot be read or does not fit the model.
 pub fn evaluate(run: &Path, data: Option<&Data>, options: &Options) -> Result<Evaluation> {
     let opened = Run::open(run)?;
     let mut session = restore(&opened, data, options)?;
-    let accuracy = session.evaluate(&mut Silent)?;
+    let metrics = session.evaluate(&mut Silent)?;
     let recorded = opened.summary.seeds.first().map(SeedReport::written).filter(|_| data.is_none());
     Ok(Evaluation {
         dataset: session.prepared.dataset.name.clone(),
         model: crate::train::model_name(&session.program),
-        accuracy,
+        metrics,
         recorded,
         model_digest: crate::run_folder::model_digest(&opened.tensors),
     })
@@ -107,5 +115,6 @@ pub fn predict(run: &Path, data: Option<&Data>, options: &Options) -> Result<Pre
         Some((width, values)) => Some(matrix(width, values)?),
         None => None,
     };
-    Ok(Predictions { ids: session.prepared.vertices.ids.clone(), scores, embeddings })
+    let (ids, task) = (session.prepared.vertices.ids.clone(), session.prepared.task);
+    Ok(Predictions { ids, task, scores, embeddings })
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use eciton_exec::{Bill, Cost};
+use eciton_plan::{Metric, TaskType};
 use serde::{Deserialize, Serialize};
 
 /// Known before the first epoch.
@@ -16,7 +17,13 @@ pub struct Started {
     pub edges: u64,
     /// Features of a vertex.
     pub features: u64,
-    /// Classes.
+    /// What is to be learnt.
+    #[serde(default)]
+    pub task: TaskType,
+    /// How good a model is.
+    #[serde(default)]
+    pub metric: Metric,
+    /// Classes, labels or numbers.
     pub classes: u64,
     /// For instance `gcn 1433-16-7`.
     pub model: String,
@@ -49,15 +56,26 @@ pub struct Resumed {
     pub differences: Vec<String>,
 }
 
-/// Fractions of labelled vertices whose largest score is their label's.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Accuracy {
-    /// On the training vertices; `None` where there are none.
+/// How good a model is. Shares are of 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Metrics {
+    /// By which measure.
+    #[serde(default)]
+    pub metric: Metric,
+    /// On the training vertices; `None` where there are none, or the measure has no value.
     pub train: Option<f64>,
     /// On the validation vertices.
     pub validation: Option<f64>,
     /// On the test vertices.
     pub test: Option<f64>,
+}
+
+impl Metrics {
+    /// The validation metric, so that more is better.
+    #[must_use]
+    pub fn goodness(&self) -> Option<f64> {
+        self.validation.map(|found| self.metric.goodness(found))
+    }
 }
 
 /// One epoch of one seed.
@@ -67,10 +85,11 @@ pub struct EpochReport {
     pub seed: u64,
     /// From 1.
     pub epoch: u32,
-    /// Mean cross-entropy over the training vertices, with this epoch's dropout, before its update.
+    /// The mean loss over the training vertices, with this epoch's dropout, before its update.
     pub loss: f64,
     /// After the update, without dropout; only on epochs that are evaluated.
-    pub accuracy: Option<Accuracy>,
+    #[serde(alias = "accuracy")]
+    pub metrics: Option<Metrics>,
     /// Forward, loss, backward and update; evaluation is apart.
     pub seconds: f64,
     /// The learning rate of its update.
@@ -93,17 +112,18 @@ pub struct SeedReport {
     /// The last epoch's loss.
     pub loss: f64,
     /// After the last epoch.
-    pub accuracy: Accuracy,
-    /// The first epoch with the best validation accuracy among those evaluated, and the accuracies then.
-    pub best: Option<(u32, Accuracy)>,
+    #[serde(alias = "accuracy")]
+    pub metrics: Metrics,
+    /// The first epoch with the best validation metric among those evaluated, and the metrics then.
+    pub best: Option<(u32, Metrics)>,
     /// The epoch whose model is written, where it is not the last (`run.keep`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_epoch: Option<u32>,
-    /// After how many epochs without a better validation accuracy it was stopped (`run.patience`);
+    /// After how many epochs without a better validation metric it was stopped (`run.patience`);
     /// `None`: it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_early: Option<u32>,
-    /// After which epoch the validation accuracy had come to `pipeline.synchronous_at`; `None`: it did not,
+    /// After which epoch the validation metric had come to `pipeline.synchronous_at`; `None`: it did not,
     /// or none was set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synchronised_after: Option<u32>,
@@ -112,10 +132,10 @@ pub struct SeedReport {
 }
 
 impl SeedReport {
-    /// The accuracies of the model that is written.
+    /// The metrics of the model that is written.
     #[must_use]
-    pub fn written(&self) -> Accuracy {
-        self.kept_epoch.and(self.best).map_or(self.accuracy, |(_, accuracy)| accuracy)
+    pub fn written(&self) -> Metrics {
+        self.kept_epoch.and(self.best).map_or(self.metrics, |(_, metrics)| metrics)
     }
 }
 
@@ -211,12 +231,18 @@ pub struct Summary {
     pub model: String,
     /// Each seed, in order.
     pub seeds: Vec<SeedReport>,
-    /// Mean over seeds of the test accuracy after the last epoch.
-    pub test_accuracy: Option<f64>,
+    /// By which measure the following are.
+    #[serde(default)]
+    pub metric: Metric,
+    /// Mean over seeds of the test metric after the last epoch.
+    #[serde(alias = "test_accuracy")]
+    pub test_metric: Option<f64>,
     /// Its standard deviation over seeds (n - 1; 0 for one).
-    pub test_accuracy_std: Option<f64>,
-    /// Mean over seeds of the test accuracy at the best validation accuracy.
-    pub test_accuracy_at_best_validation: Option<f64>,
+    #[serde(alias = "test_accuracy_std")]
+    pub test_metric_std: Option<f64>,
+    /// Mean over seeds of the test metric at the best validation metric.
+    #[serde(alias = "test_accuracy_at_best_validation")]
+    pub test_metric_at_best_validation: Option<f64>,
     /// Median over all epochs of all seeds.
     pub epoch_seconds_median: f64,
     /// From the call to the summary; of a run that went on, the time until its checkpoint besides.

@@ -27,7 +27,7 @@ use crate::labelled::LabelledLists;
 use crate::logs::{Header, Logs, Profiled, Recording};
 use crate::memory::{self, MemoryPlan};
 use crate::recorder::Recorder;
-use crate::report::{Accuracy, Attempts, Helpers, HelpersUsed, Observer};
+use crate::report::{Attempts, Helpers, HelpersUsed, Metrics, Observer};
 use crate::weights::{WeightState, Weights};
 
 /// What is about a call and not about its result.
@@ -133,13 +133,14 @@ impl Draft {
             }
             .and_then(|dataset| {
                 let normalised = data::normalises(&config.data, &dataset.features);
-                Ok((Prepared::new(dataset, config.run.order, config.run.intervals)?, normalised))
+                Ok((Prepared::new(dataset, &config.run)?, normalised))
             });
             let kernels = kernels.join().map_err(|_| Error::Internal("loading kernels panicked".to_owned()));
             (prepared, kernels)
         });
         let ((prepared, normalised_features), kernels) = (prepared?, kernels??);
-        let model = Model::resolve(&config.model, prepared.shape.features, prepared.shape.classes)?;
+        let shape = prepared.shape;
+        let model = Model::resolve(&config.model, shape.features, shape.classes, prepared.task)?;
         let savings = {
             let work = prepared.workload(model.constant_gathers());
             Savings::choose(&model, &work, config.run.gather_features)?
@@ -316,7 +317,7 @@ impl Session {
     }
 
     /// Scores of all vertices with the weights as they are, without dropout.
-    pub(crate) fn evaluate(&mut self, observer: &mut dyn Observer) -> Result<Accuracy> {
+    pub(crate) fn evaluate(&mut self, observer: &mut dyn Observer) -> Result<Metrics> {
         let stages = Stages {
             program: &self.evaluation,
             prepared: &self.prepared,
@@ -329,7 +330,7 @@ impl Session {
         let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), None);
         let (machine, engine) = (&mut *self.machine, &mut self.evaluator);
         driver::forward(machine, engine, &stages, &mut state, Epoch(1), Some(&self.stop))?;
-        driver::scores_accuracy(&stages)
+        driver::measured(&stages)
     }
 
     /// The numeric classes of this machine and of all that answered.

@@ -106,7 +106,9 @@ impl Run<'_> {
             vertices: u64::from(dataset.graph.vertices()),
             edges: dataset.graph.edges(),
             features: u64::from(session.prepared.shape.features),
-            classes: u64::from(dataset.classes),
+            task: session.prepared.task,
+            metric: session.prepared.metric,
+            classes: u64::from(dataset.labels.width()),
             model: model_name(&session.program),
             parameters: session.program.parameters.iter().map(|p| p.len() as u64).sum(),
             intervals: session.prepared.intervals.len() as u32,
@@ -171,14 +173,14 @@ impl Run<'_> {
         let epochs = trained.epochs.as_slice();
         let last = epochs.last().ok_or(Error::Stopped)?;
         // The scores of the last epoch are still there if it was evaluated.
-        let accuracy = match last.accuracy.filter(|_| trained.scored) {
-            Some(accuracy) => accuracy,
+        let metrics = match last.metrics.filter(|_| trained.scored) {
+            Some(metrics) => metrics,
             None => session.evaluate(observer)?,
         };
         let best = epochs
             .iter()
-            .filter_map(|e| Some((e.epoch, e.accuracy?)))
-            .reduce(|best, e| if e.1.validation > best.1.validation { e } else { best });
+            .filter_map(|e| Some((e.epoch, e.metrics?)))
+            .reduce(|best, e| if e.1.goodness() > best.1.goodness() { e } else { best });
         let kept = trained.best.as_ref().filter(|best| best.epoch != last.epoch);
         if let Some(kept) = kept {
             for (parameter, values) in kept.values.iter().enumerate() {
@@ -193,7 +195,7 @@ impl Run<'_> {
             seed,
             epochs: last.epoch,
             loss: last.loss,
-            accuracy,
+            metrics,
             best,
             kept_epoch: kept.map(|kept| kept.epoch),
             stopped_early: trained.stopped_early,
@@ -233,7 +235,13 @@ impl Run<'_> {
         place.write_predictions(ids, dataset.vertices(), &session.scores()?, embeddings)?;
         if n == 0 {
             let model = model_name(&session.program);
-            let caption = picture::Caption { dataset: &dataset.name, model: &model, seed };
+            let caption = picture::Caption {
+                dataset: &dataset.name,
+                model: &model,
+                seed,
+                loss: session.program.model.loss,
+                metric: session.prepared.metric,
+            };
             folder.write_curve(&picture::svg(&caption, epochs))?;
         }
         Ok(())
@@ -269,7 +277,7 @@ fn summarise(
     seeds: Vec<SeedReport>,
     epoch_seconds: &mut [f64],
 ) -> Summary {
-    let tests: Vec<f64> = seeds.iter().filter_map(|s| s.accuracy.test).collect();
+    let tests: Vec<f64> = seeds.iter().filter_map(|s| s.metrics.test).collect();
     let best: Vec<f64> = seeds.iter().filter_map(|s| s.best?.1.test).collect();
     let test = mean(&tests);
     let spread = test.map(|m| {
@@ -286,9 +294,10 @@ fn summarise(
     Summary {
         dataset: session.prepared.dataset.name.clone(),
         model: model_name(&session.program),
-        test_accuracy: test,
-        test_accuracy_std: spread,
-        test_accuracy_at_best_validation: mean(&best),
+        metric: session.prepared.metric,
+        test_metric: test,
+        test_metric_std: spread,
+        test_metric_at_best_validation: mean(&best),
         epoch_seconds_median: median,
         total_seconds: 0.0,
         peak_memory_bytes: peak_memory_bytes(),

@@ -88,6 +88,8 @@ mod tests {
     use crate::data::Prepared;
     use eciton_graph::dataset::Features;
     use eciton_graph::format;
+    use eciton_kernel::Targets;
+    use eciton_plan::Run;
     use eciton_tensor::Matrix;
 
     #[test]
@@ -101,8 +103,9 @@ mod tests {
         for (dataset, (name, order)) in
             [&cora, &dense].into_iter().flat_map(|d| VertexOrder::ALL.map(|order| (d, order)))
         {
-            let prepared = Prepared::new(dataset.clone(), order, Some(3)).unwrap();
-            let vertices = &prepared.vertices;
+            let prepared =
+                Prepared::new(dataset.clone(), &Run { order, intervals: Some(3), ..Run::default() }).unwrap();
+            let (vertices, wanted) = (&prepared.vertices, dataset.labels.as_classes().unwrap());
             assert_eq!(vertices.ids, dataset.ids, "{name}");
             assert_eq!(prepared.dataset.ids, VertexIds::Dense, "{name}");
             let (mut labels, mut training, mut moved) = (Vec::new(), Vec::new(), 0);
@@ -114,8 +117,9 @@ mod tests {
                 for (local, row) in interval.rows.clone().enumerate() {
                     let vertex = id(local) as usize;
                     moved += usize::from(vertex != row);
-                    labels.push(interval.labels[local] as f32);
-                    assert_eq!(interval.labels[local], dataset.labels[vertex], "{name}, row {row}");
+                    let Targets::Classes(of) = &interval.targets else { panic!("{:?}", interval.targets) };
+                    labels.push(of[local] as f32);
+                    assert_eq!(of[local], wanted[vertex], "{name}, row {row}");
                     let (now, before) = (stored(&prepared.features, row), given(&dataset.features, vertex));
                     assert_eq!(now, before, "{name}, row {row}");
                 }
@@ -124,7 +128,7 @@ mod tests {
             training.sort_unstable();
             assert_eq!(training, dataset.split.train, "{name}");
             let back = vertices.rows_back(labels, 1).unwrap();
-            assert!(back.iter().zip(&dataset.labels).all(|(&l, &wanted)| l == wanted as f32), "{name}");
+            assert!(back.iter().zip(wanted).all(|(&l, &wanted)| l == wanted as f32), "{name}");
             // What is compared is another order; the natural one costs nothing.
             let natural = order == VertexOrder::Natural;
             assert_eq!(moved == 0, natural, "{name}: {moved} rows moved");

@@ -52,7 +52,7 @@ fn main() {
     let given = std::env::var_os("ECITON_BOOTSTRAP");
     let bootstrap = given.as_deref().map_or(Path::new(env!("CARGO_BIN_EXE_bootstrap")), Path::new);
     let own = std::env::current_exe().unwrap();
-    let (root, _) = package(&["linear", "cross-entropy"]);
+    let (root, _) = package(&["linear", "head"]);
     let (key, root) = (trusted().to_string(), root.path().display().to_string());
     let environment = [("ECITON_SIGNING_KEY", key.as_str()), ("LAMBDA_TASK_ROOT", root.as_str())];
 

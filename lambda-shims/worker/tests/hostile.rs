@@ -194,7 +194,7 @@ async fn only_signed_code_of_the_right_component_runs() {
     let refused: [(Bytes, &str); 5] = [
         (stranger.into(), "not signed"),
         (changed.into(), "not signed"),
-        (sealed("cross-entropy"), "compiled from component"),
+        (sealed("head"), "compiled from component"),
         (sealed("linear").slice(..1000), "artefact"),
         (Bytes::from_static(b"\x7fELF"), "artefact"),
     ];

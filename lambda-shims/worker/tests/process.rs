@@ -43,7 +43,7 @@ fn event(case: &Case) -> Vec<u8> {
 
 #[test]
 fn it_starts_cold_stays_warm_and_tells() {
-    let (root, _) = package(&["linear", "cross-entropy"]);
+    let (root, _) = package(&["linear", "head"]);
     let mut instance = start(root.path());
     for (n, shape) in [
         Shape::linear(Kind::Forward, 17, 9, 5),
@@ -82,7 +82,7 @@ fn refusals_are_typed_and_the_process_goes_on() {
     refused(&instance.invoke(&vec![b'['; 8 << 20]), "Eciton.Event");
     let stranger = Case::new(Shape::loss(40, 7));
     let text = refused(&instance.invoke(&event(&stranger)), "Eciton.Kernel");
-    assert!(text.contains("`cross-entropy`") && text.contains("no store"), "{text}");
+    assert!(text.contains("`head`") && text.contains("no store"), "{text}");
     let large =
         Invocation { max_inline_bytes: 10, answer_key: None, ..case.inline(case.frame(Encoding::F32)) };
     refused(&instance.invoke(&large.to_json().unwrap()), "Eciton.Limit");
@@ -109,7 +109,7 @@ fn a_wrong_environment_is_told_to_the_caller() {
 
 #[test]
 fn memory_stays_within_its_bound() {
-    let (root, _) = package(&["linear", "cross-entropy"]);
+    let (root, _) = package(&["linear", "head"]);
     let mut instance = start(root.path());
     instance.ready();
     let idle = instance.status("VmHWM");

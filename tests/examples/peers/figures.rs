@@ -111,8 +111,8 @@ impl Figures {
         }
         Ok(Self {
             epoch_s,
-            accuracy: number(&summary, "test_accuracy")?,
-            accuracy_std: number(&summary, "test_accuracy_std")?,
+            accuracy: number(&summary, "test_metric")?,
+            accuracy_std: number(&summary, "test_metric_std")?,
             seeds: trained as u64,
             version: None,
         })
@@ -132,7 +132,7 @@ mod tests {
         )
     }
 
-    const SUMMARY: &str = r#"{"event":"summary","seeds":[{"seed":0},{"seed":1}],"test_accuracy":0.8,"test_accuracy_std":0.02,"stopped":false}"#;
+    const SUMMARY: &str = r#"{"event":"summary","seeds":[{"seed":0},{"seed":1}],"test_metric":0.8,"test_metric_std":0.02,"stopped":false}"#;
 
     #[test]
     fn a_peers_line_is_read() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use eciton_kernel::{
     Call, Error, Instances, Kernel, Kind, Labelled, Layer, Limits, RowNumbers, Runtime, Settings, Target,
+    Targets,
 };
 use eciton_sdk::reference::{Context, Reference};
 use eciton_sdk::{Backward, Forward, LastLayer};
@@ -198,7 +199,7 @@ impl Case {
                 .map(|(p, s)| Target::Sums { parts: p.clone(), shape: s.clone() })
                 .collect(),
             labelled: (kind == Kind::Loss).then(|| Labelled {
-                labels: self.labels.as_slice().into(),
+                targets: Targets::Classes(self.labels.as_slice().into()),
                 rows: self.labelled.as_slice().into(),
                 weight: self.weight,
             }),
@@ -273,7 +274,7 @@ impl Case {
                 LastLayer {
                     inputs: &refs(&inputs),
                     parameters: &refs(&parameters),
-                    labels: &host.ids(&self.labels).unwrap(),
+                    targets: eciton_sdk::Targets::Classes(&host.ids(&self.labels).unwrap()),
                     rows: &host.ids(&self.labelled).unwrap(),
                     weight: self.weight,
                     loss: &loss,
@@ -327,7 +328,7 @@ impl Case {
             })
             .collect();
         let mut kinds = vec![Kind::Backward];
-        kinds.extend(s.has_loss.then_some(Kind::Loss));
+        kinds.extend(s.loss.map(|_| Kind::Loss));
         for kind in kinds {
             let expected = self.reference(kernel, kind, &expected.rows);
             let quiet = self.wasm(instances, kind, inputs(), &passed, false).unwrap();

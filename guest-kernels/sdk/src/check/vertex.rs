@@ -6,7 +6,7 @@ use crate::native::with_host;
 use crate::reference::{Context, Reference};
 use crate::signature::RowsSpec;
 use crate::types::Result;
-use crate::{Backward, Forward, Kernel, LastLayer, Out, Real, Signature, Value};
+use crate::{Backward, Forward, Kernel, LastLayer, Out, Real, Signature, TargetKind, Targets, Value};
 
 /// Checks kernel `K`, configured for `inputs` (extents of one row of each) and `attributes` (defaults
 /// are filled in), at a random point with `rows` rows drawn from `seed`.
@@ -51,7 +51,7 @@ pub fn gradients<K: Kernel>(
     let single = subject.backward::<f32>(&point, &single, true)?;
     agree("gradients in f32", &gradients, &single, LOOSE, &mut report.worst_f32)?;
 
-    if subject.signature.has_loss {
+    if subject.signature.loss.is_some() {
         let (loss, gradients) = subject.loss::<f64>(&point, true)?;
         let one = [Tensor::new("loss", vec![1], vec![1.0])];
         let value = |at: &VertexPoint| Ok(vec![subject.loss::<f64>(at, true)?.0]);
@@ -72,8 +72,10 @@ struct VertexPoint {
     parameters: Vec<Tensor>,
     /// Gradients of the outputs.
     up: Vec<Tensor>,
-    labels: Vec<u32>,
-    /// Rows with a label.
+    /// Of `loss`: classes, and values with some unknown.
+    classes: Vec<u32>,
+    values: Tensor,
+    /// Rows that count.
     labelled: Vec<u32>,
     weight: f32,
 }
@@ -87,7 +89,8 @@ impl VertexPoint {
             inputs: sliced(&self.inputs, start, count),
             parameters: self.parameters.clone(),
             up: sliced(&self.up, start, count),
-            labels: self.labels[start as usize..(start + count) as usize].to_vec(),
+            classes: self.classes[start as usize..(start + count) as usize].to_vec(),
+            values: sliced(std::slice::from_ref(&self.values), start, count).swap_remove(0),
             labelled: self.labelled.iter().filter(|i| span.contains(i)).map(|i| i - start).collect(),
             weight: self.weight,
         }
@@ -134,7 +137,7 @@ impl<K: Kernel> Subject<K> {
         for draw in 0..DRAWS_MAX {
             let point = self.drawn(draw);
             let mut nearest = self.forward::<f64>(&point)?.nearest_kink;
-            if self.signature.has_loss {
+            if self.signature.loss.is_some() {
                 nearest = nearest.min(self.loss_and_kink::<f64>(&point, true)?.2);
             }
             if nearest >= KINK {
@@ -152,12 +155,16 @@ impl<K: Kernel> Subject<K> {
         let parameters =
             s.parameters.iter().map(|p| numbers.tensor(p.name.clone(), p.shape.clone())).collect();
         let up = s.outputs.iter().map(|o| numbers.tensor(o.name.clone(), self.shape(o))).collect();
-        let classes = s.outputs.first().map_or(1, |o| o.extents.iter().product());
-        let labels = (0..rows).map(|_| numbers.below(classes)).collect();
+        let columns = s.outputs.first().map_or(1, |o| o.extents.iter().product());
+        let classes = (0..rows).map(|_| numbers.below(columns)).collect();
+        // In [0, 1], so that they may be probabilities.
+        let value = |at| if at % 5 == 3 { f64::NAN } else { f64::from(numbers.below(17)) / 16.0 };
+        let values = (0..rows * columns).map(value).collect();
+        let values = Tensor::new("targets", vec![rows, columns], values);
         let always = numbers.below(rows);
         let labelled: Vec<u32> = (0..rows).filter(|&i| i == always || numbers.below(2) == 0).collect();
         let weight = 1.0 / labelled.len().max(1) as f32;
-        VertexPoint { context: self.context, inputs, parameters, up, labels, labelled, weight }
+        VertexPoint { context: self.context, inputs, parameters, up, classes, values, labelled, weight }
     }
 
     fn forward<R: Real>(&self, point: &VertexPoint) -> Result<Passed> {
@@ -218,13 +225,18 @@ impl<K: Kernel> Subject<K> {
     ) -> Result<(Tensor, Vec<Tensor>, f64)> {
         let host = Reference::new(point.context);
         let (inputs, parameters) = (matrices(&host, &point.inputs)?, matrices(&host, &point.parameters)?);
-        let (labels, rows) = (host.ids(&point.labels)?, host.ids(&point.labelled)?);
+        let (classes, rows) = (host.ids(&point.classes)?, host.ids(&point.labelled)?);
+        let values = host.matrix(&point.values.shape, &point.values.values)?;
+        let targets = match self.signature.loss {
+            Some(TargetKind::Values) => Targets::Values(&values),
+            _ => Targets::Classes(&classes),
+        };
         let loss = host.gradient(&[1])?;
         let places = Places::new(&host, point, wanted)?;
         let io = LastLayer {
             inputs: &refs(&inputs),
             parameters: &refs(&parameters),
-            labels: &labels,
+            targets,
             rows: &rows,
             weight: point.weight,
             loss: &loss,

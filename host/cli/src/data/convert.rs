@@ -10,7 +10,8 @@ use eciton_graph::edges::EdgeSource;
 use eciton_graph::error::Error;
 use eciton_graph::format::{self, Streamed};
 use eciton_graph::{build, store};
-use eciton_plan::Data;
+use eciton_plan::{Data, TaskType};
+use eciton_train::task;
 use indicatif::ProgressBar;
 use serde::Serialize;
 
@@ -54,6 +55,7 @@ struct Line<'a> {
     vertices: u64,
     edges: u64,
     features: u32,
+    task: TaskType,
     classes: u32,
     bytes: u64,
     built: &'static str,
@@ -90,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 /// A data set that is read into memory first.
 fn whole(arguments: &Arguments) -> Result<Line<'_>, Failure> {
     let (source, name) = (arguments.source.clone(), arguments.name.clone());
-    let data = eciton_train::load(&Data { source, name, normalise_features: Some(false) })?;
+    let data = eciton_train::load(&Data { source, name, normalise_features: Some(false), task: None })?;
     store::write(&arguments.out, &data)?;
     Ok(Line {
         event: "converted",
@@ -98,7 +100,8 @@ fn whole(arguments: &Arguments) -> Result<Line<'_>, Failure> {
         vertices: data.vertices().into(),
         edges: data.graph.edges(),
         features: data.features.columns(),
-        classes: data.classes,
+        task: task(&data.labels),
+        classes: data.labels.width(),
         dataset: data.name,
         bytes: 0,
         built: "in memory",
@@ -125,7 +128,7 @@ fn stream<'a>(streamed: Streamed, arguments: &'a Arguments, output: &Output) -> 
     bar.finish_and_clear();
     let known = streamed.attributes()?;
     writer.features(&known.features)?;
-    writer.labels(&known.labels, known.classes)?;
+    writer.labels(&known.labels)?;
     writer.split(&known.split)?;
     writer.ids(&streamed.ids)?;
     let (edges, dataset) = (writer.edges().unwrap_or(0), streamed.name);
@@ -137,7 +140,8 @@ fn stream<'a>(streamed: Streamed, arguments: &'a Arguments, output: &Output) -> 
         vertices: streamed.edges.vertices(),
         edges,
         features: known.features.columns(),
-        classes: known.classes,
+        task: task(&known.labels),
+        classes: known.labels.width(),
         bytes: 0,
         built: "on disk",
         seconds: 0.0,
@@ -151,7 +155,7 @@ fn print(line: &Line<'_>, output: &mut Output) {
     row("vertices", grouped(line.vertices));
     row("edges", format!("{} directed", grouped(line.edges)));
     row("features", grouped(line.features.into()));
-    row("classes", grouped(line.classes.into()));
+    row(line.task.columns(), grouped(line.classes.into()));
     row("time", format!("{}, built {}", seconds(line.seconds), line.built));
 }
 

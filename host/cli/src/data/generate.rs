@@ -7,10 +7,13 @@ use std::time::Instant;
 
 use eciton_graph::adjacency::Options;
 use eciton_graph::build;
+use eciton_graph::dataset::Labels;
 use eciton_graph::edges::EdgeSource;
 use eciton_graph::error::Error;
 use eciton_graph::features::Features;
-use eciton_graph::generate::{Arrays, BlockModel, Division, Generated, Planted, Rmat, Shape, write_arrays};
+use eciton_graph::generate::{
+    Arrays, BlockModel, Division, Generated, Planted, Rmat, Shape, Target, write_arrays,
+};
 use eciton_graph::split::Split;
 use eciton_graph::store;
 use indicatif::ProgressBar;
@@ -87,6 +90,21 @@ struct Common {
     /// Classes
     #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Task")]
     classes: u32,
+    /// So many labels a vertex to be predicted in its class's place, each of which holds for half of the classes
+    #[arg(long, value_name = "N", conflicts_with = "numbers", help_heading = "Task")]
+    labels: Option<u32>,
+    /// So many numbers a vertex to be predicted in its class's place, each a number of the class and noise
+    #[arg(long, value_name = "N", help_heading = "Task")]
+    numbers: Option<u32>,
+    /// The standard deviation of that noise
+    #[arg(
+        long,
+        value_name = "NOISE",
+        default_value_t = 0.1,
+        allow_negative_numbers = true,
+        help_heading = "Task"
+    )]
+    noise: f32,
     /// Share of pairs that are made to join one class
     #[arg(
         long,
@@ -185,9 +203,18 @@ impl Common {
             p_in: self.p_in,
             features: self.features,
             feature_scale: self.feature_scale,
+            target: self.target(),
             flip: self.flip,
             scramble: !self.no_scramble,
             seed: self.seed,
+        }
+    }
+
+    fn target(&self) -> Target {
+        match (self.labels, self.numbers) {
+            (Some(columns), _) => Target::Flags { columns },
+            (None, Some(columns)) => Target::Numbers { columns, noise: self.noise },
+            (None, None) => Target::Classes,
         }
     }
 
@@ -236,10 +263,19 @@ struct Line<'a> {
     train: usize,
     validation: usize,
     test: usize,
-    /// Of a classifier that knows every class.
-    accuracy_ceiling: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    numbers: Option<u32>,
+    /// Of one who knows every class; of labels the share that is right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accuracy_ceiling: Option<f64>,
     /// Of the best classifier that looks at no neighbour.
-    accuracy_features: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accuracy_features: Option<f64>,
+    /// The root mean squared error of one who knows every class.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rmse_floor: Option<f64>,
     seed: u64,
     threads: usize,
     built: &'static str,
@@ -270,6 +306,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
     let started = Instant::now();
     let (written, split) = work.write(division)?;
     work.bar.finish_and_clear();
+    let target = common.target();
     let line = Line {
         event: "generated",
         out: &common.out,
@@ -284,8 +321,11 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
         train: split.train.len(),
         validation: split.validation.len(),
         test: split.test.len(),
-        accuracy_ceiling: made.planted().ceiling(),
-        accuracy_features: made.planted().own_accuracy(),
+        labels: common.labels,
+        numbers: common.numbers,
+        accuracy_ceiling: (common.numbers.is_none()).then(|| made.planted().ceiling()),
+        accuracy_features: (target == Target::Classes).then(|| made.planted().own_accuracy()),
+        rmse_floor: common.numbers.map(|_| made.planted().ceiling()),
         seed: common.seed,
         threads: work.threads,
         built: if work.external { "on disk" } else { "in memory" },
@@ -313,8 +353,20 @@ fn print(line: &Line<'_>, output: &mut Output) {
     row("classes", grouped(line.classes.into()));
     let [train, validation, test] = [line.train, line.validation, line.test].map(|size| grouped(size as u64));
     row("split", format!("{train} train, {validation} validation, {test} test"));
-    let [own, most] = [line.accuracy_features, line.accuracy_ceiling].map(|share| percent(Some(share)));
-    row("accuracy", format!("{own} % from a vertex's own features, at most {most} %"));
+    let most = percent(line.accuracy_ceiling);
+    match (line.accuracy_features, line.labels, line.numbers) {
+        (Some(own), _, _) => {
+            let own = percent(Some(own));
+            row("accuracy", format!("{own} % from a vertex's own features, at most {most} %"));
+        }
+        (None, Some(labels), _) => {
+            row("labels", format!("{labels} a vertex; accuracy at most {most} %"));
+        }
+        (None, None, numbers) => {
+            let (numbers, least) = (numbers.unwrap_or(0), line.rmse_floor.unwrap_or(0.0) as f32);
+            row("numbers", format!("{numbers} a vertex; root mean squared error at least {least}"));
+        }
+    }
     let threads = counted(line.threads as u64, "thread");
     let (graph, all) = (seconds(line.graph_seconds), seconds(line.seconds));
     row("time", format!("{all}, of which the graph took {graph} ({}, {threads})", line.built));
@@ -374,7 +426,7 @@ impl<'a> Work<'a> {
         self.graph(&mut writer)?;
         let graph_seconds = started.elapsed().as_secs_f64();
         let (labels, split) = labelled();
-        writer.labels(&labels, planted.classes())?;
+        writer.labels(&labels)?;
         writer.split(&split)?;
         self.features(planted, &mut writer)?;
         writer.finish(&self.common.name())?;
@@ -411,7 +463,7 @@ impl<'a> Work<'a> {
         Ok(rows.finish()?)
     }
 
-    fn arrays(&self, labelled: impl FnOnce() -> (Vec<u32>, Split)) -> Result<(Written, Split), Failure> {
+    fn arrays(&self, labelled: impl FnOnce() -> (Labels, Split)) -> Result<(Written, Split), Failure> {
         let out = &self.common.out;
         let folder = Unnamed::create(out)?;
         let started = Instant::now();
@@ -424,7 +476,7 @@ impl<'a> Work<'a> {
             self.graph(&mut writer)?;
             graph_seconds = started.elapsed().as_secs_f64();
             (labels, split) = labelled();
-            writer.labels(&labels, self.made.planted().classes())?;
+            writer.labels(&labels)?;
             writer.split(&split)?;
             writer.features(&self.identity())?;
             writer.finish("generated")?;

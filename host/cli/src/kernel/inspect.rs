@@ -2,7 +2,7 @@
 
 use eciton_author::{Interface, Side, VERSION, component_digest};
 use eciton_plan::Signature;
-use eciton_plan::signature::{AttributeSpec, Initialiser, ParameterSpec, RowsSpec};
+use eciton_plan::signature::{AttributeSpec, Initialiser, ParameterSpec, RowsSpec, TargetKind};
 use serde::Serialize;
 
 use super::layer;
@@ -123,7 +123,12 @@ fn print(line: &Line<'_>, output: &mut Output) {
             names => format!("reads {}, too", names.join(" and ")),
         },
     );
-    row("loss", if signature.has_loss { "forward, loss and backward in one" } else { "none" }.to_owned());
+    let loss = match signature.loss {
+        None => "none",
+        Some(TargetKind::Classes) => "over classes; forward, loss and backward in one",
+        Some(TargetKind::Values) => "over values; forward, loss and backward in one",
+    };
+    row("loss", loss.to_owned());
 }
 
 /// A kernel's words, without what would steer a terminal.

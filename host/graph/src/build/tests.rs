@@ -123,7 +123,7 @@ fn external_store(cut: &Cut<'_>, options: Options, room: &Room, path: &std::path
 
 fn finish(mut writer: Writer, vertices: u64) -> Result<()> {
     writer.features(&crate::features::Features::identity(vertices as u32))?;
-    writer.labels(&vec![crate::split::NO_LABEL; vertices as usize], 0)?;
+    writer.labels(&crate::labels::Labels::none(vertices as u32))?;
     writer.split(&crate::split::Split::default())?;
     writer.finish("edges")
 }

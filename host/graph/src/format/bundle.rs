@@ -9,6 +9,9 @@
 //! Where no split is published, Shchur's is made: 20 training and 30 validation vertices of each
 //! class, the rest tests, drawn with NumPy's legacy generator from seed 0, so that it equals the one
 //! that Python scripts make by that rule. All graphs are made symmetric.
+//!
+//! Labels of several columns `[V, labels]` are flags where all are 0, 1 or NaN, else numbers; without a
+//! published split 60 / 20 / 20 % of the labelled vertices are then drawn from seed 0.
 
 use std::io::{Read, Seek};
 use std::path::Path;
@@ -22,6 +25,7 @@ use crate::adjacency::{Graph, Options};
 use crate::dataset::{Dataset, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::{Features, SparseRows};
+use crate::labels::Labels;
 use crate::split::Split;
 
 /// The layouts, for errors.
@@ -94,8 +98,7 @@ impl<R: Read + Seek> Bundle<R> {
             true => Features::Sparse(self.sparse("attr")?),
             false => Features::identity(graph.vertices()),
         };
-        let numbers = self.with("labels", |a| a.to_i64())?;
-        self.unsplit(graph, features, &numbers, "labels")
+        self.unsplit(graph, features, "labels")
     }
 
     /// GraphData.
@@ -103,14 +106,12 @@ impl<R: Read + Seek> Bundle<R> {
         let adjacency = self.pickled_rows("adj_matrix")?;
         let graph = self.graph_of(&adjacency, "adj_matrix")?;
         let features = self.pickled_features("node_attr")?;
-        let numbers = self.with("node_label", |a| a.to_i64())?;
-        self.unsplit(graph, features, &numbers, "node_label")
+        self.unsplit(graph, features, "node_label")
     }
 
     fn heterophilous(&mut self) -> Result<Dataset> {
         let features = self.with("node_features", dense)?;
-        let numbers = self.with("node_labels", |a| a.to_i64())?;
-        let (labels, classes) = labels::from_numbers(&numbers, &self.npz.place("node_labels"))?;
+        let labels = self.with("node_labels", |a| labels::from_array(&a))?;
         let edges = self.with("edges", |a| {
             a.expect_dimensions(2, "edges [E, 2]")?;
             if a.columns() != 2 {
@@ -120,13 +121,13 @@ impl<R: Read + Seek> Bundle<R> {
             a.to_u32()
         })?;
         let pairs = edges.as_chunks::<2>().0.iter().map(|&[s, t]| (s, t));
-        let graph = Graph::from_edges(labels.len() as u64, pairs, Options::default())?;
+        let graph = Graph::from_edges(labels.rows() as u64, pairs, Options::default())?;
         let split = Split {
-            train: self.mask("train_masks", labels.len())?,
-            validation: self.mask("val_masks", labels.len())?,
-            test: self.mask("test_masks", labels.len())?,
+            train: self.mask("train_masks", labels.rows())?,
+            validation: self.mask("val_masks", labels.rows())?,
+            test: self.mask("test_masks", labels.rows())?,
         };
-        Ok(self.dataset(graph, features, (labels, classes), split))
+        Ok(self.dataset(graph, features, labels, split))
     }
 
     /// The vertices of the first row of a mask [splits, V] or [V].
@@ -182,21 +183,21 @@ impl<R: Read + Seek> Bundle<R> {
         Graph::from_edges(adjacency.rows() as u64, edges, Options::default())
     }
 
-    fn unsplit(&self, graph: Graph, features: Features, numbers: &[i64], key: &str) -> Result<Dataset> {
-        let (labels, classes) = labels::from_distinct(numbers, &self.npz.place(key))?;
-        let split = Split::stratified_numpy(&labels, 20, 30, 0);
-        Ok(self.dataset(graph, features, (labels, classes), split))
+    fn unsplit(&mut self, graph: Graph, features: Features, key: &str) -> Result<Dataset> {
+        let labels = self.with(key, |a| match a.columns() {
+            1 => labels::from_distinct(&a.to_i64()?, &a.file),
+            _ => labels::from_array(&a),
+        })?;
+        let split = match labels.as_classes() {
+            Some(classes) => Split::stratified_numpy(classes, 20, 30, 0),
+            None => Split::random(&labels, [0.6, 0.2], 0),
+        };
+        Ok(self.dataset(graph, features, labels, split))
     }
 
-    fn dataset(
-        &self,
-        graph: Graph,
-        features: Features,
-        (labels, classes): (Vec<u32>, u32),
-        split: Split,
-    ) -> Dataset {
+    fn dataset(&self, graph: Graph, features: Features, labels: Labels, split: Split) -> Dataset {
         let name = self.name.clone();
-        Dataset { name, graph, features, labels, classes, split, ids: VertexIds::Dense }
+        Dataset { name, graph, features, labels, split, ids: VertexIds::Dense }
     }
 }
 

@@ -18,6 +18,7 @@ use crate::adjacency::{Graph, Options, check_vertices};
 use crate::dataset::{Dataset, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::{Features, SparseRows};
+use crate::labels::Labels;
 use crate::split::Split;
 
 static BYTES: &[u8] = include_bytes!("../../data/cora.bin");
@@ -68,8 +69,7 @@ fn parse(bytes: &[u8]) -> Result<Dataset> {
         name: "cora".to_owned(),
         graph: Graph::from_edges(u64::from(vertices), edges.iter().copied(), Options::default())?,
         features: Features::Sparse(features),
-        labels,
-        classes,
+        labels: Labels::classes(labels, classes),
         split,
         ids: VertexIds::Dense,
     }
@@ -121,7 +121,7 @@ mod tests {
     fn has_the_published_extents() {
         let cora = load().unwrap();
         assert_eq!((cora.graph.vertices(), cora.graph.edges()), (2708, 10556));
-        assert_eq!((cora.features.columns(), cora.features.filled(), cora.classes), (1433, 49216, 7));
+        assert_eq!((cora.features.columns(), cora.features.filled(), cora.labels.width()), (1433, 49216, 7));
         let split = &cora.split;
         assert_eq!((split.train.len(), split.validation.len(), split.test.len()), (140, 500, 1000));
         assert!(BYTES.len() < 150_000);

@@ -6,8 +6,11 @@
 //!   whole numbers. Every edge counts in both directions.
 //! * `features.csv`: id, then one number a column; or `features.npy [V, columns]` for ids 0..V.
 //!   Without either, each vertex gets a feature of its own (identity).
-//! * `labels.csv`: id, class (a whole number from 0, or a word; empty or -1 is none); or
-//!   `labels.npy [V]`. Without either the data can be loaded but nothing can be trained.
+//! * `labels.csv`: id, class (a whole number from 0, or a word; empty or -1 is none), or id, number
+//!   (where a number has a fraction or an exponent, or is negative and not -1; empty is none). With
+//!   several columns of numbers: flags where all are 0, 1 or empty, else numbers. Or `labels.npy [V]`
+//!   (floats with a fraction, or negative and not -1, are numbers) or `[V, labels]`, NaN is none.
+//!   Without either the data can be loaded but nothing can be trained.
 //! * `split.csv`: id, `train`, `val` or `test`. Without it 60 / 20 / 20 % of the labelled vertices
 //!   are drawn from seed 0 ([`Split::random`]).
 //!
@@ -28,6 +31,7 @@ use crate::adjacency::{Graph, Options, check_vertices};
 use crate::dataset::{Dataset, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::Features;
+use crate::labels::{Labels, Values};
 use crate::split::{NO_LABEL, Split};
 
 /// The names of an edge table.
@@ -106,10 +110,8 @@ pub fn open(folder: &Path) -> Result<Dataset> {
 pub struct Attributes {
     /// One row a vertex; a feature of its own each where there is no file.
     pub features: Features,
-    /// `[V]`; all [`NO_LABEL`] where there is no file.
-    pub labels: Vec<u32>,
-    /// The number of classes; 0 where there is no file.
-    pub classes: u32,
+    /// No class for any vertex where there is no file.
+    pub labels: Labels,
     /// 60 / 20 / 20 % of the labelled vertices where there is no file.
     pub split: Split,
 }
@@ -144,19 +146,22 @@ impl Attributes {
             (Part::Array(bytes, path), _) => bundle::dense(npy::parse(bytes, &file::name(path))?)?,
             (Part::Table(table), rows) => numbers(table, rows, ids)?,
         };
-        let (labels, classes) = match labels {
-            (Part::None, _) => (vec![NO_LABEL; ids.len() as usize], 0),
+        let labels = match labels {
+            (Part::None, _) => Labels::none(ids.len() as u32),
             (Part::Array(bytes, path), _) => {
                 let file = file::name(path);
-                labels::from_numbers(&npy::parse(bytes, &file)?.to_i64()?, &file)?
+                labels::from_array(&npy::parse(bytes, &file)?)?
             }
-            (Part::Table(table), rows) => classes(table, rows, ids)?,
+            (Part::Table(table), rows) => match width(rows) {
+                Some(width) => values(table, rows, ids, width)?,
+                None => column(table, rows, ids)?,
+            },
         };
         let split = match find(folder, "split") {
             Some(path) => split(&Table::open(&path)?, ids)?,
             None => Split::random(&labels, [0.6, 0.2], 0),
         };
-        Ok(Self { features, labels, classes, split })
+        Ok(Self { features, labels, split })
     }
 
     /// The data set of a graph and what is known of its vertices.
@@ -164,8 +169,8 @@ impl Attributes {
     /// # Errors
     /// Those of [`Dataset::validate`].
     pub fn dataset(self, name: String, graph: Graph, ids: VertexIds) -> Result<Dataset> {
-        let Self { features, labels, classes, split } = self;
-        Dataset { name, graph, features, labels, classes, split, ids }.checked()
+        let Self { features, labels, split } = self;
+        Dataset { name, graph, features, labels, split, ids }.checked()
     }
 }
 
@@ -336,7 +341,81 @@ fn numbers(table: &Table, rows: &[Record<'_>], ids: &Ids) -> Result<Features> {
     Features::from_dense(columns as u32, &values)
 }
 
-fn classes(table: &Table, rows: &[Record<'_>], ids: &Ids) -> Result<(Vec<u32>, u32)> {
+/// How many labels a vertex has, where there are several: as many as the first row has, if a number
+/// stands in a column after the first one. Columns after one of words, and further columns of words,
+/// are not labels.
+fn width(rows: &[Record<'_>]) -> Option<usize> {
+    let further = |row: &Record<'_>| row.fields.iter().skip(2).any(|field| number(field).is_some());
+    let mut first = known(rows).peekable();
+    let words = first.peek().is_some() && first.all(|field| number(field).is_none());
+    let several = !words && rows.iter().any(further);
+    several.then(|| rows.first().map_or(0, |row| row.fields.len() - 1))
+}
+
+/// The fields of the first label that say something.
+fn known<'a>(rows: &'a [Record<'_>]) -> impl Iterator<Item = &'a str> {
+    rows.iter().map(|row| &*row.fields[1]).filter(|field| !is_unknown(field))
+}
+
+/// A number in digits. Words that mean numbers (`nan`, `inf`) may be names.
+fn number(field: &str) -> Option<f32> {
+    let digits = |b: u8| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E');
+    if field.bytes().all(digits) { field.parse().ok() } else { None }
+}
+
+/// Whether a field says that a label is not known.
+fn is_unknown(field: &str) -> bool {
+    field.is_empty() || field.eq_ignore_ascii_case("nan")
+}
+
+/// The value of one label; NaN where it is not known.
+fn value(table: &Table, line: u64, column: usize, field: &str) -> Result<f32> {
+    if is_unknown(field) {
+        return Ok(f32::NAN);
+    }
+    number(field).filter(|value| value.is_finite()).ok_or_else(|| Error::Malformed {
+        place: Place::line(&table.file, line),
+        expected: format!("a finite number as label {column}, or nothing where it is unknown"),
+        found: format!("{field:.60?}"),
+        remedy: "write 0 and 1 or numbers; only a single column may have words, as classes",
+    })
+}
+
+/// Labels of several columns.
+fn values(table: &Table, rows: &[Record<'_>], ids: &Ids, width: usize) -> Result<Labels> {
+    let row_of = place_rows(table, rows, ids)?;
+    if let Some(row) = rows.iter().find(|row| row.fields.len() != width + 1) {
+        let found = format!("{} fields", row.fields.len());
+        return Err(table.wrong(row.line, &format!("an id and {width} labels"), &found));
+    }
+    let mut values = Vec::with_capacity(row_of.len().saturating_mul(width));
+    for row in row_of {
+        let Some(row) = row.and_then(|row| rows.get(row)) else {
+            values.resize(values.len() + width, f32::NAN);
+            continue;
+        };
+        for (column, field) in (1..).zip(&row.fields[1..]) {
+            values.push(value(table, row.line, column, field)?);
+        }
+    }
+    labels::from_columns(u32::try_from(width).unwrap_or(u32::MAX), values, &table.file)
+}
+
+/// One label a vertex: numbers, or classes.
+fn column(table: &Table, rows: &[Record<'_>], ids: &Ids) -> Result<Labels> {
+    let measured = |field: &str| field.contains(['e', 'E']) || number(field).is_some_and(labels::is_measured);
+    if !(known(rows).all(|field| number(field).is_some()) && known(rows).any(measured)) {
+        return classes(table, rows, ids);
+    }
+    let value = |row: Option<usize>| match row.and_then(|row| rows.get(row)) {
+        Some(row) => value(table, row.line, 1, &row.fields[1]),
+        None => Ok(f32::NAN),
+    };
+    let of = place_rows(table, rows, ids)?.into_iter().map(value).collect::<Result<_>>()?;
+    Ok(Labels::Numbers(Values::named(1, of, &table.file)?))
+}
+
+fn classes(table: &Table, rows: &[Record<'_>], ids: &Ids) -> Result<Labels> {
     let none = |word: &str| word.is_empty() || word == "-1";
     let words: Vec<Option<(&Cow<'_, str>, u64)>> = place_rows(table, rows, ids)?
         .into_iter()
@@ -363,7 +442,7 @@ fn classes(table: &Table, rows: &[Record<'_>], ids: &Ids) -> Result<(Vec<u32>, u
     let label = |w: &Option<(&Cow<'_, str>, u64)>| {
         w.and_then(|(w, _)| known.binary_search(&&**w).ok()).map_or(NO_LABEL, |at| at as u32)
     };
-    Ok((words.iter().map(label).collect(), known.len() as u32))
+    Ok(Labels::classes(words.iter().map(label).collect(), known.len() as u32))
 }
 
 fn split(table: &Table, ids: &Ids) -> Result<Split> {

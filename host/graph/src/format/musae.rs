@@ -15,6 +15,7 @@ use crate::adjacency::{Graph, Options, check_vertices};
 use crate::dataset::{Dataset, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::{Features, SparseBuilder, SparseRows};
+use crate::labels::Labels;
 use crate::split::{NO_LABEL, Split};
 
 /// Feature ids have to lie below this.
@@ -44,14 +45,13 @@ pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
     let edges = Table::open(&folder.join(format!("{name}_edges.csv")))?;
     let graph = graph(&edges, vertices)?;
     let target = Table::open(&folder.join(format!("{name}_target.csv")))?;
-    let (labels, classes) = classes(&target, vertices)?;
+    let labels = classes(&target, vertices)?;
     let split = Split::random_numpy(&labels, [0.6, 0.2], 0);
     Dataset {
         name: name.to_owned(),
         graph,
         features: Features::Sparse(features),
         labels,
-        classes,
         split,
         ids: VertexIds::Dense,
     }
@@ -124,7 +124,7 @@ fn vertex(table: &Table, line: u64, word: &str, vertices: u64) -> Result<u32> {
     }
 }
 
-fn classes(table: &Table, vertices: u64) -> Result<(Vec<u32>, u32)> {
+fn classes(table: &Table, vertices: u64) -> Result<Labels> {
     let mut records = table.records();
     let Some(header) = records.next().transpose()? else {
         return Err(table.wrong(1, "a header with a column id", "an empty file"));
@@ -151,5 +151,5 @@ fn classes(table: &Table, vertices: u64) -> Result<(Vec<u32>, u32)> {
     let label = |word: Option<String>| {
         word.and_then(|w| known.binary_search(&w).ok()).map_or(NO_LABEL, |at| at as u32)
     };
-    Ok((words.into_iter().map(label).collect(), known.len() as u32))
+    Ok(Labels::classes(words.into_iter().map(label).collect(), known.len() as u32))
 }

@@ -7,7 +7,7 @@
 //!   raw/num-node-list.csv.gz   one number: the vertices
 //!   raw/num-edge-list.csv.gz   one number: the edges
 //!   raw/node-feat.csv.gz       one row of numbers a vertex, if there are features
-//!   raw/node-label.csv.gz      one class a vertex, empty or nan where it is unknown
+//!   raw/node-label.csv.gz      one class a vertex, or several flags or numbers; empty or nan: unknown
 //!   split/time/{train,valid,test}.csv.gz   vertex ids
 //! ```
 //!
@@ -15,7 +15,7 @@
 //! `num_edges_list`, `node_feat [V, columns]`) and `node-label.npz` (`node_label`). Tables are plain
 //! or packed with gzip. Every edge counts in both directions, as the benchmark's own examples for GCN
 //! have it; edge features and further columns of vertices are not read. Sets of several graphs, of
-//! several kinds of vertices and of several tasks a vertex are refused. Where `split` holds several
+//! several kinds of vertices are refused. Where `split` holds several
 //! schemes, the name chooses one.
 
 use std::path::{Path, PathBuf};
@@ -30,7 +30,8 @@ use crate::adjacency::check_vertices;
 use crate::dataset::{Dataset, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::Features;
-use crate::split::{NO_LABEL, Split};
+use crate::labels::Labels;
+use crate::split::Split;
 
 /// The most columns of a feature table.
 pub const MAX_COLUMNS: usize = 1 << 20;
@@ -50,8 +51,7 @@ struct Raw {
     vertices: u64,
     edges: Vec<(u32, u32)>,
     features: Option<Features>,
-    /// One a vertex; NaN is none.
-    labels: Option<(Vec<f32>, String)>,
+    labels: Option<Labels>,
 }
 
 /// Reads such a folder; `scheme` chooses where there are several splits. Memory: the graph, 8 bytes
@@ -76,10 +76,7 @@ pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
         false => Raw::tables(&raw)?,
     };
     let vertices = read.vertices;
-    let (labels, classes) = match &read.labels {
-        Some((numbers, file)) => classes(numbers, file)?,
-        None => (vec![NO_LABEL; vertices as usize], 0),
-    };
+    let labels = read.labels.unwrap_or_else(|| Labels::none(vertices as u32));
     let graph = super::graph(&(vertices, &read.edges[..]))?;
     drop(read.edges);
     let features = read.features.unwrap_or_else(|| Features::identity(vertices as u32));
@@ -88,7 +85,7 @@ pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
         None => Split::random(&labels, [0.6, 0.2], 0),
     };
     let name = file::folder_name(folder);
-    Dataset { name, graph, features, labels, classes, split, ids: VertexIds::Dense }.checked()
+    Dataset { name, graph, features, labels, split, ids: VertexIds::Dense }.checked()
 }
 
 fn find(folder: &Path, stem: &str) -> Option<PathBuf> {
@@ -135,7 +132,11 @@ impl Raw {
         let labels = match find(raw, "node-label") {
             Some(path) => {
                 let (columns, values) = table(&path, vertices)?;
-                Some((one_task(columns, values, &path)?, file::name(&path)))
+                let file = file::name(&path);
+                Some(match columns {
+                    1 => labels::from_floats(values, &file)?,
+                    _ => labels::from_columns(columns, values, &file)?,
+                })
             }
             None => None,
         };
@@ -180,11 +181,11 @@ impl Raw {
         let path = raw.join("node-label.npz");
         let labels = match path.is_file() {
             true => {
-                let values = with(&mut Npz::open(&path)?, "node_label", |array| {
+                let labels = with(&mut Npz::open(&path)?, "node_label", |array| {
                     rows(&array, vertices)?;
-                    one_task(u32::try_from(array.columns()).unwrap_or(0), array.to_f32()?, &path)
+                    labels::from_array(&array)
                 })?;
-                Some((values, file::name(&path)))
+                Some(labels)
             }
             false => None,
         };
@@ -300,32 +301,6 @@ fn table(path: &Path, vertices: u64) -> Result<(u32, Vec<f32>)> {
         true => Ok((columns as u32, values)),
         false => Err(mismatch(name, "rows", found, vertices, "num-node-list")),
     }
-}
-
-fn one_task(columns: u32, values: Vec<f32>, path: &Path) -> Result<Vec<f32>> {
-    if columns == 1 {
-        return Ok(values);
-    }
-    Err(Error::Malformed {
-        place: Place::whole(file::name(path)),
-        expected: "one class a vertex".to_owned(),
-        found: format!("{columns} columns"),
-        remedy: "sets of several tasks a vertex cannot be read; keep one column",
-    })
-}
-
-/// Classes from whole numbers; NaN and -1 are none.
-fn classes(numbers: &[f32], file: &str) -> Result<(Vec<u32>, u32)> {
-    let mut whole = Vec::with_capacity(numbers.len());
-    for (row, &number) in numbers.iter().enumerate() {
-        if !number.is_nan() && number.fract() != 0.0 {
-            let found = number.to_string();
-            return Err(Error::malformed(Place::row(file, row as u64), "a class, a whole number", found));
-        }
-        // Casts saturate: what is beyond i64 is beyond the classes as well.
-        whole.push(if number.is_nan() { -1 } else { number as i64 });
-    }
-    labels::from_numbers(&whole, file)
 }
 
 /// The split of a scheme, if there is any.

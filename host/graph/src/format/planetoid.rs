@@ -15,6 +15,7 @@ use crate::adjacency::{Graph, Options};
 use crate::dataset::{Dataset, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::{Features, SparseBuilder, SparseRows};
+use crate::labels::Labels;
 use crate::split::Split;
 
 /// Vertices that validate.
@@ -118,8 +119,7 @@ impl Parts<'_> {
             name: self.name.to_owned(),
             graph: Graph::from_edges(end as u64, edges.into_iter(), Options::default())?,
             features: Features::Sparse(features.finish()),
-            labels,
-            classes: self.all_labels.1.max(1) as u32,
+            labels: Labels::classes(labels, self.all_labels.1.max(1) as u32),
             split: split.sorted(),
             ids: VertexIds::Dense,
         }

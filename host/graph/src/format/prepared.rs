@@ -1,5 +1,6 @@
 //! A folder of plain arrays: `indptr.npy [V + 1]`, `indices.npy [E]` (in-neighbours of each vertex),
-//! `feat.npy [V, columns]`, `label.npy [V]` (-1 is none) and `train.npy`, `val.npy`, `test.npy`
+//! `feat.npy [V, columns]`, `label.npy [V]` (classes, -1 is none; or numbers with fractions) or
+//! `[V, labels]` (flags where all are 0, 1 or NaN, else numbers) and `train.npy`, `val.npy`, `test.npy`
 //! (vertex ids). The graph is taken as it is stored, directed if it is; without the three splits
 //! 60 / 20 / 20 % of the labelled vertices are drawn from seed 0.
 
@@ -50,9 +51,7 @@ pub fn open(folder: &Path) -> Result<Dataset> {
         true => features(&folder.join("feat.npy"))?,
         false => Features::identity(graph.vertices()),
     };
-    let label_file = file::name(&folder.join("label.npy"));
-    let numbers = read(folder, "label", |a| a.to_i64())?;
-    let (labels, classes) = labels::from_numbers(&numbers, &label_file)?;
+    let labels = read(folder, "label", |a| labels::from_array(&a))?;
     let split = match folder.join("train.npy").exists() {
         true => Split {
             train: read(folder, "train", |a| a.to_u32())?,
@@ -63,7 +62,7 @@ pub fn open(folder: &Path) -> Result<Dataset> {
         false => Split::random(&labels, [0.6, 0.2], 0),
     };
     let name = file::folder_name(folder);
-    Dataset { name, graph, features, labels, classes, split, ids: VertexIds::Dense }.checked()
+    Dataset { name, graph, features, labels, split, ids: VertexIds::Dense }.checked()
 }
 
 /// Plain f32 rows are read straight into place; other arrays whole, as any array.

@@ -10,7 +10,8 @@ use serde_json::json;
 use super::Generated;
 use crate::adjacency::Graph;
 use crate::error::{Error, Place, Result};
-use crate::split::Split;
+use crate::labels::Labels;
+use crate::split::{NO_LABEL, Split};
 
 /// Bytes that are turned and written at once.
 const PIECE_BYTES: usize = 4 << 20;
@@ -26,14 +27,15 @@ pub struct Arrays<'a> {
     pub made: &'a Generated,
     /// Its edges; in-neighbours are written.
     pub graph: &'a Graph,
-    /// `[V]`
-    pub labels: &'a [u32],
+    /// Those of all vertices.
+    pub labels: &'a Labels,
     /// By vertex id.
     pub split: &'a Split,
 }
 
 /// Writes the arrays into an existing folder, piece by piece with `threads` threads. `wrote` hears of
-/// the bytes of each piece and stops the writing with an error.
+/// the bytes of each piece and stops the writing with an error. A single column of flags is read back as
+/// two classes.
 ///
 /// # Errors
 /// [`Error::Write`]; [`Error::Limit`] above 2^31 vertices, which the arrays' indices cannot name; those
@@ -63,7 +65,17 @@ pub fn write_arrays(
     let offsets = graph.offsets();
     file("indptr", "<i8", &[offsets.len() as u64])?.all(offsets, |offset| offset.to_le_bytes(), wrote)?;
     file("indices", "<i4", &[graph.edges()])?.all(graph.neighbours(), |id| id.to_le_bytes(), wrote)?;
-    file("label", "<i8", &[vertices])?.all(labels, wide, wrote)?;
+    match labels {
+        Labels::Classes { of, .. } => {
+            // None is -1, as readers of such arrays have it.
+            let class = |&c: &u32| if c == NO_LABEL { -1 } else { i64::from(c) }.to_le_bytes();
+            file("label", "<i8", &[vertices])?.all(of, class, wrote)?;
+        }
+        Labels::Flags(values) | Labels::Numbers(values) => {
+            let shape = [vertices, u64::from(values.columns())];
+            file("label", "<f4", &shape)?.all(values.as_slice(), |v| v.to_le_bytes(), wrote)?;
+        }
+    }
     for (part, ids) in [("train", &split.train), ("val", &split.validation), ("test", &split.test)] {
         file(part, "<i8", &[ids.len() as u64])?.all(ids, wide, wrote)?;
     }
@@ -79,7 +91,7 @@ pub fn write_arrays(
 }
 
 fn meta(arrays: &Arrays<'_>) -> serde_json::Value {
-    let Arrays { name, made, graph, split, .. } = *arrays;
+    let Arrays { name, made, graph, labels, split } = *arrays;
     let mut degrees: Vec<u32> = (0..graph.vertices()).map(|v| graph.in_degree(v)).collect();
     degrees.sort_unstable();
     json!({
@@ -87,7 +99,7 @@ fn meta(arrays: &Arrays<'_>) -> serde_json::Value {
         "v": graph.vertices(),
         "e": graph.edges(),
         "f": made.planted().columns(),
-        "c": made.planted().classes(),
+        "c": labels.width(),
         "split": "random",
         "train": split.train.len(),
         "val": split.validation.len(),

@@ -24,6 +24,10 @@ pub(crate) enum Purpose {
     Sample = 8,
     /// Pairs that are looked at to foresee repeats.
     Repeats = 9,
+    /// What the classes' flags or numbers are.
+    Target = 10,
+    /// The noise of a vertex's flags or numbers.
+    TargetNoise = 11,
 }
 
 /// The stream of `seed` for a purpose at a position.

@@ -5,13 +5,18 @@
 //! law. A vertex alone is ambiguous where `scale * sqrt(columns)` is about 1; the mean over k neighbours
 //! has a k-th of the noise's variance, and `p_in` of its neighbours share its mean. A share `flip` of
 //! the labels is drawn anew from all classes, so that no classifier passes [`Planted::ceiling`].
+//!
+//! In place of classes there may be flags or numbers ([`Target`]), which a vertex has from its class:
+//! who learns the class from features and neighbours knows them but for their noise.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::Shape;
 use super::keyed::{self, Purpose, fill_normal, stream, unit};
 use super::layout::Layout;
 use crate::error::Result;
+use crate::labels::{Labels, Values};
 use crate::split::Split;
 
 /// Products that [`Planted::own_accuracy`] may cost.
@@ -27,8 +32,39 @@ const PIECE_BYTES: usize = 4 << 20;
 pub enum Division {
     /// Shares of all vertices that train and validate; the rest tests.
     Fractions([f64; 2]),
-    /// Vertices of each class that train and validate; the rest tests.
+    /// Vertices of each class that train and validate; the rest tests. Where labels are flags or numbers,
+    /// of each planted class.
     PerClass([usize; 2]),
+}
+
+/// What is to be predicted of a generated graph's vertices.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Target {
+    /// Their classes, of which a share `flip` is drawn anew.
+    Classes,
+    /// Flags: each holds for a random half of the classes, and is turned into its opposite for a share
+    /// `flip` of the vertices.
+    Flags {
+        /// Flags of a vertex, 1 to [`MAX_LABEL_COLUMNS`](crate::labels::MAX_LABEL_COLUMNS).
+        columns: u32,
+    },
+    /// Numbers: each a value of the vertex's class, of standard normal law, and noise.
+    Numbers {
+        /// Numbers of a vertex, 1 to [`MAX_LABEL_COLUMNS`](crate::labels::MAX_LABEL_COLUMNS).
+        columns: u32,
+        /// Deviation of the noise, of normal law.
+        noise: f32,
+    },
+}
+
+impl Target {
+    /// Flags or numbers of a vertex; none for classes.
+    pub fn columns(self) -> Option<u32> {
+        match self {
+            Self::Classes => None,
+            Self::Flags { columns } | Self::Numbers { columns, .. } => Some(columns),
+        }
+    }
 }
 
 /// Classes, labels and features of a generated graph's vertices.
@@ -38,6 +74,8 @@ pub struct Planted {
     pub(super) layout: Layout,
     /// `[classes, features]`, scaled.
     means: Vec<f32>,
+    /// `[classes, columns]`: flags or numbers of each class; empty where classes are the target.
+    targets: Vec<f32>,
 }
 
 impl Planted {
@@ -53,7 +91,7 @@ impl Planted {
             }
         }
         let layout = Layout::new(vertices, shape.classes, shape.scramble, shape.seed);
-        Ok(Self { shape: *shape, layout, means })
+        Ok(Self { shape: *shape, layout, means, targets: targets(shape) })
     }
 
     /// The number of vertices.
@@ -76,7 +114,7 @@ impl Planted {
         if u64::from(vertex) < self.shape.vertices { self.layout.class(self.layout.rank(vertex)) } else { 0 }
     }
 
-    /// The label of a vertex: its class, except for the share `flip`.
+    /// The label of a vertex, where classes are the target: its class, except for the share `flip`.
     pub fn label(&self, vertex: u32) -> u32 {
         let mut random = stream(self.shape.seed, Purpose::Flip, u64::from(vertex));
         if unit(random.next_u64()) < self.shape.flip {
@@ -85,9 +123,43 @@ impl Planted {
         self.class(vertex)
     }
 
-    /// `[V]`: all labels.
-    pub fn labels(&self) -> Vec<u32> {
-        (0..self.layout.vertices()).map(|vertex| self.label(vertex)).collect()
+    /// The labels of all vertices.
+    pub fn labels(&self) -> Labels {
+        let Some(columns) = self.shape.target.columns() else {
+            let of = (0..self.layout.vertices()).map(|vertex| self.label(vertex)).collect();
+            return Labels::classes(of, self.shape.classes);
+        };
+        let width = columns as usize;
+        let mut values = vec![0.0; self.layout.vertices() as usize * width];
+        for (vertex, row) in (0..).zip(values.chunks_exact_mut(width)) {
+            self.noisy_target(vertex, row);
+        }
+        let values = Values::of_finite(columns, values);
+        match self.shape.target {
+            Target::Numbers { .. } => Labels::Numbers(values),
+            _ => Labels::Flags(values),
+        }
+    }
+
+    /// The flags or numbers of a class, without noise. Empty for a class that does not exist, and where
+    /// classes are the target.
+    pub fn target(&self, class: u32) -> &[f32] {
+        let width = self.shape.target.columns().unwrap_or(0) as usize;
+        self.targets.get(class as usize * width..(class as usize + 1) * width).unwrap_or(&[])
+    }
+
+    /// Writes the flags or numbers of a vertex.
+    fn noisy_target(&self, vertex: u32, row: &mut [f32]) {
+        let mut random = stream(self.shape.seed, Purpose::TargetNoise, u64::from(vertex));
+        let target = self.target(self.class(vertex));
+        if let Target::Numbers { noise, .. } = self.shape.target {
+            fill_normal(random, row);
+            row.iter_mut().zip(target).for_each(|(value, of)| *value = *value * noise + of);
+            return;
+        }
+        for (value, &of) in row.iter_mut().zip(target) {
+            *value = if unit(random.next_u64()) < self.shape.flip { 1.0 - of } else { of };
+        }
     }
 
     /// Writes the features of `rows` into `out [rows, columns]`, row-major; what lies beyond either is
@@ -153,17 +225,29 @@ impl Planted {
     }
 
     /// The split of `labels` (those of [`Planted::labels`]) that the seed names.
-    pub fn split(&self, labels: &[u32], division: Division) -> Split {
+    pub fn split(&self, labels: &Labels, division: Division) -> Split {
         let seed = stream(self.shape.seed, Purpose::Split, 0).next_u64();
         match division {
             Division::Fractions(fractions) => Split::random(labels, fractions, seed),
-            Division::PerClass([train, validation]) => Split::stratified(labels, train, validation, seed),
+            Division::PerClass([train, validation]) => {
+                let vertices = 0..self.layout.vertices();
+                let planted = || vertices.map(|vertex| self.class(vertex)).collect::<Vec<_>>();
+                let classes = labels.as_classes().map_or_else(|| planted().into(), Cow::Borrowed);
+                Split::stratified(&classes, train, validation, seed)
+            }
         }
     }
 
-    /// The accuracy of a classifier that knows every class: 1 - flip (1 - 1 / classes).
+    /// What one who knows every class can reach: the accuracy of classes, 1 - flip (1 - 1 / classes), and
+    /// of flags, 1 - flip or flip, whichever is more; of numbers the root mean squared error, which is
+    /// the noise.
     pub fn ceiling(&self) -> f64 {
-        1.0 - self.shape.flip * (1.0 - 1.0 / f64::from(self.shape.classes))
+        let flip = self.shape.flip;
+        match self.shape.target {
+            Target::Classes => 1.0 - flip * (1.0 - 1.0 / f64::from(self.shape.classes)),
+            Target::Flags { .. } => flip.max(1.0 - flip),
+            Target::Numbers { noise, .. } => f64::from(noise),
+        }
     }
 
     /// The class whose mean is nearest to `features`: the best guess where the noise has the same
@@ -185,7 +269,8 @@ impl Planted {
         best.1
     }
 
-    /// The accuracy of [`Planted::nearest_mean`] on a vertex's own features, counted on up to 8,192
+    /// The accuracy of [`Planted::nearest_mean`] on a vertex's own features, as a guess of the
+    /// [`Planted::label`], counted on up to 8,192
     /// vertices (fewer where classes times features are many): what no use of the graph gets beyond.
     pub fn own_accuracy(&self) -> f64 {
         let cells = u64::from(self.classes()) * u64::from(self.columns().max(1));
@@ -200,4 +285,30 @@ impl Planted {
         }
         right as f64 / sample as f64
     }
+}
+
+/// Flags or numbers of each class, `[classes, columns]`.
+fn targets(shape: &Shape) -> Vec<f32> {
+    let (classes, width) = (shape.classes as usize, shape.target.columns().unwrap_or(0) as usize);
+    let mut targets = vec![0.0; classes * width];
+    match shape.target {
+        Target::Classes => {}
+        Target::Flags { .. } => {
+            let mut order: Vec<usize> = (0..classes).collect();
+            for column in 0..width {
+                let mut random = stream(shape.seed, Purpose::Target, column as u64);
+                random.shuffle(&mut order);
+                // Of an odd number of classes one half or the other.
+                let half = (classes + random.below(2) as usize) / 2;
+                order[..half].iter().for_each(|class| targets[class * width + column] = 1.0);
+                order.sort_unstable();
+            }
+        }
+        Target::Numbers { .. } => {
+            for (class, row) in targets.chunks_exact_mut(width).enumerate() {
+                fill_normal(stream(shape.seed, Purpose::Target, class as u64), row);
+            }
+        }
+    }
+    targets
 }

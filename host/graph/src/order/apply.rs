@@ -47,8 +47,8 @@ fn permute_graph_with(graph: &Graph, permutation: &Permutation, threads: usize) 
 /// [`Error::Mismatch`] as well.
 pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reordered> {
     let old = permutation.old_of_new();
-    let Dataset { name, graph, features, labels, classes, split, ids } = dataset;
-    permutation.check(labels.len(), "labels", "labels")?;
+    let Dataset { name, graph, features, labels, split, ids } = dataset;
+    permutation.check(labels.rows(), "labels", "labels")?;
     let ids = match ids {
         VertexIds::Dense => VertexIds::Numbers(old.iter().map(|&v| u64::from(v)).collect()),
         VertexIds::Numbers(ids) => {
@@ -60,12 +60,12 @@ pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reo
             VertexIds::Words(old.iter().map(|&v| std::mem::take(&mut ids[v as usize])).collect())
         }
     };
-    let labels = old.iter().map(|&v| labels[v as usize]).collect();
+    let labels = labels.reordered(old);
     let split = permute_split(&split, &permutation)?;
     let moved = permute_graph(&graph, &permutation)?;
     drop(graph);
     let features = permute_features(features, &permutation)?;
-    let dataset = Dataset { name, graph: moved, features, labels, classes, split, ids };
+    let dataset = Dataset { name, graph: moved, features, labels, split, ids };
     Ok(Reordered { dataset, permutation })
 }
 

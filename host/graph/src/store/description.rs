@@ -7,9 +7,12 @@ use serde_json::{Map, Value, json};
 use super::section::{Section, Written};
 use super::{DESCRIPTION, FORMAT, VERSION};
 use crate::error::{Error, Place, Result};
+use crate::labels::MAX_LABEL_COLUMNS;
 
 /// The longest `store.json` that is read.
 const MAX_BYTES: u64 = 1 << 20;
+/// The version of stores whose labels are classes.
+const CLASSES_VERSION: u64 = 1;
 
 /// How features are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +21,26 @@ pub(super) enum Kind {
     Identity,
     Dense,
     Sparse,
+}
+
+/// What labels are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LabelKind {
+    /// One of this many classes a vertex.
+    Classes(u32),
+    /// 0 or 1 in this many columns.
+    Flags(u32),
+    /// Numbers in this many columns.
+    Numbers(u32),
+}
+
+impl LabelKind {
+    fn version(self) -> u64 {
+        match self {
+            Self::Classes(_) => CLASSES_VERSION,
+            Self::Flags(_) | Self::Numbers(_) => VERSION,
+        }
+    }
 }
 
 /// What the user's ids are.
@@ -35,7 +58,7 @@ pub(super) struct Description {
     pub(super) vertices: u64,
     pub(super) edges: u64,
     pub(super) symmetric: bool,
-    pub(super) classes: u32,
+    pub(super) labels: LabelKind,
     pub(super) features: (Kind, u32),
     pub(super) ids: Ids,
     pub(super) sections: Vec<Written>,
@@ -61,7 +84,12 @@ impl Description {
                 (Section::FeatureValues, None),
             ]),
         }
-        all.push((Section::Labels, Some(v)));
+        all.push(match self.labels {
+            LabelKind::Classes(_) => (Section::Labels, Some(v)),
+            LabelKind::Flags(columns) | LabelKind::Numbers(columns) => {
+                (Section::LabelValues, v.checked_mul(u64::from(columns)))
+            }
+        });
         all.extend([(Section::Train, None), (Section::Validation, None), (Section::Test, None)]);
         match self.ids {
             Ids::Dense => {}
@@ -92,10 +120,15 @@ impl Description {
             Ids::Words => "words",
         };
         let mut all = json!({
-            "format": FORMAT, "version": VERSION, "name": self.name, "vertices": self.vertices,
-            "edges": self.edges, "symmetric": self.symmetric, "classes": self.classes,
+            "format": FORMAT, "version": self.labels.version(), "name": self.name,
+            "vertices": self.vertices, "edges": self.edges, "symmetric": self.symmetric,
             "features": features, "ids": ids, "sections": sections,
         });
+        match self.labels {
+            LabelKind::Classes(count) => all["classes"] = count.into(),
+            LabelKind::Flags(columns) => all["labels"] = json!({"kind": "flags", "columns": columns}),
+            LabelKind::Numbers(columns) => all["labels"] = json!({"kind": "numbers", "columns": columns}),
+        }
         let crc32 = crc32fast::hash(all.to_string().as_bytes());
         if let Value::Object(all) = &mut all {
             all.insert("crc32".to_owned(), crc32.into());
@@ -129,7 +162,7 @@ impl Description {
         }
         // Before anything else that a later version might call otherwise.
         let version = fields.number("version")?;
-        if version != VERSION {
+        if !(CLASSES_VERSION..=VERSION).contains(&version) {
             return Err(Error::StoreVersion { path: path.to_owned(), found: version, known: VERSION });
         }
         let expected = fields.small("crc32")?;
@@ -156,12 +189,28 @@ impl Description {
             "words" => Ids::Words,
             other => return Err(wrong(fields.path, "ids that are dense, numbers or words", other)),
         };
+        let labels = match fields.number("version")? {
+            CLASSES_VERSION => LabelKind::Classes(fields.small("classes")?),
+            _ => {
+                let labels = fields.object("labels")?;
+                let columns = labels.small("columns")?;
+                if !(1..=MAX_LABEL_COLUMNS).contains(&columns) {
+                    let expected = format!("1 to {MAX_LABEL_COLUMNS} columns of labels");
+                    return Err(wrong(fields.path, expected, columns.to_string()));
+                }
+                match labels.text("kind")? {
+                    "flags" => LabelKind::Flags(columns),
+                    "numbers" => LabelKind::Numbers(columns),
+                    other => return Err(wrong(fields.path, "labels: flags or numbers", other)),
+                }
+            }
+        };
         let described = Self {
             name: fields.text("name")?.to_owned(),
             vertices: fields.number("vertices")?,
             edges: fields.number("edges")?,
             symmetric: fields.get("symmetric", "true or false", Value::as_bool)?,
-            classes: fields.small("classes")?,
+            labels,
             features: (kind, features.small("columns")?),
             ids,
             sections: fields.sections()?,

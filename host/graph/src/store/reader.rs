@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use eciton_tensor::{Buffer, Plain, Slab, SlabOwner, stride_for};
 
-use super::description::{Description, Ids, Kind};
+use super::description::{Description, Ids, Kind, LabelKind};
 use super::section::{Section, Written};
 use crate::adjacency::{Adjacency, Graph};
 use crate::build::threads::{on_threads, shares, threads_for};
 use crate::dataset::{Dataset, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::{DenseRows, Features, SparseRows};
+use crate::labels::{Labels, Values};
 use crate::mapping;
 use crate::split::Split;
 
@@ -50,8 +51,7 @@ pub fn open(path: &Path) -> Result<Dataset> {
         name: described.name.clone(),
         graph: Graph::from_parts(incoming, outgoing)?,
         features: files.features(&described)?,
-        labels: files.slab(Section::Labels)?.to_vec(),
-        classes: described.classes,
+        labels: files.labels(described.labels)?,
         split,
         ids: files.ids(described.ids)?,
     }
@@ -153,6 +153,18 @@ impl<'a> Files<'a> {
                 values: self.slab(Section::FeatureValues)?,
             })),
         }
+    }
+
+    fn labels(&self, kind: LabelKind) -> Result<Labels> {
+        let values = |columns| {
+            let file = self.path.join(Section::LabelValues.file()).display().to_string();
+            Values::named(columns, self.slab(Section::LabelValues)?.to_vec(), &file)
+        };
+        Ok(match kind {
+            LabelKind::Classes(count) => Labels::classes(self.slab(Section::Labels)?.to_vec(), count),
+            LabelKind::Flags(columns) => Labels::Flags(values(columns)?),
+            LabelKind::Numbers(columns) => Labels::Numbers(values(columns)?),
+        })
     }
 
     fn ids(&self, ids: Ids) -> Result<VertexIds> {

@@ -28,8 +28,10 @@ pub enum Section {
     FeatureColumns,
     /// `[stored]` f32: their values.
     FeatureValues,
-    /// `[V]` u32, the largest number for none.
+    /// `[V]` u32, the largest number for none: classes.
     Labels,
+    /// `[V, columns]` f32, NaN for unknown: flags or numbers, in place of classes.
+    LabelValues,
     /// u32: ascending vertices.
     Train,
     /// u32: ascending vertices.
@@ -46,7 +48,7 @@ pub enum Section {
 
 impl Section {
     /// All there are.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Offsets,
         Self::Neighbours,
         Self::OutOffsets,
@@ -56,6 +58,7 @@ impl Section {
         Self::FeatureColumns,
         Self::FeatureValues,
         Self::Labels,
+        Self::LabelValues,
         Self::Train,
         Self::Validation,
         Self::Test,
@@ -76,6 +79,7 @@ impl Section {
             Self::FeatureColumns => "feature-columns.u32",
             Self::FeatureValues => "feature-values.f32",
             Self::Labels => "labels.u32",
+            Self::LabelValues => "label-values.f32",
             Self::Train => "split-train.u32",
             Self::Validation => "split-validation.u32",
             Self::Test => "split-test.u32",

@@ -6,13 +6,14 @@ use std::path::Path;
 use eciton_tensor::Plain;
 
 use super::DESCRIPTION;
-use super::description::{Description, Ids, Kind};
+use super::description::{Description, Ids, Kind, LabelKind};
 use super::partial::Partial;
 use super::section::{Section, SectionWriter, Written};
 use crate::adjacency::{Adjacency, Graph, check_vertices};
 use crate::dataset::VertexIds;
 use crate::error::{Error, Place, Result};
 use crate::features::Features;
+use crate::labels::Labels;
 use crate::split::Split;
 
 /// Bytes of two sections that are compared at a time.
@@ -34,7 +35,7 @@ pub(crate) struct GraphSize {
 pub struct Writer {
     partial: Partial,
     graph: Option<GraphSize>,
-    classes: u32,
+    labels: LabelKind,
     features: (Kind, u32),
     ids: Ids,
     sections: Vec<Written>,
@@ -52,7 +53,7 @@ impl Writer {
         Ok(Self {
             partial,
             graph: None,
-            classes: 0,
+            labels: LabelKind::Classes(0),
             features: (Kind::Identity, 0),
             ids: Ids::Dense,
             sections: Vec::new(),
@@ -172,13 +173,22 @@ impl Writer {
         Ok(RowsWriter { columns, padding: vec![0.0; padding], section, writer: self })
     }
 
-    /// One label a vertex, below `classes` or [`NO_LABEL`](crate::split::NO_LABEL).
+    /// The labels of all vertices, once.
     ///
     /// # Errors
     /// [`Error::Write`].
-    pub fn labels(&mut self, labels: &[u32], classes: u32) -> Result<()> {
-        self.classes = classes;
-        self.whole(Section::Labels, labels)
+    pub fn labels(&mut self, labels: &Labels) -> Result<()> {
+        self.labels = match labels {
+            Labels::Classes { count, .. } => LabelKind::Classes(*count),
+            Labels::Flags(values) => LabelKind::Flags(values.columns()),
+            Labels::Numbers(values) => LabelKind::Numbers(values.columns()),
+        };
+        match labels {
+            Labels::Classes { of, .. } => self.whole(Section::Labels, of),
+            Labels::Flags(values) | Labels::Numbers(values) => {
+                self.whole(Section::LabelValues, values.as_slice())
+            }
+        }
     }
 
     /// The split.
@@ -238,10 +248,10 @@ impl Writer {
             return Err(mismatch(Section::Offsets, 0, 1));
         };
         check_vertices(vertices, || Place::whole("store"))?;
-        let (name, classes, features, ids) = (name.to_owned(), self.classes, self.features, self.ids);
+        let (name, labels, features, ids) = (name.to_owned(), self.labels, self.features, self.ids);
         let sections = std::mem::take(&mut self.sections);
         let mut all =
-            Description { name, vertices, edges, symmetric, classes, features, ids, sections: Vec::new() };
+            Description { name, vertices, edges, symmetric, labels, features, ids, sections: Vec::new() };
         for (section, values) in all.expected() {
             let written = sections.iter().find(|s| s.section == section);
             let found = written.map_or(0, |s| s.values);

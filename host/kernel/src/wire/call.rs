@@ -7,8 +7,8 @@ use eciton_tensor::frame::Decoded;
 use eciton_tensor::{Buffer, Matrix};
 
 use super::places::Sums;
-use super::{LabelledRef, MatrixRef, Numbers, Places, Request, Source, at, width, wire};
-use crate::call::{Call, Labelled, RowNumbers, Target};
+use super::{LabelledRef, MatrixRef, Numbers, Places, Request, Source, TargetsRef, at, width, wire};
+use crate::call::{Call, Labelled, RowNumbers, Target, Targets};
 use crate::error::Result;
 
 /// Tensors by where they lie, each made once: a request that names one a thousand times costs no more.
@@ -83,21 +83,26 @@ impl Tensors<'_> {
         }
     }
 
-    fn labelled(&mut self, wanted: LabelledRef, count: usize) -> Result<Labelled> {
-        let labels = self.ids("labels", wanted.labels)?;
+    fn labelled(&mut self, wanted: &LabelledRef, count: usize, limit: u64) -> Result<Labelled> {
+        let targets = match &wanted.targets {
+            TargetsRef::Classes(source) => Targets::Classes(self.ids("targets", *source)?),
+            TargetsRef::Values(values) => {
+                Targets::Values(self.matrix("targets", values, Some(count), limit)?)
+            }
+        };
         let rows = self.ids("labelled rows", wanted.rows)?;
         let ascending = rows.windows(2).all(|p| p[0] < p[1]);
         let within = rows.last().is_none_or(|&last| (last as usize) < count);
-        if labels.len() != count || !ascending || !within {
+        if targets.rows() != count || !ascending || !within {
             let reason = format!(
-                "{} labels and {} labelled rows for {count} rows; one label a row is needed, and rows that \
-                 ascend below {count}",
-                labels.len(),
+                "targets of {} rows and {} labelled rows for {count} rows; targets of all rows are needed, and \
+                 labelled rows that ascend below {count}",
+                targets.rows(),
                 rows.len()
             );
-            return Err(wire("labels", reason));
+            return Err(wire("targets", reason));
         }
-        Ok(Labelled { labels, rows, weight: wanted.weight })
+        Ok(Labelled { targets, rows, weight: wanted.weight })
     }
 }
 
@@ -122,7 +127,7 @@ impl Request {
         let gradients = tensors.matrices("gradient", &self.gradients, Some(rows), limit)?;
         let parameters = tensors.matrices("parameter", &self.parameters, None, limit)?;
         let row_numbers = tensors.numbers(self.row_numbers, rows)?;
-        let labelled = self.labelled.map(|l| tensors.labelled(l, rows)).transpose()?;
+        let labelled = self.labelled.as_ref().map(|l| tensors.labelled(l, rows, limit)).transpose()?;
         // Checked against the limit, and allocated only for a request that is right otherwise.
         let places = self.places(rows)?;
         let (rows_out, sums_out) = places.targets()?;

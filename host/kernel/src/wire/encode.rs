@@ -7,10 +7,11 @@ use eciton_tensor::frame::{Encoding, Writer};
 
 use super::request::grid_parts;
 use super::{
-    KernelRef, LabelledRef, MatrixRef, Numbers, Request, STREAM_BYTES, Source, VERSION, WireLimits, at, wire,
+    KernelRef, LabelledRef, MatrixRef, Numbers, Request, STREAM_BYTES, Source, TargetsRef, VERSION,
+    WireLimits, at, wire,
 };
 use crate::bindings::exports::eciton::kernel::vertex as wv;
-use crate::call::{Call, RowNumbers, Target};
+use crate::call::{Call, RowNumbers, Target, Targets};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::runtime::Layer;
@@ -121,6 +122,16 @@ pub fn encode_call(
     let parameters = all(&call.parameters, &parameter, Encoding::F32)?;
     let mut gradients =
         all(&call.gradients, &|i| if Some(i) == streamed_gradient { later } else { None }, encoding)?;
+    let targets = match call.labelled.as_ref().map(|labelled| &labelled.targets) {
+        None => None,
+        Some(Targets::Values(values)) => {
+            Some(TargetsRef::Values(refer(&mut writer, values, Encoding::F32, None)?))
+        }
+        Some(Targets::Classes(classes)) => {
+            let part = writer.ids(classes.to_vec()).map_err(at(CALL))?;
+            Some(TargetsRef::Classes(Source { object: None, part }))
+        }
+    };
     let mut ids = |list: std::borrow::Cow<'_, [u32]>| -> Result<Source> {
         Ok(Source { object: None, part: writer.ids(list.into_owned()).map_err(at(CALL))? })
     };
@@ -131,13 +142,12 @@ pub fn encode_call(
             Numbers::List(ids(halves.into())?)
         }
     };
-    let labelled = match &call.labelled {
+    let labelled = match call.labelled.as_ref().zip(targets) {
         None => None,
-        Some(l) => Some(LabelledRef {
-            labels: ids(l.labels.as_ref().into())?,
-            rows: ids(l.rows.as_ref().into())?,
-            weight: l.weight,
-        }),
+        Some((labelled, targets)) => {
+            let (rows, weight) = (ids(labelled.rows.as_ref().into())?, labelled.weight);
+            Some(LabelledRef { targets, rows, weight })
+        }
     };
     let last =
         [(streamed_input, &call.inputs, &mut inputs), (streamed_gradient, &call.gradients, &mut gradients)];

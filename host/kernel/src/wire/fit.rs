@@ -1,8 +1,8 @@
 //! Whether a request is a call of its layer: counts and extents against the signature.
 
-use eciton_plan::signature::{RowsSpec, Signature};
+use eciton_plan::signature::{RowsSpec, Signature, TargetKind};
 
-use super::{MatrixRef, Request, width, wire};
+use super::{MatrixRef, Request, TargetsRef, width, wire};
 use crate::call::Kind;
 use crate::error::{Error, Result};
 
@@ -22,8 +22,11 @@ pub(super) fn fits(request: &Request, s: &Signature) -> Result<()> {
         Kind::Forward | Kind::Loss => (All, None, None),
         Kind::Backward => (needed(s.backward_needs.inputs), needed(s.backward_needs.outputs), All),
     };
-    if kind == Kind::Loss && !s.has_loss {
+    if kind == Kind::Loss && s.loss.is_none() {
         return Err(wire("loss", format!("kernel `{}` has none", request.kernel.name)));
+    }
+    if let Some(labelled) = &request.labelled {
+        targets(request, &labelled.targets, s)?;
     }
     rows("inputs", &request.inputs, &s.inputs, inputs)?;
     rows("outputs", &request.outputs, &s.outputs, outputs)?;
@@ -55,6 +58,20 @@ pub(super) fn fits(request: &Request, s: &Signature) -> Result<()> {
         sums.push(vec![1]);
     }
     same("sums_out", &request.sums_out, &sums)
+}
+
+fn targets(request: &Request, found: &TargetsRef, s: &Signature) -> Result<()> {
+    match (found, s.loss) {
+        (TargetsRef::Classes(_), Some(TargetKind::Classes)) => Ok(()),
+        (TargetsRef::Values(values), Some(TargetKind::Values)) => {
+            let columns = s.outputs.first().map(|scores| scores.extents.clone()).unwrap_or_default();
+            same("extents of targets", &vec![values.extents.clone()], &vec![columns])
+        }
+        _ => {
+            let reason = format!("kernel `{}` compares with targets of the other kind", request.kernel.name);
+            Err(wire("targets", reason))
+        }
+    }
 }
 
 /// Rows of as many values as the signature's; how they are grouped is the reader's.

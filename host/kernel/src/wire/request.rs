@@ -91,15 +91,25 @@ pub enum Numbers {
     List(Source),
 }
 
-/// Labels, for `loss`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// What rows are compared with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TargetsRef {
+    /// Ids: a class a row.
+    Classes(Source),
+    /// NaN where unknown.
+    Values(MatrixRef),
+}
+
+/// What is known of the rows, for `loss`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelledRef {
-    /// Ids: one a row.
-    pub labels: Source,
+    /// Of every row.
+    pub targets: TargetsRef,
     /// Ids: the local rows that count, ascending.
     pub rows: Source,
-    /// What each of them contributes.
+    /// What each of them, or each of its known values, contributes.
     #[serde(with = "text::float", rename = "weight_bits")]
     pub weight: f32,
 }
@@ -320,8 +330,14 @@ impl Request {
         if let Numbers::List(source) = self.row_numbers {
             self.check_source("row_numbers", source)?;
         }
-        if let Some(labelled) = self.labelled {
-            self.check_source("labels", labelled.labels)?;
+        if let Some(labelled) = &self.labelled {
+            match &labelled.targets {
+                TargetsRef::Classes(source) => self.check_source("targets", *source)?,
+                TargetsRef::Values(matrix) => {
+                    check_extents("targets", &matrix.extents)?;
+                    self.check_source("targets", matrix.source)?;
+                }
+            }
             self.check_source("labelled rows", labelled.rows)?;
         }
         self.grid()?;
@@ -361,7 +377,7 @@ impl Request {
             }
         }
         if (self.kind == Kind::Loss) != self.labelled.is_some() {
-            return refuse("labels belong to `loss`, and only to it");
+            return refuse("targets belong to `loss`, and only to it");
         }
         let mut bytes = Some(0u64);
         let mut add = |count: u64, rows: u64, columns: u64| {

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use eciton_kernel::{Call, Instances, Kernel, Kind, Labelled, Layer, Result, RowNumbers, Target};
+use eciton_kernel::{Call, Instances, Kernel, Kind, Labelled, Layer, Result, RowNumbers, Target, Targets};
 use eciton_plan::{Attribute, Value};
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part};
 
 /// The shipped components by name.
 pub const SHIPPED: [(&str, &[u8]); 2] = [
     ("linear", include_bytes!("../../../../guest-kernels/prebuilt/linear.wasm")),
-    ("cross-entropy", include_bytes!("../../../../guest-kernels/prebuilt/cross-entropy.wasm")),
+    ("head", include_bytes!("../../../../guest-kernels/prebuilt/head.wasm")),
 ];
 
 /// SplitMix64.
@@ -43,7 +43,7 @@ fn layer(kernel: &Arc<Kernel>, numbers: &mut Numbers) -> Result<Arc<Layer>> {
     let columns = 1 + numbers.below(60);
     let pick = |all: [&str; 3], at: u32| text(all[at as usize]);
     let given = match kernel.name() {
-        "cross-entropy" => vec![Attribute::new("bias", Value::Flag(numbers.below(2) == 0))],
+        "head" => vec![Attribute::new("bias", Value::Flag(numbers.below(2) == 0))],
         _ => vec![
             Attribute::new("out-features", Value::Integer(1 + i64::from(numbers.below(60)))),
             Attribute::new("bias", Value::Flag(numbers.below(2) == 0)),
@@ -112,7 +112,7 @@ pub fn call(
             .map(|(b, s)| Target::Sums { parts: vec![b.clone()], shape: s.clone() })
             .collect(),
         labelled: (kind == Kind::Loss).then(|| Labelled {
-            labels: (0..rows).map(|_| numbers.below(classes)).collect(),
+            targets: Targets::Classes((0..rows).map(|_| numbers.below(classes)).collect()),
             rows: (0..rows).step_by(2).collect(),
             weight: 2.0 / rows as f32,
         }),
@@ -127,7 +127,7 @@ pub fn results(kernel: &Arc<Kernel>, seed: u64, cases: u32) -> Result<Vec<u32>> 
     for case in 0..cases {
         let mut numbers = Numbers(seed.wrapping_add(u64::from(case) << 32));
         let layer = layer(kernel, &mut numbers)?;
-        let last = if layer.signature().has_loss { Some(Kind::Loss) } else { None };
+        let last = layer.signature().loss.map(|_| Kind::Loss);
         for kind in [Kind::Forward, Kind::Backward].into_iter().chain(last) {
             all.extend(call(&layer, kind, &mut numbers, &mut instances)?);
         }

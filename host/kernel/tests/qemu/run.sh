@@ -12,7 +12,7 @@ cargo build --release -p eciton-kernel --no-default-features --example artefact-
 load=$target/release/examples/artefact-load
 
 if grep -q avx2 /proc/cpuinfo; then
-    for kernel in linear cross-entropy; do
+    for kernel in linear head; do
         check 0 "$kernel x86-64-v3" "$load" "$folder" $kernel x86-64-v3 50
     done
     # That the comparison of bits can fail: other products of the host.
@@ -26,7 +26,7 @@ if ! qemu=$(command -v qemu-x86_64-static || command -v qemu-x86_64); then
     skip "the emulated processors, there is no qemu-x86_64 (Debian: qemu-user-static)"
     exit $failed
 fi
-for kernel in linear cross-entropy; do
+for kernel in linear head; do
     check 0 "$kernel x86-64-v3" "$qemu" -cpu Haswell "$load" "$folder" $kernel x86-64-v3
     check 3 "lacks avx, avx2" "$qemu" -cpu Nehalem "$load" "$folder" $kernel x86-64-v3
     if grep -q avx512 /proc/cpuinfo; then

@@ -7,14 +7,14 @@ use eciton_kernel::wire::{
 };
 use eciton_kernel::{
     Call, Error, Finished, Instances, Kernel, Kind, Labelled, Layer, Limits, RowNumbers, Runtime, Settings,
-    Target,
+    Target, Targets,
 };
-use eciton_plan::{Attempt, Attribute, Epoch, IntervalId, StageId, TaskKey, Value};
+use eciton_plan::{Attempt, Attribute, Epoch, IntervalId, StageId, TargetKind, TaskKey, Value};
 use eciton_tensor::frame::Frame;
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
 
 pub(crate) const LINEAR: &[u8] = include_bytes!("../../../../guest-kernels/prebuilt/linear.wasm");
-pub(crate) const LOSS: &[u8] = include_bytes!("../../../../guest-kernels/prebuilt/cross-entropy.wasm");
+pub(crate) const LOSS: &[u8] = include_bytes!("../../../../guest-kernels/prebuilt/head.wasm");
 
 pub(crate) const KEY: TaskKey =
     TaskKey { epoch: Epoch(7), stage: StageId(2), interval: IntervalId(3), attempt: Attempt(1) };
@@ -198,10 +198,12 @@ impl Case {
         kind: Kind,
         rows: u32,
         wide: u32,
+        of: &str,
     ) -> Self {
         let bias = Attribute::new("bias", Value::Flag(numbers.below(2) == 0));
+        let of = Attribute::new("of", Value::Text(of.to_owned()));
         let classes = 1 + numbers.below(wide as usize) as u32;
-        let layer = kernel.open(&[vec![classes]], &[bias]).unwrap();
+        let layer = kernel.open(&[vec![classes]], &[bias, of]).unwrap();
         Self::of(numbers, layer, kind, rows)
     }
 
@@ -218,14 +220,18 @@ impl Case {
         let parameters = s.parameters.iter().map(parameter).collect();
         let first = numbers.next() >> 8;
         let listed: Arc<[u64]> = (0..rows).map(|_| numbers.next()).collect();
-        let classes = s.outputs[0].extents[0] as usize;
+        let columns = s.outputs[0].extents[0];
+        let targets = match s.loss {
+            Some(TargetKind::Values) => Targets::Values(Rows::new(numbers, count, &[columns]).matrix()),
+            _ => Targets::Classes((0..rows).map(|_| numbers.below(columns as usize) as u32).collect()),
+        };
         Self {
             kind,
             seed: numbers.next(),
             grid: Arc::new(numbers.grid(rows)),
             numbers: if numbers.below(2) == 0 { RowNumbers::From(first) } else { RowNumbers::List(listed) },
             labelled: Labelled {
-                labels: (0..rows).map(|_| numbers.below(classes) as u32).collect(),
+                targets,
                 rows: (0..rows).filter(|_| numbers.below(3) > 0).collect(),
                 weight: 1.0 / (3 + numbers.below(1000)) as f32,
             },

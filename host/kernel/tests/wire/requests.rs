@@ -20,9 +20,28 @@ fn admit(bytes: &[u8], json: &Value) -> Result<(), Error> {
 }
 
 #[test]
+fn targets_are_of_the_kind_that_the_kernel_compares_with() {
+    let kernels = kernels();
+    let open = |of: &str, target: Value| {
+        let (_, mut json) = as_json(&Case::loss(&mut Numbers(5), &kernels[1], Kind::Loss, 40, 6, of));
+        json["labelled"]["targets"] = target;
+        let request = Request::parse(&serde_json::to_vec(&json).unwrap()).unwrap();
+        request.open(&kernels[1]).map(drop).unwrap_err().to_string()
+    };
+    let own = json!({"object": null, "part": 0});
+    let values = |columns: u32| json!({"values": {"source": own, "extents": [columns], "encoding": "f32"}});
+    let text = open("cross-entropy", values(5));
+    assert!(text.contains("kernel `head` compares with targets of the other kind"), "{text}");
+    let text = open("squared-error", json!({"classes": own}));
+    assert!(text.contains("of the other kind"), "{text}");
+    let text = open("squared-error", values(77));
+    assert!(text.contains("extents of targets"), "{text}");
+}
+
+#[test]
 fn requests_that_contradict_themselves_are_refused() {
     let kernels = kernels();
-    let loss = Case::loss(&mut Numbers(5), &kernels[1], Kind::Loss, 40, 6);
+    let loss = Case::loss(&mut Numbers(5), &kernels[1], Kind::Loss, 40, 6, "cross-entropy");
     let (bytes, good) = as_json(&loss);
     admit(&bytes, &good).unwrap();
     let rows =
@@ -32,19 +51,19 @@ fn requests_that_contradict_themselves_are_refused() {
         |ends: Value, closes: Value, level: u32| json!([{"level": level, "ends": ends, "closes": closes}]);
     let many = |n: usize, v: Value| Value::Array(vec![v; n]);
     let own = |part: u32| json!({"object": null, "part": part});
-    let labels = good["labelled"]["labels"]["part"].as_u64().unwrap() as u32;
+    let labels = good["labelled"]["targets"]["classes"]["part"].as_u64().unwrap() as u32;
     let matrix =
         |source: Value, extents: Value| json!([{"source": source, "extents": extents, "encoding": "f32"}]);
     let columns = good["inputs"][0]["extents"][0].as_u64().unwrap();
     let changes: Vec<(&str, Value, &str)> = vec![
-        ("/version", json!(2), "version 2"),
+        ("/version", json!(1), "version 1"),
         ("/run", json!("x".repeat(1025)), "1024 are allowed"),
         ("/kernel/digest", json!("zz".repeat(32)), "digest"),
         ("/kernel/digest", json!("00"), "digest"),
         ("/kernel/digest", json!("AB".repeat(32)), "lower case"),
         ("/kind", json!("both"), "both"),
         ("/kind", json!("forward"), "no sums"),
-        ("/kind", json!("backward"), "labels belong"),
+        ("/kind", json!("backward"), "targets belong"),
         ("/encoding", json!("f16"), "f16"),
         ("/grid", json!([]), "there is none"),
         ("/grid", grid(json!([]), json!([]), 0), "0 atoms"),
@@ -74,8 +93,8 @@ fn requests_that_contradict_themselves_are_refused() {
         ("/sums_out", json!([[u32::MAX, u32::MAX], [1]]), "matrix-bytes"),
         ("/sums_out", json!([[1, u32::MAX, 2], [1]]), "below 2^32"),
         ("/limits/matrix_bytes", json!(64), "matrix-bytes"),
-        ("/labelled", json!(null), "labels belong"),
-        ("/labelled/labels", own(0), "is a matrix"),
+        ("/labelled", json!(null), "targets belong"),
+        ("/labelled/targets/classes", own(0), "is a matrix"),
         ("/labelled/rows", own(labels), "ascend"),
         ("/objects", many(1025, json!("o")), "1024 are allowed"),
         ("/objects", json!(["o".repeat(1025)]), "1024 are allowed"),
@@ -103,7 +122,7 @@ fn requests_that_contradict_themselves_are_refused() {
     json["extra"] = json!(1);
     assert!(admit(&bytes, &json).unwrap_err().to_string().contains("extra"));
     // Forward's own rules.
-    let forward = Case::loss(&mut Numbers(5), &kernels[1], Kind::Forward, 40, 6);
+    let forward = Case::loss(&mut Numbers(5), &kernels[1], Kind::Forward, 40, 6, "cross-entropy");
     let (bytes, good) = as_json(&forward);
     for (pointer, value, words) in
         [("/output_count", json!(2), "more outputs"), ("/rows_out", json!([null]), "all outputs")]
@@ -221,7 +240,7 @@ fn requests_fit_their_layer() {
 #[test]
 fn a_tensor_named_often_is_made_once() {
     let kernels = kernels();
-    let case = Case::loss(&mut Numbers(5), &kernels[1], Kind::Loss, 40, 6);
+    let case = Case::loss(&mut Numbers(5), &kernels[1], Kind::Loss, 40, 6, "cross-entropy");
     let (bytes, mut json) = as_json(&case);
     let input = json["inputs"][0].clone();
     for field in ["inputs", "outputs", "kept", "gradients", "parameters"] {

@@ -9,6 +9,7 @@ use crate::model::{
     Activation, Aggregator, FirstWeights, Jumping, LayerSettings, Layers, MAX_ATTRIBUTES, MAX_HEADS,
     MAX_HOPS, MAX_LAYERS, MAX_WIDTH, ModelKind, ModelSettings, Norm, On,
 };
+use crate::objective::Loss;
 use crate::signature::Value;
 
 const ALPHA: &str = "a number with 0 <= alpha < 1";
@@ -83,6 +84,16 @@ pub(super) const MODEL: &[Key<ModelSettings>] = &[
         "how weights start: auto (glorot in gcn, gat and gatv2 layers, else fan-in), glorot, fan-in",
         |model, field| {
             model.first_weights = field.choice(&FirstWeights::ALL)?;
+            Ok(())
+        },
+    ),
+    key(
+        "loss",
+        &["loss_fn", "criterion", "objective"],
+        "what training makes small: cross-entropy (classes), binary-cross-entropy (labels), squared-error or \
+         absolute-error (numbers)",
+        |model, field| {
+            model.loss = Some(field.choice(&Loss::ALL)?);
             Ok(())
         },
     ),

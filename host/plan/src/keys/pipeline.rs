@@ -52,10 +52,10 @@ pub(super) const PIPELINE: &[Key<Pipeline>] = &[
     key(
         "synchronous_at",
         &["sync_at", "target"],
-        "the validation accuracy from which on epochs read no older rows, in async: above 0 to 1",
+        "the validation metric from which on epochs read no older rows, in async: a share, or an error, above 0",
         |pipeline, field| {
-            let wanted = "a share above 0, up to 1";
-            pipeline.synchronous_at = Some(field.number(wanted, |v| v > 0.0 && v <= 1.0)?);
+            let wanted = "a number above 0";
+            pipeline.synchronous_at = Some(field.number(wanted, |v| v > 0.0 && v.is_finite())?);
             Ok(())
         },
     ),

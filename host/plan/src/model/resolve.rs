@@ -7,6 +7,7 @@ use super::{
 };
 use crate::error::Error;
 use crate::keys;
+use crate::objective::{Loss, TaskType};
 use crate::signature::Attribute;
 
 /// K of an `appnp` layer that does not say (Gasteiger et al. 2019, section 4).
@@ -26,25 +27,37 @@ const UNRESOLVED: Attention =
     Attention { heads: 1, features: 1, average: false, slope: GAT_SLOPE, dropout: 0.0 };
 
 impl Model {
-    /// The model for data with so many features and classes.
+    /// The model for data with so many features, and with so many classes, labels or numbers.
     ///
     /// # Errors
-    /// [`Error::Data`] without features or with fewer than two classes, [`Error::Model`] for a layer
+    /// [`Error::Data`] without features or with fewer than two classes, [`Error::Objective`] for a loss that
+    /// the task does not take, [`Error::Model`] for a layer
     /// that does not fit (unknown kind, width out of range, an attribute that its kind has not, a last
     /// layer whose width is not the number of classes or which has an activation), [`Error::TooMany`]
     /// past [`MAX_LAYERS`].
-    pub fn resolve(settings: &ModelSettings, features: u32, classes: u32) -> Result<Self, Error> {
+    pub fn resolve(
+        settings: &ModelSettings,
+        features: u32,
+        classes: u32,
+        task: TaskType,
+    ) -> Result<Self, Error> {
         let data = |found: String, allowed| Err(Error::Data { found, allowed });
         if features == 0 || features > i32::MAX as u32 {
             return data(format!("{features} features a vertex"), "1 to 2^31 - 1 features a vertex");
         }
-        if !(2..=MAX_WIDTH).contains(&classes) {
-            return data(format!("{classes} classes"), "2 to 65,536 classes");
+        let (least, allowed) = match task {
+            TaskType::Classification => (2, "2 to 65,536 classes"),
+            TaskType::MultiLabel => (1, "1 to 65,536 labels"),
+            TaskType::Regression => (1, "1 to 65,536 numbers a vertex"),
+        };
+        if !(least..=MAX_WIDTH).contains(&classes) {
+            return data(format!("{classes} {}", task.columns()), allowed);
         }
+        let loss = Loss::choose(settings.loss, task)?;
         let listed = listed(settings, classes)?;
         // What follows it has no weights and changes no width.
         let last = listed.iter().rposition(|layer| layer.kernel != "appnp");
-        let mut model = Self { features, classes, layers: Vec::with_capacity(listed.len()) };
+        let mut model = Self { features, classes, loss, layers: Vec::with_capacity(listed.len()) };
         for (at, layer) in listed.iter().enumerate() {
             let classes = last.is_none_or(|last| at >= last).then_some(classes);
             let resolved = Resolving { settings, layer, model: &model, classes }.layer()?;

@@ -4,6 +4,7 @@ use super::{Activation, Aggregator, FirstWeights, Jumping, Norm, On};
 use crate::document;
 use crate::error::Error;
 use crate::keys;
+use crate::objective::Loss;
 use crate::signature::Value;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,6 +36,9 @@ pub struct ModelSettings {
     /// How weights start.
     #[serde(default, skip_serializing_if = "is_default")]
     pub first_weights: FirstWeights,
+    /// What training makes small; `None`: what is usual for the data's task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<Loss>,
     /// With `layers = N`: N hidden layers, whose outputs a last `linear` layer reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jumping: Option<Jumping>,
@@ -45,7 +49,7 @@ pub struct ModelSettings {
     pub layers: Layers,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
@@ -63,6 +67,7 @@ impl Default for ModelSettings {
             norm: Norm::None,
             residual: false,
             first_weights: FirstWeights::Auto,
+            loss: None,
             jumping: None,
             own: KindSettings::default(),
         }

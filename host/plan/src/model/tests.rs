@@ -13,7 +13,7 @@ fn gcn(width: u32, activation: Activation, dropout: f64, bias: bool) -> ModelLay
 
 #[test]
 fn defaults_are_kipf_and_welling() {
-    let model = Model::resolve(&ModelSettings::default(), 1433, 7).unwrap();
+    let model = Model::resolve(&ModelSettings::default(), 1433, 7, TaskType::Classification).unwrap();
     assert_eq!(model, Model::gcn(2, 16, 0.5, 1433, 7).unwrap());
     let (relu, none) = (Activation::Relu, Activation::Identity);
     let layer = |width, activation| gcn(width, activation, 0.5, true);
@@ -27,7 +27,7 @@ fn layers_override_the_model() {
                 activation = \"tanh\"\n[[layers]]\nkernel = \"gcn\"\nbias = false\n\
                 [[layers]]\nkernel = \"gcn\"\ndropout = 0.25\n";
     let settings = ModelSettings::parse(text, "m.toml").unwrap();
-    let model = Model::resolve(&settings, 5, 3).unwrap();
+    let model = Model::resolve(&settings, 5, 3, TaskType::Classification).unwrap();
     let wanted = [
         gcn(32, Activation::Tanh, 0.0, true),
         gcn(8, Activation::Relu, 0.0, false),
@@ -40,7 +40,7 @@ fn layers_override_the_model() {
 fn models_that_do_not_fit_are_refused() {
     let refused = |text: &str, classes| {
         let settings = ModelSettings::parse(text, "m.toml").unwrap();
-        Model::resolve(&settings, 5, classes).unwrap_err().to_string()
+        Model::resolve(&settings, 5, classes, TaskType::Classification).unwrap_err().to_string()
     };
     let wide = "[[layers]]\nkernel = \"gcn\"\nwidth = 4\n";
     assert!(refused(wide, 3).contains("3, the number of classes"));
@@ -59,7 +59,7 @@ fn models_that_do_not_fit_are_refused() {
 }
 
 fn resolved(text: &str) -> Result<Model, Error> {
-    Model::resolve(&ModelSettings::parse(text, "m.toml")?, 5, 3)
+    Model::resolve(&ModelSettings::parse(text, "m.toml")?, 5, 3, TaskType::Classification)
 }
 
 fn kinds(text: &str) -> Vec<(LayerKind, u32)> {
@@ -100,7 +100,7 @@ fn what_only_some_kinds_have_is_written_as_it_was_read() {
     let config = crate::Config::parse(text, "r.toml").unwrap();
     let written = config.to_toml().unwrap();
     assert_eq!(crate::Config::parse(&written, "again").unwrap(), config, "{written}");
-    let model = Model::resolve(&config.model, 5, 3).unwrap();
+    let model = Model::resolve(&config.model, 5, 3, TaskType::Classification).unwrap();
     let kinds: Vec<LayerKind> = model.layers.into_iter().map(|layer| layer.kind).collect();
     let sage = [Aggregator::Max, Aggregator::Mean].map(|aggregator| LayerKind::Sage { aggregator });
     let [max, mean] = sage;
@@ -117,7 +117,7 @@ fn layers_of_ones_own_kernels_are_written_as_they_were_read() {
     let mut config = crate::Config::parse(text, "r.toml").unwrap();
     let written = config.to_toml().unwrap();
     assert_eq!(crate::Config::parse(&written, "again").unwrap(), config, "{written}");
-    let model = Model::resolve(&config.model, 5, 3).unwrap();
+    let model = Model::resolve(&config.model, 5, 3, TaskType::Classification).unwrap();
     let attributes = vec![
         Attribute::new("loud", Value::Flag(true)),
         Attribute::new("mode", Value::Text("max".to_owned())),
@@ -135,7 +135,7 @@ fn layers_of_ones_own_kernels_are_written_as_they_were_read() {
     let written = toml::to_string(&model).unwrap();
     assert_eq!(toml::from_str::<Model>(&written).unwrap(), model, "{written}");
     config.model.own_kernels_mut().for_each(|path| path.insert_str(0, "/k/"));
-    let moved = Model::resolve(&config.model, 5, 3).unwrap();
+    let moved = Model::resolve(&config.model, 5, 3, TaskType::Classification).unwrap();
     assert_eq!(moved.own_kernels(), ["/k/mine.wasm", "/k/../kernels/along"]);
     assert_eq!(ModelSettings::default().own_kernels_mut().count(), 0);
     assert_eq!(config.model.own_kernels().collect::<Vec<_>>(), moved.own_kernels());

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 use super::*;
-use crate::signature::{BackwardNeeds, EdgeSignature, ParameterSpec, RowsSpec, Value};
+use crate::signature::{BackwardNeeds, EdgeSignature, ParameterSpec, RowsSpec, TargetKind, Value};
 
 /// What the built-in kernels say, and two of a user's own: `out` wide, the second on edges.
 pub(crate) fn signature(
@@ -107,12 +107,12 @@ pub(crate) fn signature(
                 signature.backward_needs = BackwardNeeds { inputs: true, outputs: false };
             }
         }
-        "cross-entropy" => {
+        "head" => {
             if flag("bias") {
                 signature.parameters = vec![parameter("bias", &[width], Initialiser::Zeros)];
             }
             signature.outputs = rows(width);
-            signature.has_loss = true;
+            signature.loss = Some(TargetKind::Classes);
         }
         other => return Err(format!("no kernel {other}")),
     }
@@ -183,7 +183,7 @@ fn two_layers_are_nine_stages() {
         "gather 1>2 x16",
         "linear 1 Forward 2>3",
         "gather 3>4 x7",
-        "cross-entropy 2 Loss 4>5",
+        "head 2 Loss 4>5",
         "gather' 5>6 x7",
         "linear 1 Backward 2,6>7",
         "gather' 7>8 x16",
@@ -214,7 +214,7 @@ fn two_layers_are_nine_stages() {
     assert!(program.dependencies(StageId(0)).is_empty());
     assert!(program.trains());
     let names = [0, 1, 4, 5, 8, 9].map(|stage| program.stage_name(StageId(stage)));
-    let wanted = ["linear 0 forward", "gather 0", "cross-entropy 2 loss", "gather 1 transposed"];
+    let wanted = ["linear 0 forward", "gather 0", "head 2 loss", "gather 1 transposed"];
     assert_eq!(
         (&names[..4], &names[4..]),
         (&wanted.map(String::from)[..], &["linear 0 backward", "stage 9"].map(String::from)[..])
@@ -231,7 +231,7 @@ fn gathered_features_leave_two_gathers_out() {
         "linear 0 Forward 0>1",
         "linear 1 Forward 1>2",
         "gather 2>3 x7",
-        "cross-entropy 2 Loss 3>4",
+        "head 2 Loss 3>4",
         "gather' 4>5 x7",
         "linear 1 Backward 1,5>6",
         "linear 0 Backward 0,6>",
@@ -265,7 +265,7 @@ fn evaluation_is_the_forward_part() {
         "gather 1>2 x16",
         "linear 1 Forward 2>3",
         "gather 3>4 x7",
-        "cross-entropy 2 Forward 4>5",
+        "head 2 Forward 4>5",
     ];
     assert_eq!(sketch(&program), wanted);
     assert_eq!(program.scores, Some(SlotId(5)));
@@ -324,7 +324,7 @@ fn kernels_that_do_not_fit_are_refused() {
     let cases: [(Change, &str); 6] = [
         (|_, s| s.outputs.clear(), "outputs"),
         (|_, s| s.inputs[0].extents[0] += 1, "inputs"),
-        (|_, s| s.has_loss = false, "loss"),
+        (|_, s| s.loss = None, "loss"),
         (|_, s| s.kept = vec![RowsSpec { name: "k".into(), extents: vec![1 << 20; 3] }], "kept"),
         (
             |_, s| {

@@ -4,12 +4,13 @@
 use super::tests::{signature, sketch};
 use super::*;
 use crate::model::ModelSettings;
+use crate::objective::TaskType;
 use crate::signature::{EdgeSignature, RowsSpec};
 use crate::testing::Random;
 
 fn program(text: &str, savings: Savings) -> Program {
     let settings = ModelSettings::parse(text, "m.toml").unwrap();
-    let model = Model::resolve(&settings, 9, 3).unwrap();
+    let model = Model::resolve(&settings, 9, 3, TaskType::Classification).unwrap();
     let shape = DataShape { rows: 64, features: 9, classes: 3 };
     Program::build(&model, shape, savings, &signature).unwrap()
 }
@@ -56,7 +57,8 @@ pub(crate) fn random(random: &mut Random) -> Program {
     let settings = ModelSettings::parse(&text, "m.toml").unwrap();
     let features = 9;
     let classes = 4;
-    let model = Model::resolve(&settings, features, classes).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let model = Model::resolve(&settings, features, classes, TaskType::Classification)
+        .unwrap_or_else(|e| panic!("{text}: {e}"));
     let shape = DataShape { rows: 64, features, classes };
     let constant = model.constant_gathers() > 0 && random.below(2) == 0;
     let savings = Savings { gathered_features: constant, aggregate_first: random.next() & !1 };
@@ -74,7 +76,7 @@ fn sage_multiplies_twice_and_gathers_the_mean() {
         "linear 1 Forward 4>6",
         "gather 6>7 x3",
         "sum 1 Forward 5,7>8",
-        "cross-entropy 2 Loss 8>9",
+        "head 2 Loss 8>9",
         // The sum's gradient is that of both products.
         "gather' 9>10 x3",
         "linear 1 Backward 4,10>11",
@@ -128,7 +130,7 @@ fn sage_takes_the_maximum_before_its_product() {
         "linear 1 Forward 6>8",
         "linear 1 Forward 7>9",
         "sum 1 Forward 8,9>10",
-        "cross-entropy 2 Loss 10>11",
+        "head 2 Loss 10>11",
         "linear 1 Backward 7,11>12",
         "linear 1 Backward 6,11>13",
         "maximum 1 targets 6,12,all of 6>15,14",
@@ -171,7 +173,7 @@ fn attention_turns_by_row_before_it_sums_over_out_neighbours() {
         "attend forward 1>2,3",
         "attention 1 Forward 2>4",
         "attend forward 4>5,6",
-        "cross-entropy 2 Loss 5>7",
+        "head 2 Loss 5>7",
         "attend turn 4,5,6,7>8",
         "attend backward 8,4>9",
         "attention 1 Backward 2,4,9>10",
@@ -210,7 +212,7 @@ fn attention_along_edges_goes_back_by_target_and_then_by_source() {
         "linear 1 Forward 5>6",
         "linear 1 Forward 5>7",
         "gatv2 1 forward 7,all of 6>8,9",
-        "cross-entropy 2 Loss 8>10",
+        "head 2 Loss 8>10",
         "gatv2 1 targets 7,9,10,all of 6>12,11",
         "gatv2 1 sources 6,all of 12>13",
         "linear 1 Backward 5,11>14",
@@ -266,7 +268,7 @@ fn kernels_of_ones_own_get_rows_that_are_done() {
         // Activation and dropout.
         "activate 1 Forward 1>2",
         "./edges.wasm 1 forward 2,all of 2>3",
-        "cross-entropy 2 Loss 3>4",
+        "head 2 Loss 3>4",
         "./edges.wasm 1 targets 2,4,all of 2>6,5",
         "./edges.wasm 1 sources 2,all of 6>7",
         "sum 1 Forward 5,7>8",
@@ -290,7 +292,7 @@ fn kernels_of_ones_own_get_rows_that_are_done() {
         "activate 0 Forward 0>1",
         "./edges.wasm 0 forward 1,all of 1>2",
         "linear 1 Forward 2>3",
-        "cross-entropy 2 Loss 3>4",
+        "head 2 Loss 3>4",
         "linear 1 Backward 2,4>5",
         "./edges.wasm 0 targets 1,5,all of 1>6",
     ];
@@ -323,7 +325,7 @@ fn kernels_of_the_other_interface_are_refused() {
         ),
     ];
     let settings = ModelSettings::parse("kind = \"gatv2\"\nheads = 4", "m.toml").unwrap();
-    let model = Model::resolve(&settings, 9, 3).unwrap();
+    let model = Model::resolve(&settings, 9, 3, TaskType::Classification).unwrap();
     let shape = DataShape { rows: 64, features: 9, classes: 3 };
     for (change, words) in cases {
         let changed = |kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]| {
@@ -348,7 +350,7 @@ fn gathers_stand_before_the_product_where_that_is_chosen() {
         "activate 1 Forward 2>3",
         "gather 3>4 x16",
         "linear 1 Forward 4>5",
-        "cross-entropy 2 Loss 5>6",
+        "head 2 Loss 5>6",
         "linear 1 Backward 4,6>7",
         "gather' 7>8 x16",
         "activate 1 Backward 2,8>9",
@@ -380,7 +382,7 @@ fn propagation_adds_gradients_as_they_come() {
         "sum 1 Forward 3,2>4",
         "gather 4>5 x3",
         "sum 1 Forward 5,2>6",
-        "cross-entropy 2 Loss 6>7",
+        "head 2 Loss 6>7",
         "sum 1 Backward 7>8,9",
         "gather' 8>10 x3",
         "sum 1 Backward 10>11,12",
@@ -398,7 +400,7 @@ fn propagation_adds_gradients_as_they_come() {
 fn sgc_gathers_its_features_before_the_first_epoch() {
     let savings = Savings { gathered_features: true, ..Savings::default() };
     let once = program("kind = \"sgc\"\ndropout = 0", savings);
-    let wanted = ["linear 0 Forward 0>1", "cross-entropy 1 Loss 1>2", "linear 0 Backward 0,2>"];
+    let wanted = ["linear 0 Forward 0>1", "head 1 Loss 1>2", "linear 0 Backward 0,2>"];
     assert_eq!(sketch(&once), wanted);
     assert_eq!(once.model.constant_gathers(), 2);
     let each = program("kind = \"sgc\"\ndropout = 0", Savings::default());
@@ -459,7 +461,9 @@ fn models_of_too_many_operations_are_refused() {
     for _ in 0..16 {
         text += "[[layers]]\nkernel = \"appnp\"\nhops = 64\n";
     }
-    let model = Model::resolve(&ModelSettings::parse(&text, "m.toml").unwrap(), 9, 3).unwrap();
+    let model =
+        Model::resolve(&ModelSettings::parse(&text, "m.toml").unwrap(), 9, 3, TaskType::Classification)
+            .unwrap();
     let shape = DataShape { rows: 64, features: 9, classes: 3 };
     let error = Program::build(&model, shape, Savings::default(), &signature).unwrap_err();
     assert!(error.to_string().contains("at most 1024"), "{error}");

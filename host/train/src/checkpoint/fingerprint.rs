@@ -4,6 +4,7 @@
 //! and the features. It takes a moment for a billion edges too; of changes to graph and features it
 //! finds those that move something, or that touch one of these places.
 
+use eciton_graph::dataset::Labels;
 use eciton_tensor::Matrix;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -36,11 +37,27 @@ impl Fingerprint {
         let (dataset, shape) = (&prepared.dataset, prepared.shape);
         let mut hasher = Sha256::new();
         let split = &dataset.split;
-        for numbers in [&dataset.labels, &split.train, &split.validation, &split.test] {
-            hasher.update((numbers.len() as u64).to_le_bytes());
-            for piece in numbers.chunks(1 << 12) {
-                hasher.update(piece.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>());
+        let mut all = |count: usize, numbers: &mut dyn Iterator<Item = u32>| {
+            hasher.update((count as u64).to_le_bytes());
+            let mut piece = Vec::with_capacity(1 << 14);
+            for number in numbers {
+                piece.extend(number.to_le_bytes());
+                if piece.len() == 1 << 14 {
+                    hasher.update(&piece);
+                    piece.clear();
+                }
             }
+            hasher.update(&piece);
+        };
+        match &dataset.labels {
+            Labels::Classes { of, .. } => all(of.len(), &mut of.iter().copied()),
+            Labels::Flags(values) | Labels::Numbers(values) => {
+                let values = values.as_slice();
+                all(values.len(), &mut values.iter().map(|value| value.to_bits()));
+            }
+        }
+        for ids in [&split.train, &split.validation, &split.test] {
+            all(ids.len(), &mut ids.iter().copied());
         }
         let (offsets, neighbours) = (dataset.graph.offsets(), dataset.graph.neighbours());
         places(offsets.len()).for_each(|place| hasher.update(offsets[place].to_le_bytes()));

@@ -120,7 +120,7 @@ impl Found {
         let mut written: Vec<Written> = older.chain([own]).collect();
         for w in &mut written {
             let report = epochs.iter().rfind(|e| (e.seed, e.epoch) == (w.seed, w.epoch));
-            w.validation = report.and_then(|e| e.accuracy?.validation);
+            w.validation = report.and_then(|e| e.metrics?.goodness());
         }
         let run = shown.to_owned();
         Ok(Self {

@@ -178,7 +178,7 @@ impl Saver {
         let point = Point { mark, weights, best, parameters };
         point.write(&self.place, self.named(last.seed, Some(last.epoch)))?;
         self.place.keep();
-        let validation = last.accuracy.and_then(|accuracy| accuracy.validation);
+        let validation = last.metrics.and_then(|metrics| metrics.goodness());
         self.written.push(Written { seed: last.seed, epoch: last.epoch, validation });
         self.retire(last.seed)
     }

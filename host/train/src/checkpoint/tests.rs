@@ -184,7 +184,7 @@ fn the_newest_and_the_best_are_kept_and_it_goes_on() {
     let (summary, resumed) = scene.resume(false).unwrap();
     assert_eq!((resumed.seed, resumed.epoch, resumed.epochs_done), (1, 6, 12));
     assert_eq!(Scene::digests(&summary), Scene::digests(&scene.summary));
-    assert_eq!(summary.seeds[1].accuracy, seed.accuracy);
+    assert_eq!(summary.seeds[1].metrics, seed.metrics);
     // None is forgotten; both seeds' models are evaluated once more, in three tasks each.
     assert_eq!(summary.tasks, scene.summary.tasks + 6);
     assert!(summary.total_seconds > 0.0 && summary.epoch_seconds_median > 0.0);

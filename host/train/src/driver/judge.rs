@@ -1,7 +1,7 @@
 //! The judge of a seed's models: which is the best so far, and whether to go on.
 //!
-//! Two questions with two answers. The *best* model is that of the highest validation accuracy, the
-//! first of equals. For *patience* an accuracy is better where it is above that of the last better
+//! Two questions with two answers. The *best* model is that of the best validation metric, the
+//! first of equals. For *patience* a metric is better where it is above that of the last better
 //! one by more than `run.min_delta`; the run ends at the first evaluation that is `run.patience`
 //! epochs or more after it (Prechelt 1998, in the form of Keras's `EarlyStopping`).
 
@@ -22,7 +22,7 @@ pub(super) struct Judge {
     patience: Option<u32>,
     min_delta: f64,
     highest: Option<f64>,
-    /// The last epoch that was better, and its accuracy.
+    /// The last epoch that was better, and its metric.
     better: Option<(u32, f64)>,
 }
 
@@ -31,7 +31,7 @@ impl Judge {
         Self { patience: run.patience, min_delta: run.min_delta, highest: None, better: None }
     }
 
-    /// Takes the validation accuracy of an epoch, in the order of epochs.
+    /// Takes the validation metric of an epoch, so that more is better, in the order of epochs.
     pub(super) fn judge(&mut self, epoch: u32, validation: Option<f64>) -> Judged {
         let Some(found) = validation else { return Judged { best: false, stop: None } };
         let best = self.highest.is_none_or(|highest| found > highest);

@@ -292,7 +292,7 @@ mod tests {
             Ok::<_, String>(Signature {
                 inputs: rows(inputs[0][0]),
                 outputs: rows(out.unwrap_or(inputs[0][0])),
-                has_loss: kernel == "cross-entropy",
+                loss: (kernel == "head").then_some(eciton_plan::signature::TargetKind::Classes),
                 ..Signature::default()
             })
         })

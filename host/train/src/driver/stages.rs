@@ -111,9 +111,9 @@ impl Stages<'_> {
         };
         let (rows_out, sums_out) = self.targets(step, tensor, weights)?;
         let labelled = (kind == Kind::Loss).then(|| Labelled {
-            labels: interval.labels.clone(),
+            targets: interval.targets.clone(),
             rows: interval.training.clone(),
-            weight: 1.0 / self.prepared.dataset.split.train.len() as f32,
+            weight: self.prepared.weight,
         });
         let backward = kind == Kind::Backward;
         Ok(Call {

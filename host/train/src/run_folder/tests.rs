@@ -6,7 +6,8 @@ mod damage;
 mod numpy;
 
 use super::*;
-use crate::report::{Accuracy, Ordered, SeedReport};
+use crate::report::{Metrics, Ordered, SeedReport};
+use eciton_plan::Metric;
 use tempfile::TempDir;
 
 fn scratch() -> TempDir {
@@ -34,26 +35,17 @@ fn tensors(seed: u64) -> Vec<NamedTensor> {
 }
 
 fn epoch(seed: u64, epoch: u32, loss: f64) -> EpochReport {
-    EpochReport {
-        seed,
-        epoch,
-        loss,
-        accuracy: None,
-        seconds: 0.25,
-        lr: 0.01,
-        gradient_norm: None,
-        bill: None,
-    }
+    EpochReport { seed, epoch, loss, metrics: None, seconds: 0.25, lr: 0.01, gradient_norm: None, bill: None }
 }
 
 fn summary(seeds: &[u64]) -> Summary {
-    let accuracy = Accuracy { train: Some(1.0), validation: None, test: Some(0.8125) };
+    let metrics = Metrics { train: Some(1.0), test: Some(0.8125), ..Metrics::default() };
     let report = |&seed: &u64| SeedReport {
         seed,
         epochs: 2,
         loss: 0.5,
-        accuracy,
-        best: Some((1, accuracy)),
+        metrics,
+        best: Some((1, metrics)),
         kept_epoch: None,
         stopped_early: None,
         synchronised_after: None,
@@ -63,9 +55,10 @@ fn summary(seeds: &[u64]) -> Summary {
         dataset: "tiny".to_owned(),
         model: "gcn 2-3-2".to_owned(),
         seeds: seeds.iter().map(report).collect(),
-        test_accuracy: Some(0.8125),
-        test_accuracy_std: Some(0.0),
-        test_accuracy_at_best_validation: None,
+        metric: Metric::Accuracy,
+        test_metric: Some(0.8125),
+        test_metric_std: Some(0.0),
+        test_metric_at_best_validation: None,
         epoch_seconds_median: 0.25,
         total_seconds: 1.5,
         peak_memory_bytes: 1 << 40,

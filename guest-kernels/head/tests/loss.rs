@@ -1,7 +1,7 @@
-//! The loss of `cross-entropy` against its formula, against the host's operation, and at its edges.
+//! The loss of `head` against its formula, against the host's operation, and at its edges.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use eciton_cross_entropy::CrossEntropy;
+use eciton_head::Head;
 use eciton_sdk::prelude::*;
 use eciton_sdk::reference::{Context, Reference, random};
 use eciton_sdk::{Attributes, Kernel};
@@ -13,6 +13,11 @@ const SEED: u64 = 5;
 fn values(count: usize, stream: u32) -> Vec<f64> {
     let key = random::key(SEED, 9, 0, 0, stream);
     (0..count as u64).map(|i| random::uniform(random::bits32(key, i, 0)) * 8.0 - 4.0).collect()
+}
+
+fn attributes(bias: bool, of: &str) -> Attributes {
+    let of = ("of".to_owned(), Value::Text(of.to_owned()));
+    Attributes::new(vec![("bias".to_owned(), Value::Flag(bias)), of])
 }
 
 struct Case {
@@ -70,9 +75,9 @@ impl Case {
 
     /// What the kernel computes in `R`.
     fn run<R: Real>(&self) -> Result<(f64, Vec<f64>, Vec<f64>)> {
-        let attributes = Attributes::new(vec![("bias".to_owned(), Value::Flag(self.bias.is_some()))]);
-        let kernel = CrossEntropy::open(&[vec![self.classes]], &attributes)?;
-        assert!(kernel.signature().has_loss);
+        let attributes = attributes(self.bias.is_some(), "cross-entropy");
+        let kernel = Head::open(&[vec![self.classes]], &attributes)?;
+        assert_eq!(kernel.signature().loss, Some(TargetKind::Classes));
         let host = self.host();
         let shape = [host.context().rows, self.classes];
         let x = host.matrix(&shape, &self.x)?;
@@ -81,7 +86,7 @@ impl Case {
         let io = LastLayer {
             inputs: &[&x],
             parameters: &bias.iter().collect::<Vec<_>>(),
-            labels: &host.ids(&self.labels)?,
+            targets: Targets::Classes(&host.ids(&self.labels)?),
             rows: &host.ids(&self.rows)?,
             weight: self.weight,
             loss: &loss,
@@ -183,11 +188,93 @@ fn wrong_labels_and_rows_are_typed_errors() {
 
 #[test]
 fn wrong_attributes_and_inputs_are_typed_errors() {
-    let flag = |value| Attributes::new(vec![("bias".to_owned(), value)]);
-    let open = |inputs: &[Vec<u32>], value| CrossEntropy::open(inputs, &flag(value)).unwrap_err();
+    let cross = || ("of".to_owned(), Value::Text("cross-entropy".to_owned()));
+    let flag = |value| Attributes::new(vec![("bias".to_owned(), value), cross()]);
+    let open = |inputs: &[Vec<u32>], value| Head::open(inputs, &flag(value)).unwrap_err();
     assert!(matches!(open(&[vec![3]], Value::Integer(1)), Error::Argument(t) if t.contains("bias")));
     assert!(matches!(open(&[], Value::Flag(true)), Error::Argument(t) if t.contains("one input")));
     assert!(matches!(open(&[vec![2, 3]], Value::Flag(true)), Error::Shape { .. }));
-    let error = CrossEntropy::open(&[vec![3]], &Attributes::default()).unwrap_err();
+    let error = Head::open(&[vec![3]], &Attributes::default()).unwrap_err();
     assert!(matches!(error, Error::Argument(t) if t.contains("must be given")));
+}
+
+/// The loss over values and its gradient by x, in `R`.
+fn over_values<R: Real>(of: &str, x: &[f64], known: &[f64], rows: &[u32]) -> Result<(f64, Vec<f64>)> {
+    let columns = 2;
+    let kernel = Head::open(&[vec![columns]], &attributes(false, of))?;
+    assert_eq!(kernel.signature().loss, Some(TargetKind::Values));
+    let count = x.len() as u32 / columns;
+    let host = Reference::new(Context { rows: count, training: true, ..Context::default() });
+    let (loss, dx) = (host.gradient(&[1])?, host.output(&[count, columns])?);
+    let io = LastLayer {
+        inputs: &[&host.matrix(&[count, columns], x)?],
+        parameters: &[],
+        targets: Targets::Values(&host.matrix(&[count, columns], known)?),
+        rows: &host.ids(rows)?,
+        weight: 0.5,
+        loss: &loss,
+        input_gradients: &[Some(&dx)],
+        parameter_gradients: &[],
+    };
+    host.run(|| kernel.loss::<R>(&host.context().task(), io))?;
+    Ok((host.values(&loss)?[0], host.values(&dx)?))
+}
+
+#[test]
+fn losses_over_values_are_the_formulas() {
+    // The second row does not count; of the third one value is unknown.
+    let (x, known) = ([1.0, -2.0, 9.0, 9.0, 0.5, 3.0], [0.0, 1.0, 0.0, 0.0, f64::NAN, 1.0]);
+    let sigmoid = |z: f64| 1.0 / (1.0 + (-z).exp());
+    let binary = -((1.0 - sigmoid(1.0)).ln() + sigmoid(-2.0).ln() + sigmoid(3.0).ln()) / 2.0;
+    let slopes = [sigmoid(1.0) / 2.0, (sigmoid(-2.0) - 1.0) / 2.0, 0.0, 0.0, 0.0, (sigmoid(3.0) - 1.0) / 2.0];
+    for (of, loss, dx) in [
+        ("binary-cross-entropy", binary, slopes),
+        ("squared-error", (1.0 + 9.0 + 4.0) / 2.0, [1.0, -3.0, 0.0, 0.0, 0.0, 2.0]),
+        ("absolute-error", (1.0 + 3.0 + 2.0) / 2.0, [0.5, -0.5, 0.0, 0.0, 0.0, 0.5]),
+    ] {
+        let found = over_values::<f64>(of, &x, &known, &[0, 2]).unwrap();
+        near(&[found.0], &[loss], 1e-12);
+        near(&found.1, &dx, 1e-12);
+        let found = over_values::<f32>(of, &x, &known, &[0, 2]).unwrap();
+        near(&[found.0], &[loss], 1e-6);
+        near(&found.1, &dx, 1e-6);
+        assert_eq!(over_values::<f64>(of, &x, &known, &[]).unwrap(), (0.0, vec![0.0; 6]));
+    }
+    // Scores of any size: no overflow, and where both agree nothing is lost.
+    let (loss, dx) = over_values::<f32>("binary-cross-entropy", &[1e4, -1e4], &[0.0, 0.0], &[0]).unwrap();
+    assert_eq!(loss, 5e3);
+    // The f32 exponential stops at e^-87.
+    near(&dx, &[0.5, 0.0], 1e-37);
+}
+
+#[test]
+fn targets_of_another_kind_or_shape_are_typed_errors() {
+    let error = over_values::<f32>("squared-error", &[0.0; 4], &[0.0; 4], &[2]).unwrap_err();
+    assert!(matches!(&error, Error::Argument(text) if text.contains("there are 2 rows")), "{error:?}");
+    let error = over_values::<f32>("cross-entropy-of-two", &[], &[], &[]).unwrap_err();
+    assert!(
+        matches!(&error, Error::Argument(text) if text.contains("one of cross-entropy, binary")),
+        "{error:?}"
+    );
+    let kernel = Head::open(&[vec![2]], &attributes(false, "squared-error")).unwrap();
+    let host = Reference::new(Context { rows: 3, training: true, ..Context::default() });
+    let with = |targets: Targets<'_>| {
+        let io = LastLayer {
+            inputs: &[&host.matrix(&[3, 2], &[0.0; 6]).unwrap()],
+            parameters: &[],
+            targets,
+            rows: &host.ids(&[0]).unwrap(),
+            weight: 1.0,
+            loss: &host.gradient(&[1]).unwrap(),
+            input_gradients: &[None],
+            parameter_gradients: &[],
+        };
+        host.run(|| kernel.loss::<f32>(&host.context().task(), io)).unwrap_err()
+    };
+    let error = with(Targets::Classes(&host.ids(&[0, 0, 0]).unwrap()));
+    assert!(matches!(&error, Error::Argument(text) if text.contains("values are compared")), "{error:?}");
+    let error = with(Targets::Values(&host.matrix(&[3, 1], &[0.0; 3]).unwrap()));
+    assert!(
+        matches!(&error, Error::Shape { expected, found, .. } if (&expected[..], &found[..]) == (&[3, 2], &[3, 1]))
+    );
 }

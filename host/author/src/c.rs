@@ -1,0 +1,284 @@
+//! A kernel in C: the sources of one folder, compiled by clang and wrapped into a component that fits the contract.
+//!
+//! ```text
+//! NAME/*.c         the kernel, and what else belongs to it
+//! NAME/bindings/   vertex_kernel.h and edge_kernel.h, the contract in C by wit-bindgen; written here
+//! ```
+//!
+//! A source includes `bindings/vertex_kernel.h` or `bindings/edge_kernel.h`, which says what kind of a kernel it is.
+//! The C library is wasi-libc, of which a kernel may use what needs no system (memory, strings, mathematics): what
+//! asks for a file, a clock or a stream is an import that no kernel is given, and is refused by its name.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use wit_bindgen_core::Files;
+
+use crate::compile::{Built, forward, wrap};
+use crate::contract::{Contract, MAX_COMPONENT_BYTES, World};
+use crate::error::{Error, Result, io};
+use crate::toolchain::answer;
+use crate::{digest, file};
+
+/// Where bindings lie in a kernel's folder.
+pub(crate) const BINDINGS: &str = "bindings";
+
+/// wasi-libc's target by the name that compilers from 11 on have in common.
+const TARGET: [&str; 2] = ["--target=wasm32-wasi", "-Wno-deprecated"];
+
+/// Vector instructions as in kernels in Rust; a library that is initialised once, not a program; a stack whose
+/// overflow traps instead of reaching data. The compiler's own library is given where it is there: few kernels need it.
+const FLAGS: [&str; 9] = [
+    "-std=c17",
+    "-O2",
+    "-Wall",
+    "-msimd128",
+    "-mexec-model=reactor",
+    "-nodefaultlibs",
+    "-Wl,--stack-first",
+    "-Wl,-z,stack-size=1048576",
+    "-Wl,--strip-debug",
+];
+
+/// Newest `clang-NN` that is looked for, and the oldest.
+const CLANG: (u32, u32) = (99, 11);
+
+/// A clang with a linker for wasm and wasi-libc.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clang {
+    path: PathBuf,
+    version: String,
+    /// The compiler's own library (`libclang_rt`), for `long double` and 128-bit integers.
+    library: Option<PathBuf>,
+}
+
+impl Clang {
+    /// Finds the compiler that `ECITON_WASM_CLANG` names (then no other), `clang`, or the newest `clang-NN`.
+    ///
+    /// # Errors
+    /// [`Error::NoClang`] lists what was tried and what to install.
+    pub fn find() -> Result<Self> {
+        let candidates: Vec<PathBuf> = match std::env::var_os("ECITON_WASM_CLANG") {
+            Some(chosen) => vec![chosen.into()],
+            None => {
+                let numbered = (CLANG.1..=CLANG.0).rev().map(|version| format!("clang-{version}"));
+                std::iter::once("clang".to_owned()).chain(numbered).map(PathBuf::from).collect()
+            }
+        };
+        Self::among(&candidates)
+    }
+
+    fn among(candidates: &[PathBuf]) -> Result<Self> {
+        let mut tried = Vec::new();
+        for path in candidates {
+            match Self::ask(path) {
+                Ok(found) => return Ok(found),
+                // Most numbers are of no compiler at all.
+                Err(found) if found == "not installed" && !tried.is_empty() => {}
+                Err(found) => tried.push(format!("{}: {found}", path.display())),
+            }
+        }
+        Err(Error::NoClang { tried })
+    }
+
+    /// The compiler, or what is missing.
+    fn ask(path: &Path) -> Result<Self, String> {
+        let ask = |question: &[&str]| answer(Path::new("."), path, question);
+        let version = ask(&["--version"])?.lines().next().unwrap_or_default().trim().to_owned();
+        if !ask(&["-print-targets"])?.contains("wasm32") {
+            return Err(format!("{version} does not know wasm32"));
+        }
+        for (question, what) in [
+            ("-print-prog-name=wasm-ld", "linker wasm-ld (lld of the same version)"),
+            ("-print-file-name=libc.a", "wasi-libc"),
+        ] {
+            // Its bare name where it was not found.
+            let found = ask(&[TARGET[0], TARGET[1], question])?;
+            if !Path::new(found.trim()).is_file() {
+                return Err(format!("{version} finds no {what}"));
+            }
+        }
+        let library = ask(&[TARGET[0], TARGET[1], "-print-libgcc-file-name"])?;
+        let library = Some(PathBuf::from(library.trim())).filter(|path| path.is_file());
+        Ok(Self { path: path.to_owned(), version, library })
+    }
+
+    /// One line a person can read.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        format!("{} ({})", self.version, self.path.display())
+    }
+}
+
+/// Whether a folder is a kernel in C: without a `Cargo.toml`, with a `.c` file.
+#[must_use]
+pub fn is_c(dir: &Path) -> bool {
+    !dir.join("Cargo.toml").exists() && sources(dir).is_ok_and(|sources| !sources.is_empty())
+}
+
+/// Writes the contract in C, `vertex_kernel` and `edge_kernel` with `.h`, `.c` and the types as an object file, to
+/// `dir/bindings`. Files that are there as they should be stay untouched.
+///
+/// # Errors
+/// [`Error::Io`], [`Error::Internal`].
+pub fn write_bindings(dir: &Path) -> Result<()> {
+    let dir = dir.join(BINDINGS);
+    for world in World::ALL {
+        for (name, contents) in bindings(world)?.iter() {
+            let path = dir.join(name);
+            if std::fs::read(&path).ok().as_deref() != Some(contents) {
+                file::write(&path, contents)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn bindings(world: World) -> Result<Files> {
+    let contract = Contract::get(world)?;
+    let mut files = Files::default();
+    wit_bindgen_c::Opts::default()
+        .build()
+        .generate(&mut contract.resolve.clone(), contract.world, &mut files)
+        .map_err(|error| Error::Internal { found: format!("{error:#}") })?;
+    Ok(files)
+}
+
+/// The `.c` files of a folder by name.
+fn sources(dir: &Path) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(io("read", dir))? {
+        let name = entry.map_err(io("read", dir))?.file_name();
+        // Names that are no text, or would be read as options, are nobody's.
+        found.extend(name.into_string().ok().filter(|name| name.ends_with(".c") && !name.starts_with('-')));
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Compiles the kernel in `dir`, checks it, and only then writes the component to `out`. `watch` is called with each
+/// line of the compiler's messages.
+///
+/// # Errors
+/// The compiler's refusal in its own words, ambient imports and other differences from the contract by name, a folder
+/// or an `out` that cannot be read or written.
+pub fn build_c(clang: &Clang, dir: &Path, out: &Path, watch: &mut dyn FnMut(&str)) -> Result<Built> {
+    let whole = std::path::absolute(dir).map_err(io("find", dir))?;
+    let package = whole.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let sources = sources(dir)?;
+    let world = world(dir, &sources)?;
+    write_bindings(dir)?;
+
+    let work = tempfile::tempdir().map_err(io("write in", std::env::temp_dir()))?;
+    let module = work.path().join("module.wasm");
+    let bindings = format!("{BINDINGS}/{}", world.name().replace('-', "_"));
+    let mut command = Command::new(&clang.path);
+    // In its folder, so that file names in the component are the same everywhere.
+    command.current_dir(dir).args(TARGET).args(FLAGS).args(&sources);
+    command.args([format!("{bindings}.c"), format!("{bindings}_component_type.o"), "-lc".to_owned()]);
+    command
+        .args(&clang.library)
+        .arg("-o")
+        .arg(&module)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+
+    let failed = |error: std::io::Error| Error::Tool {
+        command: clang.path.display().to_string(),
+        found: error.to_string(),
+    };
+    let mut child = command.spawn().map_err(failed)?;
+    let messages = child.stderr.take().map(|stderr| forward(stderr, Some(watch))).unwrap_or_default();
+    let status = child.wait().map_err(failed)?;
+    if !status.success() {
+        return Err(Error::Cargo { dir: dir.to_owned(), status: status.to_string(), output: messages });
+    }
+    let component = wrap(&package, dir, &file::read(&module, MAX_COMPONENT_BYTES)?)?;
+    file::write(out, &component)?;
+    Ok(Built {
+        path: out.to_owned(),
+        package,
+        bytes_len: component.len() as u64,
+        digest: digest::component_digest(&component),
+        compiler: clang.version.clone(),
+    })
+}
+
+/// The world whose header the sources include.
+fn world(dir: &Path, sources: &[String]) -> Result<World> {
+    let mut texts = Vec::new();
+    for name in sources {
+        texts.push(file::read(&dir.join(name), digest::MAX_SOURCE_BYTES)?);
+    }
+    let headers = World::ALL.map(|world| (world, format!("{BINDINGS}/{}.h", world.name().replace('-', "_"))));
+    let mut included = headers.iter().filter(|(_, header)| {
+        let names = |text: &Vec<u8>| text.windows(header.len()).any(|window| window == header.as_bytes());
+        texts.iter().any(names)
+    });
+    match (included.next(), included.next()) {
+        (Some((world, _)), None) => Ok(*world),
+        (first, _) => Err(Error::NotAKernelInC {
+            dir: dir.to_owned(),
+            found: if first.is_some() { "both" } else { "neither" },
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn bindings_are_written_once() {
+        let dir = tempfile::tempdir().unwrap();
+        write_bindings(dir.path()).unwrap();
+        let header = dir.path().join("bindings/vertex_kernel.h");
+        let text = std::fs::read_to_string(&header).unwrap();
+        assert!(text.contains("bool eciton_kernel_linalg_linear("), "{text}");
+        let written = |path: &Path| path.metadata().unwrap().modified().unwrap();
+        let first = written(&header);
+        write_bindings(dir.path()).unwrap();
+        assert_eq!(written(&header), first);
+        std::fs::write(&header, "changed").unwrap();
+        write_bindings(dir.path()).unwrap();
+        assert_eq!(std::fs::read_to_string(&header).unwrap(), text);
+    }
+
+    #[test]
+    fn a_folder_is_in_c_by_its_files() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!is_c(dir.path()) && !is_c(&dir.path().join("absent")));
+        std::fs::write(dir.path().join("kernel.c"), "").unwrap();
+        assert!(is_c(dir.path()));
+        std::fs::write(dir.path().join("Cargo.toml"), "").unwrap();
+        assert!(!is_c(dir.path()));
+    }
+
+    #[test]
+    fn a_kernel_includes_one_header() {
+        let dir = tempfile::tempdir().unwrap();
+        let includes = |text: &str| {
+            std::fs::write(dir.path().join("a.c"), text).unwrap();
+            world(dir.path(), &sources(dir.path()).unwrap())
+        };
+        let vertex = "#include \"bindings/vertex_kernel.h\"\n";
+        let edge = "#include \"bindings/edge_kernel.h\"\n";
+        assert_eq!(includes(vertex).unwrap(), World::Vertex);
+        assert_eq!(includes(edge).unwrap(), World::Edge);
+        for (text, word) in [("int a;\n".to_owned(), "neither"), (format!("{vertex}{edge}"), "both")] {
+            let error = includes(&text).unwrap_err().to_string();
+            assert!(error.contains(word) && error.contains("--c"), "{error}");
+        }
+    }
+
+    #[test]
+    fn absent_compilers_are_named_with_the_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        let absent = ["clang", "clang-19", "clang-18"].map(|name| dir.path().join(name));
+        let text = Clang::among(&absent).unwrap_err().to_string();
+        assert!(text.contains("clang: not installed") && text.contains("apt-get install clang"), "{text}");
+        assert!(!text.contains("clang-18"), "{text}");
+    }
+}

@@ -1,0 +1,410 @@
+//! What is to be predicted of vertices: a class, several labels, or numbers.
+
+use crate::error::{Error, Place, Result};
+use crate::format::MAX_CLASSES;
+use crate::split::NO_LABEL;
+
+/// The most columns of [`Values`].
+pub const MAX_LABEL_COLUMNS: u32 = 1 << 16;
+
+/// What is to be predicted of vertices.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Labels {
+    /// One class a vertex.
+    Classes {
+        /// `[V]`, below `count`, or [`NO_LABEL`].
+        of: Vec<u32>,
+        /// The number of classes.
+        count: u32,
+    },
+    /// Several labels a vertex: 1 holds, 0 does not, NaN is unknown.
+    Flags(Values),
+    /// Numbers, NaN where unknown.
+    Numbers(Values),
+}
+
+/// `[V, columns]`, row-major: finite numbers, or NaN for what is unknown.
+#[derive(Debug, Clone)]
+pub struct Values {
+    columns: u32,
+    /// Every NaN is [`f32::NAN`].
+    values: Vec<f32>,
+}
+
+impl PartialEq for Values {
+    /// By bits: what is unknown equals what is unknown.
+    fn eq(&self, other: &Self) -> bool {
+        let bits = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits();
+        self.columns == other.columns
+            && self.values.len() == other.values.len()
+            && self.values.iter().zip(&other.values).all(bits)
+    }
+}
+
+impl Values {
+    /// Rows of `columns` values (1 to [`MAX_LABEL_COLUMNS`]), row-major.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for another number of columns, a last row that is not whole, or, with its
+    /// row, an infinity.
+    pub fn new(columns: u32, values: Vec<f32>) -> Result<Self> {
+        Self::named(columns, values, "labels")
+    }
+
+    /// [`Values::new`]; `file` is named in errors.
+    pub(crate) fn named(columns: u32, mut values: Vec<f32>, file: &str) -> Result<Self> {
+        let wrong = |place, expected: String, found: String, remedy| {
+            Err(Error::Malformed { place, expected, found, remedy })
+        };
+        if !(1..=MAX_LABEL_COLUMNS).contains(&columns) {
+            let expected = format!("1 to {MAX_LABEL_COLUMNS} columns of labels");
+            let remedy = "keep the columns that are to be predicted";
+            return wrong(Place::whole(file), expected, columns.to_string(), remedy);
+        }
+        let width = columns as usize;
+        if !values.len().is_multiple_of(width) {
+            let expected = format!("rows of {columns} labels");
+            let found = format!("{} values", values.len());
+            return wrong(Place::whole(file), expected, found, "give each vertex a whole row");
+        }
+        for (at, value) in values.iter_mut().enumerate() {
+            if value.is_infinite() {
+                let found = format!("{value} in column {}", at % width);
+                let remedy = "replace the value, or leave it out (NaN, an empty field) as unknown";
+                let place = Place::row(file, (at / width) as u64);
+                return wrong(place, "a finite label, or none".to_owned(), found, remedy);
+            }
+            if value.is_nan() {
+                *value = f32::NAN;
+            }
+        }
+        Ok(Self { columns, values })
+    }
+
+    /// Whole rows of at least one column that are known to be finite.
+    pub(crate) fn of_finite(columns: u32, values: Vec<f32>) -> Self {
+        debug_assert!(columns > 0 && values.iter().all(|value| value.is_finite()));
+        Self { columns, values }
+    }
+
+    /// Labels of a vertex.
+    pub fn columns(&self) -> u32 {
+        self.columns
+    }
+
+    /// Vertices.
+    pub fn rows(&self) -> usize {
+        self.values.len() / self.columns as usize
+    }
+
+    /// The labels of a vertex, one a column.
+    ///
+    /// # Panics
+    /// Where there is no such row.
+    pub fn row(&self, row: usize) -> &[f32] {
+        let width = self.columns as usize;
+        &self.values[row * width..(row + 1) * width]
+    }
+
+    /// All rows, one after the other.
+    pub fn as_slice(&self) -> &[f32] {
+        &self.values
+    }
+
+    /// The first value that does not pass: its row, its column and what it is.
+    fn find(&self, passes: impl Fn(f32) -> bool) -> Option<(u64, usize, f32)> {
+        let at = self.values.iter().position(|&value| !passes(value))?;
+        let width = self.columns as usize;
+        Some(((at / width) as u64, at % width, self.values[at]))
+    }
+
+    /// The rows `order`, in this order.
+    pub(crate) fn reordered(&self, order: &[u32]) -> Self {
+        let mut values = Vec::with_capacity(order.len() * self.columns as usize);
+        for &row in order {
+            values.extend_from_slice(self.row(row as usize));
+        }
+        Self { columns: self.columns, values }
+    }
+}
+
+/// Whether a value can be a flag.
+fn is_flag(value: f32) -> bool {
+    value == 0.0 || value == 1.0 || value.is_nan()
+}
+
+impl Labels {
+    /// One class a vertex: `of` is `[V]`, each below `count` or [`NO_LABEL`].
+    pub fn classes(of: Vec<u32>, count: u32) -> Self {
+        Self::Classes { of, count }
+    }
+
+    /// No class for any vertex.
+    pub fn none(vertices: u32) -> Self {
+        Self::classes(vec![NO_LABEL; vertices as usize], 0)
+    }
+
+    /// Flags where every value is 0, 1 or unknown, else numbers.
+    pub(crate) fn of_values(values: Values) -> Self {
+        match values.find(is_flag) {
+            None => Self::Flags(values),
+            Some(_) => Self::Numbers(values),
+        }
+    }
+
+    /// Columns of a vertex's scores: one a class, or one a label or number.
+    pub fn width(&self) -> u32 {
+        match self {
+            Self::Classes { count, .. } => *count,
+            Self::Flags(values) | Self::Numbers(values) => values.columns(),
+        }
+    }
+
+    /// Vertices.
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::Classes { of, .. } => of.len(),
+            Self::Flags(values) | Self::Numbers(values) => values.rows(),
+        }
+    }
+
+    /// Whether anything is known of a vertex: it has a class, or a value that is not NaN. False for
+    /// one that does not exist.
+    pub fn known(&self, vertex: usize) -> bool {
+        match self {
+            Self::Classes { of, .. } => of.get(vertex).is_some_and(|&label| label != NO_LABEL),
+            Self::Flags(values) | Self::Numbers(values) => {
+                vertex < values.rows() && values.row(vertex).iter().any(|value| !value.is_nan())
+            }
+        }
+    }
+
+    /// `[V]`, [`NO_LABEL`] for none; where vertices have one class each.
+    pub fn as_classes(&self) -> Option<&[u32]> {
+        match self {
+            Self::Classes { of, .. } => Some(of),
+            _ => None,
+        }
+    }
+
+    /// Flags or numbers; where these are the labels.
+    pub fn as_values(&self) -> Option<&Values> {
+        match self {
+            Self::Classes { .. } => None,
+            Self::Flags(values) | Self::Numbers(values) => Some(values),
+        }
+    }
+
+    /// The same as one class a vertex: a single column of flags (class 1 holds) or of whole numbers
+    /// from 0. `place` is named in errors.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for several columns, or, with the row, a number that is no class.
+    pub fn into_classes(self, place: &str) -> Result<Self> {
+        let (values, least) = match self {
+            Self::Classes { .. } => return Ok(self),
+            Self::Flags(values) => (values, 2),
+            Self::Numbers(values) => (values, 0),
+        };
+        if values.columns() != 1 {
+            return Err(Error::Malformed {
+                place: Place::whole(place),
+                expected: "one column, to be taken for classes".to_owned(),
+                found: format!("{} columns", values.columns()),
+                remedy: "predict them as several labels or as numbers, or keep one column",
+            });
+        }
+        let is_class = |v: f32| v.is_nan() || (v.fract() == 0.0 && (0.0..MAX_CLASSES as f32).contains(&v));
+        if let Some((row, _, value)) = values.find(is_class) {
+            return Err(Error::Malformed {
+                place: Place::row(place, row),
+                expected: format!("a class, a whole number from 0 and below {MAX_CLASSES}"),
+                found: value.to_string(),
+                remedy: "predict the column as numbers, or correct the value",
+            });
+        }
+        let class = |&value: &f32| if value.is_nan() { NO_LABEL } else { value as u32 };
+        let of: Vec<u32> = values.values.iter().map(class).collect();
+        let count = of.iter().filter(|&&c| c != NO_LABEL).max().map_or(0, |&c| c + 1).max(least);
+        Ok(Self::classes(of, count))
+    }
+
+    /// The same as several labels a vertex: at most two classes become one column in which class 1
+    /// holds; numbers must all be 0 or 1. `place` is named in errors.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] with the row of a class or number that is no flag.
+    pub fn into_flags(self, place: &str) -> Result<Self> {
+        match self {
+            Self::Classes { of, count } if count > 2 => {
+                let row = of.iter().position(|&class| class >= 2 && class != NO_LABEL);
+                Err(Error::Malformed {
+                    place: row.map_or(Place::whole(place), |row| Place::row(place, row as u64)),
+                    expected: "at most two classes, to be taken for a flag".to_owned(),
+                    found: match row {
+                        Some(row) => format!("class {} of {count}", of[row]),
+                        None => format!("{count} classes"),
+                    },
+                    remedy: "predict classes, or write one column of 0 and 1 for each class",
+                })
+            }
+            Self::Classes { .. } => Ok(Self::Flags(self.column())),
+            Self::Flags(_) => Ok(self),
+            Self::Numbers(values) => match values.find(is_flag) {
+                None => Ok(Self::Flags(values)),
+                Some((row, column, value)) => Err(Error::Malformed {
+                    place: Place::row(place, row),
+                    expected: "0, 1 or nothing in each column, to be taken for flags".to_owned(),
+                    found: format!("{value} in column {column}"),
+                    remedy: "predict numbers, or correct the value",
+                }),
+            },
+        }
+    }
+
+    /// The same as numbers: flags as 0 and 1, a class as the one column of its number.
+    pub fn into_numbers(self) -> Self {
+        match self {
+            Self::Classes { .. } => Self::Numbers(self.column()),
+            Self::Flags(values) | Self::Numbers(values) => Self::Numbers(values),
+        }
+    }
+
+    /// Classes as one column of numbers; values as they are.
+    fn column(self) -> Values {
+        match self {
+            Self::Classes { of, .. } => {
+                let number = |&class: &u32| if class == NO_LABEL { f32::NAN } else { class as f32 };
+                Values { columns: 1, values: of.iter().map(number).collect() }
+            }
+            Self::Flags(values) | Self::Numbers(values) => values,
+        }
+    }
+
+    /// Checks that classes are below their count and flags 0 or 1. `file` is named in errors.
+    pub(crate) fn validate(&self, file: &str) -> Result<()> {
+        match self {
+            Self::Classes { of, count } => match of.iter().position(|l| l >= count && *l != NO_LABEL) {
+                Some(row) => Err(Error::LabelRange {
+                    place: Place::row(file, row as u64),
+                    label: i64::from(of[row]),
+                    classes: u64::from(*count),
+                }),
+                None => Ok(()),
+            },
+            Self::Flags(values) => match values.find(is_flag) {
+                Some((row, column, value)) => Err(Error::Malformed {
+                    place: Place::row(file, row),
+                    expected: "flags: 0, 1 or NaN for unknown".to_owned(),
+                    found: format!("{value} in column {column}"),
+                    remedy: "correct the value, or store the labels as numbers",
+                }),
+                None => Ok(()),
+            },
+            Self::Numbers(_) => Ok(()),
+        }
+    }
+
+    /// The labels of the vertices `order`, in this order.
+    pub(crate) fn reordered(&self, order: &[u32]) -> Self {
+        match self {
+            Self::Classes { of, count } => {
+                Self::classes(order.iter().map(|&v| of[v as usize]).collect(), *count)
+            }
+            Self::Flags(values) => Self::Flags(values.reordered(order)),
+            Self::Numbers(values) => Self::Numbers(values.reordered(order)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const NAN: f32 = f32::NAN;
+
+    fn values(columns: u32, values: &[f32]) -> Values {
+        Values::new(columns, values.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn rows_and_what_is_known() {
+        let some = values(2, &[1.0, NAN, NAN, NAN, 0.0, 1.0]);
+        assert_eq!((some.columns(), some.rows(), some.row(2)), (2, 3, &[0.0, 1.0][..]));
+        // Any NaN is the same unknown.
+        let other = f32::from_bits(0xffc0_0001);
+        assert_eq!(some, values(2, &[1.0, other, other, NAN, 0.0, 1.0]));
+        assert_ne!(some, values(3, some.as_slice()));
+        assert_ne!(some, values(2, &[1.0, NAN, NAN, NAN, 0.0, 0.0]));
+        for labels in [Labels::Flags(some.clone()), Labels::Numbers(some)] {
+            assert_eq!((labels.width(), labels.rows()), (2, 3));
+            assert_eq!([0, 1, 2, 3].map(|v| labels.known(v)), [true, false, true, false]);
+            assert!(labels.as_classes().is_none() && labels.as_values().is_some());
+        }
+        let classes = Labels::classes(vec![4, NO_LABEL], 5);
+        assert_eq!((classes.width(), classes.rows()), (5, 2));
+        assert_eq!([0, 1, 2].map(|v| classes.known(v)), [true, false, false]);
+        assert!(classes.as_values().is_none());
+        assert_eq!(Labels::none(2), Labels::classes(vec![NO_LABEL; 2], 0));
+        assert_eq!(values(1, &[]).rows(), 0);
+    }
+
+    #[test]
+    fn other_shapes_and_infinities_are_refused() {
+        let said = |columns, of: &[f32]| Values::new(columns, of.to_vec()).unwrap_err().to_string();
+        for columns in [0, MAX_LABEL_COLUMNS + 1] {
+            let text = said(columns, &[]);
+            assert!(text.contains("1 to 65536 columns of labels, found"), "{text}");
+        }
+        assert!(said(2, &[1.0]).contains("rows of 2 labels, found 1 values"));
+        let text = said(2, &[1.0, 2.0, 3.0, f32::NEG_INFINITY]);
+        assert!(text.contains("labels, row 1: expected a finite label, or none, found -inf in column 1"));
+        assert!(Values::new(MAX_LABEL_COLUMNS, vec![]).is_ok());
+    }
+
+    #[test]
+    fn meanings_turn_into_each_other() {
+        let two = Labels::classes(vec![0, 1, NO_LABEL], 2);
+        let column = values(1, &[0.0, 1.0, NAN]);
+        assert_eq!(two.clone().into_flags("a").unwrap(), Labels::Flags(column.clone()));
+        assert_eq!(two.clone().into_numbers(), Labels::Numbers(column.clone()));
+        assert_eq!(two.clone().into_classes("a").unwrap(), two);
+        for labels in [Labels::Flags(column.clone()), Labels::Numbers(column.clone())] {
+            assert_eq!(labels.clone().into_classes("a").unwrap(), two);
+            assert_eq!(labels.clone().into_flags("a").unwrap(), Labels::Flags(column.clone()));
+            assert_eq!(labels.into_numbers(), Labels::Numbers(column.clone()));
+        }
+        let nothing = Labels::Flags(values(1, &[NAN, NAN]));
+        assert_eq!(Labels::none(2).into_flags("a").unwrap(), nothing);
+        assert_eq!(nothing.into_classes("a").unwrap(), Labels::classes(vec![NO_LABEL; 2], 2));
+        let ages = Labels::Numbers(values(1, &[3.0, NAN, 0.0]));
+        assert_eq!(ages.clone().into_classes("a").unwrap(), Labels::classes(vec![3, NO_LABEL, 0], 4));
+        let text = ages.into_flags("ages.csv").unwrap_err().to_string();
+        assert!(text.contains("ages.csv, row 0: expected 0, 1 or nothing in each column"), "{text}");
+    }
+
+    #[test]
+    fn what_has_no_other_meaning_says_so() {
+        let several = Labels::Flags(values(2, &[0.0, 1.0]));
+        let text = several.into_classes("a.csv").unwrap_err().to_string();
+        assert!(text.contains("a.csv: expected one column, to be taken for classes, found 2 columns"));
+        for (value, found) in [(0.5, "0.5"), (-1.0, "-1"), (MAX_CLASSES as f32, "1048576")] {
+            let text = Labels::Numbers(values(1, &[NAN, value])).into_classes("a").unwrap_err().to_string();
+            assert!(text.contains("a, row 1: expected a class") && text.contains(found), "{text}");
+        }
+        let text = Labels::classes(vec![NO_LABEL, 1, 2], 3).into_flags("a").unwrap_err().to_string();
+        assert!(text.contains("a, row 2: expected at most two classes") && text.contains("class 2 of 3"));
+        let text = Labels::classes(vec![0], 9).into_flags("a").unwrap_err().to_string();
+        assert!(text.contains("a: expected at most two classes") && text.contains("found 9 classes"));
+    }
+
+    #[test]
+    fn faults_are_found() {
+        Labels::Flags(values(2, &[0.0, NAN, 1.0, 1.0])).validate("a").unwrap();
+        let text = Labels::Flags(values(2, &[0.0, NAN, 1.0, 2.0])).validate("a").unwrap_err().to_string();
+        assert!(text.contains("a, row 1: expected flags") && text.contains("2 in column 1"), "{text}");
+        let text = Labels::classes(vec![0, 2], 2).validate("a").unwrap_err().to_string();
+        assert!(text.contains("a, row 1: label 2, but classes are 0..2"), "{text}");
+    }
+}
