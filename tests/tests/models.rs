@@ -113,8 +113,9 @@ impl Case {
         let settings = ModelSettings::parse(text, name).unwrap();
         let task = task(&settings);
         let labels = labels(numbers, task, vertices);
-        let train: Vec<u32> = (0..vertices).filter(|_| numbers.below(3) == 0).collect();
-        let rest: Vec<u32> = (0..vertices).filter(|v| !train.contains(v)).collect();
+        let known = |v: &u32| labels.known(*v as usize);
+        let train: Vec<u32> = (0..vertices).filter(|_| numbers.below(3) == 0).filter(known).collect();
+        let rest: Vec<u32> = (0..vertices).filter(|v| !train.contains(v)).filter(known).collect();
         let (validation, test) = rest.split_at(rest.len() / 2);
 
         let mut config = Config { model: settings, ..Config::default() };
