@@ -195,14 +195,7 @@ pub fn build_c(clang: &Clang, dir: &Path, out: &Path, watch: &mut dyn FnMut(&str
         return Err(Error::Cargo { dir: dir.to_owned(), status: status.to_string(), output: messages });
     }
     let component = wrap(&package, dir, &file::read(&module, MAX_COMPONENT_BYTES)?)?;
-    file::write(out, &component)?;
-    Ok(Built {
-        path: out.to_owned(),
-        package,
-        bytes_len: component.len() as u64,
-        digest: digest::component_digest(&component),
-        compiler: clang.version.clone(),
-    })
+    Built::write(out, package, &component, clang.version.clone())
 }
 
 /// The world whose header the sources include.

@@ -71,6 +71,20 @@ pub struct Built {
     pub compiler: String,
 }
 
+impl Built {
+    /// Writes a component of `package` to `out`.
+    pub(crate) fn write(out: &Path, package: String, component: &[u8], compiler: String) -> Result<Self> {
+        file::write(out, component)?;
+        Ok(Self {
+            path: out.to_owned(),
+            package,
+            bytes_len: component.len() as u64,
+            digest: digest::component_digest(component),
+            compiler,
+        })
+    }
+}
+
 /// Builds the crate in `crate_dir` with the toolchain that is found, into `out`.
 ///
 /// `target_dir` receives cargo's files. See [`Build`] to watch cargo's messages.
@@ -137,14 +151,7 @@ impl<'a> Build<'a> {
     /// contract with their names, an `out` that cannot be written.
     pub fn run(mut self, out: &Path) -> Result<Built> {
         let (package, component) = self.component()?;
-        file::write(out, &component)?;
-        Ok(Built {
-            path: out.to_owned(),
-            package,
-            bytes_len: component.len() as u64,
-            digest: digest::component_digest(&component),
-            compiler: self.toolchain.identity(),
-        })
+        Built::write(out, package, &component, self.toolchain.identity())
     }
 
     /// The package's name and its component.

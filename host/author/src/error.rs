@@ -88,14 +88,14 @@ pub enum Error {
         /// What came back.
         found: String,
     },
-    /// Cargo refused or the compiler found errors; their own words follow.
+    /// Cargo or clang refused, or the compiler found errors; their own words follow.
     #[error("{}: the build failed ({status})\n{output}", dir.display())]
     Cargo {
-        /// The crate's folder.
+        /// The kernel's folder.
         dir: PathBuf,
-        /// Cargo's exit status.
+        /// The exit status.
         status: String,
-        /// The end of cargo's and the compiler's messages, at most 64 KiB.
+        /// The end of the messages, at most 64 KiB.
         output: String,
     },
     /// The core module could not be made a component.

@@ -97,7 +97,7 @@ impl Loss {
     /// # Errors
     /// [`Error::Objective`] where the task does not take what is wanted.
     pub fn choose(wanted: Option<Self>, task: TaskType) -> Result<Self, Error> {
-        choose("model.loss", wanted, Self::of(task), task, Self::name)
+        choose("model.loss", wanted, Self::of(task), task.name(), Self::name)
     }
 }
 
@@ -157,14 +157,11 @@ impl Metric {
             TaskType::MultiLabel => &[Self::RocAuc, Self::F1Micro, Self::Accuracy],
             TaskType::Regression => &[Self::MeanAbsoluteError, Self::RootMeanSquaredError],
         };
-        let found = choose("run.metric", wanted, all, task, Self::name);
-        match found {
-            Err(Error::Objective { key, found, allowed, .. }) if wanted == Some(Self::RocAuc) => {
-                let task = format!("{} of {classes} classes", task.name());
-                Err(Error::Objective { key, found, allowed: format!("{allowed} (2 classes: roc-auc)"), task })
-            }
-            other => other,
-        }
+        let task = match task {
+            TaskType::Classification => format!("classification of {classes} classes"),
+            other => other.name().to_owned(),
+        };
+        choose("run.metric", wanted, all, &task, Self::name)
     }
 }
 
@@ -176,7 +173,7 @@ fn choose<T: Copy + PartialEq + Default>(
     key: &'static str,
     wanted: Option<T>,
     all: &[T],
-    task: TaskType,
+    task: &str,
     name: fn(T) -> &'static str,
 ) -> Result<T, Error> {
     match wanted {
@@ -185,7 +182,7 @@ fn choose<T: Copy + PartialEq + Default>(
         Some(wanted) => Err(Error::Objective {
             key,
             found: name(wanted),
-            task: task.name().to_owned(),
+            task: task.to_owned(),
             allowed: all.iter().map(|&one| name(one)).collect::<Vec<_>>().join(" or "),
         }),
     }

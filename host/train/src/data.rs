@@ -1,11 +1,12 @@
 //! Data sets by name or path, and what of them a run uses.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use eciton_fetch::cache::{Cache, Found};
 use eciton_fetch::catalogue;
-use eciton_graph::dataset::{Dataset, Features, Labels};
+use eciton_graph::dataset::{Dataset, Features, Labels, Values};
 use eciton_graph::format;
 use eciton_graph::gather::{inverse_degrees, symmetric_scale};
 use eciton_kernel::{RowNumbers, Targets};
@@ -77,7 +78,7 @@ fn published(name: &str) -> Result<Found> {
 /// One interval: its rows, the parts of its sums, what they are compared with.
 #[derive(Debug, Clone)]
 pub(crate) struct Interval {
-    pub rows: std::ops::Range<usize>,
+    pub rows: Range<usize>,
     /// What the rows' random numbers are addressed by.
     pub numbers: RowNumbers,
     pub grid: Arc<Grid>,
@@ -141,7 +142,8 @@ impl Prepared {
         for &v in &dataset.split.train {
             in_training[v as usize] = true;
         }
-        let targets = targets(&dataset.labels)?;
+        let values = dataset.labels.as_values().map(matrix).transpose()?;
+        let targets = |rows: Range<usize>| targets(&dataset.labels, values.as_ref(), rows);
         let one = |id| interval(&targets, &vertices, &atoms, &cut, id, &in_training);
         let intervals = cut.ids().map(one).collect::<Result<_>>()?;
         let shape = DataShape { rows, features: columns, classes };
@@ -211,15 +213,21 @@ pub fn task(labels: &Labels) -> TaskType {
     }
 }
 
-/// What all rows are compared with.
-fn targets(labels: &Labels) -> Result<Targets> {
-    match labels {
-        Labels::Classes { of, .. } => Ok(Targets::Classes(of.as_slice().into())),
-        Labels::Flags(values) | Labels::Numbers(values) => {
-            let (rows, columns) = (values.rows(), values.columns() as usize);
-            let all = Buffer::from_rows(rows, columns, values.as_slice()).map_err(at("labels"))?;
-            Ok(Targets::Values(Matrix::from(all.read(0..rows).map_err(at("labels"))?)))
+/// Values as tasks read them.
+fn matrix(values: &Values) -> Result<Matrix> {
+    let (rows, columns) = (values.rows(), values.columns() as usize);
+    let all = Buffer::from_rows(rows, columns, values.as_slice()).map_err(at("labels"))?;
+    Ok(Matrix::from(all.read(0..rows).map_err(at("labels"))?))
+}
+
+/// What an interval's rows are compared with; `values` are those of the labels that have some.
+fn targets(labels: &Labels, values: Option<&Matrix>, rows: Range<usize>) -> Result<Targets> {
+    match (labels.as_classes(), values) {
+        (Some(classes), _) => Ok(Targets::Classes(classes[rows].into())),
+        (None, Some(all)) => {
+            Ok(Targets::Values(all.slice_rows(rows.start, rows.len()).map_err(at("labels"))?))
         }
+        (None, None) => Err(Error::Internal("labels that are neither classes nor values".to_owned())),
     }
 }
 
@@ -235,7 +243,7 @@ fn known(labels: &Labels, vertices: &[u32]) -> u64 {
 }
 
 fn interval(
-    targets: &Targets,
+    targets: &dyn Fn(Range<usize>) -> Result<Targets>,
     vertices: &Vertices,
     atoms: &Atoms,
     cut: &Intervals,
@@ -244,12 +252,7 @@ fn interval(
 ) -> Result<Interval> {
     let rows = cut.rows(id).start as usize..cut.rows(id).end as usize;
     let nodes = atoms.nodes(cut.atoms(id));
-    let targets = match targets {
-        Targets::Classes(of) => Targets::Classes(of[rows.clone()].into()),
-        Targets::Values(all) => {
-            Targets::Values(all.slice_rows(rows.start, rows.len()).map_err(at("labels"))?)
-        }
-    };
+    let targets = targets(rows.clone())?;
     let training = rows.clone().filter(|&v| in_training[v]).map(|v| (v - rows.start) as u32).collect();
     Ok(Interval {
         numbers: vertices.numbers(rows.clone()),
