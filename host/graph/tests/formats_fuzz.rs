@@ -217,7 +217,9 @@ fn fuzz_cases(
         Err(_) => default,
     };
     let (seconds, seed) = (number("ECITON_FUZZ_SECONDS", 2), number("ECITON_FUZZ_SEED", 20_261_121));
-    let mut random = SplitMix64::new(seed ^ reader.bytes().fold(0u64, |sum, b| sum.wrapping_mul(31).wrapping_add(b.into())));
+    let mut random = SplitMix64::new(
+        seed ^ reader.bytes().fold(0u64, |sum, b| sum.wrapping_mul(31).wrapping_add(b.into())),
+    );
     // In memory where that can be had: a disk is what limits the rounds.
     let memory = Path::new("/dev/shm");
     let folder = match memory.is_dir().then(|| tempfile::tempdir_in(memory)) {
