@@ -138,7 +138,7 @@ impl Case {
         assert!(!graph.symmetric());
         let (name, ids) = ("random".to_owned(), VertexIds::Dense);
         let split = Split { train, validation: validation.to_vec(), test: test.to_vec() };
-        let dataset = Dataset { name, graph, features, labels, split, ids };
+        let dataset = Dataset { name, graph, features, edge_features: None, labels, split, ids };
         dataset.validate().unwrap();
         Self { what: format!("{text}, seed {seed}"), config, dataset, job }
     }

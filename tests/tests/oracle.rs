@@ -105,6 +105,7 @@ impl Case {
             name: "random".to_owned(),
             graph,
             features,
+            edge_features: None,
             labels: Labels::classes(labels, classes),
             split,
             ids: VertexIds::Dense,

@@ -115,7 +115,15 @@ fn random_set(seed: u64, vertices: u32, edges: u32, columns: u32, classes: u32) 
         test: (vertices * 3 / 4..vertices).collect(),
     };
     let features = Features::dense(columns, &values).unwrap();
-    Dataset { name: "random".to_owned(), graph, features, labels, split, ids: VertexIds::Dense }
+    Dataset {
+        name: "random".to_owned(),
+        graph,
+        features,
+        edge_features: None,
+        labels,
+        split,
+        ids: VertexIds::Dense,
+    }
 }
 
 fn inside(config: &Config, dataset: &Dataset) -> FirstEpoch {

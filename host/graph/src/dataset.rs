@@ -1,5 +1,6 @@
 //! A graph with features, labels and a split: all that a training run reads.
 
+pub use crate::edge_features::EdgeFeatures;
 pub use crate::features::{DenseRows, Features, SparseBuilder, SparseRows};
 pub use crate::labels::{Labels, MAX_LABEL_COLUMNS, Values};
 pub use crate::split::{NO_LABEL, Split};
@@ -39,6 +40,8 @@ pub struct Dataset {
     pub graph: Graph,
     /// `[V, columns]`, as published (not normalised).
     pub features: Features,
+    /// `[E, columns]`, as published; none where nothing is known of edges.
+    pub edge_features: Option<EdgeFeatures>,
     /// What is to be predicted of each vertex.
     pub labels: Labels,
     /// By vertex id.
@@ -53,8 +56,8 @@ impl Dataset {
         self.graph.vertices()
     }
 
-    /// Checks that all parts fit together: rows of features and labels as many as vertices, finite
-    /// features, labels that are what they say, disjoint splits of labelled vertices. Every reader of this
+    /// Checks that all parts fit together: rows of features and labels as many as vertices, of
+    /// edge features as many as edges, finite features, labels that are what they say, disjoint splits of labelled vertices. Every reader of this
     /// crate has called it.
     ///
     /// # Errors
@@ -64,6 +67,9 @@ impl Dataset {
         let vertices = self.vertices();
         check_vertices(u64::from(vertices), || Place::whole(part("graph")))?;
         self.features.validate(vertices, &part("features"))?;
+        if let Some(rows) = &self.edge_features {
+            rows.validate(self.graph.edges(), &part("edge features"))?;
+        }
         let count = |what, found: usize| {
             if found as u64 == u64::from(vertices) {
                 return Ok(());
@@ -104,6 +110,7 @@ mod tests {
             name: "tiny".to_owned(),
             graph: Graph::from_edges(3, [(0, 1)].into_iter(), Options::default()).unwrap(),
             features: Features::dense(1, &[1.0, 2.0, 3.0]).unwrap(),
+            edge_features: Some(EdgeFeatures::new(1, vec![0.5, 0.5]).unwrap()),
             labels: Labels::classes(vec![0, 1, NO_LABEL], 2),
             split: Split { train: vec![0], validation: vec![], test: vec![1] },
             ids: VertexIds::Words(vec!["a".into(), "b".into(), "c".into()]),
@@ -119,7 +126,10 @@ mod tests {
         fn flags(of: &[f32]) -> Labels {
             Labels::Flags(Values::new(1, of.to_vec()).unwrap())
         }
-        let faults: [(Change, &str); 8] = [
+        fn of_edges(of: &[f32]) -> Option<EdgeFeatures> {
+            Some(EdgeFeatures::new(1, of.to_vec()).unwrap())
+        }
+        let faults: [(Change, &str); 10] = [
             (
                 |d| d.labels = Labels::classes(vec![0, 2, 0], 2),
                 "tiny labels, row 1: label 2, but classes are 0..2",
@@ -131,6 +141,11 @@ mod tests {
             (|d| d.ids = VertexIds::Numbers(vec![]), "tiny ids: 0 vertices"),
             (|d| d.split.test = vec![0], "tiny split, row 0: vertex 0 is in the train"),
             (|d| d.features = Features::identity(2), "tiny features: 2 feature rows"),
+            (|d| d.edge_features = of_edges(&[1.0]), "tiny edge features: 1 edges, but the graph says 2"),
+            (
+                |d| d.edge_features = of_edges(&[1.0, f32::NAN]),
+                "tiny edge features, row 1: feature column 0 is NaN",
+            ),
         ];
         for (change, expected) in faults {
             let mut data = tiny();

@@ -128,10 +128,10 @@ pub enum Error {
         /// Where.
         place: Place,
     },
-    /// A feature that is not a finite number.
+    /// A feature of a vertex or edge that is not a finite number.
     #[error("{place}: feature column {column} is {value}; replace or remove values that are not finite")]
     NotFinite {
-        /// The row is the vertex.
+        /// The row is the vertex or the edge.
         place: Place,
         /// From 0.
         column: u64,

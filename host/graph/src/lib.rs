@@ -15,6 +15,7 @@
 pub mod adjacency;
 pub mod build;
 pub mod dataset;
+pub mod edge_features;
 pub mod edges;
 pub mod error;
 pub mod features;

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use eciton_graph::adjacency::{Graph, Options};
-use eciton_graph::dataset::{Dataset, Features, Labels, NO_LABEL, Split, Values, VertexIds};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Split, Values, VertexIds};
 use eciton_graph::format;
 use eciton_graph::order::{Order, Permutation, bandwidth, permute_dataset, permute_graph, rows_back};
 use eciton_graph::random::SplitMix64;
@@ -218,7 +218,10 @@ fn a_data_set_comes_back() {
     let mut flagged = numbered.clone();
     let flags = (0..2 * n).map(|at| if at % 3 == 0 { f32::NAN } else { (at % 5 % 2) as f32 });
     flagged.labels = Labels::Flags(Values::new(2, flags.collect()).unwrap());
-    for dataset in [sparse, dense, numbered, flagged] {
+    let mut weighted = flagged.clone();
+    let weights: Vec<f32> = (0..weighted.graph.edges() * 3).map(|at| at as f32).collect();
+    weighted.edge_features = Some(EdgeFeatures::new(3, weights).unwrap());
+    for dataset in [sparse, dense, numbered, flagged, weighted] {
         dataset.validate().unwrap();
         for order in Order::ALL {
             let permutation = Permutation::of(&dataset.graph, order);
@@ -250,13 +253,56 @@ fn a_data_set_comes_back() {
 }
 
 #[test]
+fn edges_keep_their_features() {
+    let seed = 83;
+    println!("seed {seed}");
+    let mut random = SplitMix64::new(seed);
+    for case in 0..60 {
+        let vertices = 1 + random.below(50) as u32;
+        let mut edge = || (random.below(vertices.into()) as u32, random.below(vertices.into()) as u32);
+        let edges: Vec<(u32, u32)> = (0..case * 5).map(|_| edge()).collect();
+        let options = Options { symmetric: case % 2 == 0, keep_self_loops: case % 3 == 0 };
+        let graph = Graph::from_edges(vertices.into(), edges.into_iter(), options).unwrap();
+        // A row says which edge it is of.
+        let rows: Vec<f32> = graph.edge_list().flat_map(|(s, t)| [s as f32, t as f32]).collect();
+        let labels = Labels::none(vertices);
+        let dataset = Dataset {
+            name: "random".to_owned(),
+            features: Features::identity(vertices),
+            edge_features: Some(EdgeFeatures::new(2, rows).unwrap()),
+            split: Split::default(),
+            ids: VertexIds::Dense,
+            labels,
+            graph,
+        };
+        dataset.validate().unwrap();
+        let mut ids: Vec<u32> = (0..vertices).collect();
+        random.shuffle(&mut ids);
+        let permutation = Permutation::from_new_of_old(ids).unwrap();
+        let there = permute_dataset(dataset.clone(), permutation.clone()).unwrap().dataset;
+        there.validate().unwrap();
+        let old = permutation.old_of_new();
+        let rows = there.edge_features.as_ref().unwrap().values().chunks_exact(2);
+        for ((source, target), row) in there.graph.edge_list().zip(rows) {
+            assert_eq!(row, [old[source as usize] as f32, old[target as usize] as f32], "case {case}");
+        }
+        let back = permute_dataset(there, permutation.inverse()).unwrap().dataset;
+        assert_eq!((back.graph, back.edge_features), (dataset.graph, dataset.edge_features));
+    }
+}
+
+#[test]
 fn a_data_set_that_does_not_fit_is_refused() {
     let cora = format::builtin("cora").unwrap();
     let order = Permutation::of(&cora.graph, Order::Degree);
     type Change = fn(&mut Dataset);
-    let faults: [(Change, &str); 5] = [
+    let faults: [(Change, &str); 6] = [
         (|d| d.labels = Labels::none(9), "labels: 9 labels, but the vertex order says 2708"),
         (|d| d.features = Features::identity(4), "features: 4 feature rows, but the vertex order says 2708"),
+        (
+            |d| d.edge_features = Some(EdgeFeatures::new(1, vec![1.0]).unwrap()),
+            "edge features: 1 edges, but the graph says 10556",
+        ),
         (|d| d.ids = VertexIds::Numbers(vec![1]), "ids: 1 ids, but the vertex order says 2708"),
         (|d| d.ids = VertexIds::Words(vec![]), "ids: 0 ids"),
         (|d| d.split.test.push(2708), "test split: 2709 vertices or more, but the vertex order says 2708"),

@@ -58,7 +58,15 @@ fn random_set(random: &mut SplitMix64) -> Dataset {
         _ => VertexIds::Words((0..vertices).map(|v| format!("ü{v}\n")).collect()),
     };
     let graph = Graph::from_edges(vertices, edges.into_iter(), options).unwrap();
-    let set = Dataset { name: "random \"set\"".to_owned(), graph, features, labels, split, ids };
+    let set = Dataset {
+        name: "random \"set\"".to_owned(),
+        graph,
+        features,
+        edge_features: None,
+        labels,
+        split,
+        ids,
+    };
     set.validate().unwrap();
     set
 }
@@ -97,6 +105,7 @@ fn tiny(words: bool, directed: bool, sparse: bool) -> Dataset {
         name: "tiny".to_owned(),
         graph: Graph::from_edges(3, [(0, 1), (1, 2)].into_iter(), options).unwrap(),
         features: if sparse { Features::identity(3) } else { Features::dense(2, &features).unwrap() },
+        edge_features: None,
         labels: Labels::classes(vec![0, 1, NO_LABEL], 2),
         split: Split { train: vec![0], validation: vec![], test: vec![1] },
         ids: match words {

@@ -197,7 +197,7 @@ impl<R: Read + Seek> Bundle<R> {
 
     fn dataset(&self, graph: Graph, features: Features, labels: Labels, split: Split) -> Dataset {
         let name = self.name.clone();
-        Dataset { name, graph, features, labels, split, ids: VertexIds::Dense }
+        Dataset { name, graph, features, edge_features: None, labels, split, ids: VertexIds::Dense }
     }
 }
 

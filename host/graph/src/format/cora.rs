@@ -69,6 +69,7 @@ fn parse(bytes: &[u8]) -> Result<Dataset> {
         name: "cora".to_owned(),
         graph: Graph::from_edges(u64::from(vertices), edges.iter().copied(), Options::default())?,
         features: Features::Sparse(features),
+        edge_features: None,
         labels: Labels::classes(labels, classes),
         split,
         ids: VertexIds::Dense,

@@ -170,7 +170,7 @@ impl Attributes {
     /// Those of [`Dataset::validate`].
     pub fn dataset(self, name: String, graph: Graph, ids: VertexIds) -> Result<Dataset> {
         let Self { features, labels, split } = self;
-        Dataset { name, graph, features, labels, split, ids }.checked()
+        Dataset { name, graph, features, edge_features: None, labels, split, ids }.checked()
     }
 }
 

@@ -51,6 +51,7 @@ pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
         name: name.to_owned(),
         graph,
         features: Features::Sparse(features),
+        edge_features: None,
         labels,
         split,
         ids: VertexIds::Dense,

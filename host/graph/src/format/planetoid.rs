@@ -119,6 +119,7 @@ impl Parts<'_> {
             name: self.name.to_owned(),
             graph: Graph::from_edges(end as u64, edges.into_iter(), Options::default())?,
             features: Features::Sparse(features.finish()),
+            edge_features: None,
             labels: Labels::classes(labels, self.all_labels.1.max(1) as u32),
             split: split.sorted(),
             ids: VertexIds::Dense,

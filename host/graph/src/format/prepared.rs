@@ -62,7 +62,7 @@ pub fn open(folder: &Path) -> Result<Dataset> {
         false => Split::random(&labels, [0.6, 0.2], 0),
     };
     let name = file::folder_name(folder);
-    Dataset { name, graph, features, labels, split, ids: VertexIds::Dense }.checked()
+    Dataset { name, graph, features, edge_features: None, labels, split, ids: VertexIds::Dense }.checked()
 }
 
 /// Plain f32 rows are read straight into place; other arrays whole, as any array.

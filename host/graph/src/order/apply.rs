@@ -7,7 +7,7 @@ use eciton_tensor::Buffer;
 use super::Permutation;
 use crate::adjacency::{Adjacency, Graph, Repeats};
 use crate::build::threads::{on_threads, threads_for};
-use crate::dataset::{Dataset, DenseRows, Features, SparseRows, Split, VertexIds};
+use crate::dataset::{Dataset, DenseRows, EdgeFeatures, Features, SparseRows, Split, VertexIds};
 use crate::error::{Error, Place, Result};
 
 /// A data set in another vertex order, with the way back.
@@ -35,11 +35,12 @@ fn permute_graph_with(graph: &Graph, permutation: &Permutation, threads: usize) 
     Graph::from_parts(one(graph.incoming())?, graph.transpose().map(one).transpose()?)
 }
 
-/// The data set by new ids: graph, features, labels, split and ids. Columns of sparse features stay
+/// The data set by new ids: graph, features of vertices and of edges, labels, split and ids. Columns of sparse features stay
 /// what they are. Where the user's ids are 0..V, `ids` has them as numbers afterwards.
 ///
 /// One part after the other is moved and its old form let go of: at its peak it takes as much again as
-/// the largest of graph and features. Features that lay in a file lie in memory afterwards.
+/// the largest of graph (with features of edges) and features. Features that lay in a file lie in memory
+/// afterwards.
 ///
 /// # Errors
 /// [`Error::Mismatch`] where a part has another number of vertices than the permutation;
@@ -47,7 +48,7 @@ fn permute_graph_with(graph: &Graph, permutation: &Permutation, threads: usize) 
 /// [`Error::Mismatch`] as well.
 pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reordered> {
     let old = permutation.old_of_new();
-    let Dataset { name, graph, features, labels, split, ids } = dataset;
+    let Dataset { name, graph, features, edge_features, labels, split, ids } = dataset;
     permutation.check(labels.rows(), "labels", "labels")?;
     let ids = match ids {
         VertexIds::Dense => VertexIds::Numbers(old.iter().map(|&v| u64::from(v)).collect()),
@@ -63,9 +64,12 @@ pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reo
     let labels = labels.reordered(old);
     let split = permute_split(&split, &permutation)?;
     let moved = permute_graph(&graph, &permutation)?;
+    let move_edges =
+        |rows: EdgeFeatures| permute_edge_features(&rows, graph.incoming(), moved.incoming(), &permutation);
+    let edge_features = edge_features.map(move_edges).transpose()?;
     drop(graph);
     let features = permute_features(features, &permutation)?;
-    let dataset = Dataset { name, graph: moved, features, labels, split, ids };
+    let dataset = Dataset { name, graph: moved, features, edge_features, labels, split, ids };
     Ok(Reordered { dataset, permutation })
 }
 
@@ -152,6 +156,47 @@ fn permute_features(features: Features, permutation: &Permutation) -> Result<Fea
             }))
         }
     }
+}
+
+/// Rows of the edges of `from` in the order of `to`, the same lists by new ids.
+fn permute_edge_features(
+    rows: &EdgeFeatures,
+    from: &Adjacency,
+    to: &Adjacency,
+    permutation: &Permutation,
+) -> Result<EdgeFeatures> {
+    let (found, expected) = (rows.rows() as u64, from.neighbours().len() as u64);
+    if found != expected {
+        let (place, other) = (Place::whole("edge features"), "the graph".to_owned());
+        return Err(Error::Mismatch { place, what: "edges", found, expected, other });
+    }
+    let (old, new) = (permutation.old_of_new(), permutation.new_of_old());
+    let width = rows.columns() as usize;
+    let mut values = vec![0.0f32; rows.values().len()];
+    let mut rest = values.as_mut_slice();
+    let mut parts = Vec::new();
+    for targets in shares(to.offsets(), 0..old.len(), threads_for(rows.values().len() as u64)) {
+        let edges = (to.offsets()[targets.end] - to.offsets()[targets.start]) as usize;
+        let (part, after) = rest.split_at_mut(edges * width);
+        rest = after;
+        parts.push((targets, part));
+    }
+    let fill = |(targets, part): (Range<usize>, &mut [f32])| {
+        let mut into = part.chunks_exact_mut(width);
+        let mut list: Vec<(u32, usize)> = Vec::new();
+        for target in targets {
+            let (sources, first) = (from.of(old[target]), from.offsets()[old[target] as usize] as usize);
+            list.clear();
+            list.extend(sources.iter().map(|&u| new[u as usize]).zip(first..));
+            // By new source; parallel edges stay in their order.
+            list.sort_unstable();
+            for (&(_, at), row) in list.iter().zip(into.by_ref()) {
+                row.copy_from_slice(&rows.values()[at * width..(at + 1) * width]);
+            }
+        }
+    };
+    on_threads(parts, fill);
+    EdgeFeatures::new(rows.columns(), values)
 }
 
 /// The lists of the new vertices in `ranges` (ascending, apart), by new ids; all other lists are

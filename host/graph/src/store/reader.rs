@@ -51,6 +51,7 @@ pub fn open(path: &Path) -> Result<Dataset> {
         name: described.name.clone(),
         graph: Graph::from_parts(incoming, outgoing)?,
         features: files.features(&described)?,
+        edge_features: None,
         labels: files.labels(described.labels)?,
         split,
         ids: files.ids(described.ids)?,
