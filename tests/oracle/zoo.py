@@ -12,8 +12,11 @@ INPUT.json
     vertices, edges, features, labels, train      as gcn.py; edges are directed
         loss             cross-entropy (default); else labels are rows of values, null where unknown:
                          binary-cross-entropy, squared-error, absolute-error
+        edge_features    rows of numbers, one for each of edges; an edge that is there several times has their mean
+        edge_weights     the column of edge_features that takes the place of the ones of A, where the model has one
     layers        [{"kernel", "width", "activation", "dropout", "bias", "norm", "residual", and "hops", "alpha", "epsilon",
-                   "train_epsilon", "jumping", "aggregator", "heads", "average", "slope", "attention_dropout" where the kernel has them}, ...]
+                   "train_epsilon", "jumping", "aggregator", "heads", "average", "slope", "attention_dropout", "edge_features" where the
+                   kernel has them}, ...]
     parameters    {name: [[...]] or [...]}, as Eciton names them
     seed, epochs, optimiser, slope                as gcn.py; weight_decay one number
 
@@ -144,15 +147,16 @@ def attention(z, source, target, edges, layer, factors):
     return Var(out, [(parent, lambda g, at=at: gradients(g)[at]) for at, parent in enumerate((z, source, target))])
 
 
-def attention_v2(source, target, a, edges, layer, factors):
-    """Brody, Alon and Yahav 2022, eq. 7, over dense matrices, as :func:`attention`."""
+def attention_v2(source, target, a, edges, layer, factors, known, w):
+    """Brody, Alon and Yahav 2022, eq. 7, over dense matrices, as :func:`attention`; known [v, u, k] of each edge times w is added to
+    what the scores are made of."""
     heads, slope = layer["heads"], float(np.float32(layer["slope"]))
     n, width = source.value.shape
     each = width // heads
     out, parts = np.zeros((n, width)), []
     for h in range(heads):
         own = slice(h * each, (h + 1) * each)
-        inner = target.value[:, None, own] + source.value[None, :, own]
+        inner = target.value[:, None, own] + source.value[None, :, own] + known @ w.value[:, own]
         bent = np.where(inner > 0, inner, slope * inner)
         e = np.where(edges, bent @ a.value[own], -np.inf)
         e = np.exp(e - e.max(1, keepdims=True))
@@ -163,6 +167,7 @@ def attention_v2(source, target, a, edges, layer, factors):
 
     def gradients(g):
         ds, dt, da = np.zeros_like(source.value), np.zeros_like(target.value), np.zeros_like(a.value)
+        dw = np.zeros_like(w.value)
         for h, (own, inner, bent, alpha) in enumerate(parts):
             gh = g * share if layer["average"] else g[:, own]
             ds[:, own] += (alpha * factors[:, :, h]).T @ gh
@@ -172,27 +177,36 @@ def attention_v2(source, target, a, edges, layer, factors):
             ds[:, own] += flow.sum(0)
             dt[:, own] += flow.sum(1)
             da[own] += np.einsum("vu,vuf->f", d, bent)
-        return ds, dt, da
+            dw[:, own] += np.einsum("vuk,vuf->kf", known, flow)
+        return ds, dt, da, dw
 
     if layer["average"]:
         out = out.reshape(n, heads, each).mean(1)
-    return Var(out, [(parent, lambda g, at=at: gradients(g)[at]) for at, parent in enumerate((source, target, a))])
+    return Var(out, [(parent, lambda g, at=at: gradients(g)[at]) for at, parent in enumerate((source, target, a, w))])
 
 
 class Graph:
-    def __init__(self, vertices, edges):
-        a = np.zeros((vertices, vertices))
-        for u, v in edges:
+    def __init__(self, vertices, edges, rows=None, weights=None):
+        a, rows = np.zeros((vertices, vertices)), np.zeros((len(edges), 1)) if rows is None else np.asarray(rows, float)
+        self.known = np.zeros((vertices, vertices, rows.shape[1]))
+        for (u, v), row in zip(edges, rows):
             if u != v:
-                a[v, u] = 1
+                a[v, u] += 1
+                self.known[v, u] += row
+        self.known /= np.maximum(a, 1)[:, :, None]
+        a = np.minimum(a, 1)
+        degree = a.sum(1, keepdims=True)
+        # An edge to itself that attention adds has the mean of a vertex's in-edges.
+        self.known[np.arange(vertices), np.arange(vertices)] = self.known.sum(1) / np.maximum(degree, 1)
+        self.others = a > 0
+        self.edges = self.others | np.eye(vertices, dtype=bool)
+        if weights is not None:
+            a = a * self.known[:, :, weights]
         loops = a + np.eye(vertices)
         scale = 1 / np.sqrt(loops.sum(1))
-        degree = a.sum(1, keepdims=True)
         self.symmetric = Var(scale[:, None] * loops * scale)
         self.mean = Var(np.divide(a, degree, out=np.zeros_like(a), where=degree > 0))
         self.sum = Var(a)
-        self.edges = loops > 0
-        self.others = a > 0
 
 
 class Zoo:
@@ -254,7 +268,9 @@ class Zoo:
             x = bias(attention(x @ p["weight"], p["source"], p["target"], graph.edges, layer, self.factors(layer, l, epoch)))
         elif kernel == "gatv2":
             ends = [bias(x @ p[f"{end}.weight"], f"{end}.bias") for end in ("source", "target")]
-            x = bias(attention_v2(*ends, p["attention"], graph.edges, layer, self.edge_factors(layer, l, epoch)))
+            w = p["edge-weight"] if layer.get("edge_features") else Var(np.zeros((graph.known.shape[2], ends[0].value.shape[1])))
+            factors = self.edge_factors(layer, l, epoch)
+            x = bias(attention_v2(*ends, p["attention"], graph.edges, layer, factors, graph.known, w))
         elif kernel == "appnp":
             first = x
             for _ in range(layer["hops"]):
@@ -313,7 +329,7 @@ class Zoo:
 def run(job):
     of = job.get("loss", "cross-entropy")
     net = Zoo(
-        Graph(job["vertices"], job["edges"]), gcn.features_of(job),
+        Graph(job["vertices"], job["edges"], job.get("edge_features"), job.get("edge_weights")), gcn.features_of(job),
         np.asarray(job["labels"], np.int64 if of == "cross-entropy" else float),  # null: NaN
         np.asarray(job["train"], np.int64), job["layers"], job.get("seed", 0), job.get("slope", 0.01), of,
     )
@@ -361,7 +377,7 @@ def test_gradients(seed=31):
         [dict(base, kernel="gat", heads=2, average=False, slope=0.2, attention_dropout=0.4), last],
         [base, dict(last, kernel="gat", heads=3, average=True, slope=0.1, attention_dropout=0.0)],
         [dict(base, kernel="gatv2", heads=2, average=False, slope=0.2, attention_dropout=0.4), last],
-        [base, dict(last, kernel="gatv2", heads=3, average=True, slope=0.1, attention_dropout=0.0)],
+        [base, dict(last, kernel="gatv2", heads=3, average=True, slope=0.1, attention_dropout=0.0, edge_features=True)],
         [dict(base, norm="layer"), last],
         [dict(base, norm="l2"), last],
     ]
@@ -384,6 +400,8 @@ def test_gradients(seed=31):
                     shapes = {"bias": (m,), "attention": (values,)}
                     shapes |= {f"{end}.weight": (k, values) for end in ("source", "target")}
                     shapes |= {f"{end}.bias": (values,) for end in ("source", "target")}
+                    if layer.get("edge_features"):
+                        shapes["edge-weight"] = (2, values)
             if layer.get("jumping") == "concat":
                 shapes = {"bias": (m,)} | {f"from.{i}.weight": (widths[i + 1], m) for i in range(l)}
             if layer.get("train_epsilon"):
@@ -391,7 +409,8 @@ def test_gradients(seed=31):
             if layer["norm"] == "layer":
                 shapes |= {"norm.scale": (m,), "norm.shift": (m,)}
             p |= {f"layers.{l}.{name}": r.normal(size=shape) for name, shape in shapes.items()}
-        graph, x, labels = Graph(n, r.integers(0, n - 1, (18, 2))), r.normal(size=(n, 5)), r.integers(0, 3, n)
+        graph = Graph(n, r.integers(0, n - 1, (18, 2)), r.uniform(size=(18, 2)), [None, 1][len(p) % 2])
+        x, labels = r.normal(size=(n, 5)), r.integers(0, 3, n)
         if of != "cross-entropy":
             labels = r.integers(0, 2, (n, widths[-1])).astype(float)
             labels[2, 1] = np.nan

@@ -9,10 +9,10 @@
 mod numpy;
 
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{Dataset, Features, Labels, Split, Values, VertexIds};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Split, Values, VertexIds};
 use eciton_plan::{
-    Config, ExecutorKind, GatherFeatures, LayerKind, Loss, Mode, Model, ModelSettings, Pipeline, TaskType,
-    WeightDecay,
+    Config, ExecutorKind, GatherFeatures, LabelledGathers, LayerKind, Loss, Mode, Model, ModelSettings,
+    Pipeline, TaskType, WeightDecay,
 };
 use eciton_tests::{Numbers, cora, options, python, train};
 use eciton_train::Recording;
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 const CLOSE: f64 = 2e-4;
 
 /// Models as a user writes them; the last layer's width is the number of classes.
-const MODELS: [(&str, &str); 36] = [
+const MODELS: [(&str, &str); 44] = [
     ("gcn", "kind = \"gcn\""),
     ("sage", "kind = \"sage\""),
     ("sage without bias", "kind = \"sage\"\nbias = false\nlayers = 3"),
@@ -87,9 +87,23 @@ const MODELS: [(&str, &str); 36] = [
         "[[layers]]\nkernel = \"linear\"\nwidth = 7\n[[layers]]\nkernel = \"appnp\"\nhops = 2\ndropout = 0.25\nactivation = \"relu\"\n\
          [[layers]]\nkernel = \"gcn\"\n",
     ),
+    ("gcn, weighted", "kind = \"gcn\"\nedge_weights = 0"),
+    ("gcn, weighted, gathered once", "kind = \"gcn\"\nedge_weights = 1\ndropout = 0"),
+    ("sage, weighted", "kind = \"sage\"\nedge_weights = 2\nlayers = 3\nhidden = 3"),
+    ("gin, weighted", "kind = \"gin\"\nedge_weights = 2\nepsilon = 0.1"),
+    ("sgc, weighted", "kind = \"sgc\"\nedge_weights = 0"),
+    ("appnp, weighted", "kind = \"appnp\"\nhops = 3\nedge_weights = 1"),
+    ("gatv2, told of edges", "kind = \"gatv2\"\nheads = 2\nedge_features = true"),
+    (
+        "weights and features of edges",
+        "hidden = 6\nedge_weights = 0\n[[layers]]\nkernel = \"gcn\"\n[[layers]]\nkernel = \"gatv2\"\nheads = 3\naverage = true\n\
+         attention_dropout = 0.3\nedge_features = true\n[[layers]]\nkernel = \"gatv2\"\nheads = 1\n",
+    ),
 ];
 
 const CLASSES: u32 = 4;
+/// Features of an edge.
+const KNOWN: u32 = 3;
 
 struct Case {
     what: String,
@@ -107,6 +121,10 @@ impl Case {
         let mut edges: Vec<(u32, u32)> =
             (0..3 * linked).map(|_| (numbers.below(linked), numbers.below(reached))).collect();
         edges.extend([(3, 3), edges[0]]);
+        // Two columns of numbers that are not negative, one of any.
+        let drawn = &mut Numbers(seed ^ 77);
+        let column = |at| if at % KNOWN == 2 { drawn.value() } else { drawn.value().abs() };
+        let known_of_edges: Vec<f32> = (0..edges.len() as u32 * KNOWN).map(column).collect();
         let values: Vec<f32> = (0..vertices * columns)
             .map(|_| if numbers.below(3) == 0 { numbers.value() } else { 0.0 })
             .collect();
@@ -128,17 +146,20 @@ impl Case {
         let job = json!({
             "vertices": vertices, "edges": edges, "labels": as_json(&labels), "loss": model.loss.name(), "train": train, "layers": layers,
             "features": values.chunks(columns as usize).collect::<Vec<_>>(),
+            "edge_features": known_of_edges.chunks(KNOWN as usize).collect::<Vec<_>>(), "edge_weights": model.edge_weights,
             "seed": seed, "slope": f64::from(0.2f32),
             "optimiser": {"kind": "adam", "lr": config.optimiser.lr, "weight_decay": 1e-3},
         });
         let features = Features::dense(columns, &values).unwrap();
         let features = if seed.is_multiple_of(2) { as_sparse(&features) } else { features };
         let options = GraphOptions { symmetric: false, keep_self_loops: false };
-        let graph = Graph::from_edges(u64::from(vertices), edges.into_iter(), options).unwrap();
+        let graph = Graph::from_edges(u64::from(vertices), edges.iter().copied(), options).unwrap();
         assert!(!graph.symmetric());
+        let edge_features = EdgeFeatures::placed(&graph, &edges, KNOWN, &known_of_edges, options).unwrap();
         let (name, ids) = ("random".to_owned(), VertexIds::Dense);
         let split = Split { train, validation: validation.to_vec(), test: test.to_vec() };
-        let dataset = Dataset { name, graph, features, edge_features: None, labels, split, ids };
+        let edge_features = Some(edge_features);
+        let dataset = Dataset { name, graph, features, edge_features, labels, split, ids };
         dataset.validate().unwrap();
         Self { what: format!("{text}, seed {seed}"), config, dataset, job }
     }
@@ -206,6 +227,7 @@ fn layer(layer: &eciton_plan::ModelLayer) -> Value {
     let mut value = json!({
         "kernel": layer.kind.name(), "width": layer.width, "activation": layer.activation.name(),
         "dropout": layer.dropout, "bias": layer.bias, "norm": layer.norm.name(), "residual": layer.residual,
+        "edge_features": layer.edge_features,
     });
     match layer.kind {
         LayerKind::Sage { aggregator } => value["aggregator"] = serde_json::to_value(aggregator).unwrap(),
@@ -275,9 +297,31 @@ fn with(text: &str, intervals: u32, threads: u32, mode: Mode, epochs: u32) -> Co
     config
 }
 
-/// Those that fit Cora: 7 classes, which can be taken for numbers.
+/// Those that fit Cora: 7 classes, which can be taken for numbers; nothing is known of its edges.
 fn fitting() -> impl Iterator<Item = (&'static str, &'static str)> {
-    MODELS.into_iter().filter(|(name, _)| !["a residual last layer", "gcn, several labels"].contains(name))
+    let others = ["a residual last layer", "gcn, several labels"];
+    MODELS.into_iter().filter(move |(name, text)| !others.contains(name) && !text.contains("edge_"))
+}
+
+#[test]
+fn what_is_known_of_edges_is_the_same_for_any_cut() {
+    for (at, (name, text)) in (0u64..).zip(MODELS).filter(|(_, (_, text))| text.contains("edge_")) {
+        let mut case = Case::new(name, text, 900 + at);
+        let mut run = |intervals, threads, executor, labelled| {
+            let of = &mut case.config;
+            (of.run.intervals, of.run.threads) = (Some(intervals), Some(threads));
+            (of.executor.kind, of.run.labelled_gathers) = (executor, labelled);
+            let found = case.train(4);
+            let gradients = found.gradients.iter().flat_map(|gradient| &gradient.values);
+            let bits: Vec<u32> = gradients.map(|value| value.to_bits()).collect();
+            (found.losses.iter().map(|loss| loss.to_bits()).collect::<Vec<_>>(), bits)
+        };
+        let (always, never) = (LabelledGathers::Always, LabelledGathers::Never);
+        let wanted = run(1, 1, ExecutorKind::Local, never);
+        assert_eq!(run(2, 2, ExecutorKind::Local, never), wanted, "{name}");
+        assert_eq!(run(2, 1, ExecutorKind::Local, always), wanted, "{name}, labelled lists");
+        assert_eq!(run(2, 2, ExecutorKind::Loopback, always), wanted, "{name}, in messages");
+    }
 }
 
 #[test]

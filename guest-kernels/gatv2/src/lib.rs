@@ -3,7 +3,8 @@
 //!
 //! With a row z [HF] of each source u, a row t [HF] of each target v, and a [HF], in H heads of F values:
 //!
-//! * s = z_u + t_v, l = leaky-relu(s), e_h = <a_h, l_h> for each edge (u, v)
+//! * s = z_u + t_v, l = leaky-relu(s), e_h = <a_h, l_h> for each edge (u, v); where edges have features x [k],
+//!   s = z_u + t_v + x W with W [k, HF], which messages know nothing of
 //! * alpha_h = the softmax of e_h over v's edges, d_h = dropout(alpha_h)
 //! * y_v = the sum of d_h z_u,h over v's edges [HF], or, with `average`, its mean over the heads [F]
 //!
@@ -12,7 +13,8 @@
 //! * b_h = <z_u,h, g_h>, times the derivative of the dropout: the gradient of alpha_h
 //! * c_h = alpha_h (b_h - the sum of alpha_h b_h over v's edges): the gradient of e_h
 //! * ds = leaky-relu'(s) a c, once for each value of a head; dt_v = the sum of ds over v's edges
-//! * da = the sum of c l over all edges; dz_u = the sum of ds + d g over u's edges
+//! * da = the sum of c l over all edges; dz_u = the sum of ds + d g over u's edges; dW = the sum of x^T ds over
+//!   all edges
 //!
 //! A target keeps [largest | inverse] of its softmax, [2H], and passes [t | g | largest, inverse | the sum of
 //! alpha b] to its sources, so that they compute alpha again from z and t rather than receive it edge by edge.
@@ -27,11 +29,13 @@ pub struct Gatv2 {
     average: bool,
     negative_slope: f32,
     dropout: f32,
+    /// k; 0 where edges have none.
+    edge_features: u32,
 }
 
 /// What an edge's scores are made of, [m, ..].
 struct Scores {
-    /// z + t, [m, HF].
+    /// s, [m, HF].
     sum: Matrix,
     /// leaky-relu of it, [m, H, F].
     leaky: Matrix,
@@ -78,13 +82,22 @@ impl Gatv2 {
         x.reshape(&[x.row_count(), self.heads, self.features])
     }
 
-    /// Both ends' rows are [m, HF].
-    fn scores(&self, source: &Matrix, target: &Matrix, a: &Matrix) -> Result<Scores> {
-        let edges = source.row_count();
-        let sum = scratch(&[edges, self.values()], |into| linalg::axpby(1.0, source, 1.0, target, into))?;
+    /// Both ends' rows are [m, HF]; `parameters` are a and, where edges have features, W.
+    fn scores(
+        &self,
+        task: &EdgeTask<'_>,
+        (source, target): (&Matrix, &Matrix),
+        parameters: &[&Matrix],
+    ) -> Result<Scores> {
+        let shape = [task.edges, self.values()];
+        let mut sum = scratch(&shape, |into| linalg::axpby(1.0, source, 1.0, target, into))?;
+        if let (Some(x), [_, w]) = (task.features, parameters) {
+            let known = scratch(&shape, |into| linalg::matmul(x, false, w, false, false, into))?;
+            sum = scratch(&shape, |into| linalg::axpby(1.0, &sum, 1.0, &known, into))?;
+        }
         let heads = self.by_head(&sum)?;
         let leaky = scratch(&heads.shape(), |into| linalg::apply(&heads, &self.leaky(), into))?;
-        let scores = scratch(&[edges, self.heads], |into| linalg::inner(&leaky, a, into))?;
+        let scores = scratch(&[task.edges, self.heads], |into| linalg::inner(&leaky, parameters[0], into))?;
         Ok(Scores { sum, leaky, scores })
     }
 
@@ -183,7 +196,7 @@ impl EdgeKernel for Gatv2 {
         ]
     }
 
-    fn open(source: &[u32], target: &[u32], attributes: &Attributes) -> Result<Self> {
+    fn open(source: &[u32], target: &[u32], edge_features: u32, attributes: &Attributes) -> Result<Self> {
         let (heads, features) = (attributes.size("heads")?, attributes.size("features")?);
         // 2 HF + 3H values of a row of `passed`.
         let values = heads.checked_mul(features).filter(|&values| {
@@ -210,24 +223,28 @@ impl EdgeKernel for Gatv2 {
             return Err(Error::Argument(found.to_owned()));
         }
         let (average, dropout) = (attributes.flag("average")?, attributes.probability("dropout")?);
-        Ok(Self { heads, features, average, negative_slope, dropout })
+        Ok(Self { heads, features, average, negative_slope, dropout, edge_features })
     }
 
     fn signature(&self) -> EdgeSignature {
         let row = [self.values()];
         // Glorot's bound of a as a matrix of H by F, as PyG has it.
         let bound = (6.0 / (self.heads + self.features) as f32).sqrt();
-        EdgeSignature::new()
-            .source("z", &row)
-            .target("t", &row)
-            .parameter("attention", &row, Initialiser::Uniform(bound))
+        let mut signature = EdgeSignature::new().source("z", &row).target("t", &row);
+        signature = signature.parameter("attention", &row, Initialiser::Uniform(bound));
+        if self.edge_features > 0 {
+            let shape = [self.edge_features, self.values()];
+            signature = signature.parameter("edge-weight", &shape, Initialiser::GlorotUniform);
+        }
+        signature
             .output("y", &[self.outputs()])
             .keep("softmax", &[2 * self.heads])
             .pass("passed", &[self.passed()])
     }
 
     fn forward<R: Real>(&self, task: &EdgeTask<'_>, io: EdgeForward<'_>) -> Result<()> {
-        let scores = self.scores(io.source, &task.to_edges(io.target)?, io.parameters[0])?.scores;
+        let ends = (io.source, &task.to_edges(io.target)?);
+        let scores = self.scores(task, ends, io.parameters)?.scores;
         let state = scratch(&[task.rows, 2 * self.heads], |into| {
             linalg::softmax_segments(&scores, task.offsets, into)
         })?;
@@ -248,7 +265,7 @@ impl EdgeKernel for Gatv2 {
 
     fn backward_targets<R: Real>(&self, task: &EdgeTask<'_>, io: BackwardTargets<'_>) -> Result<()> {
         let a = io.parameters[0];
-        let of = self.scores(io.source, &task.to_edges(io.target)?, a)?;
+        let of = self.scores(task, (io.source, &task.to_edges(io.target)?), io.parameters)?;
         let mean = if self.average {
             let factor = 1.0 / self.heads as f32;
             Some(scratch(&io.gradient.shape(), |into| {
@@ -262,8 +279,14 @@ impl EdgeKernel for Gatv2 {
         let gradients = self.weighted(task, &of.scores, &state, io.source, &task.to_edges(g)?)?;
         let sums = scratch(&[task.rows, self.heads], |into| task.sum(&gradients.weighted, into))?;
         let c = self.score_gradient(&gradients, &task.to_edges(&sums)?)?;
-        if let Some(into) = io.target_gradient {
-            task.sum(&self.sum_gradient(&of.sum, a, &c)?, into)?;
+        if io.target_gradient.is_some() || task.features.is_some() {
+            let ds = self.sum_gradient(&of.sum, a, &c)?;
+            if let Some(into) = io.target_gradient {
+                task.sum(&ds, into)?;
+            }
+            if let (Some(x), [_, into]) = (task.features, io.parameter_gradients) {
+                linalg::matmul(x, true, &ds, false, false, into)?;
+            }
         }
         let products = scratch(&of.leaky.shape(), |into| linalg::scale(&of.leaky, &c, into))?;
         linalg::sum_rows(&products.reshape(&[task.edges, self.values()])?, io.parameter_gradients[0])?;
@@ -277,7 +300,7 @@ impl EdgeKernel for Gatv2 {
         let state = io.passed.columns(values + outputs, 2 * heads)?;
         let sums = io.passed.columns(values + outputs + 2 * heads, heads)?;
         let source = task.to_edges(io.source)?;
-        let of = self.scores(&source, &target, a)?;
+        let of = self.scores(task, (&source, &target), io.parameters)?;
         let gradients = self.weighted(task, &of.scores, &state, &source, &g)?;
         let c = self.score_gradient(&gradients, &sums)?;
         let through_scores =

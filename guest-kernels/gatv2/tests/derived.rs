@@ -23,9 +23,9 @@ impl ForwardEdgeKernel for Gatv2Forward {
         Gatv2::attributes()
     }
 
-    fn open(source: &[u32], target: &[u32], attributes: &Attributes) -> Result<Self> {
+    fn open(source: &[u32], target: &[u32], known: u32, attributes: &Attributes) -> Result<Self> {
         Ok(Self {
-            by_hand: Gatv2::open(source, target, attributes)?,
+            by_hand: Gatv2::open(source, target, known, attributes)?,
             heads: attributes.size("heads")?,
             features: attributes.size("features")?,
             average: attributes.flag("average")?,
@@ -49,7 +49,12 @@ impl ForwardEdgeKernel for Gatv2Forward {
         let (heads, features) = (self.heads, self.features);
         let (by_head, by_score) = ([task.edges, heads, features], [task.edges, heads]);
         let target = task.to_edges(target)?;
-        let sum = scratch(&source.shape(), |into| linalg::axpby(1.0, source, 1.0, &target, into))?;
+        let mut sum = scratch(&source.shape(), |into| linalg::axpby(1.0, source, 1.0, &target, into))?;
+        if let Some(x) = task.features {
+            let known =
+                scratch(&sum.shape(), |into| linalg::matmul(x, false, parameters[1], false, false, into))?;
+            sum = scratch(&sum.shape(), |into| linalg::axpby(1.0, &sum, 1.0, &known, into))?;
+        }
         let leaky = Activation::LeakyRelu(self.negative_slope);
         let by = Prologue { bias: None, activation: leaky, dropout: None };
         let leaky = scratch(&by_head, |into| linalg::apply(&sum.reshape(&by_head)?, &by, into))?;
@@ -89,12 +94,18 @@ fn attributes(heads: i64, features: i64, average: bool, dropout: f64) -> [(&'sta
 fn derived_gradients_are_those_of_differences() {
     for (heads, features) in [(1, 4), (3, 2)] {
         for (average, dropout) in [(false, 0.0), (false, 0.4), (true, 0.4)] {
-            for rows in [0, 1, 2, 5] {
+            for (rows, known) in [(0, 2), (1, 1), (2, 0), (5, 0), (5, 3)] {
                 let attributes = attributes(heads, features, average, dropout);
                 let row = [(heads * features) as u32];
-                let report =
-                    check::edge_gradients::<DerivedEdges<Gatv2Forward>>(&row, &row, &attributes, rows, SEED)
-                        .unwrap_or_else(|e| panic!("seed {SEED}, {rows} rows, {attributes:?}: {e}"));
+                let report = check::edge_gradients::<DerivedEdges<Gatv2Forward>>(
+                    &row,
+                    &row,
+                    known,
+                    &attributes,
+                    rows,
+                    SEED,
+                )
+                .unwrap_or_else(|e| panic!("seed {SEED}, {rows} rows, {attributes:?}: {e}"));
                 assert!(report.worst < 1e-6, "seed {SEED}, {rows} rows, {attributes:?}: {report:?}");
             }
         }
@@ -114,7 +125,7 @@ fn run<K: EdgeKernel>(attributes: [(&'static str, Value); 5], outputs: u32) -> [
     // Edges source to target: into 0 from 0 and 1, into 1 from 0, 1 and 2, into 2 none.
     let (into, out) = ([(0, 0), (1, 0), (0, 1), (1, 1), (2, 1)], [(0, 0), (0, 1), (1, 0), (1, 1), (2, 1)]);
     let all = Attributes::new(attributes.map(|(n, v)| (n.to_owned(), v)).into());
-    let kernel = K::open(&[6], &[6], &all).unwrap();
+    let kernel = K::open(&[6], &[6], 0, &all).unwrap();
     let (z, t, a) = (numbers(18, 3), numbers(18, 5), numbers(6, 7));
     let up = numbers(3 * outputs, 9);
     let rows = |of: &[f64], at: Vec<usize>, width: usize| -> Vec<f64> {
@@ -137,6 +148,7 @@ fn run<K: EdgeKernel>(attributes: [(&'static str, Value); 5], outputs: u32) -> [
         edges: 5,
         offsets: &offsets,
         owners: &owners,
+        features: None,
     };
     let y = host.output(&[3, outputs]).unwrap();
     let kept: Vec<Out> =
@@ -203,7 +215,7 @@ fn derived_gradients_are_those_written_by_hand() {
 #[test]
 fn what_is_passed_is_as_wide_as_by_hand() {
     let all = Attributes::new(attributes(3, 2, false, 0.4).map(|(n, v)| (n.to_owned(), v)).into());
-    let derived = DerivedEdges::<Gatv2Forward>::open(&[6], &[6], &all).unwrap().signature();
-    assert_eq!(derived.passed.extents, Gatv2::open(&[6], &[6], &all).unwrap().signature().passed.extents);
+    let derived = DerivedEdges::<Gatv2Forward>::open(&[6], &[6], 0, &all).unwrap().signature();
+    assert_eq!(derived.passed.extents, Gatv2::open(&[6], &[6], 0, &all).unwrap().signature().passed.extents);
     assert!(derived.kept.is_empty());
 }

@@ -20,17 +20,17 @@ fn attributes(heads: i64, features: i64, average: bool, dropout: f64) -> [(&'sta
 
 fn open(source: u32, target: u32, all: [(&'static str, Value); 5]) -> Result<Gatv2> {
     let all = Attributes::new(all.map(|(n, v)| (n.to_owned(), v)).into());
-    Gatv2::open(&[source], &[target], &all)
+    Gatv2::open(&[source], &[target], 0, &all)
 }
 
 #[test]
 fn gradients() {
     for (heads, features) in [(1, 1), (1, 4), (3, 2), (8, 1)] {
         for (average, dropout) in [(false, 0.0), (false, 0.4), (true, 0.0), (true, 0.4)] {
-            for rows in [0, 1, 2, 5] {
+            for (rows, known) in [(0, 2), (1, 0), (2, 1), (5, 0), (5, 3)] {
                 let attributes = attributes(heads, features, average, dropout);
                 let row = [(heads * features) as u32];
-                let report = check::edge_gradients::<Gatv2>(&row, &row, &attributes, rows, SEED)
+                let report = check::edge_gradients::<Gatv2>(&row, &row, known, &attributes, rows, SEED)
                     .unwrap_or_else(|e| panic!("seed {SEED}, {rows} rows, {attributes:?}: {e}"));
                 assert!(report.worst < 1e-6, "seed {SEED}, {rows} rows, {attributes:?}: {report:?}");
             }
@@ -50,7 +50,8 @@ fn forward(average: bool) -> Vec<f64> {
     let kept = host.output(&[2, 4]).unwrap();
     let io = EdgeForward { source: &z, target: &t, parameters: &[&a], output: &y, kept: &[&kept] };
     let (offsets, owners) = (&offsets, &owners);
-    let task = EdgeTask { training: false, epoch: 0, layer: 0, rows: 2, edges: 2, offsets, owners };
+    let (rows, edges, features) = (2, 2, None);
+    let task = EdgeTask { training: false, epoch: 0, layer: 0, rows, edges, offsets, owners, features };
     host.run(|| kernel.forward::<f64>(&task, io)).unwrap();
     host.values(&y).unwrap()
 }

@@ -94,7 +94,7 @@ impl EdgeKernel for Maximum {
         Vec::new()
     }
 
-    fn open(source: &[u32], target: &[u32], _: &Attributes) -> Result<Self> {
+    fn open(source: &[u32], target: &[u32], _: u32, _: &Attributes) -> Result<Self> {
         let one = |end: &str, found: &[u32]| match *found {
             // 2 k values of a row of `passed`.
             [columns] if (1..=u32::MAX / 2).contains(&columns) => Ok(columns),

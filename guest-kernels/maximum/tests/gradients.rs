@@ -7,7 +7,7 @@ use eciton_sdk::reference::{Context, Reference};
 use eciton_sdk::{Attributes, check};
 
 fn open(source: &[u32], target: &[u32]) -> Result<Maximum> {
-    Maximum::open(source, target, &Attributes::new(Vec::new()))
+    Maximum::open(source, target, 0, &Attributes::new(Vec::new()))
 }
 
 /// Vertices, edges (source, target), and rows of `columns` values.
@@ -57,7 +57,8 @@ impl Case {
         let others = host.matrix(&[lists.owners.len() as u32, width as u32], others).unwrap();
         let (rows, edges) = (self.vertices as u32, lists.owners.len() as u32);
         let (offsets, owners) = (&offsets, &owners);
-        let task = EdgeTask { training: true, epoch: 0, layer: 0, rows, edges, offsets, owners };
+        let task =
+            EdgeTask { training: true, epoch: 0, layer: 0, rows, edges, offsets, owners, features: None };
         work(&kernel, &host, &task, &others).unwrap();
     }
 
@@ -189,7 +190,7 @@ fn gradients_are_those_of_differences() {
 fn the_check_holds() {
     for (columns, rows, seed) in [(3, 0, 1), (1, 3, 1), (4, 4, 7), (2, 5, 2), (3, 6, 5), (3, 7, 6), (2, 8, 6)]
     {
-        let report = check::edge_gradients::<Maximum>(&[columns], &[2], &[], rows, seed)
+        let report = check::edge_gradients::<Maximum>(&[columns], &[2], 0, &[], rows, seed)
             .unwrap_or_else(|e| panic!("seed {seed}, {rows} rows of {columns}: {e}"));
         assert!(report.worst < 1e-6, "seed {seed}, {rows} rows of {columns}: {report:?}");
     }

@@ -11,7 +11,7 @@
 //! struct Add { columns: u32 }
 //! impl EdgeKernel for Add {
 //!     fn attributes() -> Vec<AttributeSpec> { vec![] }
-//!     fn open(source: &[u32], _: &[u32], _: &Attributes) -> Result<Self> { Ok(Add { columns: source[0] }) }
+//!     fn open(source: &[u32], _: &[u32], _: u32, _: &Attributes) -> Result<Self> { Ok(Add { columns: source[0] }) }
 //!     fn signature(&self) -> EdgeSignature {
 //!         let row = [self.columns];
 //!         EdgeSignature::new().source("x", &row).target("t", &row).output("y", &row).pass("dy", &row)
@@ -29,7 +29,7 @@
 //!         task.sum(io.passed, io.source_gradient)
 //!     }
 //! }
-//! let report = eciton_sdk::check::edge_gradients::<Add>(&[3], &[3], &[], 5, 7).unwrap();
+//! let report = eciton_sdk::check::edge_gradients::<Add>(&[3], &[3], 0, &[], 5, 7).unwrap();
 //! assert!(report.worst < 1e-6, "{report:?}");
 //! ```
 
@@ -56,6 +56,8 @@ pub struct EdgeTask<'a> {
     pub offsets: &'a Ids,
     /// m, ascending: the own row of each edge.
     pub owners: &'a Ids,
+    /// [m, features]: what the data set says of each edge; none where the kernel was opened for 0 features.
+    pub features: Option<&'a Matrix>,
 }
 
 impl EdgeTask<'_> {
@@ -189,9 +191,10 @@ impl EdgeSignature {
 pub trait EdgeKernel: Sized + 'static {
     /// The attributes that [`EdgeKernel::open`] takes.
     fn attributes() -> Vec<AttributeSpec>;
-    /// Configures a layer. `source` and `target` give the extents of one row of each; `attributes` has every
-    /// attribute of [`EdgeKernel::attributes`], with the type of its default.
-    fn open(source: &[u32], target: &[u32], attributes: &Attributes) -> Result<Self>;
+    /// Configures a layer. `source` and `target` give the extents of one row of each, `features` the columns of
+    /// [`EdgeTask::features`], 0 for none; `attributes` has every attribute of [`EdgeKernel::attributes`], with the
+    /// type of its default.
+    fn open(source: &[u32], target: &[u32], features: u32, attributes: &Attributes) -> Result<Self>;
     /// What the layer reads, writes, learns and passes on.
     fn signature(&self) -> EdgeSignature;
     /// Sources by edge and targets to outputs; own rows are targets.

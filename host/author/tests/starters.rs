@@ -10,7 +10,7 @@ use eciton_sdk::check;
 fn gradients_of_the_edge_kernel_are_those_of_differences() {
     for rows in [0, 1, 6, 70] {
         let columns = if rows < 70 { 4 } else { 1 };
-        let report = check::edge_gradients::<gated::Gated>(&[columns], &[columns], &[], rows, 1).unwrap();
+        let report = check::edge_gradients::<gated::Gated>(&[columns], &[columns], 0, &[], rows, 1).unwrap();
         assert!(report.worst < 1e-7, "{rows} vertices: {report:?}");
     }
 }

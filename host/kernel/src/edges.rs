@@ -20,8 +20,8 @@ use crate::lend::{promise, rows_place};
 use crate::outs::Place;
 use crate::state::{IdsHandle, MatrixHandle, OutHandle, OutView, State};
 
-/// Edges of a block, unless one vertex has more.
-const BLOCK_EDGES: usize = 2048;
+/// Edges that a kernel works on at once, unless one vertex has more.
+pub const BLOCK_EDGES: usize = 2048;
 
 /// Which function of an edge layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +55,10 @@ pub trait EdgeLists: Send + Sync + std::fmt::Debug {
     fn with_self(&self) -> bool;
     /// The vertex of a row among all of them, which random numbers follow.
     fn vertex(&self, row: u32) -> u32;
+    /// Columns of what is known of each edge; 0: nothing, or the layer does not ask.
+    fn features(&self) -> usize;
+    /// Writes what is known of an own row's edge, by its place among them; the one to itself is the last.
+    fn features_of(&self, own: usize, place: usize, into: &mut [f32]);
 }
 
 /// Rows of all other ends: pieces, in order, that cover them.
@@ -156,6 +160,8 @@ pub(crate) struct EdgeRun {
     sums: Vec<Sum>,
     /// Rows of other ends by edge.
     wide: Buffer,
+    /// What is known of edges.
+    known: Option<Buffer>,
     log: Vec<String>,
     guest_memory_bytes: usize,
     copied_bytes: u64,
@@ -173,6 +179,8 @@ impl EdgeRun {
         state.reset();
         state.scratch_rows = BLOCK_EDGES;
         let wide = state.wide(most, columns)?;
+        let features = call.lists.features();
+        let known = if features > 0 { Some(state.wide(most, features)?) } else { None };
         let mut places = Vec::with_capacity(call.rows_out.len());
         for target in std::mem::take(&mut call.rows_out) {
             places.push(match target {
@@ -196,7 +204,8 @@ impl EdgeRun {
             let tree = Tree::new(Vec::new(), rows * columns);
             sums.push(Sum { block: Buffer::zeroed(rows, columns)?, tree, parts, shape });
         }
-        Ok(Self { call, blocks, places, sums, wide, log: Vec::new(), guest_memory_bytes: 0, copied_bytes: 0 })
+        let (log, guest_memory_bytes, copied_bytes) = (Vec::new(), 0, 0);
+        Ok(Self { call, blocks, places, sums, wide, known, log, guest_memory_bytes, copied_bytes })
     }
 
     pub(crate) fn kind(&self) -> EdgeKind {
@@ -242,6 +251,17 @@ impl EdgeRun {
         let mut by_edge = self.wide.write(0..edges)?;
         gather(&call.other, &ids, &mut by_edge.view_mut())?;
         let other = state.matrices.push(by_edge.into_read()?.into());
+        let mut known = None;
+        if let Some(buffer) = &self.known {
+            let mut by_edge = buffer.write(0..edges)?;
+            let mut view = by_edge.view_mut();
+            for (own, bounds) in rows.clone().zip(offsets.windows(2)) {
+                for (place, edge) in (bounds[0]..bounds[1]).enumerate() {
+                    call.lists.features_of(own, place, view.row_mut(edge as usize));
+                }
+            }
+            known = Some(Resource::new_own(state.matrices.push(by_edge.into_read()?.into())));
+        }
         let mut push = |matrix: Matrix| Resource::new_own(state.matrices.push(matrix));
         let own = call.own.iter().map(|own| Ok(push(own.slice_rows(rows.start, rows.len())?)));
         let own = own.collect::<eciton_tensor::Result<_>>()?;
@@ -263,7 +283,7 @@ impl EdgeRun {
             sums_out.push(Resource::new_own(state.outs.push(view)));
         }
         let mut list = |list: Vec<u32>| Resource::<IdsHandle>::new_own(state.ids.push(list.into()));
-        let lists = we::Lists { offsets: list(offsets), owners: list(owners) };
+        let lists = we::Lists { offsets: list(offsets), owners: list(owners), features: known };
         let (rows, edges) = (rows.len() as u32, edges as u32);
         let task = we::Task { training: call.training, epoch: call.epoch, layer: call.layer, rows, edges };
         Ok(Some(EdgeArgs {

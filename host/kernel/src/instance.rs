@@ -139,8 +139,9 @@ impl Instance {
             (Exports::Rows(of), inputs) => {
                 of.eciton_kernel_vertex().layer().call_open(store, inputs, &attributes)
             }
-            (Exports::Edges(of), [source, target]) => {
-                of.eciton_kernel_edge().layer().call_open(store, source, target, &attributes)
+            (Exports::Edges(of), [source, target, known @ ..]) if known.len() < 2 => {
+                let features = known.first().map_or(0, |row| row.iter().product());
+                of.eciton_kernel_edge().layer().call_open(store, source, target, features, &attributes)
             }
             (Exports::Edges(_), inputs) => {
                 let text = format!(

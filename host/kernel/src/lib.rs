@@ -39,7 +39,7 @@ pub mod trial;
 pub mod wire;
 
 pub use call::{Call, Kind, Labelled, RowNumbers, Target, Targets};
-pub use edges::{EdgeCall, EdgeKind, EdgeLists, OtherRows};
+pub use edges::{BLOCK_EDGES, EdgeCall, EdgeKind, EdgeLists, OtherRows};
 pub use error::{Error, GuestError, Result};
 pub use instance::{Finished, Instance, Instances};
 pub use limits::Limits;

@@ -80,8 +80,11 @@ impl Opened {
             "sum" => Sum::open(inputs, &attributes).map(Self::Sum),
             "attention" => Attention::open(inputs, &attributes).map(Self::Attention),
             "gatv2" | "maximum" => match (name, inputs) {
-                ("gatv2", [source, target]) => Gatv2::open(source, target, &attributes).map(Self::Gatv2),
-                (_, [source, target]) => Maximum::open(source, target, &attributes).map(Self::Maximum),
+                ("gatv2", [source, target, known @ ..]) => {
+                    let features = known.first().map_or(0, |row| row.iter().product());
+                    Gatv2::open(source, target, features, &attributes).map(Self::Gatv2)
+                }
+                (_, [source, target, ..]) => Maximum::open(source, target, 0, &attributes).map(Self::Maximum),
                 _ => Err(sdk::Error::Argument("an edge kernel reads two rows".to_owned())),
             },
             _ => Err(sdk::Error::Unsupported("this kernel has no native form".to_owned())),
@@ -283,6 +286,7 @@ fn call_edges<K: sdk::EdgeKernel>(kernel: &K, kind: EdgeKind, args: EdgeArgs) ->
     let t = args.task;
     let (offsets, owners) = (Ids::borrowed(args.lists.offsets.rep()), Ids::borrowed(args.lists.owners.rep()));
     let (rows, edges) = (t.rows, t.edges);
+    let features = args.lists.features.map(|m| Matrix::borrowed(m.rep()));
     let task = sdk::EdgeTask {
         training: t.training,
         epoch: t.epoch,
@@ -291,6 +295,7 @@ fn call_edges<K: sdk::EdgeKernel>(kernel: &K, kind: EdgeKind, args: EdgeArgs) ->
         edges,
         offsets: &offsets,
         owners: &owners,
+        features: features.as_ref(),
     };
     let (own, parameters) = (matrices(args.own), matrices(args.parameters));
     let other = Matrix::borrowed(args.other.rep());

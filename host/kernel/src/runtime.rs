@@ -187,7 +187,8 @@ impl Kernel {
     }
 
     /// Configures a layer: `inputs` gives the extents of one row of each input, of an edge kernel those
-    /// of an edge's source and of its target. Attributes that are not given take the kernel's defaults.
+    /// of an edge's source and of its target, then, where the model asks for it, of what is known of the edge
+    /// itself. Attributes that are not given take the kernel's defaults.
     pub fn open(self: &Arc<Self>, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Result<Arc<Layer>> {
         let refuse = |text: String| Error::Guest {
             kernel: self.name.clone(),

@@ -166,7 +166,9 @@ impl Trial {
         let classes = (0..rows).map(|_| numbers.below(columns)).collect();
         let values = (signature.loss == Some(TargetKind::Values))
             .then(|| Values::random(numbers, "targets".to_owned(), count, &[columns]));
-        let lists = RandomLists::new(numbers, rows, if signature.edges.is_some() { degree } else { 0 });
+        let degree = if signature.edges.is_some() { degree } else { 0 };
+        let features = layer.inputs().get(2).map_or(0, |row| width(row));
+        let lists = RandomLists::new(numbers, rows, degree, features);
         Self { layer: layer.clone(), seed, rows: count, inputs, parameters, up, classes, values, lists }
     }
 

@@ -23,10 +23,10 @@ fn open_in(folder: &str, name: &str, inputs: &[Vec<u32>], attributes: &[(&str, V
 
 fn all() -> Vec<Arc<Layer>> {
     let text = |value: &str| Value::Text(value.to_owned());
-    let attention = |average| {
+    let attention = |average, known: &[Vec<u32>]| {
         let heads = [("heads", Value::Integer(3)), ("features", Value::Integer(5))];
         let rest = [("average", Value::Flag(average)), ("dropout", Value::Number(0.4))];
-        open("gatv2", &[vec![15], vec![15]], &[heads, rest].concat())
+        open("gatv2", &[&[vec![15], vec![15]], known].concat(), &[heads, rest].concat())
     };
     vec![
         open(
@@ -44,8 +44,9 @@ fn all() -> Vec<Arc<Layer>> {
         open("activate", &[vec![5]], &[("activation", text("elu")), ("input-bias", Value::Flag(true))]),
         open("normalise", &[vec![8]], &[("by", text("layer"))]),
         open("head", &[vec![6]], &[("bias", Value::Flag(true))]),
-        attention(false),
-        attention(true),
+        attention(false, &[]),
+        attention(true, &[]),
+        attention(false, &[vec![3]]),
         open("maximum", &[vec![7], vec![3]], &[]),
         open_in(
             "tests/kernels",

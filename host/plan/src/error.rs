@@ -119,6 +119,18 @@ pub enum Error {
         /// The kinds of layers that it belongs to.
         kinds: String,
     },
+    /// What a model asks of edges is not in the data.
+    #[error(
+        "the model says `{asked}`, and the data set's edges have {}: leave it out, or give the data more \
+         columns for edges (docs/DATA.md says where they are read from)",
+        features(*columns)
+    )]
+    EdgeColumns {
+        /// The key and its value.
+        asked: String,
+        /// Features of an edge.
+        columns: u32,
+    },
     /// A loss or a metric that the data's task does not take.
     #[error("`{key}` is {found}, but the task is {task}: take {allowed}")]
     Objective {
@@ -306,6 +318,15 @@ impl std::fmt::Display for Place {
             write!(f, "\n  {margin} | {}{marks}", " ".repeat(column - 1))?;
         }
         Ok(())
+    }
+}
+
+/// The features of an edge in words.
+fn features(columns: u32) -> String {
+    match columns {
+        0 => "no features".to_owned(),
+        1 => "one feature, column 0".to_owned(),
+        _ => format!("{columns} features, columns 0 to {}", columns - 1),
     }
 }
 

@@ -124,14 +124,15 @@ impl Lowering {
     /// Opens the kernel of every node, in order.
     fn open_all(&mut self, open: Open<'_>) -> Result<(), Error> {
         for at in 0..self.network.nodes.len() {
-            let (node, on) = match self.network.nodes[at].clone() {
-                Node::Kernel(node) => (node, On::Rows),
-                Node::Edges(node) => (node.of, On::Edges),
+            let (node, on, known) = match self.network.nodes[at].clone() {
+                Node::Kernel(node) => (node, On::Rows, false),
+                Node::Edges(node) => (node.of, On::Edges, node.features),
                 Node::Gather(_) | Node::Attend(_) => continue,
             };
             let inputs: Vec<u32> = node.inputs.iter().map(|&input| self.network.width(input)).collect();
             let output = self.network.width(node.output);
-            self.open(open, (&node, on), &inputs, output)?;
+            let known = known.then_some(self.program.shape.edge_features);
+            self.open(open, (&node, on), (&inputs, known), output)?;
         }
         Ok(())
     }
@@ -140,11 +141,11 @@ impl Lowering {
         &mut self,
         open: Open<'_>,
         (node, on): (&KernelNode, On),
-        inputs: &[u32],
+        (inputs, known): (&[u32], Option<u32>),
         output: u32,
     ) -> Result<OperationId, Error> {
         let (kernel, layer) = (&node.kernel[..], node.layer);
-        let extents: Vec<Vec<u32>> = inputs.iter().map(|&width| vec![width]).collect();
+        let extents: Vec<Vec<u32>> = inputs.iter().copied().chain(known).map(|width| vec![width]).collect();
         let signature = open(kernel, &extents, &node.attributes).map_err(|source| Error::Signature {
             kernel: kernel.to_owned(),
             layer,
@@ -314,7 +315,8 @@ impl Lowering {
         let kept = kept.into_iter().map(|rows| self.slot(rows.extents, SlotOf::Kept, layer)).collect();
         self.slots[node.of.output.index()] = Some(output);
         let step = EdgeStep::Forward { source, target, output, kept };
-        let stage = self.push(Stage::Edges(Edges { operation, with_self: node.with_self, step }));
+        let (with_self, features) = (node.with_self, node.features);
+        let stage = self.push(Stage::Edges(Edges { operation, with_self, features, step }));
         self.forward.push(Some(stage));
     }
 
@@ -329,7 +331,8 @@ impl Lowering {
         let (Some(gradient), Some(Stage::Edges(forward))) = (gradient, forward.cloned()) else {
             return Ok(());
         };
-        let Edges { operation, with_self, step: EdgeStep::Forward { source, target, kept, .. } } = forward
+        let Edges { operation, with_self, features, step: EdgeStep::Forward { source, target, kept, .. } } =
+            forward
         else {
             return Ok(());
         };
@@ -340,11 +343,11 @@ impl Lowering {
         let target_gradient = self.input_gradient(targets);
         let passed = self.slot(of.passed.extents, SlotOf::Kept, node.of.layer);
         let step = EdgeStep::Targets { source, target, kept, gradient, target_gradient, passed };
-        self.push(Stage::Edges(Edges { operation, with_self, step }));
+        self.push(Stage::Edges(Edges { operation, with_self, features, step }));
         self.contribute(open, &[targets], &[target_gradient])?;
         let Some(source_gradient) = self.input_gradient(sources) else { return Ok(()) };
         let step = EdgeStep::Sources { passed, source, source_gradient };
-        self.push(Stage::Edges(Edges { operation, with_self, step }));
+        self.push(Stage::Edges(Edges { operation, with_self, features, step }));
         self.contribute(open, &[sources], &[Some(source_gradient)])
     }
 
@@ -456,7 +459,7 @@ impl Lowering {
             adds: true,
             bias_moved: false,
         };
-        let operation = self.open(open, (&node, On::Rows), &[width; 2], width)?;
+        let operation = self.open(open, (&node, On::Rows), (&[width; 2], None), width)?;
         let output = self.slot(vec![width], SlotOf::Gradient, layer);
         self.push(Stage::Tensor(Tensor {
             operation,

@@ -218,6 +218,9 @@ pub struct Model {
     /// What its last rows are compared by.
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub loss: Loss,
+    /// Which column of the edges' features is their weight in gathers; `None`: each counts 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edge_weights: Option<u32>,
     /// The layers, at least one, at most [`MAX_LAYERS`].
     pub layers: Vec<ModelLayer>,
 }
@@ -241,6 +244,9 @@ pub struct ModelLayer {
     pub activation: Activation,
     /// Whether its input is added to its output.
     pub residual: bool,
+    /// Whether its kernel is told what is known of edges (`gatv2`, kernels of the user's own on edges).
+    #[serde(default, skip_serializing_if = "settings::is_default")]
+    pub edge_features: bool,
 }
 
 /// What a layer computes.
@@ -354,6 +360,15 @@ impl Attention {
 }
 
 impl LayerKind {
+    /// Whether it sums or averages neighbours' rows, each with the weight of its edge where edges have one.
+    pub(crate) const fn gathers(&self) -> bool {
+        match self {
+            Self::Gcn | Self::Gin { .. } | Self::Sgc { .. } | Self::Appnp { .. } => true,
+            Self::Sage { aggregator } => matches!(aggregator, Aggregator::Mean),
+            Self::Gat(_) | Self::Gatv2(_) | Self::Linear { .. } | Self::Own { .. } => false,
+        }
+    }
+
     /// Its name in recipes; of a kernel of the user's own its file's, without folders and ending.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -108,6 +108,8 @@ pub(crate) struct EdgeNode {
     pub(crate) of: KernelNode,
     /// Whether each vertex counts among its own neighbours.
     pub(crate) with_self: bool,
+    /// Whether it is told what is known of edges.
+    pub(crate) features: bool,
 }
 
 /// A bias that is still to be added.
@@ -179,7 +181,7 @@ impl Network {
         (source, target): (ValueId, ValueId),
         width: u32,
         attributes: Vec<Attribute>,
-        with_self: bool,
+        (with_self, features): (bool, bool),
     ) -> ValueId {
         let output = self.value(width, layer);
         let of = KernelNode {
@@ -194,7 +196,7 @@ impl Network {
             adds: false,
             bias_moved: false,
         };
-        self.nodes.push(Node::Edges(EdgeNode { of, with_self }));
+        self.nodes.push(Node::Edges(EdgeNode { of, with_self, features }));
         output
     }
 

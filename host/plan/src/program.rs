@@ -40,10 +40,12 @@ pub struct DataShape {
     pub features: u32,
     /// Classes.
     pub classes: u32,
+    /// Features of an edge; 0: there are none.
+    pub edge_features: u32,
 }
 
 /// Opens a kernel: its name, the extents of one row of each input, its attributes. An edge kernel's inputs
-/// are source and target.
+/// are source and target, and where it is told of them the features of an edge.
 pub type Open<'a, E> = dyn Fn(&str, &[Vec<u32>], &[Attribute]) -> Result<Signature, E> + 'a;
 
 /// The stages of one epoch, or of one evaluation, with everything that they name.
@@ -189,6 +191,8 @@ pub struct Edges {
     pub operation: OperationId,
     /// Whether each vertex counts among its own neighbours, last.
     pub with_self: bool,
+    /// Whether it is told what is known of edges.
+    pub features: bool,
     /// Which step, and what it reads and writes.
     pub step: EdgeStep,
 }

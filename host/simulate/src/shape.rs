@@ -147,7 +147,12 @@ impl Shape {
             return refuse("the share of features that is stored", self.stored.to_string(), "above 0 to 1");
         }
         let model = Model::gcn(self.layers, self.hidden, 0.0, self.features, self.classes)?;
-        let shape = DataShape { rows: self.vertices, features: self.features, classes: self.classes };
+        let shape = DataShape {
+            rows: self.vertices,
+            features: self.features,
+            classes: self.classes,
+            edge_features: 0,
+        };
         Ok(Program::build(&model, shape, savings, &signature)?)
     }
 }

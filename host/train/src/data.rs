@@ -6,18 +6,19 @@ use std::sync::{Arc, OnceLock};
 
 use eciton_fetch::cache::{Cache, Found};
 use eciton_fetch::catalogue;
-use eciton_graph::dataset::{Dataset, Features, Labels, Values};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Values};
 use eciton_graph::format;
 use eciton_graph::gather::{inverse_degrees, symmetric_scale};
 use eciton_kernel::{RowNumbers, Targets};
 use eciton_plan::{
-    Atoms, Data, DataShape, FAN_OUT, IntervalId, Intervals, Metric, Node, Normalisation, Run, TaskType,
-    Workload,
+    Atoms, Data, DataShape, FAN_OUT, IntervalId, Intervals, Metric, Model, Node, Normalisation, Run,
+    TaskType, Workload,
 };
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
 
+use crate::edge_data::EdgeData;
 use crate::error::{Error, Result, at};
-use crate::gathered::{gather_features, stored_at_most};
+use crate::gathered::{Normalised, gather_features, stored_at_most};
 use crate::labelled::LabelledLists;
 use crate::vertices::Vertices;
 
@@ -107,6 +108,8 @@ pub(crate) struct Prepared {
     inverse: OnceLock<Arc<Vec<f32>>>,
     pub atoms: Atoms,
     pub intervals: Vec<Interval>,
+    /// What the model uses of the edges' features.
+    pub edges: Arc<EdgeData>,
     /// Where the gathers beside the loss have lists of their own.
     pub labelled: Option<Arc<LabelledLists>>,
 }
@@ -146,7 +149,8 @@ impl Prepared {
         let targets = |rows: Range<usize>| targets(&dataset.labels, values.as_ref(), rows);
         let one = |id| interval(&targets, &vertices, &atoms, &cut, id, &in_training);
         let intervals = cut.ids().map(one).collect::<Result<_>>()?;
-        let shape = DataShape { rows, features: columns, classes };
+        let edge_features = dataset.edge_features.as_ref().map_or(0, EdgeFeatures::columns);
+        let shape = DataShape { rows, features: columns, classes, edge_features };
         let weight = 1.0 / known(&dataset.labels, &dataset.split.train).max(1) as f32;
         let (dataset, labelled, inverse) = (Arc::new(dataset), None, OnceLock::new());
         Ok(Self {
@@ -161,12 +165,30 @@ impl Prepared {
             inverse,
             atoms,
             intervals,
+            edges: Arc::default(),
             labelled,
         })
     }
 }
 
 impl Prepared {
+    /// Makes of the edges' features what a model asks for, and lets go of the rest.
+    ///
+    /// # Errors
+    /// As [`EdgeData::of`].
+    pub(crate) fn use_edges(&mut self, model: &Model) -> Result<()> {
+        let features = match Arc::get_mut(&mut self.dataset) {
+            Some(dataset) => dataset.edge_features.take(),
+            None => self.dataset.edge_features.clone(),
+        };
+        let edges = EdgeData::of(model, &self.dataset.graph, features, &|row| self.vertices.name(row))?;
+        if let Some(weights) = &edges.weights {
+            self.scale = Arc::new(weights.symmetric_scale(&self.dataset.graph));
+        }
+        self.edges = Arc::new(edges);
+        Ok(())
+    }
+
     /// The factor of each vertex in a normalisation; unused, but there, where it has none.
     pub(crate) fn factors(&self, normalisation: Normalisation) -> Arc<Vec<f32>> {
         match normalisation {
@@ -195,9 +217,13 @@ impl Prepared {
 
     /// Puts N X in the features' place, which are let go of; `times` times.
     pub(crate) fn gather_features(&mut self, times: u32, threads: u32) -> Result<()> {
-        let graph = &self.dataset.graph;
+        let of = Normalised {
+            graph: &self.dataset.graph,
+            scale: &self.scale,
+            weights: self.edges.weights.as_ref().map(|weights| &weights.along(false)[..]),
+        };
         for _ in 0..times {
-            self.features = gather_features(graph, &self.scale, &self.features, &self.atoms, threads)?;
+            self.features = gather_features(of, &self.features, &self.atoms, threads)?;
         }
         Ok(())
     }

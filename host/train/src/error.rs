@@ -22,6 +22,21 @@ pub enum Error {
         /// All names.
         known: String,
     },
+    /// A weight of an edge for which there is no symmetric normalisation.
+    #[error(
+        "the edge from {origin} to {target} weighs {weight}, and a {layer} layer divides by roots of sums of \
+         weights: take weights of 0 and more, another column, or layers of kind sage or gin"
+    )]
+    NegativeWeight {
+        /// The layer's kind.
+        layer: String,
+        /// Where the edge starts, in the user's ids.
+        origin: String,
+        /// Where it ends.
+        target: String,
+        /// What it weighs.
+        weight: f32,
+    },
     /// A published data set that is not in the user's cache.
     #[error("`{name}` is not in {folder}; `eciton data fetch {name}` brings it", folder = folder.display())]
     NotFetched {

@@ -5,11 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use eciton_graph::adjacency::Graph;
-use eciton_graph::gather::gather_symmetric;
+use eciton_graph::gather::{EdgeWeights, Gather, Reduce};
 use eciton_plan::Atoms;
 use eciton_tensor::{Buffer, Matrix, SparseRows};
 
 use crate::error::{Error, Result, at};
+
+/// A graph's symmetric normalisation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Normalised<'a> {
+    pub graph: &'a Graph,
+    /// Of each vertex.
+    pub scale: &'a [f32],
+    /// Of each edge, in the order of in-lists; none: each counts 1.
+    pub weights: Option<&'a [f32]>,
+}
 
 /// Rows of N X, N the symmetric normalisation of the graph, by `threads` threads. The result does not
 /// depend on how many.
@@ -17,8 +27,7 @@ use crate::error::{Error, Result, at};
 /// # Errors
 /// [`Error::Tensor`] if a matrix of that size cannot be had.
 pub(crate) fn gather_features(
-    graph: &Graph,
-    scale: &[f32],
+    of: Normalised<'_>,
     features: &Matrix,
     atoms: &Atoms,
     threads: u32,
@@ -29,13 +38,18 @@ pub(crate) fn gather_features(
             let held = dense.hold(None).map_err(at("features"))?;
             each_atom(atoms, threads, |rows| {
                 let mut to = out.write(rows.clone()).map_err(at("gathered features"))?;
-                gather_symmetric(graph.incoming(), scale, held.view(), rows, &mut to.view_mut());
+                let weights = EdgeWeights::Symmetric(of.scale);
+                let mut sums = Gather::new(of.graph.incoming(), Reduce::Sum).weighted(weights).with_self();
+                if let Some(values) = of.weights {
+                    sums = sums.weighted(EdgeWeights::Values(values, None));
+                }
+                sums.run(held.view(), rows, &mut to.view_mut());
                 Ok(())
             })?;
             Ok(Matrix::from(out.read(0..out.rows()).map_err(at("gathered features"))?))
         }
         Matrix::Sparse(sparse) => {
-            let parts = each_atom(atoms, threads, |rows| Ok(sparse_rows(graph, scale, &sparse.data, rows)))?;
+            let parts = each_atom(atoms, threads, |rows| Ok(sparse_rows(of, &sparse.data, rows)))?;
             let (mut offsets, mut indices, mut values) = (vec![0u64], Vec::new(), Vec::new());
             for part in parts {
                 let before = indices.len() as u64;
@@ -107,21 +121,26 @@ struct Part {
 }
 
 /// The same sums as the dense gather's, in its order, of the columns that any neighbour stores.
-fn sparse_rows(graph: &Graph, scale: &[f32], features: &SparseRows, rows: Range<usize>) -> Part {
+fn sparse_rows(of: Normalised<'_>, features: &SparseRows, rows: Range<usize>) -> Part {
+    let Normalised { graph, scale, weights } = of;
     let mut sums = vec![0.0f32; features.columns()];
     let mut seen = vec![false; features.columns()];
     let mut part = Part::default();
     let mut touched: Vec<u32> = Vec::new();
     for v in rows {
         let itself = u32::try_from(v).unwrap_or(u32::MAX);
-        for &u in graph.in_neighbours(itself).iter().chain([&itself]) {
+        let first = graph.offsets()[v] as usize;
+        for (place, &u) in graph.in_neighbours(itself).iter().chain([&itself]).enumerate() {
+            // The last is the vertex itself, which counts 1.
+            let own = first + place == graph.offsets()[v + 1] as usize;
+            let weight = weights.filter(|_| !own).map_or(1.0, |weights| weights[first + place]);
             let (columns, values) = features.row(u as usize);
             for (&column, &value) in columns.iter().zip(values) {
                 let at = column as usize;
                 if !std::mem::replace(&mut seen[at], true) {
                     touched.push(column);
                 }
-                sums[at] += scale[u as usize] * value;
+                sums[at] += weight * scale[u as usize] * value;
             }
         }
         touched.sort_unstable();
@@ -176,8 +195,11 @@ mod tests {
             let sparse = Matrix::from(Arc::new(sparse));
             let atoms = Atoms::new(graph.offsets()).unwrap();
             let scale = symmetric_scale(&graph);
-            let gathered = gather_features(&graph, &scale, &dense, &atoms, 1).unwrap();
-            let again = gather_features(&graph, &scale, &sparse, &atoms, 3).unwrap();
+            let weights: Vec<f32> = (0..graph.edges()).map(|edge| (edge % 5) as f32 * 0.5).collect();
+            let weights = (round % 3 == 0).then_some(&weights[..]);
+            let of = Normalised { graph: &graph, scale: &scale, weights };
+            let gathered = gather_features(of, &dense, &atoms, 1).unwrap();
+            let again = gather_features(of, &sparse, &atoms, 3).unwrap();
             let Matrix::Sparse(found) = &again else { panic!("{again:?}") };
             assert!(found.data.stored() as u64 <= stored_at_most(&graph, &sparse, 1));
             assert!(stored_at_most(&graph, &sparse, 1) <= stored_at_most(&graph, &sparse, 2));

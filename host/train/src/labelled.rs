@@ -7,6 +7,7 @@
 use eciton_graph::adjacency::{Adjacency, Graph, Repeats};
 use eciton_plan::{Config, Program, StageId, has_own_loss, loss_gathers};
 
+use crate::edge_data::EdgeWeights;
 use crate::error::Result;
 
 /// The lists of one graph and one set of labelled vertices.
@@ -18,6 +19,8 @@ pub(crate) struct LabelledLists {
     incoming: Adjacency,
     /// The labelled among the out-neighbours of every vertex.
     outgoing: Adjacency,
+    /// The weights of both lists' edges, where edges have some.
+    weights: Option<[Vec<f32>; 2]>,
 }
 
 impl LabelledLists {
@@ -41,12 +44,17 @@ impl LabelledLists {
     }
 
     /// Bytes of the lists of a graph of so many vertices, `edges` of whose edges lead to labelled ones.
-    pub(crate) fn bytes(vertices: u64, edges: u64) -> u64 {
-        2 * (edges * 4 + (vertices + 1) * 8)
+    pub(crate) fn bytes(vertices: u64, edges: u64, weighted: bool) -> u64 {
+        2 * (edges * if weighted { 8 } else { 4 } + (vertices + 1) * 8)
     }
 
     /// The lists. `labelled` ascends.
-    pub(crate) fn new(graph: &Graph, labelled: &[u32], stages: Vec<StageId>) -> Result<Self> {
+    pub(crate) fn new(
+        graph: &Graph,
+        labelled: &[u32],
+        stages: Vec<StageId>,
+        weights: Option<&EdgeWeights>,
+    ) -> Result<Self> {
         let mut counts = vec![false; graph.vertices() as usize];
         labelled.iter().for_each(|&v| counts[v as usize] = true);
         let edges = Self::edges(graph, labelled) as usize;
@@ -69,13 +77,22 @@ impl LabelledLists {
         let outgoing = lists(&|v, into| {
             into.extend(graph.out_neighbours(v).iter().copied().filter(|&u| counts[u as usize]));
         })?;
-        Ok(Self { stages, incoming, outgoing })
+        let weights = weights.map(|weights| {
+            let vertices = || 0..graph.vertices();
+            let into = vertices().filter(|&v| counts[v as usize]);
+            let incoming = into.flat_map(|v| weights.of(graph.incoming(), v, false).iter().copied());
+            let out = |v: u32| graph.out_neighbours(v).iter().zip(weights.of(graph.outgoing(), v, true));
+            let labelled = vertices().flat_map(out).filter(|(u, _)| counts[**u as usize]);
+            [incoming.collect(), labelled.map(|(_, &weight)| weight).collect()]
+        });
+        Ok(Self { stages, incoming, outgoing, weights })
     }
 
-    /// What a stage gathers by, where it uses these lists.
-    pub(crate) fn of(&self, stage: StageId, transposed: bool) -> Option<&Adjacency> {
+    /// What a stage gathers by, where it uses these lists, and the weights of their edges.
+    pub(crate) fn of(&self, stage: StageId, transposed: bool) -> Option<(&Adjacency, Option<&[f32]>)> {
         let lists = if transposed { &self.outgoing } else { &self.incoming };
-        self.stages.contains(&stage).then_some(lists)
+        let weights = self.weights.as_ref().map(|both| &both[usize::from(transposed)][..]);
+        self.stages.contains(&stage).then_some((lists, weights))
     }
 }
 
@@ -84,7 +101,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use eciton_graph::adjacency::Options;
-    use eciton_graph::gather::{gather_symmetric, symmetric_scale};
+    use eciton_graph::gather::{self, Gather, Reduce, symmetric_scale};
     use eciton_graph::random::SplitMix64;
     use eciton_tensor::{View, ViewMut};
 
@@ -101,23 +118,35 @@ mod tests {
             let options = Options { symmetric: round % 2 == 0, keep_self_loops: round % 3 == 0 };
             let graph = Graph::from_edges(vertices, edges.into_iter(), options).unwrap();
             let labelled: Vec<u32> = (0..vertices as u32).filter(|_| random.below(10) < round % 10).collect();
-            let lists = LabelledLists::new(&graph, &labelled, vec![StageId(1), StageId(2)]).unwrap();
+            // Of both signs, and another one back.
+            let weights = (0..graph.edges()).map(|_| random.below(9) as f32 - 4.0).collect();
+            let weights = EdgeWeights::new(&graph, weights).unwrap();
+            let weights = (round % 4 == 1).then_some(&weights);
+            let stages = vec![StageId(1), StageId(2)];
+            let lists = LabelledLists::new(&graph, &labelled, stages, weights).unwrap();
             assert!(lists.of(StageId(0), false).is_none());
             let (incoming, outgoing) =
                 (lists.of(StageId(1), false).unwrap(), lists.of(StageId(2), true).unwrap());
             let count = LabelledLists::edges(&graph, &labelled) as usize;
-            assert_eq!((incoming.neighbours().len(), outgoing.neighbours().len()), (count, count));
+            assert_eq!((incoming.0.neighbours().len(), outgoing.0.neighbours().len()), (count, count));
             let (rows, columns) = (vertices as usize, 1 + random.below(60) as usize);
             let scale = symmetric_scale(&graph);
-            let gather = |by: &Adjacency, x: &[f32]| {
+            let gather = |(by, weights): (&Adjacency, Option<&[f32]>), x: &[f32]| {
                 let mut out = vec![f32::NAN; rows * columns];
                 let mut to = ViewMut::new(&mut out, rows, columns);
-                gather_symmetric(by, &scale, View::new(x, rows, columns), 0..rows, &mut to);
+                let mut sums = Gather::new(by, Reduce::Sum);
+                sums = sums.weighted(gather::EdgeWeights::Symmetric(&scale)).with_self();
+                if let Some(values) = weights {
+                    sums = sums.weighted(gather::EdgeWeights::Values(values, None));
+                }
+                sums.run(View::new(x, rows, columns), 0..rows, &mut to);
                 out.into_iter().map(f32::to_bits).collect::<Vec<_>>()
             };
             let mut value = || (random.below(2001) as f32 - 1000.0) * 1e-3;
             let x: Vec<f32> = (0..rows * columns).map(|_| value()).collect();
-            let (all, few) = (gather(graph.incoming(), &x), gather(incoming, &x));
+            let along = |outgoing| weights.map(|weights| &weights.along(outgoing)[..]);
+            let all = (graph.incoming(), along(false));
+            let (all, few) = (gather(all, &x), gather(incoming, &x));
             for &v in &labelled {
                 let at = v as usize * columns..(v as usize + 1) * columns;
                 assert_eq!(all[at.clone()], few[at], "seed {seed}, round {round}, row {v}");
@@ -129,7 +158,8 @@ mod tests {
                     gradient[v as usize * columns + column] = if n == 0 { -1e-45 } else { value() };
                 }
             }
-            let (all, few) = (gather(graph.outgoing(), &gradient), gather(outgoing, &gradient));
+            let all = (graph.outgoing(), along(true));
+            let (all, few) = (gather(all, &gradient), gather(outgoing, &gradient));
             assert_eq!(all, few, "seed {seed}, round {round}");
         }
     }

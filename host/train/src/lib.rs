@@ -15,6 +15,7 @@
 pub mod checkpoint;
 mod data;
 mod driver;
+mod edge_data;
 mod error;
 mod gathered;
 #[cfg(any(test, feature = "inspect"))]

@@ -1,5 +1,7 @@
 //! The memory plan: what a run will hold, by purpose, before it is allocated.
 
+use eciton_graph::adjacency::Adjacency;
+use eciton_kernel::BLOCK_EDGES;
 use eciton_plan::{Algorithm, Buffers, Config, Keep, Parameter, Pipeline, Program, RowFormat, SlotId, Stage};
 use eciton_tensor::half::HalfBuffer;
 use eciton_tensor::pages::Pages;
@@ -7,6 +9,7 @@ use eciton_tensor::{Buffer, Matrix};
 use serde::Serialize;
 
 use crate::data::Prepared;
+use crate::edge_data::{EdgeWeights, KnownEdges};
 use crate::error::{Error, Result};
 use crate::labelled::LabelledLists;
 
@@ -118,6 +121,12 @@ impl MemoryPlan {
         let edges = lists * (graph.edges() * 4 + (rows + 1) * 8);
         let transpose = if lists == 2 { ", and their transpose" } else { "" };
         item("graph", format!("{} edges{transpose}", graph.edges()), edges, always.clone());
+        let known = &prepared.edges;
+        let weights = known.weights.as_ref().map_or(0, EdgeWeights::bytes);
+        item("edge weights", "one an edge".to_owned(), weights, always.clone());
+        let columns = prepared.shape.edge_features;
+        let detail = format!("[{}, {columns}], and each edge's place from its source", graph.edges());
+        item("edge features", detail, known.features.as_ref().map_or(0, KnownEdges::bytes), always.clone());
         let detail = "labels, splits, factors of the normalisation".to_owned();
         let labels = match prepared.dataset.labels.as_values() {
             None => 2 * 4,
@@ -212,7 +221,8 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     if let Some((_, edges)) = labelled {
         let detail =
             format!("{edges} edges of labelled vertices, for the gathers beside the loss, both ways");
-        item("labelled lists", detail, LabelledLists::bytes(rows, edges));
+        let weighted = prepared.edges.weights.is_some();
+        item("labelled lists", detail, LabelledLists::bytes(rows, edges, weighted));
     }
     let format = config.run.row_storage;
     let half = if format == RowFormat::Bf16 { " as bf16" } else { "" };
@@ -247,6 +257,11 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     let block = (Pages::LARGE as u64).min(rows * GATHER_LANES * 4);
     let widened = if format == RowFormat::Bf16 { widened_bytes(wanted) } else { 0 };
     let each = block + THREAD_SUMS * largest + THREAD_BYTES.min(rows * 1024) + widened;
+    if let Some((edges, bytes)) = edge_block(wanted) {
+        let detail =
+            format!("{threads} times rows of {edges} edges, which a task of an edge kernel takes at once");
+        item("edges", detail, u64::from(threads) * bytes);
+    }
     let bytes = u64::from(threads) * each;
     item("threads", format!("{threads} times a block of source rows and sums of products"), bytes);
 }
@@ -263,6 +278,26 @@ fn widened_bytes(wanted: &Wanted<'_>) -> u64 {
         wide.map(width).sum::<u64>()
     };
     longest * program.stages.iter().map(of).max().unwrap_or(0)
+}
+
+/// Matrices of rows by edge, as wide as the widest rows that it reads or writes, that an edge kernel holds at
+/// once: those of `gatv2`, whose backward steps make the most.
+const EDGE_MATRICES: u64 = 8;
+
+/// The most edges that a task of an edge kernel takes at once, and the bytes that its rows take; `None` where
+/// no layer works along edges.
+fn edge_block(wanted: &Wanted<'_>) -> Option<(u64, u64)> {
+    let Wanted { prepared, program, .. } = *wanted;
+    let steps = program.stages.iter().filter(|stage| matches!(stage, Stage::Edges(_)));
+    let width = |slot: SlotId| program.slots.get(slot.index()).map_or(0, |spec| padded(spec.width));
+    let widest =
+        steps.flat_map(|stage| stage.reads().map(|(slot, _)| slot).chain(stage.writes())).map(width).max()?;
+    let graph = &prepared.dataset.graph;
+    let longest =
+        |lists: &Adjacency| lists.offsets().windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0);
+    let hub = longest(graph.incoming()).max(graph.transpose().map_or(0, longest)) + 1;
+    let edges = hub.max(BLOCK_EDGES as u64).min(graph.edges() + u64::from(prepared.shape.rows));
+    Some((edges, edges * widest * EDGE_MATRICES))
 }
 
 /// The most columns that a gather takes at a time.

@@ -138,9 +138,10 @@ impl Draft {
             let kernels = kernels.join().map_err(|_| Error::Internal("loading kernels panicked".to_owned()));
             (prepared, kernels)
         });
-        let ((prepared, normalised_features), kernels) = (prepared?, kernels??);
+        let ((mut prepared, normalised_features), kernels) = (prepared?, kernels??);
         let shape = prepared.shape;
         let model = Model::resolve(&config.model, shape.features, shape.classes, prepared.task)?;
+        prepared.use_edges(&model)?;
         let savings = {
             let work = prepared.workload(model.constant_gathers());
             Savings::choose(&model, &work, config.run.gather_features)?
@@ -191,7 +192,8 @@ impl Session {
         let dataset = &prepared.dataset;
         let lists = LabelledLists::planned(config, &program, &dataset.graph, &dataset.split.train);
         if let Some((stages, _)) = lists {
-            let lists = LabelledLists::new(&dataset.graph, &dataset.split.train, stages)?;
+            let weights = prepared.edges.weights.as_ref();
+            let lists = LabelledLists::new(&dataset.graph, &dataset.split.train, stages, weights)?;
             prepared.labelled = Some(Arc::new(lists));
         }
         let intervals = prepared.intervals.len() as u32;

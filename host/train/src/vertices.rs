@@ -64,6 +64,12 @@ impl Vertices {
         self.permutation.clone()
     }
 
+    /// What the user calls the vertex of a row.
+    pub(crate) fn name(&self, row: u32) -> String {
+        let old = self.permutation.as_ref().and_then(|order| order.old_of_new().get(row as usize).copied());
+        self.ids.name(old.unwrap_or(row))
+    }
+
     /// Rows of `width` values, in the data set's order.
     ///
     /// # Errors

@@ -41,8 +41,8 @@ impl ForwardEdgeKernel for Along {
         crate::edges::Along::attributes()
     }
 
-    fn open(source: &[u32], target: &[u32], attributes: &Attributes) -> Result<Self> {
-        crate::edges::Along::open(source, target, attributes).map(Self)
+    fn open(source: &[u32], target: &[u32], known: u32, attributes: &Attributes) -> Result<Self> {
+        crate::edges::Along::open(source, target, known, attributes).map(Self)
     }
 
     fn signature(&self) -> EdgeSignature {

@@ -37,7 +37,7 @@ impl EdgeKernel for Along {
         vec![]
     }
 
-    fn open(source: &[u32], _: &[u32], _: &Attributes) -> Result<Self> {
+    fn open(source: &[u32], _: &[u32], _: u32, _: &Attributes) -> Result<Self> {
         Ok(Self { columns: source[0] })
     }
 

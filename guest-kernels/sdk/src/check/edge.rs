@@ -10,8 +10,8 @@ use crate::signature::RowsSpec;
 use crate::types::Result;
 use crate::{Ids, Matrix, Out, Real, Value};
 
-/// Checks edge kernel `K`, configured for `source` and `target` (extents of one row of each) and `attributes`
-/// (defaults are filled in), at a random point on a random directed graph of `rows` vertices, drawn from `seed`.
+/// Checks edge kernel `K`, configured for `source` and `target` (extents of one row of each), `features` (columns
+/// of what is known of each edge, drawn too; 0 for none) and `attributes` (defaults are filled in), at a random point on a random directed graph of `rows` vertices, drawn from `seed`.
 ///
 /// The graph has a hub with an edge to itself, edges twice, a vertex without edges into it and one without edges
 /// out of it. Points within 1e-4 of a kink of an activation or a maximum are drawn again. Dropout is on, with the
@@ -27,13 +27,14 @@ use crate::{Ids, Matrix, Out, Real, Value};
 pub fn edge_gradients<K: EdgeKernel>(
     source: &[u32],
     target: &[u32],
+    features: u32,
     attributes: &[(&str, Value)],
     rows: u32,
     seed: u64,
 ) -> Result<Report> {
     let attributes = with_defaults(K::attributes(), attributes)?;
     let idle = Reference::new(Context::default());
-    let kernel = with_host(Box::new(idle), || K::open(source, target, &attributes))?;
+    let kernel = with_host(Box::new(idle), || K::open(source, target, features, &attributes))?;
     let signature = kernel.signature();
     let given = [&signature.source.extents[..], &signature.target.extents];
     if given != [source, target] {
@@ -42,7 +43,7 @@ pub fn edge_gradients<K: EdgeKernel>(
     }
     let context = Context { seed, epoch: 3, layer: 1, training: true, first_row: 0, rows: 0 };
     let graph = Graph::drawn(rows, &mut Numbers(seed));
-    let subject = Subject { kernel, signature, context, graph, all: (0, rows) };
+    let subject = Subject { kernel, signature, features, context, graph, all: (0, rows) };
     let point = subject.point()?;
     let mut report = Report { worst: 0.0, worst_name: String::new(), checked: 0, worst_f32: 0.0 };
 
@@ -132,6 +133,7 @@ impl Gradients {
 struct Subject<K> {
     kernel: K,
     signature: EdgeSignature,
+    features: u32,
     context: Context,
     graph: Graph,
     /// All vertices: the first, and how many.
@@ -144,21 +146,26 @@ struct Call {
     context: Context,
     offsets: Ids,
     owners: Ids,
+    features: Option<Matrix>,
     rows: u32,
 }
 
 impl Call {
-    fn new(context: Context, block: &Block) -> Result<Self> {
+    fn new(context: Context, block: &Block, features: u32) -> Result<Self> {
         let host = Reference::with_row_ids(context, &block.ids);
         let (offsets, owners) = (host.ids(&block.offsets)?, host.ids(&block.owners)?);
-        Ok(Self { context, offsets, owners, rows: block.rows(), host })
+        // An edge has the same row from both ends.
+        let of = |&id: &u64| Numbers(context.seed ^ id.wrapping_mul(3)).tensor(String::new(), vec![features]);
+        let rows: Vec<f64> = block.ids.iter().flat_map(|id| of(id).values).collect();
+        let features = (features > 0).then(|| host.matrix(&[block.ids.len() as u32, features], &rows));
+        Ok(Self { context, offsets, owners, features: features.transpose()?, rows: block.rows(), host })
     }
 
     fn run(&self, work: impl FnOnce(&EdgeTask<'_>) -> Result<()>) -> Result<()> {
         let Context { training, epoch, layer, .. } = self.context;
         let (rows, edges) = (self.rows, self.host.context().rows);
-        let (offsets, owners) = (&self.offsets, &self.owners);
-        let task = EdgeTask { training, epoch, layer, rows, edges, offsets, owners };
+        let (offsets, owners, features) = (&self.offsets, &self.owners, self.features.as_ref());
+        let task = EdgeTask { training, epoch, layer, rows, edges, offsets, owners, features };
         self.host.run(|| work(&task))
     }
 
@@ -208,7 +215,7 @@ impl<K: EdgeKernel> Subject<K> {
     }
 
     fn call(&self, point: &EdgePoint, block: &Block) -> Result<Call> {
-        Call::new(Context { training: point.training, ..self.context }, block)
+        Call::new(Context { training: point.training, ..self.context }, block, self.features)
     }
 
     /// Outputs and kept rows of some targets.

@@ -6,7 +6,7 @@
 //! struct Both { columns: u32 }
 //! impl ForwardEdgeKernel for Both {
 //!     fn attributes() -> Vec<AttributeSpec> { vec![] }
-//!     fn open(source: &[u32], _: &[u32], _: &Attributes) -> Result<Self> { Ok(Both { columns: source[0] }) }
+//!     fn open(source: &[u32], _: &[u32], _: u32, _: &Attributes) -> Result<Self> { Ok(Both { columns: source[0] }) }
 //!     fn signature(&self) -> EdgeSignature {
 //!         let row = [self.columns];
 //!         EdgeSignature::new().source("z", &row).target("t", &row).output("y", &row)
@@ -23,7 +23,7 @@
 //!     }
 //! }
 //! // export_edge_kernel!(DerivedEdges<Both>);
-//! let report = check::edge_gradients::<DerivedEdges<Both>>(&[3], &[3], &[], 5, 7).unwrap();
+//! let report = check::edge_gradients::<DerivedEdges<Both>>(&[3], &[3], 0, &[], 5, 7).unwrap();
 //! assert!(report.worst < 1e-6, "{report:?}");
 //! ```
 
@@ -48,7 +48,7 @@ pub trait ForwardEdgeKernel: Sized + 'static {
     /// As [`EdgeKernel::attributes`].
     fn attributes() -> Vec<AttributeSpec>;
     /// As [`EdgeKernel::open`].
-    fn open(source: &[u32], target: &[u32], attributes: &Attributes) -> Result<Self>;
+    fn open(source: &[u32], target: &[u32], features: u32, attributes: &Attributes) -> Result<Self>;
     /// Source, target, parameters and output; what is kept and passed is [`DerivedEdges`]'s to say.
     fn signature(&self) -> EdgeSignature;
     /// source [m, ..] by edge, target [n, ..] and output [n, ..] by own row; parameters as the signature lists them.
@@ -70,6 +70,8 @@ pub trait ForwardEdgeKernel: Sized + 'static {
 #[derive(Debug)]
 pub struct DerivedEdges<K> {
     kernel: K,
+    /// Columns of what is known of each edge.
+    features: u32,
     /// Values of a row that is passed.
     passed: u32,
 }
@@ -100,7 +102,10 @@ impl<K: ForwardEdgeKernel> DerivedEdges<K> {
     fn width(&self) -> Result<u32> {
         let (offsets, owners) = (Ids::create(&[0])?, Ids::create(&[])?);
         let (offsets, owners) = (&offsets, &owners);
-        let task = EdgeTask { training: false, epoch: 0, layer: 0, rows: 0, edges: 0, offsets, owners };
+        let features = (self.features > 0).then(|| zeros(0, &[self.features])).transpose()?;
+        let features = features.as_ref();
+        let task =
+            EdgeTask { training: false, epoch: 0, layer: 0, rows: 0, edges: 0, offsets, owners, features };
         let tape = Tape::new(Side::new(Ends::Dry, offsets, owners, None));
         let signature = self.kernel.signature();
         let source = tape.input(&zeros(0, &signature.source.extents)?, true);
@@ -130,8 +135,9 @@ impl<K: ForwardEdgeKernel> EdgeKernel for DerivedEdges<K> {
         K::attributes()
     }
 
-    fn open(source: &[u32], target: &[u32], attributes: &Attributes) -> Result<Self> {
-        let mut derived = Self { kernel: K::open(source, target, attributes)?, passed: 0 };
+    fn open(source: &[u32], target: &[u32], features: u32, attributes: &Attributes) -> Result<Self> {
+        let kernel = K::open(source, target, features, attributes)?;
+        let mut derived = Self { kernel, features, passed: 0 };
         derived.passed = on_any_host(|| derived.width())?;
         Ok(derived)
     }

@@ -27,11 +27,11 @@ impl<K: EdgeKernel> we::Guest for Glue<K> {
 }
 
 /// The lists of a task, as handles.
-struct Lists(Ids, Ids);
+struct Lists(Ids, Ids, Option<Matrix>);
 
 impl Lists {
     fn new(l: we::Lists) -> Self {
-        Self(Ids::new(RawIds(l.offsets)), Ids::new(RawIds(l.owners)))
+        Self(Ids::new(RawIds(l.offsets)), Ids::new(RawIds(l.owners)), l.features.map(matrix))
     }
 
     fn task(&self, t: we::Task) -> EdgeTask<'_> {
@@ -43,6 +43,7 @@ impl Lists {
             edges: t.edges,
             offsets: &self.0,
             owners: &self.1,
+            features: self.2.as_ref(),
         }
     }
 }
@@ -59,10 +60,11 @@ impl<K: EdgeKernel> we::GuestLayer for Layer<K> {
     fn open(
         source: Vec<u32>,
         target: Vec<u32>,
+        features: u32,
         given: Vec<ty::Attribute>,
     ) -> core::result::Result<we::Layer, ty::Error> {
         quote_panics();
-        let layer = K::open(&source, &target, &attributes(given));
+        let layer = K::open(&source, &target, features, &attributes(given));
         layer.map(|k| we::Layer::new(Layer(k))).map_err(report)
     }
 

@@ -10,12 +10,13 @@ use crate::edges::{EdgeKind, EdgeLists};
 pub(super) struct RandomLists {
     incoming: Arc<Vec<Vec<u32>>>,
     outgoing: Arc<Vec<Vec<u32>>>,
+    features: usize,
 }
 
 impl RandomLists {
     /// Lists of up to twice `degree` edges, but for a first vertex that most others lead to and a last one
-    /// that none leads to.
-    pub(super) fn new(numbers: &mut Numbers, rows: u32, degree: u32) -> Self {
+    /// that none leads to. An edge has so many features.
+    pub(super) fn new(numbers: &mut Numbers, rows: u32, degree: u32, features: usize) -> Self {
         let mut incoming = vec![Vec::new(); rows as usize];
         let mut outgoing = incoming.clone();
         for target in 0..if degree == 0 { 0 } else { rows } {
@@ -31,7 +32,7 @@ impl RandomLists {
             }
             incoming[target as usize] = sources;
         }
-        Self { incoming: incoming.into(), outgoing: outgoing.into() }
+        Self { incoming: incoming.into(), outgoing: outgoing.into(), features }
     }
 
     pub(super) fn edges(&self) -> usize {
@@ -42,17 +43,24 @@ impl RandomLists {
 
     /// The lists that a function works along.
     pub(super) fn seen_from(&self, kind: EdgeKind) -> OneWay {
-        OneWay(if kind == EdgeKind::Sources { self.outgoing.clone() } else { self.incoming.clone() })
+        let sources = kind == EdgeKind::Sources;
+        let lists = if sources { self.outgoing.clone() } else { self.incoming.clone() };
+        OneWay { lists, sources, features: self.features }
     }
 }
 
 /// Lists of one direction.
 #[derive(Debug)]
-pub(super) struct OneWay(Arc<Vec<Vec<u32>>>);
+pub(super) struct OneWay {
+    lists: Arc<Vec<Vec<u32>>>,
+    /// Own ends are sources.
+    sources: bool,
+    features: usize,
+}
 
 impl EdgeLists for OneWay {
     fn others(&self, own: usize) -> &[u32] {
-        self.0.get(own).map_or(&[], |list| list)
+        self.lists.get(own).map_or(&[], |list| list)
     }
 
     fn number(&self, own: usize) -> u32 {
@@ -65,5 +73,17 @@ impl EdgeLists for OneWay {
 
     fn vertex(&self, row: u32) -> u32 {
         row
+    }
+
+    fn features(&self) -> usize {
+        self.features
+    }
+
+    fn features_of(&self, own: usize, place: usize, into: &mut [f32]) {
+        let other = self.others(own).get(place).map_or(own as u64, |&other| u64::from(other));
+        let (source, target) = if self.sources { (own as u64, other) } else { (other, own as u64) };
+        // The same from both ends.
+        let mut numbers = Numbers(target << 32 | source);
+        into.iter_mut().for_each(|value| *value = numbers.value());
     }
 }

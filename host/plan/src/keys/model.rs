@@ -98,6 +98,24 @@ pub(super) const MODEL: &[Key<ModelSettings>] = &[
         },
     ),
     key(
+        "edge_weights",
+        &["edge_weight", "weighted"],
+        "which column of the edges' features, from 0, is their weight in gcn, sage (mean), gin, sgc and appnp layers",
+        |model, field| {
+            model.edge_weights = Some(field.integer32(0..=MAX_WIDTH)?);
+            Ok(())
+        },
+    ),
+    key(
+        "edge_features",
+        &["edge_attr", "edge_dim"],
+        "whether gatv2 layers, and kernels of your own on edges, are told the edges' features: true or false",
+        |model, field| {
+            model.own.edge_features = Some(field.flag()?);
+            Ok(())
+        },
+    ),
+    key(
         "jumping",
         &["jk", "jumping_knowledge"],
         "a last `linear` layer that reads the outputs of all N layers: concat, sum",
@@ -288,6 +306,15 @@ pub(super) const LAYER: &[Key<LayerSettings>] = &[
         "what a negative score is multiplied by, in gat and gatv2: 0 <= slope < 1",
         |layer, field| {
             layer.own.negative_slope = Some(field.number(SLOPE, is_probability)?);
+            Ok(())
+        },
+    ),
+    key(
+        "edge_features",
+        &["edge_attr", "edge_dim"],
+        "whether its kernel is told the edges' features, in gatv2 and kernels of your own on edges: true or false",
+        |layer, field| {
+            layer.own.edge_features = Some(field.flag()?);
             Ok(())
         },
     ),

@@ -57,27 +57,48 @@ impl Model {
         let listed = listed(settings, classes)?;
         // What follows it has no weights and changes no width.
         let last = listed.iter().rposition(|layer| layer.kernel != "appnp");
-        let mut model = Self { features, classes, loss, layers: Vec::with_capacity(listed.len()) };
+        let layers = Vec::with_capacity(listed.len());
+        let mut model = Self { features, classes, loss, edge_weights: settings.edge_weights, layers };
         for (at, layer) in listed.iter().enumerate() {
             let classes = last.is_none_or(|last| at >= last).then_some(classes);
             let resolved = Resolving { settings, layer, model: &model, classes }.layer()?;
             model.layers.push(resolved);
         }
         // What no layer reads was meant for another kind of model.
-        let unread = |(_, given, kinds): &&OwnKey| {
-            *given && !listed.iter().any(|layer| kinds.contains(&layer.kernel.as_str()))
-        };
+        let unread = |(_, given, kinds): &&OwnKey| *given && !listed.iter().any(|layer| layer.has(kinds));
         if let Some((attribute, _, kinds)) = own_keys(&settings.own).iter().find(unread) {
             return Err(Error::ModelKey { attribute, kinds: kinds.join(" and ") });
         }
+        let gathers = model.layers.iter().any(|layer| layer.kind.gathers());
+        if model.edge_weights.is_some() && !gathers {
+            let kinds = "gcn, sage with the mean, gin, sgc and appnp".to_owned();
+            return Err(Error::ModelKey { attribute: "edge_weights", kinds });
+        }
         Ok(model)
     }
+
+    /// Checks what the model asks of edges against a data set whose edges have so many features.
+    ///
+    /// # Errors
+    /// [`Error::EdgeColumns`] where there are none, or no such column.
+    pub fn check_edges(&self, columns: u32) -> Result<(), Error> {
+        let asks = self.layers.iter().any(|layer| layer.edge_features);
+        let asked = match (self.edge_weights, asks) {
+            (Some(column), _) if column >= columns => format!("edge_weights = {column}"),
+            (_, true) if columns == 0 => "edge_features = true".to_owned(),
+            _ => return Ok(()),
+        };
+        Err(Error::EdgeColumns { asked, columns })
+    }
 }
+
+/// Layers whose kernels can be told what is known of edges.
+const KNOW_EDGES: &[&str] = &["gatv2", LayerSettings::OWN_ON_EDGES];
 
 /// A key that some kinds have, whether it is given, and which kinds.
 type OwnKey = (&'static str, bool, &'static [&'static str]);
 
-fn own_keys(own: &KindSettings) -> [OwnKey; 8] {
+fn own_keys(own: &KindSettings) -> [OwnKey; 9] {
     [
         ("hops", own.hops.is_some(), &["sgc", "appnp"]),
         ("alpha", own.alpha.is_some(), &["appnp"]),
@@ -87,6 +108,7 @@ fn own_keys(own: &KindSettings) -> [OwnKey; 8] {
         ("heads", own.heads.is_some(), ATTENTIONS),
         ("attention_dropout", own.attention_dropout.is_some(), ATTENTIONS),
         ("negative_slope", own.negative_slope.is_some(), ATTENTIONS),
+        ("edge_features", own.edge_features.is_some(), KNOW_EDGES),
     ]
 }
 
@@ -225,6 +247,7 @@ impl Resolving<'_> {
             norm: layer.norm.unwrap_or(if none { Norm::None } else { settings.norm }),
             activation,
             residual: layer.residual.unwrap_or(settings.residual && fits && !none),
+            edge_features: layer.has(KNOW_EDGES) && layer.own.or(settings.own).edge_features.unwrap_or(false),
         })
     }
 
@@ -236,9 +259,7 @@ impl Resolving<'_> {
             ("average", layer.average.is_some(), ATTENTIONS),
         ];
         let mut of = own_keys(&layer.own).into_iter().chain(of);
-        if let Some((name, _, kinds)) =
-            of.find(|(_, given, kinds)| *given && !kinds.contains(&layer.kernel.as_str()))
-        {
+        if let Some((name, _, kinds)) = of.find(|(_, given, kinds)| *given && !layer.has(kinds)) {
             let allowed = format!("left out: it belongs to {}", kinds.join(" and "));
             return self.refuse(name, format!("given for kernel {:?}", layer.kernel), &allowed);
         }

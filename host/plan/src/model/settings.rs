@@ -39,6 +39,10 @@ pub struct ModelSettings {
     /// What training makes small; `None`: what is usual for the data's task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Loss>,
+    /// Which column of the edges' features, from 0, is their weight in the layers that gather; `None`: each
+    /// counts 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edge_weights: Option<u32>,
     /// With `layers = N`: N hidden layers, whose outputs a last `linear` layer reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jumping: Option<Jumping>,
@@ -68,6 +72,7 @@ impl Default for ModelSettings {
             residual: false,
             first_weights: FirstWeights::Auto,
             loss: None,
+            edge_weights: None,
             jumping: None,
             own: KindSettings::default(),
         }
@@ -246,6 +251,9 @@ pub struct KindSettings {
     /// What a negative score is multiplied by (`gat`, `gatv2`: 0.2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub negative_slope: Option<f64>,
+    /// Whether its kernel is told what is known of edges (`gatv2`, kernels of the user's own on edges: false).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edge_features: Option<bool>,
 }
 
 impl KindSettings {
@@ -260,6 +268,7 @@ impl KindSettings {
             heads: self.heads.or(model.heads),
             attention_dropout: self.attention_dropout.or(model.attention_dropout),
             negative_slope: self.negative_slope.or(model.negative_slope),
+            edge_features: self.edge_features.or(model.edge_features),
         }
     }
 }
@@ -268,6 +277,9 @@ impl LayerSettings {
     /// The layers there are.
     pub const KERNELS: [&'static str; 8] = ["gcn", "sage", "gin", "sgc", "appnp", "gat", "gatv2", "linear"];
 
+    /// Kernels of the user's own on edges, in lists of kinds.
+    pub(super) const OWN_ON_EDGES: &str = "kernels of your own on edges";
+
     /// What a kernel may be besides, in refusals.
     pub(crate) const OR_PATH: &str = "or the path of a component, with a `/` or ending in `.wasm`";
 
@@ -275,6 +287,12 @@ impl LayerSettings {
     #[must_use]
     pub fn is_path(kernel: &str) -> bool {
         kernel.contains('/') || kernel.ends_with(".wasm")
+    }
+
+    /// Whether it has a key that only some kinds have.
+    pub(super) fn has(&self, kinds: &[&str]) -> bool {
+        let along_edges = Self::is_path(&self.kernel) && self.on == Some(On::Edges);
+        kinds.contains(&&self.kernel[..]) || along_edges && kinds.contains(&Self::OWN_ON_EDGES)
     }
 
     /// A layer that leaves everything to the model.

@@ -8,7 +8,8 @@ use crate::signature::Value;
 fn gcn(width: u32, activation: Activation, dropout: f64, bias: bool) -> ModelLayer {
     let (kind, norm) = (LayerKind::Gcn, Norm::None);
     let first_weights = FirstWeights::Glorot;
-    ModelLayer { kind, width, first_weights, dropout, bias, norm, activation, residual: false }
+    let (residual, edge_features) = (false, false);
+    ModelLayer { kind, width, first_weights, dropout, bias, norm, activation, residual, edge_features }
 }
 
 #[test]

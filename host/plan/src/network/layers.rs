@@ -145,7 +145,7 @@ impl One<'_> {
                     let made = network.for_edges(&rows, self.at, dropout);
                     let columns = network.width(made);
                     let ends = (made, made);
-                    (made, network.edges(MAXIMUM, self.at, ends, columns, Vec::new(), false))
+                    (made, network.edges(MAXIMUM, self.at, ends, columns, Vec::new(), (false, false)))
                 }
             };
             let own = network.linear(own, &Rows::plain(made), width, 0.0, bias);
@@ -201,7 +201,8 @@ impl One<'_> {
             Attribute::new("negative-slope", Setting::Number(of.slope)),
             Attribute::new("dropout", Setting::Number(of.dropout)),
         ];
-        let value = network.edges(GATV2, self.at, (source, target), of.output(), attributes, true);
+        let how = (true, self.layer.edge_features);
+        let value = network.edges(GATV2, self.at, (source, target), of.output(), attributes, how);
         self.with_bias(value, "bias")
     }
 
@@ -234,7 +235,8 @@ impl One<'_> {
             }
             On::Edges => {
                 let value = network.for_edges(rows, self.at, dropout);
-                network.edges(kernel, self.at, (value, value), width, attributes, with_self)
+                let how = (with_self, self.layer.edge_features);
+                network.edges(kernel, self.at, (value, value), width, attributes, how)
             }
         };
         self.with_bias(value, "bias")

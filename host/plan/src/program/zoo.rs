@@ -11,7 +11,7 @@ use crate::testing::Random;
 fn program(text: &str, savings: Savings) -> Program {
     let settings = ModelSettings::parse(text, "m.toml").unwrap();
     let model = Model::resolve(&settings, 9, 3, TaskType::Classification).unwrap();
-    let shape = DataShape { rows: 64, features: 9, classes: 3 };
+    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0 };
     Program::build(&model, shape, savings, &signature).unwrap()
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn random(random: &mut Random) -> Program {
     let classes = 4;
     let model = Model::resolve(&settings, features, classes, TaskType::Classification)
         .unwrap_or_else(|e| panic!("{text}: {e}"));
-    let shape = DataShape { rows: 64, features, classes };
+    let shape = DataShape { rows: 64, features, classes, edge_features: 0 };
     let constant = model.constant_gathers() > 0 && random.below(2) == 0;
     let savings = Savings { gathered_features: constant, aggregate_first: random.next() & !1 };
     Program::build(&model, shape, savings, &signature).unwrap_or_else(|e| panic!("{text}: {e}"))
@@ -326,7 +326,7 @@ fn kernels_of_the_other_interface_are_refused() {
     ];
     let settings = ModelSettings::parse("kind = \"gatv2\"\nheads = 4", "m.toml").unwrap();
     let model = Model::resolve(&settings, 9, 3, TaskType::Classification).unwrap();
-    let shape = DataShape { rows: 64, features: 9, classes: 3 };
+    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0 };
     for (change, words) in cases {
         let changed = |kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]| {
             let mut found = signature(kernel, inputs, attributes)?;
@@ -464,7 +464,7 @@ fn models_of_too_many_operations_are_refused() {
     let model =
         Model::resolve(&ModelSettings::parse(&text, "m.toml").unwrap(), 9, 3, TaskType::Classification)
             .unwrap();
-    let shape = DataShape { rows: 64, features: 9, classes: 3 };
+    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0 };
     let error = Program::build(&model, shape, Savings::default(), &signature).unwrap_err();
     assert!(error.to_string().contains("at most 1024"), "{error}");
 }

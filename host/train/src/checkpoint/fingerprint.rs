@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::data::Prepared;
+use crate::edge_data::KnownEdges;
 use crate::error::{Result, at};
 
 /// Places that are looked at.
@@ -82,6 +83,11 @@ impl Fingerprint {
                     hasher.update(value.copied().unwrap_or_default().to_le_bytes());
                 }
             }
+        }
+        let edges = &prepared.edges;
+        let weights = edges.weights.as_ref().map(|weights| &weights.along(false)[..]);
+        for known in [weights, edges.features.as_ref().map(KnownEdges::values)].into_iter().flatten() {
+            places(known.len()).for_each(|place| hasher.update(known[place].to_le_bytes()));
         }
         Ok(Self {
             vertices: shape.rows,

@@ -13,12 +13,16 @@ use eciton_tensor::Matrix;
 
 use super::rows::Lease;
 use super::stages::Stages;
+use crate::edge_data::{EdgeData, KnownEdges};
 use crate::error::{Error, Result};
 use crate::weights::Weights;
 
 /// The lists of an interval's rows.
 struct Lists {
     dataset: Arc<Dataset>,
+    edges: Arc<EdgeData>,
+    /// Whether the kernel is told what is known of edges.
+    told: bool,
     order: Option<Arc<Permutation>>,
     rows: Range<usize>,
     /// Own ends are sources.
@@ -56,6 +60,16 @@ impl EdgeLists for Lists {
     fn vertex(&self, row: u32) -> u32 {
         let numbers = self.order.as_ref().map(|order| order.old_of_new());
         numbers.and_then(|numbers| numbers.get(row as usize).copied()).unwrap_or(row)
+    }
+
+    fn features(&self) -> usize {
+        self.edges.features.as_ref().filter(|_| self.told).map_or(0, KnownEdges::columns)
+    }
+
+    fn features_of(&self, own: usize, place: usize, into: &mut [f32]) {
+        if let Some(known) = &self.edges.features {
+            into.copy_from_slice(known.row(self.adjacency(), self.number(own), place, self.outgoing));
+        }
     }
 }
 
@@ -120,6 +134,8 @@ impl Stages<'_> {
             grid: interval.grid.clone(),
             lists: Arc::new(Lists {
                 dataset: self.prepared.dataset.clone(),
+                edges: self.prepared.edges.clone(),
+                told: edges.features,
                 order: self.prepared.vertices.permutation(),
                 rows: interval.rows.clone(),
                 outgoing: kind == EdgeKind::Sources,

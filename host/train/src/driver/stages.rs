@@ -203,15 +203,17 @@ impl Stages<'_> {
         let (dataset, factors) = (self.prepared.dataset.clone(), self.prepared.factors(gather.normalisation));
         let (normalisation, transposed) = (gather.normalisation, gather.transposed);
         let labelled = self.prepared.labelled.clone().filter(|_| self.training);
+        let edges = self.prepared.edges.clone();
         let work = move || {
             let graph = &dataset.graph;
             let all = || if transposed { graph.outgoing() } else { graph.incoming() };
             let few = labelled.as_ref().and_then(|lists| lists.of(step.stage, transposed));
-            let neighbours = few.unwrap_or_else(all);
+            let weights = || edges.weights.as_ref().map(|weights| &weights.along(transposed)[..]);
+            let (neighbours, weights) = few.unwrap_or_else(|| (all(), weights()));
             let parts: Vec<_> = pieces.iter().map(|(rows, lease)| (rows.clone(), lease.rows())).collect();
             let count = graph.vertices() as usize;
             let sources = Sources::pieces(count, &parts).map_err(|error| error.to_string())?;
-            let sums = match (normalisation, transposed) {
+            let mut sums = match (normalisation, transposed) {
                 (Normalisation::Symmetric, _) => {
                     let weights = EdgeWeights::Symmetric(&factors);
                     Sums::new(neighbours, Reduce::Sum).weighted(weights).with_self()
@@ -221,6 +223,9 @@ impl Stages<'_> {
                 (Normalisation::Mean, true) => Sums::new(neighbours, Reduce::Sum).with_source_scale(&factors),
                 (Normalisation::Sum, _) => Sums::new(neighbours, Reduce::Sum),
             };
+            if let Some(values) = weights {
+                sums = sums.weighted(EdgeWeights::Values(values, None));
+            }
             match output {
                 WriteLease::F32(mut to) => sums.run(sources, rows, &mut to.view_mut()),
                 WriteLease::Bf16(mut to) => {

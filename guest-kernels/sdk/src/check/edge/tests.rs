@@ -45,7 +45,7 @@ impl EdgeKernel for Products {
         vec![AttributeSpec::new("fault", "what is wrong", Some(Value::Integer(NONE)))]
     }
 
-    fn open(source: &[u32], _: &[u32], attributes: &Attributes) -> Result<Self> {
+    fn open(source: &[u32], _: &[u32], _: u32, attributes: &Attributes) -> Result<Self> {
         Ok(Self { columns: source[0], fault: attributes.number("fault")? as i64 })
     }
 
@@ -113,7 +113,7 @@ impl EdgeKernel for Products {
 }
 
 fn check(fault: i64) -> Result<super::Report> {
-    edge_gradients::<Products>(&[3], &[3], &[("fault", Value::Integer(fault))], 6, SEED)
+    edge_gradients::<Products>(&[3], &[3], 0, &[("fault", Value::Integer(fault))], 6, SEED)
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_right_kernel_passes() {
     assert!(report.worst < 1e-8 && report.worst_f32 < 1e-6, "seed {SEED}: {report:?}");
     assert_eq!(report.checked, 2 * 6 * 3 + 3);
     for rows in 0..3 {
-        let report = edge_gradients::<Products>(&[2], &[2], &[], rows, SEED).unwrap();
+        let report = edge_gradients::<Products>(&[2], &[2], 0, &[], rows, SEED).unwrap();
         assert!(report.worst < 1e-8, "{rows} vertices: {report:?}");
     }
 }
@@ -150,8 +150,8 @@ fn broken_promises_are_errors() {
         let error = check(fault).unwrap_err();
         assert!(matches!(&error, Error::Kernel(text) if text.contains(part)), "fault {fault}: {error:?}");
     }
-    let error = edge_gradients::<Products>(&[3], &[2], &[], 4, SEED).unwrap_err();
+    let error = edge_gradients::<Products>(&[3], &[2], 0, &[], 4, SEED).unwrap_err();
     assert!(error.to_string().contains("opened for [[3], [2]]"), "{error}");
-    let error = edge_gradients::<Products>(&[1 << 13], &[1 << 13], &[], 4, SEED).unwrap_err();
+    let error = edge_gradients::<Products>(&[1 << 13], &[1 << 13], 0, &[], 4, SEED).unwrap_err();
     assert!(matches!(error, Error::Limit { .. }), "{error:?}");
 }

@@ -44,7 +44,7 @@ impl EdgeKernel for Gated {
         vec![]
     }
 
-    fn open(source: &[u32], target: &[u32], _: &Attributes) -> Result<Self> {
+    fn open(source: &[u32], target: &[u32], _: u32, _: &Attributes) -> Result<Self> {
         match (source, target) {
             ([columns], [same]) if columns == same => Ok(Gated { columns: *columns }),
             _ => Err(Error::Argument("gated takes rows of one length from both ends".to_owned())),

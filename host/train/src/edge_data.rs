@@ -1,0 +1,187 @@
+//! What a run uses of the features of edges: one column as weights of gathers, all of them in edge kernels.
+
+use std::sync::Arc;
+
+use eciton_graph::adjacency::{Adjacency, Graph};
+use eciton_graph::dataset::EdgeFeatures;
+use eciton_graph::gather::Positions;
+use eciton_plan::{LayerKind, Model};
+
+use crate::error::{Error, Result};
+
+/// Of one graph, in the order of its lists.
+#[derive(Debug, Default)]
+pub(crate) struct EdgeData {
+    /// Where the model's gathers are weighted.
+    pub weights: Option<EdgeWeights>,
+    /// Where edge kernels are told of edges.
+    pub features: Option<KnownEdges>,
+}
+
+/// A weight for each edge.
+#[derive(Debug, Clone)]
+pub(crate) struct EdgeWeights {
+    /// In the order of in-lists, `[E]`.
+    incoming: Arc<Vec<f32>>,
+    /// The same weights in the order of out-lists; the same place where each edge's reverse has its weight.
+    outgoing: Arc<Vec<f32>>,
+}
+
+impl EdgeWeights {
+    pub(crate) fn new(graph: &Graph, column: Vec<f32>) -> Result<Self> {
+        let reverse = Positions::new(graph.outgoing(), graph.incoming())?;
+        let outgoing: Vec<f32> = (0..column.len()).map(|edge| column[reverse.get(edge)]).collect();
+        let incoming = Arc::new(column);
+        let outgoing = if outgoing == *incoming { incoming.clone() } else { Arc::new(outgoing) };
+        Ok(Self { incoming, outgoing })
+    }
+
+    /// In the order of in-lists, or of out-lists.
+    pub(crate) fn along(&self, outgoing: bool) -> &Arc<Vec<f32>> {
+        if outgoing { &self.outgoing } else { &self.incoming }
+    }
+
+    /// The weights of a list of some vertex.
+    pub(crate) fn of(&self, lists: &Adjacency, vertex: u32, outgoing: bool) -> &[f32] {
+        let bounds = &lists.offsets()[vertex as usize..vertex as usize + 2];
+        &self.along(outgoing)[bounds[0] as usize..bounds[1] as usize]
+    }
+
+    /// `s[v] = (1 + the sum of the weights of v's in-edges)^-1/2`, the symmetric normalisation's factor.
+    pub(crate) fn symmetric_scale(&self, graph: &Graph) -> Vec<f32> {
+        let sum =
+            |v: u32| -> f64 { self.of(graph.incoming(), v, false).iter().copied().map(f64::from).sum() };
+        (0..graph.vertices()).map(|v| (1.0 / (1.0 + sum(v)).sqrt()) as f32).collect()
+    }
+
+    /// Bytes of those of so many edges; both ways where the reverse of an edge may have another weight.
+    pub(crate) fn bytes(&self) -> u64 {
+        let lists = if Arc::ptr_eq(&self.incoming, &self.outgoing) { 1 } else { 2 };
+        lists * self.incoming.len() as u64 * 4
+    }
+}
+
+/// Rows of features, from both ends of edges.
+#[derive(Debug)]
+pub(crate) struct KnownEdges {
+    rows: EdgeFeatures,
+    /// Of each edge of the out-lists its place in the in-lists.
+    reverse: Positions,
+    /// `[V, columns]`: what is known of an edge from a vertex to itself that the host adds.
+    own: Vec<f32>,
+}
+
+impl KnownEdges {
+    fn new(graph: &Graph, rows: EdgeFeatures) -> Result<Self> {
+        let reverse = Positions::new(graph.outgoing(), graph.incoming())?;
+        let columns = rows.columns() as usize;
+        let mut own = vec![0.0; graph.vertices() as usize * columns];
+        let mut sums = vec![0.0f64; columns];
+        for (bounds, mean) in graph.offsets().windows(2).zip(own.chunks_exact_mut(columns.max(1))) {
+            let of = &rows.values()[bounds[0] as usize * columns..bounds[1] as usize * columns];
+            sums.fill(0.0);
+            for row in of.chunks_exact(columns.max(1)) {
+                sums.iter_mut().zip(row).for_each(|(sum, &value)| *sum += f64::from(value));
+            }
+            let count = (bounds[1] - bounds[0]).max(1) as f64;
+            mean.iter_mut().zip(&sums).for_each(|(mean, sum)| *mean = (sum / count) as f32);
+        }
+        Ok(Self { rows, reverse, own })
+    }
+
+    pub(crate) fn columns(&self) -> usize {
+        self.rows.columns() as usize
+    }
+
+    /// `[E, columns]`, in the order of in-lists.
+    pub(crate) fn values(&self) -> &[f32] {
+        self.rows.values()
+    }
+
+    /// What is known of an edge of a vertex's list of `lists`, by its place in it; past the list, of the edge to
+    /// itself.
+    pub(crate) fn row(&self, lists: &Adjacency, vertex: u32, place: usize, outgoing: bool) -> &[f32] {
+        let (columns, bounds) = (self.columns(), &lists.offsets()[vertex as usize..vertex as usize + 2]);
+        let edge = bounds[0] as usize + place;
+        if edge >= bounds[1] as usize {
+            return &self.own[vertex as usize * columns..][..columns];
+        }
+        let edge = if outgoing { self.reverse.get(edge) } else { edge };
+        &self.rows.values()[edge * columns..][..columns]
+    }
+
+    /// Bytes beside the data set's.
+    pub(crate) fn bytes(&self) -> u64 {
+        let positions = if self.reverse.len() as u64 > u64::from(u32::MAX) { 8 } else { 4 };
+        self.rows.values().len() as u64 * 4
+            + self.reverse.len() as u64 * positions
+            + self.own.len() as u64 * 4
+    }
+}
+
+impl EdgeData {
+    /// What `model` asks for; `name` is what the user calls a row's vertex.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where the data has no such features, [`Error::NegativeWeight`] for a weight that the
+    /// symmetric normalisation cannot take.
+    pub(crate) fn of(
+        model: &Model,
+        graph: &Graph,
+        features: Option<EdgeFeatures>,
+        name: &dyn Fn(u32) -> String,
+    ) -> Result<Self> {
+        model.check_edges(features.as_ref().map_or(0, EdgeFeatures::columns))?;
+        let mut made = Self::default();
+        let Some(features) = features else { return Ok(made) };
+        if let Some(weights) = model.edge_weights.and_then(|column| features.column(column)) {
+            let normalised = |kind: &LayerKind| {
+                matches!(kind, LayerKind::Gcn | LayerKind::Sgc { .. } | LayerKind::Appnp { .. })
+            };
+            let layer = model.layers.iter().map(|layer| &layer.kind).find(|kind| normalised(kind));
+            let negative = weights.iter().position(|&weight| weight < 0.0);
+            if let (Some(layer), Some(edge)) = (layer, negative) {
+                let target = graph.offsets().partition_point(|&offset| offset <= edge as u64) - 1;
+                return Err(Error::NegativeWeight {
+                    layer: layer.name().to_owned(),
+                    origin: name(graph.neighbours()[edge]),
+                    target: name(target as u32),
+                    weight: weights[edge],
+                });
+            }
+            made.weights = Some(EdgeWeights::new(graph, weights)?);
+        }
+        if model.layers.iter().any(|layer| layer.edge_features) {
+            made.features = Some(KnownEdges::new(graph, features)?);
+        }
+        Ok(made)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use eciton_graph::adjacency::Options;
+
+    #[test]
+    fn an_edge_has_its_row_from_both_ends() {
+        let options = Options { symmetric: false, keep_self_loops: true };
+        let edges = [(0, 1), (2, 1), (1, 0), (2, 0), (0, 2)];
+        let graph = Graph::from_edges(4, edges.into_iter(), options).unwrap();
+        // In-lists: 0 from 1 and 2, 1 from 0 and 2, 2 from 0.
+        let rows = EdgeFeatures::new(2, vec![1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 4.0, -4.0, 5.0, -5.0]).unwrap();
+        let known = KnownEdges::new(&graph, rows.clone()).unwrap();
+        assert_eq!(known.row(graph.incoming(), 1, 1, false), [4.0, -4.0]);
+        assert_eq!(known.row(graph.incoming(), 1, 2, false), [3.5, -3.5]);
+        assert_eq!(known.row(graph.incoming(), 3, 0, false), [0.0, 0.0]);
+        // Out-lists: 0 to 1 and 2, 1 to 0, 2 to 0 and 1.
+        assert_eq!(known.row(graph.outgoing(), 0, 1, true), [5.0, -5.0]);
+        assert_eq!(known.row(graph.outgoing(), 2, 1, true), [4.0, -4.0]);
+        assert_eq!(known.row(graph.outgoing(), 2, 2, true), [5.0, -5.0]);
+        let weights = EdgeWeights::new(&graph, rows.column(0).unwrap()).unwrap();
+        assert_eq!(weights.along(true)[..], [3.0, 5.0, 1.0, 2.0, 4.0]);
+        assert_eq!(weights.of(graph.incoming(), 1, false), [3.0, 4.0]);
+        assert_eq!(weights.symmetric_scale(&graph)[1], 1.0 / 8f32.sqrt());
+    }
+}
