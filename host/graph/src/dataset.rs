@@ -56,9 +56,9 @@ impl Dataset {
         self.graph.vertices()
     }
 
-    /// Checks that all parts fit together: rows of features and labels as many as vertices, of
-    /// edge features as many as edges, finite features, labels that are what they say, disjoint splits of labelled vertices. Every reader of this
-    /// crate has called it.
+    /// Checks that all parts fit together: rows of features and labels as many as vertices, rows of edge
+    /// features as many as edges, finite features, labels that are what they say, disjoint splits of
+    /// labelled vertices. Every reader of this crate has called it.
     ///
     /// # Errors
     /// The first fault found, with the part and row.

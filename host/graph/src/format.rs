@@ -6,6 +6,7 @@ pub mod bundle;
 mod cora;
 pub(crate) mod csr;
 mod dictionary;
+mod edge_rows;
 mod edge_text;
 mod file;
 pub mod folder;
@@ -210,9 +211,9 @@ impl Streamed {
     }
 }
 
-/// The edges of a plain MatrixMarket file or edge list, to be streamed; none for all else, which
-/// [`open`] reads. The file is read once, by as many threads as there are processors, to check it and
-/// to learn its ids.
+/// The edges of a plain MatrixMarket file or edge list, to be streamed, without values (a matrix of the
+/// field `real` or `integer` has some: [`open`] reads them); none for all else, which [`open`] reads. The
+/// file is read once, by as many threads as there are processors, to check it and to learn its ids.
 ///
 /// # Errors
 /// As [`snap::edges`] and [`matrix_market::edges`].

@@ -10,6 +10,10 @@
 //! class, the rest tests, drawn with NumPy's legacy generator from seed 0, so that it equals the one
 //! that Python scripts make by that rule. All graphs are made symmetric.
 //!
+//! Values of the adjacency that are not all 1 are a column of edge features: stored zeros are no edges,
+//! repeated entries are added up, as SciPy does, and where both directions have a value it is their
+//! mean. The diagonal does not count.
+//!
 //! Labels of several columns `[V, labels]` are flags where all are 0, 1 or NaN, else numbers; without a
 //! published split 60 / 20 / 20 % of the labelled vertices are then drawn from seed 0.
 
@@ -22,7 +26,7 @@ use super::npz::Npz;
 use super::pickle::Pickle;
 use super::{csr, file, labels};
 use crate::adjacency::{Graph, Options};
-use crate::dataset::{Dataset, VertexIds};
+use crate::dataset::{Dataset, EdgeFeatures, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::{Features, SparseRows};
 use crate::labels::Labels;
@@ -94,19 +98,23 @@ impl<R: Read + Seek> Bundle<R> {
     fn plain(&mut self, attributed: bool) -> Result<Dataset> {
         let adjacency = self.sparse("adj")?;
         let graph = self.graph_of(&adjacency, "adj_shape")?;
+        let edge_features = self.weights(&adjacency, &graph, "adj_data")?;
+        drop(adjacency);
         let features = match attributed {
             true => Features::Sparse(self.sparse("attr")?),
             false => Features::identity(graph.vertices()),
         };
-        self.unsplit(graph, features, "labels")
+        self.unsplit(graph, features, edge_features, "labels")
     }
 
     /// GraphData.
     fn pickled(&mut self) -> Result<Dataset> {
         let adjacency = self.pickled_rows("adj_matrix")?;
         let graph = self.graph_of(&adjacency, "adj_matrix")?;
+        let edge_features = self.weights(&adjacency, &graph, "adj_matrix")?;
+        drop(adjacency);
         let features = self.pickled_features("node_attr")?;
-        self.unsplit(graph, features, "node_label")
+        self.unsplit(graph, features, edge_features, "node_label")
     }
 
     fn heterophilous(&mut self) -> Result<Dataset> {
@@ -127,7 +135,7 @@ impl<R: Read + Seek> Bundle<R> {
             validation: self.mask("val_masks", labels.rows())?,
             test: self.mask("test_masks", labels.rows())?,
         };
-        Ok(self.dataset(graph, features, labels, split))
+        Ok(self.dataset(graph, features, None, labels, split))
     }
 
     /// The vertices of the first row of a mask [splits, V] or [V].
@@ -178,12 +186,30 @@ impl<R: Read + Seek> Bundle<R> {
                 format!("{} rows, {} columns", adjacency.rows(), adjacency.columns),
             ));
         }
-        let edges =
-            (0..adjacency.rows()).flat_map(|s| adjacency.row(s).0.iter().map(move |&t| (s as u32, t)));
-        Graph::from_edges(adjacency.rows() as u64, edges, Options::default())
+        Graph::from_edges(adjacency.rows() as u64, entries(adjacency), Options::default())
     }
 
-    fn unsplit(&mut self, graph: Graph, features: Features, key: &str) -> Result<Dataset> {
+    /// The values of an adjacency at its edges; none where all are 1.
+    fn weights(&self, adjacency: &SparseRows, graph: &Graph, key: &str) -> Result<Option<EdgeFeatures>> {
+        let mut edges = entries(adjacency).zip(adjacency.values.iter().copied()).filter(|((s, t), _)| s != t);
+        if edges.clone().all(|(_, value)| value == 1.0) {
+            return Ok(None);
+        }
+        if let Some(((row, column), value)) = edges.find(|(_, value)| !value.is_finite()) {
+            let place = Place::row(self.npz.place(key), row.into());
+            return Err(Error::NotFinite { place, column: column.into(), value });
+        }
+        let edges: Vec<(u32, u32)> = entries(adjacency).collect();
+        EdgeFeatures::placed(graph, &edges, 1, &adjacency.values, Options::default()).map(Some)
+    }
+
+    fn unsplit(
+        &mut self,
+        graph: Graph,
+        features: Features,
+        edge_features: Option<EdgeFeatures>,
+        key: &str,
+    ) -> Result<Dataset> {
         let labels = self.with(key, |a| match a.columns() {
             1 => labels::from_distinct(&a.to_i64()?, &a.file),
             _ => labels::from_array(&a),
@@ -192,13 +218,25 @@ impl<R: Read + Seek> Bundle<R> {
             Some(classes) => Split::stratified_numpy(classes, 20, 30, 0),
             None => Split::random(&labels, [0.6, 0.2], 0),
         };
-        Ok(self.dataset(graph, features, labels, split))
+        Ok(self.dataset(graph, features, edge_features, labels, split))
     }
 
-    fn dataset(&self, graph: Graph, features: Features, labels: Labels, split: Split) -> Dataset {
+    fn dataset(
+        &self,
+        graph: Graph,
+        features: Features,
+        edge_features: Option<EdgeFeatures>,
+        labels: Labels,
+        split: Split,
+    ) -> Dataset {
         let name = self.name.clone();
-        Dataset { name, graph, features, edge_features: None, labels, split, ids: VertexIds::Dense }
+        Dataset { name, graph, features, edge_features, labels, split, ids: VertexIds::Dense }
     }
+}
+
+/// Source and target of every entry, in the order of the values.
+fn entries(adjacency: &SparseRows) -> impl Iterator<Item = (u32, u32)> + Clone {
+    (0..adjacency.rows()).flat_map(|s| adjacency.row(s).0.iter().map(move |&t| (s as u32, t)))
 }
 
 /// Features from a dense array [V, columns].

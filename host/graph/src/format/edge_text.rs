@@ -37,6 +37,15 @@ pub(crate) fn pairs(
     fields: usize,
     mut each: impl FnMut(u64, u64) -> std::result::Result<(), String>,
 ) -> std::result::Result<(), Fault> {
+    records(block, fields, |source, target, _| each(source, target))
+}
+
+/// [`pairs`] with what follows the two numbers on their line.
+pub(crate) fn records(
+    block: &[u8],
+    fields: usize,
+    mut each: impl FnMut(u64, u64, &[u8]) -> std::result::Result<(), String>,
+) -> std::result::Result<(), Fault> {
     let mut at = 0;
     while let Some(&first) = block.get(at) {
         if separates(first) || first == b'\n' {
@@ -58,13 +67,15 @@ pub(crate) fn pairs(
         if fields > 2 && matches!(block.get(at), None | Some(b'\n')) {
             return Err(fault(format!("{fields} fields")));
         }
-        each(source, target).map_err(fault)?;
-        at = line_end(block, at) + 1;
+        let end = line_end(block, at);
+        each(source, target, block.get(at..end).unwrap_or_default()).map_err(fault)?;
+        at = end + 1;
     }
     Ok(())
 }
 
-fn separates(byte: u8) -> bool {
+/// Whether a byte stands between the fields of a line.
+pub(crate) fn separates(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b',')
 }
 

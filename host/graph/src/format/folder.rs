@@ -2,8 +2,11 @@
 //!
 //! Each file may be packed with gzip, as `edges.csv.gz` or under its plain name.
 //!
-//! * `edges.csv`: two columns, source and target; further columns are ignored. Ids are any words or
-//!   whole numbers. Every edge counts in both directions.
+//! * `edges.csv`: source, target, and perhaps features of the edge: each further column whose field in
+//!   the first record is a number (then every record has a finite one there); other columns are ignored.
+//!   Ids are any words or whole numbers. Every edge counts in both directions, with the same features;
+//!   an edge that several records name has their mean. In place of such columns there may be
+//!   `edge_features.npy [records of edges.csv, columns]`.
 //! * `features.csv`: id, then one number a column; or `features.npy [V, columns]` for ids 0..V.
 //!   Without either, each vertex gets a feature of its own (identity).
 //! * `labels.csv`: id, class (a whole number from 0, or a word; empty or -1 is none), or id, number
@@ -25,10 +28,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use super::edge_rows::EdgeRows;
 use super::table::{Record, Table};
 use super::{bundle, file, labels, npy};
 use crate::adjacency::{Graph, Options, check_vertices};
-use crate::dataset::{Dataset, VertexIds};
+use crate::dataset::{Dataset, EdgeFeatures, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::Features;
 use crate::labels::{Labels, Values};
@@ -100,9 +104,11 @@ pub fn open(folder: &Path) -> Result<Dataset> {
         let end = |field: usize| ids.find(&edges, row.line, &row.fields[field]);
         pairs.push((end(0)?, end(1)?));
     }
-    let graph = Graph::from_edges(vertices, pairs.into_iter(), Options::default())?;
+    let graph = super::graph(&(vertices, &pairs[..]))?;
+    let rows = EdgeRows::of_folder(folder, &edges, &edge_rows)?;
+    let placed = rows.map(|rows| rows.placed(&graph, &pairs, Options::default())).transpose()?;
     let known = Attributes::of(folder, (&features, &feature_rows), (&labels, &label_rows), &ids)?;
-    known.dataset(file::folder_name(folder), graph, ids.names)
+    known.dataset(file::folder_name(folder), graph, placed, ids.names)
 }
 
 /// What a folder says of vertices: features, labels and a split.
@@ -164,13 +170,19 @@ impl Attributes {
         Ok(Self { features, labels, split })
     }
 
-    /// The data set of a graph and what is known of its vertices.
+    /// The data set of a graph and what is known of its vertices and edges.
     ///
     /// # Errors
     /// Those of [`Dataset::validate`].
-    pub fn dataset(self, name: String, graph: Graph, ids: VertexIds) -> Result<Dataset> {
+    pub fn dataset(
+        self,
+        name: String,
+        graph: Graph,
+        edge_features: Option<EdgeFeatures>,
+        ids: VertexIds,
+    ) -> Result<Dataset> {
         let Self { features, labels, split } = self;
-        Dataset { name, graph, features, edge_features: None, labels, split, ids }.checked()
+        Dataset { name, graph, features, edge_features, labels, split, ids }.checked()
     }
 }
 
@@ -358,7 +370,7 @@ fn known<'a>(rows: &'a [Record<'_>]) -> impl Iterator<Item = &'a str> {
 }
 
 /// A number in digits. Words that mean numbers (`nan`, `inf`) may be names.
-fn number(field: &str) -> Option<f32> {
+pub(super) fn number(field: &str) -> Option<f32> {
     let digits = |b: u8| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E');
     if field.bytes().all(digits) { field.parse().ok() } else { None }
 }

@@ -9,23 +9,24 @@
 //! 3 2
 //! ```
 //!
-//! The field is `pattern`, `real` or `integer`, the symmetry `general` or `symmetric`. Values are not
-//! read: an entry is an edge, even one whose value is zero. Vertices are the rows, and are called 1
-//! to V as in the file. Every edge counts in both directions, also of a general matrix. What is known
-//! of the vertices lies beside the file: `features`, `labels` and `split` as [`super::folder`] reads
-//! them.
+//! The field is `pattern`, `real` or `integer`, the symmetry `general` or `symmetric`. An entry is an
+//! edge, even one whose value is zero. Values of `real` and `integer` are a column of edge features;
+//! [`edges`] does not read them. Vertices are the rows, and are called 1 to V as in the file. Every edge
+//! counts in both directions, also of a general matrix; where both have a value it is their mean. What
+//! is known of the vertices lies beside the file: `features`, `labels` and `split` as [`super::folder`]
+//! reads them.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::edge_text::{self, EdgeText, Numbering, Ranges, excerpt, pairs};
+use super::edge_text::{self, EdgeText, Numbering, Ranges, excerpt, records, separates};
 use super::file;
 use super::folder::Attributes;
 use super::gzip::Source;
 use super::lines::{Lines, count};
 use super::snap::at_line;
-use crate::adjacency::check_vertices;
-use crate::dataset::{Dataset, VertexIds};
+use crate::adjacency::{Options, check_vertices};
+use crate::dataset::{Dataset, EdgeFeatures, VertexIds};
 use crate::error::{Error, Place, Result};
 
 /// What a file starts with, in any case.
@@ -48,28 +49,35 @@ struct Header {
     lines: u64,
 }
 
-/// Reads a file into memory, and what lies beside it.
+/// Reads a file into memory, and what lies beside it. Memory beside the data set: 8 bytes an entry of a
+/// packed file, 12 where entries have values.
 ///
 /// # Errors
-/// [`Error::Malformed`] with the line, also for dense matrices, rectangular ones, complex values and
-/// further symmetries; [`Error::Mismatch`] where there are more or fewer entries than the size line
-/// says; [`Error::EmptyGraph`]; [`Error::Limit`]; those of [`super::folder::open`] for the files
-/// beside.
+/// [`Error::Malformed`] with the line, also for values that are not finite, for dense matrices,
+/// rectangular ones, complex values and further symmetries; [`Error::Mismatch`] where there are more or
+/// fewer entries than the size line says; [`Error::EmptyGraph`]; [`Error::Limit`]; those of
+/// [`super::folder::open`] for the files beside.
 pub fn open(path: &Path) -> Result<Dataset> {
-    let (graph, ids) = if Source::open(path)?.packed() {
-        let (edges, vertices) = unpacked(path)?;
-        (super::graph(&(vertices, &edges[..]))?, names(vertices))
+    let header = Header::read(path)?;
+    let (graph, edge_features, ids) = if header.valued() || Source::open(path)?.packed() {
+        let (edges, values) = entries(path, header)?;
+        let graph = super::graph(&(header.vertices, &edges[..]))?;
+        let placed = match header.valued() {
+            true => Some(EdgeFeatures::placed(&graph, &edges, 1, &values, Options::default())?),
+            false => None,
+        };
+        (graph, placed, names(header.vertices))
     } else {
         let (source, ids) = edges(path, super::threads())?;
-        (super::graph(&source)?, ids)
+        (super::graph(&source)?, None, ids)
     };
-    let vertices = u64::from(graph.vertices());
-    Attributes::beside(super::parent(path), &ids, vertices)?.dataset(file::stem(path), graph, ids)
+    let known = Attributes::beside(super::parent(path), &ids, header.vertices)?;
+    known.dataset(file::stem(path), graph, edge_features, ids)
 }
 
-/// The edges of a plain file, to be streamed, and what the file calls the vertices (1 to V: 8 bytes
-/// each). The file is read once, by `threads` threads, to check its entries; memory is 8 MiB of text
-/// a thread.
+/// The edges of a plain file, to be streamed, without values, and what the file calls the vertices (1 to
+/// V: 8 bytes each). The file is read once, by `threads` threads, to check its entries; memory is 8 MiB
+/// of text a thread.
 ///
 /// # Errors
 /// As [`open`]; [`Error::Malformed`] for a packed file.
@@ -99,28 +107,39 @@ fn names(vertices: u64) -> VertexIds {
     VertexIds::Numbers((1..=vertices).collect())
 }
 
-/// The edges of a packed file, and the number of vertices.
-fn unpacked(path: &Path) -> Result<(Vec<(u32, u32)>, u64)> {
-    let header = Header::read(path)?;
+/// Edges in the order of a file, and their values where they have any.
+type Entries = (Vec<(u32, u32)>, Vec<f32>);
+
+/// The entries of a plain or packed file.
+fn entries(path: &Path, header: Header) -> Result<Entries> {
     let mut lines = Lines::open(path)?;
     let name = lines.file().to_owned();
     let numbering = Numbering::FromOne(header.vertices);
-    let (mut edges, mut rest, mut bytes) = (Vec::new(), header.bytes, 0);
+    let (mut edges, mut values, mut rest, mut bytes) = (Vec::new(), Vec::new(), header.bytes, 0);
     while let Some((mut first, mut block)) = lines.next()? {
         bytes += block.len() as u64;
         if rest > 0 {
             let (before, after) = block.split_at(rest.min(block.len()));
             (first, block, rest) = (first + count(before), after, rest - before.len());
         }
-        pairs(block, header.fields, |s, t| {
+        records(block, header.fields, |s, t, rest| {
             edges.push((numbering.find(s)?, numbering.find(t)?));
+            if header.valued() {
+                values.push(value(rest).ok_or("a finite number after the two ids")?);
+            }
             Ok(())
         })
         .map_err(|fault| at_line(&name, first, block, fault))?;
     }
     header.check_vertices(bytes, &name)?;
     header.check_entries(edges.len() as u64, &name)?;
-    Ok((edges, header.vertices))
+    Ok((edges, values))
+}
+
+/// The value of an entry: the first field of the rest of its line.
+fn value(rest: &[u8]) -> Option<f32> {
+    let word = rest.split(|&byte| separates(byte)).find(|word| !word.is_empty())?;
+    std::str::from_utf8(word).ok()?.parse().ok().filter(|value: &f32| value.is_finite())
 }
 
 impl Header {
@@ -170,6 +189,11 @@ impl Header {
 
     fn missing(file: &str) -> Error {
         Error::malformed(Place::whole(file), "a banner line and a size line", "the end of the header")
+    }
+
+    /// Whether entries have values.
+    fn valued(&self) -> bool {
+        self.fields > 2
     }
 
     /// Refuses a size line that asks for memory which nothing in the file stands for.

@@ -12,9 +12,9 @@
 //! The first line has the number of vertices and of (undirected) edges, then optionally `fmt`, three
 //! flags for vertex sizes, vertex weights and edge weights, and `ncon`, the number of weights a
 //! vertex; then comes one line a vertex with its neighbours. Lines that start with `%` are comments.
-//! Sizes and weights are read past and not kept. Vertices are called 1 to V as in the file. What is
-//! known of them lies beside the file: `features`, `labels` and `split` as [`super::folder`] reads
-//! them.
+//! Edge weights are a column of edge features; sizes and weights of vertices are read past and not
+//! kept. Vertices are called 1 to V as in the file. What is known of them lies beside the file:
+//! `features`, `labels` and `split` as [`super::folder`] reads them.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ use super::folder::Attributes;
 use super::lines::Lines;
 use crate::adjacency::{Options, check_vertices};
 use crate::build;
-use crate::dataset::{Dataset, VertexIds};
+use crate::dataset::{Dataset, EdgeFeatures, VertexIds};
 use crate::error::{Error, Place, Result};
 
 /// How graph files are called, each with or without `.gz`.
@@ -44,7 +44,7 @@ struct Header {
 }
 
 /// Reads a graph file into memory, and what lies beside it. Memory: the whole text once, and 8 bytes
-/// for each neighbour.
+/// for each neighbour, 12 with edge weights.
 ///
 /// # Errors
 /// [`Error::Malformed`] with the line; [`Error::UnknownVertex`]; [`Error::Mismatch`] where there are
@@ -70,7 +70,7 @@ pub fn open(path: &Path) -> Result<Dataset> {
         let found = format!("{} bytes", bytes.len());
         return Err(Error::malformed(Place::whole(name), expected, found));
     }
-    let mut pairs = Vec::new();
+    let (mut pairs, mut weights) = (Vec::new(), Vec::new());
     let mut vertex = 0;
     for (number, line) in lines {
         if vertex == header.vertices {
@@ -80,7 +80,10 @@ pub fn open(path: &Path) -> Result<Dataset> {
             let expected = format!("no more than {} lines of vertices", header.vertices);
             return Err(Error::malformed(Place::line(&name, number), expected, excerpt(line)));
         }
-        header.neighbours(line, &name, number, |neighbour| pairs.push((neighbour, vertex as u32)))?;
+        header.neighbours(line, &name, number, |neighbour, weight| {
+            pairs.push((neighbour, vertex as u32));
+            weights.extend(weight.map(|weight| weight as f32));
+        })?;
         vertex += 1;
     }
     if vertex < header.vertices {
@@ -99,13 +102,17 @@ pub fn open(path: &Path) -> Result<Dataset> {
     drop(bytes);
     let options = Options { symmetric: false, keep_self_loops: false };
     let graph = build::in_memory(&(header.vertices, &pairs[..]), options, super::threads())?;
-    drop(pairs);
     if !graph.symmetric() {
         let found = "one that is named at one end only";
         return Err(Error::malformed(Place::whole(name), "each edge at both its ends", found));
     }
+    // An edge has one weight: where its ends disagree, the mean.
+    let place = || EdgeFeatures::placed(&graph, &pairs, 1, &weights, Options::default());
+    let edge_features = header.weighted.then(place).transpose()?;
+    drop((pairs, weights));
     let ids = VertexIds::Numbers((1..=header.vertices).collect());
-    Attributes::beside(super::parent(path), &ids, header.vertices)?.dataset(file::stem(path), graph, ids)
+    let known = Attributes::beside(super::parent(path), &ids, header.vertices)?;
+    known.dataset(file::stem(path), graph, edge_features, ids)
 }
 
 impl Header {
@@ -138,8 +145,14 @@ impl Header {
         (words.len() <= 4).then_some(Self { vertices, edges, before, weighted })
     }
 
-    /// Calls `each` with the neighbours (from 0) that a vertex's line names.
-    fn neighbours(&self, line: &[u8], file: &str, number: u64, mut each: impl FnMut(u32)) -> Result<()> {
+    /// Calls `each` with the neighbours (from 0) that a vertex's line names, and their edges' weights.
+    fn neighbours(
+        &self,
+        line: &[u8],
+        file: &str,
+        number: u64,
+        mut each: impl FnMut(u32, Option<u64>),
+    ) -> Result<()> {
         let wrong = |expected: &str, word: &[u8]| {
             Error::malformed(Place::line(file, number), expected, excerpt(word))
         };
@@ -157,11 +170,13 @@ impl Header {
                     known: format!("vertices are 1 to {}", self.vertices),
                 });
             }
+            let mut weight = None;
             if self.weighted {
-                let weight = words.next().unwrap_or_default();
-                whole(weight).ok_or_else(|| wrong("a weight after each neighbour (fmt says so)", weight))?;
+                let word = words.next().unwrap_or_default();
+                let expected = "a weight after each neighbour (fmt says so)";
+                weight = Some(whole(word).ok_or_else(|| wrong(expected, word))?);
             }
-            each((neighbour - 1) as u32);
+            each((neighbour - 1) as u32, weight);
         }
         Ok(())
     }

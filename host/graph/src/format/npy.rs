@@ -80,6 +80,11 @@ impl<'a> Npy<'a> {
         (self.element == Element::Object).then_some(self.data)
     }
 
+    /// Whether the array is a single Python object, as `None` is stored.
+    pub(crate) fn is_one_object(&self) -> bool {
+        self.element == Element::Object && self.shape.is_empty()
+    }
+
     /// Rows, columns and first byte of a matrix whose cells are f32 as they lie in memory, row after row;
     /// none for other arrays. `bytes` is what was parsed: the start of the file will do.
     pub(crate) fn plain_rows(&self, bytes: &[u8]) -> Option<(usize, usize, usize)> {

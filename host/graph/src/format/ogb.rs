@@ -7,26 +7,29 @@
 //!   raw/num-node-list.csv.gz   one number: the vertices
 //!   raw/num-edge-list.csv.gz   one number: the edges
 //!   raw/node-feat.csv.gz       one row of numbers a vertex, if there are features
+//!   raw/edge-feat.csv.gz       one row of numbers an edge, if there are features of edges
 //!   raw/node-label.csv.gz      one class a vertex, or several flags or numbers; empty or nan: unknown
 //!   split/time/{train,valid,test}.csv.gz   vertex ids
 //! ```
 //!
 //! In place of the tables `raw` may hold `data.npz` (`edge_index [2, E]`, `num_nodes_list`,
-//! `num_edges_list`, `node_feat [V, columns]`) and `node-label.npz` (`node_label`). Tables are plain
-//! or packed with gzip. Every edge counts in both directions, as the benchmark's own examples for GCN
-//! have it; edge features and further columns of vertices are not read. Sets of several graphs, of
-//! several kinds of vertices are refused. Where `split` holds several
-//! schemes, the name chooses one.
+//! `num_edges_list`, `node_feat [V, columns]`, `edge_feat [E, columns]`) and `node-label.npz`
+//! (`node_label`). Tables are plain or packed with gzip. Every edge counts in both directions, as the
+//! benchmark's own examples for GCN have it, with the same features; an edge that is named several times
+//! has their mean. Further columns of vertices are not read. Sets of several graphs, of several kinds of
+//! vertices are refused. Where `split` holds several schemes, the name chooses one.
 
 use std::path::{Path, PathBuf};
 
 use super::array::Array;
+use super::edge_rows::EdgeRows;
 use super::edge_text::{excerpt, pairs};
 use super::lines::Lines;
+use super::npy::Npy;
 use super::npz::Npz;
 use super::snap::at_line;
 use super::{bundle, file, labels, npy};
-use crate::adjacency::check_vertices;
+use crate::adjacency::{Options, check_vertices};
 use crate::dataset::{Dataset, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::Features;
@@ -51,11 +54,13 @@ struct Raw {
     vertices: u64,
     edges: Vec<(u32, u32)>,
     features: Option<Features>,
+    edge_rows: Option<EdgeRows>,
     labels: Option<Labels>,
 }
 
 /// Reads such a folder; `scheme` chooses where there are several splits. Memory: the graph, 8 bytes
-/// an edge while it is built, the features; for `data.npz` the whole file besides.
+/// an edge while it is built, the features; features of edges as in the file and placed; for `data.npz` the
+/// whole file besides.
 ///
 /// # Errors
 /// [`Error::Malformed`] with the line or row; [`Error::UnknownVertex`]; [`Error::Mismatch`] where
@@ -78,6 +83,8 @@ pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
     let vertices = read.vertices;
     let labels = read.labels.unwrap_or_else(|| Labels::none(vertices as u32));
     let graph = super::graph(&(vertices, &read.edges[..]))?;
+    let place = |rows: EdgeRows| rows.placed(&graph, &read.edges, Options::default());
+    let edge_features = read.edge_rows.map(place).transpose()?;
     drop(read.edges);
     let features = read.features.unwrap_or_else(|| Features::identity(vertices as u32));
     let split = match split(folder, scheme, vertices)? {
@@ -85,7 +92,7 @@ pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
         None => Split::random(&labels, [0.6, 0.2], 0),
     };
     let name = file::folder_name(folder);
-    Dataset { name, graph, features, edge_features: None, labels, split, ids: VertexIds::Dense }.checked()
+    Dataset { name, graph, features, edge_features, labels, split, ids: VertexIds::Dense }.checked()
 }
 
 fn find(folder: &Path, stem: &str) -> Option<PathBuf> {
@@ -126,12 +133,20 @@ impl Raw {
         if edges.len() as u64 != expected {
             return Err(mismatch(name, "edges", edges.len() as u64, expected, "num-edge-list"));
         }
-        let features = find(raw, "node-feat").map(|path| table(&path, vertices)).transpose()?;
+        let nodes = (vertices, "num-node-list");
+        let features = find(raw, "node-feat").map(|path| table(&path, nodes)).transpose()?;
         let features =
             features.map(|(columns, values)| Features::from_dense(columns, &values)).transpose()?;
+        let edge_rows = match find(raw, "edge-feat") {
+            Some(path) => {
+                let (columns, values) = table(&path, (expected, "num-edge-list"))?;
+                Some(EdgeRows::new(columns as usize, values, &file::name(&path))?)
+            }
+            None => None,
+        };
         let labels = match find(raw, "node-label") {
             Some(path) => {
-                let (columns, values) = table(&path, vertices)?;
+                let (columns, values) = table(&path, nodes)?;
                 let file = file::name(&path);
                 Some(match columns {
                     1 => labels::from_floats(values, &file)?,
@@ -140,7 +155,7 @@ impl Raw {
             }
             None => None,
         };
-        Self { vertices, edges, features, labels }.checked(raw)
+        Self { vertices, edges, features, edge_rows, labels }.checked(raw)
     }
 
     fn binary(raw: &Path) -> Result<Self> {
@@ -149,7 +164,7 @@ impl Raw {
         let vertices = with(&mut npz, "num_nodes_list", one_number)?;
         let expected = with(&mut npz, "num_edges_list", one_number)?;
         check_vertices(vertices, || Place::whole(file::name(&raw.join("data.npz"))))?;
-        let edges = with(&mut npz, "edge_index", |array| {
+        let edges: Vec<(u32, u32)> = with(&mut npz, "edge_index", |array| {
             array.expect_dimensions(2, "edge_index [2, E]")?;
             let edges = array.columns();
             if array.rows() != 2 || edges as u64 != expected {
@@ -177,6 +192,17 @@ impl Raw {
             })?),
             false => None,
         };
+        let edge_rows = match keys.iter().any(|key| key == "edge_feat") {
+            true => {
+                let (bytes, place) = (npz.entry("edge_feat")?, npz.place("edge_feat"));
+                let array = Npy::parse(&bytes, &place)?;
+                // The package stores Python's None where there are none.
+                let read =
+                    |array: Npy<'_>| EdgeRows::of_array(&array.array()?, edges.len(), "num_edges_list");
+                Some(array).filter(|array| !array.is_one_object()).map(read).transpose()?
+            }
+            false => None,
+        };
         drop(npz);
         let path = raw.join("node-label.npz");
         let labels = match path.is_file() {
@@ -189,7 +215,7 @@ impl Raw {
             }
             false => None,
         };
-        Self { vertices, edges, features, labels }.checked(raw)
+        Self { vertices, edges, features, edge_rows, labels }.checked(raw)
     }
 
     /// Refuses a number of vertices for which nothing else in the files stands.
@@ -261,8 +287,8 @@ fn only(path: &Path) -> Result<u64> {
 }
 
 /// A table of numbers, row-major: its columns and its values; an empty field or `nan` is NaN. Blank
-/// lines are passed over.
-fn table(path: &Path, vertices: u64) -> Result<(u32, Vec<f32>)> {
+/// lines are passed over. `rows` is how many there have to be, and which file says so.
+fn table(path: &Path, (rows, other): (u64, &str)) -> Result<(u32, Vec<f32>)> {
     let name = file::name(path);
     let (mut columns, mut values, mut found) = (0usize, Vec::new(), 0u64);
     Lines::open(path)?.each(|number, line| {
@@ -288,18 +314,18 @@ fn table(path: &Path, vertices: u64) -> Result<(u32, Vec<f32>)> {
             columns = width;
         }
         found += 1;
-        if width != columns || width > MAX_COLUMNS || found > vertices {
-            let expected = match found > vertices {
-                true => format!("{vertices} rows (num-node-list)"),
+        if width != columns || width > MAX_COLUMNS || found > rows {
+            let expected = match found > rows {
+                true => format!("{rows} rows ({other})"),
                 false => format!("{} fields", columns.min(MAX_COLUMNS)),
             };
             return Err(Error::malformed(Place::line(&name, number), expected, format!("{width} fields")));
         }
         Ok(())
     })?;
-    match found == vertices {
+    match found == rows {
         true => Ok((columns as u32, values)),
-        false => Err(mismatch(name, "rows", found, vertices, "num-node-list")),
+        false => Err(mismatch(name, "rows", found, rows, other)),
     }
 }
 

@@ -1,8 +1,9 @@
 //! A folder of plain arrays: `indptr.npy [V + 1]`, `indices.npy [E]` (in-neighbours of each vertex),
 //! `feat.npy [V, columns]`, `label.npy [V]` (classes, -1 is none; or numbers with fractions) or
 //! `[V, labels]` (flags where all are 0, 1 or NaN, else numbers) and `train.npy`, `val.npy`, `test.npy`
-//! (vertex ids). The graph is taken as it is stored, directed if it is; without the three splits
-//! 60 / 20 / 20 % of the labelled vertices are drawn from seed 0.
+//! (vertex ids); features of edges in `edge_feat.npy [E, columns]` or `[E]`, in the order of `indices`
+//! (repeated edges have their mean). The graph is taken as it is stored, directed if it is; without the
+//! three splits 60 / 20 / 20 % of the labelled vertices are drawn from seed 0.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -11,10 +12,12 @@ use std::path::Path;
 use eciton_tensor::bytes_of_mut;
 
 use super::array::Array;
+use super::edge_rows::EdgeRows;
 use super::npy::Npy;
 use super::{bundle, file, labels, npy};
+use crate::adjacency::{Graph, Options};
 use crate::build;
-use crate::dataset::{Dataset, VertexIds};
+use crate::dataset::{Dataset, EdgeFeatures, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::Features;
 use crate::split::Split;
@@ -46,7 +49,8 @@ pub fn open(folder: &Path) -> Result<Dataset> {
             known: format!("vertices are 0..{vertices}"),
         });
     }
-    let graph = build::from_lists(offsets, indices, super::threads())?;
+    let edge_rows = EdgeRows::beside(&folder.join("edge_feat.npy"), indices.len(), "indices.npy")?;
+    let (graph, edge_features) = graph(offsets, indices, edge_rows)?;
     let features = match folder.join("feat.npy").exists() {
         true => features(&folder.join("feat.npy"))?,
         false => Features::identity(graph.vertices()),
@@ -62,7 +66,29 @@ pub fn open(folder: &Path) -> Result<Dataset> {
         false => Split::random(&labels, [0.6, 0.2], 0),
     };
     let name = file::folder_name(folder);
-    Dataset { name, graph, features, edge_features: None, labels, split, ids: VertexIds::Dense }.checked()
+    Dataset { name, graph, features, edge_features, labels, split, ids: VertexIds::Dense }.checked()
+}
+
+/// The graph of lists in any order, and its edges' rows, which are in the order of the lists.
+fn graph(
+    offsets: Vec<u64>,
+    indices: Vec<u32>,
+    rows: Option<EdgeRows>,
+) -> Result<(Graph, Option<EdgeFeatures>)> {
+    let Some(rows) = rows else {
+        return Ok((build::from_lists(offsets, indices, super::threads())?, None));
+    };
+    if build::are_lists(&offsets, &indices) {
+        let graph = build::from_lists(offsets, indices, super::threads())?;
+        return Ok((graph, Some(rows.in_place()?)));
+    }
+    let mut edges = Vec::with_capacity(indices.len());
+    for (target, span) in (0..).zip(offsets.windows(2)) {
+        edges.extend(indices[span[0] as usize..span[1] as usize].iter().map(|&source| (source, target)));
+    }
+    let graph = build::from_lists(offsets, indices, super::threads())?;
+    let placed = rows.placed(&graph, &edges, Options { symmetric: false, keep_self_loops: true })?;
+    Ok((graph, Some(placed)))
 }
 
 /// Plain f32 rows are read straight into place; other arrays whole, as any array.
@@ -94,7 +120,6 @@ fn read<T>(folder: &Path, part: &str, as_type: impl FnOnce(Array<'_>) -> Result<
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::adjacency::{Graph, Options};
     use crate::format::npy::tests::{write, write_i64};
     use crate::random::SplitMix64;
 

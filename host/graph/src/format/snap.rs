@@ -8,10 +8,11 @@
 //! 1       3549
 //! ```
 //!
-//! Fields are separated by blanks, tabs or commas; further ones (weights, times) are not read. `%`
-//! starts a comment as well, as in KONECT's lists. Vertices are the ids that occur, in ascending
-//! order; results come back in these ids. Every edge counts in both directions. What is known of the
-//! vertices lies beside the file: `features`, `labels` and `split` as [`super::folder`] reads them.
+//! Fields are separated by blanks, tabs or commas; further ones (weights, times) are not read (a table
+//! `edges.csv` in [`super::folder`] may have them). `%` starts a comment as well, as in KONECT's lists.
+//! Vertices are the ids that occur, in ascending order; results come back in these ids. Every edge counts
+//! in both directions. What is known of the vertices lies beside the file: `features`, `labels` and
+//! `split` as [`super::folder`] reads them.
 
 use std::path::Path;
 
@@ -43,7 +44,8 @@ pub fn open(path: &Path) -> Result<Dataset> {
         (super::graph(&source)?, ids)
     };
     let vertices = u64::from(graph.vertices());
-    Attributes::beside(super::parent(path), &ids, vertices)?.dataset(file::stem(path), graph, ids)
+    let known = Attributes::beside(super::parent(path), &ids, vertices)?;
+    known.dataset(file::stem(path), graph, None, ids)
 }
 
 /// The edges of a plain file, to be streamed, and what the file calls the vertices.

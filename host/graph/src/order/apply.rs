@@ -35,16 +35,17 @@ fn permute_graph_with(graph: &Graph, permutation: &Permutation, threads: usize) 
     Graph::from_parts(one(graph.incoming())?, graph.transpose().map(one).transpose()?)
 }
 
-/// The data set by new ids: graph, features of vertices and of edges, labels, split and ids. Columns of sparse features stay
-/// what they are. Where the user's ids are 0..V, `ids` has them as numbers afterwards.
+/// The data set by new ids: graph, features of vertices and of edges, labels, split and ids. Columns of
+/// sparse features stay what they are. Where the user's ids are 0..V, `ids` has them as numbers
+/// afterwards.
 ///
 /// One part after the other is moved and its old form let go of: at its peak it takes as much again as
 /// the largest of graph (with features of edges) and features. Features that lay in a file lie in memory
 /// afterwards.
 ///
 /// # Errors
-/// [`Error::Mismatch`] where a part has another number of vertices than the permutation;
-/// [`Error::Memory`] where dense features do not fit twice; a split's vertex that does not exist is
+/// [`Error::Mismatch`] where a part has another number of vertices than the permutation, or features of
+/// edges another number of rows than the graph has edges; [`Error::Memory`] where dense features do not fit twice; a split's vertex that does not exist is
 /// [`Error::Mismatch`] as well.
 pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reordered> {
     let old = permutation.old_of_new();
