@@ -35,9 +35,10 @@ pub use writer::{RowsWriter, Writer};
 pub const DESCRIPTION: &str = "store.json";
 /// What `store.json` calls the format.
 pub const FORMAT: &str = "eciton-store";
-/// The latest version that is read. Stores of classes are written as version 1, which programs before
-/// version 2 read as well; those of other labels as version 2.
-pub const VERSION: u64 = 2;
+/// The latest version that is read. A store is written as the first version that can hold it, which
+/// programs that know no later one read as well: 1 for classes, 2 for other labels, 3 for features of
+/// edges.
+pub const VERSION: u64 = 3;
 
 /// Writes a whole data set as a store at `path`, where nothing may lie yet.
 ///
@@ -48,6 +49,9 @@ pub fn write(path: &Path, data: &Dataset) -> Result<()> {
     let mut writer = Writer::create(path)?;
     writer.graph(&data.graph)?;
     writer.features(&data.features)?;
+    if let Some(rows) = &data.edge_features {
+        writer.edge_features(rows)?;
+    }
     writer.labels(&data.labels)?;
     writer.split(&data.split)?;
     writer.ids(&data.ids)?;

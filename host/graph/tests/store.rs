@@ -6,7 +6,9 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options};
-use eciton_graph::dataset::{Dataset, Features, Labels, NO_LABEL, SparseBuilder, Split, Values, VertexIds};
+use eciton_graph::dataset::{
+    Dataset, EdgeFeatures, Features, Labels, NO_LABEL, SparseBuilder, Split, Values, VertexIds,
+};
 use eciton_graph::error::Error;
 use eciton_graph::random::SplitMix64;
 use eciton_graph::{format, store};
@@ -58,15 +60,13 @@ fn random_set(random: &mut SplitMix64) -> Dataset {
         _ => VertexIds::Words((0..vertices).map(|v| format!("ü{v}\n")).collect()),
     };
     let graph = Graph::from_edges(vertices, edges.into_iter(), options).unwrap();
-    let set = Dataset {
-        name: "random \"set\"".to_owned(),
-        graph,
-        features,
-        edge_features: None,
-        labels,
-        split,
-        ids,
-    };
+    let edge_features = (random.below(2) == 0).then(|| {
+        let columns = 1 + random.below(3);
+        let values: Vec<f32> = (0..graph.edges() * columns).map(|_| value(random)).collect();
+        EdgeFeatures::new(columns as u32, values).unwrap()
+    });
+    let set =
+        Dataset { name: "random \"set\"".to_owned(), graph, features, edge_features, labels, split, ids };
     set.validate().unwrap();
     set
 }
@@ -120,6 +120,12 @@ fn flagged(of: &[f32]) -> Dataset {
     Dataset { labels: Labels::Flags(Values::new(1, of.to_vec()).unwrap()), ..tiny(false, false, false) }
 }
 
+/// The same with two numbers an edge.
+fn weighted(set: Dataset) -> Dataset {
+    let values: Vec<f32> = (0..set.graph.edges() * 2).map(|at| at as f32 * 0.5 - 1.0).collect();
+    Dataset { edge_features: Some(EdgeFeatures::new(2, values).unwrap()), ..set }
+}
+
 /// Writes `bytes` in place of a file of a store, opens it, and puts the file back.
 fn with_file(path: &Path, file: &Path, bytes: &[u8]) -> Result<Dataset, Error> {
     let before = fs::read(file).unwrap();
@@ -133,7 +139,12 @@ fn with_file(path: &Path, file: &Path, bytes: &[u8]) -> Result<Dataset, Error> {
 fn every_flipped_byte_is_noticed_or_harmless() {
     let folder = tempfile::tempdir().unwrap();
     let (mut refused, mut harmless) = (0, 0);
-    let sets = [tiny(true, true, false), tiny(false, false, true), flagged(&[1.0, 0.0, f32::NAN])];
+    let sets = [
+        tiny(true, true, false),
+        tiny(false, false, true),
+        flagged(&[1.0, 0.0, f32::NAN]),
+        weighted(tiny(false, true, true)),
+    ];
     for (case, set) in sets.into_iter().enumerate() {
         let path = folder.path().join(format!("{case}"));
         store::write(&path, &set).unwrap();
@@ -171,7 +182,7 @@ fn every_flipped_byte_is_noticed_or_harmless() {
 fn cut_grown_and_missing_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
-    store::write(&path, &tiny(true, true, false)).unwrap();
+    store::write(&path, &weighted(tiny(true, true, false))).unwrap();
     for entry in fs::read_dir(&path).unwrap() {
         let file = entry.unwrap().path();
         let bytes = fs::read(&file).unwrap();
@@ -204,10 +215,10 @@ fn foreign_folders_and_versions_are_named() {
     let file = path.join("store.json");
     let text = fs::read_to_string(&file).unwrap();
     let refusal = |text: &str| with_file(&path, &file, text.as_bytes()).unwrap_err();
-    let later = text.replace("\"version\": 1", "\"version\": 3");
+    let later = text.replace("\"version\": 1", "\"version\": 4");
     assert_ne!(later, text);
     let error = refusal(&later);
-    assert!(matches!(error, Error::StoreVersion { found: 3, known: 2, .. }), "{error}");
+    assert!(matches!(error, Error::StoreVersion { found: 4, known: 3, .. }), "{error}");
     assert!(error.to_string().contains("convert the data again"), "{error}");
     for (from, to, expected) in [
         ("eciton-store", "other", "eciton-store"),
@@ -278,6 +289,64 @@ fn labels_other_than_classes_are_version_2() {
         fs::write(path.join("store.json"), &text).unwrap();
     }
     assert_eq!(store::open(&path).unwrap(), set);
+}
+
+#[test]
+fn features_of_edges_are_version_3() {
+    let folder = tempfile::tempdir().unwrap();
+    let sets = [weighted(tiny(false, false, false)), weighted(flagged(&[1.0, 0.0, f32::NAN]))];
+    for (case, set) in sets.into_iter().enumerate() {
+        let path = folder.path().join(format!("{case}"));
+        store::write(&path, &set).unwrap();
+        let text = fs::read_to_string(path.join("store.json")).unwrap();
+        assert!(text.contains("\"version\": 3") && text.contains("\"edge_features\""), "{text}");
+        assert_eq!(text.contains("\"classes\""), case == 0, "{text}");
+        // 4 directed edges of 2 columns.
+        assert_eq!(fs::metadata(path.join("edge-features.f32")).unwrap().len(), 32);
+        type Change = fn(&mut serde_json::Value);
+        let changes: [(Change, &str); 7] = [
+            (|json| json["edge_features"]["columns"] = 1.into(), "edge-features.f32 of Some(4)"),
+            (|json| json["edge_features"]["columns"] = 0.into(), "1 to 1048576 columns of edge features"),
+            (|json| json["edge_features"]["columns"] = (1 << 21).into(), "edge features, found 2097152"),
+            (|json| json["edge_features"] = 2.into(), "\"edge_features\" with an object, found 2"),
+            (|json| json["edges"] = 3.into(), "edge-features.f32 of Some(6)"),
+            (|json| json["version"] = 1.into(), "found "),
+            (|json| json["version"] = 2.into(), "found "),
+        ];
+        for (change, expected) in changes {
+            describe(&path, change);
+            let said = store::open(&path).unwrap_err().to_string();
+            assert!(said.contains(expected), "{said} does not contain {expected}");
+            fs::write(path.join("store.json"), &text).unwrap();
+        }
+        let file = path.join("edge-features.f32");
+        let before = fs::read(&file).unwrap();
+        let mut infinite = before.clone();
+        infinite[12..16].copy_from_slice(&f32::INFINITY.to_le_bytes());
+        let cases = [
+            (infinite, 8, "edge features, row 1: feature column 1 is inf"),
+            (before[..24].to_vec(), 6, "Some(8)"),
+        ];
+        for (bytes, values, expected) in cases {
+            describe(&path, |json| {
+                let sections = json["sections"].as_array_mut().unwrap();
+                let section = sections.iter_mut().find(|s| s["file"] == "edge-features.f32").unwrap();
+                (section["crc32"], section["values"]) = (crc32(&bytes).into(), values.into());
+            });
+            let said = with_file(&path, &file, &bytes).unwrap_err().to_string();
+            assert!(said.contains(expected), "{said} does not contain {expected}");
+            fs::write(path.join("store.json"), &text).unwrap();
+        }
+        assert_eq!(store::open(&path).unwrap(), set);
+        // Rows of another graph are noticed when the store is written.
+        let mut writer = store::Writer::create(&folder.path().join("other")).unwrap();
+        writer.graph(&set.graph).unwrap();
+        writer.edge_features(&EdgeFeatures::new(2, vec![0.0; 6]).unwrap()).unwrap();
+        writer.labels(&set.labels).unwrap();
+        writer.split(&set.split).unwrap();
+        let said = writer.finish("other").unwrap_err().to_string();
+        assert!(said.contains("edge-features.f32: 6 values, but the graph says 8"), "{said}");
+    }
 }
 
 /// A store whose checksums are right and whose numbers are not: what was meant to break memory.

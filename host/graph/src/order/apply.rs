@@ -45,8 +45,8 @@ fn permute_graph_with(graph: &Graph, permutation: &Permutation, threads: usize) 
 ///
 /// # Errors
 /// [`Error::Mismatch`] where a part has another number of vertices than the permutation, or features of
-/// edges another number of rows than the graph has edges; [`Error::Memory`] where dense features do not fit twice; a split's vertex that does not exist is
-/// [`Error::Mismatch`] as well.
+/// edges another number of rows than the graph has edges; [`Error::Memory`] where dense features do not
+/// fit twice; a split's vertex that does not exist is [`Error::Mismatch`] as well.
 pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reordered> {
     let old = permutation.old_of_new();
     let Dataset { name, graph, features, edge_features, labels, split, ids } = dataset;

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::section::{Section, Written};
 use super::{DESCRIPTION, FORMAT, VERSION};
+use crate::edge_features::check_columns;
 use crate::error::{Error, Place, Result};
 use crate::labels::MAX_LABEL_COLUMNS;
 
@@ -13,6 +14,11 @@ use crate::labels::MAX_LABEL_COLUMNS;
 const MAX_BYTES: u64 = 1 << 20;
 /// The version of stores whose labels are classes.
 const CLASSES_VERSION: u64 = 1;
+/// The version of stores whose labels are flags or numbers.
+const VALUES_VERSION: u64 = 2;
+/// The version of stores with features of edges.
+const EDGES_VERSION: u64 = 3;
+const _: () = assert!(EDGES_VERSION == VERSION);
 
 /// How features are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,15 +40,6 @@ pub(super) enum LabelKind {
     Numbers(u32),
 }
 
-impl LabelKind {
-    fn version(self) -> u64 {
-        match self {
-            Self::Classes(_) => CLASSES_VERSION,
-            Self::Flags(_) | Self::Numbers(_) => VERSION,
-        }
-    }
-}
-
 /// What the user's ids are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ids {
@@ -60,11 +57,22 @@ pub(super) struct Description {
     pub(super) symmetric: bool,
     pub(super) labels: LabelKind,
     pub(super) features: (Kind, u32),
+    /// Columns of features of edges, where there are any.
+    pub(super) edge_features: Option<u32>,
     pub(super) ids: Ids,
     pub(super) sections: Vec<Written>,
 }
 
 impl Description {
+    /// The first version that can hold such a store.
+    fn version(&self) -> u64 {
+        match (self.edge_features, self.labels) {
+            (Some(_), _) => EDGES_VERSION,
+            (None, LabelKind::Flags(_) | LabelKind::Numbers(_)) => VALUES_VERSION,
+            (None, LabelKind::Classes(_)) => CLASSES_VERSION,
+        }
+    }
+
     /// The sections that such a store has, and how many numbers each has where that is known.
     pub(super) fn expected(&self) -> Vec<(Section, Option<u64>)> {
         let (v, e) = (self.vertices, self.edges);
@@ -83,6 +91,9 @@ impl Description {
                 (Section::FeatureColumns, None),
                 (Section::FeatureValues, None),
             ]),
+        }
+        if let Some(columns) = self.edge_features {
+            all.push((Section::EdgeFeatures, e.checked_mul(u64::from(columns))));
         }
         all.push(match self.labels {
             LabelKind::Classes(_) => (Section::Labels, Some(v)),
@@ -120,10 +131,13 @@ impl Description {
             Ids::Words => "words",
         };
         let mut all = json!({
-            "format": FORMAT, "version": self.labels.version(), "name": self.name,
+            "format": FORMAT, "version": self.version(), "name": self.name,
             "vertices": self.vertices, "edges": self.edges, "symmetric": self.symmetric,
             "features": features, "ids": ids, "sections": sections,
         });
+        if let Some(columns) = self.edge_features {
+            all["edge_features"] = json!({"columns": columns});
+        }
         match self.labels {
             LabelKind::Classes(count) => all["classes"] = count.into(),
             LabelKind::Flags(columns) => all["labels"] = json!({"kind": "flags", "columns": columns}),
@@ -189,8 +203,20 @@ impl Description {
             "words" => Ids::Words,
             other => return Err(wrong(fields.path, "ids that are dense, numbers or words", other)),
         };
-        let labels = match fields.number("version")? {
+        let version = fields.number("version")?;
+        let edge_features = match version {
+            EDGES_VERSION => {
+                let columns = fields.object("edge_features")?.small("columns")?;
+                check_columns(columns.into(), || Place::whole(fields.file()))?;
+                Some(columns)
+            }
+            _ => None,
+        };
+        let labels = match version {
             CLASSES_VERSION => LabelKind::Classes(fields.small("classes")?),
+            EDGES_VERSION if fields.json.contains_key("classes") => {
+                LabelKind::Classes(fields.small("classes")?)
+            }
             _ => {
                 let labels = fields.object("labels")?;
                 let columns = labels.small("columns")?;
@@ -212,6 +238,7 @@ impl Description {
             symmetric: fields.get("symmetric", "true or false", Value::as_bool)?,
             labels,
             features: (kind, features.small("columns")?),
+            edge_features,
             ids,
             sections: fields.sections()?,
         };

@@ -10,7 +10,7 @@ use super::description::{Description, Ids, Kind, LabelKind};
 use super::section::{Section, Written};
 use crate::adjacency::{Adjacency, Graph};
 use crate::build::threads::{on_threads, shares, threads_for};
-use crate::dataset::{Dataset, VertexIds};
+use crate::dataset::{Dataset, EdgeFeatures, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::{DenseRows, Features, SparseRows};
 use crate::labels::{Labels, Values};
@@ -20,7 +20,7 @@ use crate::split::Split;
 /// Bytes that a thread checks at a time.
 const PIECE: usize = 8 << 20;
 
-/// Opens a store. Adjacency and features stay in the mapped files and are read when they are touched;
+/// Opens a store. Adjacency and features, also of edges, stay in the mapped files and are read when they are touched;
 /// labels, split and ids are copied into memory. The files must not be changed or shortened while the
 /// data set lives (a store is never changed in place by this crate).
 ///
@@ -51,7 +51,7 @@ pub fn open(path: &Path) -> Result<Dataset> {
         name: described.name.clone(),
         graph: Graph::from_parts(incoming, outgoing)?,
         features: files.features(&described)?,
-        edge_features: None,
+        edge_features: files.edge_features(&described)?,
         labels: files.labels(described.labels)?,
         split,
         ids: files.ids(described.ids)?,
@@ -154,6 +154,11 @@ impl<'a> Files<'a> {
                 values: self.slab(Section::FeatureValues)?,
             })),
         }
+    }
+
+    fn edge_features(&self, described: &Description) -> Result<Option<EdgeFeatures>> {
+        let rows = |columns| EdgeFeatures::new(columns, self.slab(Section::EdgeFeatures)?);
+        described.edge_features.map(rows).transpose()
     }
 
     fn labels(&self, kind: LabelKind) -> Result<Labels> {

@@ -28,6 +28,8 @@ pub enum Section {
     FeatureColumns,
     /// `[stored]` f32: their values.
     FeatureValues,
+    /// `[E, columns]` f32, without padding: features of edges, in the order of `neighbours`.
+    EdgeFeatures,
     /// `[V]` u32, the largest number for none: classes.
     Labels,
     /// `[V, columns]` f32, NaN for unknown: flags or numbers, in place of classes.
@@ -48,7 +50,7 @@ pub enum Section {
 
 impl Section {
     /// All there are.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Offsets,
         Self::Neighbours,
         Self::OutOffsets,
@@ -57,6 +59,7 @@ impl Section {
         Self::FeatureOffsets,
         Self::FeatureColumns,
         Self::FeatureValues,
+        Self::EdgeFeatures,
         Self::Labels,
         Self::LabelValues,
         Self::Train,
@@ -78,6 +81,7 @@ impl Section {
             Self::FeatureOffsets => "feature-offsets.u64",
             Self::FeatureColumns => "feature-columns.u32",
             Self::FeatureValues => "feature-values.f32",
+            Self::EdgeFeatures => "edge-features.f32",
             Self::Labels => "labels.u32",
             Self::LabelValues => "label-values.f32",
             Self::Train => "split-train.u32",

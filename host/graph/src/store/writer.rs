@@ -10,7 +10,7 @@ use super::description::{Description, Ids, Kind, LabelKind};
 use super::partial::Partial;
 use super::section::{Section, SectionWriter, Written};
 use crate::adjacency::{Adjacency, Graph, check_vertices};
-use crate::dataset::VertexIds;
+use crate::dataset::{EdgeFeatures, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::Features;
 use crate::labels::Labels;
@@ -37,6 +37,7 @@ pub struct Writer {
     graph: Option<GraphSize>,
     labels: LabelKind,
     features: (Kind, u32),
+    edge_features: Option<u32>,
     ids: Ids,
     sections: Vec<Written>,
 }
@@ -55,6 +56,7 @@ impl Writer {
             graph: None,
             labels: LabelKind::Classes(0),
             features: (Kind::Identity, 0),
+            edge_features: None,
             ids: Ids::Dense,
             sections: Vec::new(),
         })
@@ -173,6 +175,15 @@ impl Writer {
         Ok(RowsWriter { columns, padding: vec![0.0; padding], section, writer: self })
     }
 
+    /// The features of all edges, in the order of the graph's in-lists; none where this is left out.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn edge_features(&mut self, rows: &EdgeFeatures) -> Result<()> {
+        self.edge_features = Some(rows.columns());
+        self.whole(Section::EdgeFeatures, rows.values())
+    }
+
     /// The labels of all vertices, once.
     ///
     /// # Errors
@@ -248,10 +259,18 @@ impl Writer {
             return Err(mismatch(Section::Offsets, 0, 1));
         };
         check_vertices(vertices, || Place::whole("store"))?;
-        let (name, labels, features, ids) = (name.to_owned(), self.labels, self.features, self.ids);
         let sections = std::mem::take(&mut self.sections);
-        let mut all =
-            Description { name, vertices, edges, symmetric, labels, features, ids, sections: Vec::new() };
+        let mut all = Description {
+            name: name.to_owned(),
+            vertices,
+            edges,
+            symmetric,
+            labels: self.labels,
+            features: self.features,
+            edge_features: self.edge_features,
+            ids: self.ids,
+            sections: Vec::new(),
+        };
         for (section, values) in all.expected() {
             let written = sections.iter().find(|s| s.section == section);
             let found = written.map_or(0, |s| s.values);
