@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::text::{grouped, percent};
+use crate::text::{counted, grouped, percent};
 
-/// Most classes whose sizes are printed; `--json` has them all.
+/// Most classes and columns that are printed; `--json` has them all.
 const MAX_CLASSES: usize = 12;
 
 /// `eciton data ...`
@@ -72,7 +72,8 @@ A path works in place of a name:
     raw/edge.csv.gz or raw/data.npz (OGB)
     ind.NAME.graph and ind.NAME.* (Planetoid)
     NAME_edges.csv, NAME_target.csv, NAME.json (MUSAE)
-    edges.csv and, if there are, features, labels and split as .csv
+    edges.csv and, if there are, features, labels and split as .csv; further columns of numbers in
+                   edges.csv are features of edges
     indptr.npy, indices.npy, feat.npy, label.npy
     several .npz files
   Texts may be packed with gzip.
@@ -125,6 +126,8 @@ struct StatLine<'a> {
     features: u32,
     sparse: bool,
     density: f64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    edge_features: Vec<Value>,
     task: &'static str,
     classes: u32,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -168,6 +171,7 @@ fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
         features: statistics.features,
         sparse: statistics.sparse,
         density: statistics.density,
+        edge_features: statistics.edge_features.iter().map(number).collect(),
         task: task(&dataset.labels).name(),
         classes: dataset.labels.width(),
         class_counts: &statistics.class_counts,
@@ -185,11 +189,20 @@ fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
 /// What is known of each column of labels that are no classes.
 fn columns(statistics: &Statistics) -> Vec<Value> {
     let flags = statistics.flags.iter().map(|flag| json!({"known": flag.known, "holds": flag.holds}));
-    let numbers = statistics.numbers.iter().map(|of| {
-        let (least, largest) = (of.least, of.largest);
-        json!({"known": of.known, "mean": of.mean, "std": of.deviation, "least": least, "largest": largest})
-    });
-    flags.chain(numbers).collect()
+    flags.chain(statistics.numbers.iter().map(number)).collect()
+}
+
+fn number(of: &NumberStatistics) -> Value {
+    let (least, largest) = (of.least, of.largest);
+    json!({"known": of.known, "mean": of.mean, "std": of.deviation, "least": least, "largest": largest})
+}
+
+/// `1 column: 0.5..3.2, mean 1.1`
+fn edge_features(columns: &[NumberStatistics]) -> String {
+    let of = |of: &NumberStatistics| format!("{}..{}, mean {:.4}", of.least, of.largest, of.mean);
+    let shown = columns.iter().take(MAX_CLASSES).map(of).collect::<Vec<_>>().join("; ");
+    let more = if columns.len() > MAX_CLASSES { "; ..." } else { "" };
+    format!("{}: {shown}{more}", counted(columns.len() as u64, "column"))
 }
 
 /// The row of the labels: its name and text.
@@ -220,7 +233,7 @@ fn labels(dataset: &Dataset, statistics: &Statistics) -> (&'static str, String) 
 
 fn print(dataset: &Dataset, statistics: &Statistics, output: &mut Output) {
     let count = |value: u32| grouped(u64::from(value));
-    let mut row = |name: &str, text: String| output.line(format_args!("{name:<11} {text}"));
+    let mut row = |name: &str, text: String| output.line(format_args!("{name:<13} {text}"));
     let symmetry = if statistics.symmetric { "each with its reverse" } else { "not all with their reverse" };
     let kept = if statistics.sparse { "kept as sparse rows" } else { "kept dense" };
     let [train, validation, test] = statistics.split.map(|size| grouped(size as u64));
@@ -243,6 +256,9 @@ fn print(dataset: &Dataset, statistics: &Statistics, output: &mut Output) {
         "features",
         format!("{}, {} % not zero, {kept}", count(statistics.features), percent(Some(statistics.density))),
     );
+    if !statistics.edge_features.is_empty() {
+        row("edge features", edge_features(&statistics.edge_features));
+    }
     let (name, text) = labels(dataset, statistics);
     row(name, text);
     row("unlabelled", grouped(statistics.unlabelled));

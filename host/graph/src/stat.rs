@@ -1,6 +1,6 @@
 //! What `eciton data stat` says of a data set.
 
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, EdgeFeatures};
 use crate::features::Features;
 use crate::labels::{Labels, Values};
 use crate::split::NO_LABEL;
@@ -28,6 +28,8 @@ pub struct Statistics {
     pub sparse: bool,
     /// The share of feature values that are not zero, 0 to 1.
     pub density: f64,
+    /// Each column of edge features, over directed edges; empty where there are none.
+    pub edge_features: Vec<NumberStatistics>,
     /// Vertices in each class; empty where labels are flags or numbers.
     pub class_counts: Vec<u64>,
     /// Each column of labels that are flags.
@@ -65,10 +67,10 @@ impl FlagStatistics {
     }
 }
 
-/// One column of labels that are numbers; all but `known` are 0 where none is known.
+/// One column of labels that are numbers, or of edge features; all but `known` are 0 where none is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct NumberStatistics {
-    /// Vertices of which it is known.
+    /// Vertices (or edges) of which it is known.
     pub known: u64,
     /// Their mean.
     pub mean: f64,
@@ -81,9 +83,10 @@ pub struct NumberStatistics {
 }
 
 impl NumberStatistics {
-    fn of(values: &Values) -> Vec<Self> {
-        let mut columns = vec![Self::default(); values.columns() as usize];
-        for row in values.as_slice().chunks_exact(columns.len()) {
+    /// Each column of rows of `columns` values (at least one).
+    fn of(values: &[f32], columns: u32) -> Vec<Self> {
+        let mut columns = vec![Self::default(); columns as usize];
+        for row in values.chunks_exact(columns.len()) {
             for (column, &value) in columns.iter_mut().zip(row).filter(|(_, value)| !value.is_nan()) {
                 let first = column.known == 0;
                 column.known += 1;
@@ -123,8 +126,12 @@ impl Statistics {
         let (flags, numbers) = match &data.labels {
             Labels::Classes { .. } => (Vec::new(), Vec::new()),
             Labels::Flags(values) => (FlagStatistics::of(values), Vec::new()),
-            Labels::Numbers(values) => (Vec::new(), NumberStatistics::of(values)),
+            Labels::Numbers(values) => {
+                (Vec::new(), NumberStatistics::of(values.as_slice(), values.columns()))
+            }
         };
+        let of_edges = |rows: &EdgeFeatures| NumberStatistics::of(rows.values(), rows.columns());
+        let edge_features = data.edge_features.as_ref().map(of_edges).unwrap_or_default();
         let (mut same, mut both) = (0u64, 0u64);
         let label = |v: u32| classes.get(v as usize).copied().unwrap_or(NO_LABEL);
         for (source, target) in graph.edge_list() {
@@ -145,6 +152,7 @@ impl Statistics {
             features: data.features.columns(),
             sparse: matches!(data.features, Features::Sparse(_)),
             density: if cells > 0.0 { data.features.filled() as f64 / cells } else { 0.0 },
+            edge_features,
             class_counts,
             flags,
             numbers,
@@ -168,12 +176,20 @@ mod tests {
         let classes = Statistics::of(&data);
         assert_eq!((classes.class_counts.len(), classes.unlabelled), (7, 0));
         assert!(classes.flags.is_empty() && classes.numbers.is_empty() && classes.homophily.is_some());
+        assert!(classes.edge_features.is_empty());
+        let rows = (0..data.graph.edges()).flat_map(|edge| [edge as f32, [1.0, -3.0][edge as usize % 2]]);
+        data.edge_features = Some(EdgeFeatures::new(2, rows.collect::<Vec<_>>()).unwrap());
         let row = |v: u32| [if v < 3 { 1.0 } else { 0.0 }, NAN, [4.0, -2.0, NAN][v as usize % 3]];
         let rows = (0..data.vertices()).flat_map(|v| if v < 6 { row(v) } else { [NAN; 3] });
         let values = Values::new(3, rows.collect()).unwrap();
         data.labels = Labels::Numbers(values.clone());
         let numbers = Statistics::of(&data);
         assert_eq!((numbers.unlabelled, numbers.homophily), (2702, None));
+        let (first, second) = (numbers.edge_features[0], numbers.edge_features[1]);
+        assert_eq!((first.known, first.least, first.largest), (10556, 0.0, 10555.0));
+        assert!((first.mean - 5277.5).abs() < 1e-6);
+        assert_eq!((second.known, second.least, second.largest), (10556, -3.0, 1.0));
+        assert!((second.mean + 1.0).abs() < 1e-9 && (second.deviation - 2.0).abs() < 1e-9);
         assert!(numbers.class_counts.is_empty() && numbers.flags.is_empty());
         let column = NumberStatistics { known: 6, mean: 0.5, deviation: 0.5, least: 0.0, largest: 1.0 };
         let near = |found: NumberStatistics, expected: NumberStatistics| {
