@@ -144,7 +144,7 @@ pub fn build_builtin(
 /// # Errors
 /// As [`build_builtin`]; an unreadable lock file.
 pub fn update_builtin(root: &Path, names: &[&str], watch: &mut dyn FnMut(&str)) -> Result<Vec<Entry>> {
-    let mut lock = if Lock::path(root).is_file() { Lock::read(root)? } else { Lock::new() };
+    let mut lock = if Lock::path(root).is_file() { Lock::read(root)? } else { Lock::default() };
     let staging = staging()?;
     let entries = build_all(root, names, staging.path(), false, watch)?;
     for kernel in Builtin::chosen(names)? {

@@ -160,11 +160,51 @@ pub enum Error {
         found: &'static str,
     },
     /// A lock file that cannot be understood.
-    #[error("{}: {found}; write it anew by building the built-in kernels", path.display())]
+    #[error("{}: {found}; {remedy}", path.display())]
     Lock {
         /// The lock file.
         path: PathBuf,
         /// What was found.
+        found: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A component that a lock file which holds for it does not list.
+    #[error(
+        "{file}: {found} is not in {lock}; if it is to run, `eciton kernel add {file} --lock {lock}`",
+        file = file.display(), lock = lock.display()
+    )]
+    NotPinned {
+        /// The component.
+        file: PathBuf,
+        /// The lock file.
+        lock: PathBuf,
+        /// The component's digest.
+        found: String,
+    },
+    /// A component that is not the one which was pinned.
+    #[error(
+        "{file}: it is {found}, and {lock} has {pinned}; put the pinned one back, or, if this one is to run, `eciton kernel add \
+         {file} --lock {lock}`", file = file.display(), lock = lock.display()
+    )]
+    OtherPinned {
+        /// The component.
+        file: PathBuf,
+        /// The lock file.
+        lock: PathBuf,
+        /// The digest that was pinned.
+        pinned: String,
+        /// The component's digest.
+        found: String,
+    },
+    /// A component for which runs would not go by this lock file.
+    #[error("{}: {} would not hold for it: {found}", file.display(), lock.display())]
+    OutOfReach {
+        /// The component.
+        file: PathBuf,
+        /// The lock file.
+        lock: PathBuf,
+        /// Why, and what to do.
         found: String,
     },
     /// The file system refused.

@@ -1,5 +1,6 @@
 //! Kernel authoring: finds a compiler for `wasm32-unknown-unknown`, builds a kernel crate into a
-//! component, compares components with the contract `eciton:kernel`, and keeps the built-in kernels.
+//! component, compares components with the contract `eciton:kernel`, keeps the built-in kernels, and pins
+//! components of the user's own by digest.
 //!
 //! It is a crate of its own so that the run-time, which also runs inside functions, carries no tool
 //! drivers. Nothing here prints: the command line shows what these functions return.
@@ -27,10 +28,12 @@ mod compile;
 mod contract;
 mod difference;
 mod digest;
+mod entries;
 mod error;
 mod file;
 mod lock;
 mod outline;
+mod pins;
 pub mod starter;
 mod strip;
 mod text;
@@ -45,4 +48,5 @@ pub use digest::{MAX_SOURCE_BYTES, MAX_SOURCE_FILES, component_digest, source_di
 pub use error::{Error, Result};
 pub use lock::{Entry, Lock, Reason, Stale};
 pub use outline::{Interface, outline};
+pub use pins::{Pin, Pins};
 pub use toolchain::{StandardLibrary, Toolchain};

@@ -7,18 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::builtin::{self, Builtin};
 use crate::contract::MAX_COMPONENT_BYTES;
-use crate::error::{Error, Result};
-use crate::{digest, file};
-
-/// The format that this program writes.
-const FORMAT: u32 = 1;
-/// Largest lock file, in bytes.
-const MAX_LOCK_BYTES: u64 = 1 << 20;
-
-const HEADING: &str = "# Made by building the built-in kernels; not to be edited by hand.
-# sources: digest of the kernel's folder, guest-kernels/sdk and wit (see eciton-author, digest.rs).
-# component: digest of guest-kernels/prebuilt/NAME.wasm. compiler: what made these very bytes.
-";
+use crate::error::Result;
+use crate::{digest, entries, file};
 
 /// One built-in kernel as it was last built.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,13 +26,22 @@ pub struct Entry {
     pub compiler: String,
 }
 
+impl entries::Entry for Entry {
+    const HEADING: &'static str = "# Made by building the built-in kernels; not to be edited by hand.
+# sources: digest of the kernel's folder, guest-kernels/sdk and wit (see eciton-author, digest.rs).
+# component: digest of guest-kernels/prebuilt/NAME.wasm. compiler: what made these very bytes.
+";
+    const REMEDY: &'static str = "write it anew by building the built-in kernels";
+
+    fn key(&self) -> &str {
+        &self.name
+    }
+}
+
 /// `guest-kernels/kernels.lock`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lock {
-    format: u32,
     /// Sorted by name.
-    #[serde(rename = "kernel", default)]
     pub kernels: Vec<Entry>,
 }
 
@@ -85,12 +84,6 @@ impl fmt::Display for Stale {
 }
 
 impl Lock {
-    /// A lock file without kernels.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { format: FORMAT, kernels: Vec::new() }
-    }
-
     /// `guest-kernels/kernels.lock` under the repository's root.
     #[must_use]
     pub fn path(root: &Path) -> PathBuf {
@@ -102,20 +95,7 @@ impl Lock {
     /// # Errors
     /// The file cannot be read, is no TOML of this form, or names a kernel twice.
     pub fn read(root: &Path) -> Result<Self> {
-        let path = Self::path(root);
-        let odd = |found: String| Error::Lock { path: path.clone(), found };
-        let bytes = file::read(&path, MAX_LOCK_BYTES)?;
-        let text = String::from_utf8(bytes).map_err(|_| odd("not UTF-8".to_owned()))?;
-        let lock: Self = toml::from_str(&text).map_err(|error| odd(error.to_string()))?;
-        if lock.format != FORMAT {
-            return Err(odd(format!("format {}, this program knows {FORMAT}", lock.format)));
-        }
-        for (at, entry) in lock.kernels.iter().enumerate() {
-            if lock.kernels.iter().skip(at + 1).any(|other| other.name == entry.name) {
-                return Err(odd(format!("kernel {:?} is listed twice", entry.name)));
-            }
-        }
-        Ok(lock)
+        entries::read(&Self::path(root)).map(|kernels| Self { kernels })
     }
 
     /// Writes the lock file of the repository at `root`, whole or not at all.
@@ -123,12 +103,7 @@ impl Lock {
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, root: &Path) -> Result<()> {
-        let path = Self::path(root);
-        let mut sorted = self.clone();
-        sorted.kernels.sort_by(|one, other| one.name.cmp(&other.name));
-        let text = toml::to_string(&sorted)
-            .map_err(|error| Error::Lock { path: path.clone(), found: error.to_string() })?;
-        file::write(&path, format!("{HEADING}{text}").as_bytes())
+        entries::write(&Self::path(root), &self.kernels)
     }
 
     /// The entry of a kernel.
@@ -139,9 +114,7 @@ impl Lock {
 
     /// Puts an entry in, in place of the kernel's former one.
     pub fn put(&mut self, entry: Entry) {
-        self.kernels.retain(|known| known.name != entry.name);
-        self.kernels.push(entry);
-        self.kernels.sort_by(|one, other| one.name.cmp(&other.name));
+        entries::put(&mut self.kernels, entry);
     }
 
     /// The built-in kernels of the repository at `root` whose sources, component and lock entry do not
@@ -186,12 +159,6 @@ impl Lock {
     }
 }
 
-impl Default for Lock {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -211,7 +178,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, content).unwrap();
         }
-        let mut lock = Lock::new();
+        let mut lock = Lock::default();
         lock.put(Entry {
             name: "one".to_owned(),
             sources: KERNELS[0].source_digest(root.path()).unwrap(),
@@ -264,7 +231,8 @@ mod tests {
         for (text, word) in [
             ("format = 2\n", "format 2"),
             ("format = 1\nother = 3\n", "other"),
-            ("kernel = 3\n", "kernel"),
+            ("format = 1\nkernel = 3\n", "line 2"),
+            ("version = 3\n", "no line `format = 1`"),
             ("\u{0}", "kernels.lock"),
         ] {
             let root = repository();

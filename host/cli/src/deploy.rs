@@ -129,6 +129,7 @@ impl Arguments {
                 let text = format!("{}: more than {} bytes, no kernel", path.display(), limit - 1);
                 return Err(Failure::Failed(text));
             }
+            eciton_author::Pins::check(path, &component)?;
             Ok(Component { name: name.clone(), bytes: component })
         };
         self.kernel.iter().map(read).collect()

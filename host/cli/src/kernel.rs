@@ -1,5 +1,6 @@
-//! `eciton kernel`: the kernels that are built in, building one, checking one, looking at one.
+//! `eciton kernel`: the kernels that are built in; making, building, checking, looking at and pinning one.
 
+mod add;
 mod inspect;
 mod layer;
 mod trial;
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Bench(trial::BenchArguments),
     /// What a component says of itself: interfaces, attributes, and with --inputs what a layer reads, writes and learns
     Inspect(inspect::Arguments),
+    /// Pin components by digest in eciton-kernels.lock: runs then take these and no others
+    Add(add::Arguments),
 }
 
 /// `eciton kernel list`
@@ -87,6 +90,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
         Command::Check(arguments) => trial::check(arguments, output),
         Command::Bench(arguments) => trial::bench(arguments, output),
         Command::Inspect(arguments) => inspect::run(arguments, output),
+        Command::Add(arguments) => add::run(arguments, output),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `eciton kernel inspect`: what a component says of itself.
+//! `eciton kernel` on components: what one says of itself, and which may run.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::Path;
@@ -6,12 +6,44 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-fn inspect(folder: &Path, line: &[&str]) -> (Option<i32>, String, String) {
+fn run(folder: &Path, line: &[&str]) -> (Option<i32>, String, String) {
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli-cache/kernels");
     let mut command = Command::new(env!("CARGO_BIN_EXE_eciton"));
-    command.args(["kernel", "inspect"]).args(line).current_dir(folder).stdin(Stdio::null());
+    command.args(line).current_dir(folder).stdin(Stdio::null()).env("ECITON_CACHE_DIR", cache);
     let output = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn inspect(folder: &Path, line: &[&str]) -> (Option<i32>, String, String) {
+    run(folder, &[&["kernel", "inspect"], line].concat())
+}
+
+/// Runs what must work.
+fn works(folder: &Path, line: &[&str]) -> String {
+    let (code, out, err) = run(folder, line);
+    assert_eq!((code, &*err), (Some(0), ""), "{line:?}\n{out}");
+    out
+}
+
+/// Runs what must be refused before it says anything; gives the words.
+fn refused(folder: &Path, line: &[&str]) -> String {
+    let (code, out, err) = run(folder, line);
+    assert_eq!((code, &*out), (Some(1), ""), "{line:?}\n{err}");
+    assert!(err.starts_with("error: ") && !err.contains("panicked"), "{line:?}\n{err}");
+    err
+}
+
+fn says(text: &str, words: &[&str]) {
+    for word in words {
+        assert!(text.contains(word), "no {word:?} in:\n{text}");
+    }
+}
+
+/// A component of the suites.
+fn altered(name: &str) -> Vec<u8> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels/prebuilt");
+    std::fs::read(folder.join(format!("{name}.wasm"))).unwrap()
 }
 
 /// The built-in kernels, each in its file.
@@ -99,5 +131,100 @@ fn what_cannot_be_inspected_is_said() {
         let (found, out, err) = inspect(folder.path(), line);
         assert_eq!((found, &*out), (Some(code), ""), "{line:?}: {err}");
         assert!(err.contains(words), "{line:?}: {err}");
+    }
+}
+
+const TRAIN: [&str; 6] = ["train", "--epochs", "2", "--no-out", "--kernel", "linear=linear.wasm"];
+const ADD: [&str; 3] = ["kernel", "add", "linear.wasm"];
+
+#[test]
+fn what_is_pinned_trains_and_nothing_else() {
+    let folder = kernels();
+    let folder = folder.path();
+    let file = folder.join("linear.wasm");
+    let first = std::fs::read(&file).unwrap();
+    works(folder, &TRAIN);
+    let digest = eciton_author::component_digest(&first);
+    says(&works(folder, &ADD), &["linear.wasm  ", &digest, "  new"]);
+    works(folder, &TRAIN);
+    says(&works(folder, &ADD), &[&digest, "as it was"]);
+
+    // Another kernel, and the same with a section that means nothing.
+    let section = [&[0, 5, 4][..], b"test"].concat();
+    for other in [altered("doubled"), [&first[..], &section].concat()] {
+        std::fs::write(&file, &other).unwrap();
+        let changed = eciton_author::component_digest(&other);
+        for line in [&TRAIN[..], &["plan", "--kernel", "linear=linear.wasm"]] {
+            let words = ["linear.wasm: it is ", "eciton-kernels.lock", "eciton kernel add "];
+            says(&refused(folder, line), &[&words[..], &[&digest, &changed]].concat());
+        }
+        says(&works(folder, &ADD), &[&changed, &format!("was {digest}")]);
+        works(folder, &TRAIN);
+        std::fs::write(&file, &first).unwrap();
+        works(folder, &ADD);
+    }
+    let other = ["train", "--epochs", "2", "--no-out", "--kernel", "head=head.wasm"];
+    says(&refused(folder, &other), &["head.wasm: sha256:", "is not in ", "eciton kernel add "]);
+    let added = works(folder, &["kernel", "add", "head.wasm", "sum.wasm", "--json"]);
+    let added: Vec<Value> = added.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&added[0]["path"], &added[1]["path"]), (&json!("head.wasm"), &json!("sum.wasm")));
+    assert_eq!((&added[0]["contract"], &added[0]["former"]), (&json!("0.1.0"), &Value::Null));
+    works(folder, &other);
+}
+
+#[test]
+fn a_models_layers_and_a_runs_folder_go_by_the_lock() {
+    let folder = kernels();
+    let folder = folder.path();
+    std::fs::create_dir_all(folder.join("a/b")).unwrap();
+    let file = folder.join("a/b/mine.wasm");
+    std::fs::copy(folder.join("linear.wasm"), &file).unwrap();
+    let model = "hidden = 8\n[[layers]]\nkernel = \"gcn\"\n[[layers]]\nkernel = \"b/mine.wasm\"\n\
+                 attributes = { out-features = 7 }\n";
+    std::fs::write(folder.join("a/model.toml"), model).unwrap();
+    works(folder, &["kernel", "add", "a/b/mine.wasm", "--lock", "a/eciton-kernels.lock"]);
+    assert!(!folder.join("eciton-kernels.lock").exists());
+    let train = ["train", "--model", "a/model.toml", "--epochs", "2", "--json"];
+    works(folder, &[&train[..], &["--out", "run"]].concat());
+    works(folder, &["eval", "run"]);
+    std::fs::write(&file, altered("doubled")).unwrap();
+    for line in [&[&train[..], &["--no-out"]].concat()[..], &["eval", "run"], &["predict", "run"]] {
+        says(&refused(folder, line), &["mine.wasm: it is sha256:", "a/eciton-kernels.lock has sha256:"]);
+    }
+    works(folder, &["kernel", "add", "a/b/mine.wasm", "--lock", "a"]);
+    works(folder, &[&train[..], &["--no-out"]].concat());
+}
+
+#[test]
+fn what_cannot_be_pinned_is_said_and_changes_nothing() {
+    let folder = kernels();
+    let folder = folder.path();
+    let lock = folder.join("eciton-kernels.lock");
+    std::fs::write(folder.join("not.wasm"), "text").unwrap();
+    let line = ["kernel", "add", "linear.wasm", "not.wasm"];
+    says(&refused(folder, &line), &["not.wasm: not a kernel of contract 0.1.0, 1 difference"]);
+    says(&refused(folder, &["kernel", "add", "absent.wasm"]), &["absent.wasm: cannot be read"]);
+    assert!(!lock.exists());
+    let (code, _, err) = run(folder, &[&ADD[..], &["--lock", "mine.lock"]].concat());
+    assert_eq!(code, Some(2));
+    says(&err, &["--lock mine.lock: runs look for eciton-kernels.lock"]);
+
+    std::fs::create_dir(folder.join("other")).unwrap();
+    let line = [&ADD[..], &["--lock", "other"]].concat();
+    says(&refused(folder, &line), &["linear.wasm: ", "would not hold for it", "give --lock "]);
+
+    works(folder, &ADD);
+    let whole = std::fs::read_to_string(&lock).unwrap();
+    for (damaged, words) in [
+        (whole.replace("format = 1", "format = 2"), "format 2, this program knows 1"),
+        (whole[..whole.len() - 30].to_owned(), "line "),
+        ("{\"format\": 1}".to_owned(), "line 1"),
+        ("version = 4\n".to_owned(), "no line `format = 1`"),
+    ] {
+        std::fs::write(&lock, &damaged).unwrap();
+        for line in [&ADD[..], &TRAIN[..]] {
+            says(&refused(folder, line), &["eciton-kernels.lock: ", words, "eciton kernel add FILE"]);
+        }
+        assert_eq!(std::fs::read_to_string(&lock).unwrap(), damaged, "what is not understood stays");
     }
 }

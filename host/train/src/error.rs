@@ -81,6 +81,9 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// A component of the user's own that may not run, or the lock file that says which may.
+    #[error(transparent)]
+    Pins(#[from] eciton_author::Error),
     /// The run folder.
     #[error(transparent)]
     RunFolder(#[from] crate::run_folder::Error),

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use eciton_author::Pins;
 use eciton_exec::Clock;
 use eciton_kernel::cache::Cache;
 use eciton_kernel::{Kernel, Layer, Limits, Runtime, Settings};
@@ -93,12 +94,33 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })
 }
 
+/// The user's own components: those in place of built-in kernels by kernel, those of layers by path.
+#[derive(Debug)]
+pub(crate) struct Own(BTreeMap<String, Component>);
+
+impl Own {
+    /// Reads all that a configuration names; what a lock file holds for must be as it is there.
+    pub(crate) fn read(config: &Config) -> Result<Self> {
+        let replacing = config.kernels.iter().map(|(name, path)| (&name[..], &path[..]));
+        let layers = config.model.own_kernels().map(|path| (path, path));
+        let mut all = BTreeMap::new();
+        for (name, path) in replacing.chain(layers) {
+            if !all.contains_key(name) {
+                let component = read(Path::new(path))?;
+                Pins::check(Path::new(path), &component)?;
+                all.insert(name.to_owned(), component.into());
+            }
+        }
+        Ok(Self(all))
+    }
+}
+
 /// Loaded kernels by name.
 #[derive(Debug)]
 pub(crate) struct Kernels {
     loaded: Mutex<BTreeMap<String, Arc<Kernel>>>,
-    /// By name; the file of a layer of the user's own comes when it is asked for.
-    components: Mutex<BTreeMap<String, Component>>,
+    /// By name, or by path.
+    components: BTreeMap<String, Component>,
     runtime: Runtime,
     /// From before the first kernel is loaded to after the last task.
     _clock: Clock,
@@ -109,6 +131,7 @@ impl Kernels {
     /// configuration, side by side; the other built-in ones when [`Kernels::get`] is asked for them.
     pub(crate) fn load(
         config: &Config,
+        own: Own,
         folder: Option<&Path>,
         policy: &CachePolicy,
         threads: u32,
@@ -126,9 +149,7 @@ impl Kernels {
             };
             sources.insert(kernel.name.to_owned(), component);
         }
-        for (name, path) in &config.kernels {
-            sources.insert(name.clone(), read(Path::new(path))?.into());
-        }
+        sources.extend(own.0);
         // A warm instance on each thread, and some for those that are being opened.
         let instances = threads.saturating_mul(sources.len() as u32).saturating_add(16);
         let runtime = Runtime::new(Settings { limits: limits(config), cache, instances })?;
@@ -149,11 +170,7 @@ impl Kernels {
                 result.map_err(|_| Error::Internal(format!("loading kernel `{name}` panicked")))??;
             all.insert(name.clone(), kernel);
         }
-        Ok(Self { loaded: Mutex::new(all), components: Mutex::new(sources), runtime, _clock: clock })
-    }
-
-    fn components(&self) -> MutexGuard<'_, BTreeMap<String, Component>> {
-        self.components.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(Self { loaded: Mutex::new(all), components: sources, runtime, _clock: clock })
     }
 
     /// The kernel of that name, loaded: the name of one that is known, or a path.
@@ -162,13 +179,10 @@ impl Kernels {
         if let Some(kernel) = loaded.get(name) {
             return Ok(kernel.clone());
         }
-        let mut components = self.components();
-        if !components.contains_key(name) && LayerSettings::is_path(name) {
-            components.insert(name.to_owned(), read(Path::new(name))?.into());
-        }
-        let component = components.get(name).ok_or_else(|| Error::UnknownKernel {
+        let known = || self.components.keys().filter(|name| !LayerSettings::is_path(name));
+        let component = self.components.get(name).ok_or_else(|| Error::UnknownKernel {
             name: name.to_owned(),
-            known: components.keys().cloned().collect::<Vec<_>>().join(", "),
+            known: known().cloned().collect::<Vec<_>>().join(", "),
         })?;
         let kernel = self.runtime.load(name, component)?;
         loaded.insert(name.to_owned(), kernel.clone());
@@ -184,8 +198,7 @@ impl Kernels {
             if kernel.on() == On::Edges || used.iter().any(|(k, _)| Arc::ptr_eq(k, kernel)) {
                 continue;
             }
-            let components = self.components();
-            let component = components.get(kernel.name());
+            let component = self.components.get(kernel.name());
             let component = component
                 .ok_or_else(|| Error::Internal(format!("kernel `{}` has no component", kernel.name())))?;
             used.push((kernel.clone(), component.as_ref().into()));

@@ -22,7 +22,7 @@ use crate::checkpoint::Fingerprint;
 use crate::data::{self, Prepared};
 use crate::driver::{self, Counts, Machine, Money, RowStore, Stages, State, Trained, Training, Tuning};
 use crate::error::{Error, Result, at};
-use crate::kernels::{CachePolicy, Kernels};
+use crate::kernels::{CachePolicy, Kernels, Own};
 use crate::labelled::LabelledLists;
 use crate::logs::{Header, Logs, Profiled, Recording};
 use crate::memory::{self, MemoryPlan};
@@ -120,13 +120,15 @@ impl Draft {
     pub(crate) fn new(config: &Config, options: &Options, dataset: Option<Dataset>) -> Result<Self> {
         config.check()?;
         config.pipeline.check()?;
+        let own = Own::read(config)?;
         let threads = config.run.threads.unwrap_or_else(|| {
             std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
         });
         // Kernels are compiled while the data is read.
         let (prepared, kernels) = std::thread::scope(|scope| {
-            let kernels = scope
-                .spawn(|| Kernels::load(config, options.kernel_folder.as_deref(), &options.cache, threads));
+            let kernels = scope.spawn(|| {
+                Kernels::load(config, own, options.kernel_folder.as_deref(), &options.cache, threads)
+            });
             let prepared = match dataset {
                 Some(dataset) => Ok(dataset),
                 None => data::load(&config.data),

@@ -1,0 +1,92 @@
+//! The form of a lock file: a format number and entries, in TOML, read with a limit and written whole.
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::file;
+
+/// The format that this program writes.
+const FORMAT: u32 = 1;
+/// Largest lock file, in bytes.
+const MAX_LOCK_BYTES: u64 = 1 << 20;
+
+/// What a lock file has, one a kernel.
+pub(crate) trait Entry: Serialize + DeserializeOwned {
+    /// First lines of the file: who makes it, and what its fields say.
+    const HEADING: &'static str;
+    /// What to do about a file that cannot be understood.
+    const REMEDY: &'static str;
+
+    /// What there is one entry of.
+    fn key(&self) -> &str;
+
+    /// What is wrong with it, though it is of this form.
+    fn odd(&self) -> Option<String> {
+        None
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields, bound = "E: Entry")]
+struct File<E> {
+    format: u32,
+    #[serde(rename = "kernel", default = "Vec::new")]
+    entries: Vec<E>,
+}
+
+/// The entries of the lock file at `path`, as they lie.
+///
+/// # Errors
+/// The file cannot be read, is no TOML of this form and format, or has a key twice.
+pub(crate) fn read<E: Entry>(path: &Path) -> Result<Vec<E>> {
+    let odd = |found: String| Error::Lock { path: path.to_owned(), found, remedy: E::REMEDY };
+    let text =
+        String::from_utf8(file::read(path, MAX_LOCK_BYTES)?).map_err(|_| odd("not UTF-8".to_owned()))?;
+    // Another format may have other fields: its number comes first.
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| odd(error.to_string()))?;
+    match table.get("format").map(toml::Value::as_integer) {
+        Some(Some(format)) if format == i64::from(FORMAT) => {}
+        Some(Some(format)) => return Err(odd(format!("format {format}, this program knows {FORMAT}"))),
+        Some(None) | None => {
+            return Err(odd(format!("no line `format = {FORMAT}`, so no lock file of kernels")));
+        }
+    }
+    let File { entries, .. } = toml::from_str::<File<E>>(&text).map_err(|error| odd(error.to_string()))?;
+    for (at, entry) in entries.iter().enumerate() {
+        if entries.iter().skip(at + 1).any(|other| other.key() == entry.key()) {
+            return Err(odd(format!("kernel {:?} is listed twice", entry.key())));
+        }
+        if let Some(found) = entry.odd() {
+            return Err(odd(format!("kernel {:?}: {found}", entry.key())));
+        }
+    }
+    Ok(entries)
+}
+
+/// Writes them, sorted by key, whole or not at all.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn write<E: Entry + Clone>(path: &Path, entries: &[E]) -> Result<()> {
+    let mut entries = entries.to_vec();
+    entries.sort_by(|one, other| one.key().cmp(other.key()));
+    let odd = |error: toml::ser::Error| Error::Lock {
+        path: path.to_owned(),
+        found: error.to_string(),
+        remedy: E::REMEDY,
+    };
+    let text = toml::to_string(&File { format: FORMAT, entries }).map_err(odd)?;
+    file::write(path, format!("{}{text}", E::HEADING).as_bytes())
+}
+
+/// Puts an entry in, in place of the one of its key, which is given back.
+pub(crate) fn put<E: Entry>(entries: &mut Vec<E>, entry: E) -> Option<E> {
+    let former = entries.iter().position(|known| known.key() == entry.key());
+    let former = former.map(|at| entries.swap_remove(at));
+    entries.push(entry);
+    entries.sort_by(|one, other| one.key().cmp(other.key()));
+    former
+}

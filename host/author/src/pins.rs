@@ -1,0 +1,282 @@
+//! The lock file of a user's own components, `eciton-kernels.lock`: which bytes may run.
+//!
+//! It holds for the components in its folder and in folders below, [`Pins::LEVELS`] deep. For a component
+//! the nearest counts: [`Pins::nearest`]. Where there is one, a run takes what it lists, as it lists it, and
+//! nothing else ([`Pins::check`]); where there is none, anything.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::VERSION;
+use crate::digest::component_digest;
+use crate::entries;
+use crate::error::{Error, Result, io};
+
+/// A component that may run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pin {
+    /// Where it lies, from the lock file's folder, with `/`.
+    pub path: String,
+    /// Its digest: `sha256:` and hexadecimal digits.
+    pub component: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The version of the contract that it was checked against.
+    pub contract: String,
+}
+
+impl entries::Entry for Pin {
+    const HEADING: &'static str = "# Made by `eciton kernel add FILE`; keep it with the model. Of components in this folder and below, these may run.
+# path: from here. component: the digest of its bytes. contract: the version that it was checked against.
+";
+    const REMEDY: &'static str =
+        "repair it, or remove it and add the components again with `eciton kernel add FILE`";
+
+    fn key(&self) -> &str {
+        &self.path
+    }
+
+    fn odd(&self) -> Option<String> {
+        let digits = self.component.strip_prefix("sha256:").unwrap_or_default();
+        let whole = digits.len() == 64 && digits.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
+        let plain = self.path.split('/').all(|part| !matches!(part, "" | "." | ".."));
+        match (plain, whole) {
+            (false, _) => Some("not a path of a file below here, in full".to_owned()),
+            (_, false) => Some(format!("{:?} is not `sha256:` and 64 hexadecimal digits", self.component)),
+            _ => None,
+        }
+    }
+}
+
+/// An `eciton-kernels.lock`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pins {
+    /// The file, in a folder that is named in full and without links.
+    path: PathBuf,
+    /// Sorted by path.
+    pins: Vec<Pin>,
+}
+
+impl Pins {
+    /// The file's name.
+    pub const NAME: &str = "eciton-kernels.lock";
+    /// How many folders a component may lie below its lock file's.
+    pub const LEVELS: usize = 3;
+
+    /// The lock file of a folder; without pins where there is no such file.
+    ///
+    /// # Errors
+    /// The folder or the file cannot be read, or the file is no lock file of components.
+    pub fn open(folder: &Path) -> Result<Self> {
+        let path = folder.canonicalize().map_err(io("open the folder", folder))?.join(Self::NAME);
+        let pins = if is_there(&path) { entries::read(&path)? } else { Vec::new() };
+        Ok(Self { path, pins })
+    }
+
+    /// The lock file that holds for a component, of which `component` is the path without links: that of
+    /// its folder, or else of the nearest of the [`Pins::LEVELS`] folders above.
+    #[must_use]
+    pub fn nearest(component: &Path) -> Option<PathBuf> {
+        let folders = component.ancestors().skip(1).take(1 + Self::LEVELS);
+        folders.map(|folder| folder.join(Self::NAME)).find(|path| is_there(path))
+    }
+
+    /// Whether a run may take the component of that file, of which `component` are the bytes.
+    ///
+    /// # Errors
+    /// [`Error::NotPinned`] or [`Error::OtherPinned`] where a lock file holds for it and lists it not, or
+    /// with another digest; a lock file that cannot be read.
+    pub fn check(file: &Path, component: &[u8]) -> Result<()> {
+        let whole = file.canonicalize().map_err(io("read", file))?;
+        let Some(lock) = Self::nearest(&whole) else { return Ok(()) };
+        let pins: Vec<Pin> = entries::read(&lock)?;
+        let name = lock.parent().and_then(|folder| relative(folder, &whole));
+        let pinned = pins.into_iter().find(|pin| Some(&pin.path) == name.as_ref());
+        let (file, found) = (file.to_owned(), component_digest(component));
+        match pinned {
+            None => Err(Error::NotPinned { file, lock, found }),
+            Some(pin) if pin.component != found => {
+                Err(Error::OtherPinned { file, lock, pinned: pin.component, found })
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Pins the component of that file, of which `component` are the bytes; the pin, and the one in whose
+    /// place it is. [`Pins::write`] makes it last.
+    ///
+    /// # Errors
+    /// [`Error::OutOfReach`] where runs would not go by this file: it would be a pin that pins nothing.
+    pub fn pin(&mut self, file: &Path, component: &[u8]) -> Result<(Pin, Option<Pin>)> {
+        let refuse = |found| Error::OutOfReach { file: file.to_owned(), lock: self.path.clone(), found };
+        let whole = file.canonicalize().map_err(io("read", file))?;
+        let own = whole.parent().unwrap_or(Path::new("/")).display();
+        let path = relative(self.folder(), &whole).ok_or_else(|| {
+            let levels = Self::LEVELS;
+            refuse(format!(
+                "it does so in its own folder and {levels} levels below, and this lies in {own}; give --lock {own}"
+            ))
+        })?;
+        if let Some(nearer) = Self::nearest(&whole).filter(|nearest| nearest.starts_with(self.folder()))
+            && nearer != self.path
+        {
+            let nearer = nearer.display();
+            return Err(refuse(format!("{nearer} is nearer; give --lock {nearer}, or remove that")));
+        }
+        let (component, bytes) = (component_digest(component), component.len() as u64);
+        let pin = Pin { path, component, bytes, contract: VERSION.to_owned() };
+        let former = entries::put(&mut self.pins, pin.clone());
+        Ok((pin, former))
+    }
+
+    /// Writes the file, whole or not at all.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self) -> Result<()> {
+        entries::write(&self.path, &self.pins)
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+}
+
+/// What is there but cannot be looked at is there: reading it says why.
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().err().is_none_or(|error| error.kind() != std::io::ErrorKind::NotFound)
+}
+
+/// A component's path from a folder, with `/`; none where it lies outside or too deep, or its name is not
+/// UTF-8.
+fn relative(folder: &Path, component: &Path) -> Option<String> {
+    let parts = component.strip_prefix(folder).ok()?.iter().map(|part| part.to_str());
+    let parts: Vec<&str> = parts.collect::<Option<_>>()?;
+    (1..=1 + Pins::LEVELS).contains(&parts.len()).then(|| parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap();
+        (dir, path)
+    }
+
+    fn put(path: &Path, content: &str) {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    /// Pins, and writes.
+    fn pin(folder: &Path, file: &Path, component: &[u8]) -> Result<(Pin, Option<Pin>)> {
+        let mut pins = Pins::open(folder)?;
+        let done = pins.pin(file, component)?;
+        pins.write()?;
+        Ok(done)
+    }
+
+    #[test]
+    fn what_is_pinned_runs_and_nothing_else() {
+        let (_dir, root) = folder();
+        let (one, two) = (root.join("a/b/c/one.wasm"), root.join("two.wasm"));
+        put(&one, "1");
+        put(&two, "2");
+        Pins::check(&one, b"1").unwrap();
+        let (first, former) = pin(&root, &one, b"1").unwrap();
+        assert_eq!((&*first.path, first.bytes, former), ("a/b/c/one.wasm", 1, None));
+        Pins::check(&one, b"1").unwrap();
+        let error = Pins::check(&one, b"x").unwrap_err().to_string();
+        for word in [&first.component, &component_digest(b"x"), "one.wasm", "eciton-kernels.lock"] {
+            assert!(error.contains(word), "{error}");
+        }
+        assert!(error.contains(&format!("eciton kernel add {}", one.display())), "{error}");
+        let error = Pins::check(&two, b"2").unwrap_err().to_string();
+        assert!(error.contains("two.wasm: sha256:") && error.contains("is not in"), "{error}");
+        assert_eq!(pin(&root, &one, b"x").unwrap().1, Some(first));
+        Pins::check(&one, b"x").unwrap();
+        pin(&root, &two, b"2").unwrap();
+        let text = std::fs::read_to_string(root.join(Pins::NAME)).unwrap();
+        assert!(text.find("a/b/c/one.wasm") < text.find("\"two.wasm\""), "sorted:\n{text}");
+        assert_eq!(Pins::open(&root).unwrap().pins.len(), 2);
+    }
+
+    #[test]
+    fn the_nearest_lock_counts() {
+        let (_dir, root) = folder();
+        let file = root.join("k/one.wasm");
+        put(&file, "1");
+        pin(&root, &file, b"1").unwrap();
+        pin(&root.join("k"), &file, b"2").unwrap();
+        assert!(Pins::check(&file, b"1").is_err());
+        Pins::check(&file, b"2").unwrap();
+        let error = pin(&root, &file, b"1").unwrap_err().to_string();
+        assert!(error.contains("k/eciton-kernels.lock is nearer"), "{error}");
+    }
+
+    #[test]
+    fn a_pin_that_no_run_would_see_is_refused() {
+        let (_dir, root) = folder();
+        let (deep, other) = (root.join("p/1/2/3/4/k.wasm"), root.join("k.wasm"));
+        put(&deep, "1");
+        put(&other, "1");
+        for file in [&deep, &other] {
+            let error = pin(&root.join("p"), file, b"1").unwrap_err().to_string();
+            let own = format!("--lock {}", file.parent().unwrap().display());
+            assert!(error.contains("would not hold for it") && error.contains(&own), "{error}");
+        }
+        assert!(!root.join("p").join(Pins::NAME).exists());
+        #[cfg(unix)]
+        {
+            // Where a component lies, not where a link to it does.
+            let link = root.join("p/link.wasm");
+            std::os::unix::fs::symlink(&other, &link).unwrap();
+            assert!(pin(&root.join("p"), &link, b"1").is_err());
+            pin(&root, &link, b"1").unwrap();
+            assert!(Pins::check(&link, b"2").is_err());
+        }
+    }
+
+    #[test]
+    fn odd_lock_files_are_refused() {
+        let (_dir, root) = folder();
+        let file = root.join("k.wasm");
+        put(&file, "1");
+        pin(&root, &file, b"1").unwrap();
+        let lock = root.join(Pins::NAME);
+        let good = std::fs::read_to_string(&lock).unwrap();
+        let digest = component_digest(b"1");
+        for (text, words) in [
+            (good.replace("format = 1", "format = 7"), "format 7, this program knows 1"),
+            (good.replace("bytes = 1", "bytes = one"), "line "),
+            (good.replace("bytes = 1", "octets = 1"), "octets"),
+            (good.replace("k.wasm", "../k.wasm"), "not a path of a file below here"),
+            (good.replace(&digest, &digest[..40]), "64 hexadecimal digits"),
+            (good.replace("contract", "path"), "duplicate key"),
+            (format!("{good}{}", &good[good.find("[[").unwrap()..]), "listed twice"),
+            ("version = 3\n".to_owned(), "no line `format = 1`"),
+            (String::new(), "no line `format = 1`"),
+        ] {
+            put(&lock, &text);
+            for error in [Pins::check(&file, b"1").unwrap_err(), Pins::open(&root).unwrap_err()] {
+                let error = error.to_string();
+                assert!(error.contains(words) && error.contains("eciton-kernels.lock"), "{text}:\n{error}");
+                assert!(error.contains("eciton kernel add FILE"), "{error}");
+            }
+        }
+        std::fs::remove_file(&lock).unwrap();
+        std::fs::create_dir(&lock).unwrap();
+        assert!(Pins::check(&file, b"1").is_err(), "a folder in its place");
+    }
+}
