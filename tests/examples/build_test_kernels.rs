@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use eciton_author::{Build, Error, Toolchain};
 
 /// The features of `tests/kernels`.
-const KERNELS: [&str; 29] = [
+const KERNELS: [&str; 31] = [
     "allocating",
     "derived",
     "doubled",
@@ -24,7 +24,9 @@ const KERNELS: [&str; 29] = [
     "edge-wrong-signature",
     "error",
     "handles",
+    "impatient",
     "keeping",
+    "leaking",
     "logging",
     "looping",
     "looping-open",

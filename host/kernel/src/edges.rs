@@ -15,7 +15,7 @@ use wasmtime::component::Resource;
 use crate::bindings::edge::exports::eciton::kernel::edge as we;
 use crate::call::{RowNumbers, Target};
 use crate::error::{Error, Result};
-use crate::instance::Finished;
+use crate::instance::{Finished, Peak};
 use crate::lend::{promise, rows_place};
 use crate::outs::Place;
 use crate::state::{IdsHandle, MatrixHandle, OutHandle, OutView, State};
@@ -165,6 +165,7 @@ pub(crate) struct EdgeRun {
     log: Vec<String>,
     guest_memory_bytes: usize,
     copied_bytes: u64,
+    peak: Peak,
 }
 
 impl EdgeRun {
@@ -204,8 +205,8 @@ impl EdgeRun {
             let tree = Tree::new(Vec::new(), rows * columns);
             sums.push(Sum { block: Buffer::zeroed(rows, columns)?, tree, parts, shape });
         }
-        let (log, guest_memory_bytes, copied_bytes) = (Vec::new(), 0, 0);
-        Ok(Self { call, blocks, places, sums, wide, known, log, guest_memory_bytes, copied_bytes })
+        let (log, guest_memory_bytes, copied_bytes, peak) = (Vec::new(), 0, 0, Peak::default());
+        Ok(Self { call, blocks, places, sums, wide, known, log, guest_memory_bytes, copied_bytes, peak })
     }
 
     pub(crate) fn kind(&self) -> EdgeKind {
@@ -284,6 +285,7 @@ impl EdgeRun {
         }
         let mut list = |list: Vec<u32>| Resource::<IdsHandle>::new_own(state.ids.push(list.into()));
         let lists = we::Lists { offsets: list(offsets), owners: list(owners), features: known };
+        state.peak.handles = state.handles() as u64;
         let (rows, edges) = (rows.len() as u32, edges as u32);
         let task = we::Task { training: call.training, epoch: call.epoch, layer: call.layer, rows, edges };
         Ok(Some(EdgeArgs {
@@ -334,8 +336,8 @@ impl EdgeRun {
         self.log.append(&mut state.log);
         self.guest_memory_bytes = self.guest_memory_bytes.max(state.memory_bytes);
         self.copied_bytes += state.copied_bytes;
-        let alive = state.matrices.alive() + state.outs.alive() + state.ids.alive();
-        let kept = alive.saturating_sub(lent);
+        self.peak = self.peak.max(state.peak);
+        let kept = state.handles().saturating_sub(lent);
         state.reset();
         if kept > 0 {
             return Err(promise(
@@ -368,6 +370,7 @@ impl EdgeRun {
             log: self.log,
             guest_memory_bytes: self.guest_memory_bytes,
             copied_bytes: self.copied_bytes,
+            peak: self.peak,
         }
     }
 }

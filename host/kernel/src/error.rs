@@ -143,6 +143,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether a limit ended it ([`Limits`](crate::Limits)).
+    pub fn is_limit(&self) -> bool {
+        match self {
+            Self::Guest { error, .. } => error.kind == "limit",
+            Self::Trap { reason, .. } => reason.starts_with("limit "),
+            _ => false,
+        }
+    }
+
     /// Whether the same task may succeed if it is tried again: only faults of the host.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Engine { .. } | Self::Cache { .. } | Self::Host { .. })

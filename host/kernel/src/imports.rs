@@ -10,7 +10,7 @@ use crate::bindings::eciton::kernel::{linalg, log, random, tensors, types};
 use crate::call::RowNumbers;
 use crate::operations::{After, Before, Gradients};
 use crate::outs::Place;
-use crate::state::{Failure, IdsHandle, MatrixHandle, OutHandle, OutView, State, limit};
+use crate::state::{Failure, IdsHandle, MatrixHandle, OutHandle, OutView, State};
 
 type Answer<T> = wasmtime::Result<Result<T, types::Error>>;
 type M = Resource<MatrixHandle>;
@@ -119,11 +119,11 @@ impl tensors::HostMatrix for State {
 
 impl State {
     pub(crate) fn copy_rows(&mut self, matrix: u32, start: u32, count: u32) -> Result<Vec<f32>, Failure> {
-        let matrix = self.matrix(matrix)?;
-        let values = u64::from(count).saturating_mul(matrix.columns() as u64);
-        limit("call-bytes", "bytes", self.limits.call_bytes, values.saturating_mul(4))?;
+        let values = u64::from(count).saturating_mul(self.matrix(matrix)?.columns() as u64);
+        self.check_copy(values.saturating_mul(4))?;
         let mut out = Vec::with_capacity(values as usize);
-        matrix.read_rows(start as usize, count as usize, Some(self.limits.arrival), &mut out)?;
+        let (matrix, deadline) = (self.matrix(matrix)?, Some(self.limits.arrival));
+        matrix.read_rows(start as usize, count as usize, deadline, &mut out)?;
         self.copied_bytes += values.saturating_mul(4);
         Ok(out)
     }
@@ -146,7 +146,7 @@ impl State {
     }
 
     pub(crate) fn put_rows(&mut self, out: u32, start: u32, values: &[f32]) -> Result<(), Failure> {
-        limit("call-bytes", "bytes", self.limits.call_bytes, values.len() as u64 * 4)?;
+        self.check_copy(values.len() as u64 * 4)?;
         self.copied_bytes += values.len() as u64 * 4;
         let view = self.out(out)?;
         let Some(Some(place)) = self.places.get_mut(view.place) else {
@@ -182,20 +182,20 @@ impl State {
 
     pub(crate) fn create_ids(&mut self, values: Vec<u32>) -> Result<u32, Failure> {
         self.check_handles()?;
-        limit("call-bytes", "bytes", self.limits.call_bytes, values.len() as u64 * 4)?;
+        self.check_copy(values.len() as u64 * 4)?;
         Ok(self.ids.push(values.into()))
     }
 
-    pub(crate) fn read_ids(&self, ids: u32, start: u32, count: u32) -> Result<Vec<u32>, Failure> {
-        limit("call-bytes", "bytes", self.limits.call_bytes, u64::from(count) * 4)?;
+    pub(crate) fn read_ids(&mut self, ids: u32, start: u32, count: u32) -> Result<Vec<u32>, Failure> {
+        self.check_copy(u64::from(count) * 4)?;
         let ids = self.ids(ids)?;
         let span = start as usize..start as usize + count as usize;
         let found = ids.get(span.clone()).map(<[u32]>::to_vec);
         found.ok_or_else(|| Failure::Argument(format!("read: {span:?} of {} ids", ids.len())))
     }
 
-    pub(crate) fn list_rows(&self, start: u32, count: u32) -> Result<Vec<u64>, Failure> {
-        limit("call-bytes", "bytes", self.limits.call_bytes, u64::from(count) * 8)?;
+    pub(crate) fn list_rows(&mut self, start: u32, count: u32) -> Result<Vec<u64>, Failure> {
+        self.check_copy(u64::from(count) * 8)?;
         let (start, count, rows) = (start as usize, count as usize, self.grid.rows());
         if start + count > rows {
             return Err(Failure::Argument(format!("row-ids: {start}..{} of {rows} rows", start + count)));

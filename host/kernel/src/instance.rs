@@ -73,6 +73,30 @@ pub struct Finished {
     pub guest_memory_bytes: usize,
     /// Bytes of rows that it copied into its memory or out of it.
     pub copied_bytes: u64,
+    /// How near it came to limits; nothing where it ran elsewhere.
+    pub peak: Peak,
+}
+
+/// The most that a task, or a block of an edge kernel's, had of what is limited.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Peak {
+    /// Bytes of the scratch matrices that it made (`matrix-bytes`).
+    pub matrix_bytes: u64,
+    /// Handles alive at once (`handles`).
+    pub handles: u64,
+    /// Bytes that one call of the host copied (`call-bytes`).
+    pub call_bytes: u64,
+}
+
+impl Peak {
+    /// The larger of each.
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            matrix_bytes: self.matrix_bytes.max(other.matrix_bytes),
+            handles: self.handles.max(other.handles),
+            call_bytes: self.call_bytes.max(other.call_bytes),
+        }
+    }
 }
 
 impl Instance {

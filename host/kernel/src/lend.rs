@@ -89,6 +89,7 @@ pub(crate) fn lend(state: &mut State, call: Call) -> std::result::Result<Args, e
         rows: state.grid.rows() as u32,
     };
     let outputs = call.output_count;
+    state.peak.handles = state.handles() as u64;
     Ok(Args {
         task,
         inputs,
@@ -135,9 +136,9 @@ pub(crate) fn settle(state: &mut State, name: &str, place: &str, lent: usize) ->
         log: std::mem::take(&mut state.log),
         guest_memory_bytes: state.memory_bytes,
         copied_bytes: state.copied_bytes,
+        peak: state.peak,
     };
-    let alive = state.matrices.alive() + state.outs.alive() + state.ids.alive();
-    let kept = alive.saturating_sub(lent);
+    let kept = state.handles().saturating_sub(lent);
     state.reset();
     if kept > 0 {
         return Err(promise(name, place, format!("{kept} handles were kept after the call; drop them all")));

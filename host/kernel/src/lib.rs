@@ -41,7 +41,7 @@ pub mod wire;
 pub use call::{Call, Kind, Labelled, RowNumbers, Target, Targets};
 pub use edges::{BLOCK_EDGES, EdgeCall, EdgeKind, EdgeLists, OtherRows};
 pub use error::{Error, GuestError, Result};
-pub use instance::{Finished, Instance, Instances};
+pub use instance::{Finished, Instance, Instances, Peak};
 pub use limits::Limits;
 pub use runtime::{Kernel, Layer, Runtime, Settings};
 

@@ -170,6 +170,11 @@ impl Kernel {
         &self.attributes
     }
 
+    /// The bounds on it.
+    pub fn limits(&self) -> &Limits {
+        self.runtime.limits()
+    }
+
     pub(crate) fn runtime(&self) -> &Runtime {
         &self.runtime
     }

@@ -7,6 +7,7 @@ use eciton_tensor::random::{Key, Purpose};
 use eciton_tensor::{Buffer, Grid, Matrix};
 
 use crate::call::RowNumbers;
+use crate::instance::Peak;
 use crate::limits::Limits;
 use crate::outs::Place;
 
@@ -139,6 +140,7 @@ pub(crate) struct State {
     pub memory_bytes: usize,
     /// Of rows, into the guest and out of it.
     pub copied_bytes: u64,
+    pub peak: Peak,
 }
 
 /// Buffers for widened rows kept by an instance: a layer of one input needs three at a time.
@@ -172,6 +174,7 @@ impl State {
             limit_hit: None,
             memory_bytes: 0,
             copied_bytes: 0,
+            peak: Peak::default(),
         }
     }
 
@@ -189,7 +192,7 @@ impl State {
         let excess = (self.wide.len() + kept).saturating_sub(WIDE_LIMIT);
         self.wide.drain(..excess.min(self.wide.len()));
         self.wide.extend(self.wide_used.drain(..).take(kept));
-        (self.scratch_bytes, self.copied_bytes) = (0, 0);
+        (self.scratch_bytes, self.copied_bytes, self.peak) = (0, 0, Peak::default());
         self.log.clear();
         self.log_bytes = 0;
         self.panic = None;
@@ -212,10 +215,24 @@ impl State {
         Ok(found)
     }
 
+    /// Handles that the guest has.
+    pub(crate) fn handles(&self) -> usize {
+        self.matrices.alive() + self.outs.alive() + self.ids.alive()
+    }
+
     /// Room for one more handle.
-    pub(crate) fn check_handles(&self) -> Result<(), Failure> {
-        let alive = (self.matrices.alive() + self.outs.alive() + self.ids.alive()) as u64;
-        limit("handles", "handles", u64::from(self.limits.handles), alive + 1)
+    pub(crate) fn check_handles(&mut self) -> Result<(), Failure> {
+        let asked = self.handles() as u64 + 1;
+        limit("handles", "handles", u64::from(self.limits.handles), asked)?;
+        self.peak.handles = self.peak.handles.max(asked);
+        Ok(())
+    }
+
+    /// Room for so many bytes to be copied by a call of the host.
+    pub(crate) fn check_copy(&mut self, bytes: u64) -> Result<(), Failure> {
+        limit("call-bytes", "bytes", self.limits.call_bytes, bytes)?;
+        self.peak.call_bytes = self.peak.call_bytes.max(bytes);
+        Ok(())
     }
 
     pub(crate) fn push_matrix(&mut self, matrix: Matrix) -> Result<u32, Failure> {
@@ -279,7 +296,7 @@ impl State {
             Some(buffer) => buffer,
             None => Buffer::zeroed(room, columns)?,
         };
-        self.scratch_bytes = asked;
+        (self.scratch_bytes, self.peak.matrix_bytes) = (asked, asked);
         let place = Place::Rows {
             rows: buffer.write(0..rows)?,
             count: rows,

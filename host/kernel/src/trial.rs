@@ -1,21 +1,23 @@
 //! A layer on random rows, outside of a run: what `eciton kernel check` and `eciton kernel bench` do.
 //!
 //! A [`Trial`] holds the values; [`Trial::check`] holds what a kernel computes against what the contract
-//! asks of it, [`Trial::bench`] says how long it takes. An edge kernel gets a random directed graph whose
+//! asks of it, [`Trial::usage`] says what of its limits it uses, [`Trial::bench`] how long it takes. An edge kernel gets a random directed graph whose
 //! vertices have edges to themselves besides.
 
 mod bench;
 mod check;
 mod graph;
+mod usage;
 
 use std::sync::Arc;
 
 use eciton_plan::signature::{RowsSpec, TargetKind};
-use eciton_tensor::{Buffer, Grid, Matrix};
+use eciton_tensor::{Buffer, Grid, Matrix, stream};
 
 pub use bench::{Bench, Timed};
 pub use check::{Found, Judgement};
 use graph::RandomLists;
+pub use usage::{Usage, Used};
 
 use crate::call::{Call, Kind, Labelled, RowNumbers, Target, Targets};
 use crate::edges::{EdgeCall, EdgeKind};
@@ -66,6 +68,28 @@ impl Values {
 
     fn matrix(&self) -> eciton_tensor::Result<Matrix> {
         Matrix::from(self.buffer()?.read(0..self.rows)?).with_extents(&self.extents)
+    }
+
+    /// A matrix whose rows arrive in pieces, each when the kernel waits for it: `first` rows, twice as many
+    /// and one more, and so on, so that no piece is a whole number of tiles.
+    fn arriving(&self, first: usize) -> eciton_tensor::Result<Matrix> {
+        let columns = width(&self.extents);
+        let (mut sender, arriving) = stream::channel(self.rows, columns)?;
+        let values = self.values.clone();
+        let send = move || {
+            let (mut values, mut rows) = (&values[..], first);
+            while !values.is_empty() && sender.wanted() {
+                let (piece, rest) = values.split_at(values.len().min(rows * columns));
+                if sender.send(piece).is_err() {
+                    break;
+                }
+                (values, rows) = (rest, 2 * rows + 1);
+            }
+        };
+        // It ends with the rows or with their reader. Where there is no thread to be had the sender is lost,
+        // which the reader is told.
+        drop(std::thread::Builder::new().name("eciton-rows".to_owned()).spawn(send));
+        Matrix::from(arriving).with_extents(&self.extents)
     }
 
     fn bits(&self) -> impl Iterator<Item = u32> {
@@ -144,6 +168,8 @@ pub struct Trial {
     classes: Arc<[u32]>,
     values: Option<Values>,
     lists: RandomLists,
+    /// Whether inputs, and gradients of outputs, arrive in pieces, as they do in a function.
+    pieces: bool,
 }
 
 impl Trial {
@@ -169,7 +195,8 @@ impl Trial {
         let degree = if signature.edges.is_some() { degree } else { 0 };
         let features = layer.inputs().get(2).map_or(0, |row| width(row));
         let lists = RandomLists::new(numbers, rows, degree, features);
-        Self { layer: layer.clone(), seed, rows: count, inputs, parameters, up, classes, values, lists }
+        let (layer, pieces) = (layer.clone(), false);
+        Self { layer, seed, rows: count, inputs, parameters, up, classes, values, lists, pieces }
     }
 
     /// Its rows.
@@ -203,6 +230,15 @@ impl Trial {
 
     fn matrices(&self, values: &[Values]) -> Result<Vec<Matrix>> {
         values.iter().map(|values| values.matrix().map_err(|e| self.at(e))).collect()
+    }
+
+    /// The rows of what may be streamed.
+    fn streamed(&self, values: &[Values]) -> Result<Vec<Matrix>> {
+        if !self.pieces {
+            return self.matrices(values);
+        }
+        let matrix = |(first, values): (usize, &Values)| values.arriving(first).map_err(|e| self.at(e));
+        (1..).zip(values).map(matrix).collect()
     }
 
     fn places(&self, specs: &[RowsSpec]) -> Result<Vec<Place>> {
@@ -283,7 +319,7 @@ impl Trial {
         let (outputs, kept) = (self.places(&signature.outputs)?, self.places(&signature.kept)?);
         then(Kind::Forward.name(), &mut || {
             let mut call = self.call(Kind::Forward, training)?;
-            call.inputs = self.matrices(&self.inputs)?;
+            call.inputs = self.streamed(&self.inputs)?;
             call.rows_out = self.open(&outputs)?;
             call.rows_out.extend(self.open(&kept)?);
             instance.run(&self.layer, call)
@@ -293,9 +329,9 @@ impl Trial {
         let needs = signature.backward_needs;
         then(Kind::Backward.name(), &mut || {
             let mut call = self.call(Kind::Backward, training)?;
-            call.inputs = if needs.inputs { self.matrices(&self.inputs)? } else { Vec::new() };
+            call.inputs = if needs.inputs { self.streamed(&self.inputs)? } else { Vec::new() };
             call.outputs = if needs.outputs { self.matrices(&outputs)? } else { Vec::new() };
-            (call.kept, call.gradients) = (self.matrices(&kept)?, self.matrices(&self.up)?);
+            (call.kept, call.gradients) = (self.matrices(&kept)?, self.streamed(&self.up)?);
             call.rows_out = self.open(&to_inputs)?;
             call.sums_out = to_parameters.iter().map(Place::sums).collect();
             instance.run(&self.layer, call)
@@ -311,7 +347,7 @@ impl Trial {
         let loss = Place::new("loss", 1, &[]).map_err(|e| self.at(e))?;
         then(Kind::Loss.name(), &mut || {
             let mut call = self.call(Kind::Loss, training)?;
-            call.inputs = self.matrices(&self.inputs)?;
+            call.inputs = self.streamed(&self.inputs)?;
             call.rows_out = self.open(&to_inputs)?;
             call.sums_out = to_parameters.iter().chain([&loss]).map(Place::sums).collect();
             let rows = (0..self.rows as u32).collect();

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use eciton_kernel::trial::{Found, Trial};
-use eciton_kernel::{Layer, Runtime, Settings};
+use eciton_kernel::trial::{Found, Judgement, Trial};
+use eciton_kernel::{Layer, Limits, Runtime, Settings};
 use eciton_plan::{Attribute, On, Value};
 
 fn open(name: &str, inputs: &[Vec<u32>], attributes: &[(&str, Value)]) -> Arc<Layer> {
@@ -13,9 +13,19 @@ fn open(name: &str, inputs: &[Vec<u32>], attributes: &[(&str, Value)]) -> Arc<La
 }
 
 fn open_in(folder: &str, name: &str, inputs: &[Vec<u32>], attributes: &[(&str, Value)]) -> Arc<Layer> {
+    open_under(Limits::default(), folder, name, inputs, attributes)
+}
+
+fn open_under(
+    limits: Limits,
+    folder: &str,
+    name: &str,
+    inputs: &[Vec<u32>],
+    attributes: &[(&str, Value)],
+) -> Arc<Layer> {
     let path = format!("{}/../../{folder}/prebuilt/{name}.wasm", env!("CARGO_MANIFEST_DIR"));
-    let kernel =
-        Runtime::new(Settings::default()).unwrap().load(name, &std::fs::read(path).unwrap()).unwrap();
+    let runtime = Runtime::new(Settings { limits, ..Settings::default() }).unwrap();
+    let kernel = runtime.load(name, &std::fs::read(path).unwrap()).unwrap();
     let attributes: Vec<Attribute> =
         attributes.iter().map(|(name, value)| Attribute::new(name, value.clone())).collect();
     kernel.open(inputs, &attributes).unwrap()
@@ -76,6 +86,8 @@ fn the_built_in_kernels_hold_what_the_contract_asks() {
             let signature = layer.signature();
             let ways = 1 + usize::from(signature.loss.is_some());
             assert_eq!(gradients, ways * (signature.inputs.len() + signature.parameters.len()), "{name}");
+            let streams = judged.iter().filter(|j| j.of == Found::Streams).count();
+            assert_eq!(streams, if edges { 0 } else { ways }, "{name}");
             for judgement in judged {
                 assert!(judgement.holds, "{name}, {rows} rows, seed {seed}: {judgement:?}");
             }
@@ -99,4 +111,48 @@ fn every_function_is_timed() {
             assert!(timed.quantile(0.0) <= timed.quantile(0.5) && timed.quantile(0.5) <= timed.quantile(1.0));
         }
     }
+}
+
+/// An altered `linear` under these limits.
+fn altered(name: &str, limits: Limits) -> Arc<Layer> {
+    open_under(limits, "tests/kernels", name, &[vec![7]], &[("out-features", Value::Integer(4))])
+}
+
+#[test]
+fn a_kernel_that_goes_by_what_has_arrived_is_found() {
+    let layer = altered("impatient", Limits::default());
+    for (rows, holds) in [(1, true), (2, false), (300, false)] {
+        let judged = Trial::new(&layer, rows, 1, 1).check().unwrap();
+        for Judgement { of, place, holds: held, .. } in judged {
+            assert_eq!(held, holds || of != Found::Streams, "{rows} rows: {of:?}, {place}");
+        }
+    }
+}
+
+#[test]
+fn limits_are_held_against_many_rows_and_many_calls() {
+    let ample = Duration::from_secs(300);
+    for layer in all() {
+        let name = layer.kernel().name().to_owned();
+        let usage = Trial::new(&layer, 5000, 3, 1).usage(ample).unwrap();
+        assert_eq!(usage.broken, None, "{name}");
+        let (used, peak) = (usage.used, usage.used.peak);
+        assert!(usage.rounds >= 20 && used.guest_memory_bytes >= 1 << 16 && used.seconds > 0.0, "{name}");
+        assert!((4..100).contains(&peak.handles), "{name}: {peak:?}");
+    }
+    let once = Trial::new(&altered("doubled", Limits::default()), 5000, 1, 1).usage(Duration::ZERO).unwrap();
+    // One scratch matrix of 5,000 rows of 4.
+    assert_eq!((once.rounds, once.used.peak.matrix_bytes, once.broken), (1, 80_000, None));
+    let little = altered("doubled", Limits { matrix_bytes: 79_999, ..Limits::default() });
+    assert_eq!(Trial::new(&little, 300, 1, 1).usage(ample).unwrap().broken, None);
+    let broken = Trial::new(&little, 5000, 1, 1).usage(ample).unwrap().broken.unwrap();
+    assert!(broken.contains("matrix-bytes: 80000 bytes asked for, 79999 allowed"), "{broken}");
+    let short = Limits { guest_memory_bytes: 4 << 20, ..Limits::default() };
+    let (leaks, fails) = (altered("leaking", Limits::default()), altered("allocating", short));
+    let broken = Trial::new(&leaks, 10, 1, 1).usage(ample).unwrap().broken.unwrap();
+    assert!(broken.contains("bytes of guest memory in round 20"), "{broken}");
+    let broken = Trial::new(&fails, 10, 1, 1).usage(ample).unwrap().broken.unwrap();
+    assert!(broken.contains("limit guest-memory"), "{broken}");
+    let fails = altered("trapping", Limits::default());
+    assert!(Trial::new(&fails, 10, 1, 1).usage(ample).is_err(), "not a limit");
 }

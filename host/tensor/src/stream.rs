@@ -10,6 +10,10 @@ struct Progress {
     blocks: Vec<Arc<ReadRows>>,
     /// Row after the last that has arrived.
     rows: usize,
+    /// Row after the last that a reader has waited for.
+    wanted: usize,
+    /// No reader is left.
+    unread: bool,
     failure: Option<String>,
 }
 
@@ -22,7 +26,18 @@ struct Shared {
 
 /// The reading end. Rows below [`Arriving::wait`]'s answer never change again.
 #[derive(Debug, Clone)]
-pub struct Arriving(Arc<Shared>);
+pub struct Arriving(Arc<Readers>);
+
+/// All clones of a reading end.
+#[derive(Debug)]
+struct Readers(Arc<Shared>);
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        self.0.progress.lock().unwrap_or_else(PoisonError::into_inner).unread = true;
+        self.0.changed.notify_all();
+    }
+}
 
 /// The writing end. Dropping it before the last row is a failure that readers see.
 #[derive(Debug)]
@@ -32,7 +47,7 @@ pub struct Sender(Arc<Shared>);
 pub fn channel(rows: usize, columns: usize) -> Result<(Sender, Arriving)> {
     let buffer = Buffer::zeroed(rows, columns)?;
     let shared = Arc::new(Shared { buffer, progress: Mutex::default(), changed: Condvar::new() });
-    Ok((Sender(shared.clone()), Arriving(shared)))
+    Ok((Sender(shared.clone()), Arriving(Arc::new(Readers(shared)))))
 }
 
 impl Sender {
@@ -64,6 +79,16 @@ impl Sender {
         Ok(())
     }
 
+    /// Waits until a reader waits for a row that has not arrived; false once no reader is left. Blocks that
+    /// are sent so, one a demand, come in the same order with what the reader does, whatever the threads do.
+    pub fn wanted(&self) -> bool {
+        let mut progress = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        while !progress.unread && progress.wanted <= progress.rows {
+            progress = self.0.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
+        }
+        !progress.unread
+    }
+
     /// Tells readers that the rest will not come.
     pub fn fail(self, why: &str) {
         let mut progress = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,19 +110,28 @@ impl Drop for Sender {
 impl Arriving {
     /// Rows of the whole matrix.
     pub fn rows(&self) -> usize {
-        self.0.buffer.rows()
+        self.shared().buffer.rows()
     }
 
     /// Values in a row.
     pub fn columns(&self) -> usize {
-        self.0.buffer.columns()
+        self.shared().buffer.columns()
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.0.0
     }
 
     /// Waits until at least `needed` rows are there; returns how many are.
     pub fn wait(&self, needed: usize, deadline: Option<Duration>) -> Result<usize> {
         let needed = needed.min(self.rows());
         let until = deadline.map(|d| Instant::now() + d);
-        let mut progress = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = self.shared();
+        let mut progress = shared.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if progress.rows < needed && progress.wanted < needed {
+            progress.wanted = needed;
+            shared.changed.notify_all();
+        }
         loop {
             if progress.rows >= needed {
                 return Ok(progress.rows);
@@ -106,14 +140,14 @@ impl Arriving {
                 return Err(Error::NotArrived { row: progress.rows, reason: why.clone(), timed_out: false });
             }
             progress = match until {
-                None => self.0.changed.wait(progress).unwrap_or_else(PoisonError::into_inner),
+                None => shared.changed.wait(progress).unwrap_or_else(PoisonError::into_inner),
                 Some(until) => {
                     let left = until.saturating_duration_since(Instant::now());
                     if left.is_zero() {
                         let reason = format!("not within {:?}", deadline.unwrap_or_default());
                         return Err(Error::NotArrived { row: progress.rows, reason, timed_out: true });
                     }
-                    self.0.changed.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0
+                    shared.changed.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0
                 }
             };
         }
@@ -121,7 +155,7 @@ impl Arriving {
 
     /// A lease on rows that have arrived.
     pub(crate) fn lease(&self, start: usize, count: usize) -> Result<ReadRows> {
-        self.0.buffer.read(start..start + count)
+        self.shared().buffer.read(start..start + count)
     }
 }
 
@@ -140,5 +174,27 @@ mod tests {
         drop(sender);
         assert!(matches!(arriving.wait(4, None), Err(Error::NotArrived { timed_out: false, .. })));
         assert_eq!(arriving.lease(0, 2).unwrap().view().row(1), &[3., 4.]);
+    }
+
+    #[test]
+    fn a_sender_may_wait_for_demand() {
+        let (mut sender, arriving) = channel(5, 1).unwrap();
+        let sending = std::thread::spawn(move || {
+            let mut sent = 0;
+            while sent < 5 && sender.wanted() {
+                sender.send(&[sent as f32]).unwrap();
+                sent += 1;
+            }
+            sent
+        });
+        let other = arriving.clone();
+        // One row comes for each that is asked for, and no more.
+        assert_eq!(arriving.wait(1, None).unwrap(), 1);
+        assert_eq!(other.wait(3, None).unwrap(), 3);
+        assert_eq!(other.wait(2, None).unwrap(), 3);
+        drop(arriving);
+        assert_eq!(other.wait(4, None).unwrap(), 4);
+        drop(other);
+        assert_eq!(sending.join().unwrap(), 4, "nobody reads the last");
     }
 }

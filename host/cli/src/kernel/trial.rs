@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use eciton_author::{VERSION, component_digest};
-use eciton_kernel::trial::{Found, Judgement, Timed, Trial};
+use eciton_kernel::Limits;
+use eciton_kernel::trial::{Found, Judgement, Timed, Trial, Used};
 use serde::Serialize;
 
 use super::layer;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::text::{bytes, counted, grouped, seconds};
+use crate::text::{bytes, counted, grouped, limit, seconds};
 
 /// `eciton kernel check`
 #[derive(Debug, clap::Args)]
@@ -45,6 +46,10 @@ pub(crate) struct BenchArguments {
 
 /// Rows of a check's trials, and edges of a vertex.
 const SHAPES: [(u32, u32); 4] = [(1, 1), (2, 1), (37, 3), (300, 9)];
+/// The same of the trial that limits are held against: as many rows as an interval has, or a function takes.
+const LARGE: (u32, u32) = (16_384, 4);
+/// How long calls of that trial are repeated.
+const LARGE_TIME: Duration = Duration::from_secs(20);
 
 /// Compares a component with the contract and, opened for given inputs, what it computes with what it should.
 pub(super) fn check(arguments: &CheckArguments, output: &mut Output) -> Result<(), Failure> {
@@ -84,11 +89,40 @@ pub(super) fn check(arguments: &CheckArguments, output: &mut Output) -> Result<(
             broken.push(format!("{}: {}, {figure}", judged.of.name(), judged.place));
         }
     }
+    let (rows, degree) = LARGE;
+    let usage = Trial::new(layer, rows, degree, arguments.seed).usage(LARGE_TIME)?;
+    let place = format!("limits, {}, {}", counted(rows.into(), "row"), counted(usage.rounds as u64, "time"));
+    let (verdict, figure) = match &usage.broken {
+        None => ("ok", of_limits(&usage.used, opened.kernel.limits())),
+        Some(what) => ("BROKEN", what.clone()),
+    };
+    output.line(format_args!("  {verdict:<7} {place:<46} {figure}"));
+    if usage.broken.is_some() {
+        broken.push(format!("{place}: {figure}"));
+    }
     if broken.is_empty() {
         return Ok(());
     }
     let seed = arguments.seed;
     Err(Failure::Failed(format!("{file} (seed {seed}):\n  {}", broken.join("\n  "))))
+}
+
+/// What was used of each limit.
+fn of_limits(used: &Used, limits: &Limits) -> String {
+    let peak = &used.peak;
+    format!(
+        "guest memory {} of {}, scratch {} of {}, {} of {} handles, {} of {} copied at once, {} of {} s",
+        bytes(used.guest_memory_bytes as u64),
+        limit(limits.guest_memory_bytes),
+        bytes(peak.matrix_bytes),
+        limit(limits.matrix_bytes),
+        peak.handles,
+        grouped(limits.handles.into()),
+        bytes(peak.call_bytes),
+        limit(limits.call_bytes),
+        seconds(used.seconds),
+        limits.task_time.as_secs(),
+    )
 }
 
 #[derive(Serialize)]

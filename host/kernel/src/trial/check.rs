@@ -17,6 +17,8 @@ const SMALL: f64 = 0.02;
 pub enum Found {
     /// The same bits from a fresh instance and from one that has run before.
     Repeats,
+    /// Of a vertex kernel, the same bits from rows that arrive in pieces and from rows that are there.
+    Streams,
     /// Finite values from finite values.
     Finite,
     /// A gradient against differences of the function itself.
@@ -28,6 +30,7 @@ impl Found {
     pub fn name(self) -> &'static str {
         match self {
             Self::Repeats => "the same bits from fresh and warm instances",
+            Self::Streams => "the same bits from rows that arrive in pieces",
             Self::Finite => "finite values",
             Self::Gradient => "gradients against differences",
         }
@@ -87,7 +90,11 @@ impl Trial {
             let first = run(self, &mut instance, way)?;
             let again = run(self, &mut instance, way)?;
             let fresh = run(self, &mut Instance::new(self.layer.kernel())?, way)?;
-            found.push(repeats(&first, [&again, &fresh]));
+            found.push(same(Found::Repeats, &first, &[again, fresh]));
+            if !self.is_edges() {
+                let arriving = Self { pieces: true, ..self.clone() };
+                found.push(same(Found::Streams, &first, &[run(&arriving, &mut instance, way)?]));
+            }
             found.push(finite(&first));
             for at in 0..first.gradients.len() {
                 found.push(self.along(&mut instance, way, &first, at)?);
@@ -145,17 +152,18 @@ fn all(outcome: &Outcome) -> impl Iterator<Item = &Values> {
     outcome.outputs.iter().chain(&outcome.gradients)
 }
 
-fn repeats(first: &Outcome, others: [&Outcome; 2]) -> Judgement {
+/// Whether all are of the same bits.
+fn same(of: Found, first: &Outcome, others: &[Outcome]) -> Judgement {
     for other in others {
         for (a, b) in all(first).zip(all(other)) {
             let apart = a.bits().zip(b.bits()).filter(|(a, b)| a != b).count();
             if apart > 0 {
                 let (place, figure) = (a.name.clone(), apart as f64 / a.values.len().max(1) as f64);
-                return Judgement { of: Found::Repeats, place, figure, holds: false };
+                return Judgement { of, place, figure, holds: false };
             }
         }
     }
-    Judgement { of: Found::Repeats, place: "everywhere".to_owned(), figure: 0.0, holds: true }
+    Judgement { of, place: "everywhere".to_owned(), figure: 0.0, holds: true }
 }
 
 fn finite(outcome: &Outcome) -> Judgement {

@@ -348,7 +348,7 @@ impl Answer {
             }
         }
         let guest_memory_bytes = usize::try_from(self.meta.guest_memory_bytes).unwrap_or(usize::MAX);
-        Ok(Finished { log: self.meta.log, guest_memory_bytes, copied_bytes: 0 })
+        Ok(Finished { log: self.meta.log, guest_memory_bytes, ..Finished::default() })
     }
 }
 

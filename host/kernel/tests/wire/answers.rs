@@ -49,7 +49,8 @@ fn failures_keep_their_kind() {
 
 #[test]
 fn long_texts_are_cut() {
-    let finished = Finished { log: vec!["x\n".repeat(1000); 2000], guest_memory_bytes: 1, copied_bytes: 0 };
+    let finished =
+        Finished { log: vec!["x\n".repeat(1000); 2000], guest_memory_bytes: 1, ..Finished::default() };
     let meta = AnswerMeta::new(KEY, &Ok(finished));
     let answer = Answer::parse(encode_failure(&meta).unwrap()).unwrap();
     let log = &answer.meta().log;
