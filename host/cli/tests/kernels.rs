@@ -134,6 +134,41 @@ fn what_cannot_be_inspected_is_said() {
     }
 }
 
+fn check(file: &str) -> [&str; 7] {
+    ["kernel", "check", file, "--inputs", "6", "--set", "out-features=4"]
+}
+
+#[test]
+fn a_check_says_what_holds_and_what_does_not() {
+    let folder = kernels();
+    let folder = folder.path();
+    let text = works(folder, &check("linear.wasm"));
+    for word in [
+        "fresh and warm instances",
+        "rows that arrive in pieces",
+        "parameter `weight`",
+        "limits, 16,384 rows",
+    ] {
+        assert!(text.lines().any(|line| line.starts_with("  ok ") && line.contains(word)), "{word}:\n{text}");
+    }
+    says(&text, &["20 times", " of 256 MiB, scratch ", " of 4,096 handles, "]);
+    for (name, words) in [
+        ("impatient", "the same bits from rows that arrive in pieces: y, "),
+        ("leaking", "limits, 16,384 rows, 40 times: the same calls need more and more: "),
+    ] {
+        let file = format!("{name}.wasm");
+        std::fs::write(folder.join(&file), altered(name)).unwrap();
+        let (code, out, err) = run(folder, &check(&file));
+        assert_eq!((code, out.matches("BROKEN").count()), (Some(1), 1), "{name}:\n{out}");
+        says(&err, &[&file, "(seed 1)", words]);
+    }
+    let edges = works(folder, &["kernel", "check", "maximum.wasm", "--inputs", "5,5"]);
+    assert!(
+        !edges.contains("pieces") && edges.contains("limits"),
+        "an edge kernel's rows are all there:\n{edges}"
+    );
+}
+
 const TRAIN: [&str; 6] = ["train", "--epochs", "2", "--no-out", "--kernel", "linear=linear.wasm"];
 const ADD: [&str; 3] = ["kernel", "add", "linear.wasm"];
 
