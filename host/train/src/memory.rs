@@ -1,6 +1,5 @@
 //! The memory plan: what a run will hold, by purpose, before it is allocated.
 
-use eciton_graph::adjacency::Adjacency;
 use eciton_kernel::BLOCK_EDGES;
 use eciton_plan::{Algorithm, Buffers, Config, Keep, Parameter, Pipeline, Program, RowFormat, SlotId, Stage};
 use eciton_tensor::half::HalfBuffer;
@@ -257,10 +256,10 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     let block = (Pages::LARGE as u64).min(rows * GATHER_LANES * 4);
     let widened = if format == RowFormat::Bf16 { widened_bytes(wanted) } else { 0 };
     let each = block + THREAD_SUMS * largest + THREAD_BYTES.min(rows * 1024) + widened;
-    if let Some((edges, bytes)) = edge_block(wanted) {
+    if let Some((edges, bytes)) = edges_at_once(wanted) {
         let detail =
-            format!("{threads} times rows of {edges} edges, which a task of an edge kernel takes at once");
-        item("edges", detail, u64::from(threads) * bytes);
+            format!("rows of the {edges} edges that {threads} tasks of edge kernels take at once at most");
+        item("edges", detail, bytes);
     }
     let bytes = u64::from(threads) * each;
     item("threads", format!("{threads} times a block of source rows and sums of products"), bytes);
@@ -284,19 +283,26 @@ fn widened_bytes(wanted: &Wanted<'_>) -> u64 {
 /// once: those of `gatv2`, whose backward steps make the most.
 const EDGE_MATRICES: u64 = 8;
 
-/// The most edges that a task of an edge kernel takes at once, and the bytes that its rows take; `None` where
-/// no layer works along edges.
-fn edge_block(wanted: &Wanted<'_>) -> Option<(u64, u64)> {
-    let Wanted { prepared, program, .. } = *wanted;
+/// The most edges that tasks of edge kernels take at once, a vertex's never apart, and the bytes that their
+/// rows take; `None` where no layer works along edges.
+fn edges_at_once(wanted: &Wanted<'_>) -> Option<(u64, u64)> {
+    let Wanted { prepared, program, threads, .. } = *wanted;
     let steps = program.stages.iter().filter(|stage| matches!(stage, Stage::Edges(_)));
     let width = |slot: SlotId| program.slots.get(slot.index()).map_or(0, |spec| padded(spec.width));
     let widest =
         steps.flat_map(|stage| stage.reads().map(|(slot, _)| slot).chain(stage.writes())).map(width).max()?;
     let graph = &prepared.dataset.graph;
-    let longest =
-        |lists: &Adjacency| lists.offsets().windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0);
-    let hub = longest(graph.incoming()).max(graph.transpose().map_or(0, longest)) + 1;
-    let edges = hub.max(BLOCK_EDGES as u64).min(graph.edges() + u64::from(prepared.shape.rows));
+    // The longest list for each thread, ascending.
+    let mut longest = vec![BLOCK_EDGES as u64; threads.max(1) as usize];
+    let lists = [graph.incoming().offsets(), graph.outgoing().offsets()].map(|offsets| offsets.windows(2));
+    let [into, out] = lists.map(|ends| ends.map(|ends| ends[1] - ends[0] + 1));
+    for edges in into.zip(out).map(|(into, out)| into.max(out)) {
+        if edges > longest[0] {
+            longest[0] = edges;
+            longest.sort_unstable();
+        }
+    }
+    let edges = longest.iter().sum::<u64>().min(graph.edges() + u64::from(prepared.shape.rows));
     Some((edges, edges * widest * EDGE_MATRICES))
 }
 
