@@ -1,28 +1,13 @@
 //! Features of edges, from a table to weights of a model and to its kernels.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod common;
+
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
+use common::{eciton, works};
 use serde_json::Value;
-
-/// The exit code, standard output and standard error.
-fn eciton(folder: &Path, line: &[&str]) -> (Option<i32>, String, String) {
-    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli-cache/kernels");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_eciton"));
-    command.env("ECITON_CACHE_DIR", cache);
-    let output = command.args(line).current_dir(folder).stdin(Stdio::null()).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
-}
-
-#[track_caller]
-fn works(folder: &Path, line: &[&str]) -> String {
-    let (code, out, err) = eciton(folder, line);
-    assert_eq!(code, Some(0), "{line:?}: {err}");
-    out
-}
 
 /// The last object that a run prints.
 #[track_caller]

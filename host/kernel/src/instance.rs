@@ -164,7 +164,7 @@ impl Instance {
                 of.eciton_kernel_vertex().layer().call_open(store, inputs, &attributes)
             }
             (Exports::Edges(of), [source, target, known @ ..]) if known.len() < 2 => {
-                let features = known.first().map_or(0, |row| row.iter().product());
+                let features = layer.edge_features();
                 of.eciton_kernel_edge().layer().call_open(store, source, target, features, &attributes)
             }
             (Exports::Edges(_), inputs) => {

@@ -80,9 +80,8 @@ impl Opened {
             "sum" => Sum::open(inputs, &attributes).map(Self::Sum),
             "attention" => Attention::open(inputs, &attributes).map(Self::Attention),
             "gatv2" | "maximum" => match (name, inputs) {
-                ("gatv2", [source, target, known @ ..]) => {
-                    let features = known.first().map_or(0, |row| row.iter().product());
-                    Gatv2::open(source, target, features, &attributes).map(Self::Gatv2)
+                ("gatv2", [source, target, ..]) => {
+                    Gatv2::open(source, target, layer.edge_features(), &attributes).map(Self::Gatv2)
                 }
                 (_, [source, target, ..]) => Maximum::open(source, target, 0, &attributes).map(Self::Maximum),
                 _ => Err(sdk::Error::Argument("an edge kernel reads two rows".to_owned())),

@@ -251,6 +251,11 @@ impl Layer {
         &self.inputs
     }
 
+    /// Features of an edge that an edge kernel is told of; 0: none.
+    pub(crate) fn edge_features(&self) -> u32 {
+        self.inputs.get(2).map_or(0, |row| row.iter().product())
+    }
+
     /// What it was opened with, for errors.
     pub(crate) fn given(&self) -> String {
         let attributes: Vec<String> =

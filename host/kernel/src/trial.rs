@@ -193,8 +193,7 @@ impl Trial {
         let values = (signature.loss == Some(TargetKind::Values))
             .then(|| Values::random(numbers, "targets".to_owned(), count, &[columns]));
         let degree = if signature.edges.is_some() { degree } else { 0 };
-        let features = layer.inputs().get(2).map_or(0, |row| width(row));
-        let lists = RandomLists::new(numbers, rows, degree, features);
+        let lists = RandomLists::new(numbers, rows, degree, layer.edge_features() as usize);
         let (layer, pieces) = (layer.clone(), false);
         Self { layer, seed, rows: count, inputs, parameters, up, classes, values, lists, pieces }
     }

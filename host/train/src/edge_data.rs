@@ -28,12 +28,12 @@ pub(crate) struct EdgeWeights {
 }
 
 impl EdgeWeights {
-    pub(crate) fn new(graph: &Graph, column: Vec<f32>) -> Result<Self> {
-        let reverse = Positions::new(graph.outgoing(), graph.incoming())?;
+    /// `reverse` is of each edge of the out-lists its place in the in-lists.
+    pub(crate) fn new(column: Vec<f32>, reverse: &Positions) -> Self {
         let outgoing: Vec<f32> = (0..column.len()).map(|edge| column[reverse.get(edge)]).collect();
         let incoming = Arc::new(column);
         let outgoing = if outgoing == *incoming { incoming.clone() } else { Arc::new(outgoing) };
-        Ok(Self { incoming, outgoing })
+        Self { incoming, outgoing }
     }
 
     /// In the order of in-lists, or of out-lists.
@@ -54,7 +54,7 @@ impl EdgeWeights {
         (0..graph.vertices()).map(|v| (1.0 / (1.0 + sum(v)).sqrt()) as f32).collect()
     }
 
-    /// Bytes of those of so many edges; both ways where the reverse of an edge may have another weight.
+    /// Bytes; both ways where the reverse of an edge has another weight.
     pub(crate) fn bytes(&self) -> u64 {
         let lists = if Arc::ptr_eq(&self.incoming, &self.outgoing) { 1 } else { 2 };
         lists * self.incoming.len() as u64 * 4
@@ -72,8 +72,7 @@ pub(crate) struct KnownEdges {
 }
 
 impl KnownEdges {
-    fn new(graph: &Graph, rows: EdgeFeatures) -> Result<Self> {
-        let reverse = Positions::new(graph.outgoing(), graph.incoming())?;
+    fn new(graph: &Graph, rows: EdgeFeatures, reverse: Positions) -> Self {
         let columns = rows.columns() as usize;
         let mut own = vec![0.0; graph.vertices() as usize * columns];
         let mut sums = vec![0.0f64; columns];
@@ -86,7 +85,7 @@ impl KnownEdges {
             let count = (bounds[1] - bounds[0]).max(1) as f64;
             mean.iter_mut().zip(&sums).for_each(|(mean, sum)| *mean = (sum / count) as f32);
         }
-        Ok(Self { rows, reverse, own })
+        Self { rows, reverse, own }
     }
 
     pub(crate) fn columns(&self) -> usize {
@@ -133,7 +132,10 @@ impl EdgeData {
     ) -> Result<Self> {
         model.check_edges(features.as_ref().map_or(0, EdgeFeatures::columns))?;
         let mut made = Self::default();
-        let Some(features) = features else { return Ok(made) };
+        let told = model.layers.iter().any(|layer| layer.edge_features);
+        let asked = told || model.edge_weights.is_some();
+        let Some(features) = features.filter(|_| asked) else { return Ok(made) };
+        let reverse = Positions::new(graph.outgoing(), graph.incoming())?;
         if let Some(weights) = model.edge_weights.and_then(|column| features.column(column)) {
             let normalised = |kind: &LayerKind| {
                 matches!(kind, LayerKind::Gcn | LayerKind::Sgc { .. } | LayerKind::Appnp { .. })
@@ -149,10 +151,10 @@ impl EdgeData {
                     weight: weights[edge],
                 });
             }
-            made.weights = Some(EdgeWeights::new(graph, weights)?);
+            made.weights = Some(EdgeWeights::new(weights, &reverse));
         }
-        if model.layers.iter().any(|layer| layer.edge_features) {
-            made.features = Some(KnownEdges::new(graph, features)?);
+        if told {
+            made.features = Some(KnownEdges::new(graph, features, reverse));
         }
         Ok(made)
     }
@@ -171,7 +173,8 @@ mod tests {
         let graph = Graph::from_edges(4, edges.into_iter(), options).unwrap();
         // In-lists: 0 from 1 and 2, 1 from 0 and 2, 2 from 0.
         let rows = EdgeFeatures::new(2, vec![1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 4.0, -4.0, 5.0, -5.0]).unwrap();
-        let known = KnownEdges::new(&graph, rows.clone()).unwrap();
+        let reverse = || Positions::new(graph.outgoing(), graph.incoming()).unwrap();
+        let known = KnownEdges::new(&graph, rows.clone(), reverse());
         assert_eq!(known.row(graph.incoming(), 1, 1, false), [4.0, -4.0]);
         assert_eq!(known.row(graph.incoming(), 1, 2, false), [3.5, -3.5]);
         assert_eq!(known.row(graph.incoming(), 3, 0, false), [0.0, 0.0]);
@@ -179,7 +182,7 @@ mod tests {
         assert_eq!(known.row(graph.outgoing(), 0, 1, true), [5.0, -5.0]);
         assert_eq!(known.row(graph.outgoing(), 2, 1, true), [4.0, -4.0]);
         assert_eq!(known.row(graph.outgoing(), 2, 2, true), [5.0, -5.0]);
-        let weights = EdgeWeights::new(&graph, rows.column(0).unwrap()).unwrap();
+        let weights = EdgeWeights::new(rows.column(0).unwrap(), &reverse());
         assert_eq!(weights.along(true)[..], [3.0, 5.0, 1.0, 2.0, 4.0]);
         assert_eq!(weights.of(graph.incoming(), 1, false), [3.0, 4.0]);
         assert_eq!(weights.symmetric_scale(&graph)[1], 1.0 / 8f32.sqrt());

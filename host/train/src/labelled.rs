@@ -101,7 +101,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use eciton_graph::adjacency::Options;
-    use eciton_graph::gather::{self, Gather, Reduce, symmetric_scale};
+    use eciton_graph::gather::{self, Gather, Positions, Reduce, symmetric_scale};
     use eciton_graph::random::SplitMix64;
     use eciton_tensor::{View, ViewMut};
 
@@ -120,7 +120,8 @@ mod tests {
             let labelled: Vec<u32> = (0..vertices as u32).filter(|_| random.below(10) < round % 10).collect();
             // Of both signs, and another one back.
             let weights = (0..graph.edges()).map(|_| random.below(9) as f32 - 4.0).collect();
-            let weights = EdgeWeights::new(&graph, weights).unwrap();
+            let reverse = Positions::new(graph.outgoing(), graph.incoming()).unwrap();
+            let weights = EdgeWeights::new(weights, &reverse);
             let weights = (round % 4 == 1).then_some(&weights);
             let stages = vec![StageId(1), StageId(2)];
             let lists = LabelledLists::new(&graph, &labelled, stages, weights).unwrap();
