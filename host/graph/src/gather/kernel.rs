@@ -260,3 +260,9 @@ pub(super) fn prefetch<E, const L: usize>(from: *const E) {
         let _ = address;
     }
 }
+
+/// Asks for a row's cache lines.
+#[inline(always)]
+pub(super) fn fetch(row: &[f32]) {
+    row.chunks(16).for_each(|line| prefetch::<f32, 16>(line.as_ptr()));
+}

@@ -155,6 +155,23 @@ impl<'a> Sources<'a> {
         };
         Ok(Self { held, extents: Extents { rows: vertices, read, ..expected } })
     }
+
+    /// Row `at` of f32; nothing of rows of another type.
+    #[inline(always)]
+    pub(super) fn row(&self, at: usize) -> &'a [f32] {
+        let found = match self.held {
+            Held::One(Rows::F32(x)) => Some(x.row(at)),
+            Held::Pieces(all) => {
+                let piece = all.get(all.partition_point(|(range, _)| range.end <= at));
+                piece.and_then(|(range, rows)| match rows {
+                    Rows::F32(x) => Some(x.row(at - range.start)),
+                    Rows::Bf16(_) => None,
+                })
+            }
+            Held::One(Rows::Bf16(_)) => None,
+        };
+        found.unwrap_or(&[])
+    }
 }
 
 #[cfg(test)]

@@ -10,9 +10,8 @@ use eciton_tensor::ops::activation::exp;
 use eciton_tensor::simd::{dispatch, madd};
 use eciton_tensor::{View, ViewMut};
 
-use super::super::kernel::prefetch;
-use super::super::sources::Held;
-use super::super::{Rows, Sources};
+use super::super::Sources;
+use super::super::kernel::fetch;
 use super::{Attention, Heads};
 
 /// Edges at once: their rows and scores stay in the first level of the cache.
@@ -132,28 +131,6 @@ impl Sums {
     }
 }
 
-/// A source row.
-#[inline(always)]
-fn row<'x>(sources: &Sources<'x>, at: usize) -> &'x [f32] {
-    let found = match sources.held {
-        Held::One(Rows::F32(x)) => Some(x.row(at)),
-        Held::Pieces(all) => {
-            let piece = all.get(all.partition_point(|(range, _)| range.end <= at));
-            piece.and_then(|(range, rows)| match rows {
-                Rows::F32(x) => Some(x.row(at - range.start)),
-                Rows::Bf16(_) => None,
-            })
-        }
-        Held::One(Rows::Bf16(_)) => None,
-    };
-    found.unwrap_or(&[])
-}
-
-#[inline(always)]
-fn fetch(row: &[f32]) {
-    row.chunks(16).for_each(|line| prefetch::<f32, 16>(line.as_ptr()));
-}
-
 pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
@@ -186,12 +163,12 @@ fn forward<const F: usize, const H: usize, const FMA: bool>(
     let mut sums = Sums::new(&of.heads);
     for (local, v) in rows.enumerate() {
         sums.start();
-        let own = &row(&input, v)[values + heads..];
+        let own = &input.row(v)[values + heads..];
         let list = &list[offsets[v] as usize..offsets[v + 1] as usize];
         for chunk in chunks(list, &[v as u32]) {
             let mut rows: [&[f32]; CHUNK] = [&[]; CHUNK];
             let rows = &mut rows[..chunk.len()];
-            rows.iter_mut().zip(chunk).for_each(|(to, &u)| *to = row(&input, u as usize));
+            rows.iter_mut().zip(chunk).for_each(|(to, &u)| *to = input.row(u as usize));
             for (from, scores) in rows.iter().zip(sums.weights.chunks_exact_mut(heads)) {
                 fetch(&from[..values]);
                 let terms = from[values..].iter().zip(own);
@@ -272,7 +249,7 @@ fn backward<const F: usize, const H: usize, const FMA: bool>(
         for chunk in chunks(list, &[u as u32]) {
             let mut rows: [&[f32]; CHUNK] = [&[]; CHUNK];
             let rows = &mut rows[..chunk.len()];
-            rows.iter_mut().zip(chunk).for_each(|(to, &v)| *to = row(&turned, v as usize));
+            rows.iter_mut().zip(chunk).for_each(|(to, &v)| *to = turned.row(v as usize));
             for (from, scores) in rows.iter().zip(sums.weights.chunks_exact_mut(heads)) {
                 fetch(&from[..width]);
                 let terms = own.iter().zip(&from[width..]);
@@ -306,7 +283,7 @@ fn backward<const F: usize, const H: usize, const FMA: bool>(
         let (dz, rest) = out.row_mut(local).split_at_mut(values);
         let (ds, dt) = rest.split_at_mut(heads);
         dz.copy_from_slice(&sums.all);
-        dt.copy_from_slice(&row(&turned, u)[width + 4 * heads..]);
+        dt.copy_from_slice(&turned.row(u)[width + 4 * heads..]);
         for (head, ds) in ds.iter_mut().enumerate() {
             let span = head * features..(head + 1) * features;
             let z = &z[span.clone()];
