@@ -281,6 +281,32 @@ pub enum Error {
         /// What it may be.
         allowed: String,
     },
+    /// A graph without links is to be split by links.
+    #[error("{place}: no edge joins two different vertices; there are no links to predict")]
+    NoLinks {
+        /// Where.
+        place: Place,
+    },
+    /// No pair of vertices without a link was found: nearly all are linked, or all of them.
+    #[error("{place}: {attempts} draws found {} {links} of {possible} possible links; {remedy}",
+        match vertex {
+            Some(vertex) => format!("no vertex without a link to vertex {vertex}, which has"),
+            None => "no pair of vertices without a link in the graph, which has".to_owned(),
+        })]
+    NoPair {
+        /// Where; the row is the pair's position.
+        place: Place,
+        /// The end of a held-out link that the pair was to have, if it was to have one.
+        vertex: Option<u32>,
+        /// How many pairs were tried.
+        attempts: u32,
+        /// How many links the vertex has, or the graph.
+        links: u64,
+        /// How many it could have.
+        possible: u64,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// A long operation ended because its caller asked for it.
     #[error("stopped before the end; nothing was kept")]
     Stopped,

@@ -23,6 +23,7 @@ pub mod format;
 pub mod gather;
 pub mod generate;
 pub mod labels;
+pub mod links;
 mod mapping;
 pub mod metrics;
 pub mod order;

@@ -28,7 +28,6 @@ mod cuthill_mckee;
 mod degree;
 mod rabbit;
 mod survey;
-mod undirected;
 
 pub use apply::{Reordered, permute_dataset, permute_graph, rows_back};
 pub use survey::{Gain, SURVEY_WIDTHS, Survey};

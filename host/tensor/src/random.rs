@@ -11,6 +11,8 @@ pub enum Purpose {
     Dropout = 2,
     /// A kernel's own.
     Kernel = 3,
+    /// Pairs that are taken as not linked; the host's own.
+    Negatives = 4,
 }
 
 pub(crate) fn mix64(mut z: u64) -> u64 {

@@ -6,8 +6,8 @@
 //! is one of lowest degree among those farthest from r; while x sees farther than r did, it takes r's
 //! place.
 
-use super::undirected::Undirected;
 use crate::adjacency::Graph;
+use crate::links::Links;
 
 /// Most walks that look for a better start of one component; a handful suffices nearly always, and
 /// the work stays linear where it does not.
@@ -16,7 +16,7 @@ const MAX_WALKS: usize = 8;
 /// The vertices in reverse Cuthill-McKee order: components by their lowest id, vertices without
 /// neighbours last.
 pub(super) fn order(graph: &Graph) -> Vec<u32> {
-    let view = Undirected::new(graph);
+    let view = Links::new(graph);
     let vertices = view.vertices();
     let degrees = view.degrees();
     let mut walk = Walk {
@@ -41,7 +41,7 @@ pub(super) fn order(graph: &Graph) -> Vec<u32> {
 
 /// Walks through one graph. The end of `order` serves as queue.
 struct Walk<'a> {
-    view: Undirected<'a>,
+    view: Links<'a>,
     degrees: &'a [u32],
     reached: Bits,
     order: Vec<u32>,
@@ -73,7 +73,7 @@ impl Walk<'_> {
             let to = self.order.len();
             for at in from..to {
                 let (order, reached) = (&mut self.order, &mut self.reached);
-                self.view.for_each(order[at], |u| {
+                self.view.of(order[at]).for_each(|u| {
                     if reached.insert(u) {
                         order.push(u);
                     }
@@ -101,7 +101,7 @@ impl Walk<'_> {
             at += 1;
             self.level.clear();
             let (level, reached, degrees) = (&mut self.level, &mut self.reached, self.degrees);
-            self.view.for_each(v, |u| {
+            self.view.of(v).for_each(|u| {
                 if reached.insert(u) {
                     level.push(u64::from(degrees[u as usize]) << 32 | u64::from(u));
                 }

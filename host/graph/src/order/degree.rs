@@ -1,11 +1,11 @@
 //! Order by degree: hubs first.
 
-use super::undirected::Undirected;
 use crate::adjacency::Graph;
+use crate::links::Links;
 
 /// The vertices by falling number of neighbours, ties by id.
 pub(super) fn order(graph: &Graph) -> Vec<u32> {
-    let degrees = Undirected::new(graph).degrees();
+    let degrees = Links::new(graph).degrees();
     let most = degrees.iter().copied().max().unwrap_or(0);
     counting_sort(&degrees, most, |degree| most - degree)
 }

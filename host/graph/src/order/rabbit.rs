@@ -14,8 +14,8 @@
 //! all. The tree of who joined whom is numbered depth first.
 
 use super::degree::ascending;
-use super::undirected::Undirected;
 use crate::adjacency::Graph;
+use crate::links::Links;
 
 /// No vertex, no list.
 const NONE: u32 = u32::MAX;
@@ -27,7 +27,7 @@ const MAX_READS: u64 = 24;
 /// The vertices in Rabbit order: communities in the order in which they were found complete,
 /// vertices without neighbours last.
 pub(super) fn order(graph: &Graph) -> Vec<u32> {
-    let view = Undirected::new(graph);
+    let view = Links::new(graph);
     let degrees = view.degrees();
     let visits = ascending(&degrees);
     let lone = visits.partition_point(|&v| degrees[v as usize] == 0);
@@ -49,7 +49,7 @@ type Edges = Box<[(u32, u32)]>;
 
 /// Communities as trees of vertices that joined each other.
 struct Forest<'a> {
-    view: Undirected<'a>,
+    view: Links<'a>,
     /// Twice the number of undirected edges.
     total: u64,
     reads_left: u64,
@@ -71,7 +71,7 @@ struct Forest<'a> {
 }
 
 impl<'a> Forest<'a> {
-    fn new(view: Undirected<'a>, degrees: &[u32]) -> Self {
+    fn new(view: Links<'a>, degrees: &[u32]) -> Self {
         let vertices = degrees.len();
         let strength: Vec<u64> = degrees.iter().map(|&d| u64::from(d)).collect();
         let total = strength.iter().sum::<u64>();
@@ -146,7 +146,7 @@ impl<'a> Forest<'a> {
     /// Counts the graph's edges of `vertex` for the community of `root`.
     fn read(&mut self, vertex: u32, root: u32) {
         let mut read = 1;
-        self.view.for_each(vertex, |u| {
+        self.view.of(vertex).for_each(|u| {
             read += 1;
             add(&mut self.parent, &mut self.count, &mut self.touched, root, u, 1);
         });

@@ -12,12 +12,12 @@ use std::time::Instant;
 use eciton_tensor::Buffer;
 
 use super::apply::{permute_lists, shares};
-use super::undirected::Undirected;
 use super::{Order, Permutation};
 use crate::adjacency::{Adjacency, Graph};
 use crate::build::threads::{on_threads, threads_for};
 use crate::error::{Error, Result};
 use crate::gather::gather_symmetric;
+use crate::links::Links;
 use crate::random::SplitMix64;
 
 /// Widths of the rows that are gathered.
@@ -105,7 +105,7 @@ impl Survey {
 /// A random share of the edges of about `most`, without directions. Which edges stay is a function of
 /// their ends alone.
 fn thinned(graph: &Graph, most: u64) -> Result<Graph> {
-    let view = Undirected::new(graph);
+    let view = Links::new(graph);
     let both = if graph.symmetric() { 1 } else { 2 };
     // Below 1, for it is called above the limit only.
     let share = most as f64 / (graph.edges().max(1) * both) as f64;
@@ -116,7 +116,7 @@ fn thinned(graph: &Graph, most: u64) -> Result<Graph> {
     offsets.push(0u64);
     let mut neighbours = Vec::new();
     for v in 0..graph.vertices() {
-        view.for_each(v, |u| {
+        view.of(v).for_each(|u| {
             if stays(u, v) {
                 neighbours.push(u);
             }

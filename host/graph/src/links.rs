@@ -1,0 +1,200 @@
+//! Links: pairs of vertices with an edge between them, whichever way it goes. What a model of links is
+//! trained with, what is held out of training, and pairs that are not linked.
+//!
+//! ```
+//! use eciton_graph::format;
+//! use eciton_graph::links::{self, Draw, Shares};
+//! let mut cora = format::builtin("cora")?;
+//! let shares = Shares { validation: 0.05, test: 0.1, seed: 1, each: 1, draw: Draw::Pairs };
+//! let held = links::hold_out(&mut cora, &shares)?;
+//! assert_eq!((held.validation.links.len(), held.test.links.len()), (263, 527));
+//! assert_eq!(links::count(&cora.graph), 5278 - 263 - 527);
+//! # Ok::<(), eciton_graph::error::Error>(())
+//! ```
+
+mod held_out;
+mod negatives;
+
+pub use held_out::{Candidates, Draw, HeldOut, MAX_OTHERS, Shares, hold_out};
+pub use negatives::Negatives;
+
+use crate::adjacency::{Adjacency, Graph};
+use crate::build::threads::{on_threads, shares, threads_for};
+
+/// A link: two different vertices with an edge one way or both; in lists of links the smaller first.
+pub type Pair = (u32, u32);
+
+/// A graph seen without directions: the union of in- and out-neighbours, never stored.
+#[derive(Debug, Clone, Copy)]
+pub struct Links<'a> {
+    incoming: &'a Adjacency,
+    /// None where it holds the same lists.
+    outgoing: Option<&'a Adjacency>,
+}
+
+impl<'a> Links<'a> {
+    /// The links of `graph`.
+    pub fn new(graph: &'a Graph) -> Self {
+        Self { incoming: graph.incoming(), outgoing: graph.transpose() }
+    }
+
+    /// The number of vertices.
+    pub fn vertices(self) -> u32 {
+        self.incoming.vertices()
+    }
+
+    /// Whom `vertex` is linked to: ascending, each once, without the vertex itself.
+    #[inline(always)]
+    pub fn of(self, vertex: u32) -> Partners<'a> {
+        let other = self.outgoing.map_or(&[][..], |lists| lists.of(vertex));
+        Partners { one: self.incoming.of(vertex), other, vertex, last: u32::MAX }
+    }
+
+    /// `[V]`: how many links each vertex has.
+    pub fn degrees(self) -> Vec<u32> {
+        (0..self.vertices()).map(|v| self.of(v).count() as u32).collect()
+    }
+}
+
+/// The other ends of a vertex's links: [`Links::of`].
+#[derive(Debug, Clone)]
+pub struct Partners<'a> {
+    /// What is left of two ascending lists.
+    one: &'a [u32],
+    other: &'a [u32],
+    vertex: u32,
+    /// What was taken last; at first an id that no vertex has.
+    last: u32,
+}
+
+impl Iterator for Partners<'_> {
+    type Item = u32;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<u32> {
+        loop {
+            let list = match (self.one.first(), self.other.first()) {
+                (Some(a), Some(b)) if b < a => &mut self.other,
+                (None, _) => &mut self.other,
+                _ => &mut self.one,
+            };
+            let (&next, rest) = list.split_first()?;
+            *list = rest;
+            if next != self.last && next != self.vertex {
+                self.last = next;
+                return Some(next);
+            }
+        }
+    }
+}
+
+/// Whether there is an edge between two vertices, one way or both; a vertex is linked to itself by a self
+/// loop. False for vertices that do not exist.
+#[inline]
+pub fn linked(graph: &Graph, a: u32, b: u32) -> bool {
+    let (of_a, of_b) = (graph.in_neighbours(a), graph.in_neighbours(b));
+    if graph.symmetric() {
+        let (list, other) = if of_a.len() < of_b.len() { (of_a, b) } else { (of_b, a) };
+        return list.binary_search(&other).is_ok();
+    }
+    of_a.binary_search(&b).is_ok() || of_b.binary_search(&a).is_ok()
+}
+
+/// The number of links of a graph.
+pub fn count(graph: &Graph) -> u64 {
+    count_with(graph, threads_for(graph.edges()))
+}
+
+fn count_with(graph: &Graph, threads: usize) -> u64 {
+    let links = Links::new(graph);
+    let work = shares(graph.vertices() as usize, threads);
+    let own = |v| links.of(v).filter(|&u| u > v).count() as u64;
+    on_threads(work, |range| (range.start as u32..range.end as u32).map(own).sum::<u64>()).into_iter().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::adjacency::{Options, Repeats};
+    use crate::random::SplitMix64;
+
+    /// A graph of random edges with self loops, with parallel edges where asked for.
+    pub(super) fn random_graph(
+        random: &mut SplitMix64,
+        vertices: u64,
+        edges: u64,
+        symmetric: bool,
+        parallel: bool,
+    ) -> Graph {
+        let mut list: Vec<Pair> = (0..edges)
+            .map(|_| (random.below(vertices) as u32, random.below(vertices) as u32))
+            .flat_map(|(s, t)| [(s, t), (t, s)].into_iter().take(1 + usize::from(symmetric && s != t)))
+            .collect();
+        if !parallel {
+            let options = Options { symmetric, keep_self_loops: true };
+            return Graph::from_edges(vertices, list.into_iter(), options).unwrap();
+        }
+        // Lists by the first of two numbers.
+        let lists = |pairs: &mut Vec<Pair>| {
+            pairs.sort_unstable();
+            let offsets = (0..=vertices).map(|v| pairs.partition_point(|p| u64::from(p.0) < v) as u64);
+            let neighbours: Vec<u32> = pairs.iter().map(|p| p.1).collect();
+            Adjacency::from_parts_with(offsets.collect::<Vec<_>>(), neighbours, Repeats::Allowed).unwrap()
+        };
+        let outgoing = lists(&mut list);
+        let mut list: Vec<Pair> = list.into_iter().map(|(s, t)| (t, s)).collect();
+        Graph::from_parts(lists(&mut list), (!symmetric).then_some(outgoing)).unwrap()
+    }
+
+    /// All links, by definition.
+    pub(super) fn all_links(graph: &Graph) -> BTreeSet<Pair> {
+        graph.edge_list().filter(|(s, t)| s != t).map(|(s, t)| (s.min(t), s.max(t))).collect()
+    }
+
+    /// Every vertex linked to every other.
+    pub(super) fn complete(vertices: u32) -> Graph {
+        let edges = (0..vertices).flat_map(|a| (0..a).map(move |b| (a, b)));
+        Graph::from_edges(u64::from(vertices), edges, Options::default()).unwrap()
+    }
+
+    #[test]
+    fn both_directions_once_and_without_loops() {
+        let edges = [(0, 1), (1, 0), (2, 0), (0, 3), (0, 0), (4, 4), (3, 2)];
+        let options = Options { symmetric: false, keep_self_loops: true };
+        let graph = Graph::from_edges(6, edges.into_iter(), options).unwrap();
+        assert!(Links::new(&graph).of(0).eq([1, 2, 3]));
+        assert_eq!(Links::new(&graph).of(99).next(), None);
+        assert_eq!(Links::new(&graph).degrees(), [3, 1, 2, 2, 0, 0]);
+        assert_eq!(count(&graph), 4);
+        assert!(linked(&graph, 2, 3) && linked(&graph, 3, 2) && !linked(&graph, 1, 2));
+        assert!(!linked(&graph, 0, 99) && !linked(&graph, 99, 98));
+    }
+
+    #[test]
+    fn links_are_a_set_of_pairs() {
+        let seed = 3;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        for case in 0..80 {
+            let (vertices, edges) = (1 + random.below(30), random.below(200));
+            let graph = random_graph(&mut random, vertices, edges, case & 1 == 0, case & 2 == 0);
+            let expected = all_links(&graph);
+            for threads in [1, 2, 5] {
+                assert_eq!(count_with(&graph, threads), expected.len() as u64, "case {case}");
+            }
+            let view = Links::new(&graph);
+            let found = (0..graph.vertices()).flat_map(|a| view.of(a).map(move |b| (a, b)));
+            assert!(found.filter(|(a, b)| a < b).eq(expected.iter().copied()), "case {case}");
+            for a in 0..graph.vertices() {
+                assert!(view.of(a).is_sorted_by(|a, b| a < b));
+                for b in (0..graph.vertices()).filter(|&b| b != a) {
+                    assert_eq!(linked(&graph, a, b), expected.contains(&(a.min(b), a.max(b))));
+                    assert_eq!(view.of(a).any(|u| u == b), linked(&graph, a, b));
+                }
+            }
+        }
+    }
+}

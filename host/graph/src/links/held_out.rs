@@ -1,0 +1,249 @@
+//! Links that a model is not trained with, to choose and to judge it by.
+
+use eciton_tensor::random::{Key, Purpose, bits32};
+
+use super::negatives::{ATTEMPTS, unlinked, vertex};
+use super::{Links, Pair, count, linked};
+use crate::adjacency::{Adjacency, Graph};
+use crate::build::threads::{on_threads, threads_for};
+use crate::dataset::{Dataset, EdgeFeatures};
+use crate::error::{Error, Place, Result};
+use crate::random::SplitMix64;
+
+/// The most pairs without a link of one split: 32 GiB.
+pub const MAX_OTHERS: u64 = 1 << 32;
+
+/// Which links a model is not trained with, and how many pairs without a link each of them is compared with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shares {
+    /// The share of links that choose between models: 0 or more, below 1 with `test`.
+    pub validation: f64,
+    /// The share of links that are reported.
+    pub test: f64,
+    /// What the links and the pairs are drawn from.
+    pub seed: u64,
+    /// Pairs without a link for each held-out link.
+    pub each: u32,
+    /// Which pairs.
+    pub draw: Draw,
+}
+
+/// Which pairs without a link a held-out link is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Draw {
+    /// Any two vertices (Kipf and Welling 2016, "Variational graph auto-encoders").
+    Pairs,
+    /// One end of the link, drawn once for it, and any other vertex (Hu et al. 2020, ogbl-citation2).
+    Ends,
+}
+
+/// Held-out links of one split, and pairs that are not linked: those of link i are
+/// `others[i * each..(i + 1) * each]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Candidates {
+    /// Ascending, the smaller vertex of each first.
+    pub links: Vec<Pair>,
+    /// In either order; with [`Draw::Ends`] the link's end is the first.
+    pub others: Vec<Pair>,
+    /// Others of a link.
+    pub each: usize,
+}
+
+/// What [`hold_out`] takes away.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HeldOut {
+    /// Links that choose between models.
+    pub validation: Candidates,
+    /// Links that are reported.
+    pub test: Candidates,
+}
+
+/// Takes random links out of the data set's graph, rounded down to whole ones: all edges of each, in both
+/// directions, and the features of these edges. Self loops and all else stay. Pairs without a link have
+/// none in the whole graph, held-out links included. The result depends on the data set and `shares` alone.
+///
+/// Links are chosen in one pass over the graph (Knuth, "The art of computer programming", volume 2, section
+/// 3.4.2, algorithm S). Peak memory beside the result: the graph (and its features of edges) as it was, and
+/// 16 bytes a held-out link.
+///
+/// # Errors
+/// [`Error::Parameter`] for a share that is negative, 1 or more, or leaves no link to train with;
+/// [`Error::NoLinks`]; [`Error::Limit`] above [`MAX_OTHERS`]; [`Error::NoPair`] where nearly all pairs are
+/// linked; [`Error::Mismatch`] or [`Error::NotFinite`] for features of edges that do not fit the graph. The
+/// data set is then as it was.
+pub fn hold_out(dataset: &mut Dataset, shares: &Shares) -> Result<HeldOut> {
+    let place = || format!("{} links", dataset.name);
+    let graph = &dataset.graph;
+    for (name, share) in [("the validation share", shares.validation), ("the test share", shares.test)] {
+        if !(0.0..1.0).contains(&share) {
+            let (found, allowed) = (share.to_string(), "0 or more and below 1".to_owned());
+            return Err(Error::Parameter { name, found, allowed });
+        }
+    }
+    if let Some(rows) = &dataset.edge_features {
+        rows.validate(graph.edges(), &format!("{} edge features", dataset.name))?;
+    }
+    let links = count(graph);
+    if links == 0 {
+        return Err(Error::NoLinks { place: Place::whole(place()) });
+    }
+    let [validation, test] = [shares.validation, shares.test].map(|share| (share * links as f64) as u64);
+    if shares.validation + shares.test >= 1.0 || validation + test >= links {
+        return Err(Error::Parameter {
+            name: "the sum of the validation and the test share",
+            found: (shares.validation + shares.test).to_string(),
+            allowed: "below 1, so that links are left to train with".to_owned(),
+        });
+    }
+    let [validation, test] = choose(graph, links, [validation, test], shares.seed);
+    let of = Others { graph, links, shares, place: place() };
+    let threads = |links: &[Pair]| threads_for((links.len() as u64).saturating_mul(shares.each.into()));
+    let (few, many) = (threads(&validation), threads(&test));
+    let held =
+        HeldOut { validation: of.candidates(validation, 0, few)?, test: of.candidates(test, 1, many)? };
+    let all = held.validation.links.iter().chain(&held.test.links);
+    let mut gone: Vec<Pair> = all.flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
+    if !gone.is_empty() {
+        gone.sort_unstable();
+        (dataset.graph, dataset.edge_features) = without(graph, dataset.edge_features.as_ref(), &gone)?;
+    }
+    Ok(held)
+}
+
+/// So many random links for each of two lists, ascending.
+fn choose(graph: &Graph, links: u64, [mut first, mut second]: [u64; 2], seed: u64) -> [Vec<Pair>; 2] {
+    let mut chosen = [first, second].map(|needed| Vec::with_capacity(needed as usize));
+    let mut random = SplitMix64::new(seed);
+    let view = Links::new(graph);
+    let all = (0..graph.vertices()).flat_map(|a| view.of(a).filter(move |&b| b > a).map(move |b| (a, b)));
+    for (at, link) in (0..links).zip(all) {
+        let drawn = random.below(links - at);
+        if drawn < first {
+            chosen[0].push(link);
+            first -= 1;
+        } else if drawn < first + second {
+            chosen[1].push(link);
+            second -= 1;
+        }
+    }
+    chosen
+}
+
+/// How pairs without a link are drawn.
+struct Others<'a> {
+    graph: &'a Graph,
+    /// Of the graph.
+    links: u64,
+    shares: &'a Shares,
+    place: String,
+}
+
+impl Others<'_> {
+    fn candidates(&self, links: Vec<Pair>, stream: u32, threads: usize) -> Result<Candidates> {
+        let (each, found) = (self.shares.each, (links.len() as u64).saturating_mul(self.shares.each.into()));
+        if found > MAX_OTHERS {
+            return Err(Error::Limit {
+                place: Place::whole(&self.place),
+                limit: "MAX_OTHERS",
+                unit: "pairs without a link",
+                allowed: MAX_OTHERS,
+                found,
+                remedy: "hold out fewer links, or compare each with fewer pairs",
+            });
+        }
+        let key = Key::new(self.shares.seed, Purpose::Negatives, u32::MAX, 0, stream);
+        let mut others = vec![(0, 0); found as usize];
+        let share = others.len().div_ceil(threads.max(1)).max(1);
+        let work = (0u64..).step_by(share).zip(others.chunks_mut(share)).collect();
+        let drawn = on_threads(work, |(first, others)| -> Result<()> {
+            for (n, other) in (first..).zip(others) {
+                *other = match self.shares.draw {
+                    Draw::Pairs => self.pair(key, n)?,
+                    Draw::Ends => self.end(key, n, links[(n / u64::from(each)) as usize])?,
+                };
+            }
+            Ok(())
+        });
+        drawn.into_iter().collect::<Result<()>>()?;
+        Ok(Candidates { links, others, each: each as usize })
+    }
+
+    /// Pair `n` of any two vertices.
+    fn pair(&self, key: Key, n: u64) -> Result<Pair> {
+        unlinked(self.graph, key.row(n), |v| v).ok_or_else(|| {
+            let vertices = u64::from(self.graph.vertices());
+            let possible = vertices * (vertices - 1) / 2;
+            self.none(n, None, (self.links, possible), "predict links of a graph that has fewer")
+        })
+    }
+
+    /// Pair `n` of an end of `link`.
+    fn end(&self, key: Key, n: u64, link: Pair) -> Result<Pair> {
+        let first = n - n % u64::from(self.shares.each);
+        let kept = if bits32(key.row(first), 0) & 1 == 0 { link.0 } else { link.1 };
+        let row = key.row(n);
+        let mut drawn = (1..=ATTEMPTS).map(|column| vertex(bits32(row, column), self.graph.vertices()));
+        let fine = |&other: &u32| other != kept && !linked(self.graph, kept, other);
+        drawn.find(fine).map(|other| (kept, other)).ok_or_else(|| {
+            let links = Links::new(self.graph).of(kept).count() as u64;
+            let possible = u64::from(self.graph.vertices()) - 1;
+            self.none(n, Some(kept), (links, possible), "draw any two vertices, or take another seed")
+        })
+    }
+
+    fn none(
+        &self,
+        n: u64,
+        vertex: Option<u32>,
+        (links, possible): (u64, u64),
+        remedy: &'static str,
+    ) -> Error {
+        let place = Place::row(format!("{}, pairs without a link", self.place), n);
+        Error::NoPair { place, vertex, attempts: ATTEMPTS, links, possible, remedy }
+    }
+}
+
+/// The graph and its features of edges without the edges `gone`, which ascend.
+fn without(
+    graph: &Graph,
+    rows: Option<&EdgeFeatures>,
+    gone: &[Pair],
+) -> Result<(Graph, Option<EdgeFeatures>)> {
+    let mut kept = Vec::with_capacity(rows.map_or(0, |rows| rows.values().len()));
+    let incoming = lists_without(graph.incoming(), gone, |at| {
+        if let Some(rows) = rows {
+            let width = rows.columns() as usize;
+            kept.extend_from_slice(&rows.values()[at * width..(at + 1) * width]);
+        }
+    });
+    kept.shrink_to_fit();
+    let outgoing = graph.transpose().map(|lists| lists_without(lists, gone, |_| {}));
+    let rows = rows.map(|rows| EdgeFeatures::new(rows.columns(), kept)).transpose()?;
+    Ok((Graph::from_parts(incoming, outgoing)?, rows))
+}
+
+/// Lists without the entries `gone`, (vertex, neighbour), which ascend. Calls `kept` with the place of each
+/// entry that stays, in order.
+fn lists_without(lists: &Adjacency, mut gone: &[Pair], mut kept: impl FnMut(usize)) -> Adjacency {
+    let mut offsets = Vec::with_capacity(lists.offsets().len());
+    let mut neighbours = Vec::with_capacity(lists.neighbours().len());
+    offsets.push(0);
+    for v in 0..lists.vertices() {
+        let from = lists.offsets()[v as usize] as usize;
+        for (at, &u) in (from..).zip(lists.of(v)) {
+            while let Some((_, rest)) = gone.split_first().filter(|(first, _)| **first < (v, u)) {
+                gone = rest;
+            }
+            if gone.first() != Some(&(v, u)) {
+                neighbours.push(u);
+                kept(at);
+            }
+        }
+        offsets.push(neighbours.len() as u64);
+    }
+    neighbours.shrink_to_fit();
+    Adjacency::trusted(offsets, neighbours)
+}
+
+#[cfg(test)]
+mod tests;

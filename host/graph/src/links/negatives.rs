@@ -1,0 +1,246 @@
+//! Pairs that an epoch takes as not linked.
+
+use std::ops::Range;
+
+use eciton_tensor::random::{Key, bits32};
+
+use super::{Pair, linked};
+use crate::adjacency::Graph;
+use crate::build::threads::{on_threads, shares, threads_for};
+
+/// How many pairs are tried in place of one that is linked.
+pub(super) const ATTEMPTS: u32 = 64;
+
+/// A vertex of `vertices`, from random bits.
+pub(super) fn vertex(bits: u32, vertices: u32) -> u32 {
+    ((u64::from(bits) * u64::from(vertices)) >> 32) as u32
+}
+
+/// The first of [`ATTEMPTS`] pairs of different vertices whose rows `row` are not linked, from the numbers
+/// of `key`: the vertices.
+pub(super) fn unlinked(graph: &Graph, key: (u32, u32), row: impl Fn(u32) -> u32) -> Option<Pair> {
+    let drawn = |column| vertex(bits32(key, column), graph.vertices());
+    let mut pairs = (0..ATTEMPTS).map(|t| (drawn(2 * t), drawn(2 * t + 1)));
+    pairs.find(|&(a, b)| a != b && !linked(graph, row(a), row(b)))
+}
+
+/// Pairs that an epoch takes as not linked, by row.
+///
+/// Both vertices of a pair are drawn uniformly, again where they are one or linked, so that pairs are
+/// uniform among those that are not linked; one pair may be drawn twice. Each is in the lists of both its
+/// rows, in the order of drawing.
+///
+/// ```
+/// use eciton_graph::{adjacency::{Graph, Options}, links::Negatives};
+/// use eciton_tensor::random::{Key, Purpose};
+/// // Of the path 0 - 1 - 2 the ends only are not linked.
+/// let path = Graph::from_edges(3, [(0, 1), (1, 2)].into_iter(), Options::default())?;
+/// let drawn = Negatives::draw(&path, 2, Key::new(1, Purpose::Negatives, 0, 0, 0), None);
+/// assert_eq!((drawn.pairs(), drawn.of(0), drawn.of(1)), (2, &[2, 2][..], &[][..]));
+/// # Ok::<(), eciton_graph::error::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Negatives {
+    /// `[V + 1]`.
+    offsets: Vec<u64>,
+    /// The other row of each pair.
+    others: Vec<u32>,
+}
+
+impl Negatives {
+    /// Draws `count` pairs with the numbers of `key`. `rows` has each vertex' row, `None`: they are the
+    /// same; `graph` is by row. A pair for which 64 draws found nothing is left out. The pairs of vertices
+    /// depend on the graph, `count` and `key` alone: not on `rows` or threads.
+    ///
+    /// # Panics
+    /// If there is another number of rows than of vertices; they come from one program.
+    pub fn draw(graph: &Graph, count: u64, key: Key, rows: Option<&[u32]>) -> Self {
+        Self::draw_with(graph, count, key, rows, threads_for(count))
+    }
+
+    fn draw_with(graph: &Graph, count: u64, key: Key, rows: Option<&[u32]>, threads: usize) -> Self {
+        let vertices = graph.vertices() as usize;
+        assert!(rows.is_none_or(|rows| rows.len() == vertices), "a row for each vertex");
+        let row = |v: u32| rows.map_or(v, |rows| rows[v as usize]);
+        let drawn = on_threads(shares(count as usize, threads), |range| {
+            let mut pairs = Vec::with_capacity(range.len());
+            let found = range.filter_map(|n| unlinked(graph, key.row(n as u64), row));
+            pairs.extend(found.map(|(a, b)| (row(a), row(b))));
+            pairs
+        });
+        Self::of_pairs(vertices, &drawn, threads)
+    }
+
+    /// Lists of the pairs, each thread those of its own range of rows.
+    fn of_pairs(vertices: usize, drawn: &[Vec<Pair>], threads: usize) -> Self {
+        let each = |own: &Range<usize>, visit: &mut dyn FnMut(usize, u32)| {
+            for &(a, b) in drawn.iter().flatten() {
+                for (row, other) in [(a as usize, b), (b as usize, a)] {
+                    if own.contains(&row) {
+                        visit(row - own.start, other);
+                    }
+                }
+            }
+        };
+        let ranges = shares(vertices, threads);
+        let mut offsets = vec![0u64; vertices + 1];
+        let counts = cut(&mut offsets[1..], ranges.iter().map(Range::len));
+        on_threads(ranges.iter().zip(counts).collect(), |(own, counts)| {
+            each(own, &mut |row, _| counts[row] += 1);
+        });
+        let mut sum = 0;
+        for end in &mut offsets {
+            sum += *end;
+            *end = sum;
+        }
+        let mut others = vec![0; sum as usize];
+        let lens = ranges.iter().map(|own| (offsets[own.end] - offsets[own.start]) as usize);
+        let lists = cut(&mut others, lens);
+        on_threads(ranges.iter().zip(lists).collect(), |(own, list)| {
+            let first = offsets[own.start];
+            let mut next: Vec<u64> = offsets[own.clone()].iter().map(|from| from - first).collect();
+            each(own, &mut |row, other| {
+                list[next[row] as usize] = other;
+                next[row] += 1;
+            });
+        });
+        Self { offsets, others }
+    }
+
+    /// How many pairs were found.
+    pub fn pairs(&self) -> u64 {
+        self.others.len() as u64 / 2
+    }
+
+    /// The other rows of the pairs of `row`; none for a row that does not exist.
+    #[inline]
+    pub fn of(&self, row: u32) -> &[u32] {
+        let row = row as usize;
+        match (self.offsets.get(row), self.offsets.get(row + 1)) {
+            (Some(&from), Some(&to)) => &self.others[from as usize..to as usize],
+            _ => &[],
+        }
+    }
+
+    /// `[V + 1]` offsets are as many as rows and one more.
+    pub(crate) fn rows(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// The most bytes that drawing takes, and that the pairs take afterwards.
+    pub fn bytes(vertices: u64, count: u64) -> u64 {
+        // Pairs and lists; offsets and how far each list is filled.
+        count.saturating_mul(16).saturating_add(vertices.saturating_mul(16)).saturating_add(8)
+    }
+}
+
+/// Parts of so many values, one after the other.
+fn cut<T>(mut values: &mut [T], lens: impl Iterator<Item = usize>) -> Vec<&mut [T]> {
+    let mut parts = Vec::new();
+    for len in lens {
+        let (part, rest) = values.split_at_mut(len);
+        parts.push(part);
+        values = rest;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use eciton_tensor::random::Purpose;
+
+    use super::super::tests::{complete, random_graph};
+    use super::*;
+    use crate::order::{Order, Permutation, permute_graph};
+    use crate::random::SplitMix64;
+
+    fn key(seed: u64) -> Key {
+        Key::new(seed, Purpose::Negatives, 3, 0, 0)
+    }
+
+    /// All pairs, each once, the smaller first.
+    fn pairs(of: &Negatives) -> Vec<Pair> {
+        let mut pairs: Vec<Pair> =
+            (0..of.rows() as u32).flat_map(|a| of.of(a).iter().map(move |&b| (a.min(b), a.max(b)))).collect();
+        pairs.sort_unstable();
+        assert!(pairs.chunks(2).all(|both| both[0] == both[1]), "each pair is in two lists");
+        pairs.into_iter().step_by(2).collect()
+    }
+
+    #[test]
+    fn never_linked_and_the_same_for_any_number_of_threads() {
+        let seed = 19;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        for case in 0..60 {
+            let (vertices, edges, count) = (2 + random.below(60), random.below(400), random.below(500));
+            let graph = random_graph(&mut random, vertices, edges, case & 1 == 0, case & 2 == 0);
+            let one = Negatives::draw_with(&graph, count, key(case), None, 1);
+            for threads in [2, 3, 16] {
+                let other = Negatives::draw_with(&graph, count, key(case), None, threads);
+                assert_eq!((&one.offsets, &one.others), (&other.offsets, &other.others), "{threads} threads");
+            }
+            assert!(pairs(&one).iter().all(|&(a, b)| a != b && !linked(&graph, a, b)));
+            // By definition, in the order of drawing.
+            let mut lists = vec![Vec::new(); vertices as usize];
+            for n in 0..count {
+                let bits = |column| u64::from(bits32(key(case).row(n), column));
+                let ends = |t: u32| ((bits(2 * t) * vertices) >> 32, (bits(2 * t + 1) * vertices) >> 32);
+                let fine = |&(a, b): &(u64, u64)| a != b && !linked(&graph, a as u32, b as u32);
+                if let Some((a, b)) = (0..64).map(ends).find(fine) {
+                    lists[a as usize].push(b as u32);
+                    lists[b as usize].push(a as u32);
+                }
+            }
+            assert!((0..).zip(&lists).all(|(v, list)| one.of(v) == list), "case {case}");
+            assert_eq!(one.pairs(), lists.iter().map(Vec::len).sum::<usize>() as u64 / 2);
+        }
+    }
+
+    #[test]
+    fn every_pair_without_a_link_is_as_likely() {
+        let seed = 23;
+        println!("seed {seed}");
+        let graph = random_graph(&mut SplitMix64::new(seed), 30, 60, true, false);
+        let free = 30 * 29 / 2 - super::super::count(&graph);
+        let drawn = 400 * free;
+        let found = pairs(&Negatives::draw(&graph, drawn, key(seed), None));
+        assert_eq!(found.len() as u64, drawn);
+        let counts: Vec<f64> = found.chunk_by(|a, b| a == b).map(|same| same.len() as f64).collect();
+        assert_eq!(counts.len() as u64, free);
+        let chi: f64 = counts.iter().map(|n| (n - 400.0).powi(2) / 400.0).sum();
+        // A sum of so many squares strays by more than five of its standard deviations once in 10^6.
+        let degrees = (free - 1) as f64;
+        assert!((chi - degrees).abs() < 5.0 * (2.0 * degrees).sqrt(), "chi-square {chi} of {degrees}");
+    }
+
+    #[test]
+    fn the_same_pairs_of_vertices_in_any_order() {
+        let seed = 29;
+        println!("seed {seed}");
+        let graph = random_graph(&mut SplitMix64::new(seed), 80, 300, false, false);
+        let plain = Negatives::draw(&graph, 200, key(seed), None);
+        let order = Permutation::of(&graph, Order::Rabbit);
+        let moved = permute_graph(&graph, &order).unwrap();
+        let rows = Negatives::draw(&moved, 200, key(seed), Some(order.new_of_old()));
+        for v in 0..80 {
+            let there = |&u: &u32| order.new_of_old()[u as usize];
+            assert!(plain.of(v).iter().map(there).eq(rows.of(there(&v)).iter().copied()), "vertex {v}");
+        }
+    }
+
+    #[test]
+    fn graphs_without_a_pair_give_none() {
+        for graph in [complete(2), complete(9), random_graph(&mut SplitMix64::new(1), 1, 1, true, false)] {
+            let drawn = Negatives::draw(&graph, 50, key(1), None);
+            assert_eq!((drawn.pairs(), drawn.of(0), drawn.of(99)), (0, &[][..], &[][..]));
+        }
+        // Two vertices without an edge: one pair, again and again.
+        let none = random_graph(&mut SplitMix64::new(1), 2, 0, true, false);
+        let drawn = Negatives::draw(&none, 50, key(1), None);
+        assert_eq!((drawn.pairs(), drawn.of(0)), (50, &[1; 50][..]));
+        assert_eq!(Negatives::draw(&none, 0, key(1), None).pairs(), 0);
+        assert_eq!((Negatives::bytes(2, 50), Negatives::bytes(u64::MAX, 1)), (840, u64::MAX));
+    }
+}
