@@ -37,6 +37,7 @@ mod blocked;
 pub mod cache;
 mod kernel;
 mod maximum;
+pub mod pairs;
 mod path;
 mod positions;
 mod reach;

@@ -13,6 +13,7 @@
 //! ```
 
 mod held_out;
+pub mod metrics;
 mod negatives;
 
 pub use held_out::{Candidates, Draw, HeldOut, MAX_OTHERS, Shares, hold_out};

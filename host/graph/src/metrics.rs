@@ -1,6 +1,7 @@
 //! How good predictions are.
 
 use crate::labels::{Labels, Values};
+pub use crate::links::metrics::{hits_at, mean_reciprocal_rank, pair_area, pair_scores};
 use crate::split::NO_LABEL;
 
 /// The share of `ids` whose highest score is at their label; 0 where none of them has one.
@@ -173,7 +174,7 @@ fn score_at(scores: &[f32], stride: usize, id: u32, column: usize) -> f32 {
 }
 
 /// A number in the order of scores: NaN is the lowest, both zeros are one.
-fn rank_key(score: f64) -> u64 {
+pub(crate) fn rank_key(score: f64) -> u64 {
     if score.is_nan() {
         return 0;
     }
@@ -183,7 +184,7 @@ fn rank_key(score: f64) -> u64 {
 
 /// The share of pairs of one that holds and one that does not in which the former ranks higher; equal
 /// ones count half. None without such a pair.
-fn area(ranked: &mut [(u64, bool)]) -> Option<f64> {
+pub(crate) fn area(ranked: &mut [(u64, bool)]) -> Option<f64> {
     ranked.sort_unstable_by_key(|&(key, _)| key);
     // Halves of a pair, so that all sums are exact.
     let (mut halves, mut below, mut positives) = (0u128, 0u64, 0u64);
