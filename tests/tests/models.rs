@@ -11,8 +11,8 @@ mod numpy;
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Split, Values, VertexIds};
 use eciton_plan::{
-    Config, ExecutorKind, GatherFeatures, LabelledGathers, LayerKind, Loss, Mode, Model, ModelSettings,
-    Pipeline, TaskType, WeightDecay,
+    Config, ExecutorKind, GatherFeatures, LabelledGathers, LayerKind, Links, Loss, Mode, Model,
+    ModelSettings, Pipeline, TaskType, WeightDecay,
 };
 use eciton_tests::{Numbers, cora, options, python, train};
 use eciton_train::Recording;
@@ -23,8 +23,9 @@ use serde_json::{Value, json};
 /// What relative difference, by norm, f32 may have from f64.
 const CLOSE: f64 = 2e-4;
 
-/// Models as a user writes them; the last layer's width is the number of classes.
-const MODELS: [(&str, &str); 44] = [
+/// Models as a user writes them; the last layer's width is the number of classes. Those whose name begins with
+/// "links" predict links.
+const MODELS: [(&str, &str); 49] = [
     ("gcn", "kind = \"gcn\""),
     ("sage", "kind = \"sage\""),
     ("sage without bias", "kind = \"sage\"\nbias = false\nlayers = 3"),
@@ -99,6 +100,11 @@ const MODELS: [(&str, &str); 44] = [
         "hidden = 6\nedge_weights = 0\n[[layers]]\nkernel = \"gcn\"\n[[layers]]\nkernel = \"gatv2\"\nheads = 3\naverage = true\n\
          attention_dropout = 0.3\nedge_features = true\n[[layers]]\nkernel = \"gatv2\"\nheads = 1\n",
     ),
+    ("links, gcn", "kind = \"gcn\""),
+    ("links, sage without bias", "kind = \"sage\"\nbias = false\ndropout = 0"),
+    ("links, gat", "kind = \"gat\"\nheads = 2\nlayers = 1"),
+    ("links, gcn, weighted, gathered once", "kind = \"gcn\"\nedge_weights = 0\ndropout = 0"),
+    ("links, jumping", "kind = \"gatv2\"\nhidden = 6\nheads = 3\njumping = \"concat\"\nresidual = true"),
 ];
 
 const CLASSES: u32 = 4;
@@ -129,7 +135,7 @@ impl Case {
             .map(|_| if numbers.below(3) == 0 { numbers.value() } else { 0.0 })
             .collect();
         let settings = ModelSettings::parse(text, name).unwrap();
-        let task = task(&settings);
+        let task = task(name, &settings);
         let labels = labels(numbers, task, vertices);
         let known = |v: &u32| labels.known(*v as usize);
         let train: Vec<u32> = (0..vertices).filter(|_| numbers.below(3) == 0).filter(known).collect();
@@ -141,15 +147,23 @@ impl Case {
         config.run.intervals = Some(1 + numbers.below(2));
         config.run.threads = Some(1 + numbers.below(2));
         config.optimiser.weight_decay = WeightDecay::All(1e-3);
+        if task == TaskType::LinkPrediction {
+            config.data.task = Some(task);
+            config.links =
+                Links { embedding: CLASSES, validation: 0.0, test: 0.0, negatives: 2, ..Links::default() };
+        }
         let model = Model::resolve(&config.model, columns, CLASSES, task).unwrap();
         let layers: Vec<Value> = model.layers.iter().map(layer).collect();
-        let job = json!({
+        let mut job = json!({
             "vertices": vertices, "edges": edges, "labels": as_json(&labels), "loss": model.loss.name(), "train": train, "layers": layers,
             "features": values.chunks(columns as usize).collect::<Vec<_>>(),
             "edge_features": known_of_edges.chunks(KNOWN as usize).collect::<Vec<_>>(), "edge_weights": model.edge_weights,
             "seed": seed, "slope": f64::from(0.2f32),
             "optimiser": {"kind": "adam", "lr": config.optimiser.lr, "weight_decay": 1e-3},
         });
+        if config.predicts_links() {
+            job["links"] = json!({"negatives": config.links.negatives});
+        }
         let features = Features::dense(columns, &values).unwrap();
         let features = if seed.is_multiple_of(2) { as_sparse(&features) } else { features };
         let options = GraphOptions { symmetric: false, keep_self_loops: false };
@@ -189,9 +203,10 @@ impl Case {
     }
 }
 
-/// The task that a model's loss is for.
-fn task(settings: &ModelSettings) -> TaskType {
+/// The task that a model is for.
+fn task(name: &str, settings: &ModelSettings) -> TaskType {
     match settings.loss {
+        None if name.starts_with("links") => TaskType::LinkPrediction,
         None | Some(Loss::CrossEntropy) => TaskType::Classification,
         Some(Loss::BinaryCrossEntropy) => TaskType::MultiLabel,
         Some(Loss::SquaredError | Loss::AbsoluteError) => TaskType::Regression,
@@ -207,7 +222,7 @@ fn labels(numbers: &mut Numbers, task: TaskType, vertices: u32) -> Labels {
     match task {
         TaskType::MultiLabel => Labels::Flags(values(|numbers| numbers.below(2) as f32)),
         TaskType::Regression => Labels::Numbers(values(Numbers::value)),
-        TaskType::Classification => {
+        TaskType::Classification | TaskType::LinkPrediction => {
             Labels::classes((0..vertices).map(|_| numbers.below(CLASSES)).collect(), CLASSES)
         }
     }
@@ -288,10 +303,10 @@ fn bits(config: &Config, what: &str) -> (String, Vec<u64>) {
     (summary.model_digest, losses.iter().map(|l| l.to_bits()).collect())
 }
 
-fn with(text: &str, intervals: u32, threads: u32, mode: Mode, epochs: u32) -> Config {
+fn with((name, text): (&str, &str), intervals: u32, threads: u32, mode: Mode, epochs: u32) -> Config {
     let mut config = cora(epochs);
     config.model = ModelSettings::parse(text, "model").unwrap();
-    config.data.task = Some(task(&config.model));
+    config.data.task = Some(task(name, &config.model));
     (config.run.threads, config.run.intervals) = (Some(threads), Some(intervals));
     config.pipeline = Pipeline { mode, ..Pipeline::default() };
     config
@@ -327,12 +342,12 @@ fn what_is_known_of_edges_is_the_same_for_any_cut() {
 #[test]
 fn no_model_depends_on_threads_intervals_barriers_or_functions() {
     for (name, text) in fitting() {
-        let wanted = bits(&with(text, 1, 1, Mode::Pipe, 3), name);
+        let wanted = bits(&with((name, text), 1, 1, Mode::Pipe, 3), name);
         for (intervals, threads, mode) in [(3, 2, Mode::Pipe), (64, 2, Mode::Pipe), (7, 2, Mode::Sync)] {
-            let found = bits(&with(text, intervals, threads, mode, 3), name);
+            let found = bits(&with((name, text), intervals, threads, mode, 3), name);
             assert_eq!(found, wanted, "{name}: {intervals} intervals, {threads} threads, {mode:?}");
         }
-        let mut config = with(text, 3, 2, Mode::Pipe, 3);
+        let mut config = with((name, text), 3, 2, Mode::Pipe, 3);
         config.executor.kind = ExecutorKind::Loopback;
         assert_eq!(bits(&config, name), wanted, "{name}, in messages");
     }
@@ -341,7 +356,7 @@ fn no_model_depends_on_threads_intervals_barriers_or_functions() {
 #[test]
 fn intervals_that_run_apart_learn_all_the_same() {
     for (name, text) in fitting() {
-        let mut config = with(text, 6, 2, Mode::Async, 12);
+        let mut config = with((name, text), 6, 2, Mode::Async, 12);
         (config.pipeline.staleness, config.model.dropout) = (1, 0.0);
         let (_, losses) = train(&config, &options()).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(losses[11] < losses[0], "{name}: {losses:?}");
@@ -351,7 +366,7 @@ fn intervals_that_run_apart_learn_all_the_same() {
 #[test]
 fn features_gathered_before_are_the_same_model() {
     let run = |when| {
-        let mut config = with("kind = \"sgc\"\nhops = 3\ndropout = 0", 2, 2, Mode::Pipe, 20);
+        let mut config = with(("sgc", "kind = \"sgc\"\nhops = 3\ndropout = 0"), 2, 2, Mode::Pipe, 20);
         config.run.gather_features = when;
         train(&config, &options()).unwrap().1
     };

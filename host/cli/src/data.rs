@@ -213,7 +213,7 @@ fn labels(dataset: &Dataset, statistics: &Statistics) -> (&'static str, String) 
     };
     let count = dataset.labels.width();
     match task(&dataset.labels) {
-        TaskType::Classification => {
+        TaskType::Classification | TaskType::LinkPrediction => {
             let sizes = statistics.class_counts.iter().map(|&size| grouped(size)).collect();
             ("classes", format!("{count}: {}", shown(sizes, " ")))
         }

@@ -136,6 +136,7 @@ impl<'a> Row<'a> {
             TaskType::Classification => ("id,class", &["score"]),
             TaskType::MultiLabel => ("id", &["label", "score"]),
             TaskType::Regression => ("id", &["value"]),
+            TaskType::LinkPrediction => ("id", &["embedding"]),
         };
         let mut text = first.to_owned();
         for name in each {
@@ -166,7 +167,7 @@ impl<'a> Row<'a> {
             TaskType::MultiLabel => {
                 self.scores.iter().for_each(|&s| text.push_str(if holds(s) { ",1" } else { ",0" }));
             }
-            TaskType::Regression => {}
+            TaskType::Regression | TaskType::LinkPrediction => {}
         }
         for score in &self.scores {
             let _ = write!(text, ",{score}");

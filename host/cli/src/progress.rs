@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use crate::output::Output;
-use crate::text::{counted, measured, seconds, unit};
+use crate::text::{counted, grouped, measured, seconds, unit};
 
 /// Whether a bar can be drawn: both streams are a terminal that knows how.
 pub(crate) fn drawable(output: &Output) -> bool {
@@ -240,6 +240,10 @@ fn columns(started: &Started) -> String {
         TaskType::Classification => counted(started.classes, "class").replace("classs", "classes"),
         TaskType::MultiLabel => counted(started.classes, "label"),
         TaskType::Regression => format!("{} a vertex to be predicted", counted(started.classes, "number")),
+        TaskType::LinkPrediction => {
+            let [trained, validation, test] = started.links.unwrap_or_default().map(grouped);
+            format!("{trained} links to train with, {validation} validation, {test} test")
+        }
     }
 }
 

@@ -36,6 +36,11 @@ fn test_of(metric: Metric) -> &'static str {
         Metric::F1Micro => "test micro F1",
         Metric::MeanAbsoluteError => "test MAE",
         Metric::RootMeanSquaredError => "test RMSE",
+        Metric::Hits10 => "test hits@10",
+        Metric::Hits20 => "test hits@20",
+        Metric::Hits50 => "test hits@50",
+        Metric::Hits100 => "test hits@100",
+        Metric::MeanReciprocalRank => "test MRR",
     }
 }
 

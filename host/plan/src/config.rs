@@ -15,6 +15,7 @@ use crate::document;
 use crate::error::Error;
 use crate::executor::{Emulator, Executor, ExecutorKind, RowFormat};
 use crate::keys;
+use crate::links::Links;
 use crate::model::ModelSettings;
 use crate::objective::{Metric, TaskType};
 use crate::optimiser::Optimiser;
@@ -36,6 +37,9 @@ pub struct Config {
     pub optimiser: Optimiser,
     /// How long and in what pieces.
     pub run: Run,
+    /// What of the links is predicted.
+    #[serde(default, skip_serializing_if = "Links::is_default")]
+    pub links: Links,
     /// How far intervals may run apart.
     #[serde(default, skip_serializing_if = "Pipeline::is_default")]
     pub pipeline: Pipeline,
@@ -67,7 +71,7 @@ pub struct Data {
     /// Whether each vertex's features are divided by their sum; `None`: where none is negative.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub normalise_features: Option<bool>,
-    /// What the labels are; `None`: what they look like.
+    /// What is learnt, and of labels what they are; `None`: what they look like.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskType>,
 }
@@ -287,10 +291,39 @@ impl Config {
         if self.run.tune_threads { self.check_read("run.tune_threads", "true") } else { Ok(()) }
     }
 
+    /// Whether it is links that are learnt.
+    #[must_use]
+    pub fn predicts_links(&self) -> bool {
+        self.data.task == Some(TaskType::LinkPrediction)
+    }
+
+    fn check_links(&self) -> Result<(), Error> {
+        let links = &self.links;
+        if !self.predicts_links() && !links.is_default() {
+            return Err(Error::Together {
+                key: "links",
+                found: "given".to_owned(),
+                other: "data.task",
+                other_found: self.data.task.map_or("left out", TaskType::name).to_owned(),
+                remedy: "say data.task = \"link-prediction\", or leave [links] out",
+            });
+        }
+        if links.validation + links.test >= 1.0 {
+            return Err(Error::Together {
+                key: "links.validation",
+                found: links.validation.to_string(),
+                other: "links.test",
+                other_found: links.test.to_string(),
+                remedy: "leave links to train with: together less than 1",
+            });
+        }
+        Ok(())
+    }
+
     /// Whether the settings fit together: what no key by itself can tell. Asked before a run begins.
     ///
     /// # Errors
-    /// [`Error::Together`] for `run.patience`, `run.keep = "best"` or `pipeline.synchronous_at` without
+    /// [`Error::Together`] for settings of links without link prediction, or no link to train with; for `run.patience`, `run.keep = "best"` or `pipeline.synchronous_at` without
     /// evaluations to go by; [`Error::Unread`] for a setting of functions where the executor has none, and
     /// for others that it does not read.
     pub fn check(&self) -> Result<(), Error> {
@@ -303,6 +336,7 @@ impl Config {
             }
         };
         self.check_executor()?;
+        self.check_links()?;
         match judged {
             Some((key, found)) if run.eval_every == 0 => Err(Error::Together {
                 key,

@@ -5,6 +5,7 @@
 
 mod checkpoint;
 mod executor;
+mod links;
 mod model;
 mod optimiser;
 mod pipeline;
@@ -90,7 +91,7 @@ const DATA: &[Key<Data>] = &[
     key(
         "task",
         &["task_type"],
-        "what labels are, where they do not look like it: classification, multi-label, regression",
+        "link-prediction, or what labels are where they do not look like it: classification, multi-label, regression",
         |data, field| {
             data.task = Some(field.choice(&TaskType::ALL)?);
             Ok(())
@@ -120,7 +121,7 @@ const RUN: &[Key<Run>] = &[
     key(
         "metric",
         &["eval_metric", "metrics"],
-        "how good a model is: accuracy, roc-auc, f1-micro, mean-absolute-error, root-mean-squared-error",
+        "how good a model is: accuracy, roc-auc, f1-micro, mean-absolute-error, root-mean-squared-error; of links roc-auc, hits@10, hits@20, hits@50, hits@100, mean-reciprocal-rank",
         |run, field| {
             run.metric = Some(field.choice(&Metric::ALL)?);
             Ok(())
@@ -268,7 +269,7 @@ const LIMITS: &[Key<Limits>] = &[
 ];
 
 /// The sections of a recipe, and what else people call them.
-const SECTIONS: [(&str, &[&str]); 10] = [
+const SECTIONS: [(&str, &[&str]); 11] = [
     ("data", &["dataset"]),
     ("model", &["network"]),
     ("optimiser", &["optimizer"]),
@@ -276,6 +277,7 @@ const SECTIONS: [(&str, &[&str]); 10] = [
     ("pipeline", &["asynchrony"]),
     ("kernels", &[]),
     ("limits", &[]),
+    ("links", &["link", "link_prediction"]),
     ("checkpoint", &["checkpoints"]),
     ("executor", &[]),
     ("emulator", &["emulated"]),
@@ -325,6 +327,7 @@ fn write_section(config: &mut Config, section: &str, fields: &Fields) -> Result<
         "optimiser" => write(&mut config.optimiser, section, optimiser::OPTIMISER, fields),
         "run" => write(&mut config.run, section, RUN, fields),
         "pipeline" => write(&mut config.pipeline, section, pipeline::PIPELINE, fields),
+        "links" => write(&mut config.links, section, links::LINKS, fields),
         "limits" => write(&mut config.limits, section, LIMITS, fields),
         "checkpoint" => write(&mut config.checkpoint, section, checkpoint::CHECKPOINT, fields),
         "executor" => write(&mut config.executor, section, executor::EXECUTOR, fields),
@@ -418,6 +421,7 @@ fn known(mut each: impl FnMut(Offer, &'static str)) {
     of("optimiser", optimiser::OPTIMISER, &mut each);
     of("run", RUN, &mut each);
     of("pipeline", pipeline::PIPELINE, &mut each);
+    of("links", links::LINKS, &mut each);
     of("limits", LIMITS, &mut each);
     of("checkpoint", checkpoint::CHECKPOINT, &mut each);
     of("executor", executor::EXECUTOR, &mut each);

@@ -33,6 +33,7 @@ mod error;
 pub mod executor;
 pub mod ids;
 mod keys;
+pub mod links;
 mod lower;
 pub mod model;
 mod network;
@@ -60,6 +61,7 @@ pub use ids::{
     Attempt, BufferId, Epoch, IntervalId, Layer, OperationId, ParameterId, SlotId, StageId, Version,
 };
 pub use keys::{KeyInfo, keys};
+pub use links::Links;
 pub use model::{
     Activation, Aggregator, Attention, FirstWeights, Jumping, KindSettings, LayerKind, LayerSettings, Layers,
     Model, ModelKind, ModelLayer, ModelSettings, Norm, On,
@@ -72,7 +74,7 @@ pub use prices::{Prices, Processor};
 pub use profile::{Profile, StageProfile};
 pub use program::{
     Attend, AttendStep, DataShape, Direction, EdgeStep, Edges, Gather, Normalisation, Open, Operation,
-    Parameter, Program, Scope, SlotOf, SlotSpec, Stage, Tensor,
+    PairLoss, Parameter, Program, Scope, SlotOf, SlotSpec, Stage, Tensor,
 };
 pub use savings::{GatherFeatures, LabelledGathers, Savings, Workload, has_own_loss, loss_gathers};
 pub use signature::{

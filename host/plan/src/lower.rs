@@ -9,11 +9,12 @@ use crate::error::Error;
 use crate::ids::{Layer, OperationId, ParameterId, SlotId, StageId};
 use crate::model::{FirstWeights, Model, On};
 use crate::network::{
-    ATTENTION, AttendNode, EdgeNode, HEAD, INPUT_BIAS, KernelNode, LINEAR, Network, Node, SUM, ValueId,
+    ATTENTION, AttendNode, EdgeNode, HEAD, INPUT_BIAS, KernelNode, LINEAR, Network, Node, PairNode, SUM,
+    ValueId,
 };
 use crate::program::{
-    Attend, AttendStep, DataShape, Direction, EdgeStep, Edges, Gather, Operation, Parameter, Program, SlotOf,
-    SlotSpec, Stage, Tensor,
+    Attend, AttendStep, DataShape, Direction, EdgeStep, Edges, Gather, Operation, PairLoss, Parameter,
+    Program, SlotOf, SlotSpec, Stage, Tensor,
 };
 use crate::savings::Savings;
 use crate::signature::{Attribute, Initialiser, ParameterSpec, Signature, TargetKind};
@@ -72,8 +73,11 @@ pub(crate) fn evaluation(training: &Program) -> Program {
         spec.kept_until = last;
     }
     lowering.program.embeddings = slot;
-    let head = lowering.network.values.len() - 1;
-    lowering.program.scores = lowering.slots.get(head).copied().flatten();
+    let scores = match lowering.network.nodes.last() {
+        Some(Node::Pairs(pairs)) => pairs.input.index(),
+        _ => lowering.network.values.len() - 1,
+    };
+    lowering.program.scores = lowering.slots.get(scores).copied().flatten();
     lowering.program
 }
 
@@ -127,7 +131,7 @@ impl Lowering {
             let (node, on, known) = match self.network.nodes[at].clone() {
                 Node::Kernel(node) => (node, On::Rows, false),
                 Node::Edges(node) => (node.of, On::Edges, node.features),
-                Node::Gather(_) | Node::Attend(_) => continue,
+                Node::Gather(_) | Node::Attend(_) | Node::Pairs(_) => continue,
             };
             let inputs: Vec<u32> = node.inputs.iter().map(|&input| self.network.width(input)).collect();
             let output = self.network.width(node.output);
@@ -242,6 +246,8 @@ impl Lowering {
                     self.edges_forward(&node, OperationId(count(operation)));
                     operation += 1;
                 }
+                // An evaluation ends with the rows.
+                Node::Pairs(_) => self.forward.push(None),
             }
         }
     }
@@ -353,22 +359,11 @@ impl Lowering {
 
     fn backward(&mut self, open: Open<'_>) -> Result<(), Error> {
         let last = self.network.nodes.len() - 1;
-        let Node::Kernel(head) = self.network.nodes[last].clone() else { return Ok(()) };
-        let opened = |node: &&Node| matches!(node, Node::Kernel(_) | Node::Edges(_));
-        let kernels = self.network.nodes.iter().filter(opened).count();
-        let inputs = head.inputs.iter().filter_map(|&input| self.slot_of(input)).collect();
-        let tensor = Tensor {
-            operation: OperationId(count(kernels - 1)),
-            direction: Direction::Loss,
-            inputs,
-            outputs: Vec::new(),
-            kept: Vec::new(),
-            gradients: Vec::new(),
-            input_gradients: self.input_gradients(&head),
-        };
-        let written = tensor.input_gradients.clone();
-        self.program.loss = Some(self.push(Stage::Tensor(tensor)));
-        self.contribute(open, &head.inputs, &written)?;
+        match self.network.nodes[last].clone() {
+            Node::Kernel(head) => self.head(open, &head)?,
+            Node::Pairs(pairs) => self.pairs(open, pairs)?,
+            Node::Gather(_) | Node::Attend(_) | Node::Edges(_) => return Ok(()),
+        }
         for at in (0..last).rev() {
             match self.network.nodes[at].clone() {
                 Node::Gather(node) => {
@@ -383,9 +378,37 @@ impl Lowering {
                 Node::Attend(node) => self.attend_backward(open, &node, at)?,
                 Node::Kernel(node) => self.kernel_backward(open, &node, at)?,
                 Node::Edges(node) => self.edges_backward(open, &node, at)?,
+                Node::Pairs(_) => {}
             }
         }
         Ok(())
+    }
+
+    /// Loss and gradient of pairs of rows.
+    fn pairs(&mut self, open: Open<'_>, node: PairNode) -> Result<(), Error> {
+        let Some(input) = self.slot_of(node.input) else { return Ok(()) };
+        let width = self.network.width(node.input);
+        let gradient = self.slot(vec![width], SlotOf::Gradient, node.layer);
+        self.program.loss = Some(self.push(Stage::Pairs(PairLoss { layer: node.layer, input, gradient })));
+        self.contribute(open, &[node.input], &[Some(gradient)])
+    }
+
+    fn head(&mut self, open: Open<'_>, head: &KernelNode) -> Result<(), Error> {
+        let opened = |node: &&Node| matches!(node, Node::Kernel(_) | Node::Edges(_));
+        let kernels = self.network.nodes.iter().filter(opened).count();
+        let inputs = head.inputs.iter().filter_map(|&input| self.slot_of(input)).collect();
+        let tensor = Tensor {
+            operation: OperationId(count(kernels - 1)),
+            direction: Direction::Loss,
+            inputs,
+            outputs: Vec::new(),
+            kept: Vec::new(),
+            gradients: Vec::new(),
+            input_gradients: self.input_gradients(head),
+        };
+        let written = tensor.input_gradients.clone();
+        self.program.loss = Some(self.push(Stage::Tensor(tensor)));
+        self.contribute(open, &head.inputs, &written)
     }
 
     fn kernel_backward(&mut self, open: Open<'_>, node: &KernelNode, at: usize) -> Result<(), Error> {

@@ -213,11 +213,15 @@ impl On {
 pub struct Model {
     /// Features of a vertex.
     pub features: u32,
-    /// Classes, labels or numbers: the last layer's width.
+    /// Classes, labels or numbers, or of links the columns of an embedding: the last layer's width.
     pub classes: u32,
     /// What its last rows are compared by.
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub loss: Loss,
+    /// Whether pairs of its last rows are compared, by their inner products, not each row with what is known
+    /// of its vertex.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub links: bool,
     /// Which column of the edges' features is their weight in gathers; `None`: each counts 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge_weights: Option<u32>,

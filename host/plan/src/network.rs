@@ -61,6 +61,7 @@ pub(crate) enum Node {
     Gather(GatherNode),
     Attend(AttendNode),
     Edges(EdgeNode),
+    Pairs(PairNode),
 }
 
 /// A kernel's work.
@@ -112,6 +113,13 @@ pub(crate) struct EdgeNode {
     pub(crate) features: bool,
 }
 
+/// Pairs of rows, linked and not: the last node in place of the head, which makes no value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PairNode {
+    pub(crate) layer: Layer,
+    pub(crate) input: ValueId,
+}
+
 /// A bias that is still to be added.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bias {
@@ -138,7 +146,7 @@ impl Rows {
 #[derive(Clone, Debug)]
 pub(crate) struct Network {
     pub(crate) values: Vec<Value>,
-    /// The last is the head.
+    /// The last is the head, or pairs.
     pub(crate) nodes: Vec<Node>,
     /// What the last layer reads.
     pub(crate) embeddings: ValueId,
@@ -295,6 +303,12 @@ impl Network {
     /// Rows that several operations may read: an activation each can do by itself, a bias is added once.
     fn shared(&mut self, rows: Rows) -> Rows {
         if rows.bias.is_some() { self.plain(rows) } else { rows }
+    }
+
+    /// Compares pairs of rows, after what is still to be done to them.
+    fn pairs(&mut self, model: &Model, rows: Rows) {
+        let input = self.plain(rows).value;
+        self.nodes.push(Node::Pairs(PairNode { layer: number(model.layers.len()), input }));
     }
 
     fn head(&mut self, model: &Model, rows: &Rows) {

@@ -16,14 +16,17 @@ pub enum TaskType {
     MultiLabel,
     /// Numbers.
     Regression,
+    /// Which vertices are linked: nothing is known of a vertex but its features.
+    LinkPrediction,
 }
 
 impl TaskType {
     /// All, with their names.
-    pub const ALL: [(&'static str, Self); 3] = [
+    pub const ALL: [(&'static str, Self); 4] = [
         ("classification", Self::Classification),
         ("multi-label", Self::MultiLabel),
         ("regression", Self::Regression),
+        ("link-prediction", Self::LinkPrediction),
     ];
 
     /// Its name.
@@ -39,18 +42,20 @@ impl TaskType {
             Self::Classification => "classes",
             Self::MultiLabel => "labels",
             Self::Regression => "numbers",
+            Self::LinkPrediction => "dimensions",
         }
     }
 }
 
-/// What training makes small: a mean over the training vertices, of every value that is known of them.
+/// What training makes small: a mean over the training vertices, of every value that is known of them; of
+/// links a mean over pairs of vertices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loss {
     /// Of the softmax over classes.
     #[default]
     CrossEntropy,
-    /// Of each label's sigmoid.
+    /// Of each label's sigmoid; of links that of the inner product of two rows.
     BinaryCrossEntropy,
     /// The square of what a number is off by.
     SquaredError,
@@ -87,7 +92,7 @@ impl Loss {
     pub const fn of(task: TaskType) -> &'static [Self] {
         match task {
             TaskType::Classification => &[Self::CrossEntropy],
-            TaskType::MultiLabel => &[Self::BinaryCrossEntropy],
+            TaskType::MultiLabel | TaskType::LinkPrediction => &[Self::BinaryCrossEntropy],
             TaskType::Regression => &[Self::SquaredError, Self::AbsoluteError],
         }
     }
@@ -101,7 +106,7 @@ impl Loss {
     }
 }
 
-/// How good a model is, over the vertices of a split.
+/// How good a model is, over the vertices of a split; of links over those that were held out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
@@ -116,16 +121,36 @@ pub enum Metric {
     MeanAbsoluteError,
     /// The root of the mean square of that.
     RootMeanSquaredError,
+    /// The share of held-out links that score above all pairs without a link but 9 (Hu et al. 2020, "Open
+    /// graph benchmark": Hits@K).
+    #[serde(rename = "hits@10")]
+    Hits10,
+    /// The same but 19.
+    #[serde(rename = "hits@20")]
+    Hits20,
+    /// The same but 49.
+    #[serde(rename = "hits@50")]
+    Hits50,
+    /// The same but 99.
+    #[serde(rename = "hits@100")]
+    Hits100,
+    /// The mean of 1 / rank of a held-out link among pairs of one of its ends (the same, MRR).
+    MeanReciprocalRank,
 }
 
 impl Metric {
     /// All, with their names.
-    pub const ALL: [(&'static str, Self); 5] = [
+    pub const ALL: [(&'static str, Self); 10] = [
         ("accuracy", Self::Accuracy),
         ("roc-auc", Self::RocAuc),
         ("f1-micro", Self::F1Micro),
         ("mean-absolute-error", Self::MeanAbsoluteError),
         ("root-mean-squared-error", Self::RootMeanSquaredError),
+        ("hits@10", Self::Hits10),
+        ("hits@20", Self::Hits20),
+        ("hits@50", Self::Hits50),
+        ("hits@100", Self::Hits100),
+        ("mean-reciprocal-rank", Self::MeanReciprocalRank),
     ];
 
     /// Its name.
@@ -137,7 +162,7 @@ impl Metric {
     /// Whether it is a share of 1, and the higher the better; else the lower.
     #[must_use]
     pub const fn is_share(self) -> bool {
-        matches!(self, Self::Accuracy | Self::RocAuc | Self::F1Micro)
+        !matches!(self, Self::MeanAbsoluteError | Self::RootMeanSquaredError)
     }
 
     /// `found`, so that more is better.
@@ -156,6 +181,14 @@ impl Metric {
             TaskType::Classification => &[Self::Accuracy, Self::F1Micro],
             TaskType::MultiLabel => &[Self::RocAuc, Self::F1Micro, Self::Accuracy],
             TaskType::Regression => &[Self::MeanAbsoluteError, Self::RootMeanSquaredError],
+            TaskType::LinkPrediction => &[
+                Self::RocAuc,
+                Self::Hits10,
+                Self::Hits20,
+                Self::Hits50,
+                Self::Hits100,
+                Self::MeanReciprocalRank,
+            ],
         };
         let task = match task {
             TaskType::Classification => format!("classification of {classes} classes"),
@@ -202,6 +235,7 @@ mod tests {
         assert_eq!(of(TaskType::Classification, 7), ("cross-entropy", TargetKind::Classes, "accuracy"));
         assert_eq!(of(TaskType::MultiLabel, 7), ("binary-cross-entropy", TargetKind::Values, "roc-auc"));
         assert_eq!(of(TaskType::Regression, 1), ("squared-error", TargetKind::Values, "mean-absolute-error"));
+        assert_eq!(of(TaskType::LinkPrediction, 16), ("binary-cross-entropy", TargetKind::Values, "roc-auc"));
     }
 
     #[test]

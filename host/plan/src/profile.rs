@@ -254,6 +254,11 @@ fn count(program: &Program, stage: StageId, what: &Stage, stored: f64) -> StageP
     };
     match what {
         Stage::Gather(gather) => StageProfile { gather_width: gather.width, ..none },
+        // A link costs two reads of a row and two of a pair without one, where there is one for each.
+        Stage::Pairs(pairs) => {
+            let width = program.slots.get(pairs.input.index()).map_or(0, |slot| slot.width);
+            StageProfile { gather_width: width.saturating_mul(4), ..none }
+        }
         // Two sums of each value, and scores; by row a few operations a value.
         Stage::Attend(attend) => match attend.step {
             AttendStep::Forward { .. } => StageProfile { gather_width: 2 * attend.attention.input(), ..none },

@@ -20,6 +20,8 @@
 //! A `gatv2` layer is two products, whose rows an *edge kernel* combines ([`Edges`]); backward that is two
 //! steps as well, one over in-neighbours, by target, and one over out-neighbours, by source.
 //!
+//! Where links are predicted the loss is no kernel's: a stage of the host compares pairs of rows ([`PairLoss`]).
+//!
 //! Stages pass rows through *slots*; a slot is one matrix over all rows of the graph. A tensor stage
 //! needs of each slot that it reads the rows of its own interval; a gather needs those of all
 //! ([`Scope`]).
@@ -87,6 +89,8 @@ pub enum Stage {
     Attend(Attend),
     /// A kernel's work on edges: it runs on the host, with the graph's other work.
     Edges(Edges),
+    /// The loss of links: host work on pairs of rows.
+    Pairs(PairLoss),
 }
 
 /// Calls one of a kernel's functions on an interval's rows.
@@ -135,6 +139,18 @@ pub struct Gather {
     pub output: SlotId,
     /// Columns of both.
     pub width: u32,
+}
+
+/// The loss of links and its gradient: binary cross-entropy of inner products, over linked vertices and as
+/// many pairs without a link as the run draws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PairLoss {
+    /// One after the model's last: the place of the head.
+    pub layer: Layer,
+    /// Read, on the rows of every interval.
+    pub input: SlotId,
+    /// Of the input, written on the interval's rows: of pairs one of whose ends is there.
+    pub gradient: SlotId,
 }
 
 /// One step of an attention, [`Attention`]; rows are laid out as `eciton-graph`'s `gather::attention` says.
@@ -362,6 +378,7 @@ impl Stage {
         let one = std::slice::from_ref;
         let (own, all) = match self {
             Self::Gather(gather) => ([none; 4], Some(gather.input)),
+            Self::Pairs(pairs) => ([none; 4], Some(pairs.input)),
             Self::Attend(attend) => match &attend.step {
                 AttendStep::Forward { input, .. } => ([none; 4], Some(*input)),
                 AttendStep::Turn { input, output, kept, gradient, .. } => {
@@ -390,6 +407,7 @@ impl Stage {
         let none: &[SlotId] = &[];
         let (outputs, gradients) = match self {
             Self::Gather(gather) => ([std::slice::from_ref(&gather.output), none], &[][..]),
+            Self::Pairs(pairs) => ([std::slice::from_ref(&pairs.gradient), none], &[][..]),
             Self::Attend(attend) => match &attend.step {
                 AttendStep::Forward { output, kept, .. } => {
                     ([std::slice::from_ref(output), kept.as_slice()], &[][..])
@@ -426,7 +444,7 @@ impl Stage {
         match self {
             Self::Tensor(tensor) => tensor.direction != Direction::Forward,
             Self::Edges(edges) => matches!(edges.step, EdgeStep::Targets { .. }),
-            Self::Gather(_) | Self::Attend(_) => false,
+            Self::Gather(_) | Self::Attend(_) | Self::Pairs(_) => false,
         }
     }
 
@@ -436,7 +454,7 @@ impl Stage {
         match self {
             Self::Tensor(tensor) => Some(tensor.operation),
             Self::Edges(edges) => Some(edges.operation),
-            Self::Gather(_) | Self::Attend(_) => None,
+            Self::Gather(_) | Self::Attend(_) | Self::Pairs(_) => None,
         }
     }
 }
@@ -479,6 +497,7 @@ impl Program {
             Some(Stage::Gather(gather)) => {
                 format!("gather {}{}", gather.layer, if gather.transposed { " transposed" } else { "" })
             }
+            Some(Stage::Pairs(pairs)) => format!("links {} loss", pairs.layer),
             Some(Stage::Attend(attend)) => {
                 let step = match attend.step {
                     AttendStep::Forward { .. } => "forward",

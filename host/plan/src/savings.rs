@@ -59,7 +59,7 @@ impl LabelledGathers {
 /// It holds where the loss does what the built-in `head` does; who replaces that must not ask.
 #[must_use]
 pub fn loss_gathers(program: &Program) -> Vec<StageId> {
-    let Some(loss) = program.loss else { return Vec::new() };
+    let Some(loss) = program.loss.filter(|_| !program.model.links) else { return Vec::new() };
     let readers = |slot| {
         let reads = move |(_, stage): &(u16, &Stage)| stage.reads().any(|(read, _)| read == slot);
         (0u16..).zip(&program.stages).filter(reads).map(|(id, _)| StageId(id))

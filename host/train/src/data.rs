@@ -11,7 +11,7 @@ use eciton_graph::format;
 use eciton_graph::gather::{inverse_degrees, symmetric_scale};
 use eciton_kernel::{RowNumbers, Targets};
 use eciton_plan::{
-    Atoms, Data, DataShape, FAN_OUT, IntervalId, Intervals, Metric, Model, Node, Normalisation, Run,
+    Atoms, Data, DataShape, FAN_OUT, IntervalId, Intervals, Links, Metric, Model, Node, Normalisation, Run,
     TaskType, Workload,
 };
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
@@ -20,6 +20,7 @@ use crate::edge_data::EdgeData;
 use crate::error::{Error, Result, at};
 use crate::gathered::{Normalised, gather_features, stored_at_most};
 use crate::labelled::LabelledLists;
+use crate::predicted::{self, PredictedLinks};
 use crate::vertices::Vertices;
 
 /// Loads a data set: a built-in name, a path to any layout that `eciton_graph::format` knows, or the
@@ -40,12 +41,14 @@ pub fn load(data: &Data) -> Result<Dataset> {
         dataset.features = dataset.features.normalise_rows()?;
         dataset.validate()?;
     }
-    if let Some(wanted) = data.task.filter(|&wanted| wanted != task(&dataset.labels)) {
+    let unlike = |&wanted: &TaskType| wanted != TaskType::LinkPrediction && wanted != task(&dataset.labels);
+    if let Some(wanted) = data.task.filter(unlike) {
         let place = format!("{} labels", dataset.name);
         dataset.labels = match wanted {
             TaskType::Classification => dataset.labels.into_classes(&place)?,
             TaskType::MultiLabel => dataset.labels.into_flags(&place)?,
             TaskType::Regression => dataset.labels.into_numbers(),
+            TaskType::LinkPrediction => dataset.labels,
         };
         dataset.validate()?;
     }
@@ -112,16 +115,22 @@ pub(crate) struct Prepared {
     pub edges: Arc<EdgeData>,
     /// Where the gathers beside the loss have lists of their own.
     pub labelled: Option<Arc<LabelledLists>>,
+    /// What is predicted, where it is links.
+    pub links: Option<Arc<PredictedLinks>>,
 }
 
 impl Prepared {
-    pub(crate) fn new(dataset: Dataset, run: &Run) -> Result<Self> {
-        let classes = dataset.labels.width();
+    /// `links`: what is held out, where it is links that are predicted.
+    pub(crate) fn new(mut dataset: Dataset, run: &Run, links: Option<&Links>) -> Result<Self> {
+        let (task, classes) = match links {
+            Some(links) => (TaskType::LinkPrediction, links.embedding),
+            None => (task(&dataset.labels), dataset.labels.width()),
+        };
         if classes == 0 {
             return Err(Error::NoLabels { dataset: dataset.name });
         }
-        let task = task(&dataset.labels);
         let metric = Metric::choose(run.metric, task, classes)?;
+        let held = links.map(|links| predicted::hold_out(&mut dataset, links, metric)).transpose()?;
         let (mut dataset, vertices) = Vertices::order(dataset, run.order)?;
         let rows = dataset.vertices();
         let columns = dataset.features.columns();
@@ -152,6 +161,9 @@ impl Prepared {
         let edge_features = dataset.edge_features.as_ref().map_or(0, EdgeFeatures::columns);
         let shape = DataShape { rows, features: columns, classes, edge_features };
         let weight = 1.0 / known(&dataset.labels, &dataset.split.train).max(1) as f32;
+        let links = held.zip(links).map(|(held, settings)| {
+            Arc::new(PredictedLinks::new(&dataset, held, settings, vertices.permutation()))
+        });
         let (dataset, labelled, inverse) = (Arc::new(dataset), None, OnceLock::new());
         Ok(Self {
             dataset,
@@ -167,6 +179,7 @@ impl Prepared {
             intervals,
             edges: Arc::default(),
             labelled,
+            links,
         })
     }
 }

@@ -3,6 +3,7 @@
 mod attend;
 mod edges;
 mod judge;
+mod pairs;
 mod pass;
 mod rows;
 mod stages;
@@ -216,12 +217,16 @@ pub(crate) fn measured(stages: &Stages<'_>) -> Result<Metrics> {
     let held = scores.hold(None).map_err(at("scores"))?;
     let view = held.view();
     let (dataset, metric) = (&stages.prepared.dataset, stages.prepared.metric);
+    if let Some(links) = &stages.prepared.links {
+        return Ok(links.measured(view, metric));
+    }
     let by = match metric {
-        Metric::Accuracy => metrics::accuracy_of,
-        Metric::RocAuc => metrics::roc_auc,
         Metric::F1Micro => metrics::f1_micro,
+        Metric::RocAuc => metrics::roc_auc,
         Metric::MeanAbsoluteError => metrics::mean_absolute_error,
         Metric::RootMeanSquaredError => metrics::root_mean_squared_error,
+        // Of vertices; those of links were above.
+        _ => metrics::accuracy_of,
     };
     let of = |ids: &[u32]| by(view.data(), view.stride(), &dataset.labels, ids);
     let split = &dataset.split;

@@ -157,7 +157,9 @@ pub enum Error {
         remedy: &'static str,
     },
     /// A graph alone.
-    #[error("data set `{dataset}` has no labels; put labels.csv (id,class) or labels.npy beside the graph")]
+    #[error(
+        "data set `{dataset}` has no labels; put labels.csv (id,class) or labels.npy beside the graph, or predict its links: data.task = \"link-prediction\""
+    )]
     NoLabels {
         /// Its name.
         dataset: String,

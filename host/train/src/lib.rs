@@ -28,6 +28,7 @@ mod npz_write;
 mod picture;
 mod plan;
 mod predict;
+mod predicted;
 mod recorder;
 mod report;
 mod resume;

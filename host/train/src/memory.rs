@@ -223,6 +223,14 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         let weighted = prepared.edges.weights.is_some();
         item("labelled lists", detail, LabelledLists::bytes(rows, edges, weighted));
     }
+    if let Some(links) = &prepared.links {
+        let [validation, test] = links.held_out();
+        let detail = format!(
+            "{validation} and {test} held out, and {} pairs without one for each epoch under way",
+            links.negatives
+        );
+        item("links", detail, links.bytes(rows, u64::from(pipeline.row_versions())));
+    }
     let format = config.run.row_storage;
     let half = if format == RowFormat::Bf16 { " as bf16" } else { "" };
     item("rows", format!("activations and gradients of all layers{half}{kept}"), rows_bytes(wanted, format));

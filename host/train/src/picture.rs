@@ -44,6 +44,11 @@ impl Caption<'_> {
             Metric::F1Micro => "micro-averaged F1 without dropout, %",
             Metric::MeanAbsoluteError => "mean absolute error without dropout",
             Metric::RootMeanSquaredError => "root mean squared error without dropout",
+            Metric::Hits10 => "hits@10 of held-out links, %",
+            Metric::Hits20 => "hits@20 of held-out links, %",
+            Metric::Hits50 => "hits@50 of held-out links, %",
+            Metric::Hits100 => "hits@100 of held-out links, %",
+            Metric::MeanReciprocalRank => "mean reciprocal rank of held-out links, %",
         }
     }
 }

@@ -23,8 +23,12 @@ pub struct Started {
     /// How good a model is.
     #[serde(default)]
     pub metric: Metric,
-    /// Classes, labels or numbers.
+    /// Classes, labels or numbers; of links the columns of an embedding.
     pub classes: u64,
+    /// Links that are trained with, that choose between models, and that are reported; `None` where none are
+    /// predicted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub links: Option<[u64; 3]>,
     /// For instance `gcn 1433-16-7`.
     pub model: String,
     /// Values trained.

@@ -135,7 +135,8 @@ impl Draft {
             }
             .and_then(|dataset| {
                 let normalised = data::normalises(&config.data, &dataset.features);
-                Ok((Prepared::new(dataset, &config.run)?, normalised))
+                let links = config.predicts_links().then_some(&config.links);
+                Ok((Prepared::new(dataset, &config.run, links)?, normalised))
             });
             let kernels = kernels.join().map_err(|_| Error::Internal("loading kernels panicked".to_owned()));
             (prepared, kernels)

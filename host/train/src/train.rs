@@ -58,8 +58,8 @@ impl Run<'_> {
     /// checkpoints begin with, where there may be any.
     pub(crate) fn begin(&mut self) -> Result<Option<Beginning>> {
         let (config, session) = (self.config, &self.session);
-        let dataset = &session.prepared.dataset;
-        if dataset.split.train.is_empty() {
+        let (dataset, links) = (&session.prepared.dataset, &session.prepared.links);
+        if dataset.split.train.is_empty() && links.is_none() {
             return Err(Error::NoTraining { dataset: dataset.name.clone() });
         }
         let key = match (config.run.patience, config.run.keep) {
@@ -67,7 +67,11 @@ impl Run<'_> {
             (None, Keep::Best) => Some("run.keep = \"best\""),
             (None, Keep::Last) => config.pipeline.synchronous_at.map(|_| "pipeline.synchronous_at"),
         };
-        if let Some(key) = key.filter(|_| dataset.split.validation.is_empty()) {
+        let judges = match links {
+            Some(links) => links.held_out()[0],
+            None => dataset.split.validation.len(),
+        };
+        if let Some(key) = key.filter(|_| judges == 0) {
             return Err(Error::NoValidation { dataset: dataset.name.clone(), key });
         }
         let Some(folder) = &mut self.recorder.folder else { return Ok(None) };
@@ -100,7 +104,11 @@ impl Run<'_> {
     /// Tells what is known before the first epoch.
     pub(crate) fn started(&self, observer: &mut dyn Observer) {
         let session = &self.session;
-        let dataset = &session.prepared.dataset;
+        let (dataset, shape) = (&session.prepared.dataset, session.prepared.shape);
+        let links = session.prepared.links.as_ref().map(|links| {
+            let [validation, test] = links.held_out().map(|held| held as u64);
+            [links.trained, validation, test]
+        });
         observer.started(&Started {
             dataset: dataset.name.clone(),
             vertices: u64::from(dataset.graph.vertices()),
@@ -108,7 +116,8 @@ impl Run<'_> {
             features: u64::from(session.prepared.shape.features),
             task: session.prepared.task,
             metric: session.prepared.metric,
-            classes: u64::from(dataset.labels.width()),
+            classes: u64::from(shape.classes),
+            links,
             model: model_name(&session.program),
             parameters: session.program.parameters.iter().map(|p| p.len() as u64).sum(),
             intervals: session.prepared.intervals.len() as u32,

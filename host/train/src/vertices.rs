@@ -110,7 +110,8 @@ mod tests {
             [&cora, &dense].into_iter().flat_map(|d| VertexOrder::ALL.map(|order| (d, order)))
         {
             let prepared =
-                Prepared::new(dataset.clone(), &Run { order, intervals: Some(3), ..Run::default() }).unwrap();
+                Prepared::new(dataset.clone(), &Run { order, intervals: Some(3), ..Run::default() }, None)
+                    .unwrap();
             let (vertices, wanted) = (&prepared.vertices, dataset.labels.as_classes().unwrap());
             assert_eq!(vertices.ids, dataset.ids, "{name}");
             assert_eq!(prepared.dataset.ids, VertexIds::Dense, "{name}");

@@ -27,7 +27,8 @@ const UNRESOLVED: Attention =
     Attention { heads: 1, features: 1, average: false, slope: GAT_SLOPE, dropout: 0.0 };
 
 impl Model {
-    /// The model for data with so many features, and with so many classes, labels or numbers.
+    /// The model for data with so many features, and with so many classes, labels or numbers; for links with so
+    /// many columns of an embedding.
     ///
     /// # Errors
     /// [`Error::Data`] without features or with fewer than two classes, [`Error::Objective`] for a loss that
@@ -49,6 +50,7 @@ impl Model {
             TaskType::Classification => (2, "2 to 65,536 classes"),
             TaskType::MultiLabel => (1, "1 to 65,536 labels"),
             TaskType::Regression => (1, "1 to 65,536 numbers a vertex"),
+            TaskType::LinkPrediction => (1, "1 to 65,536 columns of an embedding"),
         };
         if !(least..=MAX_WIDTH).contains(&classes) {
             return data(format!("{classes} {}", task.columns()), allowed);
@@ -58,7 +60,8 @@ impl Model {
         // What follows it has no weights and changes no width.
         let last = listed.iter().rposition(|layer| layer.kernel != "appnp");
         let layers = Vec::with_capacity(listed.len());
-        let mut model = Self { features, classes, loss, edge_weights: settings.edge_weights, layers };
+        let links = task == TaskType::LinkPrediction;
+        let mut model = Self { features, classes, loss, links, edge_weights: settings.edge_weights, layers };
         for (at, layer) in listed.iter().enumerate() {
             let classes = last.is_none_or(|last| at >= last).then_some(classes);
             let resolved = Resolving { settings, layer, model: &model, classes }.layer()?;

@@ -9,7 +9,7 @@ use crate::program::Normalisation;
 use crate::savings::Savings;
 use crate::signature::{Attribute, Value as Setting};
 
-/// All layers and the head.
+/// All layers and the head, or the pairs.
 pub(super) fn build(mut network: Network, model: &Model, savings: Savings) -> Network {
     let jumps = |layer: &ModelLayer| matches!(layer.kind, LayerKind::Linear { jumping: Some(_) });
     let all_are_read = model.layers.iter().any(jumps);
@@ -44,7 +44,10 @@ pub(super) fn build(mut network: Network, model: &Model, savings: Savings) -> Ne
     if rows.activation != Activation::Identity {
         rows = network.plain(rows);
     }
-    network.head(model, &rows);
+    match model.links {
+        true => network.pairs(model, rows),
+        false => network.head(model, &rows),
+    }
     network
 }
 

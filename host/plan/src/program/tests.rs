@@ -146,6 +146,7 @@ pub(crate) fn sketch(program: &Program) -> Vec<String> {
             };
             format!("attend {step} {}>{}", list(&reads), list(&writes))
         }
+        Stage::Pairs(pairs) => format!("pairs all of {}>{}", pairs.input, pairs.gradient),
         Stage::Edges(edges) => {
             let step = match edges.step {
                 EdgeStep::Forward { .. } => "forward",

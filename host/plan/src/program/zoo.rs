@@ -57,12 +57,42 @@ pub(crate) fn random(random: &mut Random) -> Program {
     let settings = ModelSettings::parse(&text, "m.toml").unwrap();
     let features = 9;
     let classes = 4;
-    let model = Model::resolve(&settings, features, classes, TaskType::Classification)
-        .unwrap_or_else(|e| panic!("{text}: {e}"));
+    let task = if random.below(4) == 0 { TaskType::LinkPrediction } else { TaskType::Classification };
+    let model = Model::resolve(&settings, features, classes, task).unwrap_or_else(|e| panic!("{text}: {e}"));
     let shape = DataShape { rows: 64, features, classes, edge_features: 0 };
     let constant = model.constant_gathers() > 0 && random.below(2) == 0;
     let savings = Savings { gathered_features: constant, aggregate_first: random.next() & !1 };
     Program::build(&model, shape, savings, &signature).unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+#[test]
+fn pairs_take_the_place_of_the_head() {
+    let settings = ModelSettings::parse("kind = \"gcn\"", "m.toml").unwrap();
+    let model = Model::resolve(&settings, 9, 3, TaskType::LinkPrediction).unwrap();
+    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0 };
+    let links = Program::build(&model, shape, Savings::default(), &signature).unwrap();
+    let wanted = [
+        "linear 0 Forward 0>1",
+        "gather 1>2 x16",
+        "linear 1 Forward 2>3",
+        "gather 3>4 x3",
+        "activate 1 Forward 4>5",
+        "pairs all of 5>6",
+        "activate 1 Backward 4,6>7",
+        "gather' 7>8 x3",
+        "linear 1 Backward 2,8>9",
+        "gather' 9>10 x16",
+        "linear 0 Backward 0,10>",
+    ];
+    assert_eq!(sketch(&links), wanted);
+    assert_eq!(links.loss, Some(StageId(5)));
+    assert_eq!(links.dependencies(StageId(5)), [(StageId(4), Scope::All)]);
+    assert!(crate::loss_gathers(&links).is_empty());
+    let names: Vec<&str> = links.parameters.iter().map(|p| &p.name[..]).collect();
+    assert_eq!(names, ["layers.0.weight", "layers.1.weight", "layers.0.bias", "layers.1.bias"]);
+    let evaluation = links.evaluation();
+    assert_eq!(sketch(&evaluation), wanted[..5]);
+    assert_eq!((evaluation.scores, evaluation.embeddings), (Some(SlotId(5)), Some(SlotId(2))));
 }
 
 #[test]
@@ -110,7 +140,7 @@ fn sage_multiplies_twice_and_gathers_the_mean() {
     assert_eq!(all[12], "sum 0 gradients forward");
     let mean = |stage: &Stage| match stage {
         Stage::Gather(gather) => Some(gather.normalisation == Normalisation::Mean),
-        Stage::Tensor(_) | Stage::Attend(_) | Stage::Edges(_) => None,
+        Stage::Tensor(_) | Stage::Attend(_) | Stage::Edges(_) | Stage::Pairs(_) => None,
     };
     assert!(sage.stages.iter().filter_map(mean).all(|is| is));
 }

@@ -1,0 +1,130 @@
+//! What a run that predicts links holds beside the graph that it trains with: the links that were held out, and
+//! each epoch's pairs without a link.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use eciton_graph::dataset::{Dataset, Labels, NO_LABEL, Split};
+use eciton_graph::links::{self, Candidates, Draw, HeldOut, Negatives, Pair, Shares, metrics};
+use eciton_graph::order::Permutation;
+use eciton_plan::{Links, Metric};
+use eciton_tensor::View;
+use eciton_tensor::random::{Key, Purpose};
+
+use crate::error::Result;
+use crate::report::Metrics;
+
+/// Epochs whose pairs are kept at most: intervals may be in several. What is let go of is drawn again.
+const KEPT: usize = 4;
+
+/// Pairs of an epoch, drawn by the first who asks.
+type Drawn = Arc<OnceLock<Negatives>>;
+
+/// Links to predict. Pairs are of rows.
+#[derive(Debug)]
+pub(crate) struct PredictedLinks {
+    validation: Candidates,
+    test: Candidates,
+    /// Links that are trained with.
+    pub trained: u64,
+    /// Pairs without a link in an epoch's loss.
+    pub negatives: u64,
+    order: Option<Arc<Permutation>>,
+    drawn: Mutex<VecDeque<((u64, u32), Drawn)>>,
+}
+
+/// Takes links out of a data set whose vertices are as the user has them, and lets go of what is known of
+/// vertices but their features.
+pub(crate) fn hold_out(dataset: &mut Dataset, settings: &Links, metric: Metric) -> Result<HeldOut> {
+    let draw = if metric == Metric::MeanReciprocalRank { Draw::Ends } else { Draw::Pairs };
+    let Links { validation, test, seed, .. } = *settings;
+    let each = settings.compared_with(metric);
+    let held = links::hold_out(dataset, &Shares { validation, test, seed, each, draw })?;
+    dataset.labels = Labels::classes(vec![NO_LABEL; dataset.vertices() as usize], 0);
+    dataset.split = Split::default();
+    Ok(held)
+}
+
+impl PredictedLinks {
+    /// Of a data set from which `held` were taken, and whose rows are in an order since.
+    pub(crate) fn new(
+        dataset: &Dataset,
+        held: HeldOut,
+        settings: &Links,
+        order: Option<Arc<Permutation>>,
+    ) -> Self {
+        let row = |vertex: u32| {
+            order
+                .as_ref()
+                .and_then(|order| order.new_of_old().get(vertex as usize).copied())
+                .unwrap_or(vertex)
+        };
+        let rows = |pairs: Vec<Pair>| pairs.into_iter().map(|(a, b)| (row(a), row(b))).collect();
+        let by_row = |candidates: Candidates| Candidates {
+            links: rows(candidates.links),
+            others: rows(candidates.others),
+            each: candidates.each,
+        };
+        let (validation, test) = (by_row(held.validation), by_row(held.test));
+        let trained = links::count(&dataset.graph);
+        let negatives = trained * u64::from(settings.negatives);
+        Self { validation, test, trained, negatives, order, drawn: Mutex::default() }
+    }
+
+    /// How many links choose between models, and how many are reported.
+    pub(crate) fn held_out(&self) -> [usize; 2] {
+        [&self.validation, &self.test].map(|candidates| candidates.links.len())
+    }
+
+    /// Bytes that held-out pairs take, and pairs of epochs, of which so many are under way.
+    pub(crate) fn bytes(&self, vertices: u64, epochs: u64) -> u64 {
+        let of = |candidates: &Candidates| (candidates.links.len() + candidates.others.len()) as u64 * 8;
+        let drawn = Negatives::bytes(vertices, self.negatives);
+        of(&self.validation) + of(&self.test) + drawn * epochs.min(KEPT as u64)
+    }
+
+    /// The pairs without a link of an epoch, from 0.
+    pub(crate) fn of_epoch(&self, seed: u64, epoch: u32) -> Drawn {
+        let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = drawn.iter().find(|(of, _)| *of == (seed, epoch)) {
+            return found.clone();
+        }
+        if drawn.len() == KEPT {
+            drawn.pop_front();
+        }
+        let new = Drawn::default();
+        drawn.push_back(((seed, epoch), new.clone()));
+        new
+    }
+
+    /// Draws the pairs of an epoch, if nobody has.
+    pub(crate) fn draw<'a>(
+        &self,
+        drawn: &'a OnceLock<Negatives>,
+        dataset: &Dataset,
+        (seed, epoch): (u64, u32),
+    ) -> &'a Negatives {
+        drawn.get_or_init(|| {
+            let key = Key::new(seed, Purpose::Negatives, epoch, 0, 0);
+            let rows = self.order.as_ref().map(|order| order.new_of_old());
+            Negatives::draw(&dataset.graph, self.negatives, key, rows)
+        })
+    }
+
+    /// How good the rows of an embedding are.
+    pub(crate) fn measured(&self, embedding: View<'_>, metric: Metric) -> Metrics {
+        let of = |candidates: &Candidates| {
+            let [held, others] =
+                [&candidates.links, &candidates.others].map(|pairs| metrics::pair_scores(embedding, pairs));
+            match metric {
+                Metric::Hits10 => metrics::hits_at(10, &held, &others),
+                Metric::Hits20 => metrics::hits_at(20, &held, &others),
+                Metric::Hits50 => metrics::hits_at(50, &held, &others),
+                Metric::Hits100 => metrics::hits_at(100, &held, &others),
+                Metric::MeanReciprocalRank => metrics::mean_reciprocal_rank(&held, &others, candidates.each),
+                _ => metrics::pair_area(&held, &others),
+            }
+        };
+        Metrics { metric, train: None, validation: of(&self.validation), test: of(&self.test) }
+    }
+}
