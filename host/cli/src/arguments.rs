@@ -34,7 +34,7 @@ pub(crate) enum Command {
     Resume(crate::resume::Arguments),
     /// A training at any size on simulated hosts and functions: times, dollars, and what they buy
     Simulate(Box<crate::simulate::Arguments>),
-    /// Class scores of every vertex, from a run folder
+    /// Scores of every vertex, or of pairs of vertices, from a run folder
     Predict(crate::predict::Arguments),
     /// The accuracy of a run's model, from its run folder
     Eval(crate::evaluate::Arguments),

@@ -1,15 +1,18 @@
-//! `eciton predict`: scores of every vertex, from a run folder.
+//! `eciton predict`: scores of every vertex, or of pairs of them, from a run folder.
+
+mod pairs;
 
 use std::fmt::Write as _;
-use std::io::{BufWriter, IntoInnerError, Write as _};
+use std::io::{self, BufWriter, IntoInnerError, Write as _};
 use std::path::{Path, PathBuf};
 
 use eciton_graph::dataset::VertexIds;
 use eciton_plan::TaskType;
-use eciton_train::run_folder::save_predictions;
+use eciton_train::run_folder::{Run, save_predictions};
 use eciton_train::{Options, Predictions};
 use ndarray::Array2;
 use serde::Serialize;
+use tempfile::NamedTempFile;
 
 use crate::evaluate::OtherData;
 use crate::failure::Failure;
@@ -29,7 +32,10 @@ pub(crate) struct Arguments {
     /// Also write the rows before the last layer (to an .npz)
     #[arg(long, requires = "out")]
     embeddings: bool,
-    /// Print one JSON object a vertex; with --out one object in all
+    /// Score the pairs of vertices in this file, source,target a line, by a run of link prediction
+    #[arg(long, value_name = "FILE.csv", conflicts_with = "embeddings")]
+    pairs: Option<PathBuf>,
+    /// Print one JSON object a vertex or pair; with --out one object in all
     #[arg(long)]
     json: bool,
 }
@@ -51,7 +57,12 @@ struct VertexLine<'a> {
     /// Of several labels: those that hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     labels: Option<Vec<usize>>,
-    scores: &'a [f32],
+    /// Of all but links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scores: Option<&'a [f32]>,
+    /// Of links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    embedding: Option<&'a [f32]>,
 }
 
 #[derive(Serialize)]
@@ -59,7 +70,12 @@ struct FileLine<'a> {
     event: &'static str,
     vertices: usize,
     task: &'static str,
-    classes: usize,
+    /// Classes, labels or numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    classes: Option<usize>,
+    /// Of links: the columns of an embedding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dimensions: Option<usize>,
     path: &'a str,
 }
 
@@ -69,10 +85,18 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     if arguments.embeddings && format == Some(Format::Csv) {
         return Err(Failure::Usage("--embeddings needs an .npz file: name one with --out".to_owned()));
     }
-    let data = arguments.data.chosen();
-    let options = Options { embeddings: arguments.embeddings, ..Options::default() };
-    let found = eciton_train::predict(&arguments.run, data.as_ref(), &options)?;
-    let (vertices, classes) = found.scores.dim();
+    if let Some(file) = &arguments.pairs {
+        return pairs::run(arguments, file, format, output);
+    }
+    if arguments.embeddings && predicts_links(arguments)? {
+        return Err(Failure::Usage(format!(
+            "--embeddings: the run {} predicts links, and its embeddings are written in any case; leave it out",
+            arguments.run.display()
+        )));
+    }
+    let found = predicted(arguments)?;
+    let (vertices, width) = found.scores.dim();
+    let links = found.task == TaskType::LinkPrediction;
     if let Some(path) = &arguments.out {
         match format {
             Some(Format::Csv) => write_csv(path, &found)?,
@@ -81,11 +105,13 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         let shown = path.display().to_string();
         if arguments.json {
             let task = found.task.name();
-            output.json(&FileLine { event: "predictions", vertices, task, classes, path: &shown });
+            let (classes, dimensions) = if links { (None, Some(width)) } else { (Some(width), None) };
+            let event = "predictions";
+            output.json(&FileLine { event, vertices, task, classes, dimensions, path: &shown });
         } else {
-            let vertices = grouped(vertices as u64);
-            let columns = found.task.columns();
-            output.line(format_args!("{shown}: scores of {vertices} vertices for {classes} {columns}"));
+            let (vertices, columns) = (grouped(vertices as u64), found.task.columns());
+            let (what, link) = if links { ("embeddings", "in") } else { ("scores", "for") };
+            output.line(format_args!("{shown}: {what} of {vertices} vertices {link} {width} {columns}"));
         }
         return Ok(());
     }
@@ -102,12 +128,24 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             let class = (task == TaskType::Classification).then(|| largest(scores));
             let holding = || (0..scores.len()).filter(|&label| holds(scores[label])).collect();
             let labels = (task == TaskType::MultiLabel).then(holding);
-            output.json(&VertexLine { event: "prediction", id: &id, class, labels, scores });
+            let (scores, embedding) = if links { (None, Some(scores)) } else { (Some(scores), None) };
+            output.json(&VertexLine { event: "prediction", id: &id, class, labels, scores, embedding });
         } else {
             output.line(row.csv(&id));
         }
     }
     Ok(())
+}
+
+/// What the run predicts of all vertices.
+fn predicted(arguments: &Arguments) -> Result<Predictions, Failure> {
+    let data = arguments.data.chosen();
+    let options = Options { embeddings: arguments.embeddings, ..Options::default() };
+    Ok(eciton_train::predict(&arguments.run, data.as_ref(), &options)?)
+}
+
+fn predicts_links(arguments: &Arguments) -> Result<bool, Failure> {
+    Ok(Run::open(&arguments.run)?.config.predicts_links())
 }
 
 fn format(path: &Path) -> Result<Format, Failure> {
@@ -130,7 +168,7 @@ impl<'a> Row<'a> {
         Self { found, scores: Vec::new() }
     }
 
-    /// `id,class,score_0,...`, `id,label_0,...,score_0,...` or `id,value_0,...`
+    /// `id,class,score_0,...`, `id,label_0,...,score_0,...`, `id,value_0,...` or `id,embedding_0,...`
     fn header(&self) -> String {
         let (first, each): (&str, &[&str]) = match self.found.task {
             TaskType::Classification => ("id,class", &["score"]),
@@ -156,10 +194,7 @@ impl<'a> Row<'a> {
 
     /// The line of the vertex taken last.
     fn csv(&self, id: &str) -> String {
-        let mut text = match self.found.ids {
-            VertexIds::Words(_) => quoted(id),
-            _ => id.to_owned(),
-        };
+        let mut text = field(&self.found.ids, id);
         match self.found.task {
             TaskType::Classification => {
                 let _ = write!(text, ",{}", largest(&self.scores));
@@ -192,12 +227,12 @@ fn largest(scores: &[f32]) -> usize {
     best
 }
 
-/// A word as a CSV field.
-fn quoted(word: &str) -> String {
-    if word.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", word.replace('"', "\"\""))
+/// An id as a CSV field.
+fn field(ids: &VertexIds, id: &str) -> String {
+    if matches!(ids, VertexIds::Words(_)) && id.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", id.replace('"', "\"\""))
     } else {
-        word.to_owned()
+        id.to_owned()
     }
 }
 
@@ -205,19 +240,38 @@ fn quoted(word: &str) -> String {
 fn write_npz(path: &Path, found: &Predictions) -> Result<(), Failure> {
     let (vertices, _) = found.scores.dim();
     let values = |matrix: &Array2<f32>| matrix.iter().copied().collect::<Vec<f32>>();
-    let embeddings = found.embeddings.as_ref().map(|matrix| (matrix.ncols(), values(matrix)));
+    let (scores, embeddings) = match found.task {
+        TaskType::LinkPrediction => (None, Some(&found.scores)),
+        _ => (Some(values(&found.scores)), found.embeddings.as_ref()),
+    };
+    let embeddings = embeddings.map(|matrix| (matrix.ncols(), values(matrix)));
     save_predictions(
         path,
         &found.ids,
         u32::try_from(vertices)?,
-        &values(&found.scores),
+        scores.as_deref(),
         embeddings.as_ref().map(|(width, values)| (*width, values.as_slice())),
     )?;
     Ok(())
 }
 
-/// Writes all of the file or nothing.
 fn write_csv(path: &Path, found: &Predictions) -> Result<(), Failure> {
+    write_file(path, |writer| {
+        let mut row = Row::new(found);
+        writeln!(writer, "{}", row.header())?;
+        for vertex in 0..found.scores.nrows() {
+            let id = row.take(vertex).0;
+            writeln!(writer, "{}", row.csv(&id))?;
+        }
+        Ok(())
+    })
+}
+
+/// Writes all of a file or nothing.
+fn write_file(
+    path: &Path,
+    content: impl FnOnce(&mut BufWriter<NamedTempFile>) -> io::Result<()>,
+) -> Result<(), Failure> {
     let write = || {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut builder = tempfile::Builder::new();
@@ -228,15 +282,10 @@ fn write_csv(path: &Path, found: &Predictions) -> Result<(), Failure> {
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
         let mut writer = BufWriter::new(builder.prefix(".eciton-").tempfile_in(folder)?);
-        let mut row = Row::new(found);
-        writeln!(writer, "{}", row.header())?;
-        for vertex in 0..found.scores.nrows() {
-            let id = row.take(vertex).0;
-            writeln!(writer, "{}", row.csv(&id))?;
-        }
+        content(&mut writer)?;
         writer.into_inner().map_err(IntoInnerError::into_error)?.persist(path).map_err(|error| error.error)
     };
-    let written = write();
+    let written: io::Result<std::fs::File> = write();
     written
         .map(drop)
         .map_err(|error| Failure::Failed(format!("{}: cannot be written: {error}", path.display())))
@@ -267,6 +316,15 @@ mod tests {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
         let absent = dir.path().join("no/p.csv");
         assert!(matches!(write_csv(&absent, &two(VertexIds::Dense)), Err(Failure::Failed(_))));
+    }
+
+    #[test]
+    fn of_links_there_are_embeddings() {
+        let found = Predictions { task: TaskType::LinkPrediction, ..two(VertexIds::Dense) };
+        let mut row = Row::new(&found);
+        assert_eq!(row.header(), "id,embedding_0,embedding_1,embedding_2");
+        let id = row.take(0).0;
+        assert_eq!(row.csv(&id), "0,0.5,0.5,-1");
     }
 
     #[test]

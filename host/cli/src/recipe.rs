@@ -53,6 +53,10 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
         read_model(&mut config)?;
     }
     check_kernels(&config)?;
+    if arguments.embeddings && config.predicts_links() {
+        let reason = "link prediction keeps its embeddings in predictions.npz in any case; leave it out";
+        return Err(Failure::Usage(format!("--embeddings: {reason}")));
+    }
     check_read(&config, arguments)?;
     config.check().map_err(|error| Failure::usage(&error))?;
     make_absolute(&mut config);

@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
-    /// What labels are, where they do not look like it: classification, multi-label, regression
+    /// link-prediction, or what labels are where they do not look like it: classification, multi-label, regression
     #[arg(long, value_name = "TYPE")]
     pub(crate) task: Option<String>,
 
@@ -57,7 +57,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training")]
     pub(crate) eval_every: Option<String>,
     /// How good a model is: accuracy, roc-auc, f1-micro, mean-absolute-error, root-mean-squared-error
-    /// [default: accuracy; with several labels roc-auc, with numbers mean-absolute-error]
+    /// [default: accuracy; with several labels roc-auc, with numbers mean-absolute-error]; of links roc-auc [default],
+    /// hits@10, hits@20, hits@50, hits@100, mean-reciprocal-rank
     #[arg(long, value_name = "NAME", help_heading = "Training")]
     pub(crate) metric: Option<String>,
     /// Stop after N epochs without a better validation metric [default: never]
@@ -115,7 +116,7 @@ pub(crate) struct Arguments {
     /// Write no run folder
     #[arg(long, conflicts_with = "out", help_heading = "Output")]
     pub(crate) no_out: bool,
-    /// Also keep the last hidden layer, in predictions.npz
+    /// Also keep the last hidden layer, in predictions.npz; not with link prediction, whose embeddings are there
     #[arg(long, conflicts_with = "no_out", help_heading = "Output")]
     pub(crate) embeddings: bool,
     /// Write a trace of every step, which ui.perfetto.dev opens

@@ -167,9 +167,10 @@ fn recipes_train() {
         kinds.push(name.replace(".toml", ""));
     }
     kinds.sort();
-    let mut all = eciton_plan::ModelKind::ALL.map(|(name, _)| name);
+    let mut all: Vec<&str> = eciton_plan::ModelKind::ALL.iter().map(|(name, _)| *name).collect();
+    all.push("links");
     all.sort();
-    assert_eq!(kinds, all, "one for each kind of model");
+    assert_eq!(kinds, all, "one for each kind of model, and one for links");
 }
 
 /// The lines of Python are those that CI runs on a run folder.

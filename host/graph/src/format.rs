@@ -19,6 +19,7 @@ pub mod musae;
 pub mod npy;
 pub mod npz;
 pub mod ogb;
+pub mod pairs;
 pub mod pickle;
 pub mod planetoid;
 pub mod prepared;

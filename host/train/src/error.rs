@@ -142,6 +142,17 @@ pub enum Error {
         /// The key that needs them.
         key: &'static str,
     },
+    /// No links to judge models by.
+    #[error(
+        "none of the links of data set `{dataset}` are held out for validation, which {key} goes by; give \
+         links.validation a larger share, or leave the key out"
+    )]
+    NoValidationLinks {
+        /// Its name.
+        dataset: String,
+        /// The key that needs them.
+        key: &'static str,
+    },
     /// The run does not fit.
     #[error(
         "the run needs {needed} bytes of memory and {available} are to be had; the most of it is {largest}. What helps: {remedy}; or allow more with run.memory_bytes. `eciton plan` has it by purpose"

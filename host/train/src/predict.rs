@@ -34,7 +34,8 @@ pub struct Predictions {
     pub ids: VertexIds,
     /// What the scores are of.
     pub task: TaskType,
-    /// [V, classes], before softmax; [V, labels], before the sigmoid; or [V, numbers].
+    /// [V, classes], before softmax; [V, labels], before the sigmoid; or [V, numbers]. Of links [V, dimensions]:
+    /// the embedding, of which the inner product of two rows is their pair's score, before the sigmoid.
     pub scores: Array2<f32>,
     /// [V, h]: the rows before the last layer, if asked for.
     pub embeddings: Option<Array2<f32>>,
@@ -98,7 +99,8 @@ pub fn evaluate(run: &Path, data: Option<&Data>, options: &Options) -> Result<Ev
     })
 }
 
-/// Scores of every vertex with a run's model.
+/// Scores of every vertex with a run's model. One that predicts links sees the graph that it was trained with,
+/// without the links that were held out; of other data so much is held out as the run says.
 ///
 /// # Errors
 /// As [`evaluate`].

@@ -8,7 +8,7 @@
 //! | `curve.svg` | a picture of the first seed's loss and accuracies |
 //! | `summary.json` | the [`Summary`] with a `format` number |
 //! | `model.safetensors` | the first seed's weights, f32; its metadata holds their digest |
-//! | `predictions.npz` | `ids`, `scores` [V, classes] and perhaps `embeddings` [V, h] |
+//! | `predictions.npz` | `ids`, `scores` [V, classes] and perhaps `embeddings` [V, h]; of links `ids` and `embeddings` |
 //! | `seed-N/` | model and predictions of a further seed |
 //!
 //! A [`RunFolder`] is written in a temporary folder beside its place and moved there by
@@ -301,8 +301,8 @@ impl SeedFolder<'_> {
         Ok(digest)
     }
 
-    /// Writes the predictions: `scores` [`vertices`, classes], row-major; `embeddings` their width h
-    /// and [`vertices`, h]. Ids are int64, uint64 where a number is above 2^63 - 1, or text of a fixed
+    /// Writes the predictions: `scores` [`vertices`, classes], row-major, `None` where only pairs have scores;
+    /// `embeddings` their width h and [`vertices`, h]. Ids are int64, uint64 where a number is above 2^63 - 1, or text of a fixed
     /// width.
     ///
     /// # Errors
@@ -312,7 +312,7 @@ impl SeedFolder<'_> {
         &mut self,
         ids: &VertexIds,
         vertices: u32,
-        scores: &[f32],
+        scores: Option<&[f32]>,
         embeddings: Option<(usize, &[f32])>,
     ) -> Result<()> {
         let path = self.path.join(PREDICTIONS);

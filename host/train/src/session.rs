@@ -44,7 +44,8 @@ pub struct Options {
     pub cache: CachePolicy,
     /// A fresh instance for every task; the result is the same.
     pub fresh_instances: bool,
-    /// Also write the rows before the last layer into `predictions.npz`.
+    /// Also write the rows before the last layer into `predictions.npz`; of links, whose embedding is there
+    /// anyway, they are not.
     pub embeddings: bool,
     /// What is recorded beside the results, and repeated.
     pub recording: Recording,

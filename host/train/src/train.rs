@@ -72,7 +72,11 @@ impl Run<'_> {
             None => dataset.split.validation.len(),
         };
         if let Some(key) = key.filter(|_| judges == 0) {
-            return Err(Error::NoValidation { dataset: dataset.name.clone(), key });
+            let dataset = dataset.name.clone();
+            return Err(match links {
+                Some(_) => Error::NoValidationLinks { dataset, key },
+                None => Error::NoValidation { dataset, key },
+            });
         }
         let Some(folder) = &mut self.recorder.folder else { return Ok(None) };
         folder.check_ids(&session.prepared.vertices.ids)?;
@@ -236,12 +240,17 @@ impl Run<'_> {
         let Some(folder) = &mut self.recorder.folder else { return Ok(()) };
         let session = &self.session;
         let dataset = &session.prepared.dataset;
-        let embeddings = if self.options.embeddings { session.embeddings()? } else { None };
+        let last = session.scores()?;
+        let (scores, embeddings) = match &session.prepared.links {
+            Some(_) => (None, Some((session.prepared.shape.classes as usize, last))),
+            None if self.options.embeddings => (Some(last), session.embeddings()?),
+            None => (Some(last), None),
+        };
         let mut place = if n == 0 { folder.top() } else { folder.seed(seed)? };
         place.write_model(&model.tensors, &model.metadata)?;
         let embeddings = embeddings.as_ref().map(|(width, values)| (*width, values.as_slice()));
         let ids = &session.prepared.vertices.ids;
-        place.write_predictions(ids, dataset.vertices(), &session.scores()?, embeddings)?;
+        place.write_predictions(ids, dataset.vertices(), scores.as_deref(), embeddings)?;
         if n == 0 {
             let model = model_name(&session.program);
             let caption = picture::Caption {

@@ -229,7 +229,7 @@ impl Part {
 }
 
 /// The records of a table without its header, each of at least `fields` fields.
-fn rows(table: &Table, fields: usize) -> Result<Vec<Record<'_>>> {
+pub(super) fn rows(table: &Table, fields: usize) -> Result<Vec<Record<'_>>> {
     let mut rows = table.records().collect::<Result<Vec<_>>>()?;
     if let Some(short) = rows.iter().find(|r| r.fields.len() < fields) {
         let found = format!("{} field(s)", short.fields.len());
@@ -307,7 +307,7 @@ impl Ids {
 }
 
 /// A number that is written in one way only, so that `007` stays a word.
-fn canonical(word: &str) -> Option<u64> {
+pub(super) fn canonical(word: &str) -> Option<u64> {
     let plain = word.bytes().all(|b| b.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
     if plain { word.parse().ok() } else { None }
 }

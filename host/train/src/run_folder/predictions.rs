@@ -1,4 +1,5 @@
-//! `predictions.npz`: `ids` [V], `scores` [V, classes] and, on request, `embeddings` [V, h].
+//! `predictions.npz`: `ids` [V], `scores` [V, classes] and, on request, `embeddings` [V, h]; of links `ids` and
+//! `embeddings` alone.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -20,8 +21,8 @@ pub const MAX_WORDS_BYTES: u64 = 1 << 30;
 pub(super) struct Arrays<'a> {
     pub ids: &'a VertexIds,
     pub vertices: u32,
-    /// [V, classes]
-    pub scores: &'a [f32],
+    /// [V, classes]; `None` where only pairs have scores.
+    pub scores: Option<&'a [f32]>,
     /// h and [V, h]
     pub embeddings: Option<(usize, &'a [f32])>,
 }
@@ -29,7 +30,7 @@ pub(super) struct Arrays<'a> {
 impl Arrays<'_> {
     /// Classes.
     fn columns(&self) -> usize {
-        self.scores.len().checked_div(self.vertices as usize).unwrap_or(0)
+        self.scores.map_or(0, <[f32]>::len).checked_div(self.vertices as usize).unwrap_or(0)
     }
 
     /// Whether all arrays have as many rows as there are vertices, within the limits.
@@ -48,15 +49,16 @@ impl Arrays<'_> {
         }
         check_ids(self.ids, path)?;
         let (width, embeddings) = self.embeddings.unwrap_or((1, &[]));
-        if rows.checked_mul(self.columns()) != Some(self.scores.len()) {
-            let found = format!("{} values", self.scores.len());
+        let scores = self.scores.unwrap_or(&[]);
+        if rows.checked_mul(self.columns()) != Some(scores.len()) {
+            let found = format!("{} values", scores.len());
             return wrong("scores", format!("a row for each of {rows} vertices"), found);
         }
         if self.embeddings.is_some() && (width == 0 || rows.checked_mul(width) != Some(embeddings.len())) {
             let found = format!("{} values", embeddings.len());
             return wrong("embeddings", format!("{rows} rows of {width} values"), found);
         }
-        for (what, values) in [("scores", self.scores), ("embeddings", embeddings)] {
+        for (what, values) in [("scores", scores), ("embeddings", embeddings)] {
             limit(path, what, "bytes", MAX_MATRIX_BYTES, values.len() as u64 * 4)?;
         }
         Ok(())
@@ -66,7 +68,9 @@ impl Arrays<'_> {
     pub(super) fn write(&self, file: File) -> io::Result<()> {
         let mut npz = NpzWriter::new(BufWriter::with_capacity(1 << 16, file));
         npz.ids("ids", self.ids, self.vertices)?;
-        npz.matrix("scores", self.columns(), self.scores)?;
+        if let Some(scores) = self.scores {
+            npz.matrix("scores", self.columns(), scores)?;
+        }
         if let Some((width, values)) = self.embeddings {
             npz.matrix("embeddings", width, values)?;
         }
@@ -84,8 +88,8 @@ pub(super) fn check_ids(ids: &VertexIds, path: &Path) -> Result<()> {
 
 /// Writes predictions to a file of their own, whole or not at all; what is there is replaced.
 ///
-/// `scores` are [`vertices`, classes], row-major; `embeddings` their width h and [`vertices`, h]. Ids
-/// are int64, uint64 where a number is above 2^63 - 1, or text of a fixed width.
+/// `scores` are [`vertices`, classes], row-major, `None` where only pairs have scores; `embeddings` their width h
+/// and [`vertices`, h]. Ids are int64, uint64 where a number is above 2^63 - 1, or text of a fixed width.
 ///
 /// # Errors
 /// Arrays that do not fit together or are above [`MAX_MATRIX_BYTES`] or [`MAX_WORDS_BYTES`]; what the
@@ -94,7 +98,7 @@ pub fn save_predictions(
     path: &Path,
     ids: &VertexIds,
     vertices: u32,
-    scores: &[f32],
+    scores: Option<&[f32]>,
     embeddings: Option<(usize, &[f32])>,
 ) -> Result<()> {
     let arrays = Arrays { ids, vertices, scores, embeddings };

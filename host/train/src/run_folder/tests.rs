@@ -100,7 +100,7 @@ fn written(path: &Path, seeds: &[u64], ids: &VertexIds) -> RunFolder {
         let digest = place.write_model(&tensors(seed), &metadata(seed)).unwrap();
         assert_eq!(digest, model_digest(&tensors(seed)));
         let scores = [0.5, -1.0, 2.0, f32::INFINITY, 1e-40, 3.0];
-        place.write_predictions(ids, 3, &scores, Some((1, &[7.0, 8.0, 9.0]))).unwrap();
+        place.write_predictions(ids, 3, Some(&scores), Some((1, &[7.0, 8.0, 9.0]))).unwrap();
     }
     folder.write_summary(&summary(seeds)).unwrap();
     folder
@@ -298,7 +298,7 @@ fn arrays_that_do_not_fit_are_refused() {
         (&VertexIds::Dense, &values, Some((4, &values[..])), "embeddings must be 3 rows of 4 values"),
         (&VertexIds::Dense, &values, Some((0, &[][..])), "embeddings must be 3 rows of 0 values"),
     ] {
-        let error = place.write_predictions(ids, 3, scores, embeddings).unwrap_err().to_string();
+        let error = place.write_predictions(ids, 3, Some(scores), embeddings).unwrap_err().to_string();
         assert!(error.contains(word) && error.contains(PREDICTIONS), "{error}");
     }
     type Change = fn(&mut Vec<NamedTensor>);
@@ -330,15 +330,23 @@ fn arrays_that_do_not_fit_are_refused() {
 fn saved_predictions_are_whole_or_not_there() {
     let dir = scratch();
     let path = dir.path().join("mine.npz");
-    save_predictions(&path, &VertexIds::Dense, 2, &[1.0, 2.0], None).unwrap();
+    save_predictions(&path, &VertexIds::Dense, 2, Some(&[1.0, 2.0]), None).unwrap();
     let first = fs::read(&path).unwrap();
-    let error = save_predictions(&path, &VertexIds::Dense, 2, &[1.0, 2.0, 3.0], None).unwrap_err();
+    let error = save_predictions(&path, &VertexIds::Dense, 2, Some(&[1.0, 2.0, 3.0]), None).unwrap_err();
     assert!(matches!(error, Error::Values { .. }), "{error}");
     assert_eq!(fs::read(&path).unwrap(), first);
-    save_predictions(&path, &VertexIds::Dense, 2, &[1.0, 3.0], None).unwrap();
+    save_predictions(&path, &VertexIds::Dense, 2, Some(&[1.0, 3.0]), None).unwrap();
     assert_ne!(fs::read(&path).unwrap(), first);
+    // Of links there are embeddings alone.
+    let has = |name: &str| {
+        let archive = fs::read(&path).unwrap();
+        archive.windows(name.len()).any(|bytes| bytes == name.as_bytes())
+    };
+    assert!(has("scores.npy") && !has("embeddings.npy"));
+    save_predictions(&path, &VertexIds::Dense, 2, None, Some((2, &[1.0, 2.0, 3.0, 4.0]))).unwrap();
+    assert!(!has("scores.npy") && has("embeddings.npy"));
     for bad in [dir.path().to_owned(), dir.path().join("none/x.npz"), path.join("x")] {
-        let error = save_predictions(&bad, &VertexIds::Dense, 2, &[1.0, 2.0], None).unwrap_err();
+        let error = save_predictions(&bad, &VertexIds::Dense, 2, Some(&[1.0, 2.0]), None).unwrap_err();
         assert!(matches!(error, Error::Write { .. }), "{error}");
     }
     assert_eq!(names(dir.path()), ["mine.npz"]);
