@@ -7,7 +7,7 @@ compared by `gcn.py --self-test`.
 """
 import numpy as np
 
-INITIALISER, DROPOUT, KERNEL = 1, 2, 3
+INITIALISER, DROPOUT, KERNEL, NEGATIVES = 1, 2, 3, 4
 G = np.uint64(0x9E3779B97F4A7C15)
 
 

@@ -14,6 +14,8 @@ INPUT.json
                          binary-cross-entropy, squared-error, absolute-error
         edge_features    rows of numbers, one for each of edges; an edge that is there several times has their mean
         edge_weights     the column of edge_features that takes the place of the ones of A, where the model has one
+        links            {"negatives": 1}: link prediction (links.py) in place of labels, train and loss; edges are those of the
+                         training graph, negatives are drawn by seed anew each epoch
     layers        [{"kernel", "width", "activation", "dropout", "bias", "norm", "residual", and "hops", "alpha", "epsilon",
                    "train_epsilon", "jumping", "aggregator", "heads", "average", "slope", "attention_dropout", "edge_features" where the
                    kernel has them}, ...]
@@ -27,6 +29,7 @@ import numpy as np
 
 import gcn
 import keyed
+import links
 
 
 class Var:
@@ -210,9 +213,9 @@ class Graph:
 
 
 class Zoo:
-    def __init__(self, graph, features, labels, train, layers, seed=0, slope=0.01, of="cross-entropy"):
+    def __init__(self, graph, features, labels, train, layers, seed=0, slope=0.01, of="cross-entropy", links=None):
         self.graph, self.features, self.labels, self.train, self.of = graph, features, labels, train, of
-        self.layers, self.seed, self.slope = layers, seed, slope
+        self.layers, self.seed, self.slope, self.links = layers, seed, slope, links
 
     def dropped(self, x, probability, draw, epoch):
         probability = float(np.float32(probability))
@@ -302,7 +305,9 @@ class Zoo:
     def loss(self, p, epoch, gradients=True):
         p = {name: Var(value) for name, value in p.items()}
         scores = self.scores(p, epoch)
-        if self.of == "cross-entropy":
+        if self.links is not None:
+            loss, gradient = self.links.loss(scores.value, epoch)
+        elif self.of == "cross-entropy":
             loss, gradient = gcn.Gcn(None, None, self.labels, self.train).cross_entropy(scores.value)
         else:
             loss, gradient = self.over_values(scores.value)
@@ -328,10 +333,15 @@ class Zoo:
 
 def run(job):
     of = job.get("loss", "cross-entropy")
+    labels, train, linked = None, None, None
+    if "links" in job:
+        linked = links.Training(links.Links(job["vertices"], job["edges"]), **job["links"], seed=job.get("seed", 0))
+    else:
+        labels = np.asarray(job["labels"], np.int64 if of == "cross-entropy" else float)  # null: NaN
+        train = np.asarray(job["train"], np.int64)
     net = Zoo(
         Graph(job["vertices"], job["edges"], job.get("edge_features"), job.get("edge_weights")), gcn.features_of(job),
-        np.asarray(job["labels"], np.int64 if of == "cross-entropy" else float),  # null: NaN
-        np.asarray(job["train"], np.int64), job["layers"], job.get("seed", 0), job.get("slope", 0.01), of,
+        labels, train, job["layers"], job.get("seed", 0), job.get("slope", 0.01), of, linked,
     )
     p = {name: np.asarray(value, np.float32).astype(float) for name, value in job["parameters"].items()}
     loss, gradients = net.loss(p, 0)
@@ -381,8 +391,15 @@ def test_gradients(seed=31):
         [dict(base, norm="layer"), last],
         [dict(base, norm="l2"), last],
     ]
-    losses = ["cross-entropy"] * len(models) + ["binary-cross-entropy", "squared-error", "absolute-error"]
-    for layers, of in zip(models + models[:3], losses):
+    attention = dict(heads=2, average=False, slope=0.2, attention_dropout=0.4)
+    linked = [
+        [dict(base, kernel="gcn"), dict(last, kernel="gcn")],
+        [dict(base, kernel="sage", aggregator="mean"), dict(last, kernel="sage", aggregator="mean")],
+        [dict(base, kernel="gat", **attention), dict(last, kernel="gat", **dict(attention, heads=1))],
+        [dict(base, kernel="sage", aggregator="max"), dict(last, norm="l2")],
+    ]
+    losses = ["cross-entropy"] * len(models) + ["binary-cross-entropy", "squared-error", "absolute-error"] + ["links"] * len(linked)
+    for layers, of in zip(models + models[:3] + linked, losses):
         n, widths = 9, [5] + [layer["width"] for layer in layers]
         p = {}
         for l, layer in enumerate(layers):
@@ -409,12 +426,14 @@ def test_gradients(seed=31):
             if layer["norm"] == "layer":
                 shapes |= {"norm.scale": (m,), "norm.shift": (m,)}
             p |= {f"layers.{l}.{name}": r.normal(size=shape) for name, shape in shapes.items()}
-        graph = Graph(n, r.integers(0, n - 1, (18, 2)), r.uniform(size=(18, 2)), [None, 1][len(p) % 2])
+        edges = r.integers(0, n - 1, (18, 2))
+        graph = Graph(n, edges, r.uniform(size=(18, 2)), [None, 1][len(p) % 2])
         x, labels = r.normal(size=(n, 5)), r.integers(0, 3, n)
         if of != "cross-entropy":
             labels = r.integers(0, 2, (n, widths[-1])).astype(float)
             labels[2, 1] = np.nan
-        net = Zoo(graph, x, labels, np.arange(0, n, 2), layers, 7, of=of)
+        pairs = links.Training(links.Links(n, edges), 2, 7) if of == "links" else None
+        net = Zoo(graph, x, labels, np.arange(0, n, 2), layers, 7, of=of, links=pairs)
         _, gradients = net.loss(p, 2)
         for name, value in p.items():
             difference = np.zeros_like(value)
