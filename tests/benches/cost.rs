@@ -227,6 +227,7 @@ mod epochs {
             edge_features: None,
             labels,
             split,
+            graphs: None,
             ids: VertexIds::Dense,
         };
         dataset.validate().unwrap();

@@ -173,7 +173,7 @@ impl Case {
         let (name, ids) = ("random".to_owned(), VertexIds::Dense);
         let split = Split { train, validation: validation.to_vec(), test: test.to_vec() };
         let edge_features = Some(edge_features);
-        let dataset = Dataset { name, graph, features, edge_features, labels, split, ids };
+        let dataset = Dataset { name, graph, features, edge_features, labels, split, graphs: None, ids };
         dataset.validate().unwrap();
         Self { what: format!("{text}, seed {seed}"), config, dataset, job }
     }

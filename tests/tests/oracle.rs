@@ -108,6 +108,7 @@ impl Case {
             edge_features: None,
             labels: Labels::classes(labels, classes),
             split,
+            graphs: None,
             ids: VertexIds::Dense,
         };
         dataset.validate().unwrap();

@@ -122,6 +122,7 @@ fn random_set(seed: u64, vertices: u32, edges: u32, columns: u32, classes: u32) 
         edge_features: None,
         labels,
         split,
+        graphs: None,
         ids: VertexIds::Dense,
     }
 }

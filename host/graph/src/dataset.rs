@@ -7,6 +7,7 @@ pub use crate::split::{NO_LABEL, Split};
 
 use crate::adjacency::{Graph, check_vertices};
 use crate::error::{Error, Place, Result};
+use crate::graphs::Graphs;
 
 /// What the user calls the vertices, where that is not 0..V.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +32,7 @@ impl VertexIds {
     }
 }
 
-/// A task of predicting something of vertices.
+/// A task of predicting something of vertices, or of graphs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dataset {
     /// A short name, for instance `cora`.
@@ -46,6 +47,9 @@ pub struct Dataset {
     pub labels: Labels,
     /// By vertex id.
     pub split: Split,
+    /// Which vertices are one graph, and the vertex whose labels and split are those of the graph; none
+    /// where the data set is one graph.
+    pub graphs: Option<Graphs>,
     /// What the user calls the vertices.
     pub ids: VertexIds,
 }
@@ -58,7 +62,8 @@ impl Dataset {
 
     /// Checks that all parts fit together: rows of features and labels as many as vertices, rows of edge
     /// features as many as edges, finite features, labels that are what they say, disjoint splits of
-    /// labelled vertices. Every reader of this crate has called it.
+    /// labelled vertices; of many graphs no edge between two, and labels of standing vertices alone. Every
+    /// reader of this crate has called it.
     ///
     /// # Errors
     /// The first fault found, with the part and row.
@@ -89,7 +94,8 @@ impl Dataset {
             VertexIds::Words(ids) => count("ids", ids.len())?,
         }
         self.labels.validate(&part("labels"))?;
-        self.split.validate(&self.labels, &part("split"))
+        self.split.validate(&self.labels, &part("split"))?;
+        self.graphs.as_ref().map_or(Ok(()), |graphs| graphs.validate(self))
     }
 
     /// The data set, if [`Dataset::validate`] finds nothing wrong.
@@ -113,6 +119,7 @@ mod tests {
             edge_features: Some(EdgeFeatures::new(1, vec![0.5, 0.5]).unwrap()),
             labels: Labels::classes(vec![0, 1, NO_LABEL], 2),
             split: Split { train: vec![0], validation: vec![], test: vec![1] },
+            graphs: None,
             ids: VertexIds::Words(vec!["a".into(), "b".into(), "c".into()]),
         }
     }

@@ -232,6 +232,29 @@ impl Features {
         }
     }
 
+    /// Sparse rows, turned into dense ones where too few of their values are zero (see [`SPARSE_SHARE`] and
+    /// [`SPARSE_COLUMNS`]).
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub(crate) fn from_sparse(sparse: SparseRows) -> Result<Self> {
+        let (rows, columns) = (sparse.rows(), sparse.columns as usize);
+        if sparse_enough(columns, sparse.values.len(), rows.saturating_mul(columns)) {
+            return Ok(Self::Sparse(sparse));
+        }
+        let failed = Error::memory("features");
+        let buffer = Buffer::zeroed(rows, columns).map_err(&failed)?;
+        let mut lease = buffer.write(0..rows).map_err(&failed)?;
+        let mut into = lease.view_mut();
+        for row in 0..rows {
+            let (columns, values) = sparse.row(row);
+            let into = into.row_mut(row);
+            columns.iter().zip(values).for_each(|(&column, &value)| into[column as usize] = value);
+        }
+        drop(lease);
+        Ok(Self::Dense(DenseRows::new(&buffer)?))
+    }
+
     /// [`Features::from_dense`] of rows that `fill` writes, a block of whole rows after another, so that
     /// the file is not held beside them. All rows are dense before they become sparse.
     ///

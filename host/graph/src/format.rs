@@ -25,6 +25,7 @@ pub mod planetoid;
 pub mod prepared;
 pub mod snap;
 mod table;
+pub mod tu;
 
 pub use edge_text::EdgeText;
 pub use file::MAX_FILE_BYTES;
@@ -44,7 +45,7 @@ const KNOWN: &str = "a .npz of a known layout; a MatrixMarket file (.mtx), a MET
      .metis) or an edge list (.txt, .edges, .edgelist, .el, .tsv, .snap), each also packed (.gz); a \
      folder with store.json (Eciton's own), with edges.csv (and features, labels, split), with indptr.npy and indices.npy, with \
      raw/edge.csv.gz or raw/data.npz (OGB), with ind.NAME.graph (Planetoid), with NAME_edges.csv \
-     and NAME_target.csv (MUSAE), with .npz files, or with one of the files above";
+     and NAME_target.csv (MUSAE), with NAME_A.txt and NAME_graph_indicator.txt (TU), with .npz files, or with one of the files above";
 
 /// Reads one of several data sets of a folder by its name.
 type Reader = fn(&Path, &str) -> Result<Dataset>;
@@ -115,9 +116,10 @@ pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
     if ogb::recognises(path) {
         return ogb::open(path, name);
     }
-    let several: [(Vec<String>, Reader); 4] = [
+    let several: [(Vec<String>, Reader); 5] = [
         (planetoid::names(&files), planetoid::open),
         (musae::names(&files), musae::open),
+        (tu::names(path, &files), tu::open),
         (bundle_names(&files), |folder, name| bundle::open(&folder.join(format!("{name}.npz")))),
         (graph_names(&files), |folder, name| open(&folder.join(name), None)),
     ];
@@ -213,13 +215,14 @@ impl Streamed {
 }
 
 /// The edges of a plain MatrixMarket file or edge list, to be streamed, without values (a matrix of the
-/// field `real` or `integer` has some: [`open`] reads them); none for all else, which [`open`] reads. The
-/// file is read once, by as many threads as there are processors, to check it and to learn its ids.
+/// field `real` or `integer` has some: [`open`] reads them); none for all else, which [`open`] reads, also
+/// for many graphs (`graphs.csv` beside the file). The file is read once, by as many threads as there are processors, to check it and to learn its ids.
 ///
 /// # Errors
 /// As [`snap::edges`] and [`matrix_market::edges`].
 pub fn stream(path: &Path) -> Result<Option<Streamed>> {
-    if !path.is_file() || gzip::Source::open(path)?.packed() {
+    let many = folder::graphs_beside(parent(path)).is_some();
+    if many || !path.is_file() || gzip::Source::open(path)?.packed() {
         return Ok(None);
     }
     let (edges, ids) = match Kind::of(path)? {

@@ -7,6 +7,10 @@ use crate::split::NO_LABEL;
 /// The most columns of [`Values`].
 pub const MAX_LABEL_COLUMNS: u32 = 1 << 16;
 
+/// The most values of labels of many graphs: vertices times columns, since the labels of a graph are kept as
+/// those of one of its vertices.
+pub const MAX_GRAPH_VALUES: u64 = 1 << 31;
+
 /// What is to be predicted of vertices.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Labels {
@@ -303,6 +307,42 @@ impl Labels {
             },
             Self::Numbers(_) => Ok(()),
         }
+    }
+
+    /// The labels of graphs at the vertices that stand for them: row `r` at vertex `at[r]` of `vertices`;
+    /// nothing is known of the others. `file` is named in errors.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] above [`MAX_GRAPH_VALUES`].
+    pub(crate) fn at_vertices(&self, at: &[u32], vertices: u32, file: &str) -> Result<Self> {
+        let spread = |values: &Values| {
+            let width = values.columns as usize;
+            let found = u64::from(vertices) * u64::from(values.columns);
+            if found > MAX_GRAPH_VALUES {
+                return Err(Error::Limit {
+                    place: Place::whole(file),
+                    limit: "vertices times labels of a graph",
+                    unit: "values",
+                    allowed: MAX_GRAPH_VALUES,
+                    found,
+                    remedy: "keep fewer columns of labels, or cut the set into parts",
+                });
+            }
+            let mut all = vec![f32::NAN; found as usize];
+            for (row, &vertex) in at.iter().enumerate() {
+                all[vertex as usize * width..][..width].copy_from_slice(values.row(row));
+            }
+            Ok(Values { columns: values.columns, values: all })
+        };
+        Ok(match self {
+            Self::Classes { of, count } => {
+                let mut all = vec![NO_LABEL; vertices as usize];
+                at.iter().zip(of).for_each(|(&vertex, &class)| all[vertex as usize] = class);
+                Self::classes(all, *count)
+            }
+            Self::Flags(values) => Self::Flags(spread(values)?),
+            Self::Numbers(values) => Self::Numbers(spread(values)?),
+        })
     }
 
     /// The labels of the vertices `order`, in this order.

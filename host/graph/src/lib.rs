@@ -22,6 +22,7 @@ pub mod features;
 pub mod format;
 pub mod gather;
 pub mod generate;
+pub mod graphs;
 pub mod labels;
 pub mod links;
 mod mapping;

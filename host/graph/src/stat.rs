@@ -1,7 +1,9 @@
 //! What `eciton data stat` says of a data set.
 
+use crate::adjacency::Graph;
 use crate::dataset::{Dataset, EdgeFeatures};
 use crate::features::Features;
+use crate::graphs::Graphs;
 use crate::labels::{Labels, Values};
 use crate::split::NO_LABEL;
 
@@ -36,13 +38,52 @@ pub struct Statistics {
     pub flags: Vec<FlagStatistics>,
     /// Each column of labels that are numbers.
     pub numbers: Vec<NumberStatistics>,
-    /// Vertices without a label.
+    /// Vertices without a label; of many graphs the graphs without one.
     pub unlabelled: u64,
-    /// Vertices that train, validate and test.
+    /// Vertices (or graphs) that train, validate and test.
     pub split: [usize; 3],
+    /// Of many graphs; none where the data set is one graph.
+    pub graphs: Option<GraphStatistics>,
     /// The share of edges between labelled vertices whose ends have one class, 0 to 1; none where
     /// there is no such edge, or labels are flags or numbers.
     pub homophily: Option<f64>,
+}
+
+/// The sizes of many graphs; a median is the lower one of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GraphStatistics {
+    /// Graphs.
+    pub count: u32,
+    /// Vertices of the smallest graph.
+    pub vertices_min: u32,
+    /// The median of vertices.
+    pub vertices_median: u32,
+    /// Vertices of the largest graph.
+    pub vertices_max: u32,
+    /// The median of directed edges.
+    pub edges_median: u64,
+}
+
+impl GraphStatistics {
+    fn of(graphs: &Graphs, graph: &Graph) -> Self {
+        let standing = graphs.standing();
+        let size = |&vertex: &u32| {
+            let members = graphs.lists().in_neighbours(vertex);
+            let edges = members.iter().map(|&member| u64::from(graph.in_degree(member))).sum::<u64>();
+            (members.len() as u32, edges)
+        };
+        let (mut vertices, mut edges): (Vec<u32>, Vec<u64>) = standing.iter().map(size).unzip();
+        vertices.sort_unstable();
+        edges.sort_unstable();
+        let median = (standing.len().max(1) - 1) / 2;
+        Self {
+            count: graphs.count(),
+            vertices_min: vertices.first().copied().unwrap_or(0),
+            vertices_median: vertices.get(median).copied().unwrap_or(0),
+            vertices_max: vertices.last().copied().unwrap_or(0),
+            edges_median: edges.get(median).copied().unwrap_or(0),
+        }
+    }
 }
 
 /// One column of labels that are flags.
@@ -122,7 +163,11 @@ impl Statistics {
                 *count += 1;
             }
         }
-        let unlabelled = (0..data.labels.rows()).filter(|&v| !data.labels.known(v)).count() as u64;
+        let standing = |v: usize| {
+            data.graphs.as_ref().is_none_or(|graphs| graphs.of().get(v).is_some_and(|&of| of as usize == v))
+        };
+        let unknown = |&v: &usize| standing(v) && !data.labels.known(v);
+        let unlabelled = (0..data.labels.rows()).filter(unknown).count() as u64;
         let (flags, numbers) = match &data.labels {
             Labels::Classes { .. } => (Vec::new(), Vec::new()),
             Labels::Flags(values) => (FlagStatistics::of(values), Vec::new()),
@@ -158,6 +203,7 @@ impl Statistics {
             numbers,
             unlabelled,
             split: [data.split.train.len(), data.split.validation.len(), data.split.test.len()],
+            graphs: data.graphs.as_ref().map(|graphs| GraphStatistics::of(graphs, graph)),
             homophily: (both > 0).then(|| same as f64 / both as f64),
         }
     }
@@ -169,6 +215,23 @@ mod tests {
     use super::*;
 
     const NAN: f32 = f32::NAN;
+
+    #[test]
+    fn graphs_are_measured() {
+        let mut data = crate::format::builtin("cora").unwrap();
+        assert_eq!(Statistics::of(&data).graphs, None);
+        let edges = [(0, 1), (1, 2), (4, 3), (5, 6)];
+        data.graph = Graph::from_edges(8, edges.into_iter(), Default::default()).unwrap();
+        data.graphs = Some(Graphs::new(&[0, 0, 0, 1, 1, 2, 2, 3]).unwrap());
+        let mut of = vec![NO_LABEL; 8];
+        (of[0], of[5]) = (1, 0);
+        data.labels = Labels::classes(of, 2);
+        let found = Statistics::of(&data);
+        let (count, edges_median) = (4, 2);
+        let expected =
+            GraphStatistics { count, vertices_min: 1, vertices_median: 2, vertices_max: 3, edges_median };
+        assert_eq!((found.graphs, found.unlabelled, found.homophily), (Some(expected), 2, None));
+    }
 
     #[test]
     fn columns_are_counted() {

@@ -37,8 +37,8 @@ pub const DESCRIPTION: &str = "store.json";
 pub const FORMAT: &str = "eciton-store";
 /// The latest version that is read. A store is written as the first version that can hold it, which
 /// programs that know no later one read as well: 1 for classes, 2 for other labels, 3 for features of
-/// edges.
-pub const VERSION: u64 = 3;
+/// edges, 4 for many graphs.
+pub const VERSION: u64 = 4;
 
 /// Writes a whole data set as a store at `path`, where nothing may lie yet.
 ///
@@ -54,6 +54,9 @@ pub fn write(path: &Path, data: &Dataset) -> Result<()> {
     }
     writer.labels(&data.labels)?;
     writer.split(&data.split)?;
+    if let Some(graphs) = &data.graphs {
+        writer.graphs(graphs)?;
+    }
     writer.ids(&data.ids)?;
     writer.finish(&data.name)
 }

@@ -271,6 +271,7 @@ fn edges_keep_their_features() {
             features: Features::identity(vertices),
             edge_features: Some(EdgeFeatures::new(2, rows).unwrap()),
             split: Split::default(),
+            graphs: None,
             ids: VertexIds::Dense,
             labels,
             graph,

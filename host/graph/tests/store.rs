@@ -10,6 +10,7 @@ use eciton_graph::dataset::{
     Dataset, EdgeFeatures, Features, Labels, NO_LABEL, SparseBuilder, Split, Values, VertexIds,
 };
 use eciton_graph::error::Error;
+use eciton_graph::graphs::Graphs;
 use eciton_graph::random::SplitMix64;
 use eciton_graph::{format, store};
 
@@ -17,7 +18,13 @@ use eciton_graph::{format, store};
 fn random_set(random: &mut SplitMix64) -> Dataset {
     let vertices = 1 + random.below(60);
     let below = |random: &mut SplitMix64| random.below(vertices) as u32;
-    let edges: Vec<_> = (0..random.below(200)).map(|_| (below(random), below(random))).collect();
+    // Many graphs in a third of the cases.
+    let many = if random.below(3) == 0 { 1 + random.below(vertices) } else { 0 };
+    let of: Vec<u64> = (0..vertices).map(|_| random.below(many) * 3).collect();
+    let graphs = (many > 0).then(|| Graphs::new(&of).unwrap());
+    let standing = |v: u64| graphs.as_ref().is_none_or(|graphs| u64::from(graphs.of()[v as usize]) == v);
+    let edges = (0..random.below(200)).map(|_| (below(random), below(random)));
+    let edges: Vec<_> = edges.filter(|&(s, t)| of[s as usize] == of[t as usize]).collect();
     let options = Options { symmetric: random.below(2) == 0, keep_self_loops: random.below(2) == 0 };
     let columns = [1, 2, 7, 8, 9, 16, 33][random.below(7) as usize];
     let value = |random: &mut SplitMix64| (random.below(2001) as f32 - 1000.0) / 8.0;
@@ -39,13 +46,20 @@ fn random_set(random: &mut SplitMix64) -> Dataset {
     };
     let classes = random.below(4) as u32;
     let of: Vec<u32> = (0..vertices)
-        .map(|_| {
-            if classes == 0 || random.below(5) == 0 { NO_LABEL } else { random.below(classes.into()) as u32 }
+        .map(|v| {
+            if classes == 0 || !standing(v) || random.below(5) == 0 {
+                NO_LABEL
+            } else {
+                random.below(classes.into()) as u32
+            }
         })
         .collect();
     let wide = 1 + random.below(5) as u32;
     let mut cells = |of: &[f32]| {
-        let of = (0..vertices * u64::from(wide)).map(|_| of[random.below(of.len() as u64) as usize]);
+        let of = (0..vertices * u64::from(wide)).map(|at| match standing(at / u64::from(wide)) {
+            true => of[random.below(of.len() as u64) as usize],
+            false => f32::NAN,
+        });
         Values::new(wide, of.collect()).unwrap()
     };
     let labels = match classes {
@@ -65,8 +79,16 @@ fn random_set(random: &mut SplitMix64) -> Dataset {
         let values: Vec<f32> = (0..graph.edges() * columns).map(|_| value(random)).collect();
         EdgeFeatures::new(columns as u32, values).unwrap()
     });
-    let set =
-        Dataset { name: "random \"set\"".to_owned(), graph, features, edge_features, labels, split, ids };
+    let set = Dataset {
+        name: "random \"set\"".to_owned(),
+        graph,
+        features,
+        edge_features,
+        labels,
+        split,
+        graphs,
+        ids,
+    };
     set.validate().unwrap();
     set
 }
@@ -108,6 +130,7 @@ fn tiny(words: bool, directed: bool, sparse: bool) -> Dataset {
         edge_features: None,
         labels: Labels::classes(vec![0, 1, NO_LABEL], 2),
         split: Split { train: vec![0], validation: vec![], test: vec![1] },
+        graphs: None,
         ids: match words {
             true => VertexIds::Words(vec!["a".into(), String::new(), "cc".into()]),
             false => VertexIds::Numbers(vec![7, 9, 8]),
@@ -215,10 +238,10 @@ fn foreign_folders_and_versions_are_named() {
     let file = path.join("store.json");
     let text = fs::read_to_string(&file).unwrap();
     let refusal = |text: &str| with_file(&path, &file, text.as_bytes()).unwrap_err();
-    let later = text.replace("\"version\": 1", "\"version\": 4");
+    let later = text.replace("\"version\": 1", "\"version\": 5");
     assert_ne!(later, text);
     let error = refusal(&later);
-    assert!(matches!(error, Error::StoreVersion { found: 4, known: 3, .. }), "{error}");
+    assert!(matches!(error, Error::StoreVersion { found: 5, known: 4, .. }), "{error}");
     assert!(error.to_string().contains("convert the data again"), "{error}");
     for (from, to, expected) in [
         ("eciton-store", "other", "eciton-store"),

@@ -230,7 +230,7 @@ impl<R: Read + Seek> Bundle<R> {
         split: Split,
     ) -> Dataset {
         let name = self.name.clone();
-        Dataset { name, graph, features, edge_features, labels, split, ids: VertexIds::Dense }
+        Dataset { name, graph, features, edge_features, labels, split, graphs: None, ids: VertexIds::Dense }
     }
 }
 

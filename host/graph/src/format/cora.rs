@@ -72,6 +72,7 @@ fn parse(bytes: &[u8]) -> Result<Dataset> {
         edge_features: None,
         labels: Labels::classes(labels, classes),
         split,
+        graphs: None,
         ids: VertexIds::Dense,
     }
     .checked()

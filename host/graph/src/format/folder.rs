@@ -16,18 +16,22 @@
 //!   Without either the data can be loaded but nothing can be trained.
 //! * `split.csv`: id, `train`, `val` or `test`. Without it 60 / 20 / 20 % of the labelled vertices
 //!   are drawn from seed 0 ([`Split::random`]).
+//! * `graphs.csv`: id, graph (a word or whole number): which graph each vertex belongs to, of all vertices.
+//!   Then labels and split are of graphs: their ids are those of graphs, and `labels.npy` has a row a graph
+//!   where these are 0 to the last. Without features each vertex has the constant 1.
 //!
 //! Lines that start with `#` are comments. The first line of a `.csv` is a header if its id field is
 //! one of `id, node, vertex, source, src, from, u, id_1, target...`, or if it is the only line whose
 //! id is not a number. `.tsv` files are separated by tabs, `.txt` by blanks, tabs or commas.
 //!
 //! Vertices are the ids of `features.*` if there is one (an edge or label of another id is an error),
-//! else all ids of labels and edges. Numbers are sorted, words keep the order of first appearance.
+//! else those of `graphs.csv`, else all ids of labels and edges. Numbers are sorted, words keep the order of first appearance.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use super::array::Array;
 use super::edge_rows::EdgeRows;
 use super::table::{Record, Table};
 use super::{bundle, file, labels, npy};
@@ -35,6 +39,7 @@ use crate::adjacency::{Graph, Options, check_vertices};
 use crate::dataset::{Dataset, EdgeFeatures, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::Features;
+use crate::graphs::{Graphs, apart_error};
 use crate::labels::{Labels, Values};
 use crate::split::{NO_LABEL, Split};
 
@@ -79,17 +84,20 @@ pub fn open(folder: &Path) -> Result<Dataset> {
     let edge_rows = rows(&edges, 2)?;
     let features = Part::open(folder, "features")?;
     let labels = Part::open(folder, "labels")?;
+    let of_graphs = find(folder, "graphs").map(|path| Table::open(&path)).transpose()?;
     let feature_rows = features.rows(2)?;
     let label_rows = labels.rows(2)?;
+    let graph_rows = of_graphs.as_ref().map_or(Ok(Vec::new()), |table| rows(table, 2))?;
 
-    let ids = match (&features, &labels) {
-        (Part::Array(_, path), _) | (_, Part::Array(_, path)) => {
+    let ids = match (&features, &labels, &of_graphs) {
+        (Part::Array(bytes, path), _, _) | (_, Part::Array(bytes, path), None) => {
             let file = file::name(path);
-            let array = npy::parse(features.bytes().or(labels.bytes()).unwrap_or(&[]), &file)?;
+            let array = npy::parse(bytes, &file)?;
             check_vertices(array.rows() as u64, || Place::whole(file.clone()))?;
             Ids::dense(array.rows() as u64)
         }
-        (Part::Table(_), _) => Ids::of(feature_rows.iter().map(|r| (&*r.fields[0], r.line))),
+        (Part::Table(_), _, _) => Ids::of(feature_rows.iter().map(|r| (&*r.fields[0], r.line))),
+        (Part::None, _, Some(_)) => Ids::of(graph_rows.iter().map(|r| (&*r.fields[0], r.line))),
         _ => {
             let of_labels = label_rows.iter().map(|r| (&*r.fields[0], r.line));
             let of_edges = edge_rows.iter().flat_map(|r| [(&*r.fields[0], r.line), (&*r.fields[1], r.line)]);
@@ -99,31 +107,41 @@ pub fn open(folder: &Path) -> Result<Dataset> {
     let vertices = ids.len();
     check_vertices(vertices, || Place::whole(&edges.file))?;
 
+    let graphs = of_graphs.as_ref().map(|table| GraphIds::of(table, &graph_rows, &ids)).transpose()?;
     let mut pairs = Vec::with_capacity(edge_rows.len());
     for row in &edge_rows {
         let end = |field: usize| ids.find(&edges, row.line, &row.fields[field]);
-        pairs.push((end(0)?, end(1)?));
+        let (source, target) = (end(0)?, end(1)?);
+        if let Some(GraphIds { graphs, .. }) = &graphs
+            && graphs.of()[source as usize] != graphs.of()[target as usize]
+        {
+            let end = |field: usize, vertex| (row.fields[field].to_string(), graphs.name(vertex));
+            return Err(apart_error(Place::line(&edges.file, row.line), [end(0, source), end(1, target)]));
+        }
+        pairs.push((source, target));
     }
     let graph = super::graph(&(vertices, &pairs[..]))?;
     let rows = EdgeRows::of_folder(folder, &edges, &edge_rows)?;
     let placed = rows.map(|rows| rows.placed(&graph, &pairs, Options::default())).transpose()?;
-    let known = Attributes::of(folder, (&features, &feature_rows), (&labels, &label_rows), &ids)?;
+    let known = Attributes::of(folder, (&features, &feature_rows), (&labels, &label_rows), &ids, graphs)?;
     known.dataset(file::folder_name(folder), graph, placed, ids.names)
 }
 
-/// What a folder says of vertices: features, labels and a split.
+/// What a folder says of vertices: features, labels and a split, and their graphs where there are many.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attributes {
-    /// One row a vertex; a feature of its own each where there is no file.
+    /// One row a vertex; where there is no file, a feature of its own each, or 1 where there are many graphs.
     pub features: Features,
     /// No class for any vertex where there is no file.
     pub labels: Labels,
     /// 60 / 20 / 20 % of the labelled vertices where there is no file.
     pub split: Split,
+    /// None where there is no `graphs.csv`.
+    pub graphs: Option<Graphs>,
 }
 
 impl Attributes {
-    /// Reads `features`, `labels` and `split` of a folder, whichever there are, for vertices that
+    /// Reads `features`, `labels`, `split` and `graphs.csv` of a folder, whichever there are, for vertices that
     /// are known already: `ids` is what the files call them (numbers ascend), `vertices` how many
     /// there are.
     ///
@@ -134,11 +152,13 @@ impl Attributes {
             VertexIds::Words(words) => words.iter().cloned().zip(0..).collect(),
             _ => HashMap::new(),
         };
-        let ids = Ids { names: ids.clone(), positions, vertices };
+        let ids = Ids { names: ids.clone(), positions, count: vertices, of_graphs: false };
         let features = Part::open(folder, "features")?;
         let labels = Part::open(folder, "labels")?;
         let (feature_rows, label_rows) = (features.rows(2)?, labels.rows(2)?);
-        Self::of(folder, (&features, &feature_rows), (&labels, &label_rows), &ids)
+        let table = graphs_beside(folder).map(|path| Table::open(&path)).transpose()?;
+        let graphs = table.as_ref().map(|table| GraphIds::of(table, &rows(table, 2)?, &ids)).transpose()?;
+        Self::of(folder, (&features, &feature_rows), (&labels, &label_rows), &ids, graphs)
     }
 
     fn of(
@@ -146,28 +166,38 @@ impl Attributes {
         features: (&Part, &[Record<'_>]),
         labels: (&Part, &[Record<'_>]),
         ids: &Ids,
+        graphs: Option<GraphIds>,
     ) -> Result<Self> {
         let features = match features {
+            (Part::None, _) if graphs.is_some() => super::tu::constant(ids.len())?,
             (Part::None, _) => Features::identity(ids.len() as u32),
             (Part::Array(bytes, path), _) => bundle::dense(npy::parse(bytes, &file::name(path))?)?,
             (Part::Table(table), rows) => numbers(table, rows, ids)?,
         };
-        let labels = match labels {
-            (Part::None, _) => Labels::none(ids.len() as u32),
+        let labelled = graphs.as_ref().map_or(ids, |graphs| &graphs.ids);
+        let (mut labels, file) = match labels {
+            (Part::None, _) => (Labels::none(labelled.len() as u32), String::new()),
             (Part::Array(bytes, path), _) => {
                 let file = file::name(path);
-                labels::from_array(&npy::parse(bytes, &file)?)?
+                let array = npy::parse(bytes, &file)?;
+                graphs.as_ref().map_or(Ok(()), |graphs| graphs.check_rows(&array))?;
+                (labels::from_array(&array)?, file)
             }
             (Part::Table(table), rows) => match width(rows) {
-                Some(width) => values(table, rows, ids, width)?,
-                None => column(table, rows, ids)?,
+                Some(width) => (values(table, rows, labelled, width)?, table.file.clone()),
+                None => (column(table, rows, labelled)?, table.file.clone()),
             },
         };
+        if let Some(graphs) = &graphs {
+            labels = labels.at_vertices(&graphs.at, ids.len() as u32, &file)?;
+        }
         let split = match find(folder, "split") {
-            Some(path) => split(&Table::open(&path)?, ids)?,
+            Some(path) => {
+                split(&Table::open(&path)?, labelled, graphs.as_ref().map(|graphs| &graphs.at[..]))?
+            }
             None => Split::random(&labels, [0.6, 0.2], 0),
         };
-        Ok(Self { features, labels, split })
+        Ok(Self { features, labels, split, graphs: graphs.map(|graphs| graphs.graphs) })
     }
 
     /// The data set of a graph and what is known of its vertices and edges.
@@ -181,8 +211,8 @@ impl Attributes {
         edge_features: Option<EdgeFeatures>,
         ids: VertexIds,
     ) -> Result<Dataset> {
-        let Self { features, labels, split } = self;
-        Dataset { name, graph, features, edge_features, labels, split, ids }.checked()
+        let Self { features, labels, split, graphs } = self;
+        Dataset { name, graph, features, edge_features, labels, split, graphs, ids }.checked()
     }
 }
 
@@ -219,13 +249,6 @@ impl Part {
             _ => Ok(Vec::new()),
         }
     }
-
-    fn bytes(&self) -> Option<&[u8]> {
-        match self {
-            Self::Array(bytes, _) => Some(bytes),
-            _ => None,
-        }
-    }
 }
 
 /// The records of a table without its header, each of at least `fields` fields.
@@ -252,12 +275,14 @@ struct Ids {
     names: VertexIds,
     /// Of words; empty where ids are numbers.
     positions: HashMap<String, u32>,
-    vertices: u64,
+    count: u64,
+    /// Whether these are ids of graphs.
+    of_graphs: bool,
 }
 
 impl Ids {
     fn dense(vertices: u64) -> Self {
-        Self { names: VertexIds::Dense, positions: HashMap::new(), vertices }
+        Self { names: VertexIds::Dense, positions: HashMap::new(), count: vertices, of_graphs: false }
     }
 
     fn of<'a>(words: impl Iterator<Item = (&'a str, u64)> + Clone) -> Self {
@@ -269,7 +294,8 @@ impl Ids {
             if numbers.last().is_none_or(|&last| last == vertices - 1) {
                 return Self::dense(vertices);
             }
-            return Self { names: VertexIds::Numbers(numbers), positions: HashMap::new(), vertices };
+            let names = VertexIds::Numbers(numbers);
+            return Self { names, positions: HashMap::new(), count: vertices, of_graphs: false };
         }
         let (mut names, mut positions) = (Vec::new(), HashMap::new());
         for (word, _) in words {
@@ -278,31 +304,114 @@ impl Ids {
                 names.len() as u32 - 1
             });
         }
-        let vertices = names.len() as u64;
-        Self { names: VertexIds::Words(names), positions, vertices }
+        let count = names.len() as u64;
+        Self { names: VertexIds::Words(names), positions, count, of_graphs: false }
     }
 
     fn len(&self) -> u64 {
-        self.vertices
+        self.count
     }
 
     fn find(&self, table: &Table, line: u64, word: &str) -> Result<u32> {
         let found = match &self.names {
-            VertexIds::Dense => canonical(word).filter(|&id| id < self.vertices).map(|id| id as u32),
+            VertexIds::Dense => canonical(word).filter(|&id| id < self.count).map(|id| id as u32),
             // Ascending.
             VertexIds::Numbers(numbers) => {
                 canonical(word).and_then(|id| numbers.binary_search(&id).ok()).map(|at| at as u32)
             }
             VertexIds::Words(_) => self.positions.get(word).copied(),
         };
-        found.ok_or_else(|| Error::UnknownVertex {
-            place: Place::line(&table.file, line),
-            vertex: format!("{word:.60}"),
-            known: match self.names {
-                VertexIds::Dense => format!("vertices are 0..{}", self.vertices),
-                _ => format!("it is none of the {} known ids", self.vertices),
+        let place = || Place::line(&table.file, line);
+        found.ok_or_else(|| match self.of_graphs {
+            true => Error::Malformed {
+                place: place(),
+                expected: format!("one of the {} graphs of graphs.csv", self.count),
+                found: format!("{word:.60?}"),
+                remedy: "correct the id; where there is a graphs.csv, labels and split are of graphs",
+            },
+            false => Error::UnknownVertex {
+                place: place(),
+                vertex: format!("{word:.60}"),
+                known: match self.names {
+                    VertexIds::Dense => format!("vertices are 0..{}", self.count),
+                    _ => format!("it is none of the {} known ids", self.count),
+                },
             },
         })
+    }
+}
+
+/// `graphs.csv` beside a graph file, if there is one. (Other spellings may be edge lists.)
+pub(super) fn graphs_beside(folder: &Path) -> Option<PathBuf> {
+    ["graphs.csv", "graphs.csv.gz"].iter().map(|name| folder.join(name)).find(|path| path.is_file())
+}
+
+/// Graphs and what the user calls them.
+struct GraphIds {
+    graphs: Graphs,
+    ids: Ids,
+    /// By these ids: the vertex that stands for the graph.
+    at: Vec<u32>,
+}
+
+impl GraphIds {
+    /// The table that has the graph of every vertex.
+    fn of(table: &Table, rows: &[Record<'_>], ids: &Ids) -> Result<Self> {
+        let mut words = Vec::with_capacity(rows.len());
+        for (vertex, row) in (0..).zip(place_rows(table, rows, ids)?) {
+            let Some(row) = row.and_then(|row| rows.get(row)) else {
+                return Err(Error::Malformed {
+                    place: Place::whole(&table.file),
+                    expected: format!("a graph for each of {} vertices", ids.len()),
+                    found: format!("none for vertex {}", ids.names.name(vertex)),
+                    remedy: "add a line with the vertex and its graph",
+                });
+            };
+            if row.fields[1].is_empty() {
+                return Err(table.wrong(row.line, "an id and its graph", ""));
+            }
+            words.push((&*row.fields[1], row.line));
+        }
+        let known = Ids { of_graphs: true, ..Ids::of(words.iter().copied()) };
+        let mut first = vec![None; known.len() as usize];
+        let mut standing = Vec::with_capacity(words.len());
+        for (vertex, &(word, line)) in (0..).zip(&words) {
+            let slot = &mut first[known.find(table, line, word)? as usize];
+            standing.push(*slot.get_or_insert(vertex));
+        }
+        let at: Vec<u32> = first.into_iter().flatten().collect();
+        let names = match &known.names {
+            // In order of first appearance, which is that of graphs.
+            VertexIds::Words(words) => VertexIds::Words(words.clone()),
+            _ => {
+                let mut order: Vec<u32> = (0..at.len() as u32).collect();
+                order.sort_unstable_by_key(|&graph| at[graph as usize]);
+                let number = |graph: u32| match &known.names {
+                    VertexIds::Numbers(numbers) => numbers[graph as usize],
+                    _ => graph.into(),
+                };
+                VertexIds::Numbers(order.into_iter().map(number).collect())
+            }
+        };
+        Ok(Self { graphs: Graphs::from_standing(standing, names, &table.file)?, ids: known, at })
+    }
+
+    /// Refuses an array whose rows are not those of graphs 0 to the last.
+    fn check_rows(&self, array: &Array<'_>) -> Result<()> {
+        let (found, expected) = (array.rows() as u64, self.ids.len());
+        if self.ids.names != VertexIds::Dense {
+            return Err(Error::Malformed {
+                place: Place::whole(&array.file),
+                expected: format!("graphs that are called 0 to {}, for an array", expected - 1),
+                found: "other ids in graphs.csv".to_owned(),
+                remedy: "write labels.csv, or number the graphs from 0",
+            });
+        }
+        if found != expected {
+            let (place, other) = (Place::whole(&array.file), "graphs.csv".to_owned());
+            return Err(Error::Mismatch { place, what: "rows", found, expected, other });
+        }
+        Ok(())
     }
 }
 
@@ -457,10 +566,12 @@ fn classes(table: &Table, rows: &[Record<'_>], ids: &Ids) -> Result<Labels> {
     Ok(Labels::classes(words.iter().map(label).collect(), known.len() as u32))
 }
 
-fn split(table: &Table, ids: &Ids) -> Result<Split> {
+/// `at` is the vertex that each of `ids` stands for, where these are of graphs.
+fn split(table: &Table, ids: &Ids, at: Option<&[u32]>) -> Result<Split> {
     let mut split = Split::default();
     for row in rows(table, 2)? {
-        let vertex = ids.find(table, row.line, &row.fields[0])?;
+        let id = ids.find(table, row.line, &row.fields[0])?;
+        let vertex = at.map_or(id, |at| at[id as usize]);
         match row.fields[1].to_lowercase().as_str() {
             "train" | "training" => split.train.push(vertex),
             "val" | "valid" | "validation" => split.validation.push(vertex),

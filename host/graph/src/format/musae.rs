@@ -54,6 +54,7 @@ pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
         edge_features: None,
         labels,
         split,
+        graphs: None,
         ids: VertexIds::Dense,
     }
     .checked()

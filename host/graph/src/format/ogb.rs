@@ -92,7 +92,7 @@ pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
         None => Split::random(&labels, [0.6, 0.2], 0),
     };
     let name = file::folder_name(folder);
-    Dataset { name, graph, features, edge_features, labels, split, ids: VertexIds::Dense }.checked()
+    Dataset { name, graph, features, edge_features, labels, split, graphs: None, ids: VertexIds::Dense }.checked()
 }
 
 fn find(folder: &Path, stem: &str) -> Option<PathBuf> {

@@ -122,6 +122,7 @@ impl Parts<'_> {
             edge_features: None,
             labels: Labels::classes(labels, self.all_labels.1.max(1) as u32),
             split: split.sorted(),
+            graphs: None,
             ids: VertexIds::Dense,
         }
         .checked()

@@ -66,7 +66,8 @@ pub fn open(folder: &Path) -> Result<Dataset> {
         false => Split::random(&labels, [0.6, 0.2], 0),
     };
     let name = file::folder_name(folder);
-    Dataset { name, graph, features, edge_features, labels, split, ids: VertexIds::Dense }.checked()
+    Dataset { name, graph, features, edge_features, labels, split, graphs: None, ids: VertexIds::Dense }
+        .checked()
 }
 
 /// The graph of lists in any order, and its edges' rows, which are in the order of the lists.

@@ -35,8 +35,9 @@ fn permute_graph_with(graph: &Graph, permutation: &Permutation, threads: usize) 
     Graph::from_parts(one(graph.incoming())?, graph.transpose().map(one).transpose()?)
 }
 
-/// The data set by new ids: graph, features of vertices and of edges, labels, split and ids. Columns of
-/// sparse features stay what they are. Where the user's ids are 0..V, `ids` has them as numbers
+/// The data set by new ids: graph, features of vertices and of edges, labels, split, graphs and ids.
+/// Columns of sparse features stay what they are. The vertex that stands for a graph stays the same, and
+/// need not be its first one any more. Where the user's ids are 0..V, `ids` has them as numbers
 /// afterwards.
 ///
 /// One part after the other is moved and its old form let go of: at its peak it takes as much again as
@@ -49,7 +50,7 @@ fn permute_graph_with(graph: &Graph, permutation: &Permutation, threads: usize) 
 /// fit twice; a split's vertex that does not exist is [`Error::Mismatch`] as well.
 pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reordered> {
     let old = permutation.old_of_new();
-    let Dataset { name, graph, features, edge_features, labels, split, ids } = dataset;
+    let Dataset { name, graph, features, edge_features, labels, split, graphs, ids } = dataset;
     permutation.check(labels.rows(), "labels", "labels")?;
     let ids = match ids {
         VertexIds::Dense => VertexIds::Numbers(old.iter().map(|&v| u64::from(v)).collect()),
@@ -64,13 +65,14 @@ pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reo
     };
     let labels = labels.reordered(old);
     let split = permute_split(&split, &permutation)?;
+    let graphs = graphs.map(|graphs| graphs.permuted(&permutation)).transpose()?;
     let moved = permute_graph(&graph, &permutation)?;
     let move_edges =
         |rows: EdgeFeatures| permute_edge_features(&rows, graph.incoming(), moved.incoming(), &permutation);
     let edge_features = edge_features.map(move_edges).transpose()?;
     drop(graph);
     let features = permute_features(features, &permutation)?;
-    let dataset = Dataset { name, graph: moved, features, edge_features, labels, split, ids };
+    let dataset = Dataset { name, graph: moved, features, edge_features, labels, split, graphs, ids };
     Ok(Reordered { dataset, permutation })
 }
 

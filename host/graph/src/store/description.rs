@@ -18,7 +18,9 @@ const CLASSES_VERSION: u64 = 1;
 const VALUES_VERSION: u64 = 2;
 /// The version of stores with features of edges.
 const EDGES_VERSION: u64 = 3;
-const _: () = assert!(EDGES_VERSION == VERSION);
+/// The version of stores of many graphs.
+const GRAPHS_VERSION: u64 = 4;
+const _: () = assert!(GRAPHS_VERSION == VERSION);
 
 /// How features are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +50,16 @@ pub(super) enum Ids {
     Words,
 }
 
+impl Ids {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Dense => "dense",
+            Self::Numbers => "numbers",
+            Self::Words => "words",
+        }
+    }
+}
+
 /// What `store.json` holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Description {
@@ -59,6 +71,8 @@ pub(super) struct Description {
     pub(super) features: (Kind, u32),
     /// Columns of features of edges, where there are any.
     pub(super) edge_features: Option<u32>,
+    /// What the user's ids of graphs are, where there are many.
+    pub(super) graphs: Option<Ids>,
     pub(super) ids: Ids,
     pub(super) sections: Vec<Written>,
 }
@@ -66,10 +80,11 @@ pub(super) struct Description {
 impl Description {
     /// The first version that can hold such a store.
     fn version(&self) -> u64 {
-        match (self.edge_features, self.labels) {
-            (Some(_), _) => EDGES_VERSION,
-            (None, LabelKind::Flags(_) | LabelKind::Numbers(_)) => VALUES_VERSION,
-            (None, LabelKind::Classes(_)) => CLASSES_VERSION,
+        match (self.graphs, self.edge_features, self.labels) {
+            (Some(_), _, _) => GRAPHS_VERSION,
+            (None, Some(_), _) => EDGES_VERSION,
+            (None, None, LabelKind::Flags(_) | LabelKind::Numbers(_)) => VALUES_VERSION,
+            (None, None, LabelKind::Classes(_)) => CLASSES_VERSION,
         }
     }
 
@@ -102,6 +117,14 @@ impl Description {
             }
         });
         all.extend([(Section::Train, None), (Section::Validation, None), (Section::Test, None)]);
+        if let Some(ids) = self.graphs {
+            all.push((Section::Graphs, Some(v)));
+            match ids {
+                Ids::Dense => {}
+                Ids::Numbers => all.push((Section::GraphIds, None)),
+                Ids::Words => all.extend([(Section::GraphIdEnds, None), (Section::GraphIdText, None)]),
+            }
+        }
         match self.ids {
             Ids::Dense => {}
             Ids::Numbers => all.push((Section::Ids, Some(v))),
@@ -125,18 +148,16 @@ impl Description {
             },
             "columns": self.features.1,
         });
-        let ids = match self.ids {
-            Ids::Dense => "dense",
-            Ids::Numbers => "numbers",
-            Ids::Words => "words",
-        };
         let mut all = json!({
             "format": FORMAT, "version": self.version(), "name": self.name,
             "vertices": self.vertices, "edges": self.edges, "symmetric": self.symmetric,
-            "features": features, "ids": ids, "sections": sections,
+            "features": features, "ids": self.ids.name(), "sections": sections,
         });
         if let Some(columns) = self.edge_features {
             all["edge_features"] = json!({"columns": columns});
+        }
+        if let Some(ids) = self.graphs {
+            all["graphs"] = json!({"ids": ids.name()});
         }
         match self.labels {
             LabelKind::Classes(count) => all["classes"] = count.into(),
@@ -197,24 +218,22 @@ impl Description {
             "sparse" => Kind::Sparse,
             other => return Err(wrong(fields.path, "features: identity, dense or sparse", other)),
         };
-        let ids = match fields.text("ids")? {
-            "dense" => Ids::Dense,
-            "numbers" => Ids::Numbers,
-            "words" => Ids::Words,
-            other => return Err(wrong(fields.path, "ids that are dense, numbers or words", other)),
-        };
         let version = fields.number("version")?;
-        let edge_features = match version {
-            EDGES_VERSION => {
+        let has_edge_features = match version {
+            GRAPHS_VERSION => fields.json.contains_key("edge_features"),
+            _ => version == EDGES_VERSION,
+        };
+        let edge_features = match has_edge_features {
+            true => {
                 let columns = fields.object("edge_features")?.small("columns")?;
                 check_columns(columns.into(), || Place::whole(fields.file()))?;
                 Some(columns)
             }
-            _ => None,
+            false => None,
         };
         let labels = match version {
             CLASSES_VERSION => LabelKind::Classes(fields.small("classes")?),
-            EDGES_VERSION if fields.json.contains_key("classes") => {
+            EDGES_VERSION | GRAPHS_VERSION if fields.json.contains_key("classes") => {
                 LabelKind::Classes(fields.small("classes")?)
             }
             _ => {
@@ -239,7 +258,11 @@ impl Description {
             labels,
             features: (kind, features.small("columns")?),
             edge_features,
-            ids,
+            graphs: match version {
+                GRAPHS_VERSION => Some(fields.object("graphs")?.ids()?),
+                _ => None,
+            },
+            ids: fields.ids()?,
             sections: fields.sections()?,
         };
         crate::adjacency::check_vertices(described.vertices, || Place::whole(fields.file()))?;
@@ -288,6 +311,13 @@ impl<'a> Fields<'a> {
 
     fn small(&self, key: &str) -> Result<u32> {
         self.get(key, "a number below 2^32", |v| v.as_u64().and_then(|n| u32::try_from(n).ok()))
+    }
+
+    fn ids(&self) -> Result<Ids> {
+        let known = [Ids::Dense, Ids::Numbers, Ids::Words];
+        let found = self.text("ids")?;
+        let ids = known.into_iter().find(|ids| ids.name() == found);
+        ids.ok_or_else(|| wrong(self.path, "ids that are dense, numbers or words", found))
     }
 
     fn object(&self, key: &str) -> Result<Self> {

@@ -13,6 +13,7 @@ use crate::build::threads::{on_threads, shares, threads_for};
 use crate::dataset::{Dataset, EdgeFeatures, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::{DenseRows, Features, SparseRows};
+use crate::graphs::Graphs;
 use crate::labels::{Labels, Values};
 use crate::mapping;
 use crate::split::Split;
@@ -21,7 +22,7 @@ use crate::split::Split;
 const PIECE: usize = 8 << 20;
 
 /// Opens a store. Adjacency and features, also of edges, stay in the mapped files and are read when they are touched;
-/// labels, split and ids are copied into memory. The files must not be changed or shortened while the
+/// labels, split, graphs and ids are copied into memory. The files must not be changed or shortened while the
 /// data set lives (a store is never changed in place by this crate).
 ///
 /// All bytes are read once: lengths and checksums are compared, and all offsets, ids, columns and
@@ -54,7 +55,8 @@ pub fn open(path: &Path) -> Result<Dataset> {
         edge_features: files.edge_features(&described)?,
         labels: files.labels(described.labels)?,
         split,
-        ids: files.ids(described.ids)?,
+        graphs: files.graphs(&described)?,
+        ids: files.ids(described.ids, Section::VERTEX_IDS)?,
     }
     .checked()
 }
@@ -173,19 +175,26 @@ impl<'a> Files<'a> {
         })
     }
 
-    fn ids(&self, ids: Ids) -> Result<VertexIds> {
+    fn graphs(&self, described: &Description) -> Result<Option<Graphs>> {
+        let Some(ids) = described.graphs else { return Ok(None) };
+        let file = self.path.join(Section::Graphs.file()).display().to_string();
+        let ids = self.ids(ids, Section::GRAPH_IDS)?;
+        Graphs::from_standing(self.slab(Section::Graphs)?.to_vec(), ids, &file).map(Some)
+    }
+
+    fn ids(&self, ids: Ids, [numbers, ends, text]: [Section; 3]) -> Result<VertexIds> {
         match ids {
             Ids::Dense => Ok(VertexIds::Dense),
-            Ids::Numbers => Ok(VertexIds::Numbers(self.slab(Section::Ids)?.to_vec())),
+            Ids::Numbers => Ok(VertexIds::Numbers(self.slab(numbers)?.to_vec())),
             Ids::Words => {
-                let (ends, text) = (self.slab::<u64>(Section::IdEnds)?, self.slab::<u8>(Section::IdText)?);
+                let file = self.path.join(ends.file());
+                let (ends, text) = (self.slab::<u64>(ends)?, self.slab::<u8>(text)?);
                 let mut words = Vec::with_capacity(ends.len());
                 let mut from = 0;
                 for (row, &end) in (0..).zip(ends.iter()) {
                     let word = text.get(from as usize..end as usize).map(str::from_utf8);
                     let Some(Ok(word)) = word else {
-                        let place =
-                            Place::row(self.path.join(Section::IdEnds.file()).display().to_string(), row);
+                        let place = Place::row(file.display().to_string(), row);
                         return Err(Error::malformed(place, "the end of a word of UTF-8", format!("{end}")));
                     };
                     words.push(word.to_owned());

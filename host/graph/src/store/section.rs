@@ -40,6 +40,14 @@ pub enum Section {
     Validation,
     /// u32: ascending vertices.
     Test,
+    /// `[V]` u32: of many graphs the vertex that stands for the one of each vertex.
+    Graphs,
+    /// `[graphs]` u64: the user's ids of graphs, where these are numbers.
+    GraphIds,
+    /// `[graphs]` u64: where each word of `graph-id-text` ends.
+    GraphIdEnds,
+    /// Bytes: the user's ids of graphs as UTF-8, one after the other.
+    GraphIdText,
     /// `[V]` u64: the user's ids, where these are numbers.
     Ids,
     /// `[V]` u64: where each word of `id-text` ends.
@@ -50,7 +58,7 @@ pub enum Section {
 
 impl Section {
     /// All there are.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 21] = [
         Self::Offsets,
         Self::Neighbours,
         Self::OutOffsets,
@@ -65,10 +73,19 @@ impl Section {
         Self::Train,
         Self::Validation,
         Self::Test,
+        Self::Graphs,
+        Self::GraphIds,
+        Self::GraphIdEnds,
+        Self::GraphIdText,
         Self::Ids,
         Self::IdEnds,
         Self::IdText,
     ];
+
+    /// Ids of vertices: numbers, or where words end and their text.
+    pub(super) const VERTEX_IDS: [Self; 3] = [Self::Ids, Self::IdEnds, Self::IdText];
+    /// The same of graphs.
+    pub(super) const GRAPH_IDS: [Self; 3] = [Self::GraphIds, Self::GraphIdEnds, Self::GraphIdText];
 
     /// The file; its ending is the type of the numbers.
     pub fn file(self) -> &'static str {
@@ -87,6 +104,10 @@ impl Section {
             Self::Train => "split-train.u32",
             Self::Validation => "split-validation.u32",
             Self::Test => "split-test.u32",
+            Self::Graphs => "graphs.u32",
+            Self::GraphIds => "graph-ids.u64",
+            Self::GraphIdEnds => "graph-id-ends.u64",
+            Self::GraphIdText => "graph-id-text.u8",
             Self::Ids => "ids.u64",
             Self::IdEnds => "id-ends.u64",
             Self::IdText => "id-text.u8",

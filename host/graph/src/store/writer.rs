@@ -13,6 +13,7 @@ use crate::adjacency::{Adjacency, Graph, check_vertices};
 use crate::dataset::{EdgeFeatures, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::Features;
+use crate::graphs::Graphs;
 use crate::labels::Labels;
 use crate::split::Split;
 
@@ -38,6 +39,7 @@ pub struct Writer {
     labels: LabelKind,
     features: (Kind, u32),
     edge_features: Option<u32>,
+    graphs: Option<Ids>,
     ids: Ids,
     sections: Vec<Written>,
 }
@@ -57,6 +59,7 @@ impl Writer {
             labels: LabelKind::Classes(0),
             features: (Kind::Identity, 0),
             edge_features: None,
+            graphs: None,
             ids: Ids::Dense,
             sections: Vec::new(),
         })
@@ -212,6 +215,16 @@ impl Writer {
         self.whole(Section::Test, &split.test)
     }
 
+    /// The graphs, where there are many; one graph where this is left out.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn graphs(&mut self, graphs: &Graphs) -> Result<()> {
+        self.whole(Section::Graphs, graphs.of())?;
+        self.graphs = Some(self.ids_of(graphs.ids(), Section::GRAPH_IDS)?);
+        Ok(())
+    }
+
     /// How many directed edges the graph has, once it has been written.
     pub fn edges(&self) -> Option<u64> {
         self.graph.map(|graph| graph.edges)
@@ -222,24 +235,29 @@ impl Writer {
     /// # Errors
     /// [`Error::Write`].
     pub fn ids(&mut self, ids: &VertexIds) -> Result<()> {
+        self.ids = self.ids_of(ids, Section::VERTEX_IDS)?;
+        Ok(())
+    }
+
+    /// Writes ids and says what they are.
+    fn ids_of(&mut self, ids: &VertexIds, [numbers, ends, text]: [Section; 3]) -> Result<Ids> {
         match ids {
-            VertexIds::Dense => self.ids = Ids::Dense,
-            VertexIds::Numbers(numbers) => {
-                self.ids = Ids::Numbers;
-                self.whole(Section::Ids, numbers)?;
+            VertexIds::Dense => Ok(Ids::Dense),
+            VertexIds::Numbers(ids) => {
+                self.whole(numbers, ids)?;
+                Ok(Ids::Numbers)
             }
             VertexIds::Words(words) => {
-                self.ids = Ids::Words;
-                let (mut ends, mut text) = (self.section(Section::IdEnds)?, self.section(Section::IdText)?);
+                let (mut ends, mut text) = (self.section(ends)?, self.section(text)?);
                 for word in words {
                     text.write(word.as_bytes())?;
                     ends.write(&[text.values()])?;
                 }
                 self.keep(ends.finish()?);
                 self.keep(text.finish()?);
+                Ok(Ids::Words)
             }
         }
-        Ok(())
     }
 
     /// Checks that all parts are there and of one size, and gives the store its name and place.
@@ -268,6 +286,7 @@ impl Writer {
             labels: self.labels,
             features: self.features,
             edge_features: self.edge_features,
+            graphs: self.graphs,
             ids: self.ids,
             sections: Vec::new(),
         };

@@ -16,6 +16,7 @@ fn dataset(graph: Graph, with_features: bool) -> Dataset {
         edge_features: with_features.then(|| EdgeFeatures::new(2, rows).unwrap()),
         labels: Labels::classes(vec![NO_LABEL; vertices as usize], 2),
         split: Split::default(),
+        graphs: None,
         ids: VertexIds::Dense,
         graph,
     }

@@ -1,0 +1,327 @@
+//! Many graphs in one data set, each told by the vertex that stands for it.
+//!
+//! All graphs lie side by side in one [`Dataset`](crate::dataset::Dataset), whose edges never join two
+//! of them. What is known of a graph (labels, split) is known of one of its vertices, the one that
+//! *stands for it*; other vertices have no label. Readers take the first vertex of each graph; another
+//! vertex order keeps the vertex, wherever it then lies.
+//!
+//! ```
+//! use eciton_graph::graphs::Graphs;
+//! let graphs = Graphs::new(&[7, 7, 3, 7])?;
+//! assert_eq!((graphs.count(), graphs.standing()), (2, vec![0, 2]));
+//! assert_eq!(graphs.lists().in_neighbours(0), [0, 1, 3]);
+//! assert_eq!(graphs.ids().name(1), "3");
+//! # Ok::<(), eciton_graph::error::Error>(())
+//! ```
+
+use std::collections::HashMap;
+
+use crate::adjacency::{Adjacency, Graph, check_vertices};
+use crate::dataset::{Dataset, VertexIds};
+use crate::error::{Error, Place, Result};
+use crate::order::{Permutation, permute_graph};
+
+/// The graphs of a data set of many, each told by the vertex that stands for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Graphs {
+    /// To each standing vertex from every vertex of its graph, itself included.
+    lists: Graph,
+    count: u32,
+    /// By graph.
+    ids: VertexIds,
+}
+
+impl Graphs {
+    /// `of` is `[V]`: the number of each vertex's graph, any numbers. The first vertex of each graph
+    /// stands for it, and graphs are ordered by it.
+    ///
+    /// # Errors
+    /// [`Error::EmptyGraph`], [`Error::Limit`].
+    pub fn new(of: &[u64]) -> Result<Self> {
+        check_vertices(of.len() as u64, || Place::whole("graphs"))?;
+        let (mut first, mut numbers) = (HashMap::new(), Vec::new());
+        let standing = (0..).zip(of).map(|(vertex, &number)| {
+            *first.entry(number).or_insert_with(|| {
+                numbers.push(number);
+                vertex
+            })
+        });
+        let standing = standing.collect();
+        Self::from_standing(standing, VertexIds::Numbers(numbers), "graphs")
+    }
+
+    /// `standing` is `[V]`: the vertex that stands for each vertex's graph. `ids` is what the user calls
+    /// the graphs, in the order of the vertices that stand for them; `file` is named in errors.
+    ///
+    /// # Errors
+    /// [`Error::EmptyGraph`], [`Error::Limit`]; [`Error::Malformed`] with the row where a vertex does not
+    /// exist or stands for another graph than its own; [`Error::Mismatch`] for another number of ids.
+    pub(crate) fn from_standing(standing: Vec<u32>, ids: VertexIds, file: &str) -> Result<Self> {
+        check_vertices(standing.len() as u64, || Place::whole(file))?;
+        let mut offsets = vec![0u64; standing.len() + 1];
+        for (row, &vertex) in (0..).zip(&standing) {
+            if standing.get(vertex as usize) != Some(&vertex) {
+                let expected = "a vertex that stands for its own graph";
+                return Err(Error::malformed(Place::row(file, row), expected, vertex.to_string()));
+            }
+            offsets[vertex as usize + 1] += 1;
+        }
+        let count = offsets.iter().filter(|&&members| members > 0).count() as u32;
+        let named = match &ids {
+            VertexIds::Dense => count as usize,
+            VertexIds::Numbers(ids) => ids.len(),
+            VertexIds::Words(ids) => ids.len(),
+        };
+        if named != count as usize {
+            let (place, other) = (Place::whole(file), "the ids of graphs".to_owned());
+            let (found, expected) = (u64::from(count), named as u64);
+            return Err(Error::Mismatch { place, what: "graphs", found, expected, other });
+        }
+        for vertex in 0..standing.len() {
+            offsets[vertex + 1] += offsets[vertex];
+        }
+        // Vertices ascend, so the members of a list do.
+        let (mut next, mut members) = (offsets.clone(), vec![0; standing.len()]);
+        for (member, &vertex) in (0..).zip(&standing) {
+            let at = &mut next[vertex as usize];
+            members[*at as usize] = member;
+            *at += 1;
+        }
+        let incoming = Adjacency::trusted(offsets, members);
+        let outgoing = Adjacency::trusted((0..=standing.len() as u64).collect(), standing);
+        Ok(Self { lists: Graph::from_parts(incoming, Some(outgoing))?, count, ids: canonical(ids) })
+    }
+
+    /// Lists `[V]`: into the vertex that stands for a graph from all vertices of the graph, ascending,
+    /// itself included; all other in-lists are empty. Outgoing lists have one vertex each.
+    pub fn lists(&self) -> &Graph {
+        &self.lists
+    }
+
+    /// The number of graphs.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// `[V]`: the vertex that stands for the graph of each vertex.
+    pub fn of(&self) -> &[u32] {
+        self.lists.outgoing().neighbours()
+    }
+
+    /// `[graphs]`: the vertices that stand for graphs, ascending. This is the order of graphs.
+    pub fn standing(&self) -> Vec<u32> {
+        (0..).zip(self.of()).filter(|&(vertex, &standing)| vertex == standing).map(|(v, _)| v).collect()
+    }
+
+    /// What the user calls the graphs, in the order of [`Graphs::standing`].
+    pub fn ids(&self) -> &VertexIds {
+        &self.ids
+    }
+
+    /// Bytes that the lists take.
+    pub fn bytes(&self) -> u64 {
+        let bytes =
+            |lists: &Adjacency| 8 * lists.offsets().len() as u64 + 4 * lists.neighbours().len() as u64;
+        bytes(self.lists.incoming()) + bytes(self.lists.outgoing())
+    }
+
+    /// The same graphs by new vertex ids: the same vertices stand for them.
+    pub(crate) fn permuted(&self, permutation: &Permutation) -> Result<Self> {
+        let mut moved = Self {
+            lists: permute_graph(&self.lists, permutation)?,
+            count: self.count,
+            ids: VertexIds::Dense,
+        };
+        let (before, old) = (self.standing(), permutation.old_of_new());
+        let graph = |new: u32| before.partition_point(|&vertex| vertex < old[new as usize]);
+        let graphs: Vec<usize> = moved.standing().into_iter().map(graph).collect();
+        moved.ids = canonical(match &self.ids {
+            VertexIds::Dense => VertexIds::Numbers(graphs.iter().map(|&graph| graph as u64).collect()),
+            VertexIds::Numbers(ids) => VertexIds::Numbers(graphs.iter().map(|&graph| ids[graph]).collect()),
+            VertexIds::Words(ids) => {
+                VertexIds::Words(graphs.iter().map(|&graph| ids[graph].clone()).collect())
+            }
+        });
+        Ok(moved)
+    }
+
+    /// What the user calls the graph of a vertex, for errors.
+    pub(crate) fn name(&self, vertex: u32) -> String {
+        let standing = self.of().get(vertex as usize).copied().unwrap_or(vertex);
+        self.ids.name(self.standing().partition_point(|&other| other < standing) as u32)
+    }
+
+    /// Checks that these are graphs of the vertices of `data`, that none of its edges joins two of them,
+    /// and that labels are known of standing vertices alone.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`]; [`Error::Malformed`] with the edge and its graphs, or the vertex.
+    pub(crate) fn validate(&self, data: &Dataset) -> Result<()> {
+        let place = |part: &str| Place::whole(format!("{} {part}", data.name));
+        let (found, expected) = (self.lists.vertices(), data.vertices());
+        if found != expected {
+            let (found, expected, other) = (found.into(), expected.into(), "the graph".to_owned());
+            return Err(Error::Mismatch { place: place("graphs"), what: "vertices", found, expected, other });
+        }
+        let of = self.of();
+        let apart = |&(source, target): &(u32, u32)| of[source as usize] != of[target as usize];
+        if let Some(edge) = data.graph.edge_list().find(apart) {
+            let names = [edge.0, edge.1].map(|vertex| (data.ids.name(vertex), self.name(vertex)));
+            return Err(apart_error(place("graph"), names));
+        }
+        let known = |vertex: &u32| of[*vertex as usize] != *vertex && data.labels.known(*vertex as usize);
+        if let Some(vertex) = (0..expected).find(known) {
+            return Err(Error::Malformed {
+                place: Place::row(format!("{} labels", data.name), vertex.into()),
+                expected: "no label: only the vertex that stands for a graph has one".to_owned(),
+                found: format!("one of a further vertex of graph {}", self.name(vertex)),
+                remedy: "give the label to the first vertex of the graph",
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Refuses an edge that joins two graphs; `ends` are source and target, each with its graph.
+pub(crate) fn apart_error(place: Place, [source, target]: [(String, String); 2]) -> Error {
+    Error::Malformed {
+        place,
+        expected: "an edge within one graph".to_owned(),
+        found: format!(
+            "{:.60} of graph {:.60} -> {:.60} of graph {:.60}",
+            source.0, source.1, target.0, target.1
+        ),
+        remedy: "remove the edge, or give both vertices to one graph",
+    }
+}
+
+/// Numbers that are 0 to the count need not be kept.
+fn canonical(ids: VertexIds) -> VertexIds {
+    match ids {
+        VertexIds::Numbers(ids) if ids.iter().copied().eq(0..ids.len() as u64) => VertexIds::Dense,
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::adjacency::Options;
+    use crate::dataset::{Features, Labels, NO_LABEL, Split, Values};
+    use crate::order::permute_dataset;
+    use crate::random::SplitMix64;
+
+    #[test]
+    fn members_are_listed_at_the_first_vertex() {
+        let graphs = Graphs::new(&[5, 5, 1, 5, 9, 1]).unwrap();
+        assert_eq!((graphs.count(), graphs.standing()), (3, vec![0, 2, 4]));
+        assert_eq!(*graphs.ids(), VertexIds::Numbers(vec![5, 1, 9]));
+        let lists: Vec<_> = (0..6).map(|v| graphs.lists().in_neighbours(v)).collect();
+        assert_eq!(lists, [&[0, 1, 3][..], &[], &[2, 5], &[], &[4], &[]]);
+        assert_eq!(graphs.of(), [0, 0, 2, 0, 4, 2]);
+        assert!((0..6).all(|v| graphs.lists().out_neighbours(v) == [graphs.of()[v as usize]]));
+        assert_eq!(graphs.bytes(), 2 * (8 * 7 + 4 * 6));
+        let dense = Graphs::new(&[0, 1, 0, 2]).unwrap();
+        assert_eq!(*dense.ids(), VertexIds::Dense);
+        assert!(matches!(Graphs::new(&[]), Err(Error::EmptyGraph { .. })));
+    }
+
+    #[test]
+    fn standing_vertices_are_checked() {
+        let said = |standing: &[u32]| {
+            Graphs::from_standing(standing.to_vec(), VertexIds::Dense, "a").unwrap_err().to_string()
+        };
+        // The last vertex may stand for all.
+        let last = Graphs::from_standing(vec![2, 2, 2], VertexIds::Dense, "a").unwrap();
+        assert_eq!((last.standing(), last.lists().in_neighbours(2)), (vec![2], &[0, 1, 2][..]));
+        assert!(
+            said(&[0, 3, 0]).contains("a, row 1: expected a vertex that stands for its own graph, found 3")
+        );
+        assert!(said(&[1, 0]).contains("a, row 0"));
+        let two = Graphs::from_standing(vec![0, 1], VertexIds::Words(vec!["x".into()]), "a").unwrap_err();
+        assert!(two.to_string().contains("a: 2 graphs, but the ids of graphs says 1"), "{two}");
+    }
+
+    fn two() -> Dataset {
+        Dataset {
+            name: "two".to_owned(),
+            graph: Graph::from_edges(4, [(0, 2), (1, 3)].into_iter(), Options::default()).unwrap(),
+            features: Features::dense(1, &[1.0, 2.0, 3.0, 4.0]).unwrap(),
+            edge_features: None,
+            labels: Labels::classes(vec![1, 0, NO_LABEL, NO_LABEL], 2),
+            split: Split { train: vec![0], validation: vec![], test: vec![1] },
+            graphs: Some(Graphs::new(&[8, 6, 8, 6]).unwrap()),
+            ids: VertexIds::Words(["a", "b", "c", "d"].map(str::to_owned).to_vec()),
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        two().validate().unwrap();
+        type Change = fn(&mut Dataset);
+        let faults: [(Change, &str); 4] = [
+            (|d| d.graphs = Some(Graphs::new(&[1]).unwrap()), "two graphs: 1 vertices, but the graph says 4"),
+            (
+                |d| d.graphs = Some(Graphs::new(&[8, 6, 6, 6]).unwrap()),
+                "two graph: expected an edge within one graph, found c of graph 6 -> a of graph 8; remove",
+            ),
+            (
+                |d| d.labels = Labels::classes(vec![1, 0, NO_LABEL, 0], 2),
+                "two labels, row 3: expected no label: only the vertex that stands for a graph has one, \
+                 found one of a further vertex of graph 6",
+            ),
+            (
+                |d| d.labels = Labels::Numbers(Values::new(1, vec![0.5, 1.0, f32::NAN, 3.0]).unwrap()),
+                "two labels, row 3",
+            ),
+        ];
+        for (change, expected) in faults {
+            let mut data = two();
+            change(&mut data);
+            let text = data.validate().unwrap_err().to_string();
+            assert!(text.contains(expected), "{text} does not contain {expected}");
+        }
+    }
+
+    #[test]
+    fn another_vertex_order_keeps_graphs_and_their_vertices() {
+        let seed = 19;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        for case in 0..60 {
+            let vertices = 1 + random.below(40);
+            let many = 1 + random.below(vertices);
+            let of: Vec<u64> = (0..vertices).map(|_| random.below(many)).collect();
+            let graphs = Graphs::new(&of).unwrap();
+            let mut order: Vec<u32> = (0..vertices as u32).collect();
+            random.shuffle(&mut order);
+            let permutation = Permutation::from_old_of_new(order.clone()).unwrap();
+            let moved = graphs.permuted(&permutation).unwrap();
+            assert_eq!(moved.count(), graphs.count());
+            for (new, &old) in (0..).zip(&order) {
+                assert_eq!(
+                    order[moved.of()[new as usize] as usize],
+                    graphs.of()[old as usize],
+                    "case {case}"
+                );
+                assert_eq!(moved.name(new), of[old as usize].to_string());
+            }
+            let built = Graphs::from_standing(moved.of().to_vec(), moved.ids().clone(), "a").unwrap();
+            assert_eq!(built, moved);
+            assert_eq!(moved.permuted(&permutation.clone().inverse()).unwrap(), graphs);
+        }
+        let order = Permutation::from_old_of_new(vec![3, 2, 1, 0]).unwrap();
+        let there = permute_dataset(two(), order.clone()).unwrap().dataset;
+        there.validate().unwrap();
+        let graphs = there.graphs.as_ref().unwrap();
+        assert_eq!((graphs.standing(), graphs.ids().name(0)), (vec![2, 3], "6".to_owned()));
+        assert_eq!(permute_dataset(there, order).unwrap().dataset, two());
+        assert!(graphs_of_another_size().contains("graph: 1 vertices, but the vertex order says 4"));
+    }
+
+    fn graphs_of_another_size() -> String {
+        let one = Graphs::new(&[1]).unwrap();
+        one.permuted(&Permutation::identity(4).unwrap()).unwrap_err().to_string()
+    }
+}
