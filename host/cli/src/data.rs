@@ -7,7 +7,7 @@ mod stat;
 
 use eciton_graph::dataset::Dataset;
 use eciton_graph::format;
-use eciton_graph::stat::{FlagStatistics, NumberStatistics, Statistics};
+use eciton_graph::stat::{FlagStatistics, GraphStatistics, NumberStatistics, Statistics};
 use eciton_plan::{Data, TaskType};
 use eciton_train::task;
 use serde::Serialize;
@@ -72,8 +72,9 @@ A path works in place of a name:
     raw/edge.csv.gz or raw/data.npz (OGB)
     ind.NAME.graph and ind.NAME.* (Planetoid)
     NAME_edges.csv, NAME_target.csv, NAME.json (MUSAE)
+    NAME_A.txt, NAME_graph_indicator.txt, ... (TU: many graphs)
     edges.csv and, if there are, features, labels and split as .csv; further columns of numbers in
-                   edges.csv are features of edges
+                   edges.csv are features of edges; with graphs.csv (id,graph) many graphs
     indptr.npy, indices.npy, feat.npy, label.npy
     several .npz files
   Texts may be packed with gzip.
@@ -135,6 +136,8 @@ struct StatLine<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     labels: Vec<Value>,
     unlabelled: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    graphs: Option<Value>,
     train: usize,
     validation: usize,
     test: usize,
@@ -177,6 +180,7 @@ fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
         class_counts: &statistics.class_counts,
         labels: columns(&statistics),
         unlabelled: statistics.unlabelled,
+        graphs: statistics.graphs.as_ref().map(graphs),
         train,
         validation,
         test,
@@ -190,6 +194,13 @@ fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
 fn columns(statistics: &Statistics) -> Vec<Value> {
     let flags = statistics.flags.iter().map(|flag| json!({"known": flag.known, "holds": flag.holds}));
     flags.chain(statistics.numbers.iter().map(number)).collect()
+}
+
+fn graphs(of: &GraphStatistics) -> Value {
+    json!({
+        "count": of.count, "vertices_min": of.vertices_min, "vertices_median": of.vertices_median,
+        "vertices_max": of.vertices_max, "edges_median": of.edges_median,
+    })
 }
 
 fn number(of: &NumberStatistics) -> Value {
@@ -243,6 +254,11 @@ fn print(dataset: &Dataset, statistics: &Statistics, output: &mut Output) {
         format!("{}, {} without in-edges", count(statistics.vertices), count(statistics.isolated)),
     );
     row("edges", format!("{} directed, {symmetry}", grouped(statistics.edges)));
+    if let Some(of) = &statistics.graphs {
+        let (least, largest, median) = (of.vertices_min, of.vertices_max, of.vertices_median);
+        let sizes = format!("of {} to {} vertices, median {}", count(least), count(largest), count(median));
+        row("graphs", format!("{}, {sizes}", count(of.count)));
+    }
     row(
         "in-degree",
         format!(
@@ -264,7 +280,7 @@ fn print(dataset: &Dataset, statistics: &Statistics, output: &mut Output) {
     row("unlabelled", grouped(statistics.unlabelled));
     row("split", format!("{train} train, {validation} validation, {test} test"));
     let alike = statistics.homophily.map_or("-".to_owned(), |share| format!("{} %", percent(Some(share))));
-    if task(&dataset.labels) == TaskType::Classification {
+    if task(&dataset.labels) == TaskType::Classification && dataset.graphs.is_none() {
         row("homophily", format!("{alike} of edges join equal labels"));
     }
 }

@@ -428,7 +428,7 @@ fn ogb_splits_are_chosen_by_name() {
 #[test]
 fn ogb_faults_name_file_and_line() {
     let cases: [(&str, &[u8], &str); 18] = [
-        ("raw/num-node-list.csv.gz", b"4\n5\n", "num-node-list.csv.gz, line 2: expected one number"),
+        ("raw/num-node-list.csv.gz", b"4\n5\n", "num-edge-list.csv.gz: 1 graphs, but num-node-list says 2"),
         ("raw/num-node-list.csv.gz", b"", "num-node-list.csv.gz: expected one number"),
         ("raw/num-node-list.csv.gz", b"0\n", "no vertices"),
         ("raw/num-node-list.csv.gz", b"4294967290\n", "4 rows, but num-node-list says 4294967290"),

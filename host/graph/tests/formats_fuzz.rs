@@ -385,6 +385,11 @@ fn musae() {
 }
 
 #[test]
+fn tu() {
+    fuzz("tu", folder);
+}
+
+#[test]
 fn plain_folders() {
     fuzz("folder", folder);
 }
@@ -403,6 +408,8 @@ fn stores() {
         "folder/words",
         "folder/several",
         "folder/weighted",
+        "folder/graphs",
+        "tu/plain",
         "edge_list/sparse/a.txt",
         "musae/tiny",
         "ogb/plain",

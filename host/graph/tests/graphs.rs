@@ -447,3 +447,103 @@ fn an_indicator_that_is_too_short_is_told_by_the_edge() {
     let said = files.refusal();
     assert!(said.contains("set_A.txt, line 5: expected two vertices of 1 to 4, the lines of"), "{said}");
 }
+
+/// Molecules of 3, 2 and 1 atoms.
+fn ogb() -> Files {
+    Files::of(&[
+        ("raw/edge.csv", "0,1\n1,2\n0,1\n1,0\n"),
+        ("raw/num-node-list.csv", "3\n2\n1\n"),
+        ("raw/num-edge-list.csv", "2\n2\n0\n"),
+        ("raw/node-feat.csv", "5,0\n6,1\n5,0\n7,0\n7,1\n1,1\n"),
+        ("raw/edge-feat.csv", "0,1\n1,1\n2,1\n4,1\n"),
+        ("raw/graph-label.csv", "1\n0\n1\n"),
+        ("split/scaffold/train.csv", "2\n0\n"),
+        ("split/scaffold/valid.csv", ""),
+        ("split/scaffold/test.csv", "1\n"),
+    ])
+}
+
+#[test]
+fn ogb_sets_of_graphs_are_read_plain_and_packed() {
+    let none = NO_LABEL;
+    for packed in [false, true] {
+        let (_folder, path) = ogb().write(packed);
+        let set = open(&path, None).unwrap();
+        let graphs = set.graphs.as_ref().unwrap();
+        assert_eq!((graphs.standing(), graphs.ids()), (vec![0, 3, 5], &VertexIds::Dense));
+        let lists: Vec<_> = (0..6).map(|v| set.graph.in_neighbours(v)).collect();
+        assert_eq!(lists, [&[1][..], &[0, 2], &[1], &[4], &[3], &[]]);
+        assert_eq!(set.labels, Labels::classes(vec![1, none, none, 0, none, 1], 2));
+        assert_eq!(set.split, Split { train: vec![0, 5], validation: vec![], test: vec![3] });
+        let rows = [5.0, 0.0, 6.0, 1.0, 5.0, 0.0, 7.0, 0.0, 7.0, 1.0, 1.0, 1.0];
+        assert_eq!(set.features, Features::dense(2, &rows).unwrap());
+        let of_edges = [0.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 3.0, 1.0, 3.0, 1.0];
+        assert_eq!(set.edge_features.as_ref().unwrap().values(), of_edges);
+        assert!(open(&path, Some("random")).is_err() && open(&path, Some("scaffold")).is_ok());
+    }
+    let nan = f32::NAN;
+    let several = ogb().with("raw/graph-label.csv", Some("1,\n0,nan\n,1\n")).open().unwrap();
+    let of = vec![1.0, nan, nan, nan, nan, nan, 0.0, nan, nan, nan, nan, 1.0];
+    assert_eq!(several.labels, Labels::Flags(Values::new(2, of).unwrap()));
+    let numbers = ogb().with("raw/graph-label.csv", Some("1.5\n0\n-1\n")).open().unwrap();
+    let of = vec![1.5, nan, nan, 0.0, nan, -1.0];
+    assert_eq!(numbers.labels, Labels::Numbers(Values::new(1, of).unwrap()));
+    let bare = ogb().with("raw/node-feat.csv", None).with("raw/graph-label.csv", None);
+    let bare = ["train", "test"]
+        .iter()
+        .fold(bare, |files, part| files.with(&format!("split/scaffold/{part}.csv"), Some("")));
+    let bare = bare.open().unwrap();
+    assert_eq!(bare.features, Features::dense(1, &[1.0; 6]).unwrap());
+    assert_eq!((bare.labels, bare.graphs.unwrap().count()), (Labels::none(6), 3));
+    // A set of one graph is a set of graphs all the same.
+    let one = Files::of(&[
+        ("raw/edge.csv", "0,1\n"),
+        ("raw/num-node-list.csv", "2\n"),
+        ("raw/num-edge-list.csv", "1\n"),
+        ("raw/graph-label.csv", "0\n"),
+    ]);
+    assert_eq!(one.open().unwrap().graphs.unwrap().count(), 1);
+}
+
+#[test]
+fn ogb_faults_of_graphs_name_file_and_line() {
+    let cases = [
+        (
+            "raw/edge.csv",
+            "0,1\n1,3\n0,1\n1,0\n",
+            "line 2: expected vertices of 0..3, those of graph 0, found \"1,3\"",
+        ),
+        ("raw/edge.csv", "0,1\n1,2\n0,1\n2,0\n", "line 4: expected vertices of 0..2, those of graph 1"),
+        ("raw/edge.csv", "0,1\n1,2\n0,1\n", "3 edges, but num-edge-list says 4"),
+        ("raw/edge.csv", "0,1\n1,2\n0,1\n1,0\n0,0\n", "5 edges, but num-edge-list says 4"),
+        (
+            "raw/num-node-list.csv",
+            "3\n2\n0\n",
+            "num-node-list.csv, line 3: expected graphs of at least one vertex, found none in graph 2; leave the graph out",
+        ),
+        ("raw/num-node-list.csv", "3\n2\n", "num-edge-list.csv: 3 graphs, but num-node-list says 2"),
+        ("raw/num-node-list.csv", "3\nx\n1\n", "num-node-list.csv, line 2: expected one number a line"),
+        (
+            "raw/num-node-list.csv",
+            "3\n18446744073709551615\n1\n",
+            "num-node-list.csv, line 2: 18446744073709551615 vertices, above the limit",
+        ),
+        (
+            "raw/num-edge-list.csv",
+            "18446744073709551615\n2\n0\n",
+            "4 edges, but num-edge-list says 18446744073709551615",
+        ),
+        ("raw/graph-label.csv", "1\n0\n", "graph-label.csv: 2 rows, but num-node-list says 3"),
+        ("raw/graph-label.csv", "1\ninf\n0.5\n", "graph-label.csv, row 1: expected a finite"),
+        ("split/scaffold/test.csv", "3\n", "test.csv, line 1: expected a graph of 0..3"),
+        ("split/scaffold/test.csv", "0\n", "vertex 0 is in the train and in the test split"),
+    ];
+    for (name, text, expected) in cases {
+        let said = ogb().with(name, Some(text)).refusal();
+        assert!(said.contains(expected), "{said} does not contain {expected}");
+    }
+    // Nothing but numbers stands for these vertices, labels of graphs neither.
+    let files = ogb().with("raw/num-node-list.csv", Some("3\n2\n100000\n")).with("raw/node-feat.csv", None);
+    let said = files.refusal();
+    assert!(said.contains("limit vertices without features"), "{said}");
+}

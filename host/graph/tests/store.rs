@@ -451,3 +451,52 @@ fn a_writer_wants_all_parts_and_leaves_nothing() {
     bare.finish("bare").unwrap();
     assert_eq!(store::open(&path).unwrap().features, Features::identity(3));
 }
+
+#[test]
+fn many_graphs_are_version_4() {
+    let folder = tempfile::tempdir().unwrap();
+    for (case, set) in [tiny(true, false, false), weighted(tiny(false, false, false))].into_iter().enumerate()
+    {
+        let labels = Labels::classes(vec![0, NO_LABEL, NO_LABEL], 2);
+        let split = Split { train: vec![0], ..Split::default() };
+        let set = Dataset { labels, split, graphs: Some(Graphs::new(&[7, 7, 7]).unwrap()), ..set };
+        let path = folder.path().join(format!("{case}"));
+        store::write(&path, &set).unwrap();
+        assert_eq!(store::open(&path).unwrap(), set);
+        let text = fs::read_to_string(path.join("store.json")).unwrap();
+        assert!(text.contains("\"version\": 4") && text.contains("graph-ids.u64"), "{text}");
+        assert_eq!(text.contains("\"edge_features\""), case == 1, "{text}");
+        type Change = fn(&mut serde_json::Value);
+        let changes: [(Change, &str); 5] = [
+            (|json| json["graphs"]["ids"] = "words".into(), "graph-id-ends.u64"),
+            (|json| json["graphs"]["ids"] = "x".into(), "ids that are dense, numbers or words, found x"),
+            (|json| json["graphs"] = 2.into(), "\"graphs\" with an object, found 2"),
+            (|json| json["version"] = 3.into(), "found "),
+            (|json| json["version"] = 1.into(), "found "),
+        ];
+        for (change, expected) in changes {
+            describe(&path, change);
+            let said = store::open(&path).unwrap_err().to_string();
+            assert!(said.contains(expected), "{said} does not contain {expected}");
+            fs::write(path.join("store.json"), &text).unwrap();
+        }
+        let cases = [
+            ([0u32, 3, 0], "graphs.u32, row 1: expected a vertex that stands for its own graph, found 3"),
+            ([1, 0, 0], "graphs.u32, row 0: expected a vertex that stands"),
+            ([0, 1, 1], "graphs.u32: 2 graphs, but the ids of graphs says 1"),
+            ([1, 1, 1], "labels, row 0: expected no label"),
+        ];
+        let file = path.join("graphs.u32");
+        for (standing, expected) in cases {
+            let bytes: Vec<u8> = standing.iter().flat_map(|v| v.to_le_bytes()).collect();
+            describe(&path, |json| {
+                let sections = json["sections"].as_array_mut().unwrap();
+                let section = sections.iter_mut().find(|s| s["file"] == "graphs.u32").unwrap();
+                section["crc32"] = crc32(&bytes).into();
+            });
+            let said = with_file(&path, &file, &bytes).unwrap_err().to_string();
+            assert!(said.contains(expected), "{said} does not contain {expected}");
+            fs::write(path.join("store.json"), &text).unwrap();
+        }
+    }
+}

@@ -130,6 +130,9 @@ fn stream<'a>(streamed: Streamed, arguments: &'a Arguments, output: &Output) -> 
     writer.features(&known.features)?;
     writer.labels(&known.labels)?;
     writer.split(&known.split)?;
+    if let Some(graphs) = &known.graphs {
+        writer.graphs(graphs)?;
+    }
     writer.ids(&streamed.ids)?;
     let (edges, dataset) = (writer.edges().unwrap_or(0), streamed.name);
     writer.finish(&dataset)?;

@@ -1,5 +1,5 @@
-//! Node-property sets of the Open Graph Benchmark (Hu et al. 2020), as its package lays them out on
-//! disk after unpacking a download.
+//! Node and graph property sets of the Open Graph Benchmark (Hu et al. 2020), as its package lays them out
+//! on disk after unpacking a download.
 //!
 //! ```text
 //! ogbn_arxiv/
@@ -12,11 +12,26 @@
 //!   split/time/{train,valid,test}.csv.gz   vertex ids
 //! ```
 //!
-//! In place of the tables `raw` may hold `data.npz` (`edge_index [2, E]`, `num_nodes_list`,
+//! A graph property set has a `graph-label` in place of the `node-label`, and in `num-node-list` and
+//! `num-edge-list` one line a graph:
+//!
+//! ```text
+//! ogbg_molhiv/
+//!   raw/edge.csv.gz            source, target: one edge a line, graph after graph; ids from 0 in each graph
+//!   raw/num-node-list.csv.gz   the vertices of each graph, at least one
+//!   raw/num-edge-list.csv.gz   the lines of each graph in edge.csv.gz
+//!   raw/graph-label.csv.gz     of each graph one class, or several flags or numbers; empty or nan: unknown
+//!   split/scaffold/{train,valid,test}.csv.gz   graph numbers, from 0
+//! ```
+//!
+//! with features as above; without features of vertices each has the constant 1. Such sets are read from
+//! tables only.
+//!
+//! In place of the tables of a single graph `raw` may hold `data.npz` (`edge_index [2, E]`, `num_nodes_list`,
 //! `num_edges_list`, `node_feat [V, columns]`, `edge_feat [E, columns]`) and `node-label.npz`
 //! (`node_label`). Tables are plain or packed with gzip. Every edge counts in both directions, as the
 //! benchmark's own examples for GCN have it, with the same features; an edge that is named several times
-//! has their mean. Further columns of vertices are not read. Sets of several graphs, of several kinds of
+//! has their mean. Further columns of vertices are not read. Sets of several kinds of
 //! vertices are refused. Where `split` holds several schemes, the name chooses one.
 
 use std::path::{Path, PathBuf};
@@ -33,6 +48,7 @@ use crate::adjacency::{Options, check_vertices};
 use crate::dataset::{Dataset, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::Features;
+use crate::graphs::Graphs;
 use crate::labels::Labels;
 use crate::split::Split;
 
@@ -40,6 +56,8 @@ use crate::split::Split;
 pub const MAX_COLUMNS: usize = 1 << 20;
 /// Vertices that a set without features and labels may have beyond two an edge.
 const FREE_VERTICES: u64 = 1 << 20;
+/// The same where there are many graphs, which are small.
+const FREE_VERTICES_OF_MANY: u64 = 1 << 16;
 
 /// Whether a folder looks like one.
 pub(crate) fn recognises(folder: &Path) -> bool {
@@ -55,7 +73,10 @@ struct Raw {
     edges: Vec<(u32, u32)>,
     features: Option<Features>,
     edge_rows: Option<EdgeRows>,
+    /// A row a vertex, or a graph where there are many.
     labels: Option<Labels>,
+    /// The first vertex of each graph, where there are many.
+    first: Option<Vec<u32>>,
 }
 
 /// Reads such a folder; `scheme` chooses where there are several splits. Memory: the graph, 8 bytes
@@ -81,18 +102,35 @@ pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
         false => Raw::tables(&raw)?,
     };
     let vertices = read.vertices;
-    let labels = read.labels.unwrap_or_else(|| Labels::none(vertices as u32));
+    let labels = match (read.labels, &read.first) {
+        (None, _) => Labels::none(vertices as u32),
+        (Some(labels), None) => labels,
+        (Some(labels), Some(first)) => labels.at_vertices(first, vertices as u32, &file::name(&raw))?,
+    };
+    let graphs = read.first.as_deref().map(|first| graphs(first, vertices)).transpose()?;
     let graph = super::graph(&(vertices, &read.edges[..]))?;
     let place = |rows: EdgeRows| rows.placed(&graph, &read.edges, Options::default());
     let edge_features = read.edge_rows.map(place).transpose()?;
     drop(read.edges);
-    let features = read.features.unwrap_or_else(|| Features::identity(vertices as u32));
-    let split = match split(folder, scheme, vertices)? {
+    let features = match (read.features, &graphs) {
+        (Some(features), _) => features,
+        (None, Some(_)) => super::tu::constant(vertices)?,
+        (None, None) => Features::identity(vertices as u32),
+    };
+    let split = match split(folder, scheme, vertices, read.first.as_deref())? {
         Some(split) => split,
         None => Split::random(&labels, [0.6, 0.2], 0),
     };
     let name = file::folder_name(folder);
-    Dataset { name, graph, features, edge_features, labels, split, graphs: None, ids: VertexIds::Dense }.checked()
+    Dataset { name, graph, features, edge_features, labels, split, graphs, ids: VertexIds::Dense }.checked()
+}
+
+/// Graphs 0 to the last of these first vertices.
+fn graphs(first: &[u32], vertices: u64) -> Result<Graphs> {
+    let ends = first.iter().skip(1).copied().chain([vertices as u32]);
+    let of =
+        (0..).zip(first.iter().zip(ends)).flat_map(|(graph, (&from, to))| (from..to).map(move |_| graph));
+    Graphs::new(&of.collect::<Vec<u64>>())
 }
 
 fn find(folder: &Path, stem: &str) -> Option<PathBuf> {
@@ -112,19 +150,20 @@ fn mismatch(file: String, what: &'static str, found: u64, expected: u64, other: 
 
 impl Raw {
     fn tables(raw: &Path) -> Result<Self> {
-        let vertices = only(&needed(raw, "num-node-list")?)?;
-        let expected = only(&needed(raw, "num-edge-list")?)?;
-        let place = || Place::whole(file::name(&raw.join("num-node-list.csv.gz")));
-        check_vertices(vertices, place)?;
+        let sizes = Sizes::open(raw)?;
+        let Sizes { vertices, edges: expected, .. } = sizes;
         let path = needed(raw, "edge")?;
         let mut lines = Lines::open(&path)?;
         let (name, mut edges) = (lines.file().to_owned(), Vec::new());
+        let mut graph = 0;
         while let Some((first, block)) = lines.next()? {
-            let known = |id: u64| match id < vertices {
-                true => Ok(id as u32),
-                false => Err(format!("vertices of 0..{vertices}")),
-            };
             pairs(block, 2, |source, target| {
+                let (from, size) = sizes.of_edge(edges.len() as u64, &mut graph);
+                let known = |id: u64| match id < size {
+                    true => Ok(from + id as u32),
+                    false if sizes.many() => Err(format!("vertices of 0..{size}, those of graph {graph}")),
+                    false => Err(format!("vertices of 0..{size}")),
+                };
                 edges.push((known(source)?, known(target)?));
                 Ok(())
             })
@@ -144,9 +183,13 @@ impl Raw {
             }
             None => None,
         };
-        let labels = match find(raw, "node-label") {
+        let (labels, rows) = match sizes.many() {
+            true => ("graph-label", (sizes.each.len() as u64, "num-node-list")),
+            false => ("node-label", nodes),
+        };
+        let labels = match find(raw, labels) {
             Some(path) => {
-                let (columns, values) = table(&path, nodes)?;
+                let (columns, values) = table(&path, rows)?;
                 let file = file::name(&path);
                 Some(match columns {
                     1 => labels::from_floats(values, &file)?,
@@ -155,7 +198,7 @@ impl Raw {
             }
             None => None,
         };
-        Self { vertices, edges, features, edge_rows, labels }.checked(raw)
+        Self { vertices, edges, features, edge_rows, labels, first: sizes.first() }.checked(raw)
     }
 
     fn binary(raw: &Path) -> Result<Self> {
@@ -215,13 +258,17 @@ impl Raw {
             }
             false => None,
         };
-        Self { vertices, edges, features, edge_rows, labels }.checked(raw)
+        Self { vertices, edges, features, edge_rows, labels, first: None }.checked(raw)
     }
 
     /// Refuses a number of vertices for which nothing else in the files stands.
     fn checked(self, raw: &Path) -> Result<Self> {
-        let allowed = FREE_VERTICES + 2 * self.edges.len() as u64;
-        if self.features.is_some() || self.labels.is_some() || self.vertices <= allowed {
+        let (free, listed) = match self.first {
+            Some(_) => (FREE_VERTICES_OF_MANY, self.features.is_some()),
+            None => (FREE_VERTICES, self.features.is_some() || self.labels.is_some()),
+        };
+        let allowed = free + 2 * self.edges.len() as u64;
+        if listed || self.vertices <= allowed {
             return Ok(self);
         }
         Err(Error::Limit {
@@ -256,7 +303,7 @@ fn several(place: Place, found: String) -> Error {
         place,
         expected: "one number: the set's single graph".to_owned(),
         found,
-        remedy: "sets of several graphs (graph property prediction) cannot be read here",
+        remedy: "sets of several graphs are read from tables (edge.csv.gz), not from data.npz",
     }
 }
 
@@ -267,23 +314,84 @@ fn one_number(array: Array<'_>) -> Result<u64> {
     }
 }
 
-/// The single number of a table.
-fn only(path: &Path) -> Result<u64> {
-    let (name, mut found) = (file::name(path), None);
+/// How many vertices and edges there are.
+struct Sizes {
+    vertices: u64,
+    edges: u64,
+    /// Of each graph, at least one: its first vertex, its vertices, and the edges up to its last one.
+    each: Vec<(u32, u64, u64)>,
+    /// Whether this is a graph property set, which might have one graph.
+    of_graphs: bool,
+}
+
+impl Sizes {
+    /// Those that `raw` lists.
+    fn open(raw: &Path) -> Result<Self> {
+        let [nodes, lines] = [needed(raw, "num-node-list")?, needed(raw, "num-edge-list")?];
+        let of_graphs = find(raw, "graph-label").is_some();
+        let name = file::name(&nodes);
+        let [vertices, edges] = [counts(&nodes)?, counts(&lines)?];
+        if vertices.len() != edges.len() {
+            let (found, expected) = (edges.len() as u64, vertices.len() as u64);
+            return Err(mismatch(file::name(&lines), "graphs", found, expected, "num-node-list"));
+        }
+        let many = of_graphs || vertices.len() > 1;
+        let mut made = Self { vertices: 0, edges: 0, each: Vec::with_capacity(edges.len()), of_graphs };
+        for (&(line, vertices), &(_, edges)) in vertices.iter().zip(&edges) {
+            if many && vertices == 0 {
+                return Err(Error::Malformed {
+                    place: Place::line(&name, line),
+                    expected: "graphs of at least one vertex".to_owned(),
+                    found: format!("none in graph {}", made.each.len()),
+                    remedy: "leave the graph out, with its label and its place in the split",
+                });
+            }
+            let from = made.vertices as u32;
+            made.vertices = made.vertices.saturating_add(vertices);
+            check_vertices(made.vertices, || Place::line(&name, line))?;
+            made.edges = made.edges.saturating_add(edges);
+            made.each.push((from, vertices, made.edges));
+        }
+        Ok(made)
+    }
+
+    /// Whether the set is one of many graphs.
+    fn many(&self) -> bool {
+        self.of_graphs || self.each.len() > 1
+    }
+
+    /// The first vertex of each graph, where there are many.
+    fn first(&self) -> Option<Vec<u32>> {
+        self.many().then(|| self.each.iter().map(|&(from, ..)| from).collect())
+    }
+
+    /// First vertex and vertices of the graph that edge `at` belongs to; `graph` is that of the edge before
+    /// and becomes that of this one. Edges that are too many are taken for the last graph's.
+    fn of_edge(&self, at: u64, graph: &mut usize) -> (u32, u64) {
+        while self.each.get(*graph).is_some_and(|of| of.2 <= at) && *graph + 1 < self.each.len() {
+            *graph += 1;
+        }
+        self.each.get(*graph).map_or((0, 0), |&(from, vertices, _)| (from, vertices))
+    }
+}
+
+/// The numbers of a table of one column, at least one, each with its line.
+fn counts(path: &Path) -> Result<Vec<(u64, u64)>> {
+    let (name, mut found) = (file::name(path), Vec::new());
+    let wrong = |place, found| Error::malformed(place, "one number a line, one line a graph", found);
     Lines::open(path)?.each(|number, line| {
         let text = String::from_utf8_lossy(line.trim_ascii());
         if text.is_empty() {
             return Ok(());
         }
-        match text.parse() {
-            Ok(value) if found.is_none() => {
-                found = Some(value);
-                Ok(())
-            }
-            _ => Err(several(Place::line(&name, number), excerpt(line))),
-        }
+        let count = text.parse().map_err(|_| wrong(Place::line(&name, number), excerpt(line)))?;
+        found.push((number, count));
+        Ok(())
     })?;
-    found.ok_or_else(|| several(Place::whole(&name), "none".to_owned()))
+    match found.is_empty() {
+        true => Err(wrong(Place::whole(&name), "none".to_owned())),
+        false => Ok(found),
+    }
 }
 
 /// A table of numbers, row-major: its columns and its values; an empty field or `nan` is NaN. Blank
@@ -329,8 +437,8 @@ fn table(path: &Path, (rows, other): (u64, &str)) -> Result<(u32, Vec<f32>)> {
     }
 }
 
-/// The split of a scheme, if there is any.
-fn split(folder: &Path, scheme: Option<&str>, vertices: u64) -> Result<Option<Split>> {
+/// The split of a scheme, if there is any; `first` has the vertex of each graph where there are many.
+fn split(folder: &Path, scheme: Option<&str>, vertices: u64, first: Option<&[u32]>) -> Result<Option<Split>> {
     let parent = folder.join("split");
     if !parent.is_dir() {
         return Ok(None);
@@ -352,13 +460,19 @@ fn split(folder: &Path, scheme: Option<&str>, vertices: u64) -> Result<Option<Sp
         });
     };
     let folder = parent.join(chosen);
-    let part = |name: &str| ids(&needed(&folder, name)?, vertices);
+    let part = |name: &str| match first {
+        None => ids(&needed(&folder, name)?, "vertex", vertices),
+        Some(first) => {
+            let graphs = ids(&needed(&folder, name)?, "graph", first.len() as u64)?;
+            Ok(graphs.into_iter().map(|graph| first[graph as usize]).collect())
+        }
+    };
     let split = Split { train: part("train")?, validation: part("valid")?, test: part("test")? };
     Ok(Some(split.sorted()))
 }
 
-/// The first column of a table, vertex ids.
-fn ids(path: &Path, vertices: u64) -> Result<Vec<u32>> {
+/// The first column of a table, ids of `known` vertices or graphs.
+fn ids(path: &Path, what: &str, known: u64) -> Result<Vec<u32>> {
     let (name, mut found) = (file::name(path), Vec::new());
     Lines::open(path)?.each(|number, line| {
         let first = line.split(|&byte| byte == b',').next().unwrap_or_default().trim_ascii();
@@ -366,12 +480,12 @@ fn ids(path: &Path, vertices: u64) -> Result<Vec<u32>> {
             return Ok(());
         }
         let id = std::str::from_utf8(first).ok().and_then(|text| text.parse::<u64>().ok());
-        match id.filter(|&id| id < vertices) {
-            // A vertex cannot be in a split twice, so a longer list is at fault already.
-            Some(id) if (found.len() as u64) <= vertices => found.push(id as u32),
+        match id.filter(|&id| id < known) {
+            // None can be in a split twice, so a longer list is at fault already.
+            Some(id) if (found.len() as u64) <= known => found.push(id as u32),
             Some(_) => {}
             None => {
-                let expected = format!("a vertex of 0..{vertices}");
+                let expected = format!("a {what} of 0..{known}");
                 return Err(Error::malformed(Place::line(&name, number), expected, excerpt(first)));
             }
         }
