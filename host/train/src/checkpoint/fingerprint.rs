@@ -60,6 +60,9 @@ impl Fingerprint {
         for ids in [&split.train, &split.validation, &split.test] {
             all(ids.len(), &mut ids.iter().copied());
         }
+        if let Some(graphs) = &dataset.graphs {
+            all(graphs.of().len(), &mut graphs.of().iter().copied());
+        }
         let (offsets, neighbours) = (dataset.graph.offsets(), dataset.graph.neighbours());
         places(offsets.len()).for_each(|place| hasher.update(offsets[place].to_le_bytes()));
         places(neighbours.len()).for_each(|place| hasher.update(neighbours[place].to_le_bytes()));
