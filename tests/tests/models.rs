@@ -9,7 +9,8 @@
 mod numpy;
 
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Split, Values, VertexIds};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Split, Values, VertexIds};
+use eciton_graph::graphs::Graphs;
 use eciton_plan::{
     Config, ExecutorKind, GatherFeatures, LabelledGathers, LayerKind, Links, Loss, Mode, Model,
     ModelSettings, Pipeline, TaskType, WeightDecay,
@@ -25,7 +26,7 @@ const CLOSE: f64 = 2e-4;
 
 /// Models as a user writes them; the last layer's width is the number of classes. Those whose name begins with
 /// "links" predict links.
-const MODELS: [(&str, &str); 49] = [
+const MODELS: [(&str, &str); 54] = [
     ("gcn", "kind = \"gcn\""),
     ("sage", "kind = \"sage\""),
     ("sage without bias", "kind = \"sage\"\nbias = false\nlayers = 3"),
@@ -105,9 +106,24 @@ const MODELS: [(&str, &str); 49] = [
     ("links, gat", "kind = \"gat\"\nheads = 2\nlayers = 1"),
     ("links, gcn, weighted, gathered once", "kind = \"gcn\"\nedge_weights = 0\ndropout = 0"),
     ("links, jumping", "kind = \"gatv2\"\nhidden = 6\nheads = 3\njumping = \"concat\"\nresidual = true"),
+    ("graphs, gin, sum", "kind = \"gin\"\nreadout = \"sum\""),
+    ("graphs, gcn, mean", "kind = \"gcn\"\nreadout = \"mean\"\nlayers = 3\nhidden = 5"),
+    ("graphs, sage, max", "kind = \"sage\"\nreadout = \"max\"\ndropout = 0"),
+    (
+        "graphs, gat, one layer, jumping",
+        "kind = \"gat\"\nheads = 2\nlayers = 1\njumping = \"concat\"\nreadout = \"mean\"",
+    ),
+    (
+        "graphs, two layers behind the readout",
+        "hidden = 6\n[[layers]]\nkernel = \"linear\"\n[[layers]]\nkernel = \"appnp\"\nhops = 2\n[[layers]]\nkernel = \"readout\"\n\
+         readout = \"sum\"\ndropout = 0.25\nactivation = \"tanh\"\n[[layers]]\nkernel = \"linear\"\nnorm = \"layer\"\nresidual = true\n\
+         [[layers]]\nkernel = \"linear\"\n",
+    ),
 ];
 
 const CLASSES: u32 = 4;
+/// Vertices of a graph, where there are many.
+const SIZE: u32 = 9;
 /// Features of an edge.
 const KNOWN: u32 = 3;
 
@@ -126,6 +142,13 @@ impl Case {
         let (linked, reached) = (vertices - vertices / 10, vertices - vertices / 5);
         let mut edges: Vec<(u32, u32)> =
             (0..3 * linked).map(|_| (numbers.below(linked), numbers.below(reached))).collect();
+        let many = name.starts_with("graphs");
+        if many {
+            // To a vertex of the same graph.
+            edges
+                .iter_mut()
+                .for_each(|(from, to)| *to = (*from / SIZE * SIZE + *to % SIZE).min(vertices - 1));
+        }
         edges.extend([(3, 3), edges[0]]);
         // Two columns of numbers that are not negative, one of any.
         let drawn = &mut Numbers(seed ^ 77);
@@ -136,7 +159,10 @@ impl Case {
             .collect();
         let settings = ModelSettings::parse(text, name).unwrap();
         let task = task(name, &settings);
-        let labels = labels(numbers, task, vertices);
+        let mut labels = labels(numbers, task, vertices);
+        if let (true, Labels::Classes { of, .. }) = (many, &mut labels) {
+            (0..).zip(of).filter(|(v, _)| v % SIZE > 0).for_each(|(_, label)| *label = NO_LABEL);
+        }
         let known = |v: &u32| labels.known(*v as usize);
         let train: Vec<u32> = (0..vertices).filter(|_| numbers.below(3) == 0).filter(known).collect();
         let rest: Vec<u32> = (0..vertices).filter(|v| !train.contains(v)).filter(known).collect();
@@ -164,6 +190,11 @@ impl Case {
         if config.predicts_links() {
             job["links"] = json!({"negatives": config.links.negatives});
         }
+        let graph_of: Vec<u64> = (0..vertices).map(|v| u64::from(v / SIZE)).collect();
+        if many {
+            job["graphs"] = json!(graph_of);
+        }
+        let graphs = many.then(|| Graphs::new(&graph_of).unwrap());
         let features = Features::dense(columns, &values).unwrap();
         let features = if seed.is_multiple_of(2) { as_sparse(&features) } else { features };
         let options = GraphOptions { symmetric: false, keep_self_loops: false };
@@ -173,7 +204,7 @@ impl Case {
         let (name, ids) = ("random".to_owned(), VertexIds::Dense);
         let split = Split { train, validation: validation.to_vec(), test: test.to_vec() };
         let edge_features = Some(edge_features);
-        let dataset = Dataset { name, graph, features, edge_features, labels, split, graphs: None, ids };
+        let dataset = Dataset { name, graph, features, edge_features, labels, split, graphs, ids };
         dataset.validate().unwrap();
         Self { what: format!("{text}, seed {seed}"), config, dataset, job }
     }
@@ -250,6 +281,7 @@ fn layer(layer: &eciton_plan::ModelLayer) -> Value {
             (value["epsilon"], value["train_epsilon"]) = (epsilon.into(), trained.into());
         }
         LayerKind::Sgc { hops } => value["hops"] = hops.into(),
+        LayerKind::Readout(readout) => value["readout"] = serde_json::to_value(readout).unwrap(),
         LayerKind::Appnp { hops, alpha } => (value["hops"], value["alpha"]) = (hops.into(), alpha.into()),
         LayerKind::Gat(of) | LayerKind::Gatv2(of) => {
             (value["heads"], value["average"]) = (of.heads.into(), of.average.into());
@@ -312,15 +344,21 @@ fn with((name, text): (&str, &str), intervals: u32, threads: u32, mode: Mode, ep
     config
 }
 
-/// Those that fit Cora: 7 classes, which can be taken for numbers; nothing is known of its edges.
+/// Those that fit Cora: 7 classes, which can be taken for numbers; it is one graph, and nothing is known of its
+/// edges.
 fn fitting() -> impl Iterator<Item = (&'static str, &'static str)> {
     let others = ["a residual last layer", "gcn, several labels"];
-    MODELS.into_iter().filter(move |(name, text)| !others.contains(name) && !text.contains("edge_"))
+    let fits = move |(name, text): &(&str, &str)| {
+        !others.contains(name) && !text.contains("edge_") && !name.starts_with("graphs")
+    };
+    MODELS.into_iter().filter(fits)
 }
 
 #[test]
-fn what_is_known_of_edges_is_the_same_for_any_cut() {
-    for (at, (name, text)) in (0u64..).zip(MODELS).filter(|(_, (_, text))| text.contains("edge_")) {
+fn edges_that_are_known_and_many_graphs_are_the_same_for_any_cut() {
+    let others =
+        |(_, (name, text)): &(u64, (&str, &str))| text.contains("edge_") || name.starts_with("graphs");
+    for (at, (name, text)) in (0u64..).zip(MODELS).filter(others) {
         let mut case = Case::new(name, text, 900 + at);
         let mut run = |intervals, threads, executor, labelled| {
             let of = &mut case.config;

@@ -68,7 +68,11 @@ struct VertexLine<'a> {
 #[derive(Serialize)]
 struct FileLine<'a> {
     event: &'static str,
-    vertices: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vertices: Option<usize>,
+    /// Where there are many: in place of vertices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    graphs: Option<usize>,
     task: &'static str,
     /// Classes, labels or numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,12 +110,15 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         if arguments.json {
             let task = found.task.name();
             let (classes, dimensions) = if links { (None, Some(width)) } else { (Some(width), None) };
+            let (vertices, graphs) =
+                if found.graphs { (None, Some(vertices)) } else { (Some(vertices), None) };
             let event = "predictions";
-            output.json(&FileLine { event, vertices, task, classes, dimensions, path: &shown });
+            output.json(&FileLine { event, vertices, graphs, task, classes, dimensions, path: &shown });
         } else {
             let (vertices, columns) = (grouped(vertices as u64), found.task.columns());
             let (what, link) = if links { ("embeddings", "in") } else { ("scores", "for") };
-            output.line(format_args!("{shown}: {what} of {vertices} vertices {link} {width} {columns}"));
+            let of = if found.graphs { "graphs" } else { "vertices" };
+            output.line(format_args!("{shown}: {what} of {vertices} {of} {link} {width} {columns}"));
         }
         return Ok(());
     }
@@ -300,6 +307,7 @@ mod tests {
     fn two(ids: VertexIds) -> Predictions {
         Predictions {
             ids,
+            graphs: false,
             task: TaskType::Classification,
             scores: array![[0.5, 0.5, -1.0], [0.1, f32::NAN, 2.0]],
             embeddings: None,

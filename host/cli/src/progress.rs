@@ -234,9 +234,9 @@ fn part(metrics: Option<&Metrics>, of: fn(&Metrics) -> Option<f64>) -> String {
     metrics.map_or_else(|| "-".to_owned(), |metrics| measured(metrics.metric, of(metrics)))
 }
 
-/// What scores are of: `7 classes`.
+/// What scores are of: `7 classes`, of many graphs `188 graphs of 2 classes`.
 fn columns(started: &Started) -> String {
-    match started.task {
+    let columns = match started.task {
         TaskType::Classification => counted(started.classes, "class").replace("classs", "classes"),
         TaskType::MultiLabel => counted(started.classes, "label"),
         TaskType::Regression => format!("{} a vertex to be predicted", counted(started.classes, "number")),
@@ -244,6 +244,10 @@ fn columns(started: &Started) -> String {
             let [trained, validation, test] = started.links.unwrap_or_default().map(grouped);
             format!("{trained} links to train with, {validation} validation, {test} test")
         }
+    };
+    match started.graphs {
+        Some(graphs) => format!("{} of {columns}", counted(u64::from(graphs), "graph")),
+        None => columns,
     }
 }
 

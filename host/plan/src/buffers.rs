@@ -313,6 +313,7 @@ mod tests {
             let outputs: Vec<SlotId> = (first..).take(outputs as usize).map(SlotId).collect();
             let stage = if gathers {
                 Stage::Gather(crate::Gather {
+                    over: crate::Over::Neighbours,
                     layer: crate::Layer(0),
                     transposed: false,
                     normalisation: crate::Normalisation::Sum,

@@ -64,7 +64,7 @@ pub use keys::{KeyInfo, keys};
 pub use links::Links;
 pub use model::{
     Activation, Aggregator, Attention, FirstWeights, Jumping, KindSettings, LayerKind, LayerSettings, Layers,
-    Model, ModelKind, ModelLayer, ModelSettings, Norm, On,
+    Model, ModelKind, ModelLayer, ModelSettings, Norm, On, Readout,
 };
 pub use objective::{Loss, Metric, TaskType};
 pub use optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};
@@ -73,8 +73,8 @@ pub use pipeline::{Mode, Pipeline, WeightVersions};
 pub use prices::{Prices, Processor};
 pub use profile::{Profile, StageProfile};
 pub use program::{
-    Attend, AttendStep, DataShape, Direction, EdgeStep, Edges, Gather, Normalisation, Open, Operation,
-    PairLoss, Parameter, Program, Scope, SlotOf, SlotSpec, Stage, Tensor,
+    Along, Attend, AttendStep, DataShape, Direction, EdgeStep, Edges, Gather, Normalisation, Open, Operation,
+    Over, PairLoss, Parameter, Program, Scope, SlotOf, SlotSpec, Stage, Tensor,
 };
 pub use savings::{GatherFeatures, LabelledGathers, Savings, Workload, has_own_loss, loss_gathers};
 pub use signature::{

@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::ids::{Layer, OperationId, ParameterId, SlotId, StageId};
 use crate::model::{FirstWeights, Model, On};
 use crate::network::{
-    ATTENTION, AttendNode, EdgeNode, HEAD, INPUT_BIAS, KernelNode, LINEAR, Network, Node, PairNode, SUM,
-    ValueId,
+    ATTENTION, AttendNode, EdgeNode, GatherNode, HEAD, INPUT_BIAS, KernelNode, LINEAR, Network, Node,
+    PairNode, SUM, ValueId,
 };
 use crate::program::{
     Attend, AttendStep, DataShape, Direction, EdgeStep, Edges, Gather, Operation, PairLoss, Parameter,
@@ -130,7 +130,7 @@ impl Lowering {
         for at in 0..self.network.nodes.len() {
             let (node, on, known) = match self.network.nodes[at].clone() {
                 Node::Kernel(node) => (node, On::Rows, false),
-                Node::Edges(node) => (node.of, On::Edges, node.features),
+                Node::Edges(node) => (node.of, On::Edges, node.along.features),
                 Node::Gather(_) | Node::Attend(_) | Node::Pairs(_) => continue,
             };
             let inputs: Vec<u32> = node.inputs.iter().map(|&input| self.network.width(input)).collect();
@@ -233,8 +233,9 @@ impl Lowering {
                     let Some(input) = self.slot_of(node.input) else { continue };
                     let output = self.slot(vec![width], SlotOf::Activation, node.layer);
                     self.slots[node.output.index()] = Some(output);
-                    let (layer, normalisation) = (node.layer, node.normalisation);
-                    let gather = Gather { layer, transposed: false, normalisation, input, output, width };
+                    let GatherNode { layer, normalisation, over, .. } = node;
+                    let gather =
+                        Gather { layer, transposed: false, normalisation, over, input, output, width };
                     self.push(Stage::Gather(gather));
                 }
                 Node::Attend(node) => self.attend_forward(&node, training),
@@ -321,8 +322,7 @@ impl Lowering {
         let kept = kept.into_iter().map(|rows| self.slot(rows.extents, SlotOf::Kept, layer)).collect();
         self.slots[node.of.output.index()] = Some(output);
         let step = EdgeStep::Forward { source, target, output, kept };
-        let (with_self, features) = (node.with_self, node.features);
-        let stage = self.push(Stage::Edges(Edges { operation, with_self, features, step }));
+        let stage = self.push(Stage::Edges(Edges { operation, along: node.along, step }));
         self.forward.push(Some(stage));
     }
 
@@ -337,9 +337,7 @@ impl Lowering {
         let (Some(gradient), Some(Stage::Edges(forward))) = (gradient, forward.cloned()) else {
             return Ok(());
         };
-        let Edges { operation, with_self, features, step: EdgeStep::Forward { source, target, kept, .. } } =
-            forward
-        else {
+        let Edges { operation, along, step: EdgeStep::Forward { source, target, kept, .. } } = forward else {
             return Ok(());
         };
         let Some(of) = self.program.operations[operation.index()].signature.edges.clone() else {
@@ -349,11 +347,11 @@ impl Lowering {
         let target_gradient = self.input_gradient(targets);
         let passed = self.slot(of.passed.extents, SlotOf::Kept, node.of.layer);
         let step = EdgeStep::Targets { source, target, kept, gradient, target_gradient, passed };
-        self.push(Stage::Edges(Edges { operation, with_self, features, step }));
+        self.push(Stage::Edges(Edges { operation, along, step }));
         self.contribute(open, &[targets], &[target_gradient])?;
         let Some(source_gradient) = self.input_gradient(sources) else { return Ok(()) };
         let step = EdgeStep::Sources { passed, source, source_gradient };
-        self.push(Stage::Edges(Edges { operation, with_self, features, step }));
+        self.push(Stage::Edges(Edges { operation, along, step }));
         self.contribute(open, &[sources], &[Some(source_gradient)])
     }
 
@@ -370,8 +368,9 @@ impl Lowering {
                     let Some(input) = self.gradients[node.output.index()] else { continue };
                     let width = self.network.width(node.input);
                     let output = self.slot(vec![width], SlotOf::Gradient, node.layer);
-                    let (layer, normalisation) = (node.layer, node.normalisation);
-                    let gather = Gather { layer, transposed: true, normalisation, input, output, width };
+                    let GatherNode { layer, normalisation, over, .. } = node;
+                    let gather =
+                        Gather { layer, transposed: true, normalisation, over, input, output, width };
                     self.push(Stage::Gather(gather));
                     self.contribute(open, &[node.input], &[Some(output)])?;
                 }

@@ -183,6 +183,23 @@ impl Jumping {
     pub const ALL: [(&'static str, Self); 2] = [("concat", Self::Concat), ("sum", Self::Sum)];
 }
 
+/// What a readout makes of the rows of a graph's vertices, in a data set of many graphs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Readout {
+    /// Their mean.
+    Mean,
+    /// Their sum (Xu et al. 2019, "How powerful are graph neural networks?", section 4.2).
+    Sum,
+    /// The largest value of each column, by edge kernel `maximum`.
+    Max,
+}
+
+impl Readout {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 3] = [("mean", Self::Mean), ("sum", Self::Sum), ("max", Self::Max)];
+}
+
 /// What a kernel of the user's own works on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -292,6 +309,9 @@ pub enum LayerKind {
         /// Whether it reads all layers before it, and how.
         jumping: Option<Jumping>,
     },
+    /// What stands for a graph, from the rows of its vertices: in the row of the one that stands for it, zero in
+    /// all others. Without weights.
+    Readout(Readout),
     /// What a kernel of the user's own does.
     Own {
         /// The path of its component, as written.
@@ -369,7 +389,9 @@ impl LayerKind {
         match self {
             Self::Gcn | Self::Gin { .. } | Self::Sgc { .. } | Self::Appnp { .. } => true,
             Self::Sage { aggregator } => matches!(aggregator, Aggregator::Mean),
-            Self::Gat(_) | Self::Gatv2(_) | Self::Linear { .. } | Self::Own { .. } => false,
+            Self::Gat(_) | Self::Gatv2(_) | Self::Linear { .. } | Self::Readout(_) | Self::Own { .. } => {
+                false
+            }
         }
     }
 
@@ -385,6 +407,7 @@ impl LayerKind {
             Self::Gat(_) => "gat",
             Self::Gatv2(_) => "gatv2",
             Self::Linear { .. } => "linear",
+            Self::Readout(_) => "readout",
             Self::Own { kernel, .. } => short_name(kernel),
         }
     }
@@ -430,6 +453,12 @@ impl Model {
     pub fn constant_gathers(&self) -> u32 {
         let first = self.layers.first().filter(|first| first.dropout == 0.0);
         first.map_or(0, |first| first.kind.convolutions())
+    }
+
+    /// Whether what is learnt is of graphs, and not of vertices.
+    #[must_use]
+    pub fn reads_out(&self) -> bool {
+        self.layers.iter().any(|layer| matches!(layer.kind, LayerKind::Readout(_)))
     }
 
     /// The paths of the components that its layers name, as written, each once, in order.

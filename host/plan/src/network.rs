@@ -10,7 +10,7 @@ mod layers;
 use crate::ids::Layer;
 use crate::model::{Activation, Attention, Model, number};
 use crate::objective::Loss;
-use crate::program::Normalisation;
+use crate::program::{Along, Normalisation, Over};
 use crate::savings::Savings;
 use crate::signature::{Attribute, Value as Setting};
 
@@ -89,6 +89,7 @@ pub(crate) struct KernelNode {
 pub(crate) struct GatherNode {
     pub(crate) layer: Layer,
     pub(crate) normalisation: Normalisation,
+    pub(crate) over: Over,
     pub(crate) input: ValueId,
     pub(crate) output: ValueId,
 }
@@ -107,10 +108,8 @@ pub(crate) struct AttendNode {
 pub(crate) struct EdgeNode {
     /// Its inputs are source and target.
     pub(crate) of: KernelNode,
-    /// Whether each vertex counts among its own neighbours.
-    pub(crate) with_self: bool,
-    /// Whether it is told what is known of edges.
-    pub(crate) features: bool,
+    /// Which edges.
+    pub(crate) along: Along,
 }
 
 /// Pairs of rows, linked and not: the last node in place of the head, which makes no value.
@@ -170,8 +169,18 @@ impl Network {
     }
 
     fn gather(&mut self, layer: Layer, normalisation: Normalisation, input: ValueId) -> ValueId {
+        self.gather_over(Over::Neighbours, layer, normalisation, input)
+    }
+
+    fn gather_over(
+        &mut self,
+        over: Over,
+        layer: Layer,
+        normalisation: Normalisation,
+        input: ValueId,
+    ) -> ValueId {
         let output = self.value(self.width(input), layer);
-        self.nodes.push(Node::Gather(GatherNode { layer, normalisation, input, output }));
+        self.nodes.push(Node::Gather(GatherNode { layer, normalisation, over, input, output }));
         output
     }
 
@@ -189,7 +198,7 @@ impl Network {
         (source, target): (ValueId, ValueId),
         width: u32,
         attributes: Vec<Attribute>,
-        (with_self, features): (bool, bool),
+        along: Along,
     ) -> ValueId {
         let output = self.value(width, layer);
         let of = KernelNode {
@@ -204,7 +213,7 @@ impl Network {
             adds: false,
             bias_moved: false,
         };
-        self.nodes.push(Node::Edges(EdgeNode { of, with_self, features }));
+        self.nodes.push(Node::Edges(EdgeNode { of, along }));
         output
     }
 

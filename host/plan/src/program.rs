@@ -133,6 +133,8 @@ pub struct Gather {
     pub transposed: bool,
     /// The n(u, v).
     pub normalisation: Normalisation,
+    /// Whose lists it follows.
+    pub over: Over,
     /// Read, on the rows of every interval.
     pub input: SlotId,
     /// Written, on the interval's rows.
@@ -205,12 +207,21 @@ pub enum AttendStep {
 pub struct Edges {
     /// The kernel with its attributes, and its parameters.
     pub operation: OperationId,
+    /// Which edges they are.
+    pub along: Along,
+    /// Which step, and what it reads and writes.
+    pub step: EdgeStep,
+}
+
+/// Which edges an edge kernel works on, and what it is told of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Along {
+    /// Whose lists it follows.
+    pub over: Over,
     /// Whether each vertex counts among its own neighbours, last.
     pub with_self: bool,
     /// Whether it is told what is known of edges.
     pub features: bool,
-    /// Which step, and what it reads and writes.
-    pub step: EdgeStep,
 }
 
 /// What a step of an edge kernel does. Source and target may be one slot.
@@ -251,6 +262,16 @@ pub enum EdgeStep {
         /// Of the source, written.
         source_gradient: SlotId,
     },
+}
+
+/// Whose lists a stage on edges follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Over {
+    /// Each vertex's neighbours.
+    #[default]
+    Neighbours,
+    /// All vertices of its graph, for the vertex that stands for a graph; nobody for others.
+    Graphs,
 }
 
 /// Weights of edges in a gather.
@@ -495,7 +516,8 @@ impl Program {
     pub fn stage_name(&self, stage: StageId) -> String {
         match self.stage(stage) {
             Some(Stage::Gather(gather)) => {
-                format!("gather {}{}", gather.layer, if gather.transposed { " transposed" } else { "" })
+                let what = if gather.over == Over::Graphs { "readout" } else { "gather" };
+                format!("{what} {}{}", gather.layer, if gather.transposed { " transposed" } else { "" })
             }
             Some(Stage::Pairs(pairs)) => format!("links {} loss", pairs.layer),
             Some(Stage::Attend(attend)) => {

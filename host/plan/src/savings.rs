@@ -200,6 +200,7 @@ fn aggregate_first(model: &Model, work: &Workload) -> u64 {
             | LayerKind::Gat(_)
             | LayerKind::Gatv2(_)
             | LayerKind::Linear { .. }
+            | LayerKind::Readout(_)
             | LayerKind::Own { .. } => {
                 continue;
             }

@@ -9,13 +9,15 @@ use eciton_fetch::catalogue;
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Values};
 use eciton_graph::format;
 use eciton_graph::gather::{inverse_degrees, symmetric_scale};
+use eciton_graph::graphs::Graphs;
 use eciton_kernel::{RowNumbers, Targets};
 use eciton_plan::{
-    Atoms, Data, DataShape, FAN_OUT, IntervalId, Intervals, Links, Metric, Model, Node, Normalisation, Run,
-    TaskType, Workload,
+    Atoms, Data, DataShape, FAN_OUT, IntervalId, Intervals, Links, Metric, Model, Node, Normalisation, Over,
+    Run, TaskType, Workload,
 };
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
 
+use crate::driver::lists;
 use crate::edge_data::EdgeData;
 use crate::error::{Error, Result, at};
 use crate::gathered::{Normalised, gather_features, stored_at_most};
@@ -109,6 +111,8 @@ pub(crate) struct Prepared {
     pub scale: Arc<Vec<f32>>,
     /// 1 / in-degree, made when it is first asked for.
     inverse: OnceLock<Arc<Vec<f32>>>,
+    /// 1 / the vertices of its graph, of each that stands for one.
+    inverse_sizes: OnceLock<Arc<Vec<f32>>>,
     pub atoms: Atoms,
     pub intervals: Vec<Interval>,
     /// What the model uses of the edges' features.
@@ -175,6 +179,7 @@ impl Prepared {
             features,
             scale,
             inverse,
+            inverse_sizes: OnceLock::new(),
             atoms,
             intervals,
             edges: Arc::default(),
@@ -203,14 +208,30 @@ impl Prepared {
     }
 
     /// The factor of each vertex in a normalisation; unused, but there, where it has none.
-    pub(crate) fn factors(&self, normalisation: Normalisation) -> Arc<Vec<f32>> {
-        match normalisation {
-            Normalisation::Mean => {
-                let lists = self.dataset.graph.incoming();
-                self.inverse.get_or_init(|| Arc::new(inverse_degrees(lists, false))).clone()
-            }
-            Normalisation::Symmetric | Normalisation::Sum => self.scale.clone(),
+    ///
+    /// # Errors
+    /// [`Error::Internal`] over graphs where there is one.
+    pub(crate) fn factors(&self, normalisation: Normalisation, over: Over) -> Result<Arc<Vec<f32>>> {
+        let inverse = match (normalisation, over) {
+            (Normalisation::Mean, Over::Neighbours) => &self.inverse,
+            (Normalisation::Mean, Over::Graphs) => &self.inverse_sizes,
+            (Normalisation::Symmetric | Normalisation::Sum, _) => return Ok(self.scale.clone()),
+        };
+        let lists = lists(&self.dataset, over);
+        let lists = lists.ok_or_else(|| Error::Internal("the data set is one graph".to_owned()))?;
+        Ok(inverse.get_or_init(|| Arc::new(inverse_degrees(lists.incoming(), false))).clone())
+    }
+
+    /// Refuses a model that reads out no graphs where there are many, or the other way round.
+    ///
+    /// # Errors
+    /// [`Error::Readout`].
+    pub(crate) fn check_readout(&self, model: &Model) -> Result<()> {
+        let graphs = self.dataset.graphs.as_ref().map(Graphs::count);
+        if graphs.is_some() == model.reads_out() {
+            return Ok(());
         }
+        Err(Error::Readout { dataset: self.dataset.name.clone(), graphs })
     }
 
     /// What savings are counted from, for features that would be gathered `times` times.

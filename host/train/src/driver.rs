@@ -22,7 +22,7 @@ use self::judge::Judge;
 use self::pass::Pass;
 pub(crate) use self::pass::State;
 pub(crate) use self::rows::RowStore;
-pub(crate) use self::stages::{Stages, stage_bytes};
+pub(crate) use self::stages::{Stages, lists, stage_bytes};
 pub(crate) use self::tuning::{Money, Tuning};
 use crate::error::{Error, Result, at};
 use crate::report::{EpochReport, Metrics};

@@ -175,6 +175,14 @@ pub enum Error {
         /// Its name.
         dataset: String,
     },
+    /// A model of vertices for many graphs, or the other way round; `graphs`: how many there are.
+    #[error("{}", readout(dataset, *graphs))]
+    Readout {
+        /// The data set.
+        dataset: String,
+        /// Its graphs, if it is not one.
+        graphs: Option<u32>,
+    },
     /// Nothing to learn from.
     #[error(
         "data set `{dataset}` has no training vertices; put labels.csv (id,class) beside the graph, and \
@@ -274,4 +282,17 @@ impl From<eciton_exec::functions::Error> for Error {
 /// Names the place of a matrix error.
 pub(crate) fn at(place: &'static str) -> impl Fn(eciton_tensor::Error) -> Error {
     move |source| Error::Tensor { place, source }
+}
+
+fn readout(dataset: &str, graphs: Option<u32>) -> String {
+    match graphs {
+        Some(graphs) => format!(
+            "`{dataset}` has {graphs} graphs, each with what is known of it, but the model has no row for a graph; \
+             set model.readout = \"mean\", or list a layer with kernel = \"readout\" before its last"
+        ),
+        None => format!(
+            "the model has a readout, but `{dataset}` is one graph, of whose vertices something is known; leave \
+             model.readout out"
+        ),
+    }
 }

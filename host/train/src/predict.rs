@@ -32,6 +32,8 @@ pub struct Evaluation {
 pub struct Predictions {
     /// The user's ids, one a row.
     pub ids: VertexIds,
+    /// Whether rows are graphs, not vertices.
+    pub graphs: bool,
     /// What the scores are of.
     pub task: TaskType,
     /// [V, classes], before softmax; [V, labels], before the sigmoid; or [V, numbers]. Of links [V, dimensions]:
@@ -99,7 +101,7 @@ pub fn evaluate(run: &Path, data: Option<&Data>, options: &Options) -> Result<Ev
     })
 }
 
-/// Scores of every vertex with a run's model. One that predicts links sees the graph that it was trained with,
+/// Scores of every vertex, or of every graph where there are many, with a run's model. One that predicts links sees the graph that it was trained with,
 /// without the links that were held out; of other data so much is held out as the run says.
 ///
 /// # Errors
@@ -108,7 +110,8 @@ pub fn predict(run: &Path, data: Option<&Data>, options: &Options) -> Result<Pre
     let opened = Run::open(run)?;
     let mut session = restore(&opened, data, options)?;
     session.evaluate(&mut Silent)?;
-    let rows = session.prepared.shape.rows as usize;
+    let (ids, rows) = session.prepared.vertices.named();
+    let (ids, rows) = (ids.clone(), rows as usize);
     let matrix = |columns: usize, values: Vec<f32>| {
         Array2::from_shape_vec((rows, columns), values).map_err(|e| Error::Internal(e.to_string()))
     };
@@ -117,6 +120,6 @@ pub fn predict(run: &Path, data: Option<&Data>, options: &Options) -> Result<Pre
         Some((width, values)) => Some(matrix(width, values)?),
         None => None,
     };
-    let (ids, task) = (session.prepared.vertices.ids.clone(), session.prepared.task);
-    Ok(Predictions { ids, task, scores, embeddings })
+    let (task, graphs) = (session.prepared.task, session.prepared.dataset.graphs.is_some());
+    Ok(Predictions { ids, graphs, task, scores, embeddings })
 }

@@ -34,14 +34,14 @@ pub(crate) struct PredictedLinks {
 }
 
 /// Takes links out of a data set whose vertices are as the user has them, and lets go of what is known of
-/// vertices but their features.
+/// vertices but their features, and of graphs.
 pub(crate) fn hold_out(dataset: &mut Dataset, settings: &Links, metric: Metric) -> Result<HeldOut> {
     let draw = if metric == Metric::MeanReciprocalRank { Draw::Ends } else { Draw::Pairs };
     let Links { validation, test, seed, .. } = *settings;
     let each = settings.compared_with(metric);
     let held = links::hold_out(dataset, &Shares { validation, test, seed, each, draw })?;
     dataset.labels = Labels::classes(vec![NO_LABEL; dataset.vertices() as usize], 0);
-    dataset.split = Split::default();
+    (dataset.split, dataset.graphs) = (Split::default(), None);
     Ok(held)
 }
 

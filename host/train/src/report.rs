@@ -25,6 +25,9 @@ pub struct Started {
     pub metric: Metric,
     /// Classes, labels or numbers; of links the columns of an embedding.
     pub classes: u64,
+    /// How many graphs there are, where it is not one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graphs: Option<u32>,
     /// Links that are trained with, that choose between models, and that are reported; `None` where none are
     /// predicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]

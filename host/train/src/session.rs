@@ -14,7 +14,8 @@ use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
 use eciton_plan::executor::CORE_HOUR_USD;
 use eciton_plan::{
-    Attribute, Config, Epoch, ExecutorKind, FunctionCount, Mode, Model, Pipeline, Program, Savings, SlotId,
+    Attribute, Config, Epoch, ExecutorKind, FunctionCount, Layers, Mode, Model, Pipeline, Program, Readout,
+    Savings, SlotId,
 };
 use eciton_tensor::Matrix;
 
@@ -144,7 +145,13 @@ impl Draft {
         });
         let ((mut prepared, normalised_features), kernels) = (prepared?, kernels??);
         let shape = prepared.shape;
-        let model = Model::resolve(&config.model, shape.features, shape.classes, prepared.task)?;
+        let mut settings = config.model.clone();
+        let counted = matches!(settings.layers, Layers::Count(_));
+        if prepared.dataset.graphs.is_some() && counted {
+            settings.own.readout.get_or_insert(Readout::Mean);
+        }
+        let model = Model::resolve(&settings, shape.features, shape.classes, prepared.task)?;
+        prepared.check_readout(&model)?;
         prepared.use_edges(&model)?;
         let savings = {
             let work = prepared.workload(model.constant_gathers());
@@ -277,6 +284,9 @@ impl Session {
     pub(crate) fn resolved(&self, config: &Config) -> Config {
         let mut resolved = config.clone();
         resolved.data.normalise_features = Some(self.normalised_features);
+        if self.prepared.dataset.graphs.is_some() && matches!(resolved.model.layers, Layers::Count(_)) {
+            resolved.model.own.readout.get_or_insert(Readout::Mean);
+        }
         resolved
     }
 
@@ -399,7 +409,8 @@ impl Session {
         })
     }
 
-    /// The class scores of the last evaluation, [V, classes] row-major, in the data set's order.
+    /// The class scores of the last evaluation, [V, classes] row-major, in the data set's order; of many graphs
+    /// one row each.
     pub(crate) fn scores(&self) -> Result<Vec<f32>> {
         let slot = self.evaluation.scores.ok_or_else(|| Error::Internal("no scores".to_owned()))?;
         Ok(self.evaluated(slot)?.1)

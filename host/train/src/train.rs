@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
+use eciton_graph::graphs::Graphs;
 use eciton_plan::{Config, Keep, Program};
 
 use crate::checkpoint::{Beginning, Place, RunRecord, Saver};
@@ -79,7 +80,7 @@ impl Run<'_> {
             });
         }
         let Some(folder) = &mut self.recorder.folder else { return Ok(None) };
-        folder.check_ids(&session.prepared.vertices.ids)?;
+        folder.check_ids(session.prepared.vertices.named().0)?;
         let config_text = folder.write_config(&session.resolved(config))?;
         let versions = Versions::of(&session.kernels.digests(), eciton_tensor::simd::numeric_class());
         let versions = folder.write_versions_as(&versions)?;
@@ -122,6 +123,7 @@ impl Run<'_> {
             metric: session.prepared.metric,
             classes: u64::from(shape.classes),
             links,
+            graphs: dataset.graphs.as_ref().map(Graphs::count),
             model: model_name(&session.program),
             parameters: session.program.parameters.iter().map(|p| p.len() as u64).sum(),
             intervals: session.prepared.intervals.len() as u32,
@@ -249,8 +251,8 @@ impl Run<'_> {
         let mut place = if n == 0 { folder.top() } else { folder.seed(seed)? };
         place.write_model(&model.tensors, &model.metadata)?;
         let embeddings = embeddings.as_ref().map(|(width, values)| (*width, values.as_slice()));
-        let ids = &session.prepared.vertices.ids;
-        place.write_predictions(ids, dataset.vertices(), scores.as_deref(), embeddings)?;
+        let (ids, rows) = session.prepared.vertices.named();
+        place.write_predictions(ids, rows, scores.as_deref(), embeddings)?;
         if n == 0 {
             let model = model_name(&session.program);
             let caption = picture::Caption {

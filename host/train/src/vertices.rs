@@ -26,6 +26,9 @@ pub(crate) struct Vertices {
     pub ordered: Option<Ordered>,
     /// From vertices (old) to rows (new); `None` as above.
     permutation: Option<Arc<Permutation>>,
+    /// The vertices that stand for graphs, and what the user calls these, where there are many: whose rows leave.
+    graphs: Option<(Vec<u32>, VertexIds)>,
+    count: u32,
 }
 
 impl Vertices {
@@ -36,8 +39,12 @@ impl Vertices {
     /// parts of the data set do not fit together.
     pub(crate) fn order(mut dataset: Dataset, wanted: VertexOrder) -> Result<(Dataset, Self)> {
         let ids = std::mem::replace(&mut dataset.ids, VertexIds::Dense);
+        let graphs = dataset.graphs.as_ref().map(|graphs| (graphs.standing(), graphs.ids().clone()));
+        let count = dataset.vertices();
         let order = match wanted {
-            VertexOrder::Natural => return Ok((dataset, Self { ids, ordered: None, permutation: None })),
+            VertexOrder::Natural => {
+                return Ok((dataset, Self { ids, ordered: None, permutation: None, graphs, count }));
+            }
             VertexOrder::Degree => Order::Degree,
             VertexOrder::ReverseCuthillMckee => Order::ReverseCuthillMckee,
             VertexOrder::Rabbit => Order::Rabbit,
@@ -48,7 +55,7 @@ impl Vertices {
         dataset.ids = VertexIds::Dense;
         let seconds = begun.elapsed().as_secs_f64();
         let ordered = Some(Ordered { name: order.name().to_owned(), seconds });
-        Ok((dataset, Self { ids, ordered, permutation: Some(Arc::new(permutation)) }))
+        Ok((dataset, Self { ids, ordered, permutation: Some(Arc::new(permutation)), graphs, count }))
     }
 
     /// What random numbers of `rows` are addressed by: their vertices.
@@ -70,14 +77,25 @@ impl Vertices {
         self.ids.name(old.unwrap_or(row))
     }
 
-    /// Rows of `width` values, in the data set's order.
+    /// Rows of `width` values, in the data set's order; of many graphs one row each.
     ///
     /// # Errors
     /// [`Error::Graph`](crate::Error::Graph) where they are not as many as there are vertices.
     pub(crate) fn rows_back(&self, rows: Vec<f32>, width: usize) -> Result<Vec<f32>> {
-        match &self.permutation {
-            None => Ok(rows),
-            Some(order) => Ok(order::rows_back(order, &rows, width)?),
+        let rows = match &self.permutation {
+            None => rows,
+            Some(order) => order::rows_back(order, &rows, width)?,
+        };
+        let Some((standing, _)) = &self.graphs else { return Ok(rows) };
+        let of = |&vertex: &u32| rows.chunks_exact(width.max(1)).nth(vertex as usize);
+        Ok(standing.iter().filter_map(of).flatten().copied().collect())
+    }
+
+    /// What the rows that leave are called, and how many they are: vertices, or graphs where there are many.
+    pub(crate) fn named(&self) -> (&VertexIds, u32) {
+        match &self.graphs {
+            None => (&self.ids, self.count),
+            Some((standing, ids)) => (ids, standing.len() as u32),
         }
     }
 

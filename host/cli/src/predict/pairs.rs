@@ -145,6 +145,7 @@ mod tests {
         std::fs::write(&file, "source,target\nb,\"a,x\"\nb,c\nc,c\n").unwrap();
         let found = Predictions {
             ids: VertexIds::Words(["a,x", "b", "c"].map(str::to_owned).to_vec()),
+            graphs: false,
             task: TaskType::LinkPrediction,
             scores: array![[1.0, 2.0], [0.5, -0.25], [-4.0, 0.0]],
             embeddings: None,

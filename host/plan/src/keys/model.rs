@@ -7,7 +7,7 @@ use crate::document::{Field, Fields, Found};
 use crate::error::Error;
 use crate::model::{
     Activation, Aggregator, FirstWeights, Jumping, LayerSettings, Layers, MAX_ATTRIBUTES, MAX_HEADS,
-    MAX_HOPS, MAX_LAYERS, MAX_WIDTH, ModelKind, ModelSettings, Norm, On,
+    MAX_HOPS, MAX_LAYERS, MAX_WIDTH, ModelKind, ModelSettings, Norm, On, Readout,
 };
 use crate::objective::Loss;
 use crate::signature::Value;
@@ -150,6 +150,15 @@ pub(super) const MODEL: &[Key<ModelSettings>] = &[
         },
     ),
     key(
+        "readout",
+        &["global_pool", "graph_pooling", "pool"],
+        "what stands for a graph, in data sets of many, before a last linear layer: mean, sum, max",
+        |model, field| {
+            model.own.readout = Some(field.choice(&Readout::ALL)?);
+            Ok(())
+        },
+    ),
+    key(
         "heads",
         &["num_heads"],
         "heads of gat and gatv2 layers, but of the last: 1 to 64",
@@ -275,6 +284,15 @@ pub(super) const LAYER: &[Key<LayerSettings>] = &[
         "what it makes of in-neighbours' rows, in sage: mean, max",
         |layer, field| {
             layer.own.aggregator = Some(field.choice(&Aggregator::ALL)?);
+            Ok(())
+        },
+    ),
+    key(
+        "readout",
+        &["by", "global_pool", "graph_pooling"],
+        "what stands for a graph, in readout: mean, sum, max",
+        |layer, field| {
+            layer.own.readout = Some(field.choice(&Readout::ALL)?);
             Ok(())
         },
     ),

@@ -3,7 +3,7 @@
 use super::settings::{KindSettings, LayerSettings, Layers, ModelKind, ModelSettings};
 use super::{
     Activation, Attention, FirstWeights, LayerKind, MAX_HEADS, MAX_HOPS, MAX_LAYERS, MAX_WIDTH, Model,
-    ModelLayer, Norm, On, number,
+    ModelLayer, Norm, On, Readout, number,
 };
 use crate::error::Error;
 use crate::keys;
@@ -58,7 +58,7 @@ impl Model {
         let loss = Loss::choose(settings.loss, task)?;
         let listed = listed(settings, classes)?;
         // What follows it has no weights and changes no width.
-        let last = listed.iter().rposition(|layer| layer.kernel != "appnp");
+        let last = listed.iter().rposition(|layer| !WITHOUT_WEIGHTS.contains(&&layer.kernel[..]));
         let layers = Vec::with_capacity(listed.len());
         let links = task == TaskType::LinkPrediction;
         let mut model = Self { features, classes, loss, links, edge_weights: settings.edge_weights, layers };
@@ -95,13 +95,17 @@ impl Model {
     }
 }
 
+/// Layers that have none, and are as wide as their input.
+const WITHOUT_WEIGHTS: &[&str] = &["appnp", "readout"];
+/// What may follow a readout: layers that see no neighbours.
+const OF_ROWS: &[&str] = &["linear", "readout"];
 /// Layers whose kernels can be told what is known of edges.
 const KNOW_EDGES: &[&str] = &["gatv2", LayerSettings::OWN_ON_EDGES];
 
 /// A key that some kinds have, whether it is given, and which kinds.
 type OwnKey = (&'static str, bool, &'static [&'static str]);
 
-fn own_keys(own: &KindSettings) -> [OwnKey; 9] {
+fn own_keys(own: &KindSettings) -> [OwnKey; 10] {
     [
         ("hops", own.hops.is_some(), &["sgc", "appnp"]),
         ("alpha", own.alpha.is_some(), &["appnp"]),
@@ -112,6 +116,7 @@ fn own_keys(own: &KindSettings) -> [OwnKey; 9] {
         ("attention_dropout", own.attention_dropout.is_some(), ATTENTIONS),
         ("negative_slope", own.negative_slope.is_some(), ATTENTIONS),
         ("edge_features", own.edge_features.is_some(), KNOW_EDGES),
+        ("readout", own.readout.is_some(), &["readout"]),
     ]
 }
 
@@ -140,7 +145,9 @@ fn listed(settings: &ModelSettings, classes: u32) -> Result<Vec<LayerSettings>, 
     };
     let kind = settings.kind;
     let of = LayerSettings::of;
-    let further = u32::from(settings.jumping.is_some() || kind == ModelKind::Appnp);
+    let reads_out = settings.own.readout.is_some();
+    let further =
+        u32::from(settings.jumping.is_some() || kind == ModelKind::Appnp) + 2 * u32::from(reads_out);
     if count == 0 || count.saturating_add(further) > MAX_LAYERS {
         return Err(too_many(u64::from(count)));
     }
@@ -155,14 +162,20 @@ fn listed(settings: &ModelSettings, classes: u32) -> Result<Vec<LayerSettings>, 
     }
     if kind == ModelKind::Sgc {
         let own = KindSettings { hops: settings.own.hops.or(Some(count)), ..KindSettings::default() };
-        return Ok(vec![LayerSettings { own, ..of("sgc") }]);
+        let layer = LayerSettings { own, ..of("sgc") };
+        let rest = reads_out.then(|| [of("readout"), of("linear")]);
+        return Ok([layer].into_iter().chain(rest.into_iter().flatten()).collect());
     }
     let mut layers = vec![of(kind.layer()); count as usize];
     if let Some(jumping) = settings.jumping {
-        layers.push(LayerSettings { jumping: Some(jumping), width: Some(classes), ..of("linear") });
+        let width = (!reads_out).then_some(classes);
+        layers.push(LayerSettings { jumping: Some(jumping), width, ..of("linear") });
     }
     if kind == ModelKind::Appnp {
         layers.push(of("appnp"));
+    }
+    if reads_out {
+        layers.extend([of("readout"), of("linear")]);
     }
     Ok(layers)
 }
@@ -187,11 +200,18 @@ impl Resolving<'_> {
         let Self { settings, layer, classes, .. } = *self;
         let input = self.model.input_width(self.model.layers.len());
         let mut kind = self.kind()?;
-        let propagates = matches!(kind, LayerKind::Appnp { .. });
+        let propagates = matches!(kind, LayerKind::Appnp { .. } | LayerKind::Readout(_));
         let first = self.model.layers.is_empty();
         if propagates && first {
             let allowed = "another: nothing is trained before it, so put a `linear` layer there";
-            return self.refuse("kernel", "\"appnp\" in the first layer".to_owned(), allowed);
+            return self.refuse("kernel", format!("{:?} in the first layer", layer.kernel), allowed);
+        }
+        let of_rows =
+            OF_ROWS.contains(&&layer.kernel[..]) || matches!(kind, LayerKind::Own { on: On::Rows, .. });
+        if self.model.reads_out() && (!of_rows || propagates) {
+            let allowed =
+                "`linear`, or a kernel of your own on rows: behind a readout there are no neighbours";
+            return self.refuse("kernel", format!("{:?} behind a readout", layer.kernel), allowed);
         }
         let own = matches!(kind, LayerKind::Own { .. });
         if own && layer.width.or(classes).is_none() {
@@ -227,7 +247,8 @@ impl Resolving<'_> {
             return self.refuse("activation", format!("{:?}", activation.name()), allowed);
         }
         if propagates && layer.bias == Some(true) {
-            return self.refuse("bias", "true".to_owned(), "false: an `appnp` layer has no weights");
+            let allowed = format!("false: `{}` layers have no weights", layer.kernel);
+            return self.refuse("bias", "true".to_owned(), &allowed);
         }
         let fits = width == input && !first;
         if layer.residual == Some(true) && !fits {
@@ -299,6 +320,7 @@ impl Resolving<'_> {
                 }
                 LayerKind::Appnp { hops: self.hops(own.hops.unwrap_or(APPNP_HOPS))?, alpha }
             }
+            "readout" => LayerKind::Readout(own.readout.unwrap_or(Readout::Mean)),
             // Their numbers follow from their width.
             "gat" => LayerKind::Gat(UNRESOLVED),
             "gatv2" => LayerKind::Gatv2(UNRESOLVED),

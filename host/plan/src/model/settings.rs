@@ -1,6 +1,6 @@
 //! What a user writes of a model.
 
-use super::{Activation, Aggregator, FirstWeights, Jumping, Norm, On};
+use super::{Activation, Aggregator, FirstWeights, Jumping, Norm, On, Readout};
 use crate::document;
 use crate::error::Error;
 use crate::keys;
@@ -254,6 +254,10 @@ pub struct KindSettings {
     /// Whether its kernel is told what is known of edges (`gatv2`, kernels of the user's own on edges: false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge_features: Option<bool>,
+    /// What stands for a graph (`readout`: the mean of its vertices' rows). Said of a model of so many layers, a
+    /// `readout` and a `linear` layer follow them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readout: Option<Readout>,
 }
 
 impl KindSettings {
@@ -269,13 +273,15 @@ impl KindSettings {
             attention_dropout: self.attention_dropout.or(model.attention_dropout),
             negative_slope: self.negative_slope.or(model.negative_slope),
             edge_features: self.edge_features.or(model.edge_features),
+            readout: self.readout.or(model.readout),
         }
     }
 }
 
 impl LayerSettings {
     /// The layers there are.
-    pub const KERNELS: [&'static str; 8] = ["gcn", "sage", "gin", "sgc", "appnp", "gat", "gatv2", "linear"];
+    pub const KERNELS: [&'static str; 9] =
+        ["gcn", "sage", "gin", "sgc", "appnp", "gat", "gatv2", "linear", "readout"];
 
     /// Kernels of the user's own on edges, in lists of kinds.
     pub(super) const OWN_ON_EDGES: &str = "kernels of your own on edges";

@@ -3,9 +3,9 @@
 use super::{ATTENTION, Bias, GATV2, MAXIMUM, NORMALISE, Network, Node, Rows, ValueId};
 use crate::ids::Layer;
 use crate::model::{
-    Activation, Aggregator, Attention, Jumping, LayerKind, Model, ModelLayer, Norm, On, number,
+    Activation, Aggregator, Attention, Jumping, LayerKind, Model, ModelLayer, Norm, On, Readout, number,
 };
-use crate::program::Normalisation;
+use crate::program::{Along, Normalisation, Over};
 use crate::savings::Savings;
 use crate::signature::{Attribute, Value as Setting};
 
@@ -76,6 +76,7 @@ impl One<'_> {
                 self.with_bias(value, "bias")
             }
             LayerKind::Linear { jumping: Some(jumping) } => self.jumping(network, outputs, *jumping),
+            LayerKind::Readout(readout) => self.readout(network, &rows, *readout),
             LayerKind::Own { kernel, on, attributes, with_self } => {
                 self.own(network, &rows, (kernel, attributes), (*on, *with_self))
             }
@@ -148,7 +149,7 @@ impl One<'_> {
                     let made = network.for_edges(&rows, self.at, dropout);
                     let columns = network.width(made);
                     let ends = (made, made);
-                    (made, network.edges(MAXIMUM, self.at, ends, columns, Vec::new(), (false, false)))
+                    (made, network.edges(MAXIMUM, self.at, ends, columns, Vec::new(), Along::default()))
                 }
             };
             let own = network.linear(own, &Rows::plain(made), width, 0.0, bias);
@@ -204,7 +205,7 @@ impl One<'_> {
             Attribute::new("negative-slope", Setting::Number(of.slope)),
             Attribute::new("dropout", Setting::Number(of.dropout)),
         ];
-        let how = (true, self.layer.edge_features);
+        let how = Along { with_self: true, features: self.layer.edge_features, over: Over::Neighbours };
         let value = network.edges(GATV2, self.at, (source, target), of.output(), attributes, how);
         self.with_bias(value, "bias")
     }
@@ -219,6 +220,20 @@ impl One<'_> {
             }
         }
         Rows::plain(value)
+    }
+
+    /// A gather of all rows of a graph.
+    fn readout(&self, network: &mut Network, rows: &Rows, readout: Readout) -> Rows {
+        let value = network.for_edges(rows, self.at, self.layer.dropout);
+        let mut gather = |normalisation| network.gather_over(Over::Graphs, self.at, normalisation, value);
+        Rows::plain(match readout {
+            Readout::Mean => gather(Normalisation::Mean),
+            Readout::Sum => gather(Normalisation::Sum),
+            Readout::Max => {
+                let (width, along) = (self.layer.width, Along { over: Over::Graphs, ..Along::default() });
+                network.edges(MAXIMUM, self.at, (value, value), width, Vec::new(), along)
+            }
+        })
     }
 
     /// A kernel of the user's own gets rows to which nothing is still to be done.
@@ -238,7 +253,7 @@ impl One<'_> {
             }
             On::Edges => {
                 let value = network.for_edges(rows, self.at, dropout);
-                let how = (with_self, self.layer.edge_features);
+                let how = Along { with_self, features: self.layer.edge_features, over: Over::Neighbours };
                 network.edges(kernel, self.at, (value, value), width, attributes, how)
             }
         };

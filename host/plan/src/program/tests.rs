@@ -129,7 +129,8 @@ pub(crate) fn sketch(program: &Program) -> Vec<String> {
     let stage = |stage: &Stage| match stage {
         Stage::Gather(g) => {
             let t = if g.transposed { "'" } else { "" };
-            format!("gather{t} {}>{} x{}", g.input, g.output, g.width)
+            let what = if g.over == Over::Graphs { "readout" } else { "gather" };
+            format!("{what}{t} {}>{} x{}", g.input, g.output, g.width)
         }
         Stage::Attend(attend) => {
             let list = |all: &[SlotId]| all.iter().map(SlotId::to_string).collect::<Vec<_>>().join(",");

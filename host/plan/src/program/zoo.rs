@@ -54,6 +54,11 @@ pub(crate) fn random(random: &mut Random) -> Program {
         }
         text += &format!("norm = \"{}\"\n", ["none", "layer", "l2"][random.below(3) as usize]);
     }
+    if random.below(4) == 0 {
+        let by = ["mean", "sum", "max"][random.below(3) as usize];
+        text += &format!("[[layers]]\nkernel = \"readout\"\nreadout = \"{by}\"\ndropout = 0.5\n");
+        text += "[[layers]]\nkernel = \"linear\"\nnorm = \"none\"\n";
+    }
     let settings = ModelSettings::parse(&text, "m.toml").unwrap();
     let features = 9;
     let classes = 4;
@@ -63,6 +68,54 @@ pub(crate) fn random(random: &mut Random) -> Program {
     let constant = model.constant_gathers() > 0 && random.below(2) == 0;
     let savings = Savings { gathered_features: constant, aggregate_first: random.next() & !1 };
     Program::build(&model, shape, savings, &signature).unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+#[test]
+fn a_readout_is_a_gather_over_graphs() {
+    let wanted = [
+        "linear 0 Forward 0>1",
+        "gather 1>2 x16",
+        // Bias and activation before the sum.
+        "activate 1 Forward 2>3",
+        "readout 3>4 x16",
+        "linear 2 Forward 4>5",
+        "head 3 Loss 5>6",
+        "linear 2 Backward 4,6>7",
+        "readout' 7>8 x16",
+        "activate 1 Backward 2,8>9",
+        "gather' 9>10 x16",
+        "linear 0 Backward 0,10>",
+    ];
+    let sum = program("layers = 1\nreadout = \"sum\"", Savings::default());
+    assert_eq!(sketch(&sum), wanted);
+    assert!(sum.model.reads_out());
+    let names: Vec<&str> = sum.parameters.iter().map(|p| &p.name[..]).collect();
+    assert_eq!(names, ["layers.0.weight", "layers.0.bias", "layers.2.weight", "layers.2.bias"]);
+    assert_eq!(sum.model.name(), "gcn-readout-linear 9-16-16-3");
+    let text = "hidden = 4\n[[layers]]\nkernel = \"gin\"\n[[layers]]\nkernel = \"readout\"\nreadout = \"max\"\n\
+                [[layers]]\nkernel = \"linear\"\n[[layers]]\nkernel = \"linear\"\n";
+    let max = program(text, Savings::default());
+    let along = max.stages.iter().find_map(|stage| match stage {
+        Stage::Edges(edges) => Some(edges.along),
+        _ => None,
+    });
+    assert_eq!(along, Some(Along { over: Over::Graphs, with_self: false, features: false }));
+}
+
+#[test]
+fn behind_a_readout_there_are_no_neighbours() {
+    let refused = |text: &str| {
+        let settings = ModelSettings::parse(text, "m.toml").unwrap();
+        Model::resolve(&settings, 9, 3, TaskType::Classification).unwrap_err().to_string()
+    };
+    let text = refused("[[layers]]\nkernel = \"readout\"\n[[layers]]\nkernel = \"linear\"\n");
+    assert!(text.contains("\"readout\" in the first layer"), "{text}");
+    let text = refused(
+        "[[layers]]\nkernel = \"gcn\"\n[[layers]]\nkernel = \"readout\"\n[[layers]]\nkernel = \"gcn\"\n",
+    );
+    assert!(text.contains("\"gcn\" behind a readout") && text.contains("`linear`"), "{text}");
+    let text = refused("readout = \"mean\"\n[[layers]]\nkernel = \"gcn\"\n");
+    assert!(text.contains("readout"), "{text}");
 }
 
 #[test]
@@ -176,7 +229,7 @@ fn sage_takes_the_maximum_before_its_product() {
     let widths: Vec<u32> = max.slots.iter().map(|slot| slot.width).collect();
     assert_eq!(widths[..11], [9, 9, 9, 16, 16, 16, 16, 16, 3, 3, 3]);
     assert_eq!(max.slots[15].width, 32);
-    assert!(matches!(&max.stages[1], Stage::Edges(edges) if !edges.with_self));
+    assert!(matches!(&max.stages[1], Stage::Edges(edges) if !edges.along.with_self));
     // Nothing is chosen, and without dropout a copy of the features is made as well.
     let text = "kind = \"sage\"\naggregator = \"max\"\ndropout = 0";
     let savings = Savings { aggregate_first: 0b10, ..Savings::default() };
@@ -271,7 +324,7 @@ fn attention_along_edges_goes_back_by_target_and_then_by_source() {
     assert_eq!((gatv2.parameters[0].draw, gatv2.parameters[2].draw), (0, 1 << 16));
     assert!(gatv2.operations[..3].iter().all(|operation| operation.draw == 0));
     let Stage::Edges(targets) = &gatv2.stages[8] else { panic!("{:?}", gatv2.stages) };
-    assert!(targets.with_self && !gatv2.stages[8].is_task());
+    assert!(targets.along.with_self && !gatv2.stages[8].is_task());
     let yields: Vec<usize> = (0..18).filter(|&stage| gatv2.stages[stage].yields_gradients()).collect();
     assert_eq!(yields, [7, 8, 10, 11, 13, 14, 16, 17]);
     assert_eq!(gatv2.operation(StageId(9)).map(|operation| &operation.kernel[..]), Some("gatv2"));
@@ -327,7 +380,7 @@ fn kernels_of_ones_own_get_rows_that_are_done() {
         "./edges.wasm 0 targets 1,5,all of 1>6",
     ];
     assert_eq!(sketch(&first), wanted);
-    assert!(matches!(&first.stages[1], Stage::Edges(edges) if !edges.with_self));
+    assert!(matches!(&first.stages[1], Stage::Edges(edges) if !edges.along.with_self));
 }
 
 #[test]

@@ -8,11 +8,11 @@ use eciton_graph::adjacency::Adjacency;
 use eciton_graph::dataset::Dataset;
 use eciton_graph::order::Permutation;
 use eciton_kernel::{EdgeCall, EdgeKind, EdgeLists, OtherRows, Target};
-use eciton_plan::{EdgeStep, Edges, SlotId, Step, Version};
+use eciton_plan::{EdgeStep, Edges, Over, SlotId, Step, Version};
 use eciton_tensor::Matrix;
 
 use super::rows::Lease;
-use super::stages::Stages;
+use super::stages::{Stages, lists};
 use crate::edge_data::{EdgeData, KnownEdges};
 use crate::error::{Error, Result};
 use crate::weights::Weights;
@@ -25,6 +25,7 @@ struct Lists {
     told: bool,
     order: Option<Arc<Permutation>>,
     rows: Range<usize>,
+    over: Over,
     /// Own ends are sources.
     outgoing: bool,
     with_self: bool,
@@ -38,7 +39,8 @@ impl std::fmt::Debug for Lists {
 
 impl Lists {
     fn adjacency(&self) -> &Adjacency {
-        let graph = &self.dataset.graph;
+        // There are such lists: a program that follows them was made for them.
+        let graph = lists(&self.dataset, self.over).unwrap_or(&self.dataset.graph);
         if self.outgoing { graph.outgoing() } else { graph.incoming() }
     }
 }
@@ -135,11 +137,12 @@ impl Stages<'_> {
             lists: Arc::new(Lists {
                 dataset: self.prepared.dataset.clone(),
                 edges: self.prepared.edges.clone(),
-                told: edges.features,
+                told: edges.along.features,
                 order: self.prepared.vertices.permutation(),
                 rows: interval.rows.clone(),
+                over: edges.along.over,
                 outgoing: kind == EdgeKind::Sources,
-                with_self: edges.with_self,
+                with_self: edges.along.with_self,
             }),
             other: other.collect::<Result<OtherRows>>()?,
             own,

@@ -7,12 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use eciton_exec::{Compute, Order, Work};
+use eciton_graph::adjacency::Graph;
+use eciton_graph::dataset::Dataset;
 use eciton_graph::gather::{EdgeWeights, Gather as Sums, Reduce, Sources};
+use eciton_graph::graphs::Graphs;
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Call, Finished, Kind, Labelled, Layer, Target};
 use eciton_plan::{
-    Buffers, Direction, Gather, IntervalId, Normalisation, Operation, OperationId, Program, RowFormat, Scope,
-    SlotId, Stage, StageId, Step, Task, TaskKey, Tensor,
+    Buffers, Direction, Gather, IntervalId, Normalisation, Operation, OperationId, Over, Program, RowFormat,
+    Scope, SlotId, Stage, StageId, Step, Task, TaskKey, Tensor,
 };
 use eciton_tensor::Matrix;
 
@@ -200,15 +203,16 @@ impl Stages<'_> {
         let rows = self.interval(step.interval)?.rows.clone();
         let pieces = self.rows.read_all(gather.input, step.epoch, ages)?;
         let output = self.rows.write(gather.output, step.epoch, step.interval)?;
-        let (dataset, factors) = (self.prepared.dataset.clone(), self.prepared.factors(gather.normalisation));
-        let (normalisation, transposed) = (gather.normalisation, gather.transposed);
+        let Gather { normalisation, transposed, over, .. } = *gather;
+        let (dataset, factors) = (self.prepared.dataset.clone(), self.prepared.factors(normalisation, over)?);
         let labelled = self.prepared.labelled.clone().filter(|_| self.training);
         let edges = self.prepared.edges.clone();
         let work = move || {
-            let graph = &dataset.graph;
+            let graph = lists(&dataset, over).ok_or("the data set is one graph")?;
             let all = || if transposed { graph.outgoing() } else { graph.incoming() };
             let few = labelled.as_ref().and_then(|lists| lists.of(step.stage, transposed));
-            let weights = || edges.weights.as_ref().map(|weights| &weights.along(transposed)[..]);
+            let weights = edges.weights.as_ref().filter(|_| over == Over::Neighbours);
+            let weights = || weights.map(|weights| &weights.along(transposed)[..]);
             let (neighbours, weights) = few.unwrap_or_else(|| (all(), weights()));
             let parts: Vec<_> = pieces.iter().map(|(rows, lease)| (rows.clone(), lease.rows())).collect();
             let count = graph.vertices() as usize;
@@ -236,6 +240,14 @@ impl Stages<'_> {
         };
         compute.work(pass, step, Work::Graph(Box::new(work)));
         Ok(())
+    }
+}
+
+/// The lists that a stage follows; `None` for those of graphs where there are none.
+pub(crate) fn lists(dataset: &Dataset, over: Over) -> Option<&Graph> {
+    match over {
+        Over::Neighbours => Some(&dataset.graph),
+        Over::Graphs => dataset.graphs.as_ref().map(Graphs::lists),
     }
 }
 
