@@ -16,9 +16,12 @@ INPUT.json
         edge_weights     the column of edge_features that takes the place of the ones of A, where the model has one
         links            {"negatives": 1}: link prediction (links.py) in place of labels, train and loss; edges are those of the
                          training graph, negatives are drawn by seed anew each epoch
+        graphs           the number of its graph for each vertex, in any order: graph classification. The first vertex of a graph stands
+                         for it: its row is the graph's behind a layer "readout", where all other rows are zero, and its label is the
+                         graph's. train has only such vertices
     layers        [{"kernel", "width", "activation", "dropout", "bias", "norm", "residual", and "hops", "alpha", "epsilon",
-                   "train_epsilon", "jumping", "aggregator", "heads", "average", "slope", "attention_dropout", "edge_features" where the
-                   kernel has them}, ...]
+                   "train_epsilon", "jumping", "aggregator", "heads", "average", "slope", "attention_dropout", "edge_features",
+                   "readout" (mean, sum, max: of the rows of a graph's vertices) where the kernel has them}, ...]
     parameters    {name: [[...]] or [...]}, as Eciton names them
     seed, epochs, optimiser, slope                as gcn.py; weight_decay one number
 
@@ -189,7 +192,7 @@ def attention_v2(source, target, a, edges, layer, factors, known, w):
 
 
 class Graph:
-    def __init__(self, vertices, edges, rows=None, weights=None):
+    def __init__(self, vertices, edges, rows=None, weights=None, graphs=None):
         a, rows = np.zeros((vertices, vertices)), np.zeros((len(edges), 1)) if rows is None else np.asarray(rows, float)
         self.known = np.zeros((vertices, vertices, rows.shape[1]))
         for (u, v), row in zip(edges, rows):
@@ -210,6 +213,12 @@ class Graph:
         self.symmetric = Var(scale[:, None] * loops * scale)
         self.mean = Var(np.divide(a, degree, out=np.zeros_like(a), where=degree > 0))
         self.sum = Var(a)
+        # [v, u]: v stands for the graph of u.
+        self.members = None
+        if graphs is not None:
+            of = np.asarray(graphs)
+            first = (of[:, None] == of).argmax(1)
+            self.members = first == np.arange(vertices)[:, None]
 
 
 class Zoo:
@@ -278,6 +287,15 @@ class Zoo:
             first = x
             for _ in range(layer["hops"]):
                 x = (graph.symmetric @ x) * (1 - layer["alpha"]) + first * layer["alpha"]
+        elif kernel == "readout":
+            members = graph.members
+            if members is None:
+                raise ValueError("readout: the job has no graphs; give it the key graphs")
+            match layer["readout"]:
+                case "sum": x = Var(members) @ x
+                case "mean": x = Var(members / np.maximum(members.sum(1, keepdims=True), 1)) @ x
+                case "max": x = maximum(x, members)
+                case other: raise ValueError(f"readout: expected mean, sum or max, found {other!r}")
         elif kernel == "linear":
             match layer.get("jumping"):
                 case None:
@@ -340,7 +358,7 @@ def run(job):
         labels = np.asarray(job["labels"], np.int64 if of == "cross-entropy" else float)  # null: NaN
         train = np.asarray(job["train"], np.int64)
     net = Zoo(
-        Graph(job["vertices"], job["edges"], job.get("edge_features"), job.get("edge_weights")), gcn.features_of(job),
+        Graph(job["vertices"], job["edges"], job.get("edge_features"), job.get("edge_weights"), job.get("graphs")), gcn.features_of(job),
         labels, train, job["layers"], job.get("seed", 0), job.get("slope", 0.01), of, linked,
     )
     p = {name: np.asarray(value, np.float32).astype(float) for name, value in job["parameters"].items()}
@@ -365,6 +383,22 @@ def test_ties():
     y.back(np.array([[6.0, 4], [1, 2], [70, 80]]))
     assert (x.gradient == [[0, 0], [3, 4], [4, 2]]).all(), x.gradient
     return "sources that tie share"
+
+
+def test_readout():
+    """Rows of a graph's vertices become one, in the row of its first vertex."""
+    x, graphs = Var([[1, -4], [7, 0], [2, -8], [3, -6], [5, 5]]), [9, 2, 9, 9, 4]
+    net = Zoo(Graph(5, [], graphs=graphs), x.value, None, None, [])
+    first = {"sum": [6, -18], "mean": [2, -6], "max": [3, -4]}
+    flow = {"sum": [[1, 2]] * 3, "mean": [[1 / 3, 2 / 3]] * 3, "max": [[0, 2], [0, 0], [1, 0]]}
+    for readout, row in first.items():
+        layer = dict(kernel="readout", readout=readout, dropout=0.0, bias=False, activation="identity")
+        y = net.layer(x, 0, layer, {}, [], None)
+        assert (y.value == [row, [7, 0], [0, 0], [0, 0], [5, 5]]).all(), (readout, y.value)
+        y.back(np.array([[1.0, 2], [3, 4], [70, 80], [90, 10], [5, 6]]))
+        expected = [flow[readout][0], [3, 4], *flow[readout][1:], [5, 6]]
+        assert np.allclose(x.gradient, expected, rtol=1e-15), (readout, x.gradient)
+    return "rows of graphs"
 
 
 def test_gradients(seed=31):
@@ -398,8 +432,15 @@ def test_gradients(seed=31):
         [dict(base, kernel="gat", **attention), dict(last, kernel="gat", **dict(attention, heads=1))],
         [dict(base, kernel="sage", aggregator="max"), dict(last, norm="l2")],
     ]
+    readout = dict(follow, kernel="readout", width=4, activation="identity", bias=False)
+    read = [
+        [dict(base, kernel="gin", epsilon=0.3, train_epsilon=True), dict(readout, readout="sum"), last],
+        [dict(base, kernel="gcn"), dict(base, kernel="gcn"), dict(readout, readout="mean", dropout=0.0), dict(last, dropout=0.3)],
+        [dict(base, kernel="sage", aggregator="max"), dict(readout, readout="max"), base, last],
+    ]
     losses = ["cross-entropy"] * len(models) + ["binary-cross-entropy", "squared-error", "absolute-error"] + ["links"] * len(linked)
-    for layers, of in zip(models + models[:3] + linked, losses):
+    losses += ["cross-entropy"] * len(read)
+    for layers, of in zip(models + models[:3] + linked + read, losses):
         n, widths = 9, [5] + [layer["width"] for layer in layers]
         p = {}
         for l, layer in enumerate(layers):
@@ -408,7 +449,7 @@ def test_gradients(seed=31):
             match layer["kernel"]:
                 case "sage": shapes = {"self.weight": (k, m), "neighbour.weight": (k, m), "self.bias": (m,)}
                 case "gin": shapes = {"mlp.0.weight": (k, m), "mlp.0.bias": (m,), "mlp.1.weight": (m, m), "mlp.1.bias": (m,)}
-                case "appnp": shapes = {}
+                case "appnp" | "readout": shapes = {}
                 case "gat":
                     values = m * layer["heads"] if layer["average"] else m
                     shapes = {"bias": (m,), "weight": (k, values), "source": (values,), "target": (values,)}
@@ -427,13 +468,17 @@ def test_gradients(seed=31):
                 shapes |= {"norm.scale": (m,), "norm.shift": (m,)}
             p |= {f"layers.{l}.{name}": r.normal(size=shape) for name, shape in shapes.items()}
         edges = r.integers(0, n - 1, (18, 2))
-        graph = Graph(n, edges, r.uniform(size=(18, 2)), [None, 1][len(p) % 2])
+        train, graphs = np.arange(0, n, 2), None
+        if layers in read:
+            graphs, train = np.array([3, 5, 3, 5, 8, 8, 3, 5, 1]), [0, 1, 4, 8]
+            edges = edges[graphs[edges[:, 0]] == graphs[edges[:, 1]]]
+        graph = Graph(n, edges, r.uniform(size=(len(edges), 2)), [None, 1][len(p) % 2], graphs)
         x, labels = r.normal(size=(n, 5)), r.integers(0, 3, n)
         if of != "cross-entropy":
             labels = r.integers(0, 2, (n, widths[-1])).astype(float)
             labels[2, 1] = np.nan
         pairs = links.Training(links.Links(n, edges), 2, 7) if of == "links" else None
-        net = Zoo(graph, x, labels, np.arange(0, n, 2), layers, 7, of=of, links=pairs)
+        net = Zoo(graph, x, labels, train, layers, 7, of=of, links=pairs)
         _, gradients = net.loss(p, 2)
         for name, value in p.items():
             difference = np.zeros_like(value)
@@ -452,4 +497,4 @@ def test_gradients(seed=31):
 
 
 if __name__ == "__main__":
-    gcn.command(run, [test_ties, test_gradients], __doc__)
+    gcn.command(run, [test_ties, test_readout, test_gradients], __doc__)
