@@ -225,8 +225,10 @@ pub(crate) fn measured(stages: &Stages<'_>) -> Result<Metrics> {
         Metric::RocAuc => metrics::roc_auc,
         Metric::MeanAbsoluteError => metrics::mean_absolute_error,
         Metric::RootMeanSquaredError => metrics::root_mean_squared_error,
-        // Of vertices; those of links were above.
-        _ => metrics::accuracy_of,
+        Metric::Accuracy => metrics::accuracy_of,
+        Metric::Hits10 | Metric::Hits20 | Metric::Hits50 | Metric::Hits100 | Metric::MeanReciprocalRank => {
+            return Err(Error::Internal(format!("{} without links", metric.name())));
+        }
     };
     let of = |ids: &[u32]| by(view.data(), view.stride(), &dataset.labels, ids);
     let split = &dataset.split;

@@ -1,13 +1,17 @@
 //! The memory plan: what a run will hold, by purpose, before it is allocated.
 
+use eciton_graph::graphs::Graphs;
 use eciton_kernel::BLOCK_EDGES;
-use eciton_plan::{Algorithm, Buffers, Config, Keep, Parameter, Pipeline, Program, RowFormat, SlotId, Stage};
+use eciton_plan::{
+    Algorithm, Buffers, Config, Keep, Over, Parameter, Pipeline, Program, RowFormat, SlotId, Stage,
+};
 use eciton_tensor::half::HalfBuffer;
 use eciton_tensor::pages::Pages;
 use eciton_tensor::{Buffer, Matrix};
 use serde::Serialize;
 
 use crate::data::Prepared;
+use crate::driver::lists;
 use crate::edge_data::{EdgeWeights, KnownEdges};
 use crate::error::{Error, Result};
 use crate::labelled::LabelledLists;
@@ -120,6 +124,9 @@ impl MemoryPlan {
         let edges = lists * (graph.edges() * 4 + (rows + 1) * 8);
         let transpose = if lists == 2 { ", and their transpose" } else { "" };
         item("graph", format!("{} edges{transpose}", graph.edges()), edges, always.clone());
+        let graphs = prepared.dataset.graphs.as_ref();
+        let detail = format!("{} graphs, and which one each vertex is in", graphs.map_or(0, Graphs::count));
+        item("graphs", detail, graphs.map_or(0, Graphs::bytes), always.clone());
         let known = &prepared.edges;
         let weights = known.weights.as_ref().map_or(0, EdgeWeights::bytes);
         item("edge weights", "one an edge".to_owned(), weights, always.clone());
@@ -299,18 +306,24 @@ fn edges_at_once(wanted: &Wanted<'_>) -> Option<(u64, u64)> {
     let width = |slot: SlotId| program.slots.get(slot.index()).map_or(0, |spec| padded(spec.width));
     let widest =
         steps.flat_map(|stage| stage.reads().map(|(slot, _)| slot).chain(stage.writes())).map(width).max()?;
-    let graph = &prepared.dataset.graph;
     // The longest list for each thread, ascending.
     let mut longest = vec![BLOCK_EDGES as u64; threads.max(1) as usize];
-    let lists = [graph.incoming().offsets(), graph.outgoing().offsets()].map(|offsets| offsets.windows(2));
-    let [into, out] = lists.map(|ends| ends.map(|ends| ends[1] - ends[0] + 1));
-    for edges in into.zip(out).map(|(into, out)| into.max(out)) {
-        if edges > longest[0] {
-            longest[0] = edges;
-            longest.sort_unstable();
+    let mut all = u64::from(prepared.shape.rows);
+    for graph in
+        [Over::Neighbours, Over::Graphs].into_iter().filter_map(|over| lists(&prepared.dataset, over))
+    {
+        let lists =
+            [graph.incoming().offsets(), graph.outgoing().offsets()].map(|offsets| offsets.windows(2));
+        let [into, out] = lists.map(|ends| ends.map(|ends| ends[1] - ends[0] + 1));
+        for edges in into.zip(out).map(|(into, out)| into.max(out)) {
+            if edges > longest[0] {
+                longest[0] = edges;
+                longest.sort_unstable();
+            }
         }
+        all += graph.edges();
     }
-    let edges = longest.iter().sum::<u64>().min(graph.edges() + u64::from(prepared.shape.rows));
+    let edges = longest.iter().sum::<u64>().min(all);
     Some((edges, edges * widest * EDGE_MATRICES))
 }
 

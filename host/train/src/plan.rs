@@ -84,7 +84,7 @@ pub enum LayerFirst {
 fn first(program: &Program, at: usize, kind: &LayerKind) -> LayerFirst {
     match kind {
         LayerKind::Appnp { .. } | LayerKind::Linear { .. } | LayerKind::Own { .. } => LayerFirst::Fixed,
-        LayerKind::Gat(_) | LayerKind::Gatv2(_) => LayerFirst::Fixed,
+        LayerKind::Gat(_) | LayerKind::Gatv2(_) | LayerKind::Readout(_) => LayerFirst::Fixed,
         LayerKind::Sage { aggregator: Aggregator::Max } => LayerFirst::Gather,
         _ if at == 0 && program.savings.gathered_features => LayerFirst::GatheredOnce,
         _ if program.savings.aggregates_first(at) => LayerFirst::Gather,

@@ -122,6 +122,7 @@ impl PredictedLinks {
                 Metric::Hits50 => metrics::hits_at(50, &held, &others),
                 Metric::Hits100 => metrics::hits_at(100, &held, &others),
                 Metric::MeanReciprocalRank => metrics::mean_reciprocal_rank(&held, &others, candidates.each),
+                // The task takes no other.
                 _ => metrics::pair_area(&held, &others),
             }
         };
