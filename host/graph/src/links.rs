@@ -15,6 +15,7 @@
 mod held_out;
 pub mod metrics;
 mod negatives;
+mod search;
 
 pub use held_out::{Candidates, Draw, HeldOut, MAX_OTHERS, Shares, hold_out};
 pub use negatives::Negatives;

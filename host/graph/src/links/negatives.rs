@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use eciton_tensor::random::{Key, bits32};
 
+use super::search::{LANES, contained};
 use super::{Pair, linked};
 use crate::adjacency::Graph;
 use crate::build::threads::{on_threads, shares, threads_for};
@@ -19,9 +20,51 @@ pub(super) fn vertex(bits: u32, vertices: u32) -> u32 {
 /// The first of [`ATTEMPTS`] pairs of different vertices whose rows `row` are not linked, from the numbers
 /// of `key`: the vertices.
 pub(super) fn unlinked(graph: &Graph, key: (u32, u32), row: impl Fn(u32) -> u32) -> Option<Pair> {
-    let drawn = |column| vertex(bits32(key, column), graph.vertices());
-    let mut pairs = (0..ATTEMPTS).map(|t| (drawn(2 * t), drawn(2 * t + 1)));
+    let mut pairs = (0..ATTEMPTS).map(|t| attempt(key, t, graph.vertices()));
     pairs.find(|&(a, b)| a != b && !linked(graph, row(a), row(b)))
+}
+
+/// The pair of two vertices that attempt `t` draws.
+fn attempt(key: (u32, u32), t: u32, vertices: u32) -> Pair {
+    (vertex(bits32(key, 2 * t), vertices), vertex(bits32(key, 2 * t + 1), vertices))
+}
+
+/// Calls `take` with the rows of [`unlinked`] of the numbers `range`, in order: nearly always those of the first
+/// attempt, which are looked up side by side.
+fn each_unlinked(
+    graph: &Graph,
+    key: Key,
+    range: Range<usize>,
+    row: impl Fn(u32) -> u32,
+    mut take: impl FnMut(Pair),
+) {
+    let end = range.end;
+    for from in range.step_by(LANES) {
+        let count = LANES.min(end - from);
+        let mut pairs = [(0, 0); LANES];
+        let (mut lists, mut values) = ([&[][..]; LANES], [0; LANES]);
+        let (mut reverse, mut others) = (lists, values);
+        for lane in 0..count {
+            let (a, b) = attempt(key.row((from + lane) as u64), 0, graph.vertices());
+            let (a, b) = (row(a), row(b));
+            let (of_a, of_b) = (graph.in_neighbours(a), graph.in_neighbours(b));
+            pairs[lane] = (a, b);
+            (lists[lane], values[lane], reverse[lane], others[lane]) =
+                if of_a.len() < of_b.len() { (of_a, b, of_b, a) } else { (of_b, a, of_a, b) };
+        }
+        let mut linked = contained(&lists, &values);
+        if !graph.symmetric() {
+            linked.iter_mut().zip(contained(&reverse, &others)).for_each(|(one, other)| *one |= other);
+        }
+        for lane in 0..count {
+            let (a, b) = pairs[lane];
+            if a != b && !linked[lane] {
+                take((a, b));
+            } else if let Some((a, b)) = unlinked(graph, key.row((from + lane) as u64), &row) {
+                take((row(a), row(b)));
+            }
+        }
+    }
 }
 
 /// Pairs that an epoch takes as not linked, by row.
@@ -64,8 +107,7 @@ impl Negatives {
         let row = |v: u32| rows.map_or(v, |rows| rows[v as usize]);
         let drawn = on_threads(shares(count as usize, threads), |range| {
             let mut pairs = Vec::with_capacity(range.len());
-            let found = range.filter_map(|n| unlinked(graph, key.row(n as u64), row));
-            pairs.extend(found.map(|(a, b)| (row(a), row(b))));
+            each_unlinked(graph, key, range, row, |pair| pairs.push(pair));
             pairs
         });
         Self::of_pairs(vertices, &drawn, threads)
@@ -227,6 +269,27 @@ mod tests {
         for v in 0..80 {
             let there = |&u: &u32| order.new_of_old()[u as usize];
             assert!(plain.of(v).iter().map(there).eq(rows.of(there(&v)).iter().copied()), "vertex {v}");
+        }
+    }
+
+    #[test]
+    fn side_by_side_as_one_by_one() {
+        let seed = 31;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        for case in 0..60 {
+            let vertices = 1 + random.below(40);
+            // From few links to nearly all.
+            let edges = random.below(vertices * vertices);
+            let graph = random_graph(&mut random, vertices, edges, case % 2 == 0, case % 3 == 0);
+            let row = |v: u32| (v + 3) % vertices as u32;
+            let range = random.below(9) as usize..random.below(200) as usize;
+            let (mut found, mut wanted) = (Vec::new(), Vec::new());
+            each_unlinked(&graph, key(case), range.clone(), row, |pair| found.push(pair));
+            for n in range {
+                wanted.extend(unlinked(&graph, key(case).row(n as u64), row).map(|(a, b)| (row(a), row(b))));
+            }
+            assert_eq!(found, wanted, "case {case}");
         }
     }
 
