@@ -124,17 +124,17 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// `links`: what is held out, where it is links that are predicted.
-    pub(crate) fn new(mut dataset: Dataset, run: &Run, links: Option<&Links>) -> Result<Self> {
+    /// `links`: what is held out, where it is links that are predicted, and how many epochs may be under way.
+    pub(crate) fn new(mut dataset: Dataset, run: &Run, links: Option<(&Links, u32)>) -> Result<Self> {
         let (task, classes) = match links {
-            Some(links) => (TaskType::LinkPrediction, links.embedding),
+            Some((links, _)) => (TaskType::LinkPrediction, links.embedding),
             None => (task(&dataset.labels), dataset.labels.width()),
         };
         if classes == 0 {
             return Err(Error::NoLabels { dataset: dataset.name });
         }
         let metric = Metric::choose(run.metric, task, classes)?;
-        let held = links.map(|links| predicted::hold_out(&mut dataset, links, metric)).transpose()?;
+        let held = links.map(|(links, _)| predicted::hold_out(&mut dataset, links, metric)).transpose()?;
         let (mut dataset, vertices) = Vertices::order(dataset, run.order)?;
         let rows = dataset.vertices();
         let columns = dataset.features.columns();

@@ -236,7 +236,7 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
             "{validation} and {test} held out, and {} pairs without one for each epoch under way",
             links.negatives
         );
-        item("links", detail, links.bytes(rows, u64::from(pipeline.row_versions())));
+        item("links", detail, links.bytes(rows));
     }
     let format = config.run.row_storage;
     let half = if format == RowFormat::Bf16 { " as bf16" } else { "" };

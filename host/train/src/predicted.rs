@@ -14,8 +14,8 @@ use eciton_tensor::random::{Key, Purpose};
 use crate::error::Result;
 use crate::report::Metrics;
 
-/// Epochs whose pairs are kept at most: intervals may be in several. What is let go of is drawn again.
-const KEPT: usize = 4;
+/// The most epochs whose pairs are kept, however far apart intervals may be.
+const MOST_KEPT: u32 = 4;
 
 /// Pairs of an epoch, drawn by the first who asks.
 type Drawn = Arc<OnceLock<Negatives>>;
@@ -30,6 +30,8 @@ pub(crate) struct PredictedLinks {
     /// Pairs without a link in an epoch's loss.
     pub negatives: u64,
     order: Option<Arc<Permutation>>,
+    /// Epochs whose pairs are kept at most: intervals may be in several. What is let go of is drawn again.
+    kept: usize,
     drawn: Mutex<VecDeque<((u64, u32), Drawn)>>,
 }
 
@@ -46,11 +48,12 @@ pub(crate) fn hold_out(dataset: &mut Dataset, settings: &Links, metric: Metric) 
 }
 
 impl PredictedLinks {
-    /// Of a data set from which `held` were taken, and whose rows are in an order since.
+    /// Of a data set from which `held` were taken, and whose rows are in an order since. `epochs` may be under
+    /// way at once.
     pub(crate) fn new(
         dataset: &Dataset,
         held: HeldOut,
-        settings: &Links,
+        (settings, epochs): (&Links, u32),
         order: Option<Arc<Permutation>>,
     ) -> Self {
         let row = |vertex: u32| {
@@ -68,7 +71,8 @@ impl PredictedLinks {
         let (validation, test) = (by_row(held.validation), by_row(held.test));
         let trained = links::count(&dataset.graph);
         let negatives = trained * u64::from(settings.negatives);
-        Self { validation, test, trained, negatives, order, drawn: Mutex::default() }
+        let kept = epochs.clamp(1, MOST_KEPT) as usize;
+        Self { validation, test, trained, negatives, order, kept, drawn: Mutex::default() }
     }
 
     /// How many links choose between models, and how many are reported.
@@ -76,11 +80,13 @@ impl PredictedLinks {
         [&self.validation, &self.test].map(|candidates| candidates.links.len())
     }
 
-    /// Bytes that held-out pairs take, and pairs of epochs, of which so many are under way.
-    pub(crate) fn bytes(&self, vertices: u64, epochs: u64) -> u64 {
-        let of = |candidates: &Candidates| (candidates.links.len() + candidates.others.len()) as u64 * 8;
+    /// Bytes that held-out pairs take, with their scores and ranks while they are judged, and pairs of epochs
+    /// under way.
+    pub(crate) fn bytes(&self, vertices: u64) -> u64 {
+        let [validation, test] = [&self.validation, &self.test]
+            .map(|candidates| (candidates.links.len() + candidates.others.len()) as u64);
         let drawn = Negatives::bytes(vertices, self.negatives);
-        of(&self.validation) + of(&self.test) + drawn * epochs.min(KEPT as u64)
+        (validation + test) * 8 + validation.max(test) * (4 + 16) + drawn * self.kept as u64
     }
 
     /// The pairs without a link of an epoch, from 0.
@@ -89,7 +95,7 @@ impl PredictedLinks {
         if let Some((_, found)) = drawn.iter().find(|(of, _)| *of == (seed, epoch)) {
             return found.clone();
         }
-        if drawn.len() == KEPT {
+        if drawn.len() >= self.kept {
             drawn.pop_front();
         }
         let new = Drawn::default();
@@ -127,5 +133,59 @@ impl PredictedLinks {
             }
         };
         Metrics { metric, train: None, validation: of(&self.validation), test: of(&self.test) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use eciton_graph::format;
+    use eciton_graph::order::{self, Order, Reordered};
+
+    #[test]
+    fn pairs_are_those_of_vertices_in_any_order() {
+        let mut cora = format::builtin("cora").unwrap();
+        let settings = Links::default();
+        let held = hold_out(&mut cora, &settings, Metric::RocAuc).unwrap();
+        assert_eq!((cora.labels.width(), cora.split.train.len()), (0, 0));
+        let natural = PredictedLinks::new(&cora, held.clone(), (&settings, 1), None);
+        assert_eq!((natural.trained, natural.negatives, natural.held_out()), (4488, 4488, [263, 527]));
+        let permutation = Permutation::of(&cora.graph, Order::Degree);
+        let Reordered { dataset, permutation } = order::permute_dataset(cora.clone(), permutation).unwrap();
+        let permutation = Arc::new(permutation);
+        let ordered = PredictedLinks::new(&dataset, held, (&settings, 1), Some(permutation.clone()));
+        let (columns, vertices) = (5, cora.vertices() as usize);
+        let row = |v: usize| (0..columns).map(move |k| ((v * 31 + k * 17) % 101) as f32 - 50.0);
+        let by_vertex: Vec<f32> = (0..vertices).flat_map(row).collect();
+        let old = permutation.old_of_new();
+        let by_row: Vec<f32> = old.iter().flat_map(|&v| row(v as usize)).collect();
+        let [one, other] = [(&natural, &by_vertex), (&ordered, &by_row)]
+            .map(|(links, rows)| links.measured(View::new(rows, vertices, columns), Metric::RocAuc));
+        assert_eq!((one, one.train), (other, None));
+        assert!(one.validation.is_some() && one.test.is_some());
+        let (drawn, again) = (natural.of_epoch(3, 7), ordered.of_epoch(3, 7));
+        let (drawn, again) = (natural.draw(&drawn, &cora, (3, 7)), ordered.draw(&again, &dataset, (3, 7)));
+        assert_eq!(drawn.pairs(), 4488);
+        for (new, &vertex) in (0..).zip(old) {
+            let of_row: Vec<u32> = again.of(new).iter().map(|&row| old[row as usize]).collect();
+            assert_eq!(drawn.of(vertex), of_row, "vertex {vertex}");
+        }
+    }
+
+    #[test]
+    fn so_many_epochs_are_kept_as_are_under_way() {
+        let mut cora = format::builtin("cora").unwrap();
+        let settings = Links::default();
+        let held = hold_out(&mut cora, &settings, Metric::RocAuc).unwrap();
+        for (epochs, kept) in [(0, 1), (1, 1), (3, 3), (64, MOST_KEPT as usize)] {
+            let links = PredictedLinks::new(&cora, held.clone(), (&settings, epochs), None);
+            let all: Vec<Drawn> = (0..kept as u32).map(|epoch| links.of_epoch(1, epoch)).collect();
+            assert!(Arc::ptr_eq(&links.of_epoch(1, 0), &all[0]), "{epochs}");
+            // The eldest goes.
+            let _ = links.of_epoch(1, kept as u32);
+            assert!(!Arc::ptr_eq(&links.of_epoch(1, 0), &all[0]), "{epochs}");
+            assert_eq!(links.drawn.lock().unwrap().len(), kept);
+        }
     }
 }

@@ -137,7 +137,7 @@ impl Draft {
             }
             .and_then(|dataset| {
                 let normalised = data::normalises(&config.data, &dataset.features);
-                let links = config.predicts_links().then_some(&config.links);
+                let links = config.predicts_links().then(|| (&config.links, config.pipeline.row_versions()));
                 Ok((Prepared::new(dataset, &config.run, links)?, normalised))
             });
             let kernels = kernels.join().map_err(|_| Error::Internal("loading kernels panicked".to_owned()));
