@@ -1,125 +1,87 @@
-//! Many graphs in one data set: what is learnt of each, from a folder of one's own to predictions by its id.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+//! Graph files without a layout of their own, through the commands: looked at, converted, trained on,
+//! and everything said in the file's ids.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
-
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
-use common::{eciton, works};
-use serde_json::Value;
-
-const GRAPHS: u32 = 60;
-
-/// Rings, and paths of as many vertices with a chord at either end: of 6 to 10 vertices, all of degree 2 but for
-/// the four of a chord.
-fn data() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let mut edges = "source,target\n".to_owned();
-    let (mut graphs, mut labels) = ("id,graph\n".to_owned(), "id,class\n".to_owned());
-    for graph in 0..GRAPHS {
-        let (size, ring) = (6 + graph % 5, graph % 2 == 0);
-        writeln!(labels, "g{graph},{}", if ring { "ring" } else { "path" }).unwrap();
-        for v in 0..size {
-            writeln!(graphs, "{graph}.{v},g{graph}").unwrap();
-            if v + 1 < size {
-                writeln!(edges, "{graph}.{v},{graph}.{}", v + 1).unwrap();
-            }
-        }
-        match ring {
-            true => writeln!(edges, "{graph}.0,{graph}.{}", size - 1).unwrap(),
-            false => {
-                writeln!(edges, "{graph}.0,{graph}.2").unwrap();
-                writeln!(edges, "{graph}.{},{graph}.{}", size - 3, size - 1).unwrap();
-            }
-        }
-    }
-    for (name, text) in [("edges", edges), ("graphs", graphs), ("labels", labels)] {
-        std::fs::write(folder.path().join(format!("{name}.csv")), text).unwrap();
-    }
-    folder
+fn run(folder: &Path, line: &[&str]) -> (Option<i32>, String, String) {
+    let kernels = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli-cache/kernels");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_eciton"));
+    command.args(line).current_dir(folder).stdin(Stdio::null()).env("ECITON_CACHE_DIR", kernels);
+    let output = command.env("ECITON_DATA", folder.join("none")).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-const TRAIN: [&str; 9] = ["train", ".", "--model", "gin", "--dropout", "0", "--seed", "1", "--json"];
-const LONG: [&str; 4] = ["--epochs", "60", "--set", "model.readout=sum"];
-
-fn lines(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+fn works(folder: &Path, line: &[&str]) -> String {
+    let (code, out, err) = run(folder, line);
+    assert_eq!(code, Some(0), "{line:?}: {err}");
+    out
 }
 
-#[track_caller]
-fn summary(folder: &Path, more: &[&str]) -> Value {
-    lines(&works(folder, &[&TRAIN, more].concat())).pop().unwrap()
+/// A ring of six, as each kind of file has it; the edge list has ids of its own.
+const FILES: [(&str, &str, [u64; 6]); 3] = [
+    (
+        "ring.mtx",
+        "%%MatrixMarket matrix coordinate pattern symmetric\n6 6 6\n2 1\n3 2\n4 3\n5 4\n6 5\n6 1\n",
+        [1, 2, 3, 4, 5, 6],
+    ),
+    ("ring.graph", "6 6\n2 6\n1 3\n2 4\n3 5\n4 6\n5 1\n", [1, 2, 3, 4, 5, 6]),
+    (
+        "ring.txt",
+        "# ring\n7 40\n40 41\n41 1000\n1000 5000000000\n5000000000 9\n9 7\n",
+        [7, 9, 40, 41, 1000, 5_000_000_000],
+    ),
+];
+
+#[test]
+fn features_are_divided_by_their_sums_where_none_is_negative() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let generated = ["data", "generate", "rmat", "signed", "--vertices", "500", "--edges", "4000"];
+    works(folder, &generated);
+    // What was done is in the run's settings, and a model is looked at in the same way.
+    for (source, set, done) in [
+        ("signed", "auto", "false"),
+        ("cora", "auto", "true"),
+        ("signed", "true", "true"),
+        ("cora", "false", "false"),
+    ] {
+        let out = format!("{source}-{set}");
+        let set = format!("data.normalise_features={set}");
+        works(folder, &["train", source, "--epochs", "2", "--set", &set, "--out", &out]);
+        let config = std::fs::read_to_string(folder.join(&out).join("config.toml")).unwrap();
+        assert!(config.contains(&format!("normalise_features = {done}")), "{source}, {set}: {config}");
+        works(folder, &["eval", &out]);
+    }
 }
 
 #[test]
-fn graphs_are_told_apart_and_predicted_by_their_ids() {
-    let data = data();
-    let folder = data.path();
-    let found = summary(folder, &[&LONG[..], &["--out", "run"]].concat());
-    assert!(found["test_metric"].as_f64().unwrap() > 0.9, "{found}");
-    let text = works(folder, &["predict", "run"]);
-    let mut rows = text.lines();
-    assert_eq!(rows.next(), Some("id,class,score_0,score_1"));
-    let ids: BTreeSet<String> = rows.map(|row| row.split(',').next().unwrap().to_owned()).collect();
-    assert_eq!(ids, (0..GRAPHS).map(|graph| format!("g{graph}")).collect());
-    let line = &lines(&works(folder, &["predict", "run", "--out", "p.npz", "--embeddings", "--json"]))[0];
-    assert_eq!((line["graphs"].as_u64(), &line["vertices"]), (Some(60), &Value::Null), "{line}");
-    let again = &lines(&works(folder, &["eval", "run", "--json"]))[0];
-    assert_eq!(again["test_metric"], found["test_metric"], "{again}");
-}
-
-#[test]
-fn the_same_for_any_cut_executor_and_store() {
-    let data = data();
-    let folder = data.path();
-    for readout in ["mean", "sum", "max"] {
-        let readout = format!("model.readout={readout}");
-        let digest = |more: &[&str]| {
-            let found = summary(folder, &[&["--set", &readout, "--no-out", "--epochs", "5"], more].concat());
-            found["seeds"][0]["model_digest"].as_str().unwrap().to_owned()
-        };
-        let wanted = digest(&[]);
-        for more in [
-            &["--set", "run.intervals=5", "--threads", "2"][..],
-            &["--set", "run.intervals=3", "--executor", "loopback"],
-            &["--set", "pipeline.mode=sync", "--set", "run.intervals=2"],
-        ] {
-            assert_eq!(digest(more), wanted, "{readout} {more:?}");
+fn graph_files_are_converted_and_trained_on_in_their_ids() {
+    for (name, text, ids) in FILES {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path();
+        std::fs::write(folder.join(name), text).unwrap();
+        let stat = works(folder, &["data", "stat", name, "--json"]);
+        let stat: serde_json::Value = serde_json::from_str(&stat).unwrap();
+        assert_eq!((&stat["vertices"], &stat["edges"], &stat["classes"]), (&6.into(), &12.into(), &0.into()));
+        // Without labels: looked at and converted, but not trained on.
+        works(folder, &["data", "convert", name, "bare"]);
+        for source in [name, "bare"] {
+            let (code, _, err) = run(folder, &["train", source, "--no-out"]);
+            assert!(code == Some(1) && err.contains("labels.csv"), "{source}: {err}");
         }
+        let labels: String = ids.iter().enumerate().map(|(at, id)| format!("{id},{}\n", at % 2)).collect();
+        std::fs::write(folder.join("labels.csv"), labels).unwrap();
+        works(folder, &["data", "convert", name, "store"]);
+        for (source, run) in [(name, "r1"), ("store", "r2")] {
+            works(folder, &["train", source, "--epochs", "2", "--hidden", "2", "--out", run]);
+            works(folder, &["predict", run, "--out", &format!("{run}.csv")]);
+        }
+        let scores = std::fs::read_to_string(folder.join("r1.csv")).unwrap();
+        let first: Vec<&str> = scores.lines().skip(1).map(|line| line.split(',').next().unwrap()).collect();
+        assert_eq!(first, ids.map(|id| id.to_string()), "{name}");
+        assert_eq!(std::fs::read_to_string(folder.join("r2.csv")).unwrap(), scores, "{name}");
     }
-    works(folder, &["data", "convert", ".", "store"]);
-    let of_store = |folder: &Path| {
-        let line = ["train", "store", "--model", "gcn", "--epochs", "3", "--no-out", "--json"];
-        lines(&works(folder, &line)).pop().unwrap()["seeds"][0]["model_digest"].clone()
-    };
-    let plain = ["train", ".", "--model", "gcn", "--epochs", "3", "--no-out", "--json"];
-    let plain = lines(&works(folder, &plain)).pop().unwrap()["seeds"][0]["model_digest"].clone();
-    assert_eq!(of_store(folder), plain);
-    // Graphs stay themselves in another order of vertices.
-    let ordered = summary(folder, &[&LONG[..], &["--order", "rabbit", "--out", "ordered"]].concat());
-    assert!(ordered["test_metric"].as_f64().unwrap() > 0.9, "{ordered}");
-    let first = works(folder, &["predict", "ordered"]).lines().nth(1).unwrap().to_owned();
-    assert!(first.starts_with("g0,"), "{first}");
-}
-
-#[test]
-fn what_does_not_fit_is_refused() {
-    let data = data();
-    let folder = data.path();
-    let refused = |line: &[&str], words: &[&str]| {
-        let (code, _, err) = eciton(folder, line);
-        assert_ne!(code, Some(0), "{line:?}");
-        for word in words {
-            assert!(err.contains(word), "{line:?}: `{word}` is not in: {err}");
-        }
-    };
-    std::fs::write(folder.join("flat.toml"), "[[layers]]\nkernel = \"gcn\"\n").unwrap();
-    refused(&["train", ".", "--model", "flat.toml", "--no-out"], &["60 graphs", "kernel = \"readout\""]);
-    refused(
-        &["train", "cora", "--set", "model.readout=mean", "--no-out"],
-        &["`cora` is one graph", "model.readout"],
-    );
-    refused(&["train", ".", "--set", "model.readout=median", "--no-out"], &["median", "mean"]);
 }
