@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 use cloud::{Cloud, Opened, Product};
 use eciton_exec::{Answered, Completion, Executor as _, LocalPool, Settings, loopback};
 use eciton_plan::{
-    Attempt, Config, Executor, ExecutorKind, FunctionCount, RowFormat, Transport, VertexOrder,
+    Attempt, Config, EdgePlace, Executor, ExecutorKind, FunctionCount, ModelKind, RowFormat, Transport,
+    VertexOrder,
 };
 use eciton_tensor::Buffer;
 use eciton_tests::{cora, data, options, train};
@@ -133,6 +134,36 @@ fn amazon_photo_is_the_same_on_functions() {
     // So many that each interval's features fit into a request.
     config.run.intervals = Some(8);
     equal_on_all(&config);
+}
+
+/// Lists and the rows that they name travel, and what a function fails at a thread of the host does.
+#[test]
+fn edge_kernels_are_the_same_on_functions() {
+    let _alone = alone();
+    let mut config = cora(4);
+    (config.model.kind, config.run.intervals) = (ModelKind::Gatv2, Some(3));
+    config.run.order = VertexOrder::Rabbit;
+    let (wanted, losses) = local(&config);
+    config.executor.edge_kernels = EdgePlace::Functions;
+    for (kind, transport) in [
+        (ExecutorKind::Loopback, Transport::Payload),
+        (ExecutorKind::Loopback, Transport::S3),
+        (ExecutorKind::Emulated, Transport::Auto),
+        (ExecutorKind::Emulated, Transport::S3),
+    ] {
+        let (found, curve) = checked(&on(&config, kind, transport));
+        assert_eq!((&found.model_digest, &curve), (&wanted.model_digest, &losses), "{kind:?} {transport:?}");
+        if let Some(bill) = found.bill.filter(|_| kind == ExecutorKind::Emulated) {
+            // Two layers on three intervals: forward and two ways back, and forward to evaluate at the end.
+            let edges = 3 * 2 * (3 * 4 + 1);
+            assert_eq!(bill.invocations, wanted.tasks + edges, "{transport:?} {bill:?}");
+        }
+    }
+    let mut config = on(&config, ExecutorKind::Emulated, Transport::Auto);
+    with_faults(&mut config, 5);
+    (config.emulator.crash, config.emulator.lose, config.executor.timeout_s) = (0.2, 0.1, 2);
+    let (found, curve) = checked(&config);
+    assert_eq!((&found.model_digest, &curve), (&wanted.model_digest, &losses), "with faults");
 }
 
 #[test]

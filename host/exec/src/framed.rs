@@ -79,7 +79,7 @@ pub(crate) fn run(
         };
         frame.part(part).map_err(tensor)
     })?;
-    let result = instances.run(layer, call);
+    let result = instances.run_any(layer, call);
     let mut meta = AnswerMeta::new(key, &result);
     meta.times.compute_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
     places.encode(&meta, encoding)

@@ -1,10 +1,11 @@
 //! Functions for a run: what must be in place before the first task, whoever runs them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use eciton_kernel::artefact::{self, Baseline, Signer};
 use eciton_kernel::{Kernel, Limits};
-use eciton_plan::{Executor, FunctionCount, RowFormat};
+use eciton_plan::{EdgePlace, Executor, FunctionCount, RowFormat};
 use eciton_tensor::frame::Encoding;
 use eciton_transport::{Condition, Key, Store};
 
@@ -109,6 +110,8 @@ impl Wanted {
             transport: self.executor.transport,
             rows,
             stream: self.executor.stream,
+            edges: self.executor.edge_kernels == EdgePlace::Functions,
+            edges_within: Duration::from_secs(self.executor.timeout_s.into()),
             // With an autotuner more than the intervals would have nothing to do.
             most: match self.executor.functions {
                 FunctionCount::Fixed(count) => count.min(account),

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Call, EdgeCall, Finished, Layer};
-use eciton_plan::{OperationId, Step, Task, TaskKey};
+use eciton_plan::{Attempt, OperationId, Step, Task, TaskKey};
 
 /// A tensor task for an executor.
 #[derive(Debug)]
@@ -185,6 +185,29 @@ pub trait Executor {
     /// The processors of its functions; `None` where there are none.
     fn architecture(&self) -> Option<deploy::Architecture> {
         None
+    }
+}
+
+/// An edge kernel's step, where a function may do it.
+#[derive(Debug)]
+pub(crate) struct EdgeOrder {
+    pub(crate) pass: u32,
+    pub(crate) step: Step,
+    pub(crate) layer: Arc<Layer>,
+    pub(crate) call: Box<EdgeCall>,
+}
+
+impl EdgeOrder {
+    /// What its frame and its answer are filed under: there is one attempt, and then this machine's threads.
+    pub(crate) fn key(&self) -> TaskKey {
+        let Step { epoch, stage, interval } = self.step;
+        TaskKey { epoch, stage, interval, attempt: Attempt(0) }
+    }
+
+    /// Puts an answer in place. All leases end.
+    pub(crate) fn put(self, answer: Answer) -> Result<Finished, eciton_kernel::Error> {
+        let EdgeCall { rows_out, sums_out, .. } = *self.call;
+        answer.into_targets(rows_out, sums_out)
     }
 }
 

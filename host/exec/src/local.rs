@@ -11,7 +11,7 @@ use eciton_kernel::{Finished, Instances};
 use eciton_plan::Step;
 
 use crate::framed::{Framed, Framing};
-use crate::{Answered, Completion, Compute, Executor, Load, Order, Timing, Work, WorkError};
+use crate::{Answered, Completion, Compute, EdgeOrder, Executor, Load, Order, Timing, Work, WorkError};
 
 /// How long an idle thread looks for work before it sleeps: a small graph's stages are shorter than
 /// the time it takes to wake a thread.
@@ -91,11 +91,31 @@ fn caught(panic: Box<dyn std::any::Any + Send>) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
 }
 
+/// What a thread may do, or a function.
+pub(crate) enum Offer {
+    /// A task.
+    Task(Box<Order>),
+    /// An edge kernel's step.
+    Edges(Box<EdgeOrder>),
+}
+
+impl From<Offer> for Job {
+    fn from(offer: Offer) -> Self {
+        match offer {
+            Offer::Task(order) => Job::Task(order),
+            Offer::Edges(order) => {
+                let EdgeOrder { pass, step, layer, call } = *order;
+                Job::Work { pass, step, work: Work::Edges { layer, call } }
+            }
+        }
+    }
+}
+
 #[derive(Default)]
 struct Queues {
     waiting: VecDeque<Job>,
-    /// Tasks that a function may take as well; a thread does what only it can first.
-    offers: VecDeque<Box<Order>>,
+    /// What a function may take as well; a thread does what only it can first.
+    offers: VecDeque<Offer>,
     done: Vec<Completion>,
     /// Jobs that a thread has taken and not finished.
     running: usize,
@@ -145,7 +165,7 @@ impl Shared {
             if newest_first { queue.pop_back() } else { queue.pop_front() }
         }
         let newest = self.newest_first;
-        let offer = |queues: &mut Queues| pop(&mut queues.offers, newest).map(Job::Task);
+        let offer = |queues: &mut Queues| pop(&mut queues.offers, newest).map(Job::from);
         let job = pop(&mut queues.waiting, newest).or_else(|| offer(queues))?;
         queues.running += 1;
         self.waiting_hint.store(queues.waits(), Ordering::Release);
@@ -307,20 +327,30 @@ impl Inbox {
         self.0.finish(completion);
     }
 
-    /// A task for a thread that has nothing else to do, unless [`Inbox::take_offer`] comes first.
-    pub(crate) fn offer(&self, order: Order) {
+    /// Something for a thread that has nothing else to do, unless [`Inbox::take_offer`] comes first.
+    pub(crate) fn offer(&self, offer: Offer) {
         let mut queues = self.0.lock();
-        queues.offers.push_back(Box::new(order));
+        queues.offers.push_back(offer);
         self.0.wake(queues);
     }
 
-    /// A task that was offered, if none has begun it: under way from now on, as after [`Inbox::begin`].
-    pub(crate) fn take_offer(&self) -> Option<Box<Order>> {
+    /// What was offered, if none has begun it: under way from now on, as after [`Inbox::begin`].
+    pub(crate) fn take_offer(&self) -> Option<Offer> {
         let mut queues = self.0.lock();
-        let order = queues.offers.pop_front()?;
+        let offer = queues.offers.pop_front()?;
         queues.running += 1;
         self.0.waiting_hint.store(queues.waits(), Ordering::Release);
-        Some(order)
+        Some(offer)
+    }
+
+    /// What was under way elsewhere is a thread's to do after all.
+    pub(crate) fn take_back(&self, order: Box<EdgeOrder>) {
+        let mut queues = self.0.lock();
+        queues.running -= 1;
+        queues.waiting.push_back(Offer::Edges(order).into());
+        self.0.wake(queues);
+        // The driver's thread may be waiting for an end.
+        self.0.done.notify_one();
     }
 
     /// Takes all offers back; says how many there were.

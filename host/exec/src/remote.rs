@@ -30,7 +30,8 @@ use self::objects::Objects;
 use crate::deploy::Architecture;
 use crate::framed::Framing;
 use crate::invoker::Invoker;
-use crate::{Bill, Completion, Compute, Executor, Load, LocalPool, Order, Work};
+use crate::local::Offer;
+use crate::{Bill, Completion, Compute, EdgeOrder, Executor, Load, LocalPool, Order, Work};
 
 /// How a remote pool is set up.
 #[derive(Debug, Clone)]
@@ -51,6 +52,10 @@ pub struct RemoteSettings {
     pub intervals: u32,
     /// Versions of the weights that tasks read at once, at most.
     pub weight_versions: u32,
+    /// Whether edge kernels' steps are for functions too; ...
+    pub edges: bool,
+    /// ... one that is not answered within this is for this machine's threads.
+    pub edges_within: Duration,
     /// The functions' processors.
     pub architecture: Option<Architecture>,
 }
@@ -152,7 +157,7 @@ impl<I: Invoker> Executor for RemotePool<I> {
             // Functions come first.
             return self.shared.begin(order);
         } else {
-            self.shared.inbox.offer(order);
+            self.shared.inbox.offer(Offer::Task(Box::new(order)));
         }
         self.shared.dispatch();
     }
@@ -210,7 +215,17 @@ impl<I: Invoker> Executor for RemotePool<I> {
 
 impl<I: Invoker> Compute for RemotePool<I> {
     fn work(&mut self, pass: u32, step: Step, work: Work) {
-        self.local.work(pass, step, work);
+        match work {
+            Work::Edges { layer, call } if self.shared.wire.settings.edges && !self.at_home => {
+                let order = Box::new(EdgeOrder { pass, step, layer, call });
+                if self.shared.has_room() {
+                    return self.shared.begin_edges(order);
+                }
+                self.shared.inbox.offer(Offer::Edges(order));
+                self.shared.dispatch();
+            }
+            work => self.local.work(pass, step, work),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::edges::EdgeCall;
 use eciton_tensor::half::WriteHalf;
 use eciton_tensor::{Buffer, Grid, Matrix, WriteRows};
 
@@ -25,6 +26,15 @@ impl Kind {
             Self::Loss => "loss",
         }
     }
+}
+
+/// A task of either kind of kernel.
+#[derive(Debug)]
+pub enum AnyCall {
+    /// Of a vertex kernel.
+    Rows(Box<Call>),
+    /// Of an edge kernel.
+    Edges(Box<EdgeCall>),
 }
 
 /// Global ids of an interval's rows.

@@ -49,11 +49,11 @@ impl EdgeKind {
 pub trait EdgeLists: Send + Sync + std::fmt::Debug {
     /// The rows at the other ends of a row's edges, in order.
     fn others(&self, own: usize) -> &[u32];
-    /// The row that an own row is among all of them.
-    fn number(&self, own: usize) -> u32;
-    /// Whether each row has an edge to itself besides, after the others.
-    fn with_self(&self) -> bool;
-    /// The vertex of a row among all of them, which random numbers follow.
+    /// The row at the other end of its edge to itself, which comes after the others; `None`: it has none.
+    fn itself(&self, own: usize) -> Option<u32>;
+    /// The vertex of an own row, which random numbers follow.
+    fn own_vertex(&self, own: usize) -> u32;
+    /// The vertex of a row of other ends.
     fn vertex(&self, row: u32) -> u32;
     /// Columns of what is known of each edge; 0: nothing, or the layer does not ask.
     fn features(&self) -> usize;
@@ -116,6 +116,11 @@ struct Block {
     part: Option<usize>,
 }
 
+/// How many edges an own row has.
+pub(crate) fn edges(lists: &dyn EdgeLists, own: usize) -> usize {
+    lists.others(own).len() + usize::from(lists.itself(own).is_some())
+}
+
 fn blocks(grid: &Grid, lists: &dyn EdgeLists) -> Vec<Block> {
     let mut blocks = Vec::new();
     for (p, part) in grid.parts().iter().enumerate() {
@@ -123,7 +128,7 @@ fn blocks(grid: &Grid, lists: &dyn EdgeLists) -> Vec<Block> {
             let mut block = Block { rows: 0..0, edges: 0, closes: None, part: None };
             block.rows = atom.rows.start as usize..atom.rows.start as usize;
             for row in atom.rows.start as usize..atom.rows.end as usize {
-                let edges = lists.others(row).len() + usize::from(lists.with_self());
+                let edges = edges(lists, row);
                 let full = block.edges + edges > BLOCK_EDGES || block.rows.len() == BLOCK_EDGES;
                 if full && !block.rows.is_empty() {
                     let next = Block { rows: row..row, edges: 0, closes: None, part: None };
@@ -233,11 +238,8 @@ impl EdgeRun {
         offsets.push(0);
         for (own, row) in (0u32..).zip(rows.clone()) {
             let lists = &*call.lists;
-            let number = lists.number(row);
-            let vertex = u64::from(lists.vertex(number));
-            let itself = [number];
-            let itself: &[u32] = if lists.with_self() { &itself } else { &[] };
-            for &other in lists.others(row).iter().chain(itself) {
+            let vertex = u64::from(lists.own_vertex(row));
+            for &other in lists.others(row).iter().chain(&lists.itself(row)) {
                 let at_other_end = u64::from(lists.vertex(other));
                 numbers.push(match call.kind {
                     EdgeKind::Sources => at_other_end << 32 | vertex,
@@ -376,7 +378,7 @@ impl EdgeRun {
 }
 
 /// into[i] = the row ids[i] of all.
-fn gather(from: &OtherRows, ids: &[u32], into: &mut ViewMut<'_>) -> eciton_tensor::Result<()> {
+pub(crate) fn gather(from: &OtherRows, ids: &[u32], into: &mut ViewMut<'_>) -> eciton_tensor::Result<()> {
     if let [(all, rows)] = &from[..]
         && all.start == 0
     {

@@ -10,7 +10,7 @@ use wasmtime::{ResourceLimiter, Store};
 use crate::bindings::VertexKernel;
 use crate::bindings::eciton::kernel::types;
 use crate::bindings::edge::EdgeKernel;
-use crate::call::{Call, Kind};
+use crate::call::{AnyCall, Call, Kind};
 use crate::edges::{EdgeCall, EdgeKind, EdgeRun};
 use crate::error::{Error, GuestError, Result};
 use crate::lend::{lend, promise, settle};
@@ -400,6 +400,14 @@ impl Instances {
             return self.native.run_edges(layer, call);
         }
         self.on(layer, |instance| instance.run_edges(layer, call))
+    }
+
+    /// Either.
+    pub fn run_any(&mut self, layer: &Arc<Layer>, call: AnyCall) -> Result<Finished> {
+        match call {
+            AnyCall::Rows(call) => self.run(layer, *call),
+            AnyCall::Edges(call) => self.run_edges(layer, *call),
+        }
     }
 
     fn on(&mut self, layer: &Layer, run: impl FnOnce(&mut Instance) -> Result<Finished>) -> Result<Finished> {

@@ -38,7 +38,7 @@ mod state;
 pub mod trial;
 pub mod wire;
 
-pub use call::{Call, Kind, Labelled, RowNumbers, Target, Targets};
+pub use call::{AnyCall, Call, Kind, Labelled, RowNumbers, Target, Targets};
 pub use edges::{BLOCK_EDGES, EdgeCall, EdgeKind, EdgeLists, OtherRows};
 pub use error::{Error, GuestError, Result};
 pub use instance::{Finished, Instance, Instances, Peak};

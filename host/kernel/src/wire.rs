@@ -19,6 +19,7 @@
 
 mod answer;
 mod call;
+mod edges;
 mod encode;
 mod fit;
 mod places;
@@ -32,6 +33,7 @@ pub use answer::{
     WorkerInfo, encode_failure,
 };
 pub use eciton_tensor::frame::{Decoded, Encoding};
+pub use edges::{EdgesRef, encode_edges};
 pub use encode::{Constants, encode_call, encode_input, encode_parameters};
 pub use places::Places;
 pub use request::{GridPart, KernelRef, LabelledRef, MatrixRef, Numbers, Request, TargetsRef, WireLimits};
@@ -41,7 +43,7 @@ use crate::Call;
 use crate::error::Error;
 
 /// The version of requests and answers.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Matrices of one kind (inputs, outputs, ...) in a request.
 pub const MAX_MATRICES: usize = 512;
 /// Constant frames that a request names.

@@ -8,6 +8,8 @@
 mod answers;
 #[path = "wire/case.rs"]
 mod case;
+#[path = "wire/edges.rs"]
+mod edges;
 #[path = "wire/mutations.rs"]
 mod mutations;
 #[path = "wire/requests.rs"]

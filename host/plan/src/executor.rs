@@ -93,6 +93,22 @@ impl RowFormat {
     }
 }
 
+/// Where edge kernels run when there are functions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EdgePlace {
+    /// On the host's threads, where the rows are.
+    #[default]
+    Host,
+    /// On functions as tasks do: an interval's lists and the rows that they name travel with each step.
+    Functions,
+}
+
+impl EdgePlace {
+    /// Words for all.
+    pub const ALL: [(&'static str, Self); 2] = [("host", Self::Host), ("functions", Self::Functions)];
+}
+
 /// An hour of a core: of a c5, whose two vCPUs `infra/prices.toml` has at this price.
 pub const CORE_HOUR_USD: f64 = 0.085;
 /// Most functions of a run.
@@ -152,6 +168,9 @@ pub struct Executor {
     /// Tasks under way with functions at once, at most; the host's threads do the others. Never changes
     /// a result.
     pub functions: FunctionCount,
+    /// Where edge kernels run. Never changes a result.
+    #[serde(default)]
+    pub edge_kernels: EdgePlace,
     /// What an hour of the host costs, in dollars, for [`FunctionCount::Auto`] to weigh functions
     /// against; `None`: [`CORE_HOUR_USD`] for each compute thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -178,6 +197,7 @@ impl Default for Executor {
             rows: RowFormat::F32,
             stream: true,
             functions: FunctionCount::Fixed(16),
+            edge_kernels: EdgePlace::Host,
             host_hour_usd: None,
             memory_mb: 1769,
             timeout_s: 60,

@@ -56,7 +56,7 @@ pub use checkpoint::Checkpoint;
 pub use combine::{Combine, Sum};
 pub use config::{Config, Data, Keep, Limits, Run};
 pub use error::{Error, Place};
-pub use executor::{Emulator, Executor, ExecutorKind, FunctionCount, RowFormat, Transport};
+pub use executor::{EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, RowFormat, Transport};
 pub use ids::{
     Attempt, BufferId, Epoch, IntervalId, Layer, OperationId, ParameterId, SlotId, StageId, Version,
 };

@@ -8,7 +8,7 @@ use eciton_author::Pins;
 use eciton_exec::Clock;
 use eciton_kernel::cache::Cache;
 use eciton_kernel::{Kernel, Layer, Limits, Runtime, Settings};
-use eciton_plan::{Config, LayerSettings, On};
+use eciton_plan::{Config, EdgePlace, LayerSettings, On};
 
 use crate::error::{Error, Result};
 
@@ -189,13 +189,14 @@ impl Kernels {
         Ok(kernel)
     }
 
-    /// The kernels of these layers that functions may run, each once, with their components.
-    pub(crate) fn used(&self, layers: &[Arc<Layer>]) -> Result<Vec<Used>> {
+    /// The kernels of these layers that functions may run, each once, with their components: edge kernels only
+    /// where these run there.
+    pub(crate) fn used(&self, layers: &[Arc<Layer>], edges: EdgePlace) -> Result<Vec<Used>> {
         let mut used: Vec<Used> = Vec::new();
         for layer in layers {
             let kernel = layer.kernel();
-            // Edge kernels run on the host's threads.
-            if kernel.on() == On::Edges || used.iter().any(|(k, _)| Arc::ptr_eq(k, kernel)) {
+            let at_home = kernel.on() == On::Edges && edges == EdgePlace::Host;
+            if at_home || used.iter().any(|(k, _)| Arc::ptr_eq(k, kernel)) {
                 continue;
             }
             let component = self.components.get(kernel.name());

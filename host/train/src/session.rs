@@ -447,7 +447,7 @@ fn machine(
     }
     let wanted = Wanted {
         local,
-        kernels: kernels.used(layers)?,
+        kernels: kernels.used(layers, config.executor.edge_kernels)?,
         executor: config.executor.clone(),
         limits: crate::kernels::limits(config),
         intervals,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use eciton_kernel::artefact::{Baseline, MAX_BYTES, Verifier};
 use eciton_kernel::wire::KernelRef;
-use eciton_kernel::{Call, Finished, Instances, Kernel, Layer, Limits, Runtime};
+use eciton_kernel::{AnyCall, Finished, Instances, Kernel, Layer, Limits, Runtime};
 use eciton_plan::signature::{Attribute, Value};
 
 use crate::cache::Cache;
@@ -157,11 +157,11 @@ impl Warm {
     pub(crate) fn run(
         &self,
         layer: &Arc<Layer>,
-        call: Call,
+        call: AnyCall,
     ) -> std::result::Result<Finished, eciton_kernel::Error> {
         let mut instances = self.instances();
         let _ticking = self.clock.tick();
-        instances.run(layer, call)
+        instances.run_any(layer, call)
     }
 }
 

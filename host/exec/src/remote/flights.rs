@@ -9,16 +9,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use eciton_kernel::Error;
+use eciton_kernel::wire::encode_edges;
+use eciton_kernel::{Error, Finished};
+use eciton_plan::Step;
+use eciton_transport::Key;
 use tokio::sync::watch;
 
 use super::attempt::{Attempt, Wire};
-use super::lock;
 use super::objects::Objects;
 use super::pace::Pace;
+use super::{RemoteSettings, lock};
 use crate::invoker::Invoker;
-use crate::local::Inbox;
-use crate::{Answered, Completion, Order, Timing};
+use crate::local::{Inbox, Offer};
+use crate::{Answered, Completion, EdgeOrder, Order, Timing, WorkError};
 
 /// Counts of flights, and attempts that wait for one.
 pub(super) struct Flights {
@@ -54,7 +57,7 @@ pub(super) struct Shared<I> {
 /// What a function does next.
 enum Next {
     Written(Attempt, Ticket),
-    Order(Box<Order>, Ticket),
+    Offer(Offer, Ticket),
 }
 
 impl<I> Shared<I> {
@@ -90,8 +93,8 @@ impl<I> Shared<I> {
         {
             Next::Written(attempt, ticket)
         } else if flights.in_flight < allowed {
-            let order = self.inbox.take_offer()?;
-            Next::Order(order, Ticket::new(&self.inbox))
+            let offer = self.inbox.take_offer()?;
+            Next::Offer(offer, Ticket::new(&self.inbox))
         } else {
             return None;
         };
@@ -119,18 +122,76 @@ impl<I: Invoker> Shared<I> {
 
     fn attempt(&self, order: &Order) -> Result<Attempt, Error> {
         let (attempt, gone) = lock(&self.objects).attempt(&self.wire, order)?;
+        self.delete(gone);
+        Ok(attempt)
+    }
+
+    /// Deletes objects that nobody reads any more.
+    fn delete(&self, gone: Vec<Key>) {
         if let (Some(store), false) = (&self.wire.store, gone.is_empty()) {
             let store = store.clone();
             // What cannot be deleted now is at the end, or by the bucket's lifecycle.
             self.runtime.spawn(async move { drop(store.delete(&gone).await) });
         }
-        Ok(attempt)
     }
 
     /// Begins a task for which there was room ([`Shared::has_room`]).
     pub(super) fn begin(self: &Arc<Self>, order: Order) {
         self.inbox.begin();
         self.fly(Box::new(order), Ticket::new(&self.inbox));
+    }
+
+    /// Begins an edge kernel's step for which there was room.
+    pub(super) fn begin_edges(self: &Arc<Self>, order: Box<EdgeOrder>) {
+        self.inbox.begin();
+        self.fly_edges(order, Ticket::new(&self.inbox));
+    }
+
+    /// One attempt with a function. Its leases are held until it ends, so that no other could write there: what
+    /// fails, or is not answered in time, a thread of this machine does.
+    fn fly_edges(self: &Arc<Self>, order: Box<EdgeOrder>, ticket: Ticket) {
+        let (pass, step, key) = (order.pass, order.step, order.key());
+        let RemoteSettings { run, limits, .. } = &self.wire.settings;
+        let begun = Instant::now();
+        let frame = match encode_edges(run, key, &order.layer, &order.call, limits) {
+            Ok(frame) => frame.into(),
+            Err(error) => {
+                lock(&self.flights).in_flight -= 1;
+                drop(order);
+                return ticket.end_work(pass, step, begun, Err(error));
+            }
+        };
+        let attempt = Attempt { pass, key, deadline: None, frame, uploads: Vec::new() };
+        let gone = lock(&self.objects).begin(&self.wire, pass, key);
+        self.delete(gone);
+        let shared = self.clone();
+        let mut cancelled = self.cancelled.subscribe();
+        self.runtime.spawn(async move {
+            let throttled = AtomicBool::new(false);
+            let run = shared.wire.run(&attempt, &throttled);
+            let run = tokio::time::timeout(shared.wire.settings.edges_within, run);
+            let result = tokio::select! {
+                biased;
+                // The sender lives as long as what is shared.
+                _ = cancelled.wait_for(|cancelled| *cancelled) => None,
+                result = run => Some(result),
+            };
+            lock(&shared.objects).spent.end((pass, key.epoch.0));
+            match result {
+                None => drop(ticket),
+                Some(Ok(Ok(answer))) => {
+                    let finished = order.put(answer);
+                    ticket.end_work(pass, step, begun, finished);
+                }
+                Some(Ok(Err(error))) if !error.is_retryable() => {
+                    drop(order);
+                    ticket.end_work(pass, step, begun, Err(error));
+                }
+                // Late, or the cloud's fault.
+                Some(_) => ticket.take_back(order),
+            }
+            shared.landed(throttled.load(Ordering::Relaxed));
+        });
     }
 
     fn fly(self: &Arc<Self>, order: Box<Order>, ticket: Ticket) {
@@ -152,7 +213,8 @@ impl<I: Invoker> Shared<I> {
         while let Some(next) = self.next() {
             match next {
                 Next::Written(attempt, ticket) => self.launch(attempt, ticket),
-                Next::Order(order, ticket) => self.fly(order, ticket),
+                Next::Offer(Offer::Task(order), ticket) => self.fly(order, ticket),
+                Next::Offer(Offer::Edges(order), ticket) => self.fly_edges(order, ticket),
             }
         }
     }
@@ -191,14 +253,18 @@ impl<I: Invoker> Shared<I> {
                     ticket.end(Completion::Task { pass, key, timing, result });
                 }
             }
-            // After the report, so that a stop counts it here or there.
-            let mut flights = lock(&shared.flights);
-            flights.in_flight -= 1;
-            let limit = flights.limit;
-            flights.pace.after(throttled.load(Ordering::Relaxed), limit);
-            drop(flights);
-            shared.dispatch();
+            shared.landed(throttled.load(Ordering::Relaxed));
         });
+    }
+
+    /// After the report of a flight's end, so that a stop counts it here or there.
+    fn landed(self: &Arc<Self>, throttled: bool) {
+        let mut flights = lock(&self.flights);
+        flights.in_flight -= 1;
+        let limit = flights.limit;
+        flights.pace.after(throttled, limit);
+        drop(flights);
+        self.dispatch();
     }
 }
 
@@ -216,6 +282,19 @@ impl Ticket {
     fn fail(self, order: &Order, error: Error) {
         let (pass, key, timing) = (order.pass, order.task.key(), Timing::since(Instant::now(), None));
         self.end(Completion::Task { pass, key, timing, result: Err(error) });
+    }
+
+    /// The end of an edge kernel's step.
+    fn end_work(self, pass: u32, step: Step, begun: Instant, result: Result<Finished, Error>) {
+        let result = result.map_err(|error| WorkError::Kernel(Box::new(error)));
+        self.end(Completion::Work { pass, step, timing: Timing::since(begun, None), result });
+    }
+
+    /// A thread of this machine does it.
+    fn take_back(mut self, order: Box<EdgeOrder>) {
+        if let Some(inbox) = self.inbox.take() {
+            inbox.take_back(order);
+        }
     }
 
     fn end(mut self, completion: Completion) {

@@ -2,7 +2,7 @@
 
 use eciton_kernel::Error;
 use eciton_kernel::wire::{Constants, Source};
-use eciton_plan::Version;
+use eciton_plan::{TaskKey, Version};
 use eciton_transport::Key;
 
 use super::Transport;
@@ -28,13 +28,18 @@ impl Objects {
     /// keys of objects that nobody will read again.
     pub(super) fn attempt<I>(&mut self, wire: &Wire<I>, order: &Order) -> Result<(Attempt, Vec<Key>), Error> {
         let attempt = self.write(wire, order)?;
-        let stored = wire.store.is_some();
-        let (pass, key) = (order.pass, order.task.key());
-        let keys = [wire.keys.task(pass, &key), wire.keys.answer(pass, &key.step())];
-        let keys = keys.into_iter().flatten().filter(|_| stored);
-        let mut gone = self.spent.begin((pass, key.epoch.0), keys);
+        let mut gone = self.begin(wire, order.pass, order.task.key());
         gone.extend(self.constants.forget_before(order.generation));
         Ok((attempt, gone))
+    }
+
+    /// An attempt counts as under way, with the objects that may be named after it. Gives keys of those that nobody
+    /// will read again.
+    pub(super) fn begin<I>(&mut self, wire: &Wire<I>, pass: u32, key: TaskKey) -> Vec<Key> {
+        let stored = wire.store.is_some();
+        let keys = [wire.keys.task(pass, &key), wire.keys.answer(pass, &key.step())];
+        let keys = keys.into_iter().flatten().filter(|_| stored);
+        self.spent.begin((pass, key.epoch.0), keys)
     }
 
     fn write<I>(&mut self, wire: &Wire<I>, order: &Order) -> Result<Attempt, Error> {

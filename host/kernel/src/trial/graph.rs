@@ -63,12 +63,12 @@ impl EdgeLists for OneWay {
         self.lists.get(own).map_or(&[], |list| list)
     }
 
-    fn number(&self, own: usize) -> u32 {
-        own as u32
+    fn itself(&self, own: usize) -> Option<u32> {
+        Some(own as u32)
     }
 
-    fn with_self(&self) -> bool {
-        true
+    fn own_vertex(&self, own: usize) -> u32 {
+        own as u32
     }
 
     fn vertex(&self, row: u32) -> u32 {

@@ -8,11 +8,11 @@ use eciton_tensor::{Buffer, Matrix};
 
 use super::places::Sums;
 use super::{LabelledRef, MatrixRef, Numbers, Places, Request, Source, TargetsRef, at, width, wire};
-use crate::call::{Call, Labelled, RowNumbers, Target, Targets};
+use crate::call::{AnyCall, Call, Labelled, RowNumbers, Target, Targets};
 use crate::error::Result;
 
 /// Tensors by where they lie, each made once: a request that names one a thousand times costs no more.
-struct Tensors<'a> {
+pub(super) struct Tensors<'a> {
     resolve: &'a mut dyn FnMut(&Source) -> Result<Decoded>,
     known: HashMap<Source, Decoded>,
 }
@@ -27,7 +27,7 @@ impl Tensors<'_> {
         Ok(found)
     }
 
-    fn ids(&mut self, what: &str, source: Source) -> Result<Arc<[u32]>> {
+    pub(super) fn ids(&mut self, what: &str, source: Source) -> Result<Arc<[u32]>> {
         match self.get(source)? {
             Decoded::Ids(ids) => Ok(ids),
             Decoded::Matrix(_) => Err(wire(what, format!("{source} is a matrix, not a list"))),
@@ -35,7 +35,7 @@ impl Tensors<'_> {
     }
 
     /// Matrices of these rows (any, for parameters) and their references' extents.
-    fn matrices(
+    pub(super) fn matrices(
         &mut self,
         what: &str,
         refs: &[MatrixRef],
@@ -46,7 +46,13 @@ impl Tensors<'_> {
         refs.iter().enumerate().map(one).collect()
     }
 
-    fn matrix(&mut self, what: &str, wanted: &MatrixRef, rows: Option<usize>, limit: u64) -> Result<Matrix> {
+    pub(super) fn matrix(
+        &mut self,
+        what: &str,
+        wanted: &MatrixRef,
+        rows: Option<usize>,
+        limit: u64,
+    ) -> Result<Matrix> {
         let Decoded::Matrix(found) = self.get(wanted.source)? else {
             return Err(wire(what, format!("{} is a list, not a matrix", wanted.source)));
         };
@@ -65,7 +71,7 @@ impl Tensors<'_> {
         found.with_extents(&wanted.extents).map_err(at(what))
     }
 
-    fn numbers(&mut self, wanted: Numbers, rows: usize) -> Result<RowNumbers> {
+    pub(super) fn numbers(&mut self, wanted: Numbers, rows: usize) -> Result<RowNumbers> {
         match wanted {
             Numbers::From(first) => match first.checked_add(rows as u64) {
                 Some(_) => Ok(RowNumbers::From(first)),
@@ -110,17 +116,21 @@ impl Tensors<'_> {
 const TRANSPOSE_BYTES: u64 = 64;
 
 impl Request {
-    /// The call, and the places it writes to. `resolve` finds each tensor, and is asked once for each;
+    /// The call, of rows or of edges, and the places it writes to. `resolve` finds each tensor, and is asked once for each;
     /// what it gives is checked against the request. Rows of a matrix may still be arriving.
     ///
     /// # Errors
     /// [`Error::Wire`](crate::Error::Wire) for a request that contradicts itself or its tensors, or
     /// would write more than its limit `matrix_bytes`; what `resolve` answers.
-    pub fn into_call(self, resolve: &mut dyn FnMut(&Source) -> Result<Decoded>) -> Result<(Call, Places)> {
+    pub fn into_call(self, resolve: &mut dyn FnMut(&Source) -> Result<Decoded>) -> Result<(AnyCall, Places)> {
         self.check()?;
+        let mut tensors = Tensors { resolve, known: HashMap::new() };
+        if let Some(edges) = self.edges.clone() {
+            let (call, places) = self.edge_call(&edges, &mut tensors)?;
+            return Ok((AnyCall::Edges(Box::new(call)), places));
+        }
         let grid = self.grid()?;
         let (rows, limit) = (grid.rows(), self.limits.matrix_bytes);
-        let mut tensors = Tensors { resolve, known: HashMap::new() };
         let inputs = tensors.matrices("input", &self.inputs, Some(rows), limit)?;
         let outputs = tensors.matrices("output", &self.outputs, Some(rows), limit)?;
         let kept = tensors.matrices("kept", &self.kept, Some(rows), limit)?;
@@ -149,10 +159,10 @@ impl Request {
             sums_out,
             labelled,
         };
-        Ok((call, places))
+        Ok((AnyCall::Rows(Box::new(call)), places))
     }
 
-    fn places(&self, rows: usize) -> Result<Places> {
+    pub(super) fn places(&self, rows: usize) -> Result<Places> {
         let buffer = |rows: usize, extents: &[u32]| {
             Buffer::zeroed(rows, width(extents).unwrap_or(0) as usize).map_err(at("places to write"))
         };
@@ -172,7 +182,7 @@ impl Request {
 
 impl Places {
     /// The places as a call's targets.
-    fn targets(&self) -> Result<(Vec<Option<Target>>, Vec<Target>)> {
+    pub(super) fn targets(&self) -> Result<(Vec<Option<Target>>, Vec<Target>)> {
         let rows = self.rows.iter().map(|place| {
             let target = |(buffer, extents): &(Buffer, Vec<u32>)| {
                 let rows = buffer.write(0..buffer.rows()).map_err(at("places to write"))?;

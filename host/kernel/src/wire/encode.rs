@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::limits::Limits;
 use crate::runtime::Layer;
 
-const CALL: &str = "call";
+pub(super) const CALL: &str = "call";
 
 /// What the caller has put into constant frames already: it is not written again.
 #[derive(Debug, Clone, Copy, Default)]
@@ -47,7 +47,7 @@ fn answered(call: &Call, encoding: Encoding) -> Encoding {
 }
 
 /// A matrix's reference; its rows are written if `source` is none.
-fn refer(
+pub(super) fn refer(
     writer: &mut Writer<'_>,
     matrix: &Matrix,
     encoding: Encoding,
@@ -183,6 +183,7 @@ pub fn encode_call(
             .collect::<Result<_>>()?,
         sums_out: call.sums_out.iter().map(shape_out).collect::<Result<_>>()?,
         labelled,
+        edges: None,
         objects,
         limits: WireLimits::from(limits),
         encoding: answered(call, encoding),
@@ -219,21 +220,21 @@ pub fn encode_input(call: &Call, at_input: usize, encoding: Encoding) -> Result<
     writer.finish().map_err(at(place()))
 }
 
-fn extents_out(target: &Target) -> Result<Vec<u32>> {
+pub(super) fn extents_out(target: &Target) -> Result<Vec<u32>> {
     match target {
         Target::Rows { extents, .. } | Target::Half { extents, .. } => Ok(extents.clone()),
         Target::Sums { .. } => Err(wire(CALL, "sums where rows are written")),
     }
 }
 
-fn shape_out(target: &Target) -> Result<Vec<u32>> {
+pub(super) fn shape_out(target: &Target) -> Result<Vec<u32>> {
     match target {
         Target::Sums { shape, .. } => Ok(shape.clone()),
         Target::Rows { .. } | Target::Half { .. } => Err(wire(CALL, "rows where sums are written")),
     }
 }
 
-fn plain(attributes: Vec<wv::Attribute>) -> Vec<Attribute> {
+pub(super) fn plain(attributes: Vec<wv::Attribute>) -> Vec<Attribute> {
     let value = |v| match v {
         wv::Value::Integer(v) => Value::Integer(v),
         wv::Value::Number(v) => Value::Number(v),

@@ -2,8 +2,10 @@
 
 use eciton_plan::signature::{RowsSpec, Signature, TargetKind};
 
+use super::edges::EdgesRef;
 use super::{MatrixRef, Request, TargetsRef, width, wire};
 use crate::call::Kind;
+use crate::edges::EdgeKind;
 use crate::error::{Error, Result};
 
 /// How often a function gets a list of its signature.
@@ -16,6 +18,14 @@ enum Given {
 
 pub(super) fn fits(request: &Request, s: &Signature) -> Result<()> {
     use Given::{All, AllOrNone, None};
+    match (&request.edges, &s.edges) {
+        (Some(edges), Some(signature)) => return on_edges(request, edges, s, &signature.passed),
+        (Option::None, Option::None) => {}
+        _ => {
+            let reason = format!("kernel `{}` is of the other kind, rows or edges", request.kernel.name);
+            return Err(wire("request", reason));
+        }
+    }
     let kind = request.kind;
     let needed = |needed| if needed { All } else { AllOrNone };
     let (inputs, outputs, passed) = match kind {
@@ -32,10 +42,7 @@ pub(super) fn fits(request: &Request, s: &Signature) -> Result<()> {
     rows("outputs", &request.outputs, &s.outputs, outputs)?;
     rows("kept", &request.kept, &s.kept, passed)?;
     rows("gradients", &request.gradients, &s.outputs, passed)?;
-    let shape = |found: &MatrixRef| found.extents.clone();
-    let parameters: Vec<_> =
-        s.parameters.iter().map(|p| p.shape.get(1..).unwrap_or_default().to_vec()).collect();
-    same("extents of parameters", &request.parameters.iter().map(shape).collect(), &parameters)?;
+    parameters(request, s)?;
     let places: Vec<&RowsSpec> = match kind {
         Kind::Forward => s.outputs.iter().chain(&s.kept).collect(),
         Kind::Backward | Kind::Loss => s.inputs.iter().collect(),
@@ -58,6 +65,56 @@ pub(super) fn fits(request: &Request, s: &Signature) -> Result<()> {
         sums.push(vec![1]);
     }
     same("sums_out", &request.sums_out, &sums)
+}
+
+/// An edge kernel's call: own rows, rows of other ends, and what it writes.
+fn on_edges(request: &Request, edges: &EdgesRef, s: &Signature, passed: &RowsSpec) -> Result<()> {
+    let [source, target] = &s.inputs[..] else {
+        return Err(wire("request", "an edge kernel's signature has two inputs"));
+    };
+    let (own, other, places): (Vec<_>, _, Vec<_>) = match edges.function {
+        EdgeKind::Forward => (vec![target], source, s.outputs.iter().chain(&s.kept).collect()),
+        EdgeKind::Targets => {
+            let own = [target].into_iter().chain(&s.kept).chain(&s.outputs);
+            (own.collect(), source, vec![target, passed])
+        }
+        EdgeKind::Sources => (vec![source], passed, vec![source]),
+    };
+    let alike = |extents: &Vec<u32>, spec: &RowsSpec| width(extents) == spec.width();
+    let given: Vec<_> = request.inputs.iter().map(|m| &m.extents).collect();
+    if given.len() != own.len() || !given.iter().zip(&own).all(|(found, spec)| alike(found, spec)) {
+        return Err(differs("inputs", &given, &own));
+    }
+    if !alike(&edges.other.extents, other) {
+        return Err(differs("other", &edges.other.extents, other));
+    }
+    let known = edges.known.as_ref().map(|known| known.extents.clone());
+    let told = request.inputs_extents.get(2).filter(|extents| width(extents) != Some(0)).cloned();
+    if known != told {
+        return Err(differs("known", &known, &told));
+    }
+    parameters(request, s)?;
+    let written = &request.rows_out;
+    let fit = |(found, spec): (&Option<Vec<u32>>, &&RowsSpec)| match found {
+        Some(extents) => alike(extents, spec),
+        // Only a target's own gradient may be unwanted.
+        None => edges.function == EdgeKind::Targets && std::ptr::eq(*spec, target),
+    };
+    if written.len() != places.len() || !written.iter().zip(&places).all(fit) {
+        return Err(differs("rows_out", written, &places));
+    }
+    let sums = match edges.function {
+        EdgeKind::Targets => s.parameters.iter().map(|p| p.shape.clone()).collect(),
+        _ => Vec::new(),
+    };
+    same("sums_out", &request.sums_out, &sums)
+}
+
+fn parameters(request: &Request, s: &Signature) -> Result<()> {
+    let shape = |found: &MatrixRef| found.extents.clone();
+    let parameters: Vec<_> =
+        s.parameters.iter().map(|p| p.shape.get(1..).unwrap_or_default().to_vec()).collect();
+    same("extents of parameters", &request.parameters.iter().map(shape).collect(), &parameters)
 }
 
 fn targets(request: &Request, found: &TargetsRef, s: &Signature) -> Result<()> {

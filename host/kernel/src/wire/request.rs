@@ -10,6 +10,7 @@ use eciton_tensor::grid::MAX_LEVEL;
 use eciton_tensor::{Atom, Grid, Part};
 use serde::{Deserialize, Serialize};
 
+use super::edges::EdgesRef;
 use super::fit::fits;
 use super::{
     MAX_ATOMS, MAX_ATTRIBUTES, MAX_MATRICES, MAX_NAME_BYTES, MAX_OBJECTS, STREAM_BYTES, Source,
@@ -218,6 +219,9 @@ pub struct Request {
     pub sums_out: Vec<Vec<u32>>,
     /// For `loss`.
     pub labelled: Option<LabelledRef>,
+    /// Of a call on edges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edges: Option<EdgesRef>,
     /// Store keys of constant frames.
     pub objects: Vec<String>,
     /// Bounds on the task.
@@ -283,7 +287,8 @@ impl Request {
     /// Dense inputs and gradients of more than [`STREAM_BYTES`], in a frame or an object. A worker
     /// that has kept an object may take the next one.
     pub fn streamables(&self) -> impl Iterator<Item = Source> {
-        let rows = self.rows();
+        // An edge kernel's rows are brought to edges in any order.
+        let rows = if self.edges.is_some() { 0 } else { self.rows() };
         let large = move |m: &&MatrixRef| {
             let (Some(encoding), Some(columns)) = (m.encoding, width(&m.extents)) else { return false };
             let values = rows.saturating_mul(u64::from(columns));
@@ -339,6 +344,15 @@ impl Request {
                 }
             }
             self.check_source("labelled rows", labelled.rows)?;
+        }
+        if let Some(edges) = &self.edges {
+            edges.check(self)?;
+            for source in edges.sources() {
+                self.check_source("edges", source)?;
+            }
+            for matrix in [&edges.other].into_iter().chain(&edges.known) {
+                check_extents("edges", &matrix.extents)?;
+            }
         }
         self.grid()?;
         self.check_places()

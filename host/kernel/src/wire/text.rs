@@ -33,6 +33,26 @@ pub(super) mod kind {
     }
 }
 
+/// A function of an edge kernel by its name.
+pub(super) mod edge_kind {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::edges::EdgeKind;
+
+    pub(in crate::wire) fn serialize<S: Serializer>(kind: &EdgeKind, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(kind.name())
+    }
+
+    pub(in crate::wire) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<EdgeKind, D::Error> {
+        let name = std::borrow::Cow::<'de, str>::deserialize(from)?;
+        let all = [EdgeKind::Forward, EdgeKind::Targets, EdgeKind::Sources];
+        all.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
+            D::Error::unknown_variant(&name, &["forward", "backward-targets", "backward-sources"])
+        })
+    }
+}
+
 /// Attributes with the kind of their values, numbers as bits.
 pub(super) mod attributes {
     use eciton_plan::signature::{Attribute, Value};

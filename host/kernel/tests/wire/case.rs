@@ -34,12 +34,12 @@ impl Numbers {
         (self.next() % limit as u64) as usize
     }
 
-    fn values(&mut self, count: usize) -> Vec<f32> {
+    pub(crate) fn values(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| (self.next() >> 40) as f32 / (1u32 << 23) as f32 - 1.0).collect()
     }
 
     /// Parts of up to three levels over `rows`.
-    fn grid(&mut self, rows: u32) -> Grid {
+    pub(crate) fn grid(&mut self, rows: u32) -> Grid {
         let (mut parts, mut start) = (Vec::new(), 0);
         while start < rows || parts.is_empty() {
             let level = self.below(3) as u8;
@@ -377,7 +377,7 @@ pub(crate) fn perform(
     let mut made = None;
     let result = request.open(kernel).and_then(|layer| {
         let (call, places) = request.into_call(&mut |s| find(s, frame, objects))?;
-        let finished = instances.run(&layer, call);
+        let finished = instances.run_any(&layer, call);
         made = Some(places);
         finished
     });

@@ -11,7 +11,7 @@ use crate::case::{Numbers, UNTOUCHED, perform, seed};
 use crate::{any_case, as_json, kernels};
 
 /// Another value at a random place of a JSON text.
-fn mutate(numbers: &mut Numbers, value: &mut Value) {
+pub(crate) fn mutate(numbers: &mut Numbers, value: &mut Value) {
     match value {
         Value::Object(map) if !map.is_empty() && numbers.below(20) > 0 => {
             let at = numbers.below(map.len());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use eciton_kernel::wire::{self, Decoded, Request};
-use eciton_kernel::{Error, Kind, Limits};
+use eciton_kernel::{AnyCall, Error, Kind, Limits};
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::Frame;
 use serde_json::{Value, json};
@@ -255,6 +255,7 @@ fn a_tensor_named_often_is_made_once() {
             find(s, &frame, &[])
         })
         .unwrap();
+    let AnyCall::Rows(call) = call else { panic!("{call:?}") };
     assert_eq!((call.inputs.len(), call.parameters.len()), (wire::MAX_MATRICES, wire::MAX_MATRICES));
     asked.dedup();
     assert!(asked.len() <= frame.header().parts.len(), "{asked:?}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use eciton_kernel::wire::{
     self, Constants, Encoding, Request, Source, encode_call, encode_input, encode_parameters,
 };
-use eciton_kernel::{Error, Instances, Kind, Limits, Targets};
+use eciton_kernel::{AnyCall, Error, Instances, Kind, Limits, Targets};
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::{Frame, Header};
 
@@ -117,6 +117,7 @@ fn everything_but_matrices_survives_exactly() {
         let other = &kernels[usize::from(Arc::ptr_eq(case.layer.kernel(), &kernels[0]))];
         assert!(matches!(request.open(other), Err(Error::Wire { .. })), "another kernel");
         let (back, places) = request.into_call(&mut |s| find(s, &frame, &[])).unwrap();
+        let AnyCall::Rows(back) = back else { panic!("{back:?}") };
         let rows = call.grid.rows() > 0 && call.rows_out.iter().any(Option::is_some);
         let some = rows || !call.sums_out.is_empty();
         assert_eq!(places.bytes() > 0, some);

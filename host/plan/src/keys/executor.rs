@@ -3,7 +3,9 @@
 use super::{Key, key};
 use crate::document::Field;
 use crate::error::Error;
-use crate::executor::{Emulator, Executor, ExecutorKind, FunctionCount, MAX_FUNCTIONS, RowFormat, Transport};
+use crate::executor::{
+    EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, MAX_FUNCTIONS, RowFormat, Transport,
+};
 
 pub(super) const EXECUTOR: &[Key<Executor>] = &[
     key(
@@ -44,6 +46,15 @@ pub(super) const EXECUTOR: &[Key<Executor>] = &[
         |executor, field| {
             let count = field.integer32_or_auto(0..=MAX_FUNCTIONS)?;
             executor.functions = count.map_or(FunctionCount::Auto, FunctionCount::Fixed);
+            Ok(())
+        },
+    ),
+    key(
+        "edge_kernels",
+        &["edges"],
+        "where edge kernels run beside functions: host, or functions",
+        |executor, field| {
+            executor.edge_kernels = field.choice(&EdgePlace::ALL)?;
             Ok(())
         },
     ),

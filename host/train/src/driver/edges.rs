@@ -43,6 +43,12 @@ impl Lists {
         let graph = lists(&self.dataset, self.over).unwrap_or(&self.dataset.graph);
         if self.outgoing { graph.outgoing() } else { graph.incoming() }
     }
+
+    /// The row that an own row is among all of them.
+    fn number(&self, own: usize) -> u32 {
+        // A graph has fewer than 2^32 vertices.
+        (self.rows.start + own) as u32
+    }
 }
 
 impl EdgeLists for Lists {
@@ -50,13 +56,12 @@ impl EdgeLists for Lists {
         self.adjacency().of(self.number(own))
     }
 
-    fn number(&self, own: usize) -> u32 {
-        // A graph has fewer than 2^32 vertices.
-        (self.rows.start + own) as u32
+    fn itself(&self, own: usize) -> Option<u32> {
+        self.with_self.then(|| self.number(own))
     }
 
-    fn with_self(&self) -> bool {
-        self.with_self
+    fn own_vertex(&self, own: usize) -> u32 {
+        self.vertex(self.number(own))
     }
 
     fn vertex(&self, row: u32) -> u32 {

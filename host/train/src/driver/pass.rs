@@ -353,7 +353,7 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
         let rows =
             |step: Step| stages.prepared.intervals.get(step.interval.index()).map_or(0, |i| i.rows.len());
         match completion {
-            Completion::Work { step, timing, result: Ok(_), .. } => {
+            Completion::Work { step, timing, result: Ok(_), .. } if timing.thread.is_some() => {
                 profile.step(*step, timing.took, rows(*step))
             }
             Completion::Task { key, timing, result: Ok(_), .. } if timing.thread.is_some() => {

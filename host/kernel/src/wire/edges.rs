@@ -1,0 +1,316 @@
+//! A call of an edge kernel as a request, and back: of all rows of other ends, those that the lists name travel,
+//! each once.
+
+use std::sync::Arc;
+
+use eciton_plan::TaskKey;
+use eciton_tensor::frame::{Encoding, Writer};
+use eciton_tensor::{Buffer, Matrix, ReadRows};
+use serde::{Deserialize, Serialize};
+
+use super::call::Tensors;
+use super::encode::{CALL, extents_out, plain, refer, shape_out};
+use super::request::grid_parts;
+use super::{KernelRef, MatrixRef, Numbers, Places, Request, Source, VERSION, WireLimits, at, text, wire};
+use crate::call::{Kind, RowNumbers};
+use crate::edges::{BLOCK_EDGES, EdgeCall, EdgeKind, EdgeLists, gather};
+use crate::error::Result;
+use crate::limits::Limits;
+use crate::runtime::Layer;
+
+const EDGES: &str = "request, edges";
+
+/// The lists of an edge kernel's call. Own rows are the request's inputs, their vertices its row numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EdgesRef {
+    /// Which function.
+    #[serde(with = "text::edge_kind")]
+    pub function: EdgeKind,
+    /// The rows of other ends that the lists name, each once: `source`, or for sources `passed`.
+    pub other: MatrixRef,
+    /// Ids: the vertex of each of them.
+    pub vertices: Source,
+    /// Ids: where each own row's edges begin among all, and where the last one's end.
+    pub offsets: Source,
+    /// Ids: for each edge, which of `other` is at its other end.
+    pub others: Source,
+    /// What is known of each edge.
+    pub known: Option<MatrixRef>,
+}
+
+impl EdgesRef {
+    /// Which function of a vertex kernel it is most like: what it writes follows from that.
+    fn kind(&self) -> Kind {
+        match self.function {
+            EdgeKind::Forward => Kind::Forward,
+            EdgeKind::Targets | EdgeKind::Sources => Kind::Backward,
+        }
+    }
+
+    /// Every place that it reads from.
+    pub(super) fn sources(&self) -> impl Iterator<Item = Source> {
+        let lists = [self.other.source, self.vertices, self.offsets, self.others];
+        lists.into_iter().chain(self.known.as_ref().map(|known| known.source))
+    }
+
+    /// Whether the rest of the request is an edge kernel's.
+    pub(super) fn check(&self, request: &Request) -> Result<()> {
+        let none = request.outputs.is_empty() && request.kept.is_empty() && request.gradients.is_empty();
+        if request.kind != self.kind() || request.labelled.is_some() || !none {
+            let reason = "a call on edges has own rows, parameters and lists only";
+            return Err(wire(EDGES, format!("{reason}, and is `{}`", self.kind().name())));
+        }
+        Ok(())
+    }
+}
+
+/// Lists that came in a request.
+#[derive(Debug)]
+struct Listed {
+    offsets: Arc<[u32]>,
+    others: Arc<[u32]>,
+    own: RowNumbers,
+    vertices: Arc<[u32]>,
+    known: Option<ReadRows>,
+}
+
+impl Listed {
+    fn bounds(&self, own: usize) -> std::ops::Range<usize> {
+        let at = |i: usize| self.offsets.get(i).map_or(0, |&offset| offset as usize);
+        at(own)..at(own + 1)
+    }
+}
+
+impl EdgeLists for Listed {
+    fn others(&self, own: usize) -> &[u32] {
+        self.others.get(self.bounds(own)).unwrap_or_default()
+    }
+
+    fn itself(&self, _: usize) -> Option<u32> {
+        // It is among the others.
+        None
+    }
+
+    fn own_vertex(&self, own: usize) -> u32 {
+        match &self.own {
+            RowNumbers::From(first) => (*first as u32).wrapping_add(own as u32),
+            RowNumbers::List(list) => list.get(own).map_or(0, |&vertex| vertex as u32),
+        }
+    }
+
+    fn vertex(&self, row: u32) -> u32 {
+        self.vertices.get(row as usize).copied().unwrap_or(row)
+    }
+
+    fn features(&self) -> usize {
+        self.known.as_ref().map_or(0, |known| known.buffer().columns())
+    }
+
+    fn features_of(&self, own: usize, place: usize, into: &mut [f32]) {
+        if let Some(known) = &self.known {
+            into.copy_from_slice(known.view().row(self.bounds(own).start + place));
+        }
+    }
+}
+
+/// A call's edges, one list after the other, by the rows of other ends that they name.
+struct Lists {
+    /// Ascending; each once.
+    rows: Vec<u32>,
+    offsets: Vec<u32>,
+    /// By edge, which of `rows`.
+    others: Vec<u32>,
+}
+
+impl Lists {
+    fn of(call: &EdgeCall) -> Result<Self> {
+        let (lists, count) = (&*call.lists, call.grid.rows());
+        let total = call.other.last().map_or(0, |(rows, _)| rows.end);
+        let mut offsets = Vec::with_capacity(count + 1);
+        let mut others = Vec::new();
+        offsets.push(0);
+        for own in 0..count {
+            others.extend(lists.others(own).iter().chain(&lists.itself(own)));
+            let end = u32::try_from(others.len()).map_err(|_| wire(CALL, "more than 2^32 edges"))?;
+            offsets.push(end);
+        }
+        let mut place = vec![u32::MAX; total];
+        for &other in &others {
+            let place = place.get_mut(other as usize);
+            *place.ok_or_else(|| wire(CALL, format!("an edge to row {other} of {total}")))? = 0;
+        }
+        let mut rows = Vec::new();
+        for (row, place) in (0u32..).zip(&mut place).filter(|(_, place)| **place == 0) {
+            *place = rows.len() as u32;
+            rows.push(row);
+        }
+        others.iter_mut().for_each(|other| *other = place[*other as usize]);
+        Ok(Self { rows, offsets, others })
+    }
+}
+
+/// A call of an edge kernel as a request's frame, all rows as f32.
+///
+/// # Errors
+/// [`Error::Wire`](crate::Error::Wire) past a limit of frames or requests.
+pub fn encode_edges(
+    run: &str,
+    key: TaskKey,
+    layer: &Layer,
+    call: &EdgeCall,
+    limits: &Limits,
+) -> Result<Vec<u8>> {
+    let lists = Lists::of(call)?;
+    let columns = call.other.first().map_or(1, |(_, rows)| rows.buffer().columns());
+    let chosen = Buffer::zeroed(lists.rows.len(), columns).map_err(at(CALL))?;
+    let mut rows = chosen.write(0..lists.rows.len()).map_err(at(CALL))?;
+    gather(&call.other, &lists.rows, &mut rows.view_mut()).map_err(at(CALL))?;
+    let other = Matrix::from(rows.into_read().map_err(at(CALL))?);
+    let known = known(call, &lists)?;
+    let vertices: Vec<u32> = lists.rows.iter().map(|&row| call.lists.vertex(row)).collect();
+
+    let mut writer = Writer::new(Vec::new());
+    let mut matrix = |matrix: &Matrix| refer(&mut writer, matrix, Encoding::F32, None);
+    let inputs = call.own.iter().map(&mut matrix).collect::<Result<Vec<_>>>()?;
+    let parameters = call.parameters.iter().map(&mut matrix).collect::<Result<Vec<_>>>()?;
+    let other = matrix(&other)?;
+    let known = known.as_ref().map(matrix).transpose()?;
+    let mut ids = |list: Vec<u32>| -> Result<Source> {
+        Ok(Source { object: None, part: writer.ids(list).map_err(at(CALL))? })
+    };
+    let own: Vec<u32> = (0..call.grid.rows()).map(|own| call.lists.own_vertex(own)).collect();
+    let consecutive = own.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
+    let row_numbers = match consecutive {
+        true => Numbers::From(own.first().map_or(0, |&first| u64::from(first))),
+        false => Numbers::List(ids(own.iter().flat_map(|&vertex| [vertex, 0]).collect())?),
+    };
+    let edges = EdgesRef {
+        function: call.kind,
+        other,
+        vertices: ids(vertices)?,
+        offsets: ids(lists.offsets)?,
+        others: ids(lists.others)?,
+        known,
+    };
+    let rows_out = call.rows_out.iter().map(|t| t.as_ref().map(extents_out).transpose());
+    let request = Request {
+        version: VERSION,
+        run: run.to_owned(),
+        key,
+        kernel: KernelRef::new(layer.kernel()),
+        inputs_extents: layer.inputs().to_vec(),
+        attributes: plain(layer.attributes()),
+        kind: edges.kind(),
+        seed: call.seed,
+        epoch: call.epoch,
+        layer: call.layer,
+        training: call.training,
+        grid: grid_parts(&call.grid)?,
+        row_numbers,
+        inputs,
+        outputs: Vec::new(),
+        kept: Vec::new(),
+        parameters,
+        gradients: Vec::new(),
+        output_count: u32::from(call.kind == EdgeKind::Forward),
+        rows_out: rows_out.collect::<Result<_>>()?,
+        sums_out: call.sums_out.iter().map(shape_out).collect::<Result<_>>()?,
+        labelled: None,
+        edges: Some(edges),
+        objects: Vec::new(),
+        limits: WireLimits::from(limits),
+        encoding: Encoding::F32,
+    };
+    // What a worker would refuse is found here, by whose fault it is.
+    request.check()?;
+    writer.set_meta(serde_json::to_vec(&request).map_err(|e| wire(CALL, e.to_string()))?);
+    writer.finish().map_err(at(CALL))
+}
+
+/// What is known of each edge, one list after the other.
+fn known(call: &EdgeCall, lists: &Lists) -> Result<Option<Matrix>> {
+    let features = call.lists.features();
+    if features == 0 {
+        return Ok(None);
+    }
+    let buffer = Buffer::zeroed(lists.others.len(), features).map_err(at(CALL))?;
+    let mut rows = buffer.write(0..lists.others.len()).map_err(at(CALL))?;
+    let mut view = rows.view_mut();
+    for (own, bounds) in lists.offsets.windows(2).enumerate() {
+        for (place, edge) in (bounds[0]..bounds[1]).enumerate() {
+            call.lists.features_of(own, place, view.row_mut(edge as usize));
+        }
+    }
+    Ok(Some(rows.into_read().map_err(at(CALL))?.into()))
+}
+
+impl Request {
+    /// The call on edges, and the places that it writes to.
+    pub(super) fn edge_call(self, edges: &EdgesRef, tensors: &mut Tensors<'_>) -> Result<(EdgeCall, Places)> {
+        let grid = self.grid()?;
+        let (rows, limit) = (grid.rows(), self.limits.matrix_bytes);
+        let own = tensors.matrices("input", &self.inputs, Some(rows), limit)?;
+        let parameters = tensors.matrices("parameter", &self.parameters, None, limit)?;
+        let other = dense("other", tensors.matrix("other", &edges.other, None, limit)?)?;
+        let vertices = tensors.ids("vertices", edges.vertices)?;
+        let offsets = tensors.ids("offsets", edges.offsets)?;
+        let others = tensors.ids("others", edges.others)?;
+        let known = match &edges.known {
+            Some(known) => Some(dense("known", tensors.matrix("known", known, Some(others.len()), limit)?)?),
+            None => None,
+        };
+        let ascend = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
+        let cover = offsets.first() == Some(&0) && offsets.last().map(|&o| o as usize) == Some(others.len());
+        if offsets.len() != rows + 1 || !ascend || !cover {
+            let found = format!("{} offsets of {} edges", offsets.len(), others.len());
+            return Err(wire(EDGES, format!("{found}; {} that ascend from 0 to all are needed", rows + 1)));
+        }
+        let there = other.len();
+        if vertices.len() != there || others.iter().any(|&other| other as usize >= there) {
+            let found = format!("{} vertices for {there} rows of other ends", vertices.len());
+            return Err(wire(EDGES, format!("{found}, which each edge must name one of")));
+        }
+        // A list is worked on at once, with a row an edge.
+        let longest = offsets.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
+        let wide = other.buffer().columns() + known.as_ref().map_or(0, |known| known.buffer().columns());
+        let asked = (wide as u64).saturating_mul(4 * u64::from(longest).max(BLOCK_EDGES as u64));
+        if asked > limit {
+            let reason = format!("limit matrix-bytes: {asked} bytes for a block of edges, {limit} allowed");
+            return Err(wire(EDGES, reason));
+        }
+        let lists =
+            Listed { offsets, others, own: tensors.numbers(self.row_numbers, rows)?, vertices, known };
+        let places = self.places(rows)?;
+        let (rows_out, sums_out) = places.targets()?;
+        let call = EdgeCall {
+            kind: edges.function,
+            seed: self.seed,
+            epoch: self.epoch,
+            layer: self.layer,
+            training: self.training,
+            grid: Arc::new(grid),
+            lists: Arc::new(lists),
+            other: vec![(0..there, other)],
+            own,
+            parameters,
+            rows_out,
+            sums_out,
+        };
+        Ok((call, places))
+    }
+}
+
+/// Dense rows that are here, under a lease of their own.
+fn dense(what: &str, matrix: Matrix) -> Result<ReadRows> {
+    let Matrix::Dense(rows) = matrix else {
+        return Err(wire(EDGES, format!("{what}: sparse rows, where dense ones are read")));
+    };
+    let held = rows.hold(None).map_err(at(EDGES))?;
+    let view = held.view();
+    let buffer = Buffer::zeroed(view.rows(), view.columns()).map_err(at(EDGES))?;
+    let mut copy = buffer.write(0..view.rows()).map_err(at(EDGES))?;
+    let mut to = copy.view_mut();
+    (0..view.rows()).for_each(|row| to.row_mut(row).copy_from_slice(view.row(row)));
+    copy.into_read().map_err(at(EDGES))
+}
