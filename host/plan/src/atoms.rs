@@ -21,8 +21,11 @@ pub const FEW_ATOMS: u32 = 64;
 /// Beyond [`FEW_ATOMS`] a graph gets an atom for every so many rows: a partial sum of all weights may
 /// belong to each.
 pub const ROWS_PER_LATER_ATOM: u32 = 1024;
-/// Below this much work (rows and edges) one interval is the default.
+/// Below this much work (edges, stored features, and [`ROW_WORK`] for each row) one interval is the default.
 pub const SMALL_WORK: u64 = 200_000;
+/// The products of a row are about as much work as this many edges. It counts where a graph is small: of larger
+/// ones the edges are most.
+pub const ROW_WORK: u64 = 8;
 /// By default, for a number of intervals, the work (rows, edges and stored features) of each from which
 /// on there are as many. The first few let threads balance a load that work alone does not foretell;
 /// more of them only where they would become large, for a gather of many rows uses each block of source
@@ -277,14 +280,14 @@ impl Intervals {
         Ok(Self { atoms: starts, rows })
     }
 
-    /// How many intervals a graph gets when the user does not say: 1 below 200,000 rows, edges and
-    /// stored `features`; else one for every 300,000 up to 8, for every two million up to 16, for every
+    /// How many intervals a graph gets when the user does not say: 1 below 200,000 edges and stored `features`,
+    /// a row being eight; else, of rows, edges and features, one for every 300,000 up to 8, for every two million up to 16, for every
     /// sixteen million up to one an atom, as a power of two and at least 2. It depends on the data
     /// alone, never on threads or workers.
     #[must_use]
     pub fn default_count(atoms: &Atoms, features: u64) -> u32 {
         let work = atoms.work().saturating_add(features);
-        if work < SMALL_WORK {
+        if work.saturating_add((ROW_WORK - 1) * u64::from(atoms.rows())) < SMALL_WORK {
             return 1;
         }
         let wanted = INTERVAL_WORK.iter().map(|&(most, each)| work.div_ceil(each).min(most)).max();
@@ -448,7 +451,8 @@ mod tests {
             Intervals::default_count(&Atoms::new(&offsets).unwrap(), 0)
         };
         assert_eq!(with_work(2708, 5), 1);
-        assert_eq!(with_work(19_717, 5), 1);
+        assert_eq!(with_work(14_000, 5), 1);
+        assert_eq!(with_work(16_000, 5), 2);
         assert_eq!(with_work(20_000, 9), 2);
         assert_eq!(with_work(23_000, 490), 8);
         assert_eq!(with_work(100_000, 10_000), 64);

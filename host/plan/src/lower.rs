@@ -179,12 +179,17 @@ impl Lowering {
             }
             limit("parameters of a model", self.program.parameters.len(), usize::from(u16::MAX))?;
             parameters.push(ParameterId(count(self.program.parameters.len())));
+            let (initialiser, draw, position) = match self.first_bias(home, &name) {
+                Some(bias) => bias,
+                None => (self.initialiser(node, spec), draw, position + u32::from(node.bias_moved)),
+            };
+            let shape = spec.shape.clone();
             self.program.parameters.push(Parameter {
                 name,
-                shape: spec.shape.clone(),
-                initialiser: self.initialiser(node, spec),
+                shape,
+                initialiser,
                 owner,
-                position: position + u32::from(node.bias_moved),
+                position,
                 draw,
                 layer: home,
             });
@@ -202,6 +207,18 @@ impl Lowering {
         Ok(owner)
     }
 
+    /// How the bias behind a product starts in a layer of [`FirstWeights::FanIn`], and what its numbers follow: not
+    /// which kernel adds it. `None` where it starts as its kernel says.
+    fn first_bias(&self, home: Layer, name: &str) -> Option<(Initialiser, u32, u32)> {
+        let layer = self.program.model.layers.get(home.index())?;
+        let fan_in = layer.first_weights == FirstWeights::FanIn;
+        let product = format!("{}weight", name.strip_suffix(BIAS).filter(|_| fan_in)?);
+        let of_layer = || self.program.parameters.iter().filter(|known| known.layer == home);
+        let rows = *of_layer().find(|known| known.name == product)?.shape.first()?;
+        let before = of_layer().filter(|known| known.name.ends_with(BIAS)).count();
+        Some((uniform(rows), u32::from(home.0), FIRST_BIAS | u32::from(count(before))))
+    }
+
     /// What the kernel says, or the model of its products.
     fn initialiser(&self, node: &KernelNode, spec: &ParameterSpec) -> Initialiser {
         let layer = self.program.model.layers.get(node.layer.index());
@@ -210,7 +227,7 @@ impl Lowering {
             (&[rows, _], Initialiser::GlorotUniform)
                 if fan_in && [LINEAR, ATTENTION].contains(&&node.kernel[..]) =>
             {
-                Initialiser::Uniform((1.0 / f64::from(rows.max(1)).sqrt()) as f32)
+                uniform(rows)
             }
             (_, said) => said,
         }
@@ -519,6 +536,16 @@ impl Lowering {
 /// Where it saturates the program is refused in the end.
 fn count(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(u16::MAX)
+}
+
+/// Numbers of biases are of streams of their own.
+const FIRST_BIAS: u32 = 1 << 16;
+/// What a bias is called, behind what its product is called.
+const BIAS: &str = "bias";
+
+/// Within 1 / sqrt(rows).
+fn uniform(rows: u32) -> Initialiser {
+    Initialiser::Uniform((1.0 / f64::from(rows.max(1)).sqrt()) as f32)
 }
 
 /// The layer of the model that a kernel's parameter belongs to, and its name there: what follows a

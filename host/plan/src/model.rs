@@ -130,7 +130,7 @@ impl Norm {
     }
 }
 
-/// How weights start. Biases start at zero.
+/// How weights start, and the biases behind them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstWeights {
@@ -138,10 +138,10 @@ pub enum FirstWeights {
     /// [`FirstWeights::FanIn`].
     #[default]
     Auto,
-    /// As the kernel says: Glorot and Bengio 2010, uniform in +-sqrt(6 / (rows + columns)).
+    /// As the kernel says: Glorot and Bengio 2010, uniform in +-sqrt(6 / (rows + columns)); biases at zero.
     Glorot,
     /// Uniform in +-1 / sqrt(rows), PyTorch's for linear layers (LeCun et al. 1998, section 4.6, in variance
-    /// 1 / (3 rows)).
+    /// 1 / (3 rows)), biases as well, where the layer's rows go through one product.
     FanIn,
 }
 
