@@ -60,7 +60,8 @@ pub trait ForwardKernel: Sized + 'static {
 /// The [`Kernel`] of a [`ForwardKernel`], for `export_kernel!(Derived<Mine>)`.
 ///
 /// `backward` runs `forward` again, into scratch matrices, and goes back over what it did; of inputs and parameters
-/// alone, so nothing is kept between the two.
+/// alone, so nothing is kept between the two. An operation is done when its result is first read, and an equal one on the
+/// same matrices is not done again, so that `forward` costs what the gradients need of it.
 #[derive(Debug)]
 pub struct Derived<K>(K);
 
@@ -96,17 +97,18 @@ impl<K: ForwardKernel> Kernel for Derived<K> {
             self.0.forward::<R>(task, io)?;
             places.into_iter().map(Out::finish).collect::<Result<Vec<Matrix>>>()
         })?;
-        let mut walk = Walk::new(&tape, &parameters, io.parameter_gradients, task.rows);
-        for (output, gradient) in outputs.iter().zip(io.gradients) {
-            walk.add(output, gradient.shared(0));
-        }
-        walk.run()?;
-        for (input, into) in inputs.iter().zip(io.input_gradients) {
-            if let Some(into) = into {
-                walk.write(input, into)?;
+        tape.back(|| {
+            let mut walk = Walk::new(&tape, &parameters, io.parameter_gradients, task.rows);
+            for (output, gradient) in outputs.into_iter().zip(io.gradients) {
+                walk.add(&output, gradient.shared(0));
             }
-        }
-        walk.reduce()
+            for (input, into) in inputs.iter().zip(io.input_gradients) {
+                into.iter().for_each(|into| walk.place(input, into));
+            }
+            walk.run()?;
+            walk.write_placed()?;
+            walk.reduce()
+        })
     }
 }
 

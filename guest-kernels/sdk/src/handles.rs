@@ -1,12 +1,14 @@
 //! Handles on what the host owns: resources in a component, numbers for a [`crate::native::Host`]
-//! natively. While a [`crate::tape`] records, each knows the value that it stands for.
+//! natively. While a [`crate::tape`] records, each knows the value that it stands for, and what is written to a scratch
+//! matrix is made when somebody reads it.
 
-use std::rc::Rc;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::{Rc, Weak};
 
 use crate::math::Real;
 use crate::op::Op;
-use crate::tape::{self, View};
-use crate::types::Result;
+use crate::tape::{self, Key, Later, View};
+use crate::types::{Error, Result};
 
 #[cfg(target_arch = "wasm32")]
 use crate::glue as sys;
@@ -17,38 +19,133 @@ pub(crate) use sys::{RawIds, RawMatrix, RawOut};
 
 #[inline(always)]
 pub(crate) fn call(op: Op<'_>) -> Result<()> {
-    let recorder = tape::recorder();
-    let done = match &recorder {
-        Some(recorder) => recorder.instead(&op)?,
-        None => false,
-    };
-    if !done {
-        sys::call(op)?;
+    match tape::recorder() {
+        None => sys::call(op),
+        Some(recorder) => recorder.operation(&op),
     }
-    recorder.map_or(Ok(()), |recorder| recorder.operation(&op))
 }
 
-/// An operation that no tape sees.
+/// An operation as it stands: no tape sees it, and what it reads and writes is there.
 pub(crate) fn call_unseen(op: Op<'_>) -> Result<()> {
     sys::call(op)
+}
+
+/// Tells values apart for as long as anything remembers them, unlike an address; given when it is asked for.
+#[derive(Debug, Default)]
+struct Identity(Cell<u64>);
+
+impl Identity {
+    fn get(&self) -> u64 {
+        thread_local! {
+            static LAST: Cell<u64> = const { Cell::new(0) };
+        }
+        if self.0.get() == 0 {
+            LAST.set(LAST.get() + 1);
+            self.0.set(LAST.get());
+        }
+        self.0.get()
+    }
+}
+
+/// A matrix of the host, or how it is made.
+#[derive(Debug)]
+struct Held {
+    raw: OnceCell<RawMatrix>,
+    /// Until `raw` is there.
+    later: RefCell<Option<Later>>,
+    /// Of what the host made once it was asked for.
+    shape: OnceCell<Vec<u32>>,
+    identity: Identity,
+}
+
+/// A matrix for as long as somebody else has it.
+#[derive(Debug)]
+pub(crate) struct Remembered(Weak<Held>);
+
+impl Remembered {
+    pub(crate) fn matrix(&self) -> Option<Matrix> {
+        self.0.upgrade().map(|held| Matrix { held, node: 0 })
+    }
 }
 
 /// An immutable matrix of the host, or a view of one.
 #[derive(Debug)]
 pub struct Matrix {
     /// Shared with a tape, which needs it after the kernel has dropped it.
-    raw: Rc<RawMatrix>,
+    held: Rc<Held>,
     /// The value on the tape; 0 for none.
     node: u32,
 }
 
 impl Matrix {
     pub(crate) fn new(raw: RawMatrix) -> Self {
-        Self { raw: Rc::new(raw), node: 0 }
+        Self::held(OnceCell::from(raw), None, OnceCell::new())
     }
 
+    fn held(raw: OnceCell<RawMatrix>, later: Option<Later>, shape: OnceCell<Vec<u32>>) -> Self {
+        let held = Held { raw, later: RefCell::new(later), shape, identity: Identity::default() };
+        Self { held: Rc::new(held), node: 0 }
+    }
+
+    /// One that is made when it is first needed.
+    pub(crate) fn later(shape: Vec<u32>, later: Later) -> Self {
+        Self::held(OnceCell::new(), Some(later), OnceCell::from(shape))
+    }
+
+    /// Whoever works with a tape has seen to it that the matrix is there.
+    #[allow(clippy::expect_used, reason = "a tape calls the host with matrices that are there")]
     pub(crate) fn raw(&self) -> &RawMatrix {
-        &self.raw
+        self.held.raw.get().expect("a matrix that is there")
+    }
+
+    /// Whether the host has it.
+    pub(crate) fn is_there(&self) -> bool {
+        self.held.raw.get().is_some()
+    }
+
+    /// Sees to it that the host has it.
+    pub(crate) fn make(&self) -> Result<()> {
+        if self.is_there() {
+            return Ok(());
+        }
+        let later = self.held.later.borrow_mut().take();
+        let raw = match later {
+            Some(Later::View(of, view)) => {
+                of.make()?;
+                of.view_of_raw(&view)?
+            }
+            Some(Later::Written { write, .. }) => {
+                let into = Out::new(sys::out_create(self.extents())?);
+                write(&into)?;
+                sys::out_finish(into.into_raw()?)?
+            }
+            None => return Err(Error::Kernel("a matrix could not be made".to_owned())),
+        };
+        // It was not there above.
+        let _ = self.held.raw.set(raw);
+        Ok(())
+    }
+
+    /// Writes it to a place; a matrix that nobody else has is made there.
+    pub(crate) fn write_to(self, into: &Out) -> Result<()> {
+        if Rc::strong_count(&self.held) == 1 && !self.is_there() {
+            let later = self.held.later.borrow_mut().take();
+            if let Some(Later::Written { write, .. }) = later {
+                return write(into);
+            }
+            *self.held.later.borrow_mut() = later;
+        }
+        self.make()?;
+        call_unseen(Op::Axpby { alpha: 1.0, x: &self, beta: 0.0, y: &self, into })
+    }
+
+    /// Operations and views between it and what is there.
+    pub(crate) fn depth(&self) -> u32 {
+        match &*self.held.later.borrow() {
+            Some(Later::Written { depth, .. }) => *depth,
+            Some(Later::View(of, _)) => of.depth() + 1,
+            None => 0,
+        }
     }
 
     pub(crate) fn node(&self) -> u32 {
@@ -57,48 +154,69 @@ impl Matrix {
 
     /// The same matrix, as another value on a tape.
     pub(crate) fn shared(&self, node: u32) -> Self {
-        Self { raw: Rc::clone(&self.raw), node }
+        Self { held: Rc::clone(&self.held), node }
     }
 
     /// Whether both are handles on one matrix.
     pub(crate) fn is(&self, other: &Self) -> bool {
-        Rc::ptr_eq(&self.raw, &other.raw)
+        Rc::ptr_eq(&self.held, &other.held)
     }
 
-    fn viewed(&self, view: View, raw: RawMatrix) -> Result<Matrix> {
-        match tape::recorder() {
-            None => Ok(Matrix::new(raw)),
-            Some(recorder) => recorder.viewed(self, view, Matrix::new(raw)),
+    /// No other matrix has the same.
+    pub(crate) fn identity(&self) -> u64 {
+        self.held.identity.get()
+    }
+
+    pub(crate) fn remembered(&self) -> Remembered {
+        Remembered(Rc::downgrade(&self.held))
+    }
+
+    pub(crate) fn view_of_raw(&self, view: &View) -> Result<RawMatrix> {
+        let raw = self.raw();
+        match *view {
+            View::Rows { start, count } => sys::rows(raw, start, count),
+            View::Columns { start, count } => sys::columns(raw, start, count),
+            View::Reshape(ref shape) => sys::reshape(raw, shape),
         }
     }
 
-    fn read(&self) -> Result<()> {
-        tape::recorder().map_or(Ok(()), |recorder| recorder.read(self))
+    /// Extents, rows first; the host is asked once.
+    pub(crate) fn extents(&self) -> &[u32] {
+        self.held.shape.get_or_init(|| sys::shape(self.raw()))
     }
 
     /// Extents, rows first.
     pub fn shape(&self) -> Vec<u32> {
-        sys::shape(&self.raw)
+        self.extents().to_vec()
     }
 
     /// Number of rows.
     pub fn row_count(&self) -> u32 {
-        self.shape().first().copied().unwrap_or(0)
+        self.extents().first().copied().unwrap_or(0)
     }
 
     /// A view of `count` rows from `start`.
     pub fn rows(&self, start: u32, count: u32) -> Result<Matrix> {
-        self.viewed(View::Rows { start, count }, sys::rows(&self.raw, start, count)?)
+        match tape::recorder() {
+            None => sys::rows(self.raw(), start, count).map(Matrix::new),
+            Some(recorder) => recorder.viewed(self, View::Rows { start, count }),
+        }
     }
 
     /// A view of `count` columns from `start`.
     pub fn columns(&self, start: u32, count: u32) -> Result<Matrix> {
-        self.viewed(View::Columns { start, count }, sys::columns(&self.raw, start, count)?)
+        match tape::recorder() {
+            None => sys::columns(self.raw(), start, count).map(Matrix::new),
+            Some(recorder) => recorder.viewed(self, View::Columns { start, count }),
+        }
     }
 
     /// The same values with other extents; rows stay.
     pub fn reshape(&self, shape: &[u32]) -> Result<Matrix> {
-        self.viewed(View::Reshape, sys::reshape(&self.raw, shape)?)
+        match tape::recorder() {
+            None => sys::reshape(self.raw(), shape).map(Matrix::new),
+            Some(recorder) => recorder.viewed(self, View::Reshape(shape.to_vec())),
+        }
     }
 
     /// Waits until more than `after` rows have arrived, or all; returns how many have.
@@ -107,7 +225,7 @@ impl Matrix {
             // What a gradient is reduced over has all rows.
             return Ok(self.row_count());
         }
-        sys::arrived(&self.raw, after)
+        sys::arrived(self.raw(), after)
     }
 
     /// The blocks of rows as they arrive: (first row, view). One block where all are there.
@@ -130,22 +248,38 @@ impl Matrix {
         R::read(self, start, count)
     }
 
+    fn read(&self) -> Result<()> {
+        tape::recorder().map_or(Ok(()), |recorder| recorder.read(self))
+    }
+
     pub(crate) fn read_f32(&self, start: u32, count: u32) -> Result<Vec<f32>> {
         self.read()?;
-        sys::read_f32(&self.raw, start, count)
+        sys::read_f32(self.raw(), start, count)
     }
 
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn read_f64(&self, start: u32, count: u32) -> Result<Vec<f64>> {
         self.read()?;
-        sys::read_f64(&self.raw, start, count)
+        sys::read_f64(self.raw(), start, count)
     }
+}
+
+/// How a scratch matrix that is not there yet is written, and what that is remembered by.
+#[derive(Debug)]
+enum Draft {
+    Blank,
+    Written(Later, Option<Key>),
+    Same(Matrix),
 }
 
 /// A place to write.
 #[derive(Debug)]
 pub struct Out {
-    raw: RawOut,
+    raw: OnceCell<RawOut>,
+    /// Until `raw` is there.
+    draft: RefCell<Draft>,
+    /// Of what the host made once it was asked for.
+    shape: OnceCell<Vec<u32>>,
     /// The value on the tape that is written; 0 for none.
     node: u32,
     /// The row of that value that row 0 is.
@@ -154,11 +288,59 @@ pub struct Out {
 
 impl Out {
     pub(crate) fn new(raw: RawOut) -> Self {
-        Self { raw, node: 0, first: 0 }
+        let draft = RefCell::new(Draft::Blank);
+        Self { raw: OnceCell::from(raw), draft, shape: OnceCell::new(), node: 0, first: 0 }
     }
 
+    /// A scratch matrix that the host has not heard of, which is a value on a tape.
+    pub(crate) fn draft(shape: &[u32], node: u32) -> Self {
+        let draft = RefCell::new(Draft::Blank);
+        Self { raw: OnceCell::new(), draft, shape: OnceCell::from(shape.to_vec()), node, first: 0 }
+    }
+
+    /// A scratch matrix of the host, which is a value on a tape.
+    pub(crate) fn scratch(shape: &[u32], node: u32) -> Result<Self> {
+        Ok(Self { node, ..Self::new(sys::out_create(shape)?) })
+    }
+
+    /// Whoever works with a tape has seen to it that the place is there.
+    #[allow(clippy::expect_used, reason = "a tape calls the host with places that are there")]
     pub(crate) fn raw(&self) -> &RawOut {
-        &self.raw
+        self.raw.get().expect("a place that is there")
+    }
+
+    fn into_raw(self) -> Result<RawOut> {
+        self.raw.into_inner().ok_or_else(|| Error::Kernel("a place that is not there".to_owned()))
+    }
+
+    /// Whether nothing is known of its values, nor does the host have it.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.raw.get().is_none() && matches!(*self.draft.borrow(), Draft::Blank)
+    }
+
+    /// Of a blank one: all of it will be written so.
+    pub(crate) fn write_later(&self, later: Later, key: Option<Key>) {
+        *self.draft.borrow_mut() = Draft::Written(later, key);
+    }
+
+    /// Of a blank one: it is what that matrix is.
+    pub(crate) fn same(&self, as_matrix: Matrix) {
+        *self.draft.borrow_mut() = Draft::Same(as_matrix);
+    }
+
+    /// Sees to it that the host has it, as far as it was written.
+    pub(crate) fn make(&self) -> Result<()> {
+        if self.raw.get().is_some() {
+            return Ok(());
+        }
+        let draft = self.draft.replace(Draft::Blank);
+        // It was not there above.
+        let _ = self.raw.set(sys::out_create(self.extents())?);
+        match draft {
+            Draft::Written(Later::Written { write, .. }, _) => write(self),
+            Draft::Same(matrix) => matrix.write_to(self),
+            _ => Ok(()),
+        }
     }
 
     /// The value on the tape that is written, and the row of it that row 0 is.
@@ -168,20 +350,27 @@ impl Out {
 
     /// A scratch matrix.
     pub fn create(shape: &[u32]) -> Result<Out> {
-        let raw = sys::out_create(shape)?;
-        let node = tape::recorder().map_or(0, |recorder| recorder.created(shape));
-        Ok(Out { raw, node, first: 0 })
+        match tape::recorder() {
+            None => sys::out_create(shape).map(Out::new),
+            Some(recorder) => recorder.created(shape),
+        }
+    }
+
+    /// Extents, rows first; the host is asked once.
+    pub(crate) fn extents(&self) -> &[u32] {
+        self.shape.get_or_init(|| sys::out_shape(self.raw()))
     }
 
     /// Extents, rows first.
     pub fn shape(&self) -> Vec<u32> {
-        sys::out_shape(&self.raw)
+        self.extents().to_vec()
     }
 
     /// A view of `count` rows from `start` to write to.
     pub fn rows(&self, start: u32, count: u32) -> Result<Out> {
-        let raw = sys::out_rows(&self.raw, start, count)?;
-        Ok(Out { raw, node: self.node, first: self.first.saturating_add(start) })
+        self.make()?;
+        let view = Out::new(sys::out_rows(self.raw(), start, count)?);
+        Ok(Out { node: self.node, first: self.first.saturating_add(start), ..view })
     }
 
     /// Writes whole rows, row-major, from `start`.
@@ -191,42 +380,59 @@ impl Out {
 
     /// Makes a scratch matrix readable.
     pub fn finish(self) -> Result<Matrix> {
-        let matrix = Matrix { raw: Rc::new(sys::out_finish(self.raw)?), node: self.node };
-        match tape::recorder() {
-            None => Ok(matrix),
-            Some(recorder) => Ok(recorder.finished(matrix)),
+        let node = self.node;
+        let (matrix, key) = match self.draft.replace(Draft::Blank) {
+            Draft::Written(later, key) => (Matrix::held(OnceCell::new(), Some(later), self.shape), key),
+            Draft::Same(matrix) => (matrix, None),
+            Draft::Blank => {
+                self.make()?;
+                let shape = self.shape.clone();
+                (Matrix::held(OnceCell::from(sys::out_finish(self.into_raw()?)?), None, shape), None)
+            }
+        };
+        let matrix = Matrix { node, ..matrix };
+        if let Some(recorder) = tape::recorder() {
+            recorder.finished(&matrix, key);
         }
+        Ok(matrix)
     }
 
     fn written(&self, start: u32, values: usize) -> Result<()> {
         let Some(recorder) = tape::recorder() else { return Ok(()) };
-        let row = self.shape().iter().skip(1).map(|&e| e as usize).product::<usize>().max(1);
+        let row = self.extents().iter().skip(1).map(|&e| e as usize).product::<usize>().max(1);
         recorder.written(self, start, (values / row) as u32)
     }
 
     pub(crate) fn write_f32(&self, start: u32, values: &[f32]) -> Result<()> {
-        sys::write_f32(&self.raw, start, values)?;
+        self.make()?;
+        sys::write_f32(self.raw(), start, values)?;
         self.written(start, values.len())
     }
 
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn write_f64(&self, start: u32, values: &[f64]) -> Result<()> {
-        sys::write_f64(&self.raw, start, values)?;
+        self.make()?;
+        sys::write_f64(self.raw(), start, values)?;
         self.written(start, values.len())
     }
 }
 
 /// Unsigned integers of the host: labels, lists of rows, segments.
 #[derive(Debug)]
-pub struct Ids(Rc<RawIds>);
+pub struct Ids(Rc<(RawIds, Identity)>);
 
 impl Ids {
     pub(crate) fn new(raw: RawIds) -> Self {
-        Self(Rc::new(raw))
+        Self(Rc::new((raw, Identity::default())))
     }
 
     pub(crate) fn raw(&self) -> &RawIds {
-        &self.0
+        &self.0.0
+    }
+
+    /// No other list has the same.
+    pub(crate) fn identity(&self) -> u64 {
+        self.0.1.get()
     }
 
     /// Another handle on the same list.
@@ -246,7 +452,7 @@ impl Ids {
 
     /// How many there are.
     pub fn len(&self) -> u32 {
-        sys::ids_len(&self.0)
+        sys::ids_len(self.raw())
     }
 
     /// Whether there is none.
@@ -259,7 +465,7 @@ impl Ids {
         if let Some(recorder) = tape::recorder() {
             recorder.listed(self)?;
         }
-        sys::ids_read(&self.0, start, count)
+        sys::ids_read(self.raw(), start, count)
     }
 }
 

@@ -14,6 +14,14 @@ pub struct Before<'a> {
     pub dropout: Option<Dropout>,
 }
 
+impl Before<'_> {
+    /// Whether rows stay as they are.
+    pub(crate) fn is_identity(&self) -> bool {
+        let drops = self.dropout.is_some_and(|dropout| dropout.probability != 0.0);
+        self.bias.is_none() && self.activation == Activation::Identity && !drops
+    }
+}
+
 /// An epilogue over handles.
 #[derive(Debug, Clone, Copy)]
 pub struct After<'a> {
@@ -139,4 +147,60 @@ pub enum Op<'a> {
         state: M<'a>,
         into: O<'a>,
     },
+}
+
+impl<'a> Op<'a> {
+    /// What is read.
+    pub(crate) fn matrices(&self) -> impl Iterator<Item = &'a Matrix> + use<'a> {
+        let all = match *self {
+            Op::Matmul { a: x, b: y, .. }
+            | Op::Axpby { x, y, .. }
+            | Op::Multiply { x, y, .. }
+            | Op::Inner { x, y, .. }
+            | Op::Scale { x, by: y, .. }
+            | Op::SoftmaxValues { x, state: y, .. } => [Some(x), Some(y), None, None, None, None],
+            Op::Linear { x, before, w, after, .. } => [Some(x), before.bias, Some(w), after.bias, None, None],
+            Op::LinearBackward { x, before, w, after, y, grad, .. } => {
+                [Some(x), before.bias, Some(w), after.bias, y, Some(grad)]
+            }
+            Op::Apply { x, by, .. } => [Some(x), by.bias, None, None, None, None],
+            Op::ApplyBackward { x, by, grad, .. } => [Some(x), by.bias, Some(grad), None, None, None],
+            Op::SoftmaxCrossEntropy { x, .. }
+            | Op::Softmax { x, .. }
+            | Op::GatherRows { x, .. }
+            | Op::ScatterAddRows { x, .. }
+            | Op::SumRows { x, .. }
+            | Op::ReduceColumns { x, .. }
+            | Op::ReduceSegments { x, .. }
+            | Op::SoftmaxSegments { x, .. } => [Some(x), None, None, None, None, None],
+        };
+        all.into_iter().flatten()
+    }
+
+    /// What is written.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &'a Out> + use<'a> {
+        let all = match *self {
+            Op::LinearBackward { grad_x, grad_before_bias, grad_w, grad_after_bias, .. } => {
+                [grad_x, grad_before_bias, grad_w, grad_after_bias]
+            }
+            Op::SoftmaxCrossEntropy { losses, grad, .. } => [Some(losses), Some(grad), None, None],
+            Op::Matmul { into, .. }
+            | Op::Linear { into, .. }
+            | Op::Apply { into, .. }
+            | Op::ApplyBackward { into, .. }
+            | Op::Axpby { into, .. }
+            | Op::Multiply { into, .. }
+            | Op::Softmax { into, .. }
+            | Op::GatherRows { into, .. }
+            | Op::ScatterAddRows { into, .. }
+            | Op::SumRows { into, .. }
+            | Op::ReduceColumns { into, .. }
+            | Op::ReduceSegments { into, .. }
+            | Op::Inner { into, .. }
+            | Op::Scale { into, .. }
+            | Op::SoftmaxSegments { state: into, .. }
+            | Op::SoftmaxValues { into, .. } => [Some(into), None, None, None],
+        };
+        all.into_iter().flatten()
+    }
 }

@@ -64,6 +64,15 @@ impl Context {
     }
 }
 
+/// What operations cost, as far as counting tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Work {
+    /// How many there were.
+    pub operations: u64,
+    /// Values that they read and wrote: the elements of every matrix and place that an operation was given.
+    pub values: u64,
+}
+
 /// The reference host. A clone is another handle on the same matrices.
 #[derive(Debug, Clone)]
 pub struct Reference(Rc<RefCell<Store>>);
@@ -145,6 +154,11 @@ impl Reference {
     /// Handles that live: inputs, outputs and what the kernel has not released.
     pub fn handles(&self) -> usize {
         self.0.borrow().handles()
+    }
+
+    /// The operations so far, those that failed too.
+    pub fn work(&self) -> Work {
+        self.0.borrow().work
     }
 
     /// What the kernel logged.
@@ -234,7 +248,14 @@ impl Host for Reference {
     }
 
     fn call(&mut self, op: Op<'_>) -> Result<()> {
-        self.0.borrow_mut().call(op)
+        let read = op.matrices().map(|matrix| self.shape(matrix.handle)).collect::<Vec<_>>();
+        let written = op.places().map(|out| self.out_shape(out.handle)).collect::<Vec<_>>();
+        let elements = |shape: &Vec<u32>| shape.iter().map(|&e| u64::from(e)).product::<u64>();
+        let values = read.iter().chain(&written).map(elements).sum::<u64>();
+        let mut store = self.0.borrow_mut();
+        store.work.operations += 1;
+        store.work.values += values;
+        store.call(op)
     }
 
     fn log(&mut self, text: &str) {

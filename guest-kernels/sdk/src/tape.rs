@@ -7,6 +7,7 @@
 //! softmax over segments, whose largest value and inverse have no gradient of their own.
 
 mod edges;
+mod lazy;
 mod rules;
 mod terms;
 mod walk;
@@ -19,25 +20,25 @@ use crate::op::Op;
 use crate::types::{Error, Result};
 
 pub(crate) use edges::{Ends, Side};
+use lazy::Lazy;
+pub(crate) use lazy::{Key, Later};
 pub(crate) use terms::Term;
-pub(crate) use walk::{Walk, fill};
+pub(crate) use walk::{Walk, fill, zeros_later};
 
 /// A view of a matrix.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) enum View {
     Rows { start: u32, count: u32 },
     Columns { start: u32, count: u32 },
-    Reshape,
+    Reshape(Vec<u32>),
 }
 
-/// Who is told of what a kernel does. Behind a pointer, so that a component without derived gradients has none of it.
+/// Who does what a kernel asks for. Behind a pointer, so that a component without derived gradients has none of it.
 pub(crate) trait Recorder {
-    fn created(&self, shape: &[u32]) -> u32;
-    fn finished(&self, matrix: Matrix) -> Matrix;
-    fn viewed(&self, x: &Matrix, view: View, made: Matrix) -> Result<Matrix>;
+    fn created(&self, shape: &[u32]) -> Result<Out>;
+    fn finished(&self, matrix: &Matrix, key: Option<Key>);
+    fn viewed(&self, x: &Matrix, view: View) -> Result<Matrix>;
     fn written(&self, into: &Out, start: u32, count: u32) -> Result<()>;
-    /// Does something in the operation's place; whether it did.
-    fn instead(&self, op: &Op<'_>) -> Result<bool>;
     fn operation(&self, op: &Op<'_>) -> Result<()>;
     fn read(&self, matrix: &Matrix) -> Result<()>;
     fn listed(&self, ids: &Ids) -> Result<()>;
@@ -51,6 +52,18 @@ thread_local! {
 #[inline]
 pub(crate) fn recorder() -> Option<Rc<dyn Recorder>> {
     RECORDER.with_borrow(Clone::clone)
+}
+
+/// Runs `work` while `recorder` does what it asks for on this thread.
+fn with_recorder<T>(recorder: Rc<dyn Recorder>, work: impl FnOnce() -> T) -> T {
+    struct Reset(Option<Rc<dyn Recorder>>);
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            RECORDER.with_borrow_mut(|r| *r = self.0.take());
+        }
+    }
+    let _reset = Reset(RECORDER.with_borrow_mut(|r| r.replace(recorder)));
+    work()
 }
 
 /// What a gradient with regard to a node looks like.
@@ -68,7 +81,7 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Node {
     kind: Kind,
-    shape: Vec<u32>,
+    rows: u32,
     /// Whether it depends on an input or a parameter.
     tracked: bool,
     /// Whether it depends on one whose gradient is wanted.
@@ -129,11 +142,14 @@ struct Recorded {
 pub(crate) struct Tape {
     recorded: RefCell<Recorded>,
     side: Side,
+    lazy: Rc<Lazy>,
 }
 
 impl Tape {
     pub(crate) fn new(side: Side) -> Rc<Self> {
-        let tape = Self { recorded: RefCell::default(), side };
+        // Where only extents matter an error is to come at once.
+        let lazy = Lazy::new(side.is_dry());
+        let tape = Self { recorded: RefCell::default(), side, lazy };
         // Node 0 stands for what no tape knows.
         tape.node(Kind::Rows, &[], None);
         Rc::new(tape)
@@ -145,10 +161,9 @@ impl Tape {
 
     fn node(&self, kind: Kind, shape: &[u32], value: Option<Matrix>) -> u32 {
         let nodes = &mut self.recorded.borrow_mut().nodes;
-        let shape = shape.to_vec();
         nodes.push(Node {
             kind,
-            shape,
+            rows: shape.first().copied().unwrap_or(0),
             tracked: false,
             wanted: false,
             leaf: false,
@@ -160,7 +175,7 @@ impl Tape {
     }
 
     fn start(&self, matrix: &Matrix, kind: Kind, wanted: bool) -> Matrix {
-        let node = self.node(kind, &matrix.shape(), Some(matrix.shared(0)));
+        let node = self.node(kind, matrix.extents(), Some(matrix.shared(0)));
         let of = &mut self.recorded.borrow_mut().nodes[node as usize];
         (of.tracked, of.wanted, of.leaf) = (true, wanted, true);
         matrix.shared(node)
@@ -177,15 +192,12 @@ impl Tape {
 
     /// Runs `work` while this tape records on this thread.
     pub(crate) fn record<T>(self: &Rc<Self>, work: impl FnOnce() -> T) -> T {
-        struct Reset(Option<Rc<dyn Recorder>>);
-        impl Drop for Reset {
-            fn drop(&mut self) {
-                RECORDER.with_borrow_mut(|r| *r = self.0.take());
-            }
-        }
-        let recorder: Rc<dyn Recorder> = Rc::clone(self) as Rc<dyn Recorder>;
-        let _reset = Reset(RECORDER.with_borrow_mut(|r| r.replace(recorder)));
-        work()
+        with_recorder(Rc::clone(self) as Rc<dyn Recorder>, work)
+    }
+
+    /// Runs `work`, which is on the way back: it may read what the tape knows.
+    pub(crate) fn back<T>(&self, work: impl FnOnce() -> T) -> T {
+        with_recorder(Rc::clone(&self.lazy) as Rc<dyn Recorder>, work)
     }
 
     fn of(&self, matrix: &Matrix) -> Operand {
@@ -198,8 +210,8 @@ impl Tape {
     /// Notes that rows of `into` were written, by what has this gradient.
     fn wrote(&self, into: &Out, kind: Kind, from: &[Operand], accumulate: bool, back: Back) -> Result<()> {
         let (node, first) = into.target();
-        let shape = into.shape();
-        self.step((node, first, shape.first().copied().unwrap_or(0)), kind, from, accumulate, back)
+        let rows = into.extents().first().copied().unwrap_or(0);
+        self.step((node, first, rows), kind, from, accumulate, back)
     }
 
     fn step(
@@ -222,7 +234,7 @@ impl Tape {
         if tracked {
             (of.kind, of.tracked) = (kind, true);
         }
-        let whole = of.shape.first().is_none_or(|&rows| rows == count);
+        let whole = of.rows == count;
         if of.tracked && of.kind != Kind::Rows && (!whole || accumulate) {
             return Err(refuse("write", "what is made of parameters or softmax states is written at once"));
         }
@@ -236,23 +248,25 @@ impl Tape {
 }
 
 impl Recorder for Tape {
-    fn created(&self, shape: &[u32]) -> u32 {
-        self.node(Kind::Rows, shape, None)
+    fn created(&self, shape: &[u32]) -> Result<Out> {
+        self.lazy.scratch(shape, self.node(Kind::Rows, shape, None))
     }
 
-    fn finished(&self, matrix: Matrix) -> Matrix {
+    fn finished(&self, matrix: &Matrix, key: Option<Key>) {
+        self.lazy.remember(matrix, key);
         let nodes = &mut self.recorded.borrow_mut().nodes;
         nodes[matrix.node() as usize].value = Some(matrix.shared(0));
-        matrix
     }
 
-    fn viewed(&self, x: &Matrix, view: View, made: Matrix) -> Result<Matrix> {
+    fn viewed(&self, x: &Matrix, view: View) -> Result<Matrix> {
+        let made = self.lazy.view(x, &view)?;
         let of = self.of(x);
-        if !of.tracked {
-            return Ok(made);
-        }
         let shape = made.shape();
+        // Equal views are one matrix, but two values: what a kernel makes may be equal at one end of an edge alone.
         let node = self.node(of.kind, &shape, Some(made.shared(0)));
+        if !of.tracked {
+            return Ok(made.shared(node));
+        }
         let back = rules::view(x, view, shape.clone(), of.kind)?;
         let count = shape.first().copied().unwrap_or(0);
         self.step((node, 0, count), of.kind, &[of], false, back)?;
@@ -264,11 +278,8 @@ impl Recorder for Tape {
         self.step((node, first + start, count), Kind::Rows, &[], false, Back::Nothing)
     }
 
-    fn instead(&self, op: &Op<'_>) -> Result<bool> {
-        self.side.instead(op)
-    }
-
     fn operation(&self, op: &Op<'_>) -> Result<()> {
+        self.side.run(op, &self.lazy)?;
         self.rule(op)
     }
 
@@ -278,7 +289,7 @@ impl Recorder for Tape {
                 "values that a gradient must flow through are read in the guest, where no tape sees them";
             return Err(refuse("read-rows", why));
         }
-        Ok(())
+        matrix.make()
     }
 
     fn listed(&self, ids: &Ids) -> Result<()> {

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use eciton_sdk::prelude::*;
-use eciton_sdk::reference::{Context, Reference};
+use eciton_sdk::reference::{Context, Reference, Work};
 use eciton_sdk::{Attributes, Reduction, check, row_ids};
 
 const SEED: u64 = 20_261_122;
@@ -236,4 +236,93 @@ fn every_handle_is_given_back() {
     };
     assert!(host.run(|| kernel.backward::<f64>(&task, io)).is_err());
     assert_eq!(host.handles(), before);
+}
+
+/// What `backward` costs on two rows.
+fn work<K: ForwardKernel>() -> Work {
+    let kernel = Derived::<K>::open(&[vec![COLUMNS]], &Attributes::default()).unwrap();
+    let host = Reference::new(Context { rows: 2, ..Context::default() });
+    let full = |shape: &[u32]| {
+        let values = shape.iter().product::<u32>() as usize;
+        host.matrix(shape, &vec![0.5; values]).unwrap()
+    };
+    let signature = kernel.signature();
+    let up_shape = [&[2], &signature.outputs[0].extents[..]].concat();
+    let (x, up) = (full(&[2, COLUMNS]), full(&up_shape));
+    let parameters: Vec<Matrix> = signature.parameters.iter().map(|p| full(&p.shape)).collect();
+    let dx = host.output(&[2, COLUMNS]).unwrap();
+    let into: Vec<Out> = signature.parameters.iter().map(|p| host.gradient(&p.shape).unwrap()).collect();
+    let io = eciton_sdk::Backward {
+        inputs: &[&x],
+        outputs: &[],
+        kept: &[],
+        parameters: &parameters.iter().collect::<Vec<_>>(),
+        gradients: &[&up],
+        input_gradients: &[Some(&dx)],
+        parameter_gradients: &into.iter().collect::<Vec<_>>(),
+    };
+    host.run(|| kernel.backward::<f64>(&host.context().task(), io)).unwrap();
+    assert!(host.unwritten(&dx).unwrap().is_empty());
+    host.work()
+}
+
+kernel!(Product, [[6, 4]], [4], |x, p, y| linalg::linear(x, &PLAIN, p[0], &BARE, y));
+
+// tanh(x)^2, from two tanh.
+kernel!(Square, [], [6], |x, _, y| {
+    let by = Prologue { activation: Activation::Tanh, ..PLAIN };
+    let tanh = || scratch(&x.shape(), |into| linalg::apply(x, &by, into));
+    linalg::multiply(&tanh()?, &tanh()?, y)
+});
+
+// A chain that is longer than what is put off.
+kernel!(Chain, [], [6], |x, _, y| {
+    let mut z = x.rows(0, x.row_count())?;
+    for _ in 0..200 {
+        z = scratch(&x.shape(), |into| linalg::axpby(0.75, &z, 0.25, x, into))?;
+    }
+    linalg::multiply(&z, &z, y)
+});
+
+// A matrix is written twice, and read in between by nobody.
+kernel!(Over, [], [6], |x, _, y| {
+    let (rows, shape) = (x.row_count(), x.shape());
+    let both = Out::create(&shape)?;
+    linalg::axpby(2.0, x, 0.0, x, &both)?;
+    linalg::multiply(x, x, &both)?;
+    let both = both.finish()?.reshape(&[rows, 2, 3])?;
+    linalg::multiply(&both.reshape(&shape)?, x, y)
+});
+
+// The same sum as a vector and as one row.
+kernel!(Shapes, [], [6], |x, _, y| {
+    let rows = x.row_count();
+    let constant = scratch(&[2, 6], |into| into.write_rows(0, &[0.5f32; 12]))?;
+    let vector = scratch(&[6], |into| linalg::sum_rows(&constant, into))?;
+    let row = scratch(&[1, 6], |into| linalg::sum_rows(&constant, into))?.reshape(&[1, 2, 3])?;
+    let both = x.reshape(&[rows, 2, 3])?;
+    let by = scratch(&[rows, 2], |into| linalg::inner(&both, &vector, into))?;
+    let scaled = scratch(&[rows, 2, 3], |into| linalg::scale(&row, &by, into))?;
+    linalg::multiply(&scaled.reshape(&[rows, 6])?, x, y)
+});
+
+#[test]
+fn what_no_gradient_needs_is_not_computed() {
+    // The product's gradients at once; the product itself is not needed.
+    assert_eq!(work::<Product>().operations, 1);
+    passes::<Product>();
+}
+
+#[test]
+fn nothing_is_computed_twice() {
+    // tanh; one factor's gradient, which is the other's; the way back through tanh; the sum of both.
+    assert_eq!(work::<Square>().operations, 4);
+    passes::<Square>();
+}
+
+#[test]
+fn what_is_put_off_is_what_was_asked_for() {
+    passes::<Chain>();
+    passes::<Over>();
+    passes::<Shapes>();
 }

@@ -58,7 +58,9 @@ impl BeforeHeld {
             RowNumbers::From(from) => RowIds::From(from + self.first as u64),
             RowNumbers::List(ids) => RowIds::List(&ids[self.first.min(ids.len())..]),
         };
-        Prologue { bias: self.bias.as_deref(), activation: self.activation, dropout: self.dropout, row_ids }
+        // One that drops nothing draws no numbers.
+        let dropout = self.dropout.filter(|dropout| dropout.threshold > 0);
+        Prologue { bias: self.bias.as_deref(), activation: self.activation, dropout, row_ids }
     }
 
     /// The same for rows from `start` on.

@@ -34,7 +34,7 @@ use crate::edge::{BackwardSources, BackwardTargets, EdgeForward, EdgeKernel, Edg
 use crate::handles::{Ids, Matrix, Out};
 use crate::math::Real;
 use crate::signature::{AttributeSpec, Attributes};
-use crate::tape::{Ends, Side, Tape, Walk, fill};
+use crate::tape::{Ends, Side, Tape, Walk, fill, zeros_later};
 use crate::types::Result;
 
 use super::refs;
@@ -64,12 +64,14 @@ pub trait ForwardEdgeKernel: Sized + 'static {
 
 /// The [`EdgeKernel`] of a [`ForwardEdgeKernel`], for `export_edge_kernel!(DerivedEdges<Mine>)`.
 ///
-/// Both halves of the backward pass run `forward` again. A target passes to its sources all own rows that are brought to
-/// edges, and the gradient of each sum over edges. In `backward_sources` those rows stand where `forward` brings own rows
-/// to edges; what it makes of own rows in between is not looked at.
+/// Both halves of the backward pass run `forward` again, as far as their gradients need it. A target passes to its
+/// sources all own rows that are brought to edges, and the gradient of each sum over edges. In `backward_sources` those
+/// rows stand where `forward` brings own rows to edges; what it makes of own rows in between is not looked at.
 #[derive(Debug)]
 pub struct DerivedEdges<K> {
     kernel: K,
+    /// The kernel's own.
+    signature: EdgeSignature,
     /// Columns of what is known of each edge.
     features: u32,
     /// Values of a row that is passed.
@@ -92,7 +94,7 @@ impl<K: ForwardEdgeKernel> DerivedEdges<K> {
         parameters: &[Matrix],
     ) -> Result<Matrix> {
         tape.record(|| {
-            let output = Out::create(&[&[task.rows], &self.kernel.signature().output.extents[..]].concat())?;
+            let output = Out::create(&[&[task.rows], &self.signature.output.extents[..]].concat())?;
             self.kernel.forward::<R>(task, source, target, &refs(parameters), &output)?;
             output.finish()
         })
@@ -107,7 +109,7 @@ impl<K: ForwardEdgeKernel> DerivedEdges<K> {
         let task =
             EdgeTask { training: false, epoch: 0, layer: 0, rows: 0, edges: 0, offsets, owners, features };
         let tape = Tape::new(Side::new(Ends::Dry, offsets, owners, None));
-        let signature = self.kernel.signature();
+        let signature = &self.signature;
         let source = tape.input(&zeros(0, &signature.source.extents)?, true);
         let target = tape.input(&zeros(0, &signature.target.extents)?, true);
         let parameters = signature.parameters.iter();
@@ -137,13 +139,14 @@ impl<K: ForwardEdgeKernel> EdgeKernel for DerivedEdges<K> {
 
     fn open(source: &[u32], target: &[u32], features: u32, attributes: &Attributes) -> Result<Self> {
         let kernel = K::open(source, target, features, attributes)?;
-        let mut derived = Self { kernel, features, passed: 0 };
+        let signature = kernel.signature();
+        let mut derived = Self { kernel, signature, features, passed: 0 };
         derived.passed = on_any_host(|| derived.width())?;
         Ok(derived)
     }
 
     fn signature(&self) -> EdgeSignature {
-        EdgeSignature { kept: vec![], ..self.kernel.signature() }.pass("passed", &[self.passed])
+        EdgeSignature { kept: vec![], ..self.signature.clone() }.pass("passed", &[self.passed])
     }
 
     fn forward<R: Real>(&self, task: &EdgeTask<'_>, io: EdgeForward<'_>) -> Result<()> {
@@ -156,29 +159,35 @@ impl<K: ForwardEdgeKernel> EdgeKernel for DerivedEdges<K> {
         let target = tape.input(io.target, io.target_gradient.is_some());
         let parameters: Vec<Matrix> = io.parameters.iter().map(|p| tape.parameter(p, true)).collect();
         let output = self.recorded::<R>(&tape, task, &source, &target, &parameters)?;
-        let mut walk = Walk::new(&tape, &parameters, io.parameter_gradients, task.edges);
-        walk.add(&output, io.gradient.shared(0));
-        walk.run()?;
-        if let Some(into) = io.target_gradient {
-            walk.write(&target, into)?;
-        }
-        walk.reduce()?;
-        let parts = tape.side().parts(walk.sums()).into_iter();
-        let parts = parts.map(|(rows, values)| rows.map_or_else(|| zeros(task.rows, &[values]), Ok));
-        side_by_side::<R>(&refs(&parts.collect::<Result<Vec<Matrix>>>()?), io.passed)
+        tape.back(|| {
+            let mut walk = Walk::new(&tape, &parameters, io.parameter_gradients, task.edges);
+            walk.add(&output, io.gradient.shared(0));
+            drop(output);
+            io.target_gradient.iter().for_each(|into| walk.place(&target, into));
+            walk.run()?;
+            walk.write_placed()?;
+            walk.reduce()?;
+            let parts = tape.side().parts(walk.sums()).into_iter();
+            let parts = parts.map(|(rows, values)| rows.map_or_else(|| zeros(task.rows, &[values]), Ok));
+            side_by_side::<R>(&refs(&parts.collect::<Result<Vec<Matrix>>>()?), io.passed)
+        })
     }
 
     fn backward_sources<R: Real>(&self, task: &EdgeTask<'_>, io: BackwardSources<'_>) -> Result<()> {
         let tape = Tape::new(Side::new(Ends::Sources, task.offsets, task.owners, Some(io.passed)));
         let source = tape.input(&task.to_edges(io.source)?, true);
-        let target = tape.input(&zeros(task.rows, &self.kernel.signature().target.extents)?, false);
+        let shape = [&[task.rows], &self.signature.target.extents[..]].concat();
+        let target = tape.input(&zeros_later(&shape), false);
         let parameters: Vec<Matrix> = io.parameters.iter().map(|p| tape.parameter(p, false)).collect();
         self.recorded::<R>(&tape, task, &source, &target, &parameters)?;
-        let mut walk = Walk::new(&tape, &[], &[], task.edges);
-        walk.run()?;
-        match walk.gradient(&source)? {
-            Some(gradient) => task.sum(&gradient, io.source_gradient),
-            None => fill(io.source_gradient, 0.0),
-        }
+        tape.back(|| {
+            let mut walk = Walk::new(&tape, &[], &[], task.edges);
+            walk.run()?;
+            let sum = |by_edge: Matrix| {
+                let shape = [&[task.rows], &by_edge.shape()[1..]].concat();
+                scratch(&shape, |into| task.sum(&by_edge, into))
+            };
+            walk.write(source.node(), io.source_gradient, sum)
+        })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::{Context, ELEMENTS_MAX, HANDLES_MAX, LOG_LINE_BYTES_MAX, LOG_LINES_MAX, shape_error};
+use super::{Context, ELEMENTS_MAX, HANDLES_MAX, LOG_LINE_BYTES_MAX, LOG_LINES_MAX, Work, shape_error};
 use crate::native::Kind;
 use crate::types::{Error, Result};
 
@@ -118,6 +118,7 @@ pub(super) struct Store {
     pub(super) row_ids: Option<Vec<u64>>,
     pub(super) nearest_kink: f64,
     pub(super) log: Vec<String>,
+    pub(super) work: Work,
     matrices: BTreeMap<u32, Rc<Dense>>,
     outs: BTreeMap<u32, Place>,
     lists: BTreeMap<u32, Rc<Vec<u32>>>,
@@ -168,6 +169,7 @@ impl Store {
             row_ids: None,
             nearest_kink: f64::INFINITY,
             log: Vec::new(),
+            work: Work::default(),
             matrices: BTreeMap::new(),
             outs: BTreeMap::new(),
             lists: BTreeMap::new(),

@@ -4,9 +4,9 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::refuse;
-use super::rules::copied;
-use crate::handles::{Ids, Matrix, call_unseen};
+use super::lazy::Lazy;
+use super::{View, refuse};
+use crate::handles::{Ids, Matrix};
 use crate::op::{Before, Op};
 use crate::types::{Error, Result};
 
@@ -59,6 +59,10 @@ impl Side {
         self.ends != Ends::None
     }
 
+    pub(super) fn is_dry(&self) -> bool {
+        self.ends == Ends::Dry
+    }
+
     pub(super) fn is_sources(&self) -> bool {
         self.ends == Ends::Sources
     }
@@ -69,6 +73,11 @@ impl Side {
 
     pub(super) fn is_owners(&self, ids: &Ids) -> bool {
         self.lists.as_ref().is_some_and(|(_, owners)| owners.is(ids))
+    }
+
+    pub(super) fn offsets(&self) -> Result<Ids> {
+        let lists = self.lists.as_ref();
+        lists.map(|(offsets, _)| offsets.shared()).ok_or_else(|| missing("offsets"))
     }
 
     pub(super) fn owners(&self) -> Result<Ids> {
@@ -108,43 +117,42 @@ impl Side {
     }
 
     /// By edge, what targets passed at a slot: [m, width].
-    pub(super) fn passed(&self, slot: usize) -> Result<Matrix> {
+    pub(super) fn passed(&self, slot: usize, lazy: &Lazy) -> Result<Matrix> {
         let passed = self.passed.as_ref().ok_or_else(|| missing("passed rows"))?;
         let (start, width) = (self.starts.borrow()[slot], self.slots.borrow()[slot].1);
-        passed.columns(start, width)
+        lazy.view(passed, &View::Columns { start, count: width })
     }
 
     /// By edge, the own rows of a node.
-    pub(super) fn gathered(&self, node: u32) -> Result<Matrix> {
+    pub(super) fn gathered(&self, node: u32, lazy: &Lazy) -> Result<Matrix> {
         let slots = self.slots.borrow();
         let is = |slot: &Slot| matches!(slot, Slot::Own(x) if x.node() == node);
         let Some(slot) = slots.iter().position(|(slot, _)| is(slot)) else {
             return Err(refuse("softmax-segments", "its state is not brought to edges by task.to_edges"));
         };
-        self.passed(slot)
+        self.passed(slot, lazy)
     }
 
-    pub(super) fn instead(&self, op: &Op<'_>) -> Result<bool> {
+    /// Does an operation, or what stands in its place on this side.
+    pub(super) fn run(&self, op: &Op<'_>, lazy: &Lazy) -> Result<()> {
         match *op {
             Op::GatherRows { x, rows, into } if self.is_owners(rows) => {
                 let slot = self.own(x)?;
                 if !self.is_sources() {
-                    return Ok(false);
+                    return lazy.run(op);
                 }
-                copied(&self.passed(slot)?.reshape(&into.shape())?, into)?;
-                Ok(true)
+                let passed = lazy.view(&self.passed(slot, lazy)?, &View::Reshape(into.shape()))?;
+                lazy.copy(passed, into)
             }
             // There are no rows to draw numbers for, and the host may be between two tasks.
-            Op::Linear { x, before, w, after, into } if self.ends == Ends::Dry => {
+            Op::Linear { x, before, w, after, into } if self.is_dry() => {
                 let before = Before { dropout: None, ..before };
-                call_unseen(Op::Linear { x, before, w, after, into })?;
-                Ok(true)
+                lazy.run(&Op::Linear { x, before, w, after, into })
             }
-            Op::Apply { x, by, into } if self.ends == Ends::Dry => {
-                call_unseen(Op::Apply { x, by: Before { dropout: None, ..by }, into })?;
-                Ok(true)
+            Op::Apply { x, by, into } if self.is_dry() => {
+                lazy.run(&Op::Apply { x, by: Before { dropout: None, ..by }, into })
             }
-            _ => Ok(false),
+            _ => lazy.run(op),
         }
     }
 

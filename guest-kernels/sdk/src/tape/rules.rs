@@ -1,27 +1,27 @@
 //! The derivative of each operation, in operations of the contract.
 
-use super::walk::{Walk, filled, flat, multiplied, owners, selection, times};
+use super::walk::{Walk, filled, flat, multiplied, owners, selection};
 use super::{Back, Kind, OfRows, Operand, Tape, Term, View, refuse};
 use crate::compose::scratch;
-use crate::handles::{Ids, Matrix, Out, call_unseen};
+use crate::handles::{Ids, Matrix, Out};
 use crate::linalg::{self, LinearGradients};
 use crate::op::{After, Before, Op};
 use crate::types::{Activation, Dropout, Epilogue, Prologue, Reduction, Result};
 
 /// A prologue that outlives its call.
-struct Early {
+pub(super) struct Early {
     bias: Option<Matrix>,
     activation: Activation,
     dropout: Option<Dropout>,
 }
 
 /// The same matrix, as the same value.
-fn held(x: &Matrix) -> Matrix {
+pub(super) fn held(x: &Matrix) -> Matrix {
     x.shared(x.node())
 }
 
 impl Early {
-    fn new(of: &Before<'_>) -> Self {
+    pub(super) fn new(of: &Before<'_>) -> Self {
         Self { bias: of.bias.map(held), activation: of.activation, dropout: of.dropout }
     }
 
@@ -29,8 +29,8 @@ impl Early {
         Prologue { bias: self.bias.as_ref(), activation: self.activation, dropout: self.dropout }
     }
 
-    fn is_plain(&self) -> bool {
-        self.bias.is_none() && self.activation == Activation::Identity && self.dropout.is_none()
+    pub(super) fn before(&self) -> Before<'_> {
+        Before { bias: self.bias.as_ref(), activation: self.activation, dropout: self.dropout }
     }
 }
 
@@ -42,7 +42,7 @@ pub(super) fn view(x: &Matrix, view: View, made: Vec<u32>, kind: Kind) -> Result
             let to_whole = |term: Term| match view {
                 View::Rows { start, .. } => term.of_rows(&shape, start),
                 View::Columns { start, .. } => term.of_columns(&shape, start),
-                View::Reshape => term.reshaped(&made, &shape),
+                View::Reshape(_) => term.reshaped(&made, &shape),
             };
             let terms = terms.into_iter().map(to_whole).collect::<Result<Vec<_>>>()?;
             walk.add_terms(&x, terms);
@@ -71,7 +71,7 @@ pub(super) fn view(x: &Matrix, view: View, made: Vec<u32>, kind: Kind) -> Result
             walk.add(&x, padded);
             Ok(())
         }),
-        (Kind::Rows, View::Reshape) => rows_back(move |walk, g| {
+        (Kind::Rows, View::Reshape(_)) => rows_back(move |walk, g| {
             let g = g.reshape(&shape)?;
             walk.add(&x, g);
             Ok(())
@@ -109,7 +109,7 @@ impl Walk<'_> {
             self.add_terms(w, [Term::Product(a.shared(0), d.shared(0))]);
             return Ok(());
         }
-        let product = scratch(&w.shape(), |into| linalg::matmul(a, true, d, false, false, into))?;
+        let product = scratch(w.extents(), |into| linalg::matmul(a, true, d, false, false, into))?;
         self.add(w, product);
         Ok(())
     }
@@ -167,7 +167,7 @@ impl Tape {
                 let (a, b) = (held(a), held(b));
                 let back = rows_back(move |walk, g| {
                     if walk.wants(&a) {
-                        let da = scratch(&a.shape(), |into| {
+                        let da = scratch(a.extents(), |into| {
                             linalg::matmul(&g, false, &b, !transpose_b, false, into)
                         })?;
                         walk.add(&a, da);
@@ -186,14 +186,14 @@ impl Tape {
                 let (a, b) = (held(a), held(b));
                 let back = rows_back(move |walk, g| {
                     if walk.wants(&a) {
-                        let da = scratch(&a.shape(), |into| match ta {
+                        let da = scratch(a.extents(), |into| match ta {
                             false => linalg::batched_matmul(&g, false, &b, !tb, false, into),
                             true => linalg::batched_matmul(&b, tb, &g, true, false, into),
                         })?;
                         walk.add(&a, da);
                     }
                     if walk.wants(&b) {
-                        let db = scratch(&b.shape(), |into| match tb {
+                        let db = scratch(b.extents(), |into| match tb {
                             false => linalg::batched_matmul(&a, !ta, &g, false, false, into),
                             true => linalg::batched_matmul(&g, true, &a, ta, false, into),
                         })?;
@@ -210,10 +210,10 @@ impl Tape {
                 rows_or_parameter("apply", "bias", from[1])?;
                 let (x, by) = (held(x), Early::new(&by));
                 self.rows_step(into, &from, move |walk, g| {
-                    let dx = match by.activation == Activation::Identity && by.dropout.is_none() {
-                        true => g,
-                        false => scratch(&g.shape(), |into| linalg::apply_backward(&x, &by.get(), &g, into))?,
-                    };
+                    // No derivative but that of an activation depends on the bias.
+                    let bias = by.bias.as_ref().filter(|_| by.activation != Activation::Identity);
+                    let at = Prologue { bias, ..by.get() };
+                    let dx = scratch(g.extents(), |into| linalg::apply_backward(&x, &at, &g, into))?;
                     if let Some(bias) = &by.bias {
                         walk.add_row("apply", bias, dx.shared(0))?;
                     }
@@ -275,7 +275,7 @@ impl Tape {
                 }
                 let (x, ids) = (held(x), ids.shared());
                 self.rows_step(into, &from, move |walk, g| {
-                    walk.add(&x, scratch(&x.shape(), |into| linalg::gather_rows(&g, &ids, into))?);
+                    walk.add(&x, scratch(x.extents(), |into| linalg::gather_rows(&g, &ids, into))?);
                     Ok(())
                 })
             }
@@ -331,7 +331,7 @@ impl Tape {
                 self.rows_step(into, &from, move |walk, g| {
                     let g = if mean { divided(g, &offsets)? } else { g };
                     let owners = owners(&offsets)?;
-                    walk.add(&x, scratch(&x.shape(), |into| linalg::gather_rows(&g, &owners, into))?);
+                    walk.add(&x, scratch(x.extents(), |into| linalg::gather_rows(&g, &owners, into))?);
                     Ok(())
                 })
             }
@@ -359,10 +359,10 @@ impl Tape {
                 let (x, by) = (held(x), held(by));
                 self.rows_step(into, &from, move |walk, g| {
                     if walk.wants(&by) {
-                        walk.add(&by, scratch(&by.shape(), |into| linalg::inner(&g, &x, into))?);
+                        walk.add(&by, scratch(by.extents(), |into| linalg::inner(&g, &x, into))?);
                     }
                     if walk.wants(&x) {
-                        let dx = scratch(&g.shape(), |into| linalg::scale(&g, &by, into))?;
+                        let dx = scratch(g.extents(), |into| linalg::scale(&g, &by, into))?;
                         walk.add_same_or_row("scale", &x, dx)?;
                     }
                     Ok(())
@@ -377,7 +377,7 @@ impl Tape {
                 }
                 let (x, state) = (held(x), held(state));
                 self.rows_step(into, &from, move |walk, g| {
-                    let values = scratch(&x.shape(), |into| linalg::softmax_values(&x, &state, into))?;
+                    let values = scratch(x.extents(), |into| linalg::softmax_values(&x, &state, into))?;
                     let weighted = multiplied(&values, &g)?;
                     walk.add(&state, weighted.shared(0));
                     walk.add(&x, weighted);
@@ -407,7 +407,7 @@ impl Tape {
         let (x, w, before) = (held(x), held(w), Early::new(before));
         let (bias, activation) = (after.bias.map(held), after.activation);
         let (node, first) = into.target();
-        let count = into.shape().first().copied().unwrap_or(0);
+        let count = into.extents().first().copied().unwrap_or(0);
         self.rows_step(into, &from, move |walk, g| {
             let after = Epilogue { bias: bias.as_ref(), activation };
             let to_w = walk.straight(&w);
@@ -420,13 +420,15 @@ impl Tape {
                 Activation::Identity => None,
                 _ => Some(match walk.value((node, first, count))? {
                     Some(y) => y,
-                    None => scratch(&g.shape(), |into| linalg::linear(&x, &before.get(), &w, &after, into))?,
+                    None => scratch(g.extents(), |into| linalg::linear(&x, &before.get(), &w, &after, into))?,
                 }),
             };
-            let dx = (walk.wants(&x) || of_before.is_some()).then(|| Out::create(&x.shape())).transpose()?;
-            let wanted =
-                LinearGradients { x: dx.as_ref(), before_bias: to_before, w: to_w, after_bias: to_after };
-            if dx.is_some() || to_before.is_some() || to_w.is_some() || to_after.is_some() {
+            let to_x = if of_before.is_none() { walk.straight(&x) } else { None };
+            let of_x = to_x.is_none() && (walk.wants(&x) || of_before.is_some());
+            let dx = of_x.then(|| Out::create(x.extents())).transpose()?;
+            let into_x = dx.as_ref().or(to_x);
+            let wanted = LinearGradients { x: into_x, before_bias: to_before, w: to_w, after_bias: to_after };
+            if into_x.is_some() || to_before.is_some() || to_w.is_some() || to_after.is_some() {
                 linalg::linear_backward(&x, &before.get(), &w, &after, y.as_ref(), &g, wanted)?;
             }
             if let Some(dx) = dx.map(Out::finish).transpose()? {
@@ -442,18 +444,18 @@ impl Tape {
                 Activation::Identity => g,
                 _ => {
                     let plain = Epilogue { bias: bias.as_ref(), activation: Activation::Identity };
-                    let z = scratch(&g.shape(), |into| linalg::linear(&x, &before.get(), &w, &plain, into))?;
+                    let z = scratch(g.extents(), |into| linalg::linear(&x, &before.get(), &w, &plain, into))?;
                     let by = Prologue { bias: None, activation, dropout: None };
-                    scratch(&g.shape(), |into| linalg::apply_backward(&z, &by, &g, into))?
+                    scratch(g.extents(), |into| linalg::apply_backward(&z, &by, &g, into))?
                 }
             };
             if let Some(bias) = of_after {
                 walk.add_row("linear", bias, d.shared(0))?;
             }
             if of_w {
-                let u = match before.is_plain() {
+                let u = match before.before().is_identity() {
                     true => held(&x),
-                    false => scratch(&x.shape(), |into| linalg::apply(&x, &before.get(), into))?,
+                    false => scratch(x.extents(), |into| linalg::apply(&x, &before.get(), into))?,
                 };
                 walk.add_product(&w, &u, &d)?;
             }
@@ -483,9 +485,7 @@ impl Tape {
         rows("axpby", "y", from[1])?;
         self.rows_step(into, &from, move |walk, g| {
             for (factor, to) in [(alpha, &x), (beta, &y)] {
-                if walk.wants(to) && factor != 0.0 {
-                    walk.add(to, times(factor, &g)?);
-                }
+                walk.add_times(to, factor, g.shared(0));
             }
             Ok(())
         })
@@ -520,10 +520,15 @@ impl Tape {
                 })
             }
             kind => {
+                let offsets = self.side.is_edges().then(|| self.side.offsets()).transpose()?;
                 let back: OfRows = Box::new(move |walk, g| {
                     let mut whole = g.shape();
                     whole[0] = shape[0];
-                    walk.add(&x, scratch(&whole, |into| linalg::scatter_add_rows(&g, &ids, into))?);
+                    let sums = scratch(&whole, |into| match &offsets {
+                        Some(offsets) => linalg::reduce_segments(&g, offsets, Reduction::Sum, into),
+                        None => linalg::scatter_add_rows(&g, &ids, into),
+                    })?;
+                    walk.add(&x, sums);
                     Ok(())
                 });
                 self.wrote(into, kind, &[of], false, Back::Rows(back))
@@ -533,12 +538,12 @@ impl Tape {
 
     /// A sum over each own row's edges, or a mean. Targets pass its gradient to their sources.
     fn sum_of_edges(&self, x: &Matrix, of: Operand, into: &Out, mean: Option<&Ids>) -> Result<()> {
-        let width = x.shape().iter().skip(1).product();
+        let width = x.extents().iter().skip(1).product();
         let slot = self.side.sum(width)?;
         let (x, owners, mean) = (held(x), self.side.owners()?, mean.map(Ids::shared));
         if self.side.is_sources() {
             let back: OfRows = Box::new(move |walk, g| {
-                walk.add(&x, g.reshape(&x.shape())?);
+                walk.add(&x, g.reshape(x.extents())?);
                 Ok(())
             });
             return self.wrote(into, Kind::Rows, &[of], false, Back::Passed(back, slot));
@@ -550,7 +555,7 @@ impl Tape {
                 None => g,
             };
             if walk.wants(&x) {
-                walk.add(&x, scratch(&x.shape(), |into| linalg::gather_rows(&g, &owners, into))?);
+                walk.add(&x, scratch(x.extents(), |into| linalg::gather_rows(&g, &owners, into))?);
             }
             walk.passed.put(slot, flat(g)?);
             Ok(())
@@ -583,10 +588,11 @@ impl Tape {
         if !self.side.is_offsets(&offsets) {
             return Err(refuse("softmax-segments", "edges are reduced by task.offsets"));
         }
-        let slot = self.side.sum(x.shape().get(1).copied().unwrap_or(0))?;
+        let slot = self.side.sum(x.extents().get(1).copied().unwrap_or(0))?;
         if self.side.is_sources() {
             let back: OfRows = Box::new(move |walk, sums| {
-                let state = walk.tape().side.gathered(node)?;
+                let tape = walk.tape();
+                let state = tape.side.gathered(node, &tape.lazy)?;
                 walk.subtract_part(&x, &state, &sums)
             });
             return self.wrote(state, Kind::State, &[of], false, Back::Passed(back, slot));
@@ -618,15 +624,15 @@ impl Walk<'_> {
         if !self.wants(x) {
             return Ok(());
         }
-        let values = scratch(&x.shape(), |into| linalg::softmax_values(x, state, into))?;
+        let values = scratch(x.extents(), |into| linalg::softmax_values(x, state, into))?;
         let part = multiplied(&values, sums)?;
-        self.add(x, times(-1.0, &part)?);
+        self.add_times(x, -1.0, part);
         Ok(())
     }
 
     /// A gradient of `to`, which has these extents, or is one row for all rows.
     fn add_same_or_row(&mut self, operation: &str, to: &Matrix, gradient: Matrix) -> Result<()> {
-        if self.kind(to) == Kind::Rows && to.shape() == gradient.shape() {
+        if self.kind(to) == Kind::Rows && to.extents() == gradient.extents() {
             self.add(to, gradient);
             return Ok(());
         }
@@ -641,7 +647,7 @@ fn divided(g: Matrix, offsets: &Ids) -> Result<Matrix> {
         bounds.windows(2).map(|b| 1.0 / b[1].saturating_sub(b[0]).max(1) as f32).collect();
     let factors = scratch(&[factors.len() as u32, 1], |into| into.write_rows(0, &factors))?;
     let (shape, g) = (g.shape(), flat(g)?);
-    scratch(&g.shape(), |into| linalg::scale(&g, &factors, into))?.reshape(&shape)
+    scratch(g.extents(), |into| linalg::scale(&g, &factors, into))?.reshape(&shape)
 }
 
 /// [ids, count], a one in each row.
@@ -657,9 +663,4 @@ fn one_hot(ids: &Ids, count: u32) -> Result<Matrix> {
         }
         Ok(())
     })
-}
-
-/// Rows as they are, unseen by a tape.
-pub(super) fn copied(x: &Matrix, into: &Out) -> Result<()> {
-    call_unseen(Op::Axpby { alpha: 1.0, x, beta: 0.0, y: x, into })
 }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::edges::Passed;
-use super::{Back, Kind, Node, Tape, Term, refuse};
+use super::{Back, Kind, Later, Node, Tape, Term, refuse};
 use crate::compose::scratch;
 use crate::handles::{Ids, Matrix, Out};
 use crate::linalg;
@@ -27,6 +27,12 @@ pub(crate) fn fill(into: &Out, value: f32) -> Result<()> {
     Ok(())
 }
 
+/// A matrix of zeros, for the case that somebody reads it.
+pub(crate) fn zeros_later(shape: &[u32]) -> Matrix {
+    let write = Box::new(|into: &Out| fill(into, 0.0));
+    Matrix::later(shape.to_vec(), Later::Written { write, depth: 1 })
+}
+
 pub(super) fn filled(shape: &[u32], value: f32) -> Result<Matrix> {
     scratch(shape, |into| fill(into, value))
 }
@@ -45,7 +51,7 @@ pub(super) fn selection(start: u32, count: u32, width: u32) -> Result<Matrix> {
 
 /// [n, values of a row]
 pub(super) fn flat(x: Matrix) -> Result<Matrix> {
-    let shape = x.shape();
+    let shape = x.extents();
     if shape.len() == 2 {
         return Ok(x);
     }
@@ -53,7 +59,7 @@ pub(super) fn flat(x: Matrix) -> Result<Matrix> {
 }
 
 pub(super) fn sum(a: &Matrix, b: &Matrix) -> Result<Matrix> {
-    scratch(&a.shape(), |into| linalg::axpby(1.0, a, 1.0, b, into))
+    scratch(a.extents(), |into| linalg::axpby(1.0, a, 1.0, b, into))
 }
 
 /// alpha x; x itself where alpha is 1.
@@ -61,23 +67,36 @@ pub(super) fn times(alpha: f32, x: &Matrix) -> Result<Matrix> {
     if alpha == 1.0 {
         return Ok(x.shared(0));
     }
-    scratch(&x.shape(), |into| linalg::axpby(alpha, x, 0.0, x, into))
+    scratch(x.extents(), |into| linalg::axpby(alpha, x, 0.0, x, into))
 }
 
 pub(super) fn multiplied(x: &Matrix, y: &Matrix) -> Result<Matrix> {
-    scratch(&x.shape(), |into| linalg::multiply(x, y, into))
+    scratch(x.extents(), |into| linalg::multiply(x, y, into))
+}
+
+/// The sum of gradients, each times a number.
+fn total(all: Vec<(f32, Matrix)>) -> Result<Option<Matrix>> {
+    let mut all = all.into_iter();
+    let Some((mut factor, mut total)) = all.next() else { return Ok(None) };
+    for (other_factor, other) in all {
+        total = scratch(total.extents(), |into| linalg::axpby(factor, &total, other_factor, &other, into))?;
+        factor = 1.0;
+    }
+    times(factor, &total).map(Some)
 }
 
 /// A walk from the outputs of a tape to its inputs and parameters.
 pub(crate) struct Walk<'a> {
     tape: Rc<Tape>,
     pub(super) nodes: Vec<Node>,
-    /// By node.
-    rows: Vec<Vec<Matrix>>,
+    /// By node: gradients, each times a number.
+    rows: Vec<Vec<(f32, Matrix)>>,
     terms: Vec<Vec<Term>>,
     covered: Vec<Vec<(u32, u32)>>,
     /// Where the gradient of the parameter at a node goes, and whether it is there.
     parameters: Vec<(u32, &'a Out, bool)>,
+    /// The same of inputs.
+    inputs: Vec<(u32, &'a Out, bool)>,
     /// Rows that parameters' gradients are reduced over.
     reduced: u32,
     pub(super) passed: Passed,
@@ -96,6 +115,7 @@ impl<'a> Walk<'a> {
             terms: (0..count).map(|_| Vec::new()).collect(),
             covered: vec![Vec::new(); count],
             parameters,
+            inputs: Vec::new(),
             reduced,
             passed: Passed::default(),
         }
@@ -117,8 +137,13 @@ impl<'a> Walk<'a> {
 
     /// Adds a gradient with regard to x.
     pub(crate) fn add(&mut self, x: &Matrix, gradient: Matrix) {
-        if self.wants(x) {
-            self.rows[x.node() as usize].push(gradient);
+        self.add_times(x, 1.0, gradient);
+    }
+
+    /// Adds a gradient times `factor`.
+    pub(super) fn add_times(&mut self, x: &Matrix, factor: f32, gradient: Matrix) {
+        if self.wants(x) && factor != 0.0 {
+            self.rows[x.node() as usize].push((factor, gradient));
         }
     }
 
@@ -128,13 +153,19 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Where the gradient of x goes, if x is a parameter that is used once.
+    /// The gradient with regard to an input will go there.
+    pub(crate) fn place(&mut self, input: &Matrix, into: &'a Out) {
+        self.inputs.push((input.node(), into, false));
+    }
+
+    /// Where the gradient of x goes, if x is a parameter, or an input that has its place, and is used once.
     pub(super) fn straight(&mut self, x: &Matrix) -> Option<&'a Out> {
         let node = &self.nodes[x.node() as usize];
         if !(node.leaf && node.wanted && node.uses == 1) {
             return None;
         }
-        let (_, out, done) = self.parameters.iter_mut().find(|(node, ..)| *node == x.node())?;
+        let mut places = self.parameters.iter_mut().chain(&mut self.inputs);
+        let (_, out, done) = places.find(|(node, ..)| *node == x.node())?;
         *done = true;
         Some(out)
     }
@@ -143,7 +174,7 @@ impl<'a> Walk<'a> {
     pub(super) fn value(&self, (node, first, count): (u32, u32, u32)) -> Result<Option<Matrix>> {
         let of = &self.nodes[node as usize];
         match &of.value {
-            Some(value) if !of.accumulated && of.shape[0] == count => Ok(Some(value.shared(0))),
+            Some(value) if !of.accumulated && of.rows == count => Ok(Some(value.shared(0))),
             Some(value) if !of.accumulated => value.rows(first, count).map(Some),
             _ => Ok(None),
         }
@@ -155,12 +186,7 @@ impl<'a> Walk<'a> {
 
     /// The sum of all gradients of a node so far.
     fn total(&mut self, node: u32) -> Result<Option<Matrix>> {
-        let mut all = std::mem::take(&mut self.rows[node as usize]).into_iter();
-        let Some(mut total) = all.next() else { return Ok(None) };
-        for other in all {
-            total = sum(&total, &other)?;
-        }
-        Ok(Some(total))
+        total(std::mem::take(&mut self.rows[node as usize]))
     }
 
     /// Whether a later step wrote these rows; an error where it wrote some of them.
@@ -196,39 +222,51 @@ impl<'a> Walk<'a> {
                     }
                 }
                 Back::Passed(back, slot) => {
-                    let gradient = self.tape().side.passed(slot)?;
+                    let tape = self.tape();
+                    let gradient = tape.side.passed(slot, &tape.lazy)?;
                     back(self, gradient)?;
                 }
                 Back::Rows(back) => {
                     let Some(total) = self.total(node)? else { continue };
-                    let whole = self.nodes[node as usize].shape[0] == step.count;
+                    let whole = self.nodes[node as usize].rows == step.count;
                     let part = match whole {
                         true => total.shared(0),
                         false => total.rows(step.first, step.count)?,
                     };
                     if !whole || step.accumulate {
-                        self.rows[node as usize].push(total);
+                        self.rows[node as usize].push((1.0, total));
                     }
                     back(self, part)?;
                 }
             }
         }
+        // What gradients still need they hold themselves, until they are computed.
+        self.nodes.iter_mut().for_each(|node| node.value = None);
         Ok(())
     }
 
-    /// The gradient with regard to an input, if it has one.
-    pub(crate) fn gradient(&mut self, input: &Matrix) -> Result<Option<Matrix>> {
-        self.total(input.node())
+    /// Writes the gradients of inputs that have their places.
+    pub(crate) fn write_placed(&mut self) -> Result<()> {
+        for (node, into, done) in std::mem::take(&mut self.inputs) {
+            if !done {
+                self.write(node, into, Ok)?;
+            }
+        }
+        Ok(())
     }
 
-    /// Writes the gradient with regard to an input.
-    pub(crate) fn write(&mut self, input: &Matrix, into: &Out) -> Result<()> {
-        let mut all = std::mem::take(&mut self.rows[input.node() as usize]);
-        let Some(last) = all.pop() else { return fill(into, 0.0) };
-        self.rows[input.node() as usize] = all;
-        match self.total(input.node())? {
-            Some(rest) => linalg::axpby(1.0, &rest, 1.0, &last, into),
-            None => linalg::axpby(1.0, &last, 0.0, &last, into),
+    /// Writes the gradient of a node, or what `of_part` makes of each part that it is a sum of.
+    pub(crate) fn write(
+        &mut self,
+        node: u32,
+        into: &Out,
+        of_part: impl Fn(Matrix) -> Result<Matrix>,
+    ) -> Result<()> {
+        let parts = std::mem::take(&mut self.rows[node as usize]).into_iter();
+        let parts = parts.map(|(factor, part)| Ok((factor, of_part(part)?)));
+        match total(parts.collect::<Result<Vec<_>>>()?)? {
+            Some(total) => total.write_to(into),
+            None => fill(into, 0.0),
         }
     }
 
