@@ -123,3 +123,71 @@ fn what_does_not_fit_is_refused() {
     );
     refused(&["train", ".", "--set", "model.readout=median", "--no-out"], &["median", "mean"]);
 }
+
+#[test]
+fn generated_graphs_are_described_trained_on_and_predicted() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let generate = ["data", "generate", "graphs"];
+    let text = works(folder, &[&generate[..], &["made", "--graphs", "300", "--rewire", "0,0.3"]].concat());
+    for words in
+        ["made (graphs, store)", "graphs      300\n", "180 train, 60 validation, 60 test", "at most 96.7 %"]
+    {
+        assert!(text.contains(words), "`{words}` is not in: {text}");
+    }
+    let stat = &lines(&works(folder, &["data", "stat", "made", "--json"]))[0];
+    let of = &stat["graphs"];
+    assert_eq!((of["count"].as_u64(), stat["classes"].as_u64()), (Some(300), Some(3)), "{stat}");
+    let bounds = |key: &str| of[key].as_u64().unwrap();
+    assert!(bounds("vertices_min") >= 20 && bounds("vertices_max") <= 40, "{stat}");
+    assert_eq!(stat["edges"].as_u64().unwrap(), 4 * stat["vertices"].as_u64().unwrap());
+    assert_eq!(stat["features"], 8);
+
+    let line = ["train", "made", "--model", "gin", "--set", "model.readout=sum", "--dropout", "0"];
+    let text = works(folder, &[&line[..], &["--epochs", "60", "--out", "run", "--json"]].concat());
+    let found = lines(&text).pop().unwrap();
+    // The kinds of vertices alone tell about half.
+    assert!(found["test_metric"].as_f64().unwrap() > 0.7, "{found}");
+    let rows = works(folder, &["predict", "run"]);
+    let ids: Vec<&str> = rows.lines().skip(1).map(|row| row.split(',').next().unwrap()).collect();
+    assert_eq!(ids, (0..300).map(|graph| graph.to_string()).collect::<Vec<_>>());
+}
+
+#[test]
+fn generated_graphs_are_the_same_for_any_threads() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let generate = |out: &str, more: &[&str]| {
+        let line =
+            ["data", "generate", "graphs", out, "--name", "a", "--per-class", "20,10", "--classes", "4"];
+        let found = lines(&works(folder, &[&line[..], &["--json"], more].concat())).remove(0);
+        assert_eq!([&found["train"], &found["validation"], &found["test"]], [80, 40, 480], "{found}");
+        std::fs::read_to_string(folder.join(out).join("store.json")).unwrap()
+    };
+    let one = generate("one", &["--threads", "1"]);
+    assert_eq!(one, generate("three", &["--threads", "3"]), "checksums of all arrays");
+    assert_ne!(one, generate("other", &["--seed", "1"]));
+}
+
+#[test]
+fn graphs_that_cannot_be_generated_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    for (more, words) in [
+        (["--vertices", "3,9"], "fewest vertices of a graph is 3, but must be 8 to 9"),
+        (["--vertices", "20..40"], "not a whole number, or two with a comma between them"),
+        (["--classes", "5"], "classes is 5, but must be 2 to 4"),
+        (["--rewire", "0.6,0.2"], "fewest links rewired is 0.6, but must be 0 to 0.2"),
+        (["--split", "0.9,0.2"], "--split 0.9,0.2: each share and their sum must be 0 to 1"),
+        (["--graphs", "0"], "graphs is 0, but must be 1 to"),
+    ] {
+        let line = [&["data", "generate", "graphs", "made"][..], &more].concat();
+        let (code, _, err) = eciton(folder, &line);
+        assert_eq!(code, Some(2), "{line:?}: {err}");
+        assert!(err.contains(words), "{line:?}: `{words}` is not in: {err}");
+        assert!(!folder.join("made").exists());
+    }
+    std::fs::create_dir(folder.join("taken")).unwrap();
+    let (code, _, err) = eciton(folder, &["data", "generate", "graphs", "taken"]);
+    assert!(code != Some(0) && err.contains("exists already"), "{err}");
+}

@@ -6,6 +6,8 @@
 //! row by row. So any thread makes any part at any time, nothing is kept, and a graph may be larger
 //! than memory. How the parts are cut into chunks changes nothing.
 //!
+//! [`ManyGraphs`] says what a data set of many small graphs should be, each of which has a class.
+//!
 //! What is drawn has repeats and pairs of a vertex with itself; builders drop them.
 //! [`Generated::expected_edges`] says how many edges are left, [`Generated::aim`] how many pairs to
 //! draw for a wanted number.
@@ -30,6 +32,7 @@ mod arrays;
 mod block_model;
 mod keyed;
 mod layout;
+mod many;
 mod planted;
 mod repeats;
 mod rmat;
@@ -37,6 +40,7 @@ mod scramble;
 
 pub use arrays::{Arrays, write_arrays};
 pub use block_model::BlockModel;
+pub use many::{GeneratedMany, ManyGraphs};
 pub use planted::{Division, Planted, Target};
 pub use rmat::Rmat;
 

@@ -1,5 +1,7 @@
 //! `eciton data generate`: graphs of any size from a seed, with something to learn.
 
+mod many;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,6 +41,8 @@ pub(crate) enum Command {
     BlockModel(BlockModelArguments),
     /// Skewed degrees by recursive quadrants (R-MAT, Chakrabarti, Zhan and Faloutsos 2004), with classes
     Rmat(RmatArguments),
+    /// Many small graphs, of which each has a class: random, preferential attachment, small world, cliques
+    Graphs(many::Arguments),
 }
 
 /// `eciton data generate block-model`
@@ -168,6 +172,14 @@ fn count(text: &str) -> Result<u64, String> {
     digits.parse().map_err(|_| "not a whole number (of at most 64 bits)".to_owned())
 }
 
+/// Two whole numbers with a comma between them; one stands for both.
+fn span(text: &str) -> Result<[u64; 2], String> {
+    let (least, most) = text.split_once(',').unwrap_or((text, text));
+    let wrong = |_| "not a whole number, or two with a comma between them".to_owned();
+    let number = |text: &str| count(text.trim()).map_err(wrong);
+    Ok([number(least)?, number(most)?])
+}
+
 /// N numbers with commas between them.
 fn list<const N: usize>(text: &str) -> Result<[f64; N], String> {
     let wrong = || format!("not {N} numbers with commas between them");
@@ -218,33 +230,43 @@ impl Common {
         }
     }
 
-    fn division(&self) -> Result<Division, Failure> {
-        if let Some(numbers) = self.per_class {
-            if numbers.iter().any(|n| n.fract() != 0.0 || !(0.0..=1e12).contains(n)) {
-                let text = "--per-class takes two whole numbers, those that train and those that validate";
-                return Err(Failure::Usage(text.to_owned()));
-            }
-            return Ok(Division::PerClass(numbers.map(|n| n as usize)));
-        }
-        let [train, validation] = self.split;
-        let shares = [train, validation, train + validation];
-        if shares.iter().any(|share| !(0.0..=1.0 + 1e-9).contains(share)) {
-            let text = format!("--split {train},{validation}: each share and their sum must be 0 to 1");
-            return Err(Failure::Usage(text));
-        }
-        Ok(Division::Fractions(self.split))
-    }
-
     fn threads(&self) -> usize {
-        let all = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.map_or_else(all, usize::from)
+        threads(self.threads)
     }
 
     fn name(&self) -> String {
-        let last =
-            || self.out.file_name().map_or_else(|| "generated".into(), |name| name.to_string_lossy().into());
-        self.name.clone().unwrap_or_else(last)
+        name(self.name.as_ref(), &self.out)
     }
+}
+
+/// The threads that were asked for, else one a processor.
+fn threads(asked: Option<u16>) -> usize {
+    let all = || std::thread::available_parallelism().map_or(1, usize::from);
+    asked.map_or_else(all, usize::from)
+}
+
+/// The data set's name that was asked for, else the last part of its place.
+fn name(asked: Option<&String>, out: &Path) -> String {
+    let last = || out.file_name().map_or_else(|| "generated".into(), |name| name.to_string_lossy().into());
+    asked.cloned().unwrap_or_else(last)
+}
+
+/// What `--per-class`, else `--split`, says.
+fn division(split: [f64; 2], per_class: Option<[f64; 2]>) -> Result<Division, Failure> {
+    if let Some(numbers) = per_class {
+        if numbers.iter().any(|n| n.fract() != 0.0 || !(0.0..=1e12).contains(n)) {
+            let text = "--per-class takes two whole numbers, those that train and those that validate";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        return Ok(Division::PerClass(numbers.map(|n| n as usize)));
+    }
+    let [train, validation] = split;
+    let shares = [train, validation, train + validation];
+    if shares.iter().any(|share| !(0.0..=1.0 + 1e-9).contains(share)) {
+        let text = format!("--split {train},{validation}: each share and their sum must be 0 to 1");
+        return Err(Failure::Usage(text));
+    }
+    Ok(Division::Fractions(split))
 }
 
 /// What the command prints.
@@ -293,11 +315,12 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
         Command::Rmat(RmatArguments { quadrants, common }) => {
             ("rmat", common, Rmat { shape: common.shape(), quadrants: *quadrants }.generate())
         }
+        Command::Graphs(arguments) => return many::run(arguments, output),
     };
     let edges = common.edges.unwrap_or(EDGES_PER_VERTEX.saturating_mul(common.vertices));
     let aimed = |made: Generated| if common.pairs.is_some() { Ok(made) } else { made.aim(edges) };
     let made = generated.and_then(aimed).map_err(|error| Failure::usage(&error))?;
-    let division = common.division()?;
+    let division = division(common.split, common.per_class)?;
     if common.memory < build::MIN_MEMORY_BYTES {
         let least = text::limit(build::MIN_MEMORY_BYTES);
         return Err(Failure::Usage(format!("--memory: building takes at least {least}")));
@@ -384,6 +407,16 @@ struct Written {
     graph_seconds: f64,
 }
 
+/// A line that says how far the work is, where it can be drawn.
+fn bar(json: bool, output: &Output) -> ProgressBar {
+    let shown = !json && progress::drawable(output);
+    let bar = if shown { Bar::unstarted() } else { ProgressBar::hidden() };
+    if let Ok(style) = indicatif::ProgressStyle::with_template("{wide_msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
 /// A graph on its way to the disk.
 struct Work<'a> {
     common: &'a Common,
@@ -397,11 +430,7 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     fn begin(common: &'a Common, made: &'a Generated, output: &Output) -> Result<Self, Failure> {
-        let shown = !common.json && progress::drawable(output);
-        let bar = if shown { Bar::unstarted() } else { ProgressBar::hidden() };
-        if let Ok(style) = indicatif::ProgressStyle::with_template("{wide_msg}") {
-            bar.set_style(style);
-        }
+        let bar = bar(common.json, output);
         let stop = Arc::new(AtomicBool::new(false));
         interrupt::watch(stop.clone(), bar.clone(), Some(&common.out))?;
         let drawn = made.shape().pairs.saturating_mul(2).saturating_mul(BYTES_PER_EDGE);
@@ -434,9 +463,13 @@ impl<'a> Work<'a> {
         Ok((Written { edges: description.edges, graph_seconds }, split))
     }
 
+    fn watched(&self) -> Watched<'_> {
+        Watched::new(self.made, &self.bar, &self.stop)
+    }
+
     /// Builds the graph into a store.
     fn graph(&self, writer: &mut store::Writer) -> Result<(), Failure> {
-        let watched = Watched::new(self);
+        let watched = self.watched();
         if self.external {
             build::external(&watched, Options::default(), self.common.memory, self.threads, writer)?;
         } else {
@@ -482,7 +515,7 @@ impl<'a> Work<'a> {
             writer.finish("generated")?;
             graph = store::open(&place)?.graph;
         } else {
-            graph = build::in_memory(&Watched::new(self), Options::default(), self.threads)?;
+            graph = build::in_memory(&self.watched(), Options::default(), self.threads)?;
             graph_seconds = started.elapsed().as_secs_f64();
             (labels, split) = labelled();
         }
@@ -539,36 +572,38 @@ fn vacant(out: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Pairs that are counted as they are read.
+/// Pairs that are counted as they are read, until a stop is asked for.
 struct Watched<'a> {
-    work: &'a Work<'a>,
+    source: &'a dyn EdgeSource,
+    bar: &'a ProgressBar,
+    stop: &'a AtomicBool,
     read: AtomicU64,
 }
 
 impl<'a> Watched<'a> {
-    fn new(work: &'a Work<'a>) -> Self {
-        Self { work, read: AtomicU64::new(0) }
+    fn new(source: &'a dyn EdgeSource, bar: &'a ProgressBar, stop: &'a AtomicBool) -> Self {
+        Self { source, bar, stop, read: AtomicU64::new(0) }
     }
 }
 
 impl EdgeSource for Watched<'_> {
     fn vertices(&self) -> u64 {
-        self.work.made.vertices()
+        self.source.vertices()
     }
 
     fn chunks(&self) -> u64 {
-        self.work.made.chunks()
+        self.source.chunks()
     }
 
     fn read(&self, chunk: u64, edges: &mut Vec<(u32, u32)>) -> eciton_graph::error::Result<()> {
-        if self.work.stop.load(Ordering::Relaxed) {
+        if self.stop.load(Ordering::Relaxed) {
             return Err(Error::Stopped);
         }
         let before = edges.len();
-        self.work.made.read(chunk, edges)?;
+        self.source.read(chunk, edges)?;
         let more = (edges.len() - before) as u64;
         let read = self.read.fetch_add(more, Ordering::Relaxed) + more;
-        self.work.bar.set_message(format!("{} pairs drawn", grouped(read)));
+        self.bar.set_message(format!("{} pairs drawn", grouped(read)));
         Ok(())
     }
 }
@@ -585,6 +620,8 @@ mod tests {
         );
         assert_eq!((list::<2>("0.6, 0.2"), list::<4>("1,2,3").is_ok()), (Ok([0.6, 0.2]), false));
         assert!(list::<2>("1,x").is_err());
+        assert_eq!(["20,40", "1_000", "7, 8"].map(span), [Ok([20, 40]), Ok([1000, 1000]), Ok([7, 8])]);
+        assert!(["", "20..40", "1,2,3", "4,", "-1"].iter().all(|text| span(text).is_err()));
         let sizes = ["8GiB", "500MB", "12", "1 KiB"].map(|text| size(text).unwrap_or(0));
         assert_eq!(sizes, [8 << 30, 500_000_000, 12, 1024]);
         assert!(["", "GiB", "8gb", "-1", "99999999999TiB", "1.5GiB"].iter().all(|text| size(text).is_err()));

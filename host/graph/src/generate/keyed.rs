@@ -28,6 +28,12 @@ pub(crate) enum Purpose {
     Target = 10,
     /// The noise of a vertex's flags or numbers.
     TargetNoise = 11,
+    /// How many vertices a graph of many has.
+    Size = 12,
+    /// The links of a graph of many.
+    Links = 13,
+    /// Of which kinds the vertices of a graph of many are.
+    Kinds = 14,
 }
 
 /// The stream of `seed` for a purpose at a position.

@@ -1,0 +1,164 @@
+//! `eciton data generate graphs`: many small graphs, of which each has a class.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use eciton_graph::adjacency::Options;
+use eciton_graph::build;
+use eciton_graph::generate::ManyGraphs;
+use eciton_graph::store;
+use serde::Serialize;
+
+use super::{Watched, bar, count, division, list, name, span, threads};
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::output::Output;
+use crate::text::{counted, grouped, percent, seconds};
+
+/// `eciton data generate graphs`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The folder to write, which must not exist
+    #[arg(value_name = "OUT")]
+    out: PathBuf,
+    /// Graphs
+    #[arg(long, value_name = "N", default_value = "600", value_parser = count)]
+    graphs: u64,
+    /// The fewest and the most vertices of a graph, or one number for all; each has two links
+    #[arg(long, value_name = "LEAST,MOST", default_value = "20,40", value_parser = span)]
+    vertices: [u64; 2],
+    /// All random numbers come from it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+
+    /// Classes, 2 to 4: random graphs, preferential attachment, small worlds, rings of cliques
+    #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Task")]
+    classes: u32,
+    /// Least and largest share of a graph's links that are replaced by random ones: higher is harder
+    #[arg(long, value_name = "LEAST,MOST", default_value = "0.2,0.6", value_parser = list::<2>,
+        allow_hyphen_values = true, help_heading = "Task")]
+    rewire: [f64; 2],
+    /// Kinds of vertices, one column each; 0 for none, the feature of all vertices is 1 then
+    #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Task")]
+    features: u32,
+    /// Share of vertices that are made to be of their class's own kind; the others are of any
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value_t = 0.05,
+        allow_negative_numbers = true,
+        help_heading = "Task"
+    )]
+    p_own: f64,
+    /// Share of labels that are drawn at random
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value_t = 0.05,
+        allow_negative_numbers = true,
+        help_heading = "Task"
+    )]
+    flip: f64,
+    /// Shares of graphs that train and validate; the rest tests
+    #[arg(long, value_name = "TRAIN,VAL", default_value = "0.6,0.2", value_parser = list::<2>,
+        allow_hyphen_values = true, help_heading = "Task")]
+    split: [f64; 2],
+    /// Graphs of each class that train and validate, in place of --split
+    #[arg(long, value_name = "TRAIN,VAL", value_parser = list::<2>, conflicts_with = "split",
+        help_heading = "Task")]
+    per_class: Option<[f64; 2]>,
+
+    /// The data set's name [default: OUT's last part]
+    #[arg(long, value_name = "NAME", help_heading = "Output")]
+    name: Option<String>,
+    /// Threads; changes no result [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024),
+        help_heading = "Output")]
+    threads: Option<u16>,
+    /// Print one JSON object
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+/// What the command prints.
+#[derive(Serialize)]
+struct Line<'a> {
+    event: &'static str,
+    out: &'a Path,
+    model: &'static str,
+    layout: &'static str,
+    graphs: u32,
+    vertices: u32,
+    edges: u64,
+    classes: u32,
+    features: u32,
+    train: usize,
+    validation: usize,
+    test: usize,
+    /// Of one who knows every class.
+    accuracy_ceiling: f64,
+    /// Of the best classifier that looks at no link.
+    accuracy_features: f64,
+    seed: u64,
+    threads: usize,
+    seconds: f64,
+}
+
+/// Generates, builds and writes.
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let &Arguments { graphs, vertices, classes, rewire, features, p_own, flip, seed, .. } = arguments;
+    let shape = ManyGraphs { graphs, vertices, classes, rewire, features, p_own, flip, seed };
+    let made = shape.generate().map_err(|error| Failure::usage(&error))?;
+    let division = division(arguments.split, arguments.per_class)?;
+    let (out, threads) = (&arguments.out, threads(arguments.threads));
+    super::vacant(out)?;
+    let (bar, stop) = (bar(arguments.json, output), Arc::new(AtomicBool::new(false)));
+    interrupt::watch(stop.clone(), bar.clone(), Some(out))?;
+    let started = Instant::now();
+    let graph = build::in_memory(&Watched::new(&made, &bar, &stop), Options::default(), threads)?;
+    let data = made.dataset_with(&name(arguments.name.as_ref(), out), graph, division)?;
+    store::write(out, &data)?;
+    bar.finish_and_clear();
+    let line = Line {
+        event: "generated",
+        out,
+        model: "graphs",
+        layout: "store",
+        graphs: made.graphs(),
+        vertices: data.vertices(),
+        edges: data.graph.edges(),
+        classes,
+        features: data.features.columns(),
+        train: data.split.train.len(),
+        validation: data.split.validation.len(),
+        test: data.split.test.len(),
+        accuracy_ceiling: made.ceiling(),
+        accuracy_features: made.own_accuracy(),
+        seed,
+        threads,
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    if arguments.json {
+        output.json(&line);
+    } else {
+        print(&line, output);
+    }
+    Ok(())
+}
+
+fn print(line: &Line<'_>, output: &mut Output) {
+    let mut row = |name: &str, text: String| output.line(format_args!("{name:<11} {text}"));
+    row("written", format!("{} ({}, {})", line.out.display(), line.model, line.layout));
+    row("graphs", grouped(line.graphs.into()));
+    row("vertices", grouped(line.vertices.into()));
+    row("edges", format!("{} directed, none between two graphs", grouped(line.edges)));
+    row("features", grouped(line.features.into()));
+    row("classes", grouped(line.classes.into()));
+    let [train, validation, test] = [line.train, line.validation, line.test].map(|size| grouped(size as u64));
+    row("split", format!("{train} train, {validation} validation, {test} test"));
+    let [own, most] = [line.accuracy_features, line.accuracy_ceiling].map(|share| percent(Some(share)));
+    row("accuracy", format!("{own} % from the features of a graph's vertices alone, at most {most} %"));
+    row("time", format!("{} ({})", seconds(line.seconds), counted(line.threads as u64, "thread")));
+}
