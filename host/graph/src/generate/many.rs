@@ -233,7 +233,7 @@ impl GeneratedMany {
         self.dataset_with(name, graph, Division::Fractions([0.6, 0.2]))
     }
 
-    /// The data set of a graph that was built from these links, in memory: about 100 bytes a vertex.
+    /// The data set of a graph that was built from these links, in memory: about 120 bytes a vertex.
     ///
     /// # Errors
     /// [`crate::error::Error::Memory`]; those of [`Dataset::validate`] where the graph is another one.
