@@ -74,11 +74,11 @@ pub mod edge_bindings {
         world: "edge-kernel",
         pub_export_macro: true,
         with: {
-            "eciton:kernel/types@0.1.0": crate::bindings::eciton::kernel::types,
-            "eciton:kernel/tensors@0.1.0": crate::bindings::eciton::kernel::tensors,
-            "eciton:kernel/random@0.1.0": crate::bindings::eciton::kernel::random,
-            "eciton:kernel/linalg@0.1.0": crate::bindings::eciton::kernel::linalg,
-            "eciton:kernel/log@0.1.0": crate::bindings::eciton::kernel::log,
+            "eciton:kernel/types@0.1.1": crate::bindings::eciton::kernel::types,
+            "eciton:kernel/tensors@0.1.1": crate::bindings::eciton::kernel::tensors,
+            "eciton:kernel/random@0.1.1": crate::bindings::eciton::kernel::random,
+            "eciton:kernel/linalg@0.1.1": crate::bindings::eciton::kernel::linalg,
+            "eciton:kernel/log@0.1.1": crate::bindings::eciton::kernel::log,
         },
     });
 }

@@ -49,7 +49,7 @@ impl Builtin {
     /// As [`crate::source_digest`].
     pub fn source_digest(&self, root: &Path) -> Result<String> {
         let own = format!("guest-kernels/{}", self.name);
-        digest::source_digest(root, &[&own, "guest-kernels/sdk", "wit"])
+        digest::source_digest(root, &[&own, "guest-kernels/sdk", "wit/kernel"])
     }
 
     /// The kernels called `names`, all of them if there are none.

@@ -135,7 +135,7 @@ pub fn write_bindings(dir: &Path) -> Result<()> {
 }
 
 fn bindings(world: World) -> Result<Files> {
-    let contract = Contract::get(world)?;
+    let contract = Contract::current(world)?;
     let mut files = Files::default();
     wit_bindgen_c::Opts::default()
         .build()

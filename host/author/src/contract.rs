@@ -1,4 +1,5 @@
-//! The comparison of a component with the contract, `wit/kernel/kernel.wit`, which this file holds.
+//! The comparison of a component with the version of the contract that it speaks. The current one is
+//! `wit/kernel/kernel.wit`, each released one lies in a folder of `wit/released`; this file holds them all.
 //!
 //! Names of imports and exports are read from the binary itself, so that an ambient import is named
 //! even in a component that is odd in other ways; types are compared as WIT.
@@ -13,11 +14,18 @@ use crate::difference::{Difference, Side};
 use crate::error::{Error, Result};
 use crate::{strip, text};
 
-/// The contract's text.
+/// The current contract's text.
 pub const CONTRACT: &str = include_str!("../../../wit/kernel/kernel.wit");
 
-/// The version of the contract that this host speaks; there is one. (A test holds it to the text.)
-pub const VERSION: &str = "0.1.0";
+/// The version of the current contract, the newest that a kernel may speak. (A test holds it to the text.)
+pub const VERSION: &str = "0.1.1";
+
+/// The oldest version of the contract that a kernel may speak.
+pub const OLDEST: &str = VERSIONS[0].0;
+
+/// The versions that a kernel may speak with their texts, ascending: each released one, and the current one.
+const VERSIONS: [(&str, &str); 2] =
+    [("0.1.0", include_str!("../../../wit/released/0.1.0/kernel.wit")), (VERSION, CONTRACT)];
 
 /// Largest component that is looked at, in bytes.
 pub const MAX_COMPONENT_BYTES: u64 = 64 << 20;
@@ -53,37 +61,47 @@ impl World {
     }
 }
 
-/// The contract, parsed, as one world has it.
+/// A version of the contract, parsed, as one world has it.
 pub(crate) struct Contract {
     pub(crate) resolve: Resolve,
     pub(crate) world: WorldId,
+    version: &'static str,
     /// Whose world it is.
     of: World,
 }
 
 impl Contract {
-    pub(crate) fn get(of: World) -> Result<&'static Self> {
-        static READ: [OnceLock<Result<Contract, String>>; 2] = [const { OnceLock::new() }; 2];
-        let read = READ[of as usize].get_or_init(|| Self::parse(of));
+    /// The current one.
+    pub(crate) fn current(of: World) -> Result<&'static Self> {
+        Self::get(of, VERSION)
+    }
+
+    /// That of an accepted version.
+    fn get(of: World, version: &str) -> Result<&'static Self> {
+        static READ: [[OnceLock<Result<Contract, String>>; 2]; VERSIONS.len()] =
+            [const { [const { OnceLock::new() }; 2] }; VERSIONS.len()];
+        let at = VERSIONS.iter().position(|(known, _)| *known == version).unwrap_or(VERSIONS.len() - 1);
+        let (version, text) = VERSIONS[at];
+        let read = READ[at][of as usize].get_or_init(|| Self::parse(of, version, text));
         read.as_ref().map_err(|found| Error::Internal { found: found.clone() })
     }
 
-    fn parse(of: World) -> Result<Self, String> {
+    fn parse(of: World, version: &'static str, text: &str) -> Result<Self, String> {
         let mut resolve = Resolve::default();
-        let package = resolve.push_str("kernel.wit", CONTRACT).map_err(|error| format!("{error:#}"))?;
+        let package = resolve.push_str("kernel.wit", text).map_err(|error| format!("{error:#}"))?;
         let world =
             resolve.select_world(&[package], Some(of.name())).map_err(|error| format!("{error:#}"))?;
-        Ok(Self { resolve, world, of })
+        Ok(Self { resolve, world, version, of })
     }
 
     fn interface(&self, side: Side, name: &str) -> Option<InterfaceId> {
-        interface(&self.resolve, self.world, side, &full_name(name))
+        interface(&self.resolve, self.world, side, &format!("{PACKAGE}{name}@{}", self.version))
     }
 }
 
 /// Compares a component with the contract and lists every difference; none means that it fits.
 ///
-/// A kernel may import fewer interfaces and functions than the contract offers, and must export the whole
+/// It is compared with the version that it speaks, see [`version`]. A kernel may import fewer interfaces and functions than the contract offers, and must export the whole
 /// `vertex` or the whole `edge` interface: the world that it is compared with is the one whose interface it
 /// exports. What it exports of other packages is nobody's concern. Bytes from anywhere may be given.
 ///
@@ -98,11 +116,18 @@ pub fn check(component: &[u8]) -> Result<Vec<Difference>> {
         Ok(names) => names,
         Err(difference) => return Ok(vec![difference]),
     };
+    let spoken = spoken(&names);
+    // Where one of several is not accepted, that is the reason to give.
+    if spoken.len() > 1 && spoken.iter().all(|version| accepted(version).is_some()) {
+        let found = spoken.into_iter().map(str::to_owned).collect();
+        return Ok(vec![Difference::SeveralVersions { found }]);
+    }
+    let speaks = compared_with(&spoken);
     let contract = match exported(&names)[..] {
-        [of] => Contract::get(of)?,
+        [of] => Contract::get(of, speaks)?,
         [] => {
             differences.push(Difference::NoKernelInterface);
-            Contract::get(World::Vertex)?
+            Contract::get(World::Vertex, speaks)?
         }
         _ => return Ok(vec![Difference::SeveralKernelInterfaces]),
     };
@@ -126,6 +151,18 @@ pub fn check(component: &[u8]) -> Result<Vec<Difference>> {
         }
     }
     Ok(differences)
+}
+
+/// The version of the contract that a component speaks, that of its imports and exports of package
+/// `eciton:kernel`; [`VERSION`] where that is not one from [`OLDEST`] to [`VERSION`]. Bytes from anywhere may be
+/// given.
+#[must_use]
+pub fn version(component: &[u8]) -> &'static str {
+    let names = match unfit_file(component) {
+        None => names(component).unwrap_or_default(),
+        Some(_) => Vec::new(),
+    };
+    compared_with(&spoken(&names))
 }
 
 /// Lists the ambient imports of a core module that is about to become a component, each once.
@@ -229,6 +266,29 @@ fn exported(names: &[(Side, String)]) -> Vec<World> {
     World::ALL.into_iter().filter(exports).collect()
 }
 
+/// The versions of what is imported and exported of the contract's package, each once, in order.
+fn spoken(names: &[(Side, String)]) -> Vec<&str> {
+    let mut versions = Vec::new();
+    for (_, version) in names.iter().filter_map(|(_, name)| kernel_interface(name)) {
+        if !versions.contains(&version) {
+            versions.push(version);
+        }
+    }
+    versions
+}
+
+/// A version that a kernel may speak.
+fn accepted(version: &str) -> Option<&'static str> {
+    VERSIONS.iter().map(|(known, _)| *known).find(|known| *known == version)
+}
+
+fn compared_with(spoken: &[&str]) -> &'static str {
+    match spoken {
+        [one] => accepted(one).unwrap_or(VERSION),
+        _ => VERSION,
+    }
+}
+
 fn compare_names(contract: &Contract, names: &[(Side, String)], differences: &mut Vec<Difference>) {
     for (side, name) in names {
         let Some((interface, version)) = kernel_interface(name) else {
@@ -238,12 +298,15 @@ fn compare_names(contract: &Contract, names: &[(Side, String)], differences: &mu
             }
             continue;
         };
-        if version != VERSION {
+        if accepted(version).is_none() {
             differences.push(Difference::Version { side: *side, name: name.clone() });
         } else if contract.interface(*side, interface).is_none() {
             differences.push(match side {
-                Side::Import => Difference::UnknownInterface { interface: interface.to_owned() },
-                Side::Export => Difference::ExtraExport { name: name.clone() },
+                Side::Import => Difference::UnknownInterface {
+                    interface: interface.to_owned(),
+                    contract: contract.version,
+                },
+                Side::Export => Difference::ExtraExport { name: name.clone(), contract: contract.version },
             });
         }
     }
@@ -253,10 +316,6 @@ fn compare_names(contract: &Contract, names: &[(Side, String)], differences: &mu
 fn kernel_interface(name: &str) -> Option<(&str, &str)> {
     let name = name.strip_prefix(PACKAGE)?;
     Some(name.split_once('@').unwrap_or((name, "")))
-}
-
-fn full_name(interface: &str) -> String {
-    format!("{PACKAGE}{interface}@{VERSION}")
 }
 
 /// The component's types as WIT.
@@ -327,6 +386,7 @@ impl Found<'_> {
                     side,
                     interface: interface.to_owned(),
                     name: name.clone(),
+                    contract: self.contract.version,
                     found: definition,
                 });
                 continue;
@@ -386,6 +446,7 @@ impl Found<'_> {
                     side,
                     interface: interface.to_owned(),
                     function: text::function_name(function),
+                    contract: self.contract.version,
                     found: words,
                 });
                 continue;

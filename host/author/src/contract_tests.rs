@@ -23,6 +23,17 @@ fn component_of(wit: &[&str], world: &str) -> Vec<u8> {
     wit_component::ComponentEncoder::default().validate(true).module(&module).unwrap().encode().unwrap()
 }
 
+/// The version's package in a text.
+fn package(version: &str) -> String {
+    format!("package eciton:kernel@{version};")
+}
+
+/// The current contract under another version.
+fn of_version(version: &str) -> String {
+    assert!(CONTRACT.contains(&package(VERSION)));
+    CONTRACT.replace(&package(VERSION), &package(version))
+}
+
 /// The differences of a kernel built against the contract with `from` replaced by `to`.
 fn changed(from: &str, to: &str) -> Vec<Difference> {
     changed_in(World::Vertex, from, to)
@@ -39,26 +50,84 @@ fn texts(differences: &[Difference]) -> Vec<String> {
 }
 
 #[test]
-fn the_contract_has_the_version_and_the_worlds() {
-    for of in World::ALL {
-        let contract = Contract::get(of).unwrap();
+fn every_version_has_its_text_and_the_worlds() {
+    for (of, (known, _)) in World::ALL.into_iter().flat_map(|of| VERSIONS.map(|version| (of, version))) {
+        let contract = Contract::get(of, known).unwrap();
         let package = contract.resolve.worlds[contract.world].package.unwrap();
         let version = contract.resolve.packages[package].name.version.clone();
-        assert_eq!((version.unwrap().to_string(), contract.of), (VERSION.to_owned(), of));
+        assert_eq!((version.unwrap().to_string(), contract.of), (known.to_owned(), of));
+        assert_eq!(contract.version, known);
         for other in World::ALL {
             assert_eq!(contract.interface(Side::Export, other.interface()).is_some(), other == of);
         }
     }
+    // A released version is listed, and a listed one is released.
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/released");
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut released: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    released.sort();
+    let (current, listed) = VERSIONS.split_last().unwrap();
+    assert_eq!(released, listed.iter().map(|(version, _)| *version).collect::<Vec<_>>());
+    assert_eq!(*current, (VERSION, CONTRACT));
 }
 
 #[test]
-fn the_contract_itself_fits() {
-    for of in World::ALL {
-        let component = component_of(&[CONTRACT], of.name());
-        assert_eq!(check(&component).unwrap(), []);
+fn every_version_itself_fits() {
+    for (of, (known, text)) in World::ALL.into_iter().flat_map(|of| VERSIONS.map(|version| (of, version))) {
+        let component = component_of(&[text], of.name());
+        assert_eq!((version(&component), check(&component).unwrap()), (known, vec![]));
         let bare = strip::custom_sections(&component, &|_| false).unwrap();
         assert!(bare.len() < component.len());
-        assert_eq!(check(&bare).unwrap(), []);
+        assert_eq!((version(&bare), check(&bare).unwrap()), (known, vec![]));
+    }
+}
+
+/// What a kernel of another text would miss in the current contract.
+fn missed(released: &str, text: &str) -> Vec<Difference> {
+    let text = text.replace(&package(released), &package(VERSION));
+    let mut differences = Vec::new();
+    for of in World::ALL {
+        let then = Contract::parse(of, VERSION, &text).unwrap();
+        let contract = Contract::current(of).unwrap();
+        let world = &then.resolve.worlds[then.world];
+        let sides = [(Side::Import, &world.imports), (Side::Export, &world.exports)];
+        let names: Vec<(Side, String)> = sides
+            .into_iter()
+            .flat_map(|(side, items)| items.values().map(move |item| (side, item)))
+            .map(|(side, item)| {
+                let WorldItem::Interface { id, .. } = item else { panic!("{item:?}") };
+                (side, then.resolve.id_of(*id).unwrap())
+            })
+            .collect();
+        assert!(names.len() >= 4, "{names:?}");
+        compare_names(contract, &names, &mut differences);
+        let found = Found { contract, resolve: &then.resolve, world: then.world };
+        for (side, name) in &names {
+            found.compare_interface(*side, name, &mut differences);
+        }
+    }
+    differences
+}
+
+#[test]
+fn the_contract_offers_what_every_released_one_does() {
+    for (released, text) in VERSIONS {
+        assert_eq!(missed(released, text), [], "{released}");
+    }
+    // What has changed since then, or is gone, or what kernels of then do not export.
+    for (from, to) in [
+        (ROW_IDS, "row-ids: func(start: u32) -> result<list<u64>, error>;"),
+        (ROW_IDS, "row-ids: func(start: u32, count: u32) -> result<list<u64>, error>; more: func();"),
+        ("enum level { debug, info, warning }", "enum level { debug, info, warning, error }"),
+        ("interface log {", "interface log { record unused { line: u32 }"),
+        ("signature: func() -> signature;", ""),
+        ("    import log;\n", "    import log;\n    import old;\n"),
+    ] {
+        let (released, text) = VERSIONS[0];
+        assert!(text.contains(from), "{from}");
+        let text = format!("{}\ninterface old {{ f: func(); }}", text.replace(from, to));
+        assert_ne!(missed(released, &text), [], "{from} -> {to}");
     }
 }
 
@@ -187,7 +256,7 @@ fn ambient_imports_of_a_core_module() {
 
 #[test]
 fn another_version_is_named_and_the_spoken_one_too() {
-    let differences = changed("eciton:kernel@0.1.0", "eciton:kernel@0.2.0");
+    let differences = changed(&package(VERSION), &package("0.2.0"));
     let exported = Difference::Version { side: Side::Export, name: "eciton:kernel/vertex@0.2.0".to_owned() };
     assert!(differences.contains(&exported), "{differences:?}");
     assert!(
@@ -195,10 +264,40 @@ fn another_version_is_named_and_the_spoken_one_too() {
         "{differences:?}"
     );
     let text = exported.to_string();
-    assert!(text.contains("0.2.0") && text.contains(VERSION), "{text}");
+    for word in ["vertex@0.2.0", &format!("{OLDEST} to {VERSION}: "), "build the kernel again"] {
+        assert!(text.contains(word), "no {word:?} in {text}");
+    }
+    let newer = texts(&check(&component_of(&[&of_version("0.1.999")], World::Edge.name())).unwrap());
+    assert!(newer.iter().all(|text| text.ends_with(": the kernel needs a newer eciton")), "{newer:?}");
 
-    let none = changed("package eciton:kernel@0.1.0;", "package eciton:kernel;");
+    let none = changed(&package(VERSION), "package eciton:kernel;");
     assert!(matches!(none[0], Difference::Version { .. }), "{none:?}");
+}
+
+/// Two packages in one component.
+#[test]
+fn a_component_speaks_one_version() {
+    let both = |other: &str| {
+        let import = format!("    import log;\n    import eciton:kernel/random@{other};\n");
+        let text = CONTRACT.replace("    import random;\n", "").replace("    import log;\n", &import);
+        check(&component_of(&[&of_version(other), &text], World::Vertex.name())).unwrap()
+    };
+    let differences = both(OLDEST);
+    let [Difference::SeveralVersions { found }] = &differences[..] else { panic!("{differences:?}") };
+    assert!(found.len() == 2 && found.iter().all(|found| [OLDEST, VERSION].contains(&&**found)), "{found:?}");
+    assert!(differences[0].to_string().contains("a component speaks one"), "{differences:?}");
+    assert!(matches!(both("0.2.0")[..], [Difference::Version { .. }, ..]));
+}
+
+/// What is new is new to kernels of now.
+#[test]
+fn a_component_is_compared_with_the_version_that_it_speaks() {
+    let (oldest, text) = VERSIONS[0];
+    let newer = text.replace(ROW_IDS, &format!("{ROW_IDS} more: func();"));
+    let differences = check(&component_of(&[&newer], World::Vertex.name())).unwrap();
+    let texts = texts(&differences);
+    let words = format!("random: function more is imported, contract {oldest} has none of that name: func()");
+    assert_eq!(texts, [words]);
 }
 
 #[test]
@@ -228,7 +327,7 @@ fn an_edge_kernel_is_compared_with_its_own_world() {
     assert_eq!(texts.len(), 2, "{texts:#?}");
     assert!(texts[0].starts_with("edge: function layer.backward is exported, "), "{texts:#?}");
     assert!(texts[1].starts_with("edge: function layer.backward-sources is missing: "), "{texts:#?}");
-    let differences = changed_in(World::Edge, "eciton:kernel@0.1.0", "eciton:kernel@0.2.0");
+    let differences = changed_in(World::Edge, &package(VERSION), &package("0.2.0"));
     assert!(differences.iter().all(|found| matches!(found, Difference::Version { .. })), "{differences:?}");
 }
 
@@ -268,7 +367,7 @@ fn missing_and_unknown_functions() {
     assert_eq!(
         texts(&differences),
         [
-            "vertex: function layer.describe is exported, contract 0.1.0 has none of that name: func() -> signature",
+            "vertex: function layer.describe is exported, contract 0.1.1 has none of that name: func() -> signature",
             "vertex: function layer.signature is missing: func() -> signature",
         ]
     );
@@ -276,7 +375,7 @@ fn missing_and_unknown_functions() {
     assert_eq!(
         texts(&differences),
         [
-            "random: function entropy is imported, contract 0.1.0 has none of that name: func(start: u32, count: u32) -> result<list<u64>, types.error>"
+            "random: function entropy is imported, contract 0.1.1 has none of that name: func(start: u32, count: u32) -> result<list<u64>, types.error>"
         ]
     );
 }
@@ -325,9 +424,9 @@ fn unknown_interface_and_extra_export() {
     );
     let texts = texts(&check(&component_of(&[&own], World::Vertex.name())).unwrap());
     assert_eq!(texts.len(), 2, "{texts:#?}");
-    assert!(texts[0].starts_with("interface more is imported, contract 0.1.0 has none"));
+    assert!(texts[0].starts_with("interface more is imported, contract 0.1.1 has none"));
     assert!(
-        texts[1].starts_with("eciton:kernel/more@0.1.0 is exported, contract 0.1.0 asks for no such thing")
+        texts[1].starts_with("eciton:kernel/more@0.1.1 is exported, contract 0.1.1 asks for no such thing")
     );
 }
 

@@ -47,12 +47,17 @@ pub enum Difference {
         /// The full name, for instance `wasi:clocks/wall-clock@0.2.3`.
         import: String,
     },
-    /// Built for another version of the contract.
+    /// Built for a version of the contract that this host does not accept.
     Version {
         /// Imported or exported.
         side: Side,
         /// The full name, for instance `eciton:kernel/vertex@0.2.0`.
         name: String,
+    },
+    /// Built for more than one version of the contract.
+    SeveralVersions {
+        /// All of them, for instance `0.1.0`.
+        found: Vec<String>,
     },
     /// The component exports no kernel, neither of vertices nor of edges.
     NoKernelInterface,
@@ -62,11 +67,15 @@ pub enum Difference {
     UnknownInterface {
         /// The interface.
         interface: String,
+        /// The version of the contract.
+        contract: &'static str,
     },
     /// An export of package `eciton:kernel` that no kernel has.
     ExtraExport {
         /// The full name.
         name: String,
+        /// The version of the contract.
+        contract: &'static str,
     },
     /// A function that the contract asks for.
     MissingFunction {
@@ -127,6 +136,8 @@ pub enum Difference {
         interface: String,
         /// The function.
         function: String,
+        /// The version of the contract.
+        contract: &'static str,
         /// The component's type of it.
         found: String,
     },
@@ -138,6 +149,8 @@ pub enum Difference {
         interface: String,
         /// The type.
         name: String,
+        /// The version of the contract.
+        contract: &'static str,
         /// The component's definition.
         found: String,
     },
@@ -161,7 +174,7 @@ impl fmt::Display for Side {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let version = crate::VERSION;
+        let (oldest, version) = (crate::OLDEST, crate::VERSION);
         match self {
             Self::NotAComponent { found } => {
                 write!(f, "not a WebAssembly component but {found}; `eciton kernel build` makes components")
@@ -184,7 +197,13 @@ impl fmt::Display for Difference {
             }
             Self::Version { side, name } => write!(
                 f,
-                "{name} is {side}, this host speaks contract {version} only: build the kernel with the SDK of this release"
+                "{name} is {side}, this host accepts contracts {oldest} to {version}: {}",
+                of_version(name)
+            ),
+            Self::SeveralVersions { found } => write!(
+                f,
+                "contracts {} are imported and exported, a component speaks one: build all of it with one SDK",
+                found.join(" and ")
             ),
             Self::NoKernelInterface => write!(
                 f,
@@ -194,11 +213,11 @@ impl fmt::Display for Difference {
                 f,
                 "both eciton:kernel/vertex@{version} and eciton:kernel/edge@{version} are exported, a component is one kernel: make two of it"
             ),
-            Self::UnknownInterface { interface } => {
-                write!(f, "interface {interface} is imported, contract {version} has none of that name")
+            Self::UnknownInterface { interface, contract } => {
+                write!(f, "interface {interface} is imported, contract {contract} has none of that name")
             }
-            Self::ExtraExport { name } => {
-                write!(f, "{name} is exported, contract {version} asks for no such thing: remove it")
+            Self::ExtraExport { name, contract } => {
+                write!(f, "{name} is exported, contract {contract} asks for no such thing: remove it")
             }
             Self::MissingFunction { interface, function, expected } => {
                 write!(f, "{interface}: function {function} is missing: {expected}")
@@ -217,16 +236,31 @@ impl fmt::Display for Difference {
                 f,
                 "{interface}: {side} type {name} has another definition\n      contract: {expected}\n      found:    {found}"
             ),
-            Self::UnknownFunction { side, interface, function, found } => write!(
+            Self::UnknownFunction { side, interface, function, contract, found } => write!(
                 f,
-                "{interface}: function {function} is {side}, contract {version} has none of that name: {found}"
+                "{interface}: function {function} is {side}, contract {contract} has none of that name: {found}"
             ),
-            Self::UnknownType { side, interface, name, found } => write!(
+            Self::UnknownType { side, interface, name, contract, found } => write!(
                 f,
-                "{interface}: type {name} is {side}, contract {version} has none of that name: {found}"
+                "{interface}: type {name} is {side}, contract {contract} has none of that name: {found}"
             ),
             Self::Unfit { world, found } => write!(f, "does not fit world {world}: {found}"),
         }
+    }
+}
+
+/// What to do about a version that is not accepted.
+fn of_version(name: &str) -> &'static str {
+    let patch = |version: &str| {
+        let (series, patch) = version.rsplit_once('.')?;
+        Some((series.to_owned(), patch.parse::<u64>().ok()?))
+    };
+    let found = name.split_once('@').and_then(|(_, version)| patch(version));
+    match (found, patch(crate::VERSION)) {
+        (Some((found, of)), Some((series, newest))) if found == series && of > newest => {
+            "the kernel needs a newer eciton"
+        }
+        _ => "build the kernel again with the SDK of this release",
     }
 }
 

@@ -42,7 +42,7 @@ mod toolchain;
 pub use builtin::{BUILTIN, Builtin, Comparison, build_builtin, check_builtin, update_builtin};
 pub use c::{Clang, build_c, is_c, write_bindings};
 pub use compile::{Build, Built, build};
-pub use contract::{CONTRACT, MAX_COMPONENT_BYTES, VERSION, World, check, check_module};
+pub use contract::{CONTRACT, MAX_COMPONENT_BYTES, OLDEST, VERSION, World, check, check_module, version};
 pub use difference::{Difference, Side};
 pub use digest::{MAX_SOURCE_BYTES, MAX_SOURCE_FILES, component_digest, source_digest};
 pub use error::{Error, Result};

@@ -28,7 +28,7 @@ pub struct Entry {
 
 impl entries::Entry for Entry {
     const HEADING: &'static str = "# Made by building the built-in kernels; not to be edited by hand.
-# sources: digest of the kernel's folder, guest-kernels/sdk and wit (see eciton-author, digest.rs).
+# sources: digest of the kernel's folder, guest-kernels/sdk and wit/kernel (see eciton-author, digest.rs).
 # component: digest of guest-kernels/prebuilt/NAME.wasm. compiler: what made these very bytes.
 ";
     const REMEDY: &'static str = "write it anew by building the built-in kernels";

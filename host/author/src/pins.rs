@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::contract::VERSION;
+use crate::contract::version;
 use crate::digest::component_digest;
 use crate::entries;
 use crate::error::{Error, Result, io};
@@ -125,8 +125,9 @@ impl Pins {
             let nearer = nearer.display();
             return Err(refuse(format!("{nearer} is nearer; give --lock {nearer}, or remove that")));
         }
+        let contract = version(component).to_owned();
         let (component, bytes) = (component_digest(component), component.len() as u64);
-        let pin = Pin { path, component, bytes, contract: VERSION.to_owned() };
+        let pin = Pin { path, component, bytes, contract };
         let former = entries::put(&mut self.pins, pin.clone());
         Ok((pin, former))
     }

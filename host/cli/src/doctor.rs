@@ -136,7 +136,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     }
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<15} {text}"));
     row("eciton", env!("CARGO_PKG_VERSION").to_owned());
-    row("contract", format!("eciton:kernel@{}", eciton_author::VERSION));
+    let (oldest, newest) = (eciton_author::OLDEST, eciton_author::VERSION);
+    row("contract", format!("eciton:kernel@{newest}; kernels of {oldest} to {newest} run"));
     row("numeric class", eciton_tensor::numeric_class().to_owned());
     row("processor", format!("{}: {}", std::env::consts::ARCH, processor_features().join(" ")));
     row("cores", cores.map_or("unknown".to_owned(), |cores| cores.to_string()));
@@ -203,6 +204,7 @@ fn report(
         "event": "doctor",
         "version": env!("CARGO_PKG_VERSION"),
         "contract": eciton_author::VERSION,
+        "contract_oldest": eciton_author::OLDEST,
         "numeric_class": eciton_tensor::numeric_class(),
         "architecture": std::env::consts::ARCH,
         "processor_features": processor_features(),

@@ -10,7 +10,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use eciton_author::{
-    Build, Clang, Difference, MAX_COMPONENT_BYTES, Toolchain, VERSION, World, component_digest, starter,
+    Build, Clang, Difference, MAX_COMPONENT_BYTES, Toolchain, World, component_digest, starter,
 };
 use serde::Serialize;
 
@@ -108,7 +108,8 @@ fn list(arguments: &ListArguments, output: &mut Output) {
         let (name, digest) = (kernel.name, component_digest(kernel.component));
         let bytes = kernel.component.len();
         if arguments.json {
-            output.json(&Listed { event: "kernel", name, bytes, digest, contract: VERSION });
+            let contract = eciton_author::version(kernel.component);
+            output.json(&Listed { event: "kernel", name, bytes, digest, contract });
         } else {
             output.line(format_args!("{name:<14} {:>7} bytes  {digest}", grouped(bytes as u64)));
         }
@@ -264,8 +265,9 @@ fn refuse(path: &Path, component: &[u8]) -> Result<(), Failure> {
         count => format!("{count} differences"),
     };
     Err(Failure::Failed(format!(
-        "{}: not a kernel of contract {VERSION}, {count}:\n{}",
+        "{}: not a kernel of contract {}, {count}:\n{}",
         path.display(),
+        eciton_author::version(component),
         list.join("\n")
     )))
 }

@@ -68,10 +68,10 @@ fn a_kernel_says_what_it_is() {
     let component = std::fs::read(folder.path().join("linear.wasm")).unwrap();
     assert_eq!(found["bytes"], component.len());
     assert_eq!(found["digest"], eciton_author::component_digest(&component));
-    assert_eq!((&found["contract"], &found["signature"]), (&json!("0.1.0"), &Value::Null));
+    assert_eq!((&found["contract"], &found["signature"]), (&json!(eciton_author::VERSION), &Value::Null));
     let interface = |side: &str, name: &str| {
         let all = found[side].as_array().unwrap();
-        let name = format!("eciton:kernel/{name}@0.1.0");
+        let name = format!("eciton:kernel/{name}@{}", eciton_author::VERSION);
         all.iter().find(|i| i["interface"] == name).unwrap_or_else(|| panic!("{name}: {all:?}"))["functions"]
             .clone()
     };
@@ -86,9 +86,25 @@ fn a_kernel_says_what_it_is() {
     assert!(attributes.iter().all(|a| a["meaning"].as_str().unwrap().len() > 5), "{attributes:?}");
     let (code, text, _) = inspect(folder.path(), &["linear.wasm"]);
     assert_eq!(code, Some(0));
-    for word in ["eciton:kernel@0.1.0", "linalg: ", "layer.open", "out-features", "to be given", "--inputs"] {
+    let contract = format!("eciton:kernel@{}", eciton_author::VERSION);
+    for word in [&*contract, "linalg: ", "layer.open", "out-features", "to be given", "--inputs"] {
         assert!(text.contains(word), "no {word} in:\n{text}");
     }
+}
+
+/// One that was built for the first release.
+#[test]
+fn a_kernel_says_which_contract_it_speaks() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/compatibility/0.1.0/linear.wasm");
+    std::fs::copy(old, folder.join("linear.wasm")).unwrap();
+    assert_eq!(object(folder, &["linear.wasm"])["contract"], "0.1.0");
+    says(&works(folder, &["kernel", "inspect", "linear.wasm"]), &["eciton:kernel@0.1.0"]);
+    says(&works(folder, &["kernel", "check", "linear.wasm"]), &["linear.wasm: a kernel of contract 0.1.0, "]);
+    let added = works(folder, &["kernel", "add", "linear.wasm", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&added).unwrap()["contract"], "0.1.0");
+    works(folder, &TRAIN);
 }
 
 #[test]
@@ -116,7 +132,7 @@ fn what_cannot_be_inspected_is_said() {
     std::fs::write(folder.path().join("not.wasm"), "text").unwrap();
     let cases: [(&[&str], i32, &str); 7] = [
         (&["absent.wasm"], 1, "absent.wasm: cannot be read"),
-        (&["not.wasm"], 1, "not.wasm: not a kernel of contract 0.1.0, 1 difference"),
+        (&["not.wasm"], 1, "not.wasm: not a kernel of contract 0.1.1, 1 difference"),
         (&["linear.wasm", "--set", "out-features=8"], 2, "--inputs"),
         (&["linear.wasm", "--inputs", "16"], 1, "attribute `out-features` must be given"),
         (
@@ -203,7 +219,7 @@ fn what_is_pinned_trains_and_nothing_else() {
     let added = works(folder, &["kernel", "add", "head.wasm", "sum.wasm", "--json"]);
     let added: Vec<Value> = added.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&added[0]["path"], &added[1]["path"]), (&json!("head.wasm"), &json!("sum.wasm")));
-    assert_eq!((&added[0]["contract"], &added[0]["former"]), (&json!("0.1.0"), &Value::Null));
+    assert_eq!((&added[0]["contract"], &added[0]["former"]), (&json!(eciton_author::VERSION), &Value::Null));
     works(folder, &other);
 }
 
@@ -237,7 +253,7 @@ fn what_cannot_be_pinned_is_said_and_changes_nothing() {
     let lock = folder.join("eciton-kernels.lock");
     std::fs::write(folder.join("not.wasm"), "text").unwrap();
     let line = ["kernel", "add", "linear.wasm", "not.wasm"];
-    says(&refused(folder, &line), &["not.wasm: not a kernel of contract 0.1.0, 1 difference"]);
+    says(&refused(folder, &line), &["not.wasm: not a kernel of contract 0.1.1, 1 difference"]);
     says(&refused(folder, &["kernel", "add", "absent.wasm"]), &["absent.wasm: cannot be read"]);
     assert!(!lock.exists());
     let (code, _, err) = run(folder, &[&ADD[..], &["--lock", "mine.lock"]].concat());

@@ -10,9 +10,15 @@ use wasmtime::component::types::ComponentItem;
 
 use crate::error::{Error, Result};
 
-/// The package that this host speaks.
+/// The newest contract that this host speaks. (A test holds it to the contract's text.)
+///
+/// It runs kernels of every version from 0.1.0 to this one: what a version offers, all later ones of its series
+/// do, and by that rule wasmtime finds `linalg@0.1.1` where a component says `linalg@0.1.0`.
+pub const CONTRACT: &str = "eciton:kernel@0.1.1";
+
 const PACKAGE: &str = "eciton:kernel/";
-const VERSION: &str = "@0.1.0";
+const SERIES: &str = "0.1.";
+const PATCH: u64 = 1;
 const IMPORTS: [&str; 5] = ["types", "tensors", "random", "linalg", "log"];
 
 /// Refuses a component that does not keep the contract.
@@ -24,18 +30,42 @@ pub(crate) fn contract(name: &str, engine: &Engine, component: &Component) -> Re
     Err(Error::Contract { kernel: name.to_owned(), differences: differences.join("\n") })
 }
 
+/// `vertex` and `0.1.0` of `eciton:kernel/vertex@0.1.0`; the version is empty where there is none.
+fn of_contract(name: &str) -> Option<(&str, &str)> {
+    let name = name.strip_prefix(PACKAGE)?;
+    Some(name.split_once('@').unwrap_or((name, "")))
+}
+
+fn range() -> String {
+    format!("{SERIES}0 to {SERIES}{PATCH}")
+}
+
+/// Why a version is not accepted, if it is not.
+fn refusal(version: &str) -> Option<String> {
+    let patch = version.strip_prefix(SERIES).and_then(|patch| patch.parse::<u64>().ok());
+    let remedy = match patch {
+        Some(patch) if patch <= PATCH => return None,
+        Some(_) => "the kernel needs a newer eciton",
+        None => "rebuild the kernel with the SDK of this release",
+    };
+    Some(format!(", of another version of the contract; this host accepts {}: {remedy}", range()))
+}
+
 /// One line a difference, and what kind of a kernel it is.
 fn differences(engine: &Engine, component: &Component) -> (Vec<String>, On) {
     let mut found = Vec::new();
     let ty = component.component_type();
+    let mut versions = Vec::new();
     for (name, _) in ty.imports(engine) {
-        match name.strip_prefix(PACKAGE) {
-            Some(rest) => match rest.strip_suffix(VERSION) {
-                Some(interface) if IMPORTS.contains(&interface) => {}
-                Some(interface) => found.push(format!("imports the unknown interface {PACKAGE}{interface}{VERSION}")),
-                None => found.push(format!(
-                    "imports {name}, of another version of the contract; this host speaks {VERSION}: rebuild the kernel"
-                )),
+        match of_contract(name) {
+            Some((interface, version)) => match refusal(version) {
+                Some(refusal) => found.push(format!("imports {name}{refusal}")),
+                None => {
+                    versions.push(version);
+                    if !IMPORTS.contains(&interface) {
+                        found.push(format!("imports the unknown interface {name}"));
+                    }
+                }
             },
             None if name.starts_with("wasi:") => found.push(format!(
                 "imports {name}: a kernel has no ambient access; build it for wasm32-unknown-unknown and avoid files, clocks, environment and randomness"
@@ -45,24 +75,65 @@ fn differences(engine: &Engine, component: &Component) -> (Vec<String>, On) {
     }
     let mut kinds = Vec::new();
     for (name, item) in ty.exports(engine) {
-        for (interface, kind) in [("vertex", On::Rows), ("edge", On::Edges)] {
-            if name == format!("{PACKAGE}{interface}{VERSION}") {
-                kinds.extend(matches!(item.ty, ComponentItem::ComponentInstance(_)).then_some(kind));
-            } else if name.starts_with(&format!("{PACKAGE}{interface}@")) {
-                found.push(format!(
-                    "exports {name}, of another version of the contract; this host speaks {VERSION}: rebuild the kernel"
-                ));
-            }
+        let (kind, version) = match of_contract(name) {
+            Some(("vertex", version)) => (On::Rows, version),
+            Some(("edge", version)) => (On::Edges, version),
+            _ => continue,
+        };
+        if let Some(refusal) = refusal(version) {
+            found.push(format!("exports {name}{refusal}"));
+        } else if matches!(item.ty, ComponentItem::ComponentInstance(_)) {
+            kinds.push(kind);
+            versions.push(version);
         }
+    }
+    versions.sort_unstable();
+    versions.dedup();
+    if versions.len() > 1 {
+        found.push(format!(
+            "imports and exports contracts {}; a component speaks one: build all of it with one SDK",
+            versions.join(" and ")
+        ));
     }
     match kinds[..] {
         [kind] => (found, kind),
         _ if !found.is_empty() => (found, On::Rows),
         _ => {
-            let either = format!("{PACKAGE}vertex{VERSION} or {PACKAGE}edge{VERSION}");
+            let either = format!("{PACKAGE}vertex or {PACKAGE}edge, version {}", range());
             let exports = if kinds.is_empty() { "neither" } else { "both" };
             found.push(format!("must export one of {either}, and exports {exports}"));
             (found, On::Rows)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_contract_is_the_one_of_the_text() {
+        let text = include_str!("../../../wit/kernel/kernel.wit");
+        assert!(text.contains(&format!("\npackage {CONTRACT};\n")), "set CONTRACT to the text's version");
+        assert_eq!(CONTRACT, format!("eciton:kernel@{SERIES}{PATCH}"));
+    }
+
+    #[test]
+    fn versions_that_are_refused_have_a_remedy() {
+        for patch in 0..=PATCH {
+            assert_eq!(refusal(&format!("{SERIES}{patch}")), None);
+        }
+        for (version, remedy) in [
+            (format!("{SERIES}{}", PATCH + 1), "newer eciton"),
+            ("0.2.0".to_owned(), "rebuild"),
+            ("1.1.0".to_owned(), "rebuild"),
+            ("0.1.0-rc.1".to_owned(), "rebuild"),
+            ("0.1".to_owned(), "rebuild"),
+            (String::new(), "rebuild"),
+        ] {
+            let refusal = refusal(&version).unwrap();
+            assert!(refusal.contains(remedy) && refusal.contains(&range()), "{version}: {refusal}");
         }
     }
 }

@@ -25,7 +25,7 @@ impl std::fmt::Display for GuestError {
 #[non_exhaustive]
 pub enum Error {
     /// The component does not keep the contract.
-    #[error("kernel `{kernel}` does not fit the contract eciton:kernel@0.1.0:\n{differences}")]
+    #[error("kernel `{kernel}` does not fit the contract {contract}:\n{differences}", contract = crate::CONTRACT)]
     Contract {
         /// The kernel.
         kernel: String,

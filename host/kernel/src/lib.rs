@@ -39,6 +39,7 @@ pub mod trial;
 pub mod wire;
 
 pub use call::{AnyCall, Call, Kind, Labelled, RowNumbers, Target, Targets};
+pub use check::CONTRACT;
 pub use edges::{BLOCK_EDGES, EdgeCall, EdgeKind, EdgeLists, OtherRows};
 pub use error::{Error, GuestError, Result};
 pub use instance::{Finished, Instance, Instances, Peak};

@@ -60,8 +60,8 @@ pub(crate) use run::read;
 
 /// The version that writes runs.
 pub const ECITON_VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The contract that kernels of this version keep.
-pub const CONTRACT: &str = "eciton:kernel@0.1.0";
+/// The newest contract that kernels of this version keep.
+pub const CONTRACT: &str = eciton_kernel::CONTRACT;
 /// The format of run folders that this version writes and reads.
 pub const FORMAT: u64 = 1;
 

@@ -60,8 +60,28 @@ fn ambient_imports_are_refused_by_name() {
 
 #[test]
 fn another_version_of_the_contract_is_refused() {
-    let newer = contract().replace("eciton:kernel@0.1.0", "eciton:kernel@0.2.0");
-    fails(&component_of(&[&newer], "vertex-kernel"), &["@0.2.0", "this host speaks @0.1.0", "rebuild"]);
+    let of = |version: &str| {
+        let package = format!("eciton:kernel@{version}");
+        component_of(&[&contract().replace(eciton_kernel::CONTRACT, &package)], "vertex-kernel")
+    };
+    let accepted = format!("this host accepts {} to {}: ", eciton_author::OLDEST, eciton_author::VERSION);
+    fails(&of("0.2.0"), &["vertex@0.2.0", &accepted, "rebuild the kernel with the SDK"]);
+    fails(&of("0.1.999"), &["vertex@0.1.999", &accepted, "needs a newer eciton"]);
+}
+
+#[test]
+fn two_versions_of_the_contract_are_refused() {
+    let oldest = format!("eciton:kernel@{}", eciton_author::OLDEST);
+    let both = contract().replace("    import random;\n", "");
+    let both = both.replace(
+        "    import log;\n",
+        &format!("    import log;\n    import {};\n", oldest.replace('@', "/random@")),
+    );
+    let old = contract().replace(eciton_kernel::CONTRACT, &oldest);
+    fails(
+        &component_of(&[&old, &both], "vertex-kernel"),
+        &["contracts 0.1.0 and 0.1.1", "a component speaks one"],
+    );
 }
 
 #[test]
@@ -71,20 +91,20 @@ fn another_type_is_refused() {
     assert_ne!(other, contract());
     fails(
         &component_of(&[&other], "vertex-kernel"),
-        &["eciton:kernel@0.1.0", "type mismatch", "eciton kernel check"],
+        &[eciton_kernel::CONTRACT, "type mismatch", "eciton kernel check"],
     );
     let other = contract().replace("key: func(%stream: u32) -> u64;", "key: func(%stream: u32) -> u32;");
     assert_ne!(other, contract());
     fails(
         &component_of(&[&other], "vertex-kernel"),
-        &["eciton:kernel@0.1.0", "type mismatch", "eciton kernel check"],
+        &[eciton_kernel::CONTRACT, "type mismatch", "eciton kernel check"],
     );
 }
 
 #[test]
 fn a_component_that_exports_nothing_is_refused() {
-    let words =
-        ["must export one of eciton:kernel/vertex@0.1.0 or eciton:kernel/edge@0.1.0", "exports neither"];
+    let range = format!("version {} to {}", eciton_author::OLDEST, eciton_author::VERSION);
+    let words = ["must export one of eciton:kernel/vertex or eciton:kernel/edge", &range, "exports neither"];
     fails(&wat::parse_str("(component)").unwrap(), &words);
 }
 

@@ -1,6 +1,6 @@
 //! `eciton kernel inspect`: what a component says of itself.
 
-use eciton_author::{Interface, Side, VERSION, component_digest};
+use eciton_author::{Interface, Side, component_digest, version};
 use eciton_plan::Signature;
 use eciton_plan::signature::{AttributeSpec, Initialiser, ParameterSpec, RowsSpec, TargetKind};
 use serde::Serialize;
@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         file: &file,
         bytes: component.len(),
         digest: component_digest(component),
-        contract: VERSION,
+        contract: version(component),
         imports: listed(&interfaces, Side::Import),
         exports: listed(&interfaces, Side::Export),
         attributes: kernel.attributes(),

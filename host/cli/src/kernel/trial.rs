@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use eciton_author::{VERSION, component_digest};
+use eciton_author::{component_digest, version};
 use eciton_kernel::Limits;
 use eciton_kernel::trial::{Found, Judgement, Timed, Trial, Used};
 use serde::Serialize;
@@ -56,7 +56,8 @@ pub(super) fn check(arguments: &CheckArguments, output: &mut Output) -> Result<(
     let opened = arguments.layer.open()?;
     let file = arguments.layer.file.display();
     let (size, digest) = (bytes(opened.component.len() as u64), component_digest(&opened.component));
-    output.line(format_args!("{file}: a kernel of contract {VERSION}, {size}, {digest}"));
+    let contract = version(&opened.component);
+    output.line(format_args!("{file}: a kernel of contract {contract}, {size}, {digest}"));
     let Some(layer) = &opened.layer else {
         output.line(format_args!(
             "what it computes is checked where --inputs says what a row of each input has"
