@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use eciton_author::{Build, Error, Toolchain};
 
 /// The features of `tests/kernels`.
-const KERNELS: [&str; 31] = [
+const KERNELS: [&str; 32] = [
     "allocating",
     "derived",
     "doubled",
+    "edge-aggregates",
     "edge-derived",
     "edge-keeping",
     "edge-looping",

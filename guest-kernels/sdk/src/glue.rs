@@ -6,7 +6,7 @@ use crate::bindings::eciton::kernel::{linalg as wl, log as wlog, random as wr, t
 use crate::bindings::exports::eciton::kernel::vertex as wv;
 use crate::op::{After, Before, Op};
 use crate::signature::{AttributeSpec, Attributes, Initialiser, ParameterSpec, RowsSpec, TargetKind, Value};
-use crate::types::{Activation, Dropout, Error, Reduction, Result, Task};
+use crate::types::{Activation, Dropout, Error, Function, Reduction, Result, Task};
 use crate::{Backward, Forward, Ids, Kernel, LastLayer, Matrix, Out, Targets};
 
 /// A matrix.
@@ -140,6 +140,17 @@ fn epilogue<'a>(a: &After<'a>) -> wl::Epilogue<'a> {
     wl::Epilogue { bias: a.bias.map(|m| &m.raw().0), activation: activation(a.activation) }
 }
 
+fn function(by: Function) -> wl::Function {
+    match by {
+        Function::Exp => wl::Function::Exp,
+        Function::Log => wl::Function::Log,
+        Function::Sqrt => wl::Function::Sqrt,
+        Function::Reciprocal => wl::Function::Reciprocal,
+        Function::Absolute => wl::Function::Absolute,
+        Function::Power(p) => wl::Function::Power(p),
+    }
+}
+
 fn reduction(by: Reduction) -> wl::Reduction {
     match by {
         Reduction::Sum => wl::Reduction::Sum,
@@ -191,6 +202,10 @@ pub(crate) fn call(op: Op<'_>) -> Result<()> {
             wl::axpby(alpha, &x.raw().0, beta, &y.raw().0, &into.raw().0)
         }
         Op::Multiply { x, y, into } => wl::multiply(&x.raw().0, &y.raw().0, &into.raw().0),
+        Op::Elementwise { x, by, into } => wl::elementwise(&x.raw().0, function(by), &into.raw().0),
+        Op::ElementwiseBackward { x, by, grad, into } => {
+            wl::elementwise_backward(&x.raw().0, function(by), &grad.raw().0, &into.raw().0)
+        }
         Op::SoftmaxCrossEntropy { x, labels, rows, weight, losses, grad } => wl::softmax_cross_entropy(
             &x.raw().0,
             &labels.raw().0,

@@ -91,15 +91,15 @@ pub use math::Real;
 pub use signature::{
     AttributeSpec, Attributes, Initialiser, ParameterSpec, RowsSpec, Signature, TargetKind, Value,
 };
-pub use types::{Activation, Dropout, Epilogue, Error, Prologue, Reduction, Result, Task};
+pub use types::{Activation, Dropout, Epilogue, Error, Function, Prologue, Reduction, Result, Task};
 
 /// All that a kernel usually needs.
 pub mod prelude {
     pub use crate::{
         Activation, AttributeSpec, Attributes, Backward, BackwardSources, BackwardTargets, Derived,
         DerivedEdges, Dropout, EdgeForward, EdgeKernel, EdgeSignature, EdgeTask, Epilogue, Error, Forward,
-        ForwardEdgeKernel, ForwardKernel, Ids, Initialiser, Kernel, LastLayer, Matrix, Out, Prologue, Real,
-        Result, Signature, TargetKind, Targets, Task, Value, linalg, scratch, side_by_side,
+        ForwardEdgeKernel, ForwardKernel, Function, Ids, Initialiser, Kernel, LastLayer, Matrix, Out,
+        Prologue, Real, Result, Signature, TargetKind, Targets, Task, Value, linalg, scratch, side_by_side,
     };
 }
 

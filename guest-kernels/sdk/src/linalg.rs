@@ -2,7 +2,7 @@
 
 use crate::handles::{Ids, Matrix, Out, call};
 use crate::op::{After, Before, Op};
-use crate::types::{Epilogue, Prologue, Reduction, Result};
+use crate::types::{Epilogue, Function, Prologue, Reduction, Result};
 
 #[inline(always)]
 fn before<'a>(p: &Prologue<'a>) -> Before<'a> {
@@ -113,6 +113,18 @@ pub fn axpby(alpha: f32, x: &Matrix, beta: f32, y: &Matrix, into: &Out) -> Resul
 #[inline(always)]
 pub fn multiply(x: &Matrix, y: &Matrix, into: &Out) -> Result<()> {
     call(Op::Multiply { x, y, into })
+}
+
+/// into = f(x), elementwise.
+#[inline(always)]
+pub fn elementwise(x: &Matrix, by: Function, into: &Out) -> Result<()> {
+    call(Op::Elementwise { x, by, into })
+}
+
+/// into = grad times the derivative of f at x, elementwise.
+#[inline(always)]
+pub fn elementwise_backward(x: &Matrix, by: Function, grad: &Matrix, into: &Out) -> Result<()> {
+    call(Op::ElementwiseBackward { x, by, grad, into })
 }
 
 /// Softmax of each row and its masked cross-entropy.

@@ -1,7 +1,7 @@
 //! The linear algebra of the contract as data, over handles: what [`crate::linalg`] hands to the host.
 
 use crate::handles::{Ids, Matrix, Out};
-use crate::types::{Activation, Dropout, Reduction};
+use crate::types::{Activation, Dropout, Function, Reduction};
 
 /// A prologue over handles.
 #[derive(Debug, Clone, Copy)]
@@ -88,6 +88,17 @@ pub enum Op<'a> {
     Multiply {
         x: M<'a>,
         y: M<'a>,
+        into: O<'a>,
+    },
+    Elementwise {
+        x: M<'a>,
+        by: Function,
+        into: O<'a>,
+    },
+    ElementwiseBackward {
+        x: M<'a>,
+        by: Function,
+        grad: M<'a>,
         into: O<'a>,
     },
     SoftmaxCrossEntropy {

@@ -124,6 +124,23 @@ pub struct Epilogue<'a> {
     pub activation: Activation,
 }
 
+/// An elementwise function of x that is no activation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Function {
+    /// e^x
+    Exp,
+    /// The natural logarithm: -inf at 0, NaN below.
+    Log,
+    /// The square root: NaN below 0.
+    Sqrt,
+    /// 1 / x: infinite at 0.
+    Reciprocal,
+    /// |x|
+    Absolute,
+    /// x to this power, which is finite: NaN for negative x unless the power is an integer.
+    Power(f32),
+}
+
 /// How rows or segments are reduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {

@@ -165,6 +165,73 @@ fn alternating(rows: u32) -> Result<Matrix> {
     scratch(&[rows, 2], |into| into.write_rows(0, &values))
 }
 
+// The functions, each where it has a derivative: (|x| + 1/2)^(3/2) / sqrt(exp(-x) + 1) + ln(x^2 + 1/4).
+kernel!(Functions, [[6]], [6], |x, p, y| {
+    let shape = x.shape();
+    let f = |x: &Matrix, by| scratch(&shape, |into| linalg::elementwise(x, by, into));
+    let plus = |x: &Matrix, c: f32| {
+        let constant = scratch(&shape, |into| into.write_rows(0, &vec![c; (shape[0] * shape[1]) as usize]))?;
+        scratch(&shape, |into| linalg::axpby(1.0, x, 1.0, &constant, into))
+    };
+    let power = f(&plus(&f(x, Function::Absolute)?, 0.5)?, Function::Power(1.5))?;
+    let minus = scratch(&shape, |into| linalg::axpby(-1.0, x, 0.0, x, into))?;
+    let root = f(&plus(&f(&minus, Function::Exp)?, 1.0)?, Function::Sqrt)?;
+    let ratio = scratch(&shape, |into| linalg::multiply(&power, &f(&root, Function::Reciprocal)?, into))?;
+    let log = f(&plus(&f(x, Function::Power(2.0))?, 0.25)?, Function::Log)?;
+    let log = scratch(&shape, |into| linalg::apply(&log, &Prologue { bias: Some(p[0]), ..PLAIN }, into))?;
+    linalg::axpby(1.0, &ratio, 0.5, &log, y)
+});
+
+/// y_v = the standard deviation of the sources' values, sqrt(mean of squares - square of the mean + 1/8).
+struct Deviation;
+
+impl ForwardEdgeKernel for Deviation {
+    fn attributes() -> Vec<AttributeSpec> {
+        vec![]
+    }
+
+    fn open(_: &[u32], _: &[u32], _: u32, _: &Attributes) -> Result<Self> {
+        Ok(Self)
+    }
+
+    fn signature(&self) -> EdgeSignature {
+        let row = [COLUMNS];
+        EdgeSignature::new().source("x", &row).target("t", &row).output("y", &row)
+    }
+
+    fn forward<R: Real>(
+        &self,
+        task: &EdgeTask<'_>,
+        source: &Matrix,
+        _: &Matrix,
+        _: &[&Matrix],
+        output: &Out,
+    ) -> Result<()> {
+        let shape = output.shape();
+        let mean = |x: &Matrix| {
+            scratch(&shape, |into| linalg::reduce_segments(x, task.offsets, Reduction::Mean, into))
+        };
+        let square =
+            |x: &Matrix| scratch(&x.shape(), |into| linalg::elementwise(x, Function::Power(2.0), into));
+        let (of_squares, of_mean) = (mean(&square(source)?)?, square(&mean(source)?)?);
+        let variance = scratch(&shape, |into| linalg::axpby(1.0, &of_squares, -1.0, &of_mean, into))?;
+        let eighths = vec![0.125f32; (shape[0] * shape[1]) as usize];
+        let eighths = scratch(&shape, |into| into.write_rows(0, &eighths))?;
+        let variance = scratch(&shape, |into| linalg::axpby(1.0, &variance, 1.0, &eighths, into))?;
+        linalg::elementwise(&variance, Function::Sqrt, output)
+    }
+}
+
+#[test]
+fn a_standard_deviation_over_edges_is_derived() {
+    for rows in [1, 2, 5, 12] {
+        let row = [COLUMNS];
+        let report = check::edge_gradients::<DerivedEdges<Deviation>>(&row, &row, 0, &[], rows, SEED)
+            .unwrap_or_else(|e| panic!("seed {SEED}, {rows} rows: {e}"));
+        assert!(report.worst < 1e-6, "seed {SEED}, {rows} rows: {report:?}");
+    }
+}
+
 #[test]
 fn gradients_are_those_of_differences() {
     passes::<Perceptron>();
@@ -173,6 +240,7 @@ fn gradients_are_those_of_differences() {
     passes::<Mixture>();
     passes::<Pieces>();
     passes::<Segments>();
+    passes::<Functions>();
 }
 
 // Columns and rows of weights in several products: only where the sum is one reduction.

@@ -2,6 +2,7 @@
 
 use eciton_tensor::Matrix;
 use eciton_tensor::ops::activation::Activation;
+use eciton_tensor::ops::function::Function;
 use eciton_tensor::ops::rows::Reduction;
 use eciton_tensor::random::Purpose;
 use wasmtime::component::Resource;
@@ -45,6 +46,17 @@ fn answer<T>(result: Result<T, Failure>) -> Answer<T> {
 
 fn matrix(handle: Result<u32, Failure>) -> Answer<M> {
     answer(handle.map(Resource::new_own))
+}
+
+fn function(by: linalg::Function) -> Function {
+    match by {
+        linalg::Function::Exp => Function::Exp,
+        linalg::Function::Log => Function::Log,
+        linalg::Function::Sqrt => Function::Sqrt,
+        linalg::Function::Reciprocal => Function::Reciprocal,
+        linalg::Function::Absolute => Function::Absolute,
+        linalg::Function::Power(p) => Function::Power(p),
+    }
 }
 
 fn activation(a: types::Activation) -> Activation {
@@ -343,6 +355,14 @@ impl linalg::Host for State {
 
     fn multiply(&mut self, x: M, y: M, into: O) -> Answer<()> {
         answer(State::multiply(self, x.rep(), y.rep(), into.rep()))
+    }
+
+    fn elementwise(&mut self, x: M, by: linalg::Function, into: O) -> Answer<()> {
+        answer(State::elementwise(self, x.rep(), function(by), into.rep()))
+    }
+
+    fn elementwise_backward(&mut self, x: M, by: linalg::Function, grad: M, into: O) -> Answer<()> {
+        answer(State::elementwise_backward(self, x.rep(), function(by), grad.rep(), into.rep()))
     }
 
     fn softmax_cross_entropy(

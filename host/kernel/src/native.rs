@@ -16,6 +16,7 @@ use eciton_sdk::native::{Host, Kind as Handle, with_host};
 use eciton_sdk::op::{self, Op};
 use eciton_sdk::{self as sdk, EdgeKernel as _, Ids, Kernel as _, Matrix, Out};
 use eciton_tensor::ops::activation::Activation;
+use eciton_tensor::ops::function::Function;
 use eciton_tensor::ops::rows::Reduction;
 use eciton_tensor::random::Purpose;
 use gatv2::Gatv2;
@@ -409,6 +410,17 @@ fn after(a: op::After<'_>) -> After {
     After { bias: a.bias.map(|m| m.handle), activation: activation(a.activation) }
 }
 
+fn function(by: sdk::Function) -> Function {
+    match by {
+        sdk::Function::Exp => Function::Exp,
+        sdk::Function::Log => Function::Log,
+        sdk::Function::Sqrt => Function::Sqrt,
+        sdk::Function::Reciprocal => Function::Reciprocal,
+        sdk::Function::Absolute => Function::Absolute,
+        sdk::Function::Power(p) => Function::Power(p),
+    }
+}
+
 fn reduction(by: sdk::Reduction) -> Reduction {
     match by {
         sdk::Reduction::Sum => Reduction::Sum,
@@ -455,6 +467,10 @@ fn operate(state: &mut State, op: Op<'_>) -> std::result::Result<(), Failure> {
         }
         Op::Axpby { alpha, x, beta, y, into } => state.axpby(alpha, x.handle, beta, y.handle, into.handle),
         Op::Multiply { x, y, into } => state.multiply(x.handle, y.handle, into.handle),
+        Op::Elementwise { x, by, into } => state.elementwise(x.handle, function(by), into.handle),
+        Op::ElementwiseBackward { x, by, grad, into } => {
+            state.elementwise_backward(x.handle, function(by), grad.handle, into.handle)
+        }
         Op::SoftmaxCrossEntropy { x, labels, rows, weight, losses, grad } => {
             state.cross_entropy(x.handle, labels.handle, rows.handle, weight, losses.handle, grad.handle)
         }

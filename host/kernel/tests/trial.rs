@@ -70,6 +70,7 @@ fn all() -> Vec<Arc<Layer>> {
             ],
         ),
         open_in("tests/kernels", "edge-derived", &[vec![6], vec![6]], &[]),
+        open_in("tests/kernels", "edge-aggregates", &[vec![6], vec![6]], &[]),
     ]
 }
 

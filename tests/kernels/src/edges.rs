@@ -106,5 +106,5 @@ impl EdgeKernel for Along {
     }
 }
 
-#[cfg(not(feature = "edge-derived"))]
+#[cfg(not(any(feature = "edge-derived", feature = "edge-aggregates")))]
 eciton_sdk::export_edge_kernel!(Along);

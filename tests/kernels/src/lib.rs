@@ -2,6 +2,8 @@
 //!
 //! The suites put these in the place of the built-in one; see README.md.
 
+#[cfg(feature = "edge-aggregates")]
+mod aggregates;
 #[cfg(any(feature = "derived", feature = "edge-derived"))]
 mod derived;
 #[cfg(feature = "edges")]

@@ -5,7 +5,7 @@ use super::shape_error;
 use super::store::{Dense, Place, Store};
 use crate::handles::{RawIds, RawMatrix, RawOut};
 use crate::op::{After, Before, Op};
-use crate::types::{Activation, Dropout, Error, Reduction, Result};
+use crate::types::{Activation, Dropout, Error, Function, Reduction, Result};
 use crate::{Matrix, Out};
 
 /// What a prologue makes of rows.
@@ -54,6 +54,26 @@ impl Store {
                 let y = self.like("multiply", "y", y, &x.shape)?;
                 let to = self.place("multiply", "into", into.handle, &x.shape, None)?;
                 to.fill(&pairwise(&x.values, &y.values, |x, y| x * y));
+                Ok(())
+            }
+            Op::Elementwise { x, by, into } => {
+                check_function("elementwise", by)?;
+                let x = self.matrix("elementwise", "x", x.handle)?;
+                let to = self.place("elementwise", "into", into.handle, &x.shape, None)?;
+                if by == Function::Absolute {
+                    let nearest = x.values.iter().fold(f64::INFINITY, |nearest, v| nearest.min(v.abs()));
+                    self.nearest_kink = self.nearest_kink.min(nearest);
+                }
+                to.fill(&x.values.iter().map(|&v| valued(by, v)).collect::<Vec<f64>>());
+                Ok(())
+            }
+            Op::ElementwiseBackward { x, by, grad, into } => {
+                let name = "elementwise-backward";
+                check_function(name, by)?;
+                let x = self.matrix(name, "x", x.handle)?;
+                let grad = self.like(name, "grad", grad, &x.shape)?;
+                let to = self.place(name, "into", into.handle, &x.shape, None)?;
+                to.fill(&pairwise(&x.values, &grad.values, |x, g| g * sloped(by, x)));
                 Ok(())
             }
             Op::SoftmaxCrossEntropy { x, labels, rows, weight, losses, grad } => {
@@ -487,6 +507,41 @@ fn check_activation(operation: &str, f: Activation) -> Result<()> {
             Err(Error::Argument(format!("{operation}: activation {f:?}; a finite number from 0 is needed")))
         }
         _ => Ok(()),
+    }
+}
+
+fn check_function(operation: &str, f: Function) -> Result<()> {
+    match f {
+        Function::Power(p) if !p.is_finite() => {
+            Err(Error::Argument(format!("{operation}: the power {p}; a finite number is needed")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn valued(f: Function, v: f64) -> f64 {
+    match f {
+        Function::Exp => v.exp(),
+        Function::Log => v.ln(),
+        Function::Sqrt => v.sqrt(),
+        Function::Reciprocal => v.recip(),
+        Function::Absolute => v.abs(),
+        Function::Power(p) => v.powf(p.into()),
+    }
+}
+
+/// f'(v)
+fn sloped(f: Function, v: f64) -> f64 {
+    match f {
+        Function::Exp => v.exp(),
+        Function::Log if v < 0.0 => f64::NAN,
+        Function::Log => v.recip(),
+        Function::Sqrt => 0.5 / v.sqrt(),
+        Function::Reciprocal => -(v * v).recip(),
+        Function::Absolute if v == 0.0 => 0.0,
+        Function::Absolute => v.signum(),
+        Function::Power(0.0) => 0.0,
+        Function::Power(p) => f64::from(p) * v.powf(f64::from(p) - 1.0),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::linalg::{self, LinearGradients};
-use crate::{Activation, Dropout, Epilogue, Prologue, Reduction};
+use crate::{Activation, Dropout, Epilogue, Function, Prologue, Reduction};
 
 const PLAIN: Prologue<'static> = Prologue { bias: None, activation: Activation::Identity, dropout: None };
 const AS_IS: Epilogue<'static> = Epilogue { bias: None, activation: Activation::Identity };
@@ -253,9 +253,29 @@ fn combinations() {
     let y = h.matrix(&[2, 2], &[5.0, 0.0, -1.0, 0.5]).unwrap();
     assert_eq!(written(&h, &[2, 2], |o| linalg::axpby(2.0, &x, -1.0, &y, o)), [-3.0, 4.0, 7.0, 7.5]);
     assert_eq!(written(&h, &[2, 2], |o| linalg::multiply(&x, &y, o)), [5.0, 0.0, -3.0, 2.0]);
+    let power = |p| written(&h, &[2, 2], |o| linalg::elementwise(&y, Function::Power(p), o));
+    assert_eq!(power(2.0), [25.0, 0.0, 1.0, 0.25]);
+    assert!(power(0.5)[2].is_nan());
+    for (f, values, slopes) in [
+        (Function::Absolute, [5.0, 0.0, 1.0, 0.5], [1.0, 0.0, -3.0, 4.0]),
+        (Function::Reciprocal, [0.2, f64::INFINITY, -1.0, 2.0], [-0.04, f64::NEG_INFINITY, -3.0, -16.0]),
+        (Function::Power(3.0), [125.0, 0.0, -1.0, 0.125], [75.0, 0.0, 9.0, 3.0]),
+        (Function::Power(0.0), [1.0; 4], [0.0; 4]),
+    ] {
+        let value = written(&h, &[2, 2], |o| linalg::elementwise(&y, f, o));
+        let slope = written(&h, &[2, 2], |o| linalg::elementwise_backward(&y, f, &x, o));
+        for (found, expected) in value.iter().chain(&slope).zip(values.iter().chain(&slopes)) {
+            assert!(found == expected || (found - expected).abs() < 1e-12, "{f:?}: {value:?}, {slope:?}");
+        }
+    }
     let flat = h.matrix(&[4], &[0.0; 4]).unwrap();
     let out = h.output(&[2, 2]).unwrap();
     h.run(|| {
+        is_shape(linalg::elementwise(&flat, Function::Exp, &out), "elementwise", "into", &[4], &[2, 2]);
+        let backward = linalg::elementwise_backward(&x, Function::Exp, &flat, &out);
+        is_shape(backward, "elementwise-backward", "grad", &[2, 2], &[4]);
+        let endless = linalg::elementwise(&x, Function::Power(f32::INFINITY), &out).unwrap_err();
+        assert!(endless.to_string().contains("elementwise: the power inf; a finite"), "{endless}");
         is_shape(linalg::axpby(1.0, &x, 1.0, &flat, &out), "axpby", "y", &[2, 2], &[4]);
         is_shape(linalg::multiply(&flat, &flat, &out), "multiply", "into", &[4], &[2, 2]);
     });

@@ -236,6 +236,20 @@ impl Tape {
                     Ok(())
                 })
             }
+            Op::Elementwise { x, by, into } => {
+                let from = [self.of(x)];
+                rows("elementwise", "x", from[0])?;
+                let x = held(x);
+                self.rows_step(into, &from, move |walk, g| {
+                    let dx = scratch(&g.shape(), |into| linalg::elementwise_backward(&x, by, &g, into))?;
+                    walk.add(&x, dx);
+                    Ok(())
+                })
+            }
+            Op::ElementwiseBackward { x, grad, .. } => {
+                let from = [self.of(x), self.of(grad)];
+                none("elementwise-backward", &from, "the derivative of a derivative is not derived")
+            }
             Op::Softmax { x, into } => {
                 let from = [self.of(x)];
                 rows("softmax", "x", from[0])?;

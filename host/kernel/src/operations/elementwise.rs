@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use eciton_tensor::matrix::Held;
+use eciton_tensor::ops::function::{self, Function};
 use eciton_tensor::ops::{rows, softmax};
 use eciton_tensor::{Buffer, Matrix, View, ViewMut};
 
@@ -87,6 +88,31 @@ impl State {
     /// into = x y.
     pub(crate) fn multiply(&mut self, x: u32, y: u32, into: u32) -> Done {
         self.zip("multiply", x, y, into, rows::multiply)
+    }
+
+    /// into = f(x).
+    pub(crate) fn elementwise(&mut self, x: u32, by: Function, into: u32) -> Done {
+        let op = "elementwise";
+        check_function(op, by)?;
+        let shape = self.whole_shape(x)?;
+        let x = self.dense(op, x)?;
+        self.write_to(op, into, &shape, |_, out| {
+            function::forward(x.view(), by, out);
+            Ok(())
+        })
+    }
+
+    /// into = grad f'(x).
+    pub(crate) fn elementwise_backward(&mut self, x: u32, by: Function, grad: u32, into: u32) -> Done {
+        let op = "elementwise-backward";
+        check_function(op, by)?;
+        let shape = self.whole_shape(x)?;
+        self.same_shape(op, "grad", grad, x)?;
+        let (x, grad) = (self.dense(op, x)?, self.dense(op, grad)?);
+        self.write_to(op, into, &shape, |_, out| {
+            function::backward(x.view(), by, grad.view(), out);
+            Ok(())
+        })
     }
 
     /// Softmax over rows.
@@ -271,6 +297,15 @@ impl State {
         shape[0] = offsets.len().saturating_sub(1);
         let x = self.dense(op, x)?;
         self.write_to(op, into, &shape, |_, out| Ok(rows::reduce_segments(x.view(), &offsets, by, out)?))
+    }
+}
+
+fn check_function(op: &str, by: Function) -> Done {
+    match by {
+        Function::Power(p) if !p.is_finite() => {
+            Err(Failure::Argument(format!("{op}: the power {p}; a finite number is needed")))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod activation;
 pub mod adam;
+pub mod function;
 pub mod product;
 pub mod prologue;
 pub mod rows;
