@@ -176,7 +176,9 @@ impl<'a> Op<'a> {
             }
             Op::Apply { x, by, .. } => [Some(x), by.bias, None, None, None, None],
             Op::ApplyBackward { x, by, grad, .. } => [Some(x), by.bias, Some(grad), None, None, None],
-            Op::SoftmaxCrossEntropy { x, .. }
+            Op::ElementwiseBackward { x, grad, .. } => [Some(x), Some(grad), None, None, None, None],
+            Op::Elementwise { x, .. }
+            | Op::SoftmaxCrossEntropy { x, .. }
             | Op::Softmax { x, .. }
             | Op::GatherRows { x, .. }
             | Op::ScatterAddRows { x, .. }
@@ -201,6 +203,8 @@ impl<'a> Op<'a> {
             | Op::ApplyBackward { into, .. }
             | Op::Axpby { into, .. }
             | Op::Multiply { into, .. }
+            | Op::Elementwise { into, .. }
+            | Op::ElementwiseBackward { into, .. }
             | Op::Softmax { into, .. }
             | Op::GatherRows { into, .. }
             | Op::ScatterAddRows { into, .. }

@@ -14,7 +14,7 @@ use super::rules::{Early, held};
 use super::{Recorder, View};
 use crate::handles::{Ids, Matrix, Out, Remembered, call_unseen};
 use crate::op::{After, Before, Op};
-use crate::types::{Activation, Dropout, Reduction, Result};
+use crate::types::{Activation, Dropout, Function, Reduction, Result};
 
 /// Results that wait for each other at most; a longer chain is computed as far as it is known, for each link takes some
 /// stack.
@@ -339,7 +339,21 @@ fn put_off<'a>(op: &Op<'a>) -> Option<PutOff<'a>> {
         14 SoftmaxSegments { x, offsets;; state }
         15 SoftmaxValues { x, state;; into }
         16 Linear { x, before as before, w, after as after;; into }
+        17 Elementwise { x; by: function(by); into }
+        18 ElementwiseBackward { x, grad; by: function(by); into }
     }
+}
+
+fn function(by: Function) -> u64 {
+    let (tag, power) = match by {
+        Function::Exp => (0, 0.0),
+        Function::Log => (1, 0.0),
+        Function::Sqrt => (2, 0.0),
+        Function::Reciprocal => (3, 0.0),
+        Function::Absolute => (4, 0.0),
+        Function::Power(power) => (5, power),
+    };
+    tag << 32 | u64::from(power.to_bits())
 }
 
 fn reduction(by: Reduction) -> u64 {
