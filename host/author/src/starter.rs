@@ -69,6 +69,7 @@ const SDK: &[Source] = sdk![
     "signature.rs",
     "tape.rs",
     "tape/edges.rs",
+    "tape/lazy.rs",
     "tape/rules.rs",
     "tape/terms.rs",
     "tape/walk.rs",

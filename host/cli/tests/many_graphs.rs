@@ -131,7 +131,7 @@ fn generated_graphs_are_described_trained_on_and_predicted() {
     let generate = ["data", "generate", "graphs"];
     let text = works(folder, &[&generate[..], &["made", "--graphs", "300", "--rewire", "0,0.3"]].concat());
     for words in
-        ["made (graphs, store)", "graphs      300\n", "180 train, 60 validation, 60 test", "at most 96.7 %"]
+        ["made (graphs, store)", "graphs      300\n", "180 train, 60 validation, 60 test", "at most 96.67 %"]
     {
         assert!(text.contains(words), "`{words}` is not in: {text}");
     }

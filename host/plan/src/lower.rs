@@ -207,12 +207,12 @@ impl Lowering {
         Ok(owner)
     }
 
-    /// How the bias behind a product starts in a layer of [`FirstWeights::FanIn`], and what its numbers follow: not
+    /// How the bias behind a product starts in a layer of [`FirstWeights::PyTorch`], and what its numbers follow: not
     /// which kernel adds it. `None` where it starts as its kernel says.
     fn first_bias(&self, home: Layer, name: &str) -> Option<(Initialiser, u32, u32)> {
         let layer = self.program.model.layers.get(home.index())?;
-        let fan_in = layer.first_weights == FirstWeights::FanIn;
-        let product = format!("{}weight", name.strip_suffix(BIAS).filter(|_| fan_in)?);
+        let drawn = layer.first_weights == FirstWeights::PyTorch;
+        let product = format!("{}weight", name.strip_suffix(BIAS).filter(|_| drawn)?);
         let of_layer = || self.program.parameters.iter().filter(|known| known.layer == home);
         let rows = *of_layer().find(|known| known.name == product)?.shape.first()?;
         let before = of_layer().filter(|known| known.name.ends_with(BIAS)).count();
@@ -222,7 +222,8 @@ impl Lowering {
     /// What the kernel says, or the model of its products.
     fn initialiser(&self, node: &KernelNode, spec: &ParameterSpec) -> Initialiser {
         let layer = self.program.model.layers.get(node.layer.index());
-        let fan_in = layer.is_some_and(|layer| layer.first_weights == FirstWeights::FanIn);
+        let fan_in = layer
+            .is_some_and(|layer| matches!(layer.first_weights, FirstWeights::FanIn | FirstWeights::PyTorch));
         match (&spec.shape[..], spec.initialiser) {
             (&[rows, _], Initialiser::GlorotUniform)
                 if fan_in && [LINEAR, ATTENTION].contains(&&node.kernel[..]) =>

@@ -130,7 +130,7 @@ impl Norm {
     }
 }
 
-/// How weights start, and the biases behind them.
+/// How weights start. Biases start at zero but with [`FirstWeights::PyTorch`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstWeights {
@@ -138,17 +138,20 @@ pub enum FirstWeights {
     /// [`FirstWeights::FanIn`].
     #[default]
     Auto,
-    /// As the kernel says: Glorot and Bengio 2010, uniform in +-sqrt(6 / (rows + columns)); biases at zero.
+    /// As the kernel says: Glorot and Bengio 2010, uniform in +-sqrt(6 / (rows + columns)).
     Glorot,
     /// Uniform in +-1 / sqrt(rows), PyTorch's for linear layers (LeCun et al. 1998, section 4.6, in variance
-    /// 1 / (3 rows)), biases as well, where the layer's rows go through one product.
+    /// 1 / (3 rows)).
     FanIn,
+    /// The same, and biases within the same bound as the product that they follow.
+    #[serde(rename = "pytorch")]
+    PyTorch,
 }
 
 impl FirstWeights {
     /// All, with their names.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("auto", Self::Auto), ("glorot", Self::Glorot), ("fan-in", Self::FanIn)];
+    pub const ALL: [(&'static str, Self); 4] =
+        [("auto", Self::Auto), ("glorot", Self::Glorot), ("fan-in", Self::FanIn), ("pytorch", Self::PyTorch)];
 }
 
 /// How a `sage` layer brings the rows of a vertex's in-neighbours together; zero where there is none.

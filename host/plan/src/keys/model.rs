@@ -81,7 +81,7 @@ pub(super) const MODEL: &[Key<ModelSettings>] = &[
     key(
         "first_weights",
         &["initialiser", "initializer", "init"],
-        "how weights and biases start: auto (glorot in gcn, gat and gatv2 layers, else fan-in), glorot, fan-in",
+        "how weights start: auto (glorot in gcn, gat and gatv2 layers, else fan-in), glorot, fan-in, pytorch (biases too)",
         |model, field| {
             model.first_weights = field.choice(&FirstWeights::ALL)?;
             Ok(())

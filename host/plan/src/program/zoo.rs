@@ -188,21 +188,24 @@ fn sage_multiplies_twice_and_gathers_the_mean() {
         let bias = &program.parameters[at];
         (bias.initialiser, bias.draw, bias.position)
     };
-    assert_eq!(bias(&sage, 1), (bound, 0, 1 << 16));
-    assert_eq!(bias(&sage, 4), (Initialiser::Uniform(0.25), 1, 1 << 16));
-    let gathered = program("kind = \"sage\"", Savings { aggregate_first: 0b11, ..Savings::default() });
+    assert_eq!(sage.parameters[1].initialiser, Initialiser::Zeros);
+    let text = "kind = \"sage\"\nfirst_weights = \"pytorch\"";
+    let drawn = program(text, Savings::default());
+    assert_eq!((drawn.parameters[0].initialiser, drawn.parameters[2].initialiser), (bound, bound));
+    assert_eq!(bias(&drawn, 1), (bound, 0, 1 << 16));
+    assert_eq!(bias(&drawn, 4), (Initialiser::Uniform(0.25), 1, 1 << 16));
+    let gathered = program(text, Savings { aggregate_first: 0b11, ..Savings::default() });
     let of = |program: &Program| -> Vec<_> {
         let biases =
             (0..program.parameters.len()).filter(|&at| program.parameters[at].name.ends_with("bias"));
         biases.map(|at| bias(program, at)).collect()
     };
-    assert_eq!(of(&gathered), of(&sage));
-    let gin = program("kind = \"gin\"", Savings::default());
+    assert_eq!(of(&gathered), of(&drawn));
+    let gin = program("kind = \"gin\"\nfirst_weights = \"pytorch\"", Savings::default());
     let streams: Vec<u32> = of(&gin).iter().map(|(_, _, position)| *position).collect();
     assert_eq!(streams, [1 << 16, 1 << 16 | 1, 1 << 16, 1 << 16 | 1]);
     let glorot = program("kind = \"sage\"\nfirst_weights = \"glorot\"", Savings::default());
     assert_eq!(glorot.parameters[0].initialiser, Initialiser::GlorotUniform);
-    assert_eq!(glorot.parameters[1].initialiser, Initialiser::Zeros);
     // First values differ, dropped values do not.
     assert_eq!((sage.parameters[0].draw, sage.parameters[2].draw), (0, 1 << 16));
     assert_eq!((sage.operations[0].draw, sage.operations[1].draw), (0, 0));
