@@ -143,8 +143,10 @@ fn generated_graphs_are_described_trained_on_and_predicted() {
     assert_eq!(stat["edges"].as_u64().unwrap(), 4 * stat["vertices"].as_u64().unwrap());
     assert_eq!(stat["features"], 8);
 
-    let line = ["train", "made", "--model", "gin", "--set", "model.readout=sum", "--dropout", "0"];
-    let text = works(folder, &[&line[..], &["--epochs", "60", "--out", "run", "--json"]].concat());
+    let line = ["train", "made", "--model", "gin", "--layers", "3", "--dropout", "0", "--epochs", "60"];
+    let more =
+        ["--set", "model.readout=sum", "--set", "model.first_weights=pytorch", "--out", "run", "--json"];
+    let text = works(folder, &[&line[..], &more].concat());
     let found = lines(&text).pop().unwrap();
     // The kinds of vertices alone tell about half.
     assert!(found["test_metric"].as_f64().unwrap() > 0.7, "{found}");
