@@ -178,7 +178,11 @@ impl<I: Invoker> Shared<I> {
             };
             lock(&shared.objects).spent.end((pass, key.epoch.0));
             match result {
-                None => drop(ticket),
+                None => {
+                    // Before anybody is told: what comes next may want the rows.
+                    drop(order);
+                    drop(ticket);
+                }
                 Some(Ok(Ok(answer))) => {
                     let finished = order.put(answer);
                     ticket.end_work(pass, step, begun, finished);
