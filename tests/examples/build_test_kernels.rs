@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use eciton_author::{Build, Error, Toolchain};
 
 /// The features of `tests/kernels`.
-const KERNELS: [&str; 32] = [
+const KERNELS: [&str; 35] = [
     "allocating",
     "derived",
     "doubled",
@@ -24,6 +24,8 @@ const KERNELS: [&str; 32] = [
     "edge-wrong-shape",
     "edge-wrong-signature",
     "error",
+    "guest-elementwise",
+    "guest-product",
     "handles",
     "impatient",
     "keeping",
@@ -38,6 +40,7 @@ const KERNELS: [&str; 32] = [
     "trapping",
     "trapping-backward",
     "unwritten",
+    "wrong-gradient",
     "wrong-shape",
     "wrong-signature",
 ];
@@ -52,8 +55,8 @@ fn main() -> Result<(), Error> {
             continue;
         }
         let out = eciton_tests::test_kernel(name);
-        let built =
-            Build::new(&toolchain, &folder).features(&[name]).locked(true).target_dir(&target).run(&out)?;
+        let build = Build::new(&toolchain, &folder).features(&[name]).locked(true);
+        let built = build.compact(!name.starts_with("guest-")).target_dir(&target).run(&out)?;
         println!("{name}: {} bytes, {}", built.bytes_len, built.digest);
     }
     Ok(())

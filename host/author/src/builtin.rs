@@ -209,6 +209,7 @@ fn build_all(
         let built = Build::new(&toolchain, &kernel.folder(root))
             .target_dir(&root.join("target/kernels"))
             .locked(locked)
+            .compact(true)
             .on_line(&mut *watch)
             .run(&out_dir.join(format!("{}.wasm", kernel.name)))?;
         if built.package != kernel.package {

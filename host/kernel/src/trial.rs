@@ -111,7 +111,8 @@ struct Place {
 
 impl Place {
     fn new(name: &str, rows: usize, extents: &[u32]) -> eciton_tensor::Result<Self> {
-        let buffer = Buffer::zeroed(rows, width(extents))?;
+        // Its pages are there before the call, as those of a run's rows are.
+        let buffer = Buffer::from_rows(rows, width(extents), &vec![0.0; rows * width(extents)])?;
         Ok(Self { name: name.to_owned(), extents: extents.to_vec(), buffer })
     }
 
@@ -149,10 +150,10 @@ enum Way {
     Loss,
 }
 
-/// A call that is ready.
-type Ready<'a> = dyn FnMut() -> Result<Finished> + 'a;
+/// A call with all that it reads, and writes to, in place.
+type Ready<'a> = Box<dyn FnOnce() -> Result<Finished> + 'a>;
 /// Who makes a trial's calls; the function's name comes first.
-type Watch<'a> = dyn FnMut(&'static str, &mut Ready<'_>) -> Result<()> + 'a;
+type Watch<'a> = dyn FnMut(&'static str, Ready<'_>) -> Result<()> + 'a;
 
 /// A layer and random values for it.
 #[derive(Debug, Clone)]
@@ -316,25 +317,21 @@ impl Trial {
     fn by_rows(&self, instance: &mut Instance, training: bool, then: &mut Watch<'_>) -> Result<Outcome> {
         let signature = self.layer.signature();
         let (outputs, kept) = (self.places(&signature.outputs)?, self.places(&signature.kept)?);
-        then(Kind::Forward.name(), &mut || {
-            let mut call = self.call(Kind::Forward, training)?;
-            call.inputs = self.streamed(&self.inputs)?;
-            call.rows_out = self.open(&outputs)?;
-            call.rows_out.extend(self.open(&kept)?);
-            instance.run(&self.layer, call)
-        })?;
+        let mut call = self.call(Kind::Forward, training)?;
+        call.inputs = self.streamed(&self.inputs)?;
+        call.rows_out = self.open(&outputs)?;
+        call.rows_out.extend(self.open(&kept)?);
+        then(Kind::Forward.name(), Box::new(|| instance.run(&self.layer, call)))?;
         let (outputs, kept) = (self.read(&outputs)?, self.read(&kept)?);
         let (to_inputs, to_parameters) = (self.places(&signature.inputs)?, self.sums()?);
         let needs = signature.backward_needs;
-        then(Kind::Backward.name(), &mut || {
-            let mut call = self.call(Kind::Backward, training)?;
-            call.inputs = if needs.inputs { self.streamed(&self.inputs)? } else { Vec::new() };
-            call.outputs = if needs.outputs { self.matrices(&outputs)? } else { Vec::new() };
-            (call.kept, call.gradients) = (self.matrices(&kept)?, self.streamed(&self.up)?);
-            call.rows_out = self.open(&to_inputs)?;
-            call.sums_out = to_parameters.iter().map(Place::sums).collect();
-            instance.run(&self.layer, call)
-        })?;
+        let mut call = self.call(Kind::Backward, training)?;
+        call.inputs = if needs.inputs { self.streamed(&self.inputs)? } else { Vec::new() };
+        call.outputs = if needs.outputs { self.matrices(&outputs)? } else { Vec::new() };
+        (call.kept, call.gradients) = (self.matrices(&kept)?, self.streamed(&self.up)?);
+        call.rows_out = self.open(&to_inputs)?;
+        call.sums_out = to_parameters.iter().map(Place::sums).collect();
+        then(Kind::Backward.name(), Box::new(|| instance.run(&self.layer, call)))?;
         let mut gradients = self.read(&to_inputs)?;
         gradients.extend(self.read(&to_parameters)?);
         Ok(Outcome { outputs, gradients })
@@ -344,20 +341,18 @@ impl Trial {
         let signature = self.layer.signature();
         let (to_inputs, to_parameters) = (self.places(&signature.inputs)?, self.sums()?);
         let loss = Place::new("loss", 1, &[]).map_err(|e| self.at(e))?;
-        then(Kind::Loss.name(), &mut || {
-            let mut call = self.call(Kind::Loss, training)?;
-            call.inputs = self.streamed(&self.inputs)?;
-            call.rows_out = self.open(&to_inputs)?;
-            call.sums_out = to_parameters.iter().chain([&loss]).map(Place::sums).collect();
-            let rows = (0..self.rows as u32).collect();
-            let weight = 1.0 / self.rows.max(1) as f32;
-            let targets = match &self.values {
-                None => Targets::Classes(self.classes.clone()),
-                Some(values) => Targets::Values(values.matrix().map_err(|e| self.at(e))?),
-            };
-            call.labelled = Some(Labelled { targets, rows, weight });
-            instance.run(&self.layer, call)
-        })?;
+        let mut call = self.call(Kind::Loss, training)?;
+        call.inputs = self.streamed(&self.inputs)?;
+        call.rows_out = self.open(&to_inputs)?;
+        call.sums_out = to_parameters.iter().chain([&loss]).map(Place::sums).collect();
+        let rows = (0..self.rows as u32).collect();
+        let weight = 1.0 / self.rows.max(1) as f32;
+        let targets = match &self.values {
+            None => Targets::Classes(self.classes.clone()),
+            Some(values) => Targets::Values(values.matrix().map_err(|e| self.at(e))?),
+        };
+        call.labelled = Some(Labelled { targets, rows, weight });
+        then(Kind::Loss.name(), Box::new(|| instance.run(&self.layer, call)))?;
         let mut gradients = self.read(&to_inputs)?;
         gradients.extend(self.read(&to_parameters)?);
         Ok(Outcome { outputs: self.read(&[loss])?, gradients })
@@ -373,33 +368,27 @@ impl Trial {
             });
         };
         let (outputs, kept) = (self.places(&signature.outputs)?, self.places(&signature.kept)?);
-        then(EdgeKind::Forward.name(), &mut || {
-            let mut call = self.edge_call(EdgeKind::Forward, training, source)?;
-            call.own = self.matrices(std::slice::from_ref(target))?;
-            call.rows_out = self.open(&outputs)?;
-            call.rows_out.extend(self.open(&kept)?);
-            instance.run_edges(&self.layer, call)
-        })?;
+        let mut call = self.edge_call(EdgeKind::Forward, training, source)?;
+        call.own = self.matrices(std::slice::from_ref(target))?;
+        call.rows_out = self.open(&outputs)?;
+        call.rows_out.extend(self.open(&kept)?);
+        then(EdgeKind::Forward.name(), Box::new(|| instance.run_edges(&self.layer, call)))?;
         let (outputs, kept) = (self.read(&outputs)?, self.read(&kept)?);
         let to_inputs = self.places(&signature.inputs)?;
         let (passed, to_parameters) = (self.places(std::slice::from_ref(&edges.passed))?, self.sums()?);
-        then(EdgeKind::Targets.name(), &mut || {
-            let mut call = self.edge_call(EdgeKind::Targets, training, source)?;
-            call.own = self.matrices(std::slice::from_ref(target))?;
-            call.own.extend(self.matrices(&kept)?);
-            call.own.extend(self.matrices(&self.up)?);
-            call.rows_out = self.open(&to_inputs[1..])?;
-            call.rows_out.extend(self.open(&passed)?);
-            call.sums_out = to_parameters.iter().map(Place::sums).collect();
-            instance.run_edges(&self.layer, call)
-        })?;
+        let mut call = self.edge_call(EdgeKind::Targets, training, source)?;
+        call.own = self.matrices(std::slice::from_ref(target))?;
+        call.own.extend(self.matrices(&kept)?);
+        call.own.extend(self.matrices(&self.up)?);
+        call.rows_out = self.open(&to_inputs[1..])?;
+        call.rows_out.extend(self.open(&passed)?);
+        call.sums_out = to_parameters.iter().map(Place::sums).collect();
+        then(EdgeKind::Targets.name(), Box::new(|| instance.run_edges(&self.layer, call)))?;
         let passed = self.read(&passed)?;
-        then(EdgeKind::Sources.name(), &mut || {
-            let mut call = self.edge_call(EdgeKind::Sources, training, &passed[0])?;
-            call.own = self.matrices(std::slice::from_ref(source))?;
-            call.rows_out = self.open(&to_inputs[..1])?;
-            instance.run_edges(&self.layer, call)
-        })?;
+        let mut call = self.edge_call(EdgeKind::Sources, training, &passed[0])?;
+        call.own = self.matrices(std::slice::from_ref(source))?;
+        call.rows_out = self.open(&to_inputs[..1])?;
+        then(EdgeKind::Sources.name(), Box::new(|| instance.run_edges(&self.layer, call)))?;
         let mut gradients = self.read(&to_inputs)?;
         gradients.extend(self.read(&to_parameters)?);
         Ok(Outcome { outputs, gradients })

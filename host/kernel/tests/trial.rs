@@ -53,6 +53,7 @@ fn all() -> Vec<Arc<Layer>> {
         open("sum", &[vec![5], vec![5], vec![5]], &[("trained", Value::Flag(true))]),
         open("activate", &[vec![5]], &[("activation", text("elu")), ("input-bias", Value::Flag(true))]),
         open("normalise", &[vec![8]], &[("by", text("layer"))]),
+        open("normalise", &[vec![8]], &[("by", text("batch"))]),
         open("head", &[vec![6]], &[("bias", Value::Flag(true))]),
         attention(false, &[]),
         attention(true, &[]),
@@ -71,6 +72,8 @@ fn all() -> Vec<Arc<Layer>> {
         ),
         open_in("tests/kernels", "edge-derived", &[vec![6], vec![6]], &[]),
         open_in("tests/kernels", "edge-aggregates", &[vec![6], vec![6]], &[]),
+        open_in("tests/kernels", "guest-product", &[vec![21]], &[("out-features", Value::Integer(13))]),
+        open_in("tests/kernels", "guest-elementwise", &[vec![7]], &[]),
     ]
 }
 
@@ -92,6 +95,35 @@ fn the_built_in_kernels_hold_what_the_contract_asks() {
             for judgement in judged {
                 assert!(judgement.holds, "{name}, {rows} rows, seed {seed}: {judgement:?}");
             }
+        }
+    }
+}
+
+/// The plainest of wrong answers: five per cent too much.
+#[test]
+fn wrong_gradients_are_found() {
+    let wrong =
+        open_in("tests/kernels", "wrong-gradient", &[vec![6]], &[("out-features", Value::Integer(4))]);
+    for (rows, seed) in [(1, 1), (2, 2), (37, 3), (300, 4)] {
+        let judged = Trial::new(&wrong, rows, 1, seed).check().unwrap();
+        let broken: Vec<&str> = judged.iter().filter(|j| !j.holds).map(|j| j.place.as_str()).collect();
+        assert_eq!(broken, ["input `x`", "parameter `weight`", "parameter `bias`"], "{rows} rows");
+    }
+}
+
+/// Of one edge, attention is 1 whatever the vertices are: what is there of a derivative is rounding, and no defect.
+#[test]
+fn derivatives_that_vanish_are_not_held_against_a_kernel() {
+    let attributes = [
+        ("heads", Value::Integer(2)),
+        ("features", Value::Integer(3)),
+        ("average", Value::Flag(true)),
+        ("dropout", Value::Number(0.4)),
+    ];
+    let layer = open("gatv2", &[vec![6], vec![6]], &attributes);
+    for seed in 1..=8 {
+        for judgement in Trial::new(&layer, 2, 1, seed).check().unwrap() {
+            assert!(judgement.holds, "seed {seed}: {judgement:?}");
         }
     }
 }
@@ -139,7 +171,7 @@ fn limits_are_held_against_many_rows_and_many_calls() {
         assert_eq!(usage.broken, None, "{name}");
         let (used, peak) = (usage.used, usage.used.peak);
         assert!(usage.rounds >= 20 && used.guest_memory_bytes >= 1 << 16 && used.seconds > 0.0, "{name}");
-        assert!((4..100).contains(&peak.handles), "{name}: {peak:?}");
+        assert!((3..100).contains(&peak.handles), "{name}: {peak:?}");
     }
     let once = Trial::new(&altered("doubled", Limits::default()), 5000, 1, 1).usage(Duration::ZERO).unwrap();
     // One scratch matrix of 5,000 rows of 4.

@@ -9,6 +9,8 @@ mod derived;
 #[cfg(feature = "edges")]
 mod edges;
 mod forward;
+#[cfg(any(feature = "guest-elementwise", feature = "guest-product"))]
+mod guest;
 
 use eciton_sdk::linalg::LinearGradients;
 use eciton_sdk::prelude::*;
@@ -110,9 +112,15 @@ impl Kernel for Linear {
         };
         let after = Epilogue { bias: b, activation: self.activation };
         let y = io.outputs.first().copied();
-        linalg::linear_backward(io.inputs[0], &self.prologue(c), w, &after, y, io.gradients[0], wanted)
+        let dy = io.gradients[0];
+        if cfg!(feature = "wrong-gradient") {
+            let larger = Out::create(&dy.shape())?;
+            linalg::axpby(1.05, dy, 0.0, dy, &larger)?;
+            return linalg::linear_backward(io.inputs[0], &self.prologue(c), w, &after, y, &larger.finish()?, wanted);
+        }
+        linalg::linear_backward(io.inputs[0], &self.prologue(c), w, &after, y, dy, wanted)
     }
 }
 
-#[cfg(not(any(feature = "edges", feature = "derived")))]
+#[cfg(not(any(feature = "edges", feature = "derived", feature = "guest-elementwise", feature = "guest-product")))]
 eciton_sdk::export_kernel!(Linear);

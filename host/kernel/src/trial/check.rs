@@ -11,6 +11,9 @@ const STEPS: [f32; 3] = [0.02, 0.006, 0.002];
 const ALLOWED: f64 = 0.02;
 /// A derivative smaller than this share of its terms' size says nothing in f32.
 const SMALL: f64 = 0.02;
+/// And so does one under this share of the size of what the function gives: of one edge, weights by a softmax are 1 wherever
+/// the vertex is, and what is found of their derivative is rounding.
+const VANISHING: f64 = 1e-4;
 
 /// What was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,16 +57,14 @@ fn run(trial: &Trial, instance: &mut Instance, way: Way) -> Result<Outcome> {
     trial.run(instance, way, true, &mut |_, call| call().map(drop))
 }
 
-/// The sum of outputs times their weights; of a loss, the loss.
-fn objective(trial: &Trial, way: Way, outcome: &Outcome) -> f64 {
-    match way {
-        Way::Loss => outcome.outputs.iter().flat_map(|o| &o.values).map(|&v| f64::from(v)).sum(),
-        Way::Passes => {
-            let pairs = outcome.outputs.iter().zip(&trial.up);
-            let product = |(o, up): (&Values, &Values)| -> f64 { inner(&o.values, &up.values) };
-            pairs.map(product).sum()
-        }
-    }
+/// What the sum of is derived: outputs times their weights; of a loss, the loss.
+fn terms(trial: &Trial, way: Way, outcome: &Outcome) -> impl Iterator<Item = f64> {
+    let of = move |(at, o): (usize, &Values)| {
+        let up = (way == Way::Passes).then(|| &trial.up[at].values);
+        let weight = move |i: usize| up.map_or(1.0, |up| f64::from(up[i]));
+        o.values.iter().enumerate().map(move |(i, &v)| f64::from(v) * weight(i)).collect::<Vec<_>>()
+    };
+    outcome.outputs.iter().enumerate().flat_map(of)
 }
 
 fn inner(a: &[f32], b: &[f32]) -> f64 {
@@ -117,6 +118,7 @@ impl Trial {
         let expected = inner(gradient, &direction);
         // What the derivative would be if all its terms had one sign.
         let size: f64 = gradient.iter().zip(&direction).map(|(&g, &d)| f64::from((g * d).abs())).sum();
+        let given: f64 = terms(self, way, first).map(f64::abs).sum();
         let mut nearest = f64::INFINITY;
         for step in STEPS {
             let mut moved = |by: f32| -> Result<(f64, f64)> {
@@ -132,13 +134,14 @@ impl Trial {
                     along += f64::from(*to - from) * f64::from(d);
                 }
                 let outcome = run(&trial, instance, way)?;
-                Ok((objective(self, way, &outcome), along))
+                Ok((terms(self, way, &outcome).sum::<f64>(), along))
             };
             let ((up, up_by), (down, down_by)) = (moved(step)?, moved(-step)?);
             // How far it truly went, in units of the direction.
             let length: f64 = inner(&direction, &direction);
             let difference = (up - down) / ((up_by - down_by) / length).max(f64::MIN_POSITIVE);
-            let scale = expected.abs().max(difference.abs()).max(SMALL * size).max(f64::MIN_POSITIVE);
+            let least = (SMALL * size).max(VANISHING * given).max(f64::MIN_POSITIVE);
+            let scale = expected.abs().max(difference.abs()).max(least);
             nearest = nearest.min((expected - difference).abs() / scale);
         }
         let nearest = if nearest.is_finite() { nearest } else { 1.0 };
