@@ -6,6 +6,8 @@
 //! `--in-flight N` hands out no more than N steps at once in those orders: the fewer, the newer are the rows.
 //! Without it there is no limit, and about half of the rows are as old as may be.
 //!
+//! `--last PERCENT` says how long runs with S = 1 are synchronous at the end, where they are (10).
+//!
 //! A data set is a name that `eciton train` knows or a path. The target of a data set is the mean
 //! validation accuracy at the end of the pipelined runs less half a point; epochs needed are those up to
 //! the first at which a run's validation accuracy reaches it.
@@ -45,7 +47,7 @@ fn mean(values: &[f64]) -> (f64, f64) {
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let (mut seeds, mut epochs, mut intervals, mut in_flight) = (10, 200, 8, 0);
+    let (mut seeds, mut epochs, mut intervals, mut in_flight, mut last) = (10, 200, 8, 0, 10);
     let (mut sets, mut settings) = (Vec::new(), Vec::new());
     while let Some(argument) = arguments.next() {
         let mut number = || arguments.next().and_then(|n| n.parse().ok()).expect("a number");
@@ -54,17 +56,19 @@ fn main() {
             "--epochs" => epochs = number(),
             "--in-flight" => in_flight = number(),
             "--intervals" => intervals = number(),
+            "--last" => last = number(),
             "--set" => settings.push(arguments.next().expect("section.key=value")),
             _ => sets.push(argument),
         }
     }
+    let one_ends = format!("async S=1, last {last} % sync");
     let modes = [
         ("pipe", Pipeline::default()),
         ("async S=0, as it comes", Pipeline::asynchronous(0)),
         ("async S=1, as it comes", Pipeline::asynchronous(1)),
         ("async S=0", aged(0, in_flight)),
         ("async S=1", aged(1, in_flight)),
-        ("async S=1, last 10 % sync", Pipeline { synchronous_last: epochs / 10, ..aged(1, in_flight) }),
+        (&one_ends, Pipeline { synchronous_last: epochs * last / 100, ..aged(1, in_flight) }),
         ("async S=8", aged(8, in_flight)),
         ("async S=8, last 20 % sync", Pipeline { synchronous_last: epochs / 5, ..aged(8, in_flight) }),
     ];

@@ -98,6 +98,22 @@ def layer_norm(x, scale, shift):
     return Var(h, [(x, flow)]) * scale + shift
 
 
+def batch_norm(x, counts):
+    """Columns by their mean and variance over the rows that count, gradients by the Jacobian of a column."""
+    n = max(counts.sum(), 1)
+    mean = (x.value * counts[:, None]).sum(0) / n
+    size = np.sqrt((((x.value - mean) ** 2) * counts[:, None]).sum(0) / n + float(np.float32(1e-5)))
+    h = (x.value - mean) / size
+    def flow(g):
+        out = np.empty_like(g)
+        for column in range(g.shape[1]):
+            of = h[:, column]
+            jacobian = (np.eye(len(of)) - counts / n - np.outer(of, of * counts) / n) / size[column]
+            out[:, column] = jacobian.T @ g[:, column]
+        return out
+    return Var(h, [(x, flow)])
+
+
 def l2_norm(x):
     size = np.maximum(np.linalg.norm(x.value, axis=1, keepdims=True), 1e-12)
     y = x.value / size
@@ -263,7 +279,9 @@ class Zoo:
 
     def layer(self, h, l, layer, p, outputs, epoch):
         graph, kernel, dropout = self.graph, layer["kernel"], layer["dropout"]
-        bias = lambda x, name="bias": x + p[name] if layer["bias"] else x
+        # Batch normalisation takes the last bias away with the mean.
+        gone = ("bias", "mlp.1.bias", "self.bias") if layer.get("norm") == "batch" else ()
+        bias = lambda x, name="bias": x + p[name] if layer["bias"] and name not in gone else x
         x = self.dropped(h, dropout, l, epoch)
         if kernel in ("gcn", "sgc"):
             for _ in range(layer.get("hops", 1)):
@@ -317,6 +335,10 @@ class Zoo:
         match layer.get("norm", "none"):
             case "layer": x = layer_norm(x, p["norm.scale"], p["norm.shift"])
             case "l2": x = l2_norm(x)
+            case "batch":
+                read = any(before["kernel"] == "readout" for before in self.layers[:l + 1])
+                counts = graph.members.any(1) if read else np.ones(len(x.value), bool)
+                x = batch_norm(x, counts) * p["norm.scale"] + p["norm.shift"]
         activation = gcn.Activation(layer["activation"], self.slope)
         return x.then(activation, activation.derivative)
 
@@ -437,10 +459,12 @@ def test_gradients(seed=31):
         [dict(base, kernel="gin", epsilon=0.3, train_epsilon=True), dict(readout, readout="sum"), last],
         [dict(base, kernel="gcn"), dict(base, kernel="gcn"), dict(readout, readout="mean", dropout=0.0), dict(last, dropout=0.3)],
         [dict(base, kernel="sage", aggregator="max"), dict(readout, readout="max"), base, last],
+        [dict(base, norm="batch"), dict(readout, readout="sum"), dict(base, norm="batch"), last],
     ]
     losses = ["cross-entropy"] * len(models) + ["binary-cross-entropy", "squared-error", "absolute-error"] + ["links"] * len(linked)
-    losses += ["cross-entropy"] * len(read)
-    for layers, of in zip(models + models[:3] + linked + read, losses):
+    batch = [[dict(base, kernel="gcn", norm="batch"), dict(base, kernel="gin", epsilon=0.3, train_epsilon=False, norm="batch"), last]]
+    losses += ["cross-entropy"] * len(read + batch)
+    for layers, of in zip(models + models[:3] + linked + read + batch, losses, strict=True):
         n, widths = 9, [5] + [layer["width"] for layer in layers]
         p = {}
         for l, layer in enumerate(layers):
@@ -464,7 +488,9 @@ def test_gradients(seed=31):
                 shapes = {"bias": (m,)} | {f"from.{i}.weight": (widths[i + 1], m) for i in range(l)}
             if layer.get("train_epsilon"):
                 shapes["epsilon"] = (1,)
-            if layer["norm"] == "layer":
+            if layer["norm"] == "batch":
+                shapes.pop("bias" if "bias" in shapes else "mlp.1.bias", None)
+            if layer["norm"] in ("layer", "batch"):
                 shapes |= {"norm.scale": (m,), "norm.shift": (m,)}
             p |= {f"layers.{l}.{name}": r.normal(size=shape) for name, shape in shapes.items()}
         edges = r.integers(0, n - 1, (18, 2))

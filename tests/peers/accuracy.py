@@ -4,6 +4,7 @@
     accuracy.py MODEL DATA [--seeds 10] [--hidden 64] [--layers 2] [--epochs 200] [--lr 0.01] [--wd 5e-4] [--dropout 0.5]
                  [--aggregator mean|max]   sage
                  [--heads 8]   gat, gatv2: heads of all layers but the last; elu, dropout of the weights of edges as of the input
+                 [--norm layer|batch]   normalisation (batch: by the rows at hand, in evaluation too) behind every layer but the last, before its activation
                  [--metric accuracy|roc-auc]   of two classes
 
 DATA is a folder of npy arrays as shared/peers/prepare.py makes it; `eciton train DATA --model MODEL ...` reads the same one. Labels of two
@@ -31,6 +32,7 @@ def arguments():
                                 ("wd", float, 5e-4), ("dropout", float, 0.5), ("threads", int, 1), ("hops", int, 0), ("heads", int, 8)):
         p.add_argument(f"--{name}", type=kind, default=default)
     p.add_argument("--aggregator", choices=["mean", "max"], default="mean")
+    p.add_argument("--norm", choices=["none", "layer", "batch"], default="none")
     p.add_argument("--metric", choices=["accuracy", "roc-auc"], default="accuracy")
     return p.parse_args()
 
@@ -86,6 +88,9 @@ class Net(torch.nn.Module):
             self.layers = torch.nn.ModuleList([SGConv(features, classes, K=a.hops or 2)])
         else:
             self.layers = torch.nn.ModuleList([make[a.model](i, o) for i, o in zip(widths, widths[1:])])
+        norms = {"none": [], "layer": [torch.nn.LayerNorm(width) for width in widths[1:-1]],
+                 "batch": [torch.nn.BatchNorm1d(width, track_running_stats=False) for width in widths[1:-1]]}
+        self.norms = torch.nn.ModuleList(norms[a.norm if a.model != "sgc" else "none"])
         self.propagate = APPNP(a.hops or 10, 0.1) if a.model == "appnp" else None
 
     def forward(self, x, edges):
@@ -93,6 +98,7 @@ class Net(torch.nn.Module):
             x = F.dropout(x, self.a.dropout, self.training)
             x = layer(x) if isinstance(layer, torch.nn.Linear) else layer(x, edges)
             if at + 1 < len(self.layers):
+                x = self.norms[at](x) if len(self.norms) else x
                 x = F.elu(x) if self.a.model in ("gat", "gatv2") else x.relu()
         return x if self.propagate is None else self.propagate(x, edges)
 
@@ -127,7 +133,7 @@ def main():
         with torch.no_grad():
             found.append(task.measure(net(x, edges)[test], y[test]))
     print(json.dumps({
-        "peer": "pyg", "model": a.model, "data": a.data, **({"aggregator": a.aggregator} if a.model == "sage" else {}), "seeds": a.seeds, "metric": task.metric,
+        "peer": "pyg", "model": a.model, **({"norm": a.norm} if a.norm != "none" else {}), "data": a.data, **({"aggregator": a.aggregator} if a.model == "sage" else {}), "seeds": a.seeds, "metric": task.metric,
         "test": round(statistics.mean(found), 4), "std": round(statistics.pstdev(found), 4), "torch": torch.__version__,
         "epoch_s": round(statistics.median(seconds), 5), "threads": a.threads,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,

@@ -480,7 +480,13 @@ fn a_worker_killed_by_pid_changes_nothing() {
 #[test]
 fn a_stop_cancels_what_is_under_way() {
     let _alone = alone();
-    let mut config = on(&cora(1_000_000), ExecutorKind::Emulated, Transport::Auto);
+    stops(on(&cora(1_000_000), ExecutorKind::Emulated, Transport::Auto));
+    let mut edges = cora(1_000_000);
+    (edges.model.kind, edges.executor.edge_kernels) = (ModelKind::Gatv2, EdgePlace::Functions);
+    stops(on(&edges, ExecutorKind::Emulated, Transport::Auto));
+}
+
+fn stops(mut config: Config) {
     config.run.intervals = Some(4);
     // Sooner or later a task is held up for ten minutes.
     (config.emulator.straggle, config.emulator.straggle_ms) = (0.02, 600_000);

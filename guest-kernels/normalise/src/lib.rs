@@ -1,16 +1,18 @@
-//! Kernel `normalise`: every row brought to one scale, by itself.
+//! Kernel `normalise`: every row brought to one scale, by itself; or the scale and shift of rows that were.
 //!
 //! With u = x + c (c optional), x, y [n, k], c, scale, shift [k]:
 //!
 //! ```text
 //! layer   y = scale * h + shift, h = (u - m) / s, m = mean(u), s = sqrt(mean((u - m)^2) + 1e-5)
 //! l2      y = u / max(|u|, 1e-12), |u| the Euclidean norm of the row
+//! batch   y = scale * u + shift, for columns that the host has brought to one scale
 //! ```
 //!
 //! `layer` is layer normalisation (Ba, Kiros and Hinton 2016), with dh = dy * scale:
 //! dx = (dh - mean(dh) - h mean(dh * h)) / s, dscale = column sums of dy * h, dshift = those of dy.
 //! `l2` is the last line of GraphSAGE's algorithm 1 (Hamilton et al. 2017): dx = (dy - y (dy . y)) / |u|.
-//! In both, dc = column sums of dx. The rows are computed here, in the guest; the host sums over them.
+//! `batch` is the last step of batch normalisation (Ioffe and Szegedy 2015), as `layer` with h = u: dx = dh.
+//! In all, dc = column sums of dx. The rows are computed here, in the guest; the host sums over them.
 
 use eciton_sdk::prelude::*;
 
@@ -26,6 +28,7 @@ const LENGTH: f32 = 1e-12;
 enum By {
     Layer,
     L2,
+    Batch,
 }
 
 /// The configured layer.
@@ -38,6 +41,9 @@ pub struct Normalise {
 
 /// A row's mean (0 for `l2`) and what it is divided by.
 fn measure<R: Real>(by: By, u: &[R], count: R) -> (R, R) {
+    if by == By::Batch {
+        return (R::ZERO, R::ONE);
+    }
     let mut mean = R::ZERO;
     if by == By::Layer {
         for &v in u {
@@ -50,7 +56,7 @@ fn measure<R: Real>(by: By, u: &[R], count: R) -> (R, R) {
         squares += (v - mean) * (v - mean);
     }
     match by {
-        By::Layer => (mean, (squares / count + R::from_f32(VARIANCE)).sqrt()),
+        By::Layer | By::Batch => (mean, (squares / count + R::from_f32(VARIANCE)).sqrt()),
         By::L2 => (mean, squares.sqrt().max(R::from_f32(LENGTH))),
     }
 }
@@ -99,7 +105,11 @@ impl Normalise {
 impl Kernel for Normalise {
     fn attributes() -> Vec<AttributeSpec> {
         vec![
-            AttributeSpec::new("by", "layer or l2", Some(Value::Text("layer".to_owned()))),
+            AttributeSpec::new(
+                "by",
+                "layer, l2, or batch: scale and shift alone",
+                Some(Value::Text("layer".to_owned())),
+            ),
             AttributeSpec::new("input-bias", "whether c is added to the input", Some(Value::Flag(false))),
         ]
     }
@@ -119,8 +129,10 @@ impl Kernel for Normalise {
         let by = match attributes.text("by")? {
             "layer" => By::Layer,
             "l2" => By::L2,
+            "batch" => By::Batch,
             other => {
-                return Err(Error::Argument(format!("attribute `by` is {other}; known are layer and l2")));
+                let known = "known are layer, l2 and batch";
+                return Err(Error::Argument(format!("attribute `by` is {other}; {known}")));
             }
         };
         Ok(Self { columns, by, bias: attributes.flag("input-bias")? })
@@ -132,7 +144,7 @@ impl Kernel for Normalise {
         if self.bias {
             s = s.parameter("input-bias", &k, Initialiser::Zeros);
         }
-        if self.by == By::Layer {
+        if self.by != By::L2 {
             s = s.parameter("scale", &k, Initialiser::Constant(1.0));
             s = s.parameter("shift", &k, Initialiser::Zeros);
         }
@@ -165,7 +177,7 @@ impl Kernel for Normalise {
             true => Out::create(&[task.rows, self.columns]).map(Some),
             false => Ok(None),
         };
-        let (of_bias, of_scale) = (scratch(self.bias)?, scratch(self.by == By::Layer)?);
+        let (of_bias, of_scale) = (scratch(self.bias)?, scratch(self.by != By::L2)?);
         let mut start = 0;
         while start < task.rows {
             let rows = TILE_ROWS.min(task.rows - start);
@@ -183,7 +195,7 @@ impl Kernel for Normalise {
                     By::Layer => (sum / count, along / count),
                     // A row that is shorter than the least length is divided by a constant.
                     By::L2 if size > R::from_f32(LENGTH) => (R::ZERO, along),
-                    By::L2 => (R::ZERO, R::ZERO),
+                    By::L2 | By::Batch => (R::ZERO, R::ZERO),
                 };
                 for ((u, d), &scale) in u.iter_mut().zip(d).zip(&scale) {
                     let of_scale = *d * *u;

@@ -32,7 +32,7 @@ fn forward(by: &str, rows: &[f64], columns: u32, bias: Option<&[f64]>, affine: &
 
 #[test]
 fn gradients() {
-    for by in ["layer", "l2"] {
+    for by in ["layer", "l2", "batch"] {
         for bias in [true, false] {
             for columns in [1, 2, 5, 33] {
                 for rows in [0, 1, 4] {
@@ -47,7 +47,7 @@ fn gradients() {
                         report.worst < 1e-6,
                         "seed {SEED}, {rows} x {columns}, {attributes:?}: {report:?}"
                     );
-                    let parameters = columns * (u32::from(bias) + if by == "layer" { 2 } else { 0 });
+                    let parameters = columns * (u32::from(bias) + if by != "l2" { 2 } else { 0 });
                     assert_eq!(report.checked as u32, rows * columns + parameters);
                 }
             }
@@ -68,6 +68,8 @@ fn forward_is_the_formula() {
     let found = forward("layer", &[0.0, 0.0, 0.0], 3, Some(&[1.0, 2.0, 3.0]), &affine);
     close(&found, &[-scale, 0.5, 1.0 + scale]);
     close(&forward("l2", &[3.0, 4.0, 0.0, 0.0], 2, None, &[]), &[0.6, 0.8, 0.0, 0.0]);
+    let found = forward("batch", &[0.0, -1.0, 2.0], 3, Some(&[1.0, 1.0, 0.0]), &affine);
+    close(&found, &[1.0, 0.5, 3.0]);
     close(&forward("l2", &[2.0, 0.0], 2, Some(&[1.0, 4.0]), &[]), &[0.6, 0.8]);
 }
 
@@ -97,7 +99,7 @@ fn wrong_attributes_are_refused() {
         let attributes = given(by, false).map(|(name, value)| (name.to_owned(), value));
         Normalise::open(inputs, &Attributes::new(attributes.into())).unwrap_err()
     };
-    assert!(matches!(open(&[vec![3]], "batch"), Error::Argument(text) if text.contains("layer and l2")));
+    assert!(matches!(open(&[vec![3]], "all"), Error::Argument(text) if text.contains("layer, l2 and batch")));
     assert!(matches!(open(&[vec![0]], "layer"), Error::Shape { .. }));
     assert!(matches!(open(&[vec![2, 2]], "layer"), Error::Shape { .. }));
     assert!(matches!(open(&[], "layer"), Error::Argument(_)));

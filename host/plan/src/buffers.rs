@@ -89,14 +89,14 @@ pub struct Buffers {
 impl Buffers {
     /// What a slot's rows are stored as where a run stores rows as `rows`: activations and gradients so.
     /// What a kernel keeps for itself stays f32, for it may be anything, and so do the class scores, which
-    /// leave the run; so does what an attention reads and writes, whose scores go through exponentials, and
+    /// leave the run; so does what a batch normalisation reads and writes, what an attention reads and writes, whose scores go through exponentials, and
     /// what an edge kernel does, which may be another one, and the rows whose pairs are compared.
     #[must_use]
     pub fn format(program: &Program, slot: SlotId, rows: RowFormat) -> RowFormat {
         let of = program.slots.get(slot.index()).map(|spec| spec.of);
         let attends = |stage: &Stage| {
             let mut touched = stage.reads().map(|(read, _)| read).chain(stage.writes());
-            matches!(stage, Stage::Attend(_) | Stage::Edges(_) | Stage::Pairs(_))
+            matches!(stage, Stage::Attend(_) | Stage::Batch(_) | Stage::Edges(_) | Stage::Pairs(_))
                 && touched.any(|touched| touched == slot)
         };
         match of {

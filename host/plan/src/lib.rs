@@ -73,8 +73,9 @@ pub use pipeline::{Mode, Pipeline, WeightVersions};
 pub use prices::{Prices, Processor};
 pub use profile::{Profile, StageProfile};
 pub use program::{
-    Along, Attend, AttendStep, DataShape, Direction, EdgeStep, Edges, Gather, Normalisation, Open, Operation,
-    Over, PairLoss, Parameter, Program, Scope, SlotOf, SlotSpec, Stage, Tensor,
+    Along, Attend, AttendStep, Batch, BatchStep, DataShape, Direction, EdgeStep, Edges, Gather,
+    Normalisation, Open, Operation, Over, PairLoss, Parameter, Program, Scope, SlotOf, SlotSpec, Stage,
+    Tensor,
 };
 pub use savings::{GatherFeatures, LabelledGathers, Savings, Workload, has_own_loss, loss_gathers};
 pub use signature::{

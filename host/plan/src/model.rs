@@ -101,7 +101,7 @@ impl Activation {
     }
 }
 
-/// What brings each row of a layer's result to one scale (kernel `normalise`).
+/// What brings a layer's result to one scale (kernel `normalise`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Norm {
@@ -112,12 +112,15 @@ pub enum Norm {
     Layer,
     /// Division by the row's Euclidean norm (Hamilton, Ying and Leskovec 2017, algorithm 1).
     L2,
+    /// Batch normalisation (Ioffe and Szegedy 2015): each column by its mean and variance over all rows, those of the pass,
+    /// in training and evaluation alike.
+    Batch,
 }
 
 impl Norm {
     /// All, with their names.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("none", Self::None), ("layer", Self::Layer), ("l2", Self::L2)];
+    pub const ALL: [(&'static str, Self); 4] =
+        [("none", Self::None), ("layer", Self::Layer), ("l2", Self::L2), ("batch", Self::Batch)];
 
     /// Its name in recipes, and in the kernel's attribute.
     #[must_use]
@@ -126,6 +129,7 @@ impl Norm {
             Self::None => "none",
             Self::Layer => "layer",
             Self::L2 => "l2",
+            Self::Batch => "batch",
         }
     }
 }

@@ -60,6 +60,7 @@ pub(crate) enum Node {
     Kernel(KernelNode),
     Gather(GatherNode),
     Attend(AttendNode),
+    Batch(BatchNode),
     Edges(EdgeNode),
     Pairs(PairNode),
 }
@@ -99,6 +100,16 @@ pub(crate) struct GatherNode {
 pub(crate) struct AttendNode {
     pub(crate) layer: Layer,
     pub(crate) attention: Attention,
+    pub(crate) input: ValueId,
+    pub(crate) output: ValueId,
+}
+
+/// Rows brought to mean 0 and variance 1, by column.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchNode {
+    pub(crate) layer: Layer,
+    /// Which rows count.
+    pub(crate) over: Over,
     pub(crate) input: ValueId,
     pub(crate) output: ValueId,
 }
@@ -187,6 +198,12 @@ impl Network {
     fn attend(&mut self, layer: Layer, attention: Attention, input: ValueId) -> ValueId {
         let output = self.value(attention.output(), layer);
         self.nodes.push(Node::Attend(AttendNode { layer, attention, input, output }));
+        output
+    }
+
+    fn batch(&mut self, layer: Layer, over: Over, input: ValueId) -> ValueId {
+        let output = self.value(self.width(input), layer);
+        self.nodes.push(Node::Batch(BatchNode { layer, over, input, output }));
         output
     }
 

@@ -269,6 +269,12 @@ fn count(program: &Program, stage: StageId, what: &Stage, stored: f64) -> StageP
                 StageProfile { flops_per_row: 4.0 * f64::from(attend.attention.values()), ..none }
             }
         },
+        // A few operations a value of the interval's rows, and of its share of all rows' moments.
+        Stage::Batch(_) => {
+            let widths = what.writes().filter_map(|slot| program.slots.get(slot.index()));
+            let width: f64 = widths.map(|slot| f64::from(slot.width)).sum();
+            StageProfile { flops_per_row: 6.0 * width, ..none }
+        }
         Stage::Edges(edges) => {
             let times = if matches!(edges.step, EdgeStep::Forward { .. }) { 2 } else { 4 };
             let all = what.reads().filter(|(_, scope)| *scope == Scope::All);

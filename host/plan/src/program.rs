@@ -20,6 +20,8 @@
 //! A `gatv2` layer is two products, whose rows an *edge kernel* combines ([`Edges`]); backward that is two
 //! steps as well, one over in-neighbours, by target, and one over out-neighbours, by source.
 //!
+//! A layer with batch normalisation has a stage over all rows behind it, backward two ([`Batch`]), then kernel `normalise`.
+//!
 //! Where links are predicted the loss is no kernel's: a stage of the host compares pairs of rows ([`PairLoss`]).
 //!
 //! Stages pass rows through *slots*; a slot is one matrix over all rows of the graph. A tensor stage
@@ -87,6 +89,8 @@ pub enum Stage {
     Gather(Gather),
     /// Sums over neighbours with weights that rows say: host work on the graph.
     Attend(Attend),
+    /// The first half of a batch normalisation: host work on all rows.
+    Batch(Batch),
     /// A kernel's work on edges: it runs on the host, with the graph's other work.
     Edges(Edges),
     /// The loss of links: host work on pairs of rows.
@@ -198,6 +202,48 @@ pub enum AttendStep {
         /// As forward read it: the interval's own rows.
         input: SlotId,
         /// Of the input, written.
+        gradient: SlotId,
+    },
+}
+
+/// A step of a batch normalisation, up to its scale and shift, which are kernel `normalise`'s:
+/// `h = (x - m) / s` by column, with m the mean and s^2 the variance over all rows, 1e-5 added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// The layer that it belongs to.
+    pub layer: Layer,
+    /// Which rows count: those of all vertices, or of those that stand for graphs.
+    pub over: Over,
+    /// Which step, and what it reads and writes.
+    pub step: BatchStep,
+}
+
+/// What a step of a batch normalisation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchStep {
+    /// Moments of all rows, and h of the interval's.
+    Forward {
+        /// x, read on the rows of every interval.
+        input: SlotId,
+        /// h, written.
+        output: SlotId,
+    },
+    /// Backward, first by row: what means are to be taken of.
+    Turn {
+        /// h, as forward wrote it.
+        output: SlotId,
+        /// dh.
+        gradient: SlotId,
+        /// `[dh | dh h]`, written.
+        turned: SlotId,
+    },
+    /// Then `dx = (dh - mean(dh) - h mean(dh h)) / s`.
+    Backward {
+        /// Read on the rows of every interval.
+        turned: SlotId,
+        /// h, as forward wrote it: the interval's own rows.
+        output: SlotId,
+        /// dx, written.
         gradient: SlotId,
     },
 }
@@ -400,6 +446,13 @@ impl Stage {
         let (own, all) = match self {
             Self::Gather(gather) => ([none; 4], Some(gather.input)),
             Self::Pairs(pairs) => ([none; 4], Some(pairs.input)),
+            Self::Batch(batch) => match &batch.step {
+                BatchStep::Forward { input, .. } => ([none; 4], Some(*input)),
+                BatchStep::Turn { output, gradient, .. } => ([one(output), one(gradient), none, none], None),
+                BatchStep::Backward { turned, output, .. } => {
+                    ([one(output), none, none, none], Some(*turned))
+                }
+            },
             Self::Attend(attend) => match &attend.step {
                 AttendStep::Forward { input, .. } => ([none; 4], Some(*input)),
                 AttendStep::Turn { input, output, kept, gradient, .. } => {
@@ -429,6 +482,11 @@ impl Stage {
         let (outputs, gradients) = match self {
             Self::Gather(gather) => ([std::slice::from_ref(&gather.output), none], &[][..]),
             Self::Pairs(pairs) => ([std::slice::from_ref(&pairs.gradient), none], &[][..]),
+            Self::Batch(batch) => match &batch.step {
+                BatchStep::Forward { output: to, .. }
+                | BatchStep::Turn { turned: to, .. }
+                | BatchStep::Backward { gradient: to, .. } => ([std::slice::from_ref(to), none], &[][..]),
+            },
             Self::Attend(attend) => match &attend.step {
                 AttendStep::Forward { output, kept, .. } => {
                     ([std::slice::from_ref(output), kept.as_slice()], &[][..])
@@ -465,7 +523,7 @@ impl Stage {
         match self {
             Self::Tensor(tensor) => tensor.direction != Direction::Forward,
             Self::Edges(edges) => matches!(edges.step, EdgeStep::Targets { .. }),
-            Self::Gather(_) | Self::Attend(_) | Self::Pairs(_) => false,
+            Self::Gather(_) | Self::Attend(_) | Self::Batch(_) | Self::Pairs(_) => false,
         }
     }
 
@@ -475,7 +533,7 @@ impl Stage {
         match self {
             Self::Tensor(tensor) => Some(tensor.operation),
             Self::Edges(edges) => Some(edges.operation),
-            Self::Gather(_) | Self::Attend(_) | Self::Pairs(_) => None,
+            Self::Gather(_) | Self::Attend(_) | Self::Batch(_) | Self::Pairs(_) => None,
         }
     }
 }
@@ -527,6 +585,14 @@ impl Program {
                     AttendStep::Backward { .. } => "backward",
                 };
                 format!("attend {} {step}", attend.layer)
+            }
+            Some(Stage::Batch(batch)) => {
+                let step = match batch.step {
+                    BatchStep::Forward { .. } => "forward",
+                    BatchStep::Turn { .. } => "turn",
+                    BatchStep::Backward { .. } => "backward",
+                };
+                format!("batch {} {step}", batch.layer)
             }
             Some(Stage::Edges(edges)) => {
                 let step = match edges.step {

@@ -1,6 +1,7 @@
 //! The driver: carries out the engine's actions on real executors and reports their ends as events.
 
 mod attend;
+mod batch;
 mod edges;
 mod judge;
 mod pairs;
@@ -18,6 +19,7 @@ use eciton_graph::metrics;
 use eciton_plan::{Config, Epoch, Keep, Metric};
 use eciton_tensor::Matrix;
 
+pub(crate) use self::batch::Batches;
 use self::judge::Judge;
 use self::pass::Pass;
 pub(crate) use self::pass::State;

@@ -95,6 +95,18 @@ pub enum Error {
         /// All names.
         known: String,
     },
+    /// A component that is to replace a kernel which the model does not have.
+    #[error(
+        "this model has no kernel `{name}`, which `[kernels] {name} = \"{path}\"` (or --kernel) replaces; it has: {used}. Leave it out, or choose a model that has one"
+    )]
+    UnusedKernel {
+        /// The kernel.
+        name: String,
+        /// The component that would be ignored.
+        path: String,
+        /// The kernels of the model.
+        used: String,
+    },
     /// The loss is not a number.
     #[error(
         "epoch {epoch}: the loss is {loss}; lower the learning rate (optimiser.lr), or look at the features with `eciton data stat`"

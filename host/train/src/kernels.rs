@@ -1,6 +1,6 @@
 //! The kernels of a run: built in, from a folder, or the user's own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -112,6 +112,19 @@ impl Own {
             }
         }
         Ok(Self(all))
+    }
+}
+
+/// A component in the place of a kernel that the model does not have would be ignored: that is a slip.
+pub(crate) fn check_all_used(config: &Config, layers: &[Arc<Layer>]) -> Result<()> {
+    let used: BTreeSet<&str> = layers.iter().map(|layer| layer.kernel().name()).collect();
+    match config.kernels.iter().find(|(name, _)| !used.contains(&name[..])) {
+        None => Ok(()),
+        Some((name, path)) => Err(Error::UnusedKernel {
+            name: name.clone(),
+            path: path.clone(),
+            used: used.into_iter().collect::<Vec<_>>().join(", "),
+        }),
     }
 }
 

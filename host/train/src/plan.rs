@@ -115,6 +115,10 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
     let Draft { prepared, program, .. } = &draft;
     let intervals = prepared.intervals.len() as u32;
     let gathered = |stage: &Stage| {
+        // Of a batch normalisation no edge is followed.
+        if matches!(stage, Stage::Batch(_)) {
+            return None;
+        }
         let mut all = stage.reads().filter(|(_, scope)| *scope == Scope::All);
         let slot = all.next().and_then(|(slot, _)| program.slots.get(slot.index()));
         slot.map(|slot| u64::from(slot.width))

@@ -21,7 +21,9 @@ use eciton_tensor::Matrix;
 
 use crate::checkpoint::Fingerprint;
 use crate::data::{self, Prepared};
-use crate::driver::{self, Counts, Machine, Money, RowStore, Stages, State, Trained, Training, Tuning};
+use crate::driver::{
+    self, Batches, Counts, Machine, Money, RowStore, Stages, State, Trained, Training, Tuning,
+};
 use crate::error::{Error, Result, at};
 use crate::kernels::{CachePolicy, Kernels, Own};
 use crate::labelled::LabelledLists;
@@ -184,6 +186,7 @@ impl Draft {
             threads,
         });
         let layers = layers.into_inner();
+        crate::kernels::check_all_used(config, &layers)?;
         Ok(Self { prepared, normalised_features, kernels, threads, program, evaluation, layers, memory })
     }
 }
@@ -314,6 +317,7 @@ impl Session {
                 layers: &self.layers,
                 training: true,
                 seed,
+                batches: Batches::default(),
             },
             evaluation: Stages {
                 program: &self.evaluation,
@@ -322,6 +326,7 @@ impl Session {
                 layers: &self.layers,
                 training: false,
                 seed,
+                batches: Batches::default(),
             },
             evaluator: &mut self.evaluator,
             config,
@@ -341,6 +346,7 @@ impl Session {
             layers: &self.layers,
             training: false,
             seed: 0,
+            batches: Batches::default(),
         };
         let (weights, counts) = (&mut self.weights, &mut self.counts);
         let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), None);

@@ -28,6 +28,7 @@ pub(super) fn build(mut network: Network, model: &Model, savings: Savings) -> Ne
             at: number(at),
             gathered: at == 0 && savings.gathered_features,
             aggregates: savings.aggregates_first(at),
+            of_graphs: model.layers[..=at].iter().any(|layer| matches!(layer.kind, LayerKind::Readout(_))),
         };
         rows = one.build(&mut network, rows, &outputs);
         if layer.residual {
@@ -59,6 +60,8 @@ struct One<'a> {
     gathered: bool,
     /// It gathers before its product.
     aggregates: bool,
+    /// Its rows are those of graphs.
+    of_graphs: bool,
 }
 
 impl One<'_> {
@@ -81,6 +84,11 @@ impl One<'_> {
                 self.own(network, &rows, (kernel, attributes), (*on, *with_self))
             }
         };
+        if layer.norm == Norm::Batch {
+            // A bias would go with the mean.
+            let over = if self.of_graphs { Over::Graphs } else { Over::Neighbours };
+            made = Rows::plain(network.batch(self.at, over, made.value));
+        }
         if layer.norm != Norm::None {
             let attributes = vec![
                 Attribute::new("by", Setting::Text(layer.norm.name().to_owned())),
@@ -136,7 +144,8 @@ impl One<'_> {
 
     /// The bias is added by the product of the vertex's own rows.
     fn sage(&self, network: &mut Network, rows: Rows, by: Aggregator) -> Rows {
-        let ModelLayer { width, dropout, bias, .. } = *self.layer;
+        let ModelLayer { width, dropout, norm, .. } = *self.layer;
+        let bias = self.layer.bias && norm != Norm::Batch;
         let (own, neighbour) = ((self.at, "self."), (self.at, "neighbour."));
         // The maximum of products is not the product of the maximum.
         let (own, neighbours) = if self.aggregates || by == Aggregator::Max {

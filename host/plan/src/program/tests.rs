@@ -125,6 +125,17 @@ pub(crate) fn gcn(layers: u32, hidden: u32, features: u32, classes: u32) -> Prog
     Program::build(&model, shape, Savings::default(), &signature).unwrap()
 }
 
+/// What a stage reads, and writes.
+fn touched(stage: &Stage) -> String {
+    let read = |(slot, scope)| match scope {
+        Scope::Own => format!("{slot}"),
+        Scope::All => format!("all of {slot}"),
+    };
+    let reads: Vec<String> = stage.reads().map(read).collect();
+    let writes: Vec<String> = stage.writes().map(|slot| slot.to_string()).collect();
+    format!("{}>{}", reads.join(","), writes.join(","))
+}
+
 pub(crate) fn sketch(program: &Program) -> Vec<String> {
     let stage = |stage: &Stage| match stage {
         Stage::Gather(g) => {
@@ -147,6 +158,14 @@ pub(crate) fn sketch(program: &Program) -> Vec<String> {
             };
             format!("attend {step} {}>{}", list(&reads), list(&writes))
         }
+        Stage::Batch(batch) => {
+            let step = match batch.step {
+                BatchStep::Forward { .. } => "forward",
+                BatchStep::Turn { .. } => "turn",
+                BatchStep::Backward { .. } => "backward",
+            };
+            format!("batch {step} {}", touched(stage))
+        }
         Stage::Pairs(pairs) => format!("pairs all of {}>{}", pairs.input, pairs.gradient),
         Stage::Edges(edges) => {
             let step = match edges.step {
@@ -154,14 +173,8 @@ pub(crate) fn sketch(program: &Program) -> Vec<String> {
                 EdgeStep::Targets { .. } => "targets",
                 EdgeStep::Sources { .. } => "sources",
             };
-            let read = |(slot, scope)| match scope {
-                Scope::Own => format!("{slot}"),
-                Scope::All => format!("all of {slot}"),
-            };
-            let reads: Vec<String> = stage.reads().map(read).collect();
-            let writes: Vec<String> = stage.writes().map(|slot| slot.to_string()).collect();
             let Operation { kernel, layer, .. } = &program.operations[edges.operation.index()];
-            format!("{kernel} {layer} {step} {}>{}", reads.join(","), writes.join(","))
+            format!("{kernel} {layer} {step} {}", touched(stage))
         }
         Stage::Tensor(t) => {
             let list = |slots: &mut dyn Iterator<Item = SlotId>| {

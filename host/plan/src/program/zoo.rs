@@ -52,7 +52,7 @@ pub(crate) fn random(random: &mut Random) -> Program {
         if at > 0 && at + 1 < count {
             text += &format!("residual = {}\n", random.below(2) == 0);
         }
-        text += &format!("norm = \"{}\"\n", ["none", "layer", "l2"][random.below(3) as usize]);
+        text += &format!("norm = \"{}\"\n", ["none", "layer", "l2", "batch"][random.below(4) as usize]);
     }
     if random.below(4) == 0 {
         let by = ["mean", "sum", "max"][random.below(3) as usize];
@@ -214,7 +214,7 @@ fn sage_multiplies_twice_and_gathers_the_mean() {
     assert_eq!(all[12], "sum 0 gradients forward");
     let mean = |stage: &Stage| match stage {
         Stage::Gather(gather) => Some(gather.normalisation == Normalisation::Mean),
-        Stage::Tensor(_) | Stage::Attend(_) | Stage::Edges(_) | Stage::Pairs(_) => None,
+        Stage::Tensor(_) | Stage::Attend(_) | Stage::Batch(_) | Stage::Edges(_) | Stage::Pairs(_) => None,
     };
     assert!(sage.stages.iter().filter_map(mean).all(|is| is));
 }
@@ -571,4 +571,31 @@ fn models_of_too_many_operations_are_refused() {
     let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0 };
     let error = Program::build(&model, shape, Savings::default(), &signature).unwrap_err();
     assert!(error.to_string().contains("at most 1024"), "{error}");
+}
+
+#[test]
+fn batch_normalisation_reads_all_rows_once_forward_and_once_backward() {
+    let found = program(
+        "hidden = 4\n[[layers]]\nkernel = \"linear\"\nnorm = \"batch\"\n[[layers]]\nkernel = \"linear\"\n",
+        Savings::default(),
+    );
+    assert_eq!(
+        sketch(&found),
+        [
+            "linear 0 Forward 0>1",
+            "batch forward all of 1>2",
+            "normalise 0 Forward 2>3",
+            "linear 1 Forward 3>4",
+            "head 2 Loss 4>5",
+            "linear 1 Backward 3,5>6",
+            "normalise 0 Backward 2,6>7",
+            "batch turn 2,7>8",
+            "batch backward 2,all of 8>9",
+            "linear 0 Backward 0,9>",
+        ]
+    );
+    assert_eq!(found.slots[8].width, 8);
+    let bias =
+        |parameter: &Parameter| parameter.name.starts_with("layers.0.") && parameter.name.ends_with("bias");
+    assert!(!found.parameters.iter().any(bias), "it would go with the mean");
 }

@@ -2,6 +2,7 @@
 
 pub mod activation;
 pub mod adam;
+pub mod batch;
 pub mod function;
 pub mod product;
 pub mod prologue;

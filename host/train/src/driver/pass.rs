@@ -244,6 +244,9 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
                     Stage::Attend(attend) => {
                         stages.attend((self.number, step), attend, ages, self.machine)?;
                     }
+                    Stage::Batch(batch) => {
+                        stages.batch((self.number, step), batch, ages, self.machine)?;
+                    }
                     Stage::Pairs(pairs) => {
                         stages.pairs((self.number, step), pairs, ages, state.weights, self.machine)?;
                     }

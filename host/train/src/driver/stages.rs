@@ -19,6 +19,7 @@ use eciton_plan::{
 };
 use eciton_tensor::Matrix;
 
+use super::batch::Batches;
 use super::rows::{RowStore, WriteLease};
 use crate::data::{Interval, Prepared};
 use crate::error::{Error, Result, at};
@@ -32,6 +33,7 @@ pub(crate) struct Stages<'a> {
     pub layers: &'a [Arc<Layer>],
     pub training: bool,
     pub seed: u64,
+    pub batches: Batches,
 }
 
 impl Stages<'_> {

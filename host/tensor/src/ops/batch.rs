@@ -1,0 +1,178 @@
+//! Batch normalisation (Ioffe and Szegedy 2015), up to its scale and shift, from moments of rows that lie in pieces.
+//!
+//! ```text
+//! h  = (x - m) / s       by column; m the mean and s^2 the variance of the rows that count, 1e-5 added
+//! dx = (dh - mean(dh) - h mean(dh h)) / s
+//! ```
+//!
+//! Sums run in f64, row by row in the rows' order: they do not depend on where rows are cut.
+
+use crate::view::{View, ViewMut};
+
+/// What the variance is kept away from zero by, as PyTorch does.
+const VARIANCE: f64 = 1e-5;
+
+/// By column, over the rows that count. 0 and 1 where there is none.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moments {
+    mean: Vec<f32>,
+    /// 1 / s.
+    scale: Vec<f32>,
+}
+
+/// Sums of each column, and how many rows there were.
+fn sums<'a>(columns: usize, rows: impl Iterator<Item = &'a [f32]>) -> (Vec<f64>, f64) {
+    let (mut sums, mut count) = (vec![0.0; columns], 0u64);
+    for row in rows {
+        sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += f64::from(x));
+        count += 1;
+    }
+    (sums, count.max(1) as f64)
+}
+
+impl Moments {
+    /// Of the rows that count; they are gone through twice, for their mean and for the squares of what is left.
+    pub fn of<'a, I: Iterator<Item = &'a [f32]>>(columns: usize, rows: impl Fn() -> I) -> Self {
+        let (mut mean, count) = sums(columns, rows());
+        mean.iter_mut().for_each(|mean| *mean /= count);
+        let mut squares = vec![0.0; columns];
+        for row in rows() {
+            for ((square, &x), mean) in squares.iter_mut().zip(row).zip(&mean) {
+                let left = f64::from(x) - mean;
+                *square += left * left;
+            }
+        }
+        let scale = squares.iter().map(|square| (1.0 / (square / count + VARIANCE).sqrt()) as f32);
+        Self { scale: scale.collect(), mean: mean.iter().map(|&mean| mean as f32).collect() }
+    }
+
+    /// h = (x - m) / s; both [n, k].
+    pub fn standardise(&self, x: View<'_>, h: &mut ViewMut<'_>) {
+        for i in 0..x.rows() {
+            let columns = self.mean.iter().zip(&self.scale);
+            for ((h, &x), (mean, scale)) in h.row_mut(i).iter_mut().zip(x.row(i)).zip(columns) {
+                *h = (x - mean) * scale;
+            }
+        }
+    }
+}
+
+/// turned = [dh | dh h]: what means are taken of. h, dh [n, k], turned [n, 2 k].
+pub fn turn(h: View<'_>, dh: View<'_>, turned: &mut ViewMut<'_>) {
+    for i in 0..h.rows() {
+        let (gradients, along) = turned.row_mut(i).split_at_mut(h.columns());
+        gradients.copy_from_slice(dh.row(i));
+        for ((along, &dh), &h) in along.iter_mut().zip(dh.row(i)).zip(h.row(i)) {
+            *along = dh * h;
+        }
+    }
+}
+
+/// Sums of dh and of dh h over all rows, by the number of those that count: what a row that counts owes for being in the
+/// moments by which all rows went.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Means(Vec<f32>);
+
+impl Means {
+    /// Of all rows that [`turn`] made, 2 k values each, `counted` of which count.
+    pub fn of<'a>(columns: usize, turned: impl Iterator<Item = &'a [f32]>, counted: usize) -> Self {
+        let (sums, _) = sums(columns, turned);
+        Self(sums.iter().map(|sum| (sum / counted.max(1) as f64) as f32).collect())
+    }
+
+    /// dx of rows; those that do not count (`counts`, by row) are in no moment: dx = dh / s.
+    pub fn backward(
+        &self,
+        moments: &Moments,
+        h: View<'_>,
+        turned: View<'_>,
+        counts: impl Fn(usize) -> bool,
+        dx: &mut ViewMut<'_>,
+    ) {
+        let (gradients, along) = self.0.split_at(h.columns());
+        for i in 0..h.rows() {
+            let share = if counts(i) { 1.0 } else { 0.0 };
+            let means = gradients.iter().zip(along).zip(&moments.scale);
+            let rows = h.row(i).iter().zip(turned.row(i));
+            for ((dx, (&h, &dh)), ((gradient, along), scale)) in dx.row_mut(i).iter_mut().zip(rows).zip(means)
+            {
+                *dx = (dh - share * (gradient + h * along)) * scale;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROWS: usize = 7;
+    const COLUMNS: usize = 3;
+
+    fn values(seed: u64, count: usize) -> Vec<f32> {
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as f32 / (1 << 24) as f32 * 2.0 - 1.0
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    fn forward(x: &[f32], counts: &dyn Fn(usize) -> bool) -> (Moments, Vec<f32>) {
+        let rows = || x.chunks_exact(COLUMNS).enumerate().filter(|(i, _)| counts(*i)).map(|(_, row)| row);
+        let moments = Moments::of(COLUMNS, rows);
+        let mut h = vec![0.0; x.len()];
+        moments.standardise(View::new(x, ROWS, COLUMNS), &mut ViewMut::new(&mut h, ROWS, COLUMNS));
+        (moments, h)
+    }
+
+    #[test]
+    fn columns_have_mean_zero_and_variance_one() {
+        let x: Vec<f32> = values(1, ROWS * COLUMNS).iter().map(|x| 1000.0 + 3.0 * x).collect();
+        let (_, h) = forward(&x, &|_| true);
+        for column in 0..COLUMNS {
+            let of = || h.iter().skip(column).step_by(COLUMNS).map(|&h| f64::from(h));
+            let (mean, square) =
+                (of().sum::<f64>() / ROWS as f64, of().map(|h| h * h).sum::<f64>() / ROWS as f64);
+            assert!(mean.abs() < 1e-4 && (square - 1.0).abs() < 1e-3, "column {column}: {mean}, {square}");
+        }
+    }
+
+    #[test]
+    fn a_constant_column_and_no_rows_at_all_are_finite() {
+        let (_, h) = forward(&[5.0; ROWS * COLUMNS], &|_| true);
+        assert_eq!(h, [0.0; ROWS * COLUMNS]);
+        let none = Moments::of(2, std::iter::empty::<&[f32]>);
+        assert!(none.mean == [0.0; 2] && none.scale.iter().all(|scale| scale.is_finite()));
+    }
+
+    /// Of the sum of h times weights, where all rows count and where some do.
+    #[test]
+    fn gradients_are_those_of_differences() {
+        for counts in [&(|_| true) as &dyn Fn(usize) -> bool, &|i| i % 3 != 1] {
+            let (x, dh) = (values(2, ROWS * COLUMNS), values(3, ROWS * COLUMNS));
+            let (moments, h) = forward(&x, counts);
+            let view = |of| View::new(of, ROWS, COLUMNS);
+            let mut turned = vec![0.0; 2 * x.len()];
+            turn(view(&h), view(&dh), &mut ViewMut::new(&mut turned, ROWS, 2 * COLUMNS));
+            let counted = (0..ROWS).filter(|&row| counts(row)).count();
+            let means = Means::of(2 * COLUMNS, turned.chunks_exact(2 * COLUMNS), counted);
+            let mut dx = vec![0.0; x.len()];
+            let of = View::new(&turned, ROWS, 2 * COLUMNS);
+            means.backward(&moments, view(&h), of, counts, &mut ViewMut::new(&mut dx, ROWS, COLUMNS));
+            let loss = |x: &[f32]| -> f64 {
+                let (_, h) = forward(x, counts);
+                h.iter().zip(&dh).map(|(&h, &dh)| f64::from(h) * f64::from(dh)).sum()
+            };
+            for at in 0..x.len() {
+                let moved = |by: f32| {
+                    let mut x = x.clone();
+                    x[at] += by;
+                    loss(&x)
+                };
+                let difference = (moved(1e-3) - moved(-1e-3)) / 2e-3;
+                assert!((f64::from(dx[at]) - difference).abs() < 5e-3, "{at}: {} {difference}", dx[at]);
+            }
+        }
+    }
+}
