@@ -21,8 +21,9 @@ pub fn component_digest(bytes: &[u8]) -> String {
 /// The digest of all files under `folders`, which are given relative to `root`.
 ///
 /// It covers, sorted, each file's path relative to `root` (with `/`) and its content, both with their
-/// lengths. Folders named `target`, files named `Cargo.lock`, and names that begin with a dot are left
-/// out, so that it depends neither on what was built nor on where the checkout lies.
+/// lengths. Folders named `target` or `tests`, files named `Cargo.lock`, and names that begin with a dot
+/// are left out, so that it depends neither on what was built, nor on where the checkout lies, nor on
+/// what makes no component.
 ///
 /// # Errors
 /// A folder or file that cannot be read, a link or another special file, or more than
@@ -60,7 +61,7 @@ fn collect(root: &Path, dir: &Path, relative: &str, files: &mut Vec<(String, Pat
         let Some(name) = name.to_str() else {
             return Err(Error::OddSource { path, found: "a name that is not UTF-8" });
         };
-        if name.starts_with('.') || name == "target" || name == "Cargo.lock" {
+        if name.starts_with('.') || matches!(name, "target" | "tests" | "Cargo.lock") {
             continue;
         }
         let relative = format!("{relative}/{name}");
@@ -123,9 +124,13 @@ mod tests {
         let files = [("k/src/lib.rs", "a"), ("k/Cargo.toml", "b"), ("wit/k.wit", "c")];
         let one = tree(&files);
         let two = tree(&files);
-        for (name, content) in
-            [("k/target/x", "1"), ("k/.swap", "2"), ("k/Cargo.lock", "3"), ("other/y", "4")]
-        {
+        for (name, content) in [
+            ("k/target/x", "1"),
+            ("k/.swap", "2"),
+            ("k/Cargo.lock", "3"),
+            ("k/tests/t.rs", "4"),
+            ("other/y", "5"),
+        ] {
             let path = two.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, content).unwrap();
