@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand};
     about = "Trains graph networks whose tensor work runs in WebAssembly kernels",
     after_help = "First steps:  eciton train         a graph network on Cora, everything defaulted\n\
                   \x20             eciton data list     what can be trained on\n\
+                  \x20             eciton recipes       what is usual for which model and data\n\
                   \x20             eciton doctor        what this machine offers",
     propagate_version = true,
     disable_help_subcommand = true,
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     /// Data sets: what there is, what is in one
     #[command(subcommand)]
     Data(crate::data::Command),
+    /// The settings of each model for the usual data sets: list them, print one
+    Recipes(crate::recipes::Arguments),
     /// Kernels: what there is, build one, check one, look at one
     #[command(subcommand)]
     Kernel(crate::kernel::Command),

@@ -1,5 +1,5 @@
-//! The command line of Eciton: `eciton train`, `plan`, `resume`, `simulate`, `predict`, `eval`, `data`, `kernel`,
-//! `deploy`, `destroy`, `clean` and `doctor`.
+//! The command line of Eciton: `eciton train`, `plan`, `resume`, `simulate`, `predict`, `eval`, `data`, `recipes`,
+//! `kernel`, `deploy`, `destroy`, `clean` and `doctor`.
 //!
 //! One file a command. This crate alone prints and exits: results go to standard output through
 //! [`output::Output`], all else to standard error. Exit codes: 0 done; 1 failed, with `error: ...` on
@@ -21,6 +21,7 @@ mod plan;
 mod predict;
 mod progress;
 mod recipe;
+mod recipes;
 mod resume;
 mod run_name;
 mod simulate;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Predict(arguments) => predict::run(arguments, &mut output),
         Command::Eval(arguments) => evaluate::run(arguments, &mut output),
         Command::Data(command) => data::run(command, &mut output),
+        Command::Recipes(arguments) => recipes::run(arguments, &mut output),
         Command::Kernel(command) => kernel::run(command, &mut output),
         Command::Deploy(arguments) => deploy::run(arguments, &mut output),
         Command::Destroy(arguments) => destroy::run(arguments, &mut output),

@@ -10,22 +10,29 @@ use std::path::{Path, PathBuf};
 use eciton_plan::{Config, Error, Layers, ModelKind, ModelSettings};
 
 use crate::failure::Failure;
-use crate::text;
 use crate::train::Arguments;
+use crate::{recipes, text};
 
 /// Bytes of a recipe or model file that are read: one more than the plan takes.
 const MAX_BYTES: u64 = (1 << 20) + 1;
 
 /// The configuration that a command line asks for.
 pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
-    let mut config = match arguments.what.as_deref() {
-        Some(path) if is_recipe(path) => read(Path::new(path))?,
-        Some(source) => {
-            let mut config = Config::default();
-            config.data.source = source.to_owned();
+    let mut config = match (arguments.what.as_deref(), &arguments.recipe) {
+        (Some(path), None) if is_recipe(path) => read(Path::new(path))?,
+        (Some(path), Some(model)) if is_recipe(path) => {
+            let reason = format!("{path} is a recipe already; name a data set in its place");
+            return Err(Failure::Usage(format!("--recipe {model}: {reason}")));
+        }
+        (source, model) => {
+            let source = source.map_or_else(|| Config::default().data.source, str::to_owned);
+            let mut config = match model {
+                Some(model) => recipes::config(arguments.name.as_deref().unwrap_or(&source), model)?,
+                None => Config::default(),
+            };
+            config.data.source = source;
             config
         }
-        None => Config::default(),
     };
     if let Some(name) = &arguments.name {
         config.data.name = Some(name.clone());
@@ -250,6 +257,13 @@ mod tests {
             configured(&[recipe, "--epochs", "5", "--lr", "0.1", "--set", "optimiser.lr=0.2"]).unwrap();
         assert_eq!((config.run.epochs, config.run.seed, config.optimiser.lr), (5, 4, 0.2));
         assert_eq!(configured(&[]).unwrap(), Config::default());
+        let config = configured(&["pubmed", "--recipe", "GAT", "--lr", "0.5"]).unwrap();
+        assert_eq!((&config.data.source[..], config.optimiser.lr), ("pubmed", 0.5));
+        assert_eq!(config.optimiser.weight_decay.len(), 1);
+        let config = configured(&["a/folder", "--name", "amazon_photo", "--recipe", "sgc"]).unwrap();
+        assert_eq!((&config.data.source[..], config.model.kind), ("a/folder", ModelKind::Sgc));
+        assert!(refused(&[recipe, "--recipe", "gcn"]).contains("is a recipe already"));
+        assert!(refused(&["a/folder", "--recipe", "gcn"]).contains("no recipe is for a data set `a/folder`"));
         assert_eq!(configured(&["x/y", "--name", "7"]).unwrap().data.name.as_deref(), Some("7"));
     }
 

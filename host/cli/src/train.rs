@@ -21,6 +21,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
+    /// The settings that are usual for a model on this data set: gcn, gat, ... (`eciton recipes` lists them)
+    #[arg(long, value_name = "MODEL", conflicts_with = "model")]
+    pub(crate) recipe: Option<String>,
+
     /// link-prediction, or what labels are where they do not look like it: classification, multi-label, regression
     #[arg(long, value_name = "TYPE")]
     pub(crate) task: Option<String>,

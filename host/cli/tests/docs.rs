@@ -159,18 +159,23 @@ fn every_other_document() {
 #[test]
 fn recipes_train() {
     let place = Place::new();
-    let mut kinds = Vec::new();
-    for entry in std::fs::read_dir(repository().join("docs/recipes")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        let words = ["train", &format!("eciton/docs/recipes/{name}"), "--epochs", "2", "--no-out"];
-        place.run(&words.map(str::to_owned), &name);
-        kinds.push(name.replace(".toml", ""));
+    let run = |words: &[&str]| place.run(&words.iter().map(|&w| w.to_owned()).collect::<Vec<_>>(), words[1]);
+    for set in std::fs::read_dir(repository().join("docs/recipes")).unwrap() {
+        let set = set.unwrap();
+        let name = set.file_name().into_string().unwrap();
+        if name != "cora" {
+            if !place.folder.join("../shared/data").exists() {
+                println!("{name}: skipped: there is no ../shared/data");
+                continue;
+            }
+            run(&["data", "fetch", &name, "--from", "../shared/data"]);
+        }
+        for recipe in std::fs::read_dir(set.path()).unwrap() {
+            let file = recipe.unwrap().file_name().into_string().unwrap();
+            let model = file.strip_suffix(".toml").unwrap();
+            run(&["train", &name, "--recipe", model, "--epochs", "1", "--no-out"]);
+        }
     }
-    kinds.sort();
-    let mut all: Vec<&str> = eciton_plan::ModelKind::ALL.iter().map(|(name, _)| *name).collect();
-    all.push("links");
-    all.sort();
-    assert_eq!(kinds, all, "one for each kind of model, and one for links");
 }
 
 /// The lines of Python are those that CI runs on a run folder.

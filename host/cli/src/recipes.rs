@@ -1,0 +1,143 @@
+//! `eciton recipes`: the settings of each model for each usual data set, as they are in `docs/recipes`.
+
+use eciton_plan::Config;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::text;
+
+/// A recipe that the binary carries.
+#[derive(Debug)]
+pub(crate) struct Recipe {
+    /// The data set, as `eciton data fetch` calls it.
+    set: &'static str,
+    /// The model, or `links`.
+    model: &'static str,
+    text: &'static str,
+}
+
+macro_rules! recipes {
+    ($($set:literal: $($model:literal)+;)+) => {
+        &[$($(Recipe {
+            set: $set,
+            model: $model,
+            text: include_str!(concat!("../../../docs/recipes/", $set, "/", $model, ".toml")),
+        }),+),+]
+    };
+}
+
+const ALL: &[Recipe] = recipes! {
+    "cora": "appnp" "gat" "gatv2" "gcn" "gin" "links" "mlp" "sage" "sgc";
+    "citeseer": "appnp" "gat" "gatv2" "gcn" "gin" "links" "mlp" "sage" "sgc";
+    "pubmed": "appnp" "gat" "gatv2" "gcn" "gin" "links" "mlp" "sage" "sgc";
+    "amazon-photo": "appnp" "gat" "gatv2" "gcn" "gin" "mlp" "sage" "sgc";
+    "coauthor-cs": "appnp" "gat" "gatv2" "gcn" "gin" "mlp" "sage" "sgc";
+    "facebook": "appnp" "gat" "gatv2" "gcn" "gin" "mlp" "sage" "sgc";
+};
+
+/// `eciton recipes`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The recipe to print, to be edited; without it, all are listed
+    #[arg(value_name = "DATASET/MODEL")]
+    which: Option<String>,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the list, or one recipe.
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    if let Some(which) = &arguments.which {
+        let (set, model) = which.split_once('/').unwrap_or((which, ""));
+        let recipe = find(set, model)?;
+        match arguments.json {
+            true => output.json(&json!({"dataset": recipe.set, "recipe": recipe.model, "text": recipe.text})),
+            false => output.line(recipe.text.trim_end()),
+        }
+        return Ok(());
+    }
+    if arguments.json {
+        for recipe in ALL {
+            output.json(&json!({"dataset": recipe.set, "recipe": recipe.model}));
+        }
+        return Ok(());
+    }
+    for group in ALL.chunk_by(|a, b| a.set == b.set) {
+        let models: Vec<&str> = group.iter().map(|recipe| recipe.model).collect();
+        output.line(format_args!("{:<14}{}", group[0].set, models.join("  ")));
+    }
+    output.line("`eciton train pubmed --recipe gat` trains with one; `eciton recipes pubmed/gat` prints it, to be edited");
+    Ok(())
+}
+
+/// The configuration of a shipped recipe.
+pub(crate) fn config(set: &str, model: &str) -> Result<Config, Failure> {
+    let recipe = find(set, model)?;
+    Ok(Config::parse(recipe.text, &format!("recipe {}/{}", recipe.set, recipe.model))?)
+}
+
+fn find(set: &str, model: &str) -> Result<&'static Recipe, Failure> {
+    let wanted = set.to_lowercase().replace('_', "-");
+    let of_set: Vec<&Recipe> = ALL.iter().filter(|recipe| recipe.set == wanted).collect();
+    let refuse = |what: String, given: &str, known: Vec<&'static str>| {
+        let advice = text::nearest(given, known.iter().copied())
+            .map_or(String::new(), |k| format!(" (did you mean `{k}`?)"));
+        Failure::Usage(format!("{what}{advice}; there are: {}", known.join(", ")))
+    };
+    if of_set.is_empty() {
+        let sets = ALL.chunk_by(|a, b| a.set == b.set).map(|group| group[0].set).collect();
+        return Err(refuse(format!("no recipe is for a data set `{set}`"), &wanted, sets));
+    }
+    of_set.iter().find(|recipe| recipe.model.eq_ignore_ascii_case(model)).copied().ok_or_else(|| {
+        let models = of_set.iter().map(|recipe| recipe.model).collect();
+        let what = match model {
+            "" => format!("write {wanted}/MODEL"),
+            _ => format!("{wanted} has no recipe `{model}`"),
+        };
+        refuse(what, model, models)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use eciton_plan::ModelKind;
+
+    #[test]
+    fn the_binary_carries_every_recipe_and_each_is_what_it_is_called() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/recipes");
+        let mut files = 0;
+        for set in std::fs::read_dir(folder).unwrap() {
+            files += std::fs::read_dir(set.unwrap().path()).unwrap().count();
+        }
+        assert_eq!(files, ALL.len());
+        for group in ALL.chunk_by(|a, b| a.set == b.set) {
+            for (kind, _) in ModelKind::ALL {
+                assert!(group.iter().any(|recipe| recipe.model == kind), "{} lacks {kind}", group[0].set);
+            }
+        }
+        for recipe in ALL {
+            let config = config(recipe.set, recipe.model).unwrap();
+            config.check().unwrap();
+            assert_eq!(config.data.source, recipe.set, "{recipe:?}");
+            assert_eq!(config.predicts_links(), recipe.model == "links", "{recipe:?}");
+            assert!(recipe.text.starts_with("# "), "{recipe:?} does not say what it is");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused_with_what_is() {
+        let said = |set, model| match find(set, model) {
+            Err(Failure::Usage(text)) => text,
+            other => format!("{other:?}"),
+        };
+        assert!(said("pubmet", "gat").contains("did you mean `pubmed`?"));
+        assert!(
+            said("amazon_photo", "gatv").contains("amazon-photo has no recipe `gatv` (did you mean `gat")
+        );
+        assert!(said("cora", "").contains("write cora/MODEL; there are: appnp"));
+    }
+}
