@@ -42,6 +42,7 @@ mod path;
 mod positions;
 mod reach;
 mod sources;
+mod trial;
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -61,6 +62,7 @@ pub use positions::Positions;
 use reach::{Input, Piece, Reach, Straight, Table};
 use sources::{Extents, Held, readable};
 pub use sources::{MAX_PIECES, Rows, Sources};
+use trial::{Kind, by_trial};
 
 /// What becomes of the rows of a vertex's neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -250,9 +252,12 @@ impl<'a> Gather<'a> {
                 stride,
                 scaled: self.source.is_some() && value_bytes == 4,
             };
-            let path = path.unwrap_or_else(|| Path::choose(shape, Caches::here()));
+            let (path, rival) = path.map_or_else(|| Path::choose(shape, Caches::here()), |path| (path, None));
+            let (list, factors) = (job.list.as_ptr().addr(), job.factors());
             if let Some(from) = data.get_mut(start..) {
-                columns_of(lanes, &job, input, start, rows.clone(), (from, out_stride), path);
+                by_trial(Kind { shape, list, first_row: rows.start, factors }, path, rival, |path| {
+                    columns_of(lanes, &job, input, start, rows.clone(), (from, out_stride), path);
+                });
             }
             start += lanes;
         }

@@ -21,8 +21,12 @@ const CLASSES: usize = 16;
 const BATCH: usize = 256;
 /// How many rows ahead lists are asked for.
 const LISTS_AHEAD: usize = 16;
-/// How many rows ahead sums are asked for.
+/// How many rows ahead sums are asked for, and the rest of long pieces.
 const SUMS_AHEAD: usize = 4;
+/// Entries of a list in a line of the cache.
+const LINE: usize = 16;
+/// Lines of a piece that are asked for at most.
+const MOST_LINES: usize = 32;
 
 /// What a thread keeps from call to call: at most a block, which fits the second-level cache, and 8 bytes a row
 /// of a tile.
@@ -106,6 +110,7 @@ pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: boo
             unsafe { *sums.add(at * out_stride).cast::<[f32; L]>() = [0.0; L] };
         }
         for block in (0..vertices).step_by(block_rows) {
+            let blocks_left = (vertices - block).div_ceil(block_rows);
             let block = block..(block + block_rows).min(vertices);
             // SAFETY: the block's rows are source rows, and there is room for so many.
             unsafe { pack::<E, L>(job.source, input, block.clone(), packed) };
@@ -117,7 +122,7 @@ pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: boo
                     sum_batch::<E::Packed, L, W, FMA>(
                         job,
                         Straight(packed.cast_const().wrapping_sub(block.start * L), L),
-                        block.end,
+                        (block.end, blocks_left),
                         &mut cursors[..],
                         (tile.start, batch),
                         (sums, out_stride),
@@ -137,12 +142,12 @@ pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: boo
     }
 }
 
-/// Adds what lies below source row `limit` to a batch of a tile's rows.
+/// Adds what lies below source row `limit` to a batch of a tile's rows; lists may go on in so many blocks, this one included.
 #[inline(always)]
 unsafe fn sum_batch<P: Element, const L: usize, const W: u8, const FMA: bool>(
     job: &Job<'_>,
     packed: Straight<P>,
-    limit: usize,
+    (limit, blocks_left): (usize, usize),
     cursors: &mut [u64],
     (first, batch): (usize, Range<usize>),
     (sums, out_stride): (*mut f32, usize),
@@ -169,7 +174,16 @@ unsafe fn sum_batch<P: Element, const L: usize, const W: u8, const FMA: bool>(
         for (at, &slot) in class.iter().enumerate() {
             let row = batch.start + slot as usize;
             if let Some(&next) = class.get(at + SUMS_AHEAD) {
-                prefetch::<f32, L>(sums.wrapping_add((batch.start + next as usize) * out_stride));
+                let next = batch.start + next as usize;
+                prefetch::<f32, L>(sums.wrapping_add(next * out_stride));
+                if length == CLASSES {
+                    // What is left of its list, as if it were spread evenly over the blocks that are left.
+                    let from = cursors[next] as usize;
+                    let piece = (ends[next] as usize - from) / blocks_left;
+                    for line in 2..=(piece / LINE).min(MOST_LINES) {
+                        prefetch::<u32, 1>(job.list.as_ptr().wrapping_add(from + line * LINE));
+                    }
+                }
             }
             // SAFETY: a row of the tile, and edges that were counted.
             unsafe {

@@ -16,7 +16,7 @@ pub enum Path {
 }
 
 /// What the rule looks at.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Shape {
     /// Source rows.
     pub vertices: usize,
@@ -50,14 +50,17 @@ mod cost {
     pub(super) const VISIT: (f64, f64) = (12.0, 2.0);
 }
 
+/// Costs within this factor of each other do not tell which path is quicker on a processor that is not the measured one.
+const DOUBT: f64 = 3.0;
+
 /// Rows of a tile at most: each has its place in the lists, and a processor keeps track of some
 /// thousands of pages.
 const TILE_ROWS: usize = 8192;
 
 impl Path {
     /// The quickest by the costs above: those of all terms, and for blocks in addition of copying all
-    /// rows for each tile and of visiting each target row for each block.
-    pub(super) fn choose(shape: Shape, caches: Caches) -> Self {
+    /// rows for each tile and of visiting each target row for each block. And what may be quicker after all.
+    pub(super) fn choose(shape: Shape, caches: Caches) -> (Self, Option<Self>) {
         let row_bytes = shape.lanes * shape.value_bytes;
         let (lines, sums) =
             (row_bytes.div_ceil(64) as f64, (shape.lanes * size_of::<f32>()).div_ceil(64) as f64);
@@ -68,7 +71,9 @@ impl Path {
         let table = shape.vertices * shape.stride * shape.value_bytes;
         if shape.vertices <= block_rows {
             let gain = if shape.scaled { 0.25 * terms(cost::NEAR) } else { 0.0 };
-            return if gain > copy(1) { Self::Packed } else { Self::Direct { ahead: table > caches.second } };
+            let path =
+                if gain > copy(1) { Self::Packed } else { Self::Direct { ahead: table > caches.second } };
+            return (path, None);
         }
         let direct = terms(if table <= caches.last / 2 { cost::LAST } else { cost::FAR });
         let tile_rows = Self::tile(shape, caches);
@@ -79,7 +84,12 @@ impl Path {
         let blocked = terms(cost::NEAR)
             + copy(shape.rows.div_ceil(tile_rows))
             + visits * (cost::VISIT.0 + found * cost::VISIT.1 * sums);
-        if blocked < direct { Self::Blocked { block_rows, tile_rows } } else { Self::Direct { ahead: true } }
+        let (blocks, rows) = (Self::Blocked { block_rows, tile_rows }, Self::Direct { ahead: true });
+        let doubtful = blocked < direct * DOUBT && direct < blocked * DOUBT;
+        match blocked < direct {
+            true => (blocks, doubtful.then_some(rows)),
+            false => (rows, doubtful.then_some(blocks)),
+        }
     }
 
     /// Target rows whose sums stay in a part of the last level.
@@ -103,12 +113,16 @@ mod tests {
     #[test]
     fn blocks_where_lists_are_long_and_rows_are_many() {
         for lanes in [16, 48, 64, 128] {
-            assert!(matches!(Path::choose(shape(233_000, 115_000_000, lanes), HERE), Path::Blocked { .. }));
+            let dense = Path::choose(shape(233_000, 115_000_000, lanes), HERE);
+            assert!(matches!(dense.0, Path::Blocked { .. }), "{dense:?}");
             let sparse = Path::choose(shape(16_800_000, 60_000_000, lanes), HERE);
-            assert_eq!(sparse, Path::Direct { ahead: true });
+            assert_eq!(sparse, (Path::Direct { ahead: true }, None));
         }
-        assert_eq!(Path::choose(shape(2_708, 10_556, 16), HERE), Path::Direct { ahead: false });
-        assert_eq!(Path::choose(shape(7_650, 238_162, 16), HERE), Path::Packed);
+        // A table that fits the last level: it is the processor that decides.
+        let tenth = Path::choose(shape(23_297, 11_461_590, 48), HERE);
+        assert!(matches!(tenth, (Path::Blocked { .. }, Some(Path::Direct { ahead: true }))), "{tenth:?}");
+        assert_eq!(Path::choose(shape(2_708, 10_556, 16), HERE), (Path::Direct { ahead: false }, None));
+        assert_eq!(Path::choose(shape(7_650, 238_162, 16), HERE), (Path::Packed, None));
     }
 
     #[test]
@@ -118,11 +132,13 @@ mod tests {
                 for vertices in [1, 1000, 10_000_000] {
                     for degree in [0, 1, 30, 100_000] {
                         let shape = shape(vertices, vertices * degree, lanes);
-                        if let Path::Blocked { block_rows, tile_rows } =
-                            Path::choose(shape, Caches { second, last })
-                        {
-                            assert!((1..=second / lanes / 4).contains(&block_rows), "{shape:?}");
-                            assert!((1..=TILE_ROWS).contains(&tile_rows), "{shape:?}");
+                        let (path, rival) = Path::choose(shape, Caches { second, last });
+                        assert_ne!(Some(path), rival);
+                        for path in [Some(path), rival] {
+                            if let Some(Path::Blocked { block_rows, tile_rows }) = path {
+                                assert!((1..=second / lanes / 4).contains(&block_rows), "{shape:?}");
+                                assert!((1..=TILE_ROWS).contains(&tile_rows), "{shape:?}");
+                            }
                         }
                     }
                 }

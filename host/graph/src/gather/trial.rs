@@ -1,0 +1,140 @@
+//! Which of two paths is quicker: tried out on the work itself, where the rule's costs ([`Path::choose`]) cannot tell.
+//!
+//! How much slower the last level is than the second differs from processor to processor by more than the two paths do. All
+//! paths give the same bits, and training gathers the same rows again and again: so the first calls take turns, and the later
+//! ones take the path that was quicker.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::path::{Path, Shape};
+
+/// How often each path is tried. The quickest counts, for whatever disturbs a call makes it slower.
+const TRIES: u8 = 3;
+/// Calls of fewer edges are too short to be told apart, and to be worth it.
+const LEAST_EDGES: usize = 100_000;
+/// Kinds of calls that are remembered; then all is forgotten, which costs a few trials.
+const MOST_KINDS: usize = 4096;
+
+/// Calls that do the same work: on the same lists, of the same rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Kind {
+    pub shape: Shape,
+    /// Where the list of neighbours lies in memory: another graph's may come to lie there, whose first calls then go by this one's.
+    pub list: usize,
+    pub first_row: usize,
+    pub factors: u8,
+}
+
+/// What is known of the favourite and of its rival.
+#[derive(Debug, Default, Clone, Copy)]
+struct Known {
+    tries: [u8; 2],
+    least: [Option<Duration>; 2],
+}
+
+impl Known {
+    /// Which of the two is next: the one that was tried less, then the quicker one.
+    fn next(&self) -> usize {
+        if self.tries.iter().any(|&tries| tries < TRIES) {
+            return usize::from(self.tries[1] < self.tries[0]);
+        }
+        let [favourite, rival] = self.least.map(|least| least.unwrap_or(Duration::MAX));
+        usize::from(rival < favourite)
+    }
+}
+
+/// All trials of the process.
+#[derive(Debug, Default)]
+struct Trials(HashMap<Kind, Known>);
+
+impl Trials {
+    /// The next path of a kind, and whether it is to be timed.
+    fn next(&mut self, kind: Kind) -> (usize, bool) {
+        if self.0.len() >= MOST_KINDS && !self.0.contains_key(&kind) {
+            self.0.clear();
+        }
+        let known = self.0.entry(kind).or_default();
+        let next = known.next();
+        let timed = known.tries[next] < TRIES;
+        if timed {
+            known.tries[next] += 1;
+        }
+        (next, timed)
+    }
+
+    fn took(&mut self, kind: Kind, which: usize, time: Duration) {
+        if let Some(known) = self.0.get_mut(&kind) {
+            let least = &mut known.least[which];
+            *least = Some(least.map_or(time, |least| least.min(time)));
+        }
+    }
+}
+
+static TRIALS: LazyLock<Mutex<Trials>> = LazyLock::new(Mutex::default);
+
+/// Calls `work` with the path that it should take: `favourite`, or `rival` where that is to be tried or was quicker.
+pub(super) fn by_trial(kind: Kind, favourite: Path, rival: Option<Path>, work: impl FnOnce(Path)) {
+    let Some(rival) = rival.filter(|_| kind.shape.edges >= LEAST_EDGES) else { return work(favourite) };
+    let trials = || TRIALS.lock().unwrap_or_else(PoisonError::into_inner);
+    let (which, timed) = trials().next(kind);
+    let begun = Instant::now();
+    work([favourite, rival][which]);
+    if timed {
+        trials().took(kind, which, begun.elapsed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(list: usize) -> Kind {
+        let shape =
+            Shape { vertices: 9, rows: 9, edges: 9, lanes: 16, stride: 16, value_bytes: 4, scaled: true };
+        Kind { shape, list, first_row: 0, factors: 0 }
+    }
+
+    #[test]
+    fn both_are_tried_and_then_the_quicker_one_stays() {
+        for (favourite, rival, quicker) in [(5, 3, 1), (3, 5, 0), (4, 4, 0)] {
+            let mut trials = Trials::default();
+            let mut tried = [0; 2];
+            for turn in 0..40 {
+                let (which, timed) = trials.next(kind(1));
+                assert_eq!(timed, turn < 2 * usize::from(TRIES), "{turn}");
+                if timed {
+                    tried[which] += 1;
+                    // One call of three is disturbed.
+                    let time = [favourite, rival][which] + if tried[which] == 2 { 100 } else { 0 };
+                    trials.took(kind(1), which, Duration::from_millis(time));
+                } else {
+                    assert_eq!(which, quicker);
+                }
+            }
+            assert_eq!(tried, [usize::from(TRIES); 2]);
+        }
+    }
+
+    #[test]
+    fn calls_at_once_share_the_tries_and_what_never_ended_does_not_win() {
+        let mut trials = Trials::default();
+        // Six threads begin before one ends; of the rival's no call ends.
+        let begun: Vec<usize> = (0..6).map(|_| trials.next(kind(1)).0).collect();
+        assert_eq!(begun, [0, 1, 0, 1, 0, 1]);
+        assert!(!trials.next(kind(1)).1);
+        trials.took(kind(1), 0, Duration::from_millis(2));
+        assert_eq!(trials.next(kind(1)), (0, false));
+    }
+
+    #[test]
+    fn no_more_is_remembered_than_allowed() {
+        let mut trials = Trials::default();
+        for list in 0..3 * MOST_KINDS {
+            trials.next(kind(list));
+            assert!(trials.0.len() <= MOST_KINDS);
+        }
+        trials.took(kind(0), 0, Duration::ZERO);
+    }
+}
