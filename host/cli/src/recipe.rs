@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(configured(&[]).unwrap(), Config::default());
         let config = configured(&["pubmed", "--recipe", "GAT", "--lr", "0.5"]).unwrap();
         assert_eq!((&config.data.source[..], config.optimiser.lr), ("pubmed", 0.5));
-        assert_eq!(config.optimiser.weight_decay.len(), 1);
+        assert!(matches!(config.model.layers, Layers::List(_)), "two layers of eight heads");
         let config = configured(&["a/folder", "--name", "amazon_photo", "--recipe", "sgc"]).unwrap();
         assert_eq!((&config.data.source[..], config.model.kind), ("a/folder", ModelKind::Sgc));
         assert!(refused(&[recipe, "--recipe", "gcn"]).contains("is a recipe already"));
