@@ -6,6 +6,8 @@
 //! `--in-flight N` hands out no more than N steps at once in those orders: the fewer, the newer are the rows.
 //! Without it there is no limit, and about half of the rows are as old as may be.
 //!
+//! `--only TEXT`, repeated, leaves out the modes whose names contain none of these; pipe is always there.
+//!
 //! `--last PERCENT` says how long runs with S = 1 are synchronous at the end, where they are (10).
 //!
 //! A data set is a name that `eciton train` knows or a path. The target of a data set is the mean
@@ -48,7 +50,7 @@ fn mean(values: &[f64]) -> (f64, f64) {
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let (mut seeds, mut epochs, mut intervals, mut in_flight, mut last) = (10, 200, 8, 0, 10);
-    let (mut sets, mut settings) = (Vec::new(), Vec::new());
+    let (mut sets, mut settings, mut only) = (Vec::new(), Vec::new(), Vec::<String>::new());
     while let Some(argument) = arguments.next() {
         let mut number = || arguments.next().and_then(|n| n.parse().ok()).expect("a number");
         match argument.as_str() {
@@ -57,6 +59,7 @@ fn main() {
             "--in-flight" => in_flight = number(),
             "--intervals" => intervals = number(),
             "--last" => last = number(),
+            "--only" => only.push(arguments.next().expect("part of a mode's name")),
             "--set" => settings.push(arguments.next().expect("section.key=value")),
             _ => sets.push(argument),
         }
@@ -82,6 +85,9 @@ fn main() {
             "mode", "test %", "validation %", "epochs", "reached"
         );
         for (name, pipeline) in modes {
+            if name != "pipe" && !only.is_empty() && !only.iter().any(|only| name.contains(&only[..])) {
+                continue;
+            }
             let mut config = Config::default();
             config.data.source.clone_from(&set);
             settings.iter().for_each(|setting| config.set(setting).unwrap());
