@@ -40,10 +40,14 @@ fn detect() -> Level {
             && is_x86_feature_detected!("avx512vl")
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("popcnt")
         {
             return Level::Avx512;
         }
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("popcnt")
+        {
             return Level::Avx2;
         }
         Level::Portable

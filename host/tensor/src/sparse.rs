@@ -5,9 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::grid::Grid;
-use crate::ops::activation::Activation;
-use crate::ops::prologue::{Prologue, RowIds};
-use crate::random::Dropout;
 use crate::slab::Slab;
 
 /// Rows of which few values are stored: [rows, columns], columns ascending within a row.
@@ -18,8 +15,6 @@ pub struct SparseRows {
     indices: Slab<u32>,
     values: Slab<f32>,
     transposes: Mutex<Vec<(Range<usize>, Arc<Transpose>)>>,
-    /// What forward drew last for each interval; backward needs the same again.
-    dropped: Mutex<Vec<Dropped>>,
 }
 
 /// Columns that are summed side by side, so that their chains of additions overlap.
@@ -59,39 +54,6 @@ pub(crate) struct Transpose {
     grid: Grid,
 }
 
-/// An interval's stored values after a dropout, in row order and a zero.
-#[derive(Debug)]
-struct Dropped {
-    rows: Range<usize>,
-    /// None: the values are gone.
-    drawn: Option<Drawn>,
-    values: Vec<f32>,
-}
-
-/// What values after a prologue depend on, besides those stored.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Drawn {
-    key: u64,
-    threshold: u32,
-    activation: Activation,
-    /// Where numbers are consecutive; else 0.
-    first_id: u64,
-    /// Where they are listed; else none. Few beside the stored values, so they are compared.
-    ids: Vec<u64>,
-}
-
-impl Drawn {
-    /// For `rows` rows.
-    pub(crate) fn new(before: &Prologue<'_>, dropout: Dropout, rows: usize) -> Self {
-        let (first_id, ids) = match before.row_ids {
-            RowIds::From(first) => (first, Vec::new()),
-            RowIds::List(ids) => (0, ids[..rows.min(ids.len())].to_vec()),
-        };
-        let (key, threshold) = (dropout.key.0, dropout.threshold);
-        Self { key, threshold, activation: before.activation, first_id, ids }
-    }
-}
-
 /// How many intervals' transposes are kept.
 const TRANSPOSES_KEPT: usize = 4096;
 
@@ -123,14 +85,7 @@ impl SparseRows {
                 return Err(bad(format!("row {row}: columns must ascend and be below {columns}")));
             }
         }
-        Ok(Self {
-            columns,
-            offsets,
-            indices,
-            values,
-            transposes: Mutex::default(),
-            dropped: Mutex::default(),
-        })
+        Ok(Self { columns, offsets, indices, values, transposes: Mutex::default() })
     }
 
     /// Number of rows.
@@ -175,35 +130,6 @@ impl SparseRows {
     /// Stored values among `rows`.
     pub fn stored_in(&self, rows: Range<usize>) -> usize {
         (self.offsets[rows.end] - self.offsets[rows.start]) as usize
-    }
-
-    /// Keeps an interval's values after a dropout for [`SparseRows::recall`]; `values` gets other memory.
-    pub(crate) fn remember(&self, rows: &Range<usize>, drawn: Drawn, values: &mut Vec<f32>) {
-        let mut kept = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = kept.len() < TRANSPOSES_KEPT;
-        match kept.iter_mut().find(|d| d.rows == *rows) {
-            Some(last) => {
-                last.drawn = Some(drawn);
-                std::mem::swap(&mut last.values, values);
-            }
-            None if room => {
-                kept.push(Dropped { rows: rows.clone(), drawn: Some(drawn), values: std::mem::take(values) });
-            }
-            None => {}
-        }
-    }
-
-    /// Moves the values that were kept for this dropout into `values`, if they still are.
-    pub(crate) fn recall(&self, rows: &Range<usize>, drawn: &Drawn, values: &mut Vec<f32>) -> bool {
-        let mut kept = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
-        match kept.iter_mut().find(|d| d.rows == *rows && d.drawn.as_ref() == Some(drawn)) {
-            Some(last) => {
-                std::mem::swap(&mut last.values, values);
-                last.drawn = None;
-                true
-            }
-            None => false,
-        }
     }
 
     /// The transpose of `rows`, made once for an interval.

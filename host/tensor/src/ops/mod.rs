@@ -4,6 +4,7 @@ pub mod activation;
 pub mod adam;
 pub mod batch;
 pub mod function;
+pub(crate) mod kept;
 pub mod product;
 pub mod prologue;
 pub mod rows;

@@ -49,7 +49,7 @@ pub struct Scratch {
     sums: [Vec<f32>; 5],
     pub(crate) stored: Vec<f32>,
     pub(crate) sparse_sums: Vec<f32>,
-    pub(crate) kept: super::sparse::Kept,
+    pub(crate) kept: super::kept::Kept,
 }
 
 /// Rows of `w` (or of its transpose) with exactly `lanes` values each, zero-padded.

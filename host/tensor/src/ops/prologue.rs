@@ -129,7 +129,7 @@ fn rows_with(
 
 /// v, or 0 where the bits say so: a mask rather than a branch, which nothing could predict.
 #[inline(always)]
-fn kept(bits: u32, threshold: u32, v: f32) -> f32 {
+pub(super) fn kept(bits: u32, threshold: u32, v: f32) -> f32 {
     f32::from_bits(v.to_bits() & 0u32.wrapping_sub(u32::from(bits >= threshold)))
 }
 

@@ -4,11 +4,12 @@
 use std::ops::Range;
 
 use super::activation::Activation;
+use super::kept::Kept;
 use super::product::{Scratch, Tree};
 use super::prologue::{Prologue, drop_stored, epilogue};
 use crate::grid::{Grid, MAX_LEVEL};
 use crate::simd::{dispatch, madd};
-use crate::sparse::{Drawn, Entry, PartSlices, SLICE, SparseRows};
+use crate::sparse::{Entry, PartSlices, SLICE, SparseRows};
 use crate::view::{View, ViewMut};
 
 dispatch! {
@@ -49,10 +50,10 @@ fn stored_values_body<const FMA: bool>(
 /// Sparse rows as products read them: `columns` and `values` of row r in `ends[r]..ends[r + 1]`, less
 /// the first end.
 #[derive(Clone, Copy)]
-struct Stored<'a> {
-    ends: &'a [u64],
-    columns: &'a [u32],
-    values: &'a [f32],
+pub(super) struct Stored<'a> {
+    pub(super) ends: &'a [u64],
+    pub(super) columns: &'a [u32],
+    pub(super) values: &'a [f32],
 }
 
 impl<'a> Stored<'a> {
@@ -62,47 +63,14 @@ impl<'a> Stored<'a> {
         Self { ends, columns, values: &values[..columns.len()] }
     }
 
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.ends.len() - 1
     }
 
     #[inline(always)]
-    fn row(&self, row: usize) -> (&'a [u32], &'a [f32]) {
+    pub(super) fn row(&self, row: usize) -> (&'a [u32], &'a [f32]) {
         let span = (self.ends[row] - self.ends[0]) as usize..(self.ends[row + 1] - self.ends[0]) as usize;
         (&self.columns[span.clone()], &self.values[span])
-    }
-}
-
-/// What dropout leaves of sparse rows. A term that is zero adds nothing to a sum that begins at zero,
-/// so leaving it out changes no bit as long as what it multiplies is finite; else the loss, which is
-/// not finite then, ends the run.
-#[derive(Debug, Default)]
-pub(crate) struct Kept {
-    ends: Vec<u64>,
-    columns: Vec<u32>,
-    values: Vec<f32>,
-}
-
-impl Kept {
-    fn fill(&mut self, all: Stored<'_>) -> Stored<'_> {
-        let most = all.columns.len() + 1;
-        self.ends.clear();
-        self.ends.push(0);
-        self.columns.resize(most.max(self.columns.len()), 0);
-        self.values.resize(most.max(self.values.len()), 0.0);
-        let (to_columns, to_values) = (&mut self.columns[..most], &mut self.values[..most]);
-        let mut kept = 0;
-        for row in 0..all.len() {
-            let (columns, values) = all.row(row);
-            // Without a branch: whether a value is dropped cannot be predicted.
-            for (&column, &value) in columns.iter().zip(values) {
-                to_columns[kept] = column;
-                to_values[kept] = value;
-                kept += usize::from(value != 0.0);
-            }
-            self.ends.push(kept as u64);
-        }
-        Stored { ends: &self.ends, columns: &self.columns[..kept], values: &self.values[..kept] }
     }
 }
 
@@ -118,15 +86,51 @@ pub fn linear(
     out: &mut ViewMut<'_>,
     scratch: &mut Scratch,
 ) {
-    let mut memory = std::mem::take(&mut scratch.stored);
-    let values = if before.is_identity() {
-        x.values_in(rows.clone())
-    } else {
-        stored_values(x, &rows, before, &mut memory);
-        &memory[..]
-    };
-    let all = Stored::of(x, &rows, values);
-    let u = if before.dropout.is_some() { scratch.kept.fill(all) } else { all };
+    for block in blocks(x, rows.start, 0..rows.len()) {
+        let u = prepared(x, &rows, &block, before, &mut scratch.kept, &mut scratch.stored);
+        product(u, w, block.start, out);
+    }
+    epilogue(bias, activation, out);
+}
+
+/// Stored values that are prepared at a time, so that they are still in the cache when they are multiplied.
+const BLOCK: u64 = 1 << 14;
+
+/// Rows `rows` of an interval that starts at row `start`, in runs with few stored values.
+fn blocks(x: &SparseRows, start: usize, rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let ends = x.lists_in(start + rows.start..start + rows.end).0;
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let from = done;
+        let begin = ends[from];
+        done += ends[from + 1..].partition_point(|end| end - begin <= BLOCK);
+        done = done.max(from + 1);
+        (from < rows.len()).then(|| rows.start + from..rows.start + done)
+    })
+}
+
+/// Rows `block` of interval `rows` after activation and dropout.
+fn prepared<'a>(
+    x: &'a SparseRows,
+    rows: &Range<usize>,
+    block: &Range<usize>,
+    before: &Prologue<'_>,
+    kept: &'a mut Kept,
+    memory: &'a mut Vec<f32>,
+) -> Stored<'a> {
+    if let Some(dropout) = before.dropout {
+        return kept.draw(x, rows, block, before, dropout);
+    }
+    let block = rows.start + block.start..rows.start + block.end;
+    if before.is_identity() {
+        return Stored::of(x, &block, x.values_in(block.clone()));
+    }
+    stored_values(x, &block, before, memory);
+    Stored::of(x, &block, memory)
+}
+
+/// Rows of `out` from `first` on = u w.
+fn product(u: Stored<'_>, w: View<'_>, first: usize, out: &mut ViewMut<'_>) {
     let n = w.columns();
     let mut start = 0;
     while start < n {
@@ -139,24 +143,19 @@ pub fn linear(
         let lanes = if n <= 8 && w.stride() == 8 { 8 } else { lanes };
         let fits = w.reaches(start, lanes) && out.stride() >= start + lanes;
         match (fits, lanes) {
-            (true, 8) => forward_lanes::<8>(u, w, start, out),
-            (true, 16) => forward_lanes::<16>(u, w, start, out),
-            (true, 32) => forward_lanes::<32>(u, w, start, out),
-            (true, 48) => forward_lanes::<48>(u, w, start, out),
-            (true, 64) => forward_lanes::<64>(u, w, start, out),
-            _ => forward_any(u, w, start, lanes.min(n - start), out),
+            (true, 8) => forward_lanes::<8>(u, w, start, first, out),
+            (true, 16) => forward_lanes::<16>(u, w, start, first, out),
+            (true, 32) => forward_lanes::<32>(u, w, start, first, out),
+            (true, 48) => forward_lanes::<48>(u, w, start, first, out),
+            (true, 64) => forward_lanes::<64>(u, w, start, first, out),
+            _ => forward_any(u, w, start, lanes.min(n - start), first, out),
         }
         start += lanes;
     }
-    epilogue(bias, activation, out);
-    if let Some(dropout) = before.dropout {
-        x.remember(&rows, Drawn::new(before, dropout, rows.len()), &mut memory);
-    }
-    scratch.stored = memory;
 }
 
 dispatch! {
-    fn forward_lanes[const L: usize](u: Stored<'_>, w: View<'_>, start: usize, out: &mut ViewMut<'_>) = forward_body
+    fn forward_lanes[const L: usize](u: Stored<'_>, w: View<'_>, start: usize, first: usize, out: &mut ViewMut<'_>) = forward_body
 }
 
 #[inline(always)]
@@ -164,6 +163,7 @@ fn forward_body<const L: usize, const FMA: bool>(
     u: Stored<'_>,
     w: View<'_>,
     start: usize,
+    first: usize,
     out: &mut ViewMut<'_>,
 ) {
     let (weights, w_stride, out_stride) = (w.data(), w.stride(), out.stride());
@@ -177,7 +177,7 @@ fn forward_body<const L: usize, const FMA: bool>(
                 sum[l] = madd::<FMA>(v, w[l], sum[l]);
             }
         }
-        let to = local * out_stride + start;
+        let to = (first + local) * out_stride + start;
         out.data_mut()[to..to + L].copy_from_slice(&sum);
     }
 }
@@ -192,7 +192,7 @@ fn as_lanes<const L: usize>(values: &[f32]) -> &[f32; L] {
 }
 
 dispatch! {
-    fn forward_any(u: Stored<'_>, w: View<'_>, start: usize, count: usize, out: &mut ViewMut<'_>) = forward_any_body
+    fn forward_any(u: Stored<'_>, w: View<'_>, start: usize, count: usize, first: usize, out: &mut ViewMut<'_>) = forward_any_body
 }
 
 #[inline(always)]
@@ -201,11 +201,12 @@ fn forward_any_body<const FMA: bool>(
     w: View<'_>,
     start: usize,
     count: usize,
+    first: usize,
     out: &mut ViewMut<'_>,
 ) {
     for local in 0..u.len() {
         let (columns, values) = u.row(local);
-        let to = &mut out.row_mut(local)[start..start + count];
+        let to = &mut out.row_mut(first + local)[start..start + count];
         to.fill(0.0);
         for (&c, &v) in columns.iter().zip(values) {
             for (t, &w) in to.iter_mut().zip(&w.row(c as usize)[start..start + count]) {
@@ -226,12 +227,6 @@ pub fn weight_gradient(
     parts: &mut [ViewMut<'_>],
     scratch: &mut Scratch,
 ) {
-    let mut memory = std::mem::take(&mut scratch.stored);
-    let drawn =
-        before.dropout.is_some_and(|d| x.recall(&rows, &Drawn::new(before, d, rows.len()), &mut memory));
-    if !drawn {
-        stored_values(x, &rows, before, &mut memory);
-    }
     let m = d.columns();
     // The sums below read rows of `d` without checks.
     assert!(grid.rows() <= rows.len() && grid.rows() <= d.rows() && grid.is_consecutive(), "rows of a grid");
@@ -239,12 +234,10 @@ pub fn weight_gradient(
     let atoms: usize = grid.parts().iter().map(|p| p.atoms.len()).sum();
     let passes = atoms * x.columns() * m.div_ceil(16);
     if x.stored_in(rows.clone()) > 2 * passes {
-        let all = Stored::of(x, &rows, &memory);
-        let u = if before.dropout.is_some() { scratch.kept.fill(all) } else { all };
-        by_rows(u, x.columns(), d, grid, parts, &mut scratch.sparse_sums);
-        scratch.stored = memory;
-        return;
+        return by_rows(x, &rows, before, d, grid, parts, scratch);
     }
+    let mut memory = std::mem::take(&mut scratch.stored);
+    stored_values(x, &rows, before, &mut memory);
     let transpose = x.transpose(rows.clone(), grid);
     for ((part, slices), out) in grid.parts().iter().zip(&transpose.parts).zip(parts) {
         let mut start = 0;
@@ -266,51 +259,52 @@ pub fn weight_gradient(
 
 /// The sums row by row: each atom's rows are added into one matrix, which then moves up the tree.
 fn by_rows(
-    u: Stored<'_>,
-    columns: usize,
+    x: &SparseRows,
+    rows: &Range<usize>,
+    before: &Prologue<'_>,
     d: View<'_>,
     grid: &Grid,
     parts: &mut [ViewMut<'_>],
-    memory: &mut Vec<f32>,
+    scratch: &mut Scratch,
 ) {
     let m = d.columns();
     let lanes = if m <= 8 { 8 } else { m.next_multiple_of(16) };
-    let mut tree = Tree::new(std::mem::take(memory), columns * lanes);
+    let fits = d.stride() == lanes && d.reaches(0, lanes);
+    let mut tree = Tree::new(std::mem::take(&mut scratch.sparse_sums), x.columns() * lanes);
     for (part, out) in grid.parts().iter().zip(parts) {
         for atom in &part.atoms {
-            let rows = atom.rows.start as usize..atom.rows.end as usize;
-            let fits = d.stride() == lanes && d.reaches(0, lanes);
-            // As many values at once as divide a row.
-            match (fits, lanes) {
-                (true, 8) => add_rows::<8>(u, rows, d, tree.leaf()),
-                (true, 32) => add_rows::<32>(u, rows, d, tree.leaf()),
-                (true, n) if n % 64 == 0 => add_rows::<64>(u, rows, d, tree.leaf()),
-                (true, n) if n % 16 == 0 => add_rows::<16>(u, rows, d, tree.leaf()),
-                _ => add_any(u, rows, d, lanes, tree.leaf()),
+            for block in blocks(x, rows.start, atom.rows.start as usize..atom.rows.end as usize) {
+                let u = prepared(x, rows, &block, before, &mut scratch.kept, &mut scratch.stored);
+                let d = (d, block.start);
+                // As many values at once as divide a row.
+                match (fits, lanes) {
+                    (true, 8) => add_rows::<8>(u, d, tree.leaf()),
+                    (true, 32) => add_rows::<32>(u, d, tree.leaf()),
+                    (true, n) if n % 64 == 0 => add_rows::<64>(u, d, tree.leaf()),
+                    (true, n) if n % 16 == 0 => add_rows::<16>(u, d, tree.leaf()),
+                    _ => add_any(u, d, lanes, tree.leaf()),
+                }
             }
             tree.close(atom.closes);
         }
         tree.finish(lanes, out);
     }
-    *memory = tree.into_memory();
+    scratch.sparse_sums = tree.into_memory();
 }
 
 dispatch! {
-    fn add_rows[const L: usize](u: Stored<'_>, rows: Range<usize>, d: View<'_>, sums: &mut [f32]) = add_rows_body
+    fn add_rows[const L: usize](u: Stored<'_>, d: (View<'_>, usize), sums: &mut [f32]) = add_rows_body
 }
 
-/// sums [columns, stride of d] += the outer products of rows of u and of d, L values at a time.
+/// sums [columns, stride of d] += the outer products of rows of u and of d from a row on, L values at a time.
 #[inline(always)]
-fn add_rows_body<const L: usize, const FMA: bool>(
-    u: Stored<'_>,
-    rows: Range<usize>,
-    d: View<'_>,
-    sums: &mut [f32],
-) {
+fn add_rows_body<const L: usize, const FMA: bool>(u: Stored<'_>, d: (View<'_>, usize), sums: &mut [f32]) {
+    let (d, first) = d;
     let stride = d.stride();
-    for row in rows {
+    for row in 0..u.len() {
         let (columns, values) = u.row(row);
-        for (chunk, g) in d.data()[row * stride..(row + 1) * stride].as_chunks::<L>().0.iter().enumerate() {
+        let d = &d.data()[(first + row) * stride..(first + row + 1) * stride];
+        for (chunk, g) in d.as_chunks::<L>().0.iter().enumerate() {
             for (&c, &v) in columns.iter().zip(values) {
                 let to = c as usize * stride + chunk * L;
                 if let Some(sum) = sums[to..to + L].first_chunk_mut::<L>() {
@@ -324,12 +318,12 @@ fn add_rows_body<const L: usize, const FMA: bool>(
     }
 }
 
-fn add_any(u: Stored<'_>, rows: Range<usize>, d: View<'_>, lanes: usize, sums: &mut [f32]) {
-    for row in rows {
+fn add_any(u: Stored<'_>, (d, first): (View<'_>, usize), lanes: usize, sums: &mut [f32]) {
+    for row in 0..u.len() {
         let (columns, values) = u.row(row);
         for (&c, &v) in columns.iter().zip(values) {
             let to = &mut sums[c as usize * lanes..][..d.columns()];
-            to.iter_mut().zip(d.row(row)).for_each(|(s, &g)| *s += v * g);
+            to.iter_mut().zip(d.row(first + row)).for_each(|(s, &g)| *s += v * g);
         }
     }
 }
