@@ -13,7 +13,9 @@
 //! A data set is a name that `eciton train` knows or a path. The target of a data set is the mean
 //! validation accuracy at the end of the pipelined runs less half a point; epochs needed are those up to
 //! the first at which a run's validation accuracy reaches it.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(missing_docs, clippy::print_stdout, clippy::print_stderr)]
+
+use std::fmt::Display;
 
 use eciton_plan::{Config, Pipeline};
 use eciton_train::{EpochReport, Observer, Options, SeedReport};
@@ -47,20 +49,38 @@ fn mean(values: &[f64]) -> (f64, f64) {
     (mean, if values.len() < 2 { 0.0 } else { (squares / (n - 1.0)).sqrt() })
 }
 
+const USAGE: &str = "staleness [--seeds N] [--epochs N] [--intervals N] [--in-flight N] [--last PERCENT] [--only TEXT]... \
+[--set SECTION.KEY=VALUE]... DATA...";
+
+fn refuse(what: impl Display) -> ! {
+    eprintln!("staleness: {what}\n{USAGE}");
+    std::process::exit(2)
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let (mut seeds, mut epochs, mut intervals, mut in_flight, mut last) = (10, 200, 8, 0, 10);
     let (mut sets, mut settings, mut only) = (Vec::new(), Vec::new(), Vec::<String>::new());
     while let Some(argument) = arguments.next() {
-        let mut number = || arguments.next().and_then(|n| n.parse().ok()).expect("a number");
+        let mut value =
+            || arguments.next().unwrap_or_else(|| refuse(format_args!("{argument} needs a value")));
+        let mut number = || {
+            let value = value();
+            value.parse().unwrap_or_else(|_| refuse(format_args!("{argument} needs a number, not {value:?}")))
+        };
         match argument.as_str() {
             "--seeds" => seeds = number(),
             "--epochs" => epochs = number(),
             "--in-flight" => in_flight = number(),
             "--intervals" => intervals = number(),
             "--last" => last = number(),
-            "--only" => only.push(arguments.next().expect("part of a mode's name")),
-            "--set" => settings.push(arguments.next().expect("section.key=value")),
+            "--only" => only.push(value()),
+            "--set" => settings.push(value()),
+            "--help" => {
+                println!("{USAGE}");
+                return;
+            }
+            _ if argument.starts_with('-') => refuse(format_args!("unknown flag {argument}")),
             _ => sets.push(argument),
         }
     }
@@ -75,6 +95,9 @@ fn main() {
         ("async S=8", aged(8, in_flight)),
         ("async S=8, last 20 % sync", Pipeline { synchronous_last: epochs / 5, ..aged(8, in_flight) }),
     ];
+    if sets.is_empty() {
+        refuse("no data set is named");
+    }
     println!(
         "{seeds} seeds, {epochs} epochs, {intervals} intervals, one thread that takes the newest step first"
     );
@@ -90,13 +113,14 @@ fn main() {
             }
             let mut config = Config::default();
             config.data.source.clone_from(&set);
-            settings.iter().for_each(|setting| config.set(setting).unwrap());
+            settings.iter().for_each(|setting| config.set(setting).unwrap_or_else(|e| refuse(e)));
             (config.run.epochs, config.run.intervals, config.run.threads) =
                 (epochs, Some(intervals), Some(1));
             config.pipeline = pipeline;
             let options = Options { seeds, newest_first: pipeline.in_flight.is_some(), ..Options::default() };
             let mut curves = Curves::default();
-            let summary = eciton_train::train(&config, &options, &mut curves).unwrap();
+            let summary = eciton_train::train(&config, &options, &mut curves);
+            let summary = summary.unwrap_or_else(|e| refuse(e));
             let percent = |of: &dyn Fn(&SeedReport) -> Option<f64>| {
                 mean(&curves.seeds.iter().filter_map(of).map(|share| share * 100.0).collect::<Vec<_>>())
             };

@@ -84,10 +84,10 @@ macro_rules! dispatch {
         #[allow(clippy::too_many_arguments)]
         $vis fn $name $(<$(const $c: $ct),*>)? ($($arg: $ty),*) $(-> $ret)? {
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
+            #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,popcnt")]
             fn avx512 $(<$(const $c: $ct),*>)? ($($arg: $ty),*) $(-> $ret)? { $body::<$($($c,)*)? true>($($arg),*) }
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,fma")]
+            #[target_feature(enable = "avx2,fma,popcnt")]
             fn avx2 $(<$(const $c: $ct),*>)? ($($arg: $ty),*) $(-> $ret)? { $body::<$($($c,)*)? true>($($arg),*) }
             match $crate::simd::level() {
                 #[cfg(target_arch = "x86_64")]

@@ -8,6 +8,8 @@
 //! class.
 
 use std::alloc::{Layout, handle_alloc_error};
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64 as x86;
 use std::ops::Range;
 
 use eciton_tensor::pages::Pages;
@@ -75,8 +77,14 @@ pub(super) unsafe fn pack<E: Element, const L: usize>(
             };
             // A factor of one changes no bit.
             let s = scale.map_or(1.0, |scale| scale[u]);
-            for l in 0..L {
-                to[l] = x[l].packed(s);
+            // Whole registers at a time: a loop over all L is unrolled value by value.
+            let (x, x_rest) = x.as_chunks::<8>();
+            let (to, to_rest) = to.as_chunks_mut::<8>();
+            for (to, x) in to.iter_mut().zip(x) {
+                *to = x.map(|x| x.packed(s));
+            }
+            for (to, x) in to_rest.iter_mut().zip(x_rest) {
+                *to = x.packed(s);
             }
         }
     }
@@ -160,7 +168,7 @@ unsafe fn sum_batch<P: Element, const L: usize, const W: u8, const FMA: bool>(
         let ahead = job.list.as_ptr().wrapping_add(ahead);
         prefetch::<u32, 1>(ahead);
         prefetch::<u32, 1>(ahead.wrapping_add(CLASSES - 1));
-        let length = below(job.list, cursors[row] as usize, ends[row] as usize, limit as u32);
+        let length = below::<FMA>(job.list, cursors[row] as usize, ends[row] as usize, limit as u32);
         debug_assert!(length <= CLASSES && slot < BATCH);
         // SAFETY: a length is a class, and a class has no more rows than the batch.
         unsafe {
@@ -208,18 +216,36 @@ unsafe fn sum_batch<P: Element, const L: usize, const W: u8, const FMA: bool>(
 
 /// How many of the next entries `list[from..end]` are below `limit`, at most [`CLASSES`]. They ascend.
 #[inline(always)]
-fn below(list: &[u32], from: usize, end: usize, limit: u32) -> usize {
-    let left = (end - from) as u32;
-    match list.get(from..from + CLASSES) {
+fn below<const FMA: bool>(list: &[u32], from: usize, end: usize, limit: u32) -> usize {
+    match list.get(from..).and_then(<[u32]>::first_chunk::<CLASSES>) {
         Some(next) => {
-            let mut count = 0u32;
-            for (lane, &u) in next.iter().enumerate() {
-                count += u32::from(u < limit) & u32::from((lane as u32) < left);
-            }
-            count as usize
+            let left = (end - from).min(CLASSES);
+            (are_below::<FMA>(next, limit) & ((1 << left) - 1)).count_ones() as usize
         }
         None => list[from..end].iter().take(CLASSES).take_while(|&&u| u < limit).count(),
     }
+}
+
+/// A bit for each entry below `limit`.
+#[inline(always)]
+fn are_below<const FMA: bool>(entries: &[u32; CLASSES], limit: u32) -> u32 {
+    // What is written below comes out as one comparison an entry.
+    #[cfg(target_arch = "x86_64")]
+    if FMA {
+        // SAFETY: the entries are there. Levels that fuse have AVX2 on this architecture.
+        return unsafe {
+            // Comparisons are of signed numbers: the order is theirs once the first bit is turned.
+            let turn = x86::_mm256_set1_epi32(i32::MIN);
+            let limit = x86::_mm256_xor_si256(x86::_mm256_set1_epi32(limit.cast_signed()), turn);
+            let eight = |at: usize| {
+                let entries = x86::_mm256_loadu_si256(entries.as_ptr().add(at).cast());
+                let less = x86::_mm256_cmpgt_epi32(limit, x86::_mm256_xor_si256(entries, turn));
+                x86::_mm256_movemask_ps(x86::_mm256_castsi256_ps(less)).cast_unsigned()
+            };
+            eight(0) | eight(8) << 8
+        };
+    }
+    entries.iter().enumerate().fold(0, |bits, (lane, &u)| bits | u32::from(u < limit) << lane)
 }
 
 /// The factors that terms still carry once rows are packed.
