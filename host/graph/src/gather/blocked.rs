@@ -252,3 +252,39 @@ fn are_below<const FMA: bool>(entries: &[u32; CLASSES], limit: u32) -> u32 {
 pub(super) fn left<E: Element>(factors: u8) -> u8 {
     if E::SCALES { factors & !SCALED } else { factors }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_ends_where_the_list_or_the_block_does_for_numbers_of_any_size() {
+        // A processor without AVX2 compares one by one, and is not asked for more here.
+        let fused = eciton_tensor::simd::level() >= eciton_tensor::simd::Level::Avx2;
+        let near = [0, 1, 40, i32::MAX as u32 - 8, i32::MAX as u32 + 1, u32::MAX - 40];
+        for first in near {
+            for apart in [0, 1, 2] {
+                let list: Vec<u32> = (0..40).map(|at| first.saturating_add(at * apart)).collect();
+                for limit in near.into_iter().flat_map(|n| [n, n + 5, n + 39]) {
+                    for (from, end) in
+                        [(0, 0), (0, 3), (0, 40), (7, 23), (7, 24), (24, 40), (25, 40), (39, 40)]
+                    {
+                        let wanted = list[from..end].iter().take(CLASSES).filter(|&&u| u < limit).count();
+                        assert_eq!(
+                            below::<false>(&list, from, end, limit),
+                            wanted,
+                            "{first} {limit} {from}..{end}"
+                        );
+                        if fused {
+                            assert_eq!(
+                                below::<true>(&list, from, end, limit),
+                                wanted,
+                                "{first} {limit} {from}..{end}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
