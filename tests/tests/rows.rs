@@ -81,6 +81,23 @@ fn leaving_out_what_the_loss_does_not_reach_changes_no_bit() {
             assert_eq!(of(LabelledGathers::Always), whole, "{layers} layers, {pipeline:?}");
         }
     }
+    // Other layers, and kernels between the loss and the gather.
+    let behind =
+        "layers=[{ kernel = \"gcn\", norm = \"layer\" }, { kernel = \"gcn\" }, { kernel = \"linear\" }]";
+    for model in ["kind=\"sage\"", "kind=\"gin\"", "kind=\"appnp\"", behind] {
+        for (pipeline, intervals) in modes {
+            let mut config = cut(&cora(5), 1, intervals);
+            config.set("model.layers=2").unwrap();
+            config.set(&format!("model.{model}")).unwrap();
+            config.pipeline = pipeline;
+            let mut of = |gathers| {
+                config.run.labelled_gathers = gathers;
+                run(&config, &newest)
+            };
+            let whole = of(LabelledGathers::Never);
+            assert_eq!(of(LabelledGathers::Always), whole, "{model}, {pipeline:?}");
+        }
+    }
     // Where vertices lie elsewhere, and where both are asked for by themselves.
     let mut config = cut(&cora(5), 2, 4);
     config.run.order = VertexOrder::Rabbit;
@@ -100,6 +117,25 @@ fn a_loss_of_the_users_sees_all_rows() {
     let own = eciton_tests::root().join("guest-kernels/prebuilt/head.wasm");
     config.kernels.insert("head".to_owned(), own.to_str().unwrap().to_owned());
     assert_eq!(edges(&config), None);
+}
+
+#[test]
+fn what_saves_time_is_given_up_where_memory_is_short() {
+    let mut config = cora(1);
+    let plan = |config: &Config| eciton_train::plan(config, &options()).unwrap();
+    let whole = plan(&config);
+    assert!(whole.fits && whole.labelled_edges.is_some());
+    config.run.memory_bytes = Some(whole.memory.total_bytes - 1);
+    let less = plan(&config);
+    assert!(less.fits && less.labelled_edges.is_none(), "{:?}", less.memory);
+    assert!(less.memory.total_bytes < whole.memory.total_bytes);
+    // Not where it was asked for; nor is it spoken of where its absence does not help.
+    config.run.labelled_gathers = LabelledGathers::Always;
+    assert!(!plan(&config).fits);
+    config.run.labelled_gathers = LabelledGathers::Auto;
+    config.run.memory_bytes = Some(1 << 20);
+    let none = plan(&config);
+    assert!(!none.fits && none.labelled_edges.is_none());
 }
 
 fn random_set(seed: u64, vertices: u32, edges: u32, columns: u32, classes: u32) -> Dataset {

@@ -14,8 +14,8 @@
 use eciton_tensor::Slab;
 
 use crate::build;
-use crate::build::threads::on_threads;
 pub(crate) use crate::build::threads::threads_for;
+use crate::build::threads::{on_threads, shares};
 use crate::error::{Error, Place, Result};
 
 /// The most vertices of a graph: ids are u32 and the largest is kept for "none".
@@ -126,6 +126,51 @@ impl Adjacency {
             }
         }
         Ok(())
+    }
+
+    /// The same lists without the neighbours that `keep` (`[V]`) says no to. At its peak this holds the
+    /// result alone.
+    ///
+    /// # Panics
+    /// If there is not one `keep` for each vertex.
+    #[must_use]
+    pub fn keeping(&self, keep: &[bool]) -> Self {
+        assert_eq!(keep.len(), self.vertices() as usize, "which vertices are kept");
+        let lists = |v: usize| &self.neighbours[self.offsets[v] as usize..self.offsets[v + 1] as usize];
+        let threads = threads_for(self.neighbours.len() as u64);
+        let work = shares(keep.len(), threads);
+        let counted = on_threads(work.clone(), |own| {
+            let kept = |v: usize| lists(v).iter().map(|&u| u64::from(keep[u as usize])).sum();
+            own.map(kept).collect::<Vec<u64>>()
+        });
+        let mut offsets = Vec::with_capacity(keep.len() + 1);
+        offsets.push(0);
+        let mut stored = 0;
+        offsets.extend(counted.into_iter().flatten().map(|count| {
+            stored += count;
+            stored
+        }));
+        let mut neighbours = vec![0; stored as usize];
+        let mut left = &mut neighbours[..];
+        let mut parts = Vec::with_capacity(work.len());
+        for own in work {
+            let (part, rest) = left.split_at_mut((offsets[own.end] - offsets[own.start]) as usize);
+            left = rest;
+            parts.push((own, part));
+        }
+        on_threads(parts, |(own, part)| {
+            let mut next = 0;
+            for v in own {
+                for &u in lists(v) {
+                    // Written in any case, for who is kept is not to be predicted; the next one takes its place.
+                    if let Some(to) = part.get_mut(next) {
+                        *to = u;
+                    }
+                    next += usize::from(keep[u as usize]);
+                }
+            }
+        });
+        Self::trusted(offsets, neighbours)
     }
 
     /// The number of vertices.
@@ -362,6 +407,31 @@ mod tests {
         let repeated = Adjacency::from_parts_with(vec![0, 2], vec![0, 0], Repeats::Allowed).unwrap();
         assert!(Graph::from_parts(fine.clone(), Some(repeated)).is_err());
         assert!(Graph::from_parts(fine.clone(), Some(fine)).is_ok());
+    }
+
+    #[test]
+    fn kept_neighbours_are_those_of_a_filter() {
+        let seed = 8;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        for round in 0..40 {
+            // The last ones are worth several threads.
+            let (vertices, edges) = if round < 37 { (1 + random.below(40), 300) } else { (3_000, 400_000) };
+            let edges: Vec<_> = (0..random.below(edges))
+                .map(|_| (random.below(vertices) as u32, random.below(vertices) as u32))
+                .collect();
+            let options = Options { symmetric: round % 2 == 0, keep_self_loops: round % 3 == 0 };
+            let graph = Graph::from_edges(vertices, edges.into_iter(), options).unwrap();
+            let keep: Vec<bool> = (0..vertices).map(|_| random.below(4) < round % 5).collect();
+            let kept = graph.outgoing().keeping(&keep);
+            let mut stored = 0;
+            for v in 0..vertices as u32 {
+                let wanted = graph.out_neighbours(v).iter().copied().filter(|&u| keep[u as usize]);
+                assert_eq!(kept.of(v), wanted.collect::<Vec<_>>(), "round {round}, vertex {v}");
+                stored += kept.of(v).len();
+            }
+            assert_eq!((kept.vertices(), kept.neighbours().len()), (graph.vertices(), stored));
+        }
     }
 
     #[test]

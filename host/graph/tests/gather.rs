@@ -61,6 +61,7 @@ struct Factors<'a> {
     edges: Option<(&'a [f32], Option<&'a Positions>)>,
     mean: bool,
     own: bool,
+    wanted: Option<&'a [bool]>,
 }
 
 /// The definition, one value after another. `fused`: a weighted term is added with one rounding.
@@ -68,7 +69,10 @@ fn naive(lists: &Adjacency, factors: Factors<'_>, x: &[f32], columns: usize) -> 
     let fused = !numeric_class().starts_with("portable");
     let mut out = Vec::new();
     for v in 0..lists.offsets().len() - 1 {
-        let span = lists.offsets()[v] as usize..lists.offsets()[v + 1] as usize;
+        let mut span = lists.offsets()[v] as usize..lists.offsets()[v + 1] as usize;
+        if factors.wanted.is_some_and(|wanted| !wanted[v]) {
+            span.end = span.start;
+        }
         for c in 0..columns {
             let scaled = |u: usize| match factors.source {
                 Some(s) => s[u] * x[u * columns + c],
@@ -151,6 +155,7 @@ fn every_path_gives_the_bits_of_the_naive_loop() {
         let sum = Gather::new(&both.incoming, Reduce::Sum);
         let mean = Gather::new(&both.incoming, Reduce::Mean);
         let valued = sum.weighted(EdgeWeights::Values(&weights, None));
+        let wanted: Vec<bool> = (0..n).map(|_| random.below(3) > 0).collect();
         let none = Factors::default();
         let symmetric = Factors { source: Some(&scale), target: Some(&scale), own: true, ..none };
         let back = Factors { edges: Some((&weights, Some(&positions))), ..none };
@@ -181,6 +186,24 @@ fn every_path_gives_the_bits_of_the_naive_loop() {
                 &both.outgoing,
                 mean.transpose(&both.outgoing, None, Some(&inverse)),
                 Factors { source: Some(&inverse), ..none },
+            ),
+            (
+                "some rows",
+                &both.incoming,
+                sum.weighted(EdgeWeights::Symmetric(&scale)).with_self().of_rows(&wanted),
+                Factors { wanted: Some(&wanted), ..symmetric },
+            ),
+            (
+                "some rows of values",
+                &both.incoming,
+                valued.of_rows(&wanted),
+                Factors { edges: Some((&weights, None)), wanted: Some(&wanted), ..none },
+            ),
+            (
+                "some rows of a mean",
+                &both.incoming,
+                mean.of_rows(&wanted),
+                Factors { mean: true, wanted: Some(&wanted), ..none },
             ),
             (
                 "values of scaled rows",

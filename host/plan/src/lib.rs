@@ -77,7 +77,7 @@ pub use program::{
     Normalisation, Open, Operation, Over, PairLoss, Parameter, Program, Scope, SlotOf, SlotSpec, Stage,
     Tensor,
 };
-pub use savings::{GatherFeatures, LabelledGathers, Savings, Workload, has_own_loss, loss_gathers};
+pub use savings::{GatherFeatures, LabelledGathers, Savings, Workload, loss_gathers};
 pub use signature::{
     Attribute, AttributeSpec, BackwardNeeds, EdgeSignature, Initialiser, ParameterSpec, RowsSpec, Signature,
     TargetKind, Value,

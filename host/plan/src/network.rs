@@ -21,9 +21,9 @@ pub(crate) const HEAD: &str = "head";
 /// The kernel that adds rows up.
 pub(crate) const SUM: &str = "sum";
 /// The kernel of what `linear` does on the way in, on its own.
-const ACTIVATE: &str = "activate";
+pub(crate) const ACTIVATE: &str = "activate";
 /// The kernel that brings rows to one scale.
-const NORMALISE: &str = "normalise";
+pub(crate) const NORMALISE: &str = "normalise";
 /// The kernel that makes what an attention reads.
 pub(crate) const ATTENTION: &str = "attention";
 /// The edge kernel of attention whose scores are not linear.

@@ -5,24 +5,25 @@
 //! the first epoch, in place of the features. An epoch then gathers neither `X W` nor the gradient of
 //! it. What it costs is that N X of sparse features is less sparse, so that products get longer.
 //!
-//! The loss counts labelled vertices. What the last layer gathers for others is read by nobody, and the
-//! gradient that comes back is zero in their rows ([`loss_gathers`]): where few are labelled, these two
-//! gathers go by lists of their own that hold the others' edges no more.
+//! The loss counts labelled vertices. What the last layer gathers for others comes to nothing, and the
+//! gradient that comes back is zero in their rows ([`loss_gathers`]): where enough are not labelled, these
+//! two gathers leave the others' edges out, the second by lists of its own.
 //!
 //! `N (H W) = (N H) W`: a later layer gathers before its product where its input is so much narrower than
 //! its output that the gathers saved, forward and back, are more than the rows that have to be made for
 //! them. The same result to rounding.
 
 use crate::error::Error;
-use crate::ids::StageId;
+use crate::ids::{SlotId, StageId};
 use crate::model::{Aggregator, LayerKind, Model};
-use crate::program::{Normalisation, Program, Stage};
+use crate::network::{ACTIVATE, HEAD, LINEAR, NORMALISE, SUM};
+use crate::program::{Direction, Over, Program, Stage, Tensor};
 
 /// When the gathers before and after the loss leave out rows that the loss does not reach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LabelledGathers {
-    /// Where lists of their own pay: see [`LabelledGathers::choose`].
+    /// Where it pays, see [`LabelledGathers::choose`], and memory allows.
     #[default]
     Auto,
     /// Always.
@@ -31,9 +32,9 @@ pub enum LabelledGathers {
     Never,
 }
 
-/// One in so many edges, or fewer, must be a labelled vertex's: lists of their own then hold at most half
-/// as much as the graph does, and at least three quarters of both gathers are left out.
-const LABELLED_SHARE: u64 = 4;
+/// One in so many edges at least must lead to a vertex that is not labelled: a fifth of both gathers is then
+/// left out, for lists that take 4 bytes for each of the others.
+const LEFT_OUT: u64 = 5;
 
 impl LabelledGathers {
     /// All, with their names.
@@ -45,44 +46,79 @@ impl LabelledGathers {
     #[must_use]
     pub const fn choose(self, labelled: u64, edges: u64) -> bool {
         match self {
-            Self::Auto => labelled <= edges / LABELLED_SHARE,
+            Self::Auto => labelled <= edges - edges.div_ceil(LEFT_OUT),
             Self::Always => true,
             Self::Never => false,
         }
     }
 }
 
-/// The gathers of a training program whose terms may be left out: that whose rows only the loss reads,
-/// where it looks at labelled rows alone, and that of the loss's gradient, which is zero in all other
-/// rows. A sum from zero on is the same with or without zeros.
+/// The gathers of a training program whose terms may be left out: those whose rows of vertices without a
+/// label come to nothing, and those of gradients that are zero in these rows. A sum from zero on is the
+/// same with or without zeros.
 ///
-/// It holds where the loss does what the built-in `head` does; who replaces that must not ask.
+/// The loss looks at labelled rows alone. Kernels between it and a gather take each row by itself, so that
+/// what they make of others is not looked at either, and a gradient of zero stays zero; the built-in ones
+/// do. `replaced` says which of these the user has put another in the place of.
 #[must_use]
-pub fn loss_gathers(program: &Program) -> Vec<StageId> {
+pub fn loss_gathers(program: &Program, replaced: impl Fn(&str) -> bool) -> Vec<StageId> {
     let Some(loss) = program.loss.filter(|_| !program.model.links) else { return Vec::new() };
-    let readers = |slot| {
-        let reads = move |(_, stage): &(u16, &Stage)| stage.reads().any(|(read, _)| read == slot);
-        (0u16..).zip(&program.stages).filter(reads).map(|(id, _)| StageId(id))
+    let operation = |tensor: &Tensor| program.operations.get(tensor.operation.index());
+    let by_row = |tensor: &Tensor| {
+        operation(tensor).is_some_and(|o| BY_ROW.contains(&&*o.kernel) && !replaced(&o.kernel))
     };
-    let reached = |stage: &Stage| match stage {
-        Stage::Gather(gather) if gather.normalisation == Normalisation::Symmetric => {
-            let written = program.slots.get(gather.input.index()).and_then(|slot| slot.written_by);
-            match gather.transposed {
-                false => readers(gather.output).all(|reader| reader == loss),
-                true => written == Some(loss),
-            }
+    let all = || (0u16..).map(StageId).zip(&program.stages);
+
+    // Whose rows are zero where there is no label: gradients, as they come.
+    let mut zero = vec![false; program.slots.len()];
+    for (id, stage) in all() {
+        let Stage::Tensor(tensor) = stage else { continue };
+        let from_zero = |slots: &[SlotId]| slots.iter().all(|slot| zero[slot.index()]);
+        let plain = operation(tensor).is_some_and(|o| o.kernel == SUM && o.parameters.is_empty());
+        let stays = by_row(tensor)
+            && match tensor.direction {
+                Direction::Loss => id == loss,
+                Direction::Backward => from_zero(&tensor.gradients),
+                // Gradients of one value, added up.
+                Direction::Forward => plain && from_zero(&tensor.inputs),
+            };
+        if stays {
+            let made = match tensor.direction {
+                Direction::Forward => &tensor.outputs.iter().copied().map(Some).collect(),
+                Direction::Loss | Direction::Backward => &tensor.input_gradients,
+            };
+            made.iter().flatten().for_each(|slot| zero[slot.index()] = true);
         }
+    }
+
+    // Whose rows matter where there is a label only: by their readers, the last first.
+    let mut unread = vec![false; program.slots.len()];
+    for slot in (0..program.slots.len()).rev() {
+        let mut readers = all().filter(|(_, stage)| stage.reads().any(|(read, _)| read.index() == slot));
+        unread[slot] = readers.all(|(id, stage)| match stage {
+            Stage::Tensor(tensor) if by_row(tensor) => match tensor.direction {
+                Direction::Loss => id == loss,
+                Direction::Backward => tensor.gradients.iter().all(|slot| zero[slot.index()]),
+                Direction::Forward => {
+                    tensor.outputs.iter().chain(&tensor.kept).all(|made| unread[made.index()])
+                }
+            },
+            _ => false,
+        });
+    }
+
+    let reached = |stage: &Stage| match stage {
+        Stage::Gather(gather) if gather.over == Over::Neighbours => match gather.transposed {
+            false => unread[gather.output.index()],
+            true => zero[gather.input.index()],
+        },
         _ => false,
     };
-    let all = (0u16..).zip(&program.stages);
-    all.filter(|(_, stage)| reached(stage)).map(|(id, _)| StageId(id)).collect()
+    all().filter(|(_, stage)| reached(stage)).map(|(id, _)| id).collect()
 }
 
-/// Whether the loss is the built-in one, by the run's kernels.
-#[must_use]
-pub fn has_own_loss(kernels: &std::collections::BTreeMap<String, String>) -> bool {
-    kernels.contains_key(crate::network::HEAD)
-}
+/// Kernels that take each row by itself and make of a gradient of zero one of zero.
+const BY_ROW: [&str; 5] = [LINEAR, HEAD, SUM, ACTIVATE, NORMALISE];
 
 /// What a data set gives to count with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,11 +266,15 @@ mod tests {
     #[test]
     fn the_gathers_beside_the_loss_are_found() {
         let program = crate::program::tests::gcn(3, 16, 1433, 7);
-        let names: Vec<String> = loss_gathers(&program).iter().map(|&id| program.stage_name(id)).collect();
-        assert_eq!(names, ["gather 2", "gather 2 transposed"]);
-        assert!(loss_gathers(&program.evaluation()).is_empty());
+        let names = |replaced: &str| -> Vec<String> {
+            let found = loss_gathers(&program, |kernel| kernel == replaced);
+            found.iter().map(|&id| program.stage_name(id)).collect()
+        };
+        assert_eq!(names("linear"), ["gather 2", "gather 2 transposed"]);
+        assert!(names("head").is_empty());
+        assert!(loss_gathers(&program.evaluation(), |_| false).is_empty());
         let pays = |labelled| LabelledGathers::Auto.choose(labelled, 100);
-        assert!(pays(0) && pays(25) && !pays(26));
+        assert!(pays(0) && pays(80) && !pays(81));
         assert!(LabelledGathers::Always.choose(100, 100) && !LabelledGathers::Never.choose(0, 100));
     }
 

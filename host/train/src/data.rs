@@ -117,7 +117,7 @@ pub(crate) struct Prepared {
     pub intervals: Vec<Interval>,
     /// What the model uses of the edges' features.
     pub edges: Arc<EdgeData>,
-    /// Where the gathers beside the loss have lists of their own.
+    /// Where the gathers beside the loss leave out what it does not reach.
     pub labelled: Option<Arc<LabelledLists>>,
     /// What is predicted, where it is links.
     pub links: Option<Arc<PredictedLinks>>,

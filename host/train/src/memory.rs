@@ -14,7 +14,7 @@ use crate::data::Prepared;
 use crate::driver::lists;
 use crate::edge_data::{EdgeWeights, KnownEdges};
 use crate::error::{Error, Result};
-use crate::labelled::LabelledLists;
+use crate::labelled::LabelledPlan;
 
 /// Code, compiled kernels, the executor and the program itself: what the smallest run was seen to hold
 /// beyond its purposes.
@@ -98,6 +98,7 @@ pub(crate) struct Wanted<'a> {
     pub evaluation: &'a Program,
     pub config: &'a Config,
     pub threads: u32,
+    pub labelled: Option<&'a LabelledPlan>,
 }
 
 impl MemoryPlan {
@@ -222,13 +223,9 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         1 => String::new(),
         kept => format!(", {kept} epochs of what is gathered"),
     };
-    let dataset = &prepared.dataset;
-    let labelled = LabelledLists::planned(config, program, &dataset.graph, &dataset.split.train);
-    if let Some((_, edges)) = labelled {
-        let detail =
-            format!("{edges} edges of labelled vertices, for the gathers beside the loss, both ways");
-        let weighted = prepared.edges.weights.is_some();
-        item("labelled lists", detail, LabelledLists::bytes(rows, edges, weighted));
+    if let Some(labelled) = wanted.labelled {
+        let detail = format!("{} edges to labelled vertices, for the gather behind the loss", labelled.edges);
+        item("labelled lists", detail, labelled.bytes(rows, prepared.edges.weights.is_some()));
     }
     if let Some(links) = &prepared.links {
         let [validation, test] = links.held_out();

@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use crate::driver::stage_bytes;
 use crate::error::Result;
-use crate::labelled::LabelledLists;
 use crate::memory::MemoryPlan;
 use crate::report::Ordered;
 use crate::session::{Draft, Options};
@@ -145,8 +144,6 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         first: first(program, at, &layer.kind),
     });
     let stages = (0..).zip(&program.stages).map(stage).collect();
-    let dataset = &prepared.dataset;
-    let labelled = LabelledLists::planned(config, program, &dataset.graph, &dataset.split.train);
     Ok(Plan {
         dataset: prepared.dataset.name.clone(),
         model: crate::train::model_name(program),
@@ -160,7 +157,7 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         gathered_width: widths.sum(),
         gathered_features: program.savings.gathered_features,
         layers: layers.collect(),
-        labelled_edges: labelled.map(|(_, edges)| edges),
+        labelled_edges: draft.labelled.as_ref().map(|labelled| labelled.edges),
         pipeline: config.pipeline,
         row_versions: config.pipeline.row_versions(),
         weight_versions: config.pipeline.weight_versions(),

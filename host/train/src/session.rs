@@ -26,7 +26,7 @@ use crate::driver::{
 };
 use crate::error::{Error, Result, at};
 use crate::kernels::{CachePolicy, Kernels, Own};
-use crate::labelled::LabelledLists;
+use crate::labelled::{LabelledLists, LabelledPlan};
 use crate::logs::{Header, Logs, Profiled, Recording};
 use crate::memory::{self, MemoryPlan};
 use crate::recorder::Recorder;
@@ -117,6 +117,8 @@ pub(crate) struct Draft {
     pub program: Program,
     evaluation: Program,
     layers: Vec<Arc<Layer>>,
+    /// Where the gathers beside the loss leave out what it does not reach.
+    pub labelled: Option<LabelledPlan>,
     pub memory: MemoryPlan,
 }
 
@@ -178,16 +180,31 @@ impl Draft {
         let program = Program::build(&model, prepared.shape, savings, &open)
             .map_err(|plan| failure.borrow_mut().take().unwrap_or(Error::Plan(plan)))?;
         let evaluation = program.evaluation();
-        let memory = MemoryPlan::of(&memory::Wanted {
-            prepared: &prepared,
-            program: &program,
-            evaluation: &evaluation,
-            config,
-            threads,
-        });
+        let dataset = &prepared.dataset;
+        let mut labelled = LabelledPlan::new(config, &program, &dataset.graph, &dataset.split.train);
+        let plan = |labelled| {
+            let (prepared, program, evaluation) = (&prepared, &program, &evaluation);
+            MemoryPlan::of(&memory::Wanted { prepared, program, evaluation, config, threads, labelled })
+        };
+        let mut memory = plan(labelled.as_ref());
+        let fits = |memory: &MemoryPlan| memory.check(config.run.memory_bytes).is_ok();
+        if labelled.is_some() && LabelledPlan::is_optional(config) && !fits(&memory) {
+            // They save time, not memory.
+            (labelled, memory) = (None, plan(None));
+        }
         let layers = layers.into_inner();
         crate::kernels::check_all_used(config, &layers)?;
-        Ok(Self { prepared, normalised_features, kernels, threads, program, evaluation, layers, memory })
+        Ok(Self {
+            prepared,
+            normalised_features,
+            kernels,
+            threads,
+            program,
+            evaluation,
+            layers,
+            labelled,
+            memory,
+        })
     }
 }
 
@@ -196,18 +213,24 @@ impl Session {
         let draft = Draft::new(config, options, dataset)?;
         draft.memory.check(config.run.memory_bytes)?;
         let Draft {
-            mut prepared, normalised_features, kernels, threads, program, evaluation, layers, ..
+            mut prepared,
+            normalised_features,
+            kernels,
+            threads,
+            program,
+            evaluation,
+            layers,
+            labelled,
+            ..
         } = draft;
         let watched = options.out.is_some() && config.checkpoint.is_on();
         let fingerprint = watched.then(|| Fingerprint::of(&prepared)).transpose()?;
         if program.savings.gathered_features {
             prepared.gather_features(program.model.constant_gathers(), threads)?;
         }
-        let dataset = &prepared.dataset;
-        let lists = LabelledLists::planned(config, &program, &dataset.graph, &dataset.split.train);
-        if let Some((stages, _)) = lists {
-            let weights = prepared.edges.weights.as_ref();
-            let lists = LabelledLists::new(&dataset.graph, &dataset.split.train, stages, weights)?;
+        if let Some(plan) = labelled {
+            let (dataset, weights) = (&prepared.dataset, prepared.edges.weights.as_ref());
+            let lists = LabelledLists::new(&dataset.graph, &dataset.split.train, plan, weights);
             prepared.labelled = Some(Arc::new(lists));
         }
         let intervals = prepared.intervals.len() as u32;

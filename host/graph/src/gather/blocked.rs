@@ -30,12 +30,13 @@ const LINE: usize = 16;
 /// Lines of a piece that are asked for at most.
 const MOST_LINES: usize = 32;
 
-/// What a thread keeps from call to call: at most a block, which fits the second-level cache, and 8 bytes a row
-/// of a tile.
+/// What a thread keeps from call to call: at most a block, which fits the second-level cache, and 16 bytes a
+/// row of a tile.
 #[derive(Default)]
 pub(super) struct Scratch {
     block: Option<Pages>,
     cursors: Vec<u64>,
+    ends: Vec<u64>,
 }
 
 impl Scratch {
@@ -108,9 +109,11 @@ pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: boo
     let packed = scratch.room::<E::Packed>(block_rows * L);
     for tile in targets.clone().step_by(tile_rows) {
         let tile = tile..(tile + tile_rows).min(targets.end);
-        let cursors = &mut scratch.cursors;
+        let Scratch { cursors, ends, .. } = scratch;
         cursors.clear();
         cursors.extend_from_slice(&job.offsets[tile.clone()]);
+        ends.clear();
+        ends.extend(tile.clone().map(|v| job.span(v).end as u64));
         // SAFETY: rows of the tile are targets.
         let sums = unsafe { out.add((tile.start - targets.start) * out_stride) };
         for at in 0..tile.len() {
@@ -131,8 +134,8 @@ pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: boo
                         job,
                         Straight(packed.cast_const().wrapping_sub(block.start * L), L),
                         (block.end, blocks_left),
-                        &mut cursors[..],
-                        (tile.start, batch),
+                        (&mut cursors[..], &ends[..]),
+                        batch,
                         (sums, out_stride),
                     );
                 }
@@ -156,13 +159,12 @@ unsafe fn sum_batch<P: Element, const L: usize, const W: u8, const FMA: bool>(
     job: &Job<'_>,
     packed: Straight<P>,
     (limit, blocks_left): (usize, usize),
-    cursors: &mut [u64],
-    (first, batch): (usize, Range<usize>),
+    (cursors, ends): (&mut [u64], &[u64]),
+    batch: Range<usize>,
     (sums, out_stride): (*mut f32, usize),
 ) {
     let mut classes = [[0u16; BATCH]; CLASSES + 1];
     let mut counts = [0usize; CLASSES + 1];
-    let ends = &job.offsets[first + 1..first + 1 + cursors.len()];
     for (slot, row) in batch.clone().enumerate() {
         let ahead = cursors[(row + LISTS_AHEAD).min(cursors.len() - 1)] as usize;
         let ahead = job.list.as_ptr().wrapping_add(ahead);

@@ -2,6 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64 as x86;
+use std::ops::Range;
 
 use eciton_tensor::half;
 use eciton_tensor::simd::madd;
@@ -102,12 +103,30 @@ pub(super) struct Job<'a> {
     pub positions: Option<&'a Positions>,
     /// The row itself is the last term.
     pub own: bool,
+    /// `[V]`: the vertices whose lists are summed; others' count as empty. None: all.
+    pub wanted: Option<&'a [bool]>,
 }
 
 impl Job<'_> {
     /// Which factors terms carry.
     pub(super) fn factors(&self) -> u8 {
         u8::from(self.source.is_some()) * SCALED + u8::from(self.values.is_some()) * WEIGHTED
+    }
+
+    /// The edges that are summed for a vertex.
+    #[inline(always)]
+    pub(super) fn span(&self, v: usize) -> Range<usize> {
+        let from = self.offsets[v];
+        let to = if self.wanted.is_none_or(|wanted| wanted[v]) { self.offsets[v + 1] } else { from };
+        from as usize..to as usize
+    }
+
+    /// The number of edges that are summed for vertices.
+    pub(super) fn edges(&self, rows: Range<usize>) -> usize {
+        match self.wanted {
+            None => (self.offsets[rows.end] - self.offsets[rows.start]) as usize,
+            Some(_) => rows.map(|v| self.span(v).len()).sum(),
+        }
     }
 
     /// The value of an edge.
@@ -193,7 +212,7 @@ impl Job<'_> {
             Some(scale) => scale[v],
             None => 1.0,
         };
-        let terms = self.offsets[v + 1] - self.offsets[v] + u64::from(self.own);
+        let terms = self.span(v).len() + usize::from(self.own);
         let factor = if self.mean { factor / terms.max(1) as f32 } else { factor };
         if self.mean || self.target.is_some() {
             for sum in sum {

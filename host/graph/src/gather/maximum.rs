@@ -30,7 +30,7 @@ impl Gather<'_> {
         out: &mut ViewMut<'_>,
         places: &mut [u32],
     ) {
-        assert!(self.reduce == Reduce::Max, "not a maximum");
+        assert!(self.reduce == Reduce::Max && self.wanted.is_none(), "not a maximum of all rows");
         let input = input.into();
         let Extents { rows: sources, columns, .. } = input.extents();
         assert!(sources == self.vertices() && rows.start <= rows.end && rows.end <= sources);
@@ -57,7 +57,7 @@ impl Gather<'_> {
         rows: Range<usize>,
         out: &mut ViewMut<'_>,
     ) {
-        assert!(self.reduce == Reduce::Max, "not a maximum");
+        assert!(self.reduce == Reduce::Max && self.wanted.is_none(), "not a maximum of all rows");
         let (reversed, positions) = reversed;
         let (vertices, columns) = (self.vertices(), gradient.columns());
         assert!(gradient.rows() == vertices && places.len() == vertices * columns && rows.end <= vertices);

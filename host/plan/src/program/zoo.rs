@@ -140,7 +140,7 @@ fn pairs_take_the_place_of_the_head() {
     assert_eq!(sketch(&links), wanted);
     assert_eq!(links.loss, Some(StageId(5)));
     assert_eq!(links.dependencies(StageId(5)), [(StageId(4), Scope::All)]);
-    assert!(crate::loss_gathers(&links).is_empty());
+    assert!(crate::loss_gathers(&links, |_| false).is_empty());
     let names: Vec<&str> = links.parameters.iter().map(|p| &p.name[..]).collect();
     assert_eq!(names, ["layers.0.weight", "layers.1.weight", "layers.0.bias", "layers.1.bias"]);
     let evaluation = links.evaluation();
@@ -557,6 +557,35 @@ fn every_model_writes_each_slot_once_and_reads_what_it_writes() {
         }
         assert_eq!(program.evaluation().evaluation(), program.evaluation(), "seed {seed}");
     }
+}
+
+#[test]
+fn what_the_loss_does_not_reach_is_found_through_kernels_that_go_by_row() {
+    let found = |text: &str, replaced: &str| {
+        let program = program(text, Savings::default());
+        let found = crate::loss_gathers(&program, |kernel| kernel == replaced);
+        found.iter().map(|&id| program.stage_name(id)).collect::<Vec<_>>()
+    };
+    let last = ["gather 1", "gather 1 transposed"];
+    for kind in ["gcn", "sage", "gin"] {
+        let text = format!("kind = \"{kind}\"\nlayers = 2\nhidden = 4\n");
+        assert_eq!(found(&text, ""), last, "{kind}");
+        assert!(found(&text, "head").is_empty(), "{kind}");
+    }
+    // A product behind it, a norm that goes by row, one hop of several.
+    let behind = "hidden = 4\nnorm = \"layer\"\nlayers = [{ kernel = \"gcn\" }, { kernel = \"gcn\" }, { kernel = \"linear\" }]\n";
+    assert_eq!(found(behind, ""), last);
+    assert_eq!(found("kind = \"appnp\"\nlayers = 2\nhidden = 4\n", ""), ["gather 2", "gather 2 transposed"]);
+    // Where a kernel of the user's stands between.
+    assert!(found(behind, "linear").is_empty() && found(behind, "normalise").is_empty());
+    // A plain sum's gradient is that of what it adds, whatever adds it up.
+    assert_eq!(found("kind = \"sage\"\nlayers = 2\nhidden = 4\n", "sum"), last[1..]);
+    // Where another reads all rows, or another layer does.
+    assert!(found(&behind.replace("layer\"", "batch\""), "").is_empty());
+    let jumping =
+        "kind = \"gcn\"\nlayers = [{}, {}, { kernel = \"linear\", jumping = \"concat\" }]\nhidden = 4\n";
+    assert_eq!(found(jumping, ""), last);
+    assert!(found("kind = \"gat\"\nheads = 2\nlayers = 2\nhidden = 4\n", "").is_empty());
 }
 
 #[test]

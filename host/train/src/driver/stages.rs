@@ -212,10 +212,13 @@ impl Stages<'_> {
         let work = move || {
             let graph = lists(&dataset, over).ok_or("the data set is one graph")?;
             let all = || if transposed { graph.outgoing() } else { graph.incoming() };
-            let few = labelled.as_ref().and_then(|lists| lists.of(step.stage, transposed));
+            let few = labelled.as_ref().filter(|lists| lists.concern(step.stage));
             let weights = edges.weights.as_ref().filter(|_| over == Over::Neighbours);
             let weights = || weights.map(|weights| &weights.along(transposed)[..]);
-            let (neighbours, weights) = few.unwrap_or_else(|| (all(), weights()));
+            let (neighbours, weights) = match few {
+                Some(few) if transposed => few.transposed(),
+                _ => (all(), weights()),
+            };
             let parts: Vec<_> = pieces.iter().map(|(rows, lease)| (rows.clone(), lease.rows())).collect();
             let count = graph.vertices() as usize;
             let sources = Sources::pieces(count, &parts).map_err(|error| error.to_string())?;
@@ -231,6 +234,9 @@ impl Stages<'_> {
             };
             if let Some(values) = weights {
                 sums = sums.weighted(EdgeWeights::Values(values, None));
+            }
+            if let Some(few) = few.filter(|_| !transposed) {
+                sums = sums.of_rows(few.wanted());
             }
             match output {
                 WriteLease::F32(mut to) => sums.run(sources, rows, &mut to.view_mut()),
