@@ -1,5 +1,7 @@
 //! The memory plan: what a run will hold, by purpose, before it is allocated.
 
+mod system;
+
 use eciton_graph::graphs::Graphs;
 use eciton_kernel::BLOCK_EDGES;
 use eciton_plan::{
@@ -15,6 +17,7 @@ use crate::driver::lists;
 use crate::edge_data::{EdgeWeights, KnownEdges};
 use crate::error::{Error, Result};
 use crate::labelled::LabelledPlan;
+use system::{available, peak_bytes};
 
 /// Code, compiled kernels, the executor and the program itself: what the smallest run was seen to hold
 /// beyond its purposes.
@@ -339,17 +342,6 @@ fn pages(bytes: u64) -> u64 {
     if bytes < Pages::LARGE as u64 { bytes } else { bytes.next_multiple_of(Pages::LARGE as u64 / 2) }
 }
 
-/// The most that this process has held so far.
-fn peak_bytes() -> Option<u64> {
-    line_bytes(&std::fs::read_to_string("/proc/self/status").ok()?, "VmHWM:")
-}
-
-/// The figure of a line of kB.
-fn line_bytes(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|l| l.strip_prefix(name))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
-}
-
 fn storage(features: &Matrix) -> &'static str {
     match features {
         Matrix::Dense(_) => "",
@@ -410,19 +402,6 @@ fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, RowFormat)> {
         }
     }
     slots
-}
-
-/// What this process may hold in all.
-fn available() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let held = line_bytes(&status, "VmRSS:")?;
-    let machine = line_bytes(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:");
-    let machine = machine.map(|free| free + held);
-    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|t| t.trim().parse().ok());
-    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let space = limits.lines().find_map(|l| l.strip_prefix("Max address space"));
-    let space = space.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
-    [machine, group, space].into_iter().flatten().min()
 }
 
 #[cfg(test)]

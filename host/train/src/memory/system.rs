@@ -1,0 +1,105 @@
+//! What Linux says of this process's memory.
+
+/// Where control groups are mounted: their second version, and the first one's memory.
+const GROUPS: [(&str, &str); 2] =
+    [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
+
+fn read(path: &str) -> Option<String> {
+    std::fs::read_to_string(path).ok()
+}
+
+/// The figure of a line of kB.
+fn line_bytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|l| l.strip_prefix(name))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+/// The most that this process has held so far.
+pub(super) fn peak_bytes() -> Option<u64> {
+    line_bytes(&read("/proc/self/status")?, "VmHWM:")
+}
+
+/// What this process may hold in all: what the machine has left and what it holds already, at most the limit
+/// of its control groups and that of its addresses.
+pub(super) fn available() -> Option<u64> {
+    let held = line_bytes(&read("/proc/self/status")?, "VmRSS:")?;
+    let machine = read("/proc/meminfo").and_then(|text| line_bytes(&text, "MemAvailable:"));
+    let machine = machine.map(|free| free + held);
+    let limits = read("/proc/self/limits").unwrap_or_default();
+    let space = limits.lines().find_map(|l| l.strip_prefix("Max address space"));
+    let space = space.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+    [machine, group_limit(read), space].into_iter().flatten().min()
+}
+
+/// The least limit of the control groups that this process is in, its own and those above. In a container these
+/// are often mounted as if they were the outermost, while the process's path is the host's: every part of
+/// the path that exists counts.
+fn group_limit(read: impl Fn(&str) -> Option<String>) -> Option<u64> {
+    let groups = read("/proc/self/cgroup").unwrap_or_default();
+    let limits = groups.lines().filter_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, mut path) = (fields.next()?, fields.next()?.trim_end_matches('/'));
+        let first = controllers.split(',').any(|name| name == "memory");
+        let (folder, file) = GROUPS[usize::from(first)];
+        if !first && !controllers.is_empty() {
+            return None;
+        }
+        let mut least: Option<u64> = None;
+        loop {
+            let limit = read(&format!("{folder}{path}/{file}")).and_then(|text| text.trim().parse().ok());
+            least = least.into_iter().chain(limit).min();
+            match path.rfind('/') {
+                Some(parent) => path = &path[..parent],
+                None => return least,
+            }
+        }
+    });
+    limits.min()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A system of these files.
+    fn limit(files: &[(&str, &str)]) -> Option<u64> {
+        group_limit(|path| files.iter().find(|(name, _)| *name == path).map(|(_, text)| (*text).to_owned()))
+    }
+
+    #[test]
+    fn the_least_limit_of_the_groups_around_a_process_holds() {
+        let own = ("/proc/self/cgroup", "0::/user.slice/run.scope\n");
+        let outer = ("/sys/fs/cgroup/user.slice/memory.max", "2000\n");
+        let inner = ("/sys/fs/cgroup/user.slice/run.scope/memory.max", "1000\n");
+        assert_eq!(limit(&[own, outer, inner]), Some(1000));
+        assert_eq!(
+            limit(&[own, outer, ("/sys/fs/cgroup/user.slice/run.scope/memory.max", "max\n")]),
+            Some(2000)
+        );
+        assert_eq!(limit(&[own]), None);
+        // In a container: the outermost, and a path that is not there.
+        assert_eq!(limit(&[("/proc/self/cgroup", "0::/\n"), ("/sys/fs/cgroup/memory.max", "7\n")]), Some(7));
+        assert_eq!(limit(&[own, ("/sys/fs/cgroup/memory.max", "7\n")]), Some(7));
+    }
+
+    #[test]
+    fn groups_of_the_first_version_count_as_well() {
+        let own = ("/proc/self/cgroup", "5:cpu,cpuacct:/a\n4:memory:/a/b\n1:name=systemd:/c\n");
+        let limits = [
+            ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "300\n"),
+            ("/sys/fs/cgroup/c/memory.max", "1\n"),
+        ];
+        assert_eq!(limit(&[own, limits[0], limits[1], limits[2]]), Some(300));
+        assert_eq!(limit(&[own, limits[0]]), Some(9_223_372_036_854_771_712));
+    }
+
+    #[test]
+    fn lines_without_a_figure_say_nothing() {
+        assert_eq!(line_bytes("VmHWM:\t  12 kB\nVmRSS: x kB\n", "VmHWM:"), Some(12 << 10));
+        assert_eq!(line_bytes("VmHWM:\t  12 kB\nVmRSS: x kB\n", "VmRSS:"), None);
+        assert_eq!(limit(&[("/proc/self/cgroup", "odd\n:\n::\n")]), None);
+        assert!(peak_bytes().unwrap() > 0 && available().unwrap() > 0);
+    }
+}
