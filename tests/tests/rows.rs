@@ -138,6 +138,19 @@ fn what_saves_time_is_given_up_where_memory_is_short() {
     assert!(!none.fits && none.labelled_edges.is_none());
 }
 
+#[test]
+fn an_order_that_does_not_fit_is_refused_before_anything_moves() {
+    let mut config = cora(1);
+    config.run.memory_bytes = Some(200_000);
+    // What is planned is told, whatever there is.
+    assert!(!eciton_train::plan(&config, &options()).unwrap().fits);
+    config.run.order = VertexOrder::Degree;
+    let error = eciton_train::plan(&config, &options()).unwrap_err().to_string();
+    assert!(error.contains("200000 are to be had") && error.contains("run.order"), "{error}");
+    config.run.memory_bytes = None;
+    assert!(eciton_train::plan(&config, &options()).unwrap().fits);
+}
+
 fn random_set(seed: u64, vertices: u32, edges: u32, columns: u32, classes: u32) -> Dataset {
     let mut random = SplitMix64::new(seed);
     let mut below = |limit: u32| random.below(u64::from(limit)) as u32;

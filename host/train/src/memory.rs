@@ -2,10 +2,13 @@
 
 mod system;
 
+use eciton_graph::adjacency::Graph;
+use eciton_graph::dataset::{Dataset, Features};
 use eciton_graph::graphs::Graphs;
 use eciton_kernel::BLOCK_EDGES;
 use eciton_plan::{
     Algorithm, Buffers, Config, Keep, Over, Parameter, Pipeline, Program, RowFormat, SlotId, Stage,
+    VertexOrder,
 };
 use eciton_tensor::half::HalfBuffer;
 use eciton_tensor::pages::Pages;
@@ -124,9 +127,8 @@ impl MemoryPlan {
             }
         };
         let (graph, rows) = (&prepared.dataset.graph, u64::from(prepared.shape.rows));
-        let lists = if graph.symmetric() { 1 } else { 2 };
-        let edges = lists * (graph.edges() * 4 + (rows + 1) * 8);
-        let transpose = if lists == 2 { ", and their transpose" } else { "" };
+        let edges = graph_bytes(graph);
+        let transpose = if graph.symmetric() { "" } else { ", and their transpose" };
         item("graph", format!("{} edges{transpose}", graph.edges()), edges, always.clone());
         let graphs = prepared.dataset.graphs.as_ref();
         let detail = format!("{} graphs, and which one each vertex is in", graphs.map_or(0, Graphs::count));
@@ -151,8 +153,7 @@ impl MemoryPlan {
         let before = |phase: &Phase| !gathered || *phase as u8 <= Phase::Gathering as u8;
         item("features", shape.clone(), features, phases.iter().copied().filter(before).collect());
         if ordered {
-            let detail = "graph and features twice, one after the other".to_owned();
-            item("ordering", detail, edges.max(features), vec![Phase::Ordering]);
+            item("ordering", ORDERING.to_owned(), edges.max(features), vec![Phase::Ordering]);
         }
         if gathered {
             let bytes = match &prepared.features {
@@ -205,7 +206,7 @@ impl MemoryPlan {
         } else if too_much(Phase::Gathering) {
             "run.gather_features = \"each-epoch\" holds the features once"
         } else {
-            "run.order = \"natural\" moves nothing"
+            MOVES_NOTHING
         };
         Err(Error::Memory {
             needed: self.total_bytes,
@@ -215,6 +216,39 @@ impl MemoryPlan {
             remedy,
         })
     }
+}
+
+/// What an order holds beside the data set.
+const ORDERING: &str = "graph and features twice, one after the other";
+/// What to do where that does not fit.
+const MOVES_NOTHING: &str = "run.order = \"natural\" moves nothing";
+
+/// Refuses an order for which the data set does not fit into `allowed` bytes, or what there is: vertices are put
+/// into it before the rest of the run is known. What a [`MemoryPlan`] counts of it is this and more.
+///
+/// # Errors
+/// [`Error::Memory`].
+pub(crate) fn check_ordering(dataset: &Dataset, order: VertexOrder, allowed: Option<u64>) -> Result<()> {
+    let moves = order != VertexOrder::Natural;
+    let Some(available) = allowed.or_else(available).filter(|_| moves) else { return Ok(()) };
+    let rows = u64::from(dataset.vertices());
+    let features = match &dataset.features {
+        Features::Dense(_) => rows * padded(dataset.features.columns()),
+        Features::Sparse(_) => dataset.features.stored() * 8,
+    };
+    let graph = graph_bytes(&dataset.graph);
+    let needed = graph + features + graph.max(features);
+    if needed <= available {
+        return Ok(());
+    }
+    let largest = format!("ordering {} ({ORDERING})", graph.max(features));
+    Err(Error::Memory { needed, available, largest, remedy: MOVES_NOTHING })
+}
+
+/// Bytes of a graph's lists.
+fn graph_bytes(graph: &Graph) -> u64 {
+    let lists = if graph.symmetric() { 1 } else { 2 };
+    lists * (graph.edges() * 4 + (u64::from(graph.vertices()) + 1) * 8)
 }
 
 /// What comes to be once the features are as the epochs read them.

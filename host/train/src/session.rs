@@ -140,6 +140,7 @@ impl Draft {
                 None => data::load(&config.data),
             }
             .and_then(|dataset| {
+                memory::check_ordering(&dataset, config.run.order, config.run.memory_bytes)?;
                 let normalised = data::normalises(&config.data, &dataset.features);
                 let links = config.predicts_links().then(|| (&config.links, config.pipeline.row_versions()));
                 Ok((Prepared::new(dataset, &config.run, links)?, normalised))
