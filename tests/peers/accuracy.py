@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """The test metric of PyG's GraphSAGE, GAT, GATv2, GIN, GCN, SGC, APPNP and MLP with Eciton's hyper-parameters, to hold beside `eciton train`.
 
-    accuracy.py MODEL DATA [--seeds 10] [--hidden 64] [--layers 2] [--epochs 200] [--lr 0.01] [--wd 5e-4] [--dropout 0.5]
+    accuracy.py MODEL DATA [--seeds 10] [--first-seed 0] [--hidden 64] [--layers 2] [--epochs 200] [--lr 0.01] [--wd 5e-4] [--dropout 0.5]
                  [--aggregator mean|max]   sage
                  [--heads 8]   gat, gatv2: heads of all layers but the last; elu, dropout of the weights of edges as of the input
                  [--norm layer|batch]   normalisation (batch: by the rows at hand, in evaluation too) behind every layer but the last, before its activation
                  [--metric accuracy|roc-auc]   of two classes
+                 [--zero-biases]   linear layers' biases begin at zero, as Eciton's do, not as PyTorch draws them
 
 DATA is a folder of npy arrays as shared/peers/prepare.py makes it; `eciton train DATA --model MODEL ...` reads the same one. Labels of two
 dimensions are flags, learnt by binary cross-entropy and measured by ROC-AUC, or numbers, learnt by the squared error and measured by the mean
 absolute error. Features are divided by their sums. Dropout stands before every layer with weights, weight decay is on all parameters, the metric is that after the last
-epoch. Prints one JSON line, with the median time of an epoch and the process's peak memory. Needs torch and torch_geometric.
+epoch. Prints one JSON line, with that of each seed, the median time of an epoch and the process's peak memory. Needs torch and torch_geometric.
 """
 import argparse
 import json
@@ -28,12 +29,13 @@ def arguments():
     p = argparse.ArgumentParser()
     p.add_argument("model", choices=["gcn", "sage", "gat", "gatv2", "gin", "sgc", "appnp", "mlp"])
     p.add_argument("data")
-    for name, kind, default in (("seeds", int, 10), ("hidden", int, 64), ("layers", int, 2), ("epochs", int, 200), ("lr", float, 0.01),
+    for name, kind, default in (("seeds", int, 10), ("first-seed", int, 0), ("hidden", int, 64), ("layers", int, 2), ("epochs", int, 200), ("lr", float, 0.01),
                                 ("wd", float, 5e-4), ("dropout", float, 0.5), ("threads", int, 1), ("hops", int, 0), ("heads", int, 8)):
         p.add_argument(f"--{name}", type=kind, default=default)
     p.add_argument("--aggregator", choices=["mean", "max"], default="mean")
     p.add_argument("--norm", choices=["none", "layer", "batch"], default="none")
     p.add_argument("--metric", choices=["accuracy", "roc-auc"], default="accuracy")
+    p.add_argument("--zero-biases", action="store_true")
     return p.parse_args()
 
 
@@ -118,9 +120,13 @@ def main():
     if a.model in ("gcn", "gat", "gatv2", "sgc", "appnp") or a.aggregator == "max":
         edges = torch.stack([source, target])
     found, seconds, task = [], [], Task(y, a.metric)
-    for seed in range(a.seeds):
+    for seed in range(a.first_seed, a.first_seed + a.seeds):
         torch.manual_seed(seed)
         net = Net(a, x.shape[1], task.columns)
+        if a.zero_biases:
+            for module in net.modules():
+                if isinstance(module, torch.nn.Linear) and module.bias is not None:
+                    torch.nn.init.zeros_(module.bias)
         adam = torch.optim.Adam(net.parameters(), lr=a.lr, weight_decay=a.wd)
         for _ in range(a.epochs):
             begun = time.perf_counter()
@@ -133,9 +139,9 @@ def main():
         with torch.no_grad():
             found.append(task.measure(net(x, edges)[test], y[test]))
     print(json.dumps({
-        "peer": "pyg", "model": a.model, **({"norm": a.norm} if a.norm != "none" else {}), "data": a.data, **({"aggregator": a.aggregator} if a.model == "sage" else {}), "seeds": a.seeds, "metric": task.metric,
+        "peer": "pyg", "model": a.model, **({"norm": a.norm} if a.norm != "none" else {}), **({"biases": "zero"} if a.zero_biases else {}), "data": a.data, **({"aggregator": a.aggregator} if a.model == "sage" else {}), "seeds": a.seeds, "metric": task.metric,
         "test": round(statistics.mean(found), 4), "std": round(statistics.pstdev(found), 4), "torch": torch.__version__,
-        "epoch_s": round(statistics.median(seconds), 5), "threads": a.threads,
+        "each": [round(value, 2) for value in found], "epoch_s": round(statistics.median(seconds), 5), "threads": a.threads,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
     }), flush=True)
 

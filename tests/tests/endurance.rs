@@ -142,7 +142,7 @@ fn order(tried: &Tried, number: u32, into: &Buffer) -> Order {
         generation: 1,
         layer: tried.layer.clone(),
         call,
-        constant_inputs: 0,
+        constant_inputs: Vec::new(),
         deadline: None,
     }
 }

@@ -93,6 +93,8 @@ const MODELS: [(&str, &str); 58] = [
     ),
     ("gcn, weighted", "kind = \"gcn\"\nedge_weights = 0"),
     ("gcn, weighted, gathered once", "kind = \"gcn\"\nedge_weights = 1\ndropout = 0"),
+    ("sage, weighted, gathered once", "kind = \"sage\"\nedge_weights = 1\ndropout = 0"),
+    ("gin, gathered once", "kind = \"gin\"\nepsilon = 0.25\ndropout = 0"),
     ("sage, weighted", "kind = \"sage\"\nedge_weights = 2\nlayers = 3\nhidden = 3"),
     ("gin, weighted", "kind = \"gin\"\nedge_weights = 2\nepsilon = 0.1"),
     ("sgc, weighted", "kind = \"sgc\"\nedge_weights = 0"),
@@ -181,6 +183,9 @@ impl Case {
         config.run.intervals = Some(1 + numbers.below(2));
         config.run.threads = Some(1 + numbers.below(2));
         config.optimiser.weight_decay = WeightDecay::All(1e-3);
+        if name.ends_with("gathered once") {
+            config.run.gather_features = GatherFeatures::Once;
+        }
         if task == TaskType::LinkPrediction {
             config.data.task = Some(task);
             config.links =
@@ -417,14 +422,27 @@ fn intervals_that_run_apart_learn_all_the_same() {
 
 #[test]
 fn features_gathered_before_are_the_same_model() {
-    let run = |when| {
-        let mut config = with(("sgc", "kind = \"sgc\"\nhops = 3\ndropout = 0"), 2, 2, Mode::Pipe, 20);
-        config.run.gather_features = when;
-        train(&config, &options()).unwrap().1
-    };
-    let (once, each) = (run(GatherFeatures::Once), run(GatherFeatures::EachEpoch));
-    assert!(once[19] < once[0]);
-    for (a, b) in once.iter().zip(&each) {
-        assert!((a - b).abs() <= 1e-5 * a.abs(), "{once:?}, {each:?}");
+    let models = [
+        ("sgc", "kind = \"sgc\"\nhops = 3\ndropout = 0"),
+        ("sage", "kind = \"sage\"\ndropout = 0"),
+        ("sage, weighted", "kind = \"sage\"\nedge_weights = 1\ndropout = 0"),
+        ("gin", "kind = \"gin\"\nepsilon = 0.5\ndropout = 0"),
+        ("gin, weighted", "kind = \"gin\"\nedge_weights = 1\ndropout = 0"),
+    ];
+    for model in models {
+        let run = |when, executor| {
+            let mut config = with(model, 2, 2, Mode::Pipe, 20);
+            (config.run.gather_features, config.executor.kind) = (when, executor);
+            let (summary, losses) = train(&config, &options()).unwrap_or_else(|e| panic!("{}: {e}", model.0));
+            (summary.model_digest, losses)
+        };
+        let (weights, once) = run(GatherFeatures::Once, ExecutorKind::Local);
+        let each = run(GatherFeatures::EachEpoch, ExecutorKind::Local).1;
+        assert!(once[19] < once[0], "{}", model.0);
+        assert_ne!(once, each, "{}: sums in another order", model.0);
+        for (a, b) in once.iter().zip(&each) {
+            assert!((a - b).abs() <= 1e-5 * a.abs(), "{}: {once:?}, {each:?}", model.0);
+        }
+        assert_eq!(run(GatherFeatures::Once, ExecutorKind::Loopback), (weights, once), "{}", model.0);
     }
 }

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Call, EdgeCall, Finished, Layer};
-use eciton_plan::{Attempt, OperationId, Step, Task, TaskKey};
+use eciton_plan::{Attempt, OperationId, SlotId, Step, Task, TaskKey};
 
 /// A tensor task for an executor.
 #[derive(Debug)]
@@ -51,8 +51,9 @@ pub struct Order {
     pub layer: Arc<Layer>,
     /// What it works on.
     pub call: Call,
-    /// Bit i: input i is rows of the data set's features, the same in every pass.
-    pub constant_inputs: u32,
+    /// Inputs that are rows of the data set's features, or gathered of them: the same in every pass, and of
+    /// one slot for every task of an interval.
+    pub constant_inputs: Vec<(usize, SlotId)>,
     /// After how long, from the start of the attempt, to report [`Completion::Overdue`] once.
     pub deadline: Option<Duration>,
 }

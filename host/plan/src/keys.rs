@@ -193,7 +193,7 @@ const RUN: &[Key<Run>] = &[
     key(
         "gather_features",
         &["precompute"],
-        "when the first layer's gather is done, where no dropout stands before it: auto, once, each-epoch",
+        "when the first layer's gather is done, where no dropout stands before it (gcn, sage of the mean, gin, sgc): auto, once, each-epoch",
         |run, field| {
             run.gather_features = field.choice(&GatherFeatures::ALL)?;
             Ok(())

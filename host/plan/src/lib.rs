@@ -63,8 +63,8 @@ pub use ids::{
 pub use keys::{KeyInfo, keys};
 pub use links::Links;
 pub use model::{
-    Activation, Aggregator, Attention, FirstWeights, Jumping, KindSettings, LayerKind, LayerSettings, Layers,
-    Model, ModelKind, ModelLayer, ModelSettings, Norm, On, Readout,
+    Activation, Aggregator, Attention, FeatureGather, FirstWeights, Jumping, KindSettings, LayerKind,
+    LayerSettings, Layers, Model, ModelKind, ModelLayer, ModelSettings, Norm, On, Readout,
 };
 pub use objective::{Loss, Metric, TaskType};
 pub use optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};

@@ -97,6 +97,7 @@ struct Lowering {
 impl Lowering {
     fn new(model: Model, shape: DataShape, savings: Savings) -> Self {
         let network = Network::of(&model, savings);
+        let constants = 1 + usize::from(savings.reads_beside(&model));
         let features = SlotSpec {
             width: shape.features,
             extents: vec![shape.features],
@@ -110,17 +111,21 @@ impl Lowering {
             model,
             savings,
             stages: Vec::new(),
-            slots: vec![features],
+            slots: vec![features; constants],
             operations: Vec::new(),
             parameters: Vec::new(),
             features: SlotId(0),
+            gathered: (constants > 1).then_some(SlotId(1)),
             scores: None,
             embeddings: None,
             loss: None,
         };
         let values = network.values.len();
         let mut slots = vec![None; values];
-        slots[0] = Some(SlotId(0));
+        slots[ValueId::FEATURES.index()] = Some(program.features);
+        if let Some(gathered) = program.gathered {
+            slots[ValueId::GATHERED.index()] = Some(gathered);
+        }
         let (gradients, trained) = (vec![None; values], vec![false; values]);
         Self { network, program, slots, gradients, trained, forward: Vec::new() }
     }

@@ -419,15 +419,35 @@ impl LayerKind {
         }
     }
 
-    /// Gathers of the symmetric normalisation around its one product, which may stand on either side.
+    /// What a first layer of this kind gathers that nothing trained stands before, if its input is not dropped.
     #[must_use]
-    pub const fn convolutions(&self) -> u32 {
+    pub fn feature_gather(&self) -> Option<FeatureGather> {
         match self {
-            Self::Gcn => 1,
-            Self::Sgc { hops } => *hops,
-            _ => 0,
+            Self::Gcn => Some(FeatureGather::Hops(1)),
+            Self::Sgc { hops } => Some(FeatureGather::Hops(*hops)),
+            Self::Gin { epsilon, trained: false } => Some(FeatureGather::WithOwn(1.0 + epsilon)),
+            Self::Sage { aggregator: Aggregator::Mean } => Some(FeatureGather::Beside),
+            Self::Gin { trained: true, .. }
+            | Self::Sage { aggregator: Aggregator::Max }
+            | Self::Appnp { .. }
+            | Self::Gat(_)
+            | Self::Gatv2(_)
+            | Self::Linear { .. }
+            | Self::Readout(_)
+            | Self::Own { .. } => None,
         }
     }
+}
+
+/// What a first layer gathers of the features, where that can be done before the first epoch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FeatureGather {
+    /// `N^hops X`, N the symmetric normalisation, which the layer reads in the place of X.
+    Hops(u32),
+    /// `factor X + A X`, in the place of X as well.
+    WithOwn(f64),
+    /// `D^-1 A X`, which it reads beside X.
+    Beside,
 }
 
 impl Model {
@@ -454,12 +474,12 @@ impl Model {
         before.map_or(self.features, |layer| layer.width)
     }
 
-    /// How often the first layer gathers features that are the same in every epoch: with them gathered so
-    /// often before, it need not. 0 where it is not so simple, or dropout stands before it.
+    /// What the first layer gathers that is the same in every epoch: with it gathered before, it need not.
+    /// `None` where it is not so simple, or dropout stands before it.
     #[must_use]
-    pub fn constant_gathers(&self) -> u32 {
+    pub fn constant_gather(&self) -> Option<FeatureGather> {
         let first = self.layers.first().filter(|first| first.dropout == 0.0);
-        first.map_or(0, |first| first.kind.convolutions())
+        first.and_then(|first| first.kind.feature_gather())
     }
 
     /// Whether what is learnt is of graphs, and not of vertices.

@@ -40,6 +40,8 @@ pub(crate) struct ValueId(usize);
 impl ValueId {
     /// The data set's features.
     pub(crate) const FEATURES: Self = Self(0);
+    /// What was gathered of them before, where a network reads it beside them.
+    pub(crate) const GATHERED: Self = Self(1);
 
     pub(crate) const fn index(self) -> usize {
         self.0
@@ -166,7 +168,8 @@ impl Network {
     /// The operations of a model that leaves out what `savings` say.
     pub(crate) fn of(model: &Model, savings: Savings) -> Self {
         let features = Value { width: model.features, layer: Layer(0) };
-        let network = Self { values: vec![features], nodes: Vec::new(), embeddings: ValueId::FEATURES };
+        let values = vec![features; 1 + usize::from(savings.reads_beside(model))];
+        let network = Self { values, nodes: Vec::new(), embeddings: ValueId::FEATURES };
         layers::build(network, model, savings)
     }
 

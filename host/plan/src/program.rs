@@ -59,7 +59,7 @@ pub struct Program {
     pub shape: DataShape,
     /// The model that it was made from.
     pub model: Model,
-    /// What it leaves out. With gathered features the slot `features` holds `N X`.
+    /// What it leaves out. With gathered features the slot `features` holds what was gathered, or `gathered` does.
     pub savings: Savings,
     /// In the order in which one interval does them; [`StageId`] is the place in this list.
     pub stages: Vec<Stage>,
@@ -71,6 +71,8 @@ pub struct Program {
     pub parameters: Vec<Parameter>,
     /// The data set's features. The driver fills this slot once; it is never written.
     pub features: SlotId,
+    /// What was gathered of them before the first epoch, where it is read beside them. Never written as well.
+    pub gathered: Option<SlotId>,
     /// The class scores, in an evaluation program. They outlast the program.
     pub scores: Option<SlotId>,
     /// The rows that the last layer reads, in an evaluation program, if they are not the features. They

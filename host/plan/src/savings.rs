@@ -3,7 +3,8 @@
 //! The first layer computes `N X W`. Where no dropout stands before it, `N X` is the same in every
 //! epoch and in every evaluation, and no gradient goes through it: it can be gathered once, before
 //! the first epoch, in place of the features. An epoch then gathers neither `X W` nor the gradient of
-//! it. What it costs is that N X of sparse features is less sparse, so that products get longer.
+//! it. What it costs is that N X of sparse features is less sparse, so that products get longer, and where
+//! the layer reads X as well, memory ([`FeatureGather`]).
 //!
 //! The loss counts labelled vertices. What the last layer gathers for others comes to nothing, and the
 //! gradient that comes back is zero in their rows ([`loss_gathers`]): where enough are not labelled, these
@@ -15,7 +16,7 @@
 
 use crate::error::Error;
 use crate::ids::{SlotId, StageId};
-use crate::model::{Aggregator, LayerKind, Model};
+use crate::model::{Aggregator, FeatureGather, LayerKind, Model};
 use crate::network::{ACTIVATE, HEAD, LINEAR, NORMALISE, SUM};
 use crate::program::{Direction, Over, Program, Stage, Tensor};
 
@@ -129,7 +130,7 @@ pub struct Workload {
     pub edges: u64,
     /// Feature values that are stored: rows times columns where they are dense.
     pub stored: u64,
-    /// Feature values of N X that would be stored, at most.
+    /// Feature values that would be stored of what is gathered of them, at most.
     pub stored_gathered: u64,
 }
 
@@ -155,7 +156,7 @@ impl GatherFeatures {
 /// What a program leaves out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Savings {
-    /// The features that the program reads are N X, gathered before ([`Model::constant_gathers`] times).
+    /// What the first layer gathers of the features is gathered before ([`Model::constant_gather`]).
     pub gathered_features: bool,
     /// Layers that gather before their product: bit l is layer l.
     pub aggregate_first: u64,
@@ -181,15 +182,18 @@ impl Savings {
         let Some(first) = model.layers.first() else {
             return Ok(Self::default());
         };
-        let times = u64::from(model.constant_gathers());
-        if wanted == GatherFeatures::Once && times == 0 {
-            let kind = first.kind.name();
-            let (found, allowed) = match first.kind.convolutions() {
-                0 => (
-                    format!("run.gather_features = \"once\" with a first layer of kind `{kind}`"),
-                    "a first layer that is `gcn` or `sgc`, or run.gather_features = \"auto\"",
+        let constant = model.constant_gather();
+        if wanted == GatherFeatures::Once && constant.is_none() {
+            let (found, allowed) = match (first.kind.feature_gather(), &first.kind) {
+                (None, LayerKind::Gin { .. }) => (
+                    "run.gather_features = \"once\" with `train_epsilon` in the first layer".to_owned(),
+                    "either, but not both: what is gathered would be weighed anew in each epoch",
                 ),
-                _ => (
+                (None, kind) => (
+                    format!("run.gather_features = \"once\" with a first layer of kind `{}`", kind.name()),
+                    "a first layer that is `gcn`, `sage` of the mean, `gin` or `sgc`, or run.gather_features = \"auto\"",
+                ),
+                (Some(_), _) => (
                     format!(
                         "run.gather_features = \"once\" with dropout {} before the first layer",
                         first.dropout
@@ -204,7 +208,12 @@ impl Savings {
             GatherFeatures::EachEpoch => false,
             GatherFeatures::Auto => {
                 let width = u64::from(first.width);
-                // Forward, and the weight's gradient.
+                let times = match constant {
+                    None => 0,
+                    Some(FeatureGather::Hops(hops)) => u64::from(hops),
+                    Some(FeatureGather::WithOwn(_) | FeatureGather::Beside) => 1,
+                };
+                // Forward, and the weight's gradient; a product of X that is made beside it either way is not counted.
                 let products = |stored: u64| 2 * u128::from(stored) * u128::from(width);
                 let gathers =
                     2 * u128::from(work.edges + work.rows) * u128::from(times * width * GATHER_WEIGHT);
@@ -212,6 +221,13 @@ impl Savings {
             }
         };
         Ok(Self { gathered_features, aggregate_first })
+    }
+
+    /// Whether a model's program reads what was gathered of the features beside them, and not in their place.
+    #[must_use]
+    pub fn reads_beside(&self, model: &Model) -> bool {
+        let first = model.layers.first().filter(|_| self.gathered_features);
+        first.and_then(|first| first.kind.feature_gather()) == Some(FeatureGather::Beside)
     }
 
     /// Whether a layer gathers before its product.
@@ -319,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn only_convolutions_have_features_to_gather_before() {
+    fn what_the_first_layer_gathers_of_the_features_says_its_kind() {
         let work = Workload { rows: 1000, edges: 5000, stored: 100_000, stored_gathered: 100_000 };
         let chosen = |kind: &str, wanted| {
             let text = format!("kind = \"{kind}\"\ndropout = 0\n");
@@ -330,9 +346,18 @@ mod tests {
                 wanted,
             )
         };
-        assert!(chosen("sgc", GatherFeatures::Auto).unwrap().gathered_features);
-        assert!(!chosen("sage", GatherFeatures::Auto).unwrap().gathered_features);
-        let refused = chosen("sage", GatherFeatures::Once).unwrap_err().to_string();
-        assert!(refused.contains("`sage`"), "{refused}");
+        for kind in ["gcn", "sgc", "sage", "gin"] {
+            assert!(chosen(kind, GatherFeatures::Auto).unwrap().gathered_features, "{kind}");
+        }
+        let others = [
+            ("sage\"\naggregator = \"max", "`sage`"),
+            ("gin\"\ntrain_epsilon = true\nactivation = \"relu", "`train_epsilon`"),
+            ("appnp", "`linear`"),
+        ];
+        for (kind, named) in others {
+            assert!(!chosen(kind, GatherFeatures::Auto).unwrap().gathered_features, "{kind}");
+            let refused = chosen(kind, GatherFeatures::Once).unwrap_err().to_string();
+            assert!(refused.contains(named), "{refused}");
+        }
     }
 }

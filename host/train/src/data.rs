@@ -12,15 +12,15 @@ use eciton_graph::gather::{inverse_degrees, symmetric_scale};
 use eciton_graph::graphs::Graphs;
 use eciton_kernel::{RowNumbers, Targets};
 use eciton_plan::{
-    Atoms, Data, DataShape, FAN_OUT, IntervalId, Intervals, Links, Metric, Model, Node, Normalisation, Over,
-    Run, TaskType, Workload,
+    Atoms, Data, DataShape, FAN_OUT, FeatureGather, IntervalId, Intervals, Links, Metric, Model, Node,
+    Normalisation, Over, Program, Run, SlotId, TaskType, Workload,
 };
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
 
 use crate::driver::lists;
 use crate::edge_data::EdgeData;
 use crate::error::{Error, Result, at};
-use crate::gathered::{Normalised, gather_features, stored_at_most};
+use crate::gathered::{Sums, gather_features, stored_at_most};
 use crate::labelled::LabelledLists;
 use crate::predicted::{self, PredictedLinks};
 use crate::vertices::Vertices;
@@ -107,6 +107,8 @@ pub(crate) struct Prepared {
     /// What each training vertex, or each known value of one, adds to the loss: 1 / their number.
     pub weight: f32,
     pub features: Matrix,
+    /// What was gathered of them, where it is read beside them.
+    pub gathered: Option<Matrix>,
     /// Of the symmetric normalisation.
     pub scale: Arc<Vec<f32>>,
     /// 1 / in-degree, made when it is first asked for.
@@ -177,6 +179,7 @@ impl Prepared {
             metric,
             weight,
             features,
+            gathered: None,
             scale,
             inverse,
             inverse_sizes: OnceLock::new(),
@@ -234,8 +237,8 @@ impl Prepared {
         Err(Error::Readout { dataset: self.dataset.name.clone(), graphs })
     }
 
-    /// What savings are counted from, for features that would be gathered `times` times.
-    pub(crate) fn workload(&self, times: u32) -> Workload {
+    /// What savings are counted from, for what a first layer would gather of the features.
+    pub(crate) fn workload(&self, gather: Option<FeatureGather>) -> Workload {
         let graph = &self.dataset.graph;
         let stored = match &self.features {
             Matrix::Dense(_) => self.features.rows() * self.features.columns(),
@@ -245,21 +248,43 @@ impl Prepared {
             rows: u64::from(graph.vertices()),
             edges: graph.edges(),
             stored: stored as u64,
-            stored_gathered: stored_at_most(graph, &self.features, times),
+            stored_gathered: gather
+                .map_or(stored as u64, |gather| stored_at_most(graph, &self.features, gather)),
         }
     }
 
-    /// Puts N X in the features' place, which are let go of; `times` times.
-    pub(crate) fn gather_features(&mut self, times: u32, threads: u32) -> Result<()> {
-        let of = Normalised {
-            graph: &self.dataset.graph,
-            scale: &self.scale,
-            weights: self.edges.weights.as_ref().map(|weights| &weights.along(false)[..]),
-        };
-        for _ in 0..times {
-            self.features = gather_features(of, &self.features, &self.atoms, threads)?;
+    /// Gathers of the features what epochs need not, and lets go of them where nothing else reads them.
+    ///
+    /// # Errors
+    /// As [`gather_features`].
+    pub(crate) fn gather_features(&mut self, gather: FeatureGather, threads: u32) -> Result<()> {
+        let weights = self.edges.weights.as_ref().map(|weights| &weights.along(false)[..]);
+        let graph = &self.dataset.graph;
+        let of = |sums, features| gather_features(graph, weights, sums, features, &self.atoms, threads);
+        match gather {
+            FeatureGather::Hops(hops) => {
+                for _ in 0..hops {
+                    self.features = of(Sums::Symmetric(&self.scale), &self.features)?;
+                }
+            }
+            FeatureGather::WithOwn(factor) => {
+                self.features = of(Sums::WithOwn(factor as f32), &self.features)?
+            }
+            FeatureGather::Beside => {
+                let inverse = self.factors(Normalisation::Mean, Over::Neighbours)?;
+                self.gathered = Some(of(Sums::Mean(&inverse), &self.features)?);
+            }
         }
         Ok(())
+    }
+
+    /// The rows of a slot that no stage writes; `None` for others, and before they are gathered.
+    pub(crate) fn constant(&self, program: &Program, slot: SlotId) -> Option<&Matrix> {
+        match slot {
+            _ if slot == program.features => Some(&self.features),
+            _ if Some(slot) == program.gathered => self.gathered.as_ref(),
+            _ => None,
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Gathered features: `N X`, made once before the first epoch, in place of X.
+//! Gathered features: what the first layer gathers of X, made once before the first epoch.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,28 +6,31 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use eciton_graph::adjacency::Graph;
 use eciton_graph::gather::{EdgeWeights, Gather, Reduce};
-use eciton_plan::Atoms;
+use eciton_plan::{Atoms, FeatureGather};
 use eciton_tensor::{Buffer, Matrix, SparseRows};
 
 use crate::error::{Error, Result, at};
 
-/// A graph's symmetric normalisation.
+/// What is summed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Normalised<'a> {
-    pub graph: &'a Graph,
-    /// Of each vertex.
-    pub scale: &'a [f32],
-    /// Of each edge, in the order of in-lists; none: each counts 1.
-    pub weights: Option<&'a [f32]>,
+pub(crate) enum Sums<'a> {
+    /// N X, N the symmetric normalisation with these factors of vertices.
+    Symmetric(&'a [f32]),
+    /// This times X, and A X.
+    WithOwn(f32),
+    /// `D^-1 A X`, with these inverse degrees.
+    Mean(&'a [f32]),
 }
 
-/// Rows of N X, N the symmetric normalisation of the graph, by `threads` threads. The result does not
-/// depend on how many.
+/// Sums of the features over in-neighbours, by `threads` threads. The result does not depend on how many.
+/// `weights` are those of edges, in the order of in-lists; without, each counts 1.
 ///
 /// # Errors
 /// [`Error::Tensor`] if a matrix of that size cannot be had.
 pub(crate) fn gather_features(
-    of: Normalised<'_>,
+    graph: &Graph,
+    weights: Option<&[f32]>,
+    sums: Sums<'_>,
     features: &Matrix,
     atoms: &Atoms,
     threads: u32,
@@ -38,18 +41,33 @@ pub(crate) fn gather_features(
             let held = dense.hold(None).map_err(at("features"))?;
             each_atom(atoms, threads, |rows| {
                 let mut to = out.write(rows.clone()).map_err(at("gathered features"))?;
-                let weights = EdgeWeights::Symmetric(of.scale);
-                let mut sums = Gather::new(of.graph.incoming(), Reduce::Sum).weighted(weights).with_self();
-                if let Some(values) = of.weights {
-                    sums = sums.weighted(EdgeWeights::Values(values, None));
+                let lists = graph.incoming();
+                let mut gather = match sums {
+                    Sums::Symmetric(scale) => {
+                        Gather::new(lists, Reduce::Sum).weighted(EdgeWeights::Symmetric(scale)).with_self()
+                    }
+                    Sums::WithOwn(_) => Gather::new(lists, Reduce::Sum),
+                    Sums::Mean(_) => Gather::new(lists, Reduce::Mean),
+                };
+                if let Some(values) = weights {
+                    gather = gather.weighted(EdgeWeights::Values(values, None));
                 }
-                sums.run(held.view(), rows, &mut to.view_mut());
+                let mut to = to.view_mut();
+                gather.run(held.view(), rows.clone(), &mut to);
+                if let Sums::WithOwn(factor) = sums {
+                    for (at, v) in rows.enumerate() {
+                        let own = held.view().row(v);
+                        to.row_mut(at).iter_mut().zip(own).for_each(|(sum, own)| *sum += factor * own);
+                    }
+                }
                 Ok(())
             })?;
             Ok(Matrix::from(out.read(0..out.rows()).map_err(at("gathered features"))?))
         }
         Matrix::Sparse(sparse) => {
-            let parts = each_atom(atoms, threads, |rows| Ok(sparse_rows(of, &sparse.data, rows)))?;
+            let parts = each_atom(atoms, threads, |rows| {
+                Ok(sparse_rows((graph, weights), sums, &sparse.data, rows))
+            })?;
             let (mut offsets, mut indices, mut values) = (vec![0u64], Vec::new(), Vec::new());
             for part in parts {
                 let before = indices.len() as u64;
@@ -64,16 +82,21 @@ pub(crate) fn gather_features(
     }
 }
 
-/// How many values N X of sparse rows has at most, or N^times X.
-pub(crate) fn stored_at_most(graph: &Graph, features: &Matrix, times: u32) -> u64 {
+/// How many values are stored at most of what is gathered of sparse rows.
+pub(crate) fn stored_at_most(graph: &Graph, features: &Matrix, gather: FeatureGather) -> u64 {
     let (rows, columns) = (features.rows() as u64, features.columns() as u64);
     let Matrix::Sparse(sparse) = features else { return rows * columns };
     let vertices = graph.vertices();
     let mut stored: Vec<u64> = (0..vertices).map(|v| sparse.data.row(v as usize).0.len() as u64).collect();
-    for _ in 0..times.max(1) {
+    let (times, own) = match gather {
+        FeatureGather::Hops(hops) => (hops.max(1), true),
+        FeatureGather::WithOwn(_) => (1, true),
+        FeatureGather::Beside => (1, false),
+    };
+    for _ in 0..times {
         let of = |v: u32| {
             let all: u64 = graph.in_neighbours(v).iter().map(|&u| stored[u as usize]).sum();
-            (all + stored[v as usize]).min(columns)
+            (all + if own { stored[v as usize] } else { 0 }).min(columns)
         };
         stored = (0..vertices).map(of).collect();
     }
@@ -121,34 +144,50 @@ struct Part {
 }
 
 /// The same sums as the dense gather's, in its order, of the columns that any neighbour stores.
-fn sparse_rows(of: Normalised<'_>, features: &SparseRows, rows: Range<usize>) -> Part {
-    let Normalised { graph, scale, weights } = of;
+fn sparse_rows(
+    (graph, weights): (&Graph, Option<&[f32]>),
+    of: Sums<'_>,
+    features: &SparseRows,
+    rows: Range<usize>,
+) -> Part {
     let mut sums = vec![0.0f32; features.columns()];
     let mut seen = vec![false; features.columns()];
     let mut part = Part::default();
     let mut touched: Vec<u32> = Vec::new();
     for v in rows {
         let itself = u32::try_from(v).unwrap_or(u32::MAX);
-        let first = graph.offsets()[v] as usize;
-        for (place, &u) in graph.in_neighbours(itself).iter().chain([&itself]).enumerate() {
-            // The last is the vertex itself, which counts 1.
-            let own = first + place == graph.offsets()[v + 1] as usize;
-            let weight = weights.filter(|_| !own).map_or(1.0, |weights| weights[first + place]);
-            let (columns, values) = features.row(u as usize);
+        let mut add = |u: usize, factor: f32| {
+            let (columns, values) = features.row(u);
             for (&column, &value) in columns.iter().zip(values) {
                 let at = column as usize;
                 if !std::mem::replace(&mut seen[at], true) {
                     touched.push(column);
                 }
-                sums[at] += weight * scale[u as usize] * value;
+                sums[at] += factor * value;
             }
+        };
+        let first = graph.offsets()[v] as usize;
+        for (edge, &u) in (first..).zip(graph.in_neighbours(itself)) {
+            let weight = weights.map_or(1.0, |weights| weights[edge]);
+            add(u as usize, weight * if let Sums::Symmetric(scale) = of { scale[u as usize] } else { 1.0 });
         }
+        let divided = match of {
+            Sums::Symmetric(scale) => {
+                add(v, scale[v]);
+                scale[v]
+            }
+            Sums::WithOwn(factor) => {
+                add(v, factor);
+                1.0
+            }
+            Sums::Mean(inverse) => inverse[v],
+        };
         touched.sort_unstable();
         for column in touched.drain(..) {
             let at = column as usize;
             seen[at] = false;
             part.indices.push(column);
-            part.values.push(scale[v] * std::mem::take(&mut sums[at]));
+            part.values.push(divided * std::mem::take(&mut sums[at]));
         }
         part.ends.push(part.indices.len() as u64);
     }
@@ -159,7 +198,7 @@ fn sparse_rows(of: Normalised<'_>, features: &SparseRows, rows: Range<usize>) ->
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
-    use eciton_graph::gather::symmetric_scale;
+    use eciton_graph::gather::{inverse_degrees, symmetric_scale};
     use eciton_graph::random::SplitMix64;
 
     #[test]
@@ -195,14 +234,21 @@ mod tests {
             let sparse = Matrix::from(Arc::new(sparse));
             let atoms = Atoms::new(graph.offsets()).unwrap();
             let scale = symmetric_scale(&graph);
+            let inverse = inverse_degrees(graph.incoming(), false);
             let weights: Vec<f32> = (0..graph.edges()).map(|edge| (edge % 5) as f32 * 0.5).collect();
             let weights = (round % 3 == 0).then_some(&weights[..]);
-            let of = Normalised { graph: &graph, scale: &scale, weights };
-            let gathered = gather_features(of, &dense, &atoms, 1).unwrap();
-            let again = gather_features(of, &sparse, &atoms, 3).unwrap();
+            let (of, gather) = match round % 4 {
+                0 => (Sums::WithOwn(1.5), FeatureGather::WithOwn(1.5)),
+                1 => (Sums::Mean(&inverse), FeatureGather::Beside),
+                _ => (Sums::Symmetric(&scale), FeatureGather::Hops(1)),
+            };
+            let gathered = gather_features(&graph, weights, of, &dense, &atoms, 1).unwrap();
+            let again = gather_features(&graph, weights, of, &sparse, &atoms, 3).unwrap();
             let Matrix::Sparse(found) = &again else { panic!("{again:?}") };
-            assert!(found.data.stored() as u64 <= stored_at_most(&graph, &sparse, 1));
-            assert!(stored_at_most(&graph, &sparse, 1) <= stored_at_most(&graph, &sparse, 2));
+            let at_most = |gather| stored_at_most(&graph, &sparse, gather);
+            assert!(found.data.stored() as u64 <= at_most(gather));
+            assert!(at_most(gather) <= at_most(FeatureGather::Hops(1)));
+            assert!(at_most(FeatureGather::Hops(1)) <= at_most(FeatureGather::Hops(2)));
             let Matrix::Dense(gathered) = gathered else { panic!("{gathered:?}") };
             let held = gathered.hold(None).unwrap();
             for v in 0..rows {

@@ -150,7 +150,8 @@ impl MemoryPlan {
         item("permutation", detail, prepared.vertices.bytes(), always.clone());
         let features = features_bytes(&prepared.features);
         let shape = format!("[{rows}, {}]{}", prepared.shape.features, storage(&prepared.features));
-        let before = |phase: &Phase| !gathered || *phase as u8 <= Phase::Gathering as u8;
+        let stays = !gathered || program.gathered.is_some();
+        let before = |phase: &Phase| stays || *phase as u8 <= Phase::Gathering as u8;
         item("features", shape.clone(), features, phases.iter().copied().filter(before).collect());
         if ordered {
             item("ordering", ORDERING.to_owned(), edges.max(features), vec![Phase::Ordering]);
@@ -394,7 +395,7 @@ fn gathered_bytes(prepared: &Prepared, program: &Program) -> u64 {
     match &prepared.features {
         Matrix::Dense(_) => 0,
         Matrix::Sparse(_) => {
-            prepared.workload(program.model.constant_gathers()).stored_gathered * 8
+            prepared.workload(program.model.constant_gather()).stored_gathered * 8
                 + (u64::from(prepared.shape.rows) + 1) * 8
         }
     }

@@ -111,7 +111,7 @@ pub struct StagePlan {
 /// As [`crate::train`], up to the first epoch; not that it does not fit, which is a figure here.
 pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
     let draft = Draft::new(config, options, None)?;
-    let Draft { prepared, program, .. } = &draft;
+    let (prepared, program) = (&draft.prepared, &draft.planned.program);
     let intervals = prepared.intervals.len() as u32;
     let gathered = |stage: &Stage| {
         // Of a batch normalisation no edge is followed.
@@ -157,12 +157,12 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         gathered_width: widths.sum(),
         gathered_features: program.savings.gathered_features,
         layers: layers.collect(),
-        labelled_edges: draft.labelled.as_ref().map(|labelled| labelled.edges),
+        labelled_edges: draft.planned.labelled.as_ref().map(|labelled| labelled.edges),
         pipeline: config.pipeline,
         row_versions: config.pipeline.row_versions(),
         weight_versions: config.pipeline.weight_versions(),
         stages,
-        fits: draft.memory.check(config.run.memory_bytes).is_ok(),
-        memory: draft.memory,
+        fits: draft.planned.memory.check(config.run.memory_bytes).is_ok(),
+        memory: draft.planned.memory,
     })
 }

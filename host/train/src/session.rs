@@ -14,8 +14,8 @@ use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
 use eciton_plan::executor::CORE_HOUR_USD;
 use eciton_plan::{
-    Attribute, Config, Epoch, ExecutorKind, FunctionCount, Layers, Mode, Model, Pipeline, Program, Readout,
-    Savings, SlotId,
+    Attribute, Config, Epoch, ExecutorKind, FunctionCount, GatherFeatures, Layers, Mode, Model, Pipeline,
+    Program, Readout, Savings, SlotId,
 };
 use eciton_tensor::Matrix;
 
@@ -114,12 +114,7 @@ pub(crate) struct Draft {
     normalised_features: bool,
     pub kernels: Kernels,
     pub threads: u32,
-    pub program: Program,
-    evaluation: Program,
-    layers: Vec<Arc<Layer>>,
-    /// Where the gathers beside the loss leave out what it does not reach.
-    pub labelled: Option<LabelledPlan>,
-    pub memory: MemoryPlan,
+    pub planned: Planned,
 }
 
 impl Draft {
@@ -159,9 +154,41 @@ impl Draft {
         prepared.check_readout(&model)?;
         prepared.use_edges(&model)?;
         let savings = {
-            let work = prepared.workload(model.constant_gathers());
+            let work = prepared.workload(model.constant_gather());
             Savings::choose(&model, &work, config.run.gather_features)?
         };
+        let mut planned = Planned::new(config, &prepared, &kernels, threads, (&model, savings))?;
+        let gives_up = savings.gathered_features && config.run.gather_features == GatherFeatures::Auto;
+        if gives_up && !planned.fits(config) {
+            let savings = Savings { gathered_features: false, ..savings };
+            let without = Planned::new(config, &prepared, &kernels, threads, (&model, savings))?;
+            if without.fits(config) {
+                planned = without;
+            }
+        }
+        crate::kernels::check_all_used(config, &planned.layers)?;
+        Ok(Self { prepared, normalised_features, kernels, threads, planned })
+    }
+}
+
+/// The programs of a model, and the memory that a run of them takes.
+pub(crate) struct Planned {
+    pub program: Program,
+    evaluation: Program,
+    layers: Vec<Arc<Layer>>,
+    /// Where the gathers beside the loss leave out what it does not reach.
+    pub labelled: Option<LabelledPlan>,
+    pub memory: MemoryPlan,
+}
+
+impl Planned {
+    fn new(
+        config: &Config,
+        prepared: &Prepared,
+        kernels: &Kernels,
+        threads: u32,
+        (model, savings): (&Model, Savings),
+    ) -> Result<Self> {
         let layers: RefCell<Vec<Arc<Layer>>> = RefCell::default();
         let failure: RefCell<Option<Error>> = RefCell::default();
         let open = |kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]| {
@@ -178,13 +205,13 @@ impl Draft {
                     text
                 })
         };
-        let program = Program::build(&model, prepared.shape, savings, &open)
+        let program = Program::build(model, prepared.shape, savings, &open)
             .map_err(|plan| failure.borrow_mut().take().unwrap_or(Error::Plan(plan)))?;
         let evaluation = program.evaluation();
         let dataset = &prepared.dataset;
         let mut labelled = LabelledPlan::new(config, &program, &dataset.graph, &dataset.split.train);
         let plan = |labelled| {
-            let (prepared, program, evaluation) = (&prepared, &program, &evaluation);
+            let (program, evaluation) = (&program, &evaluation);
             MemoryPlan::of(&memory::Wanted { prepared, program, evaluation, config, threads, labelled })
         };
         let mut memory = plan(labelled.as_ref());
@@ -193,41 +220,24 @@ impl Draft {
             // They save time, not memory.
             (labelled, memory) = (None, plan(None));
         }
-        let layers = layers.into_inner();
-        crate::kernels::check_all_used(config, &layers)?;
-        Ok(Self {
-            prepared,
-            normalised_features,
-            kernels,
-            threads,
-            program,
-            evaluation,
-            layers,
-            labelled,
-            memory,
-        })
+        Ok(Self { program, evaluation, layers: layers.into_inner(), labelled, memory })
+    }
+
+    fn fits(&self, config: &Config) -> bool {
+        self.memory.check(config.run.memory_bytes).is_ok()
     }
 }
 
 impl Session {
     pub(crate) fn new(config: &Config, options: &Options, dataset: Option<Dataset>) -> Result<Self> {
         let draft = Draft::new(config, options, dataset)?;
-        draft.memory.check(config.run.memory_bytes)?;
-        let Draft {
-            mut prepared,
-            normalised_features,
-            kernels,
-            threads,
-            program,
-            evaluation,
-            layers,
-            labelled,
-            ..
-        } = draft;
+        draft.planned.memory.check(config.run.memory_bytes)?;
+        let Draft { mut prepared, normalised_features, kernels, threads, planned } = draft;
+        let Planned { program, evaluation, layers, labelled, .. } = planned;
         let watched = options.out.is_some() && config.checkpoint.is_on();
         let fingerprint = watched.then(|| Fingerprint::of(&prepared)).transpose()?;
-        if program.savings.gathered_features {
-            prepared.gather_features(program.model.constant_gathers(), threads)?;
+        if let Some(gather) = program.model.constant_gather().filter(|_| program.savings.gathered_features) {
+            prepared.gather_features(gather, threads)?;
         }
         if let Some(plan) = labelled {
             let (dataset, weights) = (&prepared.dataset, prepared.edges.weights.as_ref());

@@ -69,7 +69,7 @@ impl Product {
             generation: 1,
             layer: layer.clone(),
             call,
-            constant_inputs: 0,
+            constant_inputs: Vec::new(),
             deadline: None,
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use eciton_kernel::Error;
-use eciton_plan::{IntervalId, OperationId};
+use eciton_plan::{IntervalId, OperationId, SlotId};
 use eciton_transport::{Condition, Key, Store};
 use tokio::sync::OnceCell;
 
@@ -19,8 +19,9 @@ const MORE_GENERATIONS: u64 = 2;
 /// What is written once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Constant {
-    /// The features of an interval's rows: the same for every stage that reads them.
-    Features(IntervalId),
+    /// The features of an interval's rows, or what was gathered of them: the same for every stage that reads
+    /// this slot.
+    Features(SlotId, IntervalId),
     /// An operation's parameters.
     Weights {
         /// Whose.
@@ -94,7 +95,7 @@ impl ConstantObjects {
         let generations = self.generations;
         let old = |constant: &Constant| match constant {
             Constant::Weights { generation, .. } => generation + generations <= newest,
-            Constant::Features(_) => false,
+            Constant::Features(..) => false,
         };
         let gone = self.known.extract_if(|constant, _| old(constant));
         gone.filter_map(|(_, upload)| upload.map(|u| u.key.clone())).collect()
@@ -115,7 +116,7 @@ mod tests {
         let first = objects.get(weights(1), || name(1), large).unwrap().unwrap();
         let again = objects.get(weights(1), || name(1), unwritten).unwrap().unwrap();
         assert!(Arc::ptr_eq(&first, &again));
-        let features = Constant::Features(IntervalId(0));
+        let features = Constant::Features(SlotId(0), IntervalId(0));
         assert!(objects.get(features, || name(0), || Ok(vec![0; 9])).unwrap().is_none(), "too small");
         assert!(objects.get(features, || name(0), unwritten).unwrap().is_none(), "and known to be");
         assert_eq!(objects.forget_before(3), []);

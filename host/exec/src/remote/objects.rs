@@ -50,11 +50,9 @@ impl Objects {
         let mut inputs: Vec<(usize, Source)> = Vec::new();
         let mut parameters = None;
         if wire.store.is_some() {
-            for at in
-                (0..order.call.inputs.len()).filter(|&at| at < 32 && order.constant_inputs >> at & 1 == 1)
-            {
-                let constant = Constant::Features(key.interval);
-                let name = || names_of.features(&format!("i{:05}", key.interval.0));
+            for &(at, slot) in &order.constant_inputs {
+                let constant = Constant::Features(slot, key.interval);
+                let name = || names_of.features(&format!("s{:03}/i{:05}", slot.0, key.interval.0));
                 let write = || eciton_kernel::wire::encode_input(&order.call, at, settings.rows);
                 if let Some(upload) = self.constants.get(constant, name, write)? {
                     inputs.push((at, Source { object: Some(names.len() as u32), part: 0 }));

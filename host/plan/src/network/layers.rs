@@ -68,7 +68,8 @@ impl One<'_> {
     fn build(&self, network: &mut Network, rows: Rows, outputs: &[ValueId]) -> Rows {
         let layer = self.layer;
         let mut made = match &layer.kind {
-            LayerKind::Gcn | LayerKind::Sgc { .. } => self.convolution(network, &rows),
+            LayerKind::Gcn => self.convolution(network, &rows, 1),
+            LayerKind::Sgc { hops } => self.convolution(network, &rows, *hops),
             LayerKind::Sage { aggregator } => self.sage(network, rows, *aggregator),
             LayerKind::Gin { epsilon, trained } => self.gin(network, &rows, (1.0 + epsilon, *trained)),
             LayerKind::Appnp { hops, alpha } => self.appnp(network, &rows, *hops, *alpha),
@@ -127,10 +128,9 @@ impl One<'_> {
         around(network, value)
     }
 
-    fn convolution(&self, network: &mut Network, rows: &Rows) -> Rows {
-        let hops = if self.gathered { 0 } else { self.layer.kind.convolutions() };
+    fn convolution(&self, network: &mut Network, rows: &Rows, hops: u32) -> Rows {
         let around = |network: &mut Network, mut value| {
-            for _ in 0..hops {
+            for _ in 0..if self.gathered { 0 } else { hops } {
                 value = network.gather(self.at, Normalisation::Symmetric, value);
             }
             value
@@ -148,7 +148,11 @@ impl One<'_> {
         let bias = self.layer.bias && norm != Norm::Batch;
         let (own, neighbour) = ((self.at, "self."), (self.at, "neighbour."));
         // The maximum of products is not the product of the maximum.
-        let (own, neighbours) = if self.aggregates || by == Aggregator::Max {
+        let (own, neighbours) = if self.gathered {
+            let own = network.linear(own, &rows, width, 0.0, bias);
+            let gathered = Rows::plain(ValueId::GATHERED);
+            (own, network.linear(neighbour, &gathered, width, 0.0, false))
+        } else if self.aggregates || by == Aggregator::Max {
             let (made, gathered) = match by {
                 Aggregator::Mean => {
                     let made = network.dropped(&rows, self.at, dropout);
@@ -175,6 +179,9 @@ impl One<'_> {
 
     fn gin(&self, network: &mut Network, rows: &Rows, (factor, trained): (f64, bool)) -> Rows {
         let around = |network: &mut Network, value| {
+            if self.gathered {
+                return value;
+            }
             let sum = network.gather(self.at, Normalisation::Sum, value);
             network.sum(self.at, vec![value, sum], (factor, 1.0), trained)
         };

@@ -3,7 +3,7 @@
 
 use super::tests::{signature, sketch};
 use super::*;
-use crate::model::ModelSettings;
+use crate::model::{FeatureGather, ModelSettings};
 use crate::objective::TaskType;
 use crate::signature::{EdgeSignature, RowsSpec};
 use crate::testing::Random;
@@ -65,7 +65,7 @@ pub(crate) fn random(random: &mut Random) -> Program {
     let task = if random.below(4) == 0 { TaskType::LinkPrediction } else { TaskType::Classification };
     let model = Model::resolve(&settings, features, classes, task).unwrap_or_else(|e| panic!("{text}: {e}"));
     let shape = DataShape { rows: 64, features, classes, edge_features: 0 };
-    let constant = model.constant_gathers() > 0 && random.below(2) == 0;
+    let constant = model.constant_gather().is_some() && random.below(2) == 0;
     let savings = Savings { gathered_features: constant, aggregate_first: random.next() & !1 };
     Program::build(&model, shape, savings, &signature).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
@@ -506,10 +506,42 @@ fn sgc_gathers_its_features_before_the_first_epoch() {
     let once = program("kind = \"sgc\"\ndropout = 0", savings);
     let wanted = ["linear 0 Forward 0>1", "head 1 Loss 1>2", "linear 0 Backward 0,2>"];
     assert_eq!(sketch(&once), wanted);
-    assert_eq!(once.model.constant_gathers(), 2);
+    assert_eq!(once.model.constant_gather(), Some(FeatureGather::Hops(2)));
     let each = program("kind = \"sgc\"\ndropout = 0", Savings::default());
     assert_eq!(each.stages.len(), 7);
     assert_eq!(once.parameters, each.parameters);
+}
+
+#[test]
+fn sage_reads_what_was_gathered_beside_its_features_and_gin_in_their_place() {
+    let savings = Savings { gathered_features: true, ..Savings::default() };
+    let sage = program("kind = \"sage\"\nlayers = 1\ndropout = 0", savings);
+    let wanted = [
+        "linear 0 Forward 0>2",
+        "linear 0 Forward 1>3",
+        "sum 0 Forward 2,3>4",
+        "head 1 Loss 4>5",
+        "linear 0 Backward 1,5>",
+        "linear 0 Backward 0,5>",
+    ];
+    assert_eq!(sketch(&sage), wanted);
+    assert_eq!((sage.features, sage.gathered), (SlotId(0), Some(SlotId(1))));
+    assert!(sage.slots[..2].iter().all(|slot| (slot.of, slot.width) == (SlotOf::Features, 9)));
+    let gin = program("kind = \"gin\"\nlayers = 1\ndropout = 0", savings);
+    let wanted = [
+        "linear 0 Forward 0>1",
+        "linear 0 Forward 1>2",
+        "head 1 Loss 2>3",
+        "linear 0 Backward 1,3>4",
+        "linear 0 Backward 0,4>",
+    ];
+    assert_eq!((sketch(&gin), gin.gathered), (wanted.map(String::from).to_vec(), None));
+    for (kind, once) in [("sage", sage), ("gin", gin)] {
+        let each = program(&format!("kind = \"{kind}\"\nlayers = 1\ndropout = 0"), Savings::default());
+        let first = |p: &Parameter| (p.name.clone(), p.shape.clone(), p.initialiser, p.draw, p.position);
+        let [once, each] = [once, each].map(|of| of.parameters.iter().map(first).collect::<Vec<_>>());
+        assert_eq!(once, each, "{kind}");
+    }
 }
 
 #[test]
@@ -546,7 +578,8 @@ fn every_model_writes_each_slot_once_and_reads_what_it_writes() {
                 // are no slot's rows.
                 let all: Vec<SlotId> =
                     stage.reads().filter(|(_, scope)| *scope == Scope::All).map(|(slot, _)| slot).collect();
-                assert!(all.len() <= 1 && !all.contains(&program.features), "seed {seed}");
+                let constant = |slot| program.slots[SlotId::index(slot)].of == SlotOf::Features;
+                assert!(all.len() <= 1 && !all.iter().copied().any(constant), "seed {seed}");
             }
         }
         // Every parameter gets its gradient from one stage.

@@ -50,11 +50,12 @@ impl Stages<'_> {
     /// The rows of a step's interval and epoch in a slot, to read.
     pub(super) fn read(&self, slot: SlotId, step: Step) -> Result<Matrix> {
         let extents = self.program.slots.get(slot.index()).map_or(&[][..], |s| &s.extents);
-        let matrix = if slot == self.program.features {
-            let rows = &self.interval(step.interval)?.rows;
-            self.prepared.features.slice_rows(rows.start, rows.len()).map_err(at("rows to read"))?
-        } else {
-            self.rows.read(slot, step.epoch, step.interval)?
+        let matrix = match self.prepared.constant(self.program, slot) {
+            Some(all) => {
+                let rows = &self.interval(step.interval)?.rows;
+                all.slice_rows(rows.start, rows.len()).map_err(at("rows to read"))?
+            }
+            None => self.rows.read(slot, step.epoch, step.interval)?,
         };
         matrix.with_extents(extents).map_err(at("rows to read"))
     }
@@ -153,8 +154,8 @@ impl Stages<'_> {
         let Stage::Tensor(tensor) = self.stage(task.step())? else {
             return Err(Error::Internal(format!("{} is no task", task.step())));
         };
-        let features = self.program.features;
-        let constant = tensor.inputs.iter().take(32).enumerate().filter(|&(_, &slot)| slot == features);
+        let constant = |slot: &SlotId| self.prepared.constant(self.program, *slot).is_some();
+        let inputs = tensor.inputs.iter().copied().enumerate();
         Ok(Order {
             pass,
             task,
@@ -162,7 +163,7 @@ impl Stages<'_> {
             generation: weights.generation(task.weights)?,
             layer: self.layer(tensor.operation)?.clone(),
             call: self.call(&task, tensor, weights)?,
-            constant_inputs: constant.fold(0, |bits, (at, _)| bits | 1 << at),
+            constant_inputs: inputs.filter(|(_, slot)| constant(slot)).collect(),
             deadline,
         })
     }
@@ -272,8 +273,10 @@ pub(crate) fn stage_bytes(
     let own = prepared.intervals.get(interval.index()).map_or(0, |i| i.rows.len() as u64);
     let row = |slot: SlotId| {
         let width = program.slots.get(slot.index()).map_or(0, |spec| u64::from(spec.width));
-        match &prepared.features {
-            Matrix::Sparse(s) if slot == program.features => s.data.stored() as u64 * 8 / all.max(1),
+        // What will be gathered counts as what it is gathered of.
+        let constant = slot == program.features || Some(slot) == program.gathered;
+        match prepared.constant(program, slot).unwrap_or(&prepared.features) {
+            Matrix::Sparse(s) if constant => s.data.stored() as u64 * 8 / all.max(1),
             _ => width * u64::from(Buffers::format(program, slot, format).value_bytes()),
         }
     };
