@@ -19,8 +19,8 @@ pub(crate) mod threads;
 mod transpose;
 
 use crate::adjacency::{Adjacency, Graph, Options, check_vertices};
-use crate::edges::EdgeSource;
-use crate::error::{Place, Result};
+use crate::edges::{EdgeSource, MAX_STREAMED_COLUMNS};
+use crate::error::{Error, Place, Result};
 use crate::store::Writer;
 use crate::store::section::Section;
 use crate::store::writer::GraphSize;
@@ -76,14 +76,17 @@ fn with_transpose(incoming: Adjacency, threads: usize) -> Result<Graph> {
 ///
 /// What the source itself holds, and an index of 16 bytes for each block of the temporary file (a block
 /// is about a 512th of the memory, at most 1 MiB), come on top of that. The temporary file lies beside
-/// the sections and takes 8 bytes a directed edge, twice that where the edges crowd at few vertices; it
-/// is gone when this returns. The sections are the very bytes that [`in_memory`] and
-/// [`Writer::graph`] would give.
+/// the sections and takes 8 bytes a directed edge, or 16 and 8 for every two values, twice that where the edges
+/// crowd at few vertices; it is gone when this returns. The sections are the very bytes that [`in_memory`] and
+/// [`Writer::graph`] would give. The source's values become the store's features of edges, as
+/// [`EdgeFeatures::placed`](crate::edge_features::EdgeFeatures::placed) has them.
 ///
 /// # Errors
 /// As [`in_memory`]; [`Error::Write`](crate::error::Error::Write) and
 /// [`Error::Read`](crate::error::Error::Read) for the files;
-/// [`Error::Malformed`](crate::error::Error::Malformed) for too little memory.
+/// [`Error::Malformed`](crate::error::Error::Malformed) for too little memory;
+/// [`Error::NotFinite`](crate::error::Error::NotFinite) for a value; [`Error::Limit`](crate::error::Error::Limit)
+/// for too many columns.
 pub fn external(
     source: &dyn EdgeSource,
     options: Options,
@@ -91,18 +94,29 @@ pub fn external(
     threads: usize,
     writer: &mut Writer,
 ) -> Result<()> {
-    external_in(source, options, &Room::new(memory_bytes, threads)?, writer)
+    external_in(source, options, &Room::new(memory_bytes, threads, source.columns())?, writer)
 }
 
 fn external_in(source: &dyn EdgeSource, options: Options, room: &Room, writer: &mut Writer) -> Result<()> {
     let vertices = source.vertices();
     check_vertices(vertices, || Place::whole("edges"))?;
+    if source.columns() > MAX_STREAMED_COLUMNS {
+        return Err(Error::Limit {
+            place: Place::whole("edges"),
+            limit: "values of an edge that are streamed",
+            unit: "columns",
+            allowed: MAX_STREAMED_COLUMNS.into(),
+            found: source.columns().into(),
+            remedy: "keep the columns that are of use, or make it a folder with edges.csv, which is read whole",
+        });
+    }
     let incoming = [Section::Offsets, Section::Neighbours];
-    let incoming = external::lists(&Keys::into(source, options), room, writer, incoming)?;
+    let keys = Keys::into(source, options).with_values();
+    let (incoming, rows) = external::lists(&keys, room, writer, incoming)?;
     let mut symmetric = options.symmetric;
     if !symmetric {
         let outgoing = [Section::OutOffsets, Section::OutNeighbours];
-        let outgoing = external::lists(&Keys::out_of(source, options), room, writer, outgoing)?;
+        let (outgoing, _) = external::lists(&Keys::out_of(source, options), room, writer, outgoing)?;
         symmetric = writer.same(incoming[0], outgoing[0])? && writer.same(incoming[1], outgoing[1])?;
         for section in outgoing {
             match symmetric {
@@ -113,6 +127,9 @@ fn external_in(source: &dyn EdgeSource, options: Options, room: &Room, writer: &
     }
     let edges = incoming[1].values;
     incoming.into_iter().for_each(|section| writer.keep(section));
+    if let Some(rows) = rows {
+        writer.keep_edge_features(keys.columns(), rows);
+    }
     writer.set_graph(GraphSize { vertices, edges, symmetric });
     Ok(())
 }

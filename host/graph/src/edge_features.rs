@@ -98,7 +98,8 @@ impl EdgeFeatures {
             })?;
             return Self::new(columns, values);
         }
-        let mut sums = vec![0.0f64; named.len() * width];
+        // Of no sign: a row that is named once stays as it is.
+        let mut sums = vec![-0.0f64; named.len() * width];
         each_place(lists, edges, options, |k, at| {
             let sums = &mut sums[at * width..(at + 1) * width];
             sums.iter_mut().zip(row(k)).for_each(|(sum, &value)| *sum += f64::from(value));

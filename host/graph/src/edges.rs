@@ -8,6 +8,10 @@ use crate::error::Result;
 
 /// Most edges that a chunk may have: what a builder's thread has room for (8 bytes an edge).
 pub const MAX_CHUNK_EDGES: usize = 1 << 22;
+/// Most values of edges that a chunk may have (4 bytes each).
+pub const MAX_CHUNK_VALUES: usize = (1 << 22) + MAX_STREAMED_COLUMNS as usize;
+/// Most columns of values that a source may have.
+pub const MAX_STREAMED_COLUMNS: u32 = 1024;
 
 /// Directed edges (source, target) in chunks.
 pub trait EdgeSource: Sync {
@@ -23,6 +27,24 @@ pub trait EdgeSource: Sync {
     /// # Errors
     /// The file cannot be read or holds something else than edges; the place is named.
     fn read(&self, chunk: u64, edges: &mut Vec<(u32, u32)>) -> Result<()>;
+
+    /// How many values each edge has, at most [`MAX_STREAMED_COLUMNS`].
+    fn columns(&self) -> u32 {
+        0
+    }
+
+    /// As [`EdgeSource::read`]; and appends each edge's values, finite ones, at most [`MAX_CHUNK_VALUES`].
+    ///
+    /// # Errors
+    /// As [`EdgeSource::read`].
+    fn read_with_values(
+        &self,
+        chunk: u64,
+        edges: &mut Vec<(u32, u32)>,
+        _values: &mut Vec<f32>,
+    ) -> Result<()> {
+        self.read(chunk, edges)
+    }
 }
 
 /// Edges in memory.

@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 
 use crate::adjacency::{Graph, Options};
 use crate::build;
-use crate::dataset::{Dataset, VertexIds};
+use crate::dataset::{Dataset, EdgeFeatures, VertexIds};
 use crate::edges::EdgeSource;
 use crate::error::{Error, Result};
 use crate::store;
@@ -214,9 +214,8 @@ impl Streamed {
     }
 }
 
-/// The edges of a plain MatrixMarket file or edge list, to be streamed, without values (a matrix of the
-/// field `real` or `integer` has some: [`open`] reads them); none for all else, which [`open`] reads, also
-/// for many graphs (`graphs.csv` beside the file). The file is read once, by as many threads as there are processors, to check it and to learn its ids.
+/// The edges of a plain MatrixMarket file or edge list, to be streamed, with their values; none for all else,
+/// which [`open`] reads, also for many graphs (`graphs.csv` beside the file). The file is read once, by as many threads as there are processors, to check it and to learn its ids.
 ///
 /// # Errors
 /// As [`snap::edges`] and [`matrix_market::edges`].
@@ -250,6 +249,36 @@ fn parent(path: &Path) -> &Path {
 /// A graph in memory, each edge in both directions.
 fn graph(source: &dyn EdgeSource) -> Result<Graph> {
     build::in_memory(source, Options::default(), threads())
+}
+
+/// [`graph`], and the source's values as features of its edges.
+fn graph_and_values(source: &dyn EdgeSource) -> Result<(Graph, Option<EdgeFeatures>)> {
+    if source.columns() == 0 {
+        return Ok((graph(source)?, None));
+    }
+    let mut all = ValuedEdges { columns: source.columns(), ..ValuedEdges::default() };
+    for chunk in 0..source.chunks() {
+        source.read_with_values(chunk, &mut all.edges, &mut all.values)?;
+    }
+    all.graph(source.vertices())
+}
+
+/// Edges in the order of a file, and the values of each.
+#[derive(Debug, Default)]
+struct ValuedEdges {
+    edges: Vec<(u32, u32)>,
+    columns: u32,
+    values: Vec<f32>,
+}
+
+impl ValuedEdges {
+    fn graph(&self, vertices: u64) -> Result<(Graph, Option<EdgeFeatures>)> {
+        let Self { edges, columns, values } = self;
+        let graph = graph(&(vertices, &edges[..]))?;
+        let placed = || EdgeFeatures::placed(&graph, edges, *columns, values, Options::default());
+        let placed = (*columns > 0).then(placed).transpose()?;
+        Ok((graph, placed))
+    }
 }
 
 /// The most similar of `known`, if it is similar at all.

@@ -270,16 +270,32 @@ fn values_of_a_matrix_are_a_column() {
 }
 
 #[test]
-fn streams_do_not_read_values() {
-    let text = "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 0.5\n";
-    let folder = Folder::new(&[("a.mtx", text.as_bytes())]);
-    let streamed = stream(&folder.path("a.mtx")).unwrap().unwrap();
-    let mut edges = Vec::new();
-    streamed.edges.read(0, &mut edges).unwrap();
-    assert_eq!(edges, [(0, 1)]);
-    // Nor does an edge list.
-    let folder = Folder::new(&[("a.txt", b"0 1 0.5\n")]);
-    assert_eq!(found(&open(&folder.path("a.txt"), None).unwrap()), None);
+fn numbers_of_an_edge_list_are_columns() {
+    // By the first edge: the third and the fifth field.
+    let text = "# a comment 1 2 3\n5 7 0.5 road 3\n7\t9,-1e1 street 4 x\n9 9 1 2 3\n7 5 1.5 road 5\n";
+    let set = file("a.txt", text).unwrap();
+    assert_eq!(found(&set), Some((2, &[1.0, 4.0, 1.0, 4.0, -10.0, 4.0, -10.0, 4.0][..])));
+    assert_eq!(found(&file("a.txt", "0 1 road 2x\n1 2 3\n").unwrap()), None);
+    for line in ["1 2", "1 2 x", "1 2 nan", "1 2 1e99"] {
+        let said = file("a.txt", &format!("0 1 0.5\n{line}\n")).unwrap_err().to_string();
+        assert!(said.contains("a.txt, line 2: expected a finite number in field 3"), "{said}");
+    }
+}
+
+#[test]
+fn streams_have_values() {
+    let matrix = "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 0.5\n";
+    for (name, text, columns, expected) in [
+        ("a.mtx", matrix, 1, &[0.5][..]),
+        ("a.txt", "0 1 0.5 2\n", 2, &[0.5, 2.0]),
+        ("a.el", "0 1\n", 0, &[]),
+    ] {
+        let folder = Folder::new(&[(name, text.as_bytes())]);
+        let streamed = stream(&folder.path(name)).unwrap().unwrap();
+        let (mut edges, mut values) = (Vec::new(), Vec::new());
+        streamed.edges.read_with_values(0, &mut edges, &mut values).unwrap();
+        assert_eq!((edges, streamed.edges.columns(), &values[..]), (vec![(0, 1)], columns, expected));
+    }
 }
 
 #[test]

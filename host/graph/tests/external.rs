@@ -66,6 +66,7 @@ struct Random {
     vertices: u64,
     chunks: u64,
     chunk_edges: u64,
+    columns: u32,
 }
 
 impl EdgeSource for Random {
@@ -83,6 +84,18 @@ impl EdgeSource for Random {
             let most = if at % 4 == 0 { self.vertices / 300 } else { self.vertices };
             edges.push((random.below(most) as u32, random.below(self.vertices) as u32));
         }
+        Ok(())
+    }
+
+    fn columns(&self) -> u32 {
+        self.columns
+    }
+
+    fn read_with_values(&self, chunk: u64, edges: &mut Vec<(u32, u32)>, values: &mut Vec<f32>) -> Result<()> {
+        let before = edges.len();
+        self.read(chunk, edges)?;
+        let own = edges[before..].iter();
+        values.extend(own.flat_map(|&(s, t)| (0..self.columns).map(move |column| (s ^ t ^ column) as f32)));
         Ok(())
     }
 }
@@ -112,7 +125,7 @@ fn the_bound_holds() {
     let path = folder.path().join("store");
     // 480 MB as keys, 240 MB as lists: seven and three times the memory. Chunks are as long as may be.
     let (chunks, chunk_edges) = (8, 30_000_000 / 8);
-    let source = Random { vertices: 1 << 20, chunks, chunk_edges };
+    let source = Random { vertices: 1 << 20, chunks, chunk_edges, columns: 0 };
     let peak = peak_of(|| build(&source, 2, &path).unwrap());
     println!("{} MB at the peak of {} MB", peak / 1_000_000, MIN_MEMORY_BYTES / 1_000_000);
     assert!(peak as u64 <= MIN_MEMORY_BYTES, "{peak} bytes");
@@ -124,9 +137,31 @@ fn the_bound_holds() {
     assert!((59_000_000..60_000_000).contains(&whole.edges()), "{}", whole.edges());
     drop(opened);
     std::fs::remove_dir_all(&path).unwrap();
+    with_values(&path);
     #[cfg(unix)]
     full_disk(folder.path());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// 10 M edges of three values: 640 MB as records.
+fn with_values(path: &Path) {
+    let source = Random { vertices: 1 << 20, chunks: 8, chunk_edges: 10_000_000 / 8, columns: 3 };
+    let peak = peak_of(|| build(&source, 2, path).unwrap());
+    println!("{} MB at the peak, with values", peak / 1_000_000);
+    assert!(peak as u64 <= MIN_MEMORY_BYTES, "{peak} bytes");
+    let opened = store::open(path).unwrap();
+    let found = opened.edge_features.as_ref().unwrap();
+    assert_eq!((found.columns(), found.rows() as u64), (3, opened.graph.edges()));
+    // A value says its edge, and so do repeats and both directions.
+    let mut rows = found.values().chunks_exact(3);
+    for target in 0..opened.graph.vertices() {
+        for &source in opened.graph.in_neighbours(target) {
+            let expected = [0, 1, 2].map(|column| (source ^ target ^ column) as f32);
+            assert_eq!(rows.next().unwrap(), expected, "{source} to {target}");
+        }
+    }
+    drop(opened);
+    std::fs::remove_dir_all(path).unwrap();
 }
 
 const FULL_DISK: &str = "ECITON_TEST_FULL_DISK";
@@ -148,8 +183,8 @@ fn on_a_full_disk() {
     for threads in [1, 3] {
         // The temporary file does not fit; then it does and the lists do not.
         for edges in [6_000_000, 2_000_000] {
-            let source = Random { vertices: 1000, chunks: 4, chunk_edges: edges / 4 };
-            let wide = Random { vertices: 3_000_000, chunks: 4, chunk_edges: 1000 };
+            let source = Random { vertices: 1000, chunks: 4, chunk_edges: edges / 4, columns: 0 };
+            let wide = Random { vertices: 3_000_000, chunks: 4, chunk_edges: 1000, columns: 0 };
             for source in [source, wide] {
                 let error = build(&source, threads, &folder.join("store")).unwrap_err();
                 assert!(matches!(error, Error::Write { .. }), "{error}");

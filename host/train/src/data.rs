@@ -260,7 +260,9 @@ impl Prepared {
     pub(crate) fn gather_features(&mut self, gather: FeatureGather, threads: u32) -> Result<()> {
         let weights = self.edges.weights.as_ref().map(|weights| &weights.along(false)[..]);
         let graph = &self.dataset.graph;
-        let of = |sums, features| gather_features(graph, weights, sums, features, &self.atoms, threads);
+        let of = |sums: Sums<'_>, features: &Matrix| {
+            gather_features(graph, weights, sums, features, &self.atoms, threads)
+        };
         match gather {
             FeatureGather::Hops(hops) => {
                 for _ in 0..hops {

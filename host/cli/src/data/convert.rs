@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use eciton_graph::adjacency::Options;
+use eciton_graph::dataset::EdgeFeatures;
 use eciton_graph::edges::EdgeSource;
 use eciton_graph::error::Error;
 use eciton_graph::format::{self, Streamed};
@@ -55,6 +56,7 @@ struct Line<'a> {
     vertices: u64,
     edges: u64,
     features: u32,
+    edge_features: u32,
     task: TaskType,
     classes: u32,
     bytes: u64,
@@ -100,6 +102,7 @@ fn whole(arguments: &Arguments) -> Result<Line<'_>, Failure> {
         vertices: data.vertices().into(),
         edges: data.graph.edges(),
         features: data.features.columns(),
+        edge_features: data.edge_features.as_ref().map_or(0, EdgeFeatures::columns),
         task: task(&data.labels),
         classes: data.labels.width(),
         dataset: data.name,
@@ -143,6 +146,7 @@ fn stream<'a>(streamed: Streamed, arguments: &'a Arguments, output: &Output) -> 
         vertices: streamed.edges.vertices(),
         edges,
         features: known.features.columns(),
+        edge_features: streamed.edges.columns(),
         task: task(&known.labels),
         classes: known.labels.width(),
         bytes: 0,
@@ -158,6 +162,9 @@ fn print(line: &Line<'_>, output: &mut Output) {
     row("vertices", grouped(line.vertices));
     row("edges", format!("{} directed", grouped(line.edges)));
     row("features", grouped(line.features.into()));
+    if line.edge_features > 0 {
+        row("edge values", grouped(line.edge_features.into()));
+    }
     row(line.task.columns(), grouped(line.classes.into()));
     row("time", format!("{}, built {}", seconds(line.seconds), line.built));
 }
@@ -185,9 +192,33 @@ impl EdgeSource for Watched<'_> {
         }
         let before = edges.len();
         self.edges.read(chunk, edges)?;
-        let more = (edges.len() - before) as u64;
-        let read = self.read.fetch_add(more, Ordering::Relaxed) + more;
-        self.bar.set_message(format!("{} edges read", grouped(read)));
+        self.tell(edges.len() - before);
         Ok(())
+    }
+
+    fn columns(&self) -> u32 {
+        self.edges.columns()
+    }
+
+    fn read_with_values(
+        &self,
+        chunk: u64,
+        edges: &mut Vec<(u32, u32)>,
+        values: &mut Vec<f32>,
+    ) -> eciton_graph::error::Result<()> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped);
+        }
+        let before = edges.len();
+        self.edges.read_with_values(chunk, edges, values)?;
+        self.tell(edges.len() - before);
+        Ok(())
+    }
+}
+
+impl Watched<'_> {
+    fn tell(&self, more: usize) {
+        let read = self.read.fetch_add(more as u64, Ordering::Relaxed) + more as u64;
+        self.bar.set_message(format!("{} edges read", grouped(read)));
     }
 }

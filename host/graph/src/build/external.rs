@@ -4,14 +4,17 @@
 //! This is a radix sort from the highest digit on, with buckets as wide as their keys' range asks for:
 //! a bucket that does not fit the memory is dealt again, a hub's list by its neighbours. All reading
 //! and writing is of long runs.
+//!
+//! Where edges have values, records of key, place and values are dealt and sorted, by key and then by place; an
+//! edge's row is the mean of the values of all its records, added in f64 in the order of the source.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use super::keys::Keys;
-use super::spill::{Bucket, Dealer, Span, Spill};
+use super::keys::{self, Keys};
+use super::spill::{Bucket, Dealer, Records, Span, Spill};
 use super::threads::on_threads;
-use crate::edges::MAX_CHUNK_EDGES;
+use crate::edges::{MAX_CHUNK_EDGES, MAX_CHUNK_VALUES};
 use crate::error::{Error, Place, Result};
 use crate::store::Writer;
 use crate::store::section::{Section, SectionWriter, Written};
@@ -23,6 +26,8 @@ pub const MIN_MEMORY_BYTES: u64 = 64 << 20;
 const OVERHEAD_BYTES: u64 = 4 << 20;
 /// What a thread needs to read the source.
 const CHUNK_BYTES: u64 = (MAX_CHUNK_EDGES * size_of::<(u32, u32)>()) as u64;
+/// And what more where edges have values.
+const CHUNK_VALUES_BYTES: u64 = (MAX_CHUNK_VALUES * size_of::<f32>()) as u64;
 /// The longest block that is written at a time.
 const MAX_BLOCK_BYTES: u64 = 1 << 20;
 /// Digits of a deal.
@@ -37,17 +42,17 @@ pub(super) struct Room {
     pub(super) chunk_edges: usize,
     /// Threads that sort.
     pub(super) sorters: usize,
-    /// Keys of a bucket that is sorted at once.
-    pub(super) bucket_keys: usize,
-    /// Keys of a block of a bucket.
-    pub(super) block_keys: usize,
+    /// Words of a bucket that is sorted at once.
+    pub(super) bucket_words: usize,
+    /// Words of a block of a bucket.
+    pub(super) block_words: usize,
     /// Digits of a deal.
     pub(super) buckets_log2: u32,
 }
 
 impl Room {
-    /// Shares `memory_bytes` out.
-    pub(super) fn new(memory_bytes: u64, threads: usize) -> Result<Self> {
+    /// Shares `memory_bytes` out, for edges with so many values.
+    pub(super) fn new(memory_bytes: u64, threads: usize, columns: u32) -> Result<Self> {
         if memory_bytes < MIN_MEMORY_BYTES {
             return Err(Error::Malformed {
                 place: Place::whole("memory"),
@@ -59,46 +64,54 @@ impl Room {
         let memory = memory_bytes - OVERHEAD_BYTES;
         let least_block = 32 << 10;
         let dealt = |block: u64| block << BUCKETS_LOG2;
-        let readers = (memory / (CHUNK_BYTES + dealt(least_block))).clamp(1, threads.max(1) as u64);
-        let block = ((memory / readers - CHUNK_BYTES) >> BUCKETS_LOG2).min(MAX_BLOCK_BYTES);
+        let chunk = if columns == 0 { CHUNK_BYTES } else { CHUNK_BYTES + CHUNK_VALUES_BYTES };
+        let readers = (memory / (chunk + dealt(least_block))).clamp(1, threads.max(1) as u64);
+        let block = ((memory / readers - chunk) >> BUCKETS_LOG2).min(MAX_BLOCK_BYTES);
+        // A record that is sorted takes its words and where it goes.
+        let words = keys::words(columns) as u64;
+        let record = if columns == 0 { 8 } else { 8 * words + size_of::<u32>() as u64 };
         // A sorter holds a bucket, or the blocks of one that it deals again.
         let sorters = (memory / dealt(block)).clamp(1, threads.max(1) as u64);
         Ok(Self {
             readers: readers as usize,
             chunk_edges: MAX_CHUNK_EDGES,
             sorters: sorters as usize,
-            bucket_keys: (memory / sorters / 8) as usize,
-            block_keys: (block / 8) as usize,
+            bucket_words: (memory / sorters / record * words) as usize,
+            block_words: (block / 8) as usize,
             buckets_log2: BUCKETS_LOG2,
         })
     }
 }
 
-/// Streams all lists, sorted and without repeats, into two sections; returns these.
+/// Streams all lists, sorted and without repeats, into two sections, and the values of the keys, if they have
+/// any, into [`Section::EdgeFeatures`]; returns these.
 pub(super) fn lists(
     keys: &Keys<'_>,
     room: &Room,
     writer: &Writer,
     sections: [Section; 2],
-) -> Result<[Written; 2]> {
+) -> Result<([Written; 2], Option<Written>)> {
     let path = |part: String| writer.folder().join(format!("{}.{part}.spill", sections[1].file()));
     let spill = Spill::create(path("all".to_owned()))?;
     let span = Span::new(0, (keys.vertices() << 32) - 1, room.buckets_log2);
-    let dealers = (0..room.readers).map(|_| Dealer::new(&spill, span, room.block_keys)).collect();
+    let of = Records { words: keys.words(), by: KEY };
+    let dealers = (0..room.readers).map(|_| Dealer::new(&spill, span, of, room.block_words)).collect();
     let dealers = keys.share_out(dealers, room.chunk_edges, Dealer::take)?;
     let buckets = Dealer::finish(dealers)?;
 
-    let sink = Mutex::new(Lists::create(writer, sections, keys.vertices())?);
+    let sink = Mutex::new(Lists::create(writer, sections, keys)?);
     let (next, turns) = (AtomicUsize::new(0), Turns::default());
     let work: Vec<usize> = (0..room.sorters).collect();
     let done = on_threads(work, |worker| {
         let _guard = turns.guard();
-        let mut sorter = Sorter { room, keys: Vec::new(), path: &|level| path(format!("{worker}.{level}")) };
+        let path = |level| path(format!("{worker}.{level}"));
+        let last_place = keys.last_place();
+        let mut sorter = Sorter { room, of, last_place, held: Vec::new(), order: Vec::new(), path: &path };
         let mut run = || -> Result<()> {
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 let Some(bucket) = buckets.get(at) else { return Ok(()) };
-                let prepared = sorter.prepare(&spill, bucket, 0)?;
+                let prepared = sorter.prepare(&spill, bucket, of, 0)?;
                 if !turns.wait(at) {
                     return Ok(());
                 }
@@ -116,67 +129,99 @@ pub(super) fn lists(
 
 /// A bucket that is ready to be written out.
 enum Prepared {
-    /// Its keys are sorted, in the sorter.
+    /// Its records are sorted, in the sorter.
     Sorted,
     /// It was too large, and has been dealt again.
-    Dealt(Spill, Vec<Bucket>),
+    Dealt(Spill, Vec<Bucket>, Records),
 }
+
+/// The word of a record that is its key.
+const KEY: usize = 0;
+/// The word of a record with values that is its place.
+const PLACE: usize = 1;
 
 /// A thread that sorts buckets.
 struct Sorter<'a> {
     room: &'a Room,
-    keys: Vec<u64>,
+    of: Records,
+    last_place: u64,
+    /// The records at hand.
+    held: Vec<u64>,
+    /// Which of them comes when, where they have values; keys are sorted as they lie.
+    order: Vec<u32>,
     /// A file of its own for each level of dealing again.
     path: &'a dyn Fn(u32) -> std::path::PathBuf,
 }
 
 impl Sorter<'_> {
-    fn prepare(&mut self, spill: &Spill, bucket: &Bucket, level: u32) -> Result<Prepared> {
+    fn prepare(&mut self, spill: &Spill, bucket: &Bucket, of: Records, level: u32) -> Result<Prepared> {
         let (low, high) = bucket.range();
-        if bucket.keys() <= self.room.bucket_keys as u64 {
-            let count = bucket.keys() as usize;
-            self.keys.clear();
-            if self.keys.capacity() < count {
-                // Not the double of what is there.
-                self.keys = Vec::new();
-                self.keys.reserve_exact(count);
+        let words = of.words;
+        // One record is held, however long.
+        if bucket.words() <= (self.room.bucket_words.max(words)) as u64 {
+            hold(&mut self.held, bucket.words() as usize);
+            bucket.read(spill)?.read_exact(&mut self.held)?;
+            if words == 1 {
+                self.held.sort_unstable();
+                self.held.dedup();
+            } else {
+                let count = self.held.len() / words;
+                hold(&mut self.order, count);
+                (0..).zip(&mut self.order).for_each(|(at, place)| *place = at);
+                let (held, order) = (&self.held, &mut self.order);
+                order.sort_unstable_by_key(|&at| {
+                    let record = &held[at as usize * words..];
+                    (record[KEY], record[PLACE])
+                });
             }
-            self.keys.resize(count, 0);
-            bucket.read(spill)?.read_exact(&mut self.keys)?;
-            self.keys.sort_unstable();
-            self.keys.dedup();
             return Ok(Prepared::Sorted);
         }
-        self.keys = Vec::new();
-        if low == high {
-            self.keys.push(low);
+        (self.held, self.order) = (Vec::new(), Vec::new());
+        if low == high && words == 1 {
+            self.held.push(low);
             return Ok(Prepared::Sorted);
         }
+        // One edge more often than memory holds: by its places, no two of which are the same.
+        let (of, low, high) = match low == high {
+            true => (Records { by: PLACE, ..of }, 0, self.last_place),
+            false => (of, low, high),
+        };
         let own = Spill::create((self.path)(level))?;
         let span = Span::new(low, high, self.room.buckets_log2);
-        let mut dealer = Dealer::new(&own, span, self.room.block_keys);
-        let mut keys = bucket.read(spill)?;
-        let mut piece = vec![0; self.room.block_keys.min(1 << 13)];
+        let mut dealer = Dealer::new(&own, span, of, self.room.block_words);
+        let mut records = bucket.read(spill)?;
+        let mut piece = vec![0; (self.room.block_words.min(1 << 13) / words).max(1) * words];
         loop {
-            let count = keys.read_some(&mut piece)?;
+            let count = records.read_some(&mut piece)?;
             if count == 0 {
                 break;
             }
             dealer.take(&piece[..count])?;
         }
         let buckets = Dealer::finish(vec![dealer])?;
-        Ok(Prepared::Dealt(own, buckets))
+        Ok(Prepared::Dealt(own, buckets, of))
     }
 
     fn emit(&mut self, prepared: Prepared, sink: &mut Lists, level: u32) -> Result<()> {
         match prepared {
-            Prepared::Sorted => sink.write(&self.keys),
-            Prepared::Dealt(spill, buckets) => buckets.iter().try_for_each(|bucket| {
-                let prepared = self.prepare(&spill, bucket, level + 1)?;
+            Prepared::Sorted if self.of.words == 1 => sink.write(&self.held),
+            Prepared::Sorted => sink.write_records(&self.held, &self.order),
+            Prepared::Dealt(spill, buckets, of) => buckets.iter().try_for_each(|bucket| {
+                let prepared = self.prepare(&spill, bucket, of, level + 1)?;
                 self.emit(prepared, sink, level + 1)
             }),
         }
     }
+}
+
+/// Makes `count` values, not the double of what is there where there is too little room.
+fn hold<T: Copy + Default>(held: &mut Vec<T>, count: usize) {
+    held.clear();
+    if held.capacity() < count {
+        *held = Vec::new();
+        held.reserve_exact(count);
+    }
+    held.resize(count, T::default());
 }
 
 /// Whose turn it is to write: buckets come in order.
@@ -235,20 +280,62 @@ impl Turns {
 struct Lists {
     offsets: SectionWriter<u64>,
     neighbours: SectionWriter<u32>,
+    /// Of records with values.
+    rows: Option<Rows>,
     vertices: u64,
     starts: Vec<u64>,
     entries: Vec<u32>,
+}
+
+/// The rows of edges, and the one that is being added up.
+struct Rows {
+    section: SectionWriter<f32>,
+    words: usize,
+    key: Option<u64>,
+    sums: Vec<f64>,
+    records: u64,
+    means: Vec<f32>,
+}
+
+impl Rows {
+    /// Ends an edge's row.
+    fn close(&mut self) -> Result<()> {
+        if self.key.take().is_some() {
+            let records = self.records as f64;
+            self.means.extend(self.sums.iter().map(|sum| (sum / records) as f32));
+            // What changes no sum, of no sign.
+            self.sums.fill(-0.0);
+            self.records = 0;
+        }
+        if self.means.len() >= COLLECTED {
+            self.section.write(&self.means)?;
+            self.means.clear();
+        }
+        Ok(())
+    }
 }
 
 /// Numbers that are collected for a section.
 const COLLECTED: usize = 1 << 14;
 
 impl Lists {
-    fn create(writer: &Writer, [offsets, neighbours]: [Section; 2], vertices: u64) -> Result<Self> {
+    fn create(writer: &Writer, [offsets, neighbours]: [Section; 2], keys: &Keys<'_>) -> Result<Self> {
+        let columns = keys.columns() as usize;
+        let rows = || -> Result<Rows> {
+            Ok(Rows {
+                section: writer.section(Section::EdgeFeatures)?,
+                words: keys.words(),
+                key: None,
+                sums: vec![-0.0; columns],
+                records: 0,
+                means: Vec::with_capacity(COLLECTED + columns),
+            })
+        };
         Ok(Self {
             offsets: writer.section(offsets)?,
             neighbours: writer.section(neighbours)?,
-            vertices,
+            rows: (columns > 0).then(rows).transpose()?,
+            vertices: keys.vertices(),
             starts: Vec::with_capacity(COLLECTED),
             entries: Vec::with_capacity(COLLECTED),
         })
@@ -284,10 +371,33 @@ impl Lists {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<[Written; 2]> {
+    /// Appends records in an order in which they ascend, by key and place, from all that came before.
+    fn write_records(&mut self, records: &[u64], order: &[u32]) -> Result<()> {
+        let Some(mut rows) = self.rows.take() else { return Ok(()) };
+        for &at in order {
+            let record = records.get(at as usize * rows.words..).unwrap_or_default();
+            let Some(record) = record.get(..rows.words) else { continue };
+            if rows.key != Some(record[KEY]) {
+                rows.close()?;
+                self.write(&record[..1])?;
+                rows.key = Some(record[KEY]);
+            }
+            rows.records += 1;
+            rows.sums.iter_mut().zip(keys::values(record)).for_each(|(sum, value)| *sum += f64::from(value));
+        }
+        self.rows = Some(rows);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<([Written; 2], Option<Written>)> {
         self.start(self.vertices)?;
         self.offsets.write(&self.starts)?;
         self.neighbours.write(&self.entries)?;
-        Ok([self.offsets.finish()?, self.neighbours.finish()?])
+        let rows = self.rows.map(|mut rows| {
+            rows.close()?;
+            rows.section.write(&rows.means)?;
+            rows.section.finish()
+        });
+        Ok(([self.offsets.finish()?, self.neighbours.finish()?], rows.transpose()?))
     }
 }

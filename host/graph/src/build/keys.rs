@@ -1,12 +1,15 @@
 //! A source's edges as 64-bit keys: whose list in the high half, which neighbour in the low one. The
 //! lists of a graph are its keys in ascending order.
+//!
+//! Where edges have values a key becomes a *record* of several 64-bit words: the key, the edge's place in the
+//! source, and the values, two f32 a word.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::threads::on_threads;
 use crate::adjacency::Options;
-use crate::edges::{EdgeSource, MAX_CHUNK_EDGES};
+use crate::edges::{EdgeSource, MAX_CHUNK_EDGES, MAX_CHUNK_VALUES};
 use crate::error::{Error, Place, Result};
 
 /// Edges that are turned into keys at a time: both fit the cache.
@@ -24,17 +27,53 @@ pub(super) struct Keys<'a> {
     options: Options,
     /// Whether lists are of out-neighbours.
     out: bool,
+    /// Values of an edge that its records have.
+    columns: usize,
+}
+
+/// Words of a record in front of its values.
+const HEAD: usize = 2;
+
+/// Words of a record of an edge with so many values; without any it is its key.
+pub(super) fn words(columns: u32) -> usize {
+    if columns == 0 { 1 } else { HEAD + (columns as usize).div_ceil(2) }
+}
+
+/// The values of a record, the last of them twice where their number is odd.
+pub(super) fn values(record: &[u64]) -> impl Iterator<Item = f32> {
+    let pairs = record.get(HEAD..).unwrap_or_default().iter();
+    pairs.flat_map(|&pair| [f32::from_bits(pair as u32), f32::from_bits((pair >> 32) as u32)])
 }
 
 impl<'a> Keys<'a> {
     /// Entries of lists of in-neighbours.
     pub(super) fn into(source: &'a dyn EdgeSource, options: Options) -> Self {
-        Self { source, options, out: false }
+        Self { source, options, out: false, columns: 0 }
     }
 
     /// Entries of lists of out-neighbours.
     pub(super) fn out_of(source: &'a dyn EdgeSource, options: Options) -> Self {
-        Self { source, options, out: true }
+        Self { source, options, out: true, columns: 0 }
+    }
+
+    /// Records with the source's values, if it has any.
+    pub(super) fn with_values(self) -> Self {
+        Self { columns: self.source.columns() as usize, ..self }
+    }
+
+    /// Values of an edge.
+    pub(super) fn columns(&self) -> u32 {
+        self.columns as u32
+    }
+
+    /// Words of a record.
+    pub(super) fn words(&self) -> usize {
+        words(self.columns())
+    }
+
+    /// No edge's place is above this.
+    pub(super) fn last_place(&self) -> u64 {
+        self.source.chunks().saturating_mul(MAX_CHUNK_EDGES as u64)
     }
 
     /// The number of vertices: checked by whoever made this.
@@ -42,7 +81,7 @@ impl<'a> Keys<'a> {
         self.source.vertices()
     }
 
-    /// Hands every key to a worker, chunks shared out among all of them; each runs on a thread of its
+    /// Hands every record to a worker, chunks shared out among all of them; each runs on a thread of its
     /// own, which reserves room for `reserved` edges beforehand. Returns the workers, or the fault of the
     /// first chunk that has one.
     pub(super) fn share_out<W: Send>(
@@ -54,17 +93,27 @@ impl<'a> Keys<'a> {
         let (next, failed) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
         let fault: Mutex<Option<(u64, Error)>> = Mutex::default();
         let run = |mut worker: W| {
-            let (mut edges, mut keys) = (Vec::with_capacity(reserved), Vec::with_capacity(2 * PIECE));
+            let (words, piece) = (self.words(), (PIECE / self.words()).max(1));
+            let (mut edges, mut keys) = (Vec::with_capacity(reserved), Vec::with_capacity(2 * piece * words));
+            let mut values = Vec::with_capacity(if self.columns > 0 { reserved } else { 0 });
             loop {
                 let chunk = next.fetch_add(1, Ordering::Relaxed);
                 // Every chunk before the failed one has been taken by somebody who will finish it.
                 if chunk >= self.source.chunks() || chunk > failed.load(Ordering::Relaxed) {
                     return worker;
                 }
-                let read = self.read(chunk, &mut edges).and_then(|()| {
-                    edges.chunks(PIECE).try_for_each(|piece| {
+                let read = self.read(chunk, &mut edges, &mut values).and_then(|()| {
+                    (0..).zip(edges.chunks(piece)).try_for_each(|(at, edges)| {
                         keys.clear();
-                        self.convert(piece, &mut keys);
+                        match self.columns {
+                            0 => self.convert(edges, &mut keys),
+                            columns => {
+                                let from = at * piece;
+                                let values = values.get(from * columns..).unwrap_or_default();
+                                let place = chunk.saturating_mul(MAX_CHUNK_EDGES as u64) + from as u64;
+                                self.convert_with(place, edges, values, &mut keys);
+                            }
+                        }
                         take(&mut worker, &keys)
                     })
                 });
@@ -86,19 +135,39 @@ impl<'a> Keys<'a> {
     }
 
     /// Reads and checks a chunk.
-    fn read(&self, chunk: u64, edges: &mut Vec<(u32, u32)>) -> Result<()> {
+    fn read(&self, chunk: u64, edges: &mut Vec<(u32, u32)>, values: &mut Vec<f32>) -> Result<()> {
         edges.clear();
-        self.source.read(chunk, edges)?;
+        values.clear();
+        match self.columns {
+            0 => self.source.read(chunk, edges)?,
+            _ => self.source.read_with_values(chunk, edges, values)?,
+        }
         let place = |row: usize| Place::row(format!("edges, chunk {chunk}"), row as u64);
-        if edges.len() > MAX_CHUNK_EDGES {
-            return Err(Error::Limit {
-                place: place(MAX_CHUNK_EDGES),
-                limit: "chunk",
-                unit: "edges",
-                allowed: MAX_CHUNK_EDGES as u64,
-                found: edges.len() as u64,
-                remedy: "cut the source into more chunks",
+        let limits = [("edges", edges.len(), MAX_CHUNK_EDGES), ("values", values.len(), MAX_CHUNK_VALUES)];
+        for (unit, found, allowed) in limits {
+            if found > allowed {
+                return Err(Error::Limit {
+                    place: place(allowed),
+                    limit: "chunk",
+                    unit,
+                    allowed: allowed as u64,
+                    found: found as u64,
+                    remedy: "cut the source into more chunks",
+                });
+            }
+        }
+        if values.len() != edges.len() * self.columns {
+            return Err(Error::Mismatch {
+                place: Place::whole(format!("edges, chunk {chunk}")),
+                what: "values",
+                found: values.len() as u64,
+                expected: (edges.len() * self.columns) as u64,
+                other: format!("{} edges of {} columns", edges.len(), self.columns),
             });
+        }
+        if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+            let (row, column) = (at / self.columns, at % self.columns);
+            return Err(Error::NotFinite { place: place(row), column: column as u64, value: values[at] });
         }
         let vertices = self.source.vertices();
         if let Some(row) = edges.iter().position(|&(s, t)| u64::from(s.max(t)) >= vertices) {
@@ -120,6 +189,26 @@ impl<'a> Keys<'a> {
             (true, _) => keys.extend(kept.flat_map(|&(s, t)| [key(t, s), key(s, t)])),
             (false, false) => keys.extend(kept.map(|&(s, t)| key(t, s))),
             (false, true) => keys.extend(kept.map(|&(s, t)| key(s, t))),
+        }
+    }
+
+    /// Records of edges, the first of which is at `place` of the source. A loop is one entry of a list.
+    fn convert_with(&self, place: u64, edges: &[(u32, u32)], values: &[f32], records: &mut Vec<u64>) {
+        let Options { symmetric, keep_self_loops } = self.options;
+        for ((place, &(s, t)), values) in (place..).zip(edges).zip(values.chunks_exact(self.columns)) {
+            if s == t && !keep_self_loops {
+                continue;
+            }
+            let (to, from) = if self.out { (s, t) } else { (t, s) };
+            let back = (symmetric && s != t).then(|| key(from, to));
+            for key in std::iter::once(key(to, from)).chain(back) {
+                records.extend([key, place]);
+                records.extend(values.chunks(2).map(|pair| {
+                    let [first, last] =
+                        [pair.first(), pair.last()].map(|value| value.map_or(0, |v| v.to_bits()));
+                    u64::from(first) | u64::from(last) << 32
+                }));
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Buckets of keys in one temporary file: written in blocks as they fill, read back bucket by bucket.
+//! Buckets of keys, or of records that begin with keys, in one temporary file: written in blocks as they fill,
+//! read back bucket by bucket.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -61,7 +62,7 @@ impl Span {
 /// A bucket's blocks, and what is known of its keys.
 #[derive(Debug, Clone)]
 pub(super) struct Bucket {
-    /// First byte and number of keys of each block.
+    /// First byte and number of words of each block.
     blocks: Vec<(u64, u32)>,
     low: u64,
     high: u64,
@@ -72,17 +73,17 @@ impl Bucket {
         Self { blocks: Vec::new(), low: u64::MAX, high: 0 }
     }
 
-    /// How many keys there are.
-    pub(super) fn keys(&self) -> u64 {
+    /// How many words there are.
+    pub(super) fn words(&self) -> u64 {
         self.blocks.iter().map(|b| u64::from(b.1)).sum()
     }
 
-    /// The lowest and the highest key.
+    /// The lowest and the highest of what was dealt by.
     pub(super) fn range(&self) -> (u64, u64) {
         (self.low, self.high)
     }
 
-    /// The keys, to be read.
+    /// The words, to be read.
     pub(super) fn read<'a>(&'a self, spill: &'a Spill) -> Result<BucketReader<'a>> {
         let file =
             File::open(&spill.path).map_err(|source| Error::Read { path: spill.path.clone(), source })?;
@@ -90,33 +91,33 @@ impl Bucket {
     }
 }
 
-/// Reads a bucket's keys, block after block.
+/// Reads a bucket's words, block after block.
 pub(super) struct BucketReader<'a> {
     spill: &'a Spill,
     file: File,
     /// Those that are left.
     blocks: &'a [(u64, u32)],
-    /// Keys of the first of these that have been read.
+    /// Words of the first of these that have been read.
     done: u32,
 }
 
 impl BucketReader<'_> {
-    /// Fills the start of `into`; returns how many keys it got, 0 at the end.
+    /// Fills the start of `into`, which has room for whole records; returns how many words it got, 0 at the end.
     pub(super) fn read_some(&mut self, into: &mut [u64]) -> Result<usize> {
-        let Some(&(start, keys)) = self.blocks.first() else { return Ok(0) };
-        let count = into.len().min((keys - self.done) as usize);
+        let Some(&(start, words)) = self.blocks.first() else { return Ok(0) };
+        let count = into.len().min((words - self.done) as usize);
         let from = SeekFrom::Start(start + 8 * u64::from(self.done));
         let into = bytes_of_mut(&mut into[..count]);
         let read = self.file.seek(from).and_then(|_| self.file.read_exact(into));
         read.map_err(|source| Error::Read { path: self.spill.path.clone(), source })?;
         self.done += count as u32;
-        if self.done == keys {
+        if self.done == words {
             (self.blocks, self.done) = (&self.blocks[1..], 0);
         }
         Ok(count)
     }
 
-    /// Fills `into`, which has room for all keys.
+    /// Fills `into`, which has room for all words.
     pub(super) fn read_exact(&mut self, mut into: &mut [u64]) -> Result<()> {
         loop {
             let count = self.read_some(into)?;
@@ -128,34 +129,55 @@ impl BucketReader<'_> {
     }
 }
 
+/// What is dealt.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Records {
+    /// Words of each.
+    pub(super) words: usize,
+    /// The word that says which bucket.
+    pub(super) by: usize,
+}
+
 /// A thread's open blocks, one a bucket.
 pub(super) struct Dealer<'a> {
     spill: &'a Spill,
     span: Span,
-    block_keys: usize,
+    of: Records,
+    /// A multiple of a record's.
+    block_words: usize,
     open: Vec<Vec<u64>>,
     buckets: Vec<Bucket>,
 }
 
 impl<'a> Dealer<'a> {
-    pub(super) fn new(spill: &'a Spill, span: Span, block_keys: usize) -> Self {
+    /// Blocks of at most `block_words`, and at least one record.
+    pub(super) fn new(spill: &'a Spill, span: Span, of: Records, block_words: usize) -> Self {
+        let block_words = (block_words / of.words).max(1) * of.words;
         let buckets = vec![Bucket::new(); span.buckets];
-        Self { spill, span, block_keys, open: vec![Vec::new(); span.buckets], buckets }
+        Self { spill, span, of, block_words, open: vec![Vec::new(); span.buckets], buckets }
     }
 
-    /// Deals keys of the span.
-    pub(super) fn take(&mut self, keys: &[u64]) -> Result<()> {
-        let Span { low, shift, .. } = self.span;
-        for &key in keys {
-            let bucket = ((key - low) >> shift) as usize;
-            let open = &mut self.open[bucket];
-            if open.capacity() == 0 {
-                open.reserve_exact(self.block_keys);
+    /// Deals records of the span.
+    pub(super) fn take(&mut self, records: &[u64]) -> Result<()> {
+        match self.of.words {
+            1 => records.iter().try_for_each(|&key| self.deal(key, [key])),
+            words => {
+                let by = self.of.by;
+                records.chunks_exact(words).try_for_each(|one| self.deal(one[by], one.iter().copied()))
             }
-            open.push(key);
-            if open.len() == self.block_keys {
-                self.flush(bucket)?;
-            }
+        }
+    }
+
+    #[inline]
+    fn deal(&mut self, by: u64, record: impl IntoIterator<Item = u64>) -> Result<()> {
+        let bucket = ((by - self.span.low) >> self.span.shift) as usize;
+        let open = &mut self.open[bucket];
+        if open.capacity() == 0 {
+            open.reserve_exact(self.block_words);
+        }
+        open.extend(record);
+        if open.len() == self.block_words {
+            self.flush(bucket)?;
         }
         Ok(())
     }
@@ -163,8 +185,9 @@ impl<'a> Dealer<'a> {
     fn flush(&mut self, bucket: usize) -> Result<()> {
         let (open, bucket) = (&mut self.open[bucket], &mut self.buckets[bucket]);
         if !open.is_empty() {
-            bucket.low = open.iter().fold(bucket.low, |low, &key| low.min(key));
-            bucket.high = open.iter().fold(bucket.high, |high, &key| high.max(key));
+            let dealt_by = || open.iter().skip(self.of.by).step_by(self.of.words);
+            bucket.low = dealt_by().fold(bucket.low, |low, &by| low.min(by));
+            bucket.high = dealt_by().fold(bucket.high, |high, &by| high.max(by));
             bucket.blocks.push((self.spill.append(open)?, open.len() as u32));
             open.clear();
         }

@@ -2,6 +2,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::edge_features::EdgeFeatures;
 use crate::edges::MAX_CHUNK_EDGES;
 use crate::error::Error;
 use crate::random::SplitMix64;
@@ -114,11 +115,56 @@ fn a_chunk_has_a_limit() {
     assert!(matches!(in_memory(&over, Options::default(), 1), Err(Error::Limit { limit: "chunk", .. })));
 }
 
+/// [`Cut`] with values.
+struct Valued<'a> {
+    cut: Cut<'a>,
+    columns: u32,
+    values: &'a [f32],
+}
+
+impl EdgeSource for Valued<'_> {
+    fn vertices(&self) -> u64 {
+        self.cut.vertices
+    }
+
+    fn chunks(&self) -> u64 {
+        self.cut.chunks()
+    }
+
+    fn read(&self, chunk: u64, edges: &mut Vec<(u32, u32)>) -> Result<()> {
+        self.cut.read(chunk, edges)
+    }
+
+    fn columns(&self) -> u32 {
+        self.columns
+    }
+
+    fn read_with_values(&self, chunk: u64, edges: &mut Vec<(u32, u32)>, values: &mut Vec<f32>) -> Result<()> {
+        let own = self.values.chunks(self.cut.chunk * self.columns as usize);
+        values.extend(own.skip(chunk as usize).take(1).flatten());
+        self.read(chunk, edges)
+    }
+}
+
 /// What a build in `room` writes.
-fn external_store(cut: &Cut<'_>, options: Options, room: &Room, path: &std::path::Path) -> Result<()> {
+fn external_store(cut: &dyn EdgeSource, options: Options, room: &Room, path: &std::path::Path) -> Result<()> {
     let mut writer = Writer::create(path)?;
     external_in(cut, options, room, &mut writer)?;
-    finish(writer, cut.vertices)
+    finish(writer, cut.vertices())
+}
+
+/// Asserts that two stores have the same files.
+fn same_files(a: &std::path::Path, b: &std::path::Path, what: &str) {
+    let names = |path: &std::path::Path| {
+        let mut names: Vec<_> = std::fs::read_dir(path).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(a), names(b), "{what}");
+    for name in names(a) {
+        let bytes = |path: &std::path::Path| std::fs::read(path.join(&name)).unwrap();
+        assert_eq!(bytes(a), bytes(b), "{what}, {name:?}");
+    }
 }
 
 fn finish(mut writer: Writer, vertices: u64) -> Result<()> {
@@ -130,16 +176,16 @@ fn finish(mut writer: Writer, vertices: u64) -> Result<()> {
 
 /// Rooms so small that buckets are dealt again, down to single keys.
 fn rooms() -> Vec<Room> {
-    let room = |readers, sorters, bucket_keys, block_keys, buckets_log2| Room {
+    let room = |readers, sorters, bucket_words, block_words, buckets_log2| Room {
         readers,
         chunk_edges: 0,
         sorters,
-        bucket_keys,
-        block_keys,
+        bucket_words,
+        block_words,
         buckets_log2,
     };
     vec![
-        Room::new(MIN_MEMORY_BYTES, 2).unwrap(),
+        Room::new(MIN_MEMORY_BYTES, 2, 0).unwrap(),
         room(1, 1, 1, 1, 1),
         room(3, 2, 5, 3, 2),
         room(2, 4, 40, 7, 3),
@@ -166,21 +212,63 @@ fn external_gives_the_same_bytes_in_any_room() {
             finish(writer, vertices).unwrap();
             let room = rooms()[random.below(5) as usize];
             external_store(&cut, options, &room, &parts).unwrap();
-            let names = |path: &std::path::Path| {
-                let mut names: Vec<_> =
-                    std::fs::read_dir(path).unwrap().map(|e| e.unwrap().file_name()).collect();
-                names.sort();
-                names
-            };
-            assert_eq!(names(&whole), names(&parts), "case {case}, {options:?}, {room:?}");
-            for name in names(&whole) {
-                let bytes = |path: &std::path::Path| std::fs::read(path.join(&name)).unwrap();
-                assert_eq!(bytes(&whole), bytes(&parts), "case {case}, {options:?}, {room:?}, {name:?}");
-            }
+            same_files(&whole, &parts, &format!("case {case}, {options:?}, {room:?}"));
             assert_eq!(crate::store::open(&parts).unwrap().graph, graph);
             std::fs::remove_dir_all(&whole).unwrap();
             std::fs::remove_dir_all(&parts).unwrap();
         }
+    }
+}
+
+#[test]
+fn external_places_values_as_memory_does_in_any_room() {
+    let seed = 23;
+    println!("seed {seed}");
+    let mut random = SplitMix64::new(seed);
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, parts) = (folder.path().join("whole"), folder.path().join("parts"));
+    for case in 0..40u64 {
+        // One edge alone, again and again, up to many edges seldom twice.
+        let vertices = 1 + random.below([1, 2, 40, 600, 5000][case as usize % 5]);
+        let count = random.below(900);
+        let edges = random_edges(&mut random, vertices, count);
+        let columns = 1 + random.below(4) as u32;
+        let values: Vec<f32> = (0..edges.len() * columns as usize)
+            .map(|_| if random.below(9) == 0 { -0.0 } else { random.below(2001) as f32 * 0.01 - 10.0 })
+            .collect();
+        for options in ALL_OPTIONS {
+            let graph = in_memory(&(vertices, &edges[..]), options, 2).unwrap();
+            let placed = EdgeFeatures::placed(&graph, &edges, columns, &values, options).unwrap();
+            let mut writer = Writer::create(&whole).unwrap();
+            writer.graph(&graph).unwrap();
+            writer.edge_features(&placed).unwrap();
+            finish(writer, vertices).unwrap();
+            let cut = Cut { vertices, edges: &edges, chunk: 1 + random.below(200) as usize };
+            let valued = Valued { cut, columns, values: &values };
+            let room = rooms()[random.below(5) as usize];
+            external_store(&valued, options, &room, &parts).unwrap();
+            same_files(&whole, &parts, &format!("case {case}, {options:?}, {columns} columns, {room:?}"));
+            std::fs::remove_dir_all(&whole).unwrap();
+            std::fs::remove_dir_all(&parts).unwrap();
+        }
+    }
+}
+
+#[test]
+fn values_that_cannot_be_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let edges = [(0, 1), (1, 2), (2, 0)];
+    for (columns, values, said) in [
+        (1, &[1.0, 2.0, f32::NAN][..], "edges, chunk 1, row 0: feature column 0 is NaN"),
+        (2, &[1.0, 2.0, 3.0, f32::INFINITY, 5.0, 6.0], "edges, chunk 0, row 1: feature column 1 is inf"),
+        (1, &[1.0, 2.0], "edges, chunk 1: 0 values, but 1 edges of 1 columns says 1"),
+        (1025, &[], "1025 columns"),
+    ] {
+        let valued = Valued { cut: Cut { vertices: 3, edges: &edges, chunk: 2 }, columns, values };
+        let mut writer = Writer::create(&folder.path().join("store")).unwrap();
+        let found = external(&valued, Options::default(), MIN_MEMORY_BYTES, 2, &mut writer);
+        let text = found.unwrap_err().to_string();
+        assert!(text.contains(said), "{text}");
     }
 }
 

@@ -141,17 +141,65 @@ impl Numbering {
     }
 }
 
+/// Which of the fields behind the two ids of a line are values of the edge.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ValueFields {
+    /// Ascending, from 0.
+    fields: Vec<usize>,
+    /// Why each edge has them.
+    reason: &'static str,
+}
+
+impl ValueFields {
+    /// The first one.
+    pub(crate) fn first() -> Self {
+        Self { fields: vec![0], reason: "as each entry has a value" }
+    }
+
+    /// Those that are numbers behind the ids of the first edge.
+    pub(crate) fn of_first_edge(rest: &[u8]) -> Self {
+        let numbers = fields(rest).enumerate().filter(|(_, word)| finite(word).is_some());
+        let reason = "as the first edge has (to read ids alone: cut -f 1,2)";
+        Self { fields: numbers.map(|(at, _)| at).collect(), reason }
+    }
+
+    pub(crate) fn columns(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Hands out the values of an edge, from what follows its ids; what was expected where there are others.
+    pub(crate) fn read(&self, rest: &[u8], mut each: impl FnMut(f32)) -> std::result::Result<(), String> {
+        let (mut words, mut next) = (fields(rest), 0);
+        for &field in &self.fields {
+            let value = words.nth(field - next).and_then(finite);
+            let expected = || format!("a finite number in field {}, {}", field + 3, self.reason);
+            each(value.ok_or_else(expected)?);
+            next = field + 1;
+        }
+        Ok(())
+    }
+}
+
+fn fields(rest: &[u8]) -> impl Iterator<Item = &[u8]> {
+    rest.split(|&byte| separates(byte)).filter(|word| !word.is_empty())
+}
+
+fn finite(word: &[u8]) -> Option<f32> {
+    std::str::from_utf8(word).ok()?.parse().ok().filter(|value: &f32| value.is_finite())
+}
+
 /// An edge list in a plain file, as an [`EdgeSource`]: an edge for each line, as it stands there, in
 /// chunks of 8 MiB of text. Nothing of the text is kept in memory.
 #[derive(Debug)]
 pub struct EdgeText {
     text: Ranges,
     numbering: Numbering,
+    values: ValueFields,
 }
 
 impl EdgeText {
-    pub(crate) fn new(text: Ranges, numbering: Numbering) -> Self {
-        Self { text, numbering }
+    pub(crate) fn new(text: Ranges, numbering: Numbering, values: ValueFields) -> Self {
+        Self { text, numbering, values }
     }
 
     pub(crate) fn numbering(&self) -> &Numbering {
@@ -173,9 +221,20 @@ impl EdgeSource for EdgeText {
     }
 
     fn read(&self, chunk: u64, edges: &mut Vec<(u32, u32)>) -> Result<()> {
-        self.text.pairs(chunk, |source, target| {
+        self.text.records(chunk, |source, target, _| {
             edges.push((self.numbering.find(source)?, self.numbering.find(target)?));
             Ok(())
+        })
+    }
+
+    fn columns(&self) -> u32 {
+        u32::try_from(self.values.columns()).unwrap_or(u32::MAX)
+    }
+
+    fn read_with_values(&self, chunk: u64, edges: &mut Vec<(u32, u32)>, values: &mut Vec<f32>) -> Result<()> {
+        self.text.records(chunk, |source, target, rest| {
+            edges.push((self.numbering.find(source)?, self.numbering.find(target)?));
+            self.values.read(rest, |value| values.push(value))
         })
     }
 }
@@ -215,17 +274,33 @@ impl Ranges {
         self
     }
 
-    /// Calls `each` with the two numbers of every line of a range.
-    pub(crate) fn pairs(
+    /// Calls `each` with the two numbers of every line of a range, and what follows them.
+    pub(crate) fn records(
         &self,
         range: u64,
-        each: impl FnMut(u64, u64) -> std::result::Result<(), String>,
+        each: impl FnMut(u64, u64, &[u8]) -> std::result::Result<(), String>,
     ) -> Result<()> {
         let (from, block) = self.lines(range)?;
-        pairs(&block, self.fields, each).map_err(|fault| {
+        records(&block, self.fields, each).map_err(|fault| {
             let place = self.place(from + fault.at as u64);
             Error::malformed(place, fault.expected, fault.found)
         })
+    }
+
+    /// Which fields are values by the first edge.
+    pub(crate) fn value_fields(&self) -> Result<ValueFields> {
+        for range in 0..self.count() {
+            let mut found = None;
+            // The first edge ends it. Other faults are for who reads all.
+            let _ = records(&self.lines(range)?.1, self.fields, |_, _, rest| {
+                found = Some(ValueFields::of_first_edge(rest));
+                Err(String::new())
+            });
+            if let Some(found) = found {
+                return Ok(found);
+            }
+        }
+        Ok(ValueFields::default())
     }
 
     /// The lines that start in a range, and the first one's byte.
@@ -370,6 +445,21 @@ mod tests {
     }
 
     #[test]
+    fn values_are_fields_that_the_first_edge_has_as_numbers() {
+        let fields = ValueFields::of_first_edge(b"  0.5,street\t-1e2 nan 7\r");
+        assert_eq!(fields.fields, [0, 2, 4]);
+        let read = |rest: &[u8]| {
+            let mut found = Vec::new();
+            fields.read(rest, |value| found.push(value)).map(|()| found)
+        };
+        assert_eq!(read(b"1 2 3 4 5 6").unwrap(), [1.0, 3.0, 5.0]);
+        let said = read(b"1 2 3 4").unwrap_err();
+        assert!(said.starts_with("a finite number in field 7, as the first edge has"), "{said}");
+        assert!(read(b"1 2 inf 4 5").unwrap_err().contains("field 5"));
+        assert_eq!(ValueFields::of_first_edge(b"").columns(), 0);
+    }
+
+    #[test]
     fn faults_say_where() {
         for (text, at) in
             [("1 2\n3\n", 4), ("1 x\n", 0), ("-1 2", 0), ("1 2.5", 0), ("1", 0), ("1 2\n ,3", 6)]
@@ -410,11 +500,11 @@ mod tests {
                 let ranges = Ranges::open(&path, start, 2).unwrap().by(range_bytes);
                 let mut found = Vec::new();
                 for range in 0..ranges.count() {
-                    let push = |s, t| {
+                    let push = |s, t, _: &[u8]| {
                         found.push((s, t));
                         Ok(())
                     };
-                    ranges.pairs(range, push).unwrap();
+                    ranges.records(range, push).unwrap();
                 }
                 assert_eq!(found, expected, "{range_bytes} of {text:?}");
             }
@@ -429,7 +519,7 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         for threads in [0, 1, 2, 7] {
             let ranges = Ranges::open(&path, 0, 2).unwrap().by(10);
-            let found = ranges.visit(threads, |range| ranges.pairs(range, |_, _| Ok(())));
+            let found = ranges.visit(threads, |range| ranges.records(range, |_, _, _| Ok(())));
             let text = found.unwrap_err().to_string();
             assert!(
                 text.contains("edges.txt, line 101: expected two vertex ids") && text.contains("1 y"),
@@ -444,9 +534,9 @@ mod tests {
         let path = folder.path().join("edges.txt");
         std::fs::write(&path, vec![b'1'; MAX_LINE_BYTES as usize + (1 << 22)]).unwrap();
         let ranges = Ranges::open(&path, 0, 2).unwrap().by(1 << 10);
-        let text = ranges.pairs(0, |_, _| Ok(())).unwrap_err().to_string();
+        let text = ranges.records(0, |_, _, _| Ok(())).unwrap_err().to_string();
         assert!(text.contains("limit line of 16777216 bytes"), "{text}");
         // A later range has no line start, and leaves the fault to the first.
-        ranges.pairs(1, |_, _| Ok(())).unwrap_err();
+        ranges.records(1, |_, _, _| Ok(())).unwrap_err();
     }
 }

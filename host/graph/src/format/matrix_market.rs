@@ -10,8 +10,7 @@
 //! ```
 //!
 //! The field is `pattern`, `real` or `integer`, the symmetry `general` or `symmetric`. An entry is an
-//! edge, even one whose value is zero. Values of `real` and `integer` are a column of edge features;
-//! [`edges`] does not read them. Vertices are the rows, and are called 1 to V as in the file. Every edge
+//! edge, even one whose value is zero. Values of `real` and `integer` are a column of edge features. Vertices are the rows, and are called 1 to V as in the file. Every edge
 //! counts in both directions, also of a general matrix; where both have a value it is their mean. What
 //! is known of the vertices lies beside the file: `features`, `labels` and `split` as [`super::folder`]
 //! reads them.
@@ -19,14 +18,14 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::edge_text::{self, EdgeText, Numbering, Ranges, excerpt, records, separates};
-use super::file;
+use super::edge_text::{self, EdgeText, Numbering, Ranges, ValueFields, excerpt, records};
 use super::folder::Attributes;
 use super::gzip::Source;
 use super::lines::{Lines, count};
 use super::snap::at_line;
-use crate::adjacency::{Options, check_vertices};
-use crate::dataset::{Dataset, EdgeFeatures, VertexIds};
+use super::{ValuedEdges, file};
+use crate::adjacency::check_vertices;
+use crate::dataset::{Dataset, VertexIds};
 use crate::error::{Error, Place, Result};
 
 /// What a file starts with, in any case.
@@ -59,23 +58,17 @@ struct Header {
 /// [`super::folder::open`] for the files beside.
 pub fn open(path: &Path) -> Result<Dataset> {
     let header = Header::read(path)?;
-    let (graph, edge_features, ids) = if header.valued() || Source::open(path)?.packed() {
-        let (edges, values) = entries(path, header)?;
-        let graph = super::graph(&(header.vertices, &edges[..]))?;
-        let placed = match header.valued() {
-            true => Some(EdgeFeatures::placed(&graph, &edges, 1, &values, Options::default())?),
-            false => None,
-        };
-        (graph, placed, names(header.vertices))
+    let ((graph, edge_features), ids) = if Source::open(path)?.packed() {
+        (entries(path, header)?.graph(header.vertices)?, names(header.vertices))
     } else {
         let (source, ids) = edges(path, super::threads())?;
-        (super::graph(&source)?, None, ids)
+        (super::graph_and_values(&source)?, ids)
     };
     let known = Attributes::beside(super::parent(path), &ids, header.vertices)?;
     known.dataset(file::stem(path), graph, edge_features, ids)
 }
 
-/// The edges of a plain file, to be streamed, without values, and what the file calls the vertices (1 to
+/// The edges of a plain file, to be streamed, with their values, and what the file calls the vertices (1 to
 /// V: 8 bytes each). The file is read once, by `threads` threads, to check its entries; memory is 8 MiB
 /// of text a thread.
 ///
@@ -87,14 +80,16 @@ pub fn edges(path: &Path, threads: usize) -> Result<(EdgeText, VertexIds)> {
     let header = Header::read(path)?;
     let text = Ranges::open(path, header.bytes as u64, header.fields)?;
     header.check_vertices(text.bytes(), &name)?;
-    let source = EdgeText::new(text, Numbering::FromOne(header.vertices));
+    let source = EdgeText::new(text, Numbering::FromOne(header.vertices), header.value_fields());
+    let values = header.value_fields();
     // A pass of its own, so that a fault is told before anything is built.
     let found = AtomicU64::new(0);
     source.text().visit(threads, |range| {
         let mut entries = 0;
-        source.text().pairs(range, |s, t| {
+        source.text().records(range, |s, t, rest| {
             entries += 1;
-            source.numbering().find(s).and(source.numbering().find(t)).map(drop)
+            source.numbering().find(s).and(source.numbering().find(t))?;
+            values.read(rest, drop)
         })?;
         found.fetch_add(entries, Ordering::Relaxed);
         Ok(())
@@ -107,15 +102,13 @@ fn names(vertices: u64) -> VertexIds {
     VertexIds::Numbers((1..=vertices).collect())
 }
 
-/// Edges in the order of a file, and their values where they have any.
-type Entries = (Vec<(u32, u32)>, Vec<f32>);
-
 /// The entries of a plain or packed file.
-fn entries(path: &Path, header: Header) -> Result<Entries> {
+fn entries(path: &Path, header: Header) -> Result<ValuedEdges> {
     let mut lines = Lines::open(path)?;
     let name = lines.file().to_owned();
     let numbering = Numbering::FromOne(header.vertices);
     let (mut edges, mut values, mut rest, mut bytes) = (Vec::new(), Vec::new(), header.bytes, 0);
+    let fields = header.value_fields();
     while let Some((mut first, mut block)) = lines.next()? {
         bytes += block.len() as u64;
         if rest > 0 {
@@ -124,22 +117,13 @@ fn entries(path: &Path, header: Header) -> Result<Entries> {
         }
         records(block, header.fields, |s, t, rest| {
             edges.push((numbering.find(s)?, numbering.find(t)?));
-            if header.valued() {
-                values.push(value(rest).ok_or("a finite number after the two ids")?);
-            }
-            Ok(())
+            fields.read(rest, |value| values.push(value))
         })
         .map_err(|fault| at_line(&name, first, block, fault))?;
     }
     header.check_vertices(bytes, &name)?;
     header.check_entries(edges.len() as u64, &name)?;
-    Ok((edges, values))
-}
-
-/// The value of an entry: the first field of the rest of its line.
-fn value(rest: &[u8]) -> Option<f32> {
-    let word = rest.split(|&byte| separates(byte)).find(|word| !word.is_empty())?;
-    std::str::from_utf8(word).ok()?.parse().ok().filter(|value: &f32| value.is_finite())
+    Ok(ValuedEdges { edges, columns: fields.columns() as u32, values })
 }
 
 impl Header {
@@ -191,9 +175,9 @@ impl Header {
         Error::malformed(Place::whole(file), "a banner line and a size line", "the end of the header")
     }
 
-    /// Whether entries have values.
-    fn valued(&self) -> bool {
-        self.fields > 2
+    /// Where an entry's value is, if entries have some.
+    fn value_fields(&self) -> ValueFields {
+        if self.fields > 2 { ValueFields::first() } else { ValueFields::default() }
     }
 
     /// Refuses a size line that asks for memory which nothing in the file stands for.

@@ -8,8 +8,8 @@
 //! 1       3549
 //! ```
 //!
-//! Fields are separated by blanks, tabs or commas; further ones (weights, times) are not read (a table
-//! `edges.csv` in [`super::folder`] may have them). `%` starts a comment as well, as in KONECT's lists.
+//! Fields are separated by blanks, tabs or commas. Further ones (weights, times) that are numbers behind the first
+//! edge are columns of edge features, and then numbers behind every edge. `%` starts a comment as well, as in KONECT's lists.
 //! Vertices are the ids that occur, in ascending order; results come back in these ids. Every edge counts
 //! in both directions. What is known of the vertices lies beside the file: `features`, `labels` and
 //! `split` as [`super::folder`] reads them.
@@ -17,11 +17,11 @@
 use std::path::Path;
 
 use super::dictionary::{Collector, Dictionary};
-use super::edge_text::{self, EdgeText, Numbering, Ranges, pairs};
-use super::file;
+use super::edge_text::{self, EdgeText, Numbering, Ranges, ValueFields, records};
 use super::folder::Attributes;
 use super::gzip::Source;
 use super::lines::Lines;
+use super::{ValuedEdges, file};
 use crate::adjacency::check_vertices;
 use crate::dataset::{Dataset, VertexIds};
 use crate::error::{Error, Place, Result};
@@ -35,22 +35,21 @@ pub(crate) const EXTENSIONS: [&str; 6] = ["txt", "edges", "edgelist", "el", "tsv
 /// [`Error::Malformed`] with the line, [`Error::EmptyGraph`], [`Error::Limit`], and those of
 /// [`super::folder::open`] for the files beside.
 pub fn open(path: &Path) -> Result<Dataset> {
-    let (graph, ids) = if Source::open(path)?.packed() {
+    let ((graph, edge_features), ids) = if Source::open(path)?.packed() {
         let (edges, dictionary) = unpacked(path)?;
-        let ids = names(&dictionary);
-        (super::graph(&(dictionary.len(), &edges[..]))?, ids)
+        (edges.graph(dictionary.len())?, names(&dictionary))
     } else {
         let (source, ids) = edges(path, super::threads())?;
-        (super::graph(&source)?, ids)
+        (super::graph_and_values(&source)?, ids)
     };
     let vertices = u64::from(graph.vertices());
     let known = Attributes::beside(super::parent(path), &ids, vertices)?;
-    known.dataset(file::stem(path), graph, None, ids)
+    known.dataset(file::stem(path), graph, edge_features, ids)
 }
 
-/// The edges of a plain file, to be streamed, and what the file calls the vertices.
+/// The edges of a plain file, to be streamed, with their values, and what the file calls the vertices.
 ///
-/// The file is read once, by `threads` threads, to learn its ids. Memory: 8 MiB of text and 32 MiB
+/// The file is read once, by `threads` threads, to learn its ids and to check its values. Memory: 8 MiB of text and 32 MiB
 /// of ids a thread, the dictionary (1.06 bit for each number up to the highest id, or 8 bytes an
 /// id), and 8 bytes a vertex for what is returned unless ids are 0 to V - 1.
 ///
@@ -60,12 +59,13 @@ pub fn open(path: &Path) -> Result<Dataset> {
 pub fn edges(path: &Path, threads: usize) -> Result<(EdgeText, VertexIds)> {
     edge_text::refuse_packed(path)?;
     let text = Ranges::open(path, 0, 2)?;
+    let values = text.value_fields()?;
     let collector = std::sync::Mutex::new(Collector::new(text.bytes()));
     text.visit(threads, |range| {
         let mut ids = Vec::new();
-        text.pairs(range, |source, target| {
+        text.records(range, |source, target, rest| {
             ids.extend([source, target]);
-            Ok(())
+            values.read(rest, drop)
         })?;
         // Sorted before the lock is taken, so that threads wait for each other little.
         ids.sort_unstable();
@@ -77,7 +77,7 @@ pub fn edges(path: &Path, threads: usize) -> Result<(EdgeText, VertexIds)> {
     let dictionary = collector.finish();
     check_vertices(dictionary.len(), || Place::whole(file::name(path)))?;
     let ids = names(&dictionary);
-    Ok((EdgeText::new(text, Numbering::Listed(dictionary)), ids))
+    Ok((EdgeText::new(text, Numbering::Listed(dictionary), values), ids))
 }
 
 fn names(dictionary: &Dictionary) -> VertexIds {
@@ -87,17 +87,19 @@ fn names(dictionary: &Dictionary) -> VertexIds {
     }
 }
 
-/// The edges of a packed file: 16 bytes each while they are read, 8 afterwards.
-fn unpacked(path: &Path) -> Result<(Vec<(u32, u32)>, Dictionary)> {
+/// The edges of a packed file: 16 bytes each while they are read, 8 afterwards; 4 a value.
+fn unpacked(path: &Path) -> Result<(ValuedEdges, Dictionary)> {
     let mut lines = Lines::open(path)?;
     let (mut numbers, mut collector, mut bytes) = (Vec::new(), None, 0);
+    let (mut fields, mut values) = (None, Vec::new());
     let name = lines.file().to_owned();
     while let Some((first, block)) = lines.next()? {
         bytes += block.len() as u64;
         let from = numbers.len();
-        pairs(block, 2, |source, target| {
+        records(block, 2, |source, target, rest| {
             numbers.push((source, target));
-            Ok(())
+            let fields = fields.get_or_insert_with(|| ValueFields::of_first_edge(rest));
+            fields.read(rest, |value| values.push(value))
         })
         .map_err(|fault| at_line(&name, first, block, fault))?;
         let fresh = numbers.get(from..).unwrap_or_default();
@@ -113,7 +115,9 @@ fn unpacked(path: &Path) -> Result<(Vec<(u32, u32)>, Dictionary)> {
         })
     };
     let edges = numbers.into_iter().map(|(s, t)| Ok((find(s)?, find(t)?))).collect::<Result<_>>()?;
-    Ok((edges, dictionary))
+    let columns = fields.map_or(0, |fields: ValueFields| fields.columns());
+    let columns = u32::try_from(columns).unwrap_or(u32::MAX);
+    Ok((ValuedEdges { edges, columns, values }, dictionary))
 }
 
 /// The error of a fault in a block whose first line has this number.

@@ -187,6 +187,12 @@ impl Writer {
         self.whole(Section::EdgeFeatures, rows.values())
     }
 
+    /// Features of all edges that have been written.
+    pub(crate) fn keep_edge_features(&mut self, columns: u32, rows: Written) {
+        self.edge_features = Some(columns);
+        self.keep(rows);
+    }
+
     /// The labels of all vertices, once.
     ///
     /// # Errors
