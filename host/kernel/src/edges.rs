@@ -1,15 +1,16 @@
 //! A task of an edge kernel: what it is called with, and the blocks of whole lists in which it is.
 //!
 //! A block's rows of other ends are brought to their edges beside each other, so that a kernel works on a
-//! few megabytes at a time whatever the graph's size. Blocks end where atoms of the grid do, so that sums
-//! over edges have the same bits for any number of intervals.
+//! few megabytes at a time whatever the graph's size. A block is one or several *pieces*: an atom of the grid, or
+//! what an atom of many edges is cut into. Sums over edges are taken piece by piece, so that they have the same bits
+//! for any number of intervals, whatever pieces come to lie in one block.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use eciton_tensor::ops::product::Tree;
 use eciton_tensor::ops::rows::gather_rows;
-use eciton_tensor::{Buffer, Grid, Matrix, ReadRows, ViewMut};
+use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, ReadRows, ViewMut};
 use wasmtime::component::Resource;
 
 use crate::bindings::edge::exports::eciton::kernel::edge as we;
@@ -22,6 +23,8 @@ use crate::state::{IdsHandle, MatrixHandle, OutHandle, OutView, State};
 
 /// Edges that a kernel works on at once, unless one vertex has more.
 pub const BLOCK_EDGES: usize = 2048;
+/// Bytes that the sums of a block's pieces may take, unless it has one piece.
+const SUMS_BYTES: usize = 256 << 10;
 
 /// Which function of an edge layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,9 +108,9 @@ pub(crate) struct EdgeArgs {
     pub sums_out: Vec<Resource<OutHandle>>,
 }
 
-/// Some whole lists; of an atom's last ones, what ends with it.
+/// Some whole lists of one atom; of its last ones, what ends with it.
 #[derive(Debug, PartialEq, Eq)]
-struct Block {
+struct Piece {
     rows: Range<usize>,
     edges: usize,
     /// Levels of the tree that end here.
@@ -116,39 +119,91 @@ struct Block {
     part: Option<usize>,
 }
 
+/// What one call of the kernel does: consecutive pieces.
+#[derive(Debug, PartialEq, Eq)]
+struct Block {
+    rows: Range<usize>,
+    edges: usize,
+    pieces: Vec<Piece>,
+}
+
+impl Block {
+    /// Whether a sum is taken of a piece: of those with edges, or of the first.
+    fn is_summed(&self, at: usize) -> bool {
+        self.pieces[at].edges > 0 || self.edges == 0 && at == 0
+    }
+
+    /// The pieces that sums are taken of.
+    fn summed(&self) -> impl Iterator<Item = &Piece> {
+        (0..self.pieces.len()).filter(|&at| self.is_summed(at)).map(|at| &self.pieces[at])
+    }
+
+    /// The edges of these, one part each.
+    fn grid(&self) -> Grid {
+        let mut end = 0;
+        let part = |piece: &Piece| {
+            let start = end;
+            end += piece.edges as u32;
+            Part { level: 0, atoms: vec![Atom { rows: start..end, closes: 0 }] }
+        };
+        Grid::new(self.summed().map(part).collect())
+    }
+}
+
 /// How many edges an own row has.
 pub(crate) fn edges(lists: &dyn EdgeLists, own: usize) -> usize {
     lists.others(own).len() + usize::from(lists.itself(own).is_some())
 }
 
-fn blocks(grid: &Grid, lists: &dyn EdgeLists) -> Vec<Block> {
-    let mut blocks = Vec::new();
+/// Pieces that depend on nothing but their atom.
+fn pieces(grid: &Grid, lists: &dyn EdgeLists) -> Vec<Piece> {
+    let mut pieces = Vec::new();
     for (p, part) in grid.parts().iter().enumerate() {
         for (a, atom) in part.atoms.iter().enumerate() {
-            let mut block = Block { rows: 0..0, edges: 0, closes: None, part: None };
-            block.rows = atom.rows.start as usize..atom.rows.start as usize;
+            let mut piece = Piece { rows: 0..0, edges: 0, closes: None, part: None };
+            piece.rows = atom.rows.start as usize..atom.rows.start as usize;
             for row in atom.rows.start as usize..atom.rows.end as usize {
                 let edges = edges(lists, row);
-                let full = block.edges + edges > BLOCK_EDGES || block.rows.len() == BLOCK_EDGES;
-                if full && !block.rows.is_empty() {
-                    let next = Block { rows: row..row, edges: 0, closes: None, part: None };
-                    blocks.push(std::mem::replace(&mut block, next));
+                let full = piece.edges + edges > BLOCK_EDGES || piece.rows.len() == BLOCK_EDGES;
+                if full && !piece.rows.is_empty() {
+                    let next = Piece { rows: row..row, edges: 0, closes: None, part: None };
+                    pieces.push(std::mem::replace(&mut piece, next));
                 }
-                block.rows.end = row + 1;
-                block.edges += edges;
+                piece.rows.end = row + 1;
+                piece.edges += edges;
             }
-            block.closes = Some(atom.closes);
-            block.part = (a + 1 == part.atoms.len()).then_some(p);
-            blocks.push(block);
+            piece.closes = Some(atom.closes);
+            piece.part = (a + 1 == part.atoms.len()).then_some(p);
+            pieces.push(piece);
+        }
+    }
+    pieces
+}
+
+/// As many pieces to a block as have room in it, and in `most`.
+fn blocks(pieces: Vec<Piece>, most: usize) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    for piece in pieces {
+        match blocks.last_mut() {
+            Some(block)
+                if block.edges + piece.edges <= BLOCK_EDGES
+                    && block.rows.len() + piece.rows.len() <= BLOCK_EDGES
+                    && block.pieces.len() < most =>
+            {
+                block.rows.end = piece.rows.end;
+                block.edges += piece.edges;
+                block.pieces.push(piece);
+            }
+            _ => blocks.push(Block { rows: piece.rows.clone(), edges: piece.edges, pieces: vec![piece] }),
         }
     }
     blocks
 }
 
-/// A parameter's gradient on its way: a block's, and the sums of those before it.
+/// A parameter's gradient on its way: those of a block's pieces, and the sums of those before it.
 #[derive(Debug)]
 struct Sum {
-    block: Buffer,
+    pieces: Vec<Buffer>,
     tree: Tree,
     parts: Vec<Buffer>,
     shape: Vec<u32>,
@@ -178,8 +233,17 @@ impl EdgeRun {
         state: &mut State,
         mut call: EdgeCall,
     ) -> std::result::Result<Self, eciton_tensor::Error> {
-        let mut blocks = blocks(&call.grid, &*call.lists);
+        let sum_bytes = |target: &Target| match target {
+            Target::Sums { parts, .. } => {
+                parts.first().map_or(0, |part| part.rows() * Buffer::row_bytes(part.columns()))
+            }
+            _ => 0,
+        };
+        let each: usize = call.sums_out.iter().map(sum_bytes).sum();
+        let most = SUMS_BYTES.checked_div(each).map_or(usize::MAX, |most| most.max(1));
+        let mut blocks = blocks(pieces(&call.grid, &*call.lists), most);
         blocks.reverse();
+        let most_pieces = blocks.iter().map(|block| block.summed().count()).max().unwrap_or(0);
         let columns = call.other.first().map_or(1, |(_, rows)| rows.buffer().columns());
         let most = blocks.iter().map(|block| block.edges).max().unwrap_or(0).max(1);
         state.reset();
@@ -208,7 +272,8 @@ impl EdgeRun {
             let Target::Sums { parts, shape } = target else { continue };
             let (rows, columns) = parts.first().map_or((0, 1), |part| (part.rows(), part.columns()));
             let tree = Tree::new(Vec::new(), rows * columns);
-            sums.push(Sum { block: Buffer::zeroed(rows, columns)?, tree, parts, shape });
+            let pieces = (0..most_pieces).map(|_| Buffer::zeroed(rows, columns));
+            sums.push(Sum { pieces: pieces.collect::<eciton_tensor::Result<_>>()?, tree, parts, shape });
         }
         let (log, guest_memory_bytes, copied_bytes, peak) = (Vec::new(), 0, 0, Peak::default());
         Ok(Self { call, blocks, places, sums, wide, known, log, guest_memory_bytes, copied_bytes, peak })
@@ -224,14 +289,15 @@ impl EdgeRun {
         state: &mut State,
     ) -> std::result::Result<Option<EdgeArgs>, eciton_tensor::Error> {
         while self.blocks.last().is_some_and(|block| block.rows.is_empty()) {
-            self.close()?;
+            self.close(false)?;
         }
         let Some(block) = self.blocks.last() else { return Ok(None) };
         let (call, edges, rows) = (&self.call, block.edges, block.rows.clone());
         state.reset();
         (state.seed, state.epoch, state.layer, state.training) =
             (call.seed, call.epoch, call.layer, call.training);
-        state.grid = Arc::new(Grid::single(edges));
+        state.grid = Arc::new(if self.sums.is_empty() { Grid::single(edges) } else { block.grid() });
+        let pieces = block.summed().count();
         let mut ids = Vec::with_capacity(edges);
         let mut offsets = Vec::with_capacity(rows.len() + 1);
         let (mut owners, mut numbers) = (Vec::with_capacity(edges), Vec::with_capacity(edges));
@@ -280,7 +346,8 @@ impl EdgeRun {
         }
         let mut sums_out = Vec::with_capacity(self.sums.len());
         for sum in &self.sums {
-            let parts = vec![sum.block.write(0..sum.block.rows())?];
+            let parts = sum.pieces.iter().take(pieces).map(|piece| piece.write(0..piece.rows()));
+            let parts = parts.collect::<eciton_tensor::Result<_>>()?;
             let view = OutView { place: state.places.len(), start: 0, count: 1, whole: true };
             state.places.push(Some(Place::Sums { parts, shape: sum.shape.clone(), written: false }));
             sums_out.push(Resource::new_own(state.outs.push(view)));
@@ -322,17 +389,11 @@ impl EdgeRun {
                 return Err(promise(name, place, reason));
             }
         }
-        for (at, sum) in self.sums.iter_mut().enumerate() {
+        for at in 0..self.sums.len() {
             let written = state.places.get_mut(count + at).and_then(Option::take);
             if !matches!(written, Some(Place::Sums { written: true, .. })) {
                 let reason = format!("place {} to write: it was never written", count + at);
                 return Err(promise(name, place, reason));
-            }
-            drop(written);
-            let block = sum.block.read(0..sum.block.rows()).map_err(host)?;
-            let (view, leaf) = (block.view(), sum.tree.leaf());
-            for (row, to) in leaf.chunks_exact_mut(view.columns().max(1)).enumerate() {
-                to.iter_mut().zip(view.row(row)).for_each(|(to, &value)| *to += value);
             }
         }
         self.log.append(&mut state.log);
@@ -348,18 +409,28 @@ impl EdgeRun {
                 format!("{kept} handles were kept after the call; drop them all"),
             ));
         }
-        self.close().map_err(host)
+        self.close(true).map_err(host)
     }
 
-    /// The last block is done.
-    fn close(&mut self) -> eciton_tensor::Result<()> {
+    /// The last block is done; `summed`: its pieces' sums are there.
+    fn close(&mut self, summed: bool) -> eciton_tensor::Result<()> {
         let Some(block) = self.blocks.pop() else { return Ok(()) };
         for sum in &mut self.sums {
-            if let Some(levels) = block.closes {
-                sum.tree.close(levels);
-            }
-            if let Some(part) = block.part.and_then(|part| sum.parts.get(part)) {
-                sum.tree.finish(part.columns(), &mut part.write(0..part.rows())?.view_mut());
+            let mut sums = sum.pieces.iter();
+            for (at, piece) in block.pieces.iter().enumerate() {
+                if let Some(own) = (summed && block.is_summed(at)).then(|| sums.next()).flatten() {
+                    let own = own.read(0..own.rows())?;
+                    let (view, leaf) = (own.view(), sum.tree.leaf());
+                    for (row, to) in leaf.chunks_exact_mut(view.columns().max(1)).enumerate() {
+                        to.iter_mut().zip(view.row(row)).for_each(|(to, &value)| *to += value);
+                    }
+                }
+                if let Some(levels) = piece.closes {
+                    sum.tree.close(levels);
+                }
+                if let Some(part) = piece.part.and_then(|part| sum.parts.get(part)) {
+                    sum.tree.finish(part.columns(), &mut part.write(0..part.rows())?.view_mut());
+                }
             }
         }
         Ok(())
@@ -395,4 +466,89 @@ pub(crate) fn gather(from: &OtherRows, ids: &[u32], into: &mut ViewMut<'_>) -> e
         into.row_mut(i).copy_from_slice(piece.view().row(id - rows.start));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic)]
+    use super::*;
+
+    /// Rows with so many edges each.
+    #[derive(Debug)]
+    struct Lists(Vec<Vec<u32>>);
+
+    impl EdgeLists for Lists {
+        fn others(&self, own: usize) -> &[u32] {
+            &self.0[own]
+        }
+        fn itself(&self, _: usize) -> Option<u32> {
+            None
+        }
+        fn own_vertex(&self, own: usize) -> u32 {
+            own as u32
+        }
+        fn vertex(&self, row: u32) -> u32 {
+            row
+        }
+        fn features(&self) -> usize {
+            0
+        }
+        fn features_of(&self, _: usize, _: usize, _: &mut [f32]) {}
+    }
+
+    /// Atoms of so many rows, in groups of two.
+    fn grid(atoms: &[u32]) -> Grid {
+        let mut end = 0;
+        let mut atom = |&rows: &u32, closes| {
+            end += rows;
+            Atom { rows: end - rows..end, closes }
+        };
+        let parts = atoms.chunks(2).map(|pair| {
+            let last = pair.len() - 1;
+            let atoms = pair.iter().enumerate().map(|(at, rows)| atom(rows, u8::from(at == last))).collect();
+            Part { level: 1, atoms }
+        });
+        Grid::new(parts.collect())
+    }
+
+    fn cut(atoms: &[u32], degrees: &[usize], most: usize) -> Vec<Block> {
+        let lists = Lists(degrees.iter().map(|&degree| vec![0; degree]).collect());
+        blocks(pieces(&grid(atoms), &lists), most)
+    }
+
+    #[test]
+    fn small_atoms_share_a_block_and_are_summed_apart() {
+        let found = cut(&[2, 1, 0, 2], &[3, 0, 0, 5, 1], usize::MAX);
+        let [block] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((block.rows.clone(), block.edges, block.pieces.len()), (0..5, 9, 4));
+        let ends: Vec<_> = block.pieces.iter().map(|p| (p.rows.clone(), p.closes, p.part)).collect();
+        let wanted = [
+            (0..2, Some(0), None),
+            (2..3, Some(1), Some(0)),
+            (3..3, Some(0), None),
+            (3..5, Some(1), Some(1)),
+        ];
+        assert_eq!(ends, wanted);
+        let parts: Vec<_> = block.grid().parts().iter().map(Part::rows).collect();
+        assert_eq!(parts, [0..3, 3..9]);
+        assert_eq!(cut(&[2, 1, 0, 2], &[3, 0, 0, 5, 1], 3).len(), 2);
+        // Nothing to sum: one part, of nothing.
+        let empty = cut(&[1, 1], &[0, 0], usize::MAX);
+        assert_eq!(empty[0].grid().parts().iter().map(Part::rows).collect::<Vec<_>>(), [0..0]);
+    }
+
+    #[test]
+    fn what_an_atom_is_cut_into_depends_on_it_alone() {
+        let large = [1000, 1000, 1000, 5000, 7];
+        let alone: Vec<Piece> = cut(&[5], &large, 1).into_iter().flat_map(|b| b.pieces).collect();
+        let bounds = |pieces: &[Piece], from: usize| -> Vec<Range<usize>> {
+            pieces.iter().map(|p| p.rows.start - from..p.rows.end - from).collect()
+        };
+        assert_eq!(bounds(&alone, 0), [0..2, 2..3, 3..4, 4..5]);
+        let after = cut(&[1, 5, 1], &[&[30][..], &large, &[2]].concat(), usize::MAX);
+        let edges: Vec<usize> = after.iter().map(|block| block.edges).collect();
+        assert_eq!(edges, [30 + 2000, 1000, 5000, 7 + 2]);
+        let pieces: Vec<Piece> = after.into_iter().flat_map(|b| b.pieces).collect();
+        assert_eq!(bounds(&pieces[1..5], 1), bounds(&alone, 0));
+    }
 }

@@ -95,7 +95,8 @@ impl<'a> Keys<'a> {
         let run = |mut worker: W| {
             let (words, piece) = (self.words(), (PIECE / self.words()).max(1));
             let (mut edges, mut keys) = (Vec::with_capacity(reserved), Vec::with_capacity(2 * piece * words));
-            let mut values = Vec::with_capacity(if self.columns > 0 { reserved } else { 0 });
+            let valued = self.columns > 0 && reserved > 0;
+            let mut values = Vec::with_capacity(if valued { MAX_CHUNK_VALUES } else { 0 });
             loop {
                 let chunk = next.fetch_add(1, Ordering::Relaxed);
                 // Every chunk before the failed one has been taken by somebody who will finish it.
