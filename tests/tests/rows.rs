@@ -139,6 +139,26 @@ fn what_saves_time_is_given_up_where_memory_is_short() {
 }
 
 #[test]
+fn features_are_gathered_in_each_epoch_where_once_does_not_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("set");
+    eciton_graph::store::write(&path, &random_set(7, 500, 4000, 200, 3)).unwrap();
+    let mut config = cora(1);
+    config.data.source = path.to_str().unwrap().to_owned();
+    config.model = eciton_plan::ModelSettings::parse("kind = \"sage\"\ndropout = 0", "sage").unwrap();
+    config.run.labelled_gathers = LabelledGathers::Never;
+    let plan = |config: &Config| eciton_train::plan(config, &options()).unwrap();
+    let once = plan(&config);
+    assert!(once.fits && once.gathered_features, "{:?}", once.memory);
+    config.run.memory_bytes = Some(once.memory.total_bytes - 1);
+    let each = plan(&config);
+    assert!(each.fits && !each.gathered_features, "{:?}", each.memory);
+    config.run.gather_features = GatherFeatures::Once;
+    let asked = plan(&config);
+    assert!(!asked.fits && asked.gathered_features);
+}
+
+#[test]
 fn an_order_that_does_not_fit_is_refused_before_anything_moves() {
     let mut config = cora(1);
     config.run.memory_bytes = Some(200_000);
