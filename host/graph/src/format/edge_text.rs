@@ -159,7 +159,7 @@ impl ValueFields {
     /// Those that are numbers behind the ids of the first edge.
     pub(crate) fn of_first_edge(rest: &[u8]) -> Self {
         let numbers = fields(rest).enumerate().filter(|(_, word)| finite(word).is_some());
-        let reason = "as the first edge has (to read ids alone: cut -f 1,2)";
+        let reason = "as the first edge has (or take the further fields off all)";
         Self { fields: numbers.map(|(at, _)| at).collect(), reason }
     }
 
