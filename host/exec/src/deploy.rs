@@ -3,14 +3,15 @@
 //! [`build`] makes the package on this machine: it checks the [`Worker`], compiles the built-in
 //! kernels for the functions' processors and signs them. [`deploy`] then makes the stack with `sam`
 //! and leaves a [`Deployment`], the file that a run starts from. [`destroy`] takes everything away
-//! again and looks whether it is gone; [`clean`] removes one run's objects.
+//! again and looks whether it is gone; [`clean`] removes one run's objects. These three need the feature
+//! `aws`; without it they are refused in words, and the rest works.
 //!
 //! The template is `infra/template.yaml`; it is part of the program, so that an installed `eciton`
 //! needs no clone. What it costs and what it may do is said in docs/DEPLOY.md.
 
 mod account;
-pub mod aws;
-mod bucket;
+#[cfg(feature = "aws")]
+mod cloud;
 mod deployment;
 mod destroy;
 mod error;
@@ -22,7 +23,9 @@ pub mod worker;
 
 pub use account::{Account, Reserve};
 pub use deployment::{DEFAULT_STACK, Deployment, Endpoints, Function, check_stack};
-pub use destroy::{Destroyed, Target, clean, destroy};
+#[cfg(feature = "aws")]
+pub use cloud::{clean, deploy, destroy, sdk};
+pub use destroy::{Destroyed, Target};
 pub use error::{Error, Result};
 pub use package::{Artefact, Component, Package};
 pub use prices::Prices;
@@ -35,7 +38,8 @@ use std::path::{Path, PathBuf};
 use eciton_kernel::artefact::Signer;
 use serde::Serialize;
 
-use aws::wait;
+#[cfg(not(feature = "aws"))]
+pub use crate::without::{clean, deploy, destroy};
 
 /// A folder of the user's: the variable if it is set and absolute, else `rest` in the home.
 fn user_folder(variable: &str, rest: &str) -> Option<PathBuf> {
@@ -187,79 +191,4 @@ pub struct Deployed {
     pub kernels: Vec<(String, String)>,
     /// The package's size as functions have it.
     pub package_bytes: u64,
-}
-
-/// Makes or changes a stack.
-///
-/// # Errors
-/// As [`build`]; whatever AWS refuses. A stack that could not be made is removed again by
-/// CloudFormation, one that could not be changed stays as it was.
-pub fn deploy(
-    choices: &Choices,
-    builtin: &[Component],
-    own: &[Component],
-    watch: &mut dyn FnMut(Progress<'_>),
-) -> Result<Deployed> {
-    // What takes no time is looked at first, the account's answers too.
-    let ready = Ready::find(choices)?;
-    let functions = choices.functions();
-    watch(Progress::Step("asking for the account and its limits"));
-    let (config, account, reserved) = wait(async {
-        let config = aws::sdk(choices.region.as_deref(), choices.profile.as_deref()).await?;
-        let account = Account::read(&config, &stack::function_names(&choices.stack)).await?;
-        let reserved = account.reservation(functions.len() as u32, choices.reserve)?;
-        Ok((config, account, reserved))
-    })?;
-    let region = aws::region(&config);
-    let place = choices.place(&region);
-
-    let built = ready.build(choices, builtin, watch)?;
-    // All kernels are compiled before anything is made: a kernel with a mistake stops here.
-    let compile = |kernel| package::compile(kernel, &built.worker, &built.signer);
-    let own = own.iter().map(compile).collect::<Result<Vec<_>>>()?;
-
-    watch(Progress::Step("making the stack (sam deploy)"));
-    let client = bucket::client(&config, None);
-    let packages = bucket::packages(&choices.stack, &account.id, &region);
-    wait(bucket::make(&client, &config, &packages))?;
-    let verifying_key = built.signer.verifier().to_string();
-    let line = choices.deploy_line(&region, &packages, &choices.parameters(&verifying_key, reserved));
-    built.sam.run(&built.package.folder, &line, &[], &mut |line| watch(Progress::Line(line)))?;
-    let outputs = built.sam.outputs(&choices.stack, &place)?.unwrap_or_default();
-    let bucket = outputs.get("Bucket").cloned().ok_or_else(|| Error::Aws {
-        operation: format!("sam list stack-outputs {}", choices.stack),
-        message: "the stack has no output `Bucket`".to_owned(),
-        hint: "; is it Eciton's? choose another --stack",
-    })?;
-
-    if !own.is_empty() {
-        watch(Progress::Step("putting your kernels into the bucket"));
-    }
-    for kernel in &own {
-        wait(bucket::put(&client, &bucket, &kernel.key, kernel.sealed.clone()))?;
-    }
-    let deployment = Deployment {
-        version: deployment::VERSION,
-        stack: choices.stack.clone(),
-        region,
-        profile: choices.profile.clone(),
-        functions,
-        timeout_s: choices.timeout_s,
-        bucket,
-        signing_key: std::path::absolute(&built.key).map_err(Error::file(&built.key, "found"))?,
-        verifying_key,
-        account_concurrency: account.concurrency,
-        reserved_concurrency: Some(reserved).filter(|reserved| *reserved > 0),
-        endpoints: Endpoints { lambda: endpoint("LAMBDA"), s3: endpoint("S3") },
-    };
-    let file = choices.out.clone().map_or_else(|| Deployment::path(&choices.stack), Ok)?;
-    deployment.save(&file)?;
-    let kernels = own.into_iter().map(|kernel| (kernel.name, kernel.key)).collect();
-    Ok(Deployed { deployment, file, account, packages, kernels, package_bytes: built.package.bytes_len })
-}
-
-/// Where the environment has a service, if not at AWS.
-fn endpoint(service: &str) -> Option<String> {
-    let value = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
-    value(&format!("AWS_ENDPOINT_URL_{service}")).or_else(|| value("AWS_ENDPOINT_URL"))
 }

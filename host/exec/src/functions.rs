@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use eciton_kernel::artefact::{self, Baseline, Signer};
 use eciton_kernel::{Kernel, Limits};
-use eciton_plan::{EdgePlace, Executor, FunctionCount, RowFormat};
+use eciton_plan::{EdgePlace, Executor, ExecutorKind, FunctionCount, RowFormat};
 use eciton_tensor::frame::Encoding;
 use eciton_transport::{Condition, Key, Store};
 
 use crate::deploy::Architecture;
-use crate::{LocalPool, RemoteSettings};
+use crate::{LocalPool, Machine, RemoteSettings};
 
 /// What a run asks of functions.
 #[derive(Debug)]
@@ -36,7 +36,12 @@ pub enum Error {
     /// The worker program is not there.
     #[error(transparent)]
     Deploy(Box<crate::deploy::Error>),
+    /// This build has no clients of AWS.
+    #[cfg(not(feature = "aws"))]
+    #[error(transparent)]
+    NoAws(#[from] crate::without::NoAws),
     /// The stand-in for AWS does not start.
+    #[cfg(feature = "aws")]
     #[error("the emulated cloud: {0}")]
     Emulator(Box<eciton_emulator::Error>),
     /// A kernel cannot be compiled or signed.
@@ -71,6 +76,7 @@ impl From<crate::deploy::Error> for Error {
     }
 }
 
+#[cfg(feature = "aws")]
 impl From<eciton_emulator::Error> for Error {
     fn from(error: eciton_emulator::Error) -> Self {
         Self::Emulator(Box::new(error))
@@ -84,6 +90,7 @@ impl From<eciton_kernel::Error> for Error {
 }
 
 /// An error of the object store, in doing something.
+#[cfg(feature = "aws")]
 pub(crate) fn at_store(doing: impl Into<String>) -> impl FnOnce(eciton_transport::Error) -> Error {
     let doing = doing.into();
     move |source| Error::Store { doing, source: Box::new(source) }
@@ -91,6 +98,35 @@ pub(crate) fn at_store(doing: impl Into<String>) -> impl FnOnce(eciton_transport
 
 pub(crate) fn system(doing: &'static str) -> impl Fn(std::io::Error) -> Error {
     move |source| Error::System { doing, source }
+}
+
+/// Refuses an executor that this build leaves out.
+///
+/// # Errors
+/// AWS's functions, or their stand-in, in a build without the feature `aws`.
+pub fn check(kind: ExecutorKind) -> Result<(), Error> {
+    match kind {
+        #[cfg(not(feature = "aws"))]
+        ExecutorKind::Emulated => Err(crate::without::NoAws("--executor emulated").into()),
+        #[cfg(not(feature = "aws"))]
+        ExecutorKind::Lambda => Err(crate::without::NoAws("--executor lambda").into()),
+        _ => Ok(()),
+    }
+}
+
+/// The functions of a run: a deployment's, emulated ones, or this process.
+///
+/// # Errors
+/// As [`check`]; whatever keeps the functions from starting.
+pub fn start(wanted: Wanted, emulator: &eciton_plan::Emulator) -> Result<Box<dyn Machine>, Error> {
+    check(wanted.executor.kind)?;
+    Ok(match wanted.executor.kind {
+        #[cfg(feature = "aws")]
+        ExecutorKind::Emulated => Box::new(crate::emulated::Emulated::start(wanted, emulator)?),
+        #[cfg(feature = "aws")]
+        ExecutorKind::Lambda => Box::new(crate::lambda::start(wanted)?),
+        _ => Box::new(crate::loopback::start(wanted, emulator)?),
+    })
 }
 
 impl Wanted {
@@ -125,6 +161,7 @@ impl Wanted {
     }
 
     /// Compiles, signs and stores every kernel that is not in the store yet.
+    #[cfg(feature = "aws")]
     pub(crate) async fn store_kernels(
         &self,
         store: &dyn Store,

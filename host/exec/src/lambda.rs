@@ -233,7 +233,7 @@ pub fn start(wanted: Wanted) -> Result<RemotePool<LambdaInvoker>, functions::Err
     let function = deployment.function(Some(asked.memory_mb))?;
     let runtime = functions::runtime(2)?;
     let config = runtime
-        .block_on(deploy::aws::sdk(Some(deployment.region.as_str()), deployment.profile.as_deref()))?;
+        .block_on(deploy::sdk(Some(deployment.region.as_str()), deployment.profile.as_deref()))?;
     let mut bucket = S3Settings::new(&deployment.bucket, &deployment.region);
     bucket.endpoint = deployment.endpoints.s3.clone();
     if let Some(provider) = config.credentials_provider() {

@@ -6,21 +6,26 @@
 //! to do.
 //!
 //! A [`RemotePool`] hands tasks out as frames, through an [`Invoker`]: AWS Lambda ([`lambda`]), the
-//! same behind endpoints of this machine ([`emulated`]), or this process itself ([`loopback`]).
+//! same behind endpoints of this machine ([`emulated`]), or this process itself ([`loopback`]). The first
+//! two need the feature `aws`.
 //! Graph work stays on its local pool. What comes back waits beside ([`Answered::Apart`]) until the
 //! engine commits it, so any number of attempts at a task may be under way.
 
 mod bill;
 mod clock;
 pub mod deploy;
+#[cfg(feature = "aws")]
 pub mod emulated;
 mod framed;
 pub mod functions;
 mod invoker;
+#[cfg(feature = "aws")]
 pub mod lambda;
 mod local;
 pub mod loopback;
 mod remote;
+#[cfg(not(feature = "aws"))]
+mod without;
 
 pub use bill::{Bill, Cost};
 pub use clock::Clock;
@@ -188,6 +193,10 @@ pub trait Executor {
         None
     }
 }
+
+/// Runs all the work of a run.
+pub trait Machine: Executor + Compute {}
+impl<T: Executor + Compute> Machine for T {}
 
 /// An edge kernel's step, where a function may do it.
 #[derive(Debug)]

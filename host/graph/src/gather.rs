@@ -421,7 +421,10 @@ fn f32_body<const L: usize, const FMA: bool>(
     path: Path,
     scratch: &mut Scratch,
 ) {
-    body::<f32, L, FMA>(job, from, rows, out, path, scratch);
+    if FMA {
+        return body::<f32, L, FMA>(job, from, rows, out, path, scratch);
+    }
+    portable(L, job, from, rows, out, path, scratch);
 }
 
 #[inline(always)]
@@ -433,7 +436,32 @@ fn bf16_body<const L: usize, const FMA: bool>(
     path: Path,
     scratch: &mut Scratch,
 ) {
-    body::<u16, L, FMA>(job, from, rows, out, path, scratch);
+    if FMA {
+        return body::<u16, L, FMA>(job, from, rows, out, path, scratch);
+    }
+    portable(L, job, from, rows, out, path, scratch);
+}
+
+/// Columns `0..lanes` without vector instructions of its own: eight at a time, or one. Each level and
+/// width is a further copy of all loops; this one serves processors without AVX2, which need no other.
+fn portable<E: Element>(
+    lanes: usize,
+    job: &Job<'_>,
+    from: Input<'_, E>,
+    rows: Range<usize>,
+    (out, out_stride): (&mut [f32], usize),
+    path: Path,
+    scratch: &mut Scratch,
+) {
+    if lanes == 1 {
+        return body::<E, 1, false>(job, from, rows, (out, out_stride), path, scratch);
+    }
+    for start in (0..lanes).step_by(8) {
+        let shifted: Vec<_> =
+            from.pieces.iter().map(|piece| Piece { data: &piece.data[start..], ..*piece }).collect();
+        let from = Input { pieces: &shifted, stride: from.stride };
+        body::<E, 8, false>(job, from, rows.clone(), (&mut out[start..], out_stride), path, scratch);
+    }
 }
 
 #[inline(always)]

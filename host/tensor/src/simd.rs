@@ -96,8 +96,8 @@ macro_rules! dispatch {
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: as above.
                 $crate::simd::Level::Avx2 => unsafe { avx2::<$($($c),*)?>($($arg),*) },
+                #[cfg(target_arch = "aarch64")]
                 $crate::simd::Level::Neon => $body::<$($($c,)*)? true>($($arg),*),
-                #[allow(unreachable_patterns)]
                 _ => $body::<$($($c,)*)? false>($($arg),*),
             }
         }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use eciton_engine::{Action, Engine, Event, Reason};
-use eciton_exec::{Bill, Compute, Executor};
+use eciton_exec::{Bill, Machine};
 use eciton_graph::metrics;
 use eciton_plan::{Config, Epoch, Keep, Metric};
 use eciton_tensor::Matrix;
@@ -28,10 +28,6 @@ pub(crate) use self::stages::{Stages, lists, stage_bytes};
 pub(crate) use self::tuning::{Money, Tuning};
 use crate::error::{Error, Result, at};
 use crate::report::{EpochReport, Metrics};
-
-/// Who runs steps.
-pub(crate) trait Machine: Executor + Compute {}
-impl<T: Executor + Compute> Machine for T {}
 
 /// Counts of one run.
 #[derive(Debug, Default, Clone, Copy)]

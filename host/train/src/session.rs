@@ -7,9 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use eciton_engine::{Deadlines, Engine, TunerSettings};
 use eciton_exec::deploy::Prices;
-use eciton_exec::emulated::Emulated;
-use eciton_exec::functions::Wanted;
-use eciton_exec::{LocalPool, lambda, loopback};
+use eciton_exec::functions::{self, Wanted};
+use eciton_exec::{LocalPool, Machine};
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
 use eciton_plan::executor::CORE_HOUR_USD;
@@ -22,7 +21,7 @@ use eciton_tensor::Matrix;
 use crate::checkpoint::Fingerprint;
 use crate::data::{self, Prepared};
 use crate::driver::{
-    self, Batches, Counts, Machine, Money, RowStore, Stages, State, Trained, Training, Tuning,
+    self, Batches, Counts, Money, RowStore, Stages, State, Trained, Training, Tuning,
 };
 use crate::error::{Error, Result, at};
 use crate::kernels::{CachePolicy, Kernels, Own};
@@ -230,6 +229,7 @@ impl Planned {
 
 impl Session {
     pub(crate) fn new(config: &Config, options: &Options, dataset: Option<Dataset>) -> Result<Self> {
+        functions::check(config.executor.kind)?;
         let draft = Draft::new(config, options, dataset)?;
         draft.planned.memory.check(config.run.memory_bytes)?;
         let Draft { mut prepared, normalised_features, kernels, threads, planned } = draft;
@@ -493,11 +493,7 @@ fn machine(
         intervals,
         weight_versions: config.pipeline.weight_versions(),
     };
-    Ok(match config.executor.kind {
-        ExecutorKind::Emulated => Box::new(Emulated::start(wanted, &config.emulator)?),
-        ExecutorKind::Lambda => Box::new(lambda::start(wanted)?),
-        ExecutorKind::Local | ExecutorKind::Loopback => Box::new(loopback::start(wanted, &config.emulator)?),
-    })
+    Ok(functions::start(wanted, &config.emulator)?)
 }
 
 /// What no task on functions takes less than, microseconds; and a quarter of an epoch that is too short for

@@ -24,6 +24,7 @@ pub mod folder;
 pub mod key;
 pub mod keys;
 pub mod memory;
+#[cfg(feature = "aws")]
 pub mod s3;
 pub mod store;
 
@@ -33,5 +34,6 @@ pub use fetch::{Pipeline, Traffic, read_ranges, read_streamed};
 pub use folder::FolderStore;
 pub use key::Key;
 pub use memory::MemoryStore;
+#[cfg(feature = "aws")]
 pub use s3::{Credentials, S3Settings, S3Store, Secret};
-pub use store::{Condition, Counts, Pending, Sink, Store, Stored};
+pub use store::{Condition, Counts, Pending, Sink, Store, Stored, put_requests};

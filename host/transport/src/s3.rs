@@ -49,7 +49,7 @@ use crate::error::{Error, Result};
 use crate::key::{Key, check_prefix};
 use crate::store::{Condition, Counter, Counts, Pending, Sink, Store, Stored, check_size};
 
-pub use settings::{Credentials, S3Settings, Secret, put_requests};
+pub use settings::{Credentials, S3Settings, Secret};
 
 /// Names on one page of a listing, and in one request to remove: what S3 allows.
 const PAGE: usize = 1000;

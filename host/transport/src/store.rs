@@ -13,6 +13,22 @@ use crate::key::Key;
 /// The largest object that a store takes or gives, in bytes, unless it is told another limit.
 pub const MAX_OBJECT_BYTES: u64 = 5 << 30;
 
+/// Parts of one object of S3.
+pub(crate) const MAX_PARTS: u64 = 10_000;
+
+/// Objects of this size or more are written in parts of this size by default.
+pub(crate) const MULTIPART_BYTES: u64 = 8 << 20;
+
+/// Requests that S3 charges as writes for an object of `bytes_len`, with the default settings: one
+/// below 8 MiB, else one a part, one to begin and one to complete.
+#[must_use]
+pub fn put_requests(bytes_len: u64) -> u64 {
+    if bytes_len < MULTIPART_BYTES {
+        return 1;
+    }
+    bytes_len.div_ceil(MULTIPART_BYTES.max(bytes_len.div_ceil(MAX_PARTS))) + 2
+}
+
 /// An operation that is under way. Dropping it cancels it; a cancelled write has happened or not.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
@@ -143,6 +159,7 @@ impl Counter {
         self.requests[kind as usize].fetch_add(1, Ordering::Relaxed);
     }
 
+    #[cfg(feature = "aws")]
     pub(crate) fn retry(&self) {
         self.retries.fetch_add(1, Ordering::Relaxed);
     }

@@ -3,10 +3,8 @@
 //! Reserving concurrency for a function takes it from the account, which must keep 100 unreserved.
 //! New accounts have 10 or 50 in all: there *any* reservation fails, and rolls the stack back.
 
-use aws_config::SdkConfig;
 use serde::Serialize;
 
-use super::aws::refused;
 use super::error::{Error, Result};
 
 /// What an account must keep unreserved.
@@ -59,43 +57,6 @@ pub struct Account {
 }
 
 impl Account {
-    /// Asks for it. `functions` are the stack's, deployed or not.
-    ///
-    /// # Errors
-    /// No or wrong credentials, no permission, no connection.
-    pub async fn read(config: &SdkConfig, functions: &[String]) -> Result<Self> {
-        let identity = aws_sdk_sts::Client::new(config)
-            .get_caller_identity()
-            .send()
-            .await
-            .map_err(|e| refused("STS GetCallerIdentity", &e))?;
-        let lambda = aws_sdk_lambda::Client::new(config);
-        let settings = lambda
-            .get_account_settings()
-            .send()
-            .await
-            .map_err(|e| refused("Lambda GetAccountSettings", &e))?;
-        let count = |value: i32| u32::try_from(value).unwrap_or(0);
-        let limit = settings.account_limit();
-        let concurrency = limit.map_or(0, |limit| count(limit.concurrent_executions()));
-        let unreserved = limit.and_then(|limit| limit.unreserved_concurrent_executions());
-        let mut own = 0;
-        for function in functions {
-            match lambda.get_function_concurrency().function_name(function).send().await {
-                Ok(found) => own += found.reserved_concurrent_executions().map_or(0, count),
-                Err(e) if e.as_service_error().is_some_and(|e| e.is_resource_not_found_exception()) => {}
-                Err(e) => return Err(refused(format!("Lambda GetFunctionConcurrency {function}"), &e)),
-            }
-        }
-        Ok(Self {
-            id: identity.account().unwrap_or_default().to_owned(),
-            caller: identity.arn().unwrap_or_default().to_owned(),
-            concurrency,
-            unreserved: unreserved.map_or(concurrency, count),
-            own,
-        })
-    }
-
     /// What each of so many functions gets; 0: nothing is reserved.
     ///
     /// # Errors

@@ -83,6 +83,10 @@ pub enum Error {
         /// What to do about it, where that is known.
         hint: &'static str,
     },
+    /// This build has no clients of AWS.
+    #[cfg(not(feature = "aws"))]
+    #[error(transparent)]
+    NoAws(#[from] crate::without::NoAws),
     /// A choice that cannot be.
     #[error("{0}")]
     Choice(String),

@@ -25,6 +25,12 @@ const ALARMS: u32 = 3;
 /// What functions may do. The template says why; a check compares the two.
 const ROLE_ACTIONS: [&str; 4] = ["logs:CreateLogStream", "logs:PutLogEvents", "s3:GetObject", "s3:PutObject"];
 
+/// The bucket of a stack's packages; bounded by 63 characters through the stack's name.
+#[must_use]
+pub(super) fn packages_bucket(stack: &str, account: &str, region: &str) -> String {
+    format!("{stack}-packages-{account}-{region}")
+}
+
 /// What was chosen.
 #[derive(Debug, Clone)]
 pub struct Choices {
@@ -226,7 +232,7 @@ impl Choices {
     ) -> Vec<Step> {
         let region = self.region.as_deref().unwrap_or("REGION");
         let worker = worker.map_or("WORKER".to_owned(), |path| path.display().to_string());
-        let packages = super::bucket::packages(&self.stack, "ACCOUNT", region);
+        let packages = packages_bucket(&self.stack, "ACCOUNT", region);
         let mut parameters = self.parameters("KEY", 0);
         parameters.insert("ReservedConcurrency".to_owned(), "COMPUTED".to_owned());
         let key_does = if key_exists { "open" } else { "make" };
@@ -266,6 +272,7 @@ impl Choices {
     }
 }
 
+#[cfg(feature = "aws")]
 /// The functions that a stack of this name can have.
 pub(super) fn function_names(stack: &str) -> Vec<String> {
     SIZES.iter().map(|size| format!("{stack}-worker-{size}")).collect()

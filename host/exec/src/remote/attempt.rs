@@ -10,7 +10,7 @@ use eciton_kernel::Error;
 use eciton_kernel::wire::Answer;
 use eciton_plan::{TaskKey, Transport};
 use eciton_transport::keys::RunKeys;
-use eciton_transport::{Carrier, Condition, INLINE_FRAME_BYTES, Invocation, Key, Reply, Store, s3};
+use eciton_transport::{Carrier, Condition, INLINE_FRAME_BYTES, Invocation, Key, Reply, Store, put_requests};
 
 use super::constants::Upload;
 use super::{RemoteSettings, lock, refused, transport};
@@ -107,7 +107,7 @@ impl<I: Invoker> Wire<I> {
             (Carrier::Inline(bytes), _) => bytes,
             (Carrier::Object { key: found, bytes_len }, Some(store)) if Some(&found) == asked => {
                 // The answer cannot count its own way into the store.
-                (puts, heads) = (s3::put_requests(bytes_len), u64::from(reply.existed));
+                (puts, heads) = (put_requests(bytes_len), u64::from(reply.existed));
                 // What another attempt had written is not written again.
                 bytes_in = if reply.existed { 0 } else { bytes_len };
                 store.get(&found, None).await.map_err(|e| transport(&e))?

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use eciton_engine::{Action, Engine, Event, Reason, WaitsFor};
-use eciton_exec::{Answered, Completion, WorkError};
+use eciton_exec::{Answered, Completion, Machine, WorkError};
 use eciton_kernel::Finished;
 use eciton_kernel::wire::Answer;
 use eciton_plan::{Stage, StageId, Step, TaskKey};
 
 use super::stages::Stages;
 use super::tuning::Tuning;
-use super::{Counts, Machine};
+use super::Counts;
 use crate::error::{Error, Result};
 use crate::logs::{Arrived, Events, Logs, Span};
 use crate::recorder::Recorder;

@@ -6,7 +6,7 @@ use aws_credential_types::Credentials as AwsCredentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 
 use crate::error::{Error, Result};
-use crate::store::MAX_OBJECT_BYTES;
+use crate::store::{MAX_OBJECT_BYTES, MULTIPART_BYTES};
 
 const MIB: u64 = 1 << 20;
 
@@ -15,22 +15,6 @@ const MIN_PART_BYTES: u64 = 5 * MIB;
 
 /// The largest part that S3 takes.
 const MAX_PART_BYTES: u64 = 5 << 30;
-
-/// Parts of one object.
-pub(super) const MAX_PARTS: u64 = 10_000;
-
-/// From this size on, and in parts of it, objects are written by default.
-const MULTIPART_BYTES: u64 = 8 * MIB;
-
-/// Requests that are charged as writes for an object of `bytes_len` with the default settings: one, or
-/// one a part, one to begin and one to complete.
-#[must_use]
-pub fn put_requests(bytes_len: u64) -> u64 {
-    if bytes_len < MULTIPART_BYTES {
-        return 1;
-    }
-    bytes_len.div_ceil(MULTIPART_BYTES.max(bytes_len.div_ceil(MAX_PARTS))) + 2
-}
 
 /// How to reach a bucket.
 #[derive(Clone, Debug)]
@@ -272,6 +256,6 @@ mod tests {
         let settings = S3Settings::new("bucket", "us-east-1");
         assert_eq!(settings.time_for(0), Duration::ZERO);
         assert_eq!(settings.time_for(8 << 20), Duration::from_secs(512));
-        assert!(MAX_OBJECT_BYTES.div_ceil(MIN_PART_BYTES) <= MAX_PARTS);
+        assert!(MAX_OBJECT_BYTES.div_ceil(MIN_PART_BYTES) <= crate::store::MAX_PARTS);
     }
 }

@@ -7,7 +7,7 @@ use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
-use super::settings::MAX_PARTS;
+use crate::store::MAX_PARTS;
 use super::{Inner, failure, pause, timeouts};
 use crate::error::{Error, Result};
 use crate::key::Key;

@@ -13,16 +13,10 @@ use aws_sdk_s3::types::{
 };
 
 use super::aws::{refused, region};
-use super::error::{Error, Result};
+use super::super::error::{Error, Result};
 
 /// Most pages of 1,000 objects that are removed from a bucket in one go.
 const MAX_PAGES: u32 = 10_000;
-
-/// The bucket of a stack's packages; bounded by 63 characters through the stack's name.
-#[must_use]
-pub(super) fn packages(stack: &str, account: &str, region: &str) -> String {
-    format!("{stack}-packages-{account}-{region}")
-}
 
 /// S3, by path where it is not AWS's: a stand-in has no name for each bucket.
 pub(super) fn client(config: &SdkConfig, endpoint: Option<&str>) -> Client {

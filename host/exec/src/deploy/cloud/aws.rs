@@ -8,7 +8,7 @@ use aws_sdk_lambda::config::timeout::TimeoutConfig;
 use aws_sdk_lambda::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use eciton_transport::s3;
 
-use super::error::{Error, Result};
+use super::super::error::{Error, Result};
 
 /// Tries of a request of a deployment.
 const ATTEMPTS: u32 = 4;
