@@ -15,12 +15,9 @@ Stages of L layers, as in plan/src/program.rs: T(l) = 2 l, G(l) = 2 l + 1, the h
 T'(l) = G'(l) + 1. A gather is handed out, and what it reads is settled, when its own interval's rows are committed: of each interval the newest
 rows that are not after its epoch. The first epoch reads rows of its own only. OUTPUT.json: {"losses": [epochs], "ages": {age: reads}}
 """
-import json
-import sys
-
 import numpy as np
 
-from gcn import Activation, Gather, Gcn, Optimiser, features_of, initial_parameters
+from gcn import Activation, Gather, Gcn, Optimiser, command, features_of, initial_parameters
 
 
 class Apart:
@@ -119,9 +116,8 @@ class Apart:
                 self.enter(of)
 
 
-def main():
-    with open(sys.argv[1]) as file:
-        job = json.load(file)
+def run(job):
+    """Losses by epoch, and how many gathers read rows of which age."""
     apart = Apart(job)
     with open(job["events"]) as file:
         for line in file.read().splitlines()[1:]:
@@ -129,9 +125,8 @@ def main():
             assert what in ("gathered", "completed"), line
             apart.step(int(epoch), int(stage), int(interval))
     losses = [apart.losses[e] for e in sorted(apart.losses)]
-    with open(sys.argv[2], "w") as file:
-        json.dump({"losses": losses, "ages": {str(age): count for age, count in sorted(apart.ages.items())}}, file)
+    return {"losses": losses, "ages": {str(age): count for age, count in sorted(apart.ages.items())}}
 
 
 if __name__ == "__main__":
-    main() if len(sys.argv) == 3 else sys.exit(__doc__)
+    command(run, [], __doc__)

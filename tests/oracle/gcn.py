@@ -290,11 +290,15 @@ def test_training(seed=4):
 
 
 def command(run, tests, usage):
-    """The command line of an oracle: a job's file, perhaps the answer's, or --self-test."""
+    """The command line of an oracle: a job's file, perhaps the answer's; --serve: a job and an answer a line;
+    or --self-test."""
     if sys.argv[1:] == ["--self-test"]:
         for test in tests:
             print(f"{test.__name__}: {test()}")
         print(f"{len(tests)} passed, 0 failed")
+    elif sys.argv[1:] == ["--serve"]:
+        for line in sys.stdin:
+            print(json.dumps(run(json.loads(line))), flush=True)
     elif len(sys.argv) in (2, 3) and not sys.argv[1].startswith("-"):
         with open(sys.argv[1]) as file:
             answer = run(json.load(file))

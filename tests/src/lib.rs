@@ -21,11 +21,20 @@ pub fn root() -> PathBuf {
 }
 
 /// Options of every run in the suites: kernels from `ECITON_KERNEL_DIR` where it is set (a relative
-/// one is taken from the repository's root, since cargo runs suites elsewhere), no cache, nothing
-/// written.
+/// one is taken from the repository's root, since cargo runs suites elsewhere), nothing written.
 pub fn options() -> Options {
     let kernel_folder = folder("ECITON_KERNEL_DIR").map(|f| root().join(f));
-    Options { kernel_folder, cache: CachePolicy::Off, ..Options::default() }
+    Options { kernel_folder, cache: cache(), ..Options::default() }
+}
+
+/// Compiled kernels of all suites, in the target folder: a suite of many short runs would otherwise
+/// compile kernels for most of its time.
+pub fn cache() -> CachePolicy {
+    let program = std::env::current_exe().unwrap_or_default();
+    match program.ancestors().nth(3) {
+        Some(target) => CachePolicy::Folder(target.join("tmp/suite-kernels")),
+        None => CachePolicy::Off,
+    }
 }
 
 /// The folder of data sets: `ECITON_DATA`, else `shared/data` beside the repository, if it exists.

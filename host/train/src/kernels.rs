@@ -49,17 +49,24 @@ pub enum CachePolicy {
     /// `ECITON_CACHE_DIR`, else the user's cache folder; the key lies in the user's state folder.
     #[default]
     User,
+    /// This folder, with the key beside it, as `FOLDER.key`.
+    Folder(PathBuf),
     /// Nowhere.
     Off,
+}
+
+/// A cache folder and the file of its key beside it.
+fn with_key(folder: PathBuf) -> (PathBuf, PathBuf) {
+    let mut key = folder.clone().into_os_string();
+    key.push(".key");
+    (folder, key.into())
 }
 
 /// The user's cache folder and the file of its key; `None` where the user has no home.
 pub fn cache_paths() -> Option<(PathBuf, PathBuf)> {
     let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     if let Some(dir) = variable("ECITON_CACHE_DIR") {
-        let mut key = dir.clone().into_os_string();
-        key.push(".key");
-        return Some((dir, key.into()));
+        return Some(with_key(dir));
     }
     let home = variable("HOME");
     let under = |name: &str, rest: &str| {
@@ -150,10 +157,12 @@ impl Kernels {
         threads: u32,
     ) -> Result<Self> {
         // A cache that cannot be opened must not stop a run; `eciton doctor` tells of it.
-        let cache = match policy {
-            CachePolicy::User => cache_paths().and_then(|(folder, key)| Cache::open(&folder, &key).ok()),
+        let paths = match policy {
+            CachePolicy::User => cache_paths(),
+            CachePolicy::Folder(folder) => Some(with_key(folder.clone())),
             CachePolicy::Off => None,
         };
+        let cache = paths.and_then(|(folder, key)| Cache::open(&folder, &key).ok());
         let mut sources: BTreeMap<String, Component> = BTreeMap::new();
         for kernel in builtin() {
             let component = match folder {

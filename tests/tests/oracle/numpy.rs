@@ -1,12 +1,15 @@
 //! What a script of `tests/oracle` is asked and answers, and how near to it a run has to come.
 
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::Command;
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use eciton_graph::dataset::{Dataset, Features, SparseBuilder};
 use eciton_plan::Config;
 use eciton_train::inspect::{FirstEpoch, first_epoch};
-use eciton_train::{CachePolicy, Options, Recording};
+use eciton_train::{Options, Recording};
 use serde_json::Value;
 
 /// Trains `epochs` epochs; `what` is said of a failure.
@@ -19,19 +22,39 @@ pub(crate) fn trained(
 ) -> FirstEpoch {
     let mut config = config.clone();
     config.run.epochs = epochs;
-    let options = Options { cache: CachePolicy::Off, recording, ..Options::default() };
+    let options = Options { cache: eciton_tests::cache(), recording, ..Options::default() };
     first_epoch(&config, &options, dataset.clone()).unwrap_or_else(|e| panic!("{what}: {e}"))
 }
 
-/// What a script makes of a job.
+/// A script that answers jobs, a line each: Python and NumPy are loaded once a process.
+struct Oracle {
+    jobs: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Oracle {
+    fn start(python: &str, script: &str) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("oracle").join(script);
+        let mut command = Command::new(python);
+        command.arg("-B").arg(script).arg("--serve").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (jobs, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self { jobs, answers: BufReader::new(answers) }
+    }
+}
+
+/// What a script makes of a job; what the script says on standard error is the test's.
 pub(crate) fn ask(what: &str, python: &str, script: &str, job: &Value) -> Value {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("in.json"), folder.path().join("out.json"));
-    std::fs::write(&input, job.to_string()).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("oracle").join(script);
-    let ran = Command::new(python).arg("-B").arg(script).args([&input, &output]).output().unwrap();
-    assert!(ran.status.success(), "{what}: {}", String::from_utf8_lossy(&ran.stderr));
-    serde_json::from_slice(&std::fs::read(&output).unwrap()).unwrap()
+    static ORACLES: Mutex<BTreeMap<String, Oracle>> = Mutex::new(BTreeMap::new());
+    let mut oracles = ORACLES.lock().unwrap_or_else(PoisonError::into_inner);
+    let oracle = oracles.entry(script.to_owned()).or_insert_with(|| Oracle::start(python, script));
+    let mut answer = String::new();
+    let told = writeln!(oracle.jobs, "{job}").and_then(|()| oracle.answers.read_line(&mut answer));
+    if !told.is_ok_and(|bytes| bytes > 0) {
+        oracles.remove(script);
+        panic!("{what}: {script} ended without an answer");
+    }
+    serde_json::from_str(&answer).unwrap()
 }
 
 /// Whether the norm of the difference is at most `most` times that of what was expected.

@@ -36,11 +36,21 @@ fn drift<'a>(program: &'a Program, settings: Settings, faults: Faults, seed: u64
 
 #[test]
 fn intervals_that_run_apart_keep_every_bound() {
+    keep_every_bound(0);
+}
+
+#[test]
+fn intervals_that_run_apart_keep_every_bound_of_odd_seeds() {
+    keep_every_bound(1);
+}
+
+/// Every second seed.
+fn keep_every_bound(first: u64) {
     let programs: Vec<Program> = (1..=4).map(gcn).chain((1..=2).map(gatv2)).collect();
     let all = pipelines();
     // By staleness: rows by age, the most versions of weights.
     let mut seen: BTreeMap<u32, (BTreeMap<u32, u64>, usize)> = BTreeMap::new();
-    for seed in 0..seeds(7000) {
+    for seed in (first..seeds(7000)).step_by(2) {
         let random = &mut Random(seed);
         let program = &programs[random.below(programs.len() as u64) as usize];
         let pipeline = all[random.below(all.len() as u64) as usize];
@@ -56,7 +66,7 @@ fn intervals_that_run_apart_keep_every_bound() {
         let (ages, versions) = seen.entry(pipeline.staleness).or_default();
         run.store.ages.iter().for_each(|(age, count)| *ages.entry(*age).or_default() += count);
         *versions = (*versions).max(run.store.versions);
-        if seed % 8 == 0 {
+        if seed % 8 < 2 {
             let again = drift(program, settings, Faults::APART, seed);
             assert_eq!((&run.log, run.store.value()), (&again.log, again.store.value()), "seed {seed}");
         }
