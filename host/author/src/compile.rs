@@ -172,7 +172,13 @@ impl<'a> Build<'a> {
             return Err(Error::NoManifest { dir });
         }
         let layout = self.layout(&dir, &manifest)?;
-        let module = self.module(&dir, &manifest, &layout)?;
+        let target_dir = match self.target_dir.clone().or_else(shared_target) {
+            Some(target_dir) => std::path::absolute(&target_dir).map_err(io("find", &target_dir))?,
+            None => layout.target_dir.join("kernels"),
+        };
+        // Held until the module is read: another build may have a library of the same name.
+        let _claim = self.claim(&dir, &layout, &target_dir)?;
+        let module = self.module(&dir, &manifest, &layout, &target_dir)?;
         let bytes = file::read(&module, MAX_COMPONENT_BYTES)?;
         let component = wrap(&layout.package, &dir, &bytes)?;
         Ok((layout.package, component))
@@ -218,12 +224,39 @@ impl<'a> Build<'a> {
         metadata.layout(manifest)
     }
 
+    /// Takes a target folder for one build, until the file that is returned is dropped.
+    ///
+    /// Cargo names a module `LIBRARY.wasm` without a hash, and takes one that is there for its own: so a
+    /// module that another crate, or other features, left under this name is removed first.
+    fn claim(&mut self, dir: &Path, layout: &Layout, target_dir: &Path) -> Result<std::fs::File> {
+        let owners = target_dir.join("owners");
+        std::fs::create_dir_all(&owners).map_err(io("create", &owners))?;
+        let path = owners.join("lock");
+        let lock = std::fs::File::create(&path).map_err(io("open", &path))?;
+        if lock.try_lock().is_err() {
+            if let Some(watch) = &mut self.on_line {
+                watch("waiting for another build of a kernel");
+            }
+            lock.lock().map_err(io("lock", &path))?;
+        }
+        let owner = owners.join(format!("{}.txt", layout.library));
+        let own = format!("{}\n{}\n{}\n", dir.display(), self.features.join(","), self.compact);
+        if std::fs::read_to_string(&owner).is_ok_and(|found| found == own) {
+            return Ok(lock);
+        }
+        let module = target_dir.join(TARGET).join("kernel/deps").join(format!("{}.wasm", layout.library));
+        match std::fs::remove_file(&module) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(io("remove", &module)(error));
+            }
+            _ => {}
+        }
+        file::write(&owner, own.as_bytes())?;
+        Ok(lock)
+    }
+
     /// Compiles; the path of the core module.
-    fn module(&mut self, dir: &Path, manifest: &Path, layout: &Layout) -> Result<PathBuf> {
-        let target_dir = match &self.target_dir {
-            Some(target_dir) => std::path::absolute(target_dir).map_err(io("find", target_dir))?,
-            None => layout.target_dir.join("kernels"),
-        };
+    fn module(&mut self, dir: &Path, manifest: &Path, layout: &Layout, target_dir: &Path) -> Result<PathBuf> {
         let mut command = self.cargo(dir);
         command
             .args(["rustc", "--lib", "--crate-type", "cdylib", "--profile", "kernel"])
@@ -231,7 +264,7 @@ impl<'a> Build<'a> {
             .arg("--manifest-path")
             .arg(manifest)
             .arg("--target-dir")
-            .arg(&target_dir);
+            .arg(target_dir);
         if !self.features.is_empty() {
             command.arg("--features").arg(self.features.join(","));
         }
@@ -246,7 +279,7 @@ impl<'a> Build<'a> {
                 .args(["-Z", "build-std=std,panic_abort", "-Z", "build-std-features=optimize_for_size"])
                 .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
         }
-        command.env("CARGO_ENCODED_RUSTFLAGS", self.flags(layout, &target_dir));
+        command.env("CARGO_ENCODED_RUSTFLAGS", self.flags(layout, target_dir));
 
         let manifest = manifest.to_owned();
         let found = self.run_cargo(dir, command, move |stdout| artefact(stdout, &manifest))?;
@@ -306,6 +339,17 @@ impl<'a> Build<'a> {
             Err(_) => Err(failed(std::io::Error::other("its output could not be read"))),
         }
     }
+}
+
+/// The target folder of all kernels that are built without one of their own, in the user's cache: the standard library,
+/// which some toolchains have as source only, is compiled there once for all. None where the user has no home.
+fn shared_target() -> Option<PathBuf> {
+    let value = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let cache = || {
+        let cache = value("XDG_CACHE_HOME").filter(|path| path.is_absolute());
+        cache.or_else(|| value("HOME").map(|home| home.join(".cache")))
+    };
+    value("ECITON_KERNEL_TARGET").or_else(|| cache().map(|cache| cache.join("eciton/kernel-target")))
 }
 
 /// Passes each line on and keeps the last ones.
@@ -387,6 +431,7 @@ struct Package {
 
 #[derive(Deserialize)]
 struct Target {
+    name: String,
     crate_types: Vec<String>,
 }
 
@@ -403,6 +448,8 @@ struct Message {
 /// Where a crate and its dependencies lie.
 struct Layout {
     package: String,
+    /// The library's name, as its files have it.
+    library: String,
     target_dir: PathBuf,
     /// Folders of this machine and what they are called in the component; later ones win.
     folders: Vec<(PathBuf, String)>,
@@ -418,13 +465,11 @@ impl Metadata {
             .find(|package| same_file(&package.manifest_path, manifest))
             .ok_or_else(|| odd("a workspace, not a package"))?;
         let library = ["lib", "rlib", "cdylib", "dylib", "staticlib"];
-        let has_library = package.targets.iter().any(|target| {
+        let found = package.targets.iter().find(|target| {
             target.crate_types.iter().any(|kind| library.contains(&kind.as_str()))
                 && !target.crate_types.iter().any(|kind| kind == "bin")
         });
-        if !has_library {
-            return Err(odd("a package without a library"));
-        }
+        let library = found.ok_or_else(|| odd("a package without a library"))?.name.replace('-', "_");
         // Cargo names files of the workspace relative to its root already.
         let mut folders = Vec::new();
         let mut fetched = BTreeSet::new();
@@ -444,7 +489,7 @@ impl Metadata {
             }
         }
         folders.extend(fetched.into_iter().map(|folder| (folder, "/crates".to_owned())));
-        Ok(Layout { package: package.name.clone(), target_dir: self.target_directory, folders })
+        Ok(Layout { package: package.name.clone(), library, target_dir: self.target_directory, folders })
     }
 }
 

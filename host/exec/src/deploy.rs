@@ -22,9 +22,9 @@ mod stack;
 pub mod worker;
 
 pub use account::{Account, Reserve};
-pub use deployment::{DEFAULT_STACK, Deployment, Endpoints, Function, check_stack};
 #[cfg(feature = "aws")]
 pub use cloud::{clean, deploy, destroy, sdk};
+pub use deployment::{DEFAULT_STACK, Deployment, Endpoints, Function, check_stack};
 pub use destroy::{Destroyed, Target};
 pub use error::{Error, Result};
 pub use package::{Artefact, Component, Package};

@@ -232,8 +232,8 @@ pub fn start(wanted: Wanted) -> Result<RemotePool<LambdaInvoker>, functions::Err
     let deployment = Deployment::load(asked.deployment.as_deref().unwrap_or(deploy::DEFAULT_STACK))?;
     let function = deployment.function(Some(asked.memory_mb))?;
     let runtime = functions::runtime(2)?;
-    let config = runtime
-        .block_on(deploy::sdk(Some(deployment.region.as_str()), deployment.profile.as_deref()))?;
+    let config =
+        runtime.block_on(deploy::sdk(Some(deployment.region.as_str()), deployment.profile.as_deref()))?;
     let mut bucket = S3Settings::new(&deployment.bucket, &deployment.region);
     bucket.endpoint = deployment.endpoints.s3.clone();
     if let Some(provider) = config.credentials_provider() {

@@ -1,8 +1,6 @@
 //! A build without AWS: what needs its clients is refused, with the way to get them.
 
-use crate::deploy::{
-    Choices, Component, Deployed, Deployment, Destroyed, Progress, Result, Target,
-};
+use crate::deploy::{Choices, Component, Deployed, Deployment, Destroyed, Progress, Result, Target};
 
 /// Something that needs the feature `aws`, as the user asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

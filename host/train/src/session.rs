@@ -20,9 +20,7 @@ use eciton_tensor::Matrix;
 
 use crate::checkpoint::Fingerprint;
 use crate::data::{self, Prepared};
-use crate::driver::{
-    self, Batches, Counts, Money, RowStore, Stages, State, Trained, Training, Tuning,
-};
+use crate::driver::{self, Batches, Counts, Money, RowStore, Stages, State, Trained, Training, Tuning};
 use crate::error::{Error, Result, at};
 use crate::kernels::{CachePolicy, Kernels, Own};
 use crate::labelled::{LabelledLists, LabelledPlan};

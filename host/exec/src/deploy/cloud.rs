@@ -102,11 +102,8 @@ async fn account(config: &SdkConfig, functions: &[String]) -> Result<Account> {
         .await
         .map_err(|e| refused("STS GetCallerIdentity", &e))?;
     let lambda = aws_sdk_lambda::Client::new(config);
-    let settings = lambda
-        .get_account_settings()
-        .send()
-        .await
-        .map_err(|e| refused("Lambda GetAccountSettings", &e))?;
+    let settings =
+        lambda.get_account_settings().send().await.map_err(|e| refused("Lambda GetAccountSettings", &e))?;
     let count = |value: i32| u32::try_from(value).unwrap_or(0);
     let limit = settings.account_limit();
     let concurrency = limit.map_or(0, |limit| count(limit.concurrent_executions()));

@@ -10,9 +10,9 @@ use eciton_kernel::Finished;
 use eciton_kernel::wire::Answer;
 use eciton_plan::{Stage, StageId, Step, TaskKey};
 
+use super::Counts;
 use super::stages::Stages;
 use super::tuning::Tuning;
-use super::Counts;
 use crate::error::{Error, Result};
 use crate::logs::{Arrived, Events, Logs, Span};
 use crate::recorder::Recorder;

@@ -7,10 +7,10 @@ use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
-use crate::store::MAX_PARTS;
 use super::{Inner, failure, pause, timeouts};
 use crate::error::{Error, Result};
 use crate::key::Key;
+use crate::store::MAX_PARTS;
 use crate::store::{Condition, Stored};
 
 /// How often a write begins anew because another one was at the same key, or lost its parts.

@@ -12,8 +12,8 @@ use aws_sdk_s3::types::{
     PublicAccessBlockConfiguration,
 };
 
-use super::aws::{refused, region};
 use super::super::error::{Error, Result};
+use super::aws::{refused, region};
 
 /// Most pages of 1,000 objects that are removed from a bucket in one go.
 const MAX_PAGES: u32 = 10_000;
