@@ -138,6 +138,13 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     row("eciton", env!("CARGO_PKG_VERSION").to_owned());
     let (oldest, newest) = (eciton_author::OLDEST, eciton_author::VERSION);
     row("contract", format!("eciton:kernel@{newest}; kernels of {oldest} to {newest} run"));
+    row(
+        "aws",
+        match eciton_exec::functions::check(eciton_plan::ExecutorKind::Lambda) {
+            Ok(()) => "in this build".to_owned(),
+            Err(error) => format!("not in this build: {error}"),
+        },
+    );
     row("numeric class", eciton_tensor::numeric_class().to_owned());
     row("processor", format!("{}: {}", std::env::consts::ARCH, processor_features().join(" ")));
     row("cores", cores.map_or("unknown".to_owned(), |cores| cores.to_string()));
@@ -205,6 +212,7 @@ fn report(
         "version": env!("CARGO_PKG_VERSION"),
         "contract": eciton_author::VERSION,
         "contract_oldest": eciton_author::OLDEST,
+        "aws": eciton_exec::functions::check(eciton_plan::ExecutorKind::Lambda).is_ok(),
         "numeric_class": eciton_tensor::numeric_class(),
         "architecture": std::env::consts::ARCH,
         "processor_features": processor_features(),

@@ -5,7 +5,8 @@
 //! * A block whose first line names a file (```` ```toml recipe.toml ````) writes that file first.
 //! * Blocks of any other kind are not run.
 //!
-//! The folder has the repository beside it as `eciton/` and, where there is one, `../shared`. A line
+//! The folder holds the repository as `eciton/` and, where `../shared/data` is beside the repository,
+//! that folder of published data sets as `downloads/`. A line
 //! that needs what is not here is skipped with a reason, and the rest of its block too. Lines with
 //! `kernel build` take minutes on a small machine: they are run where `ECITON_DOCS_BUILD` is set.
 #![cfg(unix)]
@@ -15,6 +16,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
+
+/// What documents call a folder of published data sets.
+const DOWNLOADS: &str = "downloads";
 
 /// One fenced block: what follows the fence, its lines, and the line of the fence.
 struct Block<'a> {
@@ -62,9 +66,9 @@ impl Place {
         let folder = whole.path().join("here");
         std::fs::create_dir(&folder).unwrap();
         std::os::unix::fs::symlink(repository(), folder.join("eciton")).unwrap();
-        let shared = repository().join("../shared");
-        if shared.is_dir() {
-            std::os::unix::fs::symlink(shared, whole.path().join("shared")).unwrap();
+        let data = repository().join("../shared/data");
+        if data.is_dir() {
+            std::os::unix::fs::symlink(data, folder.join(DOWNLOADS)).unwrap();
         }
         Self { whole, folder }
     }
@@ -76,8 +80,8 @@ impl Place {
         {
             return Some("ECITON_DOCS_BUILD is not set".to_owned());
         }
-        let shared = arguments.iter().find(|a| a.starts_with("../shared"))?;
-        (!self.folder.join(shared).exists()).then(|| format!("there is no {shared}"))
+        let data = arguments.iter().find(|a| a.starts_with(DOWNLOADS))?;
+        (!self.folder.join(data).exists()).then(|| format!("there is no {data}"))
     }
 
     fn run(&self, arguments: &[String], place: &str) {
@@ -193,6 +197,11 @@ fn store() {
 }
 
 #[test]
+fn testing() {
+    check("docs/TESTING.md");
+}
+
+#[test]
 fn training() {
     check("docs/TRAINING.md");
 }
@@ -214,11 +223,11 @@ fn recipes_train() {
         let set = set.unwrap();
         let name = set.file_name().into_string().unwrap();
         if name != "cora" {
-            if !place.folder.join("../shared/data").exists() {
+            if !place.folder.join(DOWNLOADS).exists() {
                 println!("{name}: skipped: there is no ../shared/data");
                 continue;
             }
-            run(&["data", "fetch", &name, "--from", "../shared/data"]);
+            run(&["data", "fetch", &name, "--from", DOWNLOADS]);
         }
         for recipe in std::fs::read_dir(set.path()).unwrap() {
             let file = recipe.unwrap().file_name().into_string().unwrap();

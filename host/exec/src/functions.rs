@@ -1,13 +1,17 @@
 //! Functions for a run: what must be in place before the first task, whoever runs them.
 
+#[cfg(feature = "aws")]
+mod store;
+
+#[cfg(feature = "aws")]
+pub(crate) use store::at_store;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use eciton_kernel::artefact::{self, Baseline, Signer};
 use eciton_kernel::{Kernel, Limits};
 use eciton_plan::{EdgePlace, Executor, ExecutorKind, FunctionCount, RowFormat};
 use eciton_tensor::frame::Encoding;
-use eciton_transport::{Condition, Key, Store};
 
 use crate::deploy::Architecture;
 use crate::{LocalPool, Machine, RemoteSettings};
@@ -89,13 +93,6 @@ impl From<eciton_kernel::Error> for Error {
     }
 }
 
-/// An error of the object store, in doing something.
-#[cfg(feature = "aws")]
-pub(crate) fn at_store(doing: impl Into<String>) -> impl FnOnce(eciton_transport::Error) -> Error {
-    let doing = doing.into();
-    move |source| Error::Store { doing, source: Box::new(source) }
-}
-
 pub(crate) fn system(doing: &'static str) -> impl Fn(std::io::Error) -> Error {
     move |source| Error::System { doing, source }
 }
@@ -158,31 +155,6 @@ impl Wanted {
             intervals: self.intervals,
             architecture,
         }
-    }
-
-    /// Compiles, signs and stores every kernel that is not in the store yet.
-    #[cfg(feature = "aws")]
-    pub(crate) async fn store_kernels(
-        &self,
-        store: &dyn Store,
-        baseline: Baseline,
-        signer: &Signer,
-    ) -> Result<(), Error> {
-        let failed = |name: &str| at_store(format!("storing kernel `{name}` for functions"));
-        for (kernel, component) in &self.kernels {
-            let name = kernel.name();
-            let key = Key::new(artefact::store_key(kernel.digest(), baseline)).map_err(failed(name))?;
-            // One that another key signed, or an older engine, would be refused by every worker.
-            if let Ok(kept) = store.get(&key, None).await
-                && let Ok(verified) = artefact::open(&kept, &signer.verifier())
-                && verified.heading().engine == artefact::engine_id(baseline)
-            {
-                continue;
-            }
-            let sealed = artefact::compile(name, component, baseline, signer)?;
-            store.put(&key, sealed.into(), Condition::Always).await.map_err(failed(name))?;
-        }
-        Ok(())
     }
 }
 

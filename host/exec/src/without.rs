@@ -5,7 +5,7 @@ use crate::deploy::{Choices, Component, Deployed, Deployment, Destroyed, Progres
 /// Something that needs the feature `aws`, as the user asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0} needs AWS's clients, and this `eciton` was built without them: build it with `cargo build --release --features aws` (about twice the time)"
+    "{0} needs AWS's clients, and this `eciton` was built without them: build it with `cargo build --release --features aws`"
 )]
 pub struct NoAws(pub(crate) &'static str);
 
