@@ -33,6 +33,8 @@ struct Oracle {
 }
 
 impl Oracle {
+    // It ends when its pipe closes, with this process.
+    #[allow(clippy::zombie_processes)]
     fn start(python: &str, script: &str) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("oracle").join(script);
         let mut command = Command::new(python);
