@@ -357,4 +357,10 @@ pub(super) mod tests {
         let given: Vec<String> = choices().parameters("k", 0).into_keys().collect();
         assert_eq!(named, given);
     }
+    #[test]
+    fn the_longest_name_is_one_of_a_bucket() {
+        let stack = "a".repeat(super::super::deployment::MAX_STACK_CHARS);
+        let longest = packages_bucket(&stack, "123456789012", "ap-southeast-1");
+        assert!(longest.len() <= 63, "{longest}: {}", longest.len());
+    }
 }

@@ -132,15 +132,3 @@ pub(super) async fn remove(client: &Client, name: &str) -> Result<()> {
         Err(e) => Err(refused(format!("S3 DeleteBucket {name}"), &e)),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::deployment::MAX_STACK_CHARS;
-    use super::*;
-
-    #[test]
-    fn the_longest_name_is_one_of_a_bucket() {
-        let longest = packages(&"a".repeat(MAX_STACK_CHARS), "123456789012", "ap-southeast-1");
-        assert!(longest.len() <= 63, "{longest}: {}", longest.len());
-    }
-}
