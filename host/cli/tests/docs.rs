@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// What documents call a folder of published data sets.
+/// The documents' name for a folder of published data sets.
 const DOWNLOADS: &str = "downloads";
 
 /// One fenced block: what follows the fence, its lines, and the line of the fence.

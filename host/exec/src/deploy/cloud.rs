@@ -86,7 +86,7 @@ pub fn deploy(
     Ok(Deployed { deployment, file, account, packages, kernels, package_bytes: built.package.bytes_len })
 }
 
-/// Where the environment has a service, if not at AWS.
+/// The endpoint of a service that the environment names in place of AWS's.
 fn endpoint(service: &str) -> Option<String> {
     let value = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     value(&format!("AWS_ENDPOINT_URL_{service}")).or_else(|| value("AWS_ENDPOINT_URL"))
