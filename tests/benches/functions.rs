@@ -8,7 +8,7 @@
 #[allow(dead_code)]
 mod harness;
 
-#[path = "../tests/functions/cloud.rs"]
+#[path = "../tests/suite/functions/cloud.rs"]
 mod cloud;
 
 use std::path::PathBuf;

@@ -207,7 +207,6 @@ fn build_all(
         // Digested first: a source that changes while it is built makes a stale entry, not a false one.
         let sources = kernel.source_digest(root)?;
         let built = Build::new(&toolchain, &kernel.folder(root))
-            .target_dir(&root.join("target/kernels"))
             .locked(locked)
             .compact(true)
             .on_line(&mut *watch)

@@ -111,7 +111,7 @@ pub struct Build<'a> {
 }
 
 impl<'a> Build<'a> {
-    /// A build of the crate in `crate_dir`; cargo's files go to `target/kernels` of its workspace.
+    /// A build of the crate in `crate_dir`; cargo's files go to the folder that kernels share.
     pub fn new(toolchain: &'a Toolchain, crate_dir: &Path) -> Self {
         Self {
             toolchain,

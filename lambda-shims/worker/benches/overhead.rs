@@ -8,9 +8,9 @@
 //! `ECITON_BOOTSTRAP` names another binary to measure, such as `target/worker/bootstrap`.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../tests/fixture/api.rs"]
+#[path = "../tests/suite/process/api.rs"]
 mod api;
-#[path = "../tests/fixture/mod.rs"]
+#[path = "../tests/suite/fixture/mod.rs"]
 mod fixture;
 
 use std::path::Path;

@@ -1,0 +1,85 @@
+//! Graph files without a layout of their own, through the commands: looked at, converted, trained on,
+//! and everything said in the file's ids.
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+fn run(folder: &Path, line: &[&str]) -> (Option<i32>, String, String) {
+    let kernels = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli-cache/kernels");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_eciton"));
+    command.args(line).current_dir(folder).stdin(Stdio::null()).env("ECITON_CACHE_DIR", kernels);
+    let output = command.env("ECITON_DATA", folder.join("none")).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn works(folder: &Path, line: &[&str]) -> String {
+    let (code, out, err) = run(folder, line);
+    assert_eq!(code, Some(0), "{line:?}: {err}");
+    out
+}
+
+/// A ring of six, as each kind of file has it; the edge list has ids of its own.
+const FILES: [(&str, &str, [u64; 6]); 3] = [
+    (
+        "ring.mtx",
+        "%%MatrixMarket matrix coordinate pattern symmetric\n6 6 6\n2 1\n3 2\n4 3\n5 4\n6 5\n6 1\n",
+        [1, 2, 3, 4, 5, 6],
+    ),
+    ("ring.graph", "6 6\n2 6\n1 3\n2 4\n3 5\n4 6\n5 1\n", [1, 2, 3, 4, 5, 6]),
+    (
+        "ring.txt",
+        "# ring\n7 40\n40 41\n41 1000\n1000 5000000000\n5000000000 9\n9 7\n",
+        [7, 9, 40, 41, 1000, 5_000_000_000],
+    ),
+];
+
+#[test]
+fn features_are_divided_by_their_sums_where_none_is_negative() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let generated = ["data", "generate", "rmat", "signed", "--vertices", "500", "--edges", "4000"];
+    works(folder, &generated);
+    // What was done is in the run's settings, and a model is looked at in the same way.
+    for (source, set, done) in [
+        ("signed", "auto", "false"),
+        ("cora", "auto", "true"),
+        ("signed", "true", "true"),
+        ("cora", "false", "false"),
+    ] {
+        let out = format!("{source}-{set}");
+        let set = format!("data.normalise_features={set}");
+        works(folder, &["train", source, "--epochs", "2", "--set", &set, "--out", &out]);
+        let config = std::fs::read_to_string(folder.join(&out).join("config.toml")).unwrap();
+        assert!(config.contains(&format!("normalise_features = {done}")), "{source}, {set}: {config}");
+        works(folder, &["eval", &out]);
+    }
+}
+
+#[test]
+fn graph_files_are_converted_and_trained_on_in_their_ids() {
+    for (name, text, ids) in FILES {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path();
+        std::fs::write(folder.join(name), text).unwrap();
+        let stat = works(folder, &["data", "stat", name, "--json"]);
+        let stat: serde_json::Value = serde_json::from_str(&stat).unwrap();
+        assert_eq!((&stat["vertices"], &stat["edges"], &stat["classes"]), (&6.into(), &12.into(), &0.into()));
+        // Without labels: looked at and converted, but not trained on.
+        works(folder, &["data", "convert", name, "bare"]);
+        for source in [name, "bare"] {
+            let (code, _, err) = run(folder, &["train", source, "--no-out"]);
+            assert!(code == Some(1) && err.contains("labels.csv"), "{source}: {err}");
+        }
+        let labels: String = ids.iter().enumerate().map(|(at, id)| format!("{id},{}\n", at % 2)).collect();
+        std::fs::write(folder.join("labels.csv"), labels).unwrap();
+        works(folder, &["data", "convert", name, "store"]);
+        for (source, run) in [(name, "r1"), ("store", "r2")] {
+            works(folder, &["train", source, "--epochs", "2", "--hidden", "2", "--out", run]);
+            works(folder, &["predict", run, "--out", &format!("{run}.csv")]);
+        }
+        let scores = std::fs::read_to_string(folder.join("r1.csv")).unwrap();
+        let first: Vec<&str> = scores.lines().skip(1).map(|line| line.split(',').next().unwrap()).collect();
+        assert_eq!(first, ids.map(|id| id.to_string()), "{name}");
+        assert_eq!(std::fs::read_to_string(folder.join("r2.csv")).unwrap(), scores, "{name}");
+    }
+}

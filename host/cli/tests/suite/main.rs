@@ -1,0 +1,14 @@
+//! The crate's integration tests, in one program: one link instead of one a file.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod checkpoint;
+mod cli;
+mod common;
+mod docs;
+mod edges;
+mod fetch;
+mod graphs;
+mod kernels;
+mod links;
+mod many_graphs;
+mod tasks;

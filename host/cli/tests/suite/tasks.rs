@@ -1,0 +1,132 @@
+//! What is learnt besides one class a vertex: several labels, and numbers, from a folder to predictions.
+
+use std::fmt::Write as _;
+
+use crate::common::{eciton, works};
+use serde_json::Value;
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A ring of vertices with two features each, which say what their labels are; every seventh vertex lacks
+/// the first label, and none has a split.
+fn data(labels: impl Fn(f64, f64) -> (f64, f64)) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut edges, mut features, mut rows) =
+        ("source,target\n".to_owned(), "id,a,b\n".to_owned(), "id,one,other\n".to_owned());
+    for v in 0..300u32 {
+        let wave = |speed: f64| (f64::from(v) * speed).sin();
+        let (a, b) = (wave(0.7), wave(1.9));
+        let (one, other) = labels(a, b);
+        writeln!(edges, "v{v},v{}", (v + 1) % 300).unwrap();
+        writeln!(features, "v{v},{a:.4},{b:.4}").unwrap();
+        let one = if v % 7 == 0 { String::new() } else { format!("{one}") };
+        writeln!(rows, "v{v},{one},{other}").unwrap();
+    }
+    for (name, text) in [("edges", edges), ("features", features), ("labels", rows)] {
+        std::fs::write(folder.path().join(format!("{name}.csv")), text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn several_labels_are_learnt_measured_and_predicted() {
+    let data = data(|a, b| (f64::from(u8::from(a > 0.0)), f64::from(u8::from(a + b > 0.4))));
+    let folder = data.path();
+    let stat = lines(&works(folder, &["data", "stat", ".", "--json"]));
+    assert_eq!((&stat[0]["task"], &stat[0]["classes"]), (&"multi-label".into(), &2.into()));
+    assert_eq!((&stat[0]["labels"][0]["known"], &stat[0]["labels"][1]["known"]), (&257.into(), &300.into()));
+
+    let train = ["train", ".", "--model", "sage", "--epochs", "150", "--lr", "0.05", "--dropout", "0"];
+    let out = lines(&works(folder, &[&train[..], &["--json", "--out", "run", "--intervals", "3"]].concat()));
+    let summary = out.last().unwrap();
+    assert_eq!(summary["metric"], "roc-auc");
+    assert!(summary["test_metric"].as_f64().unwrap() > 0.97, "{summary}");
+    assert!(out[0]["metric"] == "roc-auc" && out[0]["loss"].as_f64().unwrap() > 0.5, "{}", out[0]);
+    let text = works(folder, &[&train[..], &["--no-out", "--metric", "f1-micro"]].concat());
+    assert!(text.contains("test micro F1"), "{text}");
+
+    let eval = lines(&works(folder, &["eval", "run", "--json"]));
+    assert_eq!((&eval[0]["reproduced"], &eval[0]["metric"]), (&true.into(), &"roc-auc".into()));
+    let csv = works(folder, &["predict", "run"]);
+    let (header, rest) = csv.split_once('\n').unwrap();
+    assert_eq!(header, "id,label_0,label_1,score_0,score_1");
+    for row in rest.lines() {
+        let fields: Vec<&str> = row.split(',').collect();
+        for label in 0..2 {
+            let score: f32 = fields[3 + label].parse().unwrap();
+            assert_eq!(fields[1 + label], if score > 0.0 { "1" } else { "0" }, "{row}");
+        }
+    }
+    let first = &lines(&works(folder, &["predict", "run", "--json"]))[0];
+    assert!(first["labels"].is_array() && first.get("class").is_none(), "{first}");
+    let picture = std::fs::read_to_string(folder.join("run/curve.svg")).unwrap();
+    assert!(picture.contains("binary cross-entropy") && picture.contains("ROC-AUC"), "{picture}");
+
+    // The same from a store, and in every mode and executor that keeps the order of things.
+    works(folder, &["data", "convert", ".", "store"]);
+    for more in [&["--mode", "sync"][..], &["--executor", "loopback"]] {
+        let line =
+            [&["train", "store"], &train[2..], &["--json", "--no-out", "--intervals", "3"], more].concat();
+        assert_eq!(
+            lines(&works(folder, &line)).last().unwrap()["model_digest"],
+            summary["model_digest"],
+            "{more:?}"
+        );
+    }
+}
+
+#[test]
+fn numbers_are_learnt_and_less_is_better() {
+    let data = data(|a, b| (20.0 + 3.0 * a, b - 2.0 * a));
+    let folder = data.path();
+    let train = ["train", ".", "--model", "sage", "--epochs", "300", "--lr", "0.05", "--dropout", "0"];
+    let more = ["--json", "--out", "run", "--set", "run.keep=best", "--set", "model.activation=tanh"];
+    let out = lines(&works(folder, &[&train[..], &more].concat()));
+    let (summary, epochs) = (out.last().unwrap(), &out[..out.len() - 1]);
+    assert_eq!(summary["metric"], "mean-absolute-error");
+    let found = |line: &Value, key: &str| line[key].as_f64().unwrap();
+    let validation = |line: &&Value| found(line, "val_metric");
+    assert!(validation(&&epochs[0]) > 5.0, "{}", epochs[0]);
+    let least = epochs.iter().min_by(|a, b| validation(a).total_cmp(&validation(b))).unwrap();
+    assert_eq!(summary["seeds"][0]["best"][0], least["epoch"]);
+    assert!(found(least, "test_metric") < 0.5, "{least}");
+    let eval = lines(&works(folder, &["eval", "run", "--json"]));
+    assert_eq!((&eval[0]["reproduced"], &eval[0]["test_metric"]), (&true.into(), &least["test_metric"]));
+    assert!(works(folder, &["predict", "run"]).starts_with("id,value_0,value_1\nv0,"));
+
+    // A run of errors stops where they get no smaller.
+    let early = lines(&works(
+        folder,
+        &[&train[..], &["--json", "--no-out", "--patience", "20", "--metric", "root-mean-squared-error"]]
+            .concat(),
+    ));
+    let summary = early.last().unwrap();
+    let best = summary["seeds"][0]["best"][0].as_u64().unwrap();
+    let rmse = |line: &Value| found(line, "val_metric");
+    let at = |epoch: u64| rmse(early.iter().find(|line| line["epoch"] == epoch).unwrap());
+    assert!(early.iter().filter(|line| line["event"] == "epoch").all(|line| rmse(line) >= at(best)));
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_what_does() {
+    let folder = tempfile::tempdir().unwrap();
+    for (line, words) in [
+        (&["--metric", "roc-auc"][..], "classification of 7 classes: take accuracy or f1-micro"),
+        (&["--set", "model.loss=squared-error"], "the task is classification: take cross-entropy"),
+        (
+            &["--task", "regression", "--metric", "accuracy"],
+            "take mean-absolute-error or root-mean-squared-error",
+        ),
+        (&["--task", "multi-label"], "cora labels"),
+        (&["--task", "ranking"], "one of \"classification\", \"multi-label\", \"regression\""),
+    ] {
+        let (code, out, err) =
+            eciton(folder.path(), &[&["train", "--no-out", "--epochs", "1"], line].concat());
+        assert!(code != Some(0) && err.contains(words), "{line:?}: {out}{err}");
+        assert!(out.is_empty(), "{out}");
+    }
+    let text = works(folder.path(), &["train", "--task", "regression", "--epochs", "3", "--no-out"]);
+    assert!(text.contains("test MAE"), "{text}");
+}

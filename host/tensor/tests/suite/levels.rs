@@ -1,0 +1,128 @@
+//! Every vector level agrees with the best one of this processor: this binary runs itself with
+//! `ECITON_SIMD` set and compares what it writes.
+
+use crate::common::*;
+use eciton_tensor::ops::activation::Activation;
+use eciton_tensor::ops::adam::{Adam, adam, sgd};
+use eciton_tensor::ops::product::{self, Scratch, Wanted};
+use eciton_tensor::ops::sparse;
+use eciton_tensor::{Buffer, Grid, SparseRows, View, ViewMut, numeric_class};
+
+/// Where the other process writes.
+const OUT: &str = "ECITON_TEST_LEVEL_OUT";
+
+/// One of each routine, as named values.
+fn results() -> Vec<(String, Vec<f32>)> {
+    let numbers = &mut Numbers(41);
+    let mut all = Vec::new();
+    for (n, k, m) in [(37, 16, 7), (37, 70, 16), (40, 33, 33), (30, 64, 64), (29, 602, 128), (21, 5, 1)] {
+        let (x, w, d) = (numbers.values(n * k), numbers.values(k * m), numbers.values(n * m));
+        let (before, after) = (numbers.values(k), numbers.values(m));
+        let stored = SparseRows::new(
+            k as u32,
+            (0..=n as u64).collect::<Vec<_>>(),
+            (0..n).map(|i| (i * 7 % k) as u32).collect::<Vec<_>>(),
+            numbers.values(n),
+        )
+        .unwrap();
+        for p in prologues(&before, 12, 2) {
+            let what = |op: &str| format!("{op} {n} x {k} x {m} {p:?}");
+            let (mut y, mut gx) = (vec![0.0; n * m], vec![0.0; n * k]);
+            let scratch = &mut Scratch::default();
+            let (xv, wv, dv) = (View::new(&x, n, k), View::new(&w, k, m), View::new(&d, n, m));
+            product::linear(
+                xv,
+                &p,
+                wv,
+                Some(&after),
+                Activation::Sigmoid,
+                &mut ViewMut::new(&mut y, n, m),
+                scratch,
+            );
+            let buffers = [(1, k), (k, m), (1, m)].map(|(r, c)| Buffer::zeroed(r, c).unwrap());
+            let mut leases = buffers.each_ref().map(|b| b.write(0..b.rows()).unwrap());
+            let [b, gw, a] = leases.each_mut().map(|l| l.view_mut());
+            let (mut b, mut gw, mut a) = ([b], [gw], [a]);
+            let mut gxv = ViewMut::new(&mut gx, n, k);
+            let wanted = Wanted {
+                x: Some(&mut gxv),
+                before_bias: Some(&mut b),
+                w: Some(&mut gw),
+                after_bias: Some(&mut a),
+            };
+            product::linear_backward(xv, &p, wv, dv, &Grid::single(n), wanted, scratch);
+            drop(leases);
+            all.extend([(what("linear"), y), (what("grad-x"), gx)]);
+            all.extend(buffers.iter().map(|b| (what("sums"), b.to_vec().unwrap())));
+            if p.bias.is_none() && p.activation.keeps_zero() {
+                let (mut y, mut gw) = (vec![0.0; n * m], vec![0.0; k * m]);
+                sparse::linear(
+                    &stored,
+                    0..n,
+                    &p,
+                    wv,
+                    None,
+                    Activation::Identity,
+                    &mut ViewMut::new(&mut y, n, m),
+                    scratch,
+                );
+                sparse::weight_gradient(
+                    &stored,
+                    0..n,
+                    &p,
+                    dv,
+                    &Grid::single(n),
+                    &mut [ViewMut::new(&mut gw, k, m)],
+                    scratch,
+                );
+                all.extend([(what("sparse linear"), y), (what("sparse gradient"), gw)]);
+            }
+        }
+    }
+    let c = Adam {
+        step_size: 0.01,
+        bias2_sqrt: 0.1,
+        beta1: 0.9,
+        beta2: 0.999,
+        epsilon: 1e-8,
+        decay: 0.1,
+        shrink: 0.99,
+    };
+    let [mut w, g, mut m, mut v] = [(); 4].map(|()| numbers.values(77));
+    v.iter_mut().for_each(|v| *v = v.abs());
+    adam(c, &mut w, &g, &mut m, &mut v);
+    sgd(0.1, 0.9, true, 0.01, &mut w, &g, &mut m);
+    all.push(("optimisers".to_owned(), [w, m, v].concat()));
+    all
+}
+
+#[test]
+fn child_writes_its_results() {
+    // Does nothing unless the other test asked for it.
+    let Ok(path) = std::env::var(OUT) else { return };
+    let values = results().into_iter().flat_map(|(_, v)| v).flat_map(f32::to_le_bytes);
+    std::fs::write(path, numeric_class().bytes().chain([b'\n']).chain(values).collect::<Vec<u8>>()).unwrap();
+}
+
+#[test]
+fn levels_agree_with_the_best() {
+    let best = results();
+    for (level, class) in [("portable", Some("portable-1")), ("avx2", None)] {
+        let path = std::env::temp_dir().join(format!("eciton-levels-{}-{level}", std::process::id()));
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "levels::child_writes_its_results"]).env("ECITON_SIMD", level).env(OUT, &path);
+        assert!(child.output().unwrap().status.success(), "{level}");
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let at = bytes.iter().position(|&b| b == b'\n').unwrap();
+        let found = std::str::from_utf8(&bytes[..at]).unwrap();
+        assert!(class.is_none_or(|c| c == found), "ECITON_SIMD={level} computed with {found}");
+        println!("{level}: {found} beside {}", numeric_class());
+        let mut values = bytes[at + 1..].chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap()));
+        for (what, best) in &best {
+            let other: Vec<f32> = values.by_ref().take(best.len()).collect();
+            close(&format!("{level}: {what}"), &other, &wide(best));
+        }
+        assert_eq!(values.count(), 0);
+    }
+}

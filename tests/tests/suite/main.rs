@@ -1,0 +1,15 @@
+//! The crate's integration tests, in one program: one link instead of one a file.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod compatibility;
+mod equivalence;
+mod functions;
+mod hostile;
+mod kernels;
+mod models;
+mod modes;
+mod numpy;
+mod optimiser;
+mod oracle;
+mod rows;
+mod shipped;

@@ -1,0 +1,31 @@
+//! What the shipped binary is built from: no way round the sandbox.
+use std::process::Command;
+
+/// The kernels' Rust code and what runs it natively.
+const NEVER: [&str; 8] = [
+    "eciton-sdk",
+    "eciton-linear",
+    "eciton-head",
+    "eciton-activate",
+    "eciton-attention",
+    "eciton-normalise",
+    "eciton-sum",
+    "native-kernels",
+];
+
+#[test]
+fn the_binary_has_no_native_kernels() {
+    let tree = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--locked", "--package", "eciton", "--edges", "normal,features"])
+        .args(["--prefix", "none", "--target", "all"])
+        .current_dir(eciton_tests::root())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(tree.stdout).unwrap();
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    assert!(text.contains("eciton-kernel"), "{text}");
+    for name in NEVER {
+        let found: Vec<&str> = text.lines().filter(|l| l.contains(name)).collect();
+        assert!(found.is_empty(), "the default build of eciton contains {name}: {found:?}");
+    }
+}
