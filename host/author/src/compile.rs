@@ -241,7 +241,7 @@ impl<'a> Build<'a> {
         }
         let owner = owners.join(format!("{}.txt", layout.library));
         let own = format!("{}\n{}\n{}\n", dir.display(), self.features.join(","), self.compact);
-        if std::fs::read_to_string(&owner).is_ok_and(|found| found == own) {
+        if eciton_input::file::read_text(&owner, 1 << 16).is_ok_and(|found| found == own) {
             return Ok(lock);
         }
         let module = target_dir.join(TARGET).join("kernel/deps").join(format!("{}.wasm", layout.library));

@@ -1,23 +1,13 @@
 //! Whole files: read with a limit, written all or not at all.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 
-use crate::error::{Error, Result, io};
+use crate::error::{Result, io};
 
 /// Reads `path`, refusing more than `limit` bytes.
 pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
-    let file = std::fs::File::open(path).map_err(io("read", path))?;
-    let mut bytes = Vec::new();
-    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(io("read", path))?;
-    if bytes.len() as u64 > limit {
-        return Err(Error::Io {
-            operation: "read",
-            path: path.to_owned(),
-            source: std::io::Error::new(std::io::ErrorKind::FileTooLarge, format!("more than {limit} bytes")),
-        });
-    }
-    Ok(bytes)
+    eciton_input::file::read(path, limit).map_err(io("read", path))
 }
 
 /// Writes `bytes` beside `path` and renames: nobody ever sees half a file.

@@ -22,6 +22,10 @@ pub(crate) struct Arguments {
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    /// Memory that reading data sets may take, such as 8GiB; by default half of what is free
+    #[arg(long, global = true, value_name = "SIZE", value_parser = crate::data::size)]
+    pub(crate) input_memory: Option<u64>,
 }
 
 /// The commands.

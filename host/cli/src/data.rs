@@ -13,6 +13,8 @@ use eciton_train::task;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+pub(crate) use generate::size;
+
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::{counted, grouped, percent};

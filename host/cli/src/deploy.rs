@@ -1,6 +1,5 @@
 //! `eciton deploy`: functions at AWS, made by `sam` from one package.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use eciton_exec::deploy::{
@@ -10,7 +9,7 @@ use eciton_plan::On;
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::text::{bytes, counted};
 
 /// `eciton deploy`
@@ -88,11 +87,10 @@ fn named_file(text: &str) -> Result<(String, PathBuf), String> {
 
 /// Shows on standard error what goes on: steps at the margin, tools' lines beside.
 pub(crate) fn show(progress: Progress<'_>) {
-    let mut stderr = std::io::stderr().lock();
-    let _ = match progress {
-        Progress::Step(text) => writeln!(stderr, "{text}"),
-        Progress::Line(text) => writeln!(stderr, "  | {text}"),
-    };
+    match progress {
+        Progress::Step(text) => output::tell(text),
+        Progress::Line(text) => output::tell(format_args!("  | {text}")),
+    }
 }
 
 impl Arguments {
@@ -120,7 +118,7 @@ impl Arguments {
         let read = |(name, path): &(String, PathBuf)| {
             let refuse = |error| Failure::Failed(format!("{}: cannot be read: {error}", path.display()));
             let mut component = Vec::new();
-            let file = std::fs::File::open(path).map_err(refuse)?;
+            let file = eciton_input::file::open(path).map_err(refuse)?;
             // One byte above the limit is enough to be refused with words.
             let limit = eciton_author::MAX_COMPONENT_BYTES + 1;
             std::io::Read::read_to_end(&mut std::io::Read::take(file, limit), &mut component)

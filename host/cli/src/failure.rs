@@ -1,8 +1,9 @@
 //! Why a command did not do what was asked, and the exit code that says so.
 
 use std::error::Error;
-use std::io::Write as _;
 use std::process::ExitCode;
+
+use crate::output::tell;
 
 /// A failure, ready to be shown.
 #[derive(Debug)]
@@ -43,8 +44,7 @@ impl Failure {
             Self::Failed(text) => (text, 1),
             Self::OutputClosed => return ExitCode::from(141),
         };
-        // If standard error is gone as well, the exit code has to do.
-        let _ = writeln!(std::io::stderr().lock(), "error: {}", text.trim_end());
+        tell(format_args!("error: {text}"));
         ExitCode::from(code)
     }
 }

@@ -5,8 +5,7 @@ mod inspect;
 mod layer;
 mod trial;
 
-use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use eciton_author::{
@@ -15,7 +14,7 @@ use eciton_author::{
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, tell};
 use crate::text::{bytes, grouped};
 
 /// `eciton kernel ...`
@@ -169,7 +168,7 @@ fn say(next: &[(String, &str)], output: &mut Output) {
 
 /// Hands on what the tools say.
 fn watch(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+    tell(line);
 }
 
 fn build(arguments: &BuildArguments, output: &mut Output) -> Result<(), Failure> {
@@ -246,7 +245,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let refuse =
         |error: std::io::Error| Failure::Failed(format!("{}: cannot be read: {error}", path.display()));
     let mut component = Vec::new();
-    let file = File::open(path).map_err(refuse)?;
+    let file = eciton_input::file::open(path).map_err(refuse)?;
     // One byte above the limit is enough to be refused with words.
     file.take(MAX_COMPONENT_BYTES + 1).read_to_end(&mut component).map_err(refuse)?;
     Ok(component)

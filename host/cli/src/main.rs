@@ -38,6 +38,9 @@ use output::Output;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Some(bytes) = arguments.input_memory {
+        eciton_input::budget::set_limit(bytes);
+    }
     let mut output = Output::standard();
     let done = match &arguments.command {
         Command::Plan(arguments) => plan::run(arguments, &mut output),
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Command::Clean(arguments) => clean::run(arguments, &mut output),
         Command::Doctor(arguments) => doctor::run(arguments, &mut output),
     };
+    output::tell_notes();
     // What was printed before a failure is still wanted; the failure itself weighs more.
     let printed = output.finish();
     match done.and(printed) {

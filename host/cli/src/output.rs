@@ -9,6 +9,7 @@ use std::fmt::Display;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write};
 use std::time::{Duration, Instant};
 
+use eciton_input::text::{clean, message};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -17,6 +18,21 @@ use crate::failure::Failure;
 const DELAY: Duration = Duration::from_millis(100);
 /// Bytes that are held back at most.
 const CAPACITY: usize = 64 << 10;
+
+/// Tells the user on standard error: a line, cleaned of what would steer a terminal, and cut.
+///
+/// If standard error is gone, nothing is left to tell it to.
+pub(crate) fn tell(text: impl Display) {
+    let text = text.to_string();
+    let _ = writeln!(io::stderr().lock(), "{}", message(text.trim_end()));
+}
+
+/// Tells what readers decided where an input left a doubt.
+pub(crate) fn tell_notes() {
+    for note in eciton_input::notes::take() {
+        tell(format_args!("note: {note}"));
+    }
+}
 
 /// Where results go.
 pub(crate) struct Output {
@@ -44,9 +60,9 @@ impl Output {
         self.terminal
     }
 
-    /// Writes a line.
+    /// Writes a line, cleaned of what would steer a terminal.
     pub(crate) fn line(&mut self, text: impl Display) {
-        self.write(|writer| writeln!(writer, "{text}"));
+        self.write(|writer| writeln!(writer, "{}", clean(&text.to_string())));
     }
 
     /// Writes a value as one line of JSON.

@@ -10,7 +10,7 @@ use eciton_train::{Chosen, EpochReport, Helpers, Metrics, Observer, Resumed, See
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-use crate::output::Output;
+use crate::output::{Output, tell};
 use crate::text::{counted, grouped, measured, seconds, unit};
 
 /// Whether a bar can be drawn: both streams are a terminal that knows how.
@@ -26,27 +26,25 @@ fn coloured() -> bool {
 
 /// Says what a run waits for that does not get on.
 fn stalled(seconds: u64, waits_for: &[String]) {
-    let mut errors = std::io::stderr().lock();
-    let _ = writeln!(errors, "nothing has ended for {seconds} s; the run waits for");
+    tell(format_args!("nothing has ended for {seconds} s; the run waits for"));
     for what in waits_for {
-        let _ = writeln!(errors, "  {what}");
+        tell(format_args!("  {what}"));
     }
 }
 
 fn log(kernel: &str, line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "kernel {kernel}: {line}");
+    tell(format_args!("kernel {kernel}: {line}"));
 }
 
 /// Where a run goes on, and what is not as it was.
 fn resumed(resumed: &Resumed) {
-    let mut error = std::io::stderr().lock();
     for damaged in &resumed.damaged {
-        let _ = writeln!(error, "not used: {damaged}");
+        tell(format_args!("not used: {damaged}"));
     }
     for difference in &resumed.differences {
-        let _ = writeln!(error, "goes on all the same: {difference}");
+        tell(format_args!("goes on all the same: {difference}"));
     }
-    let _ = writeln!(error, "going on after epoch {} of seed {}", resumed.epoch, resumed.seed);
+    tell(format_args!("going on after epoch {} of seed {}", resumed.epoch, resumed.seed));
 }
 
 /// What the autotuner decided.

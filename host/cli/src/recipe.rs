@@ -3,8 +3,6 @@
 //! Every value goes through the plan's list of keys, so that a flag, a recipe and `--set` refuse the
 //! same things in the same words.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use eciton_plan::{Config, Error, Layers, ModelKind, ModelSettings};
@@ -206,12 +204,9 @@ fn read(path: &Path) -> Result<Config, Failure> {
 fn read_text(path: &Path, kind: &str) -> Result<String, Failure> {
     let refuse =
         |found: String| Failure::Failed(format!("{}: the {kind} cannot be read: {found}", path.display()));
-    let file = File::open(path).map_err(|error| refuse(format!("{error}; check the path")))?;
-    let mut bytes = Vec::new();
-    file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(|error| refuse(error.to_string()))?;
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        refuse(format!("byte {at} is not UTF-8; a {kind} is a TOML text"))
+    eciton_input::file::read_text(path, MAX_BYTES).map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidData => refuse(format!("{error}; a {kind} is a TOML text")),
+        _ => refuse(format!("{error}; check the path")),
     })
 }
 

@@ -1,12 +1,11 @@
 //! `eciton resume`: goes on with a run that was killed.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use eciton_train::{Options, Recording};
 
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, tell};
 use crate::{interrupt, train};
 
 /// `eciton resume`
@@ -38,7 +37,7 @@ was never killed.";
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     if arguments.run.join("summary.json").is_file() {
         let run = arguments.run.display();
-        let _ = writeln!(std::io::stderr().lock(), "{run} has finished; there is nothing to go on with");
+        tell(format_args!("{run} has finished; there is nothing to go on with"));
     }
     let bar = train::bar(arguments.json, output);
     let options = Options {

@@ -337,11 +337,8 @@ fn read_profile(path: Option<&Path>) -> Result<Profile, Failure> {
     let shown = path.display();
     let failed = |what: String| Failure::Failed(format!("{shown}: {what}"));
     let most = eciton_plan::profile::MAX_PROFILE_BYTES as u64;
-    let len = std::fs::metadata(path).map_err(|e| failed(format!("cannot be read: {e}")))?.len();
-    if len > most {
-        return Err(failed(format!("{len} bytes; a task profile has at most {most}")));
-    }
-    let text = std::fs::read_to_string(path).map_err(|e| failed(format!("cannot be read: {e}")))?;
+    let text = eciton_input::file::read_text(path, most)
+        .map_err(|e| failed(format!("the task profile cannot be read: {e}")))?;
     let profile: Profile =
         serde_json::from_str(&text).map_err(|e| failed(format!("not a task profile: {e}")))?;
     profile.check().map_err(|e| failed(e.to_string()))?;

@@ -99,7 +99,7 @@ impl Cache {
     /// [`Error::Io`] where a file is here and cannot be read.
     pub fn holds(&self, set: &Set, file: &File) -> Result<bool> {
         let path = self.place(set, file);
-        let Ok(mut opened) = fs::File::open(&path) else { return Ok(false) };
+        let Ok(mut opened) = eciton_input::file::open(&path) else { return Ok(false) };
         let refused = |source| Error::Io { path: path.clone(), action: "cannot be read", source };
         if opened.metadata().map_err(refused)?.len() != file.bytes {
             return Ok(false);
@@ -180,7 +180,7 @@ fn sweep(folder: &Path) {
             .metadata()
             .and_then(|m| m.modified())
             .is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= PART_AGE));
-        let free = || match fs::File::open(entry.path()) {
+        let free = || match eciton_input::file::open(&entry.path()) {
             Ok(file) => !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)),
             Err(_) => false,
         };

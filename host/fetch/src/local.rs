@@ -24,7 +24,7 @@ pub fn fetch(
             continue;
         }
         let places = [folder.join(file.name), folder.join(set.folder).join(file.name)];
-        let Some(path) = places.iter().find(|path| path.is_file()) else {
+        let Some(path) = places.iter().find(|path| eciton_input::file::present(path)) else {
             return Err(Error::Missing {
                 folder: folder.to_owned(),
                 file: file.name,
@@ -33,7 +33,7 @@ pub fn fetch(
             });
         };
         let refused = |source| Error::Io { path: path.clone(), action: "cannot be read", source };
-        let mut opened = std::fs::File::open(path).map_err(refused)?;
+        let mut opened = eciton_input::file::open(path).map_err(refused)?;
         match cache.take(set, file, &path.display().to_string(), &mut opened) {
             Ok(()) => told(file, Outcome::Brought),
             Err(Failure::Read(source)) => return Err(refused(source)),

@@ -202,7 +202,7 @@ pub enum Error {
         Some(name) => format!("there is no data set {name:?} here{}",
             nearest.as_ref().map_or(String::new(), |n| format!(" (did you mean {n:?}?)"))),
         None => format!("there are {} data sets here", names.len()),
-    }, names.join(", "), path = path.display())]
+    }, eciton_input::text::listed(names), path = path.display())]
     ChooseName {
         /// The folder.
         path: PathBuf,
@@ -213,9 +213,18 @@ pub enum Error {
         /// The names there are.
         names: Vec<String>,
     },
+    /// A name was given where there is one data set.
+    #[error("{path}: there is one data set here, and the name {name:?} chooses nothing; leave it out",
+        path = path.display())]
+    NameNotUsed {
+        /// The file or folder.
+        path: PathBuf,
+        /// The name that was given.
+        name: String,
+    },
     /// Nothing here looks like a data set.
     #[error("{path}: found {}, which is no layout known here; known: {known}", if found.is_empty() {
-        "nothing".to_owned() } else { found.join(", ") }, path = path.display())]
+        "nothing".to_owned() } else { eciton_input::text::listed(found) }, path = path.display())]
     UnknownLayout {
         /// The file or folder.
         path: PathBuf,

@@ -8,7 +8,7 @@ pub(crate) mod csr;
 mod dictionary;
 mod edge_rows;
 mod edge_text;
-mod file;
+pub mod file;
 pub mod folder;
 pub mod gzip;
 mod labels;
@@ -33,6 +33,8 @@ pub use labels::MAX_CLASSES;
 pub use lines::MAX_LINE_BYTES;
 
 use std::path::{Path, PathBuf};
+
+use eciton_input::budget::Reading;
 
 use crate::adjacency::{Graph, Options};
 use crate::build;
@@ -89,8 +91,14 @@ pub fn builtin(name: &str) -> Result<Dataset> {
 /// [`Error::ChooseName`] where a name is missing or unknown, [`Error::UnknownLayout`] with what was
 /// found, and those of the reader.
 pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
+    let _reading = Reading::begin();
     let metadata = std::fs::metadata(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let alone = |name: Option<&str>| match name {
+        None => Ok(()),
+        Some(name) => Err(Error::NameNotUsed { path: path.to_owned(), name: name.to_owned() }),
+    };
     if !metadata.is_dir() {
+        alone(name)?;
         return match Kind::of(path)? {
             Some(Kind::Bundle) => bundle::open(path),
             Some(Kind::MatrixMarket) => matrix_market::open(path),
@@ -105,13 +113,13 @@ pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
     let files = file::list(path)?;
     let has = |name: &str| files.iter().any(|f| f == name);
     if has(store::DESCRIPTION) {
-        return store::open(path);
+        return alone(name).and_then(|()| store::open(path));
     }
     if has("indptr.npy") && has("indices.npy") {
-        return prepared::open(path);
+        return alone(name).and_then(|()| prepared::open(path));
     }
     if folder::EDGES.iter().any(|e| has(e)) {
-        return folder::open(path);
+        return alone(name).and_then(|()| folder::open(path));
     }
     if ogb::recognises(path) {
         return ogb::open(path, name);

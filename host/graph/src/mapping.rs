@@ -1,7 +1,6 @@
 //! A file as bytes in memory, read only when they are touched.
 #![allow(unsafe_code)]
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,7 +30,7 @@ impl SlabOwner for Nothing {
 /// other numbers than were checked, or be stopped by the operating system.
 pub(crate) fn map(path: &Path) -> Result<Arc<dyn SlabOwner>> {
     let refused = |source| Error::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(refused)?;
+    let file = eciton_input::file::open(path).map_err(refused)?;
     if file.metadata().map_err(refused)?.len() == 0 {
         return Ok(Arc::new(Nothing));
     }

@@ -53,7 +53,7 @@ impl Cache {
 
     /// The code compiled from a component by this engine, if this cache wrote it.
     pub fn get(&self, engine: u64, component: &[u8; LEN]) -> Option<Vec<u8>> {
-        let file = fs::File::open(self.path(engine, component)).ok()?;
+        let file = eciton_input::file::open(&self.path(engine, component)).ok()?;
         let mut bytes = Vec::new();
         file.take(MAX_ARTEFACT).read_to_end(&mut bytes).ok()?;
         let at = bytes.len().checked_sub(LEN)?;

@@ -336,6 +336,7 @@ pub(crate) fn guest(kernel: &str, place: &str, e: types::Error) -> Error {
         types::Error::Unsupported(t) => ("unsupported", t),
         types::Error::Kernel(t) => ("kernel", t),
     };
+    let text = eciton_input::text::message(&text).into_owned();
     Error::Guest { kernel: kernel.to_owned(), place: place.to_owned(), error: GuestError { kind, text } }
 }
 

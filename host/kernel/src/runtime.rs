@@ -285,15 +285,20 @@ pub(crate) fn plain_attributes(specs: Vec<wv::AttributeSpec>) -> Vec<AttributeSp
         wv::Value::Flag(v) => Value::Flag(v),
     };
     let plain = |s: wv::AttributeSpec| AttributeSpec {
-        name: s.name,
-        meaning: s.meaning,
+        name: short(s.name),
+        meaning: short(s.meaning),
         default: s.default.map(value),
     };
     specs.into_iter().map(plain).collect()
 }
 
+/// A name or text of a kernel, of at most 200 characters: longer ones are cut, and match nothing.
+fn short(text: String) -> String {
+    if text.len() <= eciton_input::text::MAX_TEXT { text } else { eciton_input::text::shown(&text) }
+}
+
 fn plain_rows(rows: wv::RowsSpec) -> RowsSpec {
-    RowsSpec { name: rows.name, extents: rows.extents }
+    RowsSpec { name: short(rows.name), extents: rows.extents }
 }
 
 fn all_rows(specs: Vec<wv::RowsSpec>) -> Vec<RowsSpec> {
@@ -308,7 +313,7 @@ fn plain_parameters(specs: Vec<wv::ParameterSpec>) -> Vec<ParameterSpec> {
         wv::Initialiser::Uniform(b) => Initialiser::Uniform(b),
     };
     let parameter = |p: wv::ParameterSpec| ParameterSpec {
-        name: p.name,
+        name: short(p.name),
         shape: p.shape,
         initialiser: initialiser(p.initialiser),
     };

@@ -10,7 +10,7 @@ pub(crate) const LEN: usize = 32;
 
 /// Reads the secret, or makes it, with its folder, where there is none.
 pub(crate) fn open(path: &Path) -> io::Result<[u8; LEN]> {
-    match fs::File::open(path) {
+    match eciton_input::file::open(path) {
         Ok(file) => return read(file, path),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(e),
@@ -26,7 +26,7 @@ pub(crate) fn open(path: &Path) -> io::Result<[u8; LEN]> {
     file.as_file().sync_all()?;
     match file.persist_noclobber(path) {
         Ok(_) => Ok(key),
-        Err(_) => read(fs::File::open(path)?, path),
+        Err(_) => read(eciton_input::file::open(path)?, path),
     }
 }
 

@@ -32,11 +32,19 @@ pub fn load(data: &Data) -> Result<Dataset> {
     let lower = data.source.to_ascii_lowercase();
     let named = format::builtins().iter().find(|b| b.name == lower);
     let mut dataset = match named {
-        Some(builtin) => format::builtin(builtin.name)?,
+        Some(builtin) => match &data.name {
+            None => format::builtin(builtin.name)?,
+            Some(name) => {
+                let path = Path::new(builtin.name).to_owned();
+                return Err(eciton_graph::error::Error::NameNotUsed { path, name: name.clone() }.into());
+            }
+        },
         None if path.exists() => format::open(path, data.name.as_deref())?,
         None => {
             let found = published(&data.source)?;
-            format::open(&found.path, found.name)?
+            // A name that is not the set's own is refused where there is nothing to choose.
+            let name = data.name.as_deref().filter(|name| found.name != Some(name)).or(found.name);
+            format::open(&found.path, name)?
         }
     };
     if normalises(data, &dataset.features) {

@@ -98,7 +98,8 @@ type Component = std::borrow::Cow<'static, [u8]>;
 pub(crate) type Used = (Arc<Kernel>, Arc<[u8]>);
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })
+    eciton_input::file::read(path, eciton_author::MAX_COMPONENT_BYTES)
+        .map_err(|source| Error::Read { path: path.to_owned(), source })
 }
 
 /// The user's own components: those in place of built-in kernels by kernel, those of layers by path.

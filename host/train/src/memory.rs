@@ -1,10 +1,9 @@
 //! The memory plan: what a run will hold, by purpose, before it is allocated.
 
-mod system;
-
 use eciton_graph::adjacency::Graph;
 use eciton_graph::dataset::{Dataset, Features};
 use eciton_graph::graphs::Graphs;
+use eciton_input::memory::{available, peak_bytes};
 use eciton_kernel::BLOCK_EDGES;
 use eciton_plan::{
     Algorithm, Buffers, Config, Keep, Over, Parameter, Pipeline, Program, RowFormat, SlotId, Stage,
@@ -20,7 +19,6 @@ use crate::driver::lists;
 use crate::edge_data::{EdgeWeights, KnownEdges};
 use crate::error::{Error, Result};
 use crate::labelled::LabelledPlan;
-use system::{available, peak_bytes};
 
 /// Code, compiled kernels, the executor and the program itself: what the smallest run was seen to hold
 /// beyond its purposes.

@@ -82,12 +82,15 @@ impl Folder {
     /// Opens an object's file; its size. Not found is not found, also where a folder is in the way.
     fn open(&self, operation: &'static str, key: &Key) -> Result<(std::fs::File, u64)> {
         let path = self.path(key);
-        let opened = std::fs::File::open(&path).and_then(|file| {
-            let metadata = file.metadata()?;
-            if metadata.is_file() { Ok((file, metadata.len())) } else { Err(ErrorKind::NotFound.into()) }
+        let opened = eciton_input::file::open(&path).and_then(|file| {
+            let length = file.metadata()?.len();
+            Ok((file, length))
         });
         opened.map_err(|source| match source.kind() {
-            ErrorKind::NotFound => Error::NotFound { operation, key: key.to_string() },
+            // What is no file is no object.
+            ErrorKind::NotFound | ErrorKind::InvalidInput => {
+                Error::NotFound { operation, key: key.to_string() }
+            }
             _ => Error::Io { operation, path, source },
         })
     }

@@ -188,7 +188,7 @@ fn list<const N: usize>(text: &str) -> Result<[f64; N], String> {
 }
 
 /// Bytes: a whole number and a unit.
-pub(super) fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let wrong = || "not a size such as 8GiB or 500MB".to_owned();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..digits].parse().map_err(|_| wrong())?;

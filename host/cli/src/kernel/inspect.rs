@@ -1,6 +1,7 @@
 //! `eciton kernel inspect`: what a component says of itself.
 
 use eciton_author::{Interface, Side, component_digest, version};
+use eciton_input::text::MAX_LIST;
 use eciton_plan::Signature;
 use eciton_plan::signature::{AttributeSpec, Initialiser, ParameterSpec, RowsSpec, TargetKind};
 use serde::Serialize;
@@ -131,15 +132,21 @@ fn print(line: &Line<'_>, output: &mut Output) {
     row("loss", loss.to_owned());
 }
 
-/// A kernel's words, without what would steer a terminal.
+/// A kernel's words, without what would steer a terminal, and cut.
 fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    eciton_input::text::shown(text)
 }
 
 fn list<T>(all: &[T], shown: impl Fn(&T) -> String) -> String {
     match all {
         [] => "none".to_owned(),
-        all => all.iter().map(shown).collect::<Vec<_>>().join(", "),
+        all => {
+            let first = all.iter().take(MAX_LIST).map(shown).collect::<Vec<_>>().join(", ");
+            match all.len().saturating_sub(MAX_LIST) {
+                0 => first,
+                more => format!("{first} and {more} more"),
+            }
+        }
     }
 }
 

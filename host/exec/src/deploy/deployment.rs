@@ -122,7 +122,7 @@ impl Deployment {
             }
             _ => {}
         }
-        let text = std::fs::read(&path).map_err(Error::file(&path, "read"))?;
+        let text = eciton_input::file::read(&path, MAX_BYTES).map_err(Error::file(&path, "read"))?;
         let wrong = |reason: String| Error::Content { path: path.clone(), reason };
         let found: Self = serde_json::from_slice(&text)
             .map_err(|e| wrong(format!("not a deployment: {e}; `eciton deploy` writes it anew")))?;

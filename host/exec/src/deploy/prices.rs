@@ -47,7 +47,11 @@ impl Prices {
                     let reason = format!("{len} bytes; a price list has at most {MAX_PRICES_BYTES}");
                     return Err(Error::Content { path: path.to_owned(), reason });
                 }
-                Self::parse(path, &std::fs::read_to_string(path).map_err(Error::file(path, "read"))?)
+                Self::parse(
+                    path,
+                    &eciton_input::file::read_text(path, MAX_PRICES_BYTES as u64)
+                        .map_err(Error::file(path, "read"))?,
+                )
             }
         }
     }

@@ -139,7 +139,7 @@ impl Worker {
         if bytes_len > MAX_BYTES {
             return Err(wrong(format!("{bytes_len} bytes; Lambda takes {MAX_BYTES}: strip it")));
         }
-        let bytes = std::fs::read(path).map_err(Error::file(path, "read"))?;
+        let bytes = eciton_input::file::read(path, MAX_BYTES).map_err(Error::file(path, "read"))?;
         let elf = Elf::parse(&bytes)
             .ok_or_else(|| wrong("no 64-bit Linux program (ELF), or a damaged one".to_owned()))?;
         let architecture = match elf.machine {

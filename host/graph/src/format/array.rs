@@ -155,6 +155,7 @@ impl<'a> Array<'a> {
         if matches!(self.element, Element::Text(_)) {
             return Err(refused("text cells (unicode or bytes)", 0));
         }
+        super::file::charge(&self.file, (self.data.len() / width * size_of::<T>()) as u64)?.keep();
         let mut out = Vec::with_capacity(self.data.len() / width);
         let (rows, columns) = (self.rows(), self.columns());
         for at in 0..rows * columns {
@@ -192,6 +193,7 @@ impl<'a> Array<'a> {
     pub fn to_f32(&self) -> Result<Vec<f32>> {
         if self.element == Element::Float(4) && !self.big_endian && !self.fortran {
             let cells = self.data.as_chunks::<4>().0;
+            super::file::charge(&self.file, self.data.len() as u64)?.keep();
             return Ok(cells.iter().map(|b| f32::from_le_bytes(*b)).collect());
         }
         self.read("numbers", |cell| match cell {

@@ -1,7 +1,7 @@
 //! Which 64-bit ids a file uses, and the dense id of each: its rank among them.
 //!
 //! Low ids are kept as a bitmap with a running count every 512 bits (1.06 bit a number), others as a
-//! sorted list (8 bytes each). The bitmap takes at most 8 bytes for each byte of the file and 512 MiB
+//! sorted list (8 bytes each). The bitmap takes at most 2 bytes for each byte of the file and 512 MiB
 //! (ids below 2^32).
 
 /// The ids of a bitmap lie below this.
@@ -22,7 +22,7 @@ pub(crate) struct Collector {
 impl Collector {
     /// For a text of this many bytes.
     pub(crate) fn new(text_bytes: u64) -> Self {
-        let bits = text_bytes.saturating_mul(64).clamp(64, MAX_BITS);
+        let bits = text_bytes.saturating_mul(16).clamp(64, MAX_BITS);
         Self { bits, words: Vec::new(), others: Vec::new(), room: 1 << 16 }
     }
 

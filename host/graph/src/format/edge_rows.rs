@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
+use eciton_input::file::present;
+
 use super::array::Array;
+use super::file::Grown;
 use super::folder::number;
-use super::table::{Record, Table};
+use super::table::{Row, Table};
 use super::{file, npy};
 use crate::adjacency::{Graph, Options};
 use crate::edge_features::{EdgeFeatures, check_columns, check_finite};
@@ -36,22 +39,26 @@ impl EdgeRows {
 
     /// The array at `path`, if there is any.
     pub(crate) fn beside(path: &Path, edges: usize, other: &str) -> Result<Option<Self>> {
-        if !path.is_file() {
+        if !present(path) {
             return Ok(None);
         }
         let bytes = file::read(path)?;
         Self::of_array(&npy::parse(&bytes, &file::name(path))?, edges, other).map(Some)
     }
 
-    /// What a folder of one's own says of its edges: the columns of the table of edges after the second
-    /// whose field in the first record is a number, or `edge_features.npy`.
-    pub(crate) fn of_folder(folder: &Path, table: &Table, records: &[Record<'_>]) -> Result<Option<Self>> {
-        let columns = Self::of_table(table, records)?;
+    /// What a folder of one's own says of its edges: the columns of the table of `edges` edges, or
+    /// `edge_features.npy`.
+    pub(crate) fn of_folder(
+        folder: &Path,
+        table: &Table,
+        columns: Columns,
+        edges: usize,
+    ) -> Result<Option<Self>> {
         let array = ["npy", "npy.gz"].map(|extension| folder.join(format!("edge_features.{extension}")));
-        let Some(array) = array.iter().find(|path| path.is_file()) else {
-            return Ok(columns);
+        let Some(array) = array.iter().find(|path| present(path)) else {
+            return columns.finish(&table.file);
         };
-        if columns.is_some() {
+        if !columns.of.is_empty() {
             return Err(Error::Malformed {
                 place: Place::whole(file::name(array)),
                 expected: "features of edges in one place".to_owned(),
@@ -59,31 +66,7 @@ impl EdgeRows {
                 remedy: "remove the columns, or put them into the array and remove them from the table",
             });
         }
-        Self::beside(array, records.len(), &table.file)
-    }
-
-    fn of_table(table: &Table, records: &[Record<'_>]) -> Result<Option<Self>> {
-        let Some(first) = records.first() else { return Ok(None) };
-        let fields = 2..first.fields.len();
-        let columns: Vec<usize> = fields.filter(|&at| number(&first.fields[at]).is_some()).collect();
-        if columns.is_empty() {
-            return Ok(None);
-        }
-        check_columns(columns.len() as u64, || Place::line(&table.file, first.line))?;
-        let mut values = Vec::with_capacity(records.len() * columns.len());
-        for record in records {
-            for &at in &columns {
-                let field = record.fields.get(at).map_or("", |field| field);
-                let value = number(field).filter(|value| value.is_finite());
-                values.push(value.ok_or_else(|| Error::Malformed {
-                    place: Place::line(&table.file, record.line),
-                    expected: format!("a finite number in column {}, as in the first record", at + 1),
-                    found: format!("{field:.60?}"),
-                    remedy: "give each edge a number there, or remove the column",
-                })?);
-            }
-        }
-        Self::new(columns.len(), values, &table.file).map(Some)
+        Self::beside(array, edges, &table.file)
     }
 
     /// The rows at the edges of the graph that was built of `edges` by `options`, as
@@ -100,5 +83,49 @@ impl EdgeRows {
     /// The rows as they are: they are in the order of the graph's lists.
     pub(crate) fn in_place(self) -> Result<EdgeFeatures> {
         EdgeFeatures::new(self.columns, self.values)
+    }
+}
+
+/// The columns of a table of edges that are features: those behind the ids whose field in the first row is
+/// a number.
+pub(crate) struct Columns {
+    of: Vec<usize>,
+    values: Grown<f32>,
+    file: String,
+}
+
+impl Columns {
+    pub(crate) fn of(table: &Table) -> Result<Self> {
+        let mut rows = table.rows(2)?;
+        let mut of = Vec::new();
+        if let Some(first) = rows.next()? {
+            of = (2..first.len())
+                .filter(|&at| number(first.get(at)).is_some() && !first.get(at).is_empty())
+                .collect();
+            check_columns(of.len().max(1) as u64, || Place::line(&table.file, first.line()))?;
+        }
+        Ok(Self { of, values: Grown::new(&table.file), file: table.file.clone() })
+    }
+
+    /// Takes the values of an edge.
+    pub(crate) fn read(&mut self, row: &Row) -> Result<()> {
+        for &at in &self.of {
+            let field = row.get(at);
+            let value = number(field).filter(|value| value.is_finite());
+            self.values.push(value.ok_or_else(|| Error::Malformed {
+                place: Place::line(&self.file, row.line()),
+                expected: format!("a finite number in column {}, as in the first record", at + 1),
+                found: format!("{field:.60?}"),
+                remedy: "give each edge a number there, or remove the column",
+            })?)?;
+        }
+        Ok(())
+    }
+
+    fn finish(self, file: &str) -> Result<Option<EdgeRows>> {
+        match self.of.len() {
+            0 => Ok(None),
+            columns => EdgeRows::new(columns, self.values.finish(), file).map(Some),
+        }
     }
 }

@@ -4,7 +4,6 @@
 //! Fields are separated by blanks, tabs or commas. Lines that start with `#` or `%` are comments. A
 //! range holds the lines that start in it, so that ranges of any size give the same edges.
 
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -68,6 +67,11 @@ pub(crate) fn records(
             return Err(fault(format!("{fields} fields")));
         }
         let end = line_end(block, at);
+        // One line of a file whose lines end with CR alone would hide all others.
+        let inner = block.get(start..end.saturating_sub(1)).unwrap_or_default();
+        if memchr::memchr(b'\r', inner).is_some() {
+            return Err(fault("lines that end with LF or CR LF, not CR alone".to_owned()));
+        }
         each(source, target, block.get(at..end).unwrap_or_default()).map_err(fault)?;
         at = end + 1;
     }
@@ -81,8 +85,7 @@ pub(crate) fn separates(byte: u8) -> bool {
 
 /// Where the line that holds `at` ends: its line end, or the end of the block.
 fn line_end(block: &[u8], at: usize) -> usize {
-    let rest = block.get(at..).unwrap_or_default();
-    rest.iter().position(|&byte| byte == b'\n').map_or(block.len(), |end| at + end)
+    memchr::memchr(b'\n', block.get(at..).unwrap_or_default()).map_or(block.len(), |end| at + end)
 }
 
 /// The number at `at`, which is moved to the next field or the line's end.
@@ -313,7 +316,7 @@ impl Ranges {
         }
         // One byte earlier: if it ends a line, the range starts with a whole one.
         let early = if range == 0 { from } else { from - 1 };
-        let mut file = File::open(&self.path).map_err(refused)?;
+        let mut file = eciton_input::file::open(&self.path).map_err(refused)?;
         file.seek(SeekFrom::Start(early)).map_err(refused)?;
         let mut block = Vec::with_capacity((to - early) as usize + 256);
         file.by_ref().take(to - early).read_to_end(&mut block).map_err(refused)?;
@@ -358,7 +361,7 @@ impl Ranges {
     fn place(&self, byte: u64) -> Place {
         let name = file::name(&self.path);
         let lines_before = || {
-            let mut file = File::open(&self.path)?.take(byte);
+            let mut file = eciton_input::file::open(&self.path)?.take(byte);
             let (mut piece, mut lines) = (vec![0; 1 << 20], 0);
             loop {
                 match file.read(&mut piece)? {

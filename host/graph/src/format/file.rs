@@ -1,8 +1,9 @@
 //! Reading whole files within a limit.
 
-use std::fs::File;
-use std::io::Read;
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
+
+use eciton_input::budget::{Charge, Exceeded};
 
 use super::gzip;
 use crate::error::{Error, Place, Result};
@@ -10,13 +11,108 @@ use crate::error::{Error, Place, Result};
 /// The longest file that is read.
 pub const MAX_FILE_BYTES: u64 = 16 << 30;
 
+/// Bytes of a file, which are taken from the budget of reading.
+#[derive(Debug)]
+pub struct Bytes {
+    bytes: Vec<u8>,
+    _charge: Charge,
+}
+
+impl Bytes {
+    pub(crate) fn new(bytes: Vec<u8>, charge: Charge) -> Self {
+        Self { bytes, _charge: charge }
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// A list that grows within the budget of reading.
+pub(crate) struct Grown<T> {
+    items: Vec<T>,
+    charge: Charge,
+    /// What errors call the file that it is made of.
+    file: String,
+}
+
+impl<T> Grown<T> {
+    pub(crate) fn new(file: &str) -> Self {
+        Self { items: Vec::new(), charge: Charge::default(), file: file.to_owned() }
+    }
+
+    pub(crate) fn push(&mut self, item: T) -> Result<()> {
+        self.room(1)?.push(item);
+        Ok(())
+    }
+
+    /// The list, with room for `more` items.
+    pub(crate) fn room(&mut self, more: usize) -> Result<&mut Vec<T>> {
+        if self.items.capacity() - self.items.len() < more {
+            // By half: most of what is reserved gets used.
+            let more = more.max(self.items.len() / 2).max(1024);
+            let bytes = (self.items.len() + more).saturating_mul(size_of::<T>()) as u64;
+            self.charge.grow_to(bytes).map_err(|exceeded| self::exceeded(&self.file, exceeded))?;
+            self.items.reserve_exact(more);
+        }
+        Ok(&mut self.items)
+    }
+
+    /// The items, which stay charged until the reading ends.
+    pub(crate) fn finish(self) -> Vec<T> {
+        self.charge.keep();
+        self.items
+    }
+}
+
+impl<T> Deref for Grown<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.items
+    }
+}
+
+impl<T> DerefMut for Grown<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.items
+    }
+}
+
+/// Takes `bytes` from the budget of reading for what `file` asks for.
+pub(crate) fn charge(file: &str, bytes: u64) -> Result<Charge> {
+    Charge::take(bytes).map_err(|exceeded| self::exceeded(file, exceeded))
+}
+
+/// The error of a file for which the budget of reading does not suffice.
+pub(crate) fn exceeded(file: &str, Exceeded { found, allowed }: Exceeded) -> Error {
+    Error::Limit {
+        place: Place::whole(file),
+        limit: "memory for reading",
+        unit: "bytes",
+        allowed,
+        found,
+        remedy: "raise it with --input-memory, or convert the data set where there is more memory",
+    }
+}
+
 /// All bytes of a file; those of a gzip file unpacked.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
+pub(crate) fn read(path: &Path) -> Result<Bytes> {
     let refused = |source| Error::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(refused)?;
-    let length = file.metadata().map_err(refused)?.len();
+    let name = name(path);
+    let length = std::fs::metadata(path).map_err(refused)?.len();
     let too_large = |found| Error::Limit {
-        place: Place::whole(name(path)),
+        place: Place::whole(name.clone()),
         limit: "file",
         unit: "bytes",
         allowed: MAX_FILE_BYTES,
@@ -26,15 +122,14 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     if length > MAX_FILE_BYTES {
         return Err(too_large(length));
     }
-    let mut bytes = Vec::with_capacity(length as usize);
-    // A pipe or a growing file has no length of its own.
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(refused)?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(too_large(bytes.len() as u64));
-    }
+    let mut charge = charge(&name, length)?;
+    let bytes =
+        eciton_input::file::read(path, MAX_FILE_BYTES.min(eciton_input::budget::limit())).map_err(refused)?;
+    // The file may have grown.
+    charge.grow_to(bytes.capacity() as u64).map_err(|exceeded| self::exceeded(&name, exceeded))?;
     match gzip::is_gzip(&bytes) {
-        true => gzip::unpack(&bytes, &name(path)),
-        false => Ok(bytes),
+        true => gzip::unpack(&bytes, &name),
+        false => Ok(Bytes::new(bytes, charge)),
     }
 }
 

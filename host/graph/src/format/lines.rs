@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::gzip::Source;
+use super::table::lone_cr;
 use crate::error::{Error, Place, Result};
 
 /// The longest line that is read.
@@ -69,10 +70,15 @@ impl Lines {
 
     /// Calls `each` with every line, without its end, and its number from 1.
     pub(crate) fn each(mut self, mut each: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+        let file = self.file().to_owned();
         while let Some((first, block)) = self.next()? {
             let block = block.strip_suffix(b"\n").unwrap_or(block);
             for (number, line) in (first..).zip(block.split(|&byte| byte == b'\n')) {
-                each(number, line.strip_suffix(b"\r").unwrap_or(line))?;
+                let line = line.strip_suffix(b"\r").unwrap_or(line);
+                if memchr::memchr(b'\r', line).is_some() {
+                    return Err(lone_cr(&file, number));
+                }
+                each(number, line)?;
             }
         }
         Ok(())

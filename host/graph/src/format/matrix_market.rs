@@ -19,6 +19,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::edge_text::{self, EdgeText, Numbering, Ranges, ValueFields, excerpt, records};
+use super::file::Grown;
 use super::folder::Attributes;
 use super::gzip::Source;
 use super::lines::{Lines, count};
@@ -33,7 +34,7 @@ pub(crate) const BANNER: &[u8] = b"%%MatrixMarket";
 /// Bytes within which the size line has to come: comments in front of it are short.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
 /// Vertices that a file may have beyond one a byte: a size line alone must not ask for memory.
-pub const FREE_VERTICES: u64 = 1 << 20;
+pub const FREE_VERTICES: u64 = 1 << 16;
 
 /// What the first lines say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +108,8 @@ fn entries(path: &Path, header: Header) -> Result<ValuedEdges> {
     let mut lines = Lines::open(path)?;
     let name = lines.file().to_owned();
     let numbering = Numbering::FromOne(header.vertices);
-    let (mut edges, mut values, mut rest, mut bytes) = (Vec::new(), Vec::new(), header.bytes, 0);
+    let (mut edges, mut values, mut rest, mut bytes) =
+        (Grown::new(&name), Grown::new(&name), header.bytes, 0);
     let fields = header.value_fields();
     while let Some((mut first, mut block)) = lines.next()? {
         bytes += block.len() as u64;
@@ -115,15 +117,16 @@ fn entries(path: &Path, header: Header) -> Result<ValuedEdges> {
             let (before, after) = block.split_at(rest.min(block.len()));
             (first, block, rest) = (first + count(before), after, rest - before.len());
         }
+        let (room, values) = (edges.room(block.len() / 4 + 1)?, values.room(block.len() / 2 + 1)?);
         records(block, header.fields, |s, t, rest| {
-            edges.push((numbering.find(s)?, numbering.find(t)?));
+            room.push((numbering.find(s)?, numbering.find(t)?));
             fields.read(rest, |value| values.push(value))
         })
         .map_err(|fault| at_line(&name, first, block, fault))?;
     }
     header.check_vertices(bytes, &name)?;
     header.check_entries(edges.len() as u64, &name)?;
-    Ok(ValuedEdges { edges, columns: fields.columns() as u32, values })
+    Ok(ValuedEdges { edges: edges.finish(), columns: fields.columns() as u32, values: values.finish() })
 }
 
 impl Header {

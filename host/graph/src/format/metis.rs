@@ -20,6 +20,7 @@ use std::path::Path;
 
 use super::edge_text::excerpt;
 use super::file;
+use super::file::Grown;
 use super::folder::Attributes;
 use super::lines::Lines;
 use crate::adjacency::{Options, check_vertices};
@@ -70,7 +71,7 @@ pub fn open(path: &Path) -> Result<Dataset> {
         let found = format!("{} bytes", bytes.len());
         return Err(Error::malformed(Place::whole(name), expected, found));
     }
-    let (mut pairs, mut weights) = (Vec::new(), Vec::new());
+    let (mut pairs, mut weights) = (Grown::new(&name), Grown::new(&name));
     let mut vertex = 0;
     for (number, line) in lines {
         if vertex == header.vertices {
@@ -80,9 +81,11 @@ pub fn open(path: &Path) -> Result<Dataset> {
             let expected = format!("no more than {} lines of vertices", header.vertices);
             return Err(Error::malformed(Place::line(&name, number), expected, excerpt(line)));
         }
+        // A neighbour and its end take two bytes at least.
+        let (room, values) = (pairs.room(line.len() / 2 + 1)?, weights.room(line.len() / 2 + 1)?);
         header.neighbours(line, &name, number, |neighbour, weight| {
-            pairs.push((neighbour, vertex as u32));
-            weights.extend(weight.map(|weight| weight as f32));
+            room.push((neighbour, vertex as u32));
+            values.extend(weight.map(|weight| weight as f32));
         })?;
         vertex += 1;
     }

@@ -9,7 +9,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::file;
+use eciton_input::file::present;
+
+use super::file::{self, Grown};
 use super::table::Table;
 use crate::adjacency::{Graph, Options, check_vertices};
 use crate::dataset::{Dataset, VertexIds};
@@ -37,7 +39,7 @@ pub(crate) fn names(files: &[String]) -> Vec<String> {
 /// that has no features.
 pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
     let mut path = folder.join(format!("{name}.json"));
-    if !path.exists() {
+    if !present(&path) {
         path = folder.join(format!("{name}_features.json"));
     }
     let features = features(&file::read(&path)?, &file::name(&path))?;
@@ -101,17 +103,16 @@ fn features(bytes: &[u8], file: &str) -> Result<SparseRows> {
 }
 
 fn graph(table: &Table, vertices: u64) -> Result<Graph> {
-    let mut edges = Vec::new();
-    for record in table.records().skip(1) {
-        let record = record?;
-        let [source, target] = record.fields.as_slice() else {
-            let found = format!("{} fields", record.fields.len());
-            return Err(table.wrong(record.line, "two vertex ids", &found));
-        };
-        let id = |word: &str| vertex(table, record.line, word, vertices);
-        edges.push((id(source)?, id(target)?));
-    }
-    Graph::from_edges(vertices, edges.into_iter(), Options::default())
+    let mut edges = Grown::new(&table.file);
+    table.header.set(true);
+    table.each(2, |row| {
+        if row.len() != 2 {
+            return Err(table.wrong(row.line(), "two vertex ids", &format!("{} fields", row.len())));
+        }
+        let id = |field: usize| vertex(table, row.line(), row.get(field), vertices);
+        edges.push((id(0)?, id(1)?))
+    })?;
+    Graph::from_edges(vertices, edges.iter().copied(), Options::default())
 }
 
 fn vertex(table: &Table, line: u64, word: &str, vertices: u64) -> Result<u32> {
@@ -119,7 +120,7 @@ fn vertex(table: &Table, line: u64, word: &str, vertices: u64) -> Result<u32> {
         Ok(id) if id < vertices => Ok(id as u32),
         Ok(_) => Err(Error::UnknownVertex {
             place: Place::line(&table.file, line),
-            vertex: word.to_owned(),
+            vertex: eciton_input::text::cut(word, 60),
             known: format!("features are given for 0..{vertices}"),
         }),
         Err(_) => Err(table.wrong(line, "a vertex id", word)),
@@ -127,28 +128,27 @@ fn vertex(table: &Table, line: u64, word: &str, vertices: u64) -> Result<u32> {
 }
 
 fn classes(table: &Table, vertices: u64) -> Result<Labels> {
-    let mut records = table.records();
-    let Some(header) = records.next().transpose()? else {
-        return Err(table.wrong(1, "a header with a column id", "an empty file"));
-    };
-    let column = |name: &str| header.fields.iter().position(|f| f == name);
+    let header = table.first(0)?;
+    let column = |name: &str| header.fields().position(|f| f == name);
     let Some(id_column) = column("id") else {
-        return Err(table.wrong(header.line, "a header with a column id", &header.fields.join(",")));
+        let found: Vec<&str> = header.fields().collect();
+        return Err(table.wrong(header.line(), "a header with a column id", &found.join(",")));
     };
-    let class_column = column("page_type").unwrap_or(header.fields.len() - 1);
+    let class_column = column("page_type").unwrap_or(header.len() - 1);
     let (mut words, mut known) = (vec![None; vertices as usize], BTreeSet::new());
-    for record in records {
-        let record = record?;
-        let (Some(id), Some(class)) = (record.fields.get(id_column), record.fields.get(class_column)) else {
-            let found = format!("{} fields", record.fields.len());
-            return Err(table.wrong(record.line, "as many fields as the header", &found));
-        };
-        let id = vertex(table, record.line, id, vertices)?;
-        known.insert(class.to_string());
-        if let Some(slot) = words.get_mut(id as usize) {
-            *slot = Some(class.to_string());
+    table.header.set(true);
+    table.each(0, |row| {
+        if row.len() <= id_column.max(class_column) {
+            let found = format!("{} fields", row.len());
+            return Err(table.wrong(row.line(), "as many fields as the header", &found));
         }
-    }
+        let (id, class) = (vertex(table, row.line(), row.get(id_column), vertices)?, row.get(class_column));
+        known.insert(class.to_owned());
+        if let Some(slot) = words.get_mut(id as usize) {
+            *slot = Some(class.to_owned());
+        }
+        Ok(())
+    })?;
     let known: Vec<String> = known.into_iter().collect();
     let label = |word: Option<String>| {
         word.and_then(|w| known.binary_search(&w).ok()).map_or(NO_LABEL, |at| at as u32)

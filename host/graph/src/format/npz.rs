@@ -3,6 +3,8 @@
 use std::io::{Cursor, Read, Seek};
 use std::path::Path;
 
+use super::file::{self, Bytes};
+use super::gzip;
 use crate::error::{Error, Place, Result};
 
 /// The most bytes one entry may unpack to.
@@ -17,7 +19,7 @@ pub struct Npz<R> {
     entry_limit: u64,
 }
 
-impl Npz<Cursor<Vec<u8>>> {
+impl Npz<Cursor<Bytes>> {
     /// Opens an archive by path.
     ///
     /// # Errors
@@ -72,14 +74,16 @@ impl<R: Read + Seek> Npz<R> {
     /// # Errors
     /// [`Error::Malformed`] for a missing or damaged one, [`Error::Limit`] for one that unpacks to
     /// too many bytes, whatever the archive's directory says.
-    pub fn entry(&mut self, key: &str) -> Result<Vec<u8>> {
-        let place = Place::whole(self.place(key));
+    pub fn entry(&mut self, key: &str) -> Result<Bytes> {
+        let name = self.place(key);
+        let place = Place::whole(name.clone());
         let wrong = |e: String| Error::malformed(place.clone(), "a whole .npy entry", e);
         let entry = match self.archive.by_name(&format!("{key}.npy")) {
             Ok(entry) => entry,
             Err(e) => return Err(wrong(e.to_string())),
         };
-        let limit = self.entry_limit;
+        // What deflate makes of ordinary numbers, as with gzip.
+        let limit = self.entry_limit.min(gzip::allowed(entry.compressed_size()));
         let too_large = |found| Error::Limit {
             place: place.clone(),
             limit: "unpacked entry",
@@ -94,13 +98,14 @@ impl<R: Read + Seek> Npz<R> {
         }
         // The directory may lie, so the reservation is bounded by what deflate can expand to.
         let plausible = entry.compressed_size().saturating_mul(1040).min(declared);
+        let charge = file::charge(&name, declared)?;
         let mut bytes = Vec::with_capacity(plausible as usize);
-        let mut limited = entry.take(limit.saturating_add(1));
+        let mut limited = entry.take(declared.saturating_add(1));
         limited.read_to_end(&mut bytes).map_err(|e| wrong(e.to_string()))?;
-        if bytes.len() as u64 > limit {
-            return Err(too_large(bytes.len() as u64));
+        if bytes.len() as u64 > declared {
+            return Err(wrong("more bytes than the archive's directory says".to_owned()));
         }
-        Ok(bytes)
+        Ok(Bytes::new(bytes, charge))
     }
 }
 
@@ -130,7 +135,7 @@ pub(crate) mod tests {
         assert_eq!(npz.keys(), ["big", "small"]);
         let text = npz.entry("big").unwrap_err().to_string();
         assert!(text.contains("bomb.npz!big") && text.contains("1000 bytes"), "{text}");
-        assert_eq!(npz.entry("small").unwrap(), [1, 2]);
+        assert_eq!(npz.entry("small").unwrap()[..], [1, 2]);
         assert!(npz.entry("none").is_err());
 
         // A directory that claims 10 bytes for the same data.

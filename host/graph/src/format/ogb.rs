@@ -36,9 +36,12 @@
 
 use std::path::{Path, PathBuf};
 
+use eciton_input::file::present;
+
 use super::array::Array;
 use super::edge_rows::EdgeRows;
 use super::edge_text::{excerpt, pairs};
+use super::file::{Bytes, Grown};
 use super::lines::Lines;
 use super::npy::Npy;
 use super::npz::Npz;
@@ -97,7 +100,7 @@ pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
             remedy: "write one relation as edges.csv with features.csv and labels.csv",
         });
     }
-    let read = match raw.join("data.npz").is_file() {
+    let read = match present(&raw.join("data.npz")) {
         true => Raw::binary(&raw)?,
         false => Raw::tables(&raw)?,
     };
@@ -134,7 +137,7 @@ fn graphs(first: &[u32], vertices: u64) -> Result<Graphs> {
 }
 
 fn find(folder: &Path, stem: &str) -> Option<PathBuf> {
-    ["csv.gz", "csv"].iter().map(|e| folder.join(format!("{stem}.{e}"))).find(|path| path.is_file())
+    ["csv.gz", "csv"].iter().map(|e| folder.join(format!("{stem}.{e}"))).find(|path| present(path))
 }
 
 fn needed(folder: &Path, stem: &str) -> Result<PathBuf> {
@@ -154,9 +157,11 @@ impl Raw {
         let Sizes { vertices, edges: expected, .. } = sizes;
         let path = needed(raw, "edge")?;
         let mut lines = Lines::open(&path)?;
-        let (name, mut edges) = (lines.file().to_owned(), Vec::new());
+        let name = lines.file().to_owned();
+        let mut edges = Grown::new(&name);
         let mut graph = 0;
         while let Some((first, block)) = lines.next()? {
+            let edges = edges.room(block.len() / 4 + 1)?;
             pairs(block, 2, |source, target| {
                 let (from, size) = sizes.of_edge(edges.len() as u64, &mut graph);
                 let known = |id: u64| match id < size {
@@ -198,7 +203,8 @@ impl Raw {
             }
             None => None,
         };
-        Self { vertices, edges, features, edge_rows, labels, first: sizes.first() }.checked(raw)
+        let (edges, first) = (edges.finish(), sizes.first());
+        Self { vertices, edges, features, edge_rows, labels, first }.checked(raw)
     }
 
     fn binary(raw: &Path) -> Result<Self> {
@@ -248,7 +254,7 @@ impl Raw {
         };
         drop(npz);
         let path = raw.join("node-label.npz");
-        let labels = match path.is_file() {
+        let labels = match present(&path) {
             true => {
                 let labels = with(&mut Npz::open(&path)?, "node_label", |array| {
                     rows(&array, vertices)?;
@@ -283,7 +289,7 @@ impl Raw {
 }
 
 fn with<T>(
-    npz: &mut Npz<std::io::Cursor<Vec<u8>>>,
+    npz: &mut Npz<std::io::Cursor<Bytes>>,
     key: &str,
     read: impl FnOnce(Array<'_>) -> Result<T>,
 ) -> Result<T> {
@@ -398,7 +404,7 @@ fn counts(path: &Path) -> Result<Vec<(u64, u64)>> {
 /// lines are passed over. `rows` is how many there have to be, and which file says so.
 fn table(path: &Path, (rows, other): (u64, &str)) -> Result<(u32, Vec<f32>)> {
     let name = file::name(path);
-    let (mut columns, mut values, mut found) = (0usize, Vec::new(), 0u64);
+    let (mut columns, mut values, mut found) = (0usize, Grown::new(&name), 0u64);
     Lines::open(path)?.each(|number, line| {
         let line = line.trim_ascii();
         if line.is_empty() {
@@ -415,7 +421,7 @@ fn table(path: &Path, (rows, other): (u64, &str)) -> Result<(u32, Vec<f32>)> {
                 value.ok_or_else(|| {
                     Error::malformed(Place::line(&name, number), "a number", excerpt(field))
                 })?,
-            );
+            )?;
         }
         let width = values.len() - before;
         if found == 0 {
@@ -432,7 +438,7 @@ fn table(path: &Path, (rows, other): (u64, &str)) -> Result<(u32, Vec<f32>)> {
         Ok(())
     })?;
     match found == rows {
-        true => Ok((columns as u32, values)),
+        true => Ok((columns as u32, values.finish())),
         false => Err(mismatch(name, "rows", found, rows, other)),
     }
 }

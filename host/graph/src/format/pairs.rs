@@ -12,12 +12,12 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::folder::{canonical, rows};
+use super::folder::canonical;
 use super::table::Table;
 use crate::dataset::VertexIds;
 use crate::error::{Error, Place, Result};
 
-/// A table of pairs, in memory.
+/// A table of pairs.
 pub struct PairTable {
     table: Table,
 }
@@ -29,7 +29,11 @@ impl PairTable {
     /// [`Error::Malformed`] with the line, or where there is no pair; [`Error::Read`] and [`Error::Limit`].
     pub fn open(path: &Path) -> Result<Self> {
         let table = Table::open(path)?;
-        if rows(&table, 2)?.is_empty() {
+        let mut some = table.records(2)?.next()?.is_some();
+        if some && table.find_header(2, &[])? {
+            some = table.rows(2)?.next()?.is_some();
+        }
+        if !some {
             return Err(Error::Malformed {
                 place: Place::whole(&table.file),
                 expected: "a pair of vertices, source,target, a line".to_owned(),
@@ -46,20 +50,20 @@ impl PairTable {
     /// [`Error::Malformed`] with the line of an id that no vertex has.
     pub fn find(&self, ids: &VertexIds, vertices: u32) -> Result<Vec<(u32, u32)>> {
         let places = Places::of(ids, vertices);
-        let records = rows(&self.table, 2)?;
-        let mut pairs = Vec::with_capacity(records.len());
-        for record in &records {
+        let mut pairs = Vec::new();
+        self.table.each(2, |row| {
             let end = |field: usize| {
-                let word = &*record.fields[field];
+                let word = row.get(field);
                 places.find(word).ok_or_else(|| Error::Malformed {
-                    place: Place::line(&self.table.file, record.line),
+                    place: Place::line(&self.table.file, row.line()),
                     expected: places.known(vertices),
                     found: format!("{word:.60?}"),
                     remedy: "write ids as the data set has them",
                 })
             };
             pairs.push((end(0)?, end(1)?));
-        }
+            Ok(())
+        })?;
         Ok(pairs)
     }
 }

@@ -28,8 +28,9 @@ use std::borrow::Cow;
 pub const MAX_OBJECTS: usize = 1 << 26;
 /// The most entries on the machine's stack.
 pub const MAX_STACK: usize = 1 << 26;
-/// The most bytes of texts that are copied (other bytes stay where they lie in the file).
-pub const MAX_COPIED_BYTES: usize = 1 << 30;
+/// The most bytes of texts that are copied (other bytes stay where they lie in the file): so many, and
+/// 16 times the file's length.
+pub const MAX_COPIED_BYTES: usize = 64 << 20;
 /// The most remembered objects.
 pub const MAX_MEMO: usize = 1 << 26;
 

@@ -5,10 +5,10 @@
 //! (repeated edges have their mean). The graph is taken as it is stored, directed if it is; without the
 //! three splits 60 / 20 / 20 % of the labelled vertices are drawn from seed 0.
 
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
+use eciton_input::file::present;
 use eciton_tensor::bytes_of_mut;
 
 use super::array::Array;
@@ -51,12 +51,12 @@ pub fn open(folder: &Path) -> Result<Dataset> {
     }
     let edge_rows = EdgeRows::beside(&folder.join("edge_feat.npy"), indices.len(), "indices.npy")?;
     let (graph, edge_features) = graph(offsets, indices, edge_rows)?;
-    let features = match folder.join("feat.npy").exists() {
+    let features = match present(&folder.join("feat.npy")) {
         true => features(&folder.join("feat.npy"))?,
         false => Features::identity(graph.vertices()),
     };
     let labels = read(folder, "label", |a| labels::from_array(&a))?;
-    let split = match folder.join("train.npy").exists() {
+    let split = match present(&folder.join("train.npy")) {
         true => Split {
             train: read(folder, "train", |a| a.to_u32())?,
             validation: read(folder, "val", |a| a.to_u32())?,
@@ -95,7 +95,7 @@ fn graph(
 /// Plain f32 rows are read straight into place; other arrays whole, as any array.
 fn features(path: &Path) -> Result<Features> {
     let refused = |source| Error::Read { path: path.to_owned(), source };
-    let mut file = File::open(path).map_err(refused)?;
+    let mut file = eciton_input::file::open(path).map_err(refused)?;
     let length = file.metadata().map_err(refused)?.len();
     let mut start = Vec::new();
     (&file).take(npy::MAX_START_BYTES as u64).read_to_end(&mut start).map_err(refused)?;

@@ -18,6 +18,7 @@ use std::path::Path;
 
 use super::dictionary::{Collector, Dictionary};
 use super::edge_text::{self, EdgeText, Numbering, Ranges, ValueFields, records};
+use super::file::Grown;
 use super::folder::Attributes;
 use super::gzip::Source;
 use super::lines::Lines;
@@ -90,14 +91,16 @@ fn names(dictionary: &Dictionary) -> VertexIds {
 /// The edges of a packed file: 16 bytes each while they are read, 8 afterwards; 4 a value.
 fn unpacked(path: &Path) -> Result<(ValuedEdges, Dictionary)> {
     let mut lines = Lines::open(path)?;
-    let (mut numbers, mut collector, mut bytes) = (Vec::new(), None, 0);
-    let (mut fields, mut values) = (None, Vec::new());
     let name = lines.file().to_owned();
+    let (mut numbers, mut collector, mut bytes) = (Grown::new(&name), None, 0);
+    let (mut fields, mut values) = (None, Grown::new(&name));
     while let Some((first, block)) = lines.next()? {
         bytes += block.len() as u64;
         let from = numbers.len();
+        // The shortest line has four bytes, the shortest value two.
+        let (room, values) = (numbers.room(block.len() / 4 + 1)?, values.room(block.len() / 2 + 1)?);
         records(block, 2, |source, target, rest| {
-            numbers.push((source, target));
+            room.push((source, target));
             let fields = fields.get_or_insert_with(|| ValueFields::of_first_edge(rest));
             fields.read(rest, |value| values.push(value))
         })
@@ -114,10 +117,11 @@ fn unpacked(path: &Path) -> Result<(ValuedEdges, Dictionary)> {
             Error::malformed(Place::whole(&name), "ids that are in the dictionary", id.to_string())
         })
     };
-    let edges = numbers.into_iter().map(|(s, t)| Ok((find(s)?, find(t)?))).collect::<Result<_>>()?;
+    let _charge = file::charge(&name, 8 * numbers.len() as u64)?;
+    let edges = numbers.iter().map(|&(s, t)| Ok((find(s)?, find(t)?))).collect::<Result<_>>()?;
     let columns = fields.map_or(0, |fields: ValueFields| fields.columns());
     let columns = u32::try_from(columns).unwrap_or(u32::MAX);
-    Ok((ValuedEdges { edges, columns, values }, dictionary))
+    Ok((ValuedEdges { edges, columns, values: values.finish() }, dictionary))
 }
 
 /// The error of a fault in a block whose first line has this number.

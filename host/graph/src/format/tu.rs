@@ -71,7 +71,7 @@ fn find(folder: &Path, name: &str, part: &str) -> Option<PathBuf> {
     ["txt", "txt.gz"]
         .iter()
         .map(|extension| folder.join(format!("{name}_{part}.{extension}")))
-        .find(|path| path.is_file())
+        .find(|path| eciton_input::file::present(path))
 }
 
 /// Reads the data set `name` of a folder. Memory: the graph, 8 bytes an edge while it is built, the

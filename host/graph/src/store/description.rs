@@ -175,12 +175,7 @@ impl Description {
     pub(super) fn open(folder: &Path) -> Result<Self> {
         let path = folder.join(DESCRIPTION);
         let refused = |source| Error::Read { path: path.clone(), source };
-        let length = std::fs::metadata(&path).map_err(refused)?.len();
-        if length > MAX_BYTES {
-            let found = format!("{length} bytes");
-            return Err(wrong(&path, "at most a MiB of JSON", found));
-        }
-        Self::parse(&std::fs::read(&path).map_err(refused)?, &path)
+        Self::parse(&eciton_input::file::read(&path, MAX_BYTES).map_err(refused)?, &path)
     }
 
     fn parse(bytes: &[u8], path: &Path) -> Result<Self> {

@@ -97,7 +97,7 @@ impl Journal {
 
 /// The start of a file that is to be what `extent` says; `None` if it is not.
 pub(super) fn read_extent(path: &Path, extent: &Extent) -> Result<Option<Vec<u8>>> {
-    let file = match File::open(path) {
+    let file = match eciton_input::file::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(reading(path)(error)),

@@ -205,7 +205,9 @@ impl Saver {
         copy_tail(&lines, metrics)?;
         for (report, named) in finals {
             let model = folder.model_of(named.seed);
-            let copy = |file: &mut io::BufWriter<File>| io::copy(&mut File::open(&model)?, file).map(drop);
+            let copy = |file: &mut io::BufWriter<File>| {
+                io::copy(&mut eciton_input::file::open(&model)?, file).map(drop)
+            };
             durable::write(self.place.path(), &named.file(), copy)?;
             let mut line =
                 serde_json::to_vec(report).map_err(|e| writing(&self.place.path().join(SEEDS))(e.into()))?;
@@ -253,7 +255,7 @@ impl Saver {
 
 /// Appends what a file has beyond the journal.
 fn copy_tail(path: &Path, journal: &mut Journal) -> Result<()> {
-    let mut file = File::open(path).map_err(reading(path))?;
+    let mut file = eciton_input::file::open(path).map_err(reading(path))?;
     file.seek(io::SeekFrom::Start(journal.bytes())).map_err(reading(path))?;
     let mut piece = vec![0; PIECE_BYTES];
     loop {

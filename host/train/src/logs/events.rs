@@ -148,7 +148,7 @@ fn read(path: &Path, header: &Header) -> Result<Repeated> {
     if let Some(difference) = found.difference(header) {
         return Err(refused(difference));
     }
-    let file = File::open(path).map_err(failed)?;
+    let file = eciton_input::file::open(path).map_err(failed)?;
     let bytes = file.metadata().map_err(failed)?.len();
     if bytes > MAX_EVENTS_BYTES {
         return Err(refused(format!("it has {bytes} bytes, at most {MAX_EVENTS_BYTES} are read")));

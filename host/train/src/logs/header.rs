@@ -3,7 +3,6 @@
 //! `eciton-events 1 KEY=VALUE ...`, the keys in the order of [`Header::of`]. What a configuration leaves out
 //! is taken from it ([`Header::complete`]); what it says must be the same.
 
-use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
@@ -58,7 +57,8 @@ impl Header {
 
     /// The header of a log.
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|source| Error::Record { path: path.into(), source })?;
+        let file =
+            eciton_input::file::open(path).map_err(|source| Error::Record { path: path.into(), source })?;
         let mut line = String::new();
         let read = BufReader::new(file.take(MAX_BYTES)).read_line(&mut line);
         read.map_err(|source| Error::Record { path: path.into(), source })?;

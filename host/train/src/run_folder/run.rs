@@ -1,7 +1,6 @@
 //! A finished run, read back.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
@@ -100,7 +99,7 @@ pub(crate) fn read(path: &Path, allowed: u64) -> Result<Vec<u8>> {
     }
     limit(path, "size", "bytes", allowed, there.len())?;
     let mut bytes = Vec::new();
-    let mut file = File::open(path).map_err(reading(path))?.take(allowed.saturating_add(1));
+    let mut file = eciton_input::file::open(path).map_err(reading(path))?.take(allowed.saturating_add(1));
     file.read_to_end(&mut bytes).map_err(reading(path))?;
     limit(path, "size", "bytes", allowed, bytes.len() as u64)?;
     Ok(bytes)

@@ -40,6 +40,7 @@ impl<'a, 'f> Machine<'a, 'f> {
     }
 
     pub(super) fn run(mut self) -> Result<Pickle<'a>> {
+        let (mut charge, mut charged) = (eciton_input::budget::Charge::default(), 0);
         loop {
             self.start = self.at;
             let opcode = self.byte()?;
@@ -56,6 +57,13 @@ impl<'a, 'f> Machine<'a, 'f> {
             self.limit("pickle stack", "entries", MAX_STACK, self.stack.len())?;
             self.limit("pickle objects", "objects", MAX_OBJECTS, self.nodes.len())?;
             self.limit("pickle memo", "entries", MAX_MEMO, self.memo.len())?;
+            // Objects, and items of lists: 16 bytes for two of the pickle.
+            let taken = self.nodes.len() * size_of::<Node<'_>>() + 16 * self.memo.len() + 8 * self.at;
+            if taken > charged {
+                charged = taken + taken / 2 + (1 << 20);
+                let grown = charge.grow_to(charged as u64);
+                grown.map_err(|exceeded| crate::format::file::exceeded(self.file, exceeded))?;
+            }
         }
     }
 
@@ -513,7 +521,12 @@ impl<'a, 'f> Machine<'a, 'f> {
     /// Counts bytes that were copied: a text that is remembered could be copied again and again.
     fn own(&self, bytes: usize) -> Result<()> {
         self.owned.set(self.owned.get().saturating_add(bytes));
-        self.limit("pickle copies", "bytes", MAX_COPIED_BYTES, self.owned.get())
+        self.limit(
+            "pickle copies",
+            "bytes",
+            MAX_COPIED_BYTES.saturating_add(16 * self.bytes.len()),
+            self.owned.get(),
+        )
     }
 
     fn word(&self, item: Item) -> Result<Cow<'a, str>> {

@@ -15,13 +15,13 @@ fn line_bytes(text: &str, name: &str) -> Option<u64> {
 }
 
 /// The most that this process has held so far.
-pub(super) fn peak_bytes() -> Option<u64> {
+pub fn peak_bytes() -> Option<u64> {
     line_bytes(&read("/proc/self/status")?, "VmHWM:")
 }
 
 /// What this process may hold in all: what the machine has left and what it holds already, at most the limit
 /// of its control groups and that of its addresses.
-pub(super) fn available() -> Option<u64> {
+pub fn available() -> Option<u64> {
     let held = line_bytes(&read("/proc/self/status")?, "VmRSS:")?;
     let machine = read("/proc/meminfo").and_then(|text| line_bytes(&text, "MemAvailable:"));
     let machine = machine.map(|free| free + held);

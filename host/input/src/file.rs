@@ -1,0 +1,138 @@
+//! Files that are named from outside: regular files only, opened without blocking.
+//!
+//! A pipe, a device or a socket in the place of a file would block the program, or never end.
+
+use std::fs::{File, FileType, Metadata, OpenOptions};
+use std::io::{Error, ErrorKind, Read as _, Result};
+use std::path::Path;
+
+/// Opens a regular file, or a link to one.
+///
+/// # Errors
+/// Those of the operating system; [`ErrorKind::InvalidInput`] for what is no regular file, with its kind.
+pub fn open(path: &Path) -> Result<File> {
+    check(&std::fs::metadata(path)?)?;
+    let mut options = OpenOptions::new();
+    options.read(true);
+    // The path may have become a pipe since: opening it must not wait for a writer.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    let file = options.open(path)?;
+    check(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// All bytes of a regular file, at most `most`.
+///
+/// # Errors
+/// As [`open`]; [`ErrorKind::FileTooLarge`] with both figures.
+pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
+    let file = open(path)?;
+    let length = file.metadata()?.len();
+    let too_large =
+        |found: u64| Error::new(ErrorKind::FileTooLarge, format!("{found} bytes, above the limit of {most}"));
+    if length > most {
+        return Err(too_large(length));
+    }
+    let mut bytes = Vec::with_capacity(length as usize);
+    // The file may grow, and files of /proc have no length.
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(too_large(bytes.len() as u64));
+    }
+    Ok(bytes)
+}
+
+/// All text of a regular file, at most `most` bytes.
+///
+/// # Errors
+/// As [`read`]; [`ErrorKind::InvalidData`] for bytes that are no UTF-8.
+pub fn read_text(path: &Path, most: u64) -> Result<String> {
+    let bytes = read(path, most)?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Error::new(ErrorKind::InvalidData, format!("byte {at} is no UTF-8"))
+    })
+}
+
+/// Whether anything lies at `path`: a file, a folder, a pipe, a link that leads nowhere.
+///
+/// A known name counts as taken whatever lies there, so that the wrong thing is an error, not an absence.
+pub fn present(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+fn check(found: &Metadata) -> Result<()> {
+    match found.is_file() {
+        true => Ok(()),
+        false => Err(Error::new(
+            ErrorKind::InvalidInput,
+            format!("{}, not a regular file", kind(found.file_type())),
+        )),
+    }
+}
+
+fn kind(found: FileType) -> &'static str {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+        if found.is_fifo() {
+            return "a pipe";
+        }
+        if found.is_char_device() || found.is_block_device() {
+            return "a device";
+        }
+        if found.is_socket() {
+            return "a socket";
+        }
+    }
+    if found.is_dir() { "a folder" } else { "something else" }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn regular_files_are_read_up_to_the_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, b"12345").unwrap();
+        assert_eq!(read(&path, 5).unwrap(), b"12345");
+        let said = read(&path, 4).unwrap_err();
+        assert_eq!(
+            (said.kind(), said.to_string().as_str()),
+            (ErrorKind::FileTooLarge, "5 bytes, above the limit of 4")
+        );
+        assert_eq!(read_text(&path, 9).unwrap(), "12345");
+        std::fs::write(&path, b"1\xff").unwrap();
+        assert_eq!(read_text(&path, 9).unwrap_err().to_string(), "byte 1 is no UTF-8");
+        // A file without a length.
+        assert!(read(Path::new("/proc/self/status"), 10).is_err() || !cfg!(target_os = "linux"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_would_block_or_never_end_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        assert!(std::process::Command::new("mkfifo").arg(at("pipe")).status().unwrap().success());
+        std::os::unix::fs::symlink(at("pipe"), at("link")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", at("zero")).unwrap();
+        std::os::unix::fs::symlink(at("nothing"), at("dangling")).unwrap();
+        std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        for (name, said) in [
+            ("pipe", "a pipe, not a regular file"),
+            ("link", "a pipe, not a regular file"),
+            ("zero", "a device, not a regular file"),
+            ("socket", "a socket, not a regular file"),
+            (".", "a folder, not a regular file"),
+        ] {
+            assert_eq!(open(&at(name)).unwrap_err().to_string(), said, "{name}");
+            assert!(present(&at(name)));
+        }
+        assert_eq!(open(&at("dangling")).unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(present(&at("dangling")) && !present(&at("nothing")));
+    }
+}

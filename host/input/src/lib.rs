@@ -1,0 +1,13 @@
+//! Input from outside: whatever a user, a data set, a store, a cache or a kernel gives.
+//!
+//! * [`file`]: the one place that opens files. Regular files only, never blocking, bytes bounded.
+//! * [`budget`]: the memory that reading may take, over all readers of the process.
+//! * [`memory`]: the memory that the process may hold, by machine and control groups.
+//! * [`notes`]: what readers decided where an input left a doubt.
+//! * [`text`]: text from outside, cleaned and cut before it is printed.
+
+pub mod budget;
+pub mod file;
+pub mod memory;
+pub mod notes;
+pub mod text;

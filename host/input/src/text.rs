@@ -1,0 +1,102 @@
+//! Text from outside, before it is printed: cleaned of what steers a terminal, and cut.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// The longest text from outside that is printed whole, in characters.
+pub const MAX_TEXT: usize = 200;
+/// The longest list from outside that is printed whole.
+pub const MAX_LIST: usize = 20;
+/// The longest message that is printed whole, in characters.
+pub const MAX_MESSAGE: usize = 4000;
+
+/// Whether a character steers a terminal or the direction of text, or cannot be seen.
+fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// `text` with characters that steer a terminal written as `\u{1b}`; line ends and tabs stay.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    let steers = |c: char| steers(c) && c != '\n' && c != '\t';
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut cleaned = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match steers(c) {
+            true => cleaned.extend(c.escape_unicode()),
+            false => cleaned.push(c),
+        }
+    }
+    Cow::Owned(cleaned)
+}
+
+/// A text from outside as part of a message: one line, cleaned, at most [`MAX_TEXT`] characters.
+pub fn shown(text: &str) -> String {
+    cut(text, MAX_TEXT)
+}
+
+/// [`shown`] for another length.
+pub fn cut(text: &str, most: usize) -> String {
+    let mut cleaned = String::new();
+    let mut characters = text.chars();
+    for c in characters.by_ref().take(most) {
+        match c {
+            '\n' | '\r' | '\t' => cleaned.extend(c.escape_default()),
+            c if steers(c) => cleaned.extend(c.escape_unicode()),
+            c => cleaned.push(c),
+        }
+    }
+    let rest = characters.count();
+    if rest > 0 {
+        let _ = write!(cleaned, "... ({rest} more characters)");
+    }
+    cleaned
+}
+
+/// Texts from outside, separated by commas: the first [`MAX_LIST`], and how many there are beyond.
+pub fn listed<S: AsRef<str>>(texts: &[S]) -> String {
+    let first: Vec<String> = texts.iter().take(MAX_LIST).map(|text| shown(text.as_ref())).collect();
+    match texts.len().saturating_sub(MAX_LIST) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
+/// A whole message: cleaned, at most [`MAX_MESSAGE`] characters.
+pub fn message(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(MAX_MESSAGE) {
+        None => clean(text),
+        Some((end, _)) => {
+            let rest = text.get(end..).unwrap_or_default().chars().count();
+            let start = clean(text.get(..end).unwrap_or_default());
+            Cow::Owned(format!("{start}... ({rest} more characters)"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_sequences_are_spelled_out() {
+        assert_eq!(clean("a\n\tb \u{fc}"), "a\n\tb \u{fc}");
+        assert_eq!(
+            clean("\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}\u{2066}"),
+            r"\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}\u{2066}"
+        );
+        assert_eq!(shown("two\r\nlines"), r"two\r\nlines");
+    }
+
+    #[test]
+    fn texts_and_lists_end() {
+        assert_eq!(shown(&"x".repeat(200)), "x".repeat(200));
+        assert_eq!(shown(&"\u{fc}".repeat(1200)), "\u{fc}".repeat(200) + "... (1000 more characters)");
+        let many: Vec<String> = (0..23).map(|n| n.to_string()).collect();
+        assert!(listed(&many).ends_with("18, 19 and 3 more"));
+        assert_eq!(listed(&many[..2]), "0, 1");
+        assert!(message(&"y".repeat(100_000)).ends_with("yy... (96000 more characters)"));
+    }
+}
