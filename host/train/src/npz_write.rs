@@ -161,7 +161,7 @@ mod tests {
     }
 
     fn entry(file: &[u8], key: &str) -> Vec<u8> {
-        Npz::new(Cursor::new(file.to_vec()), "p.npz", 1 << 30).unwrap().entry(key).unwrap()
+        Npz::new(Cursor::new(file.to_vec()), "p.npz", 1 << 30).unwrap().entry(key).unwrap().to_vec()
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod docs;
 mod edges;
 mod fetch;
 mod graphs;
+mod hostile;
 mod kernels;
 mod links;
 mod many_graphs;

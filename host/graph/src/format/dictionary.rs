@@ -22,7 +22,7 @@ pub(crate) struct Collector {
 impl Collector {
     /// For a text of this many bytes.
     pub(crate) fn new(text_bytes: u64) -> Self {
-        let bits = text_bytes.saturating_mul(16).clamp(64, MAX_BITS);
+        let bits = text_bytes.saturating_mul(16).clamp(64, MAX_BITS).next_multiple_of(64);
         Self { bits, words: Vec::new(), others: Vec::new(), room: 1 << 16 }
     }
 

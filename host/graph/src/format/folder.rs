@@ -104,6 +104,11 @@ pub fn open(folder: &Path) -> Result<Dataset> {
     };
     let vertices = ids.len();
     check_vertices(vertices, || Place::whole(&edges.file))?;
+    if let Some(table) = &of_graphs
+        && !matches!(features, Part::None)
+    {
+        ids_or_header(table, Some(&ids))?;
+    }
     if let Part::Table(table) = &labels
         && (!matches!(features, Part::None) || of_graphs.is_some())
     {
@@ -262,8 +267,9 @@ impl Edges {
         made.checked(table).map(|edges| (ids.finish(), edges))
     }
 
+    /// Refuses a table of no edge, unless it says so with a header of known words.
     fn checked(self, table: &Table) -> Result<Self> {
-        match self.pairs.is_empty() {
+        match self.pairs.is_empty() && !is_header(table.first(2)?.get(0)) {
             true => Err(table.empty("one edge at least: source, target")),
             false => Ok(self),
         }
@@ -809,6 +815,8 @@ struct Survey {
     further: bool,
     /// Whether all first labels are whole numbers of 64 bits, or words for none.
     whole: bool,
+    /// Whether one of them has more digits than that.
+    huge: bool,
 }
 
 impl Survey {
@@ -828,7 +836,10 @@ impl Survey {
                     None if is_infinite(field) => found.infinite = true,
                     None => found.words = true,
                 }
-                found.whole &= field.parse::<i64>().is_ok();
+                let whole = field.parse::<i64>().is_ok();
+                found.whole &= whole;
+                found.huge |=
+                    !whole && field.trim_start_matches(['+', '-']).bytes().all(|b| b.is_ascii_digit());
             } else {
                 found.whole &= field.is_empty();
             }
@@ -851,7 +862,12 @@ fn label_table(table: &Table, ids: &Ids) -> Result<Labels> {
         let mut rows = table.rows(2)?;
         while let Some(row) = rows.next()? {
             if is_infinite(row.get(1)) {
-                return Err(table.wrong(row.line(), "a finite label", row.get(1)));
+                return Err(Error::Malformed {
+                    place: Place::line(&table.file, row.line()),
+                    expected: "a finite number as label, or nothing where it is unknown".to_owned(),
+                    found: format!("{:.60?}", row.get(1)),
+                    remedy: "correct the label, or leave it empty",
+                });
             }
         }
     }
@@ -871,7 +887,7 @@ fn label_table(table: &Table, ids: &Ids) -> Result<Labels> {
         })?;
         return Ok(Labels::Numbers(Values::named(1, of, &table.file)?));
     }
-    match found.whole || (!found.words && found.numbers) {
+    match found.whole || (found.huge && !found.words) {
         true => numbered_classes(table, ids),
         false => named_classes(table, ids),
     }
@@ -911,7 +927,12 @@ fn numbered_classes(table: &Table, ids: &Ids) -> Result<Labels> {
             return Ok(());
         }
         let Ok(number) = field.parse::<i64>() else {
-            return Err(table.wrong(row.line(), &format!("a class below {}", labels::MAX_CLASSES), field));
+            return Err(Error::Malformed {
+                place: Place::line(&table.file, row.line()),
+                expected: format!("a class below {}", labels::MAX_CLASSES),
+                found: format!("{field:.60?}"),
+                remedy: "number the classes from 0, or call them by words",
+            });
         };
         if !(0..i64::from(labels::MAX_CLASSES)).contains(&number) {
             return Err(Error::LabelRange {

@@ -175,7 +175,11 @@ impl Description {
     pub(super) fn open(folder: &Path) -> Result<Self> {
         let path = folder.join(DESCRIPTION);
         let refused = |source| Error::Read { path: path.clone(), source };
-        Self::parse(&eciton_input::file::read(&path, MAX_BYTES).map_err(refused)?, &path)
+        let bytes = eciton_input::file::read(&path, MAX_BYTES).map_err(|source| match source.kind() {
+            std::io::ErrorKind::FileTooLarge => wrong(&path, "at most a MiB of JSON", source.to_string()),
+            _ => refused(source),
+        })?;
+        Self::parse(&bytes, &path)
     }
 
     fn parse(bytes: &[u8], path: &Path) -> Result<Self> {

@@ -602,15 +602,16 @@ fn child_writes_its_results() {
     std::fs::write(path, numeric_class().bytes().chain([b'\n']).chain(words).collect::<Vec<u8>>()).unwrap();
 }
 
-/// Runs this module again on a lower level: the same bits, and all the other tests.
-fn gives_the_same_bits(level: &str, class: Option<&str>) {
+/// Runs this module again on a lower level: all tests but `skipped`, which are to pass, and the same bits.
+fn gives_the_same_bits(level: &str, class: Option<&str>, skipped: &str) {
     if std::env::var("ECITON_SIMD").is_ok() {
         return;
     }
     let best = results();
     let path = std::env::temp_dir().join(format!("eciton-gather-{}-{level}", std::process::id()));
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-    let output = child.arg("gather::").env("ECITON_SIMD", level).env(OUT, &path).output().unwrap();
+    child.args(["gather::", "--skip", skipped]).env("ECITON_SIMD", level).env(OUT, &path);
+    let output = child.output().unwrap();
     assert!(output.status.success(), "{level}:\n{}", String::from_utf8_lossy(&output.stdout));
     let bytes = std::fs::read(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
@@ -622,12 +623,26 @@ fn gives_the_same_bits(level: &str, class: Option<&str>) {
     assert!(words == best, "{level} ({found}) differs from {}", numeric_class());
 }
 
+const IN_PIECES: &str = "gather::rows_in_pieces_give_the_bits_of_rows_in_one";
+
 #[test]
 fn portable_code_gives_the_same_bits() {
-    gives_the_same_bits("portable", Some("portable-1"));
+    gives_the_same_bits("portable", Some("portable-1"), IN_PIECES);
+}
+
+/// The slowest test of all on its own.
+#[test]
+fn portable_code_gives_the_same_bits_in_pieces() {
+    if std::env::var("ECITON_SIMD").is_ok() {
+        return;
+    }
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = child.args(["--exact", IN_PIECES]).env("ECITON_SIMD", "portable").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
 #[test]
 fn avx2_gives_the_same_bits() {
-    gives_the_same_bits("avx2", None);
+    gives_the_same_bits("avx2", None, "none");
 }

@@ -138,10 +138,10 @@ fn faults_of_a_folder_name_file_and_line() {
     let edges: (&str, &[u8]) = ("edges.csv", b"0,1\n1,2\n");
     type Case<'a> = (&'a [(&'a str, &'a [u8])], &'a str);
     let cases: [Case<'_>; 25] = [
-        (&[("edges.csv", b"")], "no vertices"),
+        (&[("edges.csv", b"")], "expected one record at least, found none"),
         (&[("edges.csv", b"0,1\n2\n")], "edges.csv, line 2: expected at least 2 fields"),
         (&[("edges.csv", b"0,1\n\"2\n")], "edges.csv, line 2: expected a closing quote"),
-        (&[("edges.csv", b"0,\xff\n")], "edges.csv, byte 2: expected UTF-8"),
+        (&[("edges.csv", b"0,\xff\n")], "edges.csv, line 1: expected UTF-8"),
         (&[edges, ("features.csv", b"0,1\n1,2\n")], "edges.csv, line 2: an edge names vertex 2"),
         (&[edges, ("features.csv", b"0,1\n1,2\n2,x\n")], "features.csv, line 3: expected a number"),
         (&[edges, ("features.csv", b"0,1\n1,NaN\n2,1\n")], "line 2: feature column 0 is NaN"),
