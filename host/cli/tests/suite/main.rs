@@ -11,4 +11,5 @@ mod graphs;
 mod kernels;
 mod links;
 mod many_graphs;
+mod stop;
 mod tasks;
