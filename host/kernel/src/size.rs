@@ -25,6 +25,8 @@ pub(crate) enum Count {
     Results,
     /// Blocks within each other in one function.
     Blocks,
+    /// Blocks in one function, loops included: time grows faster than their number.
+    FunctionBlocks,
     /// Sections of the component and all within it.
     Sections,
     /// Components and modules within each other, the whole one included.
@@ -34,14 +36,15 @@ pub(crate) enum Count {
 }
 
 /// The most of each: count, name, unit, allowed.
-pub(crate) const LIMITS: [(Count, &str, &str, u64); 10] = [
+pub(crate) const LIMITS: [(Count, &str, &str, u64); 11] = [
     (Count::Component, "component-bytes", "bytes", 64 << 20),
     (Count::Functions, "functions", "functions", 50_000),
-    (Count::Code, "code-bytes", "bytes of code", 32 << 20),
+    (Count::Code, "code-bytes", "bytes of code", 16 << 20),
     (Count::FunctionCode, "function-bytes", "bytes of code in one function", 1 << 20),
     (Count::Locals, "locals", "parameters and locals", 1_000_000),
     (Count::Results, "results", "results of one function or block", 16),
     (Count::Blocks, "block-nesting", "blocks within each other", 4096),
+    (Count::FunctionBlocks, "function-blocks", "blocks in one function", 20_000),
     (Count::Sections, "sections", "sections", 10_000),
     (Count::Nesting, "nesting", "components and modules within each other", 8),
     (Count::Instances, "instances", "instances", 1000),
@@ -211,7 +214,7 @@ fn code(body: &FunctionBody<'_>, size: &mut Size) -> Counted {
     for local in body.get_locals_reader()? {
         size.add(Count::Locals, u64::from(local?.0))?;
     }
-    let mut depth = 0u64;
+    let (mut depth, mut blocks) = (0u64, 0u64);
     let mut operators = body.get_operators_reader()?;
     while !operators.eof() {
         match operators.read()? {
@@ -219,8 +222,9 @@ fn code(body: &FunctionBody<'_>, size: &mut Size) -> Counted {
             | Operator::Loop { .. }
             | Operator::If { .. }
             | Operator::TryTable { .. } => {
-                depth += 1;
+                (depth, blocks) = (depth + 1, blocks + 1);
                 size.at_least(Count::Blocks, depth)?;
+                size.at_least(Count::FunctionBlocks, blocks)?;
             }
             Operator::End => depth = depth.saturating_sub(1),
             _ => {}
@@ -292,9 +296,11 @@ mod tests {
         let half = format!("(core module {})", "(func)".repeat(25_001));
         assert_eq!(refused(&format!("(component {half} (component {half}))")), ("functions", 50_002));
         assert_eq!(refusal(&code_of(1, (1 << 20) + 1)), ("function-bytes", (1 << 20) + 1));
-        assert_eq!(refusal(&code_of(33, 1 << 20)), ("code-bytes", 33 << 20));
+        assert_eq!(refusal(&code_of(17, 1 << 20)), ("code-bytes", 17 << 20));
         let deep = format!("(func {} {})", "block ".repeat(4097), "end ".repeat(4097));
         assert_eq!(refused(&component(&deep)), ("block-nesting", 4097));
+        let many = format!("(func {})", "loop end ".repeat(20_001));
+        assert_eq!(refused(&component(&many)), ("function-blocks", 20_001));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Runs that are stopped: by SIGTERM, by Ctrl-C, at any moment, and by a disk that is full.
 #![cfg(unix)]
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
@@ -38,14 +39,18 @@ fn entries(folder: &Path) -> Vec<String> {
 const LONG: [&str; 9] =
     ["train", "graph", "--json", "--epochs", "100000000", "--out", "r", "--set", "checkpoint.seconds=3600"];
 
-/// It, once it has trained for a while.
-fn trains(folder: &Path) -> Child {
+/// Sends it a signal once it has trained for some epochs: exit code, standard output and error.
+fn stopped(folder: &Path, name: &str) -> (Option<i32>, String, String) {
     let mut child = eciton(folder, &LONG).spawn().unwrap();
-    wait_for(&mut child, "metrics", || {
-        let metrics = partial(folder).map(|partial| partial.join("metrics.jsonl"));
-        metrics.and_then(|metrics| metrics.metadata().ok()).is_some_and(|m| m.len() > 0)
-    });
-    child
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    let (mut out, mut err) = (String::new(), String::new());
+    for _ in 0..20 {
+        assert!(reader.read_line(&mut out).unwrap() > 0, "it ended: {out}");
+    }
+    signal(&child, name);
+    reader.read_to_string(&mut out).unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    (child.wait().unwrap().code(), out, err)
 }
 
 /// The first epochs of that run, unbroken.
@@ -72,18 +77,15 @@ fn shorten(folder: &Path, epochs: u64) {
 fn sigterm_leaves_a_checkpoint_and_the_run_goes_on() {
     let dir = scene();
     let folder = dir.path();
-    let child = trains(folder);
-    signal(&child, "TERM");
-    let ended = child.wait_with_output().unwrap();
-    let said = text(&ended.stderr);
-    assert_eq!(ended.status.code(), Some(143), "{said}");
+    let (code, out, said) = stopped(folder, "TERM");
+    assert_eq!(code, Some(143), "{said}");
     let (_, epoch) = newest(folder).expect("a checkpoint, though none was due");
     assert_eq!(entries(folder), ["graph", "r.checkpoint"]);
     let told =
         format!("stopped after epoch {epoch} of seed 0, as asked; `eciton resume r` goes on from there");
     assert!(said.contains(&told) && !said.contains("error"), "{said}");
     // No epoch that was told of is lost.
-    assert!(text(&ended.stdout).lines().last().unwrap().contains(&format!("\"epoch\":{epoch},")));
+    assert!(out.lines().last().unwrap().contains(&format!("\"epoch\":{epoch},")));
     let wanted = unbroken(folder, epoch + 20);
     shorten(folder, epoch + 20);
     let lines = works(folder, &["resume", "r", "--json", "--force"]);
@@ -95,14 +97,11 @@ fn sigterm_leaves_a_checkpoint_and_the_run_goes_on() {
 fn ctrl_c_writes_the_results_and_the_run_goes_on_all_the_same() {
     let dir = scene();
     let folder = dir.path();
-    let child = trains(folder);
-    signal(&child, "INT");
-    let ended = child.wait_with_output().unwrap();
-    let said = text(&ended.stderr);
-    assert_eq!(ended.status.code(), Some(130), "{said}");
+    let (code, out, said) = stopped(folder, "INT");
+    assert_eq!(code, Some(130), "{said}");
     assert!(said.contains("the run was stopped; `eciton resume r` goes on with it"), "{said}");
     assert_eq!(entries(folder), ["graph", "r", "r.checkpoint"]);
-    let summary: Value = serde_json::from_str(text(&ended.stdout).lines().last().unwrap()).unwrap();
+    let summary: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
     let (_, epoch) = newest(folder).unwrap();
     assert_eq!(
         (&summary["stopped"], &summary["seeds"][0]["epochs"]),
@@ -226,15 +225,11 @@ fn the_first_signal_ends_what_does_not_train_yet() {
     for (name, code) in [("TERM", 143), ("INT", 130)] {
         let line = ["train", "graph", "--kernel", "linear=slow.wasm", "--out", "r"];
         // Compiling it takes seconds, from the moment on that the folder is there.
-        let cache = folder.join("cache");
-        let mut child = eciton(folder, &line).env("ECITON_CACHE_DIR", &cache).spawn().unwrap();
+        let mut child = eciton(folder, &line).spawn().unwrap();
         wait_for(&mut child, "the folder", || partial(folder).is_some());
         signal(&child, name);
         let ended = child.wait_with_output().unwrap();
         assert_eq!(ended.status.code(), Some(code), "{}", text(&ended.stderr));
-        std::fs::remove_dir_all(&cache).ok();
-        std::fs::remove_dir_all(folder.join("cache.key")).ok();
-        std::fs::remove_file(folder.join("cache.key")).ok();
         assert_eq!(entries(folder), ["graph", "slow.wasm"]);
     }
 }
