@@ -56,6 +56,7 @@ fn define(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 
 #[cfg(all(test, feature = "compiler"))]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use std::time::Instant;
 
     use wasmtime::Store;

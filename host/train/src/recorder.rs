@@ -61,7 +61,9 @@ impl Recorder {
     /// What becomes of a run that could not be written whole: a model that is written is not thrown away.
     pub(crate) fn salvage(mut self, error: Error) -> Error {
         let full = matches!(&error, Error::RunFolder(FileError::Write { .. }));
-        match self.folder.take().filter(|_| full).and_then(RunFolder::salvage) {
+        let worth = full && self.folder.as_ref().is_some_and(RunFolder::has_model);
+        // Else all is dropped as it is, in its order.
+        match self.folder.take_if(|_| worth).map(RunFolder::salvage) {
             Some((run, files)) => Error::Kept { source: Box::new(error), run, files, finished: false },
             None => error,
         }

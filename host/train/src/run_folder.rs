@@ -323,20 +323,22 @@ impl RunFolder {
         Ok(())
     }
 
+    /// Whether it has a model that would be lost with it: nothing older is in its place.
+    pub(crate) fn has_model(&self) -> bool {
+        !self.replaces && self.partial.path().join(MODEL).is_file()
+    }
+
     /// Puts what there is in its place: a run that could not be written whole, with a model that was. Returns
-    /// the folder as it was given, and its files. `None`: there is no model, or the place has an earlier one.
-    pub(crate) fn salvage(mut self) -> Option<(PathBuf, Vec<String>)> {
+    /// the folder as it was given, and its files.
+    pub(crate) fn salvage(mut self) -> (PathBuf, Vec<String>) {
         self.release();
         let _ = self.metrics.flush();
-        if self.replaces || !self.partial.path().join(MODEL).is_file() {
-            return None;
-        }
         let partial = self.partial.keep();
         self.parents.keep();
         let moved = fs::rename(&partial, &self.target);
         let place = moved.map_or(partial, |()| self.path);
         let files = files(&place);
-        Some((place, files))
+        (place, files)
     }
 
     fn write(&self, file: &str, bytes: &[u8]) -> Result<()> {

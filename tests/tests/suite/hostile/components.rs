@@ -64,7 +64,8 @@ fn another_version_of_the_contract_is_refused() {
         let package = format!("eciton:kernel@{version}");
         component_of(&[&contract().replace(eciton_kernel::CONTRACT, &package)], "vertex-kernel")
     };
-    let accepted = format!("this host accepts contracts {} to {}: ", eciton_author::OLDEST, eciton_author::VERSION);
+    let accepted =
+        format!("this host accepts contracts {} to {}: ", eciton_author::OLDEST, eciton_author::VERSION);
     fails(&of("0.2.0"), &["vertex@0.2.0", &accepted, "build the kernel again with the SDK"]);
     fails(&of("0.1.999"), &["vertex@0.1.999", &accepted, "needs a newer eciton"]);
 }
@@ -91,7 +92,7 @@ fn another_type_is_refused() {
     assert_ne!(other, contract());
     fails(
         &component_of(&[&other], "vertex-kernel"),
-        &[eciton_kernel::CONTRACT, "function attributes has another type", "list<attribute-spec>"],
+        &[eciton_kernel::CONTRACT, "function attributes has another type", "list<types.attribute-spec>"],
     );
     let other = contract().replace("key: func(%stream: u32) -> u64;", "key: func(%stream: u32) -> u32;");
     assert_ne!(other, contract());
