@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use eciton_author::{Build, Error, Toolchain};
 
 /// The features of `tests/kernels`.
-const KERNELS: [&str; 35] = [
+const KERNELS: [&str; 36] = [
     "allocating",
     "derived",
     "doubled",
@@ -29,6 +29,7 @@ const KERNELS: [&str; 35] = [
     "handles",
     "impatient",
     "keeping",
+    "keeping-open",
     "leaking",
     "logging",
     "looping",

@@ -1,5 +1,6 @@
 //! `eciton doctor`: what this machine and installation offer.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use eciton_author::{Clang, Toolchain, component_digest};
@@ -92,11 +93,14 @@ impl Cache {
         Some(Self { folder, key, fault, files, bytes })
     }
 
-    fn key_state(&self) -> &'static str {
-        match std::fs::metadata(&self.key) {
-            Ok(metadata) if metadata.len() == 32 => "present",
-            Ok(_) => "damaged: delete it",
-            Err(_) => "made at the first run",
+    fn key_state(&self) -> String {
+        match eciton_kernel::cache::Cache::look_at_key(&self.key) {
+            Ok(true) => "present".to_owned(),
+            Ok(false) => "made at the first run".to_owned(),
+            Err(eciton_kernel::Error::Cache { source, .. }) => {
+                format!("NOT used ({source}); kernels are compiled at every start")
+            }
+            Err(error) => error.to_string(),
         }
     }
 }
@@ -106,8 +110,12 @@ fn fault(folder: &Path) -> Option<String> {
     let existing = folder.ancestors().find(|path| path.exists())?;
     let probe = existing.join(format!(".eciton-doctor-{}", std::process::id()));
     let made = std::fs::OpenOptions::new().write(true).create_new(true).open(&probe);
-    let _ = made.as_ref().map(|_| std::fs::remove_file(&probe));
-    made.err().map(|error| format!("{}: {error}", existing.display()))
+    let written = made.and_then(|mut file| {
+        // A disk that is full still takes a file without content.
+        let written = file.write_all(&[0; 4096]);
+        std::fs::remove_file(&probe).and(written)
+    });
+    written.err().map(|error| format!("{}: {error}", existing.display()))
 }
 
 fn limits() -> Vec<(&'static str, u64, &'static str)> {

@@ -12,6 +12,13 @@ pub(crate) enum Failure {
     Usage(String),
     /// Something went wrong: exit code 1.
     Failed(String),
+    /// A signal ended it, and all is as it should be then: said in words, and by the exit code.
+    Stopped {
+        /// What to do next.
+        text: String,
+        /// 130 or 143.
+        code: u8,
+    },
     /// Whoever read standard output went away: said by the exit code alone, 141.
     OutputClosed,
 }
@@ -42,6 +49,10 @@ impl Failure {
         let (text, code) = match self {
             Self::Usage(text) => (text, 2),
             Self::Failed(text) => (text, 1),
+            Self::Stopped { text, code } => {
+                let _ = writeln!(std::io::stderr().lock(), "{text}");
+                return ExitCode::from(code);
+            }
             Self::OutputClosed => return ExitCode::from(141),
         };
         tell(format_args!("error: {text}"));

@@ -1,36 +1,78 @@
-//! Ctrl-C and SIGTERM: the first asks a run to stop after its epoch, the second quits at once.
+//! Ctrl-C and SIGTERM: what trains is asked to end after its epoch; all else ends at once, as what trains
+//! does at the second signal.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
+use eciton_train::{Ask, Stop};
 use indicatif::ProgressBar;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use crate::failure::Failure;
 
-/// Sets `stop` at the first signal. At the second removes what the run has written for its folder
-/// `out` and exits with 128 plus the signal's number. `bar` is what may be drawn on standard error
-/// meanwhile. To be called before the run begins.
-pub(crate) fn watch(stop: Arc<AtomicBool>, bar: ProgressBar, out: Option<&Path>) -> Result<(), Failure> {
+/// The first signal that a run was asked to end by.
+static HEARD: AtomicI32 = AtomicI32::new(0);
+
+/// The exit code of what a signal ended: 130 or 143. `None`: no run was asked to end.
+pub(crate) fn code() -> Option<u8> {
+    match HEARD.load(Ordering::Acquire) {
+        0 => None,
+        signal => Some(exit_code(signal)),
+    }
+}
+
+fn exit_code(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(1)
+}
+
+/// Lets a write beyond `ulimit -f` fail with words, where its signal would kill the process without any.
+pub(crate) fn ignore_file_limit() -> Result<(), Failure> {
+    signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+    Ok(())
+}
+
+/// Asks a run to end at the first signal: with its results at SIGINT, with a checkpoint alone at SIGTERM.
+/// At the second, and before it trains, removes what the run has written for its folder `out` and exits.
+/// `bar` is what may be drawn on standard error meanwhile. To be called before the run begins.
+pub(crate) fn watch(stop: Arc<Stop>, bar: ProgressBar, out: Option<&Path>) -> Result<(), Failure> {
+    listen(bar, out, move |signal| {
+        if stop.is_asked() || !stop.is_training() {
+            return None;
+        }
+        HEARD.store(signal, Ordering::Release);
+        stop.ask(if signal == SIGTERM { Ask::Leave } else { Ask::Finish });
+        Some("stopping after this epoch (again: at once)")
+    })
+}
+
+/// Removes at a signal what was written of a folder to be, and exits.
+pub(crate) fn remove_at_once(bar: ProgressBar, out: &Path) -> Result<(), Failure> {
+    listen(bar, Some(out), |_| None)
+}
+
+/// Hands signals to `obey`, which says what is done about one; where it says nothing the process exits
+/// with 128 plus the signal's number.
+fn listen(
+    bar: ProgressBar,
+    out: Option<&Path>,
+    obey: impl Fn(i32) -> Option<&'static str> + Send + 'static,
+) -> Result<(), Failure> {
     let before = out.map(|out| Unfinished { out: out.to_owned(), others: unfinished(out) });
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let wait = move || {
-        let mut asked = false;
         for signal in signals.forever() {
-            if asked {
+            let Some(text) = obey(signal) else {
                 bar.abandon();
                 if let Some(before) = &before {
                     before.remove();
                 }
-                std::process::exit(128 + signal);
-            }
-            asked = true;
-            stop.store(true, Ordering::Relaxed);
+                std::process::exit(exit_code(signal).into());
+            };
             bar.suspend(|| {
-                let _ = writeln!(std::io::stderr().lock(), "stopping after this epoch (again: at once)");
+                let _ = writeln!(std::io::stderr().lock(), "{text}");
             });
         }
     };

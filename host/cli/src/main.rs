@@ -3,8 +3,8 @@
 //!
 //! One file a command. This crate alone prints and exits: results go to standard output through
 //! [`output::Output`], all else to standard error. Exit codes: 0 done; 1 failed, with `error: ...` on
-//! standard error; 2 asked wrongly; 130 (143) stopped at once by a second Ctrl-C (SIGTERM); 141 the
-//! reader of standard output went away.
+//! standard error; 2 asked wrongly; 130 (143) ended by Ctrl-C (SIGTERM), whatever was written before;
+//! 141 the reader of standard output went away.
 
 mod arguments;
 mod clean;
@@ -42,6 +42,9 @@ fn main() -> ExitCode {
         eciton_input::budget::set_limit(bytes);
     }
     let mut output = Output::standard();
+    if let Err(failure) = interrupt::ignore_file_limit() {
+        return failure.report();
+    }
     let done = match &arguments.command {
         Command::Plan(arguments) => plan::run(arguments, &mut output),
         Command::Train(arguments) if arguments.dry_run => plan::run(arguments, &mut output),

@@ -2,11 +2,12 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use eciton_plan::{Metric, TaskType};
-use eciton_train::{Chosen, EpochReport, Helpers, Metrics, Observer, Resumed, SeedReport, Started};
+use eciton_train::{
+    Ask, Chosen, EpochReport, Helpers, Metrics, Observer, Resumed, SeedReport, Started, Stop,
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
@@ -30,6 +31,10 @@ fn stalled(seconds: u64, waits_for: &[String]) {
     for what in waits_for {
         tell(format_args!("  {what}"));
     }
+}
+
+fn warning(text: &str) {
+    tell(format_args!("warning: {text}"));
 }
 
 fn log(kernel: &str, line: &str) {
@@ -79,9 +84,9 @@ struct ResumedLine<'a> {
 }
 
 /// Asks the run to stop once nobody reads it.
-fn stop_if_closed(output: &Output, stop: &AtomicBool) {
+fn stop_if_closed(output: &Output, stop: &Stop) {
     if output.closed() {
-        stop.store(true, Ordering::Relaxed);
+        stop.ask(Ask::Finish);
     }
 }
 
@@ -107,12 +112,12 @@ struct EpochLine {
 /// One JSON object an epoch.
 pub(crate) struct JsonLines<'a> {
     output: &'a mut Output,
-    stop: Arc<AtomicBool>,
+    stop: Arc<Stop>,
     metric: Metric,
 }
 
 impl<'a> JsonLines<'a> {
-    pub(crate) fn new(output: &'a mut Output, stop: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(output: &'a mut Output, stop: Arc<Stop>) -> Self {
         Self { output, stop, metric: Metric::default() }
     }
 }
@@ -157,6 +162,10 @@ impl Observer for JsonLines<'_> {
         stalled(seconds, waits_for);
     }
 
+    fn warning(&mut self, text: &str) {
+        warning(text);
+    }
+
     fn log(&mut self, kernel: &str, line: &str) {
         log(kernel, line);
     }
@@ -165,12 +174,12 @@ impl Observer for JsonLines<'_> {
 /// One line an epoch, in columns. Shares are in per cent.
 pub(crate) struct Lines<'a> {
     output: &'a mut Output,
-    stop: Arc<AtomicBool>,
+    stop: Arc<Stop>,
     several: bool,
 }
 
 impl<'a> Lines<'a> {
-    pub(crate) fn new(output: &'a mut Output, stop: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(output: &'a mut Output, stop: Arc<Stop>) -> Self {
         Self { output, stop, several: false }
     }
 }
@@ -220,6 +229,10 @@ impl Observer for Lines<'_> {
 
     fn stalled(&mut self, seconds: u64, waits_for: &[String]) {
         stalled(seconds, waits_for);
+    }
+
+    fn warning(&mut self, text: &str) {
+        warning(text);
     }
 
     fn log(&mut self, kernel: &str, line: &str) {
@@ -344,6 +357,10 @@ impl Observer for Bar<'_> {
 
     fn stalled(&mut self, seconds: u64, waits_for: &[String]) {
         self.bar.suspend(|| stalled(seconds, waits_for));
+    }
+
+    fn warning(&mut self, text: &str) {
+        self.bar.suspend(|| warning(text));
     }
 
     fn log(&mut self, kernel: &str, line: &str) {

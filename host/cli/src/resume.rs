@@ -1,4 +1,4 @@
-//! `eciton resume`: goes on with a run that was killed.
+//! `eciton resume`: goes on with a run that was killed or stopped.
 
 use std::path::PathBuf;
 
@@ -29,13 +29,13 @@ pub(crate) struct Arguments {
 }
 
 const AFTER_HELP: &str = "\
-A run writes checkpoints to DIR.checkpoint, by default once a minute ([checkpoint] in a recipe).
-This goes on from the newest that is whole; the model in the end is bit for bit that of a run that
+A run writes checkpoints to DIR.checkpoint, by default once a minute ([checkpoint] in a recipe), and one
+when Ctrl-C or SIGTERM stops it. What it has written stays until the whole run takes its place. This goes on from the newest that is whole; the model in the end is bit for bit that of a run that
 was never killed.";
 
 /// Goes on, and shows how it goes.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    if arguments.run.join("summary.json").is_file() {
+    if eciton_train::is_finished(&arguments.run) {
         let run = arguments.run.display();
         tell(format_args!("{run} has finished; there is nothing to go on with"));
     }

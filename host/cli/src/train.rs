@@ -149,8 +149,9 @@ pub(crate) struct Arguments {
 
 const AFTER_HELP: &str = "\
 Defaults are overridden by a recipe, the recipe by flags, flags by --set.
-The first Ctrl-C stops after the epoch (with functions: cancels what is under way) and writes everything, the
-second quits at once. A run that is killed goes on with `eciton resume DIR`, from the last checkpoint: one a minute.";
+The first Ctrl-C stops after the epoch (with functions: cancels what is under way) and writes everything; SIGTERM
+stops there as well, and writes a checkpoint alone; the second signal quits at once. `eciton resume DIR` goes on with
+a run that was stopped or killed, from its last checkpoint: one a minute, and one when it is stopped.";
 
 /// Trains, and shows how it goes.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
@@ -209,8 +210,12 @@ pub(crate) fn finish(
     options: &Options,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    let code = interrupt::code();
     let summary = summary.map_err(|error| {
         let text = Failure::text(&error);
+        if let (Error::Left { .. } | Error::Stopped, Some(code)) = (&error, code) {
+            return Failure::Stopped { text, code };
+        }
         // What refuses to begin says itself what to do.
         let begun = !matches!(
             error,
@@ -219,6 +224,7 @@ pub(crate) fn finish(
                 | Error::NoCheckpoint { .. }
                 | Error::Changed { .. }
                 | Error::Foreign { .. }
+                | Error::Kept { finished: true, .. }
         );
         match options.out.as_deref().filter(|out| begun && checkpoint::is_resumable(out)) {
             Some(out) => Failure::Failed(format!(
@@ -233,5 +239,15 @@ pub(crate) fn finish(
     } else {
         summary::print(&summary, output);
     }
-    Ok(())
+    match code.filter(|_| summary.stopped) {
+        None => Ok(()),
+        Some(code) => {
+            let resumable = options.out.as_deref().filter(|out| checkpoint::is_resumable(out));
+            let next = match resumable {
+                Some(out) => format!("`eciton resume {}` goes on with it", out.display()),
+                None => "it has no checkpoint to go on from".to_owned(),
+            };
+            Err(Failure::Stopped { text: format!("the run was stopped; {next}"), code })
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use eciton_kernel::{Limits, Runtime};
 
@@ -23,13 +24,27 @@ impl Clock {
         let thread = std::thread::Builder::new().name("eciton-clock".to_owned()).spawn(move || {
             let (stopped, changed) = &*stopped;
             let mut guard = stopped.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut last = Instant::now();
             while !*guard {
                 guard = changed.wait_timeout(guard, Limits::TICK).unwrap_or_else(PoisonError::into_inner).0;
-                runtime.tick();
+                let now = Instant::now();
+                for _ in 0..due(now.duration_since(last)) {
+                    runtime.tick();
+                }
+                last = now;
             }
         })?;
         Ok(Self { thread: Some(thread), stop })
     }
+}
+
+/// The most ticks at once: a process that was halted has not used the time.
+const MOST_DUE: u32 = 10;
+
+/// Ticks for the time since the last: a busy machine wakes the clock late, and no time is lost by that.
+fn due(since: Duration) -> u32 {
+    let ticks = since.as_nanos() / Limits::TICK.as_nanos();
+    u32::try_from(ticks).unwrap_or(MOST_DUE).clamp(1, MOST_DUE)
 }
 
 impl Drop for Clock {
@@ -39,6 +54,18 @@ impl Drop for Clock {
         if let Some(thread) = self.thread.take() {
             // It cannot panic, and there is nothing to do if it did.
             let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_wakes_late_ticks_for_the_time_that_passed() {
+        for (ms, ticks) in [(0, 1), (9, 1), (10, 1), (25, 2), (100, 10), (60_000, MOST_DUE)] {
+            assert_eq!(due(Duration::from_millis(ms)), ticks, "{ms} ms");
         }
     }
 }

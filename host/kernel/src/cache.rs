@@ -38,6 +38,14 @@ impl Cache {
         Ok(Self { folder: folder.to_owned(), key })
     }
 
+    /// Whether the file of a cache's key is there; nothing is made.
+    ///
+    /// # Errors
+    /// Why [`Cache::open`] would not take it: others may read it, or it is no key.
+    pub fn look_at_key(key_file: &Path) -> Result<bool> {
+        secret::look(key_file).map_err(|source| Error::Cache { path: key_file.to_owned(), source })
+    }
+
     fn path(&self, engine: u64, component: &[u8; LEN]) -> PathBuf {
         let name: String = component.iter().take(16).map(|b| format!("{b:02x}")).collect();
         self.folder.join(format!("{name}-{engine:016x}.cwasm"))

@@ -14,7 +14,24 @@ use crate::runtime::{Kernel, Runtime};
 
 impl Runtime {
     /// Compiles a component, or takes its code from the cache.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] and [`Error::Compile`] before anything is compiled or while it is,
+    /// [`Error::Contract`], and [`Error::Trap`] where it does not start.
     pub fn load(&self, name: &str, component: &[u8]) -> Result<Arc<Kernel>> {
+        self.load_vetted(name, component, |_| Ok(()))
+    }
+
+    /// As [`Runtime::load`]; `vet` may refuse a component that is about to be compiled.
+    ///
+    /// # Errors
+    /// The same, and `vet`'s.
+    pub fn load_vetted(
+        &self,
+        name: &str,
+        component: &[u8],
+        vet: impl FnOnce(&[u8]) -> Result<()>,
+    ) -> Result<Arc<Kernel>> {
         let digest = cache::digest(component);
         let fingerprint = fingerprint(self.engine());
         let kept = self.cache().and_then(|c| c.get(fingerprint, &digest));
@@ -22,7 +39,11 @@ impl Runtime {
         let loaded = kept.and_then(|code| unsafe { Component::deserialize(self.engine(), code) }.ok());
         let compiled = match loaded {
             Some(component) => component,
-            None => self.compile(name, component, fingerprint, &digest)?,
+            None => {
+                measure(name, component)?;
+                vet(component)?;
+                self.compile(name, component, fingerprint, &digest)?
+            }
         };
         self.kernel(name, digest, &compiled)
     }
@@ -35,7 +56,6 @@ impl Runtime {
     }
 
     fn compile(&self, name: &str, bytes: &[u8], fingerprint: u64, digest: &[u8; 32]) -> Result<Component> {
-        is_component(name, bytes)?;
         let compiled = Component::from_binary(self.engine(), bytes);
         let compiled =
             compiled.map_err(|e| Error::Compile { kernel: name.to_owned(), reason: format!("{e:#}") })?;
@@ -43,7 +63,9 @@ impl Runtime {
         if let Some(cache) = self.cache() {
             let code = compiled.serialize().map_err(engine::error("serialising a kernel"))?;
             // A full disk must not stop a run that has its code already.
-            let _ = cache.put(fingerprint, digest, &code);
+            if let Err(error) = cache.put(fingerprint, digest, &code) {
+                self.cache_failed(error);
+            }
         }
         Ok(compiled)
     }
@@ -57,8 +79,14 @@ fn fingerprint(engine: &Engine) -> u64 {
     hasher.finish()
 }
 
+/// Refuses what is no component, and one that is too large to be compiled.
+pub(crate) fn measure(name: &str, bytes: &[u8]) -> Result<()> {
+    is_component(name, bytes)?;
+    crate::size::check(name, bytes)
+}
+
 /// Refuses what is something else by its first bytes.
-pub(crate) fn is_component(name: &str, bytes: &[u8]) -> Result<()> {
+fn is_component(name: &str, bytes: &[u8]) -> Result<()> {
     let found = match bytes {
         [b'\0', b'a', b's', b'm', 1, 0, 0, 0, ..] => {
             "a core module, not a component; `eciton kernel build` wraps one"

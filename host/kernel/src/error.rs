@@ -40,6 +40,23 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// The component is larger than what is compiled.
+    #[error(
+        "kernel `{kernel}` is not compiled: limit {limit}: {found} {unit} found, {allowed} allowed; build it with less in it: \
+         optimised, without debug information and code that it does not use"
+    )]
+    TooLarge {
+        /// The kernel.
+        kernel: String,
+        /// The limit's name, for instance `functions`.
+        limit: &'static str,
+        /// The unit of both figures.
+        unit: &'static str,
+        /// How much there is at least: what follows is not counted.
+        found: u64,
+        /// The most that is compiled.
+        allowed: u64,
+    },
     /// The kernel, or a host call it made, answered with a typed error. Trying again gives the same.
     #[error("kernel `{kernel}`, {place}: {error}")]
     Guest {
@@ -146,6 +163,7 @@ impl Error {
     /// Whether a limit ended it ([`Limits`](crate::Limits)).
     pub fn is_limit(&self) -> bool {
         match self {
+            Self::TooLarge { .. } => true,
             Self::Guest { error, .. } => error.kind == "limit",
             Self::Trap { reason, .. } => reason.starts_with("limit "),
             _ => false,

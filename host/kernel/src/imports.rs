@@ -9,6 +9,7 @@ use wasmtime::component::Resource;
 
 use crate::bindings::eciton::kernel::{linalg, log, random, tensors, types};
 use crate::call::RowNumbers;
+use crate::log::cut;
 use crate::operations::{After, Before, Gradients};
 use crate::outs::Place;
 use crate::state::{Failure, IdsHandle, MatrixHandle, OutHandle, OutView, State};
@@ -17,9 +18,6 @@ type Answer<T> = wasmtime::Result<Result<T, types::Error>>;
 type M = Resource<MatrixHandle>;
 type O = Resource<OutHandle>;
 type I = Resource<IdsHandle>;
-
-/// One line of a kernel's log, bytes.
-const LOG_LINE: usize = 4096;
 
 impl From<Failure> for types::Error {
     fn from(f: Failure) -> Self {
@@ -35,13 +33,18 @@ impl From<Failure> for types::Error {
                 asked,
             }),
             Failure::Deadline(text) => Self::Deadline(text),
+            Failure::OutOfTime => Self::Deadline("the task's time is over".to_owned()),
             Failure::Unsupported(text) => Self::Unsupported(text),
         }
     }
 }
 
 fn answer<T>(result: Result<T, Failure>) -> Answer<T> {
-    Ok(result.map_err(Into::into))
+    match result {
+        // No answer for the guest: its time is over.
+        Err(Failure::OutOfTime) => Err(wasmtime::Trap::Interrupt.into()),
+        result => Ok(result.map_err(Into::into)),
+    }
 }
 
 fn matrix(handle: Result<u32, Failure>) -> Answer<M> {
@@ -218,16 +221,29 @@ impl State {
         })
     }
 
-    pub(crate) fn write_log(&mut self, text: &str) {
-        let mut end = text.len().min(LOG_LINE);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        self.log_bytes += end as u64;
-        if self.log_bytes <= self.limits.log_bytes {
+    /// Whether lines are dropped from now on.
+    pub(crate) fn log_is_full(&self) -> bool {
+        self.log_bytes > self.limits.log_bytes
+    }
+
+    pub(crate) fn log_line(&mut self, level: log::Level, text: &str) {
+        let level = match level {
+            log::Level::Debug => "debug",
+            log::Level::Info => "info",
+            log::Level::Warning => "warning",
+        };
+        let line = format!("{level}: {}", cut(text));
+        let line = cut(&line);
+        self.log_bytes += line.len() as u64;
+        if !self.log_is_full() {
             // Control characters could steer the user's terminal.
-            self.log.push(text[..end].chars().map(|c| if c.is_control() { ' ' } else { c }).collect());
+            self.log.push(line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect());
         }
+    }
+
+    pub(crate) fn panicked_at(&mut self, text: &str, file: &str, line: u32) {
+        let text: String = cut(text).chars().filter(|c| !c.is_control()).collect();
+        self.panic = Some(format!("panicked at {}:{line}: {text}", cut(file)));
     }
 }
 
@@ -287,20 +303,15 @@ impl random::Host for State {
     }
 }
 
+// Called where kernels run as native code; components call what `log.rs` puts in its place.
 impl log::Host for State {
     fn write(&mut self, level: log::Level, text: String) -> wasmtime::Result<()> {
-        let level = match level {
-            log::Level::Debug => "debug",
-            log::Level::Info => "info",
-            log::Level::Warning => "warning",
-        };
-        self.write_log(&format!("{level}: {text}"));
+        self.log_line(level, &text);
         Ok(())
     }
 
     fn panicked(&mut self, text: String, file: String, line: u32) -> wasmtime::Result<()> {
-        let text: String = text.chars().filter(|c| !c.is_control()).take(LOG_LINE).collect();
-        self.panic = Some(format!("panicked at {file}:{line}: {text}"));
+        self.panicked_at(&text, &file, line);
         Ok(())
     }
 }

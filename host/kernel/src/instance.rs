@@ -1,6 +1,7 @@
 //! A running kernel: warm between tasks, without a handle from the last one, gone after a trap.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use eciton_plan::signature::{AttributeSpec, Signature};
@@ -48,6 +49,8 @@ enum Exports {
 /// One instance of a kernel, for one thread.
 pub struct Instance {
     store: Store<State>,
+    /// What ends its guest's calls.
+    clock: Arc<AtomicU64>,
     exports: Exports,
     layers: Vec<(Arc<Layer>, ResourceAny)>,
 }
@@ -105,7 +108,10 @@ impl Instance {
         let runtime = kernel.runtime();
         let mut store = Store::new(runtime.engine(), State::new(runtime.limits().clone()));
         store.limiter(|s| s);
-        store.set_epoch_deadline(ticks(runtime.limits().task_time));
+        let clock = runtime.clock().clone();
+        let time = ticks(runtime.limits().task_time);
+        store.set_epoch_deadline(time);
+        store.data_mut().ends(&clock, time);
         store.epoch_deadline_trap();
         store.set_hostcall_fuel(usize::try_from(runtime.limits().call_bytes).unwrap_or(usize::MAX));
         let made = match kernel.pre() {
@@ -123,12 +129,23 @@ impl Instance {
             }
             Err(e) => return Err(trap(kernel.name(), "instantiation", &e, store.data())),
         };
-        Ok(Self { store, exports, layers: Vec::new() })
+        Ok(Self { store, clock, exports, layers: Vec::new() })
     }
 
     fn deadline(&mut self) {
-        let time = self.store.data().limits.task_time;
-        self.store.set_epoch_deadline(ticks(time));
+        let time = ticks(self.store.data().limits.task_time);
+        self.store.set_epoch_deadline(time);
+        self.store.data_mut().ends(&self.clock, time);
+    }
+
+    /// Refuses handles that the kernel kept beyond a call which lends it none.
+    fn kept_none(&mut self, name: &str, place: &str) -> Result<()> {
+        match self.store.data().handles() {
+            0 => Ok(()),
+            kept => {
+                Err(promise(name, place, format!("{kept} handles were kept after the call; drop them all")))
+            }
+        }
     }
 
     pub(crate) fn attributes(&mut self, kernel: &Kernel) -> Result<Vec<AttributeSpec>> {
@@ -137,7 +154,11 @@ impl Instance {
             Exports::Rows(of) => of.eciton_kernel_vertex().call_attributes(&mut self.store),
             Exports::Edges(of) => of.eciton_kernel_edge().call_attributes(&mut self.store),
         };
-        specs.map(plain_attributes).map_err(|e| trap(kernel.name(), "attributes", &e, self.store.data()))
+        let specs = specs
+            .map(plain_attributes)
+            .map_err(|e| trap(kernel.name(), "attributes", &e, self.store.data()))?;
+        self.kept_none(kernel.name(), "attributes")?;
+        Ok(specs)
     }
 
     pub(crate) fn signature(&mut self, layer: &Layer) -> Result<Signature> {
@@ -152,7 +173,9 @@ impl Instance {
             }
         };
         let name = layer.kernel().name();
-        signature.map_err(|e| trap(name, "signature", &e, self.store.data()))
+        let signature = signature.map_err(|e| trap(name, "signature", &e, self.store.data()))?;
+        self.kept_none(name, "signature")?;
+        Ok(signature)
     }
 
     fn open(&mut self, layer: &Layer) -> Result<ResourceAny> {
@@ -176,7 +199,10 @@ impl Instance {
             }
         };
         match opened {
-            Ok(Ok(handle)) => Ok(handle),
+            Ok(Ok(handle)) => {
+                self.kept_none(name, "open")?;
+                Ok(handle)
+            }
             Ok(Err(e)) => {
                 let mut error = guest(name, "open", e);
                 if let Error::Guest { error, .. } = &mut error {

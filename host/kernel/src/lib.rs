@@ -28,12 +28,15 @@ mod imports;
 mod instance;
 mod lend;
 mod limits;
+mod log;
 #[cfg(feature = "native-kernels")]
 pub mod native;
 mod operations;
 mod outs;
 mod runtime;
 mod secret;
+#[cfg(feature = "compiler")]
+mod size;
 mod state;
 pub mod trial;
 pub mod wire;

@@ -26,6 +26,7 @@ use maximum::Maximum;
 use normalise::Normalise;
 use sum::Sum;
 
+use crate::bindings::eciton::kernel::log::Level;
 use crate::bindings::eciton::kernel::types;
 use crate::bindings::exports::eciton::kernel::vertex as wv;
 use crate::call::{Call, Kind};
@@ -368,6 +369,7 @@ fn failed(f: Failure) -> sdk::Error {
             sdk::Error::Limit { limit: limit.to_owned(), unit: unit.to_owned(), allowed, asked }
         }
         Failure::Deadline(text) => sdk::Error::Deadline(text),
+        Failure::OutOfTime => sdk::Error::Deadline("the task's time is over".to_owned()),
         Failure::Unsupported(text) => sdk::Error::Unsupported(text),
     }
 }
@@ -574,7 +576,7 @@ impl Host for Lent {
 
     fn log(&mut self, text: &str) {
         if let Ok(state) = self.state() {
-            state.write_log(&format!("info: {text}"));
+            state.log_line(Level::Info, text);
         }
     }
 

@@ -101,6 +101,7 @@ impl State {
     }
 
     fn work(&self, factors: [usize; 3]) -> Done {
+        self.check_time()?;
         let asked = factors.iter().fold(1u64, |n, &f| n.saturating_mul(f as u64));
         limit("call-work", "multiply-adds", self.limits.call_work, asked)
     }

@@ -1,7 +1,8 @@
 //! The engine that all kernels of a process share, and the kernels that it loaded.
 #![allow(unsafe_code)]
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use eciton_plan::On;
 use eciton_plan::signature::{
@@ -40,7 +41,11 @@ pub struct Runtime {
     engine: Engine,
     linker: Arc<Linker<State>>,
     limits: Limits,
+    /// Ticks so far: what the engine counts, for calls of the host.
+    clock: Arc<AtomicU64>,
     cache: Option<Cache>,
+    /// Why compiled code was not kept, the first time.
+    cache_fault: Arc<OnceLock<Error>>,
     #[cfg(feature = "native-kernels")]
     native: bool,
 }
@@ -59,11 +64,14 @@ impl Runtime {
         let engine = engine::local(&limits, instances)?;
         let mut linker = Linker::new(&engine);
         VertexKernel::add_to_linker::<_, HasSelf<_>>(&mut linker, |s| s).map_err(engine::error("linking"))?;
+        crate::log::add_to_linker(&mut linker)?;
         Ok(Self {
             engine,
             linker: Arc::new(linker),
             limits,
+            clock: Arc::default(),
             cache: settings.cache,
+            cache_fault: Arc::default(),
             #[cfg(feature = "native-kernels")]
             native: crate::native::is_on(),
         })
@@ -82,7 +90,13 @@ impl Runtime {
 
     /// Advances the clock that interrupts guests; to be called every [`Limits::TICK`].
     pub fn tick(&self) {
+        self.clock.fetch_add(1, Ordering::Relaxed);
         self.engine.increment_epoch();
+    }
+
+    /// What [`Runtime::tick`] advances.
+    pub(crate) fn clock(&self) -> &Arc<AtomicU64> {
+        &self.clock
     }
 
     /// Loads signed code: `digest` is the SHA-256 of the component that it must come from. Nothing of
@@ -130,6 +144,18 @@ impl Runtime {
     #[cfg(feature = "compiler")]
     pub(crate) fn cache(&self) -> Option<&Cache> {
         self.cache.as_ref()
+    }
+
+    /// Compiled code was not kept.
+    #[cfg(feature = "compiler")]
+    pub(crate) fn cache_failed(&self, error: Error) {
+        // The first is told; what follows is most often the same.
+        let _ = self.cache_fault.set(error);
+    }
+
+    /// Why compiled code was not kept, if that happened: kernels run, and are compiled again next time.
+    pub fn cache_fault(&self) -> Option<&Error> {
+        self.cache_fault.get()
     }
 }
 

@@ -30,6 +30,15 @@ pub(crate) fn open(path: &Path) -> io::Result<[u8; LEN]> {
     }
 }
 
+/// Whether there is a secret; `Err`: there is one that is not taken.
+pub(crate) fn look(path: &Path) -> io::Result<bool> {
+    match fs::File::open(path) {
+        Ok(file) => read(file, path).map(|_| true),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
 fn read(file: fs::File, path: &Path) -> io::Result<[u8; LEN]> {
     let bad = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
     let mode = file.metadata()?.permissions().mode() & 0o777;

@@ -1,6 +1,7 @@
 //! What one task owns on the host's side: handles, scratch, the record of what went wrong.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use eciton_tensor::ops::product::Scratch;
 use eciton_tensor::random::{Key, Purpose};
@@ -27,11 +28,23 @@ pub struct IdsHandle;
 /// A typed failure of a host call, before it takes the contract's form.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Failure {
-    Shape { operation: String, operand: String, expected: Vec<u32>, found: Vec<u32> },
+    Shape {
+        operation: String,
+        operand: String,
+        expected: Vec<u32>,
+        found: Vec<u32>,
+    },
     Argument(String),
-    Limit { limit: &'static str, unit: &'static str, allowed: u64, asked: u64 },
+    Limit {
+        limit: &'static str,
+        unit: &'static str,
+        allowed: u64,
+        asked: u64,
+    },
     Deadline(String),
     Unsupported(String),
+    /// The task's time is over: the guest is ended, not answered.
+    OutOfTime,
 }
 
 impl From<eciton_tensor::Error> for Failure {
@@ -112,6 +125,8 @@ pub(crate) struct OutView {
 #[derive(Debug)]
 pub(crate) struct State {
     pub limits: Limits,
+    /// The clock that interrupts the guest, and the tick at which its time is over.
+    clock: Option<(Arc<AtomicU64>, u64)>,
     pub matrices: Table<Matrix>,
     pub outs: Table<OutView>,
     pub ids: Table<Arc<[u32]>>,
@@ -152,6 +167,7 @@ impl State {
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
             limits,
+            clock: None,
             matrices: Table::default(),
             outs: Table::default(),
             ids: Table::default(),
@@ -215,6 +231,25 @@ impl State {
         Ok(found)
     }
 
+    /// The guest's time is over after so many ticks of the clock.
+    pub(crate) fn ends(&mut self, clock: &Arc<AtomicU64>, ticks: u64) {
+        let end = clock.load(Ordering::Relaxed).saturating_add(ticks);
+        self.clock = Some((clock.clone(), end));
+    }
+
+    /// Refuses a call of the host once the guest's time is over: the clock interrupts guest code alone.
+    pub(crate) fn in_time(&self) -> Result<(), wasmtime::Trap> {
+        match &self.clock {
+            Some((clock, end)) if clock.load(Ordering::Relaxed) >= *end => Err(wasmtime::Trap::Interrupt),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same as a call's failure.
+    pub(crate) fn check_time(&self) -> Result<(), Failure> {
+        self.in_time().map_err(|_| Failure::OutOfTime)
+    }
+
     /// Handles that the guest has.
     pub(crate) fn handles(&self) -> usize {
         self.matrices.alive() + self.outs.alive() + self.ids.alive()
@@ -222,6 +257,7 @@ impl State {
 
     /// Room for one more handle.
     pub(crate) fn check_handles(&mut self) -> Result<(), Failure> {
+        self.check_time()?;
         let asked = self.handles() as u64 + 1;
         limit("handles", "handles", u64::from(self.limits.handles), asked)?;
         self.peak.handles = self.peak.handles.max(asked);
@@ -230,6 +266,7 @@ impl State {
 
     /// Room for so many bytes to be copied by a call of the host.
     pub(crate) fn check_copy(&mut self, bytes: u64) -> Result<(), Failure> {
+        self.check_time()?;
         limit("call-bytes", "bytes", self.limits.call_bytes, bytes)?;
         self.peak.call_bytes = self.peak.call_bytes.max(bytes);
         Ok(())

@@ -10,7 +10,6 @@ mod rows;
 mod stages;
 mod tuning;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use eciton_engine::{Action, Engine, Event, Reason};
@@ -28,6 +27,7 @@ pub(crate) use self::stages::{Stages, lists, stage_bytes};
 pub(crate) use self::tuning::{Money, Tuning};
 use crate::error::{Error, Result, at};
 use crate::report::{EpochReport, Metrics};
+use crate::stop::Stop;
 
 /// Counts of one run.
 #[derive(Debug, Default, Clone, Copy)]
@@ -48,7 +48,7 @@ pub(crate) struct Training<'a> {
     pub evaluation: Stages<'a>,
     pub evaluator: &'a mut Engine,
     pub config: &'a Config,
-    pub stop: &'a AtomicBool,
+    pub stop: &'a Stop,
 }
 
 /// What [`Training::run`] found.
@@ -161,10 +161,11 @@ impl Training<'_> {
                     state.observer.epoch(&report);
                     trained.epochs.push(report);
                     if let Some(recorder) = &mut state.recorder {
-                        recorder.epoch(&trained, state.weights, state.counts, machine.bill())?;
+                        let warned = recorder.epoch(&trained, state.weights, state.counts, machine.bill())?;
+                        warned.iter().for_each(|text| state.observer.warning(text));
                     }
                 }
-                let stopping = stop.load(Ordering::Relaxed) && !trained.stopped;
+                let stopping = stop.is_asked() && !trained.stopped;
                 trained.stopped |= stopping;
                 begun = Instant::now();
                 Ok([stopping.then_some(Event::StopRequested), None])
@@ -173,6 +174,12 @@ impl Training<'_> {
         };
         let reason = Pass::new(machine, Some(stop)).run(engine, &self.stages, state, other)?;
         trained.stopped = matches!(reason, Reason::Stopped) && trained.stopped_early.is_none();
+        if trained.stopped
+            && let Some(recorder) = &mut state.recorder
+        {
+            let warned = recorder.stopped(&trained, state.weights, state.counts, machine.bill())?;
+            warned.iter().for_each(|text| state.observer.warning(text));
+        }
         Ok(trained)
     }
 }
@@ -184,7 +191,7 @@ pub(crate) fn forward<M: Machine + ?Sized>(
     stages: &Stages<'_>,
     state: &mut State<'_>,
     epoch: Epoch,
-    stop: Option<&AtomicBool>,
+    stop: Option<&Stop>,
 ) -> Result<()> {
     engine.restart(epoch, epoch, state.weights.newest());
     let other = |_: &mut M, _: &mut State<'_>, action| match action {

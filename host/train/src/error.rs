@@ -268,6 +268,34 @@ pub enum Error {
         /// Whether it can go on all the same.
         forceable: bool,
     },
+    /// Stopped, as asked, without results: it goes on from its newest checkpoint.
+    #[error(
+        "stopped after epoch {epoch} of seed {seed}, as asked; `eciton resume {run}` goes on from there",
+        run = run.display()
+    )]
+    Left {
+        /// The run folder that is to be, as given.
+        run: PathBuf,
+        /// The seed that was trained.
+        seed: u64,
+        /// The epoch of the newest checkpoint.
+        epoch: u32,
+    },
+    /// Not all of a run could be written, and its model was.
+    #[error(
+        "{source}; what was written is in {}: {}{}", run.display(), files.join(", "),
+        if *finished { "; with room on the disk `eciton predict` makes predictions from it" } else { "" }
+    )]
+    Kept {
+        /// What could not be written.
+        source: Box<Error>,
+        /// The run folder, as given.
+        run: PathBuf,
+        /// The files in it.
+        files: Vec<String>,
+        /// Whether it is a run that can be used.
+        finished: bool,
+    },
     /// Stopped before anything was learnt.
     #[error("stopped before the first epoch was over; nothing was written")]
     Stopped,

@@ -1,10 +1,12 @@
 //! The kernels of a run: built in, from a folder, or the user's own.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use eciton_author::Pins;
+use eciton_author::{MAX_COMPONENT_BYTES, Pins};
 use eciton_exec::Clock;
 use eciton_kernel::cache::Cache;
 use eciton_kernel::{Kernel, Layer, Limits, Runtime, Settings};
@@ -92,14 +94,47 @@ pub fn limits(config: &Config) -> Limits {
     }
 }
 
-type Component = std::borrow::Cow<'static, [u8]>;
+type Component = Cow<'static, [u8]>;
 
 /// A kernel with its component.
 pub(crate) type Used = (Arc<Kernel>, Arc<[u8]>);
 
+/// A component's bytes, as many as one may have.
 fn read(path: &Path) -> Result<Vec<u8>> {
-    eciton_input::file::read(path, eciton_author::MAX_COMPONENT_BYTES)
-        .map_err(|source| Error::Read { path: path.to_owned(), source })
+    let failed = |source| Error::Read { path: path.to_owned(), source };
+    let mut component = Vec::new();
+    let file = eciton_input::file::open(path).map_err(failed)?;
+    file.take(MAX_COMPONENT_BYTES + 1).read_to_end(&mut component).map_err(failed)?;
+    if component.len() as u64 > MAX_COMPONENT_BYTES {
+        let found = format!(
+            "a component of more than {MAX_COMPONENT_BYTES} bytes, which is the limit; is it one? `eciton kernel build` \
+             leaves out debug information"
+        );
+        return Err(failed(std::io::Error::new(ErrorKind::InvalidData, found)));
+    }
+    Ok(component)
+}
+
+/// Loads a kernel. One that is not built in is compared with the contract before it is compiled, which
+/// costs much more.
+fn load(runtime: &Runtime, name: &str, component: &Component) -> eciton_kernel::Result<Arc<Kernel>> {
+    match component {
+        Cow::Borrowed(builtin) => runtime.load(name, builtin),
+        Cow::Owned(own) => runtime.load_vetted(name, own, |component| vet(name, component)),
+    }
+}
+
+/// Refuses what `eciton kernel check` refuses without compiling it.
+fn vet(name: &str, component: &[u8]) -> eciton_kernel::Result<()> {
+    let differences = eciton_author::check(component).map_err(|error| eciton_kernel::Error::Engine {
+        doing: "reading the contract",
+        reason: error.to_string(),
+    })?;
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let differences: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    Err(eciton_kernel::Error::Contract { kernel: name.to_owned(), differences: differences.join("\n") })
 }
 
 /// The user's own components: those in place of built-in kernels by kernel, those of layers by path.
@@ -143,6 +178,7 @@ pub(crate) struct Kernels {
     /// By name, or by path.
     components: BTreeMap<String, Component>,
     runtime: Runtime,
+    cache_fault: Option<eciton_kernel::Error>,
     /// From before the first kernel is loaded to after the last task.
     _clock: Clock,
 }
@@ -157,13 +193,18 @@ impl Kernels {
         policy: &CachePolicy,
         threads: u32,
     ) -> Result<Self> {
-        // A cache that cannot be opened must not stop a run; `eciton doctor` tells of it.
+        // A cache that cannot be opened must not stop a run, which tells of it.
         let paths = match policy {
             CachePolicy::User => cache_paths(),
             CachePolicy::Folder(folder) => Some(with_key(folder.clone())),
             CachePolicy::Off => None,
         };
-        let cache = paths.and_then(|(folder, key)| Cache::open(&folder, &key).ok());
+        let opened = paths.map(|(folder, key)| Cache::open(&folder, &key));
+        let (cache, cache_fault) = match opened {
+            Some(Ok(cache)) => (Some(cache), None),
+            Some(Err(fault)) => (None, Some(fault)),
+            None => (None, None),
+        };
         let mut sources: BTreeMap<String, Component> = BTreeMap::new();
         for kernel in builtin() {
             let component = match folder {
@@ -183,7 +224,7 @@ impl Kernels {
             let handles: Vec<_> = sources
                 .iter()
                 .filter(|(name, _)| now(name))
-                .map(|(name, bytes)| (name, scope.spawn(move || runtime.load(name, bytes))))
+                .map(|(name, component)| (name, scope.spawn(move || load(runtime, name, component))))
                 .collect();
             handles.into_iter().map(|(name, handle)| (name, handle.join())).collect()
         });
@@ -193,7 +234,12 @@ impl Kernels {
                 result.map_err(|_| Error::Internal(format!("loading kernel `{name}` panicked")))??;
             all.insert(name.clone(), kernel);
         }
-        Ok(Self { loaded: Mutex::new(all), components: sources, runtime, _clock: clock })
+        Ok(Self { loaded: Mutex::new(all), components: sources, runtime, cache_fault, _clock: clock })
+    }
+
+    /// Why compiled kernels are not kept between runs, if that is so though it was wanted.
+    pub(crate) fn cache_fault(&self) -> Option<&eciton_kernel::Error> {
+        self.cache_fault.as_ref().or_else(|| self.runtime.cache_fault())
     }
 
     /// The kernel of that name, loaded: the name of one that is known, or a path.
@@ -207,7 +253,7 @@ impl Kernels {
             name: name.to_owned(),
             known: known().cloned().collect::<Vec<_>>().join(", "),
         })?;
-        let kernel = self.runtime.load(name, component)?;
+        let kernel = load(&self.runtime, name, component)?;
         loaded.insert(name.to_owned(), kernel.clone());
         Ok(kernel)
     }

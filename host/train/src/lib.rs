@@ -2,8 +2,8 @@
 //!
 //! [`train`] takes a [`Config`](eciton_plan::Config): it loads the data, compiles the kernels while
 //! that goes on, makes a stage program, and drives the engine on the local pool until it has
-//! finished, telling an [`Observer`] of each epoch. [`resume`] goes on with a run that was killed, from
-//! its last [`checkpoint`]. [`evaluate`] and [`predict`] work from a run folder alone.
+//! finished, telling an [`Observer`] of each epoch. [`resume`] goes on with a run that was killed or
+//! [stopped](Stop), from its last [`checkpoint`]. [`evaluate`] and [`predict`] work from a run folder alone.
 //!
 //! ```no_run
 //! let config = eciton_plan::Config::default(); // Kipf and Welling's GCN on Cora
@@ -34,6 +34,7 @@ mod report;
 mod resume;
 pub mod run_folder;
 mod session;
+mod stop;
 mod train;
 mod vertices;
 mod weights;
@@ -50,6 +51,7 @@ pub use report::{
     Attempts, Chosen, EpochReport, Helpers, HelpersUsed, Metrics, Observer, Ordered, Resumed, RowsByAge,
     SeedReport, Silent, Started, Summary,
 };
-pub use resume::resume;
+pub use resume::{is_finished, resume};
 pub use session::Options;
+pub use stop::{Ask, Stop};
 pub use train::train;

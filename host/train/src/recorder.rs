@@ -2,9 +2,9 @@
 
 use crate::checkpoint::{Now, Place, Saver};
 use crate::driver::{Counts, Trained};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::report::SeedReport;
-use crate::run_folder::RunFolder;
+use crate::run_folder::{self, Error as FileError, RunFolder};
 use crate::weights::Weights;
 
 /// What of a run outlives its epochs.
@@ -17,36 +17,83 @@ pub(crate) struct Recorder {
     pub folder: Option<RunFolder>,
     /// The seeds that have finished.
     pub finished: Vec<SeedReport>,
+    /// Why what a model says was not written, where the model itself was: the first time.
+    pub unwritten: Option<FileError>,
 }
 
 impl Recorder {
-    /// Hears that an epoch is over: the last of `trained`.
+    /// Hears that an epoch is over: the last of `trained`. A checkpoint that cannot be written does not
+    /// end the run; the first time that is told in words.
     pub(crate) fn epoch(
         &mut self,
         trained: &Trained,
         weights: &Weights,
         counts: &Counts,
         bill: Option<eciton_exec::Bill>,
-    ) -> Result<()> {
-        let Some(folder) = &mut self.folder else { return Ok(()) };
+    ) -> Result<Option<String>> {
+        let Some(folder) = &mut self.folder else { return Ok(None) };
         if let Some(report) = trained.epochs.last() {
             folder.append_metrics(report)?;
         }
-        if let Some(saver) = &mut self.saver {
-            let now = Now { trained, weights, finished: &self.finished, tasks: counts.tasks, bill };
-            saver.epoch(folder, &now)?;
-        }
-        Ok(())
+        let Some(saver) = &mut self.saver else { return Ok(None) };
+        let now = Now { trained, weights, finished: &self.finished, tasks: counts.tasks, bill };
+        saver.epoch(folder, &now)
     }
 
-    /// Puts the run folder in its place, and then lets go of the checkpoints.
-    pub(crate) fn finish(self) -> Result<Option<std::path::PathBuf>> {
+    /// Hears that training was stopped after the last epoch of `trained`, and writes a checkpoint of it.
+    pub(crate) fn stopped(
+        &mut self,
+        trained: &Trained,
+        weights: &Weights,
+        counts: &Counts,
+        bill: Option<eciton_exec::Bill>,
+    ) -> Result<Option<String>> {
+        let (Some(folder), Some(saver)) = (&mut self.folder, &mut self.saver) else { return Ok(None) };
+        let now = Now { trained, weights, finished: &self.finished, tasks: counts.tasks, bill };
+        saver.stopped(folder, &now)
+    }
+
+    /// Seed and epoch of the newest checkpoint.
+    pub(crate) fn newest_checkpoint(&self) -> Option<(u64, u32)> {
+        self.saver.as_ref().and_then(Saver::newest)
+    }
+
+    /// What becomes of a run that could not be written whole: a model that is written is not thrown away.
+    pub(crate) fn salvage(mut self, error: Error) -> Error {
+        let full = matches!(&error, Error::RunFolder(FileError::Write { .. }));
+        let worth = full && self.folder.as_ref().is_some_and(RunFolder::has_model);
+        // Else all is dropped as it is, in its order.
+        match self.folder.take_if(|_| worth).map(RunFolder::salvage) {
+            Some((run, files)) => Error::Kept { source: Box::new(error), run, files, finished: false },
+            None => error,
+        }
+    }
+
+    /// Puts the run folder in its place, and then lets go of the checkpoints, unless the run was `stopped`
+    /// and can go on.
+    ///
+    /// # Errors
+    /// [`Error::Kept`] where predictions could not be written and all else is in its place.
+    pub(crate) fn finish(mut self, stopped: bool) -> Result<Option<std::path::PathBuf>> {
         // With checkpoints the run is a long one, and they go: what takes their place must stay.
         let durable = self.saver.as_ref().is_some_and(Saver::has_written);
-        let path = self.folder.map(|folder| folder.publish(durable)).transpose()?;
+        let path = match self.folder.take().map(|folder| folder.publish(durable)).transpose() {
+            Ok(path) => path,
+            Err((folder, error)) => {
+                self.folder = folder.map(|folder| *folder);
+                return Err(self.salvage(error.into()));
+            }
+        };
         if let Some(saver) = self.saver {
-            saver.finish();
+            saver.finish(stopped);
         }
-        Ok(path)
+        match (self.unwritten, path) {
+            (Some(error), Some(run)) => {
+                let files = run_folder::files(&run);
+                let source = Box::new(error.into());
+                Err(Error::Kept { source, run, files, finished: true })
+            }
+            (_, path) => Ok(path),
+        }
     }
 }

@@ -307,6 +307,8 @@ pub trait Observer {
     fn chosen(&mut self, _: &Chosen) {}
     /// For so many seconds nothing has ended that is under way: what the run waits for.
     fn stalled(&mut self, _seconds: u64, _waits_for: &[String]) {}
+    /// Something is not as it should be, and the run goes on all the same. One line.
+    fn warning(&mut self, _text: &str) {}
     /// A kernel wrote a line to its log.
     fn log(&mut self, _kernel: &str, _line: &str) {}
 }

@@ -1,4 +1,4 @@
-//! Going on with a run that was killed, from its newest checkpoint.
+//! Going on with a run that was killed or stopped, from its newest checkpoint.
 
 use std::path::Path;
 use std::time::Instant;
@@ -14,7 +14,8 @@ use crate::train::Run;
 
 /// Goes on with the run whose folder `run` is to be, and finishes it. `options` are about this process;
 /// seeds, embeddings and the folder are the run's own. In the end the run is bit for bit the one that
-/// was never killed. A run that has finished gives its summary.
+/// was never killed. A run that has finished gives its summary; the results of one that was stopped
+/// stay until these take their place.
 ///
 /// The data is where the run's configuration says: its paths are as the run was given them, and
 /// `eciton train` makes them absolute.
@@ -38,8 +39,8 @@ pub fn resume(run: &Path, force: bool, options: &Options, observer: &mut dyn Obs
         ..options.clone()
     };
     found.place().remove_debris(&target, None);
-    let mut folder = RunFolder::create(run)?;
-    folder.append_lines(&found.metrics)?;
+    let mut folder = RunFolder::create_over(run)?;
+    folder.append_lines(&found.metrics);
     let config = found.config.clone();
     let session = Session::new(&config, &options, None)?;
     let recorder = Recorder { folder: Some(folder), ..Recorder::default() };
@@ -79,19 +80,36 @@ pub fn resume(run: &Path, force: bool, options: &Options, observer: &mut dyn Obs
     going.go(first, Some(position), epoch_seconds, observer)
 }
 
-/// The summary of a run that has finished, whose checkpoints, if a kill left them, are removed.
+/// Whether there is a run that has finished: `false` for one that was stopped, or whose summary cannot be
+/// read.
+#[must_use]
+pub fn is_finished(run: &Path) -> bool {
+    run_folder::is_run(run) && run_folder::Run::open(run).is_ok_and(|run| !run.summary.stopped)
+}
+
+/// The summary of a run that has finished, whose checkpoints, if a kill left them, are removed. `None` for
+/// one that can go on: it was killed, or stopped.
 fn finished(target: &Path, run: &Path) -> Result<Option<Summary>> {
-    if !run_folder::is_run(target) {
+    let (is_run, begun) = (run_folder::is_run(target), run_folder::is_begun(target));
+    if !is_run && !begun {
         return Ok(None);
     }
-    let opened = run_folder::Run::open(run)?;
+    let opened = is_run.then(|| run_folder::Run::open(run)).transpose()?;
     if let Some(place) = Place::open(target, run)? {
         if !place.is_of(target)? {
             let place = checkpoint::folder(run);
             return Err(Error::Foreign { run: run.to_owned(), place });
         }
         place.remove_debris(target, None);
-        place.finish(opened.config.checkpoint.keep_after);
+        if let Some(opened) = opened.as_ref().filter(|opened| !opened.summary.stopped) {
+            place.finish(opened.config.checkpoint.keep_after);
+        }
     }
-    Ok(Some(opened.summary))
+    match opened {
+        Some(opened) if opened.summary.stopped && !checkpoint::is_resumable(target) => {
+            let found = format!("it was stopped, and {} is not there", checkpoint::folder(run).display());
+            Err(Error::NoCheckpoint { run: run.to_owned(), found })
+        }
+        opened => Ok(opened.map(|opened| opened.summary).filter(|summary| !summary.stopped)),
+    }
 }

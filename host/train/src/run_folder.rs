@@ -37,7 +37,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
@@ -72,6 +72,14 @@ const CURVE: &str = "curve.svg";
 const SUMMARY: &str = "summary.json";
 const MODEL: &str = "model.safetensors";
 const PREDICTIONS: &str = "predictions.npz";
+/// The model until it is whole.
+const MODEL_PARTIAL: &str = "model.safetensors.partial";
+/// What takes the room of a model and of the records beside it.
+const ROOM: &str = ".room";
+/// Bytes for the records.
+const ROOM_BYTES: u64 = 256 << 10;
+/// Lines of `metrics.jsonl` are written out from so many bytes on.
+const LINES_BYTES: usize = 1 << 16;
 
 /// What follows the run's name in that of a temporary folder, before so many drawn characters.
 const PARTIAL: &str = ".partial-";
@@ -88,13 +96,15 @@ fn seed_folder(seed: u64) -> String {
 // Fields are dropped in this order: the open file, its folder, the folders made for that.
 #[derive(Debug)]
 pub struct RunFolder {
-    metrics: BufWriter<File>,
+    metrics: Lines,
     partial: TempDir,
     parents: Parents,
     /// As given, for messages.
     path: PathBuf,
     /// Absolute, and behind the link if `path` is one.
     target: PathBuf,
+    /// Whether there may be a folder in its place, which goes when this one is whole.
+    replaces: bool,
 }
 
 impl RunFolder {
@@ -104,21 +114,31 @@ impl RunFolder {
     /// [`Error::Occupied`] unless `path` is free or an empty folder, [`Error::Name`] for a path without
     /// a last name, [`Error::Write`] where no folder can be made.
     pub fn create(path: &Path) -> Result<Self> {
-        let target = vacant(path)?;
+        Self::beside(path, vacant(path)?, false)
+    }
+
+    /// As [`RunFolder::create`] for a run that goes on: its own folder may be there, as it was when the run was
+    /// stopped. That stays until this one takes its place.
+    ///
+    /// # Errors
+    /// The same, but for a folder that has a run's configuration.
+    pub(crate) fn create_over(path: &Path) -> Result<Self> {
+        if !path.join(CONFIG).is_file() {
+            return Self::create(path);
+        }
+        let target = path.canonicalize().map_err(writing(path))?;
+        Self::beside(path, target, true)
+    }
+
+    fn beside(path: &Path, target: PathBuf, replaces: bool) -> Result<Self> {
         let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
             return Err(Error::Name { path: path.to_owned() });
         };
         let parents = Parents::make(parent)?;
-        let mut prefix = std::ffi::OsString::from(".");
-        if name.len() <= MAX_NAME_BYTES {
-            prefix.push(name);
-        }
-        prefix.push(PARTIAL);
-        let partial = tempfile::Builder::new().prefix(&prefix).rand_bytes(RANDOM_CHARS).tempdir_in(parent);
-        let partial = partial.map_err(writing(path))?;
+        let partial = temporary(parent, name).map_err(writing(path))?;
         let metrics = File::create(partial.path().join(METRICS)).map_err(writing(&path.join(METRICS)))?;
-        let metrics = BufWriter::with_capacity(1 << 16, metrics);
-        Ok(Self { metrics, partial, parents, path: path.to_owned(), target })
+        let metrics = Lines { file: metrics, unwritten: Vec::new() };
+        Ok(Self { metrics, partial, parents, path: path.to_owned(), target, replaces })
     }
 
     /// Writes the resolved configuration, and returns its text.
@@ -172,8 +192,27 @@ impl RunFolder {
     }
 
     /// Adds lines to `metrics.jsonl` as they were.
-    pub(crate) fn append_lines(&mut self, lines: &[u8]) -> Result<()> {
-        self.metrics.write_all(lines).map_err(writing(&self.path.join(METRICS)))
+    pub(crate) fn append_lines(&mut self, lines: &[u8]) {
+        self.metrics.append(lines);
+    }
+
+    /// Takes room on the disk for a model of so many bytes, until [`RunFolder::release`]: whether that
+    /// fits is known before the first epoch.
+    ///
+    /// # Errors
+    /// What the operating system refuses.
+    pub(crate) fn reserve(&mut self, model_bytes: u64) -> Result<()> {
+        let bytes = model_bytes.saturating_add(ROOM_BYTES);
+        let fill = || {
+            let mut file = File::create(self.partial.path().join(ROOM))?;
+            std::io::copy(&mut std::io::repeat(0).take(bytes), &mut file)
+        };
+        fill().map(drop).map_err(writing(&self.path.join(MODEL)))
+    }
+
+    /// Gives that room back: it is written to now.
+    pub(crate) fn release(&mut self) {
+        let _ = fs::remove_file(self.partial.path().join(ROOM));
     }
 
     /// Where a seed's model lies for now.
@@ -182,14 +221,17 @@ impl RunFolder {
         self.partial.path().join(folder).join(MODEL)
     }
 
-    /// Adds a line to `metrics.jsonl`. Lines are buffered: an error may be about an earlier one.
+    /// Adds a line to `metrics.jsonl`. Lines are buffered, and kept while the disk is full: that is an error
+    /// at the end.
     ///
     /// # Errors
-    /// What the operating system refuses.
+    /// A report that is no JSON.
     pub fn append_metrics(&mut self, report: &EpochReport) -> Result<()> {
-        let written = serde_json::to_writer(&mut self.metrics, report).map_err(std::io::Error::from);
-        let written = written.and_then(|()| self.metrics.write_all(b"\n"));
-        written.map_err(|e| writing(&self.path.join(METRICS))(e))
+        let line = serde_json::to_vec(report).map_err(std::io::Error::from);
+        let mut line = line.map_err(|e| writing(&self.path.join(METRICS))(e))?;
+        line.push(b'\n');
+        self.metrics.append(&line);
+        Ok(())
     }
 
     /// Where the first seed's model and predictions go.
@@ -233,41 +275,146 @@ impl RunFolder {
     /// written. [`Error::Publish`] where something came into its place meanwhile: then, and only then,
     /// what was written is kept, and the error says where.
     pub fn finish(self) -> Result<PathBuf> {
-        self.publish(false)
+        self.publish(false).map_err(|(_, error)| error)
     }
 
     /// As [`RunFolder::finish`]; `durable` forces everything to disk before it is in its place, and the
-    /// place after it.
-    pub(crate) fn publish(mut self, durable: bool) -> Result<PathBuf> {
+    /// place after it. An error has the folder beside it, unless it was moved or is kept.
+    pub(crate) fn publish(
+        mut self,
+        durable: bool,
+    ) -> std::result::Result<PathBuf, (Option<Box<Self>>, Error)> {
+        if let Err(error) = self.complete(durable) {
+            return Err((Some(Box::new(self)), error));
+        }
+        let Self { metrics, partial, mut parents, path, target, replaces } = self;
+        // Systems that let no open file be moved.
+        drop(metrics);
+        let partial = partial.keep();
+        let moved = match replaces {
+            true => replace(&partial, &target),
+            false => fs::rename(&partial, &target).or_else(|error| {
+                // Systems that put no folder in an empty one's place; one that is not empty stays.
+                fs::remove_dir(&target).map_err(|_| error).and_then(|()| fs::rename(&partial, &target))
+            }),
+        };
+        parents.keep();
+        if let Err(source) = moved {
+            return Err((None, Error::Publish { path, kept: partial, source }));
+        }
+        if durable && let Some(parent) = target.parent() {
+            sync_folder(parent).map_err(|e| (None, writing(&path)(e)))?;
+        }
+        Ok(path)
+    }
+
+    /// Writes out what is held back, and looks whether all is there.
+    fn complete(&mut self, durable: bool) -> Result<()> {
+        self.release();
         self.metrics.flush().map_err(writing(&self.path.join(METRICS)))?;
         for file in [CONFIG, VERSIONS, SUMMARY, MODEL] {
             if !self.partial.path().join(file).is_file() {
-                return Err(Error::Unfinished { path: self.path, file });
+                return Err(Error::Unfinished { path: self.path.clone(), file });
             }
         }
-        // Systems that let no open file be moved.
-        drop(self.metrics);
         if durable {
             sync_all(self.partial.path()).map_err(writing(&self.path))?;
         }
+        Ok(())
+    }
+
+    /// Whether it has a model that would be lost with it: nothing older is in its place.
+    pub(crate) fn has_model(&self) -> bool {
+        !self.replaces && self.partial.path().join(MODEL).is_file()
+    }
+
+    /// Puts what there is in its place: a run that could not be written whole, with a model that was. Returns
+    /// the folder as it was given, and its files.
+    pub(crate) fn salvage(mut self) -> (PathBuf, Vec<String>) {
+        self.release();
+        let _ = self.metrics.flush();
         let partial = self.partial.keep();
-        let moved = fs::rename(&partial, &self.target).or_else(|error| {
-            // Systems that put no folder in an empty one's place; one that is not empty stays.
-            fs::remove_dir(&self.target).map_err(|_| error).and_then(|()| fs::rename(&partial, &self.target))
-        });
         self.parents.keep();
-        if durable && let (Ok(()), Some(parent)) = (&moved, self.target.parent()) {
-            sync_folder(parent).map_err(writing(&self.path))?;
-        }
-        match moved {
-            Ok(()) => Ok(self.path),
-            Err(source) => Err(Error::Publish { path: self.path, kept: partial, source }),
-        }
+        let moved = fs::rename(&partial, &self.target);
+        let place = moved.map_or(partial, |()| self.path);
+        let files = files(&place);
+        (place, files)
     }
 
     fn write(&self, file: &str, bytes: &[u8]) -> Result<()> {
         fs::write(self.partial.path().join(file), bytes).map_err(writing(&self.path.join(file)))
     }
+}
+
+/// Lines that are held back, and kept while they cannot be written.
+#[derive(Debug)]
+struct Lines {
+    file: File,
+    unwritten: Vec<u8>,
+}
+
+impl Lines {
+    fn append(&mut self, lines: &[u8]) {
+        self.unwritten.extend_from_slice(lines);
+        if self.unwritten.len() >= LINES_BYTES {
+            // Said at the end, if there is still no room by then.
+            let _ = self.flush();
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let mut written = 0;
+        let done = loop {
+            let rest = self.unwritten.get(written..).unwrap_or_default();
+            if rest.is_empty() {
+                break Ok(());
+            }
+            match self.file.write(rest) {
+                Ok(0) => break Err(ErrorKind::WriteZero.into()),
+                Ok(n) => written += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => break Err(error),
+            }
+        };
+        self.unwritten.drain(..written);
+        done
+    }
+}
+
+/// A temporary folder for a run called `name`.
+fn temporary(parent: &Path, name: &std::ffi::OsStr) -> std::io::Result<TempDir> {
+    let mut prefix = std::ffi::OsString::from(".");
+    if name.len() <= MAX_NAME_BYTES {
+        prefix.push(name);
+    }
+    prefix.push(PARTIAL);
+    tempfile::Builder::new().prefix(&prefix).rand_bytes(RANDOM_CHARS).tempdir_in(parent)
+}
+
+/// Puts a folder in another one's place, and removes that. A process that is killed in between leaves
+/// both under temporary names, and the run's checkpoints.
+fn replace(new: &Path, target: &Path) -> std::io::Result<()> {
+    let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
+        return Err(ErrorKind::InvalidInput.into());
+    };
+    if !target.exists() {
+        return fs::rename(new, target);
+    }
+    let old = temporary(parent, name)?;
+    fs::rename(target, old.path())?;
+    let moved = fs::rename(new, target);
+    if moved.is_err() && fs::rename(old.path(), target).is_err() {
+        let _ = old.keep();
+    }
+    moved
+}
+
+/// The names in a folder, in order.
+pub(crate) fn files(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
 }
 
 /// The place of one seed's model and predictions in a [`RunFolder`].
@@ -279,6 +426,11 @@ pub struct SeedFolder<'a> {
 }
 
 impl SeedFolder<'_> {
+    /// Removes predictions that could not be written whole.
+    pub(crate) fn discard_predictions(&mut self) {
+        let _ = fs::remove_file(self.real.join(PREDICTIONS));
+    }
+
     /// Writes the weights with metadata, to which `eciton` and `digest` are added. Returns the digest.
     ///
     /// # Errors
@@ -296,8 +448,15 @@ impl SeedFolder<'_> {
         metadata.insert("eciton".to_owned(), ECITON_VERSION.to_owned());
         metadata.insert("digest".to_owned(), digest.clone());
         let header = model::header(tensors, &metadata, MAX_MODEL_BYTES, &path)?;
-        let file = File::create(self.real.join(MODEL)).map_err(writing(&path))?;
-        model::write(file, &header, tensors).map_err(writing(&path))?;
+        let (real, place) = (self.real.join(MODEL), self.real.join(MODEL_PARTIAL));
+        let fill = || {
+            model::write(File::create(&place)?, &header, tensors)?;
+            fs::rename(&place, real)
+        };
+        fill().map_err(|error| {
+            let _ = fs::remove_file(&place);
+            writing(&path)(error)
+        })?;
         Ok(digest)
     }
 
@@ -332,6 +491,11 @@ pub(crate) fn is_partial(name: &str, run: &str) -> bool {
 /// Whether there is a finished run: its folder comes into its place whole.
 pub(crate) fn is_run(path: &Path) -> bool {
     path.join(SUMMARY).is_file()
+}
+
+/// Whether there is what was kept of a run that could not be written whole.
+pub(crate) fn is_begun(path: &Path) -> bool {
+    path.join(CONFIG).is_file() && path.join(MODEL).is_file()
 }
 
 /// Forces a folder and all in it to disk.

@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use eciton_engine::{Deadlines, Engine, TunerSettings};
 use eciton_exec::deploy::Prices;
@@ -28,6 +27,7 @@ use crate::logs::{Header, Logs, Profiled, Recording};
 use crate::memory::{self, MemoryPlan};
 use crate::recorder::Recorder;
 use crate::report::{Attempts, Helpers, HelpersUsed, Metrics, Observer};
+use crate::stop::Stop;
 use crate::weights::{WeightState, Weights};
 
 /// What is about a call and not about its result.
@@ -52,8 +52,8 @@ pub struct Options {
     /// A pool's threads take what came last first: intervals then run as far apart as they may, one
     /// after the other. For tests of what that does to asynchronous training.
     pub newest_first: bool,
-    /// Set from elsewhere: finish the epoch, write everything, stop.
-    pub stop: Arc<AtomicBool>,
+    /// Asked from elsewhere: finish the epoch and end.
+    pub stop: Arc<Stop>,
 }
 
 impl Default for Options {
@@ -102,7 +102,7 @@ pub(crate) struct Session {
     pub logs: Logs,
     /// Of the data, where checkpoints may be written.
     pub fingerprint: Option<Fingerprint>,
-    stop: Arc<AtomicBool>,
+    stop: Arc<Stop>,
 }
 
 /// A run as far as it is known before memory for it is allocated.

@@ -14,7 +14,7 @@ use crate::logs;
 use crate::picture;
 use crate::recorder::Recorder;
 use crate::report::{EpochReport, Observer, SeedReport, Started, Summary};
-use crate::run_folder::{Model, NamedTensor, RunFolder, Versions, json, model_digest};
+use crate::run_folder::{Error as FileError, Model, NamedTensor, RunFolder, Versions, json, model_digest};
 use crate::session::{Options, Position, Session};
 
 /// Trains as the configuration says, for each seed, and writes the run folder.
@@ -22,7 +22,9 @@ use crate::session::{Options, Position, Session};
 /// # Errors
 /// Bad data, configuration or kernels; a kernel that fails; a run folder that cannot be written
 /// (found out before the first epoch), or whose place has an unfinished run's checkpoints, or another
-/// process. Nothing is left half-written but checkpoints, if there are any ([`crate::checkpoint`]).
+/// process. Nothing is left half-written but checkpoints, if there are any ([`crate::checkpoint`]), and a
+/// model that is written when the disk is full ([`Error::Kept`]). [`Error::Left`] where
+/// [`Options::stop`] is asked to leave.
 pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) -> Result<Summary> {
     let begun = Instant::now();
     let config = &logs::completed(config, &options.recording)?;
@@ -84,6 +86,7 @@ impl Run<'_> {
         let config_text = folder.write_config(&session.resolved(config))?;
         let versions = Versions::of(&session.kernels.digests(), eciton_tensor::simd::numeric_class());
         let versions = folder.write_versions_as(&versions)?;
+        folder.reserve(session.program.parameters.iter().map(|p| p.len() as u64 * 4).sum())?;
         let Some(fingerprint) = &session.fingerprint else { return Ok(None) };
         let record = RunRecord {
             format: crate::checkpoint::FORMAT,
@@ -132,12 +135,36 @@ impl Run<'_> {
             seeds: self.seeds(),
             setup_seconds: self.begun.elapsed().as_secs_f64(),
         });
+        if let Some(fault) = session.kernels.cache_fault() {
+            observer
+                .warning(&format!("{fault}; kernels are compiled anew at every start until that is mended"));
+        }
     }
 
     /// Trains the seeds from number `first` on, that one from where it was, and finishes the run.
     /// `epoch_seconds` are those of the seeds before.
     pub(crate) fn go(
         mut self,
+        first: usize,
+        from: Option<Position>,
+        epoch_seconds: Vec<f64>,
+        observer: &mut dyn Observer,
+    ) -> Result<Summary> {
+        self.options.stop.begin();
+        match self.seeds_from(first, from, epoch_seconds, observer) {
+            Ok(mut summary) => {
+                if let Some(path) = self.recorder.finish(summary.stopped)? {
+                    summary.run_dir = Some(path);
+                }
+                Ok(summary)
+            }
+            Err(error) => Err(self.recorder.salvage(error)),
+        }
+    }
+
+    /// Trains the seeds, and writes all that is to be in the run folder.
+    fn seeds_from(
+        &mut self,
         first: usize,
         mut from: Option<Position>,
         mut epoch_seconds: Vec<f64>,
@@ -148,6 +175,14 @@ impl Run<'_> {
             let recorder = Some(&mut self.recorder);
             let trained = self.session.train(self.config, seed, from.take(), observer, recorder)?;
             epoch_seconds.extend(trained.epochs.iter().map(|e| e.seconds));
+            let newest = self.recorder.newest_checkpoint();
+            if let (Some((seed, epoch)), Some(run), true) = (newest, &self.options.out, trained.stopped)
+                && self.options.stop.leaves()
+            {
+                let run = run.clone();
+                self.session.finish_logs()?;
+                return Err(Error::Left { run, seed, epoch });
+            }
             let report = self.finish_seed(n, seed, &trained, observer)?;
             observer.seed(&report);
             self.recorder.finished.push(report);
@@ -170,9 +205,6 @@ impl Run<'_> {
         }
         if let Some(folder) = &mut self.recorder.folder {
             folder.write_summary(&summary)?;
-        }
-        if let Some(path) = self.recorder.finish()? {
-            summary.run_dir = Some(path);
         }
         Ok(summary)
     }
@@ -240,6 +272,7 @@ impl Run<'_> {
         epochs: &[EpochReport],
     ) -> Result<()> {
         let Some(folder) = &mut self.recorder.folder else { return Ok(()) };
+        folder.release();
         let session = &self.session;
         let dataset = &session.prepared.dataset;
         let last = session.scores()?;
@@ -252,7 +285,14 @@ impl Run<'_> {
         place.write_model(&model.tensors, &model.metadata)?;
         let embeddings = embeddings.as_ref().map(|(width, values)| (*width, values.as_slice()));
         let (ids, rows) = session.prepared.vertices.named();
-        place.write_predictions(ids, rows, scores.as_deref(), embeddings)?;
+        // The model is what cannot be made again: a disk that is full by now does not take it along.
+        let predicted = match place.write_predictions(ids, rows, scores.as_deref(), embeddings) {
+            Err(error @ FileError::Write { .. }) => {
+                place.discard_predictions();
+                Some(error)
+            }
+            written => written.map(|()| None)?,
+        };
         if n == 0 {
             let model = model_name(&session.program);
             let caption = picture::Caption {
@@ -263,6 +303,9 @@ impl Run<'_> {
                 metric: session.prepared.metric,
             };
             folder.write_curve(&picture::svg(&caption, epochs))?;
+        }
+        if let Some(error) = predicted {
+            self.recorder.unwritten.get_or_insert(error);
         }
         Ok(())
     }

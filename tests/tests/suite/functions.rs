@@ -7,7 +7,6 @@ mod cloud;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -488,7 +487,7 @@ fn stops(mut config: Config) {
     // Sooner or later a task is held up for ten minutes.
     (config.emulator.straggle, config.emulator.straggle_ms) = (0.02, 600_000);
     (config.executor.deadline_ms, config.executor.timeout_s) = (600_000, 900);
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = Arc::new(eciton_train::Stop::default());
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run");
     let options = Options { stop: stop.clone(), out: Some(out.clone()), ..options() };
@@ -498,7 +497,7 @@ fn stops(mut config: Config) {
     while let Ok(report) = epochs.recv_timeout(Duration::from_secs(1)) {
         finished = report.epoch;
     }
-    stop.store(true, Ordering::Relaxed);
+    stop.ask(eciton_train::Ask::Finish);
     let begun = Instant::now();
     let result = run.join().unwrap();
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
@@ -510,6 +509,7 @@ fn stops(mut config: Config) {
             assert!(attempts.cancelled >= 1, "{attempts:?}");
             assert!(attempts.committed + attempts.cancelled + attempts.late >= summary.tasks, "{attempts:?}");
             assert!(Path::new(&out).join("model.safetensors").is_file());
+            assert!(eciton_train::checkpoint::is_resumable(&out), "it can go on from its last whole epoch");
         }
         Err(error) => {
             assert_eq!(finished, 0, "{error}");

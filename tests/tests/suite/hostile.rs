@@ -147,6 +147,12 @@ fn broken_promises_are_named() {
     fails("keeping", &["epoch 1", "forward", "1 handles were kept"]);
 }
 
+/// Before the first task, so that its warm instance does not begin with a handle that is none.
+#[test]
+fn a_matrix_that_open_keeps_is_noticed() {
+    fails("keeping-open", &["open", "1 handles were kept"]);
+}
+
 #[test]
 fn nan_ends_the_run() {
     let text = refused(config(&test_kernel("nan")));

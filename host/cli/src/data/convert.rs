@@ -1,14 +1,12 @@
 //! `eciton data convert`: any data set as a store, which later runs map instead of reading.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use eciton_graph::adjacency::Options;
 use eciton_graph::dataset::EdgeFeatures;
 use eciton_graph::edges::EdgeSource;
-use eciton_graph::error::Error;
 use eciton_graph::format::{self, Streamed};
 use eciton_graph::{build, store};
 use eciton_plan::{Data, TaskType};
@@ -119,14 +117,13 @@ fn stream<'a>(streamed: Streamed, arguments: &'a Arguments, output: &Output) -> 
     if let Ok(style) = indicatif::ProgressStyle::with_template("{wide_msg}") {
         bar.set_style(style);
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    interrupt::watch(stop.clone(), bar.clone(), Some(&arguments.out))?;
+    interrupt::remove_at_once(bar.clone(), &arguments.out)?;
     let mut writer = store::Writer::create(&arguments.out)?;
     let threads = match arguments.threads {
         Some(threads) => threads.into(),
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
-    let watched = Watched { edges: &*streamed.edges, bar: &bar, stop: &stop, read: AtomicU64::new(0) };
+    let watched = Watched { edges: &*streamed.edges, bar: &bar, read: AtomicU64::new(0) };
     build::external(&watched, Options::default(), arguments.memory, threads, &mut writer)?;
     bar.finish_and_clear();
     let known = streamed.attributes()?;
@@ -169,11 +166,10 @@ fn print(line: &Line<'_>, output: &mut Output) {
     row("time", format!("{}, built {}", seconds(line.seconds), line.built));
 }
 
-/// Edges that are counted as they are read, until somebody wants to stop.
+/// Edges that are counted as they are read.
 struct Watched<'a> {
     edges: &'a dyn EdgeSource,
     bar: &'a ProgressBar,
-    stop: &'a AtomicBool,
     read: AtomicU64,
 }
 
@@ -187,9 +183,6 @@ impl EdgeSource for Watched<'_> {
     }
 
     fn read(&self, chunk: u64, edges: &mut Vec<(u32, u32)>) -> eciton_graph::error::Result<()> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Err(Error::Stopped);
-        }
         let before = edges.len();
         self.edges.read(chunk, edges)?;
         self.tell(edges.len() - before);
@@ -206,9 +199,6 @@ impl EdgeSource for Watched<'_> {
         edges: &mut Vec<(u32, u32)>,
         values: &mut Vec<f32>,
     ) -> eciton_graph::error::Result<()> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Err(Error::Stopped);
-        }
         let before = edges.len();
         self.edges.read_with_values(chunk, edges, values)?;
         self.tell(edges.len() - before);

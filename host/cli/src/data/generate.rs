@@ -3,8 +3,7 @@
 mod many;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use eciton_graph::adjacency::Options;
@@ -425,18 +424,16 @@ struct Work<'a> {
     /// Whether the graph is built on disk.
     external: bool,
     bar: ProgressBar,
-    stop: Arc<AtomicBool>,
 }
 
 impl<'a> Work<'a> {
     fn begin(common: &'a Common, made: &'a Generated, output: &Output) -> Result<Self, Failure> {
         let bar = bar(common.json, output);
-        let stop = Arc::new(AtomicBool::new(false));
-        interrupt::watch(stop.clone(), bar.clone(), Some(&common.out))?;
+        interrupt::remove_at_once(bar.clone(), &common.out)?;
         let drawn = made.shape().pairs.saturating_mul(2).saturating_mul(BYTES_PER_EDGE);
         let needed = drawn.saturating_add(common.vertices * BYTES_PER_VERTEX);
         let external = needed > common.memory;
-        Ok(Self { common, made, threads: common.threads(), external, bar, stop })
+        Ok(Self { common, made, threads: common.threads(), external, bar })
     }
 
     fn write(&self, division: Division) -> Result<(Written, Split), Failure> {
@@ -464,7 +461,7 @@ impl<'a> Work<'a> {
     }
 
     fn watched(&self) -> Watched<'_> {
-        Watched::new(self.made, &self.bar, &self.stop)
+        Watched::new(self.made, &self.bar)
     }
 
     /// Builds the graph into a store.
@@ -528,13 +525,13 @@ impl<'a> Work<'a> {
         Ok((Written { edges: graph.edges(), graph_seconds }, split))
     }
 
-    /// Counts bytes, shows them, and stops when asked.
+    /// Counts bytes, and shows them.
     fn wrote(&self) -> impl FnMut(u64) -> eciton_graph::error::Result<()> {
-        let (bar, stop, mut bytes) = (self.bar.clone(), self.stop.clone(), 0);
+        let (bar, mut bytes) = (self.bar.clone(), 0);
         move |more| {
             bytes += more;
             bar.set_message(format!("{} written", text::bytes(bytes)));
-            if stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
+            Ok(())
         }
     }
 }
@@ -572,17 +569,16 @@ fn vacant(out: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Pairs that are counted as they are read, until a stop is asked for.
+/// Pairs that are counted as they are read.
 struct Watched<'a> {
     source: &'a dyn EdgeSource,
     bar: &'a ProgressBar,
-    stop: &'a AtomicBool,
     read: AtomicU64,
 }
 
 impl<'a> Watched<'a> {
-    fn new(source: &'a dyn EdgeSource, bar: &'a ProgressBar, stop: &'a AtomicBool) -> Self {
-        Self { source, bar, stop, read: AtomicU64::new(0) }
+    fn new(source: &'a dyn EdgeSource, bar: &'a ProgressBar) -> Self {
+        Self { source, bar, read: AtomicU64::new(0) }
     }
 }
 
@@ -596,9 +592,6 @@ impl EdgeSource for Watched<'_> {
     }
 
     fn read(&self, chunk: u64, edges: &mut Vec<(u32, u32)>) -> eciton_graph::error::Result<()> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Err(Error::Stopped);
-        }
         let before = edges.len();
         self.source.read(chunk, edges)?;
         let more = (edges.len() - before) as u64;

@@ -610,8 +610,8 @@ fn a_reader_that_leaves_ends_the_run_quietly() {
             (ended.status.code(), String::from_utf8(ended.stderr).unwrap()),
             (Some(141), String::new())
         );
-        // What was trained is kept, whole.
-        assert_eq!(entries(dir.path()), ["r"]);
+        // What was trained is kept, whole, and can be gone on with.
+        assert_eq!(entries(dir.path()), ["r", "r.checkpoint"]);
     }
 }
 
@@ -627,11 +627,11 @@ fn an_interrupted_run_is_written_whole() {
     reader.read_to_string(&mut rest).unwrap();
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(0), "{said}");
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
     says(&said, &["stopping after this epoch"]);
     let summary = objects(rest.lines().last().unwrap()).pop().unwrap();
     assert_eq!((&summary["event"], &summary["stopped"]), (&Value::from("summary"), &Value::Bool(true)));
-    assert_eq!(entries(dir.path()), ["r"]);
+    assert_eq!(entries(dir.path()), ["r", "r.checkpoint"]);
     assert_eq!(objects(&works(dir.path(), &["eval", "r", "--json"]))[0]["reproduced"], true);
 }
 

@@ -291,3 +291,50 @@ fn what_cannot_be_pinned_is_said_and_changes_nothing() {
         assert_eq!(std::fs::read_to_string(&lock).unwrap(), damaged, "what is not understood stays");
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_cache_that_is_not_used_is_told_of_in_one_line() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("cache.key");
+    let said = |line: &[&str], cache: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_eciton"));
+        command.args(line).current_dir(folder.path()).env("ECITON_CACHE_DIR", folder.path().join(cache));
+        let ran = command.output().unwrap();
+        assert!(ran.status.success(), "{line:?}");
+        (String::from_utf8(ran.stdout).unwrap(), String::from_utf8(ran.stderr).unwrap())
+    };
+    let train = ["train", "--epochs", "1", "--no-out", "--json"];
+    assert_eq!(said(&train, "cache").1, "");
+    let unused = |words: &str| {
+        let warned = said(&train, "cache").1;
+        assert_eq!(warned.lines().count(), 1, "{warned}");
+        says(
+            &warned,
+            &["warning: kernel cache ", "cache.key", words, "kernels are compiled anew at every start"],
+        );
+        says(&said(&["doctor"], "cache").0, &["cache.key: NOT used (", words]);
+    };
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    unused("others may use it (mode 644)");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(said(&train, "cache").1, "");
+    std::fs::write(&key, [7; 31]).unwrap();
+    unused("the key must be 32 bytes");
+    // A place that is no folder, as where nothing may be made.
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    says(&said(&train, "file/cache").1, &["warning: kernel cache ", "file/cache: Not a directory"]);
+    says(&said(&["doctor"], "file/cache").0, &["NOT writable"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_full_cache_is_told_of_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "ECITON_CACHE_DIR=small/cache; export ECITON_CACHE_DIR; eciton train --epochs 1 --no-out --json > /dev/null; echo code $?;
+        head -c 100000 /dev/zero > small/full; eciton doctor | grep 'kernel cache'";
+    let Some(said) = super::stop::on_a_small_disk(folder.path(), 40, script) else { return };
+    assert_eq!(said.matches("warning: kernel cache ").count(), 1, "{said}");
+    says(&said, &["No space left on device", "compiled anew", "code 0", "NOT writable"]);
+}

@@ -12,4 +12,5 @@ mod hostile;
 mod kernels;
 mod links;
 mod many_graphs;
+mod stop;
 mod tasks;

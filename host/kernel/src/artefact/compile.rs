@@ -7,10 +7,10 @@ use crate::{Limits, Runtime, Settings, cache, engine};
 /// Compiles a component for a level of processors, never for this machine, and signs the code.
 ///
 /// # Errors
-/// [`Error::Contract`] and [`Error::Compile`] as [`Runtime::load`] gives them; [`Error::Artefact`]
+/// [`Error::TooLarge`], [`Error::Contract`] and [`Error::Compile`] as [`Runtime::load`] gives them; [`Error::Artefact`]
 /// where the code is larger than [`super::MAX_BYTES`].
 pub fn compile(name: &str, component: &[u8], baseline: Baseline, signer: &Signer) -> Result<Vec<u8>> {
-    crate::compile::is_component(name, component)?;
+    crate::compile::measure(name, component)?;
     let code = engine::foreign(baseline)?
         .precompile_component(component)
         .map_err(|e| Error::Compile { kernel: name.to_owned(), reason: format!("{e:#}") })?;

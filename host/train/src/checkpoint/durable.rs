@@ -26,7 +26,11 @@ pub(super) fn write(
         fs::rename(&temporary, &path)?;
         sync_folder(folder)
     };
-    fill().map_err(writing(&path))
+    fill().map_err(|error| {
+        // On a full disk its room is wanted.
+        let _ = fs::remove_file(&temporary);
+        writing(&path)(error)
+    })
 }
 
 /// Forces a folder's names to disk. (Elsewhere than on Unix folders cannot be opened.)
@@ -82,7 +86,12 @@ impl Journal {
     }
 
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(writing(&self.path))?;
+        if let Err(error) = self.file.write_all(bytes) {
+            // What was written of them would come before what is appended next.
+            let cut = self.file.set_len(self.bytes);
+            let _ = cut.and_then(|()| io::Seek::seek(&mut self.file, io::SeekFrom::Start(self.bytes)));
+            return Err(writing(&self.path)(error));
+        }
         self.bytes += bytes.len() as u64;
         self.hasher.update(bytes);
         Ok(())

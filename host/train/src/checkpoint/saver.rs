@@ -15,7 +15,7 @@ use super::{CONFIG, FORMAT, METRICS, RUN, SEEDS, VERSIONS};
 use crate::driver::Trained;
 use crate::error::{Error, Result};
 use crate::report::SeedReport;
-use crate::run_folder::{ECITON_VERSION, RunFolder, reading, writing};
+use crate::run_folder::{ECITON_VERSION, Error as FileError, RunFolder, reading, writing};
 use crate::weights::Weights;
 
 /// Bytes of metrics that are copied at once.
@@ -65,6 +65,8 @@ pub(crate) struct Saver {
     finals: usize,
     last: Instant,
     epochs: u32,
+    /// Whether it was told that a checkpoint could not be written.
+    warned: bool,
 }
 
 /// A run at the end of an epoch.
@@ -89,6 +91,7 @@ impl Saver {
             finals: 0,
             last: beginning.begun,
             epochs: 0,
+            warned: false,
             beginning,
         }
     }
@@ -132,18 +135,46 @@ impl Saver {
         Named { seed: (seed != self.beginning.first_seed).then_some(seed), epoch }
     }
 
-    /// Hears that an epoch is over, and writes a checkpoint if one is due.
-    pub(crate) fn epoch(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<()> {
+    /// Hears that an epoch is over, and writes a checkpoint if one is due. A full disk does not end the
+    /// run: the next one is tried when it is due. Returns what is to be told of that.
+    pub(crate) fn epoch(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<Option<String>> {
         let settings = &self.beginning.settings;
         self.epochs = self.epochs.saturating_add(1);
         let by_epochs = settings.every > 0 && self.epochs >= settings.every;
         let patience = Duration::from_secs(u64::from(settings.seconds));
         let by_time = settings.seconds > 0 && self.last.elapsed() >= patience;
-        if by_epochs || by_time {
-            self.write(folder, now)?;
-            (self.last, self.epochs) = (Instant::now(), 0);
+        if !by_epochs && !by_time {
+            return Ok(None);
         }
-        Ok(())
+        let warned = self.try_write(folder, now)?;
+        (self.last, self.epochs) = (Instant::now(), 0);
+        Ok(warned)
+    }
+
+    /// Hears that training was stopped, and writes a checkpoint of its last epoch if there is none.
+    pub(crate) fn stopped(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<Option<String>> {
+        let Some(last) = now.trained.epochs.last() else { return Ok(None) };
+        let written = self.written.last().is_some_and(|w| (w.seed, w.epoch) == (last.seed, last.epoch));
+        // Where tasks were cancelled in the middle of an epoch the weights are still those of its start.
+        if written || now.weights.state()?.steps != last.epoch {
+            return Ok(None);
+        }
+        self.try_write(folder, now)
+    }
+
+    /// Writes a checkpoint, or says once that it cannot be written.
+    fn try_write(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<Option<String>> {
+        match self.write(folder, now) {
+            Ok(()) => Ok(None),
+            Err(Error::RunFolder(error @ FileError::Write { .. })) => {
+                let told = (!std::mem::replace(&mut self.warned, true)).then(|| {
+                    let there = if self.has_written() { "earlier ones are there" } else { "there is none yet" };
+                    format!("no checkpoint: {error}; the run goes on ({there}), and the next one is tried when it is due")
+                });
+                Ok(told)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn write(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<()> {
@@ -241,14 +272,20 @@ impl Saver {
         Ok(())
     }
 
+    /// Seed and epoch of the newest checkpoint.
+    pub(crate) fn newest(&self) -> Option<(u64, u32)> {
+        self.written.last().map(|w| (w.seed, w.epoch))
+    }
+
     /// Whether there are checkpoints.
     pub(crate) fn has_written(&self) -> bool {
         !self.written.is_empty()
     }
 
-    /// The run folder is in its place: removes the checkpoints, unless they are to stay.
-    pub(crate) fn finish(self) {
-        let keep_after = self.beginning.settings.keep_after && self.has_written();
+    /// The run folder is in its place: removes the checkpoints, unless they are to stay or the run, which
+    /// was `stopped`, can go on from them.
+    pub(crate) fn finish(self, stopped: bool) {
+        let keep_after = (stopped || self.beginning.settings.keep_after) && self.has_written();
         self.place.finish(keep_after);
     }
 }

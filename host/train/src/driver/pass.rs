@@ -1,7 +1,6 @@
 //! A pass: one start of an engine, its actions carried out until it has finished.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use eciton_engine::{Action, Engine, Event, Reason, WaitsFor};
@@ -17,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::logs::{Arrived, Events, Logs, Span};
 use crate::recorder::Recorder;
 use crate::report::Observer;
+use crate::stop::Stop;
 use crate::weights::Weights;
 
 /// How long to wait for completions before looking whether to stop.
@@ -91,13 +91,13 @@ pub(super) struct Pass<'m, M: ?Sized> {
     /// Answers that came in messages, until the engine has said which count.
     apart: BTreeMap<TaskKey, Box<Answer>>,
     /// Where tasks can be cancelled: checked while waiting.
-    stop: Option<&'m AtomicBool>,
+    stop: Option<&'m Stop>,
     /// Why the run will fail.
     failure: Option<Error>,
 }
 
 impl<'m, M: Machine + ?Sized> Pass<'m, M> {
-    pub(super) fn new(machine: &'m mut M, stop: Option<&'m AtomicBool>) -> Self {
+    pub(super) fn new(machine: &'m mut M, stop: Option<&'m Stop>) -> Self {
         let stop = stop.filter(|_| machine.is_apart());
         let (actions, pending) = (Vec::new(), VecDeque::new());
         let (done, apart) = (Vec::new(), BTreeMap::new());
@@ -177,7 +177,7 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
             pause(state, stages, engine);
             let under_way = !self.done.is_empty() || self.machine.drain(&mut self.done, Some(wait));
             resume(state, stages);
-            if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            if self.stop.is_some_and(Stop::is_asked) {
                 self.cancel(state.counts);
                 self.pending.push_back(Event::Cancelled);
                 continue;

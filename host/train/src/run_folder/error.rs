@@ -24,7 +24,7 @@ pub enum Error {
         found: String,
     },
     /// The operating system refused to write.
-    #[error("{}: cannot be written: {source}; check that its folder can be written to and that the disk has room", path.display())]
+    #[error("{}: cannot be written: {source}; check that its folder can be written to and that the disk (and `ulimit -f`) has room", path.display())]
     Write {
         /// The file or folder.
         path: PathBuf,

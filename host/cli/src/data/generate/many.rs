@@ -1,8 +1,6 @@
 //! `eciton data generate graphs`: many small graphs, of which each has a class.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use eciton_graph::adjacency::Options;
@@ -114,10 +112,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let division = division(arguments.split, arguments.per_class)?;
     let (out, threads) = (&arguments.out, threads(arguments.threads));
     super::vacant(out)?;
-    let (bar, stop) = (bar(arguments.json, output), Arc::new(AtomicBool::new(false)));
-    interrupt::watch(stop.clone(), bar.clone(), Some(out))?;
+    let bar = bar(arguments.json, output);
+    interrupt::remove_at_once(bar.clone(), out)?;
     let started = Instant::now();
-    let graph = build::in_memory(&Watched::new(&made, &bar, &stop), Options::default(), threads)?;
+    let graph = build::in_memory(&Watched::new(&made, &bar), Options::default(), threads)?;
     let data = made.dataset_with(&name(arguments.name.as_ref(), out), graph, division)?;
     store::write(out, &data)?;
     bar.finish_and_clear();
