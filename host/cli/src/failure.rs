@@ -50,7 +50,7 @@ impl Failure {
             Self::Usage(text) => (text, 2),
             Self::Failed(text) => (text, 1),
             Self::Stopped { text, code } => {
-                let _ = writeln!(std::io::stderr().lock(), "{text}");
+                tell(text);
                 return ExitCode::from(code);
             }
             Self::OutputClosed => return ExitCode::from(141),
