@@ -306,7 +306,7 @@ pub(super) mod tests {
             architecture: Architecture::X86_64,
             memory_mb: vec![3538, 1769, 1769],
             timeout_s: 120,
-            reserve: Reserve::Automatic,
+            reserve: Reserve::default(),
             alarms: true,
             email: None,
             budget_usd: 20,
