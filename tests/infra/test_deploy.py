@@ -11,6 +11,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import actions  # noqa: E402
 import rules  # noqa: E402
 from cloud import Cloud, Instance  # noqa: E402
 from translated import KEY, resolve, source  # noqa: E402
@@ -47,7 +48,7 @@ class Deploy(unittest.TestCase):
         self.assertFalse(any(self.cloud.everything("eciton").values()), "a dry run made something")
         self.assertEqual(list(self.cloud.home.rglob("*")), [], "a dry run wrote something")
 
-    def test_1_the_host_is_told(self):
+    def test_1_the_host_is_told_and_a_policy_is_printed(self):
         for flags, place, usd in (([], "home", 0.09), (["--host", "region"], "region", 0.01), (["--host", "zone"], "zone", 0.0)):
             told, _, _ = self.cloud.eciton("deploy", "--dry-run", "--json", *flags)
             self.assertEqual((told["host"]["place"], told["transfer_gb_usd"]), (place, usd))
@@ -58,6 +59,10 @@ class Deploy(unittest.TestCase):
                 told, _, _ = self.cloud.eciton("deploy", "--dry-run", "--json", AWS_EC2_METADATA_DISABLED="", AWS_EC2_METADATA_SERVICE_ENDPOINT=url)
             self.assertEqual(told["host"]["place"], place)
             self.assertIn(f"EC2's metadata says {zone}", told["host"]["because"])
+        _, policy, _ = self.cloud.eciton("deploy", "--policy", "--region", "us-east-1")
+        wanted = json.dumps(actions.deployers()).replace(actions.PSEUDO["AWS::AccountId"], "*")
+        self.assertEqual(json.loads(policy), json.loads(wanted))
+        self.cloud.eciton("deploy", "--policy", "--stack", "Not_One", code=2)
 
     def test_2_what_is_missing_is_said(self):
         told, _, _ = self.cloud.eciton("deploy", "--dry-run", "--json", ECITON_WORKER="/nowhere", PATH="/nowhere")

@@ -72,6 +72,9 @@ pub(crate) struct Arguments {
     /// this machine's metadata says]
     #[arg(long, value_name = "PLACE", value_parser = place)]
     host: Option<HostPlace>,
+    /// Print the IAM policy that whoever deploys this stack needs, and do nothing
+    #[arg(long, conflicts_with_all = ["build_only", "dry_run", "json"])]
+    policy: bool,
     /// Print every step and what would be made, and do nothing
     #[arg(long, conflicts_with = "build_only")]
     dry_run: bool,
@@ -165,6 +168,10 @@ fn builtin() -> Vec<Component> {
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let choices = arguments.choices();
     choices.check().map_err(|error| Failure::usage(&error))?;
+    if arguments.policy {
+        output.line(format_args!("{}", eciton_exec::deploy::policy(&choices)));
+        return Ok(());
+    }
     let prices = Prices::read()?;
     let facts = choices.facts(&prices);
     let money = Money { prices, host: arguments.host() };

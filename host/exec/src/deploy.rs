@@ -32,7 +32,7 @@ pub use error::{Error, Result};
 pub use package::{Artefact, Component, Package};
 pub use prices::Prices;
 pub use sam::{Sam, Watch};
-pub use stack::{Choices, Facts, LOG_DAYS, SIZES, Step, TIME_LIMITS};
+pub use stack::{Choices, Facts, LOG_DAYS, SIZES, Step, TIME_LIMITS, policy};
 pub use worker::{Architecture, Worker};
 
 use std::path::{Path, PathBuf};
