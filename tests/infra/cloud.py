@@ -1,10 +1,12 @@
 """A loopback endpoint that speaks CloudFormation, Lambda, S3, IAM and logs (ministack), and `eciton` in a home of its own beside it."""
+import http.server
 import json
 import os
 import pathlib
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 
@@ -86,3 +88,45 @@ class Cloud:
             "policies": of(p["PolicyName"] for p in self.client("iam").list_policies(Scope="Local")["Policies"]),
             "alarms": of(a["AlarmName"] for a in self.client("cloudwatch").describe_alarms()["MetricAlarms"]),
         }
+
+
+class Instance:
+    """An instance's metadata service, the second version: a token by PUT, and nothing without it."""
+
+    def __init__(self, zone):
+        answers = {"/latest/meta-data/placement/region": zone[:-1], "/latest/meta-data/placement/availability-zone": zone}
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self, status, text="", **headers):
+                self.send_response(status)
+                for name, value in (headers | {"Content-Length": str(len(text))}).items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def do_PUT(self):
+                ttl = self.headers.get("X-aws-ec2-metadata-token-ttl-seconds", "")
+                asked = self.path == "/latest/api/token" and ttl.isdigit()
+                self.answer(200, "token", **{"X-aws-ec2-metadata-token-ttl-seconds": ttl}) if asked else self.answer(400)
+
+            def do_GET(self):
+                if self.headers.get("X-aws-ec2-metadata-token") != "token":
+                    return self.answer(401)
+                text = answers.get(self.path)
+                self.answer(404) if text is None else self.answer(200, text)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()

@@ -2,24 +2,13 @@
 import json
 import re
 
+import actions
 from translated import INFRA, resolve
 
-# What functions may do, and on what. A misspelt action grants nothing, and one too many is no error to any linter.
-ROLE = {
-    "s3:GetObject": ["arn:aws:s3:::{Bucket}/runs/*", "arn:aws:s3:::{Bucket}/kernels/*"],
-    "s3:PutObject": ["arn:aws:s3:::{Bucket}/runs/*"],
-    "logs:CreateLogStream": ["arn:aws:logs:us-east-1:123456789012:log-group:/aws/lambda/eciton-worker-*:log-stream:*"],
-    "logs:PutLogEvents": ["arn:aws:logs:us-east-1:123456789012:log-group:/aws/lambda/eciton-worker-*:log-stream:*"],
-}
-# What a person who trains may do.
-TRAINER = {
-    "lambda:InvokeFunction": ["arn:aws:lambda:us-east-1:123456789012:function:eciton-worker-*"],
-    "s3:GetObject": ["arn:aws:s3:::{Bucket}/runs/*", "arn:aws:s3:::{Bucket}/kernels/*"],
-    "s3:PutObject": ["arn:aws:s3:::{Bucket}/runs/*", "arn:aws:s3:::{Bucket}/kernels/*"],
-    "s3:AbortMultipartUpload": ["arn:aws:s3:::{Bucket}/runs/*"],
-    "s3:DeleteObject": ["arn:aws:s3:::{Bucket}/runs/*"],
-    "s3:ListBucket": ["arn:aws:s3:::{Bucket}"],
-}
+# What functions, and a person who trains, may do, and on what: as the table of calls has it. A misspelt action grants nothing, and one too
+# many is no error to any linter.
+ROLE = {action: sorted(where) for action, where in actions.wanted(actions.ROLE).items()}
+TRAINER = {action: sorted(where) for action, where in actions.wanted(actions.TRAINER).items()}
 TYPES = {
     "AWS::S3::Bucket", "AWS::S3::BucketPolicy", "AWS::IAM::Role", "AWS::IAM::ManagedPolicy", "AWS::Lambda::Function",
     "AWS::Logs::LogGroup", "AWS::CloudWatch::Alarm", "AWS::SNS::Topic", "AWS::Budgets::Budget",
@@ -173,7 +162,7 @@ def without_a_sentence(text):
     return bare
 
 
-def actions(text):
+def actions_in(text):
     return [found[1] for line in text.splitlines() if (found := ACTION.match(line))]
 
 

@@ -11,8 +11,9 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import actions  # noqa: E402
 import rules  # noqa: E402
-from cloud import Cloud  # noqa: E402
+from cloud import Cloud, Instance  # noqa: E402
 from translated import KEY, resolve, source  # noqa: E402
 
 PACKAGE_BYTES = 15_000_000
@@ -46,6 +47,22 @@ class Deploy(unittest.TestCase):
                 self.assertEqual("budget_usd" in facts, any(t == "AWS::Budgets::Budget" for t, _, _ in made.values()))
         self.assertFalse(any(self.cloud.everything("eciton").values()), "a dry run made something")
         self.assertEqual(list(self.cloud.home.rglob("*")), [], "a dry run wrote something")
+
+    def test_1_the_host_is_told_and_a_policy_is_printed(self):
+        for flags, place, usd in (([], "home", 0.09), (["--host", "region"], "region", 0.01), (["--host", "zone"], "zone", 0.0)):
+            told, _, _ = self.cloud.eciton("deploy", "--dry-run", "--json", *flags)
+            self.assertEqual((told["host"]["place"], told["transfer_gb_usd"]), (place, usd))
+            self.assertIn("as set" if flags else "assumed, as AWS_EC2_METADATA_DISABLED", told["host"]["because"])
+        # Where metadata answers it is believed: the host of these tests is not at AWS, a service on this machine says that it is.
+        for zone, place in (("us-east-1c", "region"), ("eu-west-1a", "home")):
+            with Instance(zone) as url:
+                told, _, _ = self.cloud.eciton("deploy", "--dry-run", "--json", AWS_EC2_METADATA_DISABLED="", AWS_EC2_METADATA_SERVICE_ENDPOINT=url)
+            self.assertEqual(told["host"]["place"], place)
+            self.assertIn(f"EC2's metadata says {zone}", told["host"]["because"])
+        _, policy, _ = self.cloud.eciton("deploy", "--policy", "--region", "us-east-1")
+        wanted = json.dumps(actions.deployers()).replace(actions.PSEUDO["AWS::AccountId"], "*")
+        self.assertEqual(json.loads(policy), json.loads(wanted))
+        self.cloud.eciton("deploy", "--policy", "--stack", "Not_One", code=2)
 
     def test_2_what_is_missing_is_said(self):
         told, _, _ = self.cloud.eciton("deploy", "--dry-run", "--json", ECITON_WORKER="/nowhere", PATH="/nowhere")
@@ -86,9 +103,10 @@ class Deploy(unittest.TestCase):
         self.assertEqual(there["log groups"], [f"/aws/lambda/{name}" for name in there["functions"]])
         self.assertEqual([len(there[k]) for k in ("stacks", "buckets", "roles", "policies", "alarms")], [1, 2, 1, 1, 6])
         self.assertIn(deployment["bucket"], there["buckets"])
-        # The account is an old one: the functions get their hundred each.
-        self.assertEqual((deployment["account_concurrency"], deployment["reserved_concurrency"]), (1000, 100))
-        self.assertEqual(self.parameter(cloud, "ReservedConcurrency"), "100")
+        # The account has room, and keeps it.
+        self.assertEqual(deployment["account_concurrency"], 1000)
+        self.assertNotIn("reserved_concurrency", deployment)
+        self.assertEqual(self.parameter(cloud, "ReservedConcurrency"), "0")
         self.assertEqual(pathlib.Path(deployment["signing_key"]).stat().st_mode & 0o777, 0o600)
         made = [cloud.client("lambda").get_function(FunctionName=name)["Configuration"] for name in there["functions"]]
         self.assertEqual(len({f["CodeSha256"] for f in made}), 1, "one package for all functions")
@@ -100,6 +118,7 @@ class Deploy(unittest.TestCase):
 
         self.answers(deployment)
         self.trains(file)
+        self.trains_without_the_key(deployment)
 
         # A run's objects, those of another, and no more than asked for.
         s3 = cloud.client("s3")
@@ -114,10 +133,14 @@ class Deploy(unittest.TestCase):
 
         # Another choice changes the stack; a kernel of the user's goes into the bucket.
         component = pathlib.Path(__file__).parents[2] / "guest-kernels/prebuilt/linear.wasm"
-        again, _, _ = cloud.eciton("deploy", "--memory", "1769", "--no-alarms", "--reserve", "none", "--kernel", f"mine={component}", "--json")
+        again, _, _ = cloud.eciton("deploy", "--memory", "1769", "--no-alarms", "--reserve", "auto", "--kernel", f"mine={component}", "--json")
         there = cloud.everything("eciton")
         self.assertEqual((there["functions"], there["alarms"], len(there["buckets"])), (["eciton-worker-1769"], [], 2))
-        self.assertNotIn("reserved_concurrency", again["result"]["deployment"])
+        self.assertEqual(again["result"]["deployment"]["reserved_concurrency"], 100)
+        self.assertEqual(self.parameter(cloud, "ReservedConcurrency"), "100")
+        run, _, said = cloud.eciton("train", "--epochs", "1", "--no-out", "--json", "--executor", "lambda", "--functions", "500")
+        self.assertEqual([run["helpers"]["cut"][k] for k in ("asked", "given")], [500, 100])
+        self.assertIn("functions: 500 asked for, 100 given: stack `eciton` reserves 100 for each function", said)
         (name, key), = again["result"]["kernels"]
         self.assertEqual((name, key.split(".")[1:]), ("mine", ["x86-64-v3", "cwasm"]))
         self.assertGreater(s3.head_object(Bucket=deployment["bucket"], Key=key)["ContentLength"], 1000)
@@ -146,7 +169,7 @@ class Deploy(unittest.TestCase):
             cloud.wait()
             _, _, said = cloud.eciton("deploy", "--reserve", "5", code=1)
             self.assertRegex(said, "5 for each of 2 functions cannot be reserved: the account may run 10 at once")
-            done, _, _ = cloud.eciton("deploy", "--memory", "1769", "--stack", "new", "--json")
+            done, _, _ = cloud.eciton("deploy", "--memory", "1769", "--stack", "new", "--reserve", "auto", "--json")
             self.assertEqual(done["result"]["deployment"]["account_concurrency"], 10)
             self.assertNotIn("reserved_concurrency", done["result"]["deployment"])
             self.assertEqual(self.parameter(cloud, "ReservedConcurrency"), "0")
@@ -169,8 +192,47 @@ class Deploy(unittest.TestCase):
     def trains(self, file):
         """A run on the deployed functions gives the weights of a local one."""
         local, _, _ = self.cloud.eciton("train", "--epochs", "2", "--no-out", "--json")
-        deployed, _, _ = self.cloud.eciton("train", "--epochs", "2", "--no-out", "--json", "--executor", "lambda", "--deployment", file)
-        self.assertEqual(deployed["model_digest"], local["model_digest"])
+        line = ["train", "--epochs", "2", "--no-out", "--json", "--executor", "lambda", "--deployment", file]
+        deployed, _, said = self.cloud.eciton(*line)
+        self.assertEqual((deployed["model_digest"], said), (local["model_digest"], ""))
+        self.assertEqual(deployed["cost"]["host"]["place"], "home")
+        self.assertGreater(deployed["cost"]["transfer_usd"], 0)
+        inside, _, said = self.cloud.eciton(*line, "--host", "zone", "--functions", "2000")
+        self.assertEqual((inside["cost"]["host"], inside["cost"]["transfer_usd"]), ({"place": "zone", "because": "as set"}, 0.0))
+        self.assertIn("functions: 2000 asked for, 1000 given: the account may run 1000 functions at once", said)
+
+    def trains_without_the_key(self, deployment):
+        """Somebody else's home has no key, or another one: what is there runs, what is new is refused, and nothing is made or overwritten."""
+        s3, bucket = self.cloud.client("s3"), deployment["bucket"]
+        kernels = lambda: {o["Key"]: o["ETag"] for o in s3.list_objects_v2(Bucket=bucket, Prefix="kernels/").get("Contents", [])}
+        self.assertEqual(kernels(), {}, "the built-in ones are in the package")
+        home = self.cloud.folder / "trainer"
+        key = home / ".local/state/eciton/signing.key"
+        home.mkdir()
+        file = home / "deployment.json"
+        file.write_text(json.dumps(deployment | {"signing_key": str(key)}))
+        line = ["train", "--epochs", "1", "--no-out", "--json", "--executor", "lambda"]
+        theirs = [*line, "--deployment", file]
+        self.cloud.eciton(*theirs, HOME=str(home))
+        # The same kernel with a section that says nothing: new to everybody.
+        mine = home / "mine.wasm"
+        mine.write_bytes((pathlib.Path(__file__).parents[2] / "guest-kernels/prebuilt/linear.wasm").read_bytes() + b"\x00\x03\x02me")
+        own = ["--kernel", f"linear={mine}"]
+        _, _, said = self.cloud.eciton(*theirs, *own, code=1, HOME=str(home))
+        self.assertRegex(said, "kernel `linear` cannot be given to the functions of stack `eciton`: the bucket does not have it, and its signing key .* is not on this machine")
+        self.assertFalse(key.exists())
+        key.parent.mkdir(parents=True, exist_ok=True)  # the kernel cache has a key there
+        key.write_bytes(bytes(range(32)))
+        key.chmod(0o600)
+        _, _, said = self.cloud.eciton(*theirs, *own, code=1, HOME=str(home))
+        self.assertRegex(said, f"is another key than its deployer's: its public half is .*, the functions trust {deployment['verifying_key']}")
+        self.assertEqual(kernels(), {})
+        # Who has the key puts it there, for all.
+        self.cloud.eciton(*line, *own)
+        there = kernels()
+        self.assertEqual(len(there), 1)
+        self.cloud.eciton(*theirs, *own, HOME=str(home))
+        self.assertEqual(kernels(), there)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ class Template(unittest.TestCase):
 
     def test_each_action_has_its_sentence(self):
         self.assertEqual(rules.without_a_sentence(rules.text()), [])
-        self.assertEqual(set(rules.actions(rules.text())), set(rules.ROLE) | set(rules.TRAINER) | {"sts:AssumeRole", "s3:*"})
+        self.assertEqual(set(rules.actions_in(rules.text())), set(rules.ROLE) | set(rules.TRAINER) | {"sts:AssumeRole", "s3:*"})
 
     def test_sam_builds_from_where_the_package_is(self):
         config = tomllib.loads((INFRA / "samconfig.toml").read_text())["default"]
@@ -116,7 +116,7 @@ class Plants(unittest.TestCase):
 
     def test_an_action_without_a_sentence(self):
         lines = rules.text().splitlines()
-        at = next(i for i, line in enumerate(lines) if "Action: s3:PutObject" in line)
+        at = next(i for i, line in enumerate(lines) if "- s3:PutObject" in line)
         del lines[at - 1]
         self.assertEqual(rules.without_a_sentence("\n".join(lines)), ["s3:PutObject"])
 

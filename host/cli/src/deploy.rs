@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use eciton_exec::Host;
 use eciton_exec::deploy::{
     Architecture, Choices, Component, DEFAULT_STACK, Deployed, Facts, Prices, Progress, Reserve, Step,
 };
-use eciton_plan::On;
+use eciton_plan::{HostPlace, On};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -36,8 +37,8 @@ pub(crate) struct Arguments {
     /// After which a function is ended, in seconds: 30, 60, 120, 300 or 900
     #[arg(long, value_name = "S", default_value_t = 120)]
     timeout: u32,
-    /// Concurrency set aside for each function, and its limit: auto (100 where the account has room), none, or a number
-    #[arg(long, value_name = "N", default_value = "auto")]
+    /// Concurrency set aside for each function, and its limit: none, auto (100 where the account has room), or a number
+    #[arg(long, value_name = "N", default_value = "none")]
     reserve: Reserve,
     /// Who is told of alarms and of the budget; AWS asks the address to confirm
     #[arg(long, value_name = "ADDRESS")]
@@ -66,6 +67,13 @@ pub(crate) struct Arguments {
     /// Where the deployment is written [default: ~/.config/eciton/deployments/STACK.json]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Where the host of runs will be, for the price of its bytes: home, region, zone (the functions') [default: as
+    /// this machine's metadata says]
+    #[arg(long, value_name = "PLACE", value_parser = place)]
+    host: Option<HostPlace>,
+    /// Print the IAM policy that whoever deploys this stack needs, and do nothing
+    #[arg(long, conflicts_with_all = ["build_only", "dry_run", "json"])]
+    policy: bool,
     /// Print every step and what would be made, and do nothing
     #[arg(long, conflicts_with = "build_only")]
     dry_run: bool,
@@ -83,6 +91,12 @@ fn named_file(text: &str) -> Result<(String, PathBuf), String> {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => Ok((name.to_owned(), file.into())),
         _ => Err("not NAME=FILE.wasm".to_owned()),
     }
+}
+
+/// A place of the host's.
+fn place(text: &str) -> Result<HostPlace, String> {
+    let found = HostPlace::ALL.iter().find(|(name, _)| *name == text);
+    found.map(|(_, place)| *place).ok_or_else(|| "home, region or zone is needed".to_owned())
 }
 
 /// Shows on standard error what goes on: steps at the margin, tools' lines beside.
@@ -112,6 +126,14 @@ impl Arguments {
             folder: self.folder.clone(),
             out: self.out.clone(),
         }
+    }
+
+    /// Where the host of runs is, as far as it can be known here.
+    fn host(&self) -> Host {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let region = self.region.clone().or_else(|| variable("AWS_REGION"));
+        let region = region.or_else(|| variable("AWS_DEFAULT_REGION"));
+        Host::find(self.host, region.as_deref(), None)
     }
 
     fn own_kernels(&self) -> Result<Vec<Component>, Failure> {
@@ -144,10 +166,15 @@ fn builtin() -> Vec<Component> {
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let choices = arguments.choices();
     choices.check().map_err(|error| Failure::usage(&error))?;
+    if arguments.policy {
+        output.line(format_args!("{}", eciton_exec::deploy::policy(&choices)));
+        return Ok(());
+    }
     let prices = Prices::read()?;
     let facts = choices.facts(&prices);
+    let money = Money { prices, host: arguments.host() };
     if arguments.dry_run {
-        return dry_run(arguments, &choices, &prices, &facts, output);
+        return dry_run(arguments, &choices, &money, &facts, output);
     }
     let own = arguments.own_kernels()?;
     if arguments.build_only {
@@ -171,18 +198,31 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let deployed = eciton_exec::deploy::deploy(&choices, &builtin(), &own, &mut show)?;
     if arguments.json {
         output.json(
-            &json!({ "event": "deployed", "result": deployed, "facts": facts, "prices_date": prices.date }),
+            &json!({ "event": "deployed", "result": deployed, "facts": facts, "prices_date": money.prices.date, "host": money.host, "transfer_gb_usd": money.transfer() }),
         );
     } else {
-        tell(&deployed, &facts, &prices, &arguments.stack, output);
+        tell(&deployed, &facts, &money, arguments, output);
     }
     Ok(())
+}
+
+/// What dollars follow from.
+struct Money {
+    prices: Prices,
+    host: Host,
+}
+
+impl Money {
+    /// 1 GB between the host and functions.
+    fn transfer(&self) -> f64 {
+        self.prices.transfer_gb_usd(self.host.place)
+    }
 }
 
 fn dry_run(
     arguments: &Arguments,
     choices: &Choices,
-    prices: &Prices,
+    money: &Money,
     facts: &Facts,
     output: &mut Output,
 ) -> Result<(), Failure> {
@@ -200,7 +240,9 @@ fn dry_run(
             "facts": facts,
             "parameters": parameters,
             "missing": missing,
-            "prices_date": prices.date,
+            "prices_date": money.prices.date,
+            "host": money.host,
+            "transfer_gb_usd": money.transfer(),
         }));
         return Ok(());
     }
@@ -216,7 +258,7 @@ fn dry_run(
         }
     }
     output.line("");
-    describe(facts, prices, output);
+    describe(facts, money, output);
     for missing in &missing {
         output.line(format_args!("\nmissing here: {missing}"));
     }
@@ -224,7 +266,8 @@ fn dry_run(
 }
 
 /// What there is, and what it costs idle.
-fn describe(facts: &Facts, prices: &Prices, output: &mut Output) {
+fn describe(facts: &Facts, money: &Money, output: &mut Output) {
+    let prices = &money.prices;
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<12} {text}"));
     for (at, function) in facts.functions.iter().enumerate() {
         let name = if at == 0 { "functions" } else { "" };
@@ -266,6 +309,17 @@ fn describe(facts: &Facts, prices: &Prices, output: &mut Output) {
             facts.idle_usd_month, prices.alarms.free
         ),
     );
+    row("host", money.host.to_string());
+    let gb = |place| prices.transfer_gb_usd(place);
+    row(
+        "transfer",
+        format!(
+            "USD {:.2} a GB that comes home, {:.2} a GB each way in the region, {:.2} in the functions' zone",
+            gb(HostPlace::Home),
+            gb(HostPlace::Region),
+            gb(HostPlace::Zone)
+        ),
+    );
     row(
         "prices",
         format!(
@@ -277,25 +331,14 @@ fn describe(facts: &Facts, prices: &Prices, output: &mut Output) {
     );
 }
 
-fn tell(deployed: &Deployed, facts: &Facts, prices: &Prices, stack: &str, output: &mut Output) {
-    let deployment = &deployed.deployment;
-    describe(facts, prices, output);
+fn tell(deployed: &Deployed, facts: &Facts, money: &Money, arguments: &Arguments, output: &mut Output) {
+    let (deployment, stack) = (&deployed.deployment, arguments.stack.as_str());
+    describe(facts, money, output);
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<12} {text}"));
     row("package", format!("{} a function", bytes(deployed.package_bytes)));
     row("account", format!("{} by {}", deployed.account.id, deployed.account.caller));
-    let reserved = deployment.reserved_concurrency;
-    row(
-        "concurrency",
-        match reserved {
-            Some(each) => {
-                format!("{each} for each function, of the account's {}", deployment.account_concurrency)
-            }
-            None => format!(
-                "nothing reserved; the account may run {} functions at once",
-                deployment.account_concurrency
-            ),
-        },
-    );
+    let functions = deployment.functions.len() as u32;
+    row("concurrency", deployed.account.told(functions, arguments.reserve, deployment.reserved_concurrency));
     row("bucket", deployment.bucket.clone());
     for (name, key) in &deployed.kernels {
         row("kernel", format!("{name}: {key}"));

@@ -1,6 +1,6 @@
 //! `eciton plan`, which is `eciton train --dry-run`.
 
-use eciton_plan::Mode;
+use eciton_plan::{HostPlace, Mode};
 use eciton_train::{LayerFirst, Options, Plan};
 use serde::Serialize;
 
@@ -92,6 +92,19 @@ fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
             versions(plan.weight_versions, "versions of the weights")
         ),
     );
+    if let Some(functions) = &plan.functions {
+        row("host", functions.outlook.host.to_string());
+        let charged = match functions.outlook.host.place {
+            HostPlace::Home => "a GB of replies and of objects that the host reads",
+            HostPlace::Region => "a GB of requests and of replies; objects are free",
+            HostPlace::Zone => "a GB of requests and of replies",
+        };
+        let usd = functions.transfer_gb_usd;
+        row("transfer", format!("${usd:.3} {charged} (prices of {})", functions.prices));
+        if let Some(cut) = &functions.outlook.cut {
+            row("functions", cut.to_string());
+        }
+    }
     for (at, layer) in plan.layers.iter().enumerate() {
         let first = match layer.first {
             LayerFirst::Product => ": the product first",

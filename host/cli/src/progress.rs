@@ -52,6 +52,13 @@ fn resumed(resumed: &Resumed) {
     tell(format_args!("going on after epoch {} of seed {}", resumed.epoch, resumed.seed));
 }
 
+/// By what the number of functions was cut.
+fn cut(started: &Started) {
+    if let Some(cut) = started.functions.as_ref().and_then(|functions| functions.cut.as_ref()) {
+        let _ = writeln!(std::io::stderr().lock(), "functions: {cut}");
+    }
+}
+
 /// What the autotuner decided.
 fn chosen(chosen: &Chosen) -> String {
     let what = match chosen.what {
@@ -125,6 +132,7 @@ impl<'a> JsonLines<'a> {
 impl Observer for JsonLines<'_> {
     fn started(&mut self, started: &Started) {
         self.metric = started.metric;
+        cut(started);
     }
 
     fn resumed(&mut self, resumed: &Resumed) {
@@ -186,6 +194,7 @@ impl<'a> Lines<'a> {
 
 impl Observer for Lines<'_> {
     fn started(&mut self, started: &Started) {
+        cut(started);
         self.several = started.seeds.len() > 1;
         let seed = if self.several { "  seed" } else { "" };
         let column = |split: &str| format!("{split}{}", unit(started.metric));
@@ -311,6 +320,7 @@ impl<'a> Bar<'a> {
 
 impl Observer for Bar<'_> {
     fn started(&mut self, started: &Started) {
+        self.bar.suspend(|| cut(started));
         (self.seeds, self.epochs) = (started.seeds.len(), started.epochs);
         self.output.line(format_args!(
             "{}: {}, {}, {}, {}",

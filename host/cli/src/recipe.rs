@@ -101,7 +101,7 @@ fn is_recipe(path: &str) -> bool {
 }
 
 /// The flags that stand for a key, with the text that follows them.
-fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 23] {
+fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 24] {
     [
         ("--layers", "model.layers", arguments.layers.as_ref()),
         ("--hidden", "model.hidden", arguments.hidden.as_ref()),
@@ -124,6 +124,7 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
         ("--rows", "executor.rows", arguments.rows.as_ref()),
         ("--functions", "executor.functions", arguments.functions.as_ref()),
         ("--memory", "executor.memory_mb", arguments.memory.as_ref()),
+        ("--host", "executor.host", arguments.host.as_ref()),
         ("--deployment", "executor.deployment", arguments.deployment.as_ref()),
         ("--worker", "emulator.worker", arguments.worker.as_ref()),
     ]

@@ -124,6 +124,7 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
                 cost.usd, cost.functions_usd, cost.store_usd, cost.transfer_usd, cost.prices
             ),
         ));
+        rows.push(("host", cost.host.to_string()));
     }
     rows.extend(early(seeds).map(|text| ("stopped", text)));
     if let [seed] = seeds
@@ -150,7 +151,7 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
 
 /// How many functions or threads, and why.
 fn at_work(helpers: &HelpersUsed) -> String {
-    let HelpersUsed { what, least, last, most, changes, why, tasks, own_tasks, .. } = helpers;
+    let HelpersUsed { what, least, last, most, changes, why, cut, tasks, own_tasks, .. } = helpers;
     let (one, own) = match what {
         Helpers::Functions => ("function", "the host"),
         Helpers::Threads => ("further thread", "the first thread"),
@@ -162,7 +163,8 @@ fn at_work(helpers: &HelpersUsed) -> String {
         format!("{least} to {}, {last} at last after {changes}", counted(u64::from(*most), one))
     };
     let (tasks, own_tasks) = (grouped(*tasks), grouped(*own_tasks));
-    format!("{many} ({why}); {tasks} tasks there, {own_tasks} on {own}")
+    let cut = cut.as_ref().map_or(String::new(), |cut| format!("; {cut}"));
+    format!("{many} ({why}); {tasks} tasks there, {own_tasks} on {own}{cut}")
 }
 
 /// Which seeds stopped by themselves.
@@ -232,6 +234,8 @@ fn deviation(values: &[f64]) -> f64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use eciton_exec::{Cut, Host};
+    use eciton_plan::HostPlace;
     use eciton_train::Metrics;
 
     fn summary(tests: &[f64]) -> Summary {
@@ -326,6 +330,7 @@ mod tests {
             most: 3,
             changes: 0,
             why: "as set".to_owned(),
+            cut: None,
             tasks: 1200,
             own_tasks: 7,
         };
@@ -335,12 +340,33 @@ mod tests {
             text.contains("at work|3 functions at most (as set); 1,200 tasks there, 7 on the host\n"),
             "{text}"
         );
+        let limit = "the account may run 3 functions at once".to_owned();
+        let cut = Some(Cut { asked: 500, given: 3, limit });
+        one.helpers = Some(HelpersUsed { cut, ..helpers.clone() });
+        let wanted = "7 on the host; 500 asked for, 3 given: the account may run 3 functions at once\n";
+        assert!(shown(&one).contains(wanted), "{}", shown(&one));
         (helpers.auto, helpers.least, helpers.last, helpers.changes) = (true, 0, 1, 2);
         helpers.why = "nothing is left to try".to_owned();
         one.helpers = Some(helpers);
         let wanted =
             "at work|0 to 3 functions, 1 at last after 2 changes (nothing is left to try); 1,200 tasks";
         assert!(shown(&one).contains(wanted), "{}", shown(&one));
+    }
+
+    #[test]
+    fn a_bill_did_not_say_where_the_host_was_taken_to_be() {
+        let mut one = summary(&[0.815]);
+        one.cost = Some(eciton_train::Cost {
+            usd: 0.84,
+            functions_usd: 0.46,
+            store_usd: 0.37,
+            transfer_usd: 0.01,
+            host: Host { place: HostPlace::Region, because: "EC2's metadata says us-east-1a".to_owned() },
+            prices: "2026-11, us-east-1".to_owned(),
+        });
+        let text = shown(&one);
+        assert!(text.contains("transfer 0.010000 (prices of 2026-11, us-east-1)\n"), "{text}");
+        assert!(text.contains("host|in the functions' region: EC2's metadata says us-east-1a\n"), "{text}");
     }
 
     #[test]

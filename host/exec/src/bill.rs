@@ -1,7 +1,9 @@
 //! The bill: what a run used of what is charged for.
 
+use eciton_plan::Moved;
 use serde::{Deserialize, Serialize};
 
+use crate::Host;
 use crate::deploy::{Architecture, Prices};
 
 /// Counts, as the services reported them. Money follows from a dated price list, not from here.
@@ -49,24 +51,33 @@ pub struct Cost {
     pub functions_usd: f64,
     /// For requests to the object store. What lies there for a run's time costs next to nothing.
     pub store_usd: f64,
-    /// For bytes that leave the region: replies of functions, and objects that the host reads.
+    /// For bytes between the host and the functions' region, by where the host is.
     pub transfer_usd: f64,
+    /// Where the host is, and how that is known.
+    #[serde(default)]
+    pub host: Host,
     /// Date and region of the price list.
     pub prices: String,
 }
 
 impl Bill {
-    /// In money, for a host outside the functions' region.
+    /// In money, for a host that is there.
     #[must_use]
-    pub fn cost(&self, prices: &Prices, architecture: Architecture) -> Cost {
+    pub fn cost(&self, prices: &Prices, architecture: Architecture, host: &Host) -> Cost {
         let functions_usd = prices.lambda_usd(architecture, self.gb_seconds, self.invocations);
         let store_usd = prices.s3_usd(self.store_writes, self.store_reads);
-        let transfer_usd = prices.transfer_usd(self.bytes_from_functions + self.store_bytes_to_host);
+        let moved = Moved {
+            to_functions: self.bytes_to_functions,
+            from_functions: self.bytes_from_functions,
+            objects_to_host: self.store_bytes_to_host,
+        };
+        let transfer_usd = prices.transfer_usd(host.place, &moved);
         Cost {
             usd: functions_usd + store_usd + transfer_usd,
             functions_usd,
             store_usd,
             transfer_usd,
+            host: host.clone(),
             prices: format!("{}, {}", prices.date, prices.region),
         }
     }
@@ -113,5 +124,72 @@ impl Bill {
             store_bytes_host: self.store_bytes_host - earlier.store_bytes_host,
             store_bytes_to_host: self.store_bytes_to_host - earlier.store_bytes_to_host,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeMap;
+
+    use eciton_plan::HostPlace;
+
+    use super::*;
+
+    /// What `tests/infra/bill.py --json` makes of the price list, without a line of this program.
+    #[derive(Deserialize)]
+    struct Independent {
+        usage: Usage,
+        usd: BTreeMap<String, f64>,
+        log_lines_usd: f64,
+    }
+
+    #[derive(Deserialize)]
+    struct Usage {
+        gb_seconds: f64,
+        invocations: u64,
+        store_writes: u64,
+        store_reads: u64,
+        bytes_to_functions: u64,
+        bytes_from_functions: u64,
+        store_bytes_to_host: u64,
+    }
+
+    #[test]
+    fn a_host_in_the_region_was_billed_as_one_at_home() {
+        let text = include_str!("../../../tests/infra/bill.json");
+        let runs: BTreeMap<String, Independent> = serde_json::from_str(text).unwrap();
+        let prices = Prices::own().unwrap();
+        assert_eq!(runs.len(), 2, "by the store, and by payload");
+        for (transport, Independent { usage, usd, log_lines_usd }) in runs {
+            let bill = Bill {
+                gb_seconds: usage.gb_seconds,
+                invocations: usage.invocations,
+                store_writes: usage.store_writes,
+                store_reads: usage.store_reads,
+                bytes_to_functions: usage.bytes_to_functions,
+                bytes_from_functions: usage.bytes_from_functions,
+                store_bytes_to_host: usage.store_bytes_to_host,
+                ..Bill::default()
+            };
+            assert_eq!(usd.len(), HostPlace::ALL.len());
+            for (name, place) in HostPlace::ALL {
+                let cost = bill.cost(&prices, Architecture::X86_64, &Host::set(place));
+                let wanted = usd.get(name).copied().unwrap();
+                assert!((cost.usd / wanted - 1.0).abs() < 1e-9, "{transport}, {name}: {} {wanted}", cost.usd);
+                assert_eq!(cost.host.place, place);
+            }
+            // The guide's sum has log lines besides, which no bill of a run counts.
+            let region = bill.cost(&prices, Architecture::X86_64, &Host::set(HostPlace::Region)).usd;
+            let guide = usd.get("region").copied().unwrap() + log_lines_usd;
+            assert!((region / guide - 1.0).abs() < 0.01, "{transport}: {region} {guide}");
+        }
+    }
+
+    #[test]
+    fn a_summary_of_before_was_of_a_host_at_home() {
+        let old = r#"{"usd":1.0,"functions_usd":1.0,"store_usd":0.0,"transfer_usd":0.0,"prices":"2026-11"}"#;
+        let cost: Cost = serde_json::from_str(old).unwrap();
+        assert_eq!(cost.host.place, HostPlace::Home);
     }
 }

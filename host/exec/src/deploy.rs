@@ -23,6 +23,8 @@ pub mod worker;
 
 pub use account::{Account, Reserve};
 #[cfg(feature = "aws")]
+pub(crate) use cloud::store;
+#[cfg(feature = "aws")]
 pub use cloud::{clean, deploy, destroy, sdk};
 pub use deployment::{DEFAULT_STACK, Deployment, Endpoints, Function, check_stack};
 pub use destroy::{Destroyed, Target};
@@ -30,7 +32,7 @@ pub use error::{Error, Result};
 pub use package::{Artefact, Component, Package};
 pub use prices::Prices;
 pub use sam::{Sam, Watch};
-pub use stack::{Choices, Facts, LOG_DAYS, SIZES, Step, TIME_LIMITS};
+pub use stack::{Choices, Facts, LOG_DAYS, SIZES, Step, TIME_LIMITS, policy};
 pub use worker::{Architecture, Worker};
 
 use std::path::{Path, PathBuf};
@@ -72,6 +74,8 @@ pub enum Progress<'a> {
 pub struct Built {
     /// The package.
     pub package: Package,
+    /// Kernels in it, as a package and a bucket name them.
+    pub kernels: Vec<String>,
     /// The worker.
     pub worker: Worker,
     /// The key.
@@ -125,7 +129,8 @@ impl Ready {
         sam.run(&package.folder, &choices.build_line(), &[("PACKAGE", &contents)], &mut |line| {
             watch(Progress::Line(line));
         })?;
-        Ok(Built { package, worker, signer, key, sam })
+        let kernels = kernels.into_iter().map(|kernel| kernel.key).collect();
+        Ok(Built { package, kernels, worker, signer, key, sam })
     }
 }
 

@@ -10,9 +10,9 @@ use eciton_plan::Step;
 use eciton_transport::{Credentials, S3Settings, S3Store};
 
 use crate::deploy::Architecture;
-use crate::functions::{self, Error, Wanted};
+use crate::functions::{self, Error, Keys, Most, Wanted};
 use crate::lambda::{LambdaInvoker, LambdaSettings};
-use crate::{Bill, Completion, Compute, Executor, Load, Order, RemotePool, Work};
+use crate::{Bill, Completion, Compute, Cut, Executor, Host, Load, Order, RemotePool, Work};
 
 const REGION: &str = "us-east-1";
 const BUCKET: &str = "eciton-emulated";
@@ -80,7 +80,8 @@ impl Emulated {
         bucket.endpoint = Some(cloud.s3_endpoint());
         bucket.credentials = Credentials::keys(CREDENTIALS.0, CREDENTIALS.1);
         let store = S3Store::new(bucket).map_err(functions::at_store("opening the object store"))?;
-        runtime.block_on(wanted.store_kernels(&store, baseline, &signer))?;
+        let keys = Keys::own(signer);
+        runtime.block_on(wanted.store_kernels(&store, baseline, &keys))?;
         let invoker = LambdaInvoker::with_credentials(
             LambdaSettings {
                 function: name,
@@ -96,7 +97,8 @@ impl Emulated {
             Baseline::NeoverseN1 => Architecture::Arm64,
             _ => Architecture::X86_64,
         };
-        let remote = wanted.settings(functions::run_name(), Some(architecture), settings.account_concurrency);
+        let (most, host) = (Most::of_emulator(settings), Host::of_emulated(executor.host));
+        let remote = wanted.settings(functions::run_name(), Some(architecture), &most, Some(host));
         let pool = RemotePool::new(
             wanted.local,
             invoker,
@@ -165,6 +167,14 @@ impl Executor for Emulated {
 
     fn architecture(&self) -> Option<Architecture> {
         self.pool.as_ref().and_then(Executor::architecture)
+    }
+
+    fn host(&self) -> Option<&Host> {
+        self.pool.as_ref().and_then(Executor::host)
+    }
+
+    fn cut(&self) -> Option<&Cut> {
+        self.pool.as_ref().and_then(Executor::cut)
     }
 
     fn bill(&self) -> Option<Bill> {

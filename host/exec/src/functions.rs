@@ -4,7 +4,7 @@
 mod store;
 
 #[cfg(feature = "aws")]
-pub(crate) use store::at_store;
+pub(crate) use store::{Keys, at_store};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,10 @@ use eciton_kernel::{Kernel, Limits};
 use eciton_plan::{EdgePlace, Executor, ExecutorKind, FunctionCount, RowFormat};
 use eciton_tensor::frame::Encoding;
 
+use serde::{Deserialize, Serialize};
+
 use crate::deploy::Architecture;
-use crate::{LocalPool, Machine, RemoteSettings};
+use crate::{Host, LocalPool, Machine, RemoteSettings};
 
 /// What a run asks of functions.
 #[derive(Debug)]
@@ -31,6 +33,85 @@ pub struct Wanted {
     pub intervals: u32,
     /// Versions of the weights that tasks read at once, at most.
     pub weight_versions: u32,
+}
+
+/// The most functions that may run at once, and what says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Most {
+    pub(crate) count: u32,
+    /// In words, with what changes it.
+    pub(crate) limit: String,
+}
+
+/// A number of functions that was cut.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cut {
+    /// As many were asked for.
+    pub asked: u32,
+    /// As many there may be.
+    pub given: u32,
+    /// By what, in words, with what changes it.
+    pub limit: String,
+}
+
+impl std::fmt::Display for Cut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} asked for, {} given: {}", self.asked, self.given, self.limit)
+    }
+}
+
+impl Cut {
+    /// What these settings ask for against what there may be.
+    fn find(count: FunctionCount, intervals: u32, most: &Most) -> Option<Self> {
+        let asked = match count {
+            FunctionCount::Fixed(count) => count,
+            // With an autotuner more than the intervals would have nothing to do.
+            FunctionCount::Auto => intervals,
+        };
+        let limit = || most.limit.clone();
+        (asked > most.count).then(|| Self { asked, given: most.count, limit: limit() })
+    }
+}
+
+/// What can be told of a run's functions before its first task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outlook {
+    /// Where this machine is.
+    pub host: Host,
+    /// By what their number is cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
+}
+
+impl Outlook {
+    /// Of a run on so many intervals; `None` where nothing is charged. A deployment that is not
+    /// there cuts nothing yet.
+    #[must_use]
+    pub fn of(executor: &Executor, emulator: &eciton_plan::Emulator, intervals: u32) -> Option<Self> {
+        let cut = |most: &Most| Cut::find(executor.functions, intervals, most);
+        match executor.kind {
+            ExecutorKind::Emulated => {
+                let most = Most::of_emulator(emulator);
+                Some(Self { host: Host::of_emulated(executor.host), cut: cut(&most) })
+            }
+            ExecutorKind::Lambda => {
+                let name = executor.deployment.as_deref().unwrap_or(crate::deploy::DEFAULT_STACK);
+                let deployment = crate::deploy::Deployment::load(name).ok();
+                let region = deployment.as_ref().map(|deployment| deployment.region.as_str());
+                let zone = deployment.as_ref().and_then(|deployment| deployment.zone.as_deref());
+                let host = Host::find(executor.host, region, zone);
+                Some(Self { host, cut: deployment.and_then(|deployment| cut(&deployment.most())) })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Most {
+    pub(crate) fn of_emulator(emulator: &eciton_plan::Emulator) -> Self {
+        let count = emulator.account_concurrency;
+        Self { count, limit: format!("emulator.account_concurrency is {count}") }
+    }
 }
 
 /// Why functions cannot be had.
@@ -58,6 +139,21 @@ pub enum Error {
         doing: String,
         /// Why it was not.
         source: Box<eciton_transport::Error>,
+    },
+    /// A kernel that functions cannot have, because nobody here can sign it.
+    #[error(
+        "kernel `{kernel}` cannot be given to the functions of stack `{stack}`: {found}, and {key}; \
+         its deployer puts it there with `eciton deploy --kernel {kernel}=FILE.wasm`"
+    )]
+    Unsigned {
+        /// Its name.
+        kernel: String,
+        /// The deployment's.
+        stack: String,
+        /// What lies in the bucket in its place.
+        found: String,
+        /// Why it cannot be signed here.
+        key: String,
     },
     /// No kernel can be compiled ahead of time for this processor.
     #[error(
@@ -127,12 +223,14 @@ pub fn start(wanted: Wanted, emulator: &eciton_plan::Emulator) -> Result<Box<dyn
 }
 
 impl Wanted {
-    /// `account`: functions that may run at once.
+    /// `most`: functions that may run at once; `host`: where this machine is, if anything is
+    /// charged.
     pub(crate) fn settings(
         &self,
         run: String,
         architecture: Option<Architecture>,
-        account: u32,
+        most: &Most,
+        host: Option<Host>,
     ) -> RemoteSettings {
         let rows = match self.executor.rows {
             RowFormat::F32 => Encoding::F32,
@@ -145,15 +243,16 @@ impl Wanted {
             stream: self.executor.stream,
             edges: self.executor.edge_kernels == EdgePlace::Functions,
             edges_within: Duration::from_secs(self.executor.timeout_s.into()),
-            // With an autotuner more than the intervals would have nothing to do.
             most: match self.executor.functions {
-                FunctionCount::Fixed(count) => count.min(account),
-                FunctionCount::Auto => self.intervals.min(account),
+                FunctionCount::Fixed(count) => count.min(most.count),
+                FunctionCount::Auto => self.intervals.min(most.count),
             },
             weight_versions: self.weight_versions,
             limits: self.limits.clone(),
             intervals: self.intervals,
             architecture,
+            host,
+            cut: Cut::find(self.executor.functions, self.intervals, most),
         }
     }
 }
@@ -174,4 +273,32 @@ pub(crate) fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, Error> 
         .enable_all()
         .build()
         .map_err(system("starting I/O threads"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_hundred_functions_became_a_hundred_without_a_word() {
+        let most = Most { count: 100, limit: "stack `eciton` reserves 100".to_owned() };
+        let cut = Cut::find(FunctionCount::Fixed(500), 32, &most);
+        let said = cut.map(|cut| cut.to_string());
+        assert_eq!(said.as_deref(), Some("500 asked for, 100 given: stack `eciton` reserves 100"));
+        assert_eq!(Cut::find(FunctionCount::Fixed(100), 500, &most), None);
+        // An autotuner asks for as many as there are intervals.
+        assert_eq!(Cut::find(FunctionCount::Auto, 32, &most), None);
+        assert_eq!(Cut::find(FunctionCount::Auto, 101, &most).map(|cut| cut.asked), Some(101));
+    }
+
+    #[test]
+    fn what_is_known_before_a_run_is_told() {
+        let mut executor = Executor { functions: FunctionCount::Fixed(9), ..Executor::default() };
+        let emulator = eciton_plan::Emulator { account_concurrency: 4, ..Default::default() };
+        assert_eq!(Outlook::of(&executor, &emulator, 2), None, "nothing is charged");
+        executor.kind = ExecutorKind::Emulated;
+        let outlook = Outlook::of(&executor, &emulator, 2);
+        let cut = outlook.and_then(|outlook| outlook.cut).map(|cut| cut.to_string());
+        assert_eq!(cut.as_deref(), Some("9 asked for, 4 given: emulator.account_concurrency is 4"));
+    }
 }

@@ -17,13 +17,12 @@ use aws_sdk_lambda::error::{BoxError, DisplayErrorContext, ProvideErrorMetadata,
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::LogType;
 use bytes::Bytes;
-use eciton_kernel::artefact::Signer;
-use eciton_transport::{S3Settings, S3Store, s3};
+use eciton_transport::s3;
 
-use crate::RemotePool;
 use crate::deploy::{self, Deployment};
-use crate::functions::{self, Wanted};
+use crate::functions::{self, Keys, Wanted};
 use crate::invoker::{Charge, InvokeError, Invoked, Invoker};
+use crate::{Host, RemotePool};
 
 mod report;
 
@@ -226,7 +225,8 @@ impl LambdaInvoker {
 /// A pool over a deployment's functions.
 ///
 /// # Errors
-/// No deployment, no credentials, a bucket that cannot be written, a kernel that cannot be compiled.
+/// No deployment, no credentials, a bucket that cannot be written, a kernel that cannot be compiled,
+/// or that only another's key can sign.
 pub fn start(wanted: Wanted) -> Result<RemotePool<LambdaInvoker>, functions::Error> {
     let asked = &wanted.executor;
     let deployment = Deployment::load(asked.deployment.as_deref().unwrap_or(deploy::DEFAULT_STACK))?;
@@ -234,14 +234,10 @@ pub fn start(wanted: Wanted) -> Result<RemotePool<LambdaInvoker>, functions::Err
     let runtime = functions::runtime(2)?;
     let config =
         runtime.block_on(deploy::sdk(Some(deployment.region.as_str()), deployment.profile.as_deref()))?;
-    let mut bucket = S3Settings::new(&deployment.bucket, &deployment.region);
-    bucket.endpoint = deployment.endpoints.s3.clone();
-    if let Some(provider) = config.credentials_provider() {
-        bucket.credentials = eciton_transport::Credentials::Provider(provider);
-    }
-    let store = S3Store::new(bucket).map_err(functions::at_store("opening the object store"))?;
-    let signer = Signer::open(&deployment.signing_key)?;
-    runtime.block_on(wanted.store_kernels(&store, function.architecture.baseline(), &signer))?;
+    let store =
+        deploy::store(&deployment, &config).map_err(functions::at_store("opening the object store"))?;
+    let keys = Keys::of(&deployment)?;
+    runtime.block_on(wanted.store_kernels(&store, function.architecture.baseline(), &keys))?;
     let settings = LambdaSettings {
         function: function.name.clone(),
         region: deployment.region.clone(),
@@ -249,8 +245,9 @@ pub fn start(wanted: Wanted) -> Result<RemotePool<LambdaInvoker>, functions::Err
         timeout: Duration::from_secs(u64::from(deployment.timeout_s)),
         memory_mb: function.memory_mb,
     };
-    let account = deployment.reserved_concurrency.unwrap_or(deployment.account_concurrency);
-    let remote = wanted.settings(functions::run_name(), Some(function.architecture), account.max(1));
+    let host = Host::find(asked.host, Some(&deployment.region), deployment.zone.as_deref());
+    let architecture = Some(function.architecture);
+    let remote = wanted.settings(functions::run_name(), architecture, &deployment.most(), Some(host));
     let invoker = LambdaInvoker::new(&config, settings);
     RemotePool::new(wanted.local, invoker, Some(Arc::new(store)), remote, runtime)
         .map_err(functions::system("starting the remote pool"))

@@ -18,6 +18,7 @@ pub mod deploy;
 pub mod emulated;
 mod framed;
 pub mod functions;
+mod host;
 mod invoker;
 #[cfg(feature = "aws")]
 pub mod lambda;
@@ -29,6 +30,8 @@ mod without;
 
 pub use bill::{Bill, Cost};
 pub use clock::Clock;
+pub use functions::Cut;
+pub use host::Host;
 pub use invoker::{InvokeError, Invoked, Invoker};
 pub use local::{Inbox, LocalPool, Settings};
 pub use remote::{RemotePool, RemoteSettings, Transport};
@@ -190,6 +193,16 @@ pub trait Executor {
 
     /// The processors of its functions; `None` where there are none.
     fn architecture(&self) -> Option<deploy::Architecture> {
+        None
+    }
+
+    /// Where this machine is, as seen from its functions; `None` where nothing is charged.
+    fn host(&self) -> Option<&Host> {
+        None
+    }
+
+    /// By what the number of functions was cut, where it was.
+    fn cut(&self) -> Option<&Cut> {
         None
     }
 }

@@ -14,7 +14,7 @@ use eciton_transport::{Carrier, Invocation, MemoryStore, Reply, Store};
 
 use crate::RemotePool;
 use crate::framed;
-use crate::functions::{self, Wanted};
+use crate::functions::{self, Most, Wanted};
 use crate::invoker::{InvokeError, Invoked, Invoker};
 
 /// Runs requests in this process.
@@ -53,10 +53,15 @@ pub fn start(
         straggle: Duration::from_millis(emulator.straggle_ms),
         requests: Arc::default(),
     };
-    let settings = wanted.settings(functions::run_name(), None, u32::MAX);
+    let settings = wanted.settings(functions::run_name(), None, &unlimited(), None);
     let store = (settings.transport != Transport::Payload).then_some(store);
     RemotePool::new(wanted.local, loopback, store, settings, functions::runtime(1)?)
         .map_err(functions::system("starting the remote pool"))
+}
+
+/// This process takes any number of requests.
+fn unlimited() -> Most {
+    Most { count: u32::MAX, limit: String::new() }
 }
 
 impl Loopback {

@@ -31,7 +31,7 @@ use crate::deploy::Architecture;
 use crate::framed::Framing;
 use crate::invoker::Invoker;
 use crate::local::Offer;
-use crate::{Bill, Completion, Compute, EdgeOrder, Executor, Load, LocalPool, Order, Work};
+use crate::{Bill, Completion, Compute, Cut, EdgeOrder, Executor, Host, Load, LocalPool, Order, Work};
 
 /// How a remote pool is set up.
 #[derive(Debug, Clone)]
@@ -58,6 +58,10 @@ pub struct RemoteSettings {
     pub edges_within: Duration,
     /// The functions' processors.
     pub architecture: Option<Architecture>,
+    /// Where this machine is; `None` where nothing is charged.
+    pub host: Option<Host>,
+    /// By what `most` was cut.
+    pub cut: Option<Cut>,
 }
 
 /// Hands tasks to functions, as many as there may be, and leaves the others to this machine's threads.
@@ -195,6 +199,14 @@ impl<I: Invoker> Executor for RemotePool<I> {
 
     fn architecture(&self) -> Option<Architecture> {
         self.shared.wire.settings.architecture
+    }
+
+    fn host(&self) -> Option<&Host> {
+        self.shared.wire.settings.host.as_ref()
+    }
+
+    fn cut(&self) -> Option<&Cut> {
+        self.shared.wire.settings.cut.as_ref()
     }
 
     fn bill(&self) -> Option<Bill> {

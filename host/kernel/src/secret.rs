@@ -8,6 +8,17 @@ use std::path::Path;
 /// Bytes of a secret.
 pub(crate) const LEN: usize = 32;
 
+/// Reads the secret; `None` where there is none, or it lies where this user may not look. It makes
+/// nothing.
+pub(crate) fn existing(path: &Path) -> io::Result<Option<[u8; LEN]>> {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    match fs::File::open(path) {
+        Ok(file) => read(file, path).map(Some),
+        Err(e) if matches!(e.kind(), NotFound | NotADirectory | PermissionDenied) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
 /// Reads the secret, or makes it, with its folder, where there is none.
 pub(crate) fn open(path: &Path) -> io::Result<[u8; LEN]> {
     match eciton_input::file::open(path) {
@@ -74,6 +85,19 @@ mod tests {
             fs::write(&path, wrong).unwrap();
             assert!(open(&path).unwrap_err().to_string().contains("32 bytes"));
         }
+    }
+
+    #[test]
+    fn who_only_looks_makes_neither_secret_nor_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new/key");
+        assert_eq!(existing(&path).unwrap(), None);
+        assert!(!dir.path().join("new").exists());
+        let key = open(&path).unwrap();
+        assert_eq!(existing(&path).unwrap(), Some(key));
+        assert_eq!(existing(&path.join("below")).unwrap(), None, "a file where a folder should be");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(existing(&path).unwrap_err().to_string().contains("mode 640"));
     }
 
     #[test]

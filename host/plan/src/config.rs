@@ -257,6 +257,9 @@ impl Config {
         if !reads("executor.deployment") {
             self.executor.deployment = None;
         }
+        if !reads("executor.host") {
+            self.executor.host = None;
+        }
         if !reads("emulator.seed") {
             self.emulator = Emulator::default();
         }

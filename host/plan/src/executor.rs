@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::prices::HostPlace;
+
 /// Who runs tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -40,6 +42,8 @@ impl ExecutorKind {
             // The host's price is for the tuner of threads, too.
             ("executor", "kind" | "host_hour_usd") => None,
             ("executor", "deployment") => Some(&[Self::Lambda]),
+            // Only these have a bill.
+            ("executor", "host") => Some(&[Self::Emulated, Self::Lambda]),
             ("executor", _) => Some(&[Self::Emulated, Self::Lambda, Self::Loopback]),
             ("emulator", _) => Some(&[Self::Emulated, Self::Loopback]),
             ("run", "tune_threads") => Some(&[Self::Local]),
@@ -171,6 +175,10 @@ pub struct Executor {
     /// Where edge kernels run. Never changes a result.
     #[serde(default)]
     pub edge_kernels: EdgePlace,
+    /// Where the host is, which decides what its bytes cost; `None`: as its metadata says
+    /// (`lambda`), else at home. Never changes a result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostPlace>,
     /// What an hour of the host costs, in dollars, for [`FunctionCount::Auto`] to weigh functions
     /// against; `None`: [`CORE_HOUR_USD`] for each compute thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -198,6 +206,7 @@ impl Default for Executor {
             stream: true,
             functions: FunctionCount::Fixed(16),
             edge_kernels: EdgePlace::Host,
+            host: None,
             host_hour_usd: None,
             memory_mb: 1769,
             timeout_s: 60,

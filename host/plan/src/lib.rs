@@ -70,7 +70,7 @@ pub use objective::{Loss, Metric, TaskType};
 pub use optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};
 pub use order::VertexOrder;
 pub use pipeline::{Mode, Pipeline, WeightVersions};
-pub use prices::{Prices, Processor};
+pub use prices::{HostPlace, Moved, Prices, Processor};
 pub use profile::{Profile, StageProfile};
 pub use program::{
     Along, Attend, AttendStep, Batch, BatchStep, DataShape, Direction, EdgeStep, Edges, Gather,

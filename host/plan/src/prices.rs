@@ -70,6 +70,45 @@ pub struct Transfer {
     pub to_internet_gb: f64,
     /// 1 GB from one zone to another, each way.
     pub between_zones_gb: f64,
+    /// 1 GB within a zone. Lists of before have none: it is free.
+    #[serde(default)]
+    pub within_zone_gb: f64,
+}
+
+/// Where a host is, as seen from the functions: what its bytes cost follows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HostPlace {
+    /// Outside AWS, or in another region. What comes to it has left the region.
+    #[default]
+    Home,
+    /// In the functions' region; functions may be in other zones of it.
+    Region,
+    /// In the zone that the functions are in.
+    Zone,
+}
+
+impl HostPlace {
+    /// Words for all.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("home", Self::Home), ("region", Self::Region), ("zone", Self::Zone)];
+
+    /// Its word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, place)| *place == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// Bytes between a host, functions and their bucket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Requests to functions.
+    pub to_functions: u64,
+    /// Their replies.
+    pub from_functions: u64,
+    /// Objects that the host read of the bucket.
+    pub objects_to_host: u64,
 }
 
 /// Prices of log lines.
@@ -136,6 +175,7 @@ impl Prices {
             s.gb_month,
             t.to_internet_gb,
             t.between_zones_gb,
+            t.within_zone_gb,
             found.logs.gb_taken_in,
             found.alarms.each_month,
         ];
@@ -174,10 +214,26 @@ impl Prices {
         (writes as f64 * self.s3.thousand_writes + reads as f64 * self.s3.thousand_reads) / 1e3
     }
 
-    /// Bytes that leave AWS for a host elsewhere.
+    /// Bytes between a host and functions. What is sent into a region is free, and within one the
+    /// bucket is: it lies in all zones. A NAT gateway is not counted.
     #[must_use]
-    pub fn transfer_usd(&self, bytes: u64) -> f64 {
-        bytes as f64 / 1e9 * self.transfer.to_internet_gb
+    pub fn transfer_usd(&self, place: HostPlace, moved: &Moved) -> f64 {
+        let both_ways = moved.to_functions + moved.from_functions;
+        let bytes = match place {
+            HostPlace::Home => moved.from_functions + moved.objects_to_host,
+            HostPlace::Region | HostPlace::Zone => both_ways,
+        };
+        bytes as f64 / 1e9 * self.transfer_gb_usd(place)
+    }
+
+    /// 1 GB of what is charged at that place.
+    #[must_use]
+    pub fn transfer_gb_usd(&self, place: HostPlace) -> f64 {
+        match place {
+            HostPlace::Home => self.transfer.to_internet_gb,
+            HostPlace::Region => self.transfer.between_zones_gb,
+            HostPlace::Zone => self.transfer.within_zone_gb,
+        }
     }
 
     /// A month of so many alarms, if the account has no others.
@@ -217,7 +273,6 @@ mod tests {
         near(prices.lambda_usd(Processor::X86_64, 1000.0, 1_000_000), 0.016_666_7 + 0.20);
         near(prices.lambda_usd(Processor::Arm64, 1000.0, 0), 0.013_333_4);
         near(prices.s3_usd(2000, 10_000), 0.01 + 0.004);
-        near(prices.transfer_usd(310_000_000), 0.0279);
         near(prices.alarms_usd(12), 0.2);
         near(prices.alarms_usd(6), 0.0);
         near(prices.machine("c5.2xlarge").unwrap().hour, 0.34);
@@ -226,6 +281,22 @@ mod tests {
         near(c5n.hour / f64::from(c5n.vcpus), 0.054);
         let unknown = prices.machine("c9.huge").unwrap_err().to_string();
         assert!(unknown.contains("c9.huge") && unknown.contains("c5.2xlarge"), "{unknown}");
+    }
+
+    #[test]
+    fn a_host_in_the_region_was_charged_for_the_internet() {
+        let prices = Prices::parse(OWN).unwrap();
+        let moved =
+            Moved { to_functions: 4_000_000_000, from_functions: 200_000_000, objects_to_host: 110_000_000 };
+        near(prices.transfer_usd(HostPlace::Home, &moved), 0.0279);
+        // Each way, and no object: the bucket is the region's.
+        near(prices.transfer_usd(HostPlace::Region, &moved), 0.042);
+        near(prices.transfer_usd(HostPlace::Zone, &moved), 0.0);
+        // A list of before has no price within a zone.
+        let old = OWN.replace("within_zone_gb", "# within_zone_gb");
+        assert_eq!(Prices::parse(&old).unwrap(), prices);
+        let dear = OWN.replace("within_zone_gb = 0.0", "within_zone_gb = 1.0");
+        near(Prices::parse(&dear).unwrap().transfer_usd(HostPlace::Zone, &moved), 4.2);
     }
 
     #[test]

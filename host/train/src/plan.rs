@@ -1,5 +1,7 @@
 //! The plan: what a run will do and hold, told without running it.
 
+use eciton_exec::deploy::Prices;
+use eciton_exec::functions::Outlook;
 use eciton_plan::{Aggregator, Config, IntervalId, LayerKind, Pipeline, Program, Scope, Stage, StageId};
 use serde::Serialize;
 
@@ -48,10 +50,37 @@ pub struct Plan {
     pub weight_versions: u32,
     /// An epoch's stages, in order.
     pub stages: Vec<StagePlan>,
+    /// Where the host of functions is, by what their number will be cut, and what a GB costs there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub functions: Option<FunctionsPlan>,
     /// What it holds.
     pub memory: MemoryPlan,
     /// Whether that fits: into `run.memory_bytes`, or what there is.
     pub fits: bool,
+}
+
+/// What can be told of a run's functions before it starts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FunctionsPlan {
+    /// Where the host is, and by what their number will be cut.
+    #[serde(flatten)]
+    pub outlook: Outlook,
+    /// 1 GB between host and functions, USD, by the price list.
+    pub transfer_gb_usd: f64,
+    /// Date and region of that list.
+    pub prices: String,
+}
+
+impl FunctionsPlan {
+    fn of(config: &Config, intervals: u32) -> Result<Option<Self>> {
+        let Some(outlook) = Outlook::of(&config.executor, &config.emulator, intervals) else {
+            return Ok(None);
+        };
+        let prices = Prices::read().map_err(eciton_exec::functions::Error::from)?;
+        let transfer_gb_usd = prices.transfer_gb_usd(outlook.host.place);
+        let prices = format!("{}, {}", prices.date, prices.region);
+        Ok(Some(Self { outlook, transfer_gb_usd, prices }))
+    }
 }
 
 /// One layer of the model.
@@ -162,6 +191,7 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         row_versions: config.pipeline.row_versions(),
         weight_versions: config.pipeline.weight_versions(),
         stages,
+        functions: FunctionsPlan::of(config, intervals)?,
         fits: draft.planned.memory.check(config.run.memory_bytes).is_ok(),
         memory: draft.planned.memory,
     })

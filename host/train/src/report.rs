@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use eciton_exec::{Bill, Cost};
+use eciton_exec::functions::Outlook;
+use eciton_exec::{Bill, Cost, Cut};
 use eciton_plan::{Metric, TaskType};
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,10 @@ pub struct Started {
     pub seeds: Vec<u64>,
     /// Seconds from the call to here: data and its order, kernels, plan.
     pub setup_seconds: f64,
+    /// Where the host of functions is, and by what their number was cut; `None` where nothing is
+    /// charged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub functions: Option<Outlook>,
 }
 
 /// Known before the first further epoch of a run that goes on.
@@ -208,6 +213,9 @@ pub struct HelpersUsed {
     pub changes: u64,
     /// Why it was the last one.
     pub why: String,
+    /// By what the number that was asked for was cut, where it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
     /// Attempts at tasks that helpers ended.
     pub tasks: u64,
     /// Others: the host's, or the driver's thread's.

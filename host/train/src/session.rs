@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use eciton_engine::{Deadlines, Engine, TunerSettings};
 use eciton_exec::deploy::Prices;
-use eciton_exec::functions::{self, Wanted};
+use eciton_exec::functions::{self, Outlook, Wanted};
 use eciton_exec::{LocalPool, Machine};
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
@@ -406,7 +406,7 @@ impl Session {
 
     /// A bill in money.
     pub(crate) fn cost_of(&self, bill: &eciton_exec::Bill) -> Option<eciton_exec::Cost> {
-        Some(bill.cost(self.prices.as_ref()?, self.machine.architecture()?))
+        Some(bill.cost(self.prices.as_ref()?, self.machine.architecture()?, self.machine.host()?))
     }
 
     /// Writes out what was recorded.
@@ -426,6 +426,12 @@ impl Session {
         );
         let (rows, edges) = (u64::from(shape.rows), dataset.graph.edges());
         self.logs.finish(&Profiled { program: &self.program, source, stored, rows, edges })
+    }
+
+    /// What is known of its functions before they work; `None` where nothing is charged.
+    pub(crate) fn outlook(&self) -> Option<Outlook> {
+        let (host, cut) = (self.machine.host()?.clone(), self.machine.cut().cloned());
+        Some(Outlook { host, cut })
     }
 
     /// How many functions were at work.
@@ -531,10 +537,11 @@ fn tuning(
         ExecutorKind::Lambda => LAMBDA_ROUND_TRIP_US,
     };
     let hour = executor.host_hour_usd.unwrap_or(CORE_HOUR_USD * f64::from(threads));
-    let prices = prices.cloned().zip(machine.architecture());
-    let money = Money { prices, host_second_usd: hour / 3600.0, helper_second_usd: 0.0 };
-    Some(match executor.functions {
+    let charged = || Some((prices?.clone(), machine.architecture()?, machine.host()?.clone()));
+    let money = Money { prices: charged(), host_second_usd: hour / 3600.0, helper_second_usd: 0.0 };
+    let tuning = match executor.functions {
         FunctionCount::Fixed(_) => Tuning::fixed(Helpers::Functions, machine.most(), money),
         FunctionCount::Auto => Tuning::auto(Helpers::Functions, auto(round_trip_us), money),
-    })
+    };
+    Some(tuning.cut(machine.cut()))
 }

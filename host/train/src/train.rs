@@ -134,6 +134,7 @@ impl Run<'_> {
             epochs: self.config.run.epochs,
             seeds: self.seeds(),
             setup_seconds: self.begun.elapsed().as_secs_f64(),
+            functions: session.outlook(),
         });
         if let Some(fault) = session.kernels.cache_fault() {
             observer

@@ -17,11 +17,12 @@ const AUTOMATIC_LEAST: u32 = 10;
 /// How many simultaneous functions are set aside for, and allowed to, each function of the stack.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reserve {
-    /// Up to 100 where the account has room for at least 10, else none.
+    /// None: the functions share what the account has left. Whatever is reserved is taken from all
+    /// else in the account, and is the function's limit.
     #[default]
-    Automatic,
-    /// None: the functions share what the account has left.
     Nothing,
+    /// Up to 100 where the account has room for at least 10, else none.
+    Automatic,
     /// As many, or the deployment is refused.
     Exactly(u32),
 }
@@ -81,6 +82,29 @@ impl Account {
     }
 }
 
+impl Account {
+    /// What was reserved, in words: where it is less than was asked for, by which limit.
+    #[must_use]
+    pub fn told(&self, functions: u32, wish: Reserve, reserved: Option<u32>) -> String {
+        let Self { concurrency, .. } = self;
+        let free = self.unreserved.saturating_add(self.own);
+        match (wish, reserved) {
+            (Reserve::Automatic, Some(each)) if each < AUTOMATIC_MOST => format!(
+                "{each} for each of {functions} functions, and no more of each; auto asks for {AUTOMATIC_MOST}, but of the account's {concurrency}, {free} are unreserved and {UNRESERVED} must stay so"
+            ),
+            (Reserve::Automatic, None) => format!(
+                "nothing reserved: auto asks for {AUTOMATIC_LEAST} to {AUTOMATIC_MOST} a function, but of the account's {concurrency}, {free} are unreserved and {UNRESERVED} must stay so"
+            ),
+            (_, Some(each)) => {
+                format!(
+                    "{each} for each of {functions} functions, and no more of each, of the account's {concurrency}"
+                )
+            }
+            (_, None) => format!("nothing reserved; the account may run {concurrency} functions at once"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -120,6 +144,27 @@ mod tests {
         assert_eq!(first, 100);
         let again = account(400, 400 - 2 * first, 2 * first).reservation(2, Reserve::Automatic).unwrap();
         assert_eq!(again, first);
+    }
+
+    #[test]
+    fn a_first_deployment_took_200_of_the_accounts_concurrency() {
+        assert_eq!(account(1000, 1000, 0).reservation(2, Reserve::default()).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_reservation_that_was_cut_says_by_what() {
+        let told = |account: Account, wish| {
+            let each = account.reservation(2, wish).unwrap();
+            account.told(2, wish, Some(each).filter(|each| *each > 0))
+        };
+        let said = told(account(250, 250, 0), Reserve::Automatic);
+        assert!(said.contains("75 for each of 2 functions") && said.contains("auto asks for 100"), "{said}");
+        assert!(said.contains("of the account's 250, 250 are unreserved and 100 must stay so"), "{said}");
+        let said = told(account(10, 10, 0), Reserve::Automatic);
+        assert!(said.contains("nothing reserved: auto asks for 10 to 100"), "{said}");
+        assert!(!told(account(1000, 1000, 0), Reserve::Automatic).contains("asks"));
+        assert!(told(account(1000, 1000, 0), Reserve::Nothing).contains("may run 1000 functions"));
+        assert!(told(account(1000, 1000, 0), Reserve::Exactly(7)).contains("7 for each of 2"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod bucket;
 
 use aws_config::SdkConfig;
 use eciton_transport::keys::RunKeys;
+use eciton_transport::{Key, S3Settings, S3Store, Store as _};
 
 use super::account::Account;
 use super::deployment::{self, Deployment, Endpoints, check_stack};
@@ -70,10 +71,12 @@ pub fn deploy(
         version: deployment::VERSION,
         stack: choices.stack.clone(),
         region,
+        zone: None,
         profile: choices.profile.clone(),
         functions,
         timeout_s: choices.timeout_s,
         bucket,
+        packaged: built.kernels.clone(),
         signing_key: std::path::absolute(&built.key).map_err(Error::file(&built.key, "found"))?,
         verifying_key,
         account_concurrency: account.concurrency,
@@ -208,7 +211,26 @@ async fn look(
     Ok(left)
 }
 
+/// The bucket of a deployment, as runs use it.
+///
+/// # Errors
+/// A name that no bucket has.
+pub(crate) fn store(deployment: &Deployment, config: &SdkConfig) -> eciton_transport::Result<S3Store> {
+    let mut bucket = S3Settings::new(&deployment.bucket, &deployment.region);
+    bucket.endpoint = deployment.endpoints.s3.clone();
+    if let Some(provider) = config.credentials_provider() {
+        bucket.credentials = eciton_transport::Credentials::Provider(provider);
+    }
+    S3Store::new(bucket)
+}
+
+/// Objects that are removed at once, and how often in one go.
+const PAGE: usize = 1000;
+const MAX_PAGES: usize = 10_000;
+
 /// Removes what a run has left in the bucket of a deployment; how many objects.
+///
+/// Lists and removes as a run does, by what TrainerPolicy allows: the bucket keeps no versions.
 ///
 /// # Errors
 /// A name that no run has; whatever AWS refuses.
@@ -216,7 +238,18 @@ pub fn clean(deployment: &Deployment, run: &str) -> Result<u64> {
     let keys = RunKeys::new(run)?;
     wait(async {
         let config = sdk(Some(&deployment.region), deployment.profile.as_deref()).await?;
-        let client = bucket::client(&config, deployment.endpoints.s3.as_deref());
-        bucket::clear(&client, &deployment.bucket, keys.prefix()).await
+        let store = store(deployment, &config)?;
+        let mut removed = 0;
+        for _ in 0..MAX_PAGES {
+            let found = store.list(keys.prefix(), PAGE).await?;
+            let found: Vec<Key> = found.into_iter().map(|(key, _)| key).collect();
+            if found.is_empty() {
+                return Ok(removed);
+            }
+            store.delete(&found).await?;
+            removed += found.len() as u64;
+        }
+        let reason = format!("{removed} objects of run {run} were removed and there are more: run it again");
+        Err(Error::Choice(reason))
     })
 }

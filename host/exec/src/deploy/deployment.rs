@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{Error, Result};
 use super::worker::Architecture;
+use crate::functions::Most;
 
 /// Version of the file.
 pub(super) const VERSION: u32 = 1;
@@ -60,6 +61,10 @@ pub struct Deployment {
     pub stack: String,
     /// For instance `us-east-1`.
     pub region: String,
+    /// The zone that the functions are in, where they were put into one: `us-east-1a`. `eciton
+    /// deploy` does not; who attaches them to a subnet writes it here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
     /// The named set of credentials that it was deployed with, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
@@ -69,7 +74,12 @@ pub struct Deployment {
     pub timeout_s: u32,
     /// The bucket of runs and of the user's kernels.
     pub bucket: String,
-    /// The file of the key that signs kernels. Only this machine has it.
+    /// Kernels of the functions' package, `kernels/DIGEST.BASELINE.cwasm`; the bucket need not have
+    /// them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packaged: Vec<String>,
+    /// The file of the key that signs kernels. Only the deployer's machine has it, and only a new
+    /// kernel needs it.
     pub signing_key: PathBuf,
     /// Its public half, 64 hexadecimal digits, as the functions have it.
     pub verifying_key: String,
@@ -184,6 +194,30 @@ impl Deployment {
     }
 }
 
+impl Deployment {
+    /// How many of its functions may run at once, and by what limit.
+    pub(crate) fn most(&self) -> Most {
+        let stack = &self.stack;
+        match self.reserved_concurrency {
+            Some(count) => Most {
+                count: count.max(1),
+                limit: format!(
+                    "stack `{stack}` reserves {count} for each function, which is also its limit; \
+                     `eciton deploy --reserve N` changes that"
+                ),
+            },
+            None => Most {
+                count: self.account_concurrency.max(1),
+                limit: format!(
+                    "the account may run {} functions at once, as stack `{stack}` was deployed; AWS raises it \
+                     (Service Quotas, Lambda, concurrent executions), then deploy again",
+                    self.account_concurrency
+                ),
+            },
+        }
+    }
+}
+
 /// `; there are: a, b`, or nothing.
 fn known() -> String {
     let entries = Deployment::folder().and_then(|folder| std::fs::read_dir(folder).ok());
@@ -228,10 +262,12 @@ mod tests {
             version: VERSION,
             stack: "eciton".to_owned(),
             region: "us-east-1".to_owned(),
+            zone: None,
             profile: None,
             functions: vec![function(1769), function(3538)],
             timeout_s: 120,
             bucket: "eciton-bucket-1".to_owned(),
+            packaged: Vec::new(),
             signing_key: "/k".into(),
             verifying_key: "00".repeat(32),
             account_concurrency: 10,
@@ -277,6 +313,24 @@ mod tests {
         assert_eq!(deployment.function(None).unwrap().memory_mb, 1769);
         assert_eq!(deployment.function(Some(3538)).unwrap().memory_mb, 3538);
         assert!(deployment.function(Some(1)).unwrap_err().to_string().contains("1769, 3538"));
+    }
+
+    #[test]
+    fn the_limit_that_holds_is_named() {
+        let account = deployment().most();
+        assert_eq!(account.count, 10);
+        assert!(account.limit.contains("may run 10 functions") && account.limit.contains("Service Quotas"));
+        let reserved = Deployment { reserved_concurrency: Some(5), ..deployment() }.most();
+        assert_eq!(reserved.count, 5);
+        assert!(reserved.limit.contains("stack `eciton` reserves 5") && reserved.limit.contains("--reserve"));
+    }
+
+    #[test]
+    fn a_file_of_before_is_still_a_deployment() {
+        let mut text = serde_json::to_value(deployment()).unwrap();
+        let fields = text.as_object_mut().unwrap();
+        assert!(!fields.contains_key("zone") && !fields.contains_key("packaged"), "{fields:?}");
+        assert_eq!(serde_json::from_value::<Deployment>(text).unwrap(), deployment());
     }
 
     #[test]

@@ -56,6 +56,12 @@ impl Prices {
         }
     }
 
+    /// The program's own.
+    #[cfg(test)]
+    pub(crate) fn own() -> Result<Self> {
+        Self::parse(Path::new("infra/prices.toml"), super::package::PRICES)
+    }
+
     fn parse(path: &Path, text: &str) -> Result<Self> {
         let wrong = |e: eciton_plan::Error| Error::Content { path: path.to_owned(), reason: e.to_string() };
         eciton_plan::Prices::parse(text).map(Self).map_err(wrong)

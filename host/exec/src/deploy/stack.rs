@@ -23,7 +23,8 @@ pub const LOG_DAYS: [u32; 10] = [1, 3, 5, 7, 14, 30, 60, 90, 180, 365];
 /// Alarms of one function.
 const ALARMS: u32 = 3;
 /// What functions may do. The template says why; a check compares the two.
-const ROLE_ACTIONS: [&str; 4] = ["logs:CreateLogStream", "logs:PutLogEvents", "s3:GetObject", "s3:PutObject"];
+const ROLE_ACTIONS: [&str; 5] =
+    ["logs:CreateLogStream", "logs:PutLogEvents", "s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"];
 
 /// The bucket of a stack's packages; bounded by 63 characters through the stack's name.
 #[must_use]
@@ -88,7 +89,7 @@ pub struct Facts {
     /// Their system.
     pub runtime: &'static str,
     /// What they may do at AWS.
-    pub role_actions: [&'static str; 4],
+    pub role_actions: [&'static str; 5],
     /// How long their logs are kept.
     pub log_days: u32,
     /// Alarms.
@@ -272,6 +273,23 @@ impl Choices {
     }
 }
 
+/// The policy of IAM that whoever deploys this stack needs, as JSON. A region that is not chosen is
+/// `*`, and so is the account, which nobody is asked for.
+#[must_use]
+pub fn policy(choices: &Choices) -> String {
+    let region = choices.region.as_deref().unwrap_or("*");
+    let partition = match region.split('-').collect::<Vec<_>>()[..] {
+        ["cn", ..] => "aws-cn",
+        ["us", "gov", ..] => "aws-us-gov",
+        _ => "aws",
+    };
+    let values = [("Partition", partition), ("Region", region), ("Account", "*"), ("Stack", &choices.stack)];
+    let policy = values.iter().fold(super::package::DEPLOYER_POLICY.to_owned(), |text, (name, value)| {
+        text.replace(&format!("${{{name}}}"), value)
+    });
+    policy.trim_end().to_owned()
+}
+
 #[cfg(feature = "aws")]
 /// The functions that a stack of this name can have.
 pub(super) fn function_names(stack: &str) -> Vec<String> {
@@ -306,7 +324,7 @@ pub(super) mod tests {
             architecture: Architecture::X86_64,
             memory_mb: vec![3538, 1769, 1769],
             timeout_s: 120,
-            reserve: Reserve::Automatic,
+            reserve: Reserve::default(),
             alarms: true,
             email: None,
             budget_usd: 20,
@@ -357,6 +375,21 @@ pub(super) mod tests {
         let given: Vec<String> = choices().parameters("k", 0).into_keys().collect();
         assert_eq!(named, given);
     }
+
+    #[test]
+    fn a_deployers_policy_is_of_this_stack() {
+        let choices =
+            Choices { stack: "mine".to_owned(), region: Some("cn-north-1".to_owned()), ..choices() };
+        let text = policy(&choices);
+        assert!(!text.contains("${"), "{text}");
+        assert!(text.contains("arn:aws-cn:lambda:cn-north-1:*:function:mine-worker-*"), "{text}");
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(document["Version"], "2012-10-17");
+        let statements = document["Statement"].as_array().unwrap();
+        assert!(statements.iter().all(|s| s["Effect"] == "Allow" && s["Action"] != "*"), "{text}");
+        assert!(policy(&Choices { region: None, ..choices }).contains("arn:aws:lambda:*:*:function:mine"));
+    }
+
     #[test]
     fn the_longest_name_is_one_of_a_bucket() {
         let stack = "a".repeat(super::super::deployment::MAX_STACK_CHARS);

@@ -1,9 +1,17 @@
 //! Kernels in the store that functions take them from.
+//!
+//! Who trains needs no key for a kernel that is there: in the functions' package, or in the bucket
+//! and signed by the deployment's key. Only a new one must be signed, and only the key that the
+//! functions trust will do: what another one signed no function takes, and writing it would take the
+//! kernel from everybody.
 
-use eciton_kernel::artefact::{self, Baseline, Signer};
+use std::path::Path;
+
+use eciton_kernel::artefact::{self, Baseline, Signer, Verifier};
 use eciton_transport::{Condition, Key, Store};
 
 use super::{Error, Wanted};
+use crate::deploy::Deployment;
 
 /// An error of the object store, in doing something.
 pub(crate) fn at_store(doing: impl Into<String>) -> impl FnOnce(eciton_transport::Error) -> Error {
@@ -11,28 +19,110 @@ pub(crate) fn at_store(doing: impl Into<String>) -> impl FnOnce(eciton_transport
     move |source| Error::Store { doing, source: Box::new(source) }
 }
 
+/// Whose kernels the functions take, and who can sign further ones.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    stack: String,
+    trusted: Verifier,
+    /// In words why there is none.
+    signer: Result<Signer, String>,
+    /// Kernels of the functions' package, as [`artefact::store_key`] names them.
+    packaged: Vec<String>,
+}
+
+impl Keys {
+    /// Of functions that trust this signer.
+    pub(crate) fn own(signer: Signer) -> Self {
+        let trusted = signer.verifier();
+        Self { stack: "emulated".to_owned(), trusted, signer: Ok(signer), packaged: Vec::new() }
+    }
+
+    /// Of a deployment. Its key's file may be another machine's: no key is made in its place.
+    pub(crate) fn of(deployment: &Deployment) -> Result<Self, Error> {
+        let trusted = Verifier::parse(&deployment.verifying_key)?;
+        let path = &deployment.signing_key;
+        let signer = match Signer::existing(path)? {
+            Some(signer) if signer.verifier() == trusted => Ok(signer),
+            found => Err(refusal(path, found.as_ref(), &trusted)),
+        };
+        let packaged = deployment.packaged.clone();
+        Ok(Self { stack: deployment.stack.clone(), trusted, signer, packaged })
+    }
+
+    /// What keeps a stored kernel from being taken; `None`: nothing does.
+    fn objection(&self, sealed: &[u8], baseline: Baseline) -> Option<String> {
+        match artefact::open(sealed, &self.trusted) {
+            Err(refusal) => Some(format!("of what the bucket has, {refusal}")),
+            Ok(verified) if verified.heading().engine != artefact::engine_id(baseline) => {
+                Some("the bucket has it for another version of Eciton".to_owned())
+            }
+            Ok(_) => None,
+        }
+    }
+
+    /// Stores a kernel where functions cannot have it yet.
+    pub(crate) async fn store(
+        &self,
+        store: &dyn Store,
+        baseline: Baseline,
+        name: &str,
+        digest: &[u8; 32],
+        component: &[u8],
+    ) -> Result<(), Error> {
+        let place = artefact::store_key(digest, baseline);
+        if self.packaged.contains(&place) {
+            return Ok(());
+        }
+        let key = Key::new(place).map_err(at_store(format!("storing kernel `{name}` for functions")))?;
+        let found = match store.get(&key, None).await {
+            Ok(kept) => match self.objection(&kept, baseline) {
+                None => return Ok(()),
+                Some(found) => found,
+            },
+            Err(eciton_transport::Error::NotFound { .. }) => "the bucket does not have it".to_owned(),
+            Err(error) => return Err(at_store(format!("looking for kernel `{name}`"))(error)),
+        };
+        let signer = self.signer.as_ref().map_err(|why| Error::Unsigned {
+            kernel: name.to_owned(),
+            stack: self.stack.clone(),
+            found,
+            key: why.clone(),
+        })?;
+        let sealed = artefact::compile(name, component, baseline, signer)?;
+        let put = store.put(&key, sealed.into(), Condition::Always).await;
+        put.map_err(at_store(format!("storing kernel `{name}` for functions")))?;
+        Ok(())
+    }
+}
+
+/// Why a deployment's kernels cannot be signed here.
+fn refusal(path: &Path, found: Option<&Signer>, trusted: &Verifier) -> String {
+    let path = path.display();
+    match found {
+        None => format!("its signing key {path} is not on this machine, or not yours to read"),
+        Some(other) => {
+            let own = other.verifier();
+            format!(
+                "{path} is another key than its deployer's: its public half is {own}, the functions trust {trusted}"
+            )
+        }
+    }
+}
+
 impl Wanted {
-    /// Compiles, signs and stores every kernel that is not in the store yet.
+    /// Stores every kernel that functions cannot have yet, compiled and signed.
     pub(crate) async fn store_kernels(
         &self,
         store: &dyn Store,
         baseline: Baseline,
-        signer: &Signer,
+        keys: &Keys,
     ) -> Result<(), Error> {
-        let failed = |name: &str| at_store(format!("storing kernel `{name}` for functions"));
         for (kernel, component) in &self.kernels {
-            let name = kernel.name();
-            let key = Key::new(artefact::store_key(kernel.digest(), baseline)).map_err(failed(name))?;
-            // One that another key signed, or an older engine, would be refused by every worker.
-            if let Ok(kept) = store.get(&key, None).await
-                && let Ok(verified) = artefact::open(&kept, &signer.verifier())
-                && verified.heading().engine == artefact::engine_id(baseline)
-            {
-                continue;
-            }
-            let sealed = artefact::compile(name, component, baseline, signer)?;
-            store.put(&key, sealed.into(), Condition::Always).await.map_err(failed(name))?;
+            keys.store(store, baseline, kernel.name(), kernel.digest(), component).await?;
         }
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,6 +24,14 @@ impl Signer {
         Ok(Self(SigningKey::from_bytes(&key)))
     }
 
+    /// Reads the key of this file; `None` where there is none, or this user may not look. It makes
+    /// nothing.
+    pub fn existing(path: &Path) -> Result<Option<Self>> {
+        let key = secret::existing(path);
+        let key = key.map_err(|source| Error::SigningKey { path: path.to_owned(), source })?;
+        Ok(key.map(|key| Self(SigningKey::from_bytes(&key))))
+    }
+
     /// The public half.
     pub fn verifier(&self) -> Verifier {
         Verifier(self.0.verifying_key())

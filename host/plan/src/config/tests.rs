@@ -335,6 +335,8 @@ fn settings_of_another_executor_are_refused() {
         ("local", "executor.memory_mb=512", "`executor.memory_mb` is 512", both),
         ("local", "executor.timeout_s=5", "`executor.timeout_s` is 5", both),
         ("local", "executor.deadline_ms=5", "`executor.deadline_ms` is 5", both),
+        ("local", "executor.host=zone", "`executor.host` is \"zone\"", "set executor.kind = \"emulated\""),
+        ("loopback", "executor.host=home", "the loopback executor", "set executor.kind = \"emulated\""),
         ("local", "executor.deadline_ratio=2", "`executor.deadline_ratio` is 2", both),
         (
             "local",

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::executor::{
     EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, MAX_FUNCTIONS, RowFormat, Transport,
 };
+use crate::prices::HostPlace;
 
 pub(super) const EXECUTOR: &[Key<Executor>] = &[
     key(
@@ -55,6 +56,20 @@ pub(super) const EXECUTOR: &[Key<Executor>] = &[
         "where edge kernels run beside functions: host, or functions",
         |executor, field| {
             executor.edge_kernels = field.choice(&EdgePlace::ALL)?;
+            Ok(())
+        },
+    ),
+    key(
+        "host",
+        &["place", "location"],
+        "where the host is, for the price of its bytes: auto, home, region or zone",
+        |executor, field| {
+            executor.host = field.choice(&[
+                ("auto", None),
+                ("home", Some(HostPlace::Home)),
+                ("region", Some(HostPlace::Region)),
+                ("zone", Some(HostPlace::Zone)),
+            ])?;
             Ok(())
         },
     ),

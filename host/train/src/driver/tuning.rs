@@ -2,14 +2,15 @@
 //!
 //! Helpers are functions, or, where there are none, compute threads besides the driver's. The tuner
 //! ([`eciton_engine::Tuner`]) is told of each completion: what waits, what is under way, the time, and the
-//! dollars so far. Those are the pool's bill in the prices of the list, and the host's hours. The first
-//! epoch is the host's and not shown to the tuner: it is many times slower than those that follow.
+//! dollars so far. Those are the pool's bill, in the list's prices for where the host is, and the host's
+//! hours. The first epoch is the host's and not shown to the tuner: it is many times slower than those
+//! that follow.
 
 use std::time::Instant;
 
 use eciton_engine::{Observation, Tuner, TunerSettings};
-use eciton_exec::Executor;
 use eciton_exec::deploy::{Architecture, Prices};
+use eciton_exec::{Cut, Executor, Host};
 
 use crate::report::{Chosen, Helpers, HelpersUsed};
 
@@ -17,7 +18,7 @@ use crate::report::{Chosen, Helpers, HelpersUsed};
 #[derive(Debug, Clone)]
 pub(crate) struct Money {
     /// Where functions are charged for.
-    pub prices: Option<(Prices, Architecture)>,
+    pub prices: Option<(Prices, Architecture, Host)>,
     /// A second of the host, whoever works.
     pub host_second_usd: f64,
     /// A second of each helper that may work, where helpers are the host's own.
@@ -65,6 +66,7 @@ impl Tuning {
             most: count,
             changes: 0,
             why,
+            cut: None,
             tasks: 0,
             own_tasks: 0,
         };
@@ -78,6 +80,12 @@ impl Tuning {
             helped: (0.0, 0.0),
             used,
         }
+    }
+
+    /// By what the number was cut, where it was.
+    pub(crate) fn cut(mut self, cut: Option<&Cut>) -> Self {
+        self.used.cut = cut.cloned();
+        self
     }
 
     /// Sets the number that it begins with; now the time begins.
@@ -107,8 +115,11 @@ impl Tuning {
         let seconds = self.begun.elapsed().as_secs_f64();
         let Money { prices, host_second_usd, helper_second_usd } = &self.money;
         let charged = machine.bill().zip(prices.as_ref());
-        let charged =
-            charged.map_or(0.0, |(bill, (prices, architecture))| bill.cost(prices, *architecture).usd);
+        let usd =
+            |(bill, (prices, architecture, host)): (eciton_exec::Bill, &(Prices, Architecture, Host))| {
+                bill.cost(prices, *architecture, host).usd
+            };
+        let charged = charged.map_or(0.0, usd);
         let helped =
             self.helped.0 + (seconds - self.helped.1) * f64::from(self.used.last) * helper_second_usd;
         let load = machine.load();

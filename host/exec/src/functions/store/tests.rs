@@ -1,0 +1,139 @@
+#![allow(clippy::unwrap_used)]
+use std::path::PathBuf;
+
+use eciton_kernel::cache::digest;
+use eciton_transport::MemoryStore;
+
+use super::*;
+use crate::deploy::{Architecture, Endpoints, Function};
+
+const BASELINE: Baseline = Baseline::X86_64V3;
+
+/// A deployment, its deployer's key, and a bucket.
+struct Stack {
+    folder: tempfile::TempDir,
+    deployment: Deployment,
+    store: MemoryStore,
+}
+
+impl Stack {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let signing_key = folder.path().join("deployer/signing.key");
+        let signer = Signer::open(&signing_key).unwrap();
+        let architecture = Architecture::X86_64;
+        let function = Function { name: "eciton-worker-1769".to_owned(), memory_mb: 1769, architecture };
+        let deployment = Deployment {
+            version: 1,
+            stack: "eciton".to_owned(),
+            region: "us-east-1".to_owned(),
+            zone: None,
+            profile: None,
+            functions: vec![function],
+            timeout_s: 120,
+            bucket: "bucket".to_owned(),
+            packaged: Vec::new(),
+            signing_key,
+            verifying_key: signer.verifier().to_string(),
+            account_concurrency: 1000,
+            reserved_concurrency: None,
+            endpoints: Endpoints::default(),
+        };
+        Self { folder, deployment, store: MemoryStore::new() }
+    }
+
+    /// As somebody has it whose home is this folder.
+    fn seen_from(&self, home: &str) -> Deployment {
+        let signing_key = self.folder.path().join(home).join("signing.key");
+        Deployment { signing_key, ..self.deployment.clone() }
+    }
+
+    /// A run's start: its kernel must be where functions find it.
+    fn start(&self, deployment: &Deployment, component: &[u8]) -> Result<(), Error> {
+        let keys = Keys::of(deployment)?;
+        let digest = digest(component);
+        let work = keys.store(&self.store, BASELINE, "sum", &digest, component);
+        crate::functions::runtime(1)?.block_on(work)
+    }
+
+    fn kept(&self, component: &[u8]) -> Option<Vec<u8>> {
+        let key = Key::new(artefact::store_key(&digest(component), BASELINE)).unwrap();
+        let found = crate::functions::runtime(1).unwrap().block_on(self.store.get(&key, None));
+        found.ok().map(|bytes| bytes.to_vec())
+    }
+
+    fn put(&self, component: &[u8], sealed: Vec<u8>) {
+        let key = Key::new(artefact::store_key(&digest(component), BASELINE)).unwrap();
+        let work = self.store.put(&key, sealed.into(), Condition::Always);
+        crate::functions::runtime(1).unwrap().block_on(work).unwrap();
+    }
+}
+
+fn component() -> Vec<u8> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    std::fs::read(root.join("../../guest-kernels/prebuilt/sum.wasm")).unwrap()
+}
+
+#[test]
+fn who_trained_without_the_key_took_every_kernel_from_everybody() {
+    let (stack, component) = (Stack::new(), component());
+    stack.start(&stack.deployment, &component).unwrap();
+    let kept = stack.kept(&component).unwrap();
+    // No file: what is there is run, and no key is made, nor its folder.
+    let trainer = stack.seen_from("trainer");
+    stack.start(&trainer, &component).unwrap();
+    assert!(!stack.folder.path().join("trainer").exists());
+    // Another key at the same path: the same.
+    let other = stack.seen_from("other");
+    Signer::open(&other.signing_key).unwrap();
+    stack.start(&other, &component).unwrap();
+    assert_eq!(stack.kept(&component).unwrap(), kept);
+}
+
+#[test]
+fn without_the_key_a_new_kernel_is_refused_in_words() {
+    let (stack, component) = (Stack::new(), component());
+    let trainer = stack.seen_from("trainer");
+    let said = stack.start(&trainer, &component).unwrap_err().to_string();
+    for words in [
+        "kernel `sum`",
+        "stack `eciton`",
+        "does not have it",
+        "signing.key is not on this machine",
+        "--kernel",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let other = stack.seen_from("other");
+    let own = Signer::open(&other.signing_key).unwrap().verifier().to_string();
+    let said = stack.start(&other, &component).unwrap_err().to_string();
+    assert!(said.contains(&own) && said.contains(&stack.deployment.verifying_key), "{said}");
+    assert_eq!(stack.kept(&component), None, "nothing is written");
+    // The same where the bucket has what no function takes.
+    stack.put(&component, b"not signed".to_vec());
+    let said = stack.start(&trainer, &component).unwrap_err().to_string();
+    assert!(said.contains("of what the bucket has, it is no artefact"), "{said}");
+    assert_eq!(stack.kept(&component).unwrap(), b"not signed");
+    // Who has the key puts it right.
+    stack.start(&stack.deployment, &component).unwrap();
+    stack.start(&trainer, &component).unwrap();
+}
+
+#[test]
+fn kernels_of_the_package_need_neither_key_nor_bucket() {
+    let (stack, component) = (Stack::new(), component());
+    let packaged = vec![artefact::store_key(&digest(&component), BASELINE)];
+    let trainer = Deployment { packaged, ..stack.seen_from("trainer") };
+    stack.start(&trainer, &component).unwrap();
+    assert_eq!(stack.kept(&component), None);
+}
+
+#[test]
+fn a_key_that_others_may_read_is_refused_before_anything() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (stack, component) = (Stack::new(), component());
+    let open = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(&stack.deployment.signing_key, open).unwrap();
+    let said = stack.start(&stack.deployment, &component).unwrap_err().to_string();
+    assert!(said.contains("mode 644"), "{said}");
+}

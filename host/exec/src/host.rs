@@ -1,0 +1,148 @@
+//! Where the host of a run is, and how that is known: what its bytes cost follows.
+//!
+//! A place is set (`executor.host`), or found in the metadata of EC2 or ECS, or assumed. Whoever
+//! shows dollars shows it beside them.
+
+#[cfg(feature = "aws")]
+mod metadata;
+
+use eciton_plan::HostPlace;
+use serde::{Deserialize, Serialize};
+
+/// A place, and how it is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Where.
+    pub place: HostPlace,
+    /// How that is known, in words.
+    pub because: String,
+}
+
+/// Bills of before were all of a host at home.
+impl Default for Host {
+    fn default() -> Self {
+        Self::assumed("nothing was asked")
+    }
+}
+
+impl std::fmt::Display for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let place = match self.place {
+            HostPlace::Home => "at home",
+            HostPlace::Region => "in the functions' region",
+            HostPlace::Zone => "in the functions' zone",
+        };
+        write!(f, "{place}: {}", self.because)
+    }
+}
+
+/// What a machine's metadata says of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Whose metadata: `EC2` or `ECS`.
+    pub(crate) service: &'static str,
+    pub(crate) region: String,
+    pub(crate) zone: Option<String>,
+}
+
+impl Host {
+    /// As `executor.host` or a flag says.
+    #[must_use]
+    pub fn set(place: HostPlace) -> Self {
+        Self { place, because: "as set".to_owned() }
+    }
+
+    /// At home, because nothing says otherwise.
+    #[must_use]
+    pub fn assumed(why: &str) -> Self {
+        Self { place: HostPlace::Home, because: format!("assumed, {why}") }
+    }
+
+    /// The place of functions that a stand-in runs.
+    #[must_use]
+    pub fn of_emulated(set: Option<HostPlace>) -> Self {
+        set.map_or_else(|| Self::assumed("as functions are emulated (executor.host sets it)"), Self::set)
+    }
+
+    /// As seen from functions in this region; `zone`: the one they are in, where they are in one.
+    #[cfg_attr(not(feature = "aws"), allow(dead_code))]
+    pub(crate) fn seen(found: &Found, region: &str, zone: Option<&str>) -> Self {
+        let Found { service, region: own, zone: own_zone } = found;
+        let at = own_zone.as_ref().unwrap_or(own);
+        let said = format!("{service}'s metadata says {at}");
+        let (place, because) = if own != region {
+            (
+                HostPlace::Home,
+                format!(
+                    "{said}, functions are in {region}; what leaves a region is charged as if to the internet"
+                ),
+            )
+        } else if own_zone.is_some() && own_zone.as_deref() == zone {
+            (HostPlace::Zone, said)
+        } else {
+            (HostPlace::Region, said)
+        };
+        Self { place, because }
+    }
+
+    /// As set; else as this machine's metadata says, which is asked now, for two seconds at most.
+    ///
+    /// `region`: the functions', where it is known.
+    #[must_use]
+    pub fn find(set: Option<HostPlace>, region: Option<&str>, zone: Option<&str>) -> Self {
+        match (set, region) {
+            (Some(place), _) => Self::set(place),
+            (None, None) => Self::assumed("as the functions' region is not known"),
+            (None, Some(region)) => Self::ask(region, zone),
+        }
+    }
+
+    #[cfg(feature = "aws")]
+    fn ask(region: &str, zone: Option<&str>) -> Self {
+        match crate::functions::runtime(1) {
+            Ok(runtime) => {
+                runtime.block_on(metadata::ask(&metadata::Sources::of_environment(), region, zone))
+            }
+            Err(_) => Self::assumed("as no metadata can be asked"),
+        }
+    }
+
+    #[cfg(not(feature = "aws"))]
+    fn ask(_: &str, _: Option<&str>) -> Self {
+        Self::assumed("as this build asks no metadata")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(own: &str, own_zone: Option<&str>, zone: Option<&str>) -> (HostPlace, String) {
+        let found = Found { service: "EC2", region: own.to_owned(), zone: own_zone.map(str::to_owned) };
+        let host = Host::seen(&found, "us-east-1", zone);
+        (host.place, host.to_string())
+    }
+
+    #[test]
+    fn a_place_follows_from_what_metadata_says() {
+        let (place, said) = seen("us-east-1", Some("us-east-1a"), None);
+        assert_eq!(place, HostPlace::Region);
+        assert_eq!(said, "in the functions' region: EC2's metadata says us-east-1a");
+        assert_eq!(seen("us-east-1", Some("us-east-1a"), Some("us-east-1b")).0, HostPlace::Region);
+        assert_eq!(seen("us-east-1", Some("us-east-1a"), Some("us-east-1a")).0, HostPlace::Zone);
+        assert_eq!(seen("us-east-1", None, None).0, HostPlace::Region, "a zone that nobody knows");
+        let (place, said) = seen("eu-west-1", Some("eu-west-1a"), Some("us-east-1a"));
+        assert_eq!(place, HostPlace::Home);
+        assert!(said.contains("eu-west-1a, functions are in us-east-1"), "{said}");
+    }
+
+    #[test]
+    fn what_is_set_is_not_asked_for() {
+        for (_, place) in HostPlace::ALL {
+            assert_eq!(Host::find(Some(place), Some("us-east-1"), None), Host::set(place));
+            assert_eq!(Host::of_emulated(Some(place)).place, place);
+        }
+        assert_eq!(Host::find(None, None, None).place, HostPlace::Home);
+        assert!(Host::of_emulated(None).to_string().contains("at home: assumed, as functions are emulated"));
+    }
+}

@@ -1,0 +1,119 @@
+//! A machine's metadata: EC2's by IMDSv2, ECS's by its task metadata endpoint, version 4.
+//!
+//! Both answer on the machine itself, in milliseconds, or are not there; so the limits are short.
+
+use std::time::Duration;
+
+use aws_config::imds;
+use aws_config::provider_config::ProviderConfig;
+use eciton_transport::s3;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::{Found, Host};
+
+/// After which a service is taken for absent, all its requests together.
+const WITHIN: Duration = Duration::from_secs(1);
+/// For a connection to it, and for an answer to one request.
+const EACH: Duration = Duration::from_millis(400);
+/// Longer task metadata is not read, bytes.
+const MAX_BYTES: u64 = 256 << 10;
+
+/// Where metadata is asked for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sources {
+    /// EC2's, in place of the SDK's own choice (the environment, the profile, `169.254.169.254`).
+    pub(crate) instance: Option<String>,
+    /// Whether EC2's is not to be asked.
+    pub(crate) instance_off: bool,
+    /// ECS's, which only a task has.
+    pub(crate) task: Option<String>,
+}
+
+impl Sources {
+    /// As AWS's tools read it: `AWS_EC2_METADATA_DISABLED`, `ECS_CONTAINER_METADATA_URI_V4`.
+    pub(crate) fn of_environment() -> Self {
+        let value = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+        let off = value("AWS_EC2_METADATA_DISABLED").is_some_and(|v| v.eq_ignore_ascii_case("true"));
+        Self { instance: None, instance_off: off, task: value("ECS_CONTAINER_METADATA_URI_V4") }
+    }
+}
+
+/// The host as seen from functions in this region, and, where they are in one only, in this zone.
+pub(crate) async fn ask(sources: &Sources, region: &str, zone: Option<&str>) -> Host {
+    let mut found = None;
+    if let Some(task) = &sources.task {
+        // A task on an instance has both; its own is nearer.
+        found = tokio::time::timeout(WITHIN, of_task(task)).await.ok().flatten();
+    }
+    if found.is_none() && !sources.instance_off {
+        let asked = of_instance(sources.instance.as_deref());
+        found = tokio::time::timeout(WITHIN, asked).await.ok().flatten();
+    }
+    match (found, sources.instance_off) {
+        (Some(found), _) => Host::seen(&found, region, zone),
+        (None, false) => Host::assumed("as no metadata of EC2 or ECS answers (executor.host sets it)"),
+        (None, true) => {
+            Host::assumed("as AWS_EC2_METADATA_DISABLED is set and no ECS answers (executor.host sets it)")
+        }
+    }
+}
+
+async fn of_instance(endpoint: Option<&str>) -> Option<Found> {
+    let provider = ProviderConfig::without_region().with_http_client(s3::http::client(true));
+    let mut builder = imds::Client::builder()
+        .configure(&provider)
+        .max_attempts(1)
+        .connect_timeout(EACH)
+        .read_timeout(EACH)
+        .operation_timeout(WITHIN);
+    if let Some(endpoint) = endpoint {
+        builder = builder.endpoint(endpoint).ok()?;
+    }
+    let client = builder.build();
+    let region = client.get("/latest/meta-data/placement/region").await.ok()?;
+    let zone = client.get("/latest/meta-data/placement/availability-zone").await.ok();
+    let region = named(region.as_ref())?;
+    Some(Found { service: "EC2", region, zone: zone.and_then(|zone| named(zone.as_ref())) })
+}
+
+async fn of_task(endpoint: &str) -> Option<Found> {
+    #[derive(serde::Deserialize)]
+    struct Task {
+        #[serde(rename = "TaskARN")]
+        arn: String,
+        #[serde(rename = "AvailabilityZone")]
+        zone: Option<String>,
+    }
+    let body = get(&format!("{endpoint}/task")).await?;
+    let task: Task = serde_json::from_slice(&body).ok()?;
+    // arn:aws:ecs:REGION:ACCOUNT:task/...
+    let region = named(task.arn.split(':').nth(3)?)?;
+    Some(Found { service: "ECS", region, zone: task.zone.as_deref().and_then(named) })
+}
+
+/// A region's or zone's name: it is printed, so nothing else passes.
+fn named(text: &str) -> Option<String> {
+    let text = text.trim();
+    let plain = text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    (plain && (1..=64).contains(&text.len())).then(|| text.to_owned())
+}
+
+/// The body of a `200` answer. HTTP/1.0, so that the answer ends with the connection and comes in
+/// one piece.
+async fn get(url: &str) -> Option<Vec<u8>> {
+    let rest = url.strip_prefix("http://")?;
+    let (authority, path) = rest.split_once('/')?;
+    let address = if authority.contains(':') { authority.to_owned() } else { format!("{authority}:80") };
+    let mut stream = tokio::time::timeout(EACH, TcpStream::connect(address)).await.ok()?.ok()?;
+    let request = format!("GET /{path} HTTP/1.0\r\nHost: {authority}\r\nAccept: application/json\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut answer = Vec::new();
+    stream.take(MAX_BYTES).read_to_end(&mut answer).await.ok()?;
+    let head = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
+    let status = answer.split(|byte| *byte == b' ').nth(1)?;
+    (status == b"200").then(|| answer.split_off(head + 4))
+}
+
+#[cfg(test)]
+mod tests;
