@@ -13,7 +13,7 @@ use aws_sdk_lambda::config::{
     BehaviorVersion, ConfigBag, Credentials, Intercept, Region, RuntimeComponents,
     StalledStreamProtectionConfig,
 };
-use aws_sdk_lambda::error::{BoxError, DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_lambda::error::{BoxError, ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::LogType;
 use bytes::Bytes;
@@ -192,7 +192,7 @@ impl LambdaInvoker {
             "TooManyRequestsException" => "; lower executor.functions, or ask for a higher account limit",
             _ => "",
         };
-        let message = format!("{}{remedy}", DisplayErrorContext(error));
+        let message = format!("{}{remedy}", eciton_input::text::causes(error));
         let operation = format!("Invoke {}", self.settings.function);
         InvokeError::Service { operation, message, retryable, requests, throttled }
     }

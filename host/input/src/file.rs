@@ -51,7 +51,7 @@ pub fn read_text(path: &Path, most: u64) -> Result<String> {
     let bytes = read(path, most)?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Error::new(ErrorKind::InvalidData, format!("byte {at} is no UTF-8"))
+        Error::new(ErrorKind::InvalidData, format!("byte {at} is not UTF-8"))
     })
 }
 
@@ -107,7 +107,7 @@ mod tests {
         );
         assert_eq!(read_text(&path, 9).unwrap(), "12345");
         std::fs::write(&path, b"1\xff").unwrap();
-        assert_eq!(read_text(&path, 9).unwrap_err().to_string(), "byte 1 is no UTF-8");
+        assert_eq!(read_text(&path, 9).unwrap_err().to_string(), "byte 1 is not UTF-8");
         // A file without a length.
         assert!(read(Path::new("/proc/self/status"), 10).is_err() || !cfg!(target_os = "linux"));
     }

@@ -64,6 +64,20 @@ pub fn listed<S: AsRef<str>>(texts: &[S]) -> String {
     }
 }
 
+/// The words of an error and of its causes, each once, without what is meant for programmers.
+pub fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next.filter(|_| text.len() < MAX_MESSAGE) {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text = text + ": " + &said;
+        }
+        next = cause.source();
+    }
+    text
+}
+
 /// A whole message: cleaned, at most [`MAX_MESSAGE`] characters.
 pub fn message(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MAX_MESSAGE) {

@@ -378,6 +378,9 @@ fn trap(kernel: &str, place: &str, e: &wasmtime::Error, state: &State) -> Error 
         (Some(Trap::StackOverflow), _, _) => {
             "limit stack: more than 1048576 bytes (endless recursion?)".to_owned()
         }
+        (Some(Trap::MemoryOutOfBounds), None, None) => {
+            format!("{} (a recursion that is too deep ends so as well)", Trap::MemoryOutOfBounds)
+        }
         (Some(trap), None, None) => trap.to_string(),
         (None, None, None) => match e.root_cause().to_string() {
             // wasmtime's words for what `set_hostcall_fuel` bounds.

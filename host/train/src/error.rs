@@ -197,8 +197,8 @@ pub enum Error {
     },
     /// Nothing to learn from.
     #[error(
-        "data set `{dataset}` has no training vertices; put labels.csv (id,class) beside the graph, and \
-         split.csv (id,train|val|test) if the split is to be your own"
+        "data set `{dataset}` has no training vertices: its split names none, or no vertex has a label; correct \
+         these (labels.csv and split.csv beside a graph file, the labels and masks of an archive)"
     )]
     NoTraining {
         /// Its name.

@@ -864,7 +864,7 @@ fn label_table(table: &Table, ids: &Ids) -> Result<Labels> {
             if is_infinite(row.get(1)) {
                 return Err(Error::Malformed {
                     place: Place::line(&table.file, row.line()),
-                    expected: "a finite number as label, or nothing where it is unknown".to_owned(),
+                    expected: "a finite number as label 1, or nothing where it is unknown".to_owned(),
                     found: format!("{:.60?}", row.get(1)),
                     remedy: "correct the label, or leave it empty",
                 });

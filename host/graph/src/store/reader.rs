@@ -1,5 +1,6 @@
 //! Opening a store: mapped, and checked before anything is handed out.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -199,6 +200,15 @@ impl<'a> Files<'a> {
                     };
                     words.push(word.to_owned());
                     from = end;
+                }
+                // Two vertices of one id: what is asked of it would be answered of either.
+                let mut known = HashMap::with_capacity(words.len());
+                for (row, word) in (0..).zip(&words) {
+                    if let Some(first) = known.insert(word, row) {
+                        let place = Place::row(file.display().to_string(), row);
+                        let found = format!("{word:.60?} at rows {first} and {row}");
+                        return Err(Error::malformed(place, "each id once", found));
+                    }
                 }
                 Ok(VertexIds::Words(words))
             }

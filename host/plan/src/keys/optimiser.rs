@@ -21,7 +21,7 @@ pub(super) const OPTIMISER: &[Key<Optimiser>] = &[
         Ok(())
     }),
     key("lr", &["learning_rate", "learning-rate", "rate"], "learning rate: above 0", |optimiser, field| {
-        optimiser.lr = field.number("a number above 0", is_positive)?;
+        optimiser.lr = field.number("a number above 0, at most 3.4e38", is_positive)?;
         Ok(())
     }),
     key(
@@ -79,7 +79,7 @@ pub(super) const OPTIMISER: &[Key<Optimiser>] = &[
         &["max_norm", "clipnorm", "grad_clip"],
         "longest gradient, over all parameters at once; longer ones are scaled down: above 0",
         |optimiser, field| {
-            optimiser.clip_norm = Some(field.number("a number above 0", is_positive)?);
+            optimiser.clip_norm = Some(field.number("a number above 0, at most 3.4e38", is_positive)?);
             Ok(())
         },
     ),
@@ -88,7 +88,7 @@ pub(super) const OPTIMISER: &[Key<Optimiser>] = &[
         &["clipvalue"],
         "largest magnitude of each value of a gradient: above 0",
         |optimiser, field| {
-            optimiser.clip_value = Some(field.number("a number above 0", is_positive)?);
+            optimiser.clip_value = Some(field.number("a number above 0, at most 3.4e38", is_positive)?);
             Ok(())
         },
     ),
@@ -134,7 +134,7 @@ pub(super) const OPTIMISER: &[Key<Optimiser>] = &[
         Ok(())
     }),
     key("epsilon", &["eps"], "what adam adds to the root: above 0", |optimiser, field| {
-        let value = field.number("a number above 0", is_positive)?;
+        let value = field.number("a number above 0, at most 3.4e38", is_positive)?;
         match &mut optimiser.algorithm {
             Algorithm::Adam { epsilon, .. } | Algorithm::AdamW { epsilon, .. } => *epsilon = value,
             other => return Err(misplaced(field, "adam and adamw", other)),

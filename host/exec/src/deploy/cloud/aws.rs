@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_lambda::config::retry::RetryConfig;
 use aws_sdk_lambda::config::timeout::TimeoutConfig;
-use aws_sdk_lambda::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use eciton_transport::s3;
 
 use super::super::error::{Error, Result};
@@ -59,7 +59,7 @@ where
     let code = service.and_then(ProvideErrorMetadata::code).unwrap_or_default();
     let message = match service.and_then(ProvideErrorMetadata::message) {
         Some(message) if !code.is_empty() => format!("{code}: {message}"),
-        _ => DisplayErrorContext(error).to_string(),
+        _ => eciton_input::text::causes(error),
     };
     let hint = match code {
         "ExpiredToken" | "ExpiredTokenException" | "RequestExpired" => {
