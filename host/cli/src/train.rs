@@ -221,15 +221,16 @@ pub(crate) fn finish(
             return Failure::Stopped { text, code };
         }
         // What refuses to begin says itself what to do.
-        let begun = !matches!(
-            error,
-            Error::Busy { .. }
-                | Error::Unfinished { .. }
-                | Error::NoCheckpoint { .. }
-                | Error::Changed { .. }
-                | Error::Foreign { .. }
-                | Error::Kept { finished: true, .. }
-        );
+        let begun = !error.is_damage()
+            && !matches!(
+                error,
+                Error::Busy { .. }
+                    | Error::Unfinished { .. }
+                    | Error::NoCheckpoint { .. }
+                    | Error::Changed { .. }
+                    | Error::Foreign { .. }
+                    | Error::Kept { finished: true, .. }
+            );
         match options.out.as_deref().filter(|out| begun && checkpoint::is_resumable(out)) {
             Some(out) => Failure::Failed(format!(
                 "{text}\nits checkpoints are kept: `eciton resume {}` goes on from the newest",

@@ -319,6 +319,25 @@ impl From<eciton_exec::functions::Error> for Error {
     }
 }
 
+impl Error {
+    /// Whether a file of a run folder or of its checkpoints is not what was written: going on would meet it again.
+    pub fn is_damage(&self) -> bool {
+        use crate::run_folder::Error as Folder;
+        matches!(
+            self,
+            Self::RunFolder(
+                Folder::NotARun { .. }
+                    | Folder::Missing { .. }
+                    | Folder::Malformed { .. }
+                    | Folder::Version { .. }
+                    | Folder::Digest { .. }
+                    | Folder::Limit { .. }
+                    | Folder::Config { .. }
+            )
+        )
+    }
+}
+
 /// Names the place of a matrix error.
 pub(crate) fn at(place: &'static str) -> impl Fn(eciton_tensor::Error) -> Error {
     move |source| Error::Tensor { place, source }

@@ -372,3 +372,42 @@ fn a_pipe_hangs_nothing() {
         assert!(began.elapsed() < TIME && err.contains("error: "), "{line:?}: {err}");
     }
 }
+
+/// A link to a device was read until memory ended; a small archive took gigabytes (H3).
+#[test]
+fn a_budget_of_memory_holds() {
+    let home = tempfile::tempdir().unwrap();
+    let here = home.path();
+    std::fs::write(here.join("g.txt"), "100000 200000\n".repeat(1 << 20)).unwrap();
+    std::fs::create_dir(here.join("set")).unwrap();
+    std::fs::write(here.join("set/edges.csv"), "100000,200000\n".repeat(1 << 20)).unwrap();
+    let packed = gzip("100000 200000\n".repeat(1 << 20).as_bytes());
+    std::fs::write(here.join("p.txt"), packed).unwrap();
+    for path in ["set", "p.txt"] {
+        let (code, _, err) = eciton(here, &["data", "stat", path, "--input-memory", "4MiB"]);
+        assert_eq!(code, Some(1), "{err}");
+        assert!(
+            err.contains("above the limit memory for reading of 4194304 bytes; raise it with --input-memory"),
+            "{err}"
+        );
+        let (code, _, err) = eciton(here, &["--input-memory", "100MiB", "data", "stat", path]);
+        assert_eq!(code, Some(0), "{err}");
+    }
+}
+
+/// Ids of a file set the terminal's title (M2).
+#[test]
+fn escape_sequences_reached_the_terminal() {
+    let home = tempfile::tempdir().unwrap();
+    let set = home.path().join("\u{1b}]0;owned\u{7}");
+    std::fs::create_dir(&set).unwrap();
+    std::fs::write(set.join("features.csv"), "id,x\na,1\nb,1\n").unwrap();
+    std::fs::write(set.join("edges.csv"), "a,b\na,\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}\n").unwrap();
+    let (code, out, err) = eciton(home.path(), &["data", "stat", set.to_str().unwrap()]);
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert!(err.contains(r"\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}"), "{err}");
+    std::fs::write(set.join("edges.csv"), "a,b\nb,a\n").unwrap();
+    let (code, out, _) = eciton(home.path(), &["data", "stat", set.to_str().unwrap()]);
+    assert_eq!(code, Some(0));
+    assert!(out.contains(r"\u{1b}]0;owned") && !out.contains('\u{1b}'), "{out}");
+}

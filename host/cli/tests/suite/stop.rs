@@ -352,3 +352,14 @@ fn a_full_disk_at_a_checkpoint_does_not_end_the_training() {
     );
     assert!(said.contains("\"event\":\"summary\"") && said.contains("code 0\nr\n"), "{said}");
 }
+
+/// A run whose settings are damaged was said to be one that `resume` goes on with (L5).
+#[test]
+fn what_cannot_be_gone_on_with_is_not_promised() {
+    let dir = scene();
+    let folder = dir.path();
+    assert_eq!(stopped(folder, "TERM").0, Some(143));
+    std::fs::write(folder.join("r.checkpoint/config.toml"), "[run\n").unwrap();
+    let said = fails(folder, &["resume", "r"]);
+    assert!(said.contains("config.toml") && !said.contains("goes on from the newest"), "{said}");
+}

@@ -11,3 +11,4 @@ mod hostile;
 mod order;
 mod published;
 mod store;
+mod tables;
