@@ -230,6 +230,7 @@ pub(crate) fn finish(
                     | Error::Changed { .. }
                     | Error::Foreign { .. }
                     | Error::Kept { finished: true, .. }
+                    | Error::Plan(_)
             );
         match options.out.as_deref().filter(|out| begun && checkpoint::is_resumable(out)) {
             Some(out) => Failure::Failed(format!(
