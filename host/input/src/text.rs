@@ -80,13 +80,18 @@ pub fn causes(error: &dyn std::error::Error) -> String {
 
 /// A whole message: cleaned, at most [`MAX_MESSAGE`] characters.
 pub fn message(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(MAX_MESSAGE) {
-        None => clean(text),
-        Some((end, _)) => {
-            let rest = text.get(end..).unwrap_or_default().chars().count();
-            let start = clean(text.get(..end).unwrap_or_default());
-            Cow::Owned(format!("{start}... ({rest} more characters)"))
-        }
+    let end = text.char_indices().nth(MAX_MESSAGE).map_or(text.len(), |(end, _)| end);
+    let (start, rest) = text.split_at(end);
+    let cleaned = clean(start);
+    // Characters that are spelled out take more room than they had.
+    let whole = cleaned.chars().count() <= MAX_MESSAGE;
+    if whole && rest.is_empty() {
+        return cleaned;
+    }
+    let short: String = cleaned.chars().take(MAX_MESSAGE).collect();
+    match whole {
+        true => Cow::Owned(format!("{short}... ({} more characters)", rest.chars().count())),
+        false => Cow::Owned(format!("{short}... (cut)")),
     }
 }
 
@@ -112,5 +117,7 @@ mod tests {
         assert!(listed(&many).ends_with("18, 19 and 3 more"));
         assert_eq!(listed(&many[..2]), "0, 1");
         assert!(message(&"y".repeat(100_000)).ends_with("yy... (96000 more characters)"));
+        let steering = message(&"\u{1b}".repeat(3000)).into_owned();
+        assert!(steering.len() < 5000 && steering.ends_with("... (cut)"), "{steering}");
     }
 }

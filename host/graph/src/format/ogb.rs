@@ -383,7 +383,8 @@ impl Sizes {
 
 /// The numbers of a table of one column, at least one, each with its line.
 fn counts(path: &Path) -> Result<Vec<(u64, u64)>> {
-    let (name, mut found) = (file::name(path), Vec::new());
+    let name = file::name(path);
+    let mut found = Grown::new(&name);
     let wrong = |place, found| Error::malformed(place, "one number a line, one line a graph", found);
     Lines::open(path)?.each(|number, line| {
         let text = String::from_utf8_lossy(line.trim_ascii());
@@ -391,12 +392,15 @@ fn counts(path: &Path) -> Result<Vec<(u64, u64)>> {
             return Ok(());
         }
         let count = text.parse().map_err(|_| wrong(Place::line(&name, number), excerpt(line)))?;
-        found.push((number, count));
-        Ok(())
+        found.push((number, count))
     })?;
     match found.is_empty() {
         true => Err(wrong(Place::whole(&name), "none".to_owned())),
-        false => Ok(found),
+        false => {
+            // What becomes of a graph: its place, its vertices and its edges.
+            file::charge(&name, 24 * found.len() as u64)?.keep();
+            Ok(found.finish())
+        }
     }
 }
 

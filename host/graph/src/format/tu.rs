@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 use super::edge_rows::EdgeRows;
 use super::edge_text::{excerpt, records, separates};
-use super::file;
+use super::file::{self, Grown};
 use super::lines::Lines;
 use super::ogb::MAX_COLUMNS;
 use super::snap::at_line;
@@ -109,7 +109,8 @@ fn needed(folder: &Path, name: &str, part: &str) -> Result<PathBuf> {
 /// The graph of each vertex, from 1.
 fn indicator(folder: &Path, name: &str) -> Result<Vec<u64>> {
     let path = needed(folder, name, "graph_indicator")?;
-    let (file, mut of) = (file::name(&path), Vec::new());
+    let file = file::name(&path);
+    let mut of = Grown::new(&file);
     each_row(&path, |line, fields| {
         let number = match fields {
             [field] => whole(field).and_then(|number| u64::try_from(number).ok()).filter(|&n| n > 0),
@@ -118,11 +119,12 @@ fn indicator(folder: &Path, name: &str) -> Result<Vec<u64>> {
         of.push(number.ok_or_else(|| {
             let expected = "the number of a graph, from 1";
             Error::malformed(Place::line(&file, line), expected, shown(fields))
-        })?);
-        Ok(())
+        })?)
     })?;
     check_vertices(of.len() as u64, || Place::whole(&file))?;
-    Ok(of)
+    // Graphs, their ids and labels: what the data set makes of a vertex.
+    super::file::charge(&file, 48 * of.len() as u64)?.keep();
+    Ok(of.finish())
 }
 
 /// All edges as the file has them, by ids from 0.
@@ -369,7 +371,8 @@ impl OneHot {
 
 /// Rows of finite numbers: how many columns (at least one), and the values.
 fn numbers(path: &Path) -> Result<(usize, Vec<f32>)> {
-    let (file, mut columns, mut values) = (file::name(path), 0, Vec::new());
+    let (file, mut columns) = (file::name(path), 0);
+    let mut values = Grown::new(&file);
     each_row(path, |line, fields| {
         if values.is_empty() {
             columns = fields.len();
@@ -378,7 +381,7 @@ fn numbers(path: &Path) -> Result<(usize, Vec<f32>)> {
         for (column, field) in (0..).zip(fields) {
             let value = std::str::from_utf8(field).ok().and_then(|text| text.parse::<f32>().ok());
             match value {
-                Some(value) if value.is_finite() => values.push(value),
+                Some(value) if value.is_finite() => values.push(value)?,
                 Some(value) => {
                     return Err(Error::NotFinite { place: Place::line(&file, line), column, value });
                 }
@@ -389,7 +392,7 @@ fn numbers(path: &Path) -> Result<(usize, Vec<f32>)> {
     })?;
     match columns {
         0 => Err(Error::malformed(Place::whole(&file), "a row of numbers", "none")),
-        _ => Ok((columns, values)),
+        _ => Ok((columns, values.finish())),
     }
 }
 
