@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
     /// Where the deployment is written [default: ~/.config/eciton/deployments/STACK.json]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Where the host of runs will be, for the price of its bytes: home, region, zone (the functions') [default: as
+    /// Place of the runs' host, for the price of its bytes: home, region, zone (the functions') [default: as
     /// this machine's metadata says]
     #[arg(long, value_name = "PLACE", value_parser = place)]
     host: Option<HostPlace>,
@@ -128,7 +128,7 @@ impl Arguments {
         }
     }
 
-    /// Where the host of runs is, as far as it can be known here.
+    /// The place of the runs' host, as far as it can be known here.
     fn host(&self) -> Host {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let region = self.region.clone().or_else(|| variable("AWS_REGION"));
@@ -206,7 +206,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// What dollars follow from.
+/// The facts that dollars follow from.
 struct Money {
     prices: Prices,
     host: Host,

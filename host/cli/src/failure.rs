@@ -14,7 +14,7 @@ pub(crate) enum Failure {
     Failed(String),
     /// A signal ended it, and all is as it should be then: said in words, and by the exit code.
     Stopped {
-        /// What to do next.
+        /// The words, with what to do next.
         text: String,
         /// 130 or 143.
         code: u8,
@@ -26,17 +26,7 @@ pub(crate) enum Failure {
 impl Failure {
     /// The text of an error with its causes, each once.
     pub(crate) fn text(error: &dyn Error) -> String {
-        let mut text = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            let own = error.to_string();
-            if !text.contains(&own) {
-                text.push_str(": ");
-                text.push_str(&own);
-            }
-            cause = error.source();
-        }
-        text
+        eciton_input::text::causes(error)
     }
 
     /// A failure whose cause is the command line.

@@ -1,7 +1,6 @@
 //! Ctrl-C and SIGTERM: what trains is asked to end after its epoch; all else ends at once, as what trains
 //! does at the second signal.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -12,6 +11,7 @@ use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use crate::failure::Failure;
+use crate::output::tell;
 
 /// The first signal that a run was asked to end by.
 static HEARD: AtomicI32 = AtomicI32::new(0);
@@ -72,7 +72,7 @@ fn listen(
                 std::process::exit(exit_code(signal).into());
             };
             bar.suspend(|| {
-                let _ = writeln!(std::io::stderr().lock(), "{text}");
+                tell(text);
             });
         }
     };

@@ -52,7 +52,7 @@ fn resumed(resumed: &Resumed) {
     tell(format_args!("going on after epoch {} of seed {}", resumed.epoch, resumed.seed));
 }
 
-/// By what the number of functions was cut.
+/// Tells the limit by which the number of functions was cut.
 fn cut(started: &Started) {
     if let Some(cut) = started.functions.as_ref().and_then(|functions| functions.cut.as_ref()) {
         let _ = writeln!(std::io::stderr().lock(), "functions: {cut}");

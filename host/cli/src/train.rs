@@ -107,7 +107,7 @@ pub(crate) struct Arguments {
     /// The function's size in MiB [default: 1769, one processor]
     #[arg(long, value_name = "MIB", allow_negative_numbers = true, help_heading = "Functions")]
     pub(crate) memory: Option<String>,
-    /// Where this machine is, for the price of its bytes: home, region, zone (the functions'); auto: as EC2's or
+    /// This machine's place, for the price of its bytes: home, region, zone (the functions'); auto: as EC2's or
     /// ECS's metadata says [default: auto]
     #[arg(long, value_name = "PLACE", help_heading = "Functions")]
     pub(crate) host: Option<String>,

@@ -53,7 +53,7 @@ pub struct Cost {
     pub store_usd: f64,
     /// For bytes between the host and the functions' region, by where the host is.
     pub transfer_usd: f64,
-    /// Where the host is, and how that is known.
+    /// The host's place, and its source.
     #[serde(default)]
     pub host: Host,
     /// Date and region of the price list.

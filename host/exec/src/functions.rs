@@ -61,7 +61,7 @@ impl std::fmt::Display for Cut {
 }
 
 impl Cut {
-    /// What these settings ask for against what there may be.
+    /// Compares the number that is asked for with the limit.
     fn find(count: FunctionCount, intervals: u32, most: &Most) -> Option<Self> {
         let asked = match count {
             FunctionCount::Fixed(count) => count,
@@ -73,10 +73,10 @@ impl Cut {
     }
 }
 
-/// What can be told of a run's functions before its first task.
+/// Facts of a run's functions that are known before its first task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outlook {
-    /// Where this machine is.
+    /// This machine's place.
     pub host: Host,
     /// By what their number is cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Where the host of a run is, and how that is known: what its bytes cost follows.
+//! The place of a run's host and its source, which set the price of the host's bytes.
 //!
 //! A place is set (`executor.host`), or found in the metadata of EC2 or ECS, or assumed. Whoever
 //! shows dollars shows it beside them.
@@ -36,10 +36,10 @@ impl std::fmt::Display for Host {
     }
 }
 
-/// What a machine's metadata says of it.
+/// A machine's place by its metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Whose metadata: `EC2` or `ECS`.
+    /// The service of the metadata: `EC2` or `ECS`.
     pub(crate) service: &'static str,
     pub(crate) region: String,
     pub(crate) zone: Option<String>,

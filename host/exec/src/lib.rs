@@ -196,7 +196,7 @@ pub trait Executor {
         None
     }
 
-    /// Where this machine is, as seen from its functions; `None` where nothing is charged.
+    /// This machine's place as seen from its functions; `None` where nothing is charged.
     fn host(&self) -> Option<&Host> {
         None
     }

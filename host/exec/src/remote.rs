@@ -58,7 +58,7 @@ pub struct RemoteSettings {
     pub edges_within: Duration,
     /// The functions' processors.
     pub architecture: Option<Architecture>,
-    /// Where this machine is; `None` where nothing is charged.
+    /// This machine's place; `None` where nothing is charged.
     pub host: Option<Host>,
     /// By what `most` was cut.
     pub cut: Option<Cut>,

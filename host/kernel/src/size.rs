@@ -8,7 +8,7 @@ use wasmparser::{CompositeInnerType, FunctionBody, Operator, Parser, Payload, Su
 
 use crate::error::{Error, Result};
 
-/// What is counted, by the names that errors quote.
+/// The quantities that are counted, by the names that errors quote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Count {
     /// Bytes of the file.
@@ -88,7 +88,7 @@ impl From<wasmparser::BinaryReaderError> for Refusal {
     }
 }
 
-/// How much there is of each, in the order of [`LIMITS`].
+/// The count of each quantity, in the order of [`LIMITS`].
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Size([u64; LIMITS.len()]);
 

@@ -75,7 +75,7 @@ pub struct Transfer {
     pub within_zone_gb: f64,
 }
 
-/// Where a host is, as seen from the functions: what its bytes cost follows.
+/// The place of a host as seen from the functions, which sets the price of its bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HostPlace {

@@ -59,10 +59,10 @@ pub struct Plan {
     pub fits: bool,
 }
 
-/// What can be told of a run's functions before it starts.
+/// Facts of a run's functions that are known before it starts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FunctionsPlan {
-    /// Where the host is, and by what their number will be cut.
+    /// The host's place, and the limit by which the number of functions will be cut.
     #[serde(flatten)]
     pub outlook: Outlook,
     /// 1 GB between host and functions, USD, by the price list.

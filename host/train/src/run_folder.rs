@@ -74,7 +74,7 @@ const MODEL: &str = "model.safetensors";
 const PREDICTIONS: &str = "predictions.npz";
 /// The model until it is whole.
 const MODEL_PARTIAL: &str = "model.safetensors.partial";
-/// What takes the room of a model and of the records beside it.
+/// The file that keeps room on the disk for a model and the records beside it.
 const ROOM: &str = ".room";
 /// Bytes for the records.
 const ROOM_BYTES: u64 = 256 << 10;

@@ -428,7 +428,7 @@ impl Session {
         self.logs.finish(&Profiled { program: &self.program, source, stored, rows, edges })
     }
 
-    /// What is known of its functions before they work; `None` where nothing is charged.
+    /// Facts of its functions before they work; `None` where nothing is charged.
     pub(crate) fn outlook(&self) -> Option<Outlook> {
         let (host, cut) = (self.machine.host()?.clone(), self.machine.cut().cloned());
         Some(Outlook { host, cut })

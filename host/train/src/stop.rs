@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How a run is to end.
+/// The way in which a run is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
     /// With its results written, as they are after this epoch.
@@ -15,7 +15,7 @@ pub enum Ask {
     Leave,
 }
 
-/// What a run is asked, and whether it has come to where it can obey.
+/// The request to a run to end, and whether the run has come to where it can obey.
 #[derive(Debug, Default)]
 pub struct Stop {
     asked: AtomicBool,

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-/// What opens or reads a file.
+/// Calls that open or read a file.
 const OPENS: [&str; 4] = ["File::open(", "fs::read(", "fs::read_to_string(", "OpenOptions::new()"];
 
-/// Where a file is opened in another way, and why that is no door.
+/// Sources that open files in another way, and why each may.
 const OTHERS: [(&str, &str); 14] = [
     ("input/src/file.rs", "the door"),
     ("input/src/memory.rs", "files of /proc and /sys"),

@@ -83,7 +83,7 @@ impl Account {
 }
 
 impl Account {
-    /// What was reserved, in words: where it is less than was asked for, by which limit.
+    /// The reservation in words, with the limit where it is less than was asked for.
     #[must_use]
     pub fn told(&self, functions: u32, wish: Reserve, reserved: Option<u32>) -> String {
         let Self { concurrency, .. } = self;

@@ -23,7 +23,7 @@ pub const TEMPLATE: &str = include_str!("../../../../infra/template.yaml");
 pub const MAKEFILE: &str = include_str!("../../../../infra/Makefile");
 /// `sam`'s settings.
 pub const SAMCONFIG: &str = include_str!("../../../../infra/samconfig.toml");
-/// What whoever deploys must be allowed, with `${Stack}` and the like in place of names.
+/// The deployer's policy, with `${Stack}` and the like in place of names.
 pub const DEPLOYER_POLICY: &str = include_str!("../../../../infra/deployer-policy.json");
 /// The price list.
 pub const PRICES: &str = include_str!("../../../../infra/prices.toml");

@@ -1,6 +1,6 @@
 //! Kernels in the store that functions take them from.
 //!
-//! Who trains needs no key for a kernel that is there: in the functions' package, or in the bucket
+//! A trainer needs no key for a kernel that is there: in the functions' package, or in the bucket
 //! and signed by the deployment's key. Only a new one must be signed, and only the key that the
 //! functions trust will do: what another one signed no function takes, and writing it would take the
 //! kernel from everybody.
@@ -19,7 +19,7 @@ pub(crate) fn at_store(doing: impl Into<String>) -> impl FnOnce(eciton_transport
     move |source| Error::Store { doing, source: Box::new(source) }
 }
 
-/// Whose kernels the functions take, and who can sign further ones.
+/// The key that functions trust, and the signer of further kernels, if there is one.
 #[derive(Debug)]
 pub(crate) struct Keys {
     stack: String,
@@ -49,7 +49,7 @@ impl Keys {
         Ok(Self { stack: deployment.stack.clone(), trusted, signer, packaged })
     }
 
-    /// What keeps a stored kernel from being taken; `None`: nothing does.
+    /// The reason why a stored kernel is not taken; `None` where it is.
     fn objection(&self, sealed: &[u8], baseline: Baseline) -> Option<String> {
         match artefact::open(sealed, &self.trusted) {
             Err(refusal) => Some(format!("of what the bucket has, {refusal}")),

@@ -14,12 +14,12 @@ use super::{Found, Host};
 
 /// After which a service is taken for absent, all its requests together.
 const WITHIN: Duration = Duration::from_secs(1);
-/// For a connection to it, and for an answer to one request.
+/// The time limit of a connection, and of an answer to one request.
 const EACH: Duration = Duration::from_millis(400);
 /// Longer task metadata is not read, bytes.
 const MAX_BYTES: u64 = 256 << 10;
 
-/// Where metadata is asked for.
+/// The address of a metadata service.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sources {
     /// EC2's, in place of the SDK's own choice (the environment, the profile, `169.254.169.254`).

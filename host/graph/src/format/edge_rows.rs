@@ -46,7 +46,7 @@ impl EdgeRows {
         Self::of_array(&npy::parse(&bytes, &file::name(path))?, edges, other).map(Some)
     }
 
-    /// What a folder of one's own says of its edges: the columns of the table of `edges` edges, or
+    /// The rows of a folder's edges: the columns of the table of `edges` edges, or
     /// `edge_features.npy`.
     pub(crate) fn of_folder(
         folder: &Path,

@@ -42,7 +42,7 @@ impl AsRef<[u8]> for Bytes {
 pub(crate) struct Grown<T> {
     items: Vec<T>,
     charge: Charge,
-    /// What errors call the file that it is made of.
+    /// The name in errors of the file that it is made of.
     file: String,
 }
 
@@ -66,6 +66,14 @@ impl<T> Grown<T> {
             self.items.reserve_exact(more);
         }
         Ok(&mut self.items)
+    }
+
+    /// The items with their charge.
+    pub(crate) fn into_bytes(self) -> Bytes
+    where
+        Vec<T>: Into<Vec<u8>>,
+    {
+        Bytes::new(self.items.into(), self.charge)
     }
 
     /// The items, which stay charged until the reading ends.

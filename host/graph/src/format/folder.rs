@@ -89,7 +89,7 @@ pub fn open(folder: &Path) -> Result<Dataset> {
             Some(Ids::of_column(table, 0)?)
         }
         (Part::None, _, Some(table)) => {
-            table.find_header(2, &[1])?;
+            table.find_header_of_words()?;
             Some(Ids::of_column(table, 0)?)
         }
         _ => None,
@@ -150,18 +150,16 @@ pub fn open(folder: &Path) -> Result<Dataset> {
     known.dataset(file::folder_name(folder), graph, placed, ids.names)
 }
 
-/// Finds whether the first row of a table is a header, where `ids` are known already: its id is none of them.
+/// Finds whether the first row of a table is a header: where `ids` are known its id is none of them.
 fn ids_or_header(table: &Table, ids: Option<&Ids>) -> Result<()> {
-    if table.find_header(2, &[1])? {
-        return Ok(());
-    }
+    let Some(ids) = ids else { return table.find_header_of_words() };
     let first = table.first(2)?;
     let word = first.get(0);
-    let header = ids.is_some_and(|ids| ids.position(word).is_none() && !is_number(word) && !is_unknown(word));
-    if header {
+    let header = !is_number(word) && !is_unknown(word) && ids.position(word).is_none();
+    table.header.set(header);
+    if header && ids.are_words() && !is_header(word) {
         table.note(true, "its id is none of the data set's");
     }
-    table.header.set(header);
     Ok(())
 }
 

@@ -11,9 +11,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
 
-use eciton_input::budget::Charge;
-
-use super::file::{self, Bytes};
+use super::file::{self, Bytes, Grown};
 use crate::error::{Error, Place, Result};
 
 /// What any file may unpack to.
@@ -22,6 +20,9 @@ pub const FREE_BYTES: u64 = 64 << 20;
 pub const MAX_RATIO: u64 = 256;
 /// The most that a file is unpacked to.
 pub const MAX_UNPACKED_BYTES: u64 = 64 << 30;
+
+/// Bytes that are unpacked into memory at once.
+const UNPACKED_AT_ONCE: usize = 1 << 20;
 
 /// Whether these first bytes are gzip's.
 pub(crate) fn is_gzip(bytes: &[u8]) -> bool {
@@ -52,22 +53,19 @@ fn damaged(file: &str, at: u64, error: &std::io::Error) -> Error {
 /// All of a packed file in memory, at most [`file::MAX_FILE_BYTES`].
 pub(crate) fn unpack(packed: &[u8], file: &str) -> Result<Bytes> {
     let allowed = allowed(packed.len() as u64).min(file::MAX_FILE_BYTES);
-    let (mut bytes, mut charge) = (Vec::new(), Charge::default());
+    let mut bytes = Grown::new(file);
     let mut decoder = MultiGzDecoder::new(packed);
     loop {
         let before = bytes.len();
-        let most = (before as u64).clamp(1 << 20, 1 << 28);
-        // The list may hold twice what it has.
-        let room = (before as u64 + most).saturating_mul(2);
-        charge.grow_to(room).map_err(|exceeded| file::exceeded(file, exceeded))?;
-        if let Err(error) = decoder.by_ref().take(most).read_to_end(&mut bytes) {
-            return Err(damaged(file, bytes.len() as u64, &error));
-        }
-        if bytes.len() as u64 > allowed {
-            return Err(too_large(file, allowed, bytes.len() as u64));
-        }
-        if bytes.len() == before {
-            return Ok(Bytes::new(bytes, charge));
+        let into = bytes.room(UNPACKED_AT_ONCE)?;
+        // One less than there is room for: the list never grows beyond what is charged.
+        let outcome = decoder.by_ref().take(UNPACKED_AT_ONCE as u64 - 1).read_to_end(into);
+        let found = into.len() as u64;
+        match outcome {
+            Err(error) => return Err(damaged(file, found, &error)),
+            Ok(_) if found > allowed => return Err(too_large(file, allowed, found)),
+            Ok(_) if into.len() == before => return Ok(bytes.into_bytes()),
+            Ok(_) => {}
         }
     }
 }
@@ -109,7 +107,7 @@ impl Source {
         matches!(self.reader, Reader::Gzip(_))
     }
 
-    /// What errors call the file.
+    /// The file's name in errors.
     pub(crate) fn file(&self) -> &str {
         &self.file
     }

@@ -27,7 +27,7 @@ impl Lines {
         Ok(Self { source: Source::open(path)?, block: Vec::new(), used: 0, line: 1, done: false })
     }
 
-    /// What errors call the file.
+    /// The file's name in errors.
     pub(crate) fn file(&self) -> &str {
         self.source.file()
     }

@@ -30,7 +30,7 @@ impl PairTable {
     pub fn open(path: &Path) -> Result<Self> {
         let table = Table::open(path)?;
         let mut some = table.records(2)?.next()?.is_some();
-        if some && table.find_header(2, &[])? {
+        if some && table.find_header(2)? {
             some = table.rows(2)?.next()?.is_some();
         }
         if !some {

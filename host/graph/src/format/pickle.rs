@@ -63,7 +63,7 @@ impl<'a> Pickle<'a> {
         self.bytes_len
     }
 
-    /// What errors call the file.
+    /// The file's name in errors.
     pub fn file(&self) -> &str {
         &self.file
     }

@@ -49,7 +49,7 @@ const HEADERS: [&str; 17] = [
 /// A text table in a file.
 pub(crate) struct Table {
     path: PathBuf,
-    /// What errors call the file.
+    /// The file's name in errors.
     pub(crate) file: String,
     separator: Separator,
     /// Whether the first record is a header, which [`Table::rows`] leaves out.
@@ -140,18 +140,28 @@ impl Table {
         }
     }
 
-    /// Takes the first record for a header if it begins with a known word, or if its id, or in one of
-    /// `columns` its field, is the only one that is no number; whether it is.
-    pub(crate) fn find_header(&self, fields: usize, columns: &[usize]) -> Result<bool> {
+    /// Takes the first record for a header if it begins with a known word, or if its id is the only one
+    /// that is no number; whether it is.
+    pub(crate) fn find_header(&self, fields: usize) -> Result<bool> {
         let first = self.first(fields)?;
-        let mut header =
-            is_header(first.get(0)) || (!is_number(first.get(0)) && self.numbers_below(0, is_number)?);
-        for &column in columns {
-            header = header
-                || (is_word(first.get(column)) && self.numbers_below(column, |field| !is_word(field))?);
-        }
+        let word = first.get(0);
+        let header = is_header(word) || (!is_number(word) && self.numbers_below(0, is_number)?);
         self.header.set(header);
         Ok(header)
+    }
+
+    /// [`Table::find_header`], and where ids are words by the field behind: a word above numbers.
+    pub(crate) fn find_header_of_words(&self) -> Result<()> {
+        let first = self.first(2)?;
+        let above = !self.find_header(2)?
+            && !is_number(first.get(0))
+            && is_word(first.get(1))
+            && self.numbers_below(1, |field| !is_word(field))?;
+        if above {
+            self.header.set(true);
+            self.note(true, "its second field is the only word in the column");
+        }
+        Ok(())
     }
 
     /// [`Table::find_header`] for a table whose fields behind the id are all numbers.
@@ -159,7 +169,7 @@ impl Table {
         let first = self.first(2)?;
         let words = !is_number(first.get(0)) && first.fields().skip(1).any(is_word);
         if !words {
-            return self.find_header(2, &[]);
+            return self.find_header(2);
         }
         self.header.set(true);
         Ok(true)
@@ -299,7 +309,7 @@ struct Text {
     source: Source,
     /// Read, but not handed on yet.
     raw: Vec<u8>,
-    /// To be handed out, from `given` on.
+    /// Bytes to be handed out, from `given` on.
     out: Vec<u8>,
     given: usize,
     /// The line that `raw` starts in.

@@ -84,6 +84,26 @@ fn a_first_edge_that_is_one_stays_one() {
 }
 
 #[test]
+fn a_first_line_that_is_data_was_lost() {
+    // A number in another spelling makes words of all ids.
+    let (set, _) = read(&[("edges.csv", "007,8\n8,9\n9,8\n")]);
+    assert_eq!(names(&set), ["007", "8", "9"]);
+    let (set, _) = read(&[("edges.csv", "8,9\n9,8\n"), ("labels.csv", "07,0\n8,1\n9,0\n")]);
+    assert_eq!(names(&set), ["07", "8", "9"]);
+    // A class by a word above classes by numbers, of a vertex that there is.
+    let files = [("edges.csv", "ann,bob\nbob,cy\n"), ("labels.csv", "ann,red\nbob,3\ncy,4\n")];
+    assert_eq!((read(&files).0.labels.width(), read(&files).0.vertices()), (3, 3));
+    let features = ("features.csv", "ann,1\nbob,2\ncy,3\n");
+    assert_eq!(read(&[files[0], files[1], features]).0.labels.width(), 3);
+    // A vertex whose name begins headers elsewhere.
+    let features = ("features.csv", "id,x\nu,1\nv,2\n");
+    assert_eq!(read(&[("edges.csv", "u,v\n"), features]).0.graph.edges(), 2);
+    // An id of more than 32 bits before a word.
+    let (set, _) = read(&[("edges.csv", "1,4294967300\n4294967300,a\na,1\n")]);
+    assert_eq!(names(&set), ["1", "4294967300", "a"]);
+}
+
+#[test]
 fn ids_beyond_32_bits_are_numbers() {
     let big = u64::from(u32::MAX) + 5;
     let (set, _) = read(&[("edges.csv", &format!("source,target\n3,{big}\n{big},9\n"))]);

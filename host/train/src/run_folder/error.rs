@@ -166,9 +166,5 @@ pub(crate) fn reading(path: &Path) -> impl Fn(std::io::Error) -> Error {
 
 /// A value as an error shows it: at most 80 characters, control characters escaped.
 pub(super) fn shown(text: &str) -> String {
-    let mut start: String = text.chars().take(80).flat_map(char::escape_debug).collect();
-    if text.chars().nth(80).is_some() {
-        start.push_str("...");
-    }
-    start
+    eciton_input::text::cut(text, 80)
 }

@@ -79,19 +79,7 @@ pub(super) fn ours(operation: &'static str, key: &str, code: &str, message: &dyn
 
 /// The chain of causes from the outermost on, bounded.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next.filter(|_| text.len() < 400) {
-        let said = cause.to_string();
-        if !text.ends_with(&said) {
-            text = text + ": " + &said;
-        }
-        next = cause.source();
-    }
-    match text.char_indices().nth(400) {
-        None => text,
-        Some((at, _)) => format!("{}...", &text[..at]),
-    }
+    eciton_input::text::cut(&eciton_input::text::causes(error), 400)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::ids::{Ids, Words, canonical};
 use super::labels::{is_unknown, number};
 use crate::adjacency::check_vertices;
-use crate::error::{Error, Place, Result};
+use crate::error::{Place, Result};
 use crate::format::dictionary::Collector;
 use crate::format::edge_rows::Columns;
 use crate::format::file::Grown;
@@ -19,14 +19,11 @@ pub(super) struct Edges {
 impl Edges {
     /// Edges between known vertices.
     pub(super) fn between(table: &Table, ids: &Ids) -> Result<Self> {
-        if !table.find_header(2, &[])? {
-            let first = table.first(2)?;
-            let unknown = |field| ids.position(first.get(field)).is_none() && !is_number(first.get(field));
-            let header = unknown(0) && unknown(1);
-            if header {
-                table.note(true, "neither of its ids is one of the data set's");
-            }
-            table.header.set(header);
+        let first = table.first(2)?;
+        let unknown = |field| ids.position(first.get(field)).is_none() && !is_number(first.get(field));
+        table.header.set(unknown(0) && unknown(1));
+        if table.header.get() && ids.are_words() && !is_header(first.get(0)) {
+            table.note(true, "neither of its ids is one of the data set's");
         }
         let mut made = Self { pairs: Grown::new(&table.file), columns: Columns::of(table)? };
         table.each(2, |row| {
@@ -42,15 +39,10 @@ impl Edges {
     /// Ids stand in the place of vertices until all are known, so they are read once.
     pub(super) fn numbered(table: &Table, labels: Option<&Table>) -> Result<Option<(Ids, Self)>> {
         let mut ids = Collector::new(table.bytes()?);
-        // A first row of words is a header if all other rows are of numbers.
-        let doubtful = |table: &Table| {
-            let first = table.first(2)?;
-            table.header.set(canonical(first.get(0)).is_none());
-            Ok::<_, Error>(table.header.get() && !is_header(first.get(0)))
-        };
         if let Some(labels) = labels {
-            let (doubtful, mut others) = (doubtful(labels)?, false);
+            let Some(doubtful) = doubtful_header(labels)? else { return Ok(None) };
             let mut rows = labels.rows(2)?;
+            let mut others = false;
             while let Some(row) = rows.next()? {
                 let Some(id) = canonical(row.get(0)) else { return Ok(None) };
                 ids.add([id].into_iter());
@@ -60,15 +52,15 @@ impl Edges {
                 return Ok(None);
             }
         }
-        let doubtful = doubtful(table)?;
+        let Some(doubtful) = doubtful_header(table)? else { return Ok(None) };
         let mut made = Self { pairs: Grown::new(&table.file), columns: Columns::of(table)? };
         let mut rows = table.rows(2)?;
         while let Some(row) = rows.next()? {
             let ends = canonical(row.get(0)).zip(canonical(row.get(1)));
-            // Ids of 2^32 and more would take 8 bytes each: these are read as any other words.
             let Some((source, target)) = ends else { return Ok(None) };
+            // Wider ids would take 16 bytes an edge: the table is read twice instead.
             let (Ok(low), Ok(high)) = (u32::try_from(source), u32::try_from(target)) else {
-                return Self::wide(table, labels).map(Some);
+                return Self::wide(table, labels);
             };
             ids.add([source, target].into_iter());
             made.pairs.push((low, high))?;
@@ -89,27 +81,29 @@ impl Edges {
     }
 
     /// [`Edges::numbered`] in two readings, for ids that do not fit 32 bits.
-    pub(super) fn wide(table: &Table, labels: Option<&Table>) -> Result<(Ids, Self)> {
+    fn wide(table: &Table, labels: Option<&Table>) -> Result<Option<(Ids, Self)>> {
         let mut ids = Collector::new(table.bytes()?);
-        let mut add = |table: &Table, fields: &[usize]| {
-            table.each(2, |row| {
-                ids.add(fields.iter().filter_map(|&field| canonical(row.get(field))));
-                Ok(())
-            })
-        };
-        labels.map_or(Ok(()), |labels| add(labels, &[0]))?;
-        add(table, &[0, 1])?;
+        let parts = labels.map(|labels| (labels, &[0][..])).into_iter().chain([(table, &[0, 1][..])]);
+        for (table, fields) in parts {
+            let mut rows = table.rows(2)?;
+            while let Some(row) = rows.next()? {
+                for &field in fields {
+                    let Some(id) = canonical(row.get(field)) else { return Ok(None) };
+                    ids.add([id].into_iter());
+                }
+            }
+        }
         let dictionary = ids.finish();
         check_vertices(dictionary.len(), || Place::whole(&table.file))?;
         let ids = Ids::numbers(dictionary);
         let edges = Self::between(table, &ids)?;
-        Ok((ids, edges))
+        Ok(Some((ids, edges)))
     }
 
     /// Edges between ids that are words, in order of first appearance: those of `labels` first.
     pub(super) fn worded(table: &Table, labels: Option<&Table>) -> Result<(Ids, Self)> {
-        table.find_header(2, &[])?;
-        labels.map_or(Ok(false), |labels| labels.find_header(2, &[1]))?;
+        table.find_header(2)?;
+        labels.map_or(Ok(false), |labels| labels.find_header(2))?;
         let (ids, edges) = Self::words(table, labels)?;
         // Where the first row might be a header, all else has been read now.
         let mut changed = false;
@@ -141,6 +135,18 @@ impl Edges {
             true => Err(table.empty("one edge at least: source, target")),
             false => Ok(self),
         }
+    }
+}
+
+/// Takes a first row of words for a header, as it is if all other ids are numbers; whether that is in
+/// doubt. None where the first id is a number of another spelling (`007`): ids are words then.
+fn doubtful_header(table: &Table) -> Result<Option<bool>> {
+    let first = table.first(2)?;
+    let word = first.get(0);
+    table.header.set(!is_number(word));
+    match canonical(word).is_none() && is_number(word) {
+        true => Ok(None),
+        false => Ok(Some(table.header.get() && !is_header(word))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the user calls vertices, or graphs, and where each is.
+//! The user's ids of vertices or graphs, and the place of each.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ pub(super) struct Ids {
     pub(super) of_graphs: bool,
 }
 
-/// Where an id is.
+/// The way from an id to its vertex.
 pub(super) enum Lookup {
     Dense,
     /// By binary search among names that ascend.
@@ -123,6 +123,11 @@ impl Ids {
         self.count
     }
 
+    /// Whether an id may be any word.
+    pub(super) fn are_words(&self) -> bool {
+        matches!(self.names, VertexIds::Words(_))
+    }
+
     pub(super) fn position(&self, word: &str) -> Option<u32> {
         match (&self.lookup, &self.names) {
             (Lookup::Words(positions), _) => positions.get(word).copied(),
@@ -155,7 +160,7 @@ impl Ids {
     }
 }
 
-/// Which vertices have had a row: each has one at most.
+/// Vertices that have had their row: each has one at most.
 pub(super) struct Placed(Vec<bool>);
 
 impl Placed {

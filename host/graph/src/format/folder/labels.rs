@@ -37,7 +37,7 @@ fn value(table: &Table, line: u64, column: usize, field: &str) -> Result<f32> {
     })
 }
 
-/// What a table of labels holds, of all its rows.
+/// The kinds of fields in a table of labels, over all its rows.
 #[derive(Default)]
 struct Survey {
     /// Labels of the first row.
