@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use eciton_exec::{Answered, Clock, Completion, Executor as _, LocalPool, Order, Settings as Threads};
 use eciton_kernel::{Call, Error, Kind, Layer, Limits, RowNumbers, Runtime, Settings, Target};
 use eciton_plan::signature::Value;
-use eciton_plan::{Attempt, Attribute, Epoch, IntervalId, OperationId, StageId, Task, Version};
+use eciton_plan::{Attempt, Attribute, IntervalId, OperationId, Round, StageId, Task, Version};
 use eciton_tensor::{Buffer, Grid, Matrix};
 use eciton_tests::{Numbers, root, test_kernel};
 
@@ -132,7 +132,7 @@ fn order(tried: &Tried, number: u32, into: &Buffer) -> Order {
     Order {
         pass: 1,
         task: Task {
-            epoch: Epoch(1),
+            round: Round(1),
             stage: StageId(0),
             interval: IntervalId(number),
             attempt: Attempt(0),

@@ -1,4 +1,4 @@
-//! What the engine costs an epoch: `cargo bench -p eciton-engine`. Tiny unless run as a benchmark.
+//! What the engine costs a round: `cargo bench -p eciton-engine`. Tiny unless run as a benchmark.
 
 #![allow(missing_docs, clippy::disallowed_types, clippy::disallowed_methods, clippy::disallowed_macros)]
 
@@ -41,9 +41,9 @@ fn run(engine: &mut Engine, waiting: &mut Vec<Event>) -> u64 {
                 Action::Retry(task) | Action::Relaunch(task) => {
                     waiting.push(Event::Completed { key: task.key(), took_us: 100 });
                 }
-                Action::Update { epoch } => waiting.push(Event::Updated { epoch }),
-                Action::Evaluate { epoch } => waiting.push(Event::Evaluated { epoch }),
-                Action::Commit(_) | Action::EpochFinished { .. } | Action::Finished { .. } => {}
+                Action::Update { round } => waiting.push(Event::Updated { round }),
+                Action::Evaluate { round } => waiting.push(Event::Evaluated { round }),
+                Action::Commit(_) | Action::RoundFinished { .. } | Action::Finished { .. } => {}
             }
         }
     }
@@ -52,25 +52,25 @@ fn run(engine: &mut Engine, waiting: &mut Vec<Event>) -> u64 {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let real = std::env::args().any(|argument| argument == "--bench");
-    let epochs = if real { 200_000 } else { 5 };
+    let rounds = if real { 200_000 } else { 5 };
     let relaunching = Some(Deadlines::default());
     let cases = [(2, 1, None), (2, 16, None), (2, 64, None), (8, 64, None), (2, 64, relaunching)];
     for (layers, intervals, deadlines) in cases {
         let model = Model::gcn(layers, 16, 0.5, 1433, 7)?;
         let shape = DataShape { rows: 2708, features: 1433, classes: 7, edge_features: 0 };
         let program = Program::build(&model, shape, eciton_plan::Savings::default(), &signature)?;
-        let epochs = if real { epochs / intervals } else { epochs };
-        let mut engine = Engine::new(&program, Settings { deadlines, ..Settings::new(intervals, epochs) })?;
+        let rounds = if real { rounds / intervals } else { rounds };
+        let mut engine = Engine::new(&program, Settings { deadlines, ..Settings::new(intervals, rounds) })?;
         let mut waiting = Vec::with_capacity(1024);
         let start = Instant::now();
         let events = run(&mut engine, &mut waiting);
         let nanoseconds = start.elapsed().as_nanos() as f64;
         println!(
-            "{layers} layers, {intervals:>2} intervals{}: {:>9.1} ns an epoch, {:>5.1} ns an event ({} events an epoch)",
+            "{layers} layers, {intervals:>2} intervals{}: {:>9.1} ns a round, {:>5.1} ns an event ({} events a round)",
             if deadlines.is_some() { ", all relaunched" } else { "" },
-            nanoseconds / f64::from(epochs),
+            nanoseconds / f64::from(rounds),
             nanoseconds / events as f64,
-            events / u64::from(epochs),
+            events / u64::from(rounds),
         );
     }
     Ok(())

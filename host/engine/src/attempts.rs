@@ -4,9 +4,9 @@
 //! also when another attempt has done the step meanwhile. So each attempt is counted once, however
 //! often it is reported.
 
-use eciton_plan::{Attempt, Epoch};
+use eciton_plan::{Attempt, Round};
 
-/// A step's attempts in the current epoch, and those that it left behind in an earlier one.
+/// A step's attempts in the current round, and those that it left behind in an earlier one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempts {
     /// One bit an attempt.
@@ -18,7 +18,7 @@ pub(crate) struct Attempts {
     /// Whether the newest is overdue.
     overdue: bool,
     left_alive: u32,
-    left_epoch: Epoch,
+    left_round: Round,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Attempts {
         fatal: 0,
         overdue: false,
         left_alive: 0,
-        left_epoch: Epoch(0),
+        left_round: Round(0),
     };
 
     pub(crate) const fn progress(&self) -> Progress {
@@ -73,7 +73,7 @@ impl Attempts {
         Attempt(self.launched.saturating_sub(1) as u32)
     }
 
-    /// Takes a report of an attempt of this epoch.
+    /// Takes a report of an attempt of this round.
     pub(crate) const fn report(&mut self, attempt: Attempt) -> Report {
         if attempt.0 >= self.launched as u32 {
             return Report::Unknown;
@@ -84,10 +84,10 @@ impl Attempts {
         if first { Report::First } else { Report::Again }
     }
 
-    /// Takes a report of an attempt of an earlier epoch: whether it was still waited for.
-    pub(crate) fn report_left(&mut self, epoch: Epoch, attempt: Attempt) -> bool {
+    /// Takes a report of an attempt of an earlier round: whether it was still waited for.
+    pub(crate) fn report_left(&mut self, round: Round, attempt: Attempt) -> bool {
         let bit = bit(attempt.0);
-        let first = epoch == self.left_epoch && self.left_alive & bit != 0;
+        let first = round == self.left_round && self.left_alive & bit != 0;
         if first {
             self.left_alive &= !bit;
         }
@@ -134,16 +134,16 @@ impl Attempts {
         self.fatal.checked_sub(1).map(|attempt| Attempt(u32::from(attempt)))
     }
 
-    /// Begins the next epoch; `over` is the one before. Returns how many attempts are forgotten: one
-    /// earlier epoch is remembered, and that only if this one leaves nothing.
-    pub(crate) const fn renew(&mut self, over: Epoch) -> u32 {
+    /// Begins the next round; `over` is the one before. Returns how many attempts are forgotten: one
+    /// earlier round is remembered, and that only if this one leaves nothing.
+    pub(crate) const fn renew(&mut self, over: Round) -> u32 {
         let mut forgotten = 0;
-        let (mut left_alive, mut left_epoch) = (self.left_alive, self.left_epoch);
+        let (mut left_alive, mut left_round) = (self.left_alive, self.left_round);
         if self.alive != 0 {
             forgotten = left_alive.count_ones();
-            (left_alive, left_epoch) = (self.alive, over);
+            (left_alive, left_round) = (self.alive, over);
         }
-        *self = Self { left_alive, left_epoch, ..Self::NONE };
+        *self = Self { left_alive, left_round, ..Self::NONE };
         forgotten
     }
 }
@@ -179,25 +179,25 @@ mod tests {
     }
 
     #[test]
-    fn what_an_epoch_leaves_behind_is_remembered_until_a_later_one_leaves_more() {
+    fn what_an_round_leaves_behind_is_remembered_until_a_later_one_leaves_more() {
         let mut attempts = Attempts::NONE;
         let (first, second) = (attempts.launch(), attempts.launch());
         attempts.report(first);
-        assert_eq!(attempts.renew(Epoch(1)), 0);
+        assert_eq!(attempts.renew(Round(1)), 0);
         assert_eq!(attempts.progress(), Progress::Waiting);
-        // An epoch that leaves nothing changes nothing.
+        // A round that leaves nothing changes nothing.
         let again = attempts.launch();
         attempts.report(again);
-        assert_eq!(attempts.renew(Epoch(2)), 0);
-        assert!(!attempts.clone().report_left(Epoch(2), second));
-        assert!(!attempts.report_left(Epoch(1), first) && !attempts.report_left(Epoch(1), Attempt(99)));
+        assert_eq!(attempts.renew(Round(2)), 0);
+        assert!(!attempts.clone().report_left(Round(2), second));
+        assert!(!attempts.report_left(Round(1), first) && !attempts.report_left(Round(1), Attempt(99)));
         let mut answered = attempts;
-        assert!(answered.report_left(Epoch(1), second) && !answered.report_left(Epoch(1), second));
+        assert!(answered.report_left(Round(1), second) && !answered.report_left(Round(1), second));
         for mut attempts in [attempts, answered] {
-            let waited = u32::from(attempts.clone().report_left(Epoch(1), second));
+            let waited = u32::from(attempts.clone().report_left(Round(1), second));
             let third = attempts.launch();
-            assert_eq!(attempts.renew(Epoch(3)), waited);
-            assert!(!attempts.report_left(Epoch(1), second) && attempts.report_left(Epoch(3), third));
+            assert_eq!(attempts.renew(Round(3)), waited);
+            assert!(!attempts.report_left(Round(1), second) && attempts.report_left(Round(3), third));
         }
     }
 

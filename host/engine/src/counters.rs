@@ -23,14 +23,14 @@ pub struct Counters {
     pub recovered: u64,
     /// Attempts that failed while their step was not done.
     pub failures: u64,
-    /// Attempts answered or failed when another had done the step, in the same epoch.
+    /// Attempts answered or failed when another had done the step, in the same round.
     pub duplicates: u64,
-    /// Attempts answered or failed when their epoch, or the run, was over.
+    /// Attempts answered or failed when their round, or the run, was over.
     pub late: u64,
     /// Attempts under way when the run was cancelled.
     pub cancelled: u64,
     /// Attempts forgotten unanswered: their engine was restarted, or their step left others behind in
-    /// a later epoch.
+    /// a later round.
     pub lost: u64,
     /// Updates of the weights.
     pub updates: u64,

@@ -1,4 +1,4 @@
-//! The engine: progress of every interval through its epochs.
+//! The engine: progress of every interval through its rounds.
 
 mod answers;
 mod progress;
@@ -13,7 +13,7 @@ use crate::settings::{
     Deadlines, MAX_APART_INTERVALS, MAX_ATTEMPTS, MAX_DEADLINE_RATIO, MAX_DEADLINE_US, MAX_INTERVALS,
     MAX_STEPS, Settings,
 };
-use eciton_plan::{Epoch, IntervalId, Mode, Program, Scope, StageId, Step, TaskKey, Version};
+use eciton_plan::{IntervalId, Mode, Program, Round, Scope, StageId, Step, TaskKey, Version};
 use readings::Readings;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -33,7 +33,7 @@ macro_rules! planted {
 }
 pub(crate) use planted;
 
-/// Runs a program's epochs over intervals, one event at a time.
+/// Runs a program's rounds over intervals, one event at a time.
 #[derive(Clone, Debug)]
 pub struct Engine {
     settings: Settings,
@@ -41,33 +41,33 @@ pub struct Engine {
     stages: Vec<StageInfo>,
     /// Stages to tell when one is done: `StageInfo::followers` are ranges of it.
     followers: Vec<(u16, Scope)>,
-    /// A step for each stage and interval, of the interval's epoch, each at its [`Engine::place`].
+    /// A step for each stage and interval, of the interval's round, each at its [`Engine::place`].
     steps: Vec<StepInfo>,
     intervals: Vec<IntervalInfo>,
     readings: Readings,
     /// Steps that could be handed out, where their number is limited.
-    ready: BinaryHeap<Reverse<(Epoch, u16, u32)>>,
+    ready: BinaryHeap<Reverse<(Round, u16, u32)>>,
     /// Steps handed out that count towards that limit.
     handed_out: u32,
-    /// How many epochs may be under way at once: the bound + 1.
+    /// How many rounds may be under way at once: the bound + 1.
     spread: u32,
-    /// Intervals that have done a stage in an epoch: for each of `spread` epochs, by stage.
+    /// Intervals that have done a stage in a round: for each of `spread` rounds, by stage.
     done: Vec<u32>,
-    /// Intervals that have finished an epoch: for each of `spread` epochs.
+    /// Intervals that have finished a round: for each of `spread` rounds.
     completed: Vec<u32>,
     phase: Phase,
     track: Track,
-    /// Epochs whose update and evaluation are over.
+    /// Rounds whose update and evaluation are over.
     over: u32,
-    finished: Epoch,
-    /// The furthest epoch that an interval has entered.
-    furthest: Epoch,
-    /// The last epoch that one may enter.
-    until: Epoch,
-    /// From this epoch on rows are of their own epoch.
-    exact_from: Epoch,
-    /// The first and last epoch asked for before restarts.
-    forgotten: Option<(Epoch, Epoch)>,
+    finished: Round,
+    /// The furthest round that an interval has entered.
+    furthest: Round,
+    /// The last round that one may enter.
+    until: Round,
+    /// From this round on rows are of their own round.
+    exact_from: Round,
+    /// The first and last round asked for before restarts.
+    forgotten: Option<(Round, Round)>,
     weights: Version,
     stopping: bool,
     counters: Counters,
@@ -100,11 +100,11 @@ const _: () = assert!(size_of::<StepInfo>() == 20);
 
 #[derive(Clone, Copy, Debug)]
 struct IntervalInfo {
-    /// The epoch that it is in, or, with nothing left, has finished; not yet one: `None`.
-    epoch: Option<Epoch>,
-    /// Steps of that epoch that are not done.
+    /// The round that it is in, or, with nothing left, has finished; not yet one: `None`.
+    round: Option<Round>,
+    /// Steps of that round that are not done.
     left: u32,
-    /// What its tasks of that epoch read.
+    /// What its tasks of that round read.
     weights: Version,
 }
 
@@ -116,7 +116,7 @@ enum Phase {
     Finished,
 }
 
-/// What becomes of the oldest epoch under way when all intervals have finished it.
+/// What becomes of the oldest round under way when all intervals have finished it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Track {
     Steps,
@@ -136,8 +136,8 @@ pub struct Parked {
 /// What stands between an interval and its next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsFor {
-    /// It may not enter its next epoch before this one is over everywhere, its weights published.
-    Epoch(Epoch),
+    /// It may not enter its next round before this one is over everywhere, its weights published.
+    Round(Round),
     /// This step would write over rows that a gather still reads.
     Readers(Step),
     /// This step waits until fewer are handed out.
@@ -193,7 +193,7 @@ impl Engine {
             settings,
             trains: program.trains(),
             steps: vec![idle; count * intervals as usize],
-            intervals: vec![IntervalInfo { epoch: None, left: 0, weights: Version(0) }; intervals as usize],
+            intervals: vec![IntervalInfo { round: None, left: 0, weights: Version(0) }; intervals as usize],
             readings,
             ready: BinaryHeap::new(),
             handed_out: 0,
@@ -205,10 +205,10 @@ impl Engine {
             phase: Phase::Ready,
             track: Track::Steps,
             over: 0,
-            finished: Epoch(0),
-            furthest: Epoch(0),
-            until: Epoch(0),
-            exact_from: Epoch(0),
+            finished: Round(0),
+            furthest: Round(0),
+            until: Round(0),
+            exact_from: Round(0),
             forgotten: None,
             weights: Version(0),
             stopping: false,
@@ -221,13 +221,13 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Makes the engine ready for [`Event::Started`] once more, for other epochs; whatever ran is
+    /// Makes the engine ready for [`Event::Started`] once more, for other rounds; whatever ran is
     /// forgotten but for the counters and what is known of each stage's pace. For an evaluation
     /// program, once per evaluation.
     ///
     /// A key does not say before or after which restart: reports of attempts of before must not reach
-    /// the engine any more if their epochs come again.
-    pub fn restart(&mut self, first: Epoch, last: Epoch, weights: Version) {
+    /// the engine any more if their rounds come again.
+    pub fn restart(&mut self, first: Round, last: Round, weights: Version) {
         if self.phase != Phase::Ready {
             let (from, to) = self.forgotten.unwrap_or((self.settings.first, self.furthest));
             self.forgotten = Some((from.min(self.settings.first), to.max(self.furthest)));
@@ -238,16 +238,16 @@ impl Engine {
         self.settings.last = last;
         self.weights = weights;
         self.settings.weights = weights;
-        self.intervals.fill(IntervalInfo { epoch: None, left: 0, weights });
+        self.intervals.fill(IntervalInfo { round: None, left: 0, weights });
         self.forget_ready();
         self.done.fill(0);
         self.completed.fill(0);
         self.over = 0;
-        self.finished = Epoch(first.0.saturating_sub(1));
+        self.finished = Round(first.0.saturating_sub(1));
         self.furthest = first;
         self.until = last;
         let exact = self.settings.pipeline.synchronous_last;
-        self.exact_from = Epoch(last.0.saturating_sub(exact).saturating_add(1));
+        self.exact_from = Round(last.0.saturating_sub(exact).saturating_add(1));
         self.phase = Phase::Ready;
         self.track = Track::Steps;
         self.stopping = false;
@@ -264,8 +264,8 @@ impl Engine {
             Event::Completed { key, took_us } => self.completed(key, took_us),
             Event::Overdue(key) => self.overdue(key),
             Event::Failed { key, retryable } => self.failed(key, retryable),
-            Event::Updated { epoch } => self.updated(epoch),
-            Event::Evaluated { epoch } => self.evaluated(epoch),
+            Event::Updated { round } => self.updated(round),
+            Event::Evaluated { round } => self.evaluated(round),
             Event::Synchronise => self.synchronise(),
             Event::StopRequested => self.stop_requested(),
             Event::Cancelled => self.cancelled(),
@@ -292,17 +292,17 @@ impl Engine {
         &self.counters
     }
 
-    /// The settings, with the epochs and weights of the last restart.
+    /// The settings, with the rounds and weights of the last restart.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The oldest epoch that is not over; before the start and after the end the nearest one.
+    /// The oldest round that is not over; before the start and after the end the nearest one.
     #[must_use]
-    pub fn epoch(&self) -> Epoch {
-        let epoch = self.settings.first.0.saturating_add(self.over);
-        Epoch(epoch.min(self.furthest.0))
+    pub fn round(&self) -> Round {
+        let round = self.settings.first.0.saturating_add(self.over);
+        Round(round.min(self.furthest.0))
     }
 
     /// The newest version of the weights.
@@ -311,20 +311,20 @@ impl Engine {
         self.weights
     }
 
-    /// The version of the weights that a step reads: the same for all steps of an interval's epoch, settled
+    /// The version of the weights that a step reads: the same for all steps of an interval's round, settled
     /// when the interval entered it. Tasks carry theirs; a gather that goes through a kernel asks here,
-    /// before it is reported. `None`: the interval is not in that epoch, or there is none of its number.
+    /// before it is reported. `None`: the interval is not in that round, or there is none of its number.
     #[must_use]
     pub fn weights_of(&self, step: Step) -> Option<Version> {
         let interval = self.intervals.get(step.interval.index())?;
-        (interval.epoch == Some(step.epoch)).then_some(interval.weights)
+        (interval.round == Some(step.round)).then_some(interval.weights)
     }
 
-    /// How many epochs older than its own the rows are that a gather under way reads, by the interval
+    /// How many rounds older than its own the rows are that a gather under way reads, by the interval
     /// that wrote them; `None`: none is older. What rows it reads was settled when it was asked for.
     #[must_use]
     pub fn ages(&self, step: Step) -> Option<&[u8]> {
-        let asked = self.intervals.get(step.interval.index())?.epoch == Some(step.epoch);
+        let asked = self.intervals.get(step.interval.index())?.round == Some(step.round);
         self.readings.ages(step.stage, step.interval).filter(|_| asked)
     }
 
@@ -357,9 +357,9 @@ impl Engine {
             let running = active && step.attempts.progress() == Progress::Running;
             // Both fit: places were made from such numbers.
             let (stage, interval) = (StageId((place / intervals) as u16), (place % intervals) as u32);
-            let epoch = self.intervals.get(interval as usize)?.epoch?;
+            let round = self.intervals.get(interval as usize)?.round?;
             let (interval, attempt) = (IntervalId(interval), step.attempts.newest());
-            running.then_some(TaskKey { epoch, stage, interval, attempt })
+            running.then_some(TaskKey { round, stage, interval, attempt })
         })
     }
 
@@ -370,10 +370,10 @@ impl Engine {
         let numbers = 0..self.settings.intervals;
         numbers.filter(move |_| active).filter_map(|interval| {
             let info = self.intervals.get(interval as usize)?;
-            let epoch = info.epoch?;
+            let round = info.round?;
             let waits_for = if info.left == 0 {
-                let next = Epoch(epoch.0.checked_add(1).filter(|&next| next <= self.until.0)?);
-                WaitsFor::Epoch(Epoch(next.0.saturating_sub(1 + self.bound(next))))
+                let next = Round(round.0.checked_add(1).filter(|&next| next <= self.until.0)?);
+                WaitsFor::Round(Round(next.0.saturating_sub(1 + self.bound(next))))
             } else {
                 let of = |stage: usize| &self.steps[self.place(stage, interval)];
                 let mut stages = 0..self.stages.len();
@@ -381,7 +381,7 @@ impl Engine {
                     return None;
                 }
                 let step = |stage: usize| Step {
-                    epoch,
+                    round,
                     stage: StageId(stage as u16),
                     interval: IntervalId(interval),
                 };
@@ -398,13 +398,13 @@ impl Engine {
         })
     }
 
-    /// Where a step of an interval's epoch lies in `steps`.
+    /// Where a step of an interval's round lies in `steps`.
     fn place(&self, stage: usize, interval: u32) -> usize {
         stage * self.settings.intervals as usize + interval as usize
     }
 
-    fn is_forgotten(&self, epoch: Epoch) -> bool {
-        self.forgotten.is_some_and(|(from, to)| (from..=to).contains(&epoch))
+    fn is_forgotten(&self, round: Round) -> bool {
+        self.forgotten.is_some_and(|(from, to)| (from..=to).contains(&round))
     }
 }
 
@@ -432,5 +432,5 @@ fn check(program: &Program, settings: &Settings) -> Result<(), Error> {
         within("intervals of an asynchronous run", intervals, u64::from(MAX_APART_INTERVALS))?;
     }
     within("stages of the program", stages, 1 << 16)?;
-    within("steps of an epoch (stages x intervals)", stages * intervals, MAX_STEPS)
+    within("steps of a round (stages x intervals)", stages * intervals, MAX_STEPS)
 }

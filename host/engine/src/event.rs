@@ -1,6 +1,6 @@
 //! What goes in and what comes out.
 
-use eciton_plan::{Epoch, Step, Task, TaskKey};
+use eciton_plan::{Round, Step, Task, TaskKey};
 
 /// What happened. Rows, gradients and losses stay with the driver.
 ///
@@ -33,21 +33,21 @@ pub enum Event {
     Overdue(TaskKey),
     /// An [`Action::Update`] is done: the next version of the weights is there.
     Updated {
-        /// Of which epoch.
-        epoch: Epoch,
+        /// Of which round.
+        round: Round,
     },
     /// An [`Action::Evaluate`] is done.
     Evaluated {
-        /// After which epoch.
-        epoch: Epoch,
+        /// After which round.
+        round: Round,
     },
-    /// Epochs that no interval has entered yet read rows of their own only, and run one by one: what
-    /// asynchronous training does near its target. Before the start: all epochs do.
+    /// Rounds that no interval has entered yet read rows of their own only, and run one by one: what
+    /// asynchronous training does near its target. Before the start: all rounds do.
     Synchronise,
-    /// Finish the epochs under way, evaluate, and end the run.
+    /// Finish the rounds under way, evaluate, and end the run.
     StopRequested,
-    /// End the run at once, in whatever phase it is: no evaluation, and the epoch is not finished.
-    /// [`Action::Finished`] with [`Reason::Stopped`] and the last epoch that was; what is under way is
+    /// End the run at once, in whatever phase it is: no evaluation, and the round is not finished.
+    /// [`Action::Finished`] with [`Reason::Stopped`] and the last round that was; what is under way is
     /// counted as cancelled, and reports of it are ignored.
     Cancelled,
 }
@@ -57,7 +57,7 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Action {
-    /// Do a gather stage for an interval, on rows of the epochs that [`crate::Engine::ages`] names; then
+    /// Do a gather stage for an interval, on rows of the rounds that [`crate::Engine::ages`] names; then
     /// [`Event::Gathered`].
     Gather(Step),
     /// Hand a task to an executor; then [`Event::Completed`] or [`Event::Failed`].
@@ -73,35 +73,35 @@ pub enum Action {
     /// not committed is thrown away. The attempt need not be the newest, and may have been reported
     /// failed before.
     Commit(TaskKey),
-    /// All gradients of the epoch are committed: reduce them, step the optimiser, publish the next
+    /// All gradients of the round are committed: reduce them, step the optimiser, publish the next
     /// version beside those that tasks still read; then [`Event::Updated`].
     Update {
-        /// Of which epoch.
-        epoch: Epoch,
+        /// Of which round.
+        round: Round,
     },
     /// Measure the newest weights; then [`Event::Evaluated`].
     Evaluate {
-        /// After which epoch.
-        epoch: Epoch,
+        /// After which round.
+        round: Round,
     },
-    /// The epoch is over: report it.
-    EpochFinished {
+    /// The round is over: report it.
+    RoundFinished {
         /// Which.
-        epoch: Epoch,
+        round: Round,
     },
     /// The run is over. Nothing follows, whatever comes in; tasks in flight may be dropped.
     Finished {
         /// Why.
         reason: Reason,
-        /// The last epoch that was finished; 0 if none ever was.
-        epoch: Epoch,
+        /// The last round that was finished; 0 if none ever was.
+        round: Round,
     },
 }
 
 /// Why a run is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// All epochs are done.
+    /// All rounds are done.
     Completed,
     /// A stop was requested, or the run was cancelled.
     Stopped,

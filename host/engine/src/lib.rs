@@ -7,15 +7,15 @@
 //! reports each one's end as an event, until [`Action::Finished`]. It never has to look into the
 //! engine.
 //!
-//! A stage on an interval at an epoch is a step. A step starts when what it reads is there: a tensor
+//! A stage on an interval at a round is a step. A step starts when what it reads is there: a tensor
 //! stage needs its own interval's rows, a gather those of all intervals. How long it waits for the
 //! others', how far intervals may run apart, and which versions of rows and weights they then read is
-//! the [`Pipeline`](eciton_plan::Pipeline)'s: see there for the rules. When all steps of an epoch are
+//! the [`Pipeline`](eciton_plan::Pipeline)'s: see there for the rules. When all steps of a round are
 //! done the weights are updated and evaluated if it is time, and the intervals that waited for that go
 //! on.
 //!
-//! In asynchronous epochs a gather reads of each interval the newest rows that are not after its own
-//! epoch ([`Engine::ages`]); they are not written over while it does. A step of an edge kernel is a gather
+//! In asynchronous rounds a gather reads of each interval the newest rows that are not after its own
+//! round ([`Engine::ages`]); they are not written over while it does. A step of an edge kernel is a gather
 //! here: it runs on the host, once. What weights it reads, [`Engine::weights_of`] says; its gradients count
 //! when it is reported.
 //!
@@ -41,10 +41,10 @@
 //!
 //! Nothing that an event says can panic the engine or make it do a step twice, and no event allocates
 //! but for the lists of ages of asynchronous gathers, which are used again.
-//! An event costs tens of nanoseconds for each action that follows from it: an epoch of two layers on
+//! An event costs tens of nanoseconds for each action that follows from it: a round of two layers on
 //! one interval is 11 events and, on a quiet machine, well under a microsecond
 //! (`cargo bench -p eciton-engine`). A step takes 20 bytes, its attempts' fates included; of attempts
-//! left behind it remembers those of one earlier epoch, and counts older ones as lost.
+//! left behind it remembers those of one earlier round, and counts older ones as lost.
 //!
 //! # Example
 //!
@@ -69,7 +69,7 @@
 //!     })
 //! })?;
 //!
-//! // Three epochs on eight intervals, by a driver that does everything at once.
+//! // Three rounds on eight intervals, by a driver that does everything at once.
 //! let mut engine = Engine::new(&program, Settings::new(8, 3))?;
 //! let mut events = vec![Event::Started];
 //! while let Some(event) = events.pop() {
@@ -78,9 +78,9 @@
 //!         Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) => {
 //!             Some(Event::Completed { key: task.key(), took_us: 250 })
 //!         }
-//!         Action::Update { epoch } => Some(Event::Updated { epoch }),
-//!         Action::Evaluate { epoch } => Some(Event::Evaluated { epoch }),
-//!         Action::Commit(_) | Action::EpochFinished { .. } | Action::Finished { .. } => None,
+//!         Action::Update { round } => Some(Event::Updated { round }),
+//!         Action::Evaluate { round } => Some(Event::Evaluated { round }),
+//!         Action::Commit(_) | Action::RoundFinished { .. } | Action::Finished { .. } => None,
 //!     }));
 //! }
 //! assert!(engine.is_finished());

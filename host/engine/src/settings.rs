@@ -1,12 +1,12 @@
 //! How an engine is to run its program.
 
-use eciton_plan::{Epoch, Pipeline, Version};
+use eciton_plan::{Pipeline, Round, Version};
 
 /// Most intervals.
 pub const MAX_INTERVALS: u32 = 65_536;
 /// Most intervals of an asynchronous run: a gather under way keeps a byte for each.
 pub const MAX_APART_INTERVALS: u32 = 4096;
-/// Most steps of one epoch: stages times intervals. A step takes 20 bytes.
+/// Most steps of one round: stages times intervals. A step takes 20 bytes.
 pub const MAX_STEPS: u64 = 1 << 24;
 /// Most attempts at a task that may be allowed: one bit each.
 pub const MAX_ATTEMPTS: u32 = 32;
@@ -41,13 +41,13 @@ impl Default for Deadlines {
 pub struct Settings {
     /// Number of intervals: 1 to [`MAX_INTERVALS`].
     pub intervals: u32,
-    /// The first epoch to do: 1, or the one after a checkpoint.
-    pub first: Epoch,
-    /// The last epoch to do. Before `first`: there is nothing to do.
-    pub last: Epoch,
-    /// The version of the weights that the first epoch reads.
+    /// The first round to do: 1, or the one after a checkpoint.
+    pub first: Round,
+    /// The last round to do. Before `first`: there is nothing to do.
+    pub last: Round,
+    /// The version of the weights that the first round reads.
     pub weights: Version,
-    /// Evaluate after epochs that this divides, and after the last; 0: only after the last. Programs
+    /// Evaluate after rounds that this divides, and after the last; 0: only after the last. Programs
     /// that do not train are never evaluated.
     pub eval_every: u32,
     /// How often a task is tried that fails by the host's fault or is overdue: 1 to
@@ -55,8 +55,8 @@ pub struct Settings {
     pub attempts: u32,
     /// When attempts are relaunched; `None`: never.
     pub deadlines: Option<Deadlines>,
-    /// How many steps may be handed out at once; the others wait in the engine, in the order of epoch, stage
-    /// and interval. What a gather reads is settled when it is handed out, so that in asynchronous epochs
+    /// How many steps may be handed out at once; the others wait in the engine, in the order of round, stage
+    /// and interval. What a gather reads is settled when it is handed out, so that in asynchronous rounds
     /// the fewer there are the newer it is. `None`: no limit.
     pub in_flight: Option<u32>,
     /// Whether that counts gathers alone: tasks run elsewhere.
@@ -66,14 +66,14 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Epochs 1 to `epochs` on so many intervals, evaluated after each, four attempts at a task, no
+    /// Rounds 1 to `rounds` on so many intervals, evaluated after each, four attempts at a task, no
     /// deadlines.
     #[must_use]
-    pub fn new(intervals: u32, epochs: u32) -> Self {
+    pub fn new(intervals: u32, rounds: u32) -> Self {
         Self {
             intervals,
-            first: Epoch(1),
-            last: Epoch(epochs),
+            first: Round(1),
+            last: Round(rounds),
             weights: Version(0),
             eval_every: 1,
             attempts: 4,

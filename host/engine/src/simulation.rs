@@ -16,8 +16,8 @@ pub(crate) use defects::Planted;
 
 use crate::{Deadlines, Settings};
 use eciton_plan::{
-    Attribute, BackwardNeeds, DataShape, EdgeSignature, Epoch, Initialiser, Model, ModelSettings,
-    ParameterSpec, Program, RowsSpec, Signature, TaskType, Value, Version,
+    Attribute, BackwardNeeds, DataShape, EdgeSignature, Initialiser, Model, ModelSettings, ParameterSpec,
+    Program, Round, RowsSpec, Signature, TaskType, Value, Version,
 };
 
 /// SplitMix64.
@@ -91,17 +91,17 @@ fn gatv2(layers: u32) -> Program {
 
 fn settings(random: &mut Random) -> Settings {
     let intervals = [1, 2, 3, 8, 17, 64][random.below(6) as usize];
-    let epochs = 1 + random.below(5) as u32;
+    let rounds = 1 + random.below(5) as u32;
     let eval_every = random.below(4) as u32;
-    let first = Epoch(1 + random.below(3) as u32);
-    let last = Epoch(first.0 + epochs - 1);
+    let first = Round(1 + random.below(3) as u32);
+    let last = Round(first.0 + rounds - 1);
     let attempts = 1 + random.below(4) as u32;
     let weights = Version(u64::from(first.0) - 1);
     let maximum_us = [20_000, 1_000_000][random.below(2) as usize];
     let ratio = [1.01, 2.0, 4.0][random.below(3) as usize];
     let deadlines = Deadlines { floor_us: 1 + random.below(10_000), ratio, maximum_us };
     let deadlines = random.percent(75).then_some(deadlines);
-    Settings { first, last, weights, eval_every, attempts, deadlines, ..Settings::new(intervals, epochs) }
+    Settings { first, last, weights, eval_every, attempts, deadlines, ..Settings::new(intervals, rounds) }
 }
 
 /// How many seeds to try: so many, or as many as the environment says.

@@ -223,8 +223,8 @@ pub(crate) struct EdgeOrder {
 impl EdgeOrder {
     /// What its frame and its answer are filed under: there is one attempt, and then this machine's threads.
     pub(crate) fn key(&self) -> TaskKey {
-        let Step { epoch, stage, interval } = self.step;
-        TaskKey { epoch, stage, interval, attempt: Attempt(0) }
+        let Step { round, stage, interval } = self.step;
+        TaskKey { round, stage, interval, attempt: Attempt(0) }
     }
 
     /// Puts an answer in place. All leases end.

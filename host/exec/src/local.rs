@@ -469,10 +469,10 @@ impl Drop for LocalPool {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
-    use eciton_plan::{Epoch, IntervalId, StageId};
+    use eciton_plan::{IntervalId, Round, StageId};
 
     fn step(n: u32) -> Step {
-        Step { epoch: Epoch(1), stage: StageId(0), interval: IntervalId(n) }
+        Step { round: Round(1), stage: StageId(0), interval: IntervalId(n) }
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl Buffers {
         let of = program.slots.get(slot.index()).map(|spec| spec.of);
         let attends = |stage: &Stage| {
             let mut touched = stage.reads().map(|(read, _)| read).chain(stage.writes());
-            matches!(stage, Stage::Attend(_) | Stage::Batch(_) | Stage::Edges(_) | Stage::Pairs(_))
+            matches!(stage, Stage::Attend(_) | Stage::BatchNorm(_) | Stage::Edges(_) | Stage::Pairs(_))
                 && touched.any(|touched| touched == slot)
         };
         match of {

@@ -28,8 +28,9 @@ macro_rules! id {
 }
 
 id! {
-    /// One pass over all training rows. Epochs count from 1; 0 is the state before training.
-    Epoch(u32)
+    /// One update of the weights. Rounds count from 1; 0 is the state before training. An epoch of the
+    /// user's is one round: all training rows.
+    Round(u32)
 }
 id! {
     /// A layer of the user's model, from 0. The loss head has the number after the last.
@@ -44,7 +45,7 @@ id! {
     IntervalId(u32)
 }
 id! {
-    /// How often the weights were updated: 0 are the initial ones, epoch e publishes version e
+    /// How often the weights were updated: 0 are the initial ones, round r publishes version r
     /// in synchronous mode.
     Version(u64)
 }
@@ -75,7 +76,7 @@ mod tests {
 
     #[test]
     fn ids_print_and_order_as_numbers() {
-        assert_eq!(format!("{:>3}", Epoch(7)), "  7");
+        assert_eq!(format!("{:>3}", Round(7)), "  7");
         assert!(Version(2) < Version(10));
         assert_eq!(StageId(3).index(), 3);
     }

@@ -58,7 +58,7 @@ pub use config::{Config, Data, Keep, Limits, Run};
 pub use error::{Error, Place};
 pub use executor::{EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, RowFormat, Transport};
 pub use ids::{
-    Attempt, BufferId, Epoch, IntervalId, Layer, OperationId, ParameterId, SlotId, StageId, Version,
+    Attempt, BufferId, IntervalId, Layer, OperationId, ParameterId, Round, SlotId, StageId, Version,
 };
 pub use keys::{KeyInfo, keys};
 pub use links::Links;
@@ -73,7 +73,7 @@ pub use pipeline::{Mode, Pipeline, WeightVersions};
 pub use prices::{HostPlace, Moved, Prices, Processor};
 pub use profile::{Profile, StageProfile};
 pub use program::{
-    Along, Attend, AttendStep, Batch, BatchStep, DataShape, Direction, EdgeStep, Edges, Gather,
+    Along, Attend, AttendStep, BatchNorm, BatchNormStep, DataShape, Direction, EdgeStep, Edges, Gather,
     Normalisation, Open, Operation, Over, PairLoss, Parameter, Program, Scope, SlotOf, SlotSpec, Stage,
     Tensor,
 };

@@ -9,12 +9,12 @@ use crate::error::Error;
 use crate::ids::{Layer, OperationId, ParameterId, SlotId, StageId};
 use crate::model::{FirstWeights, Model, On};
 use crate::network::{
-    ATTENTION, AttendNode, BatchNode, EdgeNode, GatherNode, HEAD, INPUT_BIAS, KernelNode, LINEAR, Network,
-    Node, PairNode, SUM, ValueId,
+    ATTENTION, AttendNode, BatchNormNode, EdgeNode, GatherNode, HEAD, INPUT_BIAS, KernelNode, LINEAR,
+    Network, Node, PairNode, SUM, ValueId,
 };
 use crate::program::{
-    Attend, AttendStep, Batch, BatchStep, DataShape, Direction, EdgeStep, Edges, Gather, Operation, PairLoss,
-    Parameter, Program, SlotOf, SlotSpec, Stage, Tensor,
+    Attend, AttendStep, BatchNorm, BatchNormStep, DataShape, Direction, EdgeStep, Edges, Gather, Operation,
+    PairLoss, Parameter, Program, SlotOf, SlotSpec, Stage, Tensor,
 };
 use crate::savings::Savings;
 use crate::signature::{Attribute, Initialiser, ParameterSpec, Signature, TargetKind};
@@ -136,7 +136,7 @@ impl Lowering {
             let (node, on, known) = match self.network.nodes[at].clone() {
                 Node::Kernel(node) => (node, On::Rows, false),
                 Node::Edges(node) => (node.of, On::Edges, node.along.features),
-                Node::Gather(_) | Node::Attend(_) | Node::Batch(_) | Node::Pairs(_) => continue,
+                Node::Gather(_) | Node::Attend(_) | Node::BatchNorm(_) | Node::Pairs(_) => continue,
             };
             let inputs: Vec<u32> = node.inputs.iter().map(|&input| self.network.width(input)).collect();
             let output = self.network.width(node.output);
@@ -262,7 +262,7 @@ impl Lowering {
                     self.push(Stage::Gather(gather));
                 }
                 Node::Attend(node) => self.attend_forward(&node, training),
-                Node::Batch(node) => self.batch_forward(node),
+                Node::BatchNorm(node) => self.batch_norm_forward(node),
                 Node::Kernel(node) => {
                     self.kernel_forward(&node, OperationId(count(operation)));
                     operation += 1;
@@ -332,21 +332,21 @@ impl Lowering {
         self.contribute(open, &[node.input], &[Some(gradient)])
     }
 
-    fn batch_forward(&mut self, node: BatchNode) {
-        let BatchNode { layer, over, input, output } = node;
+    fn batch_norm_forward(&mut self, node: BatchNormNode) {
+        let BatchNormNode { layer, over, input, output } = node;
         self.trained[output.index()] = self.trained[input.index()];
         let width = self.network.width(input);
         // What it reads is a layer's, which has been lowered.
         let Some(input) = self.slot_of(input) else { return self.forward.push(None) };
         let made = self.slot(vec![width], SlotOf::Activation, layer);
         self.slots[output.index()] = Some(made);
-        let step = BatchStep::Forward { input, output: made };
-        let stage = self.push(Stage::Batch(Batch { layer, over, step }));
+        let step = BatchNormStep::Forward { input, output: made };
+        let stage = self.push(Stage::BatchNorm(BatchNorm { layer, over, step }));
         self.forward.push(Some(stage));
     }
 
-    fn batch_backward(&mut self, open: Open<'_>, node: BatchNode) -> Result<(), Error> {
-        let BatchNode { layer, over, input, output } = node;
+    fn batch_norm_backward(&mut self, open: Open<'_>, node: BatchNormNode) -> Result<(), Error> {
+        let BatchNormNode { layer, over, input, output } = node;
         let (Some(made), Some(gradient)) = (self.slot_of(output), self.gradients[output.index()]) else {
             return Ok(());
         };
@@ -355,11 +355,11 @@ impl Lowering {
         }
         let width = self.network.width(input);
         let turned = self.slot(vec![2 * width], SlotOf::Kept, layer);
-        let step = BatchStep::Turn { output: made, gradient, turned };
-        self.push(Stage::Batch(Batch { layer, over, step }));
+        let step = BatchNormStep::Turn { output: made, gradient, turned };
+        self.push(Stage::BatchNorm(BatchNorm { layer, over, step }));
         let gradient = self.slot(vec![width], SlotOf::Gradient, layer);
-        let step = BatchStep::Backward { turned, output: made, gradient };
-        self.push(Stage::Batch(Batch { layer, over, step }));
+        let step = BatchNormStep::Backward { turned, output: made, gradient };
+        self.push(Stage::BatchNorm(BatchNorm { layer, over, step }));
         self.contribute(open, &[input], &[Some(gradient)])
     }
 
@@ -415,7 +415,7 @@ impl Lowering {
         match self.network.nodes[last].clone() {
             Node::Kernel(head) => self.head(open, &head)?,
             Node::Pairs(pairs) => self.pairs(open, pairs)?,
-            Node::Gather(_) | Node::Attend(_) | Node::Batch(_) | Node::Edges(_) => return Ok(()),
+            Node::Gather(_) | Node::Attend(_) | Node::BatchNorm(_) | Node::Edges(_) => return Ok(()),
         }
         for at in (0..last).rev() {
             match self.network.nodes[at].clone() {
@@ -430,7 +430,7 @@ impl Lowering {
                     self.contribute(open, &[node.input], &[Some(output)])?;
                 }
                 Node::Attend(node) => self.attend_backward(open, &node, at)?,
-                Node::Batch(node) => self.batch_backward(open, node)?,
+                Node::BatchNorm(node) => self.batch_norm_backward(open, node)?,
                 Node::Kernel(node) => self.kernel_backward(open, &node, at)?,
                 Node::Edges(node) => self.edges_backward(open, &node, at)?,
                 Node::Pairs(_) => {}

@@ -62,7 +62,7 @@ pub(crate) enum Node {
     Kernel(KernelNode),
     Gather(GatherNode),
     Attend(AttendNode),
-    Batch(BatchNode),
+    BatchNorm(BatchNormNode),
     Edges(EdgeNode),
     Pairs(PairNode),
 }
@@ -108,7 +108,7 @@ pub(crate) struct AttendNode {
 
 /// Rows brought to mean 0 and variance 1, by column.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BatchNode {
+pub(crate) struct BatchNormNode {
     pub(crate) layer: Layer,
     /// Which rows count.
     pub(crate) over: Over,
@@ -204,9 +204,9 @@ impl Network {
         output
     }
 
-    fn batch(&mut self, layer: Layer, over: Over, input: ValueId) -> ValueId {
+    fn batch_norm(&mut self, layer: Layer, over: Over, input: ValueId) -> ValueId {
         let output = self.value(self.width(input), layer);
-        self.nodes.push(Node::Batch(BatchNode { layer, over, input, output }));
+        self.nodes.push(Node::BatchNorm(BatchNormNode { layer, over, input, output }));
         output
     }
 

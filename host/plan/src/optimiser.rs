@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub use schedule::Schedule;
 
-use crate::ids::Epoch;
+use crate::ids::Round;
 
 /// The optimiser of a run. Default: Adam as Kipf and Welling use it, lr 0.01, weight decay 5e-4 on
 /// the first layer.
@@ -54,14 +54,14 @@ impl Optimiser {
     /// The learning rate of an epoch, from 1, of a run of `epochs`: a function of nothing else.
     ///
     /// ```
-    /// use eciton_plan::{Epoch, Optimiser, Schedule};
+    /// use eciton_plan::{Round, Optimiser, Schedule};
     /// let schedule = Schedule::Linear { final_lr: 0.0 };
     /// let optimiser = Optimiser { lr: 0.5, warmup: 1, schedule, ..Optimiser::default() };
-    /// let rates: Vec<f64> = (1..=5).map(|epoch| optimiser.rate(Epoch(epoch), 5)).collect();
+    /// let rates: Vec<f64> = (1..=5).map(|epoch| optimiser.rate(Round(epoch), 5)).collect();
     /// assert_eq!(rates, [0.25, 0.5, 0.375, 0.25, 0.125]);
     /// ```
     #[must_use]
-    pub fn rate(&self, epoch: Epoch, epochs: u32) -> f64 {
+    pub fn rate(&self, epoch: Round, epochs: u32) -> f64 {
         schedule::rate(self.lr, self.warmup, self.schedule, epoch, epochs)
     }
 }

@@ -270,7 +270,7 @@ fn count(program: &Program, stage: StageId, what: &Stage, stored: f64) -> StageP
             }
         },
         // A few operations a value of the interval's rows, and of its share of all rows' moments.
-        Stage::Batch(_) => {
+        Stage::BatchNorm(_) => {
             let widths = what.writes().filter_map(|slot| program.slots.get(slot.index()));
             let width: f64 = widths.map(|slot| f64::from(slot.width)).sum();
             StageProfile { flops_per_row: 6.0 * width, ..none }

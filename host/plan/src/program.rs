@@ -20,7 +20,7 @@
 //! A `gatv2` layer is two products, whose rows an *edge kernel* combines ([`Edges`]); backward that is two
 //! steps as well, one over in-neighbours, by target, and one over out-neighbours, by source.
 //!
-//! A layer with batch normalisation has a stage over all rows behind it, backward two ([`Batch`]), then kernel `normalise`.
+//! A layer with batch normalisation has a stage over all rows behind it, backward two ([`BatchNorm`]), then kernel `normalise`.
 //!
 //! Where links are predicted the loss is no kernel's: a stage of the host compares pairs of rows ([`PairLoss`]).
 //!
@@ -92,7 +92,7 @@ pub enum Stage {
     /// Sums over neighbours with weights that rows say: host work on the graph.
     Attend(Attend),
     /// The first half of a batch normalisation: host work on all rows.
-    Batch(Batch),
+    BatchNorm(BatchNorm),
     /// A kernel's work on edges: it runs on the host, with the graph's other work.
     Edges(Edges),
     /// The loss of links: host work on pairs of rows.
@@ -211,18 +211,18 @@ pub enum AttendStep {
 /// A step of a batch normalisation, up to its scale and shift, which are kernel `normalise`'s:
 /// `h = (x - m) / s` by column, with m the mean and s^2 the variance over all rows, 1e-5 added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Batch {
+pub struct BatchNorm {
     /// The layer that it belongs to.
     pub layer: Layer,
     /// Which rows count: those of all vertices, or of those that stand for graphs.
     pub over: Over,
     /// Which step, and what it reads and writes.
-    pub step: BatchStep,
+    pub step: BatchNormStep,
 }
 
 /// What a step of a batch normalisation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BatchStep {
+pub enum BatchNormStep {
     /// Moments of all rows, and h of the interval's.
     Forward {
         /// x, read on the rows of every interval.
@@ -448,10 +448,12 @@ impl Stage {
         let (own, all) = match self {
             Self::Gather(gather) => ([none; 4], Some(gather.input)),
             Self::Pairs(pairs) => ([none; 4], Some(pairs.input)),
-            Self::Batch(batch) => match &batch.step {
-                BatchStep::Forward { input, .. } => ([none; 4], Some(*input)),
-                BatchStep::Turn { output, gradient, .. } => ([one(output), one(gradient), none, none], None),
-                BatchStep::Backward { turned, output, .. } => {
+            Self::BatchNorm(batch) => match &batch.step {
+                BatchNormStep::Forward { input, .. } => ([none; 4], Some(*input)),
+                BatchNormStep::Turn { output, gradient, .. } => {
+                    ([one(output), one(gradient), none, none], None)
+                }
+                BatchNormStep::Backward { turned, output, .. } => {
                     ([one(output), none, none, none], Some(*turned))
                 }
             },
@@ -484,10 +486,10 @@ impl Stage {
         let (outputs, gradients) = match self {
             Self::Gather(gather) => ([std::slice::from_ref(&gather.output), none], &[][..]),
             Self::Pairs(pairs) => ([std::slice::from_ref(&pairs.gradient), none], &[][..]),
-            Self::Batch(batch) => match &batch.step {
-                BatchStep::Forward { output: to, .. }
-                | BatchStep::Turn { turned: to, .. }
-                | BatchStep::Backward { gradient: to, .. } => ([std::slice::from_ref(to), none], &[][..]),
+            Self::BatchNorm(batch) => match &batch.step {
+                BatchNormStep::Forward { output: to, .. }
+                | BatchNormStep::Turn { turned: to, .. }
+                | BatchNormStep::Backward { gradient: to, .. } => ([std::slice::from_ref(to), none], &[][..]),
             },
             Self::Attend(attend) => match &attend.step {
                 AttendStep::Forward { output, kept, .. } => {
@@ -525,7 +527,7 @@ impl Stage {
         match self {
             Self::Tensor(tensor) => tensor.direction != Direction::Forward,
             Self::Edges(edges) => matches!(edges.step, EdgeStep::Targets { .. }),
-            Self::Gather(_) | Self::Attend(_) | Self::Batch(_) | Self::Pairs(_) => false,
+            Self::Gather(_) | Self::Attend(_) | Self::BatchNorm(_) | Self::Pairs(_) => false,
         }
     }
 
@@ -535,7 +537,7 @@ impl Stage {
         match self {
             Self::Tensor(tensor) => Some(tensor.operation),
             Self::Edges(edges) => Some(edges.operation),
-            Self::Gather(_) | Self::Attend(_) | Self::Batch(_) | Self::Pairs(_) => None,
+            Self::Gather(_) | Self::Attend(_) | Self::BatchNorm(_) | Self::Pairs(_) => None,
         }
     }
 }
@@ -588,11 +590,11 @@ impl Program {
                 };
                 format!("attend {} {step}", attend.layer)
             }
-            Some(Stage::Batch(batch)) => {
+            Some(Stage::BatchNorm(batch)) => {
                 let step = match batch.step {
-                    BatchStep::Forward { .. } => "forward",
-                    BatchStep::Turn { .. } => "turn",
-                    BatchStep::Backward { .. } => "backward",
+                    BatchNormStep::Forward { .. } => "forward",
+                    BatchNormStep::Turn { .. } => "turn",
+                    BatchNormStep::Backward { .. } => "backward",
                 };
                 format!("batch {} {step}", batch.layer)
             }

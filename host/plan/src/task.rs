@@ -1,13 +1,13 @@
 //! Step, task and outcome: what is done, how it is asked for, how it ends.
 
-use crate::ids::{Attempt, Epoch, IntervalId, StageId, Version};
+use crate::ids::{Attempt, IntervalId, Round, StageId, Version};
 use serde::{Deserialize, Serialize};
 
-/// A stage on an interval at an epoch. Each step is committed exactly once.
+/// A stage on an interval at an round. Each step is committed exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Step {
     /// When.
-    pub epoch: Epoch,
+    pub round: Round,
     /// What.
     pub stage: StageId,
     /// On which rows.
@@ -16,7 +16,7 @@ pub struct Step {
 
 impl std::fmt::Display for Step {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "epoch {} stage {} interval {}", self.epoch, self.stage, self.interval)
+        write!(f, "round {} stage {} interval {}", self.round, self.stage, self.interval)
     }
 }
 
@@ -25,7 +25,7 @@ impl std::fmt::Display for Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Task {
     /// When.
-    pub epoch: Epoch,
+    pub round: Round,
     /// What.
     pub stage: StageId,
     /// On which rows.
@@ -40,13 +40,13 @@ impl Task {
     /// The step that it does.
     #[must_use]
     pub const fn step(&self) -> Step {
-        Step { epoch: self.epoch, stage: self.stage, interval: self.interval }
+        Step { round: self.round, stage: self.stage, interval: self.interval }
     }
 
     /// What its answer is filed under.
     #[must_use]
     pub const fn key(&self) -> TaskKey {
-        TaskKey { epoch: self.epoch, stage: self.stage, interval: self.interval, attempt: self.attempt }
+        TaskKey { round: self.round, stage: self.stage, interval: self.interval, attempt: self.attempt }
     }
 }
 
@@ -54,7 +54,7 @@ impl Task {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TaskKey {
     /// When.
-    pub epoch: Epoch,
+    pub round: Round,
     /// What.
     pub stage: StageId,
     /// On which rows.
@@ -67,7 +67,7 @@ impl TaskKey {
     /// The step that the task does.
     #[must_use]
     pub const fn step(&self) -> Step {
-        Step { epoch: self.epoch, stage: self.stage, interval: self.interval }
+        Step { round: self.round, stage: self.stage, interval: self.interval }
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn attempts_share_a_step() {
         let task = Task {
-            epoch: Epoch(3),
+            round: Round(3),
             stage: StageId(1),
             interval: IntervalId(2),
             attempt: Attempt(0),
@@ -133,7 +133,7 @@ mod tests {
         let again = Task { attempt: Attempt(1), ..task };
         assert_ne!(task.key(), again.key());
         assert_eq!(task.key().step(), again.step());
-        assert_eq!(again.key().to_string(), "epoch 3 stage 1 interval 2 attempt 1");
+        assert_eq!(again.key().to_string(), "round 3 stage 1 interval 2 attempt 1");
         assert!(FailureKind::Host.retryable() && !FailureKind::Trap.retryable());
     }
 }

@@ -56,7 +56,7 @@ pub(crate) struct Fate {
 
 /// An attempt's key as numbers.
 pub(crate) fn parts(key: TaskKey) -> [u64; 4] {
-    [key.epoch.0.into(), key.stage.0.into(), key.interval.0.into(), key.attempt.0.into()]
+    [key.round.0.into(), key.stage.0.into(), key.interval.0.into(), key.attempt.0.into()]
 }
 
 impl Fate {

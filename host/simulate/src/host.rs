@@ -130,11 +130,11 @@ impl Host {
 mod tests {
     use super::*;
     use crate::link::Rates;
-    use eciton_plan::{Attempt, Epoch, IntervalId, StageId};
+    use eciton_plan::{Attempt, IntervalId, Round, StageId};
 
-    fn key(epoch: u32, stage: u16, interval: u32) -> TaskKey {
-        let (epoch, stage) = (Epoch(epoch), StageId(stage));
-        TaskKey { epoch, stage, interval: IntervalId(interval), attempt: Attempt(0) }
+    fn key(round: u32, stage: u16, interval: u32) -> TaskKey {
+        let (round, stage) = (Round(round), StageId(stage));
+        TaskKey { round, stage, interval: IntervalId(interval), attempt: Attempt(0) }
     }
 
     #[test]

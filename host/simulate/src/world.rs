@@ -12,7 +12,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeSet, BinaryHeap};
 
 use eciton_engine::{Action, Engine, Event, Observation, Reason, Tuner, TunerSettings};
-use eciton_plan::{Attempt, Epoch, Mode, Prices, Profile, StageId, Step, Task, TaskKey};
+use eciton_plan::{Attempt, Mode, Prices, Profile, Round, StageId, Step, Task, TaskKey};
 
 use crate::cloud::Environments;
 use crate::error::Error;
@@ -114,7 +114,7 @@ struct World<'a> {
     /// Whether an [`Item::Deadlines`] lies in the heap.
     looking: bool,
     /// By stage and interval: the last epoch whose rows went to other hosts.
-    scattered: Vec<Epoch>,
+    scattered: Vec<Round>,
     tally: Tally,
     tuner: Option<Tuner>,
     ended: Option<(u64, Reason)>,
@@ -154,7 +154,7 @@ impl<'a> World<'a> {
             flights: Vec::new(),
             free: Vec::new(),
             looking: false,
-            scattered: vec![Epoch(0); steps],
+            scattered: vec![Round(0); steps],
             tally: Tally::default(),
             tuner: None,
             ended: None,
@@ -265,16 +265,16 @@ impl<'a> World<'a> {
                     touched.insert(self.submit(task))
                 }
                 Action::Commit(_) => false,
-                Action::Update { epoch } => {
+                Action::Update { round } => {
                     self.tally.between_hosts(self.settings, self.work.weight_bytes);
-                    self.put(us(self.work.update_s), Item::Engine(Event::Updated { epoch }));
+                    self.put(us(self.work.update_s), Item::Engine(Event::Updated { round }));
                     false
                 }
-                Action::Evaluate { epoch } => {
-                    self.put(0, Item::Engine(Event::Evaluated { epoch }));
+                Action::Evaluate { round } => {
+                    self.put(0, Item::Engine(Event::Evaluated { round }));
                     false
                 }
-                Action::EpochFinished { .. } => {
+                Action::RoundFinished { .. } => {
                     self.tally.epoch_ends_us.push(self.now_us);
                     false
                 }
@@ -308,7 +308,7 @@ impl<'a> World<'a> {
             self.tally.ages(ages, step.interval.index());
         }
         let key =
-            TaskKey { epoch: step.epoch, stage: step.stage, interval: step.interval, attempt: Attempt(0) };
+            TaskKey { round: step.round, stage: step.stage, interval: step.interval, attempt: Attempt(0) };
         let host = self.host_of(step);
         self.hosts[host as usize].jobs.insert(Job { key, kind: JobKind::Gather, flight: 0 });
         host
@@ -380,8 +380,8 @@ impl<'a> World<'a> {
         let bytes = self.work.stages[key.stage.index()].scatter_bytes;
         let at = key.stage.index() * self.settings.intervals as usize + key.interval.index();
         let mut delay_us = 0;
-        if bytes > 0.0 && self.scattered[at] < key.epoch {
-            self.scattered[at] = key.epoch;
+        if bytes > 0.0 && self.scattered[at] < key.round {
+            self.scattered[at] = key.round;
             self.tally.bytes.between_hosts += bytes;
             let rate = self.settings.hosts.mbits * 1e6 / 8.0;
             let place = &mut self.hosts[host as usize];

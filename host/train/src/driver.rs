@@ -1,7 +1,7 @@
 //! The driver: carries out the engine's actions on real executors and reports their ends as events.
 
 mod attend;
-mod batch;
+mod batch_norm;
 mod edges;
 mod judge;
 mod pairs;
@@ -15,10 +15,10 @@ use std::time::Instant;
 use eciton_engine::{Action, Engine, Event, Reason};
 use eciton_exec::{Bill, Machine};
 use eciton_graph::metrics;
-use eciton_plan::{Config, Epoch, Keep, Metric};
+use eciton_plan::{Config, Keep, Metric, Round};
 use eciton_tensor::Matrix;
 
-pub(crate) use self::batch::Batches;
+pub(crate) use self::batch_norm::BatchNorms;
 use self::judge::Judge;
 use self::pass::Pass;
 pub(crate) use self::pass::State;
@@ -106,25 +106,25 @@ impl Training<'_> {
         let values: u64 = parameters.map(|parameter| parameter.len() as u64).sum();
         let values_added = values * self.stages.prepared.intervals.len() as u64;
         let other = |machine: &mut M, state: &mut State<'_>, action| match action {
-            Action::Update { epoch } => {
+            Action::Update { round } => {
                 trained.scored = false;
-                let loss = state.weights.loss(epoch)?;
+                let loss = state.weights.loss(round)?;
                 if !loss.is_finite() {
-                    return Err(Error::NotFinite { epoch: epoch.0, loss });
+                    return Err(Error::NotFinite { epoch: round.0, loss });
                 }
-                let lr = config.optimiser.rate(epoch, config.run.epochs);
+                let lr = config.optimiser.rate(round, config.run.epochs);
                 let update = Instant::now();
-                let gradient_norm = state.weights.step(&config.optimiser, lr, epoch)?;
+                let gradient_norm = state.weights.step(&config.optimiser, lr, round)?;
                 if let Some(trace) = &mut state.logs.trace {
-                    trace.whole(&format!("update of epoch {epoch}"), update, update.elapsed())?;
+                    trace.whole(&format!("update of epoch {round}"), update, update.elapsed())?;
                 }
                 if let Some(profile) = &mut state.logs.profile {
-                    profile.update(epoch, update.elapsed(), values_added);
+                    profile.update(round, update.elapsed(), values_added);
                 }
                 let seconds = begun.elapsed().as_secs_f64();
                 report = Some(EpochReport {
                     seed,
-                    epoch: epoch.0,
+                    epoch: round.0,
                     loss,
                     metrics: None,
                     seconds,
@@ -132,28 +132,28 @@ impl Training<'_> {
                     gradient_norm,
                     bill: None,
                 });
-                Ok([Some(Event::Updated { epoch }), None])
+                Ok([Some(Event::Updated { round }), None])
             }
-            Action::Evaluate { epoch } => {
-                forward(machine, evaluator, evaluation, state, epoch, Some(stop))?;
+            Action::Evaluate { round } => {
+                forward(machine, evaluator, evaluation, state, round, Some(stop))?;
                 let found = measured(evaluation)?;
                 if let Some(report) = &mut report {
                     report.metrics = Some(found);
                 }
-                let judged = judge.judge(epoch.0, found.goodness());
+                let judged = judge.judge(round.0, found.goodness());
                 if judged.best && config.run.keep == Keep::Best {
-                    trained.best = Some(Best { epoch: epoch.0, values: state.weights.all_values()? });
+                    trained.best = Some(Best { epoch: round.0, values: state.weights.all_values()? });
                 }
                 (trained.stopped_early, trained.scored) = (judged.stop, true);
                 let near = near(config, &found) && trained.synchronised_after.is_none();
                 if near {
-                    trained.synchronised_after = Some(epoch.0);
+                    trained.synchronised_after = Some(round.0);
                 }
                 // Asked before the evaluation is reported, so that no further epoch begins.
                 let stop = judged.stop.map(|_| Event::StopRequested);
-                Ok([stop.or(near.then_some(Event::Synchronise)), Some(Event::Evaluated { epoch })])
+                Ok([stop.or(near.then_some(Event::Synchronise)), Some(Event::Evaluated { round })])
             }
-            Action::EpochFinished { .. } => {
+            Action::RoundFinished { .. } => {
                 if let Some(mut report) = report.take() {
                     if let (Some(now), Some(before)) = (machine.bill(), &mut billed) {
                         report.bill = Some(now.since(&std::mem::replace(before, now)));
@@ -190,19 +190,19 @@ pub(crate) fn forward<M: Machine + ?Sized>(
     engine: &mut Engine,
     stages: &Stages<'_>,
     state: &mut State<'_>,
-    epoch: Epoch,
+    round: Round,
     stop: Option<&Stop>,
 ) -> Result<()> {
-    engine.restart(epoch, epoch, state.weights.newest());
+    engine.restart(round, round, state.weights.newest());
     let other = |_: &mut M, _: &mut State<'_>, action| match action {
-        Action::Update { epoch } => Ok([Some(Event::Updated { epoch }), None]),
-        Action::Evaluate { epoch } => Ok([Some(Event::Evaluated { epoch }), None]),
+        Action::Update { round } => Ok([Some(Event::Updated { round }), None]),
+        Action::Evaluate { round } => Ok([Some(Event::Evaluated { round }), None]),
         _ => Ok([None; 2]),
     };
     let reason = Pass::new(machine, stop).run(engine, stages, state, other)?;
     if reason == Reason::Stopped && stop.is_some() {
         // Cancelled: tasks run on this machine now.
-        return forward(machine, engine, stages, state, epoch, None);
+        return forward(machine, engine, stages, state, round, None);
     }
     Ok(())
 }

@@ -60,7 +60,7 @@ pub enum Error {
     /// A kernel, in the middle of a run.
     #[error("{step}: {source}")]
     Step {
-        /// Epoch, stage and interval.
+        /// Round, stage and interval.
         step: String,
         /// What happened.
         source: Box<eciton_kernel::Error>,

@@ -99,5 +99,5 @@ impl Logs {
 
 /// The step of an attempt, as records name it.
 fn words(key: &TaskKey) -> String {
-    format!("{} {} {} {}", key.epoch, key.stage, key.interval, key.attempt)
+    format!("{} {} {} {}", key.round, key.stage, key.interval, key.attempt)
 }

@@ -144,7 +144,7 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
     let intervals = prepared.intervals.len() as u32;
     let gathered = |stage: &Stage| {
         // Of a batch normalisation no edge is followed.
-        if matches!(stage, Stage::Batch(_)) {
+        if matches!(stage, Stage::BatchNorm(_)) {
             return None;
         }
         let mut all = stage.reads().filter(|(_, scope)| *scope == Scope::All);

@@ -12,14 +12,14 @@ use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
 use eciton_plan::executor::CORE_HOUR_USD;
 use eciton_plan::{
-    Attribute, Config, Epoch, ExecutorKind, FunctionCount, GatherFeatures, Layers, Mode, Model, Pipeline,
-    Program, Readout, Savings, SlotId,
+    Attribute, Config, ExecutorKind, FunctionCount, GatherFeatures, Layers, Mode, Model, Pipeline, Program,
+    Readout, Round, Savings, SlotId,
 };
 use eciton_tensor::Matrix;
 
 use crate::checkpoint::Fingerprint;
 use crate::data::{self, Prepared};
-use crate::driver::{self, Batches, Counts, Money, RowStore, Stages, State, Trained, Training, Tuning};
+use crate::driver::{self, BatchNorms, Counts, Money, RowStore, Stages, State, Trained, Training, Tuning};
 use crate::error::{Error, Result, at};
 use crate::kernels::{CachePolicy, Kernels, Own};
 use crate::labelled::{LabelledLists, LabelledPlan};
@@ -268,7 +268,7 @@ impl Session {
         let weights = Weights::new(&program, &config.optimiser, &config.pipeline, cut, tree)?;
         let engine = Engine::new(&program, settings)?;
         let evaluator_settings = eciton_engine::Settings {
-            last: Epoch(1),
+            last: Round(1),
             pipeline: Pipeline::default(),
             in_flight: None,
             eval_every: 1,
@@ -340,7 +340,7 @@ impl Session {
             self.weights.restore(weights)?;
         }
         let done = from.trained.epochs.last().map_or(0, |last| last.epoch);
-        self.engine.restart(Epoch(done + 1), Epoch(config.run.epochs), self.weights.newest());
+        self.engine.restart(Round(done + 1), Round(config.run.epochs), self.weights.newest());
         let mut training = Training {
             stages: Stages {
                 program: &self.program,
@@ -349,7 +349,7 @@ impl Session {
                 layers: &self.layers,
                 training: true,
                 seed,
-                batches: Batches::default(),
+                batch_norms: BatchNorms::default(),
             },
             evaluation: Stages {
                 program: &self.evaluation,
@@ -358,7 +358,7 @@ impl Session {
                 layers: &self.layers,
                 training: false,
                 seed,
-                batches: Batches::default(),
+                batch_norms: BatchNorms::default(),
             },
             evaluator: &mut self.evaluator,
             config,
@@ -378,12 +378,12 @@ impl Session {
             layers: &self.layers,
             training: false,
             seed: 0,
-            batches: Batches::default(),
+            batch_norms: BatchNorms::default(),
         };
         let (weights, counts) = (&mut self.weights, &mut self.counts);
         let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), None);
         let (machine, engine) = (&mut *self.machine, &mut self.evaluator);
-        driver::forward(machine, engine, &stages, &mut state, Epoch(1), Some(&self.stop))?;
+        driver::forward(machine, engine, &stages, &mut state, Round(1), Some(&self.stop))?;
         driver::measured(&stages)
     }
 

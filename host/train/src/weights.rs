@@ -1,12 +1,12 @@
-//! The weight store: parameters by version, gradients by epoch put together in a fixed order, optimiser
-//! steps. So many versions and epochs are kept as the [`Pipeline`] asks for, each under its tag.
+//! The weight store: parameters by version, gradients by round put together in a fixed order, optimiser
+//! steps. So many versions and rounds are kept as the [`Pipeline`] asks for, each under its tag.
 
 mod clip;
 mod rule;
 mod state;
 
 use eciton_plan::{
-    Combine, Epoch, Initialiser, IntervalId, Optimiser, Parameter, Pipeline, Program, Tree, Version,
+    Combine, Initialiser, IntervalId, Optimiser, Parameter, Pipeline, Program, Round, Tree, Version,
 };
 use eciton_tensor::random::{Key, Purpose, bits32, uniform};
 use eciton_tensor::{Buffer, Matrix, ReadRows};
@@ -42,7 +42,7 @@ struct Room {
     whole: Vec<f32>,
 }
 
-/// Partial sums of one epoch: for each interval, one buffer a part of its grid.
+/// Partial sums of one round: for each interval, one buffer a part of its grid.
 type Partials = Vec<Vec<Buffer>>;
 
 /// All parameters.
@@ -59,7 +59,7 @@ pub(crate) struct Weights {
     room: Room,
     /// Of each parameter the whole gradient, where it is clipped.
     whole: Vec<Vec<f32>>,
-    /// The loss, by epoch in a ring.
+    /// The loss, by round in a ring.
     loss: Vec<Partials>,
 }
 
@@ -69,10 +69,10 @@ fn extent(shape: &[u32]) -> (usize, usize) {
     (rows, shape.iter().skip(1).map(|&e| e as usize).product())
 }
 
-fn partials(epochs: u32, intervals: &[Interval], (rows, columns): (usize, usize)) -> Result<Vec<Partials>> {
+fn partials(rounds: u32, intervals: &[Interval], (rows, columns): (usize, usize)) -> Result<Vec<Partials>> {
     let part = |_| Buffer::zeroed(rows, columns).map_err(at("gradients"));
     let all = |_| intervals.iter().map(|i| i.nodes.iter().map(part).collect()).collect();
-    (0..epochs).map(all).collect()
+    (0..rounds).map(all).collect()
 }
 
 /// One of a ring of versions.
@@ -80,9 +80,9 @@ fn version(values: &[Buffer], place: usize) -> Result<&Buffer> {
     values.get(place).ok_or_else(|| Error::Internal("there is no version of the weights".to_owned()))
 }
 
-/// An epoch's partial sums.
-fn of(partials: &[Partials], epoch: Epoch) -> &[Vec<Buffer>] {
-    partials.get(epoch.index() % partials.len().max(1)).map_or(&[], |partials| partials)
+/// A round's partial sums.
+fn of(partials: &[Partials], round: Round) -> &[Vec<Buffer>] {
+    partials.get(round.index() % partials.len().max(1)).map_or(&[], |partials| partials)
 }
 
 impl Weights {
@@ -94,7 +94,7 @@ impl Weights {
         intervals: &[Interval],
         tree: Tree,
     ) -> Result<Self> {
-        let (versions, epochs) = (pipeline.weight_versions(), pipeline.gradient_versions());
+        let (versions, rounds) = (pipeline.weight_versions(), pipeline.gradient_versions());
         let nodes: Vec<_> = intervals.iter().flat_map(|i| i.nodes.iter().copied()).collect();
         let combine = Combine::new(tree, &nodes, tree.root())?;
         let weight = |p: &Parameter| -> Result<Weight> {
@@ -107,11 +107,11 @@ impl Weights {
                 first: Vec::new(),
                 second: Vec::new(),
                 decay: optimiser.weight_decay.of(p.layer) as f32,
-                partials: partials(epochs, intervals, (rows, columns))?,
+                partials: partials(rounds, intervals, (rows, columns))?,
             })
         };
         let all = program.parameters.iter().map(weight).collect::<Result<_>>()?;
-        let loss = partials(epochs, intervals, (1, 1))?;
+        let loss = partials(rounds, intervals, (1, 1))?;
         Ok(Self {
             all,
             combine,
@@ -159,7 +159,7 @@ impl Weights {
         }
     }
 
-    /// First values for a seed (`Initialiser`; numbers of purpose 1, epoch 0).
+    /// First values for a seed (`Initialiser`; numbers of purpose 1, round 0).
     pub(crate) fn initialise(&mut self, program: &Program, seed: u64) -> Result<()> {
         self.steps = 0;
         self.begin(Version(0));
@@ -238,20 +238,20 @@ impl Weights {
     }
 
     /// Where an interval's share of a parameter's gradient goes.
-    pub(crate) fn gradient(&self, parameter: usize, epoch: Epoch, interval: IntervalId) -> Vec<Buffer> {
+    pub(crate) fn gradient(&self, parameter: usize, round: Round, interval: IntervalId) -> Vec<Buffer> {
         let weight = self.all.get(parameter);
-        weight.and_then(|w| of(&w.partials, epoch).get(interval.index())).cloned().unwrap_or_default()
+        weight.and_then(|w| of(&w.partials, round).get(interval.index())).cloned().unwrap_or_default()
     }
 
     /// Where an interval's share of the loss goes.
-    pub(crate) fn loss_parts(&self, epoch: Epoch, interval: IntervalId) -> Vec<Buffer> {
-        of(&self.loss, epoch).get(interval.index()).cloned().unwrap_or_default()
+    pub(crate) fn loss_parts(&self, round: Round, interval: IntervalId) -> Vec<Buffer> {
+        of(&self.loss, round).get(interval.index()).cloned().unwrap_or_default()
     }
 
-    /// An epoch's loss of all intervals.
-    pub(crate) fn loss(&mut self, epoch: Epoch) -> Result<f64> {
+    /// A round's loss of all intervals.
+    pub(crate) fn loss(&mut self, round: Round) -> Result<f64> {
         let mut parts = Vec::new();
-        for buffer in of(&self.loss, epoch).iter().flatten() {
+        for buffer in of(&self.loss, round).iter().flatten() {
             parts.extend(buffer.to_vec().map_err(at("loss"))?);
         }
         let scratch = &mut self.room.scratch;
@@ -259,23 +259,23 @@ impl Weights {
         Ok(f64::from(self.combine.sum(&parts, 1, scratch)?[0]))
     }
 
-    /// Puts an epoch's gradients of all intervals together and takes one step from the newest version to
-    /// the next, at the epoch's learning rate. Returns the gradients' norm where clipping needs it: as it
+    /// Puts a round's gradients of all intervals together and takes one step from the newest version to
+    /// the next, at the round's learning rate. Returns the gradients' norm where clipping needs it: as it
     /// was, before it was clipped.
-    pub(crate) fn step(&mut self, optimiser: &Optimiser, lr: f64, epoch: Epoch) -> Result<Option<f64>> {
+    pub(crate) fn step(&mut self, optimiser: &Optimiser, lr: f64, round: Round) -> Result<Option<f64>> {
         let (clip, combine) = (Clip::of(optimiser), &self.combine);
         let mut norm = None;
         if let Some(clip) = &clip {
             self.whole.resize_with(self.all.len(), Vec::new);
             for (weight, whole) in self.all.iter().zip(&mut self.whole) {
                 whole.clear();
-                let partials = of(&weight.partials, epoch);
+                let partials = of(&weight.partials, round);
                 gradient(combine, partials, &mut self.room, |g| whole.extend_from_slice(g))?;
             }
             let columns = self.all.iter().map(|weight| weight.values.first().map_or(0, Buffer::columns));
             norm = clip.apply(&mut self.whole, columns);
             if let Some(norm) = norm.filter(|norm| !norm.is_finite()) {
-                return Err(Error::GradientNotFinite { epoch: epoch.0, norm });
+                return Err(Error::GradientNotFinite { epoch: round.0, norm });
             }
         }
         self.steps += 1;
@@ -301,7 +301,7 @@ impl Weights {
             match self.whole.get(place).filter(|_| clip.is_some()) {
                 Some(whole) => step(whole),
                 None => {
-                    let partials = of(&weight.partials, epoch);
+                    let partials = of(&weight.partials, round);
                     gradient(combine, partials, &mut self.room, step)?;
                 }
             }
@@ -309,13 +309,13 @@ impl Weights {
         Ok(norm)
     }
 
-    /// The gradient of a parameter after the newest epoch's tasks, row-major without padding; for tests.
+    /// The gradient of a parameter after the newest round's tasks, row-major without padding; for tests.
     #[cfg(any(test, feature = "inspect"))]
     pub(crate) fn gradient_values(&self, parameter: usize) -> Result<Vec<f32>> {
-        let epoch = Epoch(u32::try_from(self.newest.0).unwrap_or(u32::MAX));
+        let round = Round(u32::try_from(self.newest.0).unwrap_or(u32::MAX));
         let Some(weight) = self.all.get(parameter) else { return Ok(Vec::new()) };
         let mut parts = Vec::new();
-        for buffer in of(&weight.partials, epoch).iter().flatten() {
+        for buffer in of(&weight.partials, round).iter().flatten() {
             parts.extend(buffer.to_vec().map_err(at("gradients"))?);
         }
         let width = weight.values.first().map_or(0, |values| values.rows() * values.columns());

@@ -1,21 +1,21 @@
 //! Where each object of a run lies, written by one end and understood by the other.
 //!
 //! ```text
-//! runs/{run}/p{pass}/e{epoch}/s{stage}/i{interval}/a{attempt}.task    the frame of one try
-//! runs/{run}/p{pass}/e{epoch}/s{stage}/i{interval}/answer             the answer of the step
+//! runs/{run}/p{pass}/r{round}/s{stage}/i{interval}/a{attempt}.task    the frame of one try
+//! runs/{run}/p{pass}/r{round}/s{stage}/i{interval}/answer             the answer of the step
 //! runs/{run}/weights/v{version}/o{operation}                          parameters of an operation
 //! runs/{run}/features/...                                             inputs that never change
 //! kernels/{digest}.{baseline}.cwasm                                   compiled kernels, of all runs
 //! ```
 //!
 //! An answer has no attempt in its name, so the first writer wins. A *pass* is one start of an engine:
-//! seeds and evaluations of one run count the same epochs and stages again, and an answer to one must
+//! seeds and evaluations of one run count the same rounds and stages again, and an answer to one must
 //! never be taken for another's.
 //!
 //! Numbers have at least as many digits as below, so that listings are in the order of time. The first
 //! parts of all names differ by run, which is what `eciton clean` removes by: [`RunKeys::prefix`].
 
-use eciton_plan::{Attempt, Epoch, IntervalId, OperationId, StageId, Step, TaskKey, Version};
+use eciton_plan::{Attempt, IntervalId, OperationId, Round, StageId, Step, TaskKey, Version};
 
 use crate::error::{Error, Result, shortened};
 use crate::key::Key;
@@ -126,8 +126,8 @@ impl RunKeys {
     }
 
     fn step(&self, pass: u32, step: &Step) -> String {
-        let Step { epoch, stage, interval } = step;
-        format!("{}p{pass:06}/e{:06}/s{:03}/i{:05}/", self.prefix, epoch.0, stage.0, interval.0)
+        let Step { round, stage, interval } = step;
+        format!("{}p{pass:06}/r{:06}/s{:03}/i{:05}/", self.prefix, round.0, stage.0, interval.0)
     }
 }
 
@@ -147,7 +147,7 @@ pub fn kernel(digest: &[u8; 32], baseline: &str) -> Result<Key> {
 }
 
 /// What `key` names; `None` for names that this module does not write. There is one name for each
-/// thing: `e1` is not `e000001`.
+/// thing: `r1` is not `r000001`.
 #[must_use]
 pub fn parse(key: &Key) -> Option<Name> {
     let text = key.as_str();
@@ -170,11 +170,11 @@ pub fn parse(key: &Key) -> Option<Name> {
             let operation = OperationId(number(operation, "o")?);
             (Name::Weights { run, version, operation }, keys.weights(version, operation))
         }
-        [pass, epoch, stage, interval, last] => {
+        [pass, round, stage, interval, last] => {
             let pass = number(pass, "p")?;
-            let epoch = Epoch(number(epoch, "e")?);
+            let round = Round(number(round, "r")?);
             let step = Step {
-                epoch,
+                round,
                 stage: StageId(number(stage, "s")?),
                 interval: IntervalId(number(interval, "i")?),
             };
@@ -182,8 +182,8 @@ pub fn parse(key: &Key) -> Option<Name> {
                 (Name::Answer { run, pass, step }, keys.answer(pass, &step))
             } else {
                 let attempt = Attempt(number(last.strip_suffix(".task")?, "a")?);
-                let Step { epoch, stage, interval } = step;
-                let key = TaskKey { epoch, stage, interval, attempt };
+                let Step { round, stage, interval } = step;
+                let key = TaskKey { round, stage, interval, attempt };
                 (Name::Task { run, pass, key }, keys.task(pass, &key))
             }
         }
@@ -201,17 +201,17 @@ mod tests {
     use super::*;
 
     const KEY: TaskKey =
-        TaskKey { epoch: Epoch(12), stage: StageId(3), interval: IntervalId(45), attempt: Attempt(1) };
+        TaskKey { round: Round(12), stage: StageId(3), interval: IntervalId(45), attempt: Attempt(1) };
 
     #[test]
     fn names_are_written_and_understood() {
         let keys = RunKeys::new("cora-1").unwrap();
         let run = || "cora-1".to_owned();
         let task = keys.task(2, &KEY).unwrap();
-        assert_eq!(task.as_str(), "runs/cora-1/p000002/e000012/s003/i00045/a01.task");
+        assert_eq!(task.as_str(), "runs/cora-1/p000002/r000012/s003/i00045/a01.task");
         assert_eq!(parse(&task), Some(Name::Task { run: run(), pass: 2, key: KEY }));
         let answer = keys.answer(0, &KEY.step()).unwrap();
-        assert_eq!(answer.as_str(), "runs/cora-1/p000000/e000012/s003/i00045/answer");
+        assert_eq!(answer.as_str(), "runs/cora-1/p000000/r000012/s003/i00045/answer");
         assert_eq!(parse(&answer), Some(Name::Answer { run: run(), pass: 0, step: KEY.step() }));
         let weights = keys.weights(Version(7), OperationId(2)).unwrap();
         assert_eq!(weights.as_str(), "runs/cora-1/weights/v00000007/o002");
@@ -237,7 +237,7 @@ mod tests {
     fn the_largest_numbers_still_fit_and_come_back() {
         let keys = RunKeys::new(&"r".repeat(MAX_RUN_BYTES)).unwrap();
         let key = TaskKey {
-            epoch: Epoch(u32::MAX),
+            round: Round(u32::MAX),
             stage: StageId(u16::MAX),
             interval: IntervalId(u32::MAX),
             attempt: Attempt(u32::MAX),
@@ -265,18 +265,18 @@ mod tests {
     #[test]
     fn there_is_one_name_for_each_thing() {
         for bad in [
-            "runs/r/p000000/e1/s000/i00000/answer",
-            "runs/r/p000000/e000001/s000/i00000/a1.task",
-            "runs/r/p000000/e0000001/s000/i00000/answer",
+            "runs/r/p000000/r1/s000/i00000/answer",
+            "runs/r/p000000/r000001/s000/i00000/a1.task",
+            "runs/r/p000000/r0000001/s000/i00000/answer",
             "runs/r/p000000/e-00001/s000/i00000/answer",
-            "runs/r/p000000/e4294967296/s000/i00000/answer",
-            "runs/r/p000000/e000001/s70000/i00000/answer",
-            "runs/r/p000000/e000001/i00000/s000/answer",
-            "runs/r/p000000/e000001/s000/i00000/answer/x",
-            "runs/r/p000000/e000001/s000/answer",
+            "runs/r/p000000/r4294967296/s000/i00000/answer",
+            "runs/r/p000000/r000001/s70000/i00000/answer",
+            "runs/r/p000000/r000001/i00000/s000/answer",
+            "runs/r/p000000/r000001/s000/i00000/answer/x",
+            "runs/r/p000000/r000001/s000/answer",
             "runs/r/p000000/x000001/s000/i00000/answer",
-            "runs/r/p0/e000001/s000/i00000/answer",
-            "runs/r/e000001/s000/i00000/answer",
+            "runs/r/p0/r000001/s000/i00000/answer",
+            "runs/r/r000001/s000/i00000/answer",
             "runs/r/weights/v1/o000",
             "runs/r",
             "kernels/ab.x86-64-v3.cwasm",

@@ -1,6 +1,6 @@
 //! Settings of the optimiser and of a run's end: clipping, schedules, early stop, the model that is kept.
 use eciton_graph::dataset::Dataset;
-use eciton_plan::{Config, Epoch};
+use eciton_plan::{Config, Round};
 use eciton_tests::{cora, options, train, train_reports};
 use eciton_train::{EpochReport, Error, Options, Summary, inspect};
 
@@ -104,7 +104,7 @@ fn each_epoch_tells_its_rate_and_is_trained_at_it() {
         let config = with(12, settings);
         let (summary, reports) = run(&config);
         for report in &reports {
-            assert_eq!(report.lr, config.optimiser.rate(Epoch(report.epoch), 12), "{settings:?}");
+            assert_eq!(report.lr, config.optimiser.rate(Round(report.epoch), 12), "{settings:?}");
         }
         assert_ne!(summary.model_digest, digest(&with(12, &[])), "{settings:?}");
     }

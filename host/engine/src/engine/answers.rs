@@ -8,11 +8,11 @@ use eciton_plan::{Attempt, Step, Task, TaskKey};
 /// Where a step that an event names lies.
 #[derive(Clone, Copy)]
 pub(super) enum Found {
-    /// In the interval's epoch, the run being under way.
+    /// In the interval's round, the run being under way.
     Now(usize),
-    /// In the interval's last epoch, the run being over.
+    /// In the interval's last round, the run being over.
     Over(usize),
-    /// In an earlier epoch of the interval.
+    /// In an earlier round of the interval.
     Earlier(usize),
 }
 
@@ -114,7 +114,7 @@ impl Engine {
         self.finish(Reason::Stopped);
     }
 
-    /// An answer or failure whose epoch, or the run, is over.
+    /// An answer or failure whose round, or the run, is over.
     fn told_late(&mut self, found: Found, key: TaskKey) {
         let waited = self.counters.in_flight() > 0
             && match found {
@@ -125,7 +125,7 @@ impl Engine {
                         Report::Again => false,
                     }
                 }
-                Found::Earlier(place) => self.steps[place].attempts.report_left(key.epoch, key.attempt),
+                Found::Earlier(place) => self.steps[place].attempts.report_left(key.round, key.attempt),
             };
         if waited {
             self.counters.late += 1;
@@ -140,17 +140,17 @@ impl Engine {
         let kind = self.stages.get(step.stage.index()).is_some_and(|stage| stage.gather == gather);
         let interval = self.intervals.get(step.interval.index()).filter(|_| kind);
         let known = interval.is_some();
-        if let Some(epoch) = interval.and_then(|interval| interval.epoch)
-            && (self.settings.first..=epoch).contains(&step.epoch)
+        if let Some(round) = interval.and_then(|interval| interval.round)
+            && (self.settings.first..=round).contains(&step.round)
         {
             let place = self.place(step.stage.index(), step.interval.0);
             return Some(match self.phase {
-                _ if step.epoch < epoch => Found::Earlier(place),
+                _ if step.round < round => Found::Earlier(place),
                 Phase::Finished => Found::Over(place),
                 _ => Found::Now(place),
             });
         }
-        if known && self.is_forgotten(step.epoch) {
+        if known && self.is_forgotten(step.round) {
             self.counters.ignored += 1;
         } else {
             self.counters.unexpected += 1;
@@ -159,7 +159,7 @@ impl Engine {
     }
 
     fn task(&self, key: TaskKey, attempt: Attempt) -> Task {
-        let TaskKey { epoch, stage, interval, .. } = key;
-        Task { epoch, stage, interval, attempt, weights: self.intervals[interval.index()].weights }
+        let TaskKey { round, stage, interval, .. } = key;
+        Task { round, stage, interval, attempt, weights: self.intervals[interval.index()].weights }
     }
 }

@@ -1,4 +1,4 @@
-//! How intervals get on: into an epoch, from step to step, and out of it.
+//! How intervals get on: into a round, from step to step, and out of it.
 
 use super::{Engine, Phase, Track, planted};
 use crate::attempts::{Progress, Report};
@@ -6,7 +6,7 @@ use crate::engine::answers::Found;
 use crate::event::{Action, Reason};
 use std::cmp::Reverse;
 
-use eciton_plan::{Attempt, Epoch, IntervalId, Mode, Scope, StageId, Step, Task, Version, WeightVersions};
+use eciton_plan::{Attempt, IntervalId, Mode, Round, Scope, StageId, Step, Task, Version, WeightVersions};
 
 impl Engine {
     pub(super) fn started(&mut self) {
@@ -24,21 +24,21 @@ impl Engine {
         }
     }
 
-    /// Whether an epoch reads rows of its own only.
-    fn is_exact(&self, epoch: Epoch) -> bool {
-        self.settings.pipeline.mode != Mode::Async || epoch == self.settings.first || epoch >= self.exact_from
+    /// Whether a round reads rows of its own only.
+    fn is_exact(&self, round: Round) -> bool {
+        self.settings.pipeline.mode != Mode::Async || round == self.settings.first || round >= self.exact_from
     }
 
-    /// How many epochs an interval that enters this one may be ahead of the slowest.
-    pub(super) fn bound(&self, epoch: Epoch) -> u32 {
-        let apart = self.settings.pipeline.mode != Mode::Async || !self.is_exact(epoch);
+    /// How many rounds an interval that enters this one may be ahead of the slowest.
+    pub(super) fn bound(&self, round: Round) -> u32 {
+        let apart = self.settings.pipeline.mode != Mode::Async || !self.is_exact(round);
         let bound = if apart { self.settings.pipeline.bound() } else { 0 };
         bound + u32::from(planted!(self, BoundOffByOne) && apart && bound > 0)
     }
 
-    /// The version of the weights that an interval reads that enters an epoch now.
-    pub(super) fn version(&self, epoch: Epoch) -> Version {
-        let before = u64::from(epoch.0.saturating_sub(self.settings.first.0));
+    /// The version of the weights that an interval reads that enters a round now.
+    pub(super) fn version(&self, round: Round) -> Version {
+        let before = u64::from(round.0.saturating_sub(self.settings.first.0));
         let first = self.settings.weights.0;
         match self.settings.pipeline.weights() {
             WeightVersions::Latest => Version(first.saturating_add(before)),
@@ -53,31 +53,31 @@ impl Engine {
         }
     }
 
-    /// Takes an interval that has nothing left to do into its next epoch, if it may.
+    /// Takes an interval that has nothing left to do into its next round, if it may.
     fn enter(&mut self, interval: u32) {
         let info = self.intervals[interval as usize];
-        let epoch = match info.epoch {
+        let round = match info.round {
             None => self.settings.first,
-            Some(epoch) if info.left == 0 && epoch < self.until => Epoch(epoch.0 + 1),
+            Some(round) if info.left == 0 && round < self.until => Round(round.0 + 1),
             Some(_) => return,
         };
-        let ahead = epoch.0 - self.settings.first.0;
-        if u64::from(ahead) > u64::from(self.over) + u64::from(self.bound(epoch)) {
+        let ahead = round.0 - self.settings.first.0;
+        if u64::from(ahead) > u64::from(self.over) + u64::from(self.bound(round)) {
             return;
         }
         for stage in 0..self.stages.len() {
             let place = self.place(stage, interval);
             self.steps[place].waits = self.stages[stage].waits;
-            let lost = info.epoch.map_or(0, |before| self.steps[place].attempts.renew(before));
+            let lost = info.round.map_or(0, |before| self.steps[place].attempts.renew(before));
             self.counters.lost += u64::from(lost);
         }
-        let weights = self.version(epoch);
+        let weights = self.version(round);
         let info = &mut self.intervals[interval as usize];
-        info.epoch = Some(epoch);
+        info.round = Some(round);
         // A program has at most 2^16 stages.
         info.left = self.stages.len() as u32;
         info.weights = weights;
-        self.furthest = self.furthest.max(epoch);
+        self.furthest = self.furthest.max(round);
         for stage in 0..self.stages.len() {
             if self.stages[stage].waits == 0 {
                 self.start(stage, interval);
@@ -93,9 +93,9 @@ impl Engine {
     /// A step has all that it waits for: starts it, or lets it wait for its turn.
     fn start(&mut self, stage: usize, interval: u32) {
         if self.is_limited(stage) {
-            let epoch = self.intervals[interval as usize].epoch.unwrap_or_default();
+            let round = self.intervals[interval as usize].round.unwrap_or_default();
             // A program has at most 2^16 stages.
-            self.ready.push(Reverse((epoch, stage as u16, interval)));
+            self.ready.push(Reverse((round, stage as u16, interval)));
         } else {
             self.launch(stage, interval);
         }
@@ -120,35 +120,35 @@ impl Engine {
     /// Hands a step out, unless what it writes over is still read.
     fn launch(&mut self, stage: usize, interval: u32) {
         let info = self.intervals[interval as usize];
-        let epoch = info.epoch.unwrap_or_default();
+        let round = info.round.unwrap_or_default();
         // A program has at most 2^16 stages.
         let number = stage as u16;
-        if self.readings.is_read(number, interval, epoch) && !planted!(self, RowsOverwritten) {
+        if self.readings.is_read(number, interval, round) && !planted!(self, RowsOverwritten) {
             self.readings.blocked.push((number, interval));
             return;
         }
         let place = self.place(stage, interval);
         let attempt = self.steps[place].attempts.launch();
         self.handed_out += u32::from(self.is_limited(stage));
-        let step = Step { epoch, stage: StageId(number), interval: IntervalId(interval) };
+        let step = Step { round, stage: StageId(number), interval: IntervalId(interval) };
         if self.stages[stage].gather {
-            if let Some(source) = self.stages[stage].reads.filter(|_| !self.is_exact(epoch)) {
+            if let Some(source) = self.stages[stage].reads.filter(|_| !self.is_exact(round)) {
                 let (steps, intervals) = (&self.steps, &self.intervals);
                 let from = usize::from(source) * self.settings.intervals as usize;
                 let ignored = planted!(self, TagIgnored);
-                self.readings.open((step.stage, step.interval, epoch), source, |of| {
-                    let epoch = intervals[of as usize].epoch.unwrap_or_default();
+                self.readings.open((step.stage, step.interval, round), source, |of| {
+                    let round = intervals[of as usize].round.unwrap_or_default();
                     let written = steps[from + of as usize].attempts.progress() == Progress::Done;
-                    Epoch(epoch.0.saturating_sub(u32::from(!written && !ignored)))
+                    Round(round.0.saturating_sub(u32::from(!written && !ignored)))
                 });
             }
             self.counters.gathers += 1;
             self.actions.push_back(Action::Gather(step));
         } else {
             self.counters.tasks += 1;
-            let Step { epoch, stage, interval } = step;
+            let Step { round, stage, interval } = step;
             self.actions.push_back(Action::Submit(Task {
-                epoch,
+                round,
                 stage,
                 interval,
                 attempt,
@@ -161,7 +161,7 @@ impl Engine {
         match self.find(step, true) {
             Some(Found::Now(place)) => match self.steps[place].attempts.report(Attempt(0)) {
                 Report::First => {
-                    if self.readings.close(step.stage, step.interval, step.epoch)
+                    if self.readings.close(step.stage, step.interval, step.round)
                         && !planted!(self, NeverWoken)
                     {
                         for (stage, interval) in std::mem::take(&mut self.readings.blocked) {
@@ -178,9 +178,9 @@ impl Engine {
         }
     }
 
-    /// Where stages of an epoch under way are counted.
-    fn counted(&self, epoch: Epoch) -> usize {
-        (epoch.0 - self.settings.first.0) as usize % self.spread as usize
+    /// Where stages of a round under way are counted.
+    fn counted(&self, round: Round) -> usize {
+        (round.0 - self.settings.first.0) as usize % self.spread as usize
     }
 
     /// Marks a step done and starts what waited for it.
@@ -188,7 +188,7 @@ impl Engine {
         self.steps[place].attempts.done();
         self.intervals[step.interval.index()].left -= 1;
         self.handed_out -= u32::from(self.is_limited(step.stage.index()));
-        let exact = self.is_exact(step.epoch);
+        let exact = self.is_exact(step.round);
         let all_done = self.count(step) == self.settings.intervals;
         for follower in self.stages[step.stage.index()].followers.clone() {
             let (stage, scope) = self.followers[follower as usize];
@@ -206,16 +206,16 @@ impl Engine {
             }
         }
         if self.intervals[step.interval.index()].left == 0 {
-            let at = self.counted(step.epoch);
+            let at = self.counted(step.round);
             self.completed[at] += 1;
             self.enter(step.interval.0);
             self.advance();
         }
     }
 
-    /// Counts one more interval that has done a stage in an epoch.
+    /// Counts one more interval that has done a stage in a round.
     pub(super) fn count(&mut self, step: Step) -> u32 {
-        let at = self.counted(step.epoch) * self.stages.len() + step.stage.index();
+        let at = self.counted(step.round) * self.stages.len() + step.stage.index();
         self.done[at] += 1;
         self.done[at]
     }
@@ -230,7 +230,7 @@ impl Engine {
         }
     }
 
-    /// Updates the weights with the oldest epoch under way once all intervals have finished it.
+    /// Updates the weights with the oldest round under way once all intervals have finished it.
     fn advance(&mut self) {
         while self.phase == Phase::Running
             && self.track == Track::Steps
@@ -238,64 +238,64 @@ impl Engine {
         {
             if self.trains {
                 self.track = Track::Updating;
-                self.actions.push_back(Action::Update { epoch: self.epoch() });
+                self.actions.push_back(Action::Update { round: self.round() });
             } else {
-                self.end_epoch();
+                self.end_round();
             }
         }
     }
 
-    pub(super) fn updated(&mut self, epoch: Epoch) {
-        if self.phase != Phase::Running || self.track != Track::Updating || epoch != self.epoch() {
-            self.dropped(epoch);
+    pub(super) fn updated(&mut self, round: Round) {
+        if self.phase != Phase::Running || self.track != Track::Updating || round != self.round() {
+            self.dropped(round);
             return;
         }
         self.counters.updates += 1;
         self.weights = Version(self.weights.0.saturating_add(1));
         let every = self.settings.eval_every;
-        let due = every != 0 && epoch.0.is_multiple_of(every);
-        if due || epoch == self.until {
+        let due = every != 0 && round.0.is_multiple_of(every);
+        if due || round == self.until {
             self.track = Track::Evaluating;
-            self.actions.push_back(Action::Evaluate { epoch });
+            self.actions.push_back(Action::Evaluate { round });
         } else {
-            self.end_epoch();
+            self.end_round();
             self.advance();
         }
     }
 
-    pub(super) fn evaluated(&mut self, epoch: Epoch) {
-        if self.phase == Phase::Running && self.track == Track::Evaluating && epoch == self.epoch() {
-            self.end_epoch();
+    pub(super) fn evaluated(&mut self, round: Round) {
+        if self.phase == Phase::Running && self.track == Track::Evaluating && round == self.round() {
+            self.end_round();
             self.advance();
         } else {
-            self.dropped(epoch);
+            self.dropped(round);
         }
     }
 
     /// An update or evaluation that is not awaited.
-    fn dropped(&mut self, epoch: Epoch) {
-        let over = epoch < self.epoch() || self.phase == Phase::Finished;
+    fn dropped(&mut self, round: Round) {
+        let over = round < self.round() || self.phase == Phase::Finished;
         let again = self.track == Track::Evaluating;
-        let asked = epoch >= self.settings.first && epoch <= self.epoch() && self.phase != Phase::Ready;
-        if asked && (over || again) || self.is_forgotten(epoch) {
+        let asked = round >= self.settings.first && round <= self.round() && self.phase != Phase::Ready;
+        if asked && (over || again) || self.is_forgotten(round) {
             self.counters.ignored += 1;
         } else {
             self.counters.unexpected += 1;
         }
     }
 
-    fn end_epoch(&mut self) {
-        let epoch = self.epoch();
+    fn end_round(&mut self) {
+        let round = self.round();
         self.track = Track::Steps;
-        self.finished = epoch;
-        let at = self.counted(epoch);
+        self.finished = round;
+        let at = self.counted(round);
         self.completed[at] = 0;
         let stages = self.stages.len();
         self.done[at * stages..(at + 1) * stages].fill(0);
         self.over += 1;
-        self.actions.push_back(Action::EpochFinished { epoch });
-        if epoch >= self.until {
-            let all = epoch >= self.settings.last;
+        self.actions.push_back(Action::RoundFinished { round });
+        if round >= self.until {
+            let all = round >= self.settings.last;
             self.finish(if all { Reason::Completed } else { Reason::Stopped });
         } else {
             self.enter_all();
@@ -303,7 +303,7 @@ impl Engine {
     }
 
     pub(super) fn stop_requested(&mut self) {
-        // Before the start: `Started` ends the run at once. Later: at the end of the furthest epoch.
+        // Before the start: `Started` ends the run at once. Later: at the end of the furthest round.
         self.stopping = true;
         if self.phase == Phase::Running {
             self.until = self.until.min(self.furthest);
@@ -314,14 +314,14 @@ impl Engine {
         if self.phase == Phase::Finished {
             self.counters.ignored += 1;
         } else {
-            // Before the start too: the first epoch is exact in any case.
-            self.exact_from = self.exact_from.min(Epoch(self.furthest.0.saturating_add(1)));
+            // Before the start too: the first round is exact in any case.
+            self.exact_from = self.exact_from.min(Round(self.furthest.0.saturating_add(1)));
         }
     }
 
     pub(super) fn finish(&mut self, reason: Reason) {
         self.phase = Phase::Finished;
         self.forget_ready();
-        self.actions.push_back(Action::Finished { reason, epoch: self.finished });
+        self.actions.push_back(Action::Finished { reason, round: self.finished });
     }
 }

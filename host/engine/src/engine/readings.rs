@@ -1,11 +1,11 @@
 //! Which rows gathers read that run apart from those that write them.
 //!
-//! What a gather reads of each interval is settled when it is asked for: rows of its own epoch, or of
-//! an earlier one. They lie in a ring of [`Pipeline::row_versions`] epochs, and must not be written over
+//! What a gather reads of each interval is settled when it is asked for: rows of its own round, or of
+//! an earlier one. They lie in a ring of [`Pipeline::row_versions`] rounds, and must not be written over
 //! before the gather is done, so that a step that would is held back. (It can come to that with a bound
 //! of 1 and more: while a fast interval gathers old rows, a slow one may pass it.)
 
-use eciton_plan::{Epoch, IntervalId, Mode, Pipeline, StageId};
+use eciton_plan::{IntervalId, Mode, Pipeline, Round, StageId};
 use std::collections::BTreeMap;
 
 /// Gathers under way and what they hold.
@@ -17,7 +17,7 @@ pub(super) struct Readings {
     gathered: Vec<Option<u16>>,
     /// How many gathers read the rows of a gathered stage, an interval and a place in the ring.
     readers: Vec<u32>,
-    /// For each gather under way its source stage, and by interval how many epochs old what it reads is.
+    /// For each gather under way its source stage, and by interval how many rounds old what it reads is.
     open: BTreeMap<(StageId, IntervalId), (u16, Vec<u8>)>,
     /// Used again.
     spare: Vec<Vec<u8>>,
@@ -60,26 +60,26 @@ impl Readings {
         self.open.get(&(stage, interval)).map(|(_, ages)| &ages[..])
     }
 
-    fn reader(&self, source: u16, interval: u32, epoch: Epoch) -> Option<usize> {
+    fn reader(&self, source: u16, interval: u32, round: Round) -> Option<usize> {
         let source = usize::from((*self.gathered.get(usize::from(source))?)?);
         let ring = self.ring as usize;
-        Some((source * self.intervals as usize + interval as usize) * ring + epoch.index() % ring)
+        Some((source * self.intervals as usize + interval as usize) * ring + round.index() % ring)
     }
 
-    /// Begins a gather of `stage` on `interval` at `epoch`, from rows of stage `source`, of which `newest`
-    /// says the newest epoch by interval: it reads the newest that is not after its own.
+    /// Begins a gather of `stage` on `interval` at `round`, from rows of stage `source`, of which `newest`
+    /// says the newest round by interval: it reads the newest that is not after its own.
     pub(super) fn open(
         &mut self,
-        (stage, interval, epoch): (StageId, IntervalId, Epoch),
+        (stage, interval, round): (StageId, IntervalId, Round),
         source: u16,
-        newest: impl Fn(u32) -> Epoch,
+        newest: impl Fn(u32) -> Round,
     ) {
         let mut ages = self.spare.pop().unwrap_or_default();
         ages.clear();
         for of in 0..self.intervals {
-            let read = newest(of).min(epoch);
+            let read = newest(of).min(round);
             // At most the bound + 1, which is below 64.
-            ages.push((epoch.0 - read.0) as u8);
+            ages.push((round.0 - read.0) as u8);
             if let Some(place) = self.reader(source, of, read) {
                 self.readers[place] += 1;
             }
@@ -88,12 +88,12 @@ impl Readings {
     }
 
     /// Ends it. True if a step may have waited for that.
-    pub(super) fn close(&mut self, stage: StageId, interval: IntervalId, epoch: Epoch) -> bool {
+    pub(super) fn close(&mut self, stage: StageId, interval: IntervalId, round: Round) -> bool {
         let Some((source, ages)) = self.open.remove(&(stage, interval)) else {
             return false;
         };
         for (of, &age) in (0..).zip(&ages) {
-            if let Some(place) = self.reader(source, of, Epoch(epoch.0 - u32::from(age))) {
+            if let Some(place) = self.reader(source, of, Round(round.0 - u32::from(age))) {
                 self.readers[place] -= 1;
             }
         }
@@ -101,8 +101,8 @@ impl Readings {
         !self.blocked.is_empty()
     }
 
-    /// Whether what a step writes is still read: rows of an earlier epoch, in the same place of the ring.
-    pub(super) fn is_read(&self, stage: u16, interval: u32, epoch: Epoch) -> bool {
-        self.reader(stage, interval, epoch).is_some_and(|place| self.readers[place] > 0)
+    /// Whether what a step writes is still read: rows of an earlier round, in the same place of the ring.
+    pub(super) fn is_read(&self, stage: u16, interval: u32, round: Round) -> bool {
+        self.reader(stage, interval, round).is_some_and(|place| self.readers[place] > 0)
     }
 }

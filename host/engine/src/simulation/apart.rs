@@ -4,7 +4,7 @@ use super::run::Run;
 use super::world::Faults;
 use super::{Context, Random, gatv2, gcn, runs, seeds, settings};
 use crate::{Action, Engine, Event, Reason, Settings};
-use eciton_plan::{Epoch, IntervalId, Mode, Pipeline, Program, StageId, Step, Version, WeightVersions};
+use eciton_plan::{IntervalId, Mode, Pipeline, Program, Round, StageId, Step, Version, WeightVersions};
 use std::collections::{BTreeMap, VecDeque};
 
 /// All combinations that go together, up to a staleness of 3.
@@ -95,7 +95,7 @@ fn barriers_give_the_same_bits_in_every_mode_without_delayed_weights() {
         };
         let pipe = value(Pipeline::default());
         assert_eq!(value(Pipeline { mode: Mode::Sync, ..Pipeline::default() }), pipe, "seed {seed}");
-        // With as many synchronous epochs as there are, asynchrony is none.
+        // With as many synchronous rounds as there are, asynchrony is none.
         let all = Pipeline { synchronous_last: 1000, ..Pipeline::asynchronous(2) };
         assert_eq!(value(all), pipe, "seed {seed}");
         let delayed = Pipeline { weights: Some(WeightVersions::TwoBuffered), ..Pipeline::default() };
@@ -121,14 +121,14 @@ fn an_asynchronous_run_is_ahead_of_its_slowest_interval_and_shorter() {
 }
 
 #[test]
-fn what_steps_read_is_known_while_their_epoch_lasts() {
+fn what_steps_read_is_known_while_their_round_lasts() {
     let program = gatv2(1);
     let weights = Version(7);
-    let first = Epoch(3);
-    let settings = Settings { first, last: Epoch(4), weights, ..Settings::new(2, 2) };
+    let first = Round(3);
+    let settings = Settings { first, last: Round(4), weights, ..Settings::new(2, 2) };
     let mut engine = Engine::new(&program, settings).unwrap();
     let step =
-        |epoch, interval| Step { epoch: Epoch(epoch), stage: StageId(2), interval: IntervalId(interval) };
+        |round, interval| Step { round: Round(round), stage: StageId(2), interval: IntervalId(interval) };
     assert_eq!(engine.weights_of(step(3, 0)), None, "before the start");
     let mut waiting: VecDeque<Event> = [Event::Started].into();
     let mut seen = Vec::new();
@@ -138,11 +138,11 @@ fn what_steps_read_is_known_while_their_epoch_lasts() {
             match action {
                 Action::Submit(task) => waiting.push_back(Event::Completed { key: task.key(), took_us: 1 }),
                 Action::Gather(step) => {
-                    seen.push((step.epoch.0, engine.weights_of(step)));
+                    seen.push((step.round.0, engine.weights_of(step)));
                     waiting.push_back(Event::Gathered(step));
                 }
-                Action::Update { epoch } => waiting.push_back(Event::Updated { epoch }),
-                Action::Evaluate { epoch } => waiting.push_back(Event::Evaluated { epoch }),
+                Action::Update { round } => waiting.push_back(Event::Updated { round }),
+                Action::Evaluate { round } => waiting.push_back(Event::Evaluated { round }),
                 _ => {}
             }
         }
@@ -154,7 +154,7 @@ fn what_steps_read_is_known_while_their_epoch_lasts() {
     assert_eq!((engine.weights_of(step(3, 0)), engine.weights_of(step(4, 2))), (None, None));
 }
 
-/// From any moment on: what no interval has entered yet reads rows of its own epoch, one epoch at a time,
+/// From any moment on: what no interval has entered yet reads rows of its own round, one round at a time,
 /// which the store checks of every row and weight; and so it does from before the start.
 #[test]
 fn a_run_is_synchronous_from_any_moment_on() {
@@ -186,7 +186,7 @@ fn a_run_is_synchronous_from_any_moment_on() {
 }
 
 #[test]
-fn a_stop_ends_an_asynchronous_run_after_the_furthest_epoch() {
+fn a_stop_ends_an_asynchronous_run_after_the_furthest_round() {
     let program = gcn(2);
     for seed in 0..seeds(200) {
         let _context = Context(format!("seed {seed}"));
@@ -198,11 +198,11 @@ fn a_stop_ends_an_asynchronous_run_after_the_furthest_epoch() {
         assert!(run.finish());
         let Some((Reason::Stopped, last)) = run.end else { panic!("{:?}", run.end) };
         let furthest = run.log.iter().filter_map(|action| match action {
-            Action::Submit(task) => Some(task.epoch),
+            Action::Submit(task) => Some(task.round),
             _ => None,
         });
         assert_eq!(furthest.max(), Some(last));
         let evaluated: Vec<_> = run.log.iter().filter(|a| matches!(a, Action::Evaluate { .. })).collect();
-        assert_eq!(evaluated, [&Action::Evaluate { epoch: last }]);
+        assert_eq!(evaluated, [&Action::Evaluate { round: last }]);
     }
 }

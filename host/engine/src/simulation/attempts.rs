@@ -2,7 +2,7 @@
 
 use super::gcn;
 use crate::{Action, Deadlines, Engine, Error, Event, MAX_ATTEMPTS, MAX_DEADLINE_US, Reason, Settings};
-use eciton_plan::{Attempt, Epoch, StageId, Task, TaskKey, Version};
+use eciton_plan::{Attempt, Round, StageId, Task, TaskKey, Version};
 
 fn took(key: TaskKey) -> Event {
     Event::Completed { key, took_us: 5000 }
@@ -45,7 +45,7 @@ fn a_task_is_tried_as_often_as_allowed_and_no_more() {
             key = task.key();
         }
         let reason = Reason::Failed { key, retryable: true };
-        let end = [Action::Finished { reason, epoch: Epoch(0) }];
+        let end = [Action::Finished { reason, round: Round(0) }];
         assert_eq!(step(&mut engine, Event::Failed { key, retryable: true }), end);
         assert_eq!(engine.counters().retries, u64::from(attempts) - 1);
         // The other interval's task is answered too late.
@@ -57,7 +57,7 @@ fn a_task_is_tried_as_often_as_allowed_and_no_more() {
     let mut engine = Engine::new(&program, Settings::new(2, 3)).unwrap();
     let key = first_task(&mut engine);
     let reason = Reason::Failed { key, retryable: false };
-    let end = [Action::Finished { reason, epoch: Epoch(0) }];
+    let end = [Action::Finished { reason, round: Round(0) }];
     assert_eq!(step(&mut engine, Event::Failed { key, retryable: false }), end);
 }
 
@@ -121,7 +121,7 @@ fn a_failure_beside_a_living_attempt_is_not_the_end() {
     let (mut engine, old, new) = two_alive(2);
     assert_eq!(step(&mut engine, failed(new)), []);
     let reason = Reason::Failed { key: old, retryable: true };
-    assert_eq!(step(&mut engine, failed(old)), [Action::Finished { reason, epoch: Epoch(0) }]);
+    assert_eq!(step(&mut engine, failed(old)), [Action::Finished { reason, round: Round(0) }]);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_failure_for_good_waits_for_an_attempt_in_time_and_for_no_other() {
     let failed = |key| Event::Failed { key, retryable: false };
     let end = |key| {
         let reason = Reason::Failed { key, retryable: false };
-        [Action::Finished { reason, epoch: Epoch(0) }]
+        [Action::Finished { reason, round: Round(0) }]
     };
     let (mut engine, old, new) = two_alive(4);
     assert_eq!(step(&mut engine, failed(old)), []);
@@ -169,7 +169,7 @@ fn a_deadline_follows_the_answers_of_its_stage() {
         let expected = (!gather(&stage)).then_some(expected);
         assert_eq!(engine.deadline_us(StageId(stage)), expected);
     }
-    engine.restart(Epoch(1), Epoch(1), Version(0));
+    engine.restart(Round(1), Round(1), Version(0));
     assert_eq!(engine.deadline_us(key.stage), Some(10_000));
     let without = Engine::new(&program, Settings::new(2, 3)).unwrap();
     assert_eq!(without.deadline_us(key.stage), None);
@@ -179,13 +179,13 @@ fn a_deadline_follows_the_answers_of_its_stage() {
 fn what_was_under_way_at_a_restart_is_lost() {
     let (mut engine, old, new) = two_alive(3);
     assert_eq!(engine.counters().in_flight(), 3);
-    engine.restart(Epoch(7), Epoch(8), Version(6));
+    engine.restart(Round(7), Round(8), Version(6));
     assert_eq!((engine.counters().lost, engine.counters().in_flight()), (3, 0));
     let _ = step(&mut engine, Event::Started);
     // Known, but of no use.
     assert!(step(&mut engine, took(old)).is_empty() && step(&mut engine, Event::Overdue(new)).is_empty());
     assert_eq!((engine.counters().ignored, engine.counters().unexpected), (2, 0));
-    let never = TaskKey { epoch: Epoch(3), ..old };
+    let never = TaskKey { round: Round(3), ..old };
     assert_eq!(step(&mut engine, took(never)), []);
     assert_eq!(engine.counters().unexpected, 1);
 }
@@ -203,10 +203,10 @@ fn an_evaluation_program_runs_once_a_restart() {
     let program = gcn(3).evaluation();
     let mut engine = Engine::new(&program, Settings::new(3, 0)).unwrap();
     let end = step(&mut engine, Event::Started);
-    assert_eq!(end, [Action::Finished { reason: Reason::Completed, epoch: Epoch(0) }]);
-    for epoch in [Epoch(4), Epoch(8)] {
-        let weights = Version(u64::from(epoch.0));
-        engine.restart(epoch, epoch, weights);
+    assert_eq!(end, [Action::Finished { reason: Reason::Completed, round: Round(0) }]);
+    for round in [Round(4), Round(8)] {
+        let weights = Version(u64::from(round.0));
+        engine.restart(round, round, weights);
         let mut todo = step(&mut engine, Event::Started);
         let mut done = 0;
         let mut last = Vec::new();
@@ -214,7 +214,7 @@ fn an_evaluation_program_runs_once_a_restart() {
             match action {
                 Action::Gather(step) => todo.extend(engine.step(Event::Gathered(step))),
                 Action::Submit(task) => {
-                    assert_eq!((task.epoch, task.weights), (epoch, weights));
+                    assert_eq!((task.round, task.weights), (round, weights));
                     todo.extend(engine.step(took(task.key())));
                 }
                 Action::Commit(_) => done += 1,
@@ -223,7 +223,7 @@ fn an_evaluation_program_runs_once_a_restart() {
         }
         assert_eq!(done, 4 * 3);
         let reason = Reason::Completed;
-        let end = [Action::Finished { reason, epoch }, Action::EpochFinished { epoch }];
+        let end = [Action::Finished { reason, round }, Action::RoundFinished { round }];
         assert_eq!(last, end);
     }
     // The engine was not started when it was made ready the last time.

@@ -15,11 +15,11 @@ pub(crate) enum Planted {
     GradientUnkeyed,
     /// A second answer to a step is committed, too.
     DuplicateCommitted,
-    /// An interval may be one epoch further ahead than the bound says.
+    /// An interval may be one round further ahead than the bound says.
     BoundOffByOne,
     /// A version of the weights is freed while a slow interval still needs it.
     StashFreedEarly,
-    /// Rows count as those of their writer's epoch before they are written.
+    /// Rows count as those of their writer's round before they are written.
     TagIgnored,
     /// A relaunched task that is answered twice counts as two at the barrier.
     RelaunchCounted,

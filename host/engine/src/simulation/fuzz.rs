@@ -3,7 +3,7 @@
 use super::apart::pipelines;
 use super::{Context, Random, gatv2, gcn, seeds};
 use crate::{Action, Deadlines, Engine, Event, MAX_ATTEMPTS, Settings};
-use eciton_plan::{Attempt, Epoch, IntervalId, Program, StageId, Step, TaskKey, Version};
+use eciton_plan::{Attempt, IntervalId, Program, Round, StageId, Step, TaskKey, Version};
 use std::collections::BTreeMap;
 
 /// A number near what is real, or the largest there is.
@@ -17,22 +17,22 @@ fn number(random: &mut Random, about: u32) -> u32 {
 
 fn event(random: &mut Random, engine: &Engine, stages: u32) -> Event {
     let settings = *engine.settings();
-    let epoch = match random.below(4) {
-        0 => Epoch(number(random, settings.last.0.saturating_add(1))),
-        _ => engine.epoch(),
+    let round = match random.below(4) {
+        0 => Round(number(random, settings.last.0.saturating_add(1))),
+        _ => engine.round(),
     };
     let stage = StageId(number(random, stages) as u16);
     let interval = IntervalId(number(random, settings.intervals));
     let attempt = Attempt(number(random, settings.attempts));
-    let key = TaskKey { epoch, stage, interval, attempt };
+    let key = TaskKey { round, stage, interval, attempt };
     let step: Step = key.step();
     match random.below(200) {
         0 => Event::Started,
         1 => Event::StopRequested,
         2 => Event::Cancelled,
         199 => Event::Synchronise,
-        3..10 => Event::Updated { epoch },
-        10..20 => Event::Evaluated { epoch },
+        3..10 => Event::Updated { round },
+        10..20 => Event::Evaluated { round },
         20..80 => Event::Gathered(step),
         80..130 => Event::Completed { key, took_us: random.next() },
         130..134 => Event::Failed { key, retryable: false },
@@ -63,8 +63,8 @@ fn mess(programs: &[Program], seed: u64) -> (u64, u64) {
     let mut sensible = vec![Event::Started];
     for _ in 0..2000 {
         if random.percent(1) && (finished || random.percent(20)) {
-            let first = Epoch([1, 1, 3, u32::MAX - 1, 0][random.below(5) as usize]);
-            let last = Epoch(first.0.saturating_add(random.below(4) as u32));
+            let first = Round([1, 1, 3, u32::MAX - 1, 0][random.below(5) as usize]);
+            let last = Round(first.0.saturating_add(random.below(4) as u32));
             engine.restart(first, last, Version([0, u64::MAX][random.below(2) as usize]));
             launched.clear();
             committed.clear();
@@ -94,9 +94,9 @@ fn mess(programs: &[Program], seed: u64) -> (u64, u64) {
                     assert!(key.attempt.0 < launched[&key.step()]);
                     assert_eq!(committed.insert(key.step(), 1), None, "{key} committed twice");
                 }
-                Action::Update { epoch } => sensible.push(Event::Updated { epoch }),
-                Action::Evaluate { epoch } => sensible.push(Event::Evaluated { epoch }),
-                Action::EpochFinished { .. } => {}
+                Action::Update { round } => sensible.push(Event::Updated { round }),
+                Action::Evaluate { round } => sensible.push(Event::Evaluated { round }),
+                Action::RoundFinished { .. } => {}
                 Action::Finished { .. } => finished = true,
             }
         }

@@ -5,14 +5,14 @@ use super::store::Store;
 use super::world::{Faults, Item, World};
 use super::{Planted, hash};
 use crate::{Action, Counters, Engine, Event, Reason, Settings};
-use eciton_plan::{Epoch, IntervalId, Program, Scope, Stage, StageId, Step, Task, TaskKey, Version};
+use eciton_plan::{IntervalId, Program, Round, Scope, Stage, StageId, Step, Task, TaskKey, Version};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where an interval is.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
-    /// The epoch that it is in; 0: none yet.
-    epoch: Epoch,
+    /// The round that it is in; 0: none yet.
+    round: Round,
     /// What its tasks read there.
     weights: Option<Version>,
     /// Its steps there that are done.
@@ -27,7 +27,7 @@ pub(super) struct Run<'a> {
     pub engine: Engine,
     pub store: Store,
     places: Vec<Place>,
-    /// Steps of each interval's epoch that were asked for: of gathers 0, else how many attempts.
+    /// Steps of each interval's round that were asked for: of gathers 0, else how many attempts.
     asked: BTreeMap<Step, u32>,
     /// Those that are done.
     done: BTreeSet<Step>,
@@ -36,12 +36,12 @@ pub(super) struct Run<'a> {
     /// Attempts of the whole run: what each one's answer is, and whether it was reported.
     attempts: BTreeMap<TaskKey, (u64, bool)>,
     pub log: Vec<Action>,
-    pub end: Option<(Reason, Epoch)>,
+    pub end: Option<(Reason, Round)>,
     /// Counted here, to compare.
     pub expected: Counters,
     overdue: BTreeSet<TaskKey>,
-    updating: Option<Epoch>,
-    /// The first reports that came after their epoch.
+    updating: Option<Round>,
+    /// The first reports that came after their round.
     late: u64,
     events: u64,
     pub ended_us: u64,
@@ -127,8 +127,8 @@ impl<'a> Run<'a> {
         }
         if self.synchronise_at == Some(self.events) {
             // What no interval has entered yet is exact from now on.
-            let furthest = self.places.iter().map(|place| place.epoch).max().unwrap_or_default();
-            self.store.exact_from = Some(Epoch(furthest.max(self.settings.first).0 + 1));
+            let furthest = self.places.iter().map(|place| place.round).max().unwrap_or_default();
+            self.store.exact_from = Some(Round(furthest.max(self.settings.first).0 + 1));
             self.deliver(Event::Synchronise);
         }
         if self.cancel_at == Some(self.events) {
@@ -157,9 +157,9 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// The last epoch that is over.
-    fn finished(&self) -> Epoch {
-        Epoch(self.settings.first.0 + self.store.over - 1)
+    /// The last round that is over.
+    fn finished(&self) -> Round {
+        Round(self.settings.first.0 + self.store.over - 1)
     }
 
     pub(super) fn cancel(&mut self) {
@@ -188,8 +188,8 @@ impl<'a> Run<'a> {
 
     /// Whether nothing of a step matters any more.
     fn is_over(&self, step: Step) -> bool {
-        let epoch = self.places[step.interval.index()].epoch;
-        self.end.is_some() || step.epoch < epoch || self.done.contains(&step)
+        let round = self.places[step.interval.index()].round;
+        self.end.is_some() || step.round < round || self.done.contains(&step)
     }
 
     /// Counts what an event should come to; what it should commit, if anything.
@@ -197,9 +197,9 @@ impl<'a> Run<'a> {
         let (key, answered) = match event {
             Event::Completed { key, .. } => (key, true),
             Event::Failed { key, .. } => (key, false),
-            Event::Updated { epoch } => {
-                self.expected.updates += u64::from(self.updating == Some(epoch) && self.end.is_none());
-                if self.updating == Some(epoch) {
+            Event::Updated { round } => {
+                self.expected.updates += u64::from(self.updating == Some(round) && self.end.is_none());
+                if self.updating == Some(round) {
                     self.updating = None;
                 }
                 return None;
@@ -231,7 +231,7 @@ impl<'a> Run<'a> {
             self.expected.recovered += u64::from(answered && !first);
             return answered.then_some(key);
         }
-        if first && self.end.is_none() && key.epoch == self.places[key.interval.index()].epoch {
+        if first && self.end.is_none() && key.round == self.places[key.interval.index()].round {
             self.expected.duplicates += 1;
         } else if first {
             self.late += 1;
@@ -280,37 +280,37 @@ impl<'a> Run<'a> {
                     self.store.add_gradient(key.step(), value);
                 }
             }
-            Action::Update { epoch } => {
+            Action::Update { round } => {
                 let all = |place: &Place| {
-                    place.epoch > epoch || place.epoch == epoch && place.done == self.program.stages.len()
+                    place.round > round || place.round == round && place.done == self.program.stages.len()
                 };
-                assert!(self.places.iter().all(all), "update of {epoch} before it is over");
-                let held = self.places.iter().filter(|place| place.epoch > epoch).filter_map(|p| p.weights);
-                self.store.update(epoch, held);
-                self.updating = Some(epoch);
-                self.world.soon(Event::Updated { epoch });
+                assert!(self.places.iter().all(all), "update of {round} before it is over");
+                let held = self.places.iter().filter(|place| place.round > round).filter_map(|p| p.weights);
+                self.store.update(round, held);
+                self.updating = Some(round);
+                self.world.soon(Event::Updated { round });
             }
-            Action::Evaluate { epoch } => self.world.soon(Event::Evaluated { epoch }),
-            Action::EpochFinished { epoch } => {
-                assert_eq!(epoch.0, self.settings.first.0 + self.store.over);
+            Action::Evaluate { round } => self.world.soon(Event::Evaluated { round }),
+            Action::RoundFinished { round } => {
+                assert_eq!(round.0, self.settings.first.0 + self.store.over);
                 self.store.over += 1;
             }
-            Action::Finished { reason, epoch } => {
-                assert_eq!(epoch, self.finished());
-                self.end = Some((reason, epoch));
+            Action::Finished { reason, round } => {
+                assert_eq!(round, self.finished());
+                self.end = Some((reason, round));
                 self.ended_us = self.world.now_us;
             }
         }
     }
 
-    /// One version for all steps of an interval and epoch, settled when it enters.
+    /// One version for all steps of an interval and round, settled when it enters.
     fn settle(&mut self, step: Step, weights: Version) {
         let place = &mut self.places[step.interval.index()];
         if let Some(before) = place.weights {
             assert_eq!(weights, before, "{step} reads other weights than before");
         } else {
             place.weights = Some(weights);
-            self.store.check_version(step.epoch, weights);
+            self.store.check_version(step.round, weights);
         }
     }
 
@@ -351,18 +351,18 @@ impl<'a> Run<'a> {
         hash(&read)
     }
 
-    /// A step starts once, in its interval's epoch, when what it reads is there.
+    /// A step starts once, in its interval's round, when what it reads is there.
     fn check_start(&mut self, step: Step, attempts: u32) {
         assert!(step.interval.0 < self.settings.intervals && step.stage.index() < self.program.stages.len());
         let place = self.places[step.interval.index()];
-        if step.epoch != place.epoch {
-            let next = if place.epoch == Epoch(0) { self.settings.first } else { Epoch(place.epoch.0 + 1) };
-            let whole = place.epoch == Epoch(0) || place.done == self.program.stages.len();
-            assert!(step.epoch == next && whole, "{step} out of its epoch: {place:?}");
-            self.store.check_entry(step.epoch);
+        if step.round != place.round {
+            let next = if place.round == Round(0) { self.settings.first } else { Round(place.round.0 + 1) };
+            let whole = place.round == Round(0) || place.done == self.program.stages.len();
+            assert!(step.round == next && whole, "{step} out of its round: {place:?}");
+            self.store.check_entry(step.round);
             self.asked.retain(|of, _| of.interval != step.interval);
             self.done.retain(|of| of.interval != step.interval);
-            self.places[step.interval.index()] = Place { epoch: step.epoch, ..Place::default() };
+            self.places[step.interval.index()] = Place { round: step.round, ..Place::default() };
         }
         assert!(self.asked.insert(step, attempts).is_none(), "{step} started twice");
         let ages = self.engine.ages(step).map(<[u8]>::to_vec);
@@ -410,7 +410,7 @@ impl<'a> Run<'a> {
         self.attempts.values().filter(|(_, reported)| !reported).count() as u64
     }
 
-    /// `late` first reports came after their epoch before the end of the run, which found so many
+    /// `late` first reports came after their round before the end of the run, which found so many
     /// attempts `unreported`.
     fn check_counters(&self, late: u64, unreported: u64) {
         let found = *self.engine.counters();
@@ -418,7 +418,7 @@ impl<'a> Run<'a> {
         let Counters { failures, mut duplicates, updates, overdue, .. } = self.expected;
         let mut late = late;
         if self.settings.in_flight.is_some() && found.duplicates < duplicates {
-            // An interval enters an epoch before its first step there has its turn: a report that comes
+            // An interval enters a round before its first step there has its turn: a report that comes
             // between is late, which cannot be seen from here.
             late += duplicates - found.duplicates;
             duplicates = found.duplicates;
@@ -445,10 +445,10 @@ impl<'a> Run<'a> {
         let tensors = |&id: &u16| matches!(self.program.stages[usize::from(id)], Stage::Tensor(_));
         let stages: Vec<u16> = (0..self.program.stages.len() as u16).filter(tensors).collect();
         let random = &mut self.world.random;
-        let epochs = u64::from(self.settings.last.0 - self.settings.first.0 + 1);
-        let epoch = Epoch(self.settings.first.0 + random.below(epochs) as u32);
+        let rounds = u64::from(self.settings.last.0 - self.settings.first.0 + 1);
+        let round = Round(self.settings.first.0 + random.below(rounds) as u32);
         let stage = StageId(stages[random.below(stages.len() as u64) as usize]);
         let interval = IntervalId(random.below(self.settings.intervals.into()) as u32);
-        Step { epoch, stage, interval }
+        Step { round, stage, interval }
     }
 }

@@ -4,7 +4,7 @@ use super::run::Run;
 use super::world::{Doomed, Faults};
 use super::{Context, Random, gatv2, gcn, seeds, settings};
 use crate::{Action, Counters, Deadlines, MAX_ATTEMPTS, Reason, Settings};
-use eciton_plan::{Epoch, Program};
+use eciton_plan::{Program, Round};
 
 fn gathers(program: &Program) -> u64 {
     program.stages.iter().filter(|stage| !stage.is_task()).count() as u64
@@ -24,24 +24,24 @@ pub(super) fn complete(program: &Program, settings: Settings, faults: Faults, se
     // Started again, synchronised and cancelled after the end.
     assert_eq!(dropped, 3, "{context:?}");
 
-    let epochs = settings.first.0..=settings.last.0;
+    let rounds = settings.first.0..=settings.last.0;
     let of =
         |want: &dyn Fn(&Action) -> Option<u32>| -> Vec<u32> { run.log.iter().filter_map(want).collect() };
     let updates = of(&|action| match action {
-        Action::Update { epoch } => Some(epoch.0),
+        Action::Update { round } => Some(round.0),
         _ => None,
     });
-    assert_eq!(updates, epochs.clone().collect::<Vec<_>>(), "{context:?}");
+    assert_eq!(updates, rounds.clone().collect::<Vec<_>>(), "{context:?}");
     let evaluated = of(&|action| match action {
-        Action::Evaluate { epoch } => Some(epoch.0),
+        Action::Evaluate { round } => Some(round.0),
         _ => None,
     });
     let every = settings.eval_every;
-    let due = |epoch: &u32| *epoch == settings.last.0 || (every > 0 && epoch.is_multiple_of(every));
-    assert_eq!(evaluated, epochs.clone().filter(due).collect::<Vec<_>>(), "{context:?}");
+    let due = |round: &u32| *round == settings.last.0 || (every > 0 && round.is_multiple_of(every));
+    assert_eq!(evaluated, rounds.clone().filter(due).collect::<Vec<_>>(), "{context:?}");
 
     let counters = *run.engine.counters();
-    let steps = epochs.count() as u64 * u64::from(settings.intervals);
+    let steps = rounds.count() as u64 * u64::from(settings.intervals);
     let tasks = steps * (program.stages.len() as u64 - gathers(program));
     assert_eq!(counters.gathers, steps * gathers(program), "{context:?}");
     assert_eq!((counters.tasks, counters.committed), (tasks, tasks), "{context:?}");
@@ -98,7 +98,7 @@ fn one_answer_of_many_attempts_is_enough() {
 }
 
 #[test]
-fn a_stop_ends_the_run_after_the_epoch_with_an_evaluation() {
+fn a_stop_ends_the_run_after_the_round_with_an_evaluation() {
     let program = gcn(2);
     for seed in 0..seeds(200) {
         let _context = Context(format!("seed {seed}"));
@@ -110,12 +110,12 @@ fn a_stop_ends_the_run_after_the_epoch_with_an_evaluation() {
         assert!(run.finish());
         let Some((Reason::Stopped, last)) = run.end else { panic!("{:?}", run.end) };
         let evaluated: Vec<_> = run.log.iter().filter(|a| matches!(a, Action::Evaluate { .. })).collect();
-        let Some(Action::Evaluate { epoch }) = evaluated.last() else {
+        let Some(Action::Evaluate { round }) = evaluated.last() else {
             // Before the start there is nothing to evaluate.
-            assert_eq!((run.log.len(), last), (1, Epoch(0)));
+            assert_eq!((run.log.len(), last), (1, Round(0)));
             continue;
         };
-        assert_eq!(*epoch, last);
+        assert_eq!(*round, last);
     }
 }
 
@@ -127,7 +127,7 @@ fn a_cancelled_run_ends_at_once_in_every_phase() {
     for seed in 0..seeds(600) {
         let _context = Context(format!("seed {seed}"));
         let random = &mut Random(seed);
-        let settings = Settings { last: Epoch(1_000_000), eval_every: 1, ..settings(random) };
+        let settings = Settings { last: Round(1_000_000), eval_every: 1, ..settings(random) };
         let faults = if seed % 2 == 0 { Faults::default() } else { Faults::ROUGH };
         let mut run = Run::new(&program, settings, faults, seed);
         run.cancel_at = Some(1 + random.below([3, 30, 1000][random.0 as usize % 3]));
@@ -172,7 +172,7 @@ fn doomed(retryable: bool) {
             continue;
         }
         let Some((Reason::Failed { key, retryable: found }, last)) = run.end else { panic!("{:?}", run.end) };
-        assert_eq!((key.step(), found, last.0 + 1), (step, retryable, step.epoch.0), "{context:?}");
+        assert_eq!((key.step(), found, last.0 + 1), (step, retryable, step.round.0), "{context:?}");
         let launched = run.attempts_at(step);
         if retryable {
             assert_eq!(launched, settings.attempts, "{context:?}");

@@ -2,7 +2,7 @@
 
 use super::{Random, hash};
 use crate::{Event, Settings};
-use eciton_plan::{Epoch, IntervalId, StageId, Step, TaskKey};
+use eciton_plan::{IntervalId, Round, StageId, Step, TaskKey};
 use std::collections::BTreeMap;
 
 /// What may go wrong. Chances in percent, of each attempt unless said otherwise.
@@ -20,7 +20,7 @@ pub(super) struct Faults {
     pub lost: u64,
     /// It takes twenty times as long.
     pub straggling: u64,
-    /// It takes a thousand times as long: several epochs.
+    /// It takes a thousand times as long: several rounds.
     pub late: u64,
     /// A gather takes twenty times as long. Of each gather.
     pub slow_gathers: u64,
@@ -173,7 +173,7 @@ impl World {
             }
             return;
         }
-        let sure = hash(&[self.seed, key.epoch.0.into(), key.stage.0.into(), key.interval.0.into()]);
+        let sure = hash(&[self.seed, key.round.0.into(), key.stage.0.into(), key.interval.0.into()]);
         let sure = sure % u64::from(self.settings.attempts);
         if u64::from(key.attempt.0) == sure {
             self.after(took_us, Event::Completed { key, took_us });
@@ -196,24 +196,24 @@ impl World {
     fn noise(&mut self) -> Event {
         let random = &mut self.random;
         let Settings { first, last, intervals, attempts, .. } = self.settings;
-        let far = Epoch(last.0 + 1 + random.below(3) as u32);
+        let far = Round(last.0 + 1 + random.below(3) as u32);
         let (stage, beyond) = (StageId(random.below(99) as u16), random.below(99) as u32);
-        let step = Step { epoch: far, stage, interval: IntervalId(beyond) };
+        let step = Step { round: far, stage, interval: IntervalId(beyond) };
         let attempt = eciton_plan::Attempt(random.below(3) as u32);
-        // Of an epoch that may be on, but of no interval, or no attempt.
+        // Of a round that may be on, but of no interval, or no attempt.
         let key = if random.percent(50) {
-            TaskKey { epoch: first, stage, interval: IntervalId(intervals + beyond), attempt }
+            TaskKey { round: first, stage, interval: IntervalId(intervals + beyond), attempt }
         } else {
             let attempt = eciton_plan::Attempt(attempts + attempt.0);
-            TaskKey { epoch: first, stage, interval: IntervalId(0), attempt }
+            TaskKey { round: first, stage, interval: IntervalId(0), attempt }
         };
         match random.below(6) {
             0 => Event::Gathered(step),
             1 => Event::Completed { key, took_us: random.next() },
             2 => Event::Failed { key, retryable: false },
             3 => Event::Overdue(key),
-            4 => Event::Updated { epoch: far },
-            _ => Event::Evaluated { epoch: far },
+            4 => Event::Updated { round: far },
+            _ => Event::Evaluated { round: far },
         }
     }
 }

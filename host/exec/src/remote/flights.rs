@@ -176,7 +176,7 @@ impl<I: Invoker> Shared<I> {
                 _ = cancelled.wait_for(|cancelled| *cancelled) => None,
                 result = run => Some(result),
             };
-            lock(&shared.objects).spent.end((pass, key.epoch.0));
+            lock(&shared.objects).spent.end((pass, key.round.0));
             match result {
                 None => {
                     // Before anybody is told: what comes next may want the rows.
@@ -249,7 +249,7 @@ impl<I: Invoker> Shared<I> {
                 result = answered => Some(result),
             };
             let timing = Timing::since(begun, None);
-            lock(&shared.objects).spent.end((pass, key.epoch.0));
+            lock(&shared.objects).spent.end((pass, key.round.0));
             match result {
                 None => drop(ticket),
                 Some(result) => {

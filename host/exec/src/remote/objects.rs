@@ -39,7 +39,7 @@ impl Objects {
         let stored = wire.store.is_some();
         let keys = [wire.keys.task(pass, &key), wire.keys.answer(pass, &key.step())];
         let keys = keys.into_iter().flatten().filter(|_| stored);
-        self.spent.begin((pass, key.epoch.0), keys)
+        self.spent.begin((pass, key.round.0), keys)
     }
 
     fn write<I>(&mut self, wire: &Wire<I>, order: &Order) -> Result<Attempt, Error> {

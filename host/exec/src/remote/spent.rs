@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use eciton_transport::Key;
 
-/// A pass and an epoch of it.
+/// A pass and a round of it.
 pub(super) type Time = (u32, u32);
 
-/// Keys that attempts use, kept until no attempt of their epoch is under way. (Epochs may run into each
+/// Keys that attempts use, kept until no attempt of their round is under way. (Rounds may run into each
 /// other, and evaluations lie within them.)
 #[derive(Debug, Default)]
 pub(super) struct Spent {
@@ -23,7 +23,7 @@ struct Keys {
 
 impl Spent {
     /// An attempt begins that uses these keys. Gives back keys that nobody reads any more, where another
-    /// epoch begins.
+    /// round begins.
     pub(super) fn begin(&mut self, time: Time, keys: impl IntoIterator<Item = Key>) -> Vec<Key> {
         let mut gone = Vec::new();
         if self.newest.replace(time) != Some(time) {
@@ -50,18 +50,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_go_once_nothing_of_their_epoch_is_under_way() {
+    fn keys_go_once_nothing_of_their_round_is_under_way() {
         let key = |n: u32| Key::new(format!("runs/r/{n}")).unwrap();
         let mut spent = Spent::default();
         assert_eq!(spent.begin((1, 1), [key(1)]), []);
         assert_eq!(spent.begin((1, 1), [key(2)]), []);
         spent.end((1, 1));
-        // Epoch 2 begins while one of 1 is under way, which another interval is still in.
+        // Round 2 begins while one of 1 is under way, which another interval is still in.
         assert_eq!(spent.begin((1, 2), [key(3)]), []);
         assert_eq!(spent.begin((1, 1), [key(4)]), []);
         spent.end((1, 1));
         spent.end((1, 1));
         assert_eq!(spent.begin((1, 2), []), [key(1), key(2), key(4)]);
-        assert_eq!(spent.begin((2, 2), []), [], "an evaluation of the same epoch");
+        assert_eq!(spent.begin((2, 2), []), [], "an evaluation of the same round");
     }
 }

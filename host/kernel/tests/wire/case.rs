@@ -9,7 +9,7 @@ use eciton_kernel::{
     Call, Error, Finished, Instances, Kernel, Kind, Labelled, Layer, Limits, RowNumbers, Runtime, Settings,
     Target, Targets,
 };
-use eciton_plan::{Attempt, Attribute, Epoch, IntervalId, StageId, TargetKind, TaskKey, Value};
+use eciton_plan::{Attempt, Attribute, IntervalId, Round, StageId, TargetKind, TaskKey, Value};
 use eciton_tensor::frame::Frame;
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
 
@@ -17,7 +17,7 @@ pub(crate) const LINEAR: &[u8] = include_bytes!("../../../../guest-kernels/prebu
 pub(crate) const LOSS: &[u8] = include_bytes!("../../../../guest-kernels/prebuilt/head.wasm");
 
 pub(crate) const KEY: TaskKey =
-    TaskKey { epoch: Epoch(7), stage: StageId(2), interval: IntervalId(3), attempt: Attempt(1) };
+    TaskKey { round: Round(7), stage: StageId(2), interval: IntervalId(3), attempt: Attempt(1) };
 
 /// SplitMix64.
 pub(crate) struct Numbers(pub(crate) u64);

@@ -104,7 +104,7 @@ fn requests_that_contradict_themselves_are_refused() {
         ("/inputs_extents", many(513, json!([1])), "512 are allowed"),
         ("/inputs_extents", json!([[65536, 65536]]), "below 2^32"),
         ("/seed", json!(-1), "cannot be read"),
-        ("/key/epoch", json!("x"), "cannot be read"),
+        ("/key/round", json!("x"), "cannot be read"),
     ];
     for (pointer, value, words) in changes {
         let mut json = good.clone();

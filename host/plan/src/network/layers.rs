@@ -88,7 +88,7 @@ impl One<'_> {
         if layer.norm == Norm::Batch {
             // A bias would go with the mean.
             let over = if self.of_graphs { Over::Graphs } else { Over::Neighbours };
-            made = Rows::plain(network.batch(self.at, over, made.value));
+            made = Rows::plain(network.batch_norm(self.at, over, made.value));
         }
         if layer.norm != Norm::None {
             let attributes = vec![

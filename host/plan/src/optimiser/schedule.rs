@@ -23,7 +23,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::Epoch;
+use crate::ids::Round;
 
 /// How the learning rate goes on after its warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -82,7 +82,7 @@ impl Schedule {
 
 /// The rate of an epoch of `epochs`, from a base rate, after `warmup` epochs. (See the module for the
 /// formulas. Epochs past the last keep the rate that the schedule ends with.)
-pub(super) fn rate(lr: f64, warmup: u32, schedule: Schedule, epoch: Epoch, epochs: u32) -> f64 {
+pub(super) fn rate(lr: f64, warmup: u32, schedule: Schedule, epoch: Round, epochs: u32) -> f64 {
     let epoch = epoch.0.max(1);
     if epoch <= warmup {
         return lr * f64::from(epoch) / (f64::from(warmup) + 1.0);
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     fn rates(lr: f64, warmup: u32, schedule: Schedule, epochs: u32) -> Vec<f64> {
-        (1..=epochs).map(|e| rate(lr, warmup, schedule, Epoch(e), epochs)).collect()
+        (1..=epochs).map(|e| rate(lr, warmup, schedule, Round(e), epochs)).collect()
     }
 
     fn near(found: &[f64], wanted: &[f64]) {
@@ -203,12 +203,12 @@ mod tests {
         for schedule in Schedule::ALL {
             for (warmup, epochs) in [(0u32, 1u32), (1, 1), (5, 1), (0, 1_000_000_000), (1_000_000_000, 7)] {
                 for epoch in [0, 1, 2, 6, 7, epochs, epochs.saturating_add(9), u32::MAX] {
-                    let found = rate(0.1, warmup, schedule, Epoch(epoch), epochs);
+                    let found = rate(0.1, warmup, schedule, Round(epoch), epochs);
                     assert!((0.0..=0.1).contains(&found), "{schedule:?} {warmup} {epoch}/{epochs}: {found}");
                 }
             }
         }
         let rising = Schedule::Linear { final_lr: 1.0 };
-        assert_eq!(rate(0.1, 0, rising, Epoch(11), 10), 1.0);
+        assert_eq!(rate(0.1, 0, rising, Round(11), 10), 1.0);
     }
 }

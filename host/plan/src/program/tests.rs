@@ -158,11 +158,11 @@ pub(crate) fn sketch(program: &Program) -> Vec<String> {
             };
             format!("attend {step} {}>{}", list(&reads), list(&writes))
         }
-        Stage::Batch(batch) => {
+        Stage::BatchNorm(batch) => {
             let step = match batch.step {
-                BatchStep::Forward { .. } => "forward",
-                BatchStep::Turn { .. } => "turn",
-                BatchStep::Backward { .. } => "backward",
+                BatchNormStep::Forward { .. } => "forward",
+                BatchNormStep::Turn { .. } => "turn",
+                BatchNormStep::Backward { .. } => "backward",
             };
             format!("batch {step} {}", touched(stage))
         }

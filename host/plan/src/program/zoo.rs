@@ -214,7 +214,7 @@ fn sage_multiplies_twice_and_gathers_the_mean() {
     assert_eq!(all[12], "sum 0 gradients forward");
     let mean = |stage: &Stage| match stage {
         Stage::Gather(gather) => Some(gather.normalisation == Normalisation::Mean),
-        Stage::Tensor(_) | Stage::Attend(_) | Stage::Batch(_) | Stage::Edges(_) | Stage::Pairs(_) => None,
+        Stage::Tensor(_) | Stage::Attend(_) | Stage::BatchNorm(_) | Stage::Edges(_) | Stage::Pairs(_) => None,
     };
     assert!(sage.stages.iter().filter_map(mean).all(|is| is));
 }

@@ -2,7 +2,7 @@
 
 pub mod activation;
 pub mod adam;
-pub mod batch;
+pub mod batch_norm;
 pub mod function;
 pub(crate) mod kept;
 pub mod product;

@@ -69,16 +69,16 @@ impl Stages<'_> {
             slope: of.slope as f32,
         };
         // The engine counts from 1, random numbers from 0.
-        let epoch = step.epoch.0.saturating_sub(1);
+        let epoch = step.round.0.saturating_sub(1);
         let key = Key::new(self.seed, Purpose::Dropout, epoch, u32::from(attend.layer.0), STREAM);
         let dropout = Dropout::new(key, of.dropout as f32).filter(|_| self.training && of.dropout > 0.0);
         let order = self.prepared.vertices.permutation();
         let lists = Lists { dataset: self.prepared.dataset.clone(), order, heads, dropout };
-        let read = |slot| self.rows.read_f32(slot, step.epoch, step.interval);
-        let write = |slot| self.rows.write_f32(slot, step.epoch, step.interval);
+        let read = |slot| self.rows.read_f32(slot, step.round, step.interval);
+        let write = |slot| self.rows.write_f32(slot, step.round, step.interval);
         let work: Box<dyn FnOnce() -> std::result::Result<(), String> + Send> = match attend.step {
             AttendStep::Forward { input, output, kept } => {
-                let input = self.rows.read_all(input, step.epoch, ages)?;
+                let input = self.rows.read_all(input, step.round, ages)?;
                 let (mut output, mut kept) = (write(output)?, kept.map(write).transpose()?);
                 Box::new(move || {
                     lists.with_all(&input, |input| {
@@ -99,7 +99,7 @@ impl Stages<'_> {
                 })
             }
             AttendStep::Backward { turned, input, gradient } => {
-                let turned = self.rows.read_all(turned, step.epoch, ages)?;
+                let turned = self.rows.read_all(turned, step.round, ages)?;
                 let (input, mut gradient) = (read(input)?, write(gradient)?);
                 Box::new(move || {
                     lists.with_all(&turned, |turned| {

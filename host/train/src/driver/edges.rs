@@ -114,7 +114,7 @@ impl Stages<'_> {
                 rows_out.push(maybe(*target_gradient)?);
                 rows_out.push(write(*passed)?);
                 for (p, spec) in operation.parameters.iter().zip(&operation.signature.parameters) {
-                    let parts = weights.gradient(p.index(), step.epoch, step.interval);
+                    let parts = weights.gradient(p.index(), step.round, step.interval);
                     sums_out.push(Target::Sums { parts, shape: spec.shape.clone() });
                 }
                 (EdgeKind::Targets, *source)
@@ -125,7 +125,7 @@ impl Stages<'_> {
                 (EdgeKind::Sources, *passed)
             }
         };
-        let pieces = self.rows.read_all(other, step.epoch, ages)?;
+        let pieces = self.rows.read_all(other, step.round, ages)?;
         let other = pieces.into_iter().map(|(rows, lease)| match lease {
             Lease::F32(lease) => Ok((rows, lease)),
             Lease::Bf16(_) => Err(Error::Internal(format!("slot {other} is not stored as f32"))),
@@ -135,7 +135,7 @@ impl Stages<'_> {
             kind,
             seed: self.seed,
             // The engine counts from 1, random numbers from 0.
-            epoch: step.epoch.0.saturating_sub(1),
+            epoch: step.round.0.saturating_sub(1),
             layer: operation.draw,
             training: self.training,
             grid: interval.grid.clone(),

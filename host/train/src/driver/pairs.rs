@@ -26,9 +26,9 @@ impl Stages<'_> {
     ) -> Result<()> {
         let interval = self.interval(step.interval)?;
         let (rows, grid) = (interval.rows.clone(), interval.grid.clone());
-        let pieces = self.rows.read_all(pairs.input, step.epoch, ages)?;
-        let mut gradient = self.rows.write_f32(pairs.gradient, step.epoch, step.interval)?;
-        let parts = weights.loss_parts(step.epoch, step.interval);
+        let pieces = self.rows.read_all(pairs.input, step.round, ages)?;
+        let mut gradient = self.rows.write_f32(pairs.gradient, step.round, step.interval)?;
+        let parts = weights.loss_parts(step.round, step.interval);
         let whole = |part: &eciton_tensor::Buffer| part.write(0..part.rows());
         let mut parts: Vec<WriteRows> =
             parts.iter().map(whole).collect::<std::result::Result<_, _>>().map_err(at("loss"))?;
@@ -36,7 +36,7 @@ impl Stages<'_> {
         let links = links.ok_or_else(|| Error::Internal("no links are predicted".to_owned()))?;
         let dataset = self.prepared.dataset.clone();
         // The engine counts from 1, random numbers from 0.
-        let (seed, epoch) = (self.seed, step.epoch.0.saturating_sub(1));
+        let (seed, epoch) = (self.seed, step.round.0.saturating_sub(1));
         let drawn = links.of_epoch(seed, epoch);
         let work = move || {
             let negatives = links.draw(&drawn, &dataset, (seed, epoch));

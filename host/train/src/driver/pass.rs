@@ -244,8 +244,8 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
                     Stage::Attend(attend) => {
                         stages.attend((self.number, step), attend, ages, self.machine)?;
                     }
-                    Stage::Batch(batch) => {
-                        stages.batch((self.number, step), batch, ages, self.machine)?;
+                    Stage::BatchNorm(batch) => {
+                        stages.batch_norm((self.number, step), batch, ages, self.machine)?;
                     }
                     Stage::Pairs(pairs) => {
                         stages.pairs((self.number, step), pairs, ages, state.weights, self.machine)?;
@@ -396,7 +396,7 @@ fn log(stages: &Stages<'_>, observer: &mut dyn Observer, stage: StageId, finishe
 /// The driver stops seeing to steps of training, for a profile.
 fn pause(state: &mut State<'_>, stages: &Stages<'_>, engine: &Engine) {
     if let Some(profile) = state.logs.profile.as_mut().filter(|_| stages.training) {
-        profile.pause(engine.epoch());
+        profile.pause(engine.round());
     }
 }
 
@@ -410,7 +410,7 @@ fn resume(state: &mut State<'_>, stages: &Stages<'_>) {
 /// What an interval waits for, in words.
 fn reason(waits_for: WaitsFor) -> String {
     match waits_for {
-        WaitsFor::Epoch(epoch) => format!("the end of epoch {epoch}"),
+        WaitsFor::Round(epoch) => format!("the end of epoch {epoch}"),
         WaitsFor::Readers(step) => format!("readers of the rows that {step} writes over"),
         WaitsFor::Turn(step) => format!("its turn for {step}"),
         WaitsFor::Rows(step) => format!("rows that {step} reads"),

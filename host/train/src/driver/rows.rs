@@ -1,6 +1,6 @@
-//! The embedding store: rows by slot, epoch and interval, each with a tag that says which they are.
+//! The embedding store: rows by slot, round and interval, each with a tag that says which they are.
 //!
-//! A slot's rows lie in one buffer, or, where epochs run apart, in a ring of one for each epoch that is
+//! A slot's rows lie in one buffer, or, where rounds run apart, in a ring of one for each round that is
 //! kept ([`Pipeline::row_versions`]). Leases keep rows from being torn, tags from being others than a
 //! step wants: a write takes the tag away, and only what was committed gets one.
 
@@ -8,20 +8,20 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use eciton_graph::gather::Rows;
-use eciton_plan::{Buffers, Epoch, IntervalId, Pipeline, Program, RowFormat, SlotId};
+use eciton_plan::{Buffers, IntervalId, Pipeline, Program, Round, RowFormat, SlotId};
 use eciton_tensor::half::{HalfBuffer, ReadHalf, WriteHalf};
 use eciton_tensor::{Buffer, Matrix, ReadRows, WriteRows};
 
 use crate::error::{Error, Result, at};
 
-/// Whose rows a place holds; epoch 0: nobody's.
+/// Whose rows a place holds; round 0: nobody's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tag {
     slot: SlotId,
-    epoch: Epoch,
+    round: Round,
 }
 
-const NONE: Tag = Tag { slot: SlotId(0), epoch: Epoch(0) };
+const NONE: Tag = Tag { slot: SlotId(0), round: Round(0) };
 
 /// Rows in memory, as f32 or as bfloat16.
 #[derive(Debug, Clone)]
@@ -94,7 +94,7 @@ impl Stored {
     }
 }
 
-/// One buffer of the assignment, as often as epochs are kept.
+/// One buffer of the assignment, as often as rounds are kept.
 #[derive(Debug)]
 struct Ring {
     versions: Vec<Stored>,
@@ -157,7 +157,7 @@ impl RowStore {
         found.ok_or_else(|| Error::Internal(format!("slot {slot} has no buffer")))
     }
 
-    /// All rows of a slot of which one epoch is kept, to read as f32.
+    /// All rows of a slot of which one round is kept, to read as f32.
     pub(crate) fn all(&self, slot: SlotId) -> Result<Matrix> {
         let first = self.ring(slot)?.versions.first();
         let first = first.ok_or_else(|| Error::Internal(format!("slot {slot} has no rows")))?;
@@ -173,10 +173,10 @@ impl RowStore {
         rows.ok_or_else(|| Error::Internal(format!("no interval {interval}")))
     }
 
-    /// The buffer of an epoch's rows, and where their tag is.
-    fn place(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<(&Ring, &Stored, usize)> {
+    /// The buffer of a round's rows, and where their tag is.
+    fn place(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<(&Ring, &Stored, usize)> {
         let ring = self.ring(slot)?;
-        let version = epoch.index() % ring.versions.len().max(1);
+        let version = round.index() % ring.versions.len().max(1);
         let buffer = ring.versions.get(version);
         let buffer = buffer.ok_or_else(|| Error::Internal(format!("slot {slot} has no rows")))?;
         Ok((ring, buffer, version * self.intervals.len() + interval.index()))
@@ -189,9 +189,9 @@ impl RowStore {
         }
     }
 
-    /// An interval's rows of an epoch, to write: they are nobody's until they are published.
-    pub(crate) fn write(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<WriteLease> {
-        let (ring, buffer, tag) = self.place(slot, epoch, interval)?;
+    /// An interval's rows of a round, to write: they are nobody's until they are published.
+    pub(crate) fn write(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<WriteLease> {
+        let (ring, buffer, tag) = self.place(slot, round, interval)?;
         let rows = buffer.write(self.rows(interval)?).map_err(at("rows to write"))?;
         if let Some(tag) = ring.tags.borrow_mut().get_mut(tag) {
             *tag = NONE;
@@ -199,33 +199,33 @@ impl RowStore {
         Ok(rows)
     }
 
-    /// An interval's rows of an epoch are whole, and count.
-    pub(crate) fn publish(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<()> {
-        let (ring, _, tag) = self.place(slot, epoch, interval)?;
+    /// An interval's rows of a round are whole, and count.
+    pub(crate) fn publish(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<()> {
+        let (ring, _, tag) = self.place(slot, round, interval)?;
         if let Some(tag) = ring.tags.borrow_mut().get_mut(tag) {
-            *tag = Tag { slot, epoch };
+            *tag = Tag { slot, round };
         }
         Ok(())
     }
 
-    fn check(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<&Stored> {
-        let (ring, buffer, at) = self.place(slot, epoch, interval)?;
+    fn check(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<&Stored> {
+        let (ring, buffer, at) = self.place(slot, round, interval)?;
         let tag = ring.tags.borrow().get(at).copied();
-        if tag == Some(Tag { slot, epoch }) {
+        if tag == Some(Tag { slot, round }) {
             return Ok(buffer);
         }
         let found = match tag {
-            Some(tag) if tag != NONE => format!("slot {} of epoch {}", tag.slot, tag.epoch),
+            Some(tag) if tag != NONE => format!("slot {} of round {}", tag.slot, tag.round),
             _ => "nothing that was published".to_owned(),
         };
         Err(Error::Internal(format!(
-            "rows of slot {slot}, epoch {epoch}, interval {interval} are wanted; their place holds {found}"
+            "rows of slot {slot}, round {round}, interval {interval} are wanted; their place holds {found}"
         )))
     }
 
-    /// An interval's rows of an epoch, to read.
-    pub(crate) fn read(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<Matrix> {
-        let buffer = self.check(slot, epoch, interval)?;
+    /// An interval's rows of a round, to read.
+    pub(crate) fn read(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<Matrix> {
+        let buffer = self.check(slot, round, interval)?;
         Ok(match buffer.read(self.rows(interval)?).map_err(at("rows to read"))? {
             Lease::F32(lease) => lease.into(),
             Lease::Bf16(lease) => lease.into(),
@@ -233,8 +233,8 @@ impl RowStore {
     }
 
     /// [`RowStore::read`] of a slot that is stored as f32.
-    pub(crate) fn read_f32(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<ReadRows> {
-        let buffer = self.check(slot, epoch, interval)?;
+    pub(crate) fn read_f32(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<ReadRows> {
+        let buffer = self.check(slot, round, interval)?;
         match buffer.read(self.rows(interval)?).map_err(at("rows to read"))? {
             Lease::F32(lease) => Ok(lease),
             Lease::Bf16(_) => Err(Error::Internal(format!("slot {slot} is not stored as f32"))),
@@ -242,25 +242,25 @@ impl RowStore {
     }
 
     /// [`RowStore::write`] of a slot that is stored as f32.
-    pub(crate) fn write_f32(&self, slot: SlotId, epoch: Epoch, interval: IntervalId) -> Result<WriteRows> {
-        match self.write(slot, epoch, interval)? {
+    pub(crate) fn write_f32(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<WriteRows> {
+        match self.write(slot, round, interval)? {
             WriteLease::F32(lease) => Ok(lease),
             WriteLease::Bf16(_) => Err(Error::Internal(format!("slot {slot} is not stored as f32"))),
         }
     }
 
-    /// The rows of all intervals, to read in epoch `epoch`, those of each so many epochs old as `ages`
-    /// says (`None`: of the epoch itself): in order, neighbouring ones of one epoch in one piece.
+    /// The rows of all intervals, to read in round `round`, those of each so many rounds old as `ages`
+    /// says (`None`: of the round itself): in order, neighbouring ones of one round in one piece.
     pub(crate) fn read_all(
         &self,
         slot: SlotId,
-        epoch: Epoch,
+        round: Round,
         ages: Option<&[u8]>,
     ) -> Result<Vec<(Range<usize>, Lease)>> {
         let mut pieces: Vec<(Range<usize>, &Stored)> = Vec::new();
         for (interval, rows) in (0..).map(IntervalId).zip(&self.intervals) {
             let age = ages.map_or(0, |ages| ages.get(interval.index()).copied().unwrap_or(0));
-            let of = Epoch(epoch.0.saturating_sub(u32::from(age)));
+            let of = Round(round.0.saturating_sub(u32::from(age)));
             let buffer = self.check(slot, of, interval)?;
             match pieces.last_mut() {
                 Some((before, same)) if same.is_same(buffer) => before.end = rows.end,
@@ -320,24 +320,24 @@ mod tests {
         let intervals = vec![0..4, 4..7, 7..10];
         let store =
             RowStore::new(&program, intervals.clone(), &Pipeline::asynchronous(s), format, &[]).unwrap();
-        let put = |epoch: u32, interval: u32| {
+        let put = |round: u32, interval: u32| {
             let id = IntervalId(interval);
-            let (rows, value) = (intervals[interval as usize].len(), (epoch * 10 + interval) as f32);
-            match store.write(slot, Epoch(epoch), id).unwrap() {
+            let (rows, value) = (intervals[interval as usize].len(), (round * 10 + interval) as f32);
+            match store.write(slot, Round(round), id).unwrap() {
                 WriteLease::F32(mut to) => (0..rows).for_each(|row| to.view_mut().row_mut(row).fill(value)),
                 WriteLease::Bf16(mut to) => {
                     let half = eciton_tensor::half::round(value);
                     (0..rows).for_each(|row| to.view_mut().row_mut(row).fill(half));
                 }
             }
-            assert!(store.read(slot, Epoch(epoch), id).is_err(), "not published yet");
-            store.publish(slot, Epoch(epoch), id).unwrap();
+            assert!(store.read(slot, Round(round), id).is_err(), "not published yet");
+            store.publish(slot, Round(round), id).unwrap();
         };
-        for (epoch, interval) in [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (3, 1)] {
-            put(epoch, interval);
+        for (round, interval) in [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (3, 1)] {
+            put(round, interval);
         }
-        // Interval 0 in epoch 2 reads itself, 1 of epoch 2 and 2 of epoch 1.
-        let pieces = store.read_all(slot, Epoch(2), Some(&[0, 0, 1])).unwrap();
+        // Interval 0 in round 2 reads itself, 1 of round 2 and 2 of round 1.
+        let pieces = store.read_all(slot, Round(2), Some(&[0, 0, 1])).unwrap();
         let spans: Vec<_> = pieces.iter().map(|(rows, _)| rows.clone()).collect();
         assert_eq!(spans, [0..7, 7..10]);
         let firsts = pieces.iter().map(|(_, lease)| match lease.rows() {
@@ -346,14 +346,14 @@ mod tests {
         });
         let firsts: Vec<f32> = firsts.collect();
         assert_eq!(firsts, [20.0, 12.0]);
-        let missing = store.read_all(slot, Epoch(2), None).unwrap_err().to_string();
-        assert!(missing.contains("epoch 2, interval 2 are wanted"), "{missing}");
-        // Three epochs are kept: the fourth lies where the first was, which is being read.
-        assert!(store.write(slot, Epoch(4), IntervalId(2)).is_err());
+        let missing = store.read_all(slot, Round(2), None).unwrap_err().to_string();
+        assert!(missing.contains("round 2, interval 2 are wanted"), "{missing}");
+        // Three rounds are kept: the fourth lies where the first was, which is being read.
+        assert!(store.write(slot, Round(4), IntervalId(2)).is_err());
         drop(pieces);
         put(4, 2);
-        assert!(store.read(slot, Epoch(1), IntervalId(2)).unwrap_err().to_string().contains("epoch 4"));
+        assert!(store.read(slot, Round(1), IntervalId(2)).unwrap_err().to_string().contains("round 4"));
         store.forget();
-        assert!(store.read(slot, Epoch(4), IntervalId(2)).is_err());
+        assert!(store.read(slot, Round(4), IntervalId(2)).is_err());
     }
 }

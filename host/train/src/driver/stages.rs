@@ -19,7 +19,7 @@ use eciton_plan::{
 };
 use eciton_tensor::Matrix;
 
-use super::batch::Batches;
+use super::batch_norm::BatchNorms;
 use super::rows::{RowStore, WriteLease};
 use crate::data::{Interval, Prepared};
 use crate::error::{Error, Result, at};
@@ -33,7 +33,7 @@ pub(crate) struct Stages<'a> {
     pub layers: &'a [Arc<Layer>],
     pub training: bool,
     pub seed: u64,
-    pub batches: Batches,
+    pub batch_norms: BatchNorms,
 }
 
 impl Stages<'_> {
@@ -55,14 +55,14 @@ impl Stages<'_> {
                 let rows = &self.interval(step.interval)?.rows;
                 all.slice_rows(rows.start, rows.len()).map_err(at("rows to read"))?
             }
-            None => self.rows.read(slot, step.epoch, step.interval)?,
+            None => self.rows.read(slot, step.round, step.interval)?,
         };
         matrix.with_extents(extents).map_err(at("rows to read"))
     }
 
     pub(super) fn write(&self, slot: SlotId, step: Step) -> Result<Target> {
         let extents = self.program.slots.get(slot.index()).map_or_else(Vec::new, |s| s.extents.clone());
-        Ok(match self.rows.write(slot, step.epoch, step.interval)? {
+        Ok(match self.rows.write(slot, step.round, step.interval)? {
             WriteLease::F32(rows) => Target::Rows { rows, extents },
             WriteLease::Bf16(rows) => Target::Half { rows, extents },
         })
@@ -93,11 +93,11 @@ impl Stages<'_> {
         let write = |s: &Option<SlotId>| s.map(|s| self.write(s, step)).transpose();
         let operation = self.operation(tensor.operation)?;
         for (p, spec) in operation.parameters.iter().zip(&operation.signature.parameters) {
-            let parts = weights.gradient(p.index(), step.epoch, step.interval);
+            let parts = weights.gradient(p.index(), step.round, step.interval);
             sums.push(Target::Sums { parts, shape: spec.shape.clone() });
         }
         if tensor.direction == Direction::Loss {
-            let parts = weights.loss_parts(step.epoch, step.interval);
+            let parts = weights.loss_parts(step.round, step.interval);
             sums.push(Target::Sums { parts, shape: vec![1] });
         }
         Ok((tensor.input_gradients.iter().map(write).collect::<Result<_>>()?, sums))
@@ -126,7 +126,7 @@ impl Stages<'_> {
             kind,
             seed: self.seed,
             // The engine counts from 1, random numbers from 0.
-            epoch: task.epoch.0.saturating_sub(1),
+            epoch: task.round.0.saturating_sub(1),
             layer: operation.draw,
             training: self.training,
             grid: interval.grid.clone(),
@@ -192,7 +192,7 @@ impl Stages<'_> {
     /// What a step has written is whole, and counts from now on.
     pub(super) fn publish(&self, step: Step) -> Result<()> {
         let mut slots = self.stage(step)?.writes();
-        slots.try_for_each(|slot| self.rows.publish(slot, step.epoch, step.interval))
+        slots.try_for_each(|slot| self.rows.publish(slot, step.round, step.interval))
     }
 
     /// Gathers for a step, from rows that are so many epochs old as `ages` says, by interval.
@@ -204,8 +204,8 @@ impl Stages<'_> {
         compute: &mut (impl Compute + ?Sized),
     ) -> Result<()> {
         let rows = self.interval(step.interval)?.rows.clone();
-        let pieces = self.rows.read_all(gather.input, step.epoch, ages)?;
-        let output = self.rows.write(gather.output, step.epoch, step.interval)?;
+        let pieces = self.rows.read_all(gather.input, step.round, ages)?;
+        let output = self.rows.write(gather.output, step.round, step.interval)?;
         let Gather { normalisation, transposed, over, .. } = *gather;
         let (dataset, factors) = (self.prepared.dataset.clone(), self.prepared.factors(normalisation, over)?);
         let labelled = self.prepared.labelled.clone().filter(|_| self.training);

@@ -1,8 +1,8 @@
 //! The order of a run's events, written and repeated.
 //!
 //! Everything that an asynchronous run computes follows from its configuration and the order in which
-//! steps ended. The log is text: a line that names the run's shape, then `gathered EPOCH STAGE INTERVAL`,
-//! `completed EPOCH STAGE INTERVAL ATTEMPT`, `failed ...`, `overdue ...` for each event as the engine took
+//! steps ended. The log is text: a line that names the run's shape, then `gathered ROUND STAGE INTERVAL`,
+//! `completed ROUND STAGE INTERVAL ATTEMPT`, `failed ...`, `overdue ...` for each event as the engine took
 //! it. Evaluations read finished weights in whatever order, so that theirs are left out.
 
 use std::fs::File;
@@ -32,7 +32,7 @@ impl Arrived {
     pub(crate) fn new(event: Event) -> Option<Self> {
         let key = |what: &str, key: TaskKey| format!("{what} {}", words(&key));
         let line = match event {
-            Event::Gathered(step) => format!("gathered {} {} {}", step.epoch, step.stage, step.interval),
+            Event::Gathered(step) => format!("gathered {} {} {}", step.round, step.stage, step.interval),
             Event::Completed { key: of, .. } => key("completed", of),
             Event::Failed { key: of, .. } => key("failed", of),
             Event::Overdue(of) => key("overdue", of),
@@ -165,10 +165,10 @@ fn read(path: &Path, header: &Header) -> Result<Repeated> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
-    use eciton_plan::{Epoch, IntervalId, StageId, Step};
+    use eciton_plan::{IntervalId, Round, StageId, Step};
 
     fn gathered(interval: u32) -> Event {
-        Event::Gathered(Step { epoch: Epoch(1), stage: StageId(2), interval: IntervalId(interval) })
+        Event::Gathered(Step { round: Round(1), stage: StageId(2), interval: IntervalId(interval) })
     }
 
     fn taken(events: &mut Events, order: &[u32]) -> Vec<Event> {

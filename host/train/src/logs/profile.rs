@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use eciton_plan::profile::{FunctionPace, HostPace, stage_names};
-use eciton_plan::{Epoch, Profile, Program, StageId, Step};
+use eciton_plan::{Profile, Program, Round, StageId, Step};
 
 use crate::error::{Error, Result};
 
@@ -45,7 +45,7 @@ fn mean(sums: Sums) -> Option<f64> {
 pub(crate) struct Profiler {
     file: File,
     path: PathBuf,
-    first: Option<Epoch>,
+    first: Option<Round>,
     /// By stage: seconds by rows, on this machine and in functions.
     here: Vec<Sums>,
     there: Vec<Sums>,
@@ -86,20 +86,20 @@ impl Profiler {
     }
 
     /// 0 in the run's first epoch, then 1.
-    fn part(&mut self, epoch: Epoch) -> usize {
+    fn part(&mut self, epoch: Round) -> usize {
         usize::from(*self.first.get_or_insert(epoch) != epoch)
     }
 
     /// A step of training has ended on this machine.
     pub(crate) fn step(&mut self, step: Step, took: Duration, rows: usize) {
-        let part = self.part(step.epoch);
+        let part = self.part(step.round);
         Self::add(&mut self.here, part, step.stage, took, rows);
         self.driver[part].count += 1.0;
     }
 
     /// One has ended in a function, where it took so long.
     pub(crate) fn function(&mut self, step: Step, took: Duration, rows: usize) {
-        let part = self.part(step.epoch);
+        let part = self.part(step.round);
         Self::add(&mut self.there, part, step.stage, took, rows);
         self.driver[part].count += 1.0;
     }
@@ -115,7 +115,7 @@ impl Profiler {
     }
 
     /// It waits, or does something else.
-    pub(crate) fn pause(&mut self, epoch: Epoch) {
+    pub(crate) fn pause(&mut self, epoch: Round) {
         if let Some(since) = self.since.take() {
             let part = self.part(epoch);
             self.driver[part].seconds += since.elapsed().as_secs_f64();
@@ -123,7 +123,7 @@ impl Profiler {
     }
 
     /// An update that added so many values.
-    pub(crate) fn update(&mut self, epoch: Epoch, took: Duration, values: u64) {
+    pub(crate) fn update(&mut self, epoch: Round, took: Duration, values: u64) {
         let part = self.part(epoch);
         self.update[part].add(took.as_secs_f64(), values as f64);
     }

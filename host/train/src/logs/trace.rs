@@ -124,7 +124,7 @@ impl Trace {
         let name = program.stage_name(step.stage);
         let asked = self.asked.remove(&step);
         let mut arguments = json!({
-            "epoch": step.epoch.0, "stage": step.stage.0, "interval": step.interval.0,
+            "epoch": step.round.0, "stage": step.stage.0, "interval": step.interval.0,
             "bytes_read": bytes.0, "bytes_written": bytes.1,
         });
         if let (Some(asked), Some(map)) = (&asked, arguments.as_object_mut()) {

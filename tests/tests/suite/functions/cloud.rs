@@ -9,7 +9,7 @@ use eciton_kernel::wire::Times;
 use eciton_kernel::{Call, Kernel, Kind, Layer, Limits, RowNumbers, Runtime, Settings, Target};
 use eciton_plan::signature::{Attribute, Value};
 use eciton_plan::{
-    Attempt, Emulator, Epoch, Executor, ExecutorKind, IntervalId, OperationId, StageId, Task, Version,
+    Attempt, Emulator, Executor, ExecutorKind, IntervalId, OperationId, Round, StageId, Task, Version,
 };
 use eciton_tensor::{Buffer, Grid, Matrix};
 
@@ -55,7 +55,7 @@ impl Product {
             labelled: None,
         };
         let task = Task {
-            epoch: Epoch(1),
+            round: Round(1),
             stage: StageId(0),
             interval: IntervalId(0),
             attempt: Attempt(0),

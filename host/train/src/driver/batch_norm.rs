@@ -7,20 +7,20 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use eciton_exec::{Compute, Work};
 use eciton_graph::dataset::Dataset;
-use eciton_plan::{Batch, BatchStep, Epoch, IntervalId, Layer, Over, Step};
+use eciton_plan::{BatchNorm, BatchNormStep, IntervalId, Layer, Over, Round, Step};
 use eciton_tensor::View;
-use eciton_tensor::ops::batch::{Means, Moments, turn};
+use eciton_tensor::ops::batch_norm::{Means, Moments, turn};
 
 use super::rows::Lease;
 use super::stages::Stages;
 use crate::error::{Error, Result};
 
-/// Which rows are reduced: of which pass, by which step of which epoch, and how old by interval.
+/// Which rows are reduced: of which pass, by which step of which round, and how old by interval.
 #[derive(Debug, PartialEq, Eq)]
 struct Which {
     pass: u32,
     stage: u16,
-    epoch: Epoch,
+    round: Round,
     ages: Option<Vec<u8>>,
 }
 
@@ -48,11 +48,11 @@ impl<T> Shared<T> {
 }
 
 /// What an interval went by, forward: backward goes by it as well.
-type Own = ((Layer, Epoch, IntervalId), Arc<OnceLock<Moments>>);
+type Own = ((Layer, Round, IntervalId), Arc<OnceLock<Moments>>);
 
 /// Moments that are known.
 #[derive(Debug, Default)]
-pub(crate) struct Batches {
+pub(crate) struct BatchNorms {
     moments: Shared<Moments>,
     means: Shared<Means>,
     own: RefCell<Vec<Own>>,
@@ -98,30 +98,30 @@ fn numbered<'v>(views: &'v [(usize, View<'v>)]) -> impl Iterator<Item = (usize, 
 }
 
 impl Stages<'_> {
-    /// Does a step of a batch normalisation, from rows that are so many epochs old as `ages` says, by interval.
-    pub(super) fn batch(
+    /// Does a step of a batch normalisation, from rows that are so many rounds old as `ages` says, by interval.
+    pub(super) fn batch_norm(
         &self,
         (pass, step): (u32, Step),
-        batch: &Batch,
+        batch: &BatchNorm,
         ages: Option<&[u8]>,
         compute: &mut (impl Compute + ?Sized),
     ) -> Result<()> {
         let rows = self.interval(step.interval)?.rows.clone();
         let counted = Counted((batch.over == Over::Graphs).then(|| self.prepared.dataset.clone()));
-        let which = || Which { pass, stage: step.stage.0, epoch: step.epoch, ages: ages.map(<[u8]>::to_vec) };
-        let of = (batch.layer, step.epoch, step.interval);
-        let read = |slot| self.rows.read_f32(slot, step.epoch, step.interval);
-        let write = |slot| self.rows.write_f32(slot, step.epoch, step.interval);
+        let which = || Which { pass, stage: step.stage.0, round: step.round, ages: ages.map(<[u8]>::to_vec) };
+        let of = (batch.layer, step.round, step.interval);
+        let read = |slot| self.rows.read_f32(slot, step.round, step.interval);
+        let write = |slot| self.rows.write_f32(slot, step.round, step.interval);
         let work: Box<dyn FnOnce() -> std::result::Result<(), String> + Send> = match batch.step {
-            BatchStep::Forward { input, output } => {
-                let moments = self.batches.moments.of(which());
+            BatchNormStep::Forward { input, output } => {
+                let moments = self.batch_norms.moments.of(which());
                 if self.training {
-                    let mut own = self.batches.own.borrow_mut();
-                    // Where nothing trained stands before the layer no backward takes those of the epoch before.
+                    let mut own = self.batch_norms.own.borrow_mut();
+                    // Where nothing trained stands before the layer no backward takes those of the round before.
                     own.retain(|((layer, _, interval), _)| (*layer, *interval) != (of.0, of.2));
                     own.push((of, moments.clone()));
                 }
-                let pieces = self.rows.read_all(input, step.epoch, ages)?;
+                let pieces = self.rows.read_all(input, step.round, ages)?;
                 let mut output = write(output)?;
                 Box::new(move || {
                     let views = views(&pieces)?;
@@ -133,21 +133,21 @@ impl Stages<'_> {
                     Ok(())
                 })
             }
-            BatchStep::Turn { output, gradient, turned } => {
+            BatchNormStep::Turn { output, gradient, turned } => {
                 let (output, gradient, mut turned) = (read(output)?, read(gradient)?, write(turned)?);
                 Box::new(move || {
                     turn(output.view(), gradient.view(), &mut turned.view_mut());
                     Ok(())
                 })
             }
-            BatchStep::Backward { turned, output, gradient } => {
-                let mut own = self.batches.own.borrow_mut();
+            BatchNormStep::Backward { turned, output, gradient } => {
+                let mut own = self.batch_norms.own.borrow_mut();
                 let at = own.iter().position(|(known, _)| *known == of);
                 let at = at.ok_or_else(|| Error::Internal(format!("{step}: no moments from forward")))?;
                 let (_, moments) = own.swap_remove(at);
-                let means = self.batches.means.of(which());
+                let means = self.batch_norms.means.of(which());
                 let all = self.program.shape.rows as usize;
-                let pieces = self.rows.read_all(turned, step.epoch, ages)?;
+                let pieces = self.rows.read_all(turned, step.round, ages)?;
                 let (output, mut gradient) = (read(output)?, write(gradient)?);
                 Box::new(move || {
                     let moments = moments.get().ok_or("moments were never computed")?;
