@@ -13,7 +13,7 @@ use crate::settings::{
     Deadlines, MAX_APART_INTERVALS, MAX_ATTEMPTS, MAX_DEADLINE_RATIO, MAX_DEADLINE_US, MAX_INTERVALS,
     MAX_STEPS, Settings,
 };
-use eciton_plan::{IntervalId, Mode, Program, Round, Scope, StageId, Step, TaskKey, Version};
+use eciton_plan::{IntervalId, Mode, Place, Program, Round, Scope, StageId, Step, TaskKey, Version};
 use readings::Readings;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -173,7 +173,7 @@ impl Engine {
             }
             // A program has at most 2^16 stages.
             let waits = u32::try_from(needed.len()).unwrap_or(u32::MAX);
-            let gather = !stage.is_task();
+            let gather = stage.place == Place::Host;
             stages.push(StageInfo { gather, waits, followers: 0..0, reads, pace: Pace::default() });
         }
         let mut followers = Vec::new();

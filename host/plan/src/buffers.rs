@@ -88,19 +88,14 @@ pub struct Buffers {
 
 impl Buffers {
     /// What a slot's rows are stored as where a run stores rows as `rows`: activations and gradients so.
-    /// What a kernel keeps for itself stays f32, for it may be anything, and so do the class scores, which
-    /// leave the run; so does what a batch normalisation reads and writes, what an attention reads and writes, whose scores go through exponentials, and
-    /// what an edge kernel does, which may be another one, and the rows whose pairs are compared.
+    /// What a kernel keeps for itself stays f32, for it may be anything. So do the class scores, which leave
+    /// the run, and whatever a stage reads or writes that wants f32 ([`Stage::exact`]).
     #[must_use]
     pub fn format(program: &Program, slot: SlotId, rows: RowFormat) -> RowFormat {
         let of = program.slots.get(slot.index()).map(|spec| spec.of);
-        let attends = |stage: &Stage| {
-            let mut touched = stage.reads().map(|(read, _)| read).chain(stage.writes());
-            matches!(stage, Stage::Attend(_) | Stage::BatchNorm(_) | Stage::Edges(_) | Stage::Pairs(_))
-                && touched.any(|touched| touched == slot)
-        };
+        let exact = |stage: &Stage| stage.exact && stage.touches(slot);
         match of {
-            _ if rows == RowFormat::Bf16 && program.stages.iter().any(attends) => RowFormat::F32,
+            _ if rows == RowFormat::Bf16 && program.stages.iter().any(exact) => RowFormat::F32,
             Some(SlotOf::Activation | SlotOf::Gradient) if program.scores != Some(slot) => rows,
             _ => RowFormat::F32,
         }
@@ -293,6 +288,7 @@ mod tests {
     /// Stages that read any slots before them, gathers among them, all of few widths.
     fn random_program(random: &mut Random) -> Program {
         let mut program = gcn(1, 4, 4, 2);
+        let like = program.stages[0].clone();
         (program.stages, program.loss) = (Vec::new(), None);
         program.slots.truncate(1);
         let count = 2 + random.below(30);
@@ -311,27 +307,12 @@ mod tests {
                 program.slots.push(crate::SlotSpec { width, written_by, kept_until, ..like });
             }
             let outputs: Vec<SlotId> = (first..).take(outputs as usize).map(SlotId).collect();
-            let stage = if gathers {
-                Stage::Gather(crate::Gather {
-                    over: crate::Over::Neighbours,
-                    layer: crate::Layer(0),
-                    transposed: false,
-                    normalisation: crate::Normalisation::Sum,
-                    input: source,
-                    output: outputs[0],
-                    width: 1,
-                })
-            } else {
-                Stage::Tensor(crate::Tensor {
-                    operation: crate::OperationId(0),
-                    direction: crate::Direction::Forward,
-                    inputs,
-                    outputs,
-                    kept: Vec::new(),
-                    gradients: Vec::new(),
-                    input_gradients: Vec::new(),
-                })
-            };
+            let mut stage = like.clone();
+            (stage.reads, stage.writes) = (Vec::new(), outputs.into_iter().map(Some).collect());
+            match gathers {
+                true => stage.read([source], Scope::All, crate::Port::Input),
+                false => stage.read(inputs, Scope::Own, crate::Port::Input),
+            }
             for (slot, _) in stage.reads() {
                 program.slots[slot.index()].kept_until = id;
             }

@@ -58,6 +58,10 @@ id! {
     SlotId(u16)
 }
 id! {
+    /// Lists of rows that stages follow: their place in the program's list.
+    RelationId(u16)
+}
+id! {
     /// Memory that holds one slot after the other (see `Buffers`).
     BufferId(u16)
 }
@@ -66,7 +70,7 @@ id! {
     ParameterId(u16)
 }
 id! {
-    /// A kernel opened with attributes: its place in the program's list.
+    /// A kernel, or an operator of the host, with attributes: its place in the program's list.
     OperationId(u16)
 }
 

@@ -38,6 +38,7 @@ mod lower;
 pub mod model;
 mod network;
 pub mod objective;
+pub mod op;
 pub mod optimiser;
 pub mod order;
 pub mod pipeline;
@@ -55,10 +56,11 @@ pub use buffers::Buffers;
 pub use checkpoint::Checkpoint;
 pub use combine::{Combine, Sum};
 pub use config::{Config, Data, Keep, Limits, Run};
-pub use error::{Error, Place};
+pub use error::{Error, TextPlace};
 pub use executor::{EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, RowFormat, Transport};
 pub use ids::{
-    Attempt, BufferId, IntervalId, Layer, OperationId, ParameterId, Round, SlotId, StageId, Version,
+    Attempt, BufferId, IntervalId, Layer, OperationId, ParameterId, RelationId, Round, SlotId, StageId,
+    Version,
 };
 pub use keys::{KeyInfo, keys};
 pub use links::Links;
@@ -73,9 +75,8 @@ pub use pipeline::{Mode, Pipeline, WeightVersions};
 pub use prices::{HostPlace, Moved, Prices, Processor};
 pub use profile::{Profile, StageProfile};
 pub use program::{
-    Along, Attend, AttendStep, BatchNorm, BatchNormStep, DataShape, Direction, EdgeStep, Edges, Gather,
-    Normalisation, Open, Operation, Over, PairLoss, Parameter, Program, Scope, SlotOf, SlotSpec, Stage,
-    Tensor,
+    Along, Cost, DataShape, Normalisation, Open, Operation, Over, Parameter, Phase, Place, Port, Program,
+    Read, Relation, Scope, SlotOf, SlotSpec, Stage,
 };
 pub use savings::{GatherFeatures, LabelledGathers, Savings, Workload, loss_gathers};
 pub use signature::{

@@ -6,18 +6,16 @@
 //! alive at most. A sum's own backward is no stage: its inputs' gradients are that of its output.
 
 use crate::error::Error;
-use crate::ids::{Layer, OperationId, ParameterId, SlotId, StageId};
-use crate::model::{FirstWeights, Model, On};
-use crate::network::{
-    ATTENTION, AttendNode, BatchNormNode, EdgeNode, GatherNode, HEAD, INPUT_BIAS, KernelNode, LINEAR,
-    Network, Node, PairNode, SUM, ValueId,
-};
+use crate::ids::{Layer, OperationId, ParameterId, RelationId, SlotId, StageId};
+use crate::model::{FirstWeights, Model, On, short_name};
+use crate::network::{ATTENTION, HEAD, INPUT_BIAS, LINEAR, Network, SUM, ValueId};
+use crate::op::kernel::{self, Kernel};
+use crate::op::{Made, Node, Opens};
 use crate::program::{
-    Attend, AttendStep, BatchNorm, BatchNormStep, DataShape, Direction, EdgeStep, Edges, Gather, Operation,
-    PairLoss, Parameter, Program, SlotOf, SlotSpec, Stage, Tensor,
+    Along, Cost, DataShape, Operation, Parameter, Phase, Place, Program, Relation, SlotOf, SlotSpec, Stage,
 };
 use crate::savings::Savings;
-use crate::signature::{Attribute, Initialiser, ParameterSpec, Signature, TargetKind};
+use crate::signature::{Initialiser, ParameterSpec, RowsSpec, Signature, TargetKind};
 
 /// Most parameters, and most kept rows, of one kernel.
 const MAX_PARTS: usize = 256;
@@ -40,11 +38,12 @@ pub(crate) fn training(
             allowed: "at least one row, and the features and classes that it was resolved for",
         });
     }
-    let mut lowering = Lowering::new(model.clone(), shape, savings);
-    limit("operations and gathers of a model", lowering.network.nodes.len(), MAX_NODES)?;
-    lowering.open_all(open)?;
-    lowering.forward(true);
-    lowering.backward(open)?;
+    let mut lowering = Lowering::new(model.clone(), shape, savings, open, true);
+    let nodes = std::mem::take(&mut lowering.network.nodes);
+    limit("operations and gathers of a model", nodes.len(), MAX_NODES)?;
+    lowering.enter_all(&nodes)?;
+    let made = lowering.forward(&nodes[..nodes.len() - 1]);
+    lowering.backward(&nodes, &made)?;
     let program = lowering.program;
     // Ids are 16 bits.
     let most = usize::from(u16::MAX);
@@ -62,10 +61,13 @@ fn limit(what: &'static str, found: usize, most: usize) -> Result<(), Error> {
 
 /// The evaluation program of a training program.
 pub(crate) fn evaluation(training: &Program) -> Program {
-    let mut lowering = Lowering::new(training.model.clone(), training.shape, training.savings);
+    // Nothing is opened: no gradients are added up.
+    let open: Open<'_> = &|kernel, _, _| Err(format!("{kernel} is opened already").into());
+    let mut lowering = Lowering::new(training.model.clone(), training.shape, training.savings, open, false);
     lowering.program.operations.clone_from(&training.operations);
     lowering.program.parameters.clone_from(&training.parameters);
-    lowering.forward(false);
+    let nodes = std::mem::take(&mut lowering.network.nodes);
+    lowering.forward(&nodes);
     let last = StageId(count(lowering.program.stages.len().saturating_sub(1)));
     let embeddings = lowering.network.embeddings;
     let slot = lowering.slot_of(embeddings).filter(|_| embeddings != ValueId::FEATURES);
@@ -73,29 +75,29 @@ pub(crate) fn evaluation(training: &Program) -> Program {
         spec.kept_until = last;
     }
     lowering.program.embeddings = slot;
-    let scores = match lowering.network.nodes.last() {
-        Some(Node::Pairs(pairs)) => pairs.input.index(),
-        _ => lowering.network.values.len() - 1,
-    };
-    lowering.program.scores = lowering.slots.get(scores).copied().flatten();
+    // What the last node makes, or, of links, reads.
+    let scores = nodes.last().and_then(|last| last.output.or(last.inputs.first().copied()));
+    lowering.program.scores = scores.and_then(|scores| lowering.slot_of(scores));
     lowering.program
 }
 
-struct Lowering {
-    network: Network,
-    program: Program,
+/// A program on its way: what operators add stages to.
+pub(crate) struct Lowering<'o> {
+    open: Open<'o>,
+    pub(crate) network: Network,
+    pub(crate) program: Program,
+    /// Whether there will be a backward part.
+    pub(crate) training: bool,
     /// By value, where it lies.
     slots: Vec<Option<SlotId>>,
     /// By value, its gradient as far as it is known.
     gradients: Vec<Option<SlotId>>,
     /// By value, whether something trained stands before it.
     trained: Vec<bool>,
-    /// By node, its forward stage.
-    forward: Vec<Option<StageId>>,
 }
 
-impl Lowering {
-    fn new(model: Model, shape: DataShape, savings: Savings) -> Self {
+impl<'o> Lowering<'o> {
+    fn new(model: Model, shape: DataShape, savings: Savings, open: Open<'o>, training: bool) -> Self {
         let network = Network::of(&model, savings);
         let constants = 1 + usize::from(savings.reads_beside(&model));
         let features = SlotSpec {
@@ -113,6 +115,7 @@ impl Lowering {
             stages: Vec::new(),
             slots: vec![features; constants],
             operations: Vec::new(),
+            relations: Vec::new(),
             parameters: Vec::new(),
             features: SlotId(0),
             gathered: (constants > 1).then_some(SlotId(1)),
@@ -127,46 +130,57 @@ impl Lowering {
             slots[ValueId::GATHERED.index()] = Some(gathered);
         }
         let (gradients, trained) = (vec![None; values], vec![false; values]);
-        Self { network, program, slots, gradients, trained, forward: Vec::new() }
+        Self { open, network, program, training, slots, gradients, trained }
     }
 
-    /// Opens the kernel of every node, in order.
-    fn open_all(&mut self, open: Open<'_>) -> Result<(), Error> {
-        for at in 0..self.network.nodes.len() {
-            let (node, on, known) = match self.network.nodes[at].clone() {
-                Node::Kernel(node) => (node, On::Rows, false),
-                Node::Edges(node) => (node.of, On::Edges, node.along.features),
-                Node::Gather(_) | Node::Attend(_) | Node::BatchNorm(_) | Node::Pairs(_) => continue,
-            };
-            let inputs: Vec<u32> = node.inputs.iter().map(|&input| self.network.width(input)).collect();
-            let output = self.network.width(node.output);
-            let known = known.then_some(self.program.shape.edge_features);
-            self.open(open, (&node, on), (&inputs, known), output)?;
+    /// Enters every node's operation, in order: a node has the number of its operation.
+    fn enter_all(&mut self, nodes: &[Node]) -> Result<(), Error> {
+        for node in nodes {
+            match node.operator.opens() {
+                Opens::Kernel(of, along) => {
+                    let inputs: Vec<u32> =
+                        node.inputs.iter().map(|&input| self.network.width(input)).collect();
+                    let output = node.output.map_or(0, |output| self.network.width(output));
+                    self.open((of, along), &inputs, output)?;
+                }
+                Opens::Host { name, attributes } => self.program.operations.push(Operation {
+                    kernel: name.to_owned(),
+                    role: String::new(),
+                    attributes,
+                    inputs: Vec::new(),
+                    layer: node.layer,
+                    draw: u32::from(node.layer.0),
+                    signature: None,
+                    along: None,
+                    parameters: Vec::new(),
+                }),
+            }
         }
         Ok(())
     }
 
+    /// Opens a kernel, an edge kernel along edges.
     fn open(
         &mut self,
-        open: Open<'_>,
-        (node, on): (&KernelNode, On),
-        (inputs, known): (&[u32], Option<u32>),
+        (node, along): (&Kernel, Option<Along>),
+        inputs: &[u32],
         output: u32,
     ) -> Result<OperationId, Error> {
         let (kernel, layer) = (&node.kernel[..], node.layer);
+        let on = if along.is_some() { On::Edges } else { On::Rows };
+        let known = along.filter(|along| along.features).map(|_| self.program.shape.edge_features);
         let extents: Vec<Vec<u32>> = inputs.iter().copied().chain(known).map(|width| vec![width]).collect();
-        let signature = open(kernel, &extents, &node.attributes).map_err(|source| Error::Signature {
-            kernel: kernel.to_owned(),
-            layer,
-            source,
-        })?;
+        let signature = (self.open)(kernel, &extents, &node.attributes)
+            .map_err(|source| Error::Signature { kernel: kernel.to_owned(), layer, source })?;
         let loss = (kernel == HEAD).then(|| self.program.model.loss.targets());
         check((kernel, layer), &signature, on, loss, inputs, output)?;
         let owner = OperationId(count(self.program.operations.len()));
         limit("operations of a program", usize::from(owner.0), usize::from(u16::MAX) - 1)?;
         // First values of a layer's second product are not those of its first. Other operations do not count:
         // which there are depends on the order of gathers and products, and first values must not.
-        let same = |operation: &&Operation| operation.layer == layer && operation.kernel == kernel;
+        let same = |operation: &&Operation| {
+            operation.layer == layer && operation.kernel == kernel && operation.signature.is_some()
+        };
         let before = self.program.operations.iter().filter(same).count();
         let draw = u32::from(layer.0) | u32::from(count(before)) << 16;
         let mut parameters = Vec::with_capacity(signature.parameters.len());
@@ -189,15 +203,7 @@ impl Lowering {
                 None => (self.initialiser(node, spec), draw, position + u32::from(node.bias_moved)),
             };
             let shape = spec.shape.clone();
-            self.program.parameters.push(Parameter {
-                name,
-                shape,
-                initialiser,
-                owner,
-                position,
-                draw,
-                layer: home,
-            });
+            self.program.parameters.push(Parameter { name, shape, initialiser, position, draw, layer: home });
         }
         self.program.operations.push(Operation {
             kernel: kernel.to_owned(),
@@ -206,7 +212,8 @@ impl Lowering {
             inputs: extents,
             layer,
             draw: node.draw,
-            signature,
+            signature: Some(signature),
+            along,
             parameters,
         });
         Ok(owner)
@@ -225,7 +232,7 @@ impl Lowering {
     }
 
     /// What the kernel says, or the model of its products.
-    fn initialiser(&self, node: &KernelNode, spec: &ParameterSpec) -> Initialiser {
+    fn initialiser(&self, node: &Kernel, spec: &ParameterSpec) -> Initialiser {
         let layer = self.program.model.layers.get(node.layer.index());
         let fan_in = layer
             .is_some_and(|layer| matches!(layer.first_weights, FirstWeights::FanIn | FirstWeights::PyTorch));
@@ -243,272 +250,109 @@ impl Lowering {
         self.slots.get(value.index()).copied().flatten()
     }
 
-    /// A stage for each node but, in `training`, the head.
-    fn forward(&mut self, training: bool) {
-        let nodes = self.network.nodes.len() - usize::from(training);
-        let mut operation = 0;
-        for at in 0..nodes {
-            match self.network.nodes[at].clone() {
-                Node::Gather(node) => {
-                    self.trained[node.output.index()] = self.trained[node.input.index()];
-                    self.forward.push(None);
-                    let width = self.network.width(node.input);
-                    let Some(input) = self.slot_of(node.input) else { continue };
-                    let output = self.slot(vec![width], SlotOf::Activation, node.layer);
-                    self.slots[node.output.index()] = Some(output);
-                    let GatherNode { layer, normalisation, over, .. } = node;
-                    let gather =
-                        Gather { layer, transposed: false, normalisation, over, input, output, width };
-                    self.push(Stage::Gather(gather));
-                }
-                Node::Attend(node) => self.attend_forward(&node, training),
-                Node::BatchNorm(node) => self.batch_norm_forward(node),
-                Node::Kernel(node) => {
-                    self.kernel_forward(&node, OperationId(count(operation)));
-                    operation += 1;
-                }
-                Node::Edges(node) => {
-                    self.edges_forward(&node, OperationId(count(operation)));
-                    operation += 1;
-                }
-                // An evaluation ends with the rows.
-                Node::Pairs(_) => self.forward.push(None),
-            }
-        }
-    }
-
-    fn kernel_forward(&mut self, node: &KernelNode, operation: OperationId) {
-        let Operation { layer, signature, .. } = &self.program.operations[operation.index()];
-        let (layer, kept) = (*layer, signature.kept.clone());
-        let outputs = signature.outputs.clone();
-        let trains = !signature.parameters.is_empty();
-        let read = node.inputs.iter().any(|input| self.trained[input.index()]);
-        self.trained[node.output.index()] = trains || read;
+    /// The slots that a node reads: what it reads has been lowered.
+    fn made(&self, at: usize, node: &Node) -> Made {
         let inputs = node.inputs.iter().filter_map(|&input| self.slot_of(input)).collect();
-        let mut slots = |rows: Vec<crate::signature::RowsSpec>, of| -> Vec<SlotId> {
-            rows.into_iter().map(|rows| self.slot(rows.extents, of, layer)).collect()
-        };
-        let tensor = Tensor {
-            operation,
-            direction: Direction::Forward,
-            inputs,
-            outputs: slots(outputs, SlotOf::Activation),
-            kept: slots(kept, SlotOf::Kept),
-            gradients: Vec::new(),
-            input_gradients: Vec::new(),
-        };
-        self.slots[node.output.index()] = tensor.outputs.first().copied();
-        let stage = self.push(Stage::Tensor(tensor));
-        self.forward.push(Some(stage));
+        Made { operation: OperationId(count(at)), inputs, ..Made::default() }
     }
 
-    fn attend_forward(&mut self, node: &AttendNode, training: bool) {
-        let &AttendNode { layer, attention, input, output } = node;
-        self.trained[output.index()] = self.trained[input.index()];
-        // What it reads is a kernel's, which has been lowered.
-        let Some(input) = self.slot_of(input) else { return self.forward.push(None) };
-        let made = self.slot(vec![attention.output()], SlotOf::Activation, layer);
-        let kept = training.then(|| self.slot(vec![attention.kept()], SlotOf::Kept, layer));
-        self.slots[output.index()] = Some(made);
-        let step = AttendStep::Forward { input, output: made, kept };
-        let stage = self.push(Stage::Attend(Attend { layer, attention, step }));
-        self.forward.push(Some(stage));
-    }
-
-    fn attend_backward(&mut self, open: Open<'_>, node: &AttendNode, at: usize) -> Result<(), Error> {
-        let forward = self.forward[at].and_then(|stage| self.program.stages.get(stage.index()));
-        let (Some(Stage::Attend(forward)), Some(gradient)) = (forward, self.gradients[node.output.index()])
-        else {
-            return Ok(());
-        };
-        let AttendStep::Forward { input, output, kept: Some(kept) } = forward.step else { return Ok(()) };
-        let (layer, attention) = (node.layer, node.attention);
-        let turned = self.slot(vec![attention.turned()], SlotOf::Kept, layer);
-        let step = AttendStep::Turn { input, output, kept, gradient, turned };
-        self.push(Stage::Attend(Attend { layer, attention, step }));
-        let gradient = self.slot(vec![attention.input()], SlotOf::Gradient, layer);
-        let step = AttendStep::Backward { turned, input, gradient };
-        self.push(Stage::Attend(Attend { layer, attention, step }));
-        self.contribute(open, &[node.input], &[Some(gradient)])
-    }
-
-    fn batch_norm_forward(&mut self, node: BatchNormNode) {
-        let BatchNormNode { layer, over, input, output } = node;
-        self.trained[output.index()] = self.trained[input.index()];
-        let width = self.network.width(input);
-        // What it reads is a layer's, which has been lowered.
-        let Some(input) = self.slot_of(input) else { return self.forward.push(None) };
-        let made = self.slot(vec![width], SlotOf::Activation, layer);
-        self.slots[output.index()] = Some(made);
-        let step = BatchNormStep::Forward { input, output: made };
-        let stage = self.push(Stage::BatchNorm(BatchNorm { layer, over, step }));
-        self.forward.push(Some(stage));
-    }
-
-    fn batch_norm_backward(&mut self, open: Open<'_>, node: BatchNormNode) -> Result<(), Error> {
-        let BatchNormNode { layer, over, input, output } = node;
-        let (Some(made), Some(gradient)) = (self.slot_of(output), self.gradients[output.index()]) else {
-            return Ok(());
-        };
-        if !self.trained[input.index()] {
-            return Ok(());
+    /// The stages of nodes, forward.
+    fn forward(&mut self, nodes: &[Node]) -> Vec<Made> {
+        let mut all = Vec::with_capacity(nodes.len());
+        for (at, node) in nodes.iter().enumerate() {
+            let mut made = self.made(at, node);
+            node.operator.forward(self, node, &mut made);
+            if let Some(output) = node.output {
+                let trains = !self.parameters(made.operation).is_empty();
+                self.trained[output.index()] =
+                    trains || node.inputs.iter().any(|&input| self.is_trained(input));
+                self.slots[output.index()] = made.outputs.first().copied();
+            }
+            all.push(made);
         }
-        let width = self.network.width(input);
-        let turned = self.slot(vec![2 * width], SlotOf::Kept, layer);
-        let step = BatchNormStep::Turn { output: made, gradient, turned };
-        self.push(Stage::BatchNorm(BatchNorm { layer, over, step }));
-        let gradient = self.slot(vec![width], SlotOf::Gradient, layer);
-        let step = BatchNormStep::Backward { turned, output: made, gradient };
-        self.push(Stage::BatchNorm(BatchNorm { layer, over, step }));
-        self.contribute(open, &[input], &[Some(gradient)])
+        all
     }
 
-    fn edges_forward(&mut self, node: &EdgeNode, operation: OperationId) {
-        let Operation { layer, signature, .. } = &self.program.operations[operation.index()];
-        let (layer, kept) = (*layer, signature.kept.clone());
-        let output = signature.outputs.first().map_or_else(Vec::new, |rows| rows.extents.clone());
-        let trains = !signature.parameters.is_empty();
-        let read = node.of.inputs.iter().any(|input| self.trained[input.index()]);
-        self.trained[node.of.output.index()] = trains || read;
-        let (Some(source), Some(target)) = (self.edge_input(node, 0), self.edge_input(node, 1)) else {
-            return self.forward.push(None);
-        };
-        let output = self.slot(output, SlotOf::Activation, layer);
-        let kept = kept.into_iter().map(|rows| self.slot(rows.extents, SlotOf::Kept, layer)).collect();
-        self.slots[node.of.output.index()] = Some(output);
-        let step = EdgeStep::Forward { source, target, output, kept };
-        let stage = self.push(Stage::Edges(Edges { operation, along: node.along, step }));
-        self.forward.push(Some(stage));
-    }
-
-    fn edge_input(&self, node: &EdgeNode, at: usize) -> Option<SlotId> {
-        node.of.inputs.get(at).and_then(|&input| self.slot_of(input))
-    }
-
-    /// By target even where no target is trained, for the gradients of parameters and what sources need.
-    fn edges_backward(&mut self, open: Open<'_>, node: &EdgeNode, at: usize) -> Result<(), Error> {
-        let forward = self.forward[at].and_then(|stage| self.program.stages.get(stage.index()));
-        let gradient = self.gradients[node.of.output.index()];
-        let (Some(gradient), Some(Stage::Edges(forward))) = (gradient, forward.cloned()) else {
-            return Ok(());
-        };
-        let Edges { operation, along, step: EdgeStep::Forward { source, target, kept, .. } } = forward else {
-            return Ok(());
-        };
-        let Some(of) = self.program.operations[operation.index()].signature.edges.clone() else {
-            return Ok(());
-        };
-        let [sources, targets] = node.of.inputs[..] else { return Ok(()) };
-        let target_gradient = self.input_gradient(targets);
-        let passed = self.slot(of.passed.extents, SlotOf::Kept, node.of.layer);
-        let step = EdgeStep::Targets { source, target, kept, gradient, target_gradient, passed };
-        self.push(Stage::Edges(Edges { operation, along, step }));
-        self.contribute(open, &[targets], &[target_gradient])?;
-        let Some(source_gradient) = self.input_gradient(sources) else { return Ok(()) };
-        let step = EdgeStep::Sources { passed, source, source_gradient };
-        self.push(Stage::Edges(Edges { operation, along, step }));
-        self.contribute(open, &[sources], &[Some(source_gradient)])
-    }
-
-    fn backward(&mut self, open: Open<'_>) -> Result<(), Error> {
-        let last = self.network.nodes.len() - 1;
-        match self.network.nodes[last].clone() {
-            Node::Kernel(head) => self.head(open, &head)?,
-            Node::Pairs(pairs) => self.pairs(open, pairs)?,
-            Node::Gather(_) | Node::Attend(_) | Node::BatchNorm(_) | Node::Edges(_) => return Ok(()),
-        }
-        for at in (0..last).rev() {
-            match self.network.nodes[at].clone() {
-                Node::Gather(node) => {
-                    let Some(input) = self.gradients[node.output.index()] else { continue };
-                    let width = self.network.width(node.input);
-                    let output = self.slot(vec![width], SlotOf::Gradient, node.layer);
-                    let GatherNode { layer, normalisation, over, .. } = node;
-                    let gather =
-                        Gather { layer, transposed: true, normalisation, over, input, output, width };
-                    self.push(Stage::Gather(gather));
-                    self.contribute(open, &[node.input], &[Some(output)])?;
-                }
-                Node::Attend(node) => self.attend_backward(open, &node, at)?,
-                Node::BatchNorm(node) => self.batch_norm_backward(open, node)?,
-                Node::Kernel(node) => self.kernel_backward(open, &node, at)?,
-                Node::Edges(node) => self.edges_backward(open, &node, at)?,
-                Node::Pairs(_) => {}
+    /// The stage of the loss, then those of nodes, backward.
+    fn backward(&mut self, nodes: &[Node], made: &[Made]) -> Result<(), Error> {
+        let Some((last, before)) = nodes.split_last() else { return Ok(()) };
+        let end = self.made(before.len(), last);
+        last.operator.loss(self, last, &end)?;
+        for (node, made) in before.iter().zip(made).rev() {
+            let gradient = node.output.and_then(|output| self.gradients[output.index()]);
+            if let Some(gradient) = gradient {
+                node.operator.backward(self, node, made, gradient)?;
             }
         }
         Ok(())
     }
 
-    /// Loss and gradient of pairs of rows.
-    fn pairs(&mut self, open: Open<'_>, node: PairNode) -> Result<(), Error> {
-        let Some(input) = self.slot_of(node.input) else { return Ok(()) };
-        let width = self.network.width(node.input);
-        let gradient = self.slot(vec![width], SlotOf::Gradient, node.layer);
-        self.program.loss = Some(self.push(Stage::Pairs(PairLoss { layer: node.layer, input, gradient })));
-        self.contribute(open, &[node.input], &[Some(gradient)])
+    /// Whether something trained stands before a value.
+    pub(crate) fn is_trained(&self, value: ValueId) -> bool {
+        self.trained[value.index()]
     }
 
-    fn head(&mut self, open: Open<'_>, head: &KernelNode) -> Result<(), Error> {
-        let opened = |node: &&Node| matches!(node, Node::Kernel(_) | Node::Edges(_));
-        let kernels = self.network.nodes.iter().filter(opened).count();
-        let inputs = head.inputs.iter().filter_map(|&input| self.slot_of(input)).collect();
-        let tensor = Tensor {
-            operation: OperationId(count(kernels - 1)),
-            direction: Direction::Loss,
-            inputs,
-            outputs: Vec::new(),
-            kept: Vec::new(),
-            gradients: Vec::new(),
-            input_gradients: self.input_gradients(head),
-        };
-        let written = tensor.input_gradients.clone();
-        self.program.loss = Some(self.push(Stage::Tensor(tensor)));
-        self.contribute(open, &head.inputs, &written)
+    /// A slot for the next stage to write a value's gradient, where it is wanted.
+    pub(crate) fn wanted(&mut self, value: ValueId) -> Option<SlotId> {
+        let crate::network::Value { width, layer } = self.network.values[value.index()];
+        self.is_trained(value).then(|| self.slot(vec![width], SlotOf::Gradient, layer))
     }
 
-    fn kernel_backward(&mut self, open: Open<'_>, node: &KernelNode, at: usize) -> Result<(), Error> {
-        let gradient = self.gradients[node.output.index()];
-        let forward = self.forward[at].and_then(|stage| self.program.stages.get(stage.index()));
-        let (Some(gradient), Some(Stage::Tensor(forward))) = (gradient, forward.cloned()) else {
-            return Ok(());
-        };
-        if node.adds {
-            let wanted = |input: &ValueId| self.trained[input.index()].then_some(gradient);
-            let passed: Vec<Option<SlotId>> = node.inputs.iter().map(wanted).collect();
-            return self.contribute(open, &node.inputs, &passed);
+    /// A kernel's signature.
+    pub(crate) fn signature(&self, operation: OperationId) -> Signature {
+        self.program.operations[operation.index()].signature.clone().unwrap_or_default()
+    }
+
+    /// An operation's parameters.
+    pub(crate) fn parameters(&self, operation: OperationId) -> Vec<ParameterId> {
+        self.program.operations[operation.index()].parameters.clone()
+    }
+
+    /// Values of a slot's row.
+    pub(crate) fn width_of(&self, slot: SlotId) -> u32 {
+        self.program.slots.get(slot.index()).map_or(0, |slot| slot.width)
+    }
+
+    pub(crate) fn slot_is_of(&self, slot: SlotId, of: SlotOf) -> bool {
+        self.program.slots.get(slot.index()).is_some_and(|slot| slot.of == of)
+    }
+
+    pub(crate) fn relation(&mut self, relation: Relation) -> RelationId {
+        self.program.enter_relation(relation)
+    }
+
+    /// What a kernel's stage does, in words.
+    pub(crate) fn kernel_stage_name(&self, operation: OperationId, step: &str) -> String {
+        let Operation { kernel, role, layer, .. } = &self.program.operations[operation.index()];
+        let kernel = short_name(kernel);
+        match &role[..] {
+            "" => format!("{kernel} {layer} {step}"),
+            role => format!("{kernel} {layer} {role} {step}"),
         }
-        let signature = &self.program.operations[forward.operation.index()].signature;
-        let needs = signature.backward_needs;
-        let only = |wanted: bool, slots: Vec<SlotId>| if wanted { slots } else { Vec::new() };
-        let tensor = Tensor {
-            operation: forward.operation,
-            direction: Direction::Backward,
-            inputs: only(needs.inputs, forward.inputs),
-            outputs: only(needs.outputs, forward.outputs),
-            kept: forward.kept,
-            gradients: vec![gradient],
-            input_gradients: self.input_gradients(node),
-        };
-        let written = tensor.input_gradients.clone();
-        self.push(Stage::Tensor(tensor));
-        self.contribute(open, &node.inputs, &written)
     }
 
-    /// Slots for the next stage to write the gradients of what a node reads, where they are wanted.
-    fn input_gradients(&mut self, node: &KernelNode) -> Vec<Option<SlotId>> {
-        node.inputs.iter().map(|&input| self.input_gradient(input)).collect()
-    }
-
-    fn input_gradient(&mut self, input: ValueId) -> Option<SlotId> {
-        let value = self.network.values[input.index()];
-        let wanted = self.trained[input.index()];
-        wanted.then(|| self.slot(vec![value.width], SlotOf::Gradient, value.layer))
+    /// A stage of the host's that reads and writes nothing yet.
+    pub(crate) fn stage(&self, operation: OperationId, phase: Phase, name: String) -> Stage {
+        Stage {
+            name,
+            operation,
+            phase,
+            place: Place::Host,
+            via: None,
+            reads: Vec::new(),
+            writes: Vec::new(),
+            sums: Vec::new(),
+            exact: false,
+            cost: Cost::default(),
+        }
     }
 
     /// Adds gradients to those that are there.
-    fn contribute(
+    ///
+    /// # Errors
+    /// Those of opening kernel `sum`, which adds two gradients.
+    pub(crate) fn contribute(
         &mut self,
-        open: Open<'_>,
         values: &[ValueId],
         gradients: &[Option<SlotId>],
     ) -> Result<(), Error> {
@@ -516,43 +360,29 @@ impl Lowering {
             let Some(gradient) = *gradient else { continue };
             let added = match self.gradients[value.index()] {
                 None => gradient,
-                Some(there) => self.add(open, *value, [there, gradient])?,
+                Some(there) => self.add(*value, [there, gradient])?,
             };
             self.gradients[value.index()] = Some(added);
         }
         Ok(())
     }
 
-    fn add(&mut self, open: Open<'_>, value: ValueId, two: [SlotId; 2]) -> Result<SlotId, Error> {
+    fn add(&mut self, value: ValueId, two: [SlotId; 2]) -> Result<SlotId, Error> {
         let crate::network::Value { width, layer } = self.network.values[value.index()];
-        let node = KernelNode {
-            kernel: SUM.to_owned(),
-            layer,
-            draw: u32::from(layer.0),
-            role: "gradients".to_owned(),
-            inputs: vec![value; 2],
-            output: value,
-            attributes: Vec::<Attribute>::new(),
-            bias: None,
-            adds: true,
-            bias_moved: false,
-        };
-        let operation = self.open(open, (&node, On::Rows), (&[width; 2], None), width)?;
+        let of = Kernel { adds: true, ..Kernel::new(SUM, (layer, "gradients"), Vec::new()) };
+        let operation = self.open((&of, None), &[width; 2], width)?;
         let output = self.slot(vec![width], SlotOf::Gradient, layer);
-        self.push(Stage::Tensor(Tensor {
-            operation,
-            direction: Direction::Forward,
-            inputs: two.to_vec(),
-            outputs: vec![output],
-            kept: Vec::new(),
-            gradients: Vec::new(),
-            input_gradients: Vec::new(),
-        }));
+        kernel::forward(self, operation, &two, [output].into_iter());
         Ok(output)
     }
 
+    /// Slots for the next stage to write.
+    pub(crate) fn slots(&mut self, rows: &[RowsSpec], of: SlotOf, layer: Layer) -> Vec<SlotId> {
+        rows.iter().map(|rows| self.slot(rows.extents.clone(), of, layer)).collect()
+    }
+
     /// A slot for the next stage to write.
-    fn slot(&mut self, extents: Vec<u32>, of: SlotOf, layer: Layer) -> SlotId {
+    pub(crate) fn slot(&mut self, extents: Vec<u32>, of: SlotOf, layer: Layer) -> SlotId {
         let stage = StageId(count(self.program.stages.len()));
         let slot = SlotId(count(self.program.slots.len()));
         // `check` has seen that the product fits.
@@ -562,13 +392,19 @@ impl Lowering {
         slot
     }
 
-    fn push(&mut self, stage: Stage) -> StageId {
+    /// Adds the stage that computes the loss.
+    pub(crate) fn push_loss(&mut self, stage: Stage) {
+        self.program.loss = Some(StageId(count(self.program.stages.len())));
+        self.push(stage);
+    }
+
+    /// Adds a stage.
+    pub(crate) fn push(&mut self, stage: Stage) {
         let id = StageId(count(self.program.stages.len()));
         for (slot, _) in stage.reads() {
             self.program.slots[slot.index()].kept_until = id;
         }
         self.program.stages.push(stage);
-        id
     }
 }
 
@@ -589,7 +425,7 @@ fn uniform(rows: u32) -> Initialiser {
 
 /// The layer of the model that a kernel's parameter belongs to, and its name there: what follows a
 /// layer is added by the next kernel.
-fn home(node: &KernelNode, name: &str) -> (Layer, String) {
+fn home(node: &Kernel, name: &str) -> (Layer, String) {
     match &node.bias {
         Some(bias) if name == INPUT_BIAS || node.kernel == HEAD => (bias.layer, bias.name.clone()),
         _ => (node.layer, format!("{}{name}", node.role)),

@@ -1,5 +1,4 @@
-//! A model as a graph of operations: kernels on rows, and gathers, attentions and edge kernels between them,
-//! in an order in which every one follows what it reads.
+//! A model as a graph of operations ([`Node`]), in an order in which every one follows what it reads.
 //!
 //! A value is one block of rows; a node reads values and makes one. What follows a layer, its bias and
 //! activation, is not done at once: the next product does it on the way in ([`Rows`]). Only where rows go
@@ -8,9 +7,10 @@
 mod layers;
 
 use crate::ids::Layer;
-use crate::model::{Activation, Attention, Model, number};
+use crate::model::{Activation, Model, number};
 use crate::objective::Loss;
-use crate::program::{Along, Normalisation, Over};
+use crate::op::kernel::Kernel;
+use crate::op::{Node, Operator};
 use crate::savings::Savings;
 use crate::signature::{Attribute, Value as Setting};
 
@@ -56,82 +56,6 @@ pub(crate) struct Value {
     pub(crate) layer: Layer,
 }
 
-/// What makes a value.
-#[derive(Clone, Debug)]
-pub(crate) enum Node {
-    Kernel(KernelNode),
-    Gather(GatherNode),
-    Attend(AttendNode),
-    BatchNorm(BatchNormNode),
-    Edges(EdgeNode),
-    Pairs(PairNode),
-}
-
-/// A kernel's work.
-#[derive(Clone, Debug)]
-pub(crate) struct KernelNode {
-    pub(crate) kernel: String,
-    pub(crate) layer: Layer,
-    /// What dropout depends on ([`crate::Operation::draw`]).
-    pub(crate) draw: u32,
-    /// What tells it from the layer's others: before its parameters' names.
-    pub(crate) role: String,
-    pub(crate) inputs: Vec<ValueId>,
-    pub(crate) output: ValueId,
-    pub(crate) attributes: Vec<Attribute>,
-    /// Whose bias it adds on the way in, and the parameter's name.
-    pub(crate) bias: Option<Bias>,
-    /// It adds its inputs up as they are: their gradients are that of its output.
-    pub(crate) adds: bool,
-    /// Its bias was added before its gathers: its weights are drawn as if it still did.
-    pub(crate) bias_moved: bool,
-}
-
-/// A gather of all columns.
-#[derive(Clone, Debug)]
-pub(crate) struct GatherNode {
-    pub(crate) layer: Layer,
-    pub(crate) normalisation: Normalisation,
-    pub(crate) over: Over,
-    pub(crate) input: ValueId,
-    pub(crate) output: ValueId,
-}
-
-/// Sums of neighbours' rows with weights that the rows say.
-#[derive(Clone, Debug)]
-pub(crate) struct AttendNode {
-    pub(crate) layer: Layer,
-    pub(crate) attention: Attention,
-    pub(crate) input: ValueId,
-    pub(crate) output: ValueId,
-}
-
-/// Rows brought to mean 0 and variance 1, by column.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BatchNormNode {
-    pub(crate) layer: Layer,
-    /// Which rows count.
-    pub(crate) over: Over,
-    pub(crate) input: ValueId,
-    pub(crate) output: ValueId,
-}
-
-/// An edge kernel's work.
-#[derive(Clone, Debug)]
-pub(crate) struct EdgeNode {
-    /// Its inputs are source and target.
-    pub(crate) of: KernelNode,
-    /// Which edges.
-    pub(crate) along: Along,
-}
-
-/// Pairs of rows, linked and not: the last node in place of the head, which makes no value.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PairNode {
-    pub(crate) layer: Layer,
-    pub(crate) input: ValueId,
-}
-
 /// A bias that is still to be added.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bias {
@@ -155,7 +79,7 @@ impl Rows {
 }
 
 /// A model's operations.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) values: Vec<Value>,
     /// The last is the head, or pairs.
@@ -182,87 +106,50 @@ impl Network {
         ValueId(self.values.len() - 1)
     }
 
-    fn gather(&mut self, layer: Layer, normalisation: Normalisation, input: ValueId) -> ValueId {
-        self.gather_over(Over::Neighbours, layer, normalisation, input)
-    }
-
-    fn gather_over(
+    /// A node that makes a value.
+    pub(crate) fn add(
         &mut self,
-        over: Over,
         layer: Layer,
-        normalisation: Normalisation,
-        input: ValueId,
-    ) -> ValueId {
-        let output = self.value(self.width(input), layer);
-        self.nodes.push(Node::Gather(GatherNode { layer, normalisation, over, input, output }));
-        output
-    }
-
-    fn attend(&mut self, layer: Layer, attention: Attention, input: ValueId) -> ValueId {
-        let output = self.value(attention.output(), layer);
-        self.nodes.push(Node::Attend(AttendNode { layer, attention, input, output }));
-        output
-    }
-
-    fn batch_norm(&mut self, layer: Layer, over: Over, input: ValueId) -> ValueId {
-        let output = self.value(self.width(input), layer);
-        self.nodes.push(Node::BatchNorm(BatchNormNode { layer, over, input, output }));
-        output
-    }
-
-    /// An edge kernel on rows to which nothing is still to be done.
-    fn edges(
-        &mut self,
-        kernel: &str,
-        layer: Layer,
-        (source, target): (ValueId, ValueId),
+        inputs: Vec<ValueId>,
         width: u32,
-        attributes: Vec<Attribute>,
-        along: Along,
+        operator: impl Operator + 'static,
     ) -> ValueId {
         let output = self.value(width, layer);
-        let of = KernelNode {
-            kernel: kernel.to_owned(),
-            layer,
-            draw: u32::from(layer.0),
-            role: String::new(),
-            inputs: vec![source, target],
-            output,
-            attributes,
-            bias: None,
-            adds: false,
-            bias_moved: false,
-        };
-        self.nodes.push(Node::Edges(EdgeNode { of, along }));
+        self.nodes.push(Node { layer, inputs, output: Some(output), operator: Box::new(operator) });
         output
+    }
+
+    /// A node that makes none: the last.
+    pub(crate) fn end(&mut self, layer: Layer, inputs: Vec<ValueId>, operator: impl Operator + 'static) {
+        self.nodes.push(Node { layer, inputs, output: None, operator: Box::new(operator) });
     }
 
     /// A kernel of one input, which does what is still to be done to its rows.
     fn kernel(
         &mut self,
         kernel: &str,
-        (layer, role): (Layer, &str),
+        at: (Layer, &str),
         rows: &Rows,
         width: u32,
         attributes: Vec<Attribute>,
     ) -> ValueId {
-        let output = self.value(width, layer);
-        self.nodes.push(Node::Kernel(KernelNode {
-            kernel: kernel.to_owned(),
-            layer,
-            draw: u32::from(layer.0),
-            role: role.to_owned(),
-            inputs: vec![rows.value],
-            output,
-            attributes,
-            bias: rows.bias.clone(),
-            adds: false,
-            bias_moved: false,
-        }));
-        output
+        let of = Kernel { bias: rows.bias.clone(), ..Kernel::new(kernel, at, attributes) };
+        self.add(at.0, vec![rows.value], width, of)
     }
 
     fn linear(&mut self, at: (Layer, &str), rows: &Rows, width: u32, dropout: f64, bias: bool) -> ValueId {
+        self.product(at, rows, width, (dropout, bias), |_| ())
+    }
+
+    /// A product, `with` something changed.
+    fn product(
+        &mut self,
+        at: (Layer, &str),
+        rows: &Rows,
+        width: u32,
+        (dropout, bias): (f64, bool),
+        with: impl FnOnce(&mut Kernel),
+    ) -> ValueId {
         let attributes = vec![
             Attribute::new("out-features", Setting::Integer(i64::from(width))),
             Attribute::new("dropout", Setting::Number(dropout)),
@@ -270,30 +157,22 @@ impl Network {
             Attribute::new("input-bias", Setting::Flag(rows.bias.is_some())),
             Attribute::new("input-activation", Setting::Text(rows.activation.name().to_owned())),
         ];
-        self.kernel(LINEAR, at, rows, width, attributes)
+        let mut of = Kernel { bias: rows.bias.clone(), ..Kernel::new(LINEAR, at, attributes) };
+        with(&mut of);
+        self.add(at.0, vec![rows.value], width, of)
     }
 
     /// `factors.0 inputs[0] + factors.1 (the others)`; `trained`: the first factor is.
     fn sum(&mut self, layer: Layer, inputs: Vec<ValueId>, factors: (f64, f64), trained: bool) -> ValueId {
         let [first, others] = [factors.0, factors.1].map(Setting::Number);
-        let output = self.value(inputs.first().map_or(0, |&input| self.width(input)), layer);
-        self.nodes.push(Node::Kernel(KernelNode {
-            kernel: SUM.to_owned(),
-            layer,
-            draw: u32::from(layer.0),
-            role: String::new(),
-            inputs,
-            output,
-            attributes: vec![
-                Attribute::new("first", first),
-                Attribute::new("others", others),
-                Attribute::new("trained", Setting::Flag(trained)),
-            ],
-            bias: None,
-            adds: factors == (1.0, 1.0) && !trained,
-            bias_moved: false,
-        }));
-        output
+        let width = inputs.first().map_or(0, |&input| self.width(input));
+        let attributes = vec![
+            Attribute::new("first", first),
+            Attribute::new("others", others),
+            Attribute::new("trained", Setting::Flag(trained)),
+        ];
+        let adds = factors == (1.0, 1.0) && !trained;
+        self.add(layer, inputs, width, Kernel { adds, ..Kernel::new(SUM, (layer, ""), attributes) })
     }
 
     /// Does what is still to be done, then dropout with the numbers of layer `of`.
@@ -337,7 +216,7 @@ impl Network {
     /// Compares pairs of rows, after what is still to be done to them.
     fn pairs(&mut self, model: &Model, rows: Rows) {
         let input = self.plain(rows).value;
-        self.nodes.push(Node::Pairs(PairNode { layer: number(model.layers.len()), input }));
+        self.links(number(model.layers.len()), input);
     }
 
     fn head(&mut self, model: &Model, rows: &Rows) {

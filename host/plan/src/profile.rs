@@ -21,8 +21,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::ids::StageId;
-use crate::program::{AttendStep, Direction, EdgeStep, Program, Scope, SlotOf, Stage, Tensor};
+use crate::ids::{ParameterId, SlotId, StageId};
+use crate::program::{Place, Program, SlotOf, Stage};
 
 /// The version of the form.
 pub const PROFILE_VERSION: u32 = 1;
@@ -32,8 +32,6 @@ pub const MAX_PROFILE_BYTES: usize = 4 << 20;
 const VALUE_BYTES: f64 = 4.0;
 /// Bytes of a stored value of sparse rows: the value and its column.
 const STORED_BYTES: f64 = 8.0;
-/// Operations of elementwise work for each value: activation, dropout, bias, and some for their memory.
-const ELEMENTWISE_FLOPS: f64 = 8.0;
 
 /// A task profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -239,98 +237,42 @@ impl Profile {
     }
 }
 
+/// A stage's figures by count: its cost, and the bytes of its slots where it may be done elsewhere.
 fn count(program: &Program, stage: StageId, what: &Stage, stored: f64) -> StageProfile {
-    let none = StageProfile {
+    let mut found = StageProfile {
         stage,
-        flops_per_row: 0.0,
+        flops_per_row: what.cost.feature_flops * stored + what.cost.flops,
         constant_bytes_per_row: 0.0,
         bytes_in_per_row: 0.0,
         bytes_in_per_task: 0.0,
         bytes_out_per_row: 0.0,
         bytes_out_per_task: 0.0,
-        gather_width: 0,
+        gather_width: what.cost.edge_values,
         host_seconds_per_row: None,
         function_seconds_per_row: None,
     };
-    match what {
-        Stage::Gather(gather) => StageProfile { gather_width: gather.width, ..none },
-        // A link costs two reads of a row and two of a pair without one, where there is one for each.
-        Stage::Pairs(pairs) => {
-            let width = program.slots.get(pairs.input.index()).map_or(0, |slot| slot.width);
-            StageProfile { gather_width: width.saturating_mul(4), ..none }
-        }
-        // Two sums of each value, and scores; by row a few operations a value.
-        Stage::Attend(attend) => match attend.step {
-            AttendStep::Forward { .. } => StageProfile { gather_width: 2 * attend.attention.input(), ..none },
-            AttendStep::Backward { .. } => {
-                StageProfile { gather_width: 2 * attend.attention.turned(), ..none }
-            }
-            AttendStep::Turn { .. } => {
-                StageProfile { flops_per_row: 4.0 * f64::from(attend.attention.values()), ..none }
-            }
-        },
-        // A few operations a value of the interval's rows, and of its share of all rows' moments.
-        Stage::BatchNorm(_) => {
-            let widths = what.writes().filter_map(|slot| program.slots.get(slot.index()));
-            let width: f64 = widths.map(|slot| f64::from(slot.width)).sum();
-            StageProfile { flops_per_row: 6.0 * width, ..none }
-        }
-        Stage::Edges(edges) => {
-            let times = if matches!(edges.step, EdgeStep::Forward { .. }) { 2 } else { 4 };
-            let all = what.reads().filter(|(_, scope)| *scope == Scope::All);
-            let widths = all.filter_map(|(slot, _)| program.slots.get(slot.index())).map(|slot| slot.width);
-            let gather_width = widths.fold(0u32, u32::saturating_add).saturating_mul(times);
-            StageProfile { gather_width, ..none }
-        }
-        Stage::Tensor(tensor) => count_tensor(program, what, tensor, stored, none),
+    if what.place == Place::Host {
+        return found;
     }
-}
-
-fn count_tensor(
-    program: &Program,
-    stage: &Stage,
-    tensor: &Tensor,
-    stored: f64,
-    mut found: StageProfile,
-) -> StageProfile {
-    let slot = |id: crate::ids::SlotId| program.slots.get(id.index());
-    let parameters = program.operations.get(tensor.operation.index()).map_or(&[][..], |o| &o.parameters);
-    let parameters = parameters.iter().filter_map(|id| program.parameters.get(id.index()));
-    let (mut weights, mut values) = (0.0, 0.0);
-    for parameter in parameters {
-        values += parameter.len() as f64;
-        weights += if parameter.shape.len() > 1 { parameter.len() as f64 } else { 0.0 };
-    }
-    let read: Vec<_> = stage.reads().filter_map(|(id, _)| slot(id)).collect();
-    let written: Vec<_> = stage.writes().filter_map(slot).collect();
-    let of_features = tensor.inputs.iter().filter_map(|&id| slot(id)).any(|s| s.of == SlotOf::Features);
-    let input_gradient = tensor.input_gradients.iter().any(Option::is_some);
-    // Products with the input, and those with the gradient alone.
-    let (with_input, without) = match tensor.direction {
-        Direction::Forward => (1.0, 0.0),
-        Direction::Loss => (2.0, f64::from(u8::from(input_gradient))),
-        Direction::Backward => (1.0, f64::from(u8::from(input_gradient))),
-    };
-    let share = if of_features { stored } else { 1.0 };
-    let mut touched = 0.0;
-    for slot in read {
+    let slot = |id: SlotId| program.slots.get(id.index());
+    for slot in what.own().filter_map(slot) {
         let width = f64::from(slot.width);
-        if slot.of == SlotOf::Features {
-            found.constant_bytes_per_row += (STORED_BYTES * stored).min(VALUE_BYTES) * width;
-        } else {
-            found.bytes_in_per_row += VALUE_BYTES * width;
-            touched += width;
+        match slot.of {
+            SlotOf::Features => {
+                found.constant_bytes_per_row += (STORED_BYTES * stored).min(VALUE_BYTES) * width;
+            }
+            _ => found.bytes_in_per_row += VALUE_BYTES * width,
         }
     }
-    for slot in written {
-        found.bytes_out_per_row += VALUE_BYTES * f64::from(slot.width);
-        touched += f64::from(slot.width);
-    }
-    found.flops_per_row = 2.0 * weights * (with_input * share + without) + ELEMENTWISE_FLOPS * touched;
-    found.bytes_in_per_task = VALUE_BYTES * values;
-    if stage.yields_gradients() {
-        found.bytes_out_per_task = VALUE_BYTES * values;
-    }
+    found.bytes_out_per_row =
+        what.writes().filter_map(slot).map(|slot| VALUE_BYTES * f64::from(slot.width)).sum();
+    let bytes = |parameters: &[ParameterId]| -> f64 {
+        let known = parameters.iter().filter_map(|id| program.parameters.get(id.index()));
+        known.map(|parameter| VALUE_BYTES * parameter.len() as f64).sum()
+    };
+    let operation = program.operations.get(what.operation.index());
+    found.bytes_in_per_task = operation.map_or(0.0, |operation| bytes(&operation.parameters));
+    found.bytes_out_per_task = bytes(&what.sums);
     found
 }
 

@@ -14,24 +14,17 @@
 //! gathers of other normalisations (`network`); backward is the reverse, with `sum` where several stages
 //! give a gradient of the same rows.
 //!
-//! A `gat` layer is a kernel `attention`, whose rows are gathered with weights ([`Attend`]); backward that is
-//! two steps, one by row and one over out-neighbours.
-//!
-//! A `gatv2` layer is two products, whose rows an *edge kernel* combines ([`Edges`]); backward that is two
-//! steps as well, one over in-neighbours, by target, and one over out-neighbours, by source.
-//!
-//! A layer with batch normalisation has a stage over all rows behind it, backward two ([`BatchNorm`]), then kernel `normalise`.
-//!
-//! Where links are predicted the loss is no kernel's: a stage of the host compares pairs of rows ([`PairLoss`]).
+//! An operation that reads rows of all intervals takes two steps backward: one by target, whose rows all
+//! sources then read ([`Phase::BackwardTargets`], [`Phase::BackwardSources`]). One file an operator is in `op`.
 //!
 //! Stages pass rows through *slots*; a slot is one matrix over all rows of the graph. A tensor stage
 //! needs of each slot that it reads the rows of its own interval; a gather needs those of all
 //! ([`Scope`]).
 
 use crate::error::Error;
-use crate::ids::{Layer, OperationId, ParameterId, SlotId, StageId};
+use crate::ids::{Layer, OperationId, ParameterId, RelationId, SlotId, StageId};
 use crate::lower;
-use crate::model::{Attention, Model, short_name};
+use crate::model::Model;
 use crate::savings::Savings;
 use crate::signature::{Attribute, Initialiser, Signature};
 
@@ -65,8 +58,10 @@ pub struct Program {
     pub stages: Vec<Stage>,
     /// Row buffers; [`SlotId`] is the place in this list.
     pub slots: Vec<SlotSpec>,
-    /// Kernels with their attributes; [`OperationId`] is the place in this list.
+    /// Kernels and operators of the host with their attributes; [`OperationId`] is the place in this list.
     pub operations: Vec<Operation>,
+    /// The lists that stages follow; [`RelationId`] is the place in this list.
+    pub relations: Vec<Relation>,
     /// What is trained; [`ParameterId`] is the place in this list. The same in the evaluation program.
     pub parameters: Vec<Parameter>,
     /// The data set's features. The driver fills this slot once; it is never written.
@@ -82,183 +77,100 @@ pub struct Program {
     pub loss: Option<StageId>,
 }
 
-/// One stage.
+/// One stage: an operation's function over rows that lie in slots. Whoever schedules, stores, counts or
+/// draws stages reads these fields; what the function does, its operator alone knows.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Stage {
-    /// A kernel's work on an interval's own rows: a task.
-    Tensor(Tensor),
-    /// Sums over neighbours: host work on the graph.
-    Gather(Gather),
-    /// Sums over neighbours with weights that rows say: host work on the graph.
-    Attend(Attend),
-    /// The first half of a batch normalisation: host work on all rows.
-    BatchNorm(BatchNorm),
-    /// A kernel's work on edges: it runs on the host, with the graph's other work.
-    Edges(Edges),
-    /// The loss of links: host work on pairs of rows.
-    Pairs(PairLoss),
-}
-
-/// Calls one of a kernel's functions on an interval's rows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tensor {
-    /// The kernel with its attributes, and its parameters.
+pub struct Stage {
+    /// What it does, in words: `linear 1 backward`, `gather 0 transposed`. The same in evaluations.
+    pub name: String,
+    /// What does it, with which attributes and parameters.
     pub operation: OperationId,
-    /// Which function.
-    pub direction: Direction,
-    /// Forward, loss: read. Backward: read, and empty unless the signature needs them.
-    pub inputs: Vec<SlotId>,
-    /// Forward: written. Backward: read, and empty unless the signature needs them. Loss: empty.
-    pub outputs: Vec<SlotId>,
-    /// Forward: written. Backward: read. Loss: empty.
-    pub kept: Vec<SlotId>,
-    /// Backward: the gradients of the outputs, read.
-    pub gradients: Vec<SlotId>,
-    /// Backward, loss: the gradients of the inputs, written; `None` where nobody reads it.
-    pub input_gradients: Vec<Option<SlotId>>,
+    /// Which function of the operation.
+    pub phase: Phase,
+    /// Where it may be done.
+    pub place: Place,
+    /// The relation whose lists its function follows, where it reads rows of all intervals by lists.
+    pub via: Option<RelationId>,
+    /// The slots that it reads.
+    pub reads: Vec<Read>,
+    /// The slots that it writes, on its interval's rows; `None` where nobody reads what it could write.
+    pub writes: Vec<Option<SlotId>>,
+    /// The parameters whose gradients it yields.
+    pub sums: Vec<ParameterId>,
+    /// Whether the slots that it reads or writes are stored as f32 whatever a run stores rows as.
+    pub exact: bool,
+    /// What it costs.
+    pub cost: Cost,
 }
 
-/// Which of a kernel's functions a stage calls.
+/// A slot that a stage reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// `forward`
+pub struct Read {
+    /// Which.
+    pub slot: SlotId,
+    /// Whose rows of it.
+    pub scope: Scope,
+    /// What they are to its function.
+    pub port: Port,
+}
+
+/// What rows are to the function that reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Port {
+    /// An input of forward.
+    Input,
+    /// What forward wrote.
+    Output,
+    /// What forward, or the step before, left for this one.
+    Kept,
+    /// The gradient of an output.
+    Gradient,
+}
+
+/// Which of an operation's functions a stage is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Forward.
     Forward,
-    /// `loss`: forward, loss and backward in one. Yields parameter gradients and a loss.
+    /// Loss: forward, loss and backward in one. Yields parameter gradients and a loss.
     Loss,
-    /// `backward`: yields parameter gradients.
+    /// Backward in one step. Yields parameter gradients.
     Backward,
+    /// The first of two steps backward, by target. Yields parameter gradients.
+    BackwardTargets,
+    /// The second, by source, from what all targets left.
+    BackwardSources,
 }
 
-/// `output[v] = sum over u of n(u, v) input[u]`, over v's in-neighbours, with v itself where the
-/// normalisation says so.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gather {
-    /// The layer that it belongs to.
-    pub layer: Layer,
-    /// Whether the sum runs over out-neighbours, as the gradient of a gather does.
-    pub transposed: bool,
-    /// The n(u, v).
-    pub normalisation: Normalisation,
-    /// Whose lists it follows.
+/// Where a stage may be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On the host, which has the graph.
+    Host,
+    /// Wherever kernels run.
+    Anywhere,
+}
+
+/// What a stage costs on a row, by count. Bytes follow from its slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Floating-point operations.
+    pub flops: f64,
+    /// Floating-point operations besides if all values of the features are stored: products with them.
+    pub feature_flops: f64,
+    /// Values that are summed for each edge of the row.
+    pub edge_values: u32,
+}
+
+/// Lists of rows that a stage follows: for each row of the result the rows that it is made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Relation {
+    /// Whose lists.
     pub over: Over,
-    /// Read, on the rows of every interval.
-    pub input: SlotId,
-    /// Written, on the interval's rows.
-    pub output: SlotId,
-    /// Columns of both.
-    pub width: u32,
-}
-
-/// The loss of links and its gradient: binary cross-entropy of inner products, over linked vertices and as
-/// many pairs without a link as the run draws.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PairLoss {
-    /// One after the model's last: the place of the head.
-    pub layer: Layer,
-    /// Read, on the rows of every interval.
-    pub input: SlotId,
-    /// Of the input, written on the interval's rows: of pairs one of whose ends is there.
-    pub gradient: SlotId,
-}
-
-/// One step of an attention, [`Attention`]; rows are laid out as `eciton-graph`'s `gather::attention` says.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Attend {
-    /// The layer that it belongs to, and that its random numbers depend on.
-    pub layer: Layer,
-    /// Heads, widths, dropout.
-    pub attention: Attention,
-    /// Which step, and what it reads and writes.
-    pub step: AttendStep,
-}
-
-/// What a step of an attention does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttendStep {
-    /// Weights and sums over in-neighbours.
-    Forward {
-        /// `[z | s | t]`, read on the rows of every interval.
-        input: SlotId,
-        /// Written.
-        output: SlotId,
-        /// Written, in training.
-        kept: Option<SlotId>,
-    },
-    /// Backward, first by row: what sources need of their targets.
-    Turn {
-        /// As forward read it: the interval's own rows.
-        input: SlotId,
-        /// As forward wrote it.
-        output: SlotId,
-        /// As forward wrote it.
-        kept: SlotId,
-        /// Of the output.
-        gradient: SlotId,
-        /// Written.
-        turned: SlotId,
-    },
-    /// Then sums over out-neighbours.
-    Backward {
-        /// Read on the rows of every interval.
-        turned: SlotId,
-        /// As forward read it: the interval's own rows.
-        input: SlotId,
-        /// Of the input, written.
-        gradient: SlotId,
-    },
-}
-
-/// A step of a batch normalisation, up to its scale and shift, which are kernel `normalise`'s:
-/// `h = (x - m) / s` by column, with m the mean and s^2 the variance over all rows, 1e-5 added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BatchNorm {
-    /// The layer that it belongs to.
-    pub layer: Layer,
-    /// Which rows count: those of all vertices, or of those that stand for graphs.
-    pub over: Over,
-    /// Which step, and what it reads and writes.
-    pub step: BatchNormStep,
-}
-
-/// What a step of a batch normalisation does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BatchNormStep {
-    /// Moments of all rows, and h of the interval's.
-    Forward {
-        /// x, read on the rows of every interval.
-        input: SlotId,
-        /// h, written.
-        output: SlotId,
-    },
-    /// Backward, first by row: what means are to be taken of.
-    Turn {
-        /// h, as forward wrote it.
-        output: SlotId,
-        /// dh.
-        gradient: SlotId,
-        /// `[dh | dh h]`, written.
-        turned: SlotId,
-    },
-    /// Then `dx = (dh - mean(dh) - h mean(dh h)) / s`.
-    Backward {
-        /// Read on the rows of every interval.
-        turned: SlotId,
-        /// h, as forward wrote it: the interval's own rows.
-        output: SlotId,
-        /// dx, written.
-        gradient: SlotId,
-    },
-}
-
-/// A step of an edge kernel: host work over lists of edges.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Edges {
-    /// The kernel with its attributes, and its parameters.
-    pub operation: OperationId,
-    /// Which edges they are.
-    pub along: Along,
-    /// Which step, and what it reads and writes.
-    pub step: EdgeStep,
+    /// The other way round: for each source its targets, as gradients go.
+    pub reversed: bool,
+    /// Only pairs whose target the loss reaches: others add zeros, or are not read ([`Program::reach`]).
+    pub reached: bool,
 }
 
 /// Which edges an edge kernel works on, and what it is told of them.
@@ -272,47 +184,7 @@ pub struct Along {
     pub features: bool,
 }
 
-/// What a step of an edge kernel does. Source and target may be one slot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EdgeStep {
-    /// `forward`: by target, over in-neighbours.
-    Forward {
-        /// Read on the rows of every interval.
-        source: SlotId,
-        /// The interval's own rows.
-        target: SlotId,
-        /// Written.
-        output: SlotId,
-        /// Written, also where nobody reads it.
-        kept: Vec<SlotId>,
-    },
-    /// `backward-targets`: by target, over in-neighbours. Yields parameter gradients.
-    Targets {
-        /// As forward read it: the rows of every interval.
-        source: SlotId,
-        /// As forward read it.
-        target: SlotId,
-        /// As forward wrote it.
-        kept: Vec<SlotId>,
-        /// Of the output.
-        gradient: SlotId,
-        /// Of the target, written; `None` where nobody reads it.
-        target_gradient: Option<SlotId>,
-        /// Written: what sources need of their targets.
-        passed: SlotId,
-    },
-    /// `backward-sources`: by source, over out-neighbours.
-    Sources {
-        /// Read on the rows of every interval.
-        passed: SlotId,
-        /// As forward read it: the interval's own rows.
-        source: SlotId,
-        /// Of the source, written.
-        source_gradient: SlotId,
-    },
-}
-
-/// Whose lists a stage on edges follows.
+/// Which lists there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Over {
     /// Each vertex's neighbours.
@@ -342,6 +214,12 @@ impl Normalisation {
             Self::Mean => "mean",
             Self::Sum => "sum",
         }
+    }
+
+    /// The normalisation of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Symmetric, Self::Mean, Self::Sum].into_iter().find(|known| known.name() == name)
     }
 }
 
@@ -375,10 +253,10 @@ pub enum SlotOf {
     Gradient,
 }
 
-/// A kernel opened with attributes. Forward and backward stages share one.
+/// A kernel, or an operator of the host, with attributes. Forward and backward stages share one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
-    /// The kernel's name; of the user's own the path of its component, as the model has it.
+    /// The kernel's name, of the user's own the path of its component, as the model has it; or the operator's.
     pub kernel: String,
     /// What tells it from its layer's others of the same kernel; may be empty.
     pub role: String,
@@ -391,8 +269,10 @@ pub struct Operation {
     /// The layer number that its tasks carry, which their random numbers depend on: the layer's, plus
     /// 65,536 for each earlier input that the layer drops values of by themselves.
     pub draw: u32,
-    /// What it says it takes and gives.
-    pub signature: Signature,
+    /// What a kernel says it takes and gives; `None`: the host's own work on the graph.
+    pub signature: Option<Signature>,
+    /// An edge kernel's edges; `None` for all others.
+    pub along: Option<Along>,
     /// Its parameters, in the signature's order.
     pub parameters: Vec<ParameterId>,
 }
@@ -406,11 +286,9 @@ pub struct Parameter {
     pub shape: Vec<u32>,
     /// Its first values, drawn with `draw` as layer and `position` as stream.
     pub initialiser: Initialiser,
-    /// The operation that reads it and yields its gradient.
-    pub owner: OperationId,
-    /// Its place in the owner's signature, as if the layer's product came first: the stream of its numbers.
+    /// Its place in its kernel's signature, as if the layer's product came first: the stream of its numbers.
     pub position: u32,
-    /// The owner's layer, plus 65,536 for each operation of the layer and kernel before it.
+    /// Its kernel's layer, plus 65,536 for each operation of the layer and kernel before it.
     pub draw: u32,
     /// The layer of the model that it belongs to, by which weight decay is chosen. A bias that the
     /// next layer's kernel adds on the way in still belongs to its own layer.
@@ -441,104 +319,40 @@ pub enum Scope {
 }
 
 impl Stage {
+    /// Adds slots to those that it reads.
+    pub(crate) fn read(&mut self, slots: impl IntoIterator<Item = SlotId>, scope: Scope, port: Port) {
+        self.reads.extend(slots.into_iter().map(|slot| Read { slot, scope, port }));
+    }
+
     /// The slots that it reads, each with whose rows.
     pub fn reads(&self) -> impl Iterator<Item = (SlotId, Scope)> {
-        let none: &[SlotId] = &[];
-        let one = std::slice::from_ref;
-        let (own, all) = match self {
-            Self::Gather(gather) => ([none; 4], Some(gather.input)),
-            Self::Pairs(pairs) => ([none; 4], Some(pairs.input)),
-            Self::BatchNorm(batch) => match &batch.step {
-                BatchNormStep::Forward { input, .. } => ([none; 4], Some(*input)),
-                BatchNormStep::Turn { output, gradient, .. } => {
-                    ([one(output), one(gradient), none, none], None)
-                }
-                BatchNormStep::Backward { turned, output, .. } => {
-                    ([one(output), none, none, none], Some(*turned))
-                }
-            },
-            Self::Attend(attend) => match &attend.step {
-                AttendStep::Forward { input, .. } => ([none; 4], Some(*input)),
-                AttendStep::Turn { input, output, kept, gradient, .. } => {
-                    ([one(input), one(output), one(kept), one(gradient)], None)
-                }
-                AttendStep::Backward { turned, input, .. } => ([one(input), none, none, none], Some(*turned)),
-            },
-            Self::Edges(edges) => match &edges.step {
-                EdgeStep::Forward { source, target, .. } => ([one(target), none, none, none], Some(*source)),
-                EdgeStep::Targets { source, target, kept, gradient, .. } => {
-                    ([one(target), kept, one(gradient), none], Some(*source))
-                }
-                EdgeStep::Sources { passed, source, .. } => ([one(source), none, none, none], Some(*passed)),
-            },
-            Self::Tensor(t) => match t.direction {
-                Direction::Forward | Direction::Loss => ([&t.inputs, none, none, none], None),
-                Direction::Backward => ([&t.inputs[..], &t.outputs, &t.kept, &t.gradients], None),
-            },
-        };
-        let own = own.into_iter().flatten().map(|&slot| (slot, Scope::Own));
-        own.chain(all.map(|slot| (slot, Scope::All)))
+        self.reads.iter().map(|read| (read.slot, read.scope))
+    }
+
+    /// The slots that it reads through a port, in order.
+    pub fn port(&self, port: Port) -> impl Iterator<Item = SlotId> {
+        self.reads.iter().filter(move |read| read.port == port).map(|read| read.slot)
+    }
+
+    /// The slots that it reads on all rows, in order.
+    pub fn all(&self) -> impl Iterator<Item = SlotId> {
+        self.reads.iter().filter(|read| read.scope == Scope::All).map(|read| read.slot)
+    }
+
+    /// The slots that it reads on its interval's rows, in order.
+    pub fn own(&self) -> impl Iterator<Item = SlotId> {
+        self.reads.iter().filter(|read| read.scope == Scope::Own).map(|read| read.slot)
     }
 
     /// The slots that it writes, on its interval's rows.
     pub fn writes(&self) -> impl Iterator<Item = SlotId> {
-        let none: &[SlotId] = &[];
-        let (outputs, gradients) = match self {
-            Self::Gather(gather) => ([std::slice::from_ref(&gather.output), none], &[][..]),
-            Self::Pairs(pairs) => ([std::slice::from_ref(&pairs.gradient), none], &[][..]),
-            Self::BatchNorm(batch) => match &batch.step {
-                BatchNormStep::Forward { output: to, .. }
-                | BatchNormStep::Turn { turned: to, .. }
-                | BatchNormStep::Backward { gradient: to, .. } => ([std::slice::from_ref(to), none], &[][..]),
-            },
-            Self::Attend(attend) => match &attend.step {
-                AttendStep::Forward { output, kept, .. } => {
-                    ([std::slice::from_ref(output), kept.as_slice()], &[][..])
-                }
-                AttendStep::Turn { turned: to, .. } | AttendStep::Backward { gradient: to, .. } => {
-                    ([std::slice::from_ref(to), none], &[][..])
-                }
-            },
-            Self::Edges(edges) => match &edges.step {
-                EdgeStep::Forward { output, kept, .. } => ([std::slice::from_ref(output), kept], &[][..]),
-                EdgeStep::Targets { target_gradient, passed, .. } => {
-                    ([std::slice::from_ref(passed), none], std::slice::from_ref(target_gradient))
-                }
-                EdgeStep::Sources { source_gradient, .. } => {
-                    ([std::slice::from_ref(source_gradient), none], &[][..])
-                }
-            },
-            Self::Tensor(t) if t.direction == Direction::Forward => ([&t.outputs[..], &t.kept[..]], &[][..]),
-            Self::Tensor(t) => ([none, none], &t.input_gradients[..]),
-        };
-        outputs.into_iter().flatten().copied().chain(gradients.iter().copied().flatten())
+        self.writes.iter().copied().flatten()
     }
 
-    /// Whether it is a task, for whatever executes the run's tasks; else it is the host's own work, for an
-    /// edge kernel through that kernel.
+    /// Whether a slot's rows are among those that it reads or writes.
     #[must_use]
-    pub const fn is_task(&self) -> bool {
-        matches!(self, Self::Tensor(_))
-    }
-
-    /// Whether it yields gradients of parameters (if its operation has any).
-    #[must_use]
-    pub fn yields_gradients(&self) -> bool {
-        match self {
-            Self::Tensor(tensor) => tensor.direction != Direction::Forward,
-            Self::Edges(edges) => matches!(edges.step, EdgeStep::Targets { .. }),
-            Self::Gather(_) | Self::Attend(_) | Self::BatchNorm(_) | Self::Pairs(_) => false,
-        }
-    }
-
-    /// Its kernel, with attributes and parameters; `None` where there is none.
-    #[must_use]
-    pub const fn operation(&self) -> Option<OperationId> {
-        match self {
-            Self::Tensor(tensor) => Some(tensor.operation),
-            Self::Edges(edges) => Some(edges.operation),
-            Self::Gather(_) | Self::Attend(_) | Self::BatchNorm(_) | Self::Pairs(_) => None,
-        }
+    pub fn touches(&self, slot: SlotId) -> bool {
+        self.reads.iter().any(|read| read.slot == slot) || self.writes.contains(&Some(slot))
     }
 }
 
@@ -572,67 +386,57 @@ impl Program {
         self.stages.get(stage.index())
     }
 
-    /// What a stage does, in words: `linear 1 backward`, `gather 0 transposed`. Evaluations and training
-    /// share names.
+    /// What a stage does, in words ([`Stage::name`]).
     #[must_use]
     pub fn stage_name(&self, stage: StageId) -> String {
-        match self.stage(stage) {
-            Some(Stage::Gather(gather)) => {
-                let what = if gather.over == Over::Graphs { "readout" } else { "gather" };
-                format!("{what} {}{}", gather.layer, if gather.transposed { " transposed" } else { "" })
-            }
-            Some(Stage::Pairs(pairs)) => format!("links {} loss", pairs.layer),
-            Some(Stage::Attend(attend)) => {
-                let step = match attend.step {
-                    AttendStep::Forward { .. } => "forward",
-                    AttendStep::Turn { .. } => "turn",
-                    AttendStep::Backward { .. } => "backward",
-                };
-                format!("attend {} {step}", attend.layer)
-            }
-            Some(Stage::BatchNorm(batch)) => {
-                let step = match batch.step {
-                    BatchNormStep::Forward { .. } => "forward",
-                    BatchNormStep::Turn { .. } => "turn",
-                    BatchNormStep::Backward { .. } => "backward",
-                };
-                format!("batch {} {step}", batch.layer)
-            }
-            Some(Stage::Edges(edges)) => {
-                let step = match edges.step {
-                    EdgeStep::Forward { .. } => "forward",
-                    EdgeStep::Targets { .. } => "targets",
-                    EdgeStep::Sources { .. } => "sources",
-                };
-                self.kernel_stage_name(edges.operation, step)
-            }
-            Some(Stage::Tensor(tensor)) => {
-                let direction = match tensor.direction {
-                    Direction::Forward => "forward",
-                    Direction::Loss => "loss",
-                    Direction::Backward => "backward",
-                };
-                self.kernel_stage_name(tensor.operation, direction)
-            }
-            None => format!("stage {stage}"),
-        }
+        self.stage(stage).map_or_else(|| format!("stage {stage}"), |found| found.name.clone())
     }
 
-    fn kernel_stage_name(&self, operation: OperationId, step: &str) -> String {
-        let Some(Operation { kernel, role, layer, .. }) = self.operations.get(operation.index()) else {
-            return format!("task 0 {step}");
-        };
-        let kernel = short_name(kernel);
-        match &role[..] {
-            "" => format!("{kernel} {layer} {step}"),
-            role => format!("{kernel} {layer} {role} {step}"),
-        }
-    }
-
-    /// A stage's operation; `None` for work without a kernel.
+    /// A stage's operation.
     #[must_use]
     pub fn operation(&self, stage: StageId) -> Option<&Operation> {
-        self.operations.get(self.stage(stage)?.operation()?.index())
+        self.operations.get(self.stage(stage)?.operation.index())
+    }
+
+    /// A stage's relation; `None` where it follows no lists.
+    #[must_use]
+    pub fn relation(&self, stage: StageId) -> Option<&Relation> {
+        self.relations.get(self.stage(stage)?.via?.index())
+    }
+
+    /// Makes gathers leave out pairs whose target the loss does not reach ([`loss_gathers`]).
+    ///
+    /// [`loss_gathers`]: crate::loss_gathers
+    pub fn reach(&mut self, gathers: &[StageId]) {
+        for stage in gathers {
+            let Some(relation) = self.relation(*stage) else { continue };
+            let reached = Relation { reached: true, ..*relation };
+            let via = self.enter_relation(reached);
+            if let Some(stage) = self.stages.get_mut(stage.index()) {
+                stage.via = Some(via);
+            }
+        }
+    }
+
+    /// The number of a relation, which is entered where it is new.
+    pub(crate) fn enter_relation(&mut self, relation: Relation) -> RelationId {
+        let known = self.relations.iter().position(|known| *known == relation);
+        let at = known.unwrap_or_else(|| {
+            self.relations.push(relation);
+            self.relations.len() - 1
+        });
+        // There are at most eight.
+        RelationId(at as u16)
+    }
+
+    /// Sets where the stages of edge kernels may be done.
+    pub fn place_edges(&mut self, place: Place) {
+        for stage in &mut self.stages {
+            if self.operations.get(stage.operation.index()).is_some_and(|operation| operation.along.is_some())
+            {
+                stage.place = place;
+            }
+        }
     }
 
     /// The stages that must be done before `stage` can start on an interval, each once, in order,
@@ -655,7 +459,7 @@ impl Program {
     /// Whether an epoch ends in an update of the weights.
     #[must_use]
     pub fn trains(&self) -> bool {
-        self.stages.iter().any(Stage::yields_gradients)
+        self.loss.is_some()
     }
 }
 

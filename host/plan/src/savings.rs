@@ -15,10 +15,11 @@
 //! them. The same result to rounding.
 
 use crate::error::Error;
-use crate::ids::{SlotId, StageId};
+use crate::ids::StageId;
 use crate::model::{Aggregator, FeatureGather, LayerKind, Model};
 use crate::network::{ACTIVATE, HEAD, LINEAR, NORMALISE, SUM};
-use crate::program::{Direction, Over, Program, Stage, Tensor};
+use crate::op::gather;
+use crate::program::{Operation, Over, Phase, Port, Program, Stage};
 
 /// When the gathers before and after the loss leave out rows that the loss does not reach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -64,58 +65,52 @@ impl LabelledGathers {
 #[must_use]
 pub fn loss_gathers(program: &Program, replaced: impl Fn(&str) -> bool) -> Vec<StageId> {
     let Some(loss) = program.loss.filter(|_| !program.model.links) else { return Vec::new() };
-    let operation = |tensor: &Tensor| program.operations.get(tensor.operation.index());
-    let by_row = |tensor: &Tensor| {
-        operation(tensor).is_some_and(|o| BY_ROW.contains(&&*o.kernel) && !replaced(&o.kernel))
+    let operation = |stage: &Stage| program.operations.get(stage.operation.index());
+    let by_row = |stage: &Stage| {
+        let built_in = |o: &Operation| BY_ROW.contains(&&*o.kernel) && !replaced(&o.kernel);
+        operation(stage).is_some_and(|o| o.signature.is_some() && o.along.is_none() && built_in(o))
     };
     let all = || (0u16..).map(StageId).zip(&program.stages);
 
-    // Whose rows are zero where there is no label: gradients, as they come.
+    // Slots whose rows are zero where there is no label: gradients, in the order in which they are made.
     let mut zero = vec![false; program.slots.len()];
-    for (id, stage) in all() {
-        let Stage::Tensor(tensor) = stage else { continue };
-        let from_zero = |slots: &[SlotId]| slots.iter().all(|slot| zero[slot.index()]);
-        let plain = operation(tensor).is_some_and(|o| o.kernel == SUM && o.parameters.is_empty());
-        let stays = by_row(tensor)
-            && match tensor.direction {
-                Direction::Loss => id == loss,
-                Direction::Backward => from_zero(&tensor.gradients),
-                // Gradients of one value, added up.
-                Direction::Forward => plain && from_zero(&tensor.inputs),
-            };
+    for (id, stage) in all().filter(|(_, stage)| by_row(stage)) {
+        let from_zero = |port| stage.port(port).all(|slot| zero[slot.index()]);
+        let plain = operation(stage).is_some_and(|o| o.kernel == SUM && o.parameters.is_empty());
+        let stays = match stage.phase {
+            Phase::Loss => id == loss,
+            // Gradients of one value, added up.
+            Phase::Forward => plain && from_zero(Port::Input),
+            _ => from_zero(Port::Gradient),
+        };
         if stays {
-            let made = match tensor.direction {
-                Direction::Forward => &tensor.outputs.iter().copied().map(Some).collect(),
-                Direction::Loss | Direction::Backward => &tensor.input_gradients,
-            };
-            made.iter().flatten().for_each(|slot| zero[slot.index()] = true);
+            stage.writes().for_each(|slot| zero[slot.index()] = true);
         }
     }
 
-    // Whose rows matter where there is a label only: by their readers, the last first.
+    // Slots whose rows are read where there is a label only: by their readers, the last slot first.
     let mut unread = vec![false; program.slots.len()];
     for slot in (0..program.slots.len()).rev() {
         let mut readers = all().filter(|(_, stage)| stage.reads().any(|(read, _)| read.index() == slot));
-        unread[slot] = readers.all(|(id, stage)| match stage {
-            Stage::Tensor(tensor) if by_row(tensor) => match tensor.direction {
-                Direction::Loss => id == loss,
-                Direction::Backward => tensor.gradients.iter().all(|slot| zero[slot.index()]),
-                Direction::Forward => {
-                    tensor.outputs.iter().chain(&tensor.kept).all(|made| unread[made.index()])
+        unread[slot] = readers.all(|(id, stage)| {
+            by_row(stage)
+                && match stage.phase {
+                    Phase::Loss => id == loss,
+                    Phase::Forward => stage.writes().all(|made| unread[made.index()]),
+                    _ => stage.port(Port::Gradient).all(|slot| zero[slot.index()]),
                 }
-            },
-            _ => false,
         });
     }
 
-    let reached = |stage: &Stage| match stage {
-        Stage::Gather(gather) if gather.over == Over::Neighbours => match gather.transposed {
-            false => unread[gather.output.index()],
-            true => zero[gather.input.index()],
-        },
-        _ => false,
+    let reached = |id: StageId, stage: &Stage| {
+        let gathers = operation(stage).is_some_and(|o| o.kernel == gather::NAME && o.signature.is_none());
+        let relation = program.relation(id).filter(|r| gathers && r.over == Over::Neighbours);
+        relation.is_some_and(|relation| match relation.reversed {
+            false => stage.writes().all(|slot| unread[slot.index()]),
+            true => stage.all().all(|slot| zero[slot.index()]),
+        })
     };
-    all().filter(|(_, stage)| reached(stage)).map(|(id, _)| id).collect()
+    all().filter(|(id, stage)| reached(*id, stage)).map(|(id, _)| id).collect()
 }
 
 /// Kernels that take each row by itself and make of a gradient of zero one of zero.

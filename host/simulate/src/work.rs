@@ -1,6 +1,6 @@
 //! What each stage takes on one interval of this world: times, bytes.
 
-use eciton_plan::{Profile, Program, Scope, Stage, StageId};
+use eciton_plan::{Place, Profile, Program, Scope, Stage, StageId};
 
 use crate::error::Error;
 use crate::settings::{Placement, Settings, Transport, VCPU_MB};
@@ -103,7 +103,7 @@ impl Work {
         let update_s = values * (intervals / hosts).ceil() * host.seconds_per_value_added
             + 10.0 * values * host.seconds_per_flop
             + ring;
-        let tensor = |stage: &&Stage| matches!(stage, Stage::Tensor(_));
+        let tensor = |stage: &&Stage| stage.place == Place::Anywhere;
         let tensor_stages = program.stages.iter().filter(tensor).count() as u64;
         Ok(Self { stages, update_s, weight_bytes: 4.0 * values, tensor_stages })
     }

@@ -13,16 +13,16 @@ use eciton_graph::graphs::Graphs;
 use eciton_kernel::{RowNumbers, Targets};
 use eciton_plan::{
     Atoms, Data, DataShape, FAN_OUT, FeatureGather, IntervalId, Intervals, Links, Metric, Model, Node,
-    Normalisation, Over, Program, Run, SlotId, TaskType, Workload,
+    Normalisation, Over, Program, Relation, Run, SlotId, TaskType, Workload,
 };
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
 
-use crate::driver::lists;
 use crate::edge_data::EdgeData;
 use crate::error::{Error, Result, at};
 use crate::gathered::{Sums, gather_features, stored_at_most};
 use crate::labelled::LabelledLists;
 use crate::predicted::{self, PredictedLinks};
+use crate::relation::{self, Lists};
 use crate::vertices::Vertices;
 
 /// Loads a data set: a built-in name, a path to any layout that `eciton_graph::format` knows, or the
@@ -228,9 +228,18 @@ impl Prepared {
             (Normalisation::Mean, Over::Graphs) => &self.inverse_sizes,
             (Normalisation::Symmetric | Normalisation::Sum, _) => return Ok(self.scale.clone()),
         };
-        let lists = lists(&self.dataset, over);
+        let lists = relation::graph(&self.dataset, over);
         let lists = lists.ok_or_else(|| Error::Internal("the data set is one graph".to_owned()))?;
         Ok(inverse.get_or_init(|| Arc::new(inverse_degrees(lists.incoming(), false))).clone())
+    }
+
+    /// A relation's lists.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] where the data set has none such.
+    pub(crate) fn lists(&self, relation: Relation) -> Result<Lists> {
+        let lists = Lists::new(relation, self.dataset.clone(), self.edges.clone(), self.labelled.clone());
+        lists.ok_or_else(|| Error::Internal(format!("the data set has no lists of {relation:?}")))
     }
 
     /// Refuses a model that reads out no graphs where there are many, or the other way round.

@@ -1,10 +1,7 @@
 //! The driver: carries out the engine's actions on real executors and reports their ends as events.
 
-mod attend;
-mod batch_norm;
-mod edges;
 mod judge;
-mod pairs;
+mod op;
 mod pass;
 mod rows;
 mod stages;
@@ -18,12 +15,11 @@ use eciton_graph::metrics;
 use eciton_plan::{Config, Keep, Metric, Round};
 use eciton_tensor::Matrix;
 
-pub(crate) use self::batch_norm::BatchNorms;
 use self::judge::Judge;
 use self::pass::Pass;
 pub(crate) use self::pass::State;
 pub(crate) use self::rows::RowStore;
-pub(crate) use self::stages::{Stages, lists, stage_bytes};
+pub(crate) use self::stages::{Stages, stage_bytes};
 pub(crate) use self::tuning::{Money, Tuning};
 use crate::error::{Error, Result, at};
 use crate::report::{EpochReport, Metrics};

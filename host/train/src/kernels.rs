@@ -159,8 +159,8 @@ impl Own {
 }
 
 /// A component in the place of a kernel that the model does not have would be ignored: that is a slip.
-pub(crate) fn check_all_used(config: &Config, layers: &[Arc<Layer>]) -> Result<()> {
-    let used: BTreeSet<&str> = layers.iter().map(|layer| layer.kernel().name()).collect();
+pub(crate) fn check_all_used(config: &Config, layers: &[Option<Arc<Layer>>]) -> Result<()> {
+    let used: BTreeSet<&str> = layers.iter().flatten().map(|layer| layer.kernel().name()).collect();
     match config.kernels.iter().find(|(name, _)| !used.contains(&name[..])) {
         None => Ok(()),
         Some((name, path)) => Err(Error::UnusedKernel {
@@ -260,9 +260,9 @@ impl Kernels {
 
     /// The kernels of these layers that functions may run, each once, with their components: edge kernels only
     /// where these run there.
-    pub(crate) fn used(&self, layers: &[Arc<Layer>], edges: EdgePlace) -> Result<Vec<Used>> {
+    pub(crate) fn used(&self, layers: &[Option<Arc<Layer>>], edges: EdgePlace) -> Result<Vec<Used>> {
         let mut used: Vec<Used> = Vec::new();
-        for layer in layers {
+        for layer in layers.iter().flatten() {
             let kernel = layer.kernel();
             let at_home = kernel.on() == On::Edges && edges == EdgePlace::Host;
             if at_home || used.iter().any(|(k, _)| Arc::ptr_eq(k, kernel)) {

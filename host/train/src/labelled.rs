@@ -14,7 +14,7 @@ use crate::edge_data::EdgeWeights;
 #[derive(Debug, Clone)]
 pub(crate) struct LabelledPlan {
     /// These gathers.
-    stages: Vec<StageId>,
+    pub stages: Vec<StageId>,
     /// The edges that lead to labelled vertices.
     pub edges: u64,
 }
@@ -39,10 +39,9 @@ impl LabelledPlan {
     }
 }
 
-/// What these gathers go by, for one graph and one set of labelled vertices.
+/// The lists of these gathers, for one graph and one set of labelled vertices.
 #[derive(Debug)]
 pub(crate) struct LabelledLists {
-    stages: Vec<StageId>,
     /// Whether a vertex is labelled: `[V]`.
     labelled: Vec<bool>,
     /// The labelled among the out-neighbours of every vertex.
@@ -52,12 +51,7 @@ pub(crate) struct LabelledLists {
 }
 
 impl LabelledLists {
-    pub(crate) fn new(
-        graph: &Graph,
-        labelled: &[u32],
-        plan: LabelledPlan,
-        weights: Option<&EdgeWeights>,
-    ) -> Self {
+    pub(crate) fn new(graph: &Graph, labelled: &[u32], weights: Option<&EdgeWeights>) -> Self {
         let mut counts = vec![false; graph.vertices() as usize];
         labelled.iter().for_each(|&v| counts[v as usize] = true);
         let outgoing = graph.outgoing().keeping(&counts);
@@ -67,12 +61,7 @@ impl LabelledLists {
             kept.extend(all.filter(|(u, _)| counts[**u as usize]).map(|(_, &weight)| weight));
             kept
         });
-        Self { stages: plan.stages, labelled: counts, outgoing, weights }
-    }
-
-    /// Whether a stage is one of these gathers.
-    pub(crate) fn concern(&self, stage: StageId) -> bool {
-        self.stages.contains(&stage)
+        Self { labelled: counts, outgoing, weights }
     }
 
     /// The vertices whose lists the gather before the loss sums.
@@ -81,7 +70,7 @@ impl LabelledLists {
     }
 
     /// What the gather behind the loss goes by, and the weights of its edges.
-    pub(crate) fn transposed(&self) -> (&Adjacency, Option<&[f32]>) {
+    pub(crate) fn reversed(&self) -> (&Adjacency, Option<&[f32]>) {
         (&self.outgoing, self.weights.as_deref())
     }
 }
@@ -113,11 +102,9 @@ mod tests {
             let reverse = Positions::new(graph.outgoing(), graph.incoming()).unwrap();
             let weights = EdgeWeights::new(weights, &reverse);
             let weights = (round % 4 == 1).then_some(&weights);
-            let edges = labelled.iter().map(|&v| u64::from(graph.in_degree(v))).sum();
-            let plan = LabelledPlan { stages: vec![StageId(1), StageId(2)], edges };
-            let lists = LabelledLists::new(&graph, &labelled, plan, weights);
-            assert!(lists.concern(StageId(2)) && !lists.concern(StageId(0)));
-            assert_eq!(lists.transposed().0.neighbours().len() as u64, edges);
+            let edges: u64 = labelled.iter().map(|&v| u64::from(graph.in_degree(v))).sum();
+            let lists = LabelledLists::new(&graph, &labelled, weights);
+            assert_eq!(lists.reversed().0.neighbours().len() as u64, edges);
             let (rows, columns) = (vertices as usize, 1 + random.below(60) as usize);
             let scale = symmetric_scale(&graph);
             let gather = |(by, weights): (&Adjacency, Option<&[f32]>), wanted: Option<&[bool]>, x: &[f32]| {
@@ -151,7 +138,7 @@ mod tests {
                 }
             }
             let all = (graph.outgoing(), along(true));
-            let (all, few) = (gather(all, None, &gradient), gather(lists.transposed(), None, &gradient));
+            let (all, few) = (gather(all, None, &gradient), gather(lists.reversed(), None, &gradient));
             assert_eq!(all, few, "seed {seed}, round {round}");
         }
     }

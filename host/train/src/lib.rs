@@ -30,6 +30,7 @@ mod plan;
 mod predict;
 mod predicted;
 mod recorder;
+mod relation;
 mod report;
 mod resume;
 pub mod run_folder;

@@ -15,10 +15,10 @@ use eciton_tensor::{Buffer, Matrix};
 use serde::Serialize;
 
 use crate::data::Prepared;
-use crate::driver::lists;
 use crate::edge_data::{EdgeWeights, KnownEdges};
 use crate::error::{Error, Result};
 use crate::labelled::LabelledPlan;
+use crate::relation;
 
 /// Code, compiled kernels, the executor and the program itself: what the smallest run was seen to hold
 /// beyond its purposes.
@@ -335,15 +335,19 @@ const EDGE_MATRICES: u64 = 8;
 /// rows take; `None` where no layer works along edges.
 fn edges_at_once(wanted: &Wanted<'_>) -> Option<(u64, u64)> {
     let Wanted { prepared, program, threads, .. } = *wanted;
-    let steps = program.stages.iter().filter(|stage| matches!(stage, Stage::Edges(_)));
+    let along = |stage: &&Stage| {
+        program.operations.get(stage.operation.index()).is_some_and(|operation| operation.along.is_some())
+    };
+    let steps = program.stages.iter().filter(along);
     let width = |slot: SlotId| program.slots.get(slot.index()).map_or(0, |spec| padded(spec.width));
     let widest =
         steps.flat_map(|stage| stage.reads().map(|(slot, _)| slot).chain(stage.writes())).map(width).max()?;
     // The longest list for each thread, ascending.
     let mut longest = vec![BLOCK_EDGES as u64; threads.max(1) as usize];
     let mut all = u64::from(prepared.shape.rows);
-    for graph in
-        [Over::Neighbours, Over::Graphs].into_iter().filter_map(|over| lists(&prepared.dataset, over))
+    for graph in [Over::Neighbours, Over::Graphs]
+        .into_iter()
+        .filter_map(|over| relation::graph(&prepared.dataset, over))
     {
         let lists =
             [graph.incoming().offsets(), graph.outgoing().offsets()].map(|offsets| offsets.windows(2));

@@ -2,7 +2,7 @@
 
 use eciton_exec::deploy::Prices;
 use eciton_exec::functions::Outlook;
-use eciton_plan::{Aggregator, Config, IntervalId, LayerKind, Pipeline, Program, Scope, Stage, StageId};
+use eciton_plan::{Aggregator, Config, IntervalId, LayerKind, Pipeline, Place, Program, Stage, StageId};
 use serde::Serialize;
 
 use crate::driver::stage_bytes;
@@ -143,16 +143,13 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
     let (prepared, program) = (&draft.prepared, &draft.planned.program);
     let intervals = prepared.intervals.len() as u32;
     let gathered = |stage: &Stage| {
-        // Of a batch normalisation no edge is followed.
-        if matches!(stage, Stage::BatchNorm(_)) {
-            return None;
-        }
-        let mut all = stage.reads().filter(|(_, scope)| *scope == Scope::All);
-        let slot = all.next().and_then(|(slot, _)| program.slots.get(slot.index()));
+        // A batch normalisation reads all rows and follows no edge.
+        let slot = stage.all().next().filter(|_| stage.cost.edge_values > 0);
+        let slot = slot.and_then(|slot| program.slots.get(slot.index()));
         slot.map(|slot| u64::from(slot.width))
     };
     let widths = program.stages.iter().filter_map(gathered);
-    let tasks = program.stages.iter().filter(|stage| stage.is_task()).count() as u64;
+    let tasks = program.stages.iter().filter(|stage| stage.place == Place::Anywhere).count() as u64;
     let gathers = widths.clone().count() as u64;
     let format = config.run.row_storage;
     let stage = |(id, stage): (u16, &Stage)| {
@@ -162,7 +159,7 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         let mean = |bytes: u64| bytes / u64::from(intervals.max(1));
         StagePlan {
             name: program.stage_name(StageId(id)),
-            task: stage.is_task(),
+            task: stage.place == Place::Anywhere,
             bytes_read: mean(read),
             bytes_written: mean(written),
         }

@@ -12,14 +12,14 @@ use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
 use eciton_plan::executor::CORE_HOUR_USD;
 use eciton_plan::{
-    Attribute, Config, ExecutorKind, FunctionCount, GatherFeatures, Layers, Mode, Model, Pipeline, Program,
-    Readout, Round, Savings, SlotId,
+    Attribute, Config, ExecutorKind, FunctionCount, GatherFeatures, Layers, Mode, Model, Pipeline, Place,
+    Program, Readout, Round, Savings, SlotId,
 };
 use eciton_tensor::Matrix;
 
 use crate::checkpoint::Fingerprint;
 use crate::data::{self, Prepared};
-use crate::driver::{self, BatchNorms, Counts, Money, RowStore, Stages, State, Trained, Training, Tuning};
+use crate::driver::{self, Counts, Money, RowStore, Stages, State, Trained, Training, Tuning};
 use crate::error::{Error, Result, at};
 use crate::kernels::{CachePolicy, Kernels, Own};
 use crate::labelled::{LabelledLists, LabelledPlan};
@@ -87,7 +87,7 @@ pub(crate) struct Session {
     pub kernels: Kernels,
     pub threads: u32,
     evaluation: Program,
-    layers: Vec<Arc<Layer>>,
+    layers: Vec<Option<Arc<Layer>>>,
     rows: RowStore,
     evaluation_rows: RowStore,
     pub weights: Weights,
@@ -172,7 +172,7 @@ impl Draft {
 pub(crate) struct Planned {
     pub program: Program,
     evaluation: Program,
-    layers: Vec<Arc<Layer>>,
+    layers: Vec<Option<Arc<Layer>>>,
     /// Where the gathers beside the loss leave out what it does not reach.
     pub labelled: Option<LabelledPlan>,
     pub memory: MemoryPlan,
@@ -202,7 +202,7 @@ impl Planned {
                     text
                 })
         };
-        let program = Program::build(model, prepared.shape, savings, &open)
+        let mut program = Program::build(model, prepared.shape, savings, &open)
             .map_err(|plan| failure.borrow_mut().take().unwrap_or(Error::Plan(plan)))?;
         let evaluation = program.evaluation();
         let dataset = &prepared.dataset;
@@ -217,7 +217,15 @@ impl Planned {
             // They save time, not memory.
             (labelled, memory) = (None, plan(None));
         }
-        Ok(Self { program, evaluation, layers: layers.into_inner(), labelled, memory })
+        if let Some(labelled) = &labelled {
+            program.reach(&labelled.stages);
+        }
+        let mut opened = layers.into_inner().into_iter();
+        let kernels = program.operations.iter().map(|operation| {
+            let kernel = operation.signature.is_some();
+            kernel.then(|| opened.next()).flatten()
+        });
+        Ok(Self { layers: kernels.collect(), program, evaluation, labelled, memory })
     }
 
     fn fits(&self, config: &Config) -> bool {
@@ -237,9 +245,9 @@ impl Session {
         if let Some(gather) = program.model.constant_gather().filter(|_| program.savings.gathered_features) {
             prepared.gather_features(gather, threads)?;
         }
-        if let Some(plan) = labelled {
+        if labelled.is_some() {
             let (dataset, weights) = (&prepared.dataset, prepared.edges.weights.as_ref());
-            let lists = LabelledLists::new(&dataset.graph, &dataset.split.train, plan, weights);
+            let lists = LabelledLists::new(&dataset.graph, &dataset.split.train, weights);
             prepared.labelled = Some(Arc::new(lists));
         }
         let intervals = prepared.intervals.len() as u32;
@@ -342,24 +350,14 @@ impl Session {
         let done = from.trained.epochs.last().map_or(0, |last| last.epoch);
         self.engine.restart(Round(done + 1), Round(config.run.epochs), self.weights.newest());
         let mut training = Training {
-            stages: Stages {
-                program: &self.program,
-                prepared: &self.prepared,
-                rows: &self.rows,
-                layers: &self.layers,
-                training: true,
-                seed,
-                batch_norms: BatchNorms::default(),
-            },
-            evaluation: Stages {
-                program: &self.evaluation,
-                prepared: &self.prepared,
-                rows: &self.evaluation_rows,
-                layers: &self.layers,
-                training: false,
-                seed,
-                batch_norms: BatchNorms::default(),
-            },
+            stages: Stages::new(&self.program, &self.prepared, &self.rows, &self.layers, Some(seed))?,
+            evaluation: Stages::new(
+                &self.evaluation,
+                &self.prepared,
+                &self.evaluation_rows,
+                &self.layers,
+                None,
+            )?,
             evaluator: &mut self.evaluator,
             config,
             stop: &self.stop,
@@ -371,15 +369,8 @@ impl Session {
 
     /// Scores of all vertices with the weights as they are, without dropout.
     pub(crate) fn evaluate(&mut self, observer: &mut dyn Observer) -> Result<Metrics> {
-        let stages = Stages {
-            program: &self.evaluation,
-            prepared: &self.prepared,
-            rows: &self.evaluation_rows,
-            layers: &self.layers,
-            training: false,
-            seed: 0,
-            batch_norms: BatchNorms::default(),
-        };
+        let (prepared, rows) = (&self.prepared, &self.evaluation_rows);
+        let stages = Stages::new(&self.evaluation, prepared, rows, &self.layers, None)?;
         let (weights, counts) = (&mut self.weights, &mut self.counts);
         let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), None);
         let (machine, engine) = (&mut *self.machine, &mut self.evaluator);
@@ -483,7 +474,7 @@ fn machine(
     config: &Config,
     local: LocalPool,
     kernels: &Kernels,
-    layers: &[Arc<Layer>],
+    layers: &[Option<Arc<Layer>>],
     intervals: u32,
 ) -> Result<Box<dyn Machine>> {
     if config.executor.kind == ExecutorKind::Local {
@@ -516,7 +507,7 @@ fn tuning(
     intervals: u32,
     threads: u32,
 ) -> Option<Tuning> {
-    let tensor = |stage: &&eciton_plan::Stage| matches!(stage, eciton_plan::Stage::Tensor(_));
+    let tensor = |stage: &&eciton_plan::Stage| stage.place == Place::Anywhere;
     let tasks = program.stages.iter().filter(tensor).count() as u64 * u64::from(intervals);
     let auto =
         |round_trip_us| TunerSettings { least: 0, most: machine.most(), intervals, tasks, round_trip_us };

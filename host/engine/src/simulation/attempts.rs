@@ -163,7 +163,8 @@ fn a_deadline_follows_the_answers_of_its_stage() {
     // Answers that are dropped do not count, and no other stage is touched.
     let _ = step(&mut engine, Event::Completed { key, took_us: 900_000 });
     assert_eq!(engine.deadline_us(key.stage), Some(10_000));
-    let gather = |stage: &u16| program.operation(StageId(*stage)).is_none();
+    let gather =
+        |stage: &u16| program.stage(StageId(*stage)).is_none_or(|s| s.place == eciton_plan::Place::Host);
     for stage in 0..program.stages.len() as u16 + 2 {
         let expected = if stage == key.stage.0 { 10_000 } else { 1_000_000 };
         let expected = (!gather(&stage)).then_some(expected);

@@ -5,7 +5,7 @@ use super::store::Store;
 use super::world::{Faults, Item, World};
 use super::{Planted, hash};
 use crate::{Action, Counters, Engine, Event, Reason, Settings};
-use eciton_plan::{IntervalId, Program, Round, Scope, Stage, StageId, Step, Task, TaskKey, Version};
+use eciton_plan::{IntervalId, Program, Round, Scope, StageId, Step, Task, TaskKey, Version};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where an interval is.
@@ -244,7 +244,10 @@ impl<'a> Run<'a> {
         self.log.push(action);
         match action {
             Action::Gather(step) => {
-                let gather = self.program.stage(step.stage).is_some_and(|stage| !stage.is_task());
+                let gather = self
+                    .program
+                    .stage(step.stage)
+                    .is_some_and(|stage| stage.place == eciton_plan::Place::Host);
                 assert!(gather, "{step} is no gather");
                 self.check_start(step, 0);
                 let weights = self.engine.weights_of(step);
@@ -253,7 +256,10 @@ impl<'a> Run<'a> {
                 self.world.gather(step);
             }
             Action::Submit(task) => {
-                let tensor = matches!(self.program.stage(task.stage), Some(Stage::Tensor(_)));
+                let tensor = self
+                    .program
+                    .stage(task.stage)
+                    .is_some_and(|stage| stage.place == eciton_plan::Place::Anywhere);
                 assert!(tensor, "{} is no task", task.step());
                 self.check_start(task.step(), 1);
                 self.expected.tasks += 1;
@@ -442,7 +448,7 @@ impl<'a> Run<'a> {
 
     /// A task's step, any of the run's.
     pub(super) fn any_task(&mut self) -> Step {
-        let tensors = |&id: &u16| matches!(self.program.stages[usize::from(id)], Stage::Tensor(_));
+        let tensors = |&id: &u16| self.program.stages[usize::from(id)].place == eciton_plan::Place::Anywhere;
         let stages: Vec<u16> = (0..self.program.stages.len() as u16).filter(tensors).collect();
         let random = &mut self.world.random;
         let rounds = u64::from(self.settings.last.0 - self.settings.first.0 + 1);

@@ -4,10 +4,10 @@ use super::run::Run;
 use super::world::{Doomed, Faults};
 use super::{Context, Random, gatv2, gcn, seeds, settings};
 use crate::{Action, Counters, Deadlines, MAX_ATTEMPTS, Reason, Settings};
-use eciton_plan::{Program, Round};
+use eciton_plan::{Place, Program, Round};
 
 fn gathers(program: &Program) -> u64 {
-    program.stages.iter().filter(|stage| !stage.is_task()).count() as u64
+    program.stages.iter().filter(|stage| stage.place == Place::Host).count() as u64
 }
 
 /// Runs to the end and checks what came of it against a run in which nothing goes wrong.

@@ -3,7 +3,7 @@
 
 use super::{Planted, hash};
 use crate::Settings;
-use eciton_plan::{Mode, Program, Round, Scope, Stage, StageId, Step, Version, WeightVersions};
+use eciton_plan::{Mode, Program, Round, Scope, StageId, Step, Version, WeightVersions};
 use std::collections::BTreeMap;
 
 /// A place for rows: which round's they are; `None` while they are being written.
@@ -52,7 +52,7 @@ impl Store {
                 gathered[stage.index()] |= scope == Scope::All;
             }
         }
-        let yields = program.stages.iter().map(Stage::yields_gradients).collect();
+        let yields = program.stages.iter().map(|stage| !stage.sums.is_empty()).collect();
         let weights = BTreeMap::from([(0, (settings.weights, 1))]);
         Self {
             settings,

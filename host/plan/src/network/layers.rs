@@ -1,10 +1,12 @@
 //! What each layer of a model is made of.
 
-use super::{ATTENTION, Bias, GATV2, MAXIMUM, NORMALISE, Network, Node, Rows, ValueId};
+use super::{ATTENTION, Bias, GATV2, MAXIMUM, NORMALISE, Network, Rows, ValueId};
 use crate::ids::Layer;
 use crate::model::{
     Activation, Aggregator, Attention, Jumping, LayerKind, Model, ModelLayer, Norm, On, Readout, number,
 };
+use crate::op::attention;
+use crate::op::kernel::Kernel;
 use crate::program::{Along, Normalisation, Over};
 use crate::savings::Savings;
 use crate::signature::{Attribute, Value as Setting};
@@ -107,36 +109,33 @@ impl One<'_> {
         Rows { bias, ..Rows::plain(value) }
     }
 
-    /// `around` gathers and one product, `product(network, rows, dropout)`.
+    /// `around` gathers and one product, `product(network, rows, dropout, bias_moved)`.
     fn either_way(
         &self,
         network: &mut Network,
         rows: &Rows,
         around: impl Fn(&mut Network, ValueId) -> ValueId,
-        product: impl Fn(&mut Network, &Rows, f64) -> ValueId,
+        product: impl Fn(&mut Network, &Rows, f64, bool) -> ValueId,
     ) -> ValueId {
         if self.aggregates {
             let made = network.dropped(rows, self.at, self.layer.dropout);
             let gathered = around(network, made);
-            let made = product(network, &Rows::plain(gathered), 0.0);
-            if let Some(Node::Kernel(node)) = network.nodes.last_mut() {
-                node.bias_moved = rows.bias.is_some();
-            }
-            return made;
+            return product(network, &Rows::plain(gathered), 0.0, rows.bias.is_some());
         }
-        let value = product(network, rows, self.layer.dropout);
+        let value = product(network, rows, self.layer.dropout, false);
         around(network, value)
     }
 
     fn convolution(&self, network: &mut Network, rows: &Rows, hops: u32) -> Rows {
         let around = |network: &mut Network, mut value| {
             for _ in 0..if self.gathered { 0 } else { hops } {
-                value = network.gather(self.at, Normalisation::Symmetric, value);
+                value = network.gather(Over::Neighbours, self.at, Normalisation::Symmetric, value);
             }
             value
         };
-        let product = |network: &mut Network, rows: &Rows, dropout| {
-            network.linear((self.at, ""), rows, self.layer.width, dropout, false)
+        let product = |network: &mut Network, rows: &Rows, dropout, moved| {
+            let with = |of: &mut Kernel| of.bias_moved = moved;
+            network.product((self.at, ""), rows, self.layer.width, (dropout, false), with)
         };
         let value = self.either_way(network, rows, around, product);
         self.with_bias(value, "bias")
@@ -156,7 +155,7 @@ impl One<'_> {
             let (made, gathered) = match by {
                 Aggregator::Mean => {
                     let made = network.dropped(&rows, self.at, dropout);
-                    (made, network.gather(self.at, Normalisation::Mean, made))
+                    (made, network.gather(Over::Neighbours, self.at, Normalisation::Mean, made))
                 }
                 Aggregator::Max => {
                     let made = network.for_edges(&rows, self.at, dropout);
@@ -172,7 +171,7 @@ impl One<'_> {
             let rows = network.shared(rows);
             let own = network.linear(own, &rows, width, dropout, bias);
             let product = network.linear(neighbour, &rows, width, dropout, false);
-            (own, network.gather(self.at, Normalisation::Mean, product))
+            (own, network.gather(Over::Neighbours, self.at, Normalisation::Mean, product))
         };
         Rows::plain(network.sum(self.at, vec![own, neighbours], (1.0, 1.0), false))
     }
@@ -182,11 +181,12 @@ impl One<'_> {
             if self.gathered {
                 return value;
             }
-            let sum = network.gather(self.at, Normalisation::Sum, value);
+            let sum = network.gather(Over::Neighbours, self.at, Normalisation::Sum, value);
             network.sum(self.at, vec![value, sum], (factor, 1.0), trained)
         };
-        let product = |network: &mut Network, rows: &Rows, dropout| {
-            network.linear((self.at, "mlp.0."), rows, self.layer.width, dropout, false)
+        let product = |network: &mut Network, rows: &Rows, dropout, moved| {
+            let with = |of: &mut Kernel| of.bias_moved = moved;
+            network.product((self.at, "mlp.0."), rows, self.layer.width, (dropout, false), with)
         };
         let value = self.either_way(network, rows, around, product);
         let inner = Rows { activation: Activation::Relu, ..self.with_bias(value, "mlp.0.bias") };
@@ -214,13 +214,7 @@ impl One<'_> {
         let rows = network.shared(rows);
         let source = network.linear((self.at, "source."), &rows, of.values(), dropout, bias);
         let target = network.linear((self.at, "target."), &rows, of.values(), dropout, bias);
-        let attributes = vec![
-            Attribute::new("heads", Setting::Integer(i64::from(of.heads))),
-            Attribute::new("features", Setting::Integer(i64::from(of.features))),
-            Attribute::new("average", Setting::Flag(of.average)),
-            Attribute::new("negative-slope", Setting::Number(of.slope)),
-            Attribute::new("dropout", Setting::Number(of.dropout)),
-        ];
+        let attributes = attention::attributes(&of);
         let how = Along { with_self: true, features: self.layer.edge_features, over: Over::Neighbours };
         let value = network.edges(GATV2, self.at, (source, target), of.output(), attributes, how);
         self.with_bias(value, "bias")
@@ -230,7 +224,7 @@ impl One<'_> {
         let first = network.dropped(rows, self.at, self.layer.dropout);
         let mut value = first;
         for _ in 0..hops {
-            value = network.gather(self.at, Normalisation::Symmetric, value);
+            value = network.gather(Over::Neighbours, self.at, Normalisation::Symmetric, value);
             if alpha > 0.0 {
                 value = network.sum(self.at, vec![value, first], (1.0 - alpha, alpha), false);
             }
@@ -241,7 +235,7 @@ impl One<'_> {
     /// A gather of all rows of a graph.
     fn readout(&self, network: &mut Network, rows: &Rows, readout: Readout) -> Rows {
         let value = network.for_edges(rows, self.at, self.layer.dropout);
-        let mut gather = |normalisation| network.gather_over(Over::Graphs, self.at, normalisation, value);
+        let mut gather = |normalisation| network.gather(Over::Graphs, self.at, normalisation, value);
         Rows::plain(match readout {
             Readout::Mean => gather(Normalisation::Mean),
             Readout::Sum => gather(Normalisation::Sum),
@@ -290,12 +284,9 @@ impl One<'_> {
                     .map(|(from, &output)| {
                         let role = format!("from.{from}.");
                         let rows = Rows::plain(output);
-                        let made = network.linear((self.at, &role), &rows, width, dropout, false);
                         // Columns of their own, and dropped by themselves.
-                        if let Some(Node::Kernel(node)) = network.nodes.last_mut() {
-                            node.draw = u32::from(self.at.0) | from << 16;
-                        }
-                        made
+                        let with = |of: &mut Kernel| of.draw |= from << 16;
+                        network.product((self.at, &role), &rows, width, (dropout, false), with)
                     })
                     .collect();
                 match products[..] {

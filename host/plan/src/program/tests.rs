@@ -137,54 +137,25 @@ fn touched(stage: &Stage) -> String {
 }
 
 pub(crate) fn sketch(program: &Program) -> Vec<String> {
-    let stage = |stage: &Stage| match stage {
-        Stage::Gather(g) => {
-            let t = if g.transposed { "'" } else { "" };
-            let what = if g.over == Over::Graphs { "readout" } else { "gather" };
-            format!("{what}{t} {}>{} x{}", g.input, g.output, g.width)
-        }
-        Stage::Attend(attend) => {
-            let list = |all: &[SlotId]| all.iter().map(SlotId::to_string).collect::<Vec<_>>().join(",");
-            let (step, reads, writes) = match attend.step {
-                AttendStep::Forward { input, output, kept } => {
-                    ("forward", vec![input], [output].into_iter().chain(kept).collect())
-                }
-                AttendStep::Turn { input, output, kept, gradient, turned } => {
-                    ("turn", vec![input, output, kept, gradient], vec![turned])
-                }
-                AttendStep::Backward { turned, input, gradient } => {
-                    ("backward", vec![turned, input], vec![gradient])
-                }
-            };
-            format!("attend {step} {}>{}", list(&reads), list(&writes))
-        }
-        Stage::BatchNorm(batch) => {
-            let step = match batch.step {
-                BatchNormStep::Forward { .. } => "forward",
-                BatchNormStep::Turn { .. } => "turn",
-                BatchNormStep::Backward { .. } => "backward",
-            };
-            format!("batch {step} {}", touched(stage))
-        }
-        Stage::Pairs(pairs) => format!("pairs all of {}>{}", pairs.input, pairs.gradient),
-        Stage::Edges(edges) => {
-            let step = match edges.step {
-                EdgeStep::Forward { .. } => "forward",
-                EdgeStep::Targets { .. } => "targets",
-                EdgeStep::Sources { .. } => "sources",
-            };
-            let Operation { kernel, layer, .. } = &program.operations[edges.operation.index()];
-            format!("{kernel} {layer} {step} {}", touched(stage))
-        }
-        Stage::Tensor(t) => {
-            let list = |slots: &mut dyn Iterator<Item = SlotId>| {
-                slots.map(|slot| slot.to_string()).collect::<Vec<_>>().join(",")
-            };
-            let whole = Stage::Tensor(t.clone());
-            let reads = list(&mut whole.reads().map(|(slot, _)| slot));
-            let writes = list(&mut whole.writes());
-            let operation = &program.operations[t.operation.index()];
-            format!("{} {} {:?} {reads}>{writes}", operation.kernel, operation.layer, t.direction)
+    let stage = |stage: &Stage| {
+        let list = |slots: Vec<SlotId>| slots.iter().map(SlotId::to_string).collect::<Vec<_>>().join(",");
+        let reads = list(stage.reads().map(|(slot, _)| slot).collect());
+        let writes = list(stage.writes().collect());
+        let Operation { kernel, layer, signature, along, .. } = &program.operations[stage.operation.index()];
+        let step = stage.name.rsplit(' ').next().unwrap();
+        let relation = stage.via.map(|via| program.relations[via.index()]);
+        match (signature.is_some(), &kernel[..]) {
+            (false, "gather") => {
+                let relation = relation.unwrap();
+                let t = if relation.reversed { "'" } else { "" };
+                let what = if relation.over == Over::Graphs { "readout" } else { "gather" };
+                format!("{what}{t} {reads}>{writes} x{}", stage.cost.edge_values)
+            }
+            (false, "attend") => format!("attend {step} {reads}>{writes}"),
+            (false, "batch-norm") => format!("batch {step} {}", touched(stage)),
+            (false, "links") => format!("pairs {}", touched(stage)),
+            _ if along.is_some() => format!("{kernel} {layer} {step} {}", touched(stage)),
+            _ => format!("{kernel} {layer} {:?} {reads}>{writes}", stage.phase),
         }
     };
     program.stages.iter().map(stage).collect()
@@ -259,16 +230,16 @@ fn gathered_features_leave_two_gathers_out() {
 #[test]
 fn parameters_belong_to_their_layers() {
     let program = gcn(2, 16, 1433, 7);
-    let found: Vec<(&str, u16, u32, u16, usize)> =
-        program.parameters.iter().map(|p| (&p.name[..], p.owner.0, p.position, p.layer.0, p.len())).collect();
+    let found: Vec<(&str, u32, u16, usize)> =
+        program.parameters.iter().map(|p| (&p.name[..], p.position, p.layer.0, p.len())).collect();
     let wanted = [
-        ("layers.0.weight", 0, 0, 0, 1433 * 16),
-        ("layers.1.weight", 1, 0, 1, 16 * 7),
-        ("layers.0.bias", 1, 1, 0, 16),
-        ("layers.1.bias", 2, 0, 1, 7),
+        ("layers.0.weight", 0, 0, 1433 * 16),
+        ("layers.1.weight", 0, 1, 16 * 7),
+        ("layers.0.bias", 1, 0, 16),
+        ("layers.1.bias", 0, 1, 7),
     ];
     assert_eq!(found, wanted);
-    assert_eq!(program.operations[1].parameters, [ParameterId(1), ParameterId(2)]);
+    assert_eq!(program.operations[2].parameters, [ParameterId(1), ParameterId(2)]);
 }
 
 #[test]
@@ -326,11 +297,12 @@ fn kept_rows_and_outputs_live_until_backward() {
     let model = Model::gcn(2, 4, 0.0, 9, 3).unwrap();
     let shape = DataShape { rows: 5, features: 9, classes: 3, edge_features: 0 };
     let program = Program::build(&model, shape, Savings::default(), &keeping).unwrap();
-    let Stage::Tensor(last) = &program.stages[8] else { panic!("{:?}", program.stages) };
-    assert!(last.inputs.is_empty() && last.outputs.len() == 1 && last.kept.len() == 1);
-    let kept = &program.slots[last.kept[0].index()];
+    let of = |port| program.stages[8].port(port).collect::<Vec<_>>();
+    let (outputs, kept) = (of(Port::Output), of(Port::Kept));
+    assert!(of(Port::Input).is_empty() && outputs.len() == 1 && kept.len() == 1);
+    let kept = &program.slots[kept[0].index()];
     assert_eq!((kept.width, kept.of, kept.kept_until), (6, SlotOf::Kept, StageId(8)));
-    assert_eq!(program.slots[last.outputs[0].index()].kept_until, StageId(8));
+    assert_eq!(program.slots[outputs[0].index()].kept_until, StageId(8));
 }
 
 #[test]

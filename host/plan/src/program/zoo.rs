@@ -95,10 +95,7 @@ fn a_readout_is_a_gather_over_graphs() {
     let text = "hidden = 4\n[[layers]]\nkernel = \"gin\"\n[[layers]]\nkernel = \"readout\"\nreadout = \"max\"\n\
                 [[layers]]\nkernel = \"linear\"\n[[layers]]\nkernel = \"linear\"\n";
     let max = program(text, Savings::default());
-    let along = max.stages.iter().find_map(|stage| match stage {
-        Stage::Edges(edges) => Some(edges.along),
-        _ => None,
-    });
+    let along = max.operations.iter().find_map(|operation| operation.along);
     assert_eq!(along, Some(Along { over: Over::Graphs, with_self: false, features: false }));
 }
 
@@ -212,11 +209,10 @@ fn sage_multiplies_twice_and_gathers_the_mean() {
     let all: Vec<String> = (0..16).map(|stage| sage.stage_name(StageId(stage))).collect();
     assert_eq!(all[..2], ["linear 0 self forward", "linear 0 neighbour forward"]);
     assert_eq!(all[12], "sum 0 gradients forward");
-    let mean = |stage: &Stage| match stage {
-        Stage::Gather(gather) => Some(gather.normalisation == Normalisation::Mean),
-        Stage::Tensor(_) | Stage::Attend(_) | Stage::BatchNorm(_) | Stage::Edges(_) | Stage::Pairs(_) => None,
-    };
-    assert!(sage.stages.iter().filter_map(mean).all(|is| is));
+    let gathers: Vec<_> = sage.operations.iter().filter(|of| of.signature.is_none()).collect();
+    assert_eq!(gathers.len(), 2);
+    let normalisation = |of: &&Operation| crate::op::gather::normalisation(&of.attributes);
+    assert!(gathers.iter().all(|of| normalisation(of) == Some(Normalisation::Mean)));
 }
 
 #[test]
@@ -237,7 +233,7 @@ fn sage_takes_the_maximum_before_its_product() {
         "head 2 Loss 10>11",
         "linear 1 Backward 7,11>12",
         "linear 1 Backward 6,11>13",
-        "maximum 1 targets 6,12,all of 6>15,14",
+        "maximum 1 targets 6,12,all of 6>14,15",
         "sum 1 Forward 13,14>16",
         "maximum 1 sources 6,all of 15>17",
         "sum 1 Forward 16,17>18",
@@ -250,7 +246,7 @@ fn sage_takes_the_maximum_before_its_product() {
     let widths: Vec<u32> = max.slots.iter().map(|slot| slot.width).collect();
     assert_eq!(widths[..11], [9, 9, 9, 16, 16, 16, 16, 16, 3, 3, 3]);
     assert_eq!(max.slots[15].width, 32);
-    assert!(matches!(&max.stages[1], Stage::Edges(edges) if !edges.along.with_self));
+    assert!(max.operation(StageId(1)).unwrap().along.is_some_and(|along| !along.with_self));
     // Nothing is chosen, and without dropout a copy of the features is made as well.
     let text = "kind = \"sage\"\naggregator = \"max\"\ndropout = 0";
     let savings = Savings { aggregate_first: 0b10, ..Savings::default() };
@@ -317,13 +313,13 @@ fn attention_along_edges_goes_back_by_target_and_then_by_source() {
         "linear 1 Forward 5>7",
         "gatv2 1 forward 7,all of 6>8,9",
         "head 2 Loss 8>10",
-        "gatv2 1 targets 7,9,10,all of 6>12,11",
+        "gatv2 1 targets 7,9,10,all of 6>11,12",
         "gatv2 1 sources 6,all of 12>13",
         "linear 1 Backward 5,11>14",
         "linear 1 Backward 5,13>15",
         "sum 0 Forward 14,15>16",
         "activate 0 Backward 3,16>17",
-        "gatv2 0 targets 2,4,17,all of 1>19,18",
+        "gatv2 0 targets 2,4,17,all of 1>18,19",
         "gatv2 0 sources 1,all of 19>20",
         "linear 0 Backward 0,18>",
         "linear 0 Backward 0,20>",
@@ -344,9 +340,9 @@ fn attention_along_edges_goes_back_by_target_and_then_by_source() {
     // First values differ, dropped values do not.
     assert_eq!((gatv2.parameters[0].draw, gatv2.parameters[2].draw), (0, 1 << 16));
     assert!(gatv2.operations[..3].iter().all(|operation| operation.draw == 0));
-    let Stage::Edges(targets) = &gatv2.stages[8] else { panic!("{:?}", gatv2.stages) };
-    assert!(targets.along.with_self && !gatv2.stages[8].is_task());
-    let yields: Vec<usize> = (0..18).filter(|&stage| gatv2.stages[stage].yields_gradients()).collect();
+    assert!(gatv2.operation(StageId(8)).unwrap().along.is_some_and(|along| along.with_self));
+    assert_eq!(gatv2.stages[8].place, Place::Host);
+    let yields: Vec<usize> = (0..18).filter(|&stage| !gatv2.stages[stage].sums.is_empty()).collect();
     assert_eq!(yields, [7, 8, 10, 11, 13, 14, 16, 17]);
     assert_eq!(gatv2.operation(StageId(9)).map(|operation| &operation.kernel[..]), Some("gatv2"));
     let needs = [(StageId(4), Scope::All), (StageId(5), Scope::Own), (StageId(6), Scope::Own)];
@@ -373,7 +369,7 @@ fn kernels_of_ones_own_get_rows_that_are_done() {
         "activate 1 Forward 1>2",
         "./edges.wasm 1 forward 2,all of 2>3",
         "head 2 Loss 3>4",
-        "./edges.wasm 1 targets 2,4,all of 2>6,5",
+        "./edges.wasm 1 targets 2,4,all of 2>5,6",
         "./edges.wasm 1 sources 2,all of 6>7",
         "sum 1 Forward 5,7>8",
         "activate 1 Backward 1,8>9",
@@ -401,7 +397,7 @@ fn kernels_of_ones_own_get_rows_that_are_done() {
         "./edges.wasm 0 targets 1,5,all of 1>6",
     ];
     assert_eq!(sketch(&first), wanted);
-    assert!(matches!(&first.stages[1], Stage::Edges(edges) if !edges.along.with_self));
+    assert!(first.operation(StageId(1)).unwrap().along.is_some_and(|along| !along.with_self));
 }
 
 #[test]
@@ -570,8 +566,8 @@ fn every_model_writes_each_slot_once_and_reads_what_it_writes() {
                     let lasts = program.scores == Some(slot) || program.embeddings == Some(slot);
                     // Kernels keep rows for backward in an evaluation as well, and for sources that are
                     // not trained.
-                    let kept =
-                        spec.of == SlotOf::Kept && (!program.trains() || matches!(stage, Stage::Edges(_)));
+                    let kept = spec.of == SlotOf::Kept
+                        && (!program.trains() || program.operation(id).unwrap().along.is_some());
                     assert!(lasts || kept || spec.kept_until > id, "seed {seed}: slot {slot} is never read");
                 }
                 // Of all intervals' rows a stage reads one slot at most, and never the features, which
@@ -584,8 +580,7 @@ fn every_model_writes_each_slot_once_and_reads_what_it_writes() {
         }
         // Every parameter gets its gradient from one stage.
         for at in 0..program.parameters.len() {
-            let owner = program.parameters[at].owner;
-            let by = |stage: &&Stage| stage.yields_gradients() && stage.operation() == Some(owner);
+            let by = |stage: &&Stage| stage.sums.contains(&crate::ParameterId(at as u16));
             assert_eq!(program.stages.iter().filter(by).count(), 1, "seed {seed}, {at}");
         }
         assert_eq!(program.evaluation().evaluation(), program.evaluation(), "seed {seed}");

@@ -7,7 +7,7 @@ use eciton_engine::{Action, Engine, Event, Reason, WaitsFor};
 use eciton_exec::{Answered, Completion, Machine, WorkError};
 use eciton_kernel::Finished;
 use eciton_kernel::wire::Answer;
-use eciton_plan::{Stage, StageId, Step, TaskKey};
+use eciton_plan::{Attempt, StageId, Step, Task, TaskKey};
 
 use super::Counts;
 use super::stages::Stages;
@@ -237,28 +237,12 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
                 if let Some(trace) = &mut state.logs.trace {
                     trace.asked(step, None, ages)?;
                 }
-                match stages.stage(step)? {
-                    Stage::Gather(gather) => {
-                        stages.gather((self.number, step), gather, ages, self.machine)?;
-                    }
-                    Stage::Attend(attend) => {
-                        stages.attend((self.number, step), attend, ages, self.machine)?;
-                    }
-                    Stage::BatchNorm(batch) => {
-                        stages.batch_norm((self.number, step), batch, ages, self.machine)?;
-                    }
-                    Stage::Pairs(pairs) => {
-                        stages.pairs((self.number, step), pairs, ages, state.weights, self.machine)?;
-                    }
-                    Stage::Edges(edges) => {
-                        let version = engine.weights_of(step);
-                        let version =
-                            version.ok_or_else(|| Error::Internal(format!("{step}: no weights")))?;
-                        let asked = (self.number, step, version);
-                        stages.edges(asked, edges, ages, state.weights, self.machine)?;
-                    }
-                    Stage::Tensor(_) => return Err(Error::Internal(format!("{step} is no gather"))),
-                }
+                let version = engine.weights_of(step);
+                let weights = version.ok_or_else(|| Error::Internal(format!("{step}: no weights")))?;
+                let Step { round, stage, interval } = step;
+                let task = Task { round, stage, interval, attempt: Attempt(0), weights };
+                let work = stages.work((self.number, task), ages, state.weights)?;
+                self.machine.work(self.number, step, work);
             }
             Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) => {
                 state.counts.tasks += 1;

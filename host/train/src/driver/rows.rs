@@ -241,14 +241,6 @@ impl RowStore {
         }
     }
 
-    /// [`RowStore::write`] of a slot that is stored as f32.
-    pub(crate) fn write_f32(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<WriteRows> {
-        match self.write(slot, round, interval)? {
-            WriteLease::F32(lease) => Ok(lease),
-            WriteLease::Bf16(_) => Err(Error::Internal(format!("slot {slot} is not stored as f32"))),
-        }
-    }
-
     /// The rows of all intervals, to read in round `round`, those of each so many rounds old as `ages`
     /// says (`None`: of the round itself): in order, neighbouring ones of one round in one piece.
     pub(crate) fn read_all(
@@ -300,11 +292,7 @@ mod tests {
     }
 
     fn gathered(program: &Program) -> SlotId {
-        let input = program.stages.iter().find_map(|stage| match stage {
-            Stage::Gather(gather) => Some(gather.input),
-            _ => None,
-        });
-        input.unwrap()
+        program.stages.iter().flat_map(Stage::all).next().unwrap()
     }
 
     #[test]

@@ -6,20 +6,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use eciton_exec::{Compute, Order, Work};
-use eciton_graph::adjacency::Graph;
-use eciton_graph::dataset::Dataset;
-use eciton_graph::gather::{EdgeWeights, Gather as Sums, Reduce, Sources};
-use eciton_graph::graphs::Graphs;
+use eciton_exec::{Order, Work};
 use eciton_kernel::wire::Answer;
-use eciton_kernel::{Call, Finished, Kind, Labelled, Layer, Target};
+use eciton_kernel::{Finished, Layer, Target};
 use eciton_plan::{
-    Buffers, Direction, Gather, IntervalId, Normalisation, Operation, OperationId, Over, Program, RowFormat,
-    Scope, SlotId, Stage, StageId, Step, Task, TaskKey, Tensor,
+    Buffers, IntervalId, Operation, OperationId, Program, RowFormat, Scope, SlotId, Stage, StageId, Step,
+    Task, TaskKey,
 };
 use eciton_tensor::Matrix;
 
-use super::batch_norm::BatchNorms;
+use super::op::{self, On, Operator};
 use super::rows::{RowStore, WriteLease};
 use crate::data::{Interval, Prepared};
 use crate::error::{Error, Result, at};
@@ -30,21 +26,33 @@ pub(crate) struct Stages<'a> {
     pub program: &'a Program,
     pub prepared: &'a Prepared,
     pub rows: &'a RowStore,
-    pub layers: &'a [Arc<Layer>],
+    pub layers: &'a [Option<Arc<Layer>>],
     pub training: bool,
     pub seed: u64,
-    pub batch_norms: BatchNorms,
+    operators: Vec<Box<dyn Operator>>,
 }
 
-impl Stages<'_> {
+impl<'a> Stages<'a> {
+    /// A program's stages, for a run that trains with `seed`, or evaluates.
+    pub(crate) fn new(
+        program: &'a Program,
+        prepared: &'a Prepared,
+        rows: &'a RowStore,
+        layers: &'a [Option<Arc<Layer>>],
+        trains_with: Option<u64>,
+    ) -> Result<Self> {
+        let operators = op::open(program, layers)?;
+        let (training, seed) = (trains_with.is_some(), trains_with.unwrap_or(0));
+        Ok(Self { program, prepared, rows, layers, training, seed, operators })
+    }
+
     pub(super) fn stage(&self, step: Step) -> Result<&Stage> {
         self.program.stage(step.stage).ok_or_else(|| Error::Internal(format!("{step}: no such stage")))
     }
 
     pub(super) fn layer(&self, operation: OperationId) -> Result<&Arc<Layer>> {
-        self.layers
-            .get(operation.index())
-            .ok_or_else(|| Error::Internal(format!("operation {operation} is not open")))
+        let layer = self.layers.get(operation.index()).and_then(Option::as_ref);
+        layer.ok_or_else(|| Error::Internal(format!("operation {operation} is not open")))
     }
 
     /// The rows of a step's interval and epoch in a slot, to read.
@@ -78,69 +86,26 @@ impl Stages<'_> {
         operation.ok_or_else(|| Error::Internal(format!("no operation {id}")))
     }
 
-    /// Where a task writes: rows, then sums.
-    fn targets(
-        &self,
-        step: Step,
-        tensor: &Tensor,
-        weights: &Weights,
-    ) -> Result<(Vec<Option<Target>>, Vec<Target>)> {
-        let mut sums = Vec::new();
-        if tensor.direction == Direction::Forward {
-            let all = tensor.outputs.iter().chain(&tensor.kept);
-            return Ok((all.map(|&s| self.write(s, step).map(Some)).collect::<Result<_>>()?, sums));
-        }
-        let write = |s: &Option<SlotId>| s.map(|s| self.write(s, step)).transpose();
-        let operation = self.operation(tensor.operation)?;
-        for (p, spec) in operation.parameters.iter().zip(&operation.signature.parameters) {
-            let parts = weights.gradient(p.index(), step.round, step.interval);
-            sums.push(Target::Sums { parts, shape: spec.shape.clone() });
-        }
-        if tensor.direction == Direction::Loss {
-            let parts = weights.loss_parts(step.round, step.interval);
-            sums.push(Target::Sums { parts, shape: vec![1] });
-        }
-        Ok((tensor.input_gradients.iter().map(write).collect::<Result<_>>()?, sums))
+    /// A step, for its operator.
+    fn on<'s>(
+        &'s self,
+        (pass, task): (u32, Task),
+        ages: Option<&'s [u8]>,
+        weights: &'s Weights,
+    ) -> Result<On<'s>> {
+        Ok(On { stages: self, stage: self.stage(task.step())?, pass, task, ages, weights })
     }
 
-    fn call(&self, task: &Task, tensor: &Tensor, weights: &Weights) -> Result<Call> {
-        let step = task.step();
-        let interval = self.interval(step.interval)?;
-        let operation = self.operation(tensor.operation)?;
-        let read = |slots: &[SlotId]| slots.iter().map(|&s| self.read(s, step)).collect::<Result<Vec<_>>>();
-        let parameters = operation.parameters.iter().map(|p| weights.matrix(p.index(), task.weights));
-        let parameters = parameters.collect::<Result<Vec<_>>>()?;
-        let kind = match tensor.direction {
-            Direction::Forward => Kind::Forward,
-            Direction::Loss => Kind::Loss,
-            _ => Kind::Backward,
-        };
-        let (rows_out, sums_out) = self.targets(step, tensor, weights)?;
-        let labelled = (kind == Kind::Loss).then(|| Labelled {
-            targets: interval.targets.clone(),
-            rows: interval.training.clone(),
-            weight: self.prepared.weight,
-        });
-        let backward = kind == Kind::Backward;
-        Ok(Call {
-            kind,
-            seed: self.seed,
-            // The engine counts from 1, random numbers from 0.
-            epoch: task.round.0.saturating_sub(1),
-            layer: operation.draw,
-            training: self.training,
-            grid: interval.grid.clone(),
-            row_numbers: interval.numbers.clone(),
-            inputs: read(&tensor.inputs)?,
-            outputs: if backward { read(&tensor.outputs)? } else { Vec::new() },
-            kept: if backward { read(&tensor.kept)? } else { Vec::new() },
-            parameters,
-            gradients: if backward { read(&tensor.gradients)? } else { Vec::new() },
-            output_count: tensor.outputs.len(),
-            rows_out,
-            sums_out,
-            labelled,
-        })
+    /// The work of a step of the host's, on rows that are so many rounds old as `ages` says, by interval.
+    pub(super) fn work(
+        &self,
+        (pass, task): (u32, Task),
+        ages: Option<&[u8]>,
+        weights: &Weights,
+    ) -> Result<Work> {
+        let on = self.on((pass, task), ages, weights)?;
+        let operator = self.operators.get(on.stage.operation.index());
+        operator.ok_or_else(|| Error::Internal(format!("{} has no operator", task.step())))?.work(&on)
     }
 
     /// A task as executors take it.
@@ -151,32 +116,14 @@ impl Stages<'_> {
         pass: u32,
         deadline: Option<Duration>,
     ) -> Result<Order> {
-        let Stage::Tensor(tensor) = self.stage(task.step())? else {
-            return Err(Error::Internal(format!("{} is no task", task.step())));
-        };
-        let constant = |slot: &SlotId| self.prepared.constant(self.program, *slot).is_some();
-        let inputs = tensor.inputs.iter().copied().enumerate();
-        Ok(Order {
-            pass,
-            task,
-            operation: tensor.operation,
-            generation: weights.generation(task.weights)?,
-            layer: self.layer(tensor.operation)?.clone(),
-            call: self.call(&task, tensor, weights)?,
-            constant_inputs: inputs.filter(|(_, slot)| constant(slot)).collect(),
-            deadline,
-        })
+        op::order(&self.on((pass, task), None, weights)?, deadline)
     }
 
     /// Puts an answer that came in a message where its task would have written.
     pub(super) fn commit(&self, key: TaskKey, answer: Answer, weights: &Weights) -> Result<Finished> {
-        let Stage::Tensor(tensor) = self.stage(key.step())? else {
-            return Err(Error::Internal(format!("{} is no task", key.step())));
-        };
-        let (rows_out, sums_out) = self.targets(key.step(), tensor, weights)?;
-        answer
-            .into_targets(rows_out, sums_out)
-            .map_err(|source| Error::Step { step: key.to_string(), source: Box::new(source) })
+        let TaskKey { round, stage, interval, attempt } = key;
+        let task = Task { round, stage, interval, attempt, weights: weights.newest() };
+        op::commit(&self.on((0, task), None, weights)?, answer)
     }
 
     /// How many rows each interval has.
@@ -193,70 +140,6 @@ impl Stages<'_> {
     pub(super) fn publish(&self, step: Step) -> Result<()> {
         let mut slots = self.stage(step)?.writes();
         slots.try_for_each(|slot| self.rows.publish(slot, step.round, step.interval))
-    }
-
-    /// Gathers for a step, from rows that are so many epochs old as `ages` says, by interval.
-    pub(super) fn gather(
-        &self,
-        (pass, step): (u32, Step),
-        gather: &Gather,
-        ages: Option<&[u8]>,
-        compute: &mut (impl Compute + ?Sized),
-    ) -> Result<()> {
-        let rows = self.interval(step.interval)?.rows.clone();
-        let pieces = self.rows.read_all(gather.input, step.round, ages)?;
-        let output = self.rows.write(gather.output, step.round, step.interval)?;
-        let Gather { normalisation, transposed, over, .. } = *gather;
-        let (dataset, factors) = (self.prepared.dataset.clone(), self.prepared.factors(normalisation, over)?);
-        let labelled = self.prepared.labelled.clone().filter(|_| self.training);
-        let edges = self.prepared.edges.clone();
-        let work = move || {
-            let graph = lists(&dataset, over).ok_or("the data set is one graph")?;
-            let all = || if transposed { graph.outgoing() } else { graph.incoming() };
-            let few = labelled.as_ref().filter(|lists| lists.concern(step.stage));
-            let weights = edges.weights.as_ref().filter(|_| over == Over::Neighbours);
-            let weights = || weights.map(|weights| &weights.along(transposed)[..]);
-            let (neighbours, weights) = match few {
-                Some(few) if transposed => few.transposed(),
-                _ => (all(), weights()),
-            };
-            let parts: Vec<_> = pieces.iter().map(|(rows, lease)| (rows.clone(), lease.rows())).collect();
-            let count = graph.vertices() as usize;
-            let sources = Sources::pieces(count, &parts).map_err(|error| error.to_string())?;
-            let mut sums = match (normalisation, transposed) {
-                (Normalisation::Symmetric, _) => {
-                    let weights = EdgeWeights::Symmetric(&factors);
-                    Sums::new(neighbours, Reduce::Sum).weighted(weights).with_self()
-                }
-                (Normalisation::Mean, false) => Sums::new(neighbours, Reduce::Mean),
-                // Each target's share of the gradient, then the sum over targets.
-                (Normalisation::Mean, true) => Sums::new(neighbours, Reduce::Sum).with_source_scale(&factors),
-                (Normalisation::Sum, _) => Sums::new(neighbours, Reduce::Sum),
-            };
-            if let Some(values) = weights {
-                sums = sums.weighted(EdgeWeights::Values(values, None));
-            }
-            if let Some(few) = few.filter(|_| !transposed) {
-                sums = sums.of_rows(few.wanted());
-            }
-            match output {
-                WriteLease::F32(mut to) => sums.run(sources, rows, &mut to.view_mut()),
-                WriteLease::Bf16(mut to) => {
-                    sums.run_half(sources, rows, &mut to.view_mut()).map_err(|error| error.to_string())?
-                }
-            }
-            Ok(())
-        };
-        compute.work(pass, step, Work::Graph(Box::new(work)));
-        Ok(())
-    }
-}
-
-/// The lists that a stage follows; `None` for those of graphs where there are none.
-pub(crate) fn lists(dataset: &Dataset, over: Over) -> Option<&Graph> {
-    match over {
-        Over::Neighbours => Some(&dataset.graph),
-        Over::Graphs => dataset.graphs.as_ref().map(Graphs::lists),
     }
 }
 

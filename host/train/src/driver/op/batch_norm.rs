@@ -5,14 +5,14 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};
 
-use eciton_exec::{Compute, Work};
+use eciton_exec::Work;
 use eciton_graph::dataset::Dataset;
-use eciton_plan::{BatchNorm, BatchNormStep, IntervalId, Layer, Over, Round, Step};
+use eciton_plan::{IntervalId, Operation, Over, Phase, Round, Task, op};
 use eciton_tensor::View;
 use eciton_tensor::ops::batch_norm::{Means, Moments, turn};
 
-use super::rows::Lease;
-use super::stages::Stages;
+use super::{On, Operator, host};
+use crate::driver::rows::Lease;
 use crate::error::{Error, Result};
 
 /// Which rows are reduced: of which pass, by which step of which round, and how old by interval.
@@ -47,16 +47,8 @@ impl<T> Shared<T> {
     }
 }
 
-/// What an interval went by, forward: backward goes by it as well.
-type Own = ((Layer, Round, IntervalId), Arc<OnceLock<Moments>>);
-
-/// Moments that are known.
-#[derive(Debug, Default)]
-pub(crate) struct BatchNorms {
-    moments: Shared<Moments>,
-    means: Shared<Means>,
-    own: RefCell<Vec<Own>>,
-}
+/// The moments of an interval's round.
+type Own = ((Round, IntervalId), Arc<OnceLock<Moments>>);
 
 /// The pieces' rows as f32, which is how they are stored ([`eciton_plan::Buffers::format`]).
 fn views(pieces: &[(Range<usize>, Lease)]) -> std::result::Result<Vec<(usize, View<'_>)>, String> {
@@ -97,59 +89,48 @@ fn numbered<'v>(views: &'v [(usize, View<'v>)]) -> impl Iterator<Item = (usize, 
     views.iter().flat_map(|(start, view)| (0..view.rows()).map(move |i| (start + i, view.row(i))))
 }
 
-impl Stages<'_> {
-    /// Does a step of a batch normalisation, from rows that are so many rounds old as `ages` says, by interval.
-    pub(super) fn batch_norm(
-        &self,
-        (pass, step): (u32, Step),
-        batch: &BatchNorm,
-        ages: Option<&[u8]>,
-        compute: &mut (impl Compute + ?Sized),
-    ) -> Result<()> {
-        let rows = self.interval(step.interval)?.rows.clone();
-        let counted = Counted((batch.over == Over::Graphs).then(|| self.prepared.dataset.clone()));
-        let which = || Which { pass, stage: step.stage.0, round: step.round, ages: ages.map(<[u8]>::to_vec) };
-        let of = (batch.layer, step.round, step.interval);
-        let read = |slot| self.rows.read_f32(slot, step.round, step.interval);
-        let write = |slot| self.rows.write_f32(slot, step.round, step.interval);
-        let work: Box<dyn FnOnce() -> std::result::Result<(), String> + Send> = match batch.step {
-            BatchNormStep::Forward { input, output } => {
-                let moments = self.batch_norms.moments.of(which());
-                if self.training {
-                    let mut own = self.batch_norms.own.borrow_mut();
-                    // Where nothing trained stands before the layer no backward takes those of the round before.
-                    own.retain(|((layer, _, interval), _)| (*layer, *interval) != (of.0, of.2));
-                    own.push((of, moments.clone()));
-                }
-                let pieces = self.rows.read_all(input, step.round, ages)?;
-                let mut output = write(output)?;
-                Box::new(move || {
-                    let views = views(&pieces)?;
-                    let columns = output.view_mut().columns();
-                    let rows_that_count =
-                        || numbered(&views).filter(|(row, _)| counted.counts(*row)).map(|(_, x)| x);
-                    let moments = moments.get_or_init(|| Moments::of(columns, rows_that_count));
-                    moments.standardise(part(&views, &rows)?, &mut output.view_mut());
-                    Ok(())
-                })
-            }
-            BatchNormStep::Turn { output, gradient, turned } => {
-                let (output, gradient, mut turned) = (read(output)?, read(gradient)?, write(turned)?);
-                Box::new(move || {
+#[derive(Debug)]
+struct BatchNorm {
+    over: Over,
+    moments: Shared<Moments>,
+    means: Shared<Means>,
+    /// The moments that an interval used forward: its backward uses them as well.
+    own: RefCell<Vec<Own>>,
+}
+
+pub(super) fn open(operation: &Operation) -> Result<Box<dyn Operator>> {
+    let over = op::batch_norm::over(&operation.attributes);
+    Ok(Box::new(BatchNorm {
+        over,
+        moments: Shared::default(),
+        means: Shared::default(),
+        own: RefCell::default(),
+    }))
+}
+
+impl Operator for BatchNorm {
+    fn work(&self, on: &On<'_>) -> Result<Work> {
+        let rows = on.rows()?;
+        let counted = Counted((self.over == Over::Graphs).then(|| on.stages.prepared.dataset.clone()));
+        let Task { round, stage, interval, .. } = on.task;
+        let which = || Which { pass: on.pass, stage: stage.0, round, ages: on.ages.map(<[u8]>::to_vec) };
+        match on.stage.phase {
+            Phase::BackwardTargets => {
+                let (output, gradient, mut turned) = (on.own(0)?, on.own(1)?, on.write_f32(0)?);
+                host(move || {
                     turn(output.view(), gradient.view(), &mut turned.view_mut());
                     Ok(())
                 })
             }
-            BatchNormStep::Backward { turned, output, gradient } => {
-                let mut own = self.batch_norms.own.borrow_mut();
-                let at = own.iter().position(|(known, _)| *known == of);
-                let at = at.ok_or_else(|| Error::Internal(format!("{step}: no moments from forward")))?;
-                let (_, moments) = own.swap_remove(at);
-                let means = self.batch_norms.means.of(which());
-                let all = self.program.shape.rows as usize;
-                let pieces = self.rows.read_all(turned, step.round, ages)?;
-                let (output, mut gradient) = (read(output)?, write(gradient)?);
-                Box::new(move || {
+            Phase::BackwardSources => {
+                let mut own = self.own.borrow_mut();
+                let at = own.iter().position(|(known, _)| *known == (round, interval));
+                let missing = || Error::Internal(format!("{}: no moments from forward", on.step()));
+                let (_, moments) = own.swap_remove(at.ok_or_else(missing)?);
+                let means = self.means.of(which());
+                let all = on.stages.program.shape.rows as usize;
+                let (pieces, output, mut gradient) = (on.all()?, on.own(0)?, on.write_f32(0)?);
+                host(move || {
                     let moments = moments.get().ok_or("moments were never computed")?;
                     let views = views(&pieces)?;
                     let own = part(&views, &rows)?;
@@ -162,8 +143,25 @@ impl Stages<'_> {
                     Ok(())
                 })
             }
-        };
-        compute.work(pass, step, Work::Graph(work));
-        Ok(())
+            _ => {
+                let moments = self.moments.of(which());
+                if on.stages.training {
+                    let mut own = self.own.borrow_mut();
+                    // Where nothing trained stands before the layer no backward takes those of the round before.
+                    own.retain(|((_, known), _)| *known != interval);
+                    own.push(((round, interval), moments.clone()));
+                }
+                let (pieces, mut output) = (on.all()?, on.write_f32(0)?);
+                host(move || {
+                    let views = views(&pieces)?;
+                    let columns = output.view_mut().columns();
+                    let rows_that_count =
+                        || numbered(&views).filter(|(row, _)| counted.counts(*row)).map(|(_, x)| x);
+                    let moments = moments.get_or_init(|| Moments::of(columns, rows_that_count));
+                    moments.standardise(part(&views, &rows)?, &mut output.view_mut());
+                    Ok(())
+                })
+            }
+        }
     }
 }

@@ -1,0 +1,104 @@
+//! Edge kernels: a kernel's work over lists of edges. Backward is two steps: by target, over in-neighbours,
+//! which yields parameter gradients; then by source, over out-neighbours.
+
+use super::kernel::Kernel;
+use super::{Made, Node, Opens, Operator};
+use crate::error::Error;
+use crate::ids::{Layer, SlotId};
+use crate::lower::Lowering;
+use crate::network::{Network, ValueId};
+use crate::program::{Along, Cost, Phase, Port, Relation, Scope, SlotOf, Stage};
+use crate::signature::Attribute;
+
+/// An edge kernel, and the edges that it works on.
+#[derive(Debug)]
+struct Edges {
+    of: Kernel,
+    along: Along,
+}
+
+impl Network {
+    /// An edge kernel on rows to which nothing is still to be done. Source and target may be one value.
+    pub(crate) fn edges(
+        &mut self,
+        kernel: &str,
+        layer: Layer,
+        (source, target): (ValueId, ValueId),
+        width: u32,
+        attributes: Vec<Attribute>,
+        along: Along,
+    ) -> ValueId {
+        let of = Kernel::new(kernel, (layer, ""), attributes);
+        self.add(layer, vec![source, target], width, Edges { of, along })
+    }
+}
+
+impl Edges {
+    fn stage(&self, to: &mut Lowering<'_>, made: &Made, (phase, word): (Phase, &str)) -> Stage {
+        let name = to.kernel_stage_name(made.operation, word);
+        let mut stage = to.stage(made.operation, phase, name);
+        let reversed = phase == Phase::BackwardSources;
+        stage.via = Some(to.relation(Relation { over: self.along.over, reversed, reached: false }));
+        stage.exact = true;
+        stage
+    }
+
+    /// A gather of twice the width that it reads of all rows; backward, of four times.
+    fn push(&self, to: &mut Lowering<'_>, mut stage: Stage) {
+        let times = if stage.phase == Phase::Forward { 2 } else { 4 };
+        let width = stage.all().map(|slot| to.width_of(slot)).fold(0u32, u32::saturating_add);
+        stage.cost = Cost { edge_values: width.saturating_mul(times), ..Cost::default() };
+        to.push(stage);
+    }
+}
+
+impl Operator for Edges {
+    fn opens(&self) -> Opens<'_> {
+        Opens::Kernel(&self.of, Some(self.along))
+    }
+
+    fn forward(&self, to: &mut Lowering<'_>, node: &Node, made: &mut Made) {
+        let signature = to.signature(made.operation);
+        let output = signature.outputs.first().map_or_else(Vec::new, |rows| rows.extents.clone());
+        made.outputs = vec![to.slot(output, SlotOf::Activation, node.layer)];
+        made.kept = to.slots(&signature.kept, SlotOf::Kept, node.layer);
+        let mut forward = self.stage(to, made, (Phase::Forward, "forward"));
+        forward.read([made.inputs[1]], Scope::Own, Port::Input);
+        forward.read([made.inputs[0]], Scope::All, Port::Input);
+        forward.writes = made.outputs.iter().chain(&made.kept).copied().map(Some).collect();
+        self.push(to, forward);
+    }
+
+    /// By target even where no target is trained, for the gradients of parameters and what sources need.
+    fn backward(
+        &self,
+        to: &mut Lowering<'_>,
+        node: &Node,
+        made: &Made,
+        gradient: SlotId,
+    ) -> Result<(), Error> {
+        let signature = to.signature(made.operation);
+        let passed = signature.edges.map_or_else(Vec::new, |edges| edges.passed.extents);
+        let ([sources, targets], [source, target]) = (&node.inputs[..], &made.inputs[..]) else {
+            return Ok(());
+        };
+        let target_gradient = to.wanted(*targets);
+        let passed = to.slot(passed, SlotOf::Kept, node.layer);
+        let mut by_target = self.stage(to, made, (Phase::BackwardTargets, "targets"));
+        by_target.read([*target], Scope::Own, Port::Input);
+        by_target.read(made.kept.iter().copied(), Scope::Own, Port::Kept);
+        by_target.read([gradient], Scope::Own, Port::Gradient);
+        by_target.read([*source], Scope::All, Port::Input);
+        by_target.writes = vec![target_gradient, Some(passed)];
+        by_target.sums = to.parameters(made.operation);
+        self.push(to, by_target);
+        to.contribute(&[*targets], &[target_gradient])?;
+        let Some(source_gradient) = to.wanted(*sources) else { return Ok(()) };
+        let mut by_source = self.stage(to, made, (Phase::BackwardSources, "sources"));
+        by_source.read([*source], Scope::Own, Port::Input);
+        by_source.read([passed], Scope::All, Port::Kept);
+        by_source.writes = vec![Some(source_gradient)];
+        self.push(to, by_source);
+        to.contribute(&[*sources], &[Some(source_gradient)])
+    }
+}

@@ -1,0 +1,146 @@
+//! Vertex kernels: a kernel's work on an interval's own rows.
+
+use super::{Made, Node, Opens, Operator};
+use crate::error::Error;
+use crate::ids::{Layer, OperationId, SlotId};
+use crate::lower::Lowering;
+use crate::network::Bias;
+use crate::program::{Cost, Phase, Place, Port, Scope, SlotOf, Stage};
+use crate::signature::Attribute;
+
+/// Operations of elementwise work for each value: activation, dropout, bias, and some for their memory.
+const ELEMENTWISE_FLOPS: f64 = 8.0;
+
+/// A kernel with its attributes, and how it stands in its layer.
+#[derive(Clone, Debug)]
+pub(crate) struct Kernel {
+    pub(crate) kernel: String,
+    pub(crate) layer: Layer,
+    /// What dropout depends on ([`crate::Operation::draw`]).
+    pub(crate) draw: u32,
+    /// What tells it from the layer's others: before its parameters' names.
+    pub(crate) role: String,
+    pub(crate) attributes: Vec<Attribute>,
+    /// Whose bias it adds on the way in, and the parameter's name.
+    pub(crate) bias: Option<Bias>,
+    /// It adds its inputs up as they are: their gradients are that of its output.
+    pub(crate) adds: bool,
+    /// Its bias was added before its gathers: its weights are drawn as if it still did.
+    pub(crate) bias_moved: bool,
+}
+
+impl Kernel {
+    pub(crate) fn new(kernel: &str, (layer, role): (Layer, &str), attributes: Vec<Attribute>) -> Self {
+        Self {
+            kernel: kernel.to_owned(),
+            layer,
+            draw: u32::from(layer.0),
+            role: role.to_owned(),
+            attributes,
+            bias: None,
+            adds: false,
+            bias_moved: false,
+        }
+    }
+}
+
+/// Adds a stage of a kernel, whose reads and writes are filled in.
+pub(crate) fn push(to: &mut Lowering<'_>, mut stage: Stage) {
+    stage.place = Place::Anywhere;
+    stage.cost = cost(to, &stage);
+    if stage.phase != Phase::Forward {
+        stage.sums = to.parameters(stage.operation);
+    }
+    match stage.phase {
+        Phase::Loss => to.push_loss(stage),
+        _ => to.push(stage),
+    }
+}
+
+/// Products: `2 k n` for each, with the input forward; with the input, for the weight, and without, for the
+/// input, backward. Elementwise work besides.
+fn cost(to: &Lowering<'_>, stage: &Stage) -> Cost {
+    let parameters = to.parameters(stage.operation);
+    let parameters = parameters.iter().filter_map(|id| to.program.parameters.get(id.index()));
+    let weights: f64 = parameters.filter(|p| p.shape.len() > 1).map(|p| p.len() as f64).sum();
+    let back = f64::from(u8::from(stage.writes().next().is_some()));
+    let (with_input, without) = match stage.phase {
+        Phase::Loss => (2.0, back),
+        Phase::Forward => (1.0, 0.0),
+        _ => (1.0, back),
+    };
+    let features = |slot: &SlotId| to.slot_is_of(*slot, SlotOf::Features);
+    let touched = stage.reads().map(|(slot, _)| slot).filter(|slot| !features(slot)).chain(stage.writes());
+    let touched: f64 = touched.map(|slot| f64::from(to.width_of(slot))).sum();
+    let (products, others) = (2.0 * weights * with_input, 2.0 * weights * without);
+    let of_features = stage.port(Port::Input).any(|slot| features(&slot));
+    Cost {
+        flops: others + ELEMENTWISE_FLOPS * touched + if of_features { 0.0 } else { products },
+        feature_flops: if of_features { products } else { 0.0 },
+        edge_values: 0,
+    }
+}
+
+/// A kernel's forward stage, as whatever reads these slots.
+pub(crate) fn forward(
+    to: &mut Lowering<'_>,
+    operation: OperationId,
+    inputs: &[SlotId],
+    writes: impl Iterator<Item = SlotId>,
+) {
+    let name = to.kernel_stage_name(operation, "forward");
+    let mut stage = to.stage(operation, Phase::Forward, name);
+    stage.read(inputs.iter().copied(), Scope::Own, Port::Input);
+    stage.writes = writes.map(Some).collect();
+    push(to, stage);
+}
+
+impl Operator for Kernel {
+    fn opens(&self) -> Opens<'_> {
+        Opens::Kernel(self, None)
+    }
+
+    fn forward(&self, to: &mut Lowering<'_>, node: &Node, made: &mut Made) {
+        let signature = to.signature(made.operation);
+        made.outputs = to.slots(&signature.outputs, SlotOf::Activation, node.layer);
+        made.kept = to.slots(&signature.kept, SlotOf::Kept, node.layer);
+        let writes: Vec<SlotId> = made.outputs.iter().chain(&made.kept).copied().collect();
+        forward(to, made.operation, &made.inputs, writes.into_iter());
+    }
+
+    fn backward(
+        &self,
+        to: &mut Lowering<'_>,
+        node: &Node,
+        made: &Made,
+        gradient: SlotId,
+    ) -> Result<(), Error> {
+        if self.adds {
+            let passed: Vec<Option<SlotId>> =
+                node.inputs.iter().map(|&input| to.is_trained(input).then_some(gradient)).collect();
+            return to.contribute(&node.inputs, &passed);
+        }
+        let needs = to.signature(made.operation).backward_needs;
+        let written: Vec<Option<SlotId>> = node.inputs.iter().map(|&input| to.wanted(input)).collect();
+        let name = to.kernel_stage_name(made.operation, "backward");
+        let mut stage = to.stage(made.operation, Phase::Backward, name);
+        let only = |wanted: bool, slots: &[SlotId]| if wanted { slots.to_vec() } else { Vec::new() };
+        stage.read(only(needs.inputs, &made.inputs), Scope::Own, Port::Input);
+        stage.read(only(needs.outputs, &made.outputs), Scope::Own, Port::Output);
+        stage.read(made.kept.iter().copied(), Scope::Own, Port::Kept);
+        stage.read([gradient], Scope::Own, Port::Gradient);
+        stage.writes.clone_from(&written);
+        push(to, stage);
+        to.contribute(&node.inputs, &written)
+    }
+
+    fn loss(&self, to: &mut Lowering<'_>, node: &Node, made: &Made) -> Result<(), Error> {
+        let written: Vec<Option<SlotId>> = node.inputs.iter().map(|&input| to.wanted(input)).collect();
+        let name = to.kernel_stage_name(made.operation, "loss");
+        let mut stage = to.stage(made.operation, Phase::Loss, name);
+        stage.read(made.inputs.iter().copied(), Scope::Own, Port::Input);
+        stage.writes.clone_from(&written);
+        push(to, stage);
+        to.contribute(&node.inputs, &written)
+    }
+}

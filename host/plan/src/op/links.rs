@@ -1,0 +1,48 @@
+//! The loss of links and its gradient: binary cross-entropy of inner products, over linked vertices and as
+//! many pairs without a link as the run draws. It ends a network in place of the head.
+
+use super::{Made, Node, Opens, Operator};
+use crate::error::Error;
+use crate::ids::{Layer, SlotId};
+use crate::lower::Lowering;
+use crate::network::{Network, ValueId};
+use crate::program::{Cost, Phase, Port, Scope, SlotOf};
+
+/// The operator's name.
+pub const NAME: &str = "links";
+
+#[derive(Debug)]
+struct Links;
+
+impl Network {
+    /// Compares pairs of rows: the last node.
+    pub(crate) fn links(&mut self, layer: Layer, input: ValueId) {
+        self.end(layer, vec![input], Links);
+    }
+}
+
+impl Operator for Links {
+    fn opens(&self) -> Opens<'_> {
+        Opens::Host { name: NAME, attributes: Vec::new() }
+    }
+
+    /// An evaluation ends with the rows.
+    fn forward(&self, _: &mut Lowering<'_>, _: &Node, _: &mut Made) {}
+
+    fn backward(&self, _: &mut Lowering<'_>, _: &Node, _: &Made, _: SlotId) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn loss(&self, to: &mut Lowering<'_>, node: &Node, made: &Made) -> Result<(), Error> {
+        let width = to.network.width(node.inputs[0]);
+        let gradient = to.slot(vec![width], SlotOf::Gradient, node.layer);
+        let mut stage = to.stage(made.operation, Phase::Loss, format!("{NAME} {} loss", node.layer));
+        stage.read([made.inputs[0]], Scope::All, Port::Input);
+        stage.writes = vec![Some(gradient)];
+        stage.exact = true;
+        // A link costs two reads of a row and two of a pair without one, where there is one for each.
+        stage.cost = Cost { edge_values: width.saturating_mul(4), ..Cost::default() };
+        to.push_loss(stage);
+        to.contribute(&node.inputs, &[Some(gradient)])
+    }
+}

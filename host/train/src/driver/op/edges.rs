@@ -1,0 +1,130 @@
+//! Edge kernels on their way: lists of edges for a kernel.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use eciton_exec::Work;
+use eciton_graph::adjacency::Adjacency;
+use eciton_graph::order::Permutation;
+use eciton_kernel::{EdgeCall, EdgeKind, EdgeLists, Layer, OtherRows};
+use eciton_plan::{Along, Operation, Phase};
+use eciton_tensor::Matrix;
+
+use super::{On, Operator};
+use crate::driver::rows::Lease;
+use crate::edge_data::KnownEdges;
+use crate::error::{Error, Result};
+use crate::relation;
+
+/// The lists of an interval's rows.
+struct Lists {
+    lists: relation::Lists,
+    /// Whether the kernel is told what is known of edges.
+    told: bool,
+    with_self: bool,
+    order: Option<Arc<Permutation>>,
+    rows: Range<usize>,
+}
+
+impl std::fmt::Debug for Lists {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Lists({:?}, {:?}, with self {})", self.rows, self.lists.relation, self.with_self)
+    }
+}
+
+impl Lists {
+    fn adjacency(&self) -> &Adjacency {
+        self.lists.adjacency()
+    }
+
+    fn known(&self) -> Option<&KnownEdges> {
+        self.lists.edges.features.as_ref()
+    }
+
+    /// The row that an own row is among all of them.
+    fn number(&self, own: usize) -> u32 {
+        // A graph has fewer than 2^32 vertices.
+        (self.rows.start + own) as u32
+    }
+}
+
+impl EdgeLists for Lists {
+    fn others(&self, own: usize) -> &[u32] {
+        self.adjacency().of(self.number(own))
+    }
+
+    fn itself(&self, own: usize) -> Option<u32> {
+        self.with_self.then(|| self.number(own))
+    }
+
+    fn own_vertex(&self, own: usize) -> u32 {
+        self.vertex(self.number(own))
+    }
+
+    fn vertex(&self, row: u32) -> u32 {
+        let numbers = self.order.as_ref().map(|order| order.old_of_new());
+        numbers.and_then(|numbers| numbers.get(row as usize).copied()).unwrap_or(row)
+    }
+
+    fn features(&self) -> usize {
+        self.known().filter(|_| self.told).map_or(0, KnownEdges::columns)
+    }
+
+    fn features_of(&self, own: usize, place: usize, into: &mut [f32]) {
+        if let Some(known) = self.known() {
+            into.copy_from_slice(known.row(
+                self.adjacency(),
+                self.number(own),
+                place,
+                self.lists.relation.reversed,
+            ));
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Edges {
+    layer: Arc<Layer>,
+    draw: u32,
+    along: Along,
+}
+
+pub(super) fn open(operation: &Operation, layer: &Arc<Layer>, along: Along) -> Box<dyn Operator> {
+    Box::new(Edges { layer: layer.clone(), draw: operation.draw, along })
+}
+
+impl Operator for Edges {
+    fn work(&self, on: &On<'_>) -> Result<Work> {
+        let interval = on.interval()?;
+        let kind = match on.stage.phase {
+            Phase::BackwardTargets => EdgeKind::Targets,
+            Phase::BackwardSources => EdgeKind::Sources,
+            _ => EdgeKind::Forward,
+        };
+        let other = on.all()?.into_iter().map(|(rows, lease)| match lease {
+            Lease::F32(lease) => Ok((rows, lease)),
+            Lease::Bf16(_) => Err(Error::Internal(format!("{} reads rows that are not f32", on.step()))),
+        });
+        let call = EdgeCall {
+            kind,
+            seed: on.stages.seed,
+            epoch: on.round(),
+            layer: self.draw,
+            training: on.stages.training,
+            grid: interval.grid.clone(),
+            lists: Arc::new(Lists {
+                lists: on.lists()?,
+                told: self.along.features,
+                with_self: self.along.with_self,
+                order: on.stages.prepared.vertices.permutation(),
+                rows: interval.rows.clone(),
+            }),
+            other: other.collect::<Result<OtherRows>>()?,
+            own: on.stage.own().map(|slot| on.read(slot)).collect::<Result<Vec<Matrix>>>()?,
+            parameters: on.parameters()?,
+            rows_out: on.targets()?,
+            sums_out: on.sums()?,
+        };
+        Ok(Work::Edges { layer: self.layer.clone(), call: Box::new(call) })
+    }
+}

@@ -1,0 +1,62 @@
+//! Gather on its way: sums over the rows that a relation lists.
+
+use eciton_exec::Work;
+use eciton_graph::gather::{EdgeWeights, Gather as Sums, Reduce};
+use eciton_plan::{Normalisation, Operation, op};
+
+use super::{On, Operator, host, unknown, with_sources};
+use crate::driver::rows::WriteLease;
+use crate::error::Result;
+
+#[derive(Debug)]
+struct Gather {
+    normalisation: Normalisation,
+}
+
+pub(super) fn open(operation: &Operation) -> Result<Box<dyn Operator>> {
+    let normalisation = op::gather::normalisation(&operation.attributes);
+    let normalisation = normalisation.ok_or_else(|| unknown(operation))?;
+    Ok(Box::new(Gather { normalisation }))
+}
+
+impl Operator for Gather {
+    fn work(&self, on: &On<'_>) -> Result<Work> {
+        let (rows, pieces, output, lists) = (on.rows()?, on.all()?, on.write(0)?, on.lists()?);
+        let normalisation = self.normalisation;
+        let factors = on.stages.prepared.factors(normalisation, lists.relation.over)?;
+        let count = on.stages.program.shape.rows as usize;
+        host(move || {
+            with_sources(&pieces, count, |sources| {
+                let neighbours = lists.adjacency();
+                let mut sums = match (normalisation, lists.relation.reversed) {
+                    (Normalisation::Symmetric, _) => {
+                        let weights = EdgeWeights::Symmetric(&factors);
+                        Sums::new(neighbours, Reduce::Sum).weighted(weights).with_self()
+                    }
+                    (Normalisation::Mean, false) => Sums::new(neighbours, Reduce::Mean),
+                    // Each target's share of the gradient, then the sum over targets.
+                    (Normalisation::Mean, true) => {
+                        Sums::new(neighbours, Reduce::Sum).with_source_scale(&factors)
+                    }
+                    (Normalisation::Sum, _) => Sums::new(neighbours, Reduce::Sum),
+                };
+                if let Some(values) = lists.weights() {
+                    sums = sums.weighted(EdgeWeights::Values(values, None));
+                }
+                if let Some(wanted) = lists.wanted() {
+                    sums = sums.of_rows(wanted);
+                }
+                match output {
+                    WriteLease::F32(mut to) => {
+                        sums.run(sources, rows, &mut to.view_mut());
+                        Ok(())
+                    }
+                    WriteLease::Bf16(mut to) => {
+                        let done = sums.run_half(sources, rows, &mut to.view_mut());
+                        done.map_err(|error| error.to_string())
+                    }
+                }
+            })?
+        })
+    }
+}
