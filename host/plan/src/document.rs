@@ -1,6 +1,6 @@
 //! A TOML text as fields that know their place, and how a field is read as what a key needs.
 
-use crate::error::{Error, Place};
+use crate::error::{Error, TextPlace};
 use std::ops::RangeInclusive;
 use toml::de::{DeTable, DeValue};
 
@@ -15,9 +15,9 @@ pub(crate) struct Field {
     /// The key with its section, for messages.
     pub(crate) path: String,
     /// Where the key stands.
-    pub(crate) place: Box<Place>,
+    pub(crate) place: Box<TextPlace>,
     /// Where the value stands.
-    pub(crate) value_place: Box<Place>,
+    pub(crate) value_place: Box<TextPlace>,
     pub(crate) value: Found,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn parse(text: &str, origin: &str) -> Result<Fields, Error> {
     match DeTable::parse(text) {
         Ok(table) => Ok(Reader { text, origin }.fields(table.get_ref(), "")),
         Err(error) => Err(Error::Syntax {
-            place: Place::new(origin, text, error.span().unwrap_or(0..0)),
+            place: TextPlace::new(origin, text, error.span().unwrap_or(0..0)),
             message: error.message().to_owned(),
         }),
     }
@@ -90,7 +90,7 @@ pub(crate) fn parse(text: &str, origin: &str) -> Result<Fields, Error> {
 
 /// Reads `section.key=value`. A value that is not TOML is text, so that paths need no quotes.
 pub(crate) fn parse_override(argument: &str) -> Result<Field, Error> {
-    let bad = || Error::Override { argument: argument.chars().take(Place::MAX_LINE).collect() };
+    let bad = || Error::Override { argument: argument.chars().take(TextPlace::MAX_LINE).collect() };
     let (path, value) = argument.split_once('=').ok_or_else(bad)?;
     let (path, value) = (path.trim(), value.trim());
     let name = path.rsplit('.').next().unwrap_or(path);
@@ -101,14 +101,14 @@ pub(crate) fn parse_override(argument: &str) -> Result<Field, Error> {
     let line = format!("value = {value}");
     let parsed = (!value.contains('\n')).then(|| parse(&line, "--set").ok()).flatten();
     let found = parsed.and_then(|mut fields| fields.0.pop()).map(|field| field.value);
-    let place = Place::argument(argument);
+    let place = TextPlace::argument(argument);
     let mut value = found.unwrap_or_else(|| Found::Text(value.to_owned()));
     relabel(&mut value, path, &place);
     Ok(Field { name: name.to_owned(), path: path.to_owned(), value_place: place.clone(), place, value })
 }
 
 /// Gives all fields within a value the place of the override that it came in.
-fn relabel(value: &mut Found, path: &str, place: &Place) {
+fn relabel(value: &mut Found, path: &str, place: &TextPlace) {
     match value {
         Found::List(items) => {
             for (at, item) in items.iter_mut().enumerate() {
@@ -137,8 +137,8 @@ impl Reader<'_> {
             let name = key.get_ref().to_string();
             let path = if section.is_empty() { name.clone() } else { format!("{section}.{name}") };
             Field {
-                place: Place::new(self.origin, self.text, key.span()),
-                value_place: Place::new(self.origin, self.text, value.span()),
+                place: TextPlace::new(self.origin, self.text, key.span()),
+                value_place: TextPlace::new(self.origin, self.text, value.span()),
                 value: self.found(value.get_ref(), &path),
                 name,
                 path,

@@ -12,7 +12,7 @@ pub enum Error {
     #[error("not valid TOML: {message}\n{place}")]
     Syntax {
         /// Where.
-        place: Box<Place>,
+        place: Box<TextPlace>,
         /// What the parser says.
         message: String,
     },
@@ -26,7 +26,7 @@ pub enum Error {
         /// What the section knows.
         known: Vec<String>,
         /// Where.
-        place: Box<Place>,
+        place: Box<TextPlace>,
     },
     /// A known key with a value that it cannot take.
     #[error("`{key}` is {found}, but must be {allowed}\n{place}")]
@@ -38,7 +38,7 @@ pub enum Error {
         /// Which values it takes.
         allowed: String,
         /// Where.
-        place: Box<Place>,
+        place: Box<TextPlace>,
     },
     /// Two settings that each can be, but not both.
     #[error("`{key}` is {found}, but `{other}` is {other_found}: {remedy}")]
@@ -248,7 +248,7 @@ fn advice(nearest: Option<&str>, known: &[String]) -> String {
 
 /// A place in a text, or an override on the command line. Prints with the line itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct TextPlace {
     /// A file's name, or the override as given.
     pub origin: String,
     /// Line, from 1; 0 for an override.
@@ -257,11 +257,11 @@ pub struct Place {
     pub column: usize,
     /// Characters from there that are meant.
     pub length: usize,
-    /// The line, control characters escaped, at most [`Place::MAX_LINE`] characters.
+    /// The line, control characters escaped, at most [`TextPlace::MAX_LINE`] characters.
     pub text: String,
 }
 
-impl Place {
+impl TextPlace {
     /// Longest line that is shown, in characters.
     pub const MAX_LINE: usize = 160;
 
@@ -303,7 +303,7 @@ fn floor(text: &str, at: usize) -> usize {
     at
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for TextPlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.line == 0 {
             return write!(f, "  in {}", self.origin);
@@ -337,16 +337,16 @@ mod tests {
     #[test]
     fn place_shows_the_line_and_survives_odd_ranges() {
         let text = "a = 1\nbé = \"x\"\r\n";
-        let place = Place::new("r.toml", text, 6..9);
+        let place = TextPlace::new("r.toml", text, 6..9);
         assert_eq!(place.to_string(), "  at r.toml:2:1\n  2 | bé = \"x\"\n    | ^^");
         for start in 0..20 {
             for end in 0..20 {
-                let shown = Place::new("r.toml", text, start..end).to_string();
+                let shown = TextPlace::new("r.toml", text, start..end).to_string();
                 assert!(shown.contains("r.toml"), "{start}..{end}");
             }
         }
         let long = "x".repeat(5000);
-        assert!(Place::new("r", &long, 0..5000).to_string().len() < 400);
-        assert!(Place::new("r", "\u{1b}[31m", 0..1).to_string().contains('\u{fffd}'));
+        assert!(TextPlace::new("r", &long, 0..5000).to_string().len() < 400);
+        assert!(TextPlace::new("r", "\u{1b}[31m", 0..1).to_string().contains('\u{fffd}'));
     }
 }

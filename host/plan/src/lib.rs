@@ -20,8 +20,8 @@
 //! A [`Profile`] says how long stages take and how many bytes they move, [`Prices`] what machines and
 //! functions cost: what the simulation and the planners count with.
 //!
-//! At run time a stage on an interval at an epoch is a [`Step`]; a tensor step becomes a [`Task`],
-//! which an executor answers with an [`Outcome`].
+//! At run time a stage on an interval at a round is a [`Step`], and an attempt at it a [`Task`], which an
+//! executor does where the stage's [`Place`] allows it.
 
 pub mod atoms;
 pub mod buffers;
@@ -55,7 +55,7 @@ pub use buffers::Buffers;
 pub use checkpoint::Checkpoint;
 pub use combine::{Combine, Sum};
 pub use config::{Config, Data, Keep, Limits, Run};
-pub use error::{Error, Place};
+pub use error::{Error, TextPlace};
 pub use executor::{EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, RowFormat, Transport};
 pub use ids::{
     Attempt, BufferId, IntervalId, Layer, OperationId, ParameterId, Round, SlotId, StageId, Version,
@@ -74,12 +74,12 @@ pub use prices::{HostPlace, Moved, Prices, Processor};
 pub use profile::{Profile, StageProfile};
 pub use program::{
     Along, Attend, AttendStep, BatchNorm, BatchNormStep, DataShape, Direction, EdgeStep, Edges, Gather,
-    Normalisation, Open, Operation, Over, PairLoss, Parameter, Program, Scope, SlotOf, SlotSpec, Stage,
-    Tensor,
+    Normalisation, Open, Operation, Over, PairLoss, Parameter, Place, Program, Scope, SlotOf, SlotSpec,
+    Stage, Tensor,
 };
 pub use savings::{GatherFeatures, LabelledGathers, Savings, Workload, loss_gathers};
 pub use signature::{
     Attribute, AttributeSpec, BackwardNeeds, EdgeSignature, Initialiser, ParameterSpec, RowsSpec, Signature,
     TargetKind, Value,
 };
-pub use task::{Failure, FailureKind, Outcome, Step, Task, TaskKey};
+pub use task::{Step, Task, TaskKey};

@@ -14,7 +14,7 @@ use crate::network::{
 };
 use crate::program::{
     Attend, AttendStep, BatchNorm, BatchNormStep, DataShape, Direction, EdgeStep, Edges, Gather, Operation,
-    PairLoss, Parameter, Program, SlotOf, SlotSpec, Stage, Tensor,
+    PairLoss, Parameter, Place, Program, SlotOf, SlotSpec, Stage, Tensor,
 };
 use crate::savings::Savings;
 use crate::signature::{Attribute, Initialiser, ParameterSpec, Signature, TargetKind};
@@ -65,6 +65,7 @@ pub(crate) fn evaluation(training: &Program) -> Program {
     let mut lowering = Lowering::new(training.model.clone(), training.shape, training.savings);
     lowering.program.operations.clone_from(&training.operations);
     lowering.program.parameters.clone_from(&training.parameters);
+    lowering.program.edges = training.edges;
     lowering.forward(false);
     let last = StageId(count(lowering.program.stages.len().saturating_sub(1)));
     let embeddings = lowering.network.embeddings;
@@ -119,6 +120,7 @@ impl Lowering {
             scores: None,
             embeddings: None,
             loss: None,
+            edges: Place::default(),
         };
         let values = network.values.len();
         let mut slots = vec![None; values];

@@ -80,12 +80,24 @@ pub struct Program {
     pub embeddings: Option<SlotId>,
     /// The stage that computes the loss, in a training program.
     pub loss: Option<StageId>,
+    /// Where the work of edge kernels may be done.
+    pub edges: Place,
+}
+
+/// Where the work of a stage may be done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// On the host that holds the rows: one attempt, which writes in place.
+    #[default]
+    Host,
+    /// On the host or by a function: a pure task, at which there may be several attempts.
+    Anywhere,
 }
 
 /// One stage.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stage {
-    /// A kernel's work on an interval's own rows: a task.
+    /// A kernel's work on an interval's own rows.
     Tensor(Tensor),
     /// Sums over neighbours: host work on the graph.
     Gather(Gather),
@@ -93,7 +105,7 @@ pub enum Stage {
     Attend(Attend),
     /// The first half of a batch normalisation: host work on all rows.
     BatchNorm(BatchNorm),
-    /// A kernel's work on edges: it runs on the host, with the graph's other work.
+    /// A kernel's work on edges.
     Edges(Edges),
     /// The loss of links: host work on pairs of rows.
     Pairs(PairLoss),
@@ -250,7 +262,7 @@ pub enum BatchNormStep {
     },
 }
 
-/// A step of an edge kernel: host work over lists of edges.
+/// A step of an edge kernel, over lists of edges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edges {
     /// The kernel with its attributes, and its parameters.
@@ -514,13 +526,6 @@ impl Stage {
         outputs.into_iter().flatten().copied().chain(gradients.iter().copied().flatten())
     }
 
-    /// Whether it is a task, for whatever executes the run's tasks; else it is the host's own work, for an
-    /// edge kernel through that kernel.
-    #[must_use]
-    pub const fn is_task(&self) -> bool {
-        matches!(self, Self::Tensor(_))
-    }
-
     /// Whether it yields gradients of parameters (if its operation has any).
     #[must_use]
     pub fn yields_gradients(&self) -> bool {
@@ -627,6 +632,23 @@ impl Program {
             "" => format!("{kernel} {layer} {step}"),
             role => format!("{kernel} {layer} {role} {step}"),
         }
+    }
+
+    /// Where the work of a stage may be done.
+    #[must_use]
+    pub fn place(&self, stage: StageId) -> Place {
+        match self.stage(stage) {
+            Some(Stage::Tensor(_)) => Place::Anywhere,
+            Some(Stage::Edges(_)) => self.edges,
+            _ => Place::Host,
+        }
+    }
+
+    /// The number of stages whose work may be done anywhere.
+    #[must_use]
+    pub fn tasks(&self) -> usize {
+        let all = (0u16..).zip(&self.stages);
+        all.filter(|(id, _)| self.place(StageId(*id)) == Place::Anywhere).count()
     }
 
     /// A stage's operation; `None` for work without a kernel.

@@ -345,7 +345,7 @@ fn attention_along_edges_goes_back_by_target_and_then_by_source() {
     assert_eq!((gatv2.parameters[0].draw, gatv2.parameters[2].draw), (0, 1 << 16));
     assert!(gatv2.operations[..3].iter().all(|operation| operation.draw == 0));
     let Stage::Edges(targets) = &gatv2.stages[8] else { panic!("{:?}", gatv2.stages) };
-    assert!(targets.along.with_self && !gatv2.stages[8].is_task());
+    assert!(targets.along.with_self && gatv2.place(StageId(8)) == Place::Host);
     let yields: Vec<usize> = (0..18).filter(|&stage| gatv2.stages[stage].yields_gradients()).collect();
     assert_eq!(yields, [7, 8, 10, 11, 13, 14, 16, 17]);
     assert_eq!(gatv2.operation(StageId(9)).map(|operation| &operation.kernel[..]), Some("gatv2"));

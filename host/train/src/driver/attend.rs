@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use eciton_exec::{Compute, Work};
+use eciton_exec::Work;
 use eciton_graph::dataset::Dataset;
 use eciton_graph::gather::attention::{Attention, Drops, Heads};
 use eciton_graph::gather::{Rows, Sources};
@@ -53,13 +53,7 @@ impl Lists {
 
 impl Stages<'_> {
     /// Does a step of an attention, from rows that are so many epochs old as `ages` says, by interval.
-    pub(super) fn attend(
-        &self,
-        (pass, step): (u32, Step),
-        attend: &Attend,
-        ages: Option<&[u8]>,
-        compute: &mut (impl Compute + ?Sized),
-    ) -> Result<()> {
+    pub(super) fn attend(&self, step: Step, attend: &Attend, ages: Option<&[u8]>) -> Result<Work> {
         let rows = self.interval(step.interval)?.rows.clone();
         let of = attend.attention;
         let heads = Heads {
@@ -109,7 +103,6 @@ impl Stages<'_> {
                 })
             }
         };
-        compute.work(pass, step, Work::Graph(work));
-        Ok(())
+        Ok(Work::Host(work))
     }
 }

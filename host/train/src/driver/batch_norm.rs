@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};
 
-use eciton_exec::{Compute, Work};
+use eciton_exec::Work;
 use eciton_graph::dataset::Dataset;
 use eciton_plan::{BatchNorm, BatchNormStep, IntervalId, Layer, Over, Round, Step};
 use eciton_tensor::View;
@@ -104,8 +104,7 @@ impl Stages<'_> {
         (pass, step): (u32, Step),
         batch: &BatchNorm,
         ages: Option<&[u8]>,
-        compute: &mut (impl Compute + ?Sized),
-    ) -> Result<()> {
+    ) -> Result<Work> {
         let rows = self.interval(step.interval)?.rows.clone();
         let counted = Counted((batch.over == Over::Graphs).then(|| self.prepared.dataset.clone()));
         let which = || Which { pass, stage: step.stage.0, round: step.round, ages: ages.map(<[u8]>::to_vec) };
@@ -163,7 +162,6 @@ impl Stages<'_> {
                 })
             }
         };
-        compute.work(pass, step, Work::Graph(work));
-        Ok(())
+        Ok(Work::Host(work))
     }
 }

@@ -1,15 +1,14 @@
-//! The steps of edge kernels on their way: lists of the graph's edges for a kernel on the host's threads.
+//! The steps of edge kernels on their way: lists of the graph's edges for a kernel.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use eciton_exec::{Compute, Work};
+use eciton_exec::{KernelWork, Work};
 use eciton_graph::adjacency::Adjacency;
 use eciton_graph::dataset::Dataset;
 use eciton_graph::order::Permutation;
 use eciton_kernel::{EdgeCall, EdgeKind, EdgeLists, OtherRows, Target};
-use eciton_plan::{EdgeStep, Edges, Over, SlotId, Step, Version};
-use eciton_tensor::Matrix;
+use eciton_plan::{EdgeStep, Edges, Over, SlotId, Step, Task};
 
 use super::rows::Lease;
 use super::stages::{Stages, lists};
@@ -81,56 +80,53 @@ impl EdgeLists for Lists {
 }
 
 impl Stages<'_> {
-    /// Does a step of an edge kernel with the weights of a version, from rows that are so many epochs old as
-    /// `ages` says, by interval.
+    /// Where a step of an edge kernel writes: rows, then sums.
+    pub(super) fn edge_targets(
+        &self,
+        step: Step,
+        edges: &Edges,
+        weights: &Weights,
+    ) -> Result<(Vec<Option<Target>>, Vec<Target>)> {
+        let write = |slot: &SlotId| self.write(*slot, step).map(Some);
+        Ok(match &edges.step {
+            EdgeStep::Forward { output, kept, .. } => {
+                ([output].into_iter().chain(kept).map(write).collect::<Result<_>>()?, Vec::new())
+            }
+            EdgeStep::Targets { target_gradient, passed, .. } => {
+                let to = target_gradient.as_ref().map_or(Ok(None), write)?;
+                (vec![to, write(passed)?], self.gradients(step, edges.operation, weights)?)
+            }
+            EdgeStep::Sources { source_gradient, .. } => (vec![write(source_gradient)?], Vec::new()),
+        })
+    }
+
+    /// A step of an edge kernel, from rows that are so many epochs old as `ages` says, by interval.
     pub(super) fn edges(
         &self,
-        (pass, step, version): (u32, Step, Version),
+        task: Task,
         edges: &Edges,
         ages: Option<&[u8]>,
         weights: &Weights,
-        compute: &mut (impl Compute + ?Sized),
-    ) -> Result<()> {
+    ) -> Result<Work> {
+        let step = task.step();
         let interval = self.interval(step.interval)?;
         let operation = self.operation(edges.operation)?;
-        let read = |slot: SlotId| self.read(slot, step);
-        let write = |slot: SlotId| self.write(slot, step).map(Some);
-        let maybe = |slot: Option<SlotId>| slot.map_or(Ok(None), write);
-        let (mut own, mut rows_out, mut sums_out): (Vec<Matrix>, Vec<Option<Target>>, Vec<Target>) =
-            (Vec::new(), Vec::new(), Vec::new());
-        let (kind, other) = match &edges.step {
-            EdgeStep::Forward { source, target, output, kept } => {
-                own.push(read(*target)?);
-                rows_out.push(write(*output)?);
-                for &slot in kept {
-                    rows_out.push(write(slot)?);
-                }
-                (EdgeKind::Forward, *source)
+        let (kind, own, other) = match &edges.step {
+            EdgeStep::Forward { source, target, .. } => (EdgeKind::Forward, vec![target], *source),
+            EdgeStep::Targets { source, target, kept, gradient, .. } => {
+                let own = [target].into_iter().chain(kept).chain([gradient]);
+                (EdgeKind::Targets, own.collect(), *source)
             }
-            EdgeStep::Targets { source, target, kept, gradient, target_gradient, passed } => {
-                for &slot in [target].into_iter().chain(kept).chain([gradient]) {
-                    own.push(read(slot)?);
-                }
-                rows_out.push(maybe(*target_gradient)?);
-                rows_out.push(write(*passed)?);
-                for (p, spec) in operation.parameters.iter().zip(&operation.signature.parameters) {
-                    let parts = weights.gradient(p.index(), step.round, step.interval);
-                    sums_out.push(Target::Sums { parts, shape: spec.shape.clone() });
-                }
-                (EdgeKind::Targets, *source)
-            }
-            EdgeStep::Sources { passed, source, source_gradient } => {
-                own.push(read(*source)?);
-                rows_out.push(write(*source_gradient)?);
-                (EdgeKind::Sources, *passed)
-            }
+            EdgeStep::Sources { passed, source, .. } => (EdgeKind::Sources, vec![source], *passed),
         };
+        let own = own.into_iter().map(|&slot| self.read(slot, step)).collect::<Result<Vec<_>>>()?;
+        let (rows_out, sums_out) = self.edge_targets(step, edges, weights)?;
         let pieces = self.rows.read_all(other, step.round, ages)?;
         let other = pieces.into_iter().map(|(rows, lease)| match lease {
             Lease::F32(lease) => Ok((rows, lease)),
             Lease::Bf16(_) => Err(Error::Internal(format!("slot {other} is not stored as f32"))),
         });
-        let parameters = operation.parameters.iter().map(|p| weights.matrix(p.index(), version));
+        let parameters = operation.parameters.iter().map(|p| weights.matrix(p.index(), task.weights));
         let call = EdgeCall {
             kind,
             seed: self.seed,
@@ -155,8 +151,13 @@ impl Stages<'_> {
             rows_out,
             sums_out,
         };
-        let layer = self.layer(edges.operation)?.clone();
-        compute.work(pass, step, Work::Edges { layer, call: Box::new(call) });
-        Ok(())
+        Ok(Work::Kernel(KernelWork {
+            operation: edges.operation,
+            generation: weights.generation(task.weights)?,
+            layer: self.layer(edges.operation)?.clone(),
+            call: call.into(),
+            constant_inputs: Vec::new(),
+            place: self.program.place(step.stage),
+        }))
     }
 }

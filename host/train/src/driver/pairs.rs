@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use eciton_exec::{Compute, Work};
+use eciton_exec::Work;
 use eciton_graph::gather::pairs::Pairs;
 use eciton_graph::gather::{Rows, Sources};
 use eciton_plan::{PairLoss, Step};
@@ -18,12 +18,11 @@ impl Stages<'_> {
     /// interval.
     pub(super) fn pairs(
         &self,
-        (pass, step): (u32, Step),
+        step: Step,
         pairs: &PairLoss,
         ages: Option<&[u8]>,
         weights: &Weights,
-        compute: &mut (impl Compute + ?Sized),
-    ) -> Result<()> {
+    ) -> Result<Work> {
         let interval = self.interval(step.interval)?;
         let (rows, grid) = (interval.rows.clone(), interval.grid.clone());
         let pieces = self.rows.read_all(pairs.input, step.round, ages)?;
@@ -52,7 +51,6 @@ impl Stages<'_> {
             sum_rows(View::new(&losses, losses.len(), 1), &grid, &mut parts);
             Ok(())
         };
-        compute.work(pass, step, Work::Graph(Box::new(work)));
-        Ok(())
+        Ok(Work::Host(Box::new(work)))
     }
 }

@@ -1,4 +1,4 @@
-//! The stages of one program on their way: what tasks and gathers are made from.
+//! The stages of one program on their way: what jobs are made from.
 //!
 //! A step leases the rows that it reads and writes, so two steps that would touch the same rows are
 //! refused rather than torn.
@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use eciton_exec::{Compute, Order, Work};
+use eciton_exec::{Job, KernelWork, Work};
 use eciton_graph::adjacency::Graph;
 use eciton_graph::dataset::Dataset;
 use eciton_graph::gather::{EdgeWeights, Gather as Sums, Reduce, Sources};
@@ -14,8 +14,8 @@ use eciton_graph::graphs::Graphs;
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Call, Finished, Kind, Labelled, Layer, Target};
 use eciton_plan::{
-    Buffers, Direction, Gather, IntervalId, Normalisation, Operation, OperationId, Over, Program, RowFormat,
-    Scope, SlotId, Stage, StageId, Step, Task, TaskKey, Tensor,
+    Buffers, Direction, Gather, IntervalId, Normalisation, Operation, OperationId, Over, Place, Program,
+    RowFormat, Scope, SlotId, Stage, StageId, Step, Task, TaskKey, Tensor,
 };
 use eciton_tensor::Matrix;
 
@@ -25,7 +25,7 @@ use crate::data::{Interval, Prepared};
 use crate::error::{Error, Result, at};
 use crate::weights::Weights;
 
-/// One program on its way: what tasks are made from.
+/// One program on its way: what jobs are made from.
 pub(crate) struct Stages<'a> {
     pub program: &'a Program,
     pub prepared: &'a Prepared,
@@ -78,6 +78,22 @@ impl Stages<'_> {
         operation.ok_or_else(|| Error::Internal(format!("no operation {id}")))
     }
 
+    /// Where a step sums up the gradients of an operation's parameters.
+    pub(super) fn gradients(
+        &self,
+        step: Step,
+        operation: OperationId,
+        weights: &Weights,
+    ) -> Result<Vec<Target>> {
+        let operation = self.operation(operation)?;
+        let each = operation.parameters.iter().zip(&operation.signature.parameters);
+        let sums = each.map(|(p, spec)| {
+            let parts = weights.gradient(p.index(), step.round, step.interval);
+            Target::Sums { parts, shape: spec.shape.clone() }
+        });
+        Ok(sums.collect())
+    }
+
     /// Where a task writes: rows, then sums.
     fn targets(
         &self,
@@ -85,17 +101,12 @@ impl Stages<'_> {
         tensor: &Tensor,
         weights: &Weights,
     ) -> Result<(Vec<Option<Target>>, Vec<Target>)> {
-        let mut sums = Vec::new();
         if tensor.direction == Direction::Forward {
             let all = tensor.outputs.iter().chain(&tensor.kept);
-            return Ok((all.map(|&s| self.write(s, step).map(Some)).collect::<Result<_>>()?, sums));
+            return Ok((all.map(|&s| self.write(s, step).map(Some)).collect::<Result<_>>()?, Vec::new()));
         }
         let write = |s: &Option<SlotId>| s.map(|s| self.write(s, step)).transpose();
-        let operation = self.operation(tensor.operation)?;
-        for (p, spec) in operation.parameters.iter().zip(&operation.signature.parameters) {
-            let parts = weights.gradient(p.index(), step.round, step.interval);
-            sums.push(Target::Sums { parts, shape: spec.shape.clone() });
-        }
+        let mut sums = self.gradients(step, tensor.operation, weights)?;
         if tensor.direction == Direction::Loss {
             let parts = weights.loss_parts(step.round, step.interval);
             sums.push(Target::Sums { parts, shape: vec![1] });
@@ -143,40 +154,58 @@ impl Stages<'_> {
         })
     }
 
-    /// A task as executors take it.
-    pub(super) fn order(
-        &self,
-        task: Task,
-        weights: &Weights,
-        pass: u32,
-        deadline: Option<Duration>,
-    ) -> Result<Order> {
-        let Stage::Tensor(tensor) = self.stage(task.step())? else {
-            return Err(Error::Internal(format!("{} is no task", task.step())));
-        };
+    /// A tensor step.
+    fn tensor(&self, task: Task, tensor: &Tensor, weights: &Weights) -> Result<Work> {
         let constant = |slot: &SlotId| self.prepared.constant(self.program, *slot).is_some();
         let inputs = tensor.inputs.iter().copied().enumerate();
-        Ok(Order {
-            pass,
-            task,
+        Ok(Work::Kernel(KernelWork {
             operation: tensor.operation,
             generation: weights.generation(task.weights)?,
             layer: self.layer(tensor.operation)?.clone(),
-            call: self.call(&task, tensor, weights)?,
+            call: self.call(&task, tensor, weights)?.into(),
             constant_inputs: inputs.filter(|(_, slot)| constant(slot)).collect(),
-            deadline,
-        })
+            place: self.program.place(task.stage),
+        }))
+    }
+
+    /// An attempt as executors take it, of a pass, from rows that are so many rounds old as `ages` says, by
+    /// interval.
+    pub(super) fn job(
+        &self,
+        pass: u32,
+        task: Task,
+        ages: Option<&[u8]>,
+        weights: &Weights,
+        deadline: Option<Duration>,
+    ) -> Result<Job> {
+        let step = task.step();
+        let work = match self.stage(step)? {
+            Stage::Gather(gather) => self.gather(step, gather, ages)?,
+            Stage::Attend(attend) => self.attend(step, attend, ages)?,
+            Stage::BatchNorm(batch) => self.batch_norm((pass, step), batch, ages)?,
+            Stage::Pairs(pairs) => self.pairs(step, pairs, ages, weights)?,
+            Stage::Edges(edges) => self.edges(task, edges, ages, weights)?,
+            Stage::Tensor(tensor) => self.tensor(task, tensor, weights)?,
+        };
+        Ok(Job { pass, task, work, deadline })
     }
 
     /// Puts an answer that came in a message where its task would have written.
     pub(super) fn commit(&self, key: TaskKey, answer: Answer, weights: &Weights) -> Result<Finished> {
-        let Stage::Tensor(tensor) = self.stage(key.step())? else {
-            return Err(Error::Internal(format!("{} is no task", key.step())));
+        let step = key.step();
+        let (rows_out, sums_out) = match self.stage(step)? {
+            Stage::Tensor(tensor) => self.targets(step, tensor, weights)?,
+            Stage::Edges(edges) => self.edge_targets(step, edges, weights)?,
+            _ => return Err(Error::Internal(format!("{step} is not a kernel's"))),
         };
-        let (rows_out, sums_out) = self.targets(key.step(), tensor, weights)?;
         answer
             .into_targets(rows_out, sums_out)
             .map_err(|source| Error::Step { step: key.to_string(), source: Box::new(source) })
+    }
+
+    /// Whether attempts at a stage are tasks, which a function may do.
+    pub(super) fn is_task(&self, stage: StageId) -> bool {
+        self.program.place(stage) == Place::Anywhere
     }
 
     /// How many rows each interval has.
@@ -196,13 +225,7 @@ impl Stages<'_> {
     }
 
     /// Gathers for a step, from rows that are so many epochs old as `ages` says, by interval.
-    pub(super) fn gather(
-        &self,
-        (pass, step): (u32, Step),
-        gather: &Gather,
-        ages: Option<&[u8]>,
-        compute: &mut (impl Compute + ?Sized),
-    ) -> Result<()> {
+    fn gather(&self, step: Step, gather: &Gather, ages: Option<&[u8]>) -> Result<Work> {
         let rows = self.interval(step.interval)?.rows.clone();
         let pieces = self.rows.read_all(gather.input, step.round, ages)?;
         let output = self.rows.write(gather.output, step.round, step.interval)?;
@@ -247,8 +270,7 @@ impl Stages<'_> {
             }
             Ok(())
         };
-        compute.work(pass, step, Work::Graph(Box::new(work)));
-        Ok(())
+        Ok(Work::Host(Box::new(work)))
     }
 }
 
