@@ -10,10 +10,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use eciton_exec::{Answered, Clock, Completion, Executor as _, LocalPool, Order, Settings as Threads};
+use eciton_exec::{
+    Answered, Clock, Completion, Executor as _, Job, KernelWork, LocalPool, Settings as Threads, Work,
+    WorkError,
+};
 use eciton_kernel::{Call, Error, Kind, Layer, Limits, RowNumbers, Runtime, Settings, Target};
 use eciton_plan::signature::Value;
-use eciton_plan::{Attempt, Attribute, IntervalId, OperationId, Round, StageId, Task, Version};
+use eciton_plan::{Attempt, Attribute, IntervalId, OperationId, Place, Round, StageId, Task, Version};
 use eciton_tensor::{Buffer, Grid, Matrix};
 use eciton_tests::{Numbers, root, test_kernel};
 
@@ -109,7 +112,7 @@ fn kernels() -> ([Runtime; 2], Vec<Tried>) {
     ([ample, short], all)
 }
 
-fn order(tried: &Tried, number: u32, into: &Buffer) -> Order {
+fn job(tried: &Tried, number: u32, into: &Buffer) -> Job {
     let rows = into.rows();
     let call = Call {
         kind: Kind::Forward,
@@ -129,22 +132,22 @@ fn order(tried: &Tried, number: u32, into: &Buffer) -> Order {
         sums_out: Vec::new(),
         labelled: None,
     };
-    Order {
-        pass: 1,
-        task: Task {
-            round: Round(1),
-            stage: StageId(0),
-            interval: IntervalId(number),
-            attempt: Attempt(0),
-            weights: Version(0),
-        },
+    let task = Task {
+        round: Round(1),
+        stage: StageId(0),
+        interval: IntervalId(number),
+        attempt: Attempt(0),
+        weights: Version(0),
+    };
+    let work = KernelWork {
         operation: OperationId(0),
         generation: 1,
         layer: tried.layer.clone(),
-        call,
+        call: call.into(),
         constant_inputs: Vec::new(),
-        deadline: None,
-    }
+        place: Place::Anywhere,
+    };
+    Job { pass: 1, task, work: Work::Kernel(work), deadline: None }
 }
 
 fn bits(buffer: &Buffer) -> Vec<u32> {
@@ -180,7 +183,7 @@ fn half(
             };
             let which = tried.iter().position(passed).unwrap();
             let into = Buffer::zeroed(ROWS[numbers.below(ROWS.len() as u32) as usize], OUT).unwrap();
-            pool.submit(order(&tried[which], number, &into));
+            pool.submit(job(&tried[which], number, &into));
             calls.push((which, into));
         }
         let mut done = Vec::new();
@@ -188,11 +191,15 @@ fn half(
             pool.drain(&mut done, None);
         }
         for completion in done {
-            let Completion::Task { key, result, .. } = completion else { panic!("{completion:?}") };
+            let Completion::Ended { key, result, .. } = completion else { panic!("{completion:?}") };
             let (which, into) = &calls[key.interval.index()];
             let (tried, place) = (&tried[*which], format!("batch {batch}, call {}", key.interval));
             let count = counts.entry(*which).or_default();
             count.0 += 1;
+            let result = result.map_err(|error| match error {
+                WorkError::Kernel(error) => *error,
+                WorkError::Host(text) => panic!("{place}: {text}"),
+            });
             match (tried.ends, result) {
                 (Ends::Right | Ends::RightOrMemory, Ok(Answered::InPlace(_))) => {
                     let found = bits(into);

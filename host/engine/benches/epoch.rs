@@ -3,7 +3,7 @@
 #![allow(missing_docs, clippy::disallowed_types, clippy::disallowed_methods, clippy::disallowed_macros)]
 
 use eciton_engine::{Action, Deadlines, Engine, Event, Settings};
-use eciton_plan::{Attribute, BackwardNeeds, DataShape, Model, Program, RowsSpec, Signature, Value};
+use eciton_plan::{Attribute, BackwardNeeds, DataShape, Model, Place, Program, RowsSpec, Signature, Value};
 use std::time::Instant;
 
 fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Result<Signature, String> {
@@ -21,9 +21,9 @@ fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Res
     })
 }
 
-/// Answers every action at once; returns the number of events. With deadlines every first attempt is
-/// overdue, and the second wins.
-fn run(engine: &mut Engine, waiting: &mut Vec<Event>) -> u64 {
+/// Answers every action at once; returns the number of events. With deadlines every first attempt at a
+/// task is overdue, and the second wins.
+fn run(program: &Program, engine: &mut Engine, waiting: &mut Vec<Event>) -> u64 {
     let mut events = 0;
     let overdue = engine.settings().deadlines.is_some();
     waiting.push(Event::Started);
@@ -31,10 +31,9 @@ fn run(engine: &mut Engine, waiting: &mut Vec<Event>) -> u64 {
         events += 1;
         for action in engine.step(event) {
             match action {
-                Action::Gather(step) => waiting.push(Event::Gathered(step)),
                 Action::Submit(task) => {
                     waiting.push(Event::Completed { key: task.key(), took_us: 100 });
-                    if overdue {
+                    if overdue && program.place(task.stage) == Place::Anywhere {
                         waiting.push(Event::Overdue(task.key()));
                     }
                 }
@@ -63,7 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut engine = Engine::new(&program, Settings { deadlines, ..Settings::new(intervals, rounds) })?;
         let mut waiting = Vec::with_capacity(1024);
         let start = Instant::now();
-        let events = run(&mut engine, &mut waiting);
+        let events = run(&program, &mut engine, &mut waiting);
         let nanoseconds = start.elapsed().as_nanos() as f64;
         println!(
             "{layers} layers, {intervals:>2} intervals{}: {:>9.1} ns a round, {:>5.1} ns an event ({} events a round)",

@@ -2,13 +2,13 @@
 
 /// Counts since the engine was made; a restart keeps them.
 ///
-/// Every attempt ends in one of them, or is still under way:
+/// Every attempt at a task ends in one of them, or is still under way:
 /// `attempts = committed - recovered + failures + duplicates + late + cancelled + lost + in_flight`
 /// ([`Counters::attempts`], [`Counters::in_flight`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Gathers asked for.
-    pub gathers: u64,
+    /// Steps of the host asked for. They have one attempt each, which no other counter counts.
+    pub host_steps: u64,
     /// Tasks submitted: first attempts.
     pub tasks: u64,
     /// Further attempts after a failure.
@@ -34,8 +34,8 @@ pub struct Counters {
     pub lost: u64,
     /// Updates of the weights.
     pub updates: u64,
-    /// Events dropped because what they tell was told before or no longer matters: an attempt, gather
-    /// or update reported again, a deadline of a step that is done.
+    /// Events dropped because what they tell was told before or no longer matters: an attempt or update
+    /// reported again, a deadline of a step that is done.
     pub ignored: u64,
     /// Events dropped because nothing had been asked that they could answer. Above 0: the driver has
     /// a defect.

@@ -78,12 +78,12 @@ pub struct Engine {
 
 #[derive(Clone, Debug)]
 struct StageInfo {
-    gather: bool,
+    place: Place,
     /// How many stages a step of this one waits for.
     waits: u32,
     followers: std::ops::Range<u32>,
-    /// The stage whose rows of all intervals it reads.
-    reads: Option<u16>,
+    /// The stages whose rows of all intervals it reads, ascending.
+    reads: Vec<u16>,
     pace: Pace,
 }
 
@@ -91,7 +91,6 @@ struct StageInfo {
 struct StepInfo {
     /// How many stages it still waits for.
     waits: u32,
-    /// A gather has one, which is not counted.
     attempts: Attempts,
 }
 
@@ -138,11 +137,11 @@ pub struct Parked {
 pub enum WaitsFor {
     /// It may not enter its next round before this one is over everywhere, its weights published.
     Round(Round),
-    /// This step would write over rows that a gather still reads.
+    /// This step would write over rows that another step still reads.
     Readers(Step),
     /// This step waits until fewer are handed out.
     Turn(Step),
-    /// This gather needs rows that another interval has not written yet.
+    /// This step needs rows that another interval has not written yet.
     Rows(Step),
 }
 
@@ -154,14 +153,24 @@ impl Engine {
     /// such a ratio of deadlines, [`Error::Pipeline`] for a pipeline whose settings do not go together,
     /// [`Error::Order`] for a program whose stages are out of order.
     pub fn new(program: &Program, settings: Settings) -> Result<Self, Error> {
+        Self::with_needs(program, settings, |stage| program.dependencies(stage))
+    }
+
+    /// An engine that waits for what `needs` says instead of [`Program::dependencies`].
+    pub(crate) fn with_needs(
+        program: &Program,
+        settings: Settings,
+        needs: impl Fn(StageId) -> Vec<(StageId, Scope)>,
+    ) -> Result<Self, Error> {
         check(program, &settings)?;
         let intervals = settings.intervals;
         let count = program.stages.len();
         let mut after: Vec<Vec<(u16, Scope)>> = vec![Vec::new(); count];
         let mut stages: Vec<StageInfo> = Vec::with_capacity(count);
-        for (id, stage) in (0u16..=u16::MAX).zip(&program.stages) {
-            let mut needed = program.dependencies(StageId(id));
-            let reads = needed.iter().find(|(_, scope)| *scope == Scope::All).map(|(stage, _)| stage.0);
+        for id in (0u16..=u16::MAX).take(count) {
+            let mut needed = needs(StageId(id));
+            let all = needed.iter().filter(|(_, scope)| *scope == Scope::All);
+            let reads = all.map(|(stage, _)| stage.0).collect();
             if let (Mode::Sync, Some(before)) = (settings.pipeline.mode, id.checked_sub(1)) {
                 needed.retain(|&(stage, _)| stage.0 != before);
                 needed.push((StageId(before), Scope::All));
@@ -173,8 +182,8 @@ impl Engine {
             }
             // A program has at most 2^16 stages.
             let waits = u32::try_from(needed.len()).unwrap_or(u32::MAX);
-            let gather = stage.place == Place::Host;
-            stages.push(StageInfo { gather, waits, followers: 0..0, reads, pace: Pace::default() });
+            let place = program.place(StageId(id));
+            stages.push(StageInfo { place, waits, followers: 0..0, reads, pace: Pace::default() });
         }
         let mut followers = Vec::new();
         for (stage, after) in stages.iter_mut().zip(after) {
@@ -187,7 +196,8 @@ impl Engine {
         let widest = stages.iter().map(|stage| stage.followers.len()).max().unwrap_or(0);
         let most = (starts + widest).saturating_mul(intervals as usize);
         let spread = settings.pipeline.gradient_versions();
-        let readings = Readings::new(&settings.pipeline, intervals, stages.iter().map(|s| s.reads), count);
+        let reads = stages.iter().flat_map(|stage| &stage.reads);
+        let readings = Readings::new(&settings.pipeline, intervals, reads.copied(), count);
         let idle = StepInfo { waits: 0, attempts: Attempts::NONE };
         let mut engine = Self {
             settings,
@@ -260,7 +270,6 @@ impl Engine {
         self.actions.clear();
         match event {
             Event::Started => self.started(),
-            Event::Gathered(step) => self.gathered(step),
             Event::Completed { key, took_us } => self.completed(key, took_us),
             Event::Overdue(key) => self.overdue(key),
             Event::Failed { key, retryable } => self.failed(key, retryable),
@@ -279,10 +288,10 @@ impl Engine {
     /// answer to the stage ([`Deadlines`]). It moves with every answer, so ask again when a
     /// timer runs out, and often enough to see that it came nearer. A pure function of the events so far.
     ///
-    /// `None`: no deadlines are set, or the program has no such stage, or it is a gather.
+    /// `None`: no deadlines are set, or the program has no such stage, or it is the host's.
     #[must_use]
     pub fn deadline_us(&self, stage: StageId) -> Option<u64> {
-        let stage = self.stages.get(stage.index()).filter(|stage| !stage.gather)?;
+        let stage = self.stages.get(stage.index()).filter(|stage| stage.place == Place::Anywhere)?;
         self.settings.deadlines.as_ref().map(|deadlines| stage.pace.deadline_us(deadlines))
     }
 
@@ -311,17 +320,8 @@ impl Engine {
         self.weights
     }
 
-    /// The version of the weights that a step reads: the same for all steps of an interval's round, settled
-    /// when the interval entered it. Tasks carry theirs; a gather that goes through a kernel asks here,
-    /// before it is reported. `None`: the interval is not in that round, or there is none of its number.
-    #[must_use]
-    pub fn weights_of(&self, step: Step) -> Option<Version> {
-        let interval = self.intervals.get(step.interval.index())?;
-        (interval.round == Some(step.round)).then_some(interval.weights)
-    }
-
-    /// How many rounds older than its own the rows are that a gather under way reads, by the interval
-    /// that wrote them; `None`: none is older. What rows it reads was settled when it was asked for.
+    /// Ages of the rows that a step under way reads of all intervals: by the interval that wrote them, how many
+    /// rounds older than its own. `None`: none is older. The first attempt settles them, for all attempts.
     #[must_use]
     pub fn ages(&self, step: Step) -> Option<&[u8]> {
         let asked = self.intervals.get(step.interval.index())?.round == Some(step.round);
@@ -340,11 +340,11 @@ impl Engine {
         self.actions.capacity()
     }
 
-    /// Attempts under way, counted one by one.
+    /// Attempts at tasks under way, counted one by one.
     #[cfg(test)]
     pub(crate) fn alive(&self) -> u64 {
         let tasks = self.stages.iter().zip(self.steps.chunks(self.settings.intervals as usize));
-        let tasks = tasks.filter(|(stage, _)| !stage.gather).flat_map(|(_, steps)| steps);
+        let tasks = tasks.filter(|(stage, _)| stage.place == Place::Anywhere).flat_map(|(_, steps)| steps);
         tasks.map(|step| u64::from(step.attempts.alive())).sum()
     }
 
@@ -396,6 +396,11 @@ impl Engine {
             };
             Some(Parked { interval: IntervalId(interval), waits_for })
         })
+    }
+
+    /// Whether steps of this stage are tasks, whose attempts are counted.
+    fn is_task(&self, stage: StageId) -> bool {
+        self.stages.get(stage.index()).is_some_and(|stage| stage.place == Place::Anywhere)
     }
 
     /// Where a step of an interval's round lies in `steps`.

@@ -1,6 +1,6 @@
 //! What goes in and what comes out.
 
-use eciton_plan::{Round, Step, Task, TaskKey};
+use eciton_plan::{Round, Task, TaskKey};
 
 /// What happened. Rows, gradients and losses stay with the driver.
 ///
@@ -11,20 +11,18 @@ use eciton_plan::{Round, Step, Task, TaskKey};
 pub enum Event {
     /// The run begins.
     Started,
-    /// An [`Action::Gather`] is done and its rows are written.
-    Gathered(Step),
-    /// An attempt at a task was answered. Its results wait beside for [`Action::Commit`].
+    /// An attempt at a step was answered. Its results are in place, or wait beside for [`Action::Commit`].
     Completed {
         /// Which attempt.
         key: TaskKey,
         /// From handing it to the executor to its answer; 0 if nobody measured.
         took_us: u64,
     },
-    /// An attempt at a task failed.
+    /// An attempt at a step failed.
     Failed {
         /// Which attempt.
         key: TaskKey,
-        /// Whether another attempt can end otherwise (`FailureKind::retryable`).
+        /// Whether another attempt can end otherwise.
         retryable: bool,
     },
     /// An attempt has been under way for longer than [`crate::Engine::deadline_us`] of its stage, and
@@ -57,16 +55,14 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Action {
-    /// Do a gather stage for an interval, on rows of the rounds that [`crate::Engine::ages`] names; then
-    /// [`Event::Gathered`].
-    Gather(Step),
-    /// Hand a task to an executor; then [`Event::Completed`] or [`Event::Failed`].
+    /// Do a step for the first time, on rows of all intervals of the rounds that [`crate::Engine::ages`] names;
+    /// then [`Event::Completed`] or [`Event::Failed`].
     Submit(Task),
-    /// Hand a task that failed to an executor once more, in a fresh instance. The attempt is counted
-    /// up; the rest is as it was.
+    /// Do a task that failed once more, in a fresh instance. The attempt is counted up; the rest is as it
+    /// was, ages included.
     Retry(Task),
-    /// Hand a task whose newest attempt is overdue to an executor once more. The attempt is counted up;
-    /// the rest is as it was. Earlier attempts stay alive beside it, so each writes to a place of its
+    /// Do a task whose newest attempt is overdue once more. The attempt is counted up; the rest is as it was,
+    /// ages included. Earlier attempts stay alive beside it, so each writes to a place of its
     /// own until one is committed.
     Relaunch(Task),
     /// This answer is the first to its step: its rows, gradients and loss count from now on. What is

@@ -7,22 +7,22 @@
 //! reports each one's end as an event, until [`Action::Finished`]. It never has to look into the
 //! engine.
 //!
-//! A stage on an interval at a round is a step. A step starts when what it reads is there: a tensor
-//! stage needs its own interval's rows, a gather those of all intervals. How long it waits for the
+//! A stage on an interval at a round is a step. A step starts when what it reads is there: rows of its own
+//! interval, and of some values (what a gather reads) those of all intervals. How long it waits for the
 //! others', how far intervals may run apart, and which versions of rows and weights they then read is
 //! the [`Pipeline`](eciton_plan::Pipeline)'s: see there for the rules. When all steps of a round are
 //! done the weights are updated and evaluated if it is time, and the intervals that waited for that go
 //! on.
 //!
-//! In asynchronous rounds a gather reads of each interval the newest rows that are not after its own
-//! round ([`Engine::ages`]); they are not written over while it does. A step of an edge kernel is a gather
-//! here: it runs on the host, once. What weights it reads, [`Engine::weights_of`] says; its gradients count
-//! when it is reported.
+//! In asynchronous rounds a step reads of each interval the newest rows that are not after its own
+//! round ([`Engine::ages`]); they are not written over until it is done.
 //!
 //! # Attempts
 //!
-//! A tensor step is a task, and a task is a pure function: any attempt at it gives the same answer. The
-//! first attempt is an [`Action::Submit`]. A further one follows, up to [`Settings::attempts`],
+//! Every step is done by attempts, the first of which is an [`Action::Submit`]. What is placed on the host
+//! ([`eciton_plan::Place::Host`]) has no other: it writes in place, and its failure ends the run. What may be
+//! done anywhere is a task, and a task is a pure function: any attempt at it gives the same answer. A further
+//! attempt follows, up to [`Settings::attempts`],
 //!
 //! * when the newest failed by the host's fault: [`Action::Retry`];
 //! * when the newest is overdue: [`Action::Relaunch`], while the earlier ones go on beside it. The
@@ -40,7 +40,7 @@
 //! # Limits
 //!
 //! Nothing that an event says can panic the engine or make it do a step twice, and no event allocates
-//! but for the lists of ages of asynchronous gathers, which are used again.
+//! but for the lists of ages of asynchronous steps, which are used again.
 //! An event costs tens of nanoseconds for each action that follows from it: a round of two layers on
 //! one interval is 11 events and, on a quiet machine, well under a microsecond
 //! (`cargo bench -p eciton-engine`). A step takes 20 bytes, its attempts' fates included; of attempts
@@ -74,7 +74,6 @@
 //! let mut events = vec![Event::Started];
 //! while let Some(event) = events.pop() {
 //!     events.extend(engine.step(event).filter_map(|action| match action {
-//!         Action::Gather(step) => Some(Event::Gathered(step)),
 //!         Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) => {
 //!             Some(Event::Completed { key: task.key(), took_us: 250 })
 //!         }

@@ -4,7 +4,7 @@ use eciton_plan::{Pipeline, Round, Version};
 
 /// Most intervals.
 pub const MAX_INTERVALS: u32 = 65_536;
-/// Most intervals of an asynchronous run: a gather under way keeps a byte for each.
+/// Most intervals of an asynchronous run: a step that reads rows of all keeps a byte for each.
 pub const MAX_APART_INTERVALS: u32 = 4096;
 /// Most steps of one round: stages times intervals. A step takes 20 bytes.
 pub const MAX_STEPS: u64 = 1 << 24;
@@ -56,11 +56,11 @@ pub struct Settings {
     /// When attempts are relaunched; `None`: never.
     pub deadlines: Option<Deadlines>,
     /// How many steps may be handed out at once; the others wait in the engine, in the order of round, stage
-    /// and interval. What a gather reads is settled when it is handed out, so that in asynchronous rounds
-    /// the fewer there are the newer it is. `None`: no limit.
+    /// and interval. What a step reads of all intervals is settled when it is handed out, so that in
+    /// asynchronous rounds the fewer there are the newer it is. `None`: no limit.
     pub in_flight: Option<u32>,
-    /// Whether that counts gathers alone: tasks run elsewhere.
-    pub only_gathers: bool,
+    /// Whether that counts steps of the host alone: tasks run elsewhere.
+    pub only_host_steps: bool,
     /// What steps wait for, and which rows and weights they read.
     pub pipeline: Pipeline,
 }
@@ -79,7 +79,7 @@ impl Settings {
             attempts: 4,
             deadlines: None,
             in_flight: None,
-            only_gathers: false,
+            only_host_steps: false,
             pipeline: Pipeline::default(),
         }
     }

@@ -17,8 +17,46 @@ pub(crate) use defects::Planted;
 use crate::{Deadlines, Settings};
 use eciton_plan::{
     Attribute, BackwardNeeds, DataShape, EdgeSignature, Initialiser, Model, ModelSettings, ParameterSpec,
-    Program, Round, RowsSpec, Signature, TaskType, Value, Version,
+    Place, Program, Round, RowsSpec, Scope, Signature, StageId, TaskType, Value, Version,
 };
+
+/// A program, and what its stages wait for.
+#[derive(Clone, Debug)]
+struct Case {
+    program: Program,
+    /// A stage that reads rows of all intervals of another, of which the program has it read its own.
+    all: Option<(StageId, StageId)>,
+}
+
+impl Case {
+    fn dependencies(&self, stage: StageId) -> Vec<(StageId, Scope)> {
+        let mut needed = self.program.dependencies(stage);
+        for (of, scope) in &mut needed {
+            if self.all == Some((stage, *of)) {
+                *scope = Scope::All;
+            }
+        }
+        needed
+    }
+
+    fn is_task(&self, stage: StageId) -> bool {
+        self.place(stage) == Place::Anywhere
+    }
+}
+
+impl From<Program> for Case {
+    fn from(program: Program) -> Self {
+        Self { program, all: None }
+    }
+}
+
+impl std::ops::Deref for Case {
+    type Target = Program;
+
+    fn deref(&self) -> &Program {
+        &self.program
+    }
+}
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
@@ -73,20 +111,34 @@ fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Res
     })
 }
 
-fn gcn(layers: u32) -> Program {
+fn gcn(layers: u32) -> Case {
     let model = Model::gcn(layers, 16, 0.5, 30, 7).unwrap();
     let shape = DataShape { rows: 100, features: 30, classes: 7, edge_features: 0 };
-    Program::build(&model, shape, eciton_plan::Savings::default(), &signature).unwrap()
+    Program::build(&model, shape, eciton_plan::Savings::default(), &signature).unwrap().into()
 }
 
-/// Layers of an edge kernel: gathers that read weights, and some that yield gradients.
-fn gatv2(layers: u32) -> Program {
+/// Layers of an edge kernel: its steps read rows of all intervals and weights, and some yield gradients.
+fn gatv2(layers: u32, edges: Place) -> Case {
     let text = format!("kind = \"gatv2\"\nheads = 1\nlayers = {layers}");
     let model =
         Model::resolve(&ModelSettings::parse(&text, "m.toml").unwrap(), 30, 7, TaskType::Classification)
             .unwrap();
     let shape = DataShape { rows: 100, features: 30, classes: 7, edge_features: 0 };
-    Program::build(&model, shape, eciton_plan::Savings::default(), &signature).unwrap()
+    let mut program = Program::build(&model, shape, eciton_plan::Savings::default(), &signature).unwrap();
+    program.place_edges(edges);
+    program.into()
+}
+
+/// The same, with a step that reads rows of all intervals of both ends, which do not wait for each other.
+fn two_reads(edges: Place) -> Case {
+    Case { all: Some((StageId(2), StageId(1))), ..gatv2(1, edges) }
+}
+
+/// Programs with steps of every kind, at every place.
+fn programs() -> Vec<Case> {
+    let edges = [Place::Host, Place::Anywhere].into_iter();
+    let along = edges.flat_map(|place| [gatv2(1, place), gatv2(2, place), two_reads(place)]);
+    (1..=4).map(gcn).chain(along).collect()
 }
 
 fn settings(random: &mut Random) -> Settings {

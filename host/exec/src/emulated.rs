@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use eciton_emulator as emulator;
 use eciton_kernel::artefact::{Baseline, Signer};
-use eciton_plan::Step;
 use eciton_transport::{Credentials, S3Settings, S3Store};
 
 use crate::deploy::Architecture;
 use crate::functions::{self, Error, Keys, Most, Wanted};
 use crate::lambda::{LambdaInvoker, LambdaSettings};
-use crate::{Bill, Completion, Compute, Cut, Executor, Host, Load, Order, RemotePool, Work};
+use crate::{Bill, Completion, Cut, Executor, Host, Job, Load, RemotePool};
 
 const REGION: &str = "us-east-1";
 const BUCKET: &str = "eciton-emulated";
@@ -129,9 +128,9 @@ impl Drop for Emulated {
 }
 
 impl Executor for Emulated {
-    fn submit(&mut self, order: Order) {
+    fn submit(&mut self, job: Job) {
         if let Some(pool) = &mut self.pool {
-            pool.submit(order);
+            pool.submit(job);
         }
     }
 
@@ -197,13 +196,5 @@ impl Executor for Emulated {
             store_bytes_host: client.store_bytes_host,
             store_bytes_to_host: client.store_bytes_to_host,
         })
-    }
-}
-
-impl Compute for Emulated {
-    fn work(&mut self, pass: u32, step: Step, work: Work) {
-        if let Some(pool) = &mut self.pool {
-            pool.work(pass, step, work);
-        }
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use eciton_kernel::wire::{Answer, AnswerMeta, Constants, Request, Source, encode_call};
+use eciton_kernel::wire::{Answer, AnswerMeta, Constants, Request, Source, encode};
 use eciton_kernel::{Error, Instances, Layer, Limits};
 use eciton_plan::TaskKey;
 use eciton_tensor::frame::{Encoding, Frame};
@@ -33,9 +33,9 @@ impl Framing {
     /// Writes an order.
     pub(crate) fn write(&self, order: &Order) -> Result<Framed, Error> {
         let (pass, key) = (order.pass, order.task.key());
-        let (none, objects) = (Constants::default(), Vec::new());
-        let frame = encode_call("", key, &order.layer, &order.call, self.rows, &self.limits, objects, &none)?;
-        Ok(Framed { pass, key, layer: order.layer.clone(), frame })
+        let (none, objects, work) = (Constants::default(), Vec::new(), &order.work);
+        let frame = encode("", key, &work.layer, &work.call, self.rows, &self.limits, objects, &none)?;
+        Ok(Framed { pass, key, layer: work.layer.clone(), frame })
     }
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn run(
         };
         frame.part(part).map_err(tensor)
     })?;
-    let result = instances.run_any(layer, call);
+    let result = instances.run(layer, call);
     let mut meta = AnswerMeta::new(key, &result);
     meta.times.compute_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
     places.encode(&meta, encoding)

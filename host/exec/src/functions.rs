@@ -7,21 +7,20 @@ mod store;
 pub(crate) use store::{Keys, at_store};
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use eciton_kernel::{Kernel, Limits};
-use eciton_plan::{EdgePlace, Executor, ExecutorKind, FunctionCount, RowFormat};
+use eciton_plan::{Executor, ExecutorKind, FunctionCount, RowFormat};
 use eciton_tensor::frame::Encoding;
 
 use serde::{Deserialize, Serialize};
 
 use crate::deploy::Architecture;
-use crate::{Host, LocalPool, Machine, RemoteSettings};
+use crate::{Host, LocalPool, RemoteSettings};
 
 /// What a run asks of functions.
 #[derive(Debug)]
 pub struct Wanted {
-    /// Threads of this machine, for graph work.
+    /// Threads of this machine.
     pub local: LocalPool,
     /// Every kernel that tasks use, with its component.
     pub kernels: Vec<(Arc<Kernel>, Arc<[u8]>)>,
@@ -211,7 +210,7 @@ pub fn check(kind: ExecutorKind) -> Result<(), Error> {
 ///
 /// # Errors
 /// As [`check`]; whatever keeps the functions from starting.
-pub fn start(wanted: Wanted, emulator: &eciton_plan::Emulator) -> Result<Box<dyn Machine>, Error> {
+pub fn start(wanted: Wanted, emulator: &eciton_plan::Emulator) -> Result<Box<dyn crate::Executor>, Error> {
     check(wanted.executor.kind)?;
     Ok(match wanted.executor.kind {
         #[cfg(feature = "aws")]
@@ -241,8 +240,6 @@ impl Wanted {
             transport: self.executor.transport,
             rows,
             stream: self.executor.stream,
-            edges: self.executor.edge_kernels == EdgePlace::Functions,
-            edges_within: Duration::from_secs(self.executor.timeout_s.into()),
             most: match self.executor.functions {
                 FunctionCount::Fixed(count) => count.min(most.count),
                 FunctionCount::Auto => self.intervals.min(most.count),

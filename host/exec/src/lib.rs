@@ -1,15 +1,14 @@
-//! Executors: who runs tensor tasks, and where.
+//! Executors: who does the work of steps, and where.
 //!
-//! An [`Executor`] takes tasks and gives back completions, in any order; the engine decides what to
-//! do with them. The [`LocalPool`] runs kernels on this machine's threads, and takes the graph's own
-//! work besides. A task is one thread; the driver's thread runs tasks too while it has nothing else
-//! to do.
+//! An [`Executor`] takes a [`Job`] and gives back [`Completion`]s, in any order; the engine decides what to
+//! do with them. The [`LocalPool`] does jobs on this machine's threads. A job is one thread; the driver's
+//! thread does jobs too while it has nothing else to do.
 //!
-//! A [`RemotePool`] hands tasks out as frames, through an [`Invoker`]: AWS Lambda ([`lambda`]), the
-//! same behind endpoints of this machine ([`emulated`]), or this process itself ([`loopback`]). The first
-//! two need the feature `aws`.
-//! Graph work stays on its local pool. What comes back waits beside ([`Answered::Apart`]) until the
-//! engine commits it, so any number of attempts at a task may be under way.
+//! A [`RemotePool`] hands out, as frames, the kernels' jobs that may be done anywhere, through an [`Invoker`]:
+//! AWS Lambda ([`lambda`]), the same behind endpoints of this machine ([`emulated`]), or this process itself
+//! ([`loopback`]). The first two need the feature `aws`.
+//! All other jobs stay on its local pool. An answer from elsewhere waits beside ([`Answered::Apart`]) until
+//! the engine commits it, so any number of attempts at a task may be under way.
 
 mod bill;
 mod clock;
@@ -40,17 +39,37 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eciton_kernel::wire::Answer;
-use eciton_kernel::{Call, EdgeCall, Finished, Layer};
-use eciton_plan::{Attempt, OperationId, SlotId, Step, Task, TaskKey};
+use eciton_kernel::{AnyCall, Finished, Layer};
+use eciton_plan::{OperationId, Place, SlotId, Task, TaskKey};
 
-/// A tensor task for an executor.
+/// An attempt at a step, for an executor.
 #[derive(Debug)]
-pub struct Order {
-    /// Which pass over a program this belongs to: every start of an engine is one, so that answers
+pub struct Job<W = Work> {
+    /// The pass over a program that this belongs to: every start of an engine is one, so that answers
     /// of one never count in another whose keys are the same.
     pub pass: u32,
     /// What, when, on which rows, which try.
     pub task: Task,
+    /// What there is to do.
+    pub work: W,
+    /// After how long, from the start of the attempt, to report [`Completion::Overdue`] once.
+    pub deadline: Option<Duration>,
+}
+
+/// A kernel's job that may be done anywhere.
+pub(crate) type Order = Job<KernelWork>;
+
+/// What a job does.
+pub enum Work {
+    /// The host's own work, without a kernel; says what went wrong, if anything.
+    Host(Box<dyn FnOnce() -> Result<(), String> + Send>),
+    /// A call of a kernel.
+    Kernel(KernelWork),
+}
+
+/// A call of a kernel.
+#[derive(Debug)]
+pub struct KernelWork {
     /// The layer's operation in its program: whose parameters it reads.
     pub operation: OperationId,
     /// Which values the parameters have: another number means other values.
@@ -58,21 +77,80 @@ pub struct Order {
     /// The kernel, opened.
     pub layer: Arc<Layer>,
     /// What it works on.
-    pub call: Call,
+    pub call: AnyCall,
     /// Inputs that are rows of the data set's features, or gathered of them: the same in every pass, and of
     /// one slot for every task of an interval.
     pub constant_inputs: Vec<(usize, SlotId)>,
-    /// After how long, from the start of the attempt, to report [`Completion::Overdue`] once.
-    pub deadline: Option<Duration>,
+    /// Where the call may be made.
+    pub place: Place,
 }
 
-/// What an answered task leaves.
+impl std::fmt::Debug for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Host(_) => f.write_str("Work::Host"),
+            Self::Kernel(work) => write!(f, "Work::Kernel({})", work.layer.kernel().name()),
+        }
+    }
+}
+
+impl Work {
+    fn place(&self) -> Place {
+        match self {
+            Self::Host(_) => Place::Host,
+            Self::Kernel(work) => work.place,
+        }
+    }
+}
+
+impl Job {
+    /// The job as one for anybody; `Err` where only this machine may do it.
+    fn anywhere(self) -> Result<Order, Self> {
+        let Self { pass, task, work, deadline } = self;
+        match work {
+            Work::Kernel(work) if work.place == Place::Anywhere => Ok(Job { pass, task, work, deadline }),
+            work => Err(Self { pass, task, work, deadline }),
+        }
+    }
+}
+
+impl From<Order> for Job {
+    fn from(order: Order) -> Self {
+        let Job { pass, task, work, deadline } = order;
+        Self { pass, task, work: Work::Kernel(work), deadline }
+    }
+}
+
+/// What an answered job leaves.
 #[derive(Debug)]
 pub enum Answered {
     /// Its rows and sums are where the call wanted them.
     InPlace(Finished),
     /// They came in a message and are to be put in place if the engine commits them.
     Apart(Box<Answer>),
+}
+
+/// What went wrong in a job.
+#[derive(Debug)]
+pub enum WorkError {
+    /// The host's own error, or the text of a panic in its work.
+    Host(String),
+    /// A kernel's.
+    Kernel(Box<eciton_kernel::Error>),
+}
+
+impl WorkError {
+    /// Whether another attempt can end otherwise.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Kernel(error) if error.is_retryable())
+    }
+}
+
+impl From<eciton_kernel::Error> for WorkError {
+    fn from(error: eciton_kernel::Error) -> Self {
+        Self::Kernel(Box::new(error))
+    }
 }
 
 /// When and where something ran.
@@ -93,37 +171,28 @@ impl Timing {
     }
 }
 
-/// What an executor has finished.
+/// What an executor has to say of a job.
 #[derive(Debug)]
 pub enum Completion {
-    /// A tensor task.
-    Task {
+    /// It has ended.
+    Ended {
         /// Of which pass.
         pass: u32,
         /// Which attempt of which step.
         key: TaskKey,
-        /// When and where.
+        /// Where it might be done.
+        place: Place,
+        /// When and where it was.
         timing: Timing,
         /// What came of it.
-        result: Result<Answered, eciton_kernel::Error>,
+        result: Result<Answered, WorkError>,
     },
-    /// An attempt has passed its deadline and goes on.
+    /// It has passed its deadline and goes on.
     Overdue {
         /// Of which pass.
         pass: u32,
         /// Which.
         key: TaskKey,
-    },
-    /// Work of the host on the graph.
-    Work {
-        /// Of which pass.
-        pass: u32,
-        /// Which step.
-        step: Step,
-        /// When and where.
-        timing: Timing,
-        /// What came of it.
-        result: Result<Finished, WorkError>,
     },
 }
 
@@ -131,28 +200,33 @@ impl Completion {
     /// Of which pass.
     pub fn pass(&self) -> u32 {
         match *self {
-            Self::Task { pass, .. } | Self::Overdue { pass, .. } | Self::Work { pass, .. } => pass,
+            Self::Ended { pass, .. } | Self::Overdue { pass, .. } => pass,
         }
+    }
+
+    /// Whether it is a task's answer.
+    pub fn is_answer(&self) -> bool {
+        matches!(self, Self::Ended { place: Place::Anywhere, result: Ok(_), .. })
     }
 }
 
 /// What an executor has to do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Graph work and tasks that wait for a thread or a function.
+    /// Jobs that wait for a thread or a function.
     pub waiting: u64,
     /// Tasks under way with functions; without functions, jobs on threads other than the driver's.
     pub in_flight: u32,
 }
 
-/// Runs tensor tasks.
+/// Does jobs.
 ///
 /// An executor has *helpers* beside the driver's thread, whose number may change while tasks are under
 /// way: functions, or, where there are none, further compute threads.
 pub trait Executor {
-    /// Takes a task. What the call borrows is given back before its completion is seen; of a second
-    /// attempt, which there is only where [`Executor::is_apart`], at once.
-    fn submit(&mut self, order: Order);
+    /// Takes a job. What its work borrows is given back before its completion is seen; of a second attempt,
+    /// which there is only where [`Executor::is_apart`], at once.
+    fn submit(&mut self, job: Job);
 
     /// Waits until something is finished (or nothing is under way, or `timeout` has passed) and moves
     /// all that is into `done`. Says whether anything is still under way.
@@ -205,68 +279,4 @@ pub trait Executor {
     fn cut(&self) -> Option<&Cut> {
         None
     }
-}
-
-/// Runs all the work of a run.
-pub trait Machine: Executor + Compute {}
-impl<T: Executor + Compute> Machine for T {}
-
-/// An edge kernel's step, where a function may do it.
-#[derive(Debug)]
-pub(crate) struct EdgeOrder {
-    pub(crate) pass: u32,
-    pub(crate) step: Step,
-    pub(crate) layer: Arc<Layer>,
-    pub(crate) call: Box<EdgeCall>,
-}
-
-impl EdgeOrder {
-    /// What its frame and its answer are filed under: there is one attempt, and then this machine's threads.
-    pub(crate) fn key(&self) -> TaskKey {
-        let Step { round, stage, interval } = self.step;
-        TaskKey { round, stage, interval, attempt: Attempt(0) }
-    }
-
-    /// Puts an answer in place. All leases end.
-    pub(crate) fn put(self, answer: Answer) -> Result<Finished, eciton_kernel::Error> {
-        let EdgeCall { rows_out, sums_out, .. } = *self.call;
-        answer.into_targets(rows_out, sums_out)
-    }
-}
-
-/// Work of the host on the graph.
-pub enum Work {
-    /// Without a kernel; says what went wrong, if anything.
-    Graph(Box<dyn FnOnce() -> Result<(), String> + Send>),
-    /// An edge kernel's, over lists of edges.
-    Edges {
-        /// The kernel, opened.
-        layer: Arc<Layer>,
-        /// What it works on.
-        call: Box<EdgeCall>,
-    },
-}
-
-impl std::fmt::Debug for Work {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Graph(_) => f.write_str("Work::Graph"),
-            Self::Edges { layer, .. } => write!(f, "Work::Edges({})", layer.kernel().name()),
-        }
-    }
-}
-
-/// What went wrong in work of the host.
-#[derive(Debug)]
-pub enum WorkError {
-    /// The host's own, or the text of a panic in it.
-    Graph(String),
-    /// A kernel's.
-    Kernel(Box<eciton_kernel::Error>),
-}
-
-/// Runs the host's own work on the graph, on compute threads.
-pub trait Compute {
-    /// Takes work of a pass that ends by itself.
-    fn work(&mut self, pass: u32, step: Step, work: Work);
 }

@@ -1,4 +1,4 @@
-//! The local pool: kernels and graph work on this machine's threads.
+//! The local pool: jobs on this machine's threads.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,11 +7,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use eciton_kernel::{Finished, Instances};
-use eciton_plan::Step;
+use eciton_kernel::{AnyCall, Finished, Instances};
+use eciton_plan::Place;
 
 use crate::framed::{Framed, Framing};
-use crate::{Answered, Completion, Compute, EdgeOrder, Executor, Load, Order, Timing, Work, WorkError};
+use crate::{Answered, Completion, Executor, Job, Load, Order, Timing, Work, WorkError};
 
 /// How long an idle thread looks for work before it sleeps: a small graph's stages are shorter than
 /// the time it takes to wake a thread.
@@ -28,49 +28,43 @@ pub struct Settings {
     pub newest_first: bool,
 }
 
-enum Job {
-    Task(Box<Order>),
+/// A job on its way to a thread.
+enum Waiting {
+    Job(Box<Job>),
     /// To be answered apart.
     Framed(Box<Framed>),
-    Work {
-        pass: u32,
-        step: Step,
-        work: Work,
-    },
 }
 
-impl Job {
-    /// Runs the job. A panic in it is a bug of ours; it ends the job, never the pool, which would
+impl Waiting {
+    /// Does the job. A panic in it is a bug of ours; it ends the job, never the pool, which would
     /// leave the driver waiting for ever.
     fn run(self, instances: &mut Instances, thread: u32, rounding: Option<&Framing>) -> Completion {
         let begun = Instant::now();
-        let timing = || Timing::since(begun, Some(thread));
+        let (pass, key, place) = match &self {
+            Self::Job(job) => (job.pass, job.task.key(), job.work.place()),
+            Self::Framed(framed) => (framed.pass, framed.key, Place::Anywhere),
+        };
         let apart = |answer| Answered::Apart(Box::new(answer));
-        match self {
-            Job::Task(order) => {
-                let (pass, key) = (order.pass, order.task.key());
-                let result = guarded(instances, |instances| match rounding {
-                    None => instances.run(&order.layer, order.call).map(Answered::InPlace),
-                    Some(rounding) => rounding.write(&order)?.run(instances).map(apart),
-                });
-                Completion::Task { pass, key, timing: timing(), result }
+        let result = match self {
+            Self::Framed(framed) => guarded(instances, |instances| framed.run(instances).map(apart)),
+            Self::Job(job) => {
+                let Job { pass, task, work, deadline } = *job;
+                match work {
+                    Work::Host(work) => catch_unwind(AssertUnwindSafe(work))
+                        .unwrap_or_else(|panic| Err(caught(panic)))
+                        .map(|()| Answered::InPlace(Finished::default()))
+                        .map_err(WorkError::Host),
+                    Work::Kernel(work) => guarded(instances, |instances| match rounding {
+                        // Rows of edge kernels are never rounded.
+                        Some(rounding) if matches!(work.call, AnyCall::Rows(_)) => {
+                            rounding.write(&Job { pass, task, work, deadline })?.run(instances).map(apart)
+                        }
+                        _ => instances.run(&work.layer, work.call).map(Answered::InPlace),
+                    }),
+                }
             }
-            Job::Framed(framed) => {
-                let (pass, key) = (framed.pass, framed.key);
-                let result = guarded(instances, |instances| framed.run(instances).map(apart));
-                Completion::Task { pass, key, timing: timing(), result }
-            }
-            Job::Work { pass, step, work: Work::Graph(work) } => {
-                let done = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(caught(panic)));
-                let result = done.map(|()| Finished::default()).map_err(WorkError::Graph);
-                Completion::Work { pass, step, timing: timing(), result }
-            }
-            Job::Work { pass, step, work: Work::Edges { layer, call } } => {
-                let result = guarded(instances, |instances| instances.run_edges(&layer, *call));
-                let result = result.map_err(|error| WorkError::Kernel(Box::new(error)));
-                Completion::Work { pass, step, timing: timing(), result }
-            }
-        }
+        };
+        Completion::Ended { pass, key, place, timing: Timing::since(begun, Some(thread)), result }
     }
 }
 
@@ -78,11 +72,12 @@ impl Job {
 fn guarded<T>(
     instances: &mut Instances,
     run: impl FnOnce(&mut Instances) -> Result<T, eciton_kernel::Error>,
-) -> Result<T, eciton_kernel::Error> {
-    catch_unwind(AssertUnwindSafe(|| run(instances))).unwrap_or_else(|panic| {
+) -> Result<T, WorkError> {
+    let result = catch_unwind(AssertUnwindSafe(|| run(instances))).unwrap_or_else(|panic| {
         instances.clear();
         Err(eciton_kernel::Error::Engine { doing: "running a task", reason: caught(panic) })
-    })
+    });
+    result.map_err(WorkError::from)
 }
 
 /// The text of a panic.
@@ -91,31 +86,11 @@ fn caught(panic: Box<dyn std::any::Any + Send>) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
 }
 
-/// What a thread may do, or a function.
-pub(crate) enum Offer {
-    /// A task.
-    Task(Box<Order>),
-    /// An edge kernel's step.
-    Edges(Box<EdgeOrder>),
-}
-
-impl From<Offer> for Job {
-    fn from(offer: Offer) -> Self {
-        match offer {
-            Offer::Task(order) => Job::Task(order),
-            Offer::Edges(order) => {
-                let EdgeOrder { pass, step, layer, call } = *order;
-                Job::Work { pass, step, work: Work::Edges { layer, call } }
-            }
-        }
-    }
-}
-
 #[derive(Default)]
 struct Queues {
-    waiting: VecDeque<Job>,
+    waiting: VecDeque<Waiting>,
     /// What a function may take as well; a thread does what only it can first.
-    offers: VecDeque<Offer>,
+    offers: VecDeque<Box<Order>>,
     done: Vec<Completion>,
     /// Jobs that a thread has taken and not finished.
     running: usize,
@@ -160,12 +135,13 @@ impl Shared {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, queues: &mut Queues) -> Option<Job> {
+    fn take(&self, queues: &mut Queues) -> Option<Waiting> {
         fn pop<T>(queue: &mut VecDeque<T>, newest_first: bool) -> Option<T> {
             if newest_first { queue.pop_back() } else { queue.pop_front() }
         }
         let newest = self.newest_first;
-        let offer = |queues: &mut Queues| pop(&mut queues.offers, newest).map(Job::from);
+        let job = |order: Box<Order>| Waiting::Job(Box::new((*order).into()));
+        let offer = |queues: &mut Queues| pop(&mut queues.offers, newest).map(job);
         let job = pop(&mut queues.waiting, newest).or_else(|| offer(queues))?;
         queues.running += 1;
         self.waiting_hint.store(queues.waits(), Ordering::Release);
@@ -250,7 +226,7 @@ impl Shared {
     }
 }
 
-/// Threads that run kernels and graph work.
+/// Threads that do jobs.
 pub struct LocalPool {
     shared: Arc<Shared>,
     own: Instances,
@@ -297,12 +273,12 @@ impl LocalPool {
 
     /// Takes a task that has been written down, to answer it apart: other attempts may be under way.
     pub(crate) fn submit_framed(&mut self, framed: Framed) {
-        self.push(Job::Framed(Box::new(framed)));
+        self.push(Waiting::Framed(Box::new(framed)));
     }
 
-    fn push(&mut self, job: Job) {
+    fn push(&mut self, waiting: Waiting) {
         let mut queues = self.shared.lock();
-        queues.waiting.push_back(job);
+        queues.waiting.push_back(waiting);
         self.shared.wake(queues);
     }
 }
@@ -328,29 +304,19 @@ impl Inbox {
     }
 
     /// Something for a thread that has nothing else to do, unless [`Inbox::take_offer`] comes first.
-    pub(crate) fn offer(&self, offer: Offer) {
+    pub(crate) fn offer(&self, order: Box<Order>) {
         let mut queues = self.0.lock();
-        queues.offers.push_back(offer);
+        queues.offers.push_back(order);
         self.0.wake(queues);
     }
 
     /// What was offered, if none has begun it: under way from now on, as after [`Inbox::begin`].
-    pub(crate) fn take_offer(&self) -> Option<Offer> {
+    pub(crate) fn take_offer(&self) -> Option<Box<Order>> {
         let mut queues = self.0.lock();
         let offer = queues.offers.pop_front()?;
         queues.running += 1;
         self.0.waiting_hint.store(queues.waits(), Ordering::Release);
         Some(offer)
-    }
-
-    /// What was under way elsewhere is a thread's to do after all.
-    pub(crate) fn take_back(&self, order: Box<EdgeOrder>) {
-        let mut queues = self.0.lock();
-        queues.running -= 1;
-        queues.waiting.push_back(Offer::Edges(order).into());
-        self.0.wake(queues);
-        // The driver's thread may be waiting for an end.
-        self.0.done.notify_one();
     }
 
     /// Takes all offers back; says how many there were.
@@ -375,8 +341,8 @@ impl Inbox {
 }
 
 impl Executor for LocalPool {
-    fn submit(&mut self, order: Order) {
-        self.push(Job::Task(Box::new(order)));
+    fn submit(&mut self, job: Job) {
+        self.push(Waiting::Job(Box::new(job)));
     }
 
     fn most(&self) -> u32 {
@@ -441,12 +407,6 @@ impl Executor for LocalPool {
     }
 }
 
-impl Compute for LocalPool {
-    fn work(&mut self, pass: u32, step: Step, work: Work) {
-        self.push(Job::Work { pass, step, work });
-    }
-}
-
 impl Drop for LocalPool {
     fn drop(&mut self) {
         self.shared.closing.store(true, Ordering::Release);
@@ -469,10 +429,12 @@ impl Drop for LocalPool {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
-    use eciton_plan::{IntervalId, Round, StageId};
+    use eciton_plan::{Attempt, IntervalId, Round, StageId, Task, Version};
 
-    fn step(n: u32) -> Step {
-        Step { round: Round(1), stage: StageId(0), interval: IntervalId(n) }
+    fn job(n: u32, work: impl FnOnce() -> Result<(), String> + Send + 'static) -> Job {
+        let (round, stage, interval) = (Round(1), StageId(0), IntervalId(n));
+        let task = Task { round, stage, interval, attempt: Attempt(0), weights: Version(0) };
+        Job { pass: 1, task, work: Work::Host(Box::new(work)), deadline: None }
     }
 
     #[test]
@@ -483,15 +445,11 @@ mod tests {
             let counter = Arc::new(AtomicUsize::new(0));
             for n in 0..100 {
                 let counter = counter.clone();
-                pool.work(
-                    1,
-                    step(n),
-                    Work::Graph(Box::new(move || {
-                        assert!(n != 50, "planted");
-                        counter.fetch_add(1, Ordering::Relaxed);
-                        Ok(())
-                    })),
-                );
+                pool.submit(job(n, move || {
+                    assert!(n != 50, "planted");
+                    counter.fetch_add(1, Ordering::Relaxed);
+                    Ok(())
+                }));
             }
             let mut done = Vec::new();
             while done.len() < 100 {
@@ -499,8 +457,8 @@ mod tests {
             }
             assert_eq!(counter.load(Ordering::Relaxed), 99);
             let failed = done.iter().filter(|c| match c {
-                Completion::Work { result: Err(WorkError::Graph(text)), step, .. } => {
-                    text == "planted" && step.interval.0 == 50
+                Completion::Ended { result: Err(WorkError::Host(text)), key, .. } => {
+                    text == "planted" && key.interval.0 == 50
                 }
                 _ => false,
             });
@@ -512,8 +470,9 @@ mod tests {
             inbox.begin();
             pool.drain(&mut done, Some(Duration::from_millis(5)));
             assert_eq!(done.len(), before, "the time-out ends the wait");
-            let timing = Timing::since(Instant::now(), None);
-            inbox.end(Completion::Work { pass: 1, step: step(7), timing, result: Ok(Finished::default()) });
+            let (timing, result) = (Timing::since(Instant::now(), None), Err(WorkError::Host(String::new())));
+            let key = job(7, || Ok(())).task.key();
+            inbox.end(Completion::Ended { pass: 1, key, place: Place::Anywhere, timing, result });
             pool.drain(&mut done, None);
             assert_eq!(done.len(), before + 1);
         }
@@ -537,14 +496,14 @@ mod tests {
                     }
                     Ok(())
                 };
-                pool.work(1, step(n), Work::Graph(Box::new(work)));
+                pool.submit(job(n, work));
             }
             assert!(pool.load().waiting <= 200 && pool.load().in_flight <= limit.min(3));
             while done.len() < 200 {
                 pool.drain(&mut done, None);
             }
             let thread = |c: &Completion| match c {
-                Completion::Work { timing, .. } => timing.thread.unwrap(),
+                Completion::Ended { timing, .. } => timing.thread.unwrap(),
                 _ => panic!("{c:?}"),
             };
             assert!(done.iter().map(thread).all(|thread| thread <= limit), "at most {limit}");

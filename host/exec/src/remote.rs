@@ -1,9 +1,9 @@
-//! The remote pool: tasks as frames, through an invoker; graph work on this machine's threads.
+//! The remote pool: tasks as frames, through an invoker; all other jobs on this machine's threads.
 //!
-//! A task is written into a frame when it is submitted, so that its leases end there. The frame
-//! travels inside the request where it fits, else by the object store. What several tasks read (the
-//! features of an interval in every epoch, one generation of weights on every interval) is written
-//! to the store once and named in the frames; workers keep it.
+//! A task is a kernel's job that may be done anywhere. Its frame is written when it is handed to a function,
+//! so that its leases end there. The frame travels inside the request where it fits, else by the object
+//! store. What several tasks read (the features of an interval in every epoch, one generation of weights on
+//! every interval) is written to the store once and named in the frames; workers keep it.
 
 mod attempt;
 mod constants;
@@ -16,7 +16,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use eciton_kernel::{Error, Limits};
-use eciton_plan::Step;
 use eciton_tensor::frame::Encoding;
 use eciton_transport::keys::RunKeys;
 use eciton_transport::{Counts, Key, Store};
@@ -30,8 +29,7 @@ use self::objects::Objects;
 use crate::deploy::Architecture;
 use crate::framed::Framing;
 use crate::invoker::Invoker;
-use crate::local::Offer;
-use crate::{Bill, Completion, Compute, Cut, EdgeOrder, Executor, Host, Load, LocalPool, Order, Work};
+use crate::{Bill, Completion, Cut, Executor, Host, Job, Load, LocalPool, Order};
 
 /// How a remote pool is set up.
 #[derive(Debug, Clone)]
@@ -52,10 +50,6 @@ pub struct RemoteSettings {
     pub intervals: u32,
     /// Versions of the weights that tasks read at once, at most.
     pub weight_versions: u32,
-    /// Whether edge kernels' steps are for functions too; ...
-    pub edges: bool,
-    /// ... one that is not answered within this is for this machine's threads.
-    pub edges_within: Duration,
     /// The functions' processors.
     pub architecture: Option<Architecture>,
     /// This machine's place; `None` where nothing is charged.
@@ -151,17 +145,21 @@ impl<I: Invoker> RemotePool<I> {
 }
 
 impl<I: Invoker> Executor for RemotePool<I> {
-    fn submit(&mut self, order: Order) {
+    fn submit(&mut self, job: Job) {
         if self.at_home {
-            return self.local.submit(order);
+            return self.local.submit(job);
         }
+        let order = match job.anywhere() {
+            Ok(order) => order,
+            Err(job) => return self.local.submit(job),
+        };
         if order.task.attempt.0 > 0 {
             self.submit_again(&order);
         } else if self.shared.has_room() {
             // Functions come first.
             return self.shared.begin(order);
         } else {
-            self.shared.inbox.offer(Offer::Task(Box::new(order)));
+            self.shared.inbox.offer(Box::new(order));
         }
         self.shared.dispatch();
     }
@@ -222,22 +220,6 @@ impl<I: Invoker> Executor for RemotePool<I> {
             bill.store_bytes_to_host = bytes_in;
         }
         Some(bill)
-    }
-}
-
-impl<I: Invoker> Compute for RemotePool<I> {
-    fn work(&mut self, pass: u32, step: Step, work: Work) {
-        match work {
-            Work::Edges { layer, call } if self.shared.wire.settings.edges && !self.at_home => {
-                let order = Box::new(EdgeOrder { pass, step, layer, call });
-                if self.shared.has_room() {
-                    return self.shared.begin_edges(order);
-                }
-                self.shared.inbox.offer(Offer::Edges(order));
-                self.shared.dispatch();
-            }
-            work => self.local.work(pass, step, work),
-        }
     }
 }
 

@@ -37,6 +37,46 @@ pub enum AnyCall {
     Edges(Box<EdgeCall>),
 }
 
+impl From<Call> for AnyCall {
+    fn from(call: Call) -> Self {
+        Self::Rows(Box::new(call))
+    }
+}
+
+impl From<EdgeCall> for AnyCall {
+    fn from(call: EdgeCall) -> Self {
+        Self::Edges(Box::new(call))
+    }
+}
+
+/// What both kinds of calls say alike.
+pub(crate) struct Common<'a> {
+    pub(crate) seed: u64,
+    pub(crate) epoch: u32,
+    pub(crate) layer: u32,
+    pub(crate) training: bool,
+    pub(crate) grid: &'a Grid,
+    pub(crate) rows_out: &'a [Option<Target>],
+    pub(crate) sums_out: &'a [Target],
+}
+
+impl AnyCall {
+    pub(crate) fn common(&self) -> Common<'_> {
+        macro_rules! common {
+            ($call:expr) => {{
+                let call = $call;
+                let (seed, epoch, layer, training) = (call.seed, call.epoch, call.layer, call.training);
+                let (grid, rows_out, sums_out) = (&*call.grid, &call.rows_out[..], &call.sums_out[..]);
+                Common { seed, epoch, layer, training, grid, rows_out, sums_out }
+            }};
+        }
+        match self {
+            Self::Rows(call) => common!(call),
+            Self::Edges(call) => common!(call),
+        }
+    }
+}
+
 /// Global ids of an interval's rows.
 #[derive(Debug, Clone)]
 pub enum RowNumbers {

@@ -229,9 +229,8 @@ impl Instance {
         Ok(handle)
     }
 
-    /// Runs one task of an edge kernel, block by block, each within the limits of a call. After an error
-    /// the instance must not be used again.
-    pub fn run_edges(&mut self, layer: &Arc<Layer>, call: EdgeCall) -> Result<Finished> {
+    /// Runs one task of an edge kernel, block by block, each within the limits of a call.
+    fn run_edges(&mut self, layer: &Arc<Layer>, call: EdgeCall) -> Result<Finished> {
         let handle = self.layer(layer)?;
         let (name, place) = (layer.kernel().name(), call.kind.name());
         let at = || format!("kernel `{name}`, {place}");
@@ -279,7 +278,15 @@ impl Instance {
     }
 
     /// Runs one task. After an error the instance must not be used again.
-    pub fn run(&mut self, layer: &Arc<Layer>, call: Call) -> Result<Finished> {
+    pub fn run(&mut self, layer: &Arc<Layer>, call: impl Into<AnyCall>) -> Result<Finished> {
+        match call.into() {
+            AnyCall::Rows(call) => self.run_rows(layer, *call),
+            AnyCall::Edges(call) => self.run_edges(layer, *call),
+        }
+    }
+
+    /// Runs one task of a vertex kernel.
+    fn run_rows(&mut self, layer: &Arc<Layer>, call: Call) -> Result<Finished> {
         let handle = self.layer(layer)?;
         self.store.data_mut().reset();
         let name = layer.kernel().name();
@@ -415,29 +422,13 @@ impl Instances {
     }
 
     /// Runs a task on a warm instance; drops the instance where the task failed.
-    pub fn run(&mut self, layer: &Arc<Layer>, call: Call) -> Result<Finished> {
+    pub fn run(&mut self, layer: &Arc<Layer>, call: impl Into<AnyCall>) -> Result<Finished> {
+        let call = call.into();
         #[cfg(feature = "native-kernels")]
         if layer.kernel().runtime().is_native() {
             return self.native.run(layer, call);
         }
         self.on(layer, |instance| instance.run(layer, call))
-    }
-
-    /// The same for an edge kernel's.
-    pub fn run_edges(&mut self, layer: &Arc<Layer>, call: EdgeCall) -> Result<Finished> {
-        #[cfg(feature = "native-kernels")]
-        if layer.kernel().runtime().is_native() {
-            return self.native.run_edges(layer, call);
-        }
-        self.on(layer, |instance| instance.run_edges(layer, call))
-    }
-
-    /// Either.
-    pub fn run_any(&mut self, layer: &Arc<Layer>, call: AnyCall) -> Result<Finished> {
-        match call {
-            AnyCall::Rows(call) => self.run(layer, *call),
-            AnyCall::Edges(call) => self.run_edges(layer, *call),
-        }
     }
 
     fn on(&mut self, layer: &Layer, run: impl FnOnce(&mut Instance) -> Result<Finished>) -> Result<Finished> {

@@ -29,7 +29,7 @@ use sum::Sum;
 use crate::bindings::eciton::kernel::log::Level;
 use crate::bindings::eciton::kernel::types;
 use crate::bindings::exports::eciton::kernel::vertex as wv;
-use crate::call::{Call, Kind};
+use crate::call::{AnyCall, Call, Kind};
 use crate::edges::{EdgeArgs, EdgeCall, EdgeKind, EdgeRun};
 use crate::error::{Error, Result};
 use crate::instance::{Finished, guest};
@@ -108,13 +108,11 @@ pub(crate) struct Natives(Vec<Native>);
 
 impl Natives {
     /// As [`crate::Instances::run`].
-    pub(crate) fn run(&mut self, layer: &Arc<Layer>, call: Call) -> Result<Finished> {
-        self.on(layer, |native| native.run(layer, call))
-    }
-
-    /// As [`crate::Instances::run_edges`].
-    pub(crate) fn run_edges(&mut self, layer: &Arc<Layer>, call: EdgeCall) -> Result<Finished> {
-        self.on(layer, |native| native.run_edges(layer, call))
+    pub(crate) fn run(&mut self, layer: &Arc<Layer>, call: AnyCall) -> Result<Finished> {
+        self.on(layer, |native| match call {
+            AnyCall::Rows(call) => native.run_rows(layer, *call),
+            AnyCall::Edges(call) => native.run_edges(layer, *call),
+        })
     }
 
     fn on(&mut self, layer: &Layer, run: impl FnOnce(&mut Native) -> Result<Finished>) -> Result<Finished> {
@@ -174,7 +172,7 @@ impl Native {
         Ok(finished)
     }
 
-    fn run(&mut self, layer: &Arc<Layer>, call: Call) -> Result<Finished> {
+    fn run_rows(&mut self, layer: &Arc<Layer>, call: Call) -> Result<Finished> {
         let at = self.layer(layer)?;
         let (name, kind) = (layer.kernel().name(), call.kind);
         let place = kind.name();

@@ -372,7 +372,7 @@ impl Trial {
         call.own = self.matrices(std::slice::from_ref(target))?;
         call.rows_out = self.open(&outputs)?;
         call.rows_out.extend(self.open(&kept)?);
-        then(EdgeKind::Forward.name(), Box::new(|| instance.run_edges(&self.layer, call)))?;
+        then(EdgeKind::Forward.name(), Box::new(|| instance.run(&self.layer, call)))?;
         let (outputs, kept) = (self.read(&outputs)?, self.read(&kept)?);
         let to_inputs = self.places(&signature.inputs)?;
         let (passed, to_parameters) = (self.places(std::slice::from_ref(&edges.passed))?, self.sums()?);
@@ -383,12 +383,12 @@ impl Trial {
         call.rows_out = self.open(&to_inputs[1..])?;
         call.rows_out.extend(self.open(&passed)?);
         call.sums_out = to_parameters.iter().map(Place::sums).collect();
-        then(EdgeKind::Targets.name(), Box::new(|| instance.run_edges(&self.layer, call)))?;
+        then(EdgeKind::Targets.name(), Box::new(|| instance.run(&self.layer, call)))?;
         let passed = self.read(&passed)?;
         let mut call = self.edge_call(EdgeKind::Sources, training, &passed[0])?;
         call.own = self.matrices(std::slice::from_ref(source))?;
         call.rows_out = self.open(&to_inputs[..1])?;
-        then(EdgeKind::Sources.name(), Box::new(|| instance.run_edges(&self.layer, call)))?;
+        then(EdgeKind::Sources.name(), Box::new(|| instance.run(&self.layer, call)))?;
         let mut gradients = self.read(&to_inputs)?;
         gradients.extend(self.read(&to_parameters)?);
         Ok(Outcome { outputs, gradients })

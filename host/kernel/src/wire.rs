@@ -1,15 +1,15 @@
 //! Calls and answers as bytes: what a function is invoked with, and what it sends back.
 //!
 //! Both are frames ([`eciton_tensor::frame`]) whose meta is JSON: a [`Request`] or an
-//! [`AnswerMeta`], and whose parts are the matrices. A caller writes a [`Call`] with [`encode_call`];
+//! [`AnswerMeta`], and whose parts are the matrices. A caller writes a call with [`encode`];
 //! what many calls share (weights, features) it puts into frames of its own ([`encode_parameters`],
 //! [`encode_input`]), which requests name by key. A worker reads it back with [`Request::into_call`],
 //! runs it, and writes its [`Places`] as the answer; [`Answer::into_targets`] copies that into the
 //! caller's places, all of it or nothing.
 //!
 //! ```text
-//! Call ─encode_call─> request's frame ─Request::parse, into_call─> Call + Places ─Instance::run─┐
-//! Targets <─into_targets─ Answer <─parse─ answer's frame <─Places::encode───────────────────────┘
+//! AnyCall ─encode─> request's frame ─Request::parse, into_call─> AnyCall + Places ─Instances::run─┐
+//! Targets <─into_targets─ Answer <─parse─ answer's frame <─Places::encode─────────────────────────┘
 //! ```
 //!
 //! A request is not trusted: whatever it says is checked before it is used, and what it makes a
@@ -33,13 +33,11 @@ pub use answer::{
     WorkerInfo, encode_failure,
 };
 pub use eciton_tensor::frame::{Decoded, Encoding};
-pub use edges::{EdgesRef, encode_edges};
-pub use encode::{Constants, encode_call, encode_input, encode_parameters};
+pub use edges::EdgesRef;
+pub use encode::{Constants, encode, encode_input, encode_parameters};
 pub use places::Places;
 pub use request::{GridPart, KernelRef, LabelledRef, MatrixRef, Numbers, Request, TargetsRef, WireLimits};
 
-#[cfg(doc)]
-use crate::Call;
 use crate::error::Error;
 
 /// The version of requests and answers.

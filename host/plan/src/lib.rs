@@ -20,8 +20,7 @@
 //! A [`Profile`] says how long stages take and how many bytes they move, [`Prices`] what machines and
 //! functions cost: what the simulation and the planners count with.
 //!
-//! At run time a stage on an interval at an epoch is a [`Step`]; a tensor step becomes a [`Task`],
-//! which an executor answers with an [`Outcome`].
+//! At run time a stage on an interval at a round is a [`Step`]; an attempt at it is a [`Task`].
 
 pub mod atoms;
 pub mod buffers;
@@ -83,4 +82,4 @@ pub use signature::{
     Attribute, AttributeSpec, BackwardNeeds, EdgeSignature, Initialiser, ParameterSpec, RowsSpec, Signature,
     TargetKind, Value,
 };
-pub use task::{Failure, FailureKind, Outcome, Step, Task, TaskKey};
+pub use task::{Step, Task, TaskKey};

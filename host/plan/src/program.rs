@@ -143,11 +143,12 @@ pub enum Phase {
 }
 
 /// Where a stage may be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
-    /// On the host, which has the graph.
+    /// On the host that holds the rows: one attempt, which writes in place.
+    #[default]
     Host,
-    /// Wherever kernels run.
+    /// On the host or by a function: a pure task, at which there may be several attempts.
     Anywhere,
 }
 
@@ -390,6 +391,18 @@ impl Program {
     #[must_use]
     pub fn stage_name(&self, stage: StageId) -> String {
         self.stage(stage).map_or_else(|| format!("stage {stage}"), |found| found.name.clone())
+    }
+
+    /// Where the work of a stage may be done.
+    #[must_use]
+    pub fn place(&self, stage: StageId) -> Place {
+        self.stage(stage).map_or(Place::Host, |stage| stage.place)
+    }
+
+    /// The number of stages whose work may be done anywhere.
+    #[must_use]
+    pub fn tasks(&self) -> usize {
+        self.stages.iter().filter(|stage| stage.place == Place::Anywhere).count()
     }
 
     /// A stage's operation.

@@ -1,9 +1,9 @@
-//! Step, task and outcome: what is done, how it is asked for, how it ends.
+//! Step and task: what is done, and how it is asked for.
 
 use crate::ids::{Attempt, IntervalId, Round, StageId, Version};
 use serde::{Deserialize, Serialize};
 
-/// A stage on an interval at an round. Each step is committed exactly once.
+/// A stage on an interval at a round. Each step is committed exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Step {
     /// When.
@@ -20,8 +20,8 @@ impl std::fmt::Display for Step {
     }
 }
 
-/// A tensor step handed to an executor. It is a pure function of kernel, inputs, parameters at
-/// `weights`, attributes and seed, so that any attempt gives the same answer.
+/// A step handed to an executor. It is a pure function of kernel, inputs, parameters at `weights`,
+/// attributes and seed, so that any attempt gives the same answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Task {
     /// When.
@@ -77,46 +77,6 @@ impl std::fmt::Display for TaskKey {
     }
 }
 
-/// How a task ended. Rows, gradients and loss travel beside it, never through the engine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// All outputs are written.
-    Done,
-    /// It failed; nothing of its output may be used.
-    Failed(Failure),
-}
-
-/// Why a task failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    /// Whose fault it is.
-    pub kind: FailureKind,
-    /// Kernel, shapes and remedy, in words for the user.
-    pub message: String,
-}
-
-/// The three ways to fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FailureKind {
-    /// The kernel answered with a typed error.
-    Guest,
-    /// The kernel trapped: a limit was passed, or it has a bug.
-    Trap,
-    /// The network, a worker or a deadline: not the kernel's doing.
-    Host,
-}
-
-impl FailureKind {
-    /// Whether another attempt can end otherwise. A task is a pure function, so that only a host
-    /// fault can.
-    #[must_use]
-    pub const fn retryable(self) -> bool {
-        matches!(self, Self::Host)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,6 +94,5 @@ mod tests {
         assert_ne!(task.key(), again.key());
         assert_eq!(task.key().step(), again.step());
         assert_eq!(again.key().to_string(), "round 3 stage 1 interval 2 attempt 1");
-        assert!(FailureKind::Host.retryable() && !FailureKind::Trap.retryable());
     }
 }

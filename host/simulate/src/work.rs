@@ -1,6 +1,6 @@
 //! What each stage takes on one interval of this world: times, bytes.
 
-use eciton_plan::{Place, Profile, Program, Scope, Stage, StageId};
+use eciton_plan::{Place, Profile, Program, Scope, StageId};
 
 use crate::error::Error;
 use crate::settings::{Placement, Settings, Transport, VCPU_MB};
@@ -14,6 +14,8 @@ const RUNTIME_MB: u64 = 64;
 /// One stage on one interval. Seconds and bytes before jitter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StageWork {
+    /// Who may do it.
+    pub place: Place,
     /// On a core of the host: a gather, or a tensor step.
     pub host_s: f64,
     /// In a function.
@@ -75,6 +77,7 @@ impl Work {
             let counted = flops * function.seconds_per_flop;
             let function_s = stage.function_seconds_per_row.map_or(counted, |seconds| seconds * rows);
             let work = StageWork {
+                place: program.place(stage.stage),
                 host_s: host.seconds_per_step + host_s,
                 // A task is one thread: more memory than one vCPU's makes it no faster.
                 function_s: function.seconds_per_step + function_s / vcpus.min(1.0),
@@ -103,8 +106,7 @@ impl Work {
         let update_s = values * (intervals / hosts).ceil() * host.seconds_per_value_added
             + 10.0 * values * host.seconds_per_flop
             + ring;
-        let tensor = |stage: &&Stage| stage.place == Place::Anywhere;
-        let tensor_stages = program.stages.iter().filter(tensor).count() as u64;
+        let tensor_stages = program.tasks() as u64;
         Ok(Self { stages, update_s, weight_bytes: 4.0 * values, tensor_stages })
     }
 }

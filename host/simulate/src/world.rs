@@ -12,7 +12,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeSet, BinaryHeap};
 
 use eciton_engine::{Action, Engine, Event, Observation, Reason, Tuner, TunerSettings};
-use eciton_plan::{Attempt, Mode, Prices, Profile, Round, StageId, Step, Task, TaskKey};
+use eciton_plan::{Mode, Place, Prices, Profile, Round, StageId, Step, Task, TaskKey};
 
 use crate::cloud::Environments;
 use crate::error::Error;
@@ -260,7 +260,6 @@ impl<'a> World<'a> {
         let mut touched = BTreeSet::new();
         for action in actions.drain(..) {
             match action {
-                Action::Gather(step) => touched.insert(self.gather(step)),
                 Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) => {
                     touched.insert(self.submit(task))
                 }
@@ -301,23 +300,20 @@ impl<'a> World<'a> {
             / u64::from(self.settings.intervals)) as u32
     }
 
-    fn gather(&mut self, step: Step) -> u32 {
-        if self.settings.pipeline.mode == Mode::Async
-            && let Some(ages) = self.engine.ages(step)
-        {
-            self.tally.ages(ages, step.interval.index());
-        }
-        let key =
-            TaskKey { round: step.round, stage: step.stage, interval: step.interval, attempt: Attempt(0) };
-        let host = self.host_of(step);
-        self.hosts[host as usize].jobs.insert(Job { key, kind: JobKind::Gather, flight: 0 });
-        host
-    }
-
     fn submit(&mut self, task: Task) -> u32 {
-        let host = self.host_of(task.step());
-        self.hosts[host as usize].tasks.insert(task.key());
-        host
+        if self.settings.pipeline.mode == Mode::Async
+            && task.attempt.0 == 0
+            && let Some(ages) = self.engine.ages(task.step())
+        {
+            self.tally.ages(ages, task.interval.index());
+        }
+        let number = self.host_of(task.step());
+        let (host, key) = (&mut self.hosts[number as usize], task.key());
+        match self.work.stages[task.stage.index()].place {
+            Place::Host => host.jobs.insert(Job { key, kind: JobKind::Gather, flight: 0 }),
+            Place::Anywhere => host.tasks.insert(key),
+        };
+        number
     }
 
     /// Gives a host's cores and functions what waits for them.
@@ -363,7 +359,7 @@ impl<'a> World<'a> {
     fn core_done(&mut self, host: u32, job: Job) {
         self.hosts[host as usize].free_cores += 1;
         match job.kind {
-            JobKind::Gather => self.tell(Event::Gathered(job.key.step())),
+            JobKind::Gather => self.tell(Event::Completed { key: job.key, took_us: 0 }),
             JobKind::Tensor => {
                 self.tally.local_tasks += 1;
                 // The engine's averages are of functions, whose deadlines they make.

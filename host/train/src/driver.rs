@@ -10,7 +10,7 @@ mod tuning;
 use std::time::Instant;
 
 use eciton_engine::{Action, Engine, Event, Reason};
-use eciton_exec::{Bill, Machine};
+use eciton_exec::{Bill, Executor};
 use eciton_graph::metrics;
 use eciton_plan::{Config, Keep, Metric, Round};
 use eciton_tensor::Matrix;
@@ -72,7 +72,7 @@ pub(crate) struct Best {
 
 impl Training<'_> {
     /// Trains one seed from the values that the state's weights have, after the epochs of `trained`.
-    pub(crate) fn run<M: Machine + ?Sized>(
+    pub(crate) fn run<M: Executor + ?Sized>(
         &mut self,
         machine: &mut M,
         engine: &mut Engine,
@@ -181,7 +181,7 @@ impl Training<'_> {
 }
 
 /// Runs the evaluation program once; the class scores lie in its slot afterwards.
-pub(crate) fn forward<M: Machine + ?Sized>(
+pub(crate) fn forward<M: Executor + ?Sized>(
     machine: &mut M,
     engine: &mut Engine,
     stages: &Stages<'_>,

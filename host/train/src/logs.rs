@@ -55,7 +55,7 @@ pub(crate) struct Logs {
     pub events: Option<Events>,
     pub trace: Option<Trace>,
     pub profile: Option<Profiler>,
-    /// Rows of other intervals that asynchronous gathers read, by how many epochs old they were.
+    /// Rows of other intervals that asynchronous steps read, by how many epochs old they were.
     ages: Vec<u64>,
 }
 
@@ -70,8 +70,8 @@ impl Logs {
         Ok(Self { events, trace, profile, ages: Vec::new() })
     }
 
-    /// Counts what a gather of `step` reads of intervals of so many rows each.
-    pub(crate) fn gather(&mut self, engine: &Engine, step: Step, rows: impl Iterator<Item = usize>) {
+    /// Counts what a step reads of all intervals, which have so many rows each.
+    pub(crate) fn reads(&mut self, engine: &Engine, step: Step, rows: impl Iterator<Item = usize>) {
         let Some(ages) = engine.ages(step) else { return };
         for ((interval, &age), rows) in ages.iter().enumerate().zip(rows) {
             if interval != step.interval.index() {

@@ -149,17 +149,17 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         slot.map(|slot| u64::from(slot.width))
     };
     let widths = program.stages.iter().filter_map(gathered);
-    let tasks = program.stages.iter().filter(|stage| stage.place == Place::Anywhere).count() as u64;
+    let tasks = program.tasks() as u64;
     let gathers = widths.clone().count() as u64;
     let format = config.run.row_storage;
-    let stage = |(id, stage): (u16, &Stage)| {
+    let stage = |id: u16| {
         let each =
             (0..intervals).map(|i| stage_bytes(program, prepared, format, (StageId(id), IntervalId(i))));
         let (read, written) = each.fold((0, 0), |sum, (read, written)| (sum.0 + read, sum.1 + written));
         let mean = |bytes: u64| bytes / u64::from(intervals.max(1));
         StagePlan {
             name: program.stage_name(StageId(id)),
-            task: stage.place == Place::Anywhere,
+            task: program.place(StageId(id)) == Place::Anywhere,
             bytes_read: mean(read),
             bytes_written: mean(written),
         }
@@ -169,7 +169,7 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         widths: (program.model.input_width(at), layer.width),
         first: first(program, at, &layer.kind),
     });
-    let stages = (0..).zip(&program.stages).map(stage).collect();
+    let stages = (0..).take(program.stages.len()).map(stage).collect();
     Ok(Plan {
         dataset: prepared.dataset.name.clone(),
         model: crate::train::model_name(program),

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use eciton_engine::{Deadlines, Engine, TunerSettings};
 use eciton_exec::deploy::Prices;
 use eciton_exec::functions::{self, Outlook, Wanted};
-use eciton_exec::{LocalPool, Machine};
+use eciton_exec::{Executor, LocalPool};
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
 use eciton_plan::executor::CORE_HOUR_USD;
 use eciton_plan::{
-    Attribute, Config, ExecutorKind, FunctionCount, GatherFeatures, Layers, Mode, Model, Pipeline, Place,
-    Program, Readout, Round, Savings, SlotId,
+    Attribute, Config, EdgePlace, ExecutorKind, FunctionCount, GatherFeatures, Layers, Mode, Model, Pipeline,
+    Place, Program, Readout, Round, Savings, SlotId,
 };
 use eciton_tensor::Matrix;
 
@@ -93,7 +93,7 @@ pub(crate) struct Session {
     pub weights: Weights,
     engine: Engine,
     evaluator: Engine,
-    machine: Box<dyn Machine>,
+    machine: Box<dyn Executor>,
     /// How many functions or threads, where that is to be known.
     tuning: Option<Tuning>,
     /// Where functions are charged for.
@@ -204,6 +204,10 @@ impl Planned {
         };
         let mut program = Program::build(model, prepared.shape, savings, &open)
             .map_err(|plan| failure.borrow_mut().take().unwrap_or(Error::Plan(plan)))?;
+        let executor = &config.executor;
+        if executor.edge_kernels == EdgePlace::Functions && executor.kind != ExecutorKind::Local {
+            program.place_edges(Place::Anywhere);
+        }
         let evaluation = program.evaluation();
         let dataset = &prepared.dataset;
         let mut labelled = LabelledPlan::new(config, &program, &dataset.graph, &dataset.split.train);
@@ -257,7 +261,7 @@ impl Session {
         if config.pipeline.mode == Mode::Async {
             let most = config.pipeline.in_flight.unwrap_or(threads.saturating_mul(2));
             settings.in_flight = (most > 0).then_some(most);
-            settings.only_gathers = config.executor.kind != ExecutorKind::Local;
+            settings.only_host_steps = config.executor.kind != ExecutorKind::Local;
         }
         if let Some(attempts) = config.limits.attempts {
             settings.attempts = attempts;
@@ -476,7 +480,7 @@ fn machine(
     kernels: &Kernels,
     layers: &[Option<Arc<Layer>>],
     intervals: u32,
-) -> Result<Box<dyn Machine>> {
+) -> Result<Box<dyn Executor>> {
     if config.executor.kind == ExecutorKind::Local {
         return Ok(Box::new(local));
     }
@@ -501,14 +505,13 @@ const THREAD_ROUND_TRIP_US: u64 = 250;
 /// How many functions, or, where an autotuner is wanted for them, threads.
 fn tuning(
     config: &Config,
-    machine: &dyn Machine,
+    machine: &dyn Executor,
     program: &Program,
     prices: Option<&Prices>,
     intervals: u32,
     threads: u32,
 ) -> Option<Tuning> {
-    let tensor = |stage: &&eciton_plan::Stage| stage.place == Place::Anywhere;
-    let tasks = program.stages.iter().filter(tensor).count() as u64 * u64::from(intervals);
+    let tasks = program.tasks() as u64 * u64::from(intervals);
     let auto =
         |round_trip_us| TunerSettings { least: 0, most: machine.most(), intervals, tasks, round_trip_us };
     let executor = &config.executor;

@@ -161,7 +161,7 @@ impl Warm {
     ) -> std::result::Result<Finished, eciton_kernel::Error> {
         let mut instances = self.instances();
         let _ticking = self.clock.tick();
-        instances.run_any(layer, call)
+        instances.run(layer, call)
     }
 }
 

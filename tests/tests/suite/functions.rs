@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use cloud::{Cloud, Opened, Product};
 use eciton_exec::{Answered, Completion, Executor as _, LocalPool, Settings, loopback};
 use eciton_plan::{
-    Attempt, Config, EdgePlace, Executor, ExecutorKind, FunctionCount, ModelKind, RowFormat, Transport,
-    VertexOrder,
+    Attempt, Config, EdgePlace, Executor, ExecutorKind, FunctionCount, ModelKind, Pipeline, RowFormat,
+    Transport, VertexOrder,
 };
 use eciton_tensor::Buffer;
 use eciton_tests::{cora, data, options, train};
-use eciton_train::{EpochReport, Observer, Options, Summary};
+use eciton_train::{EpochReport, Observer, Options, Recording, Summary};
 
 /// The worker that cargo built for this run of the suites.
 fn worker() -> PathBuf {
@@ -132,7 +132,7 @@ fn amazon_photo_is_the_same_on_functions() {
     equal_on_all(&config);
 }
 
-/// Lists and the rows that they name travel, and what a function fails at a thread of the host does.
+/// Lists and the rows that they name travel.
 #[test]
 fn edge_kernels_are_the_same_on_functions() {
     let _alone = alone();
@@ -160,6 +160,43 @@ fn edge_kernels_are_the_same_on_functions() {
     (config.emulator.crash, config.emulator.lose, config.executor.timeout_s) = (0.2, 0.1, 2);
     let (found, curve) = checked(&config);
     assert_eq!((&found.model_digest, &curve), (&wanted.model_digest, &losses), "with faults");
+}
+
+/// An edge kernel's step that a function is late with, or fails at, gets further attempts as any task does:
+/// they read the same rows, also where rows of several rounds are there.
+#[test]
+fn edge_kernels_are_tried_again() {
+    let _alone = alone();
+    let mut config = cora(6);
+    (config.model.kind, config.run.intervals) = (ModelKind::Gatv2, Some(3));
+    let (wanted, losses) = local(&config);
+    config.executor.edge_kernels = EdgePlace::Functions;
+    let mut late = on(&config, ExecutorKind::Loopback, Transport::Auto);
+    (late.emulator.straggle, late.emulator.straggle_ms) = (0.25, 60);
+    (late.executor.deadline_ms, late.executor.deadline_ratio) = (5, 1.01);
+    let mut failing = on(&config, ExecutorKind::Emulated, Transport::Auto);
+    with_faults(&mut failing, 3);
+    (failing.emulator.crash, failing.executor.timeout_s) = (0.3, 2);
+    let mut apart = late.clone();
+    apart.pipeline = Pipeline::asynchronous(1);
+    let folder = tempfile::tempdir().unwrap();
+    let events = folder.path().join("events");
+    for (config, what) in [(&late, "overdue"), (&failing, "failed"), (&apart, "overdue")] {
+        let plan = eciton_train::plan(config, &options()).unwrap();
+        let of_edges = |stage: &str| plan.stages[stage.parse::<usize>().unwrap()].name.starts_with("gatv2");
+        let recording = Recording { events: Some(events.clone()), ..Recording::default() };
+        let (found, curve) = train(config, &Options { recording, ..options() }).unwrap();
+        if config.pipeline == Pipeline::default() {
+            assert_eq!((found.model_digest, bits(&curve)), (wanted.model_digest.clone(), losses.clone()));
+        }
+        let log = std::fs::read_to_string(&events).unwrap();
+        // `overdue ROUND STAGE INTERVAL ATTEMPT`
+        let lines = log.lines().skip(1).map(|line| line.split(' ').collect::<Vec<_>>());
+        let again = lines.filter(|words| words[0] == what && of_edges(words[2])).count();
+        let attempts = found.attempts.unwrap();
+        assert!(again > 0, "{what}: {attempts:?}");
+        assert_eq!(attempts.committed + attempts.retries + attempts.relaunches, found.tasks, "{what}");
+    }
 }
 
 #[test]
@@ -284,14 +321,14 @@ fn a_retry_is_the_hosts_where_no_function_may_be() {
             pool.drain(&mut done, None);
         }
         match done.pop() {
-            Some(Completion::Task { timing, result: Ok(answered), key, .. }) => {
+            Some(Completion::Ended { timing, result: Ok(answered), key, .. }) => {
                 (timing.thread, answered, key.attempt)
             }
             other => panic!("{other:?}"),
         }
     };
     let bits = |rows: &Buffer| rows.to_vec().unwrap().iter().map(|v| v.to_bits()).collect::<Vec<_>>();
-    in_place.submit(product.order(&opened.layer, 1));
+    in_place.submit(product.job(&opened.layer, 1, 0));
     assert!(matches!(next(&mut in_place), (Some(0), Answered::InPlace(_), Attempt(0))));
     let wanted = bits(&product.y);
     for most in [0, 2] {
@@ -299,9 +336,7 @@ fn a_retry_is_the_hosts_where_no_function_may_be() {
         let executor = Executor { kind: ExecutorKind::Loopback, functions, ..Executor::default() };
         let mut pool = loopback::start(opened.wanted(executor), &eciton_plan::Emulator::default()).unwrap();
         pool.set_limit(0);
-        let mut again = product.order(&opened.layer, 1);
-        again.task.attempt = Attempt(1);
-        pool.submit(again);
+        pool.submit(product.job(&opened.layer, 1, 1));
         // Its leases have ended, and its answer waits until the engine says that it counts.
         let mut rows = product.y.write(0..product.y.rows()).unwrap();
         rows.view_mut().row_mut(0).fill(7.0);
@@ -310,13 +345,11 @@ fn a_retry_is_the_hosts_where_no_function_may_be() {
         assert_eq!((thread, attempt, pool.bill().unwrap().invocations), (Some(0), Attempt(1), 0));
         let Answered::Apart(answer) = answered else { panic!("in place") };
         assert_ne!(bits(&product.y), wanted);
-        answer.into_targets(product.order(&opened.layer, 1).call.rows_out, Vec::new()).unwrap();
+        answer.into_targets(product.call().rows_out, Vec::new()).unwrap();
         assert_eq!(bits(&product.y), wanted);
         if most > 0 {
             pool.set_limit(1);
-            let mut third = product.order(&opened.layer, 1);
-            third.task.attempt = Attempt(2);
-            pool.submit(third);
+            pool.submit(product.job(&opened.layer, 1, 2));
             let (thread, _, attempt) = next(&mut pool);
             assert_eq!((thread, attempt, pool.bill().unwrap().invocations), (None, Attempt(2), 1));
         }

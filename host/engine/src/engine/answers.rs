@@ -7,7 +7,7 @@ use eciton_plan::{Attempt, Step, Task, TaskKey};
 
 /// Where a step that an event names lies.
 #[derive(Clone, Copy)]
-pub(super) enum Found {
+enum Found {
     /// In the interval's round, the run being under way.
     Now(usize),
     /// In the interval's last round, the run being over.
@@ -18,19 +18,21 @@ pub(super) enum Found {
 
 impl Engine {
     pub(super) fn completed(&mut self, key: TaskKey, took_us: u64) {
-        let Some(found) = self.find(key.step(), false) else { return };
+        let Some(found) = self.find(key.step()) else { return };
         let Found::Now(place) = found else { return self.told_late(found, key) };
+        let task = self.is_task(key.stage);
         let attempts = &mut self.steps[place].attempts;
         match (attempts.progress(), attempts.report(key.attempt)) {
             (_, Report::Unknown) => self.counters.unexpected += 1,
             // The first answer wins, of whichever attempt; also of one that was said to have failed.
             (Progress::Running, report) => {
-                self.counters.committed += 1;
+                self.counters.committed += u64::from(task);
                 self.counters.recovered += u64::from(report == Report::Again);
                 if let Some(deadlines) = &self.settings.deadlines {
                     self.stages[key.stage.index()].pace.observe(took_us, deadlines);
                 }
                 self.actions.push_back(Action::Commit(key));
+                self.close_reading(key.step());
                 self.done(place, key.step());
             }
             (_, Report::First) => {
@@ -47,13 +49,16 @@ impl Engine {
     }
 
     pub(super) fn failed(&mut self, key: TaskKey, retryable: bool) {
-        let Some(found) = self.find(key.step(), false) else { return };
+        let Some(found) = self.find(key.step()) else { return };
         let Found::Now(place) = found else { return self.told_late(found, key) };
+        let task = self.is_task(key.stage);
+        // The host's work was begun in place: nobody can do it again.
+        let most = if task { self.settings.attempts } else { 1 };
         let attempts = &mut self.steps[place].attempts;
         match (attempts.progress(), attempts.report(key.attempt)) {
             (_, Report::Unknown) => return self.counters.unexpected += 1,
             (_, Report::Again) => return self.counters.ignored += 1,
-            (Progress::Running, Report::First) => self.counters.failures += 1,
+            (Progress::Running, Report::First) => self.counters.failures += u64::from(task),
             (_, Report::First) => return self.counters.duplicates += 1,
         }
         if !retryable {
@@ -67,21 +72,21 @@ impl Engine {
             }
         } else if attempts.is_newest_alive() {
             // A straggler failed; the one launched in its place goes on.
-        } else if attempts.launched() < self.settings.attempts {
+        } else if attempts.launched() < most {
             let attempt = attempts.launch();
             self.counters.retries += 1;
-            self.actions.push_back(Action::Retry(self.task(key, attempt)));
+            self.actions.push_back(Action::Retry(self.task(key.step(), attempt)));
         } else if !attempts.is_any_alive() {
             self.finish(Reason::Failed { key, retryable });
         }
     }
 
     pub(super) fn overdue(&mut self, key: TaskKey) {
-        if self.settings.deadlines.is_none() {
+        if self.deadline_us(key.stage).is_none() {
             self.counters.unexpected += 1;
             return;
         }
-        let Some(found) = self.find(key.step(), false) else { return };
+        let Some(found) = self.find(key.step()) else { return };
         let Found::Now(place) = found else { return self.counters.ignored += 1 };
         let attempts = &mut self.steps[place].attempts;
         if key.attempt.0 >= attempts.launched() {
@@ -100,7 +105,7 @@ impl Engine {
         } else if attempts.launched() < self.settings.attempts {
             let attempt = attempts.launch();
             self.counters.relaunches += 1;
-            self.actions.push_back(Action::Relaunch(self.task(key, attempt)));
+            self.actions.push_back(Action::Relaunch(self.task(key.step(), attempt)));
         }
     }
 
@@ -116,7 +121,8 @@ impl Engine {
 
     /// An answer or failure whose round, or the run, is over.
     fn told_late(&mut self, found: Found, key: TaskKey) {
-        let waited = self.counters.in_flight() > 0
+        let waited = self.is_task(key.stage)
+            && self.counters.in_flight() > 0
             && match found {
                 Found::Now(place) | Found::Over(place) => {
                     match self.steps[place].attempts.report(key.attempt) {
@@ -135,10 +141,10 @@ impl Engine {
     }
 
     /// The place of a step that was asked for, or may have been. `None`, and counted, if there is no
-    /// such step of that kind.
-    pub(super) fn find(&mut self, step: Step, gather: bool) -> Option<Found> {
-        let kind = self.stages.get(step.stage.index()).is_some_and(|stage| stage.gather == gather);
-        let interval = self.intervals.get(step.interval.index()).filter(|_| kind);
+    /// such step.
+    fn find(&mut self, step: Step) -> Option<Found> {
+        let stage = self.stages.get(step.stage.index());
+        let interval = self.intervals.get(step.interval.index()).filter(|_| stage.is_some());
         let known = interval.is_some();
         if let Some(round) = interval.and_then(|interval| interval.round)
             && (self.settings.first..=round).contains(&step.round)
@@ -158,8 +164,8 @@ impl Engine {
         None
     }
 
-    fn task(&self, key: TaskKey, attempt: Attempt) -> Task {
-        let TaskKey { round, stage, interval, .. } = key;
+    pub(super) fn task(&self, step: Step, attempt: Attempt) -> Task {
+        let Step { round, stage, interval } = step;
         Task { round, stage, interval, attempt, weights: self.intervals[interval.index()].weights }
     }
 }

@@ -1,12 +1,11 @@
 //! How intervals get on: into a round, from step to step, and out of it.
 
 use super::{Engine, Phase, Track, planted};
-use crate::attempts::{Progress, Report};
-use crate::engine::answers::Found;
+use crate::attempts::Progress;
 use crate::event::{Action, Reason};
 use std::cmp::Reverse;
 
-use eciton_plan::{Attempt, IntervalId, Mode, Round, Scope, StageId, Step, Task, Version, WeightVersions};
+use eciton_plan::{IntervalId, Mode, Place, Round, Scope, StageId, Step, Version, WeightVersions};
 
 impl Engine {
     pub(super) fn started(&mut self) {
@@ -87,7 +86,8 @@ impl Engine {
 
     /// Whether a step of this stage counts towards the limit of those in flight.
     fn is_limited(&self, stage: usize) -> bool {
-        self.settings.in_flight.is_some() && (self.stages[stage].gather || !self.settings.only_gathers)
+        let counts = self.stages[stage].place == Place::Host || !self.settings.only_host_steps;
+        self.settings.in_flight.is_some() && counts
     }
 
     /// A step has all that it waits for: starts it, or lets it wait for its turn.
@@ -119,8 +119,7 @@ impl Engine {
 
     /// Hands a step out, unless what it writes over is still read.
     fn launch(&mut self, stage: usize, interval: u32) {
-        let info = self.intervals[interval as usize];
-        let round = info.round.unwrap_or_default();
+        let round = self.intervals[interval as usize].round.unwrap_or_default();
         // A program has at most 2^16 stages.
         let number = stage as u16;
         if self.readings.is_read(number, interval, round) && !planted!(self, RowsOverwritten) {
@@ -131,50 +130,46 @@ impl Engine {
         let attempt = self.steps[place].attempts.launch();
         self.handed_out += u32::from(self.is_limited(stage));
         let step = Step { round, stage: StageId(number), interval: IntervalId(interval) };
-        if self.stages[stage].gather {
-            if let Some(source) = self.stages[stage].reads.filter(|_| !self.is_exact(round)) {
-                let (steps, intervals) = (&self.steps, &self.intervals);
-                let from = usize::from(source) * self.settings.intervals as usize;
-                let ignored = planted!(self, TagIgnored);
-                self.readings.open((step.stage, step.interval, round), source, |of| {
-                    let round = intervals[of as usize].round.unwrap_or_default();
-                    let written = steps[from + of as usize].attempts.progress() == Progress::Done;
-                    Round(round.0.saturating_sub(u32::from(!written && !ignored)))
-                });
-            }
-            self.counters.gathers += 1;
-            self.actions.push_back(Action::Gather(step));
-        } else {
-            self.counters.tasks += 1;
-            let Step { round, stage, interval } = step;
-            self.actions.push_back(Action::Submit(Task {
-                round,
-                stage,
-                interval,
-                attempt,
-                weights: info.weights,
-            }));
+        if !self.is_exact(round) {
+            self.open_reading(step);
         }
+        let count = match self.stages[stage].place {
+            Place::Host => &mut self.counters.host_steps,
+            Place::Anywhere => &mut self.counters.tasks,
+        };
+        *count += 1;
+        self.actions.push_back(Action::Submit(self.task(step, attempt)));
     }
 
-    pub(super) fn gathered(&mut self, step: Step) {
-        match self.find(step, true) {
-            Some(Found::Now(place)) => match self.steps[place].attempts.report(Attempt(0)) {
-                Report::First => {
-                    if self.readings.close(step.stage, step.interval, step.round)
-                        && !planted!(self, NeverWoken)
-                    {
-                        for (stage, interval) in std::mem::take(&mut self.readings.blocked) {
-                            self.start(usize::from(stage), interval);
-                        }
-                    }
-                    self.done(place, step);
-                }
-                Report::Again => self.counters.ignored += 1,
-                Report::Unknown => self.counters.unexpected += 1,
-            },
-            Some(_) => self.counters.ignored += 1,
-            None => {}
+    /// Settles which rows a step reads of all intervals, where it reads such rows. Values that several stages
+    /// wrote are read of one round.
+    fn open_reading(&mut self, step: Step) {
+        let reads = &self.stages[step.stage.index()].reads;
+        if reads.is_empty() {
+            return;
+        }
+        let (steps, intervals) = (&self.steps, &self.intervals);
+        let ignored = planted!(self, TagIgnored);
+        let guarded = if planted!(self, FirstReadGuarded) { &reads[..1] } else { reads };
+        self.readings.open((step.stage, step.interval, step.round), guarded, |of| {
+            let round = intervals[of as usize].round.unwrap_or_default();
+            let written = reads.iter().all(|&source| {
+                let place = usize::from(source) * self.settings.intervals as usize + of as usize;
+                steps[place].attempts.progress() == Progress::Done
+            });
+            Round(round.0.saturating_sub(u32::from(!written && !ignored)))
+        });
+    }
+
+    /// A step is done: no attempt at it reads any more. Starts what waited for that.
+    pub(super) fn close_reading(&mut self, step: Step) {
+        let reads = &self.stages[step.stage.index()].reads;
+        let guarded = if planted!(self, FirstReadGuarded) { &reads[..reads.len().min(1)] } else { reads };
+        let woken = self.readings.close(step.stage, step.interval, step.round, guarded);
+        if woken && !planted!(self, NeverWoken) {
+            for (stage, interval) in std::mem::take(&mut self.readings.blocked) {
+                self.start(usize::from(stage), interval);
+            }
         }
     }
 

@@ -1,24 +1,24 @@
-//! Which rows gathers read that run apart from those that write them.
+//! Rows that steps read of all intervals, where intervals run apart.
 //!
-//! What a gather reads of each interval is settled when it is asked for: rows of its own round, or of
+//! The first attempt at such a step settles what is read of each interval: rows of its own round, or of
 //! an earlier one. They lie in a ring of [`Pipeline::row_versions`] rounds, and must not be written over
-//! before the gather is done, so that a step that would is held back. (It can come to that with a bound
-//! of 1 and more: while a fast interval gathers old rows, a slow one may pass it.)
+//! before the step is done, so that a step that would is held back. (It can come to that with a bound
+//! of 1 and more: while a fast interval reads old rows, a slow one may pass it.)
 
 use eciton_plan::{IntervalId, Mode, Pipeline, Round, StageId};
 use std::collections::BTreeMap;
 
-/// Gathers under way and what they hold.
+/// Steps under way that read rows of all intervals, and which rows.
 #[derive(Clone, Debug)]
 pub(super) struct Readings {
     ring: u32,
     intervals: u32,
-    /// Of each stage whose rows gathers read: its number among these. Empty: nothing runs apart.
-    gathered: Vec<Option<u16>>,
-    /// How many gathers read the rows of a gathered stage, an interval and a place in the ring.
+    /// Numbers of the stages whose rows of all intervals are read. Empty: nothing runs apart.
+    sources: Vec<Option<u16>>,
+    /// How many steps read the rows of a source, an interval and a place in the ring.
     readers: Vec<u32>,
-    /// For each gather under way its source stage, and by interval how many rounds old what it reads is.
-    open: BTreeMap<(StageId, IntervalId), (u16, Vec<u8>)>,
+    /// For each reading under way, by interval, how many rounds old the rows are.
+    open: BTreeMap<(StageId, IntervalId), Vec<u8>>,
     /// Used again.
     spare: Vec<Vec<u8>>,
     /// Steps that wait for readers, in the order in which they came.
@@ -29,15 +29,15 @@ impl Readings {
     pub(super) fn new(
         pipeline: &Pipeline,
         intervals: u32,
-        reads: impl Iterator<Item = Option<u16>>,
+        reads: impl Iterator<Item = u16>,
         stages: usize,
     ) -> Self {
-        let mut gathered = Vec::new();
+        let mut sources = Vec::new();
         let mut count = 0u16;
         if pipeline.mode == Mode::Async {
-            gathered = vec![None; stages];
-            for source in reads.flatten() {
-                if let Some(place @ None) = gathered.get_mut(usize::from(source)) {
+            sources = vec![None; stages];
+            for source in reads {
+                if let Some(place @ None) = sources.get_mut(usize::from(source)) {
                     *place = Some(count);
                     count += 1;
                 }
@@ -46,32 +46,32 @@ impl Readings {
         let ring = pipeline.row_versions();
         let readers = vec![0; usize::from(count) * intervals as usize * ring as usize];
         let (open, spare, blocked) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { ring, intervals, gathered, readers, open, spare, blocked }
+        Self { ring, intervals, sources, readers, open, spare, blocked }
     }
 
     pub(super) fn clear(&mut self) {
         self.readers.fill(0);
         let open = std::mem::take(&mut self.open);
-        self.spare.extend(open.into_values().map(|(_, ages)| ages));
+        self.spare.extend(open.into_values());
         self.blocked.clear();
     }
 
     pub(super) fn ages(&self, stage: StageId, interval: IntervalId) -> Option<&[u8]> {
-        self.open.get(&(stage, interval)).map(|(_, ages)| &ages[..])
+        self.open.get(&(stage, interval)).map(|ages| &ages[..])
     }
 
     fn reader(&self, source: u16, interval: u32, round: Round) -> Option<usize> {
-        let source = usize::from((*self.gathered.get(usize::from(source))?)?);
+        let source = usize::from((*self.sources.get(usize::from(source))?)?);
         let ring = self.ring as usize;
         Some((source * self.intervals as usize + interval as usize) * ring + round.index() % ring)
     }
 
-    /// Begins a gather of `stage` on `interval` at `round`, from rows of stage `source`, of which `newest`
-    /// says the newest round by interval: it reads the newest that is not after its own.
+    /// Begins to read for a step of `stage` on `interval` at `round`, from rows of `sources`, of which `newest`
+    /// says the newest round by interval: read is the newest that is not after its own.
     pub(super) fn open(
         &mut self,
         (stage, interval, round): (StageId, IntervalId, Round),
-        source: u16,
+        sources: &[u16],
         newest: impl Fn(u32) -> Round,
     ) {
         let mut ages = self.spare.pop().unwrap_or_default();
@@ -80,21 +80,31 @@ impl Readings {
             let read = newest(of).min(round);
             // At most the bound + 1, which is below 64.
             ages.push((round.0 - read.0) as u8);
-            if let Some(place) = self.reader(source, of, read) {
-                self.readers[place] += 1;
+            for &source in sources {
+                if let Some(place) = self.reader(source, of, read) {
+                    self.readers[place] += 1;
+                }
             }
         }
-        self.open.insert((stage, interval), (source, ages));
+        self.open.insert((stage, interval), ages);
     }
 
     /// Ends it. True if a step may have waited for that.
-    pub(super) fn close(&mut self, stage: StageId, interval: IntervalId, round: Round) -> bool {
-        let Some((source, ages)) = self.open.remove(&(stage, interval)) else {
+    pub(super) fn close(
+        &mut self,
+        stage: StageId,
+        interval: IntervalId,
+        round: Round,
+        sources: &[u16],
+    ) -> bool {
+        let Some(ages) = self.open.remove(&(stage, interval)) else {
             return false;
         };
         for (of, &age) in (0..).zip(&ages) {
-            if let Some(place) = self.reader(source, of, Round(round.0 - u32::from(age))) {
-                self.readers[place] -= 1;
+            for &source in sources {
+                if let Some(place) = self.reader(source, of, Round(round.0 - u32::from(age))) {
+                    self.readers[place] -= 1;
+                }
             }
         }
         self.spare.push(ages);

@@ -2,9 +2,9 @@
 
 use super::run::Run;
 use super::world::Faults;
-use super::{Context, Random, gatv2, gcn, runs, seeds, settings};
+use super::{Case, Context, Random, gatv2, gcn, programs, runs, seeds, settings};
 use crate::{Action, Engine, Event, Reason, Settings};
-use eciton_plan::{IntervalId, Mode, Pipeline, Program, Round, StageId, Step, Version, WeightVersions};
+use eciton_plan::{Mode, Pipeline, Place, Round, Version, WeightVersions};
 use std::collections::{BTreeMap, VecDeque};
 
 /// All combinations that go together, up to a staleness of 3.
@@ -26,7 +26,7 @@ pub(super) fn pipelines() -> Vec<Pipeline> {
 }
 
 /// An asynchronous run to its end, and what it saw.
-fn drift<'a>(program: &'a Program, settings: Settings, faults: Faults, seed: u64) -> Run<'a> {
+fn drift<'a>(program: &'a Case, settings: Settings, faults: Faults, seed: u64) -> Run<'a> {
     let context = Context(format!("seed {seed}, {settings:?}, {faults:?}"));
     let mut run = Run::new(program, settings, faults, seed);
     assert!(run.finish(), "stalled: {context:?}");
@@ -46,7 +46,7 @@ fn intervals_that_run_apart_keep_every_bound_of_odd_seeds() {
 
 /// Every second seed.
 fn keep_every_bound(first: u64) {
-    let programs: Vec<Program> = (1..=4).map(gcn).chain((1..=2).map(gatv2)).collect();
+    let programs = programs();
     let all = pipelines();
     // By staleness: rows by age, the most versions of weights.
     let mut seen: BTreeMap<u32, (BTreeMap<u32, u64>, usize)> = BTreeMap::new();
@@ -55,8 +55,8 @@ fn keep_every_bound(first: u64) {
         let program = &programs[random.below(programs.len() as u64) as usize];
         let pipeline = all[random.below(all.len() as u64) as usize];
         let in_flight = [None, None, Some(1), Some(3), Some(20)][random.below(5) as usize];
-        let only_gathers = random.percent(50);
-        let settings = Settings { pipeline, in_flight, only_gathers, ..settings(random) };
+        let only_host_steps = random.percent(50);
+        let settings = Settings { pipeline, in_flight, only_host_steps, ..settings(random) };
         if pipeline.mode != Mode::Async {
             // The same bits whatever happens.
             runs::complete(program, settings, Faults::APART, seed);
@@ -84,7 +84,7 @@ fn keep_every_bound(first: u64) {
 
 #[test]
 fn barriers_give_the_same_bits_in_every_mode_without_delayed_weights() {
-    let programs = [gcn(3), gatv2(2)];
+    let programs = [gcn(3), gatv2(2, Place::Host)];
     for seed in 0..seeds(100) {
         let random = &mut Random(seed);
         let program = &programs[seed as usize % 2];
@@ -109,7 +109,7 @@ fn barriers_give_the_same_bits_in_every_mode_without_delayed_weights() {
 fn an_asynchronous_run_is_ahead_of_its_slowest_interval_and_shorter() {
     let program = gcn(2);
     // Three in ten intervals are slow now and then: a barrier waits for the slowest of each stage.
-    let faults = Faults { straggling: 10, slow_gathers: 10, ..Faults::default() };
+    let faults = Faults { straggling: 10, slow_host: 10, ..Faults::default() };
     let time = |pipeline| {
         let settings = Settings { pipeline, ..Settings::new(16, 40) };
         drift(&program, settings, faults, 11).ended_us
@@ -121,25 +121,21 @@ fn an_asynchronous_run_is_ahead_of_its_slowest_interval_and_shorter() {
 }
 
 #[test]
-fn what_steps_read_is_known_while_their_round_lasts() {
-    let program = gatv2(1);
+fn all_steps_of_a_round_read_the_same_weights() {
+    let program = gatv2(1, Place::Host);
     let weights = Version(7);
     let first = Round(3);
     let settings = Settings { first, last: Round(4), weights, ..Settings::new(2, 2) };
     let mut engine = Engine::new(&program, settings).unwrap();
-    let step =
-        |round, interval| Step { round: Round(round), stage: StageId(2), interval: IntervalId(interval) };
-    assert_eq!(engine.weights_of(step(3, 0)), None, "before the start");
     let mut waiting: VecDeque<Event> = [Event::Started].into();
     let mut seen = Vec::new();
     while let Some(event) = waiting.pop_front() {
         let actions: Vec<Action> = engine.step(event).collect();
         for action in actions {
             match action {
-                Action::Submit(task) => waiting.push_back(Event::Completed { key: task.key(), took_us: 1 }),
-                Action::Gather(step) => {
-                    seen.push((step.round.0, engine.weights_of(step)));
-                    waiting.push_back(Event::Gathered(step));
+                Action::Submit(task) => {
+                    seen.push((task.round.0, task.weights));
+                    waiting.push_back(Event::Completed { key: task.key(), took_us: 1 });
                 }
                 Action::Update { round } => waiting.push_back(Event::Updated { round }),
                 Action::Evaluate { round } => waiting.push_back(Event::Evaluated { round }),
@@ -148,10 +144,9 @@ fn what_steps_read_is_known_while_their_round_lasts() {
         }
     }
     assert!(engine.is_finished());
-    // Forward, targets and sources on two intervals.
-    let wanted = [vec![(3, Some(Version(7))); 6], vec![(4, Some(Version(8))); 6]].concat();
-    assert_eq!(seen, wanted);
-    assert_eq!((engine.weights_of(step(3, 0)), engine.weights_of(step(4, 2))), (None, None));
+    // Every stage on two intervals.
+    let steps = 2 * program.stages.len();
+    assert_eq!(seen, [vec![(3, Version(7)); steps], vec![(4, Version(8)); steps]].concat());
 }
 
 /// From any moment on: what no interval has entered yet reads rows of its own round, one round at a time,

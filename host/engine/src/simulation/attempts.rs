@@ -163,17 +163,37 @@ fn a_deadline_follows_the_answers_of_its_stage() {
     // Answers that are dropped do not count, and no other stage is touched.
     let _ = step(&mut engine, Event::Completed { key, took_us: 900_000 });
     assert_eq!(engine.deadline_us(key.stage), Some(10_000));
-    let gather =
-        |stage: &u16| program.stage(StageId(*stage)).is_none_or(|s| s.place == eciton_plan::Place::Host);
     for stage in 0..program.stages.len() as u16 + 2 {
         let expected = if stage == key.stage.0 { 10_000 } else { 1_000_000 };
-        let expected = (!gather(&stage)).then_some(expected);
+        let expected = program.is_task(StageId(stage)).then_some(expected);
         assert_eq!(engine.deadline_us(StageId(stage)), expected);
     }
     engine.restart(Round(1), Round(1), Version(0));
     assert_eq!(engine.deadline_us(key.stage), Some(10_000));
     let without = Engine::new(&program, Settings::new(2, 3)).unwrap();
     assert_eq!(without.deadline_us(key.stage), None);
+}
+
+/// The host's work has one attempt, whatever it fails by, no deadline, and is counted apart.
+#[test]
+fn the_hosts_work_is_tried_once() {
+    let deadlines = Some(Deadlines::default());
+    for retryable in [false, true] {
+        let mut engine = Engine::new(&gcn(1), Settings { deadlines, ..Settings::new(1, 3) }).unwrap();
+        let first = first_task(&mut engine);
+        let actions = step(&mut engine, took(first));
+        let [Action::Commit(_), Action::Submit(gather)] = actions[..] else { panic!("{actions:?}") };
+        let key = gather.key();
+        assert_eq!((engine.deadline_us(key.stage), engine.counters().in_flight()), (None, 0));
+        assert_eq!(step(&mut engine, Event::Overdue(key)), []);
+        let reason = Reason::Failed { key, retryable };
+        let end = [Action::Finished { reason, round: Round(0) }];
+        assert_eq!(step(&mut engine, Event::Failed { key, retryable }), end);
+        assert_eq!(step(&mut engine, took(key)), []);
+        let counters = *engine.counters();
+        assert_eq!((counters.host_steps, counters.tasks, counters.attempts()), (1, 1, 1));
+        assert_eq!((counters.failures, counters.committed, counters.unexpected), (0, 1, 1));
+    }
 }
 
 #[test]
@@ -213,7 +233,6 @@ fn an_evaluation_program_runs_once_a_restart() {
         let mut last = Vec::new();
         while let Some(action) = todo.pop() {
             match action {
-                Action::Gather(step) => todo.extend(engine.step(Event::Gathered(step))),
                 Action::Submit(task) => {
                     assert_eq!((task.round, task.weights), (round, weights));
                     todo.extend(engine.step(took(task.key())));
@@ -222,7 +241,7 @@ fn an_evaluation_program_runs_once_a_restart() {
                 other => last.push(other),
             }
         }
-        assert_eq!(done, 4 * 3);
+        assert_eq!(done, program.stages.len() * 3);
         let reason = Reason::Completed;
         let end = [Action::Finished { reason, round }, Action::RoundFinished { round }];
         assert_eq!(last, end);
@@ -257,10 +276,10 @@ fn settings_out_of_range_are_refused() {
     assert!(Engine::new(&program, limits(most)).is_ok());
     let deep = gcn(64);
     assert!(Engine::new(&deep, Settings::new(65_536, 1)).unwrap_err().to_string().contains("steps"));
-    let mut turned = program.clone();
+    let mut turned = program.program.clone();
     turned.stages.swap(2, 3);
     assert!(matches!(Engine::new(&turned, usual), Err(Error::Order { .. })));
-    let mut empty = program.clone();
+    let mut empty = program.program.clone();
     empty.stages.clear();
     assert!(matches!(Engine::new(&empty, usual), Err(Error::Setting { .. })));
     assert_eq!(usual.pipeline, eciton_plan::Pipeline::default());

@@ -3,9 +3,9 @@
 use super::apart::pipelines;
 use super::run::Run;
 use super::world::Faults;
-use super::{Random, gcn};
+use super::{Case, Random, gcn, two_reads};
 use crate::{Deadlines, Reason, Settings};
-use eciton_plan::{Mode, Program};
+use eciton_plan::{Mode, Place};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A defect that a test switches on.
@@ -27,11 +27,13 @@ pub(crate) enum Planted {
     ArrivalOrder,
     /// A step that waited for readers is not started when they are done.
     NeverWoken,
-    /// Rows are written over while a gather reads them.
+    /// Rows are written over while a step reads them.
     RowsOverwritten,
+    /// Of several values that a step reads of all intervals only the first is kept from being written over.
+    FirstReadGuarded,
 }
 
-const ALL: [Planted; 9] = [
+const ALL: [Planted; 10] = [
     Planted::GradientUnkeyed,
     Planted::DuplicateCommitted,
     Planted::BoundOffByOne,
@@ -41,11 +43,12 @@ const ALL: [Planted; 9] = [
     Planted::ArrivalOrder,
     Planted::NeverWoken,
     Planted::RowsOverwritten,
+    Planted::FirstReadGuarded,
 ];
 
 /// Whether the simulation finds something wrong with a run: a check that fails, a run that stalls, or,
 /// where nothing is stale, a result that depends on what went wrong on the way.
-fn is_wrong(program: &Program, seed: u64, planted: Option<Planted>) -> bool {
+fn is_wrong(program: &Case, seed: u64, planted: Option<Planted>) -> bool {
     let random = &mut Random(seed);
     let deadlines = Deadlines { floor_us: 100, ratio: 2.0, maximum_us: 50_000 };
     let all = pipelines();
@@ -67,7 +70,7 @@ fn is_wrong(program: &Program, seed: u64, planted: Option<Planted>) -> bool {
 
 #[test]
 fn each_planted_defect_is_found_and_nothing_else_is() {
-    let programs = [gcn(1), gcn(2), gcn(3)];
+    let programs = [gcn(1), gcn(2), gcn(3), two_reads(Place::Host), two_reads(Place::Anywhere)];
     let program = |seed: u64| &programs[seed as usize % programs.len()];
     let clean = (0..300).find(|&seed| is_wrong(program(seed), seed, None));
     let found = ALL.map(|planted| (0..10_000).find(|&seed| is_wrong(program(seed), seed, Some(planted))));

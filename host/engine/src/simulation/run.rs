@@ -3,9 +3,9 @@
 
 use super::store::Store;
 use super::world::{Faults, Item, World};
-use super::{Planted, hash};
+use super::{Case, Planted, hash};
 use crate::{Action, Counters, Engine, Event, Reason, Settings};
-use eciton_plan::{IntervalId, Program, Round, Scope, StageId, Step, Task, TaskKey, Version};
+use eciton_plan::{IntervalId, Round, Scope, StageId, Step, Task, TaskKey, Version};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where an interval is.
@@ -20,18 +20,18 @@ struct Place {
 }
 
 pub(super) struct Run<'a> {
-    program: &'a Program,
+    program: &'a Case,
     settings: Settings,
     planted: Option<Planted>,
     pub world: World,
     pub engine: Engine,
     pub store: Store,
     places: Vec<Place>,
-    /// Steps of each interval's round that were asked for: of gathers 0, else how many attempts.
+    /// Steps of each interval's round that were asked for: how many attempts.
     asked: BTreeMap<Step, u32>,
     /// Those that are done.
     done: BTreeSet<Step>,
-    /// What gathers under way read.
+    /// Ages of the rows that steps under way read of all intervals.
     reading: BTreeMap<Step, Vec<u32>>,
     /// Attempts of the whole run: what each one's answer is, and whether it was reported.
     attempts: BTreeMap<TaskKey, (u64, bool)>,
@@ -52,13 +52,13 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(program: &'a Program, settings: Settings, faults: Faults, seed: u64) -> Self {
+    pub(super) fn new(program: &'a Case, settings: Settings, faults: Faults, seed: u64) -> Self {
         Self::with(program, settings, faults, seed, None)
     }
 
     /// With a defect.
     pub(super) fn with(
-        program: &'a Program,
+        program: &'a Case,
         settings: Settings,
         faults: Faults,
         seed: u64,
@@ -66,7 +66,7 @@ impl<'a> Run<'a> {
     ) -> Self {
         let mut world = World::new(settings, faults, seed);
         world.after(0, Event::Started);
-        let mut engine = Engine::new(program, settings).unwrap();
+        let mut engine = Engine::with_needs(program, settings, |stage| program.dependencies(stage)).unwrap();
         engine.planted = planted;
         Self {
             program,
@@ -210,12 +210,6 @@ impl<'a> Run<'a> {
                 self.expected.overdue += u64::from(awaited && self.overdue.insert(key));
                 return None;
             }
-            Event::Gathered(step) if self.asked.contains_key(&step) && !self.is_over(step) => {
-                let value = self.value(step);
-                self.finish_step(step, value);
-                self.store.add_gradient(step, value);
-                return None;
-            }
             _ => return None,
         };
         let over = key.interval.0 >= self.settings.intervals || self.is_over(key.step());
@@ -224,6 +218,10 @@ impl<'a> Run<'a> {
         let first = !std::mem::replace(reported, true);
         if answered && self.planted == Some(Planted::GradientUnkeyed) && self.end.is_none() {
             self.store.add_gradient(key.step(), value);
+        }
+        if !self.program.is_task(key.stage) {
+            assert!(answered, "{key} failed");
+            return (!over).then_some(key);
         }
         if !over {
             self.expected.failures += u64::from(!answered && first);
@@ -243,26 +241,12 @@ impl<'a> Run<'a> {
         assert!(self.end.is_none(), "{action:?} after the end");
         self.log.push(action);
         match action {
-            Action::Gather(step) => {
-                let gather = self
-                    .program
-                    .stage(step.stage)
-                    .is_some_and(|stage| stage.place == eciton_plan::Place::Host);
-                assert!(gather, "{step} is no gather");
-                self.check_start(step, 0);
-                let weights = self.engine.weights_of(step);
-                self.settle(step, weights.unwrap_or_else(|| panic!("{step} has no weights")));
-                self.expected.gathers += 1;
-                self.world.gather(step);
-            }
             Action::Submit(task) => {
-                let tensor = self
-                    .program
-                    .stage(task.stage)
-                    .is_some_and(|stage| stage.place == eciton_plan::Place::Anywhere);
-                assert!(tensor, "{} is no task", task.step());
-                self.check_start(task.step(), 1);
-                self.expected.tasks += 1;
+                self.check_start(task.step());
+                match self.program.is_task(task.stage) {
+                    true => self.expected.tasks += 1,
+                    false => self.expected.host_steps += 1,
+                }
                 assert_eq!(task.attempt.0, 0);
                 self.launch(task);
             }
@@ -322,12 +306,14 @@ impl<'a> Run<'a> {
 
     fn launch(&mut self, task: Task) {
         self.settle(task.step(), task.weights);
-        assert_eq!(self.engine.weights_of(task.step()), Some(task.weights));
         let key = task.key();
         let value = self.value(task.step());
         let before = self.attempts.insert(key, (value, false));
         assert!(before.is_none(), "{key} launched twice");
-        self.world.launch(key);
+        match self.program.is_task(task.stage) {
+            true => self.world.launch(key),
+            false => self.world.begin(key),
+        }
         if let Some(deadline_us) = self.engine.deadline_us(task.stage) {
             let limits = self.settings.deadlines.unwrap();
             let floor_us = limits.floor_us.min(limits.maximum_us);
@@ -337,17 +323,15 @@ impl<'a> Run<'a> {
     }
 
     /// What a step comes to: a pure function of all it reads.
-    fn value(&mut self, step: Step) -> u64 {
+    fn value(&self, step: Step) -> u64 {
         let mut read = vec![step.stage.0.into(), step.interval.0.into()];
-        let ages = self.reading.remove(&step);
         for (stage, scope) in self.program.dependencies(step.stage) {
-            match (scope, &ages) {
-                (Scope::All, Some(ages)) => {
-                    for (of, &age) in (0..).zip(ages) {
-                        read.push(self.store.close(stage, of, step, age));
-                    }
+            match scope {
+                Scope::Own => read.push(self.store.own(stage, step)),
+                Scope::All => {
+                    let ages = (0..).zip(&self.reading[&step]);
+                    read.extend(ages.map(|(of, &age)| self.store.read(stage, of, step, age)));
                 }
-                _ => read.push(self.store.own(stage, step)),
             }
         }
         if self.program.operation(step.stage).is_some() {
@@ -358,7 +342,7 @@ impl<'a> Run<'a> {
     }
 
     /// A step starts once, in its interval's round, when what it reads is there.
-    fn check_start(&mut self, step: Step, attempts: u32) {
+    fn check_start(&mut self, step: Step) {
         assert!(step.interval.0 < self.settings.intervals && step.stage.index() < self.program.stages.len());
         let place = self.places[step.interval.index()];
         if step.round != place.round {
@@ -370,28 +354,36 @@ impl<'a> Run<'a> {
             self.done.retain(|of| of.interval != step.interval);
             self.places[step.interval.index()] = Place { round: step.round, ..Place::default() };
         }
-        assert!(self.asked.insert(step, attempts).is_none(), "{step} started twice");
-        let ages = self.engine.ages(step).map(<[u8]>::to_vec);
+        assert!(self.asked.insert(step, 1).is_none(), "{step} started twice");
+        let ages = self.ages(step);
         for (stage, scope) in self.program.dependencies(step.stage) {
             if scope == Scope::Own {
                 self.store.own(stage, step);
                 continue;
             }
-            let ages = match &ages {
-                None => vec![0; self.settings.intervals as usize],
-                Some(ages) => ages.iter().map(|&age| u32::from(age)).collect(),
-            };
             assert_eq!((ages.len(), ages[step.interval.index()]), (self.places.len(), 0));
             for (of, &age) in (0..).zip(&ages) {
                 self.store.open(stage, of, step, age);
             }
-            self.reading.insert(step, ages);
+            self.reading.insert(step, ages.clone());
         }
         self.store.begin(step);
     }
 
+    /// By interval, how many rounds older than its own the rows are that a step reads.
+    fn ages(&self, step: Step) -> Vec<u32> {
+        let none = || vec![0; self.settings.intervals as usize];
+        self.engine.ages(step).map_or_else(none, |ages| ages.iter().map(|&age| age.into()).collect())
+    }
+
     fn finish_step(&mut self, step: Step, value: u64) {
         assert!(self.done.insert(step), "{step} committed twice");
+        let ages = self.reading.remove(&step).unwrap_or_default();
+        for (stage, scope) in self.program.dependencies(step.stage) {
+            for (of, &age) in (0..).zip(ages.iter().filter(|_| scope == Scope::All)) {
+                self.store.close(stage, of, step, age);
+            }
+        }
         self.places[step.interval.index()].done += 1;
         self.store.publish(step, value);
     }
@@ -403,7 +395,10 @@ impl<'a> Run<'a> {
         let attempts = self.asked.get_mut(&task.step()).unwrap();
         assert_eq!(task.attempt.0, *attempts);
         *attempts += 1;
-        assert!(*attempts <= self.settings.attempts);
+        assert!(*attempts <= self.settings.attempts && self.program.is_task(task.stage));
+        if let Some(ages) = self.reading.get(&task.step()) {
+            assert_eq!(*ages, self.ages(task.step()), "{} reads other rows than before", task.key());
+        }
         TaskKey { attempt: eciton_plan::Attempt(task.attempt.0 - 1), ..task.key() }
     }
 
@@ -413,14 +408,18 @@ impl<'a> Run<'a> {
     }
 
     fn unreported(&self) -> u64 {
-        self.attempts.values().filter(|(_, reported)| !reported).count() as u64
+        self.attempts_at_tasks().filter(|(_, reported)| !reported).count() as u64
+    }
+
+    fn attempts_at_tasks(&self) -> impl Iterator<Item = &(u64, bool)> {
+        self.attempts.iter().filter(|(key, _)| self.program.is_task(key.stage)).map(|(_, attempt)| attempt)
     }
 
     /// `late` first reports came after their round before the end of the run, which found so many
     /// attempts `unreported`.
     fn check_counters(&self, late: u64, unreported: u64) {
         let found = *self.engine.counters();
-        let Counters { gathers, tasks, retries, relaunches, committed, recovered, .. } = self.expected;
+        let Counters { host_steps, tasks, retries, relaunches, committed, recovered, .. } = self.expected;
         let Counters { failures, mut duplicates, updates, overdue, .. } = self.expected;
         let mut late = late;
         if self.settings.in_flight.is_some() && found.duplicates < duplicates {
@@ -429,9 +428,9 @@ impl<'a> Run<'a> {
             late += duplicates - found.duplicates;
             duplicates = found.duplicates;
         }
-        let same = Counters { gathers, tasks, retries, relaunches, committed, recovered, ..found };
+        let same = Counters { host_steps, tasks, retries, relaunches, committed, recovered, ..found };
         assert_eq!(found, Counters { failures, duplicates, updates, overdue, ..same });
-        assert_eq!(found.attempts(), self.attempts.len() as u64);
+        assert_eq!(found.attempts(), self.attempts_at_tasks().count() as u64);
         // Each attempt is in one place, also those that were forgotten before they were reported.
         let Counters { late: told, lost, cancelled, .. } = found;
         assert_eq!(told + lost + cancelled + found.in_flight(), late + unreported);
@@ -448,8 +447,8 @@ impl<'a> Run<'a> {
 
     /// A task's step, any of the run's.
     pub(super) fn any_task(&mut self) -> Step {
-        let tensors = |&id: &u16| self.program.stages[usize::from(id)].place == eciton_plan::Place::Anywhere;
-        let stages: Vec<u16> = (0..self.program.stages.len() as u16).filter(tensors).collect();
+        let tasks = |&id: &u16| self.program.is_task(StageId(id));
+        let stages: Vec<u16> = (0..self.program.stages.len() as u16).filter(tasks).collect();
         let random = &mut self.world.random;
         let rounds = u64::from(self.settings.last.0 - self.settings.first.0 + 1);
         let round = Round(self.settings.first.0 + random.below(rounds) as u32);

@@ -2,16 +2,12 @@
 
 use super::run::Run;
 use super::world::{Doomed, Faults};
-use super::{Context, Random, gatv2, gcn, seeds, settings};
+use super::{Case, Context, Random, gcn, programs, seeds, settings};
 use crate::{Action, Counters, Deadlines, MAX_ATTEMPTS, Reason, Settings};
-use eciton_plan::{Place, Program, Round};
-
-fn gathers(program: &Program) -> u64 {
-    program.stages.iter().filter(|stage| stage.place == Place::Host).count() as u64
-}
+use eciton_plan::Round;
 
 /// Runs to the end and checks what came of it against a run in which nothing goes wrong.
-pub(super) fn complete(program: &Program, settings: Settings, faults: Faults, seed: u64) -> Counters {
+pub(super) fn complete(program: &Case, settings: Settings, faults: Faults, seed: u64) -> Counters {
     // The seed is in the message of any check that fails.
     let context = Context(format!("seed {seed}, {settings:?}, {faults:?}"));
     let mut run = Run::new(program, settings, faults, seed);
@@ -42,8 +38,8 @@ pub(super) fn complete(program: &Program, settings: Settings, faults: Faults, se
 
     let counters = *run.engine.counters();
     let steps = rounds.count() as u64 * u64::from(settings.intervals);
-    let tasks = steps * (program.stages.len() as u64 - gathers(program));
-    assert_eq!(counters.gathers, steps * gathers(program), "{context:?}");
+    let tasks = steps * program.tasks() as u64;
+    assert_eq!(counters.host_steps, steps * program.stages.len() as u64 - tasks, "{context:?}");
     assert_eq!((counters.tasks, counters.committed), (tasks, tasks), "{context:?}");
     assert!(faults.noise > 0 || counters.unexpected == 0, "{context:?}");
     counters
@@ -68,7 +64,7 @@ fn add(sum: &mut Counters, new: &Counters) {
 
 #[test]
 fn every_step_is_done_once_in_any_order_and_with_any_faults() {
-    let programs: Vec<Program> = (1..=4).map(gcn).chain((1..=2).map(gatv2)).collect();
+    let programs = programs();
     let mut seen = Counters::default();
     for seed in 0..seeds(600) {
         let random = &mut Random(seed);

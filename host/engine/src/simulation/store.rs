@@ -1,9 +1,9 @@
 //! What a driver keeps, each thing under its own tag: rows, weights and gradients, in as many versions as
 //! the pipeline says. It trusts no engine: what is read must be there, whole, and of an allowed age.
 
-use super::{Planted, hash};
+use super::{Case, Planted, hash};
 use crate::Settings;
-use eciton_plan::{Mode, Program, Round, Scope, StageId, Step, Version, WeightVersions};
+use eciton_plan::{Mode, Round, Scope, StageId, Step, Version, WeightVersions};
 use std::collections::BTreeMap;
 
 /// A place for rows: which round's they are; `None` while they are being written.
@@ -21,7 +21,7 @@ type Gradients = BTreeMap<(u16, u32), Vec<u64>>;
 pub(super) struct Store {
     settings: Settings,
     planted: Option<Planted>,
-    /// The stages whose rows gathers read.
+    /// The stages whose rows of all intervals are read.
     gathered: Vec<bool>,
     /// The stages that yield gradients.
     yields: Vec<bool>,
@@ -45,7 +45,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    pub(super) fn new(program: &Program, settings: Settings, planted: Option<Planted>) -> Self {
+    pub(super) fn new(program: &Case, settings: Settings, planted: Option<Planted>) -> Self {
         let mut gathered = vec![false; program.stages.len()];
         for id in 0..program.stages.len() {
             for (stage, scope) in program.dependencies(StageId(id as u16)) {
@@ -148,13 +148,19 @@ impl Store {
         }
     }
 
-    /// Ends it: they must still be what they were.
-    pub(super) fn close(&mut self, stage: StageId, of: u32, step: Step, age: u32) -> u64 {
+    /// Reads them: they must still be what they were.
+    pub(super) fn read(&self, stage: StageId, of: u32, step: Step, age: u32) -> u64 {
         let wanted = Round(step.round.0 - age);
-        let rows = self.rows.get_mut(&self.place(stage, of, wanted)).unwrap();
+        let rows = self.rows[&self.place(stage, of, wanted)];
         assert_eq!(rows.tag, Some(wanted), "{step}: rows of interval {of} changed while they were read");
-        rows.readers -= 1;
         rows.value
+    }
+
+    /// Ends it.
+    pub(super) fn close(&mut self, stage: StageId, of: u32, step: Step, age: u32) {
+        self.read(stage, of, step, age);
+        let place = self.place(stage, of, Round(step.round.0 - age));
+        self.rows.get_mut(&place).unwrap().readers -= 1;
     }
 
     fn weight_place(&self, version: Version) -> u64 {

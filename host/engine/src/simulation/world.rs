@@ -22,8 +22,8 @@ pub(super) struct Faults {
     pub straggling: u64,
     /// It takes a thousand times as long: several rounds.
     pub late: u64,
-    /// A gather takes twenty times as long. Of each gather.
-    pub slow_gathers: u64,
+    /// A step of the host takes twenty times as long. Of each such step.
+    pub slow_host: u64,
     /// An interval's steps take five times as long, all of them. Of each interval.
     pub uneven: u64,
     /// A timer runs out though its attempt was reported. Of each such timer.
@@ -41,14 +41,14 @@ impl Faults {
         lost: 10,
         straggling: 10,
         late: 5,
-        slow_gathers: 0,
+        slow_host: 0,
         uneven: 0,
         stale: 20,
         noise: 5,
     };
 
     /// Intervals drift apart.
-    pub(super) const APART: Self = Self { slow_gathers: 10, uneven: 30, ..Self::ROUGH };
+    pub(super) const APART: Self = Self { slow_host: 10, uneven: 30, ..Self::ROUGH };
 
     /// Most attempts come to nothing.
     pub(super) const HOSTILE: Self = Self { failing: 25, lost: 45, late: 20, ..Self::ROUGH };
@@ -124,12 +124,13 @@ impl World {
         if chance < self.faults.uneven { 5 } else { 1 }
     }
 
-    /// A gather begins.
-    pub(super) fn gather(&mut self, step: Step) {
-        let usual_us = self.random.below(3000) * self.slowness(step.interval);
+    /// A step of the host begins.
+    pub(super) fn begin(&mut self, key: TaskKey) {
+        let usual_us = self.random.below(3000) * self.slowness(key.interval);
         // Asked only where it can be, so that runs without keep their random numbers.
-        let slow = self.faults.slow_gathers > 0 && self.random.percent(self.faults.slow_gathers);
-        self.after(usual_us * if slow { 20 } else { 1 }, Event::Gathered(step));
+        let slow = self.faults.slow_host > 0 && self.random.percent(self.faults.slow_host);
+        let took_us = usual_us * if slow { 20 } else { 1 };
+        self.after(took_us, Event::Completed { key, took_us });
     }
 
     pub(super) fn timer(&mut self, at_us: u64, key: TaskKey, launched_us: u64) {
@@ -198,8 +199,8 @@ impl World {
         let Settings { first, last, intervals, attempts, .. } = self.settings;
         let far = Round(last.0 + 1 + random.below(3) as u32);
         let (stage, beyond) = (StageId(random.below(99) as u16), random.below(99) as u32);
-        let step = Step { round: far, stage, interval: IntervalId(beyond) };
         let attempt = eciton_plan::Attempt(random.below(3) as u32);
+        let far_key = TaskKey { round: far, stage, interval: IntervalId(beyond), attempt };
         // Of a round that may be on, but of no interval, or no attempt.
         let key = if random.percent(50) {
             TaskKey { round: first, stage, interval: IntervalId(intervals + beyond), attempt }
@@ -208,7 +209,7 @@ impl World {
             TaskKey { round: first, stage, interval: IntervalId(0), attempt }
         };
         match random.below(6) {
-            0 => Event::Gathered(step),
+            0 => Event::Completed { key: far_key, took_us: 1 },
             1 => Event::Completed { key, took_us: random.next() },
             2 => Event::Failed { key, retryable: false },
             3 => Event::Overdue(key),

@@ -9,19 +9,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use eciton_kernel::wire::encode_edges;
-use eciton_kernel::{Error, Finished};
-use eciton_plan::Step;
+use eciton_kernel::Error;
+use eciton_plan::{Place, TaskKey};
 use eciton_transport::Key;
 use tokio::sync::watch;
 
 use super::attempt::{Attempt, Wire};
+use super::lock;
 use super::objects::Objects;
 use super::pace::Pace;
-use super::{RemoteSettings, lock};
 use crate::invoker::Invoker;
-use crate::local::{Inbox, Offer};
-use crate::{Answered, Completion, EdgeOrder, Order, Timing, WorkError};
+use crate::local::Inbox;
+use crate::{Answered, Completion, Order, Timing, WorkError};
 
 /// Counts of flights, and attempts that wait for one.
 pub(super) struct Flights {
@@ -57,7 +56,7 @@ pub(super) struct Shared<I> {
 /// What a function does next.
 enum Next {
     Written(Attempt, Ticket),
-    Offer(Offer, Ticket),
+    Offer(Box<Order>, Ticket),
 }
 
 impl<I> Shared<I> {
@@ -93,8 +92,8 @@ impl<I> Shared<I> {
         {
             Next::Written(attempt, ticket)
         } else if flights.in_flight < allowed {
-            let offer = self.inbox.take_offer()?;
-            Next::Offer(offer, Ticket::new(&self.inbox))
+            let order = self.inbox.take_offer()?;
+            Next::Offer(order, Ticket::new(&self.inbox))
         } else {
             return None;
         };
@@ -141,63 +140,6 @@ impl<I: Invoker> Shared<I> {
         self.fly(Box::new(order), Ticket::new(&self.inbox));
     }
 
-    /// Begins an edge kernel's step for which there was room.
-    pub(super) fn begin_edges(self: &Arc<Self>, order: Box<EdgeOrder>) {
-        self.inbox.begin();
-        self.fly_edges(order, Ticket::new(&self.inbox));
-    }
-
-    /// One attempt with a function. Its leases are held until it ends, so that no other could write there: what
-    /// fails, or is not answered in time, a thread of this machine does.
-    fn fly_edges(self: &Arc<Self>, order: Box<EdgeOrder>, ticket: Ticket) {
-        let (pass, step, key) = (order.pass, order.step, order.key());
-        let RemoteSettings { run, limits, .. } = &self.wire.settings;
-        let begun = Instant::now();
-        let frame = match encode_edges(run, key, &order.layer, &order.call, limits) {
-            Ok(frame) => frame.into(),
-            Err(error) => {
-                lock(&self.flights).in_flight -= 1;
-                drop(order);
-                return ticket.end_work(pass, step, begun, Err(error));
-            }
-        };
-        let attempt = Attempt { pass, key, deadline: None, frame, uploads: Vec::new() };
-        let gone = lock(&self.objects).begin(&self.wire, pass, key);
-        self.delete(gone);
-        let shared = self.clone();
-        let mut cancelled = self.cancelled.subscribe();
-        self.runtime.spawn(async move {
-            let throttled = AtomicBool::new(false);
-            let run = shared.wire.run(&attempt, &throttled);
-            let run = tokio::time::timeout(shared.wire.settings.edges_within, run);
-            let result = tokio::select! {
-                biased;
-                // The sender lives as long as what is shared.
-                _ = cancelled.wait_for(|cancelled| *cancelled) => None,
-                result = run => Some(result),
-            };
-            lock(&shared.objects).spent.end((pass, key.round.0));
-            match result {
-                None => {
-                    // Before anybody is told: what comes next may want the rows.
-                    drop(order);
-                    drop(ticket);
-                }
-                Some(Ok(Ok(answer))) => {
-                    let finished = order.put(answer);
-                    ticket.end_work(pass, step, begun, finished);
-                }
-                Some(Ok(Err(error))) if !error.is_retryable() => {
-                    drop(order);
-                    ticket.end_work(pass, step, begun, Err(error));
-                }
-                // Late, or the cloud's fault.
-                Some(_) => ticket.take_back(order),
-            }
-            shared.landed(throttled.load(Ordering::Relaxed));
-        });
-    }
-
     fn fly(self: &Arc<Self>, order: Box<Order>, ticket: Ticket) {
         match self.attempt(&order) {
             Ok(attempt) => {
@@ -217,8 +159,7 @@ impl<I: Invoker> Shared<I> {
         while let Some(next) = self.next() {
             match next {
                 Next::Written(attempt, ticket) => self.launch(attempt, ticket),
-                Next::Offer(Offer::Task(order), ticket) => self.fly(order, ticket),
-                Next::Offer(Offer::Edges(order), ticket) => self.fly_edges(order, ticket),
+                Next::Offer(order, ticket) => self.fly(order, ticket),
             }
         }
     }
@@ -248,13 +189,11 @@ impl<I: Invoker> Shared<I> {
                 _ = cancelled.wait_for(|cancelled| *cancelled) => None,
                 result = answered => Some(result),
             };
-            let timing = Timing::since(begun, None);
             lock(&shared.objects).spent.end((pass, key.round.0));
             match result {
                 None => drop(ticket),
                 Some(result) => {
-                    let result = result.map(|answer| Answered::Apart(Box::new(answer)));
-                    ticket.end(Completion::Task { pass, key, timing, result });
+                    ticket.end(pass, key, begun, result.map(|answer| Answered::Apart(Box::new(answer))));
                 }
             }
             shared.landed(throttled.load(Ordering::Relaxed));
@@ -284,26 +223,14 @@ impl Ticket {
 
     /// An order that cannot be written.
     fn fail(self, order: &Order, error: Error) {
-        let (pass, key, timing) = (order.pass, order.task.key(), Timing::since(Instant::now(), None));
-        self.end(Completion::Task { pass, key, timing, result: Err(error) });
+        self.end(order.pass, order.task.key(), Instant::now(), Err(error));
     }
 
-    /// The end of an edge kernel's step.
-    fn end_work(self, pass: u32, step: Step, begun: Instant, result: Result<Finished, Error>) {
-        let result = result.map_err(|error| WorkError::Kernel(Box::new(error)));
-        self.end(Completion::Work { pass, step, timing: Timing::since(begun, None), result });
-    }
-
-    /// A thread of this machine does it.
-    fn take_back(mut self, order: Box<EdgeOrder>) {
+    fn end(mut self, pass: u32, key: TaskKey, begun: Instant, result: Result<Answered, Error>) {
+        let (place, timing) = (Place::Anywhere, Timing::since(begun, None));
+        let result = result.map_err(WorkError::from);
         if let Some(inbox) = self.inbox.take() {
-            inbox.take_back(order);
-        }
-    }
-
-    fn end(mut self, completion: Completion) {
-        if let Some(inbox) = self.inbox.take() {
-            inbox.end(completion);
+            inbox.end(Completion::Ended { pass, key, place, timing, result });
         }
     }
 }

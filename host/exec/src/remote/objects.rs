@@ -1,8 +1,8 @@
 //! What a run keeps in the object store, and frames that name it.
 
-use eciton_kernel::Error;
-use eciton_kernel::wire::{Constants, Source};
-use eciton_plan::{TaskKey, Version};
+use eciton_kernel::wire::{Constants, Source, encode, encode_input, encode_parameters};
+use eciton_kernel::{AnyCall, Error};
+use eciton_plan::Version;
 use eciton_transport::Key;
 
 use super::Transport;
@@ -28,46 +28,41 @@ impl Objects {
     /// keys of objects that nobody will read again.
     pub(super) fn attempt<I>(&mut self, wire: &Wire<I>, order: &Order) -> Result<(Attempt, Vec<Key>), Error> {
         let attempt = self.write(wire, order)?;
-        let mut gone = self.begin(wire, order.pass, order.task.key());
-        gone.extend(self.constants.forget_before(order.generation));
+        let (pass, key, stored) = (order.pass, order.task.key(), wire.store.is_some());
+        let keys = [wire.keys.task(pass, &key), wire.keys.answer(pass, &key.step())];
+        let keys = keys.into_iter().flatten().filter(|_| stored);
+        let mut gone = self.spent.begin((pass, key.round.0), keys);
+        gone.extend(self.constants.forget_before(order.work.generation));
         Ok((attempt, gone))
     }
 
-    /// An attempt counts as under way, with the objects that may be named after it. Gives keys of those that nobody
-    /// will read again.
-    pub(super) fn begin<I>(&mut self, wire: &Wire<I>, pass: u32, key: TaskKey) -> Vec<Key> {
-        let stored = wire.store.is_some();
-        let keys = [wire.keys.task(pass, &key), wire.keys.answer(pass, &key.step())];
-        let keys = keys.into_iter().flatten().filter(|_| stored);
-        self.spent.begin((pass, key.round.0), keys)
-    }
-
     fn write<I>(&mut self, wire: &Wire<I>, order: &Order) -> Result<Attempt, Error> {
-        let settings = &wire.settings;
+        let (settings, work) = (&wire.settings, &order.work);
         let key = order.task.key();
         let names_of = &wire.keys;
         let (mut names, mut uploads) = (Vec::new(), Vec::new());
         let mut inputs: Vec<(usize, Source)> = Vec::new();
         let mut parameters = None;
-        if wire.store.is_some() {
-            for &(at, slot) in &order.constant_inputs {
+        // An edge kernel's rows and parameters travel with its lists.
+        if let (Some(_), AnyCall::Rows(call)) = (&wire.store, &work.call) {
+            for &(at, slot) in &work.constant_inputs {
                 let constant = Constant::Features(slot, key.interval);
                 let name = || names_of.features(&format!("s{:03}/i{:05}", slot.0, key.interval.0));
-                let write = || eciton_kernel::wire::encode_input(&order.call, at, settings.rows);
+                let write = || encode_input(call, at, settings.rows);
                 if let Some(upload) = self.constants.get(constant, name, write)? {
                     inputs.push((at, Source { object: Some(names.len() as u32), part: 0 }));
                     names.push(upload.key.to_string());
                     uploads.push(upload);
                 }
             }
-            let size: usize = order.call.parameters.iter().map(|p| p.rows() * p.columns() * 4).sum();
+            let size: usize = call.parameters.iter().map(|p| p.rows() * p.columns() * 4).sum();
             // One reader would fetch what it might have been sent.
             let shared_by = if settings.transport == Transport::S3 { 2 } else { settings.intervals };
             if size as u64 >= OBJECT_BYTES && shared_by > 1 {
-                let (operation, generation) = (order.operation, order.generation);
+                let (operation, generation) = (work.operation, work.generation);
                 let constant = Constant::Weights { operation, generation };
                 let name = || names_of.weights(Version(generation), operation);
-                let write = || eciton_kernel::wire::encode_parameters(&order.call);
+                let write = || encode_parameters(call);
                 if let Some(upload) = self.constants.get(constant, name, write)? {
                     parameters = Some(names.len() as u32);
                     names.push(upload.key.to_string());
@@ -76,11 +71,11 @@ impl Objects {
             }
         }
         let constants = Constants { inputs: &inputs, parameters };
-        let frame = eciton_kernel::wire::encode_call(
+        let frame = encode(
             &settings.run,
             key,
-            &order.layer,
-            &order.call,
+            &work.layer,
+            &work.call,
             settings.rows,
             &settings.limits,
             names,

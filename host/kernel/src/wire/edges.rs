@@ -3,20 +3,16 @@
 
 use std::sync::Arc;
 
-use eciton_plan::TaskKey;
 use eciton_tensor::frame::{Encoding, Writer};
 use eciton_tensor::{Buffer, Matrix, ReadRows};
 use serde::{Deserialize, Serialize};
 
 use super::call::Tensors;
-use super::encode::{CALL, extents_out, plain, refer, shape_out};
-use super::request::grid_parts;
-use super::{KernelRef, MatrixRef, Numbers, Places, Request, Source, VERSION, WireLimits, at, text, wire};
+use super::encode::{CALL, Parts, refer};
+use super::{MatrixRef, Numbers, Places, Request, Source, at, text, wire};
 use crate::call::{Kind, RowNumbers};
 use crate::edges::{BLOCK_EDGES, EdgeCall, EdgeKind, EdgeLists, gather};
 use crate::error::Result;
-use crate::limits::Limits;
-use crate::runtime::Layer;
 
 const EDGES: &str = "request, edges";
 
@@ -150,17 +146,8 @@ impl Lists {
     }
 }
 
-/// A call of an edge kernel as a request's frame, all rows as f32.
-///
-/// # Errors
-/// [`Error::Wire`](crate::Error::Wire) past a limit of frames or requests.
-pub fn encode_edges(
-    run: &str,
-    key: TaskKey,
-    layer: &Layer,
-    call: &EdgeCall,
-    limits: &Limits,
-) -> Result<Vec<u8>> {
+/// Writes the matrices and lists of an edge kernel's call, all rows as f32.
+pub(super) fn parts(writer: &mut Writer<'_>, call: &EdgeCall) -> Result<Parts> {
     let lists = Lists::of(call)?;
     let columns = call.other.first().map_or(1, |(_, rows)| rows.buffer().columns());
     let chosen = Buffer::zeroed(lists.rows.len(), columns).map_err(at(CALL))?;
@@ -170,8 +157,7 @@ pub fn encode_edges(
     let known = known(call, &lists)?;
     let vertices: Vec<u32> = lists.rows.iter().map(|&row| call.lists.vertex(row)).collect();
 
-    let mut writer = Writer::new(Vec::new());
-    let mut matrix = |matrix: &Matrix| refer(&mut writer, matrix, Encoding::F32, None);
+    let mut matrix = |matrix: &Matrix| refer(writer, matrix, Encoding::F32, None);
     let inputs = call.own.iter().map(&mut matrix).collect::<Result<Vec<_>>>()?;
     let parameters = call.parameters.iter().map(&mut matrix).collect::<Result<Vec<_>>>()?;
     let other = matrix(&other)?;
@@ -193,39 +179,19 @@ pub fn encode_edges(
         others: ids(lists.others)?,
         known,
     };
-    let rows_out = call.rows_out.iter().map(|t| t.as_ref().map(extents_out).transpose());
-    let request = Request {
-        version: VERSION,
-        run: run.to_owned(),
-        key,
-        kernel: KernelRef::new(layer.kernel()),
-        inputs_extents: layer.inputs().to_vec(),
-        attributes: plain(layer.attributes()),
+    Ok(Parts {
         kind: edges.kind(),
-        seed: call.seed,
-        epoch: call.epoch,
-        layer: call.layer,
-        training: call.training,
-        grid: grid_parts(&call.grid)?,
         row_numbers,
         inputs,
         outputs: Vec::new(),
         kept: Vec::new(),
         parameters,
         gradients: Vec::new(),
-        output_count: u32::from(call.kind == EdgeKind::Forward),
-        rows_out: rows_out.collect::<Result<_>>()?,
-        sums_out: call.sums_out.iter().map(shape_out).collect::<Result<_>>()?,
+        output_count: usize::from(call.kind == EdgeKind::Forward),
         labelled: None,
         edges: Some(edges),
-        objects: Vec::new(),
-        limits: WireLimits::from(limits),
-        encoding: Encoding::F32,
-    };
-    // What a worker would refuse is found here, by whose fault it is.
-    request.check()?;
-    writer.set_meta(serde_json::to_vec(&request).map_err(|e| wire(CALL, e.to_string()))?);
-    writer.finish().map_err(at(CALL))
+        answered: Encoding::F32,
+    })
 }
 
 /// What is known of each edge, one list after the other.

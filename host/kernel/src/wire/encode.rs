@@ -5,13 +5,14 @@ use eciton_plan::signature::{Attribute, Value};
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::{Encoding, Writer};
 
+use super::edges::{self, EdgesRef};
 use super::request::grid_parts;
 use super::{
     KernelRef, LabelledRef, MatrixRef, Numbers, Request, STREAM_BYTES, Source, TargetsRef, VERSION,
     WireLimits, at, wire,
 };
 use crate::bindings::exports::eciton::kernel::vertex as wv;
-use crate::call::{Call, RowNumbers, Target, Targets};
+use crate::call::{AnyCall, Call, Kind, RowNumbers, Target, Targets};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::runtime::Layer;
@@ -75,24 +76,95 @@ fn rows_bytes(matrix: &Matrix, encoding: Encoding) -> u64 {
     }
 }
 
-/// A call as a request's frame. Dense rows are written with `encoding`, or as bfloat16 where they are
-/// stored so; parameters and sparse rows always as f32. What may be streamed ([`Request::streamable`]) is the frame's last part, so that
-/// everything else can be fetched at once before it.
+/// A call as a request's frame. Dense rows of a vertex kernel are written with `encoding`, or as bfloat16
+/// where they are stored so; parameters, sparse rows and all of an edge kernel's as f32. What may be streamed
+/// ([`Request::streamable`]) is the frame's last part, so that everything else can be fetched at once before it.
 ///
 /// # Errors
-/// [`Error::Wire`](crate::Error::Wire) past a limit of frames or requests, [`Error::Host`](crate::Error::Host) for rows that have not arrived.
+/// [`Error::Wire`](crate::Error::Wire) past a limit of frames or requests, or for constants of an edge kernel;
+/// [`Error::Host`](crate::Error::Host) for rows that have not arrived.
 #[allow(clippy::too_many_arguments)]
-pub fn encode_call(
+pub fn encode(
     run: &str,
     key: TaskKey,
     layer: &Layer,
-    call: &Call,
+    call: &AnyCall,
     encoding: Encoding,
     limits: &Limits,
     objects: Vec<String>,
     constants: &Constants<'_>,
 ) -> Result<Vec<u8>> {
     let mut writer = Writer::new(Vec::new());
+    let parts = match call {
+        AnyCall::Rows(call) => parts(&mut writer, call, encoding, constants)?,
+        AnyCall::Edges(_) if constants.parameters.is_some() || !constants.inputs.is_empty() => {
+            return Err(wire(CALL, "constants of an edge kernel"));
+        }
+        AnyCall::Edges(call) => edges::parts(&mut writer, call)?,
+    };
+    let common = call.common();
+    let request = Request {
+        version: VERSION,
+        run: run.to_owned(),
+        key,
+        kernel: KernelRef::new(layer.kernel()),
+        inputs_extents: layer.inputs().to_vec(),
+        attributes: plain(layer.attributes()),
+        kind: parts.kind,
+        seed: common.seed,
+        epoch: common.epoch,
+        layer: common.layer,
+        training: common.training,
+        grid: grid_parts(common.grid)?,
+        row_numbers: parts.row_numbers,
+        inputs: parts.inputs,
+        outputs: parts.outputs,
+        kept: parts.kept,
+        parameters: parts.parameters,
+        gradients: parts.gradients,
+        output_count: u32::try_from(parts.output_count).unwrap_or(u32::MAX),
+        rows_out: common
+            .rows_out
+            .iter()
+            .map(|t| t.as_ref().map(extents_out).transpose())
+            .collect::<Result<_>>()?,
+        sums_out: common.sums_out.iter().map(shape_out).collect::<Result<_>>()?,
+        labelled: parts.labelled,
+        edges: parts.edges,
+        objects,
+        limits: WireLimits::from(limits),
+        encoding: parts.answered,
+    };
+    // What a worker would refuse is found here, by whose fault it is.
+    request.check()?;
+    let meta = serde_json::to_vec(&request).map_err(|e| wire(CALL, e.to_string()))?;
+    writer.set_meta(meta);
+    writer.finish().map_err(at(CALL))
+}
+
+/// The parts of a request that the two kinds of kernels write differently.
+pub(super) struct Parts {
+    pub(super) kind: Kind,
+    pub(super) row_numbers: Numbers,
+    pub(super) inputs: Vec<MatrixRef>,
+    pub(super) outputs: Vec<MatrixRef>,
+    pub(super) kept: Vec<MatrixRef>,
+    pub(super) parameters: Vec<MatrixRef>,
+    pub(super) gradients: Vec<MatrixRef>,
+    pub(super) output_count: usize,
+    pub(super) labelled: Option<LabelledRef>,
+    pub(super) edges: Option<EdgesRef>,
+    /// How the answer's rows are written.
+    pub(super) answered: Encoding,
+}
+
+/// Writes the matrices of a vertex kernel's call.
+fn parts(
+    writer: &mut Writer<'_>,
+    call: &Call,
+    encoding: Encoding,
+    constants: &Constants<'_>,
+) -> Result<Parts> {
     for (at, source) in constants.inputs {
         if source.object.is_none() || *at >= call.inputs.len() {
             return Err(wire(CALL, format!("input {at} at {source} is no constant input of this call")));
@@ -111,7 +183,7 @@ pub fn encode_call(
     // A streamed matrix gets its place last; until then it has none.
     let later = Some(Source { object: None, part: u32::MAX });
     let mut all = |matrices: &[Matrix], source: &dyn Fn(usize) -> Option<Source>, encoding| {
-        let refer = |(i, m): (usize, &Matrix)| refer(&mut writer, m, encoding, source(i));
+        let refer = |(i, m): (usize, &Matrix)| refer(writer, m, encoding, source(i));
         matrices.iter().enumerate().map(refer).collect::<Result<Vec<_>>>()
     };
     let mut inputs =
@@ -125,7 +197,7 @@ pub fn encode_call(
     let targets = match call.labelled.as_ref().map(|labelled| &labelled.targets) {
         None => None,
         Some(Targets::Values(values)) => {
-            Some(TargetsRef::Values(refer(&mut writer, values, Encoding::F32, None)?))
+            Some(TargetsRef::Values(refer(writer, values, Encoding::F32, None)?))
         }
         Some(Targets::Classes(classes)) => {
             let part = writer.ids(classes.to_vec()).map_err(at(CALL))?;
@@ -153,52 +225,28 @@ pub fn encode_call(
         [(streamed_input, &call.inputs, &mut inputs), (streamed_gradient, &call.gradients, &mut gradients)];
     for (streamed, matrices, refs) in last {
         if let Some((matrix, place)) = streamed.and_then(|i| matrices.get(i).zip(refs.get_mut(i))) {
-            *place = refer(&mut writer, matrix, encoding, None)?;
+            *place = refer(writer, matrix, encoding, None)?;
         }
     }
-    let request = Request {
-        version: VERSION,
-        run: run.to_owned(),
-        key,
-        kernel: KernelRef::new(layer.kernel()),
-        inputs_extents: layer.inputs().to_vec(),
-        attributes: plain(layer.attributes()),
+    Ok(Parts {
         kind: call.kind,
-        seed: call.seed,
-        epoch: call.epoch,
-        layer: call.layer,
-        training: call.training,
-        grid: grid_parts(&call.grid)?,
         row_numbers,
         inputs,
         outputs,
         kept,
         parameters,
         gradients,
-        output_count: u32::try_from(call.output_count).unwrap_or(u32::MAX),
-        rows_out: call
-            .rows_out
-            .iter()
-            .map(|t| t.as_ref().map(extents_out).transpose())
-            .collect::<Result<_>>()?,
-        sums_out: call.sums_out.iter().map(shape_out).collect::<Result<_>>()?,
+        output_count: call.output_count,
         labelled,
         edges: None,
-        objects,
-        limits: WireLimits::from(limits),
-        encoding: answered(call, encoding),
-    };
-    // What a worker would refuse is found here, by whose fault it is.
-    request.check()?;
-    let meta = serde_json::to_vec(&request).map_err(|e| wire(CALL, e.to_string()))?;
-    writer.set_meta(meta);
-    writer.finish().map_err(at(CALL))
+        answered: answered(call, encoding),
+    })
 }
 
 /// A constant frame of a call's parameters, in order, as f32.
 ///
 /// # Errors
-/// As [`encode_call`].
+/// As [`encode`].
 pub fn encode_parameters(call: &Call) -> Result<Vec<u8>> {
     let mut writer = Writer::new(Vec::new());
     for matrix in &call.parameters {
@@ -210,7 +258,7 @@ pub fn encode_parameters(call: &Call) -> Result<Vec<u8>> {
 /// A constant frame of one input as its only part; sparse rows always as f32.
 ///
 /// # Errors
-/// As [`encode_call`].
+/// As [`encode`].
 pub fn encode_input(call: &Call, at_input: usize, encoding: Encoding) -> Result<Vec<u8>> {
     let place = || format!("input {at_input}");
     let matrix = call.inputs.get(at_input);
@@ -220,21 +268,21 @@ pub fn encode_input(call: &Call, at_input: usize, encoding: Encoding) -> Result<
     writer.finish().map_err(at(place()))
 }
 
-pub(super) fn extents_out(target: &Target) -> Result<Vec<u32>> {
+fn extents_out(target: &Target) -> Result<Vec<u32>> {
     match target {
         Target::Rows { extents, .. } | Target::Half { extents, .. } => Ok(extents.clone()),
         Target::Sums { .. } => Err(wire(CALL, "sums where rows are written")),
     }
 }
 
-pub(super) fn shape_out(target: &Target) -> Result<Vec<u32>> {
+fn shape_out(target: &Target) -> Result<Vec<u32>> {
     match target {
         Target::Sums { shape, .. } => Ok(shape.clone()),
         Target::Rows { .. } | Target::Half { .. } => Err(wire(CALL, "rows where sums are written")),
     }
 }
 
-pub(super) fn plain(attributes: Vec<wv::Attribute>) -> Vec<Attribute> {
+fn plain(attributes: Vec<wv::Attribute>) -> Vec<Attribute> {
     let value = |v| match v {
         wv::Value::Integer(v) => Value::Integer(v),
         wv::Value::Number(v) => Value::Number(v),

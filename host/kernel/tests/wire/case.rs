@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use eciton_kernel::wire::{
-    Answer, AnswerMeta, Constants, Decoded, Encoding, Request, Source, encode_call, encode_failure,
+    Answer, AnswerMeta, Constants, Decoded, Encoding, Request, Source, encode, encode_failure,
 };
 use eciton_kernel::{
     Call, Error, Finished, Instances, Kernel, Kind, Labelled, Layer, Limits, RowNumbers, Runtime, Settings,
@@ -322,9 +322,8 @@ impl Case {
         objects: Vec<String>,
         constants: &Constants<'_>,
     ) -> Vec<u8> {
-        let (call, _) = self.call();
-        let limits = Limits::default();
-        encode_call("run-1", KEY, &self.layer, &call, encoding, &limits, objects, constants).unwrap()
+        let (call, limits) = (self.call().0.into(), Limits::default());
+        encode("run-1", KEY, &self.layer, &call, encoding, &limits, objects, constants).unwrap()
     }
 
     /// Run here.
@@ -377,7 +376,7 @@ pub(crate) fn perform(
     let mut made = None;
     let result = request.open(kernel).and_then(|layer| {
         let (call, places) = request.into_call(&mut |s| find(s, frame, objects))?;
-        let finished = instances.run_any(&layer, call);
+        let finished = instances.run(&layer, call);
         made = Some(places);
         finished
     });

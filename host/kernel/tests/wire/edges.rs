@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use eciton_kernel::wire::{Answer, Request, encode_edges};
+use eciton_kernel::wire::{Answer, Constants, Encoding, Request, encode};
 use eciton_kernel::{
     EdgeCall, EdgeKind, EdgeLists, Error, Instances, Kernel, Layer, Limits, OtherRows, Target,
 };
@@ -172,7 +172,8 @@ impl Edges {
     }
 
     fn frame(&self) -> Vec<u8> {
-        encode_edges("run-1", KEY, &self.layer, &self.call().0, &Limits::default()).unwrap()
+        let (call, limits, none) = (self.call().0.into(), Limits::default(), Constants::default());
+        encode("run-1", KEY, &self.layer, &call, Encoding::Bf16, &limits, Vec::new(), &none).unwrap()
     }
 
     fn take(&self, answer: Vec<u8>) -> (Result<(), Error>, Vec<Vec<u32>>) {
@@ -194,7 +195,7 @@ fn calls_on_edges_through_frames_give_the_same_bits() {
     for i in 0..90 {
         let edges = Edges::new(&mut Numbers(seed + i), &kernel, KINDS[i as usize % 3], 60);
         let (call, written) = edges.call();
-        Instances::new(false).run_edges(&edges.layer, call).unwrap();
+        Instances::new(false).run(&edges.layer, call).unwrap();
         let wanted = bits(&written);
         let answer = work(&kernel, &mut Instances::new(false), &edges.frame(), &[]);
         let (result, found) = edges.take(answer);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use eciton_kernel::wire::{
-    self, Constants, Encoding, Request, Source, encode_call, encode_input, encode_parameters,
+    self, Constants, Encoding, Request, Source, encode, encode_input, encode_parameters,
 };
 use eciton_kernel::{AnyCall, Error, Instances, Kind, Limits, Targets};
 use eciton_tensor::Matrix;
@@ -81,16 +81,8 @@ fn constants_are_left_out_and_found() {
         for bad in [(0, Source { object: None, part: 0 }), (9, Source { object: Some(0), part: 0 })] {
             let constants = Constants { inputs: &[bad], parameters: None };
             let limits = Limits::default();
-            let made = encode_call(
-                "r",
-                KEY,
-                &case.layer,
-                &call,
-                Encoding::F32,
-                &limits,
-                vec!["a".into()],
-                &constants,
-            );
+            let (objects, call) = (vec!["a".into()], case.call().0.into());
+            let made = encode("r", KEY, &case.layer, &call, Encoding::F32, &limits, objects, &constants);
             assert!(matches!(made, Err(Error::Wire { .. })), "{bad:?}");
         }
     }

@@ -173,7 +173,7 @@ impl World<'_> {
             engine: EngineCounts {
                 events: tally.engine_events,
                 tasks: counters.tasks,
-                gathers: counters.gathers,
+                gathers: counters.host_steps,
                 committed: counters.committed,
                 retries: counters.retries,
                 relaunches: counters.relaunches,

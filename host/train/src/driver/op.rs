@@ -14,9 +14,10 @@ mod links;
 use std::ops::Range;
 use std::sync::Arc;
 
-use eciton_exec::Work;
+use eciton_exec::{KernelWork, Work};
 use eciton_graph::gather::{Rows, Sources};
-use eciton_kernel::{Layer, Target};
+use eciton_kernel::wire::Answer;
+use eciton_kernel::{AnyCall, Finished, Layer, Target};
 use eciton_plan::{IntervalId, Operation, Program, Round, Scope, SlotId, Stage, Step, Task, op};
 use eciton_tensor::{Matrix, ReadRows, WriteRows};
 
@@ -26,8 +27,6 @@ use crate::data::Interval;
 use crate::error::{Error, Result, at};
 use crate::relation::Lists;
 use crate::weights::Weights;
-
-pub(super) use kernel::{commit, order};
 
 /// One kind of operation, opened for a program.
 pub(crate) trait Operator: std::fmt::Debug {
@@ -53,7 +52,7 @@ pub(super) fn open(program: &Program, layers: &[Option<Arc<Layer>>]) -> Result<V
     let mut opened: Vec<Box<dyn Operator>> = Vec::with_capacity(program.operations.len());
     for (operation, layer) in program.operations.iter().zip(layers) {
         opened.push(match (layer, operation.along) {
-            (Some(layer), Some(along)) => edges::open(operation, layer, along),
+            (Some(_), Some(along)) => edges::open(operation, along),
             (Some(_), None) => Box::new(kernel::Kernel),
             (None, _) => {
                 let known = HOST.iter().find(|(name, _)| *name == operation.kernel);
@@ -182,6 +181,24 @@ impl On<'_> {
         Ok(sums)
     }
 
+    /// Puts an answer that came in a message where a kernel would have written.
+    pub(super) fn commit(&self, answer: Answer) -> Result<Finished> {
+        let put = answer.into_targets(self.targets()?, self.sums()?);
+        put.map_err(|source| Error::Step { step: self.task.key().to_string(), source: Box::new(source) })
+    }
+
+    /// A kernel's work: a call, and which of its inputs are the same in every round.
+    fn kernel(&self, call: AnyCall, constant_inputs: Vec<(usize, SlotId)>) -> Result<Work> {
+        Ok(Work::Kernel(KernelWork {
+            operation: self.stage.operation,
+            generation: self.weights.generation(self.task.weights)?,
+            layer: self.stages.layer(self.stage.operation)?.clone(),
+            call,
+            constant_inputs,
+            place: self.stage.place,
+        }))
+    }
+
     /// The values of a kernel's parameters.
     fn parameters(&self) -> Result<Vec<Matrix>> {
         let operation = self.stages.operation(self.stage.operation)?;
@@ -191,7 +208,7 @@ impl On<'_> {
 
 /// Work of the host without a kernel.
 fn host(work: impl FnOnce() -> std::result::Result<(), String> + Send + 'static) -> Result<Work> {
-    Ok(Work::Graph(Box::new(work)))
+    Ok(Work::Host(Box::new(work)))
 }
 
 /// Calls `f` with rows of all intervals, `count` in all.

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use eciton_engine::{Action, Engine, Event, Reason, WaitsFor};
-use eciton_exec::{Answered, Completion, Machine, WorkError};
+use eciton_exec::{Answered, Completion, Executor, WorkError};
 use eciton_kernel::Finished;
 use eciton_kernel::wire::Answer;
-use eciton_plan::{Attempt, StageId, Step, Task, TaskKey};
+use eciton_plan::{StageId, Step, TaskKey};
 
 use super::Counts;
 use super::stages::Stages;
@@ -52,7 +52,7 @@ impl<'a> State<'a> {
     }
 
     /// Tells the tuner of a completion. `committed`: steps of the training, where it was one of them.
-    fn tune<M: Machine + ?Sized>(&mut self, machine: &mut M, committed: Option<u64>) -> Result<()> {
+    fn tune<M: Executor + ?Sized>(&mut self, machine: &mut M, committed: Option<u64>) -> Result<()> {
         let Some(chosen) = self.tuning.as_mut().and_then(|tuning| tuning.observe(machine, committed)) else {
             return Ok(());
         };
@@ -96,7 +96,7 @@ pub(super) struct Pass<'m, M: ?Sized> {
     failure: Option<Error>,
 }
 
-impl<'m, M: Machine + ?Sized> Pass<'m, M> {
+impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     pub(super) fn new(machine: &'m mut M, stop: Option<&'m Stop>) -> Self {
         let stop = stop.filter(|_| machine.is_apart());
         let (actions, pending) = (Vec::new(), VecDeque::new());
@@ -160,7 +160,7 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
                     }
                 }
                 self.actions.clear();
-                if matches!(event, Event::Completed { .. }) {
+                if matches!(event, Event::Completed { key, .. } if stages.is_task(key.stage)) {
                     let committed = stages.training.then(|| engine.counters().committed);
                     state.tune(self.machine, committed)?;
                 }
@@ -231,26 +231,18 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
         action: Action,
     ) -> Result<Option<Action>> {
         match action {
-            Action::Gather(step) => {
-                let ages = engine.ages(step);
-                state.logs.gather(engine, step, stages.rows_by_interval());
-                if let Some(trace) = &mut state.logs.trace {
-                    trace.asked(step, None, ages)?;
-                }
-                let version = engine.weights_of(step);
-                let weights = version.ok_or_else(|| Error::Internal(format!("{step}: no weights")))?;
-                let Step { round, stage, interval } = step;
-                let task = Task { round, stage, interval, attempt: Attempt(0), weights };
-                let work = stages.work((self.number, task), ages, state.weights)?;
-                self.machine.work(self.number, step, work);
-            }
             Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) => {
-                state.counts.tasks += 1;
+                let (step, ages) = (task.step(), engine.ages(task.step()));
+                state.counts.tasks += u64::from(stages.is_task(task.stage));
+                if matches!(action, Action::Submit(_)) {
+                    state.logs.reads(engine, step, stages.rows_by_interval());
+                }
                 if let Some(trace) = &mut state.logs.trace {
-                    trace.asked(task.step(), Some(task.weights.0), None)?;
+                    let weights = stages.program.operation(task.stage).map(|_| task.weights.0);
+                    trace.asked(step, weights, ages)?;
                 }
                 let deadline = engine.deadline_us(task.stage).map(Duration::from_micros);
-                self.machine.submit(stages.order(task, state.weights, self.number, deadline)?);
+                self.machine.submit(stages.job(self.number, task, ages, state.weights, deadline)?);
             }
             Action::Commit(key) => {
                 // Nothing waits where the only attempt alive has written in place.
@@ -276,62 +268,55 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
         if pass != self.number {
             if state.passes.numbers.contains(&pass) {
                 state.passes.aside.push(completion);
-            } else if matches!(completion, Completion::Task { .. }) {
+            } else if matches!(completion, Completion::Ended { .. }) {
                 state.counts.late += 1;
             }
             return Ok(None);
         }
-        let ended = match &completion {
-            Completion::Work { step, timing, .. } => Some((*step, *timing)),
-            Completion::Task { key, timing, .. } => Some((key.step(), *timing)),
-            Completion::Overdue { .. } => None,
-        };
-        if let (Some(trace), Some((step, timing))) = (&mut state.logs.trace, ended) {
-            let (program, evaluation) = (stages.program, !stages.training);
+        if let (Some(trace), Completion::Ended { key, timing, .. }) = (&mut state.logs.trace, &completion) {
+            let (program, step, timing, evaluation) = (stages.program, key.step(), *timing, !stages.training);
             trace.ended(&Span { program, step, timing, bytes: stages.bytes(step), evaluation })?;
         }
         self.profile(&completion, stages, state);
-        let event = match completion {
-            Completion::Work { step, result: Ok(finished), .. } => {
-                log(stages, state.observer, step.stage, finished);
-                stages.publish(step)?;
-                Event::Gathered(step)
-            }
-            Completion::Work { step, result: Err(WorkError::Graph(text)), .. } => {
-                return Err(Error::Internal(format!("{step}: the gather failed: {text}")));
-            }
-            Completion::Work { step, result: Err(WorkError::Kernel(source)), .. } => {
-                return Err(Error::Step { step: step.to_string(), source });
-            }
-            Completion::Overdue { key, .. } => Event::Overdue(key),
-            Completion::Task { key, timing, result: Ok(answered), .. } => {
-                if let Some(tuning) = &mut state.tuning {
-                    tuning.ended(timing.thread);
-                }
-                // The engine's averages make deadlines, which are for functions.
-                let here = timing.thread.is_some() && self.machine.is_apart();
-                match answered {
-                    Answered::InPlace(finished) => log(stages, state.observer, key.stage, finished),
-                    Answered::Apart(answer) => {
-                        self.apart.insert(key, answer);
-                    }
-                }
-                let took_us = u64::try_from(timing.took.as_micros()).unwrap_or(u64::MAX);
-                let took_us = if here { 0 } else { took_us };
-                Event::Completed { key, took_us }
-            }
-            Completion::Task { key, result: Err(source), .. } => {
-                let retryable = source.is_retryable();
-                // What cannot be tried again is the reason, whatever else fails besides.
-                let known =
-                    matches!(&self.failure, Some(Error::Step { source, .. }) if !source.is_retryable());
-                if !known {
-                    self.failure = Some(Error::Step { step: key.to_string(), source: Box::new(source) });
-                }
-                Event::Failed { key, retryable }
-            }
+        let (key, timing, result) = match completion {
+            Completion::Ended { key, timing, result, .. } => (key, timing, result),
+            Completion::Overdue { key, .. } => return Ok(Some(Event::Overdue(key))),
         };
-        Ok(Some(event))
+        let answered = match result {
+            Ok(answered) => answered,
+            Err(error) => return Ok(Some(self.failed(key, error))),
+        };
+        if let Some(tuning) = state.tuning.as_mut().filter(|_| stages.is_task(key.stage)) {
+            tuning.ended(timing.thread);
+        }
+        // The engine's averages make deadlines, which are for functions.
+        let here = timing.thread.is_some() && self.machine.is_apart();
+        match answered {
+            Answered::InPlace(finished) => log(stages, state.observer, key.stage, finished),
+            Answered::Apart(answer) => {
+                self.apart.insert(key, answer);
+            }
+        }
+        let took_us = u64::try_from(timing.took.as_micros()).unwrap_or(u64::MAX);
+        Ok(Some(Event::Completed { key, took_us: if here { 0 } else { took_us } }))
+    }
+
+    /// Keeps the reason of a failure, for the run's end.
+    fn failed(&mut self, key: TaskKey, error: WorkError) -> Event {
+        let retryable = error.is_retryable();
+        // What cannot be tried again is the reason, whatever else fails besides.
+        let known = match &self.failure {
+            None => false,
+            Some(Error::Step { source, .. }) => !source.is_retryable(),
+            Some(_) => true,
+        };
+        if !known {
+            self.failure = Some(match error {
+                WorkError::Host(text) => Error::Internal(format!("{key}: the host's work failed: {text}")),
+                WorkError::Kernel(source) => Error::Step { step: key.to_string(), source },
+            });
+        }
+        Event::Failed { key, retryable }
     }
 
     /// Counts what a step of training took.
@@ -340,13 +325,10 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
         let rows =
             |step: Step| stages.prepared.intervals.get(step.interval.index()).map_or(0, |i| i.rows.len());
         match completion {
-            Completion::Work { step, timing, result: Ok(_), .. } if timing.thread.is_some() => {
-                profile.step(*step, timing.took, rows(*step))
-            }
-            Completion::Task { key, timing, result: Ok(_), .. } if timing.thread.is_some() => {
+            Completion::Ended { key, timing, result: Ok(_), .. } if timing.thread.is_some() => {
                 profile.step(key.step(), timing.took, rows(key.step()));
             }
-            Completion::Task { key, result: Ok(Answered::Apart(answer)), .. } => {
+            Completion::Ended { key, result: Ok(Answered::Apart(answer)), .. } => {
                 let took = Duration::from_micros(answer.meta().times.compute_us);
                 profile.function(key.step(), took, rows(key.step()));
             }
@@ -359,8 +341,7 @@ impl<'m, M: Machine + ?Sized> Pass<'m, M> {
         counts.cancelled += self.machine.cancel();
         loop {
             // Answered, but no longer of use: the epoch will not be whole.
-            let answered = |c: &Completion| matches!(c, Completion::Task { result: Ok(_), .. });
-            counts.late += self.done.drain(..).filter(answered).count() as u64;
+            counts.late += self.done.drain(..).filter(Completion::is_answer).count() as u64;
             self.machine.drain(&mut self.done, None);
             if self.done.is_empty() {
                 break;

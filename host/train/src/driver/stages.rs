@@ -6,12 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use eciton_exec::{Order, Work};
+use eciton_exec::Job;
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Finished, Layer, Target};
 use eciton_plan::{
-    Buffers, IntervalId, Operation, OperationId, Program, RowFormat, Scope, SlotId, Stage, StageId, Step,
-    Task, TaskKey,
+    Buffers, IntervalId, Operation, OperationId, Place, Program, RowFormat, Scope, SlotId, Stage, StageId,
+    Step, Task, TaskKey,
 };
 use eciton_tensor::Matrix;
 
@@ -96,34 +96,32 @@ impl<'a> Stages<'a> {
         Ok(On { stages: self, stage: self.stage(task.step())?, pass, task, ages, weights })
     }
 
-    /// The work of a step of the host's, on rows that are so many rounds old as `ages` says, by interval.
-    pub(super) fn work(
+    /// An attempt as executors take it, of a pass, from rows that are so many rounds old as `ages` says, by
+    /// interval.
+    pub(super) fn job(
         &self,
-        (pass, task): (u32, Task),
+        pass: u32,
+        task: Task,
         ages: Option<&[u8]>,
         weights: &Weights,
-    ) -> Result<Work> {
+        deadline: Option<Duration>,
+    ) -> Result<Job> {
         let on = self.on((pass, task), ages, weights)?;
         let operator = self.operators.get(on.stage.operation.index());
-        operator.ok_or_else(|| Error::Internal(format!("{} has no operator", task.step())))?.work(&on)
-    }
-
-    /// A task as executors take it.
-    pub(super) fn order(
-        &self,
-        task: Task,
-        weights: &Weights,
-        pass: u32,
-        deadline: Option<Duration>,
-    ) -> Result<Order> {
-        op::order(&self.on((pass, task), None, weights)?, deadline)
+        let operator = operator.ok_or_else(|| Error::Internal(format!("{} has no operator", task.step())))?;
+        Ok(Job { pass, task, work: operator.work(&on)?, deadline })
     }
 
     /// Puts an answer that came in a message where its task would have written.
     pub(super) fn commit(&self, key: TaskKey, answer: Answer, weights: &Weights) -> Result<Finished> {
         let TaskKey { round, stage, interval, attempt } = key;
         let task = Task { round, stage, interval, attempt, weights: weights.newest() };
-        op::commit(&self.on((0, task), None, weights)?, answer)
+        self.on((0, task), None, weights)?.commit(answer)
+    }
+
+    /// Whether attempts at a stage are tasks, which a function may do.
+    pub(super) fn is_task(&self, stage: StageId) -> bool {
+        self.program.place(stage) == Place::Anywhere
     }
 
     /// How many rows each interval has.

@@ -1,9 +1,8 @@
 //! The order of a run's events, written and repeated.
 //!
 //! Everything that an asynchronous run computes follows from its configuration and the order in which
-//! steps ended. The log is text: a line that names the run's shape, then `gathered ROUND STAGE INTERVAL`,
-//! `completed ROUND STAGE INTERVAL ATTEMPT`, `failed ...`, `overdue ...` for each event as the engine took
-//! it. Evaluations read finished weights in whatever order, so that theirs are left out.
+//! steps ended. The log is text: a line that names the run's shape, then `completed ROUND STAGE INTERVAL
+//! ATTEMPT`, `failed ...`, `overdue ...` for each event as the engine took it. Evaluations read finished weights in whatever order, so that theirs are left out.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -32,7 +31,6 @@ impl Arrived {
     pub(crate) fn new(event: Event) -> Option<Self> {
         let key = |what: &str, key: TaskKey| format!("{what} {}", words(&key));
         let line = match event {
-            Event::Gathered(step) => format!("gathered {} {} {}", step.round, step.stage, step.interval),
             Event::Completed { key: of, .. } => key("completed", of),
             Event::Failed { key: of, .. } => key("failed", of),
             Event::Overdue(of) => key("overdue", of),
@@ -165,16 +163,17 @@ fn read(path: &Path, header: &Header) -> Result<Repeated> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
-    use eciton_plan::{IntervalId, Round, StageId, Step};
+    use eciton_plan::{Attempt, IntervalId, Round, StageId};
 
-    fn gathered(interval: u32) -> Event {
-        Event::Gathered(Step { round: Round(1), stage: StageId(2), interval: IntervalId(interval) })
+    fn completed(interval: u32) -> Event {
+        let (round, stage, interval) = (Round(1), StageId(2), IntervalId(interval));
+        Event::Completed { key: TaskKey { round, stage, interval, attempt: Attempt(0) }, took_us: 1 }
     }
 
     fn taken(events: &mut Events, order: &[u32]) -> Vec<Event> {
         let mut taken = Vec::new();
         for &interval in order {
-            events.put(Arrived::new(gathered(interval)).unwrap());
+            events.put(Arrived::new(completed(interval)).unwrap());
             while let Some(event) = events.next().unwrap() {
                 taken.push(event);
             }
@@ -192,15 +191,15 @@ mod tests {
         let path = folder.path().join("events");
         let mut first = Events::open(Some(&path), None, &header(8)).unwrap();
         let before = taken(&mut first, &[3, 0, 2, 1]);
-        assert_eq!(before, [3, 0, 2, 1].map(gathered));
+        assert_eq!(before, [3, 0, 2, 1].map(completed));
         first.finish().unwrap();
         let mut second = Events::open(None, Some(&path), &header(8)).unwrap();
         assert_eq!(taken(&mut second, &[0, 1, 2, 3]), before);
         // What follows the log comes as it comes.
-        assert_eq!(taken(&mut second, &[9]), [gathered(9)]);
+        assert_eq!(taken(&mut second, &[9]), [completed(9)]);
         let mut third = Events::open(None, Some(&path), &header(8)).unwrap();
         assert!(taken(&mut third, &[7]).is_empty());
-        assert!(third.stuck().to_string().contains("`gathered 1 2 3`"));
+        assert!(third.stuck().to_string().contains("`completed 1 2 3 0`"));
         let refused = Events::open(None, Some(&path), &header(7)).unwrap_err().to_string();
         assert!(refused.contains("run.intervals is 8 there and 7 here"), "{refused}");
         assert!(Arrived::new(Event::Started).is_none());
@@ -213,6 +212,8 @@ mod tests {
         let refused = || Events::open(None, Some(&path), &header(8)).unwrap_err().to_string();
         std::fs::write(&path, "something else\n").unwrap();
         assert!(refused().contains("no log of events"), "{}", refused());
+        std::fs::write(&path, "eciton-events 1 rows=10\ngathered 1 2 3\n").unwrap();
+        assert!(refused().contains("an earlier version of eciton wrote it"), "{}", refused());
         std::fs::write(&path, format!("{}\n", header(8).line())).unwrap();
         Events::open(None, Some(&path), &header(8)).unwrap();
         // Sparse: only its length is looked at.

@@ -1,6 +1,6 @@
 //! The first line of a log of events: what two runs must share for one to repeat the other.
 //!
-//! `eciton-events 1 KEY=VALUE ...`, the keys in the order of [`Header::of`]. What a configuration leaves out
+//! `eciton-events 2 KEY=VALUE ...`, the keys in the order of [`Header::of`]. What a configuration leaves out
 //! is taken from it ([`Header::complete`]); what it says must be the same.
 
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -10,7 +10,9 @@ use eciton_plan::{Config, Mode, Pipeline, WeightVersions};
 
 use crate::error::{Error, Result};
 
-const BEGINNING: &str = "eciton-events 1";
+const BEGINNING: &str = "eciton-events 2";
+/// Of logs of earlier versions, which called the ends of some steps otherwise.
+const EARLIER: &str = "eciton-events 1 ";
 /// Longer first lines are none, bytes.
 const MAX_BYTES: u64 = 4096;
 
@@ -63,7 +65,12 @@ impl Header {
         let read = BufReader::new(file.take(MAX_BYTES)).read_line(&mut line);
         read.map_err(|source| Error::Record { path: path.into(), source })?;
         Self::parse(line.trim_end()).ok_or_else(|| {
-            let reason = format!("it does not begin with `{BEGINNING}` and settings: it is no log of events");
+            let reason = match line.starts_with(EARLIER) {
+                true => "an earlier version of eciton wrote it, which named events otherwise; \
+                         record the run again with this version"
+                    .to_owned(),
+                false => format!("it does not begin with `{BEGINNING}` and settings: it is no log of events"),
+            };
             Error::Replay { path: path.into(), reason }
         })
     }
@@ -135,7 +142,7 @@ mod tests {
     fn a_header_is_read_back_and_completes_what_is_left_out() {
         let (recorded, header) = recorded();
         assert_eq!(Header::parse(&header.line()), Some(header.clone()));
-        assert_eq!(Header::parse("eciton-events 2 rows=1"), None);
+        assert_eq!(Header::parse("eciton-events 9 rows=1"), None);
         let mut config = Config::default();
         header.complete(&mut config);
         assert_eq!((config.run.intervals, config.pipeline.in_flight), (Some(8), Some(4)));

@@ -144,7 +144,10 @@ impl Profiler {
                 }
             }
             if let Some(seconds) = stage.function_seconds_per_row {
-                there.add(seconds, stage.flops_per_row);
+                // What goes by edges says nothing of operations.
+                if stage.gather_width == 0 {
+                    there.add(seconds, stage.flops_per_row);
+                }
             }
         }
         let HostPace { seconds_per_flop, seconds_per_edge_value, seconds_per_byte, .. } = built_in.host;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use eciton_exec::emulated::Emulated;
 use eciton_exec::functions::Wanted;
-use eciton_exec::{Answered, Clock, Completion, Executor as _, LocalPool, Order};
+use eciton_exec::{Answered, Clock, Completion, Executor as _, Job, KernelWork, LocalPool, Work};
 use eciton_kernel::wire::Times;
 use eciton_kernel::{Call, Kernel, Kind, Layer, Limits, RowNumbers, Runtime, Settings, Target};
 use eciton_plan::signature::{Attribute, Value};
 use eciton_plan::{
-    Attempt, Emulator, Executor, ExecutorKind, IntervalId, OperationId, Round, StageId, Task, Version,
+    Attempt, Emulator, Executor, ExecutorKind, IntervalId, OperationId, Place, Round, StageId, Task, Version,
 };
 use eciton_tensor::{Buffer, Grid, Matrix};
 
@@ -33,10 +33,10 @@ impl Product {
         }
     }
 
-    pub(crate) fn order(&self, layer: &Arc<Layer>, pass: u32) -> Order {
+    pub(crate) fn call(&self) -> Call {
         let read = |b: &Buffer| Matrix::from(b.read(0..b.rows()).unwrap());
         let rows = self.y.write(0..self.y.rows()).unwrap();
-        let call = Call {
+        Call {
             kind: Kind::Forward,
             seed: 1,
             epoch: 0,
@@ -53,25 +53,28 @@ impl Product {
             rows_out: vec![Some(Target::Rows { rows, extents: vec![self.y.columns() as u32] })],
             sums_out: Vec::new(),
             labelled: None,
-        };
+        }
+    }
+
+    /// An attempt at it.
+    pub(crate) fn job(&self, layer: &Arc<Layer>, pass: u32, attempt: u32) -> Job {
         let task = Task {
             round: Round(1),
             stage: StageId(0),
             interval: IntervalId(0),
-            attempt: Attempt(0),
+            attempt: Attempt(attempt),
             weights: Version(0),
         };
-        Order {
-            pass,
-            task,
+        let work = KernelWork {
             operation: OperationId(0),
             // The weights are the same in every round, and are kept.
             generation: 1,
             layer: layer.clone(),
-            call,
+            call: self.call().into(),
             constant_inputs: Vec::new(),
-            deadline: None,
-        }
+            place: Place::Anywhere,
+        };
+        Job { pass, task, work: Work::Kernel(work), deadline: None }
     }
 }
 
@@ -133,13 +136,13 @@ impl Cloud {
     pub(crate) fn run(&mut self, product: &Product) -> (f64, Times) {
         self.passes += 1;
         let before = self.cloud.bill().unwrap().billed_ms;
-        self.cloud.submit(product.order(&self.opened.layer, self.passes));
+        self.cloud.submit(product.job(&self.opened.layer, self.passes, 0));
         let mut done = Vec::new();
         while done.is_empty() {
             self.cloud.drain(&mut done, None);
         }
         let answer = match done.pop() {
-            Some(Completion::Task { result: Ok(Answered::Apart(answer)), .. }) => answer,
+            Some(Completion::Ended { result: Ok(Answered::Apart(answer)), .. }) => answer,
             other => panic!("{other:?}"),
         };
         let times = answer.meta().times;

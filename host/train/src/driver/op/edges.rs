@@ -6,7 +6,7 @@ use std::sync::Arc;
 use eciton_exec::Work;
 use eciton_graph::adjacency::Adjacency;
 use eciton_graph::order::Permutation;
-use eciton_kernel::{EdgeCall, EdgeKind, EdgeLists, Layer, OtherRows};
+use eciton_kernel::{EdgeCall, EdgeKind, EdgeLists, OtherRows};
 use eciton_plan::{Along, Operation, Phase};
 use eciton_tensor::Matrix;
 
@@ -84,13 +84,12 @@ impl EdgeLists for Lists {
 
 #[derive(Debug)]
 struct Edges {
-    layer: Arc<Layer>,
     draw: u32,
     along: Along,
 }
 
-pub(super) fn open(operation: &Operation, layer: &Arc<Layer>, along: Along) -> Box<dyn Operator> {
-    Box::new(Edges { layer: layer.clone(), draw: operation.draw, along })
+pub(super) fn open(operation: &Operation, along: Along) -> Box<dyn Operator> {
+    Box::new(Edges { draw: operation.draw, along })
 }
 
 impl Operator for Edges {
@@ -125,6 +124,6 @@ impl Operator for Edges {
             rows_out: on.targets()?,
             sums_out: on.sums()?,
         };
-        Ok(Work::Edges { layer: self.layer.clone(), call: Box::new(call) })
+        on.kernel(call.into(), Vec::new())
     }
 }
