@@ -20,8 +20,8 @@
 //! A [`Profile`] says how long stages take and how many bytes they move, [`Prices`] what machines and
 //! functions cost: what the simulation and the planners count with.
 //!
-//! At run time a stage on an interval at a round is a [`Step`], and an attempt at it a [`Task`], which an
-//! executor does where the stage's [`Place`] allows it.
+//! At run time a stage on an interval at a round is a [`Step`], and an attempt at it a [`Task`], which
+//! an executor does where the stage's [`Place`] allows it.
 
 pub mod atoms;
 pub mod buffers;

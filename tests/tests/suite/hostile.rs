@@ -70,21 +70,21 @@ fn fails_under(kernel: &str, config: Config, words: &[&str]) {
 
 #[test]
 fn a_panic_is_quoted_with_its_line() {
-    fails("trapping", &["epoch 1", "trapped in forward", "src/forward.rs:", "the test kernel panics on"]);
+    fails("trapping", &["round 1", "trapped in forward", "src/forward.rs:", "the test kernel panics on"]);
     fails(
         "trapping-backward",
-        &["epoch 1", "trapped in backward", "src/lib.rs:", "the test kernel panics in backward"],
+        &["round 1", "trapped in backward", "src/lib.rs:", "the test kernel panics in backward"],
     );
 }
 
 #[test]
 fn a_typed_error_is_passed_on() {
-    fails("error", &["epoch 1", "forward", "kernel error: the test kernel does not want to"]);
+    fails("error", &["round 1", "forward", "kernel error: the test kernel does not want to"]);
 }
 
 #[test]
 fn endless_loops_are_ended() {
-    is_ended("looping", &["epoch 1", "trapped in forward", "limit task-time", "300 ms"]);
+    is_ended("looping", &["round 1", "trapped in forward", "limit task-time", "300 ms"]);
     is_ended("logging", &["forward", "300 ms"]);
 }
 
@@ -95,13 +95,13 @@ fn an_endless_loop_before_the_run_is_ended() {
 
 #[test]
 fn endless_recursion_is_ended() {
-    fails("recursing", &["epoch 1", "trapped in forward", "limit stack", "recursion"]);
+    fails("recursing", &["round 1", "trapped in forward", "limit stack", "recursion"]);
 }
 
 #[test]
 fn limits_are_named_with_both_figures() {
-    fails("allocating", &["epoch 1", "forward", "limit guest-memory", "67108864 allowed"]);
-    fails("handles", &["epoch 1", "forward", "handles: 4097 handles asked for, 4096 allowed"]);
+    fails("allocating", &["round 1", "forward", "limit guest-memory", "67108864 allowed"]);
+    fails("handles", &["round 1", "forward", "handles: 4097 handles asked for, 4096 allowed"]);
     let mut few = config(&test_kernel("scratch"));
     few.limits.matrix_bytes = Some(20 << 20);
     let text = refused(few);
@@ -136,15 +136,15 @@ fn a_guest_memory_smaller_than_the_kernel_asks_for_is_named() {
 fn shapes_are_named() {
     fails(
         "wrong-shape",
-        &["epoch 1", "forward", "shape error: linear: w has extents [1433, 16], expected [16, 16]"],
+        &["round 1", "forward", "shape error: linear: w has extents [1433, 16], expected [16, 16]"],
     );
     fails("wrong-signature", &["outputs", "17", "16"]);
 }
 
 #[test]
 fn broken_promises_are_named() {
-    fails("unwritten", &["epoch 1", "forward", "never written"]);
-    fails("keeping", &["epoch 1", "forward", "1 handles were kept"]);
+    fails("unwritten", &["round 1", "forward", "never written"]);
+    fails("keeping", &["round 1", "forward", "1 handles were kept"]);
 }
 
 /// Before the first task, so that its warm instance does not begin with a handle that is none.
@@ -156,7 +156,7 @@ fn a_matrix_that_open_keeps_is_noticed() {
 #[test]
 fn nan_ends_the_run() {
     let text = refused(config(&test_kernel("nan")));
-    assert_says(&text, &["epoch 1", "the loss is NaN"]);
+    assert_says(&text, &["round 1", "the loss is NaN"]);
 }
 
 #[test]

@@ -48,9 +48,9 @@ fn an_edge_kernel_of_ones_own_trains_to_the_same_bits_everywhere() {
 
 #[test]
 fn edge_kernels_that_panic_are_quoted() {
-    fails("edge-trapping", &["epoch 1", "trapped in forward", "src/edges.rs:", "the test kernel panics on"]);
+    fails("edge-trapping", &["round 1", "trapped in forward", "src/edges.rs:", "the test kernel panics on"]);
     let words =
-        ["epoch 1", "trapped in backward-sources", "src/edges.rs:", "the test kernel panics in backward"];
+        ["round 1", "trapped in backward-sources", "src/edges.rs:", "the test kernel panics in backward"];
     fails("edge-trapping-sources", &words);
 }
 
@@ -61,16 +61,16 @@ fn edge_kernels_that_never_return_are_ended() {
     let text = refused(config);
     assert_says(
         &text.replace(env!("CARGO_MANIFEST_DIR"), ""),
-        &["epoch 1", "forward", "limit task-time", "300 ms"],
+        &["round 1", "forward", "limit task-time", "300 ms"],
     );
 }
 
 #[test]
 fn promises_of_edge_kernels_are_kept_or_named() {
-    fails("edge-unwritten", &["epoch 1", "forward", "place 0 to write", "were never written"]);
-    fails("edge-unwritten-sum", &["epoch 1", "backward-targets", "place 2 to write: it was never written"]);
-    fails("edge-keeping", &["epoch 1", "forward", "1 handles were kept"]);
-    fails("edge-wrong-shape", &["epoch 1", "forward", "inner: y", "8]"]);
+    fails("edge-unwritten", &["round 1", "forward", "place 0 to write", "were never written"]);
+    fails("edge-unwritten-sum", &["round 1", "backward-targets", "place 2 to write: it was never written"]);
+    fails("edge-keeping", &["round 1", "forward", "1 handles were kept"]);
+    fails("edge-wrong-shape", &["round 1", "forward", "inner: y", "8]"]);
     fails("edge-wrong-signature", &["[9]", "[8]"]);
 }
 
