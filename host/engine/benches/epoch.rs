@@ -21,8 +21,8 @@ fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Res
     })
 }
 
-/// Answers every action at once; returns the number of events. With deadlines every first attempt at a
-/// task is overdue, and the second wins.
+/// Answers every action at once; returns the number of events. With deadlines every first attempt
+/// at a task is overdue, and the second wins.
 fn run(program: &Program, engine: &mut Engine, waiting: &mut Vec<Event>) -> u64 {
     let mut events = 0;
     let overdue = engine.settings().deadlines.is_some();

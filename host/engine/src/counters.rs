@@ -34,8 +34,8 @@ pub struct Counters {
     pub lost: u64,
     /// Updates of the weights.
     pub updates: u64,
-    /// Events dropped because what they tell was told before or no longer matters: an attempt or update
-    /// reported again, a deadline of a step that is done.
+    /// Events dropped because what they tell was told before or no longer matters: an attempt or
+    /// update reported again, a deadline of a step that is done.
     pub ignored: u64,
     /// Events dropped because nothing had been asked that they could answer. Above 0: the driver has
     /// a defect.

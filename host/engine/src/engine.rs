@@ -320,8 +320,9 @@ impl Engine {
         self.weights
     }
 
-    /// Ages of the rows that a step under way reads of all intervals: by the interval that wrote them, how many
-    /// rounds older than its own. `None`: none is older. The first attempt settles them, for all attempts.
+    /// Ages of the rows that a step under way reads of all intervals: by the interval that wrote
+    /// them, how many rounds older than its own. `None`: none is older. The first attempt at the step
+    /// settles them for all attempts.
     #[must_use]
     pub fn ages(&self, step: Step) -> Option<&[u8]> {
         let asked = self.intervals.get(step.interval.index())?.round == Some(step.round);

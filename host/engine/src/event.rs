@@ -11,7 +11,8 @@ use eciton_plan::{Round, Task, TaskKey};
 pub enum Event {
     /// The run begins.
     Started,
-    /// An attempt at a step was answered. Its results are in place, or wait beside for [`Action::Commit`].
+    /// An attempt at a step was answered. Its results are in place, or wait beside for
+    /// [`Action::Commit`].
     Completed {
         /// Which attempt.
         key: TaskKey,
@@ -55,14 +56,14 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Action {
-    /// Do a step for the first time, on rows of all intervals of the rounds that [`crate::Engine::ages`] names;
-    /// then [`Event::Completed`] or [`Event::Failed`].
+    /// Do a step for the first time; rows of other intervals are of the rounds that
+    /// [`crate::Engine::ages`] names. Then [`Event::Completed`] or [`Event::Failed`].
     Submit(Task),
-    /// Do a task that failed once more, in a fresh instance. The attempt is counted up; the rest is as it
-    /// was, ages included.
+    /// Do a task that failed once more, in a fresh instance. The attempt is counted up; the rest is
+    /// as it was, ages included.
     Retry(Task),
-    /// Do a task whose newest attempt is overdue once more. The attempt is counted up; the rest is as it was,
-    /// ages included. Earlier attempts stay alive beside it, so each writes to a place of its
+    /// Do a task whose newest attempt is overdue once more. The attempt is counted up; the rest is as
+    /// it was, ages included. Earlier attempts stay alive beside it, so each writes to a place of its
     /// own until one is committed.
     Relaunch(Task),
     /// This answer is the first to its step: its rows, gradients and loss count from now on. What is

@@ -7,22 +7,22 @@
 //! reports each one's end as an event, until [`Action::Finished`]. It never has to look into the
 //! engine.
 //!
-//! A stage on an interval at a round is a step. A step starts when what it reads is there: rows of its own
-//! interval, and of some values (what a gather reads) those of all intervals. How long it waits for the
-//! others', how far intervals may run apart, and which versions of rows and weights they then read is
-//! the [`Pipeline`](eciton_plan::Pipeline)'s: see there for the rules. When all steps of a round are
-//! done the weights are updated and evaluated if it is time, and the intervals that waited for that go
-//! on.
+//! A stage on an interval at a round is a step. A step starts when what it reads is there: rows of its
+//! own interval, and of some values (what a gather reads) those of all intervals. The
+//! [`Pipeline`](eciton_plan::Pipeline) has the rules: how long a step waits for other intervals' rows,
+//! how far intervals may run apart, and which versions of rows and weights steps then read. When all
+//! steps of a round are done the weights are updated and evaluated if it is time, and the intervals
+//! that waited for that go on.
 //!
 //! In asynchronous rounds a step reads of each interval the newest rows that are not after its own
 //! round ([`Engine::ages`]); they are not written over until it is done.
 //!
 //! # Attempts
 //!
-//! Every step is done by attempts, the first of which is an [`Action::Submit`]. What is placed on the host
-//! ([`eciton_plan::Place::Host`]) has no other: it writes in place, and its failure ends the run. What may be
-//! done anywhere is a task, and a task is a pure function: any attempt at it gives the same answer. A further
-//! attempt follows, up to [`Settings::attempts`],
+//! The first attempt at a step is an [`Action::Submit`]. A step of the host
+//! ([`eciton_plan::Place::Host`]) has no other: it writes in place, and its failure ends the run. A
+//! step that may be done anywhere is a task, and a task is a pure function: any attempt at it gives
+//! the same answer. A further attempt follows, up to [`Settings::attempts`],
 //!
 //! * when the newest failed by the host's fault: [`Action::Retry`];
 //! * when the newest is overdue: [`Action::Relaunch`], while the earlier ones go on beside it. The

@@ -56,8 +56,8 @@ pub struct Settings {
     /// When attempts are relaunched; `None`: never.
     pub deadlines: Option<Deadlines>,
     /// How many steps may be handed out at once; the others wait in the engine, in the order of round, stage
-    /// and interval. What a step reads of all intervals is settled when it is handed out, so that in
-    /// asynchronous rounds the fewer there are the newer it is. `None`: no limit.
+    /// and interval. What a step reads of all intervals is settled when the step is handed out: in
+    /// asynchronous rounds, the fewer steps there are, the newer the rows. `None`: no limit.
     pub in_flight: Option<u32>,
     /// Whether that counts steps of the host alone: tasks run elsewhere.
     pub only_host_steps: bool,

@@ -24,7 +24,7 @@ use eciton_plan::{
 #[derive(Clone, Debug)]
 struct Case {
     program: Program,
-    /// A stage that reads rows of all intervals of another, of which the program has it read its own.
+    /// A stage that reads another's rows of all intervals, where the program says its own.
     all: Option<(StageId, StageId)>,
 }
 
@@ -117,7 +117,7 @@ fn gcn(layers: u32) -> Case {
     Program::build(&model, shape, eciton_plan::Savings::default(), &signature).unwrap().into()
 }
 
-/// Layers of an edge kernel: its steps read rows of all intervals and weights, and some yield gradients.
+/// Layers of an edge kernel: its steps read weights and rows of all intervals; some yield gradients.
 fn gatv2(layers: u32, edges: Place) -> Case {
     let text = format!("kind = \"gatv2\"\nheads = 1\nlayers = {layers}");
     let model =
@@ -129,7 +129,8 @@ fn gatv2(layers: u32, edges: Place) -> Case {
     program.into()
 }
 
-/// The same, with a step that reads rows of all intervals of both ends, which do not wait for each other.
+/// The same, with a step that reads rows of all intervals of two stages, which do not wait for each
+/// other.
 fn two_reads(edges: Place) -> Case {
     Case { all: Some((StageId(2), StageId(1))), ..gatv2(1, edges) }
 }

@@ -1,14 +1,14 @@
 //! Executors: who does the work of steps, and where.
 //!
-//! An [`Executor`] takes a [`Job`] and gives back [`Completion`]s, in any order; the engine decides what to
-//! do with them. The [`LocalPool`] does jobs on this machine's threads. A job is one thread; the driver's
-//! thread does jobs too while it has nothing else to do.
+//! An [`Executor`] takes a [`Job`] and gives back [`Completion`]s, in any order; the engine decides
+//! what to do with them. The [`LocalPool`] does jobs on this machine's threads. A job is one thread;
+//! the driver's thread does jobs too while it has nothing else to do.
 //!
-//! A [`RemotePool`] hands out, as frames, the kernels' jobs that may be done anywhere, through an [`Invoker`]:
-//! AWS Lambda ([`lambda`]), the same behind endpoints of this machine ([`emulated`]), or this process itself
-//! ([`loopback`]). The first two need the feature `aws`.
-//! All other jobs stay on its local pool. An answer from elsewhere waits beside ([`Answered::Apart`]) until
-//! the engine commits it, so any number of attempts at a task may be under way.
+//! A [`RemotePool`] hands out kernels' jobs that may be done anywhere, as frames, through an
+//! [`Invoker`]: AWS Lambda ([`lambda`]), the same behind endpoints of this machine ([`emulated`]), or
+//! this process itself ([`loopback`]). The first two need the feature `aws`. All other jobs stay on
+//! its local pool. An answer from elsewhere waits beside ([`Answered::Apart`]) until the engine
+//! commits it, so any number of attempts at a task may be under way.
 
 mod bill;
 mod clock;
@@ -45,8 +45,8 @@ use eciton_plan::{OperationId, Place, SlotId, Task, TaskKey};
 /// An attempt at a step, for an executor.
 #[derive(Debug)]
 pub struct Job<W = Work> {
-    /// The pass over a program that this belongs to: every start of an engine is one, so that answers
-    /// of one never count in another whose keys are the same.
+    /// The pass over a program that this belongs to. Every start of an engine is a pass, so that
+    /// answers of one never count in another whose keys are the same.
     pub pass: u32,
     /// What, when, on which rows, which try.
     pub task: Task,
@@ -78,8 +78,8 @@ pub struct KernelWork {
     pub layer: Arc<Layer>,
     /// What it works on.
     pub call: AnyCall,
-    /// Inputs that are rows of the data set's features, or gathered of them: the same in every pass, and of
-    /// one slot for every task of an interval.
+    /// Inputs that are rows of the data set's features, or gathered of them: the same in every pass,
+    /// and of one slot for every task of an interval.
     pub constant_inputs: Vec<(usize, SlotId)>,
     /// Where the call may be made.
     pub place: Place,
@@ -224,8 +224,8 @@ pub struct Load {
 /// An executor has *helpers* beside the driver's thread, whose number may change while tasks are under
 /// way: functions, or, where there are none, further compute threads.
 pub trait Executor {
-    /// Takes a job. What its work borrows is given back before its completion is seen; of a second attempt,
-    /// which there is only where [`Executor::is_apart`], at once.
+    /// Takes a job. Its leases end before its completion is seen; those of a second attempt, which
+    /// there is only where [`Executor::is_apart`], end at once.
     fn submit(&mut self, job: Job);
 
     /// Waits until something is finished (or nothing is under way, or `timeout` has passed) and moves

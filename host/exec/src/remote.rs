@@ -1,9 +1,10 @@
 //! The remote pool: tasks as frames, through an invoker; all other jobs on this machine's threads.
 //!
-//! A task is a kernel's job that may be done anywhere. Its frame is written when it is handed to a function,
-//! so that its leases end there. The frame travels inside the request where it fits, else by the object
-//! store. What several tasks read (the features of an interval in every epoch, one generation of weights on
-//! every interval) is written to the store once and named in the frames; workers keep it.
+//! A task is a kernel's job that may be done anywhere. Its frame is written when a function is to do
+//! it, and its leases end there. The frame travels inside the request where it fits, else by the
+//! object store. What several tasks read (the features of an interval in every epoch, one generation
+//! of weights on every interval) is written to the store once and named in the frames; workers keep
+//! it.
 
 mod attempt;
 mod constants;

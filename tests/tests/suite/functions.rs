@@ -162,8 +162,8 @@ fn edge_kernels_are_the_same_on_functions() {
     assert_eq!((&found.model_digest, &curve), (&wanted.model_digest, &losses), "with faults");
 }
 
-/// An edge kernel's step that a function is late with, or fails at, gets further attempts as any task does:
-/// they read the same rows, also where rows of several rounds are there.
+/// An edge kernel's step that a function is late with, or fails at, gets further attempts as any task
+/// does. They read the same rows, also where rows of several rounds are there.
 #[test]
 fn edge_kernels_are_tried_again() {
     let _alone = alone();

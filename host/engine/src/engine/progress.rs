@@ -141,8 +141,8 @@ impl Engine {
         self.actions.push_back(Action::Submit(self.task(step, attempt)));
     }
 
-    /// Settles which rows a step reads of all intervals, where it reads such rows. Values that several stages
-    /// wrote are read of one round.
+    /// Settles which rows a step reads of all intervals, where it reads such rows. All values of an
+    /// interval are read of one round.
     fn open_reading(&mut self, step: Step) {
         let reads = &self.stages[step.stage.index()].reads;
         if reads.is_empty() {

@@ -1,8 +1,8 @@
 //! Rows that steps read of all intervals, where intervals run apart.
 //!
-//! The first attempt at such a step settles what is read of each interval: rows of its own round, or of
-//! an earlier one. They lie in a ring of [`Pipeline::row_versions`] rounds, and must not be written over
-//! before the step is done, so that a step that would is held back. (It can come to that with a bound
+//! The first attempt at such a step settles what is read of each interval: rows of the step's round,
+//! or of an earlier one. Rows lie in a ring of [`Pipeline::row_versions`] rounds. A step that would
+//! write over rows that are read is held back until their reader is done. (That happens with a bound
 //! of 1 and more: while a fast interval reads old rows, a slow one may pass it.)
 
 use eciton_plan::{IntervalId, Mode, Pipeline, Round, StageId};
@@ -66,8 +66,9 @@ impl Readings {
         Some((source * self.intervals as usize + interval as usize) * ring + round.index() % ring)
     }
 
-    /// Begins to read for a step of `stage` on `interval` at `round`, from rows of `sources`, of which `newest`
-    /// says the newest round by interval: read is the newest that is not after its own.
+    /// Begins to read for a step of `stage` on `interval` at `round`, from rows of `sources`.
+    /// `newest` is the newest round that all sources of an interval have written; what is read is the
+    /// newest that is not after `round`.
     pub(super) fn open(
         &mut self,
         (stage, interval, round): (StageId, IntervalId, Round),

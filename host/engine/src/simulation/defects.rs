@@ -29,7 +29,8 @@ pub(crate) enum Planted {
     NeverWoken,
     /// Rows are written over while a step reads them.
     RowsOverwritten,
-    /// Of several values that a step reads of all intervals only the first is kept from being written over.
+    /// Of two values that a step reads of all intervals, only the first is guarded against being
+    /// written over.
     FirstReadGuarded,
 }
 

@@ -76,13 +76,14 @@ fn rows_bytes(matrix: &Matrix, encoding: Encoding) -> u64 {
     }
 }
 
-/// A call as a request's frame. Dense rows of a vertex kernel are written with `encoding`, or as bfloat16
-/// where they are stored so; parameters, sparse rows and all of an edge kernel's as f32. What may be streamed
-/// ([`Request::streamable`]) is the frame's last part, so that everything else can be fetched at once before it.
+/// A call as a request's frame. Dense rows of a vertex kernel are written with `encoding`, or as
+/// bfloat16 where they are stored so. Parameters, sparse rows and all rows of an edge kernel are
+/// written as f32. A part that may be streamed ([`Request::streamable`]) is the frame's last, so that
+/// everything else can be fetched at once before it.
 ///
 /// # Errors
-/// [`Error::Wire`](crate::Error::Wire) past a limit of frames or requests, or for constants of an edge kernel;
-/// [`Error::Host`](crate::Error::Host) for rows that have not arrived.
+/// [`Error::Wire`](crate::Error::Wire) past a limit of frames or requests, and for constants of an
+/// edge kernel; [`Error::Host`](crate::Error::Host) for rows that have not arrived.
 #[allow(clippy::too_many_arguments)]
 pub fn encode(
     run: &str,

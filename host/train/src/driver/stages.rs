@@ -96,8 +96,8 @@ impl<'a> Stages<'a> {
         Ok(On { stages: self, stage: self.stage(task.step())?, pass, task, ages, weights })
     }
 
-    /// An attempt as executors take it, of a pass, from rows that are so many rounds old as `ages` says, by
-    /// interval.
+    /// An attempt as executors take it, in a pass. `ages`: by interval, how many rounds old the rows
+    /// are that it reads of all intervals.
     pub(super) fn job(
         &self,
         pass: u32,

@@ -1,8 +1,9 @@
 //! The order of a run's events, written and repeated.
 //!
 //! Everything that an asynchronous run computes follows from its configuration and the order in which
-//! steps ended. The log is text: a line that names the run's shape, then `completed ROUND STAGE INTERVAL
-//! ATTEMPT`, `failed ...`, `overdue ...` for each event as the engine took it. Evaluations read finished weights in whatever order, so that theirs are left out.
+//! steps ended. The log is text: a line that names the run's shape, then a line for each event as the
+//! engine took it: `completed ROUND STAGE INTERVAL ATTEMPT`, `failed ...` or `overdue ...`. Events of
+//! evaluations are left out: an evaluation reads finished weights, in whatever order.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
