@@ -9,10 +9,9 @@ use eciton_kernel::artefact::{Baseline, Signer};
 use eciton_plan::Step;
 use eciton_transport::{Credentials, S3Settings, S3Store};
 
-use crate::deploy::Architecture;
 use crate::functions::{self, Error, Keys, Most, Wanted};
 use crate::lambda::{LambdaInvoker, LambdaSettings};
-use crate::{Bill, Completion, Compute, Cut, Executor, Host, Load, Order, RemotePool, Work};
+use crate::{Architecture, Bill, Completion, Compute, Cut, Executor, Host, Load, Order, RemotePool, Work};
 
 const REGION: &str = "us-east-1";
 const BUCKET: &str = "eciton-emulated";
@@ -35,7 +34,7 @@ impl Emulated {
     /// No worker program, a port or folder that the system refuses, a kernel that cannot be compiled
     /// for functions.
     pub fn start(wanted: Wanted, settings: &eciton_plan::Emulator) -> Result<Self, Error> {
-        let worker = crate::deploy::worker::find(settings.worker.as_deref().map(Path::new))?;
+        let worker = crate::worker::find(settings.worker.as_deref().map(Path::new))?;
         let baseline = Baseline::of_this_machine().ok_or(Error::Processor)?;
         let folder = tempfile::tempdir().map_err(functions::system("a folder for the signing key"))?;
         let signer = Signer::open(&folder.path().join("signing.key"))?;

@@ -27,11 +27,12 @@ pub use eciton_plan::Transport;
 use self::attempt::Wire;
 use self::flights::{Flights, Shared};
 use self::objects::Objects;
-use crate::deploy::Architecture;
 use crate::framed::Framing;
 use crate::invoker::Invoker;
 use crate::local::Offer;
-use crate::{Bill, Completion, Compute, Cut, EdgeOrder, Executor, Host, Load, LocalPool, Order, Work};
+use crate::{
+    Architecture, Bill, Completion, Compute, Cut, EdgeOrder, Executor, Host, Load, LocalPool, Order, Work,
+};
 
 /// How a remote pool is set up.
 #[derive(Debug, Clone)]

@@ -5,11 +5,12 @@
 use std::ops::Deref;
 use std::path::Path;
 
-use eciton_plan::Processor;
 use eciton_plan::prices::MAX_PRICES_BYTES;
 
-use super::error::{Error, Result};
-use super::worker::Architecture;
+use crate::functions::{Error, Result};
+
+/// The program's own list.
+const OWN: &str = include_str!("../../../infra/prices.toml");
 
 /// A price list, as read. What it says is [`eciton_plan::Prices`].
 #[derive(Debug, Clone, PartialEq)]
@@ -23,15 +24,6 @@ impl Deref for Prices {
     }
 }
 
-impl From<Architecture> for Processor {
-    fn from(architecture: Architecture) -> Self {
-        match architecture {
-            Architecture::X86_64 => Self::X86_64,
-            Architecture::Arm64 => Self::Arm64,
-        }
-    }
-}
-
 impl Prices {
     /// The user's list if `ECITON_PRICES` names one, else the program's own.
     ///
@@ -39,7 +31,7 @@ impl Prices {
     /// A file that cannot be read, or is no price list.
     pub fn read() -> Result<Self> {
         match std::env::var_os("ECITON_PRICES").filter(|path| !path.is_empty()) {
-            None => Self::parse(Path::new("infra/prices.toml"), super::package::PRICES),
+            None => Self::parse(Path::new("infra/prices.toml"), OWN),
             Some(path) => {
                 let path = Path::new(&path);
                 let len = std::fs::metadata(path).map_err(Error::file(path, "read"))?.len();
@@ -59,7 +51,7 @@ impl Prices {
     /// The program's own.
     #[cfg(test)]
     pub(crate) fn own() -> Result<Self> {
-        Self::parse(Path::new("infra/prices.toml"), super::package::PRICES)
+        Self::parse(Path::new("infra/prices.toml"), OWN)
     }
 
     fn parse(path: &Path, text: &str) -> Result<Self> {
@@ -72,10 +64,11 @@ impl Prices {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::Architecture;
 
     #[test]
     fn the_programs_own_list_charges_by_architecture() {
-        let prices = Prices::parse(Path::new("p"), super::super::package::PRICES).unwrap();
+        let prices = Prices::parse(Path::new("p"), OWN).unwrap();
         let usd = prices.lambda_usd(Architecture::X86_64, 1000.0, 0);
         assert!((usd - 0.016_666_7).abs() < 1e-9, "{usd}");
         assert!(prices.lambda_usd(Architecture::Arm64, 1000.0, 0) < usd);

@@ -1,4 +1,4 @@
-//! The worker's binary, as functions need it: found, and checked before anything is uploaded.
+//! The worker's binary, as functions need it: checked before anything is uploaded.
 //!
 //! A binary that is built here runs in Amazon Linux 2023: another processor, a newer C library or a
 //! library that is not there are seen only when the first function starts. All three are in the ELF
@@ -6,8 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_kernel::artefact::Baseline;
-use serde::{Deserialize, Serialize};
+use eciton_exec::Architecture;
+use serde::Serialize;
 
 use super::error::{Error, Result};
 
@@ -17,55 +17,6 @@ pub const GLIBC: (u32, u32) = (2, 34);
 const MAX_BYTES: u64 = 200_000_000;
 /// Most version requirements that are looked at; a worker has some tens.
 const MAX_REQUIREMENTS: usize = 4096;
-
-/// A kind of processor that functions run on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Architecture {
-    /// Intel and AMD.
-    #[serde(rename = "x86_64")]
-    X86_64,
-    /// Graviton.
-    #[serde(rename = "arm64")]
-    Arm64,
-}
-
-impl Architecture {
-    /// As Lambda spells it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::X86_64 => "x86_64",
-            Self::Arm64 => "arm64",
-        }
-    }
-
-    /// What kernels are compiled for: what every processor of this kind at AWS has.
-    #[must_use]
-    pub fn baseline(self) -> Baseline {
-        match self {
-            Self::X86_64 => Baseline::X86_64V3,
-            Self::Arm64 => Baseline::NeoverseN1,
-        }
-    }
-}
-
-impl std::fmt::Display for Architecture {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl std::str::FromStr for Architecture {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "x86_64" => Ok(Self::X86_64),
-            "arm64" => Ok(Self::Arm64),
-            _ => Err(Error::Choice(format!("`{text}` is no architecture of functions: x86_64 or arm64"))),
-        }
-    }
-}
 
 /// A worker that functions can run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -78,53 +29,6 @@ pub struct Worker {
     pub architecture: Architecture,
     /// The newest C library that it asks for, `2.34`; `None`: it is linked statically.
     pub glibc: Option<String>,
-}
-
-/// Finds the worker's binary: as given, else `ECITON_WORKER`, else `bootstrap` beside this program,
-/// else `target/worker/bootstrap` in this folder or above.
-///
-/// # Errors
-/// There is none; a file that was named and is not there.
-pub fn find(given: Option<&Path>) -> Result<PathBuf> {
-    first(given, program_folder().map(|folder| folder.join("bootstrap")).into_iter().chain(built_here()?))
-}
-
-/// Finds the worker's binary for a package: as [`find`], but what `--profile worker` built, a quarter
-/// of the size, goes before what another build put beside this program.
-///
-/// # Errors
-/// As [`find`].
-pub fn find_for_package(given: Option<&Path>) -> Result<PathBuf> {
-    let folder = program_folder();
-    let own = folder.as_ref().and_then(|folder| Some(folder.parent()?.join("worker/bootstrap")));
-    let beside = folder.map(|folder| folder.join("bootstrap"));
-    first(given, own.into_iter().chain(built_here()?).chain(beside))
-}
-
-fn program_folder() -> Option<PathBuf> {
-    Some(std::env::current_exe().ok()?.parent()?.to_owned())
-}
-
-fn built_here() -> Result<Vec<PathBuf>> {
-    let here = std::env::current_dir().map_err(Error::file(".", "found"))?;
-    Ok(here.ancestors().map(|folder| folder.join("target/worker/bootstrap")).collect())
-}
-
-fn first(given: Option<&Path>, places: impl Iterator<Item = PathBuf>) -> Result<PathBuf> {
-    let variable = std::env::var_os("ECITON_WORKER").filter(|v| !v.is_empty()).map(PathBuf::from);
-    if let Some(path) = given.map(Path::to_owned).or(variable) {
-        return if path.is_file() { Ok(path) } else { none(&[path]) };
-    }
-    let tried: Vec<PathBuf> = places.collect();
-    match tried.iter().find(|path| path.is_file()) {
-        Some(path) => Ok(path.clone()),
-        None => none(&tried),
-    }
-}
-
-fn none(tried: &[PathBuf]) -> Result<PathBuf> {
-    let shown: Vec<String> = tried.iter().take(3).map(|path| path.display().to_string()).collect();
-    Err(Error::NoWorker { tried: format!("there is no {}", shown.join(", no ")) })
 }
 
 impl Worker {

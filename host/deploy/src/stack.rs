@@ -5,14 +5,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use eciton_exec::deployment::{Deployment, Function, check_stack};
+use eciton_exec::{Architecture, Prices};
 use serde::Serialize;
 
 use super::account::Reserve;
-use super::deployment::{Function, check_stack};
 use super::error::{Error, Result};
-use super::prices::Prices;
 use super::sam::shown;
-use super::worker::Architecture;
 
 /// The sizes that the template has, MiB. A function has one processor for every 1,769.
 pub const SIZES: [u32; 4] = [1769, 3538, 7076, 10240];
@@ -267,7 +266,7 @@ impl Choices {
         for kernel in user_kernels {
             steps.push(there(format!("compile `{kernel}` for {baseline}, sign it, put it into the bucket")));
         }
-        let file = self.out.clone().or_else(|| super::Deployment::path(&self.stack).ok());
+        let file = self.out.clone().or_else(|| Deployment::path(&self.stack).ok());
         steps.push(here(format!("write {}", file.unwrap_or_default().display())));
         steps
     }
@@ -364,7 +363,7 @@ pub(super) mod tests {
 
     #[test]
     fn every_parameter_of_the_template_is_given() {
-        let text = super::super::package::TEMPLATE;
+        let text = crate::package::TEMPLATE;
         let parameters = text.split("\nParameters:\n").nth(1).unwrap().split("\nMappings:").next().unwrap();
         let name = |line: &str| {
             let name = line.strip_prefix("  ")?.split(':').next()?;
@@ -392,7 +391,7 @@ pub(super) mod tests {
 
     #[test]
     fn the_longest_name_is_one_of_a_bucket() {
-        let stack = "a".repeat(super::super::deployment::MAX_STACK_CHARS);
+        let stack = "a".repeat(eciton_exec::deployment::MAX_STACK_CHARS);
         let longest = packages_bucket(&stack, "123456789012", "ap-southeast-1");
         assert!(longest.len() <= 63, "{longest}: {}", longest.len());
     }

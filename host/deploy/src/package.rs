@@ -18,15 +18,13 @@ use super::error::{Error, Result};
 use super::worker::Worker;
 
 /// The template, as in the repository.
-pub const TEMPLATE: &str = include_str!("../../../../infra/template.yaml");
+pub const TEMPLATE: &str = include_str!("../../../infra/template.yaml");
 /// What `sam build` runs.
-pub const MAKEFILE: &str = include_str!("../../../../infra/Makefile");
+pub const MAKEFILE: &str = include_str!("../../../infra/Makefile");
 /// `sam`'s settings.
-pub const SAMCONFIG: &str = include_str!("../../../../infra/samconfig.toml");
+pub const SAMCONFIG: &str = include_str!("../../../infra/samconfig.toml");
 /// The deployer's policy, with `${Stack}` and the like in place of names.
-pub const DEPLOYER_POLICY: &str = include_str!("../../../../infra/deployer-policy.json");
-/// The price list.
-pub const PRICES: &str = include_str!("../../../../infra/prices.toml");
+pub const DEPLOYER_POLICY: &str = include_str!("../../../infra/deployer-policy.json");
 
 /// Lambda takes packages of so many bytes, unzipped.
 pub const MAX_BYTES: u64 = 250_000_000;
@@ -123,8 +121,9 @@ impl Package {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use eciton_exec::Architecture;
+
     use super::*;
-    use crate::deploy::Architecture;
 
     #[test]
     fn what_an_older_deployment_left_is_gone() {

@@ -27,24 +27,6 @@ pub enum Error {
         /// What was found, and what to do.
         reason: String,
     },
-    /// No deployment file of this name.
-    #[error("there is no deployment `{name}` ({path} does not exist){known}; `eciton deploy --stack {name}` makes one", path = path.display())]
-    NoDeployment {
-        /// What was asked for.
-        name: String,
-        /// Where it would lie.
-        path: PathBuf,
-        /// `; there are: a, b`, or nothing.
-        known: String,
-    },
-    /// A worker binary that cannot be found.
-    #[error(
-        "no worker binary: {tried}; build it in Eciton's repository with `cargo build --locked --profile worker -p eciton-worker`, or name the file with --worker or ECITON_WORKER"
-    )]
-    NoWorker {
-        /// Where it was looked for.
-        tried: String,
-    },
     /// A worker binary that functions cannot run.
     #[error("{path}: not a worker for functions: {reason}", path = path.display())]
     Worker {
@@ -86,10 +68,13 @@ pub enum Error {
     /// This build has no clients of AWS.
     #[cfg(not(feature = "aws"))]
     #[error(transparent)]
-    NoAws(#[from] crate::without::NoAws),
+    NoAws(#[from] eciton_exec::NoAws),
     /// A choice that cannot be.
     #[error("{0}")]
     Choice(String),
+    /// What a run needs as well: a deployment's file, the worker's binary, the price list.
+    #[error(transparent)]
+    Functions(#[from] eciton_exec::functions::Error),
     /// A kernel, or the key that signs it.
     #[error(transparent)]
     Kernel(#[from] eciton_kernel::Error),

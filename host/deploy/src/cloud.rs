@@ -4,18 +4,18 @@ mod aws;
 mod bucket;
 
 use aws_config::SdkConfig;
+use eciton_exec::aws::{sdk, store};
+use eciton_exec::deployment::{self, Deployment, Endpoints, check_stack};
 use eciton_transport::keys::RunKeys;
-use eciton_transport::{Key, S3Settings, S3Store, Store as _};
+use eciton_transport::{Key, Store as _};
 
 use super::account::Account;
-use super::deployment::{self, Deployment, Endpoints, check_stack};
 use super::destroy::{Destroyed, Target};
 use super::error::{Error, Result};
 use super::package::{self, Component};
 use super::sam::{Sam, nowhere};
 use super::stack::{self, Choices};
 use super::{Deployed, Progress, Ready};
-pub use aws::sdk;
 use aws::{refused, region, wait};
 
 /// Makes or changes a stack.
@@ -137,7 +137,7 @@ pub fn destroy(target: &Target, watch: &mut dyn FnMut(Progress<'_>)) -> Result<D
     let sam = Sam::find()?;
     let mut done = Destroyed::default();
     watch(Progress::Step("asking for the account and the stack"));
-    let config = wait(sdk(target.region.as_deref(), target.profile.as_deref()))?;
+    let config = wait(async { Ok(sdk(target.region.as_deref(), target.profile.as_deref()).await?) })?;
     let account = wait(account(&config, &[]))?;
     let client = bucket::client(&config, None);
     let packages = stack::packages_bucket(&target.stack, &account.id, &region(&config));
@@ -209,19 +209,6 @@ async fn look(
         }
     }
     Ok(left)
-}
-
-/// The bucket of a deployment, as runs use it.
-///
-/// # Errors
-/// A name that no bucket has.
-pub(crate) fn store(deployment: &Deployment, config: &SdkConfig) -> eciton_transport::Result<S3Store> {
-    let mut bucket = S3Settings::new(&deployment.bucket, &deployment.region);
-    bucket.endpoint = deployment.endpoints.s3.clone();
-    if let Some(provider) = config.credentials_provider() {
-        bucket.credentials = eciton_transport::Credentials::Provider(provider);
-    }
-    S3Store::new(bucket)
 }
 
 /// Objects that are removed at once, and how often in one go.

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use eciton_exec::deployment::{Deployment, check_stack};
+use eciton_exec::functions::Error;
 use serde::Serialize;
 
-use super::deployment::{Deployment, check_stack};
-use super::error::{Error, Result};
+use super::error::Result;
 
 /// What is to be taken away.
 #[derive(Debug, Clone)]
@@ -39,7 +40,7 @@ impl Target {
             Err(Error::NoDeployment { .. }) if check_stack(name).is_ok() => {
                 Ok(Self { stack: name.to_owned(), region, profile, file: None, bucket: None })
             }
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 }

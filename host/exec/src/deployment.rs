@@ -11,12 +11,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::error::{Error, Result};
-use super::worker::Architecture;
-use crate::functions::Most;
+use crate::Architecture;
+use crate::functions::{Error, Most, Result};
 
 /// Version of the file.
-pub(super) const VERSION: u32 = 1;
+pub const VERSION: u32 = 1;
 /// The stack's name where none is given.
 pub const DEFAULT_STACK: &str = "eciton";
 /// Longer files are not read, bytes.
@@ -25,7 +24,7 @@ const MAX_BYTES: u64 = 64 << 10;
 const MAX_FUNCTIONS: usize = 64;
 /// Longest stack name, in characters: the names of its functions and buckets have it as their start,
 /// and a bucket's ends at 63.
-pub(super) const MAX_STACK_CHARS: usize = 20;
+pub const MAX_STACK_CHARS: usize = 20;
 
 /// One function of a stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,7 +97,7 @@ impl Deployment {
     /// `~/.config`; `None` where the user has no home.
     #[must_use]
     pub fn folder() -> Option<PathBuf> {
-        super::user_folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("eciton/deployments"))
+        user_folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("eciton/deployments"))
     }
 
     /// The file of a deployment given by name or by path.
@@ -216,6 +215,13 @@ impl Deployment {
             },
         }
     }
+}
+
+/// A folder of the user's: the variable if it is set and absolute, else `rest` in the home.
+#[must_use]
+pub fn user_folder(variable: &str, rest: &str) -> Option<PathBuf> {
+    let value = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    value(variable).filter(|path| path.is_absolute()).or_else(|| value("HOME").map(|home| home.join(rest)))
 }
 
 /// `; there are: a, b`, or nothing.

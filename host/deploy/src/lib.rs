@@ -12,42 +12,34 @@
 mod account;
 #[cfg(feature = "aws")]
 mod cloud;
-mod deployment;
 mod destroy;
 mod error;
 pub mod package;
-mod prices;
 mod sam;
 mod stack;
+#[cfg(not(feature = "aws"))]
+mod without;
 pub mod worker;
 
 pub use account::{Account, Reserve};
 #[cfg(feature = "aws")]
-pub(crate) use cloud::store;
-#[cfg(feature = "aws")]
-pub use cloud::{clean, deploy, destroy, sdk};
-pub use deployment::{DEFAULT_STACK, Deployment, Endpoints, Function, check_stack};
+pub use cloud::{clean, deploy, destroy};
 pub use destroy::{Destroyed, Target};
 pub use error::{Error, Result};
 pub use package::{Artefact, Component, Package};
-pub use prices::Prices;
 pub use sam::{Sam, Watch};
 pub use stack::{Choices, Facts, LOG_DAYS, SIZES, Step, TIME_LIMITS, policy};
-pub use worker::{Architecture, Worker};
+#[cfg(not(feature = "aws"))]
+pub use without::{clean, deploy, destroy};
+pub use worker::Worker;
 
 use std::path::{Path, PathBuf};
 
+use eciton_exec::deployment::user_folder;
+use eciton_exec::worker::find_for_package;
+use eciton_exec::{Architecture, Deployment};
 use eciton_kernel::artefact::Signer;
 use serde::Serialize;
-
-#[cfg(not(feature = "aws"))]
-pub use crate::without::{clean, deploy, destroy};
-
-/// A folder of the user's: the variable if it is set and absolute, else `rest` in the home.
-fn user_folder(variable: &str, rest: &str) -> Option<PathBuf> {
-    let value = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    value(variable).filter(|path| path.is_absolute()).or_else(|| value("HOME").map(|home| home.join(rest)))
-}
 
 /// The file of the user's signing key: `eciton/signing.key` in the state folder.
 ///
@@ -95,7 +87,7 @@ struct Ready {
 impl Ready {
     fn find(choices: &Choices) -> Result<Self> {
         choices.check()?;
-        let path = worker::find_for_package(choices.worker.as_deref())?;
+        let path = find_for_package(choices.worker.as_deref())?;
         let worker = own_worker(&path, choices.architecture)?;
         let sam = Sam::find()?;
         tools()?;
@@ -138,9 +130,8 @@ impl Ready {
 #[must_use]
 pub fn missing(choices: &Choices) -> Vec<String> {
     let mut found = Vec::new();
-    match worker::find_for_package(choices.worker.as_deref())
-        .and_then(|path| own_worker(&path, choices.architecture))
-    {
+    let worker = find_for_package(choices.worker.as_deref()).map_err(Error::from);
+    match worker.and_then(|path| own_worker(&path, choices.architecture)) {
         Ok(_) => {}
         Err(error) => found.push(error.to_string()),
     }
