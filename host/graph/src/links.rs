@@ -4,7 +4,8 @@
 //! ```
 //! use eciton_graph::generate::ManyGraphs;
 //! use eciton_graph::links::{self, Draw, Shares};
-//! let mut made = ManyGraphs { graphs: 30, ..ManyGraphs::default() }.generate()?.dataset("made", 1)?;
+//! let shape = ManyGraphs { graphs: 30, ..ManyGraphs::default() };
+//! let mut made = shape.generate()?.dataset("made", 1)?;
 //! made.graphs = None;
 //! let all = links::count(&made.graph);
 //! let shares = Shares { validation: 0.05, test: 0.1, seed: 1, each: 1, draw: Draw::Pairs };

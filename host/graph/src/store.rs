@@ -11,7 +11,8 @@
 //! use eciton_graph::store;
 //! let folder = tempfile::tempdir()?;
 //! let path = folder.path().join("made");
-//! let made = ManyGraphs { graphs: 30, ..ManyGraphs::default() }.generate()?.dataset("made", 1)?;
+//! let shape = ManyGraphs { graphs: 30, ..ManyGraphs::default() };
+//! let made = shape.generate()?.dataset("made", 1)?;
 //! store::write(&path, &made)?;
 //! assert_eq!(store::open(&path)?, made);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -1,4 +1,4 @@
-//! Cora, which the crate carries, as a whole data set: its statistics, and the orders of its vertices.
+//! Cora, the carried data set: its statistics, and the orders of its vertices.
 
 use eciton_formats::{builtin, open};
 use eciton_graph::adjacency::Graph;
