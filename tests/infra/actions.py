@@ -47,7 +47,7 @@ WRITES = {ROLE: ("s3:PutObject", "runs"), TRAINER: ("s3:PutObject", "runs", "ker
 ABANDONS = {ROLE: ("s3:AbortMultipartUpload", "runs"), TRAINER: ("s3:AbortMultipartUpload", "runs", "kernels")}
 # Whoever cleans a run up: the run itself, or `eciton clean`.
 REMOVES = {TRAINER: ("s3:DeleteObject", "runs")}
-STORE, CLOUD = "host/transport/src/s3", "host/exec/src/deploy/cloud"
+STORE, CLOUD = "host/transport/src/s3", "host/deploy/src/cloud"
 CALLS = {
     (f"{STORE}/download.rs", "get_object"): READS,
     # A GET of an object that may be absent is told so only who may list. HEAD is GetObject's.

@@ -45,7 +45,7 @@ class Actions(unittest.TestCase):
 
     def test_a_call_that_is_added_is_found(self):
         texts = actions.sources()
-        name = "host/exec/src/deploy/cloud/bucket.rs"
+        name = "host/deploy/src/cloud/bucket.rs"
         for call, words in [("client.put_bucket_acl()\n    .bucket(name).send().await;", "put_bucket_acl has no row"),
                             ("request.send().await;", "8 requests are sent and 7 operations are known"),
                             ("client.list_buckets().into_paginator().send();", "list_buckets")]:
@@ -82,7 +82,7 @@ class Actions(unittest.TestCase):
 
     def test_clean_needed_what_trainers_may_not(self):
         """It listed versions and removed by version: neither is in TrainerPolicy, and a loopback endpoint ignores policies."""
-        text = actions.sources()["host/exec/src/deploy/cloud.rs"]
+        text = actions.sources()["host/deploy/src/cloud.rs"]
         clean = text[text.index("pub fn clean"):]
         self.assertRegex(clean, r"store\.list\(")
         self.assertNotIn("bucket::", clean)

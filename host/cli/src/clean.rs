@@ -1,6 +1,7 @@
 //! `eciton clean`: what a run has left in its deployment's bucket.
 
-use eciton_exec::deploy::{DEFAULT_STACK, Deployment, clean};
+use eciton_deploy::clean;
+use eciton_exec::{DEFAULT_STACK, Deployment};
 use serde_json::json;
 
 use crate::failure::Failure;

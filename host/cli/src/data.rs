@@ -6,7 +6,6 @@ mod generate;
 mod stat;
 
 use eciton_graph::dataset::Dataset;
-use eciton_graph::format;
 use eciton_graph::stat::{FlagStatistics, GraphStatistics, NumberStatistics, Statistics};
 use eciton_plan::{Data, TaskType};
 use eciton_train::task;
@@ -102,7 +101,7 @@ struct Listed {
 }
 
 fn list(arguments: &ListArguments, output: &mut Output) {
-    for known in format::builtins() {
+    for known in eciton_formats::builtins() {
         if arguments.json {
             output.json(&Listed { event: "dataset", name: known.name, description: known.description });
         } else {

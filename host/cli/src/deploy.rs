@@ -2,10 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_exec::Host;
-use eciton_exec::deploy::{
-    Architecture, Choices, Component, DEFAULT_STACK, Deployed, Facts, Prices, Progress, Reserve, Step,
-};
+use eciton_deploy::{Choices, Component, Deployed, Facts, Progress, Reserve, Step};
+use eciton_exec::{Architecture, DEFAULT_STACK, Host, Prices};
 use eciton_plan::{HostPlace, On};
 use serde_json::json;
 
@@ -167,7 +165,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let choices = arguments.choices();
     choices.check().map_err(|error| Failure::usage(&error))?;
     if arguments.policy {
-        output.line(format_args!("{}", eciton_exec::deploy::policy(&choices)));
+        output.line(format_args!("{}", eciton_deploy::policy(&choices)));
         return Ok(());
     }
     let prices = Prices::read()?;
@@ -178,7 +176,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     }
     let own = arguments.own_kernels()?;
     if arguments.build_only {
-        let built = eciton_exec::deploy::build(&choices, &builtin(), &mut show)?;
+        let built = eciton_deploy::build(&choices, &builtin(), &mut show)?;
         let (template, len) = (built.package.built_template(), built.package.bytes_len);
         if arguments.json {
             output.json(&json!({
@@ -195,7 +193,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         }
         return Ok(());
     }
-    let deployed = eciton_exec::deploy::deploy(&choices, &builtin(), &own, &mut show)?;
+    let deployed = eciton_deploy::deploy(&choices, &builtin(), &own, &mut show)?;
     if arguments.json {
         output.json(
             &json!({ "event": "deployed", "result": deployed, "facts": facts, "prices_date": money.prices.date, "host": money.host, "transfer_gb_usd": money.transfer() }),
@@ -226,11 +224,11 @@ fn dry_run(
     facts: &Facts,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let worker = eciton_exec::deploy::worker::find_for_package(arguments.worker.as_deref()).ok();
-    let key = arguments.key.clone().map_or_else(eciton_exec::deploy::signing_key, Ok)?;
+    let worker = eciton_exec::worker::find_for_package(arguments.worker.as_deref()).ok();
+    let key = arguments.key.clone().map_or_else(eciton_deploy::signing_key, Ok)?;
     let names: Vec<String> = arguments.kernel.iter().map(|(name, _)| name.clone()).collect();
     let steps = choices.steps(worker.as_deref(), &key, key.is_file(), &names);
-    let missing = eciton_exec::deploy::missing(choices);
+    let missing = eciton_deploy::missing(choices);
     if arguments.json {
         let parameters = choices.parameters("KEY", 0);
         output.json(&json!({

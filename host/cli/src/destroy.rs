@@ -2,7 +2,8 @@
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
-use eciton_exec::deploy::{DEFAULT_STACK, Target, destroy};
+use eciton_deploy::{Target, destroy};
+use eciton_exec::DEFAULT_STACK;
 use serde_json::json;
 
 use crate::deploy::show;

@@ -83,7 +83,7 @@ fn make_absolute(config: &mut Config) {
 }
 
 fn is_builtin(source: &str) -> bool {
-    eciton_graph::format::builtins().iter().any(|builtin| builtin.name.eq_ignore_ascii_case(source))
+    eciton_formats::builtins().iter().any(|builtin| builtin.name.eq_ignore_ascii_case(source))
 }
 
 /// Puts a model file's content in its place, so that a run's configuration needs no other file.

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use clap::ValueEnum;
 use eciton_engine::Deadlines;
-use eciton_exec::deploy::{Architecture, Prices};
+use eciton_exec::{Architecture, Prices};
 use eciton_plan::{Mode, Pipeline, Profile, WeightVersions};
 use eciton_simulate::{
     Faults, Functions, Hosts, MAX_FUNCTIONS, NAMED, Named, Placement, Report, Settings, Shape, Signal,

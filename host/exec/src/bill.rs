@@ -3,8 +3,7 @@
 use eciton_plan::Moved;
 use serde::{Deserialize, Serialize};
 
-use crate::Host;
-use crate::deploy::{Architecture, Prices};
+use crate::{Architecture, Host, Prices};
 
 /// Counts, as the services reported them. Money follows from a dated price list, not from here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]

@@ -8,10 +8,9 @@ use eciton_emulator as emulator;
 use eciton_kernel::artefact::{Baseline, Signer};
 use eciton_transport::{Credentials, S3Settings, S3Store};
 
-use crate::deploy::Architecture;
 use crate::functions::{self, Error, Keys, Most, Wanted};
 use crate::lambda::{LambdaInvoker, LambdaSettings};
-use crate::{Bill, Completion, Cut, Executor, Host, Job, Load, RemotePool};
+use crate::{Architecture, Bill, Completion, Cut, Executor, Host, Job, Load, RemotePool};
 
 const REGION: &str = "us-east-1";
 const BUCKET: &str = "eciton-emulated";
@@ -34,7 +33,7 @@ impl Emulated {
     /// No worker program, a port or folder that the system refuses, a kernel that cannot be compiled
     /// for functions.
     pub fn start(wanted: Wanted, settings: &eciton_plan::Emulator) -> Result<Self, Error> {
-        let worker = crate::deploy::worker::find(settings.worker.as_deref().map(Path::new))?;
+        let worker = crate::worker::find(settings.worker.as_deref().map(Path::new))?;
         let baseline = Baseline::of_this_machine().ok_or(Error::Processor)?;
         let folder = tempfile::tempdir().map_err(functions::system("a folder for the signing key"))?;
         let signer = Signer::open(&folder.path().join("signing.key"))?;

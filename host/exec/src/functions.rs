@@ -6,6 +6,7 @@ mod store;
 #[cfg(feature = "aws")]
 pub(crate) use store::{Keys, at_store};
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use eciton_kernel::{Kernel, Limits};
@@ -14,8 +15,8 @@ use eciton_tensor::frame::Encoding;
 
 use serde::{Deserialize, Serialize};
 
-use crate::deploy::Architecture;
-use crate::{Host, LocalPool, RemoteSettings};
+use crate::deployment::{DEFAULT_STACK, Deployment};
+use crate::{Architecture, Host, LocalPool, RemoteSettings};
 
 /// What a run asks of functions.
 #[derive(Debug)]
@@ -94,8 +95,8 @@ impl Outlook {
                 Some(Self { host: Host::of_emulated(executor.host), cut: cut(&most) })
             }
             ExecutorKind::Lambda => {
-                let name = executor.deployment.as_deref().unwrap_or(crate::deploy::DEFAULT_STACK);
-                let deployment = crate::deploy::Deployment::load(name).ok();
+                let name = executor.deployment.as_deref().unwrap_or(DEFAULT_STACK);
+                let deployment = Deployment::load(name).ok();
                 let region = deployment.as_ref().map(|deployment| deployment.region.as_str());
                 let zone = deployment.as_ref().and_then(|deployment| deployment.zone.as_deref());
                 let host = Host::find(executor.host, region, zone);
@@ -113,13 +114,52 @@ impl Most {
     }
 }
 
+/// The result of what a run's functions need.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// Why functions cannot be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The worker program is not there.
-    #[error(transparent)]
-    Deploy(Box<crate::deploy::Error>),
+    /// A file or folder.
+    #[error("{path}: cannot be {doing}: {source}", path = path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// `read`, `written` and so on.
+        doing: &'static str,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file that is there and says something else than expected.
+    #[error("{path}: {reason}", path = path.display())]
+    Content {
+        /// Which.
+        path: PathBuf,
+        /// What was found, and what to do.
+        reason: String,
+    },
+    /// No deployment file of this name.
+    #[error("there is no deployment `{name}` ({path} does not exist){known}; `eciton deploy --stack {name}` makes one", path = path.display())]
+    NoDeployment {
+        /// What was asked for.
+        name: String,
+        /// Where it would lie.
+        path: PathBuf,
+        /// `; there are: a, b`, or nothing.
+        known: String,
+    },
+    /// A worker binary that cannot be found.
+    #[error(
+        "no worker binary: {tried}; build it in Eciton's repository with `cargo build --locked --profile worker -p eciton-worker`, or name the file with --worker or ECITON_WORKER"
+    )]
+    NoWorker {
+        /// Where it was looked for.
+        tried: String,
+    },
+    /// A choice that cannot be.
+    #[error("{0}")]
+    Choice(String),
     /// This build has no clients of AWS.
     #[cfg(not(feature = "aws"))]
     #[error(transparent)]
@@ -169,9 +209,10 @@ pub enum Error {
     },
 }
 
-impl From<crate::deploy::Error> for Error {
-    fn from(error: crate::deploy::Error) -> Self {
-        Self::Deploy(Box::new(error))
+impl Error {
+    pub(crate) fn file(path: impl Into<PathBuf>, doing: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { path, doing, source }
     }
 }
 

@@ -19,10 +19,10 @@ use aws_sdk_lambda::types::LogType;
 use bytes::Bytes;
 use eciton_transport::s3;
 
-use crate::deploy::{self, Deployment};
+use crate::deployment::{DEFAULT_STACK, Deployment};
 use crate::functions::{self, Keys, Wanted};
 use crate::invoker::{Charge, InvokeError, Invoked, Invoker};
-use crate::{Host, RemotePool};
+use crate::{Host, RemotePool, aws};
 
 mod report;
 
@@ -229,13 +229,12 @@ impl LambdaInvoker {
 /// or that only another's key can sign.
 pub fn start(wanted: Wanted) -> Result<RemotePool<LambdaInvoker>, functions::Error> {
     let asked = &wanted.executor;
-    let deployment = Deployment::load(asked.deployment.as_deref().unwrap_or(deploy::DEFAULT_STACK))?;
+    let deployment = Deployment::load(asked.deployment.as_deref().unwrap_or(DEFAULT_STACK))?;
     let function = deployment.function(Some(asked.memory_mb))?;
     let runtime = functions::runtime(2)?;
     let config =
-        runtime.block_on(deploy::sdk(Some(deployment.region.as_str()), deployment.profile.as_deref()))?;
-    let store =
-        deploy::store(&deployment, &config).map_err(functions::at_store("opening the object store"))?;
+        runtime.block_on(aws::sdk(Some(deployment.region.as_str()), deployment.profile.as_deref()))?;
+    let store = aws::store(&deployment, &config).map_err(functions::at_store("opening the object store"))?;
     let keys = Keys::of(&deployment)?;
     runtime.block_on(wanted.store_kernels(&store, function.architecture.baseline(), &keys))?;
     let settings = LambdaSettings {

@@ -10,9 +10,12 @@
 //! its local pool. An answer from elsewhere waits beside ([`Answered::Apart`]) until the engine
 //! commits it, so any number of attempts at a task may be under way.
 
+mod architecture;
+#[cfg(feature = "aws")]
+pub mod aws;
 mod bill;
 mod clock;
-pub mod deploy;
+pub mod deployment;
 #[cfg(feature = "aws")]
 pub mod emulated;
 mod framed;
@@ -23,17 +26,22 @@ mod invoker;
 pub mod lambda;
 mod local;
 pub mod loopback;
+mod prices;
 mod remote;
-#[cfg(not(feature = "aws"))]
 mod without;
+pub mod worker;
 
+pub use architecture::Architecture;
 pub use bill::{Bill, Cost};
 pub use clock::Clock;
+pub use deployment::{DEFAULT_STACK, Deployment};
 pub use functions::Cut;
 pub use host::Host;
 pub use invoker::{InvokeError, Invoked, Invoker};
 pub use local::{Inbox, LocalPool, Settings};
+pub use prices::Prices;
 pub use remote::{RemotePool, RemoteSettings, Transport};
+pub use without::NoAws;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -266,7 +274,7 @@ pub trait Executor {
     }
 
     /// The processors of its functions; `None` where there are none.
-    fn architecture(&self) -> Option<deploy::Architecture> {
+    fn architecture(&self) -> Option<Architecture> {
         None
     }
 

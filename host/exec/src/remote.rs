@@ -27,10 +27,9 @@ pub use eciton_plan::Transport;
 use self::attempt::Wire;
 use self::flights::{Flights, Shared};
 use self::objects::Objects;
-use crate::deploy::Architecture;
 use crate::framed::Framing;
 use crate::invoker::Invoker;
-use crate::{Bill, Completion, Cut, Executor, Host, Job, Load, LocalPool, Order};
+use crate::{Architecture, Bill, Completion, Cut, Executor, Host, Job, Load, LocalPool, Order};
 
 /// How a remote pool is set up.
 #[derive(Debug, Clone)]

@@ -28,7 +28,7 @@ pub struct Cache {
     folder: PathBuf,
 }
 
-/// Where a set lies: what `eciton_graph::format::open` takes.
+/// Where a set lies: what `eciton_formats::open` takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// A file or a folder.

@@ -321,7 +321,10 @@ impl Graph {
 }
 
 /// Refuses a graph without vertices, and one with more than [`MAX_VERTICES`].
-pub(crate) fn check_vertices(vertices: u64, place: impl Fn() -> Place) -> Result<()> {
+///
+/// # Errors
+/// [`Error::EmptyGraph`], [`Error::Limit`].
+pub fn check_vertices(vertices: u64, place: impl Fn() -> Place) -> Result<()> {
     if vertices == 0 {
         return Err(Error::EmptyGraph { place: place() });
     }

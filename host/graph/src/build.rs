@@ -48,7 +48,10 @@ pub fn in_memory(source: &dyn EdgeSource, options: Options, threads: usize) -> R
 
 /// The graph of in-neighbour lists as they are, self loops included; lists that do not ascend are sorted,
 /// repeats dropped. `offsets` ascend from 0 to the number of neighbours.
-pub(crate) fn from_lists(offsets: Vec<u64>, neighbours: Vec<u32>, threads: usize) -> Result<Graph> {
+///
+/// # Errors
+/// As [`in_memory`].
+pub fn from_lists(offsets: Vec<u64>, neighbours: Vec<u32>, threads: usize) -> Result<Graph> {
     if are_lists(&offsets, &neighbours) {
         return with_transpose(Adjacency::from_parts(offsets, neighbours)?, threads);
     }
@@ -57,7 +60,7 @@ pub(crate) fn from_lists(offsets: Vec<u64>, neighbours: Vec<u32>, threads: usize
 }
 
 /// Whether lists ascend without repeats, so that [`from_lists`] takes them as they are.
-pub(crate) fn are_lists(offsets: &[u64], neighbours: &[u32]) -> bool {
+pub fn are_lists(offsets: &[u64], neighbours: &[u32]) -> bool {
     let mut lists = offsets.windows(2).map(|w| &neighbours[w[0] as usize..w[1] as usize]);
     lists.all(|list| list.is_sorted_by(|a, b| a < b))
 }

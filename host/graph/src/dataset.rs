@@ -63,7 +63,7 @@ impl Dataset {
     /// Checks that all parts fit together: rows of features and labels as many as vertices, rows of edge
     /// features as many as edges, finite features, labels that are what they say, disjoint splits of
     /// labelled vertices; of many graphs no edge between two, and labels of standing vertices alone. Every
-    /// reader of this crate has called it.
+    /// reader has called it.
     ///
     /// # Errors
     /// The first fault found, with the part and row.
@@ -99,7 +99,10 @@ impl Dataset {
     }
 
     /// The data set, if [`Dataset::validate`] finds nothing wrong.
-    pub(crate) fn checked(self) -> Result<Self> {
+    ///
+    /// # Errors
+    /// As [`Dataset::validate`].
+    pub fn checked(self) -> Result<Self> {
         self.validate()?;
         Ok(self)
     }

@@ -148,7 +148,10 @@ impl EdgeFeatures {
 }
 
 /// Refuses a number of columns that is not 1 to [`MAX_COLUMNS`].
-pub(crate) fn check_columns(columns: u64, place: impl Fn() -> Place) -> Result<()> {
+///
+/// # Errors
+/// [`Error::Malformed`].
+pub fn check_columns(columns: u64, place: impl Fn() -> Place) -> Result<()> {
     if (1..=u64::from(MAX_COLUMNS)).contains(&columns) {
         return Ok(());
     }
@@ -161,7 +164,10 @@ pub(crate) fn check_columns(columns: u64, place: impl Fn() -> Place) -> Result<(
 }
 
 /// Refuses rows of `columns` values of which one is not finite, with its row and column.
-pub(crate) fn check_finite(values: &[f32], columns: usize, file: &str) -> Result<()> {
+///
+/// # Errors
+/// [`Error::NotFinite`].
+pub fn check_finite(values: &[f32], columns: usize, file: &str) -> Result<()> {
     let fault = |&at: &usize| !values[at].is_finite();
     let work = shares(values.len(), threads_for(values.len() as u64));
     let first = on_threads(work, |mut own| own.find(fault)).into_iter().flatten().next();

@@ -328,7 +328,7 @@ impl Error {
     }
 
     /// A [`Error::Malformed`] whose remedy is to fetch the file again.
-    pub(crate) fn malformed(place: Place, expected: impl Into<String>, found: impl Into<String>) -> Self {
+    pub fn malformed(place: Place, expected: impl Into<String>, found: impl Into<String>) -> Self {
         Self::Malformed {
             place,
             expected: expected.into(),

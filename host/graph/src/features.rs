@@ -237,7 +237,7 @@ impl Features {
     ///
     /// # Errors
     /// [`Error::Memory`].
-    pub(crate) fn from_sparse(sparse: SparseRows) -> Result<Self> {
+    pub fn from_sparse(sparse: SparseRows) -> Result<Self> {
         let (rows, columns) = (sparse.rows(), sparse.columns as usize);
         if sparse_enough(columns, sparse.values.len(), rows.saturating_mul(columns)) {
             return Ok(Self::Sparse(sparse));
@@ -260,7 +260,7 @@ impl Features {
     ///
     /// # Errors
     /// [`Error::Memory`], and those of `fill`.
-    pub(crate) fn streamed(
+    pub fn streamed(
         rows: usize,
         columns: usize,
         mut fill: impl FnMut(&mut [f32]) -> Result<()>,
@@ -286,6 +286,14 @@ impl Features {
             true => Ok(Self::Sparse(SparseRows::of(&dense.view(), filled))),
             false => Ok(Self::Dense(dense)),
         }
+    }
+
+    /// One column of 1: what vertices of many graphs have where nothing is known of them.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn constant(vertices: u64) -> Result<Self> {
+        Self::dense(1, &vec![1.0; vertices as usize])
     }
 
     /// One column a vertex, 1 at its own: what a graph without features is trained on.

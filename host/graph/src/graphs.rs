@@ -56,7 +56,7 @@ impl Graphs {
     /// # Errors
     /// [`Error::EmptyGraph`], [`Error::Limit`]; [`Error::Malformed`] with the row where a vertex does not
     /// exist or stands for another graph than its own; [`Error::Mismatch`] for another number of ids.
-    pub(crate) fn from_standing(standing: Vec<u32>, ids: VertexIds, file: &str) -> Result<Self> {
+    pub fn from_standing(standing: Vec<u32>, ids: VertexIds, file: &str) -> Result<Self> {
         check_vertices(standing.len() as u64, || Place::whole(file))?;
         let mut offsets = vec![0u64; standing.len() + 1];
         for (row, &vertex) in (0..).zip(&standing) {
@@ -146,7 +146,7 @@ impl Graphs {
     }
 
     /// What the user calls the graph of a vertex, for errors.
-    pub(crate) fn name(&self, vertex: u32) -> String {
+    pub fn name(&self, vertex: u32) -> String {
         let standing = self.of().get(vertex as usize).copied().unwrap_or(vertex);
         self.ids.name(self.standing().partition_point(|&other| other < standing) as u32)
     }
@@ -182,8 +182,8 @@ impl Graphs {
     }
 }
 
-/// Refuses an edge that joins two graphs; `ends` are source and target, each with its graph.
-pub(crate) fn apart_error(place: Place, [source, target]: [(String, String); 2]) -> Error {
+/// The error of an edge that joins two graphs; `ends` are source and target, each with its graph.
+pub fn apart_error(place: Place, [source, target]: [(String, String); 2]) -> Error {
     Error::Malformed {
         place,
         expected: "an edge within one graph".to_owned(),

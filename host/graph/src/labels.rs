@@ -1,8 +1,10 @@
 //! What is to be predicted of vertices: a class, several labels, or numbers.
 
 use crate::error::{Error, Place, Result};
-use crate::format::MAX_CLASSES;
 use crate::split::NO_LABEL;
+
+/// The most classes of a data set.
+pub const MAX_CLASSES: u32 = 1 << 20;
 
 /// The most columns of [`Values`].
 pub const MAX_LABEL_COLUMNS: u32 = 1 << 16;
@@ -56,7 +58,10 @@ impl Values {
     }
 
     /// [`Values::new`]; `file` is named in errors.
-    pub(crate) fn named(columns: u32, mut values: Vec<f32>, file: &str) -> Result<Self> {
+    ///
+    /// # Errors
+    /// As [`Values::new`].
+    pub fn named(columns: u32, mut values: Vec<f32>, file: &str) -> Result<Self> {
         let wrong = |place, expected: String, found: String, remedy| {
             Err(Error::Malformed { place, expected, found, remedy })
         };
@@ -149,7 +154,7 @@ impl Labels {
     }
 
     /// Flags where every value is 0, 1 or unknown, else numbers.
-    pub(crate) fn of_values(values: Values) -> Self {
+    pub fn of_values(values: Values) -> Self {
         match values.find(is_flag) {
             None => Self::Flags(values),
             Some(_) => Self::Numbers(values),
@@ -314,7 +319,7 @@ impl Labels {
     ///
     /// # Errors
     /// [`Error::Limit`] above [`MAX_GRAPH_VALUES`].
-    pub(crate) fn at_vertices(&self, at: &[u32], vertices: u32, file: &str) -> Result<Self> {
+    pub fn at_vertices(&self, at: &[u32], vertices: u32, file: &str) -> Result<Self> {
         let spread = |values: &Values| {
             let width = values.columns as usize;
             let found = u64::from(vertices) * u64::from(values.columns);

@@ -1,14 +1,14 @@
-//! Graphs and data sets for training: compressed adjacency, readers of published formats, splits
-//! and metrics.
+//! Graphs and data sets for training: compressed adjacency, gathers, orders, splits and metrics.
 //!
 //! A [`dataset::Dataset`] is a [`adjacency::Graph`] with [`features::Features`], labels and a
-//! [`split::Split`] by vertex id. [`format::open`] reads one from a path, whatever layout lies
-//! there; [`format::builtin`] has one that needs no file. What is read is checked before it is
-//! handed out: no reader panics or runs code on bad input, and each error names file and place.
+//! [`split::Split`] by vertex id. Readers of published formats are the crate `eciton-formats`; here
+//! are Eciton's own [`store`] and generated graphs ([`generate`]). What is read is checked before it
+//! is handed out: no reader panics on bad input, and each error names file and place.
 //!
 //! ```
-//! let cora = eciton_graph::format::builtin("cora")?;
-//! assert_eq!((cora.graph.vertices(), cora.graph.edges()), (2708, 10556));
+//! use eciton_graph::adjacency::{Graph, Options};
+//! let graph = Graph::from_edges(3, [(0, 1), (1, 2)].into_iter(), Options::default())?;
+//! assert_eq!((graph.vertices(), graph.edges()), (3, 4));
 //! # Ok::<(), eciton_graph::error::Error>(())
 //! ```
 
@@ -19,7 +19,6 @@ pub mod edge_features;
 pub mod edges;
 pub mod error;
 pub mod features;
-pub mod format;
 pub mod gather;
 pub mod generate;
 pub mod graphs;

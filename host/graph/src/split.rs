@@ -103,7 +103,7 @@ impl Split {
     }
 
     /// The split with each list ascending.
-    pub(crate) fn sorted(mut self) -> Self {
+    pub fn sorted(mut self) -> Self {
         for part in [&mut self.train, &mut self.validation, &mut self.test] {
             part.sort_unstable();
         }

@@ -7,12 +7,14 @@
 //! under another name and renamed.
 //!
 //! ```
-//! use eciton_graph::{format, store};
+//! use eciton_graph::generate::ManyGraphs;
+//! use eciton_graph::store;
 //! let folder = tempfile::tempdir()?;
-//! let path = folder.path().join("cora");
-//! let cora = format::builtin("cora")?;
-//! store::write(&path, &cora)?;
-//! assert_eq!(store::open(&path)?, cora);
+//! let path = folder.path().join("made");
+//! let shape = ManyGraphs { graphs: 30, ..ManyGraphs::default() };
+//! let made = shape.generate()?.dataset("made", 1)?;
+//! store::write(&path, &made)?;
+//! assert_eq!(store::open(&path)?, made);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

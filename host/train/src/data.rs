@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 use eciton_fetch::cache::{Cache, Found};
 use eciton_fetch::catalogue;
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Values};
-use eciton_graph::format;
 use eciton_graph::gather::{inverse_degrees, symmetric_scale};
 use eciton_graph::graphs::Graphs;
 use eciton_kernel::{RowNumbers, Targets};
@@ -25,26 +24,26 @@ use crate::predicted::{self, PredictedLinks};
 use crate::relation::{self, Lists};
 use crate::vertices::Vertices;
 
-/// Loads a data set: a built-in name, a path to any layout that `eciton_graph::format` knows, or the
+/// Loads a data set: a built-in name, a path to any layout that `eciton_formats` knows, or the
 /// name of a published set that is in the user's cache.
 pub fn load(data: &Data) -> Result<Dataset> {
     let path = Path::new(&data.source);
     let lower = data.source.to_ascii_lowercase();
-    let named = format::builtins().iter().find(|b| b.name == lower);
+    let named = eciton_formats::builtins().iter().find(|b| b.name == lower);
     let mut dataset = match named {
         Some(builtin) => match &data.name {
-            None => format::builtin(builtin.name)?,
+            None => eciton_formats::builtin(builtin.name)?,
             Some(name) => {
                 let path = Path::new(builtin.name).to_owned();
                 return Err(eciton_graph::error::Error::NameNotUsed { path, name: name.clone() }.into());
             }
         },
-        None if path.exists() => format::open(path, data.name.as_deref())?,
+        None if path.exists() => eciton_formats::open(path, data.name.as_deref())?,
         None => {
             let found = published(&data.source)?;
             // A name that is not the set's own is refused where there is nothing to choose.
             let name = data.name.as_deref().filter(|name| found.name != Some(name)).or(found.name);
-            format::open(&found.path, name)?
+            eciton_formats::open(&found.path, name)?
         }
     };
     if normalises(data, &dataset.features) {
@@ -74,7 +73,7 @@ pub(crate) fn normalises(data: &Data, features: &Features) -> bool {
 /// Where a published set lies.
 fn published(name: &str) -> Result<Found> {
     let Ok(set) = catalogue::find(name) else {
-        let builtin = || format::builtins().iter().map(|b| b.name);
+        let builtin = || eciton_formats::builtins().iter().map(|b| b.name);
         let names = builtin().chain(catalogue::sets().iter().map(|set| set.name));
         let lower = name.to_ascii_lowercase();
         let near = names.map(|n| (strsim::damerau_levenshtein(n, &lower), n)).min();

@@ -150,8 +150,8 @@ fn header(descr: &str, shape: &str) -> Vec<u8> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use eciton_graph::format::npy;
-    use eciton_graph::format::npz::Npz;
+    use eciton_formats::npy;
+    use eciton_formats::npz::Npz;
     use std::io::Cursor;
 
     fn write(f: impl FnOnce(&mut NpzWriter<Cursor<Vec<u8>>>)) -> Vec<u8> {

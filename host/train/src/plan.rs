@@ -1,6 +1,6 @@
 //! The plan: what a run will do and hold, told without running it.
 
-use eciton_exec::deploy::Prices;
+use eciton_exec::Prices;
 use eciton_exec::functions::Outlook;
 use eciton_plan::{Aggregator, Config, IntervalId, LayerKind, Pipeline, Place, Program, Stage, StageId};
 use serde::Serialize;
@@ -76,7 +76,7 @@ impl FunctionsPlan {
         let Some(outlook) = Outlook::of(&config.executor, &config.emulator, intervals) else {
             return Ok(None);
         };
-        let prices = Prices::read().map_err(eciton_exec::functions::Error::from)?;
+        let prices = Prices::read()?;
         let transfer_gb_usd = prices.transfer_gb_usd(outlook.host.place);
         let prices = format!("{}, {}", prices.date, prices.region);
         Ok(Some(Self { outlook, transfer_gb_usd, prices }))

@@ -140,12 +140,11 @@ impl PredictedLinks {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use eciton_graph::format;
     use eciton_graph::order::{self, Order, Reordered};
 
     #[test]
     fn pairs_are_those_of_vertices_in_any_order() {
-        let mut cora = format::builtin("cora").unwrap();
+        let mut cora = eciton_formats::builtin("cora").unwrap();
         let settings = Links::default();
         let held = hold_out(&mut cora, &settings, Metric::RocAuc).unwrap();
         assert_eq!((cora.labels.width(), cora.split.train.len()), (0, 0));
@@ -175,7 +174,7 @@ mod tests {
 
     #[test]
     fn so_many_epochs_are_kept_as_are_under_way() {
-        let mut cora = format::builtin("cora").unwrap();
+        let mut cora = eciton_formats::builtin("cora").unwrap();
         let settings = Links::default();
         let held = hold_out(&mut cora, &settings, Metric::RocAuc).unwrap();
         for (epochs, kept) in [(0, 1), (1, 1), (3, 3), (64, MOST_KEPT as usize)] {

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eciton_engine::{Deadlines, Engine, TunerSettings};
-use eciton_exec::deploy::Prices;
 use eciton_exec::functions::{self, Outlook, Wanted};
-use eciton_exec::{Executor, LocalPool};
+use eciton_exec::{Executor, LocalPool, Prices};
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
 use eciton_plan::executor::CORE_HOUR_USD;
@@ -292,7 +291,7 @@ impl Session {
         let local = LocalPool::new(pool_settings).map_err(Error::Threads)?;
         let charged = matches!(executor.kind, ExecutorKind::Emulated | ExecutorKind::Lambda);
         // Before anything is spent: a price list that cannot be read must not end a run.
-        let prices = charged.then(Prices::read).transpose().map_err(eciton_exec::functions::Error::from)?;
+        let prices = charged.then(Prices::read).transpose()?;
         let mut machine = machine(config, local, &kernels, &layers, intervals)?;
         let mut tuning = tuning(config, &*machine, &program, prices.as_ref(), intervals, threads);
         if let Some(tuning) = &mut tuning {

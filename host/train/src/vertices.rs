@@ -111,14 +111,13 @@ mod tests {
     use super::*;
     use crate::data::Prepared;
     use eciton_graph::dataset::Features;
-    use eciton_graph::format;
     use eciton_kernel::Targets;
     use eciton_plan::Run;
     use eciton_tensor::Matrix;
 
     #[test]
     fn every_row_is_its_vertex() {
-        let mut cora = format::builtin("cora").unwrap();
+        let mut cora = eciton_formats::builtin("cora").unwrap();
         let names: Vec<String> = (0..cora.vertices()).map(|v| format!("paper {v}")).collect();
         cora.ids = VertexIds::Words(names);
         let mut dense = cora.clone();

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use eciton_formats::Streamed;
 use eciton_graph::adjacency::Options;
 use eciton_graph::dataset::EdgeFeatures;
 use eciton_graph::edges::EdgeSource;
-use eciton_graph::format::{self, Streamed};
 use eciton_graph::{build, store};
 use eciton_plan::{Data, TaskType};
 use eciton_train::task;
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     }
     let started = Instant::now();
     let streamed = match Path::new(&arguments.source) {
-        path if path.exists() => format::stream(path)?,
+        path if path.exists() => eciton_formats::stream(path)?,
         _ => None,
     };
     let mut line = match streamed {

@@ -3,8 +3,8 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use eciton_formats::pairs::PairTable;
 use eciton_graph::dataset::VertexIds;
-use eciton_graph::format::pairs::PairTable;
 use eciton_graph::links::metrics::pair_scores;
 use eciton_tensor::View;
 use eciton_train::Predictions;

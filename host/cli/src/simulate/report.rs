@@ -1,6 +1,6 @@
 //! A simulation's report in words.
 
-use eciton_exec::deploy::Prices;
+use eciton_exec::Prices;
 use eciton_plan::Profile;
 use eciton_simulate::{Report, Settings, Shape};
 

@@ -93,7 +93,7 @@ fn broken(folder: &Path, line: &[&str]) -> Option<String> {
 }
 
 fn corpora() -> Vec<PathBuf> {
-    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../graph/tests/corpus");
+    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/corpus");
     let mut found = Vec::new();
     for reader in std::fs::read_dir(all).unwrap() {
         for set in std::fs::read_dir(reader.unwrap().path()).unwrap() {

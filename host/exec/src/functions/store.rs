@@ -11,7 +11,7 @@ use eciton_kernel::artefact::{self, Baseline, Signer, Verifier};
 use eciton_transport::{Condition, Key, Store};
 
 use super::{Error, Wanted};
-use crate::deploy::Deployment;
+use crate::Deployment;
 
 /// An error of the object store, in doing something.
 pub(crate) fn at_store(doing: impl Into<String>) -> impl FnOnce(eciton_transport::Error) -> Error {

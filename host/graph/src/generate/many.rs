@@ -38,7 +38,6 @@ use crate::dataset::{Dataset, VertexIds};
 use crate::edges::EdgeSource;
 use crate::error::Result;
 use crate::features::{Features, SparseBuilder};
-use crate::format::tu::constant;
 use crate::graphs::Graphs;
 use crate::labels::Labels;
 use crate::random::SplitMix64;
@@ -207,7 +206,7 @@ impl GeneratedMany {
     /// The features of all vertices.
     fn features(&self) -> Result<Features> {
         if self.shape.features == 0 {
-            return constant(self.vertices());
+            return Features::constant(self.vertices());
         }
         let mut rows = SparseBuilder::new(self.shape.features);
         for kind in (0..self.graphs()).flat_map(|graph| self.kinds(graph)) {

@@ -2,9 +2,8 @@
 use std::time::Instant;
 
 use eciton_graph::adjacency::{Graph, Options};
-use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Split, Values, VertexIds};
-use eciton_graph::format;
-use eciton_graph::order::{Order, Permutation, bandwidth, permute_dataset, permute_graph, rows_back};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Split, VertexIds};
+use eciton_graph::order::{Order, Permutation, bandwidth, permute_dataset, permute_graph};
 use eciton_graph::random::SplitMix64;
 
 const UNDIRECTED: Options = Options { symmetric: true, keep_self_loops: false };
@@ -200,57 +199,6 @@ fn a_star_of_a_million_leaves_and_a_long_path() {
 }
 
 #[test]
-fn a_data_set_comes_back() {
-    let sparse = format::builtin("cora").unwrap();
-    let n = sparse.vertices();
-    let mut dense = sparse.clone();
-    let values: Vec<f32> = (0..n * 3).map(|v| v as f32).collect();
-    dense.features = Features::dense(3, &values).unwrap();
-    dense.ids = VertexIds::Words((0..n).map(|v| format!("paper {v}")).collect());
-    let mut classes = dense.labels.as_classes().unwrap().to_vec();
-    classes[7] = NO_LABEL;
-    dense.labels = Labels::classes(classes, 7);
-    dense.split = Split { train: vec![0, 5, 9], validation: vec![1], test: vec![2, 2707] };
-    let mut numbered = dense.clone();
-    numbered.ids = VertexIds::Numbers((0..u64::from(n)).map(|v| v * v).collect());
-    let mut flagged = numbered.clone();
-    let flags = (0..2 * n).map(|at| if at % 3 == 0 { f32::NAN } else { (at % 5 % 2) as f32 });
-    flagged.labels = Labels::Flags(Values::new(2, flags.collect()).unwrap());
-    let mut weighted = flagged.clone();
-    let weights: Vec<f32> = (0..weighted.graph.edges() * 3).map(|at| at as f32).collect();
-    weighted.edge_features = Some(EdgeFeatures::new(3, weights).unwrap());
-    for dataset in [sparse, dense, numbered, flagged, weighted] {
-        dataset.validate().unwrap();
-        for order in Order::ALL {
-            let permutation = Permutation::of(&dataset.graph, order);
-            let there = permute_dataset(dataset.clone(), permutation.clone()).unwrap();
-            there.dataset.validate().unwrap();
-            assert_eq!(there.permutation, permutation);
-            for v in 0..n {
-                let new = permutation.new_of_old()[v as usize];
-                assert_eq!(there.dataset.ids.name(new), dataset.ids.name(v));
-            }
-            // Results by the user's order.
-            let rows = |labels: &Labels| match labels {
-                Labels::Classes { of, .. } => (1, of.clone()),
-                Labels::Flags(values) | Labels::Numbers(values) => {
-                    (2, values.as_slice().iter().map(|v| v.to_bits()).collect())
-                }
-            };
-            let (width, there_rows) = rows(&there.dataset.labels);
-            assert_eq!(rows_back(&permutation, &there_rows, width).unwrap(), rows(&dataset.labels).1);
-            let pairs: Vec<u32> = permutation.old_of_new().iter().flat_map(|&v| [v, v + 1]).collect();
-            let pairs = rows_back(&permutation, &pairs, 2).unwrap();
-            assert!(pairs.chunks_exact(2).enumerate().all(|(v, p)| p == [v as u32, v as u32 + 1]));
-            let back = permute_dataset(there.dataset, permutation.inverse()).unwrap().dataset;
-            let ids = back.ids.clone();
-            assert_eq!(Dataset { ids: dataset.ids.clone(), ..back }, dataset, "{order}");
-            assert!((0..n).all(|v| ids.name(v) == dataset.ids.name(v)));
-        }
-    }
-}
-
-#[test]
 fn edges_keep_their_features() {
     let seed = 83;
     println!("seed {seed}");
@@ -288,30 +236,4 @@ fn edges_keep_their_features() {
         let back = permute_dataset(there, permutation.inverse()).unwrap().dataset;
         assert_eq!((back.graph, back.edge_features), (dataset.graph, dataset.edge_features));
     }
-}
-
-#[test]
-fn a_data_set_that_does_not_fit_is_refused() {
-    let cora = format::builtin("cora").unwrap();
-    let order = Permutation::of(&cora.graph, Order::Degree);
-    type Change = fn(&mut Dataset);
-    let faults: [(Change, &str); 6] = [
-        (|d| d.labels = Labels::none(9), "labels: 9 labels, but the vertex order says 2708"),
-        (|d| d.features = Features::identity(4), "features: 4 feature rows, but the vertex order says 2708"),
-        (
-            |d| d.edge_features = Some(EdgeFeatures::new(1, vec![1.0]).unwrap()),
-            "edge features: 1 edges, but the graph says 10556",
-        ),
-        (|d| d.ids = VertexIds::Numbers(vec![1]), "ids: 1 ids, but the vertex order says 2708"),
-        (|d| d.ids = VertexIds::Words(vec![]), "ids: 0 ids"),
-        (|d| d.split.test.push(2708), "test split: 2709 vertices or more, but the vertex order says 2708"),
-    ];
-    for (change, expected) in faults {
-        let mut data = cora.clone();
-        change(&mut data);
-        let text = permute_dataset(data, order.clone()).unwrap_err().to_string();
-        assert!(text.contains(expected), "{text}");
-    }
-    let small = Permutation::identity(3).unwrap();
-    assert!(permute_dataset(cora, small).is_err());
 }

@@ -10,7 +10,7 @@ use eciton_graph::dataset::{
 use eciton_graph::error::Error;
 use eciton_graph::graphs::Graphs;
 use eciton_graph::random::SplitMix64;
-use eciton_graph::{format, store};
+use eciton_graph::store;
 
 /// A random data set of any shape.
 fn random_set(random: &mut SplitMix64) -> Dataset {
@@ -101,7 +101,7 @@ fn what_is_written_is_read_back() {
         let set = random_set(&mut random);
         let path = folder.path().join(format!("{case}"));
         store::write(&path, &set).unwrap();
-        let read = format::open(&path, None).unwrap();
+        let read = store::open(&path).unwrap();
         assert_eq!(read, set, "case {case}");
         if let Features::Dense(rows) = &read.features {
             assert!(rows.buffer().is_lent(), "features are not copied");

@@ -9,8 +9,7 @@
 use std::time::Instant;
 
 use eciton_engine::{Observation, Tuner, TunerSettings};
-use eciton_exec::deploy::{Architecture, Prices};
-use eciton_exec::{Cut, Executor, Host};
+use eciton_exec::{Architecture, Cut, Executor, Host, Prices};
 
 use crate::report::{Chosen, Helpers, HelpersUsed};
 

@@ -5,7 +5,8 @@ use eciton_kernel::cache::digest;
 use eciton_transport::MemoryStore;
 
 use super::*;
-use crate::deploy::{Architecture, Endpoints, Function};
+use crate::Architecture;
+use crate::deployment::{Endpoints, Function};
 
 const BASELINE: Baseline = Baseline::X86_64V3;
 

@@ -1,0 +1,50 @@
+//! Requests to AWS: run to their end, and their errors with a remedy.
+
+use aws_config::SdkConfig;
+use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
+
+use super::super::error::{Error, Result};
+
+/// The region of a configuration.
+pub(super) fn region(config: &SdkConfig) -> String {
+    config.region().map(ToString::to_string).unwrap_or_default()
+}
+
+/// What a request came to.
+pub(super) fn refused<E, R>(operation: impl Into<String>, error: &SdkError<E, R>) -> Error
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+    R: std::fmt::Debug,
+{
+    let service = error.as_service_error();
+    let code = service.and_then(ProvideErrorMetadata::code).unwrap_or_default();
+    let message = match service.and_then(ProvideErrorMetadata::message) {
+        Some(message) if !code.is_empty() => format!("{code}: {message}"),
+        _ => eciton_input::text::causes(error),
+    };
+    let hint = match code {
+        "ExpiredToken" | "ExpiredTokenException" | "RequestExpired" => {
+            "; the credentials have expired: `aws sso login`, or new keys"
+        }
+        "InvalidClientTokenId" | "UnrecognizedClientException" | "SignatureDoesNotMatch" => {
+            "; the credentials are wrong: `aws configure`, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        }
+        code if code.starts_with("AccessDenied") => {
+            "; these credentials may not do this: docs/DEPLOY.md lists what deploying needs"
+        }
+        _ if message.contains("redentials") => {
+            "; no credentials: `aws configure` or `aws sso login`, or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        }
+        _ => "",
+    };
+    Error::Aws { operation: operation.into(), message, hint }
+}
+
+/// Runs requests of a deployment to their end, on this thread.
+pub(super) fn wait<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Error::Choice(format!("no asynchronous runtime can be made: {e}")))?;
+    runtime.block_on(work)
+}

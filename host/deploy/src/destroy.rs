@@ -1,0 +1,59 @@
+//! Taking away: what is named, and what was found gone.
+
+use std::path::PathBuf;
+
+use eciton_exec::deployment::{Deployment, check_stack};
+use eciton_exec::functions::Error;
+use serde::Serialize;
+
+use super::error::Result;
+
+/// What is to be taken away.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The stack.
+    pub stack: String,
+    /// Where; `None`: as the deployment's file or AWS's own settings say.
+    pub region: Option<String>,
+    /// Whose credentials.
+    pub profile: Option<String>,
+    /// The deployment's file, if it is there: removed at the end.
+    pub file: Option<PathBuf>,
+    /// The bucket, where a file tells it: it is looked for afterwards even if the stack is gone.
+    pub bucket: Option<String>,
+}
+
+impl Target {
+    /// From the deployment of this name or path, or, without a file, from the name alone.
+    ///
+    /// # Errors
+    /// A file that is damaged; a name that no stack has.
+    pub fn find(name: &str, region: Option<String>, profile: Option<String>) -> Result<Self> {
+        match Deployment::load(name) {
+            Ok(found) => Ok(Self {
+                stack: found.stack,
+                region: region.or(Some(found.region)),
+                profile: profile.or(found.profile),
+                file: Some(Deployment::path(name)?),
+                bucket: Some(found.bucket),
+            }),
+            Err(Error::NoDeployment { .. }) if check_stack(name).is_ok() => {
+                Ok(Self { stack: name.to_owned(), region, profile, file: None, bucket: None })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// What was taken away.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Destroyed {
+    /// Whether there was a stack.
+    pub stack: bool,
+    /// Objects, versions and markers that were removed from the stack's bucket.
+    pub objects: u64,
+    /// The same of the packages' bucket.
+    pub package_objects: u64,
+    /// What was looked for afterwards and is gone.
+    pub gone: Vec<String>,
+}

@@ -1,0 +1,190 @@
+//! Deployments: from a worker's binary to functions at AWS, and back to nothing.
+//!
+//! [`build`] makes the package on this machine: it checks the [`Worker`], compiles the built-in
+//! kernels for the functions' processors and signs them. [`deploy`] then makes the stack with `sam`
+//! and leaves a [`Deployment`], the file that a run starts from. [`destroy`] takes everything away
+//! again and looks whether it is gone; [`clean`] removes one run's objects. These three need the feature
+//! `aws`; without it they are refused in words, and the rest works.
+//!
+//! The template is `infra/template.yaml`; it is part of the program, so that an installed `eciton`
+//! needs no clone. What it costs and what it may do is said in docs/DEPLOY.md.
+
+mod account;
+#[cfg(feature = "aws")]
+mod cloud;
+mod destroy;
+mod error;
+pub mod package;
+mod sam;
+mod stack;
+#[cfg(not(feature = "aws"))]
+mod without;
+pub mod worker;
+
+pub use account::{Account, Reserve};
+#[cfg(feature = "aws")]
+pub use cloud::{clean, deploy, destroy};
+pub use destroy::{Destroyed, Target};
+pub use error::{Error, Result};
+pub use package::{Artefact, Component, Package};
+pub use sam::{Sam, Watch};
+pub use stack::{Choices, Facts, LOG_DAYS, SIZES, Step, TIME_LIMITS, policy};
+#[cfg(not(feature = "aws"))]
+pub use without::{clean, deploy, destroy};
+pub use worker::Worker;
+
+use std::path::{Path, PathBuf};
+
+use eciton_exec::deployment::user_folder;
+use eciton_exec::worker::find_for_package;
+use eciton_exec::{Architecture, Deployment};
+use eciton_kernel::artefact::Signer;
+use serde::Serialize;
+
+/// The file of the user's signing key: `eciton/signing.key` in the state folder.
+///
+/// # Errors
+/// No home.
+pub fn signing_key() -> Result<PathBuf> {
+    let folder = user_folder("XDG_STATE_HOME", ".local/state");
+    let folder =
+        folder.ok_or_else(|| Error::Choice("HOME is not set: give the key's file with --key".to_owned()))?;
+    Ok(folder.join("eciton/signing.key"))
+}
+
+/// What a deployment tells of itself while it goes on.
+#[derive(Debug, Clone, Copy)]
+pub enum Progress<'a> {
+    /// A step begins.
+    Step(&'a str),
+    /// A tool printed a line.
+    Line(&'a str),
+}
+
+/// A package that was made, and what went into it.
+#[derive(Debug)]
+pub struct Built {
+    /// The package.
+    pub package: Package,
+    /// Kernels in it, as a package and a bucket name them.
+    pub kernels: Vec<String>,
+    /// The worker.
+    pub worker: Worker,
+    /// The key.
+    pub signer: Signer,
+    /// Its file.
+    pub key: PathBuf,
+    /// `sam`, as it was found.
+    pub sam: Sam,
+}
+
+/// What is needed on this machine, found.
+struct Ready {
+    worker: Worker,
+    sam: Sam,
+}
+
+impl Ready {
+    fn find(choices: &Choices) -> Result<Self> {
+        choices.check()?;
+        let path = find_for_package(choices.worker.as_deref())?;
+        let worker = own_worker(&path, choices.architecture)?;
+        let sam = Sam::find()?;
+        tools()?;
+        Ok(Self { worker, sam })
+    }
+
+    fn build(
+        self,
+        choices: &Choices,
+        builtin: &[Component],
+        watch: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Built> {
+        let Self { worker, sam } = self;
+        let key = choices.key.clone().map_or_else(signing_key, Ok)?;
+        let signer = Signer::open(&key)?;
+        watch(Progress::Step("compiling and signing the built-in kernels"));
+        let compile = |kernel| package::compile(kernel, &worker, &signer);
+        let kernels = builtin.iter().map(compile).collect::<Result<Vec<_>>>()?;
+        let folder = match &choices.folder {
+            Some(folder) => folder.clone(),
+            None => user_folder("XDG_CACHE_HOME", ".cache")
+                .map(|cache| cache.join("eciton/deploy").join(&choices.stack))
+                .ok_or_else(|| {
+                    Error::Choice("HOME is not set: give a folder for the package with --folder".to_owned())
+                })?,
+        };
+        let folder = std::path::absolute(&folder).map_err(Error::file(&folder, "found"))?;
+        let package = Package::write(&folder, &worker, &kernels)?;
+        watch(Progress::Step("making the functions' packages (sam build)"));
+        let contents = package.contents();
+        sam.run(&package.folder, &choices.build_line(), &[("PACKAGE", &contents)], &mut |line| {
+            watch(Progress::Line(line));
+        })?;
+        let kernels = kernels.into_iter().map(|kernel| kernel.key).collect();
+        Ok(Built { package, kernels, worker, signer, key, sam })
+    }
+}
+
+/// What is missing on this machine for a deployment, one text each.
+#[must_use]
+pub fn missing(choices: &Choices) -> Vec<String> {
+    let mut found = Vec::new();
+    let worker = find_for_package(choices.worker.as_deref()).map_err(Error::from);
+    match worker.and_then(|path| own_worker(&path, choices.architecture)) {
+        Ok(_) => {}
+        Err(error) => found.push(error.to_string()),
+    }
+    found.extend(Sam::find().err().map(|error| error.to_string()));
+    found.extend(tools().err().map(|error| error.to_string()));
+    found
+}
+
+/// What the Makefile calls, but for what every system has.
+fn tools() -> Result<()> {
+    if sam::on_path("make").is_none() {
+        return Err(Error::NoTool { tool: "make", remedy: "install it with the system's packages" });
+    }
+    if sam::on_path("readelf").is_none() {
+        return Err(Error::NoTool { tool: "readelf", remedy: "install the package binutils" });
+    }
+    Ok(())
+}
+
+fn own_worker(path: &Path, architecture: Architecture) -> Result<Worker> {
+    let worker = Worker::check(path)?;
+    if worker.architecture == architecture {
+        return Ok(worker);
+    }
+    let reason = format!(
+        "made for {}, the functions are to be {architecture}: choose --arch {}, or name another worker",
+        worker.architecture, worker.architecture
+    );
+    Err(Error::Worker { path: path.to_owned(), reason })
+}
+
+/// Makes the package and lets `sam build` make the functions of it. Asks nothing of AWS.
+///
+/// # Errors
+/// A choice that cannot be; no worker, `sam` or `make`; a kernel that cannot be compiled; a folder
+/// that cannot be written.
+pub fn build(choices: &Choices, builtin: &[Component], watch: &mut dyn FnMut(Progress<'_>)) -> Result<Built> {
+    Ready::find(choices)?.build(choices, builtin, watch)
+}
+
+/// A finished deployment.
+#[derive(Debug, Clone, Serialize)]
+pub struct Deployed {
+    /// What a run starts from.
+    pub deployment: Deployment,
+    /// Where that was written.
+    pub file: PathBuf,
+    /// The account.
+    pub account: Account,
+    /// The bucket of packages.
+    pub packages: String,
+    /// Where the user's kernels lie in the stack's bucket, by name.
+    pub kernels: Vec<(String, String)>,
+    /// The package's size as functions have it.
+    pub package_bytes: u64,
+}

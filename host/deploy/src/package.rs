@@ -1,0 +1,146 @@
+//! The package: one folder that `sam build` makes all functions from.
+//!
+//! ```text
+//! FOLDER/template.yaml Makefile samconfig.toml    as in infra/
+//! FOLDER/package/bootstrap                        the worker
+//! FOLDER/package/kernels/DIGEST.BASELINE.cwasm    built-in kernels, compiled and signed
+//! ```
+//! Nothing in it is secret. Kernels of users do not go here but into the bucket: signed, they need no
+//! new deployment.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use eciton_kernel::artefact::{self, Signer};
+use eciton_kernel::cache::digest;
+
+use super::error::{Error, Result};
+use super::worker::Worker;
+
+/// The template, as in the repository.
+pub const TEMPLATE: &str = include_str!("../../../infra/template.yaml");
+/// What `sam build` runs.
+pub const MAKEFILE: &str = include_str!("../../../infra/Makefile");
+/// `sam`'s settings.
+pub const SAMCONFIG: &str = include_str!("../../../infra/samconfig.toml");
+/// The deployer's policy, with `${Stack}` and the like in place of names.
+pub const DEPLOYER_POLICY: &str = include_str!("../../../infra/deployer-policy.json");
+
+/// Lambda takes packages of so many bytes, unzipped.
+pub const MAX_BYTES: u64 = 250_000_000;
+
+/// A kernel's component.
+#[derive(Debug, Clone)]
+pub struct Component {
+    /// Its name.
+    pub name: String,
+    /// Its WebAssembly.
+    pub bytes: Vec<u8>,
+}
+
+/// A kernel compiled for functions, and signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Artefact {
+    /// The kernel's name.
+    pub name: String,
+    /// Where it lies in a package and in a bucket: `kernels/DIGEST.BASELINE.cwasm`.
+    pub key: String,
+    /// What lies there.
+    pub sealed: Vec<u8>,
+}
+
+/// Compiles a component for the processors of functions, and signs the code.
+///
+/// # Errors
+/// A component that is no kernel, or cannot be compiled.
+pub fn compile(component: &Component, worker: &Worker, signer: &Signer) -> Result<Artefact> {
+    let baseline = worker.architecture.baseline();
+    let sealed = artefact::compile(&component.name, &component.bytes, baseline, signer)?;
+    let key = artefact::store_key(&digest(&component.bytes), baseline);
+    Ok(Artefact { name: component.name.clone(), key, sealed })
+}
+
+/// A package on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Package {
+    /// `FOLDER`.
+    pub folder: PathBuf,
+    /// Bytes of its files, as a function has them unpacked.
+    pub bytes_len: u64,
+}
+
+impl Package {
+    /// Writes it, in place of what another deployment left in `folder`.
+    ///
+    /// # Errors
+    /// Files that cannot be written; a package too large for Lambda.
+    pub fn write(folder: &Path, worker: &Worker, kernels: &[Artefact]) -> Result<Self> {
+        let package = folder.join("package");
+        for old in [package.clone(), folder.join(".aws-sam")] {
+            match fs::remove_dir_all(&old) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::file(old, "removed")(e));
+                }
+                _ => {}
+            }
+        }
+        fs::create_dir_all(package.join("kernels")).map_err(Error::file(&package, "made"))?;
+        for (name, text) in
+            [("template.yaml", TEMPLATE), ("Makefile", MAKEFILE), ("samconfig.toml", SAMCONFIG)]
+        {
+            let path = folder.join(name);
+            fs::write(&path, text).map_err(Error::file(&path, "written"))?;
+        }
+        let bootstrap = package.join("bootstrap");
+        let mut bytes_len = fs::copy(&worker.path, &bootstrap).map_err(Error::file(&bootstrap, "written"))?;
+        for kernel in kernels {
+            let path = package.join(&kernel.key);
+            fs::write(&path, &kernel.sealed).map_err(Error::file(&path, "written"))?;
+            bytes_len += kernel.sealed.len() as u64;
+        }
+        if bytes_len > MAX_BYTES {
+            let reason = format!("{bytes_len} bytes; Lambda takes {MAX_BYTES}: strip the worker");
+            return Err(Error::Content { path: package, reason });
+        }
+        Ok(Self { folder: folder.to_owned(), bytes_len })
+    }
+
+    /// What the Makefile calls PACKAGE.
+    #[must_use]
+    pub fn contents(&self) -> PathBuf {
+        self.folder.join("package")
+    }
+
+    /// What `sam build` makes of it.
+    #[must_use]
+    pub fn built_template(&self) -> PathBuf {
+        self.folder.join(".aws-sam/build/template.yaml")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use eciton_exec::Architecture;
+
+    use super::*;
+
+    #[test]
+    fn what_an_older_deployment_left_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let binary = dir.path().join("w");
+        fs::write(&binary, b"worker").unwrap();
+        let worker = Worker { path: binary, bytes_len: 6, architecture: Architecture::X86_64, glibc: None };
+        let folder = dir.path().join("a b");
+        let kernel = |key: &str| Artefact { name: "k".to_owned(), key: key.to_owned(), sealed: vec![1; 4] };
+        Package::write(&folder, &worker, &[kernel("kernels/old.x.cwasm")]).unwrap();
+        let package = Package::write(&folder, &worker, &[kernel("kernels/new.x.cwasm")]).unwrap();
+        assert_eq!(package.bytes_len, 10);
+        let names: Vec<_> = fs::read_dir(package.contents().join("kernels"))
+            .unwrap()
+            .map(|e| e.unwrap().file_name())
+            .collect();
+        assert_eq!(names, ["new.x.cwasm"]);
+        assert_eq!(fs::read(package.contents().join("bootstrap")).unwrap(), b"worker");
+    }
+}

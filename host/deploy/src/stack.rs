@@ -1,0 +1,398 @@
+//! A stack before it exists: what was chosen, what it will consist of, and the steps to it.
+//!
+//! This is plain data, from which both `--dry-run` prints and a deployment works.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use eciton_exec::deployment::{Deployment, Function, check_stack};
+use eciton_exec::{Architecture, Prices};
+use serde::Serialize;
+
+use super::account::Reserve;
+use super::error::{Error, Result};
+use super::sam::shown;
+
+/// The sizes that the template has, MiB. A function has one processor for every 1,769.
+pub const SIZES: [u32; 4] = [1769, 3538, 7076, 10240];
+/// The time limits that the template has, seconds.
+pub const TIME_LIMITS: [u32; 5] = [30, 60, 120, 300, 900];
+/// The days that the template can keep logs.
+pub const LOG_DAYS: [u32; 10] = [1, 3, 5, 7, 14, 30, 60, 90, 180, 365];
+/// Alarms of one function.
+const ALARMS: u32 = 3;
+/// What functions may do. The template says why; a check compares the two.
+const ROLE_ACTIONS: [&str; 5] =
+    ["logs:CreateLogStream", "logs:PutLogEvents", "s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"];
+
+/// The bucket of a stack's packages; bounded by 63 characters through the stack's name.
+#[must_use]
+pub(super) fn packages_bucket(stack: &str, account: &str, region: &str) -> String {
+    format!("{stack}-packages-{account}-{region}")
+}
+
+/// What was chosen.
+#[derive(Debug, Clone)]
+pub struct Choices {
+    /// The stack's name.
+    pub stack: String,
+    /// Where; `None`: as AWS's own settings say.
+    pub region: Option<String>,
+    /// Whose credentials; `None`: as AWS's own settings say.
+    pub profile: Option<String>,
+    /// The processors of functions.
+    pub architecture: Architecture,
+    /// Sizes of functions, MiB.
+    pub memory_mb: Vec<u32>,
+    /// Time limit of functions, seconds.
+    pub timeout_s: u32,
+    /// Concurrency to set aside.
+    pub reserve: Reserve,
+    /// Whether there are alarms.
+    pub alarms: bool,
+    /// Who is told.
+    pub email: Option<String>,
+    /// The month's budget, whole USD; 0: none.
+    pub budget_usd: u32,
+    /// How long logs are kept.
+    pub log_days: u32,
+    /// The worker's binary; `None`: it is looked for.
+    pub worker: Option<PathBuf>,
+    /// The signing key's file; `None`: the user's.
+    pub key: Option<PathBuf>,
+    /// Where the package is put together; `None`: in the user's cache folder.
+    pub folder: Option<PathBuf>,
+    /// Where the deployment is written; `None`: the user's folder of deployments.
+    pub out: Option<PathBuf>,
+}
+
+/// One step of a deployment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// What is done.
+    pub does: String,
+    /// The command, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Whether it asks or changes anything at AWS.
+    pub aws: bool,
+}
+
+/// What the template will make, with these choices.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Facts {
+    /// The functions.
+    pub functions: Vec<Function>,
+    /// Their time limit, seconds.
+    pub timeout_s: u32,
+    /// Their system.
+    pub runtime: &'static str,
+    /// What they may do at AWS.
+    pub role_actions: [&'static str; 5],
+    /// How long their logs are kept.
+    pub log_days: u32,
+    /// Alarms.
+    pub alarms: u32,
+    /// The month's budget, USD; none is made without an e-mail address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_usd: Option<u32>,
+    /// After how many days the bucket removes what runs have left.
+    pub runs_expire_days: u32,
+    /// CloudFormation resources.
+    pub resources: u32,
+    /// What a month costs if nothing runs and the account has no other alarms, USD; packages and
+    /// kernels in buckets (some cents a GB) not counted.
+    pub idle_usd_month: f64,
+}
+
+impl Choices {
+    /// Whether they can be.
+    ///
+    /// # Errors
+    /// A name, size, limit or address that cannot be.
+    pub fn check(&self) -> Result<()> {
+        check_stack(&self.stack)?;
+        if self.memory_mb.is_empty() {
+            return Err(Error::Choice("no size of function is chosen: give --memory".to_owned()));
+        }
+        for size in &self.memory_mb {
+            one_of("--memory", *size, &SIZES)?;
+        }
+        one_of("--timeout", self.timeout_s, &TIME_LIMITS)?;
+        one_of("--log-days", self.log_days, &LOG_DAYS)?;
+        // The template's pattern, checked here because CloudFormation says it after a minute.
+        if let Some(email) = &self.email {
+            let parts: Vec<&str> = email.split('@').collect();
+            let sound = matches!(parts[..], [name, host] if !name.is_empty() && host.split('.').all(|p| !p.is_empty()) && host.contains('.'));
+            if !sound || email.chars().any(|c| c.is_whitespace() || c.is_control() || c == '"') {
+                return Err(Error::Choice(format!("--email: `{email}` is no address")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The functions, the smallest first, each size once.
+    #[must_use]
+    pub fn functions(&self) -> Vec<Function> {
+        let mut sizes = self.memory_mb.clone();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let named = |memory_mb| Function {
+            name: format!("{}-worker-{memory_mb}", self.stack),
+            memory_mb,
+            architecture: self.architecture,
+        };
+        sizes.into_iter().map(named).collect()
+    }
+
+    /// What the template will make.
+    #[must_use]
+    pub fn facts(&self, prices: &Prices) -> Facts {
+        let functions = self.functions();
+        let count = functions.len() as u32;
+        let alarms = if self.alarms { ALARMS * count } else { 0 };
+        let budget_usd = self.email.as_ref().map(|_| self.budget_usd).filter(|usd| *usd > 0);
+        // Bucket, its policy, role, trainers' policy; a function and its log group; topic, budget.
+        let resources =
+            4 + 2 * count + alarms + u32::from(self.email.is_some()) + u32::from(budget_usd.is_some());
+        Facts {
+            functions,
+            timeout_s: self.timeout_s,
+            runtime: "provided.al2023",
+            role_actions: ROLE_ACTIONS,
+            log_days: self.log_days,
+            alarms,
+            budget_usd,
+            runs_expire_days: 1,
+            resources,
+            idle_usd_month: prices.alarms_usd(alarms),
+        }
+    }
+
+    /// The template's parameters. All are given each time: one that were left out would keep the value
+    /// of the deployment before.
+    #[must_use]
+    pub fn parameters(&self, verifying_key: &str, reserved: u32) -> BTreeMap<String, String> {
+        let sizes: Vec<u32> = self.functions().iter().map(|f| f.memory_mb).collect();
+        let mut all: BTreeMap<String, String> =
+            SIZES.iter().map(|size| (format!("Size{size}"), sizes.contains(size).to_string())).collect();
+        let rest = [
+            ("VerifyingKey", verifying_key.to_owned()),
+            ("Architecture", self.architecture.to_string()),
+            ("TimeoutSeconds", self.timeout_s.to_string()),
+            ("ReservedConcurrency", reserved.to_string()),
+            ("LogRetentionDays", self.log_days.to_string()),
+            ("Alarms", self.alarms.to_string()),
+            ("Email", self.email.clone().unwrap_or_default()),
+            ("BudgetUsd", self.budget_usd.to_string()),
+        ];
+        all.extend(rest.map(|(name, value)| (name.to_owned(), value)));
+        all
+    }
+
+    /// `sam build`.
+    #[must_use]
+    pub fn build_line(&self) -> Vec<String> {
+        vec!["build".to_owned()]
+    }
+
+    /// `sam deploy`.
+    #[must_use]
+    pub fn deploy_line(
+        &self,
+        region: &str,
+        packages: &str,
+        parameters: &BTreeMap<String, String>,
+    ) -> Vec<String> {
+        let mut line: Vec<String> =
+            ["deploy", "--stack-name", &self.stack, "--s3-bucket", packages, "--s3-prefix", &self.stack]
+                .map(str::to_owned)
+                .to_vec();
+        line.extend(self.place(region));
+        line.extend(["--no-progressbar".to_owned(), "--parameter-overrides".to_owned()]);
+        // Quotes: sam would take an empty value for a missing one.
+        line.extend(parameters.iter().map(|(name, value)| format!("{name}=\"{value}\"")));
+        line
+    }
+
+    /// `--region R`, `--profile P`.
+    #[must_use]
+    pub fn place(&self, region: &str) -> Vec<String> {
+        place(region, self.profile.as_deref())
+    }
+
+    /// What a deployment does, in order.
+    #[must_use]
+    pub fn steps(
+        &self,
+        worker: Option<&Path>,
+        key: &Path,
+        key_exists: bool,
+        user_kernels: &[String],
+    ) -> Vec<Step> {
+        let region = self.region.as_deref().unwrap_or("REGION");
+        let worker = worker.map_or("WORKER".to_owned(), |path| path.display().to_string());
+        let packages = packages_bucket(&self.stack, "ACCOUNT", region);
+        let mut parameters = self.parameters("KEY", 0);
+        parameters.insert("ReservedConcurrency".to_owned(), "COMPUTED".to_owned());
+        let key_does = if key_exists { "open" } else { "make" };
+        let baseline = self.architecture.baseline();
+        let here = |does: String| Step { does, command: None, aws: false };
+        let there = |does: String| Step { does, command: None, aws: true };
+        let mut steps = vec![
+            here(format!("check the worker {worker}: {}, glibc 2.34 or older", self.architecture)),
+            there(
+                "ask who deploys (sts:GetCallerIdentity) and how many functions may run at once (lambda:GetAccountSettings)"
+                    .to_owned(),
+            ),
+            here(format!(
+                "{key_does} the signing key {}; only its public half leaves this machine",
+                key.display()
+            )),
+            here(format!("compile the built-in kernels for {baseline}, sign them, put them beside the worker")),
+            Step {
+                does: "make the package".to_owned(),
+                command: Some(shown(&self.build_line())),
+                aws: false,
+            },
+            there(format!("make the bucket {packages} for packages, closed to the public")),
+            Step {
+                does: "make or change the stack".to_owned(),
+                command: Some(shown(&self.deploy_line(region, &packages, &parameters))),
+                aws: true,
+            },
+            there("ask for the name of the stack's bucket".to_owned()),
+        ];
+        for kernel in user_kernels {
+            steps.push(there(format!("compile `{kernel}` for {baseline}, sign it, put it into the bucket")));
+        }
+        let file = self.out.clone().or_else(|| Deployment::path(&self.stack).ok());
+        steps.push(here(format!("write {}", file.unwrap_or_default().display())));
+        steps
+    }
+}
+
+/// The policy of IAM that whoever deploys this stack needs, as JSON. A region that is not chosen is
+/// `*`, and so is the account, which nobody is asked for.
+#[must_use]
+pub fn policy(choices: &Choices) -> String {
+    let region = choices.region.as_deref().unwrap_or("*");
+    let partition = match region.split('-').collect::<Vec<_>>()[..] {
+        ["cn", ..] => "aws-cn",
+        ["us", "gov", ..] => "aws-us-gov",
+        _ => "aws",
+    };
+    let values = [("Partition", partition), ("Region", region), ("Account", "*"), ("Stack", &choices.stack)];
+    let policy = values.iter().fold(super::package::DEPLOYER_POLICY.to_owned(), |text, (name, value)| {
+        text.replace(&format!("${{{name}}}"), value)
+    });
+    policy.trim_end().to_owned()
+}
+
+#[cfg(feature = "aws")]
+/// The functions that a stack of this name can have.
+pub(super) fn function_names(stack: &str) -> Vec<String> {
+    SIZES.iter().map(|size| format!("{stack}-worker-{size}")).collect()
+}
+
+/// `--region R`, `--profile P`.
+pub(super) fn place(region: &str, profile: Option<&str>) -> Vec<String> {
+    let mut line = vec!["--region".to_owned(), region.to_owned()];
+    line.extend(profile.into_iter().flat_map(|p| ["--profile".to_owned(), p.to_owned()]));
+    line
+}
+
+fn one_of(flag: &str, value: u32, known: &[u32]) -> Result<()> {
+    if known.contains(&value) {
+        return Ok(());
+    }
+    let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+    Err(Error::Choice(format!("{flag}: {value} cannot be; there are {}", known.join(", "))))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    pub(crate) fn choices() -> Choices {
+        Choices {
+            stack: "eciton".to_owned(),
+            region: None,
+            profile: None,
+            architecture: Architecture::X86_64,
+            memory_mb: vec![3538, 1769, 1769],
+            timeout_s: 120,
+            reserve: Reserve::default(),
+            alarms: true,
+            email: None,
+            budget_usd: 20,
+            log_days: 14,
+            worker: None,
+            key: None,
+            folder: None,
+            out: None,
+        }
+    }
+
+    #[test]
+    fn sizes_are_sorted_and_once() {
+        let names: Vec<String> = choices().functions().into_iter().map(|f| f.name).collect();
+        assert_eq!(names, ["eciton-worker-1769", "eciton-worker-3538"]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let refused = |change: &dyn Fn(&mut Choices)| {
+            let mut choices = choices();
+            change(&mut choices);
+            choices.check().unwrap_err().to_string()
+        };
+        choices().check().unwrap();
+        assert!(refused(&|c| c.memory_mb = vec![]).contains("--memory"));
+        assert!(refused(&|c| c.memory_mb = vec![1000]).contains("1769, 3538, 7076, 10240"));
+        assert!(refused(&|c| c.timeout_s = 1).contains("--timeout"));
+        assert!(refused(&|c| c.log_days = 2).contains("--log-days"));
+        assert!(refused(&|c| c.stack = "A".to_owned()).contains("lower-case"));
+        for email in ["", "a", "a@b", "a@b.", "a b@c.d", "a@b@c.d", "a\"@b.c"] {
+            assert!(refused(&|c| c.email = Some(email.to_owned())).contains("no address"), "{email}");
+        }
+        let good = Choices { email: Some("a.b@c.de".to_owned()), ..choices() };
+        good.check().unwrap();
+    }
+
+    #[test]
+    fn every_parameter_of_the_template_is_given() {
+        let text = crate::package::TEMPLATE;
+        let parameters = text.split("\nParameters:\n").nth(1).unwrap().split("\nMappings:").next().unwrap();
+        let name = |line: &str| {
+            let name = line.strip_prefix("  ")?.split(':').next()?;
+            name.starts_with(|c: char| c.is_ascii_uppercase()).then(|| name.to_owned())
+        };
+        let mut named: Vec<String> = parameters.lines().filter_map(name).collect();
+        named.sort();
+        let given: Vec<String> = choices().parameters("k", 0).into_keys().collect();
+        assert_eq!(named, given);
+    }
+
+    #[test]
+    fn a_deployers_policy_is_of_this_stack() {
+        let choices =
+            Choices { stack: "mine".to_owned(), region: Some("cn-north-1".to_owned()), ..choices() };
+        let text = policy(&choices);
+        assert!(!text.contains("${"), "{text}");
+        assert!(text.contains("arn:aws-cn:lambda:cn-north-1:*:function:mine-worker-*"), "{text}");
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(document["Version"], "2012-10-17");
+        let statements = document["Statement"].as_array().unwrap();
+        assert!(statements.iter().all(|s| s["Effect"] == "Allow" && s["Action"] != "*"), "{text}");
+        assert!(policy(&Choices { region: None, ..choices }).contains("arn:aws:lambda:*:*:function:mine"));
+    }
+
+    #[test]
+    fn the_longest_name_is_one_of_a_bucket() {
+        let stack = "a".repeat(eciton_exec::deployment::MAX_STACK_CHARS);
+        let longest = packages_bucket(&stack, "123456789012", "ap-southeast-1");
+        assert!(longest.len() <= 63, "{longest}: {}", longest.len());
+    }
+}

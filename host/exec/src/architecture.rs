@@ -1,0 +1,65 @@
+//! The processors of functions: as Lambda spells them, and what kernels are compiled for.
+
+use eciton_kernel::artefact::Baseline;
+use eciton_plan::Processor;
+use serde::{Deserialize, Serialize};
+
+use crate::functions::Error;
+
+/// A kind of processor that functions run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Architecture {
+    /// Intel and AMD.
+    #[serde(rename = "x86_64")]
+    X86_64,
+    /// Graviton.
+    #[serde(rename = "arm64")]
+    Arm64,
+}
+
+impl Architecture {
+    /// As Lambda spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64",
+            Self::Arm64 => "arm64",
+        }
+    }
+
+    /// What kernels are compiled for: what every processor of this kind at AWS has.
+    #[must_use]
+    pub fn baseline(self) -> Baseline {
+        match self {
+            Self::X86_64 => Baseline::X86_64V3,
+            Self::Arm64 => Baseline::NeoverseN1,
+        }
+    }
+}
+
+impl std::fmt::Display for Architecture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for Architecture {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text {
+            "x86_64" => Ok(Self::X86_64),
+            "arm64" => Ok(Self::Arm64),
+            _ => Err(Error::Choice(format!("`{text}` is no architecture of functions: x86_64 or arm64"))),
+        }
+    }
+}
+
+impl From<Architecture> for Processor {
+    fn from(architecture: Architecture) -> Self {
+        match architecture {
+            Architecture::X86_64 => Self::X86_64,
+            Architecture::Arm64 => Self::Arm64,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The way to AWS: configuration, credentials, and the bucket of a deployment.
+
+use std::time::Duration;
+
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_lambda::config::retry::RetryConfig;
+use aws_sdk_lambda::config::timeout::TimeoutConfig;
+use eciton_transport::{S3Settings, S3Store, s3};
+
+use crate::Deployment;
+use crate::functions::{Error, Result};
+
+/// Tries of a request of a deployment.
+const ATTEMPTS: u32 = 4;
+
+/// Configuration and credentials as every AWS tool finds them: the environment, the files in
+/// `~/.aws`, single sign-on, an instance's role. `AWS_ENDPOINT_URL` and `AWS_PROFILE` count.
+///
+/// Credentials are looked for at the first request.
+///
+/// # Errors
+/// No region is given anywhere.
+pub async fn sdk(region: Option<&str>, profile: Option<&str>) -> Result<SdkConfig> {
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(Duration::from_secs(5))
+        .operation_attempt_timeout(Duration::from_secs(60))
+        .build();
+    let mut loader = aws_config::defaults(BehaviorVersion::latest())
+        .http_client(s3::http::client(false))
+        .timeout_config(timeouts)
+        .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS));
+    if let Some(region) = region {
+        loader = loader.region(Region::new(region.to_owned()));
+    }
+    if let Some(profile) = profile {
+        loader = loader.profile_name(profile);
+    }
+    let config = loader.load().await;
+    if config.region().is_none_or(|region| region.as_ref().is_empty()) {
+        return Err(Error::Choice(
+            "no region: give --region (for instance us-east-1), or set AWS_REGION".to_owned(),
+        ));
+    }
+    Ok(config)
+}
+
+/// The bucket of a deployment, as runs use it.
+///
+/// # Errors
+/// A name that no bucket has.
+pub fn store(deployment: &Deployment, config: &SdkConfig) -> eciton_transport::Result<S3Store> {
+    let mut bucket = S3Settings::new(&deployment.bucket, &deployment.region);
+    bucket.endpoint = deployment.endpoints.s3.clone();
+    if let Some(provider) = config.credentials_provider() {
+        bucket.credentials = eciton_transport::Credentials::Provider(provider);
+    }
+    S3Store::new(bucket)
+}

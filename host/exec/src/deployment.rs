@@ -1,0 +1,353 @@
+//! A deployment: what `eciton deploy` leaves for `eciton train --executor lambda`, as a JSON file.
+//!
+//! It says which functions and which bucket there are, where, and which key's kernels they take. It
+//! holds no secret: the signing key is named by its path, credentials are AWS's own business.
+//!
+//! Files lie in the user's configuration folder, `eciton/deployments/NAME.json`; wherever a name is
+//! asked for, a path (with a `/`, or ending in `.json`) does as well.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Architecture;
+use crate::functions::{Error, Most, Result};
+
+/// Version of the file.
+pub const VERSION: u32 = 1;
+/// The stack's name where none is given.
+pub const DEFAULT_STACK: &str = "eciton";
+/// Longer files are not read, bytes.
+const MAX_BYTES: u64 = 64 << 10;
+/// Most functions of a deployment.
+const MAX_FUNCTIONS: usize = 64;
+/// Longest stack name, in characters: the names of its functions and buckets have it as their start,
+/// and a bucket's ends at 63.
+pub const MAX_STACK_CHARS: usize = 20;
+
+/// One function of a stack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Function {
+    /// Its name, which is what invocations name.
+    pub name: String,
+    /// Its memory, MiB; processors follow from it (one at 1,769).
+    pub memory_mb: u32,
+    /// Its processors' kind; kernels are compiled for it.
+    pub architecture: Architecture,
+}
+
+/// Where services are, if not at AWS.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endpoints {
+    /// The Lambda API's URL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lambda: Option<String>,
+    /// S3's URL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub s3: Option<String>,
+}
+
+/// A deployed stack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deployment {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The CloudFormation stack.
+    pub stack: String,
+    /// For instance `us-east-1`.
+    pub region: String,
+    /// The zone that the functions are in, where they were put into one: `us-east-1a`. `eciton
+    /// deploy` does not; who attaches them to a subnet writes it here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// The named set of credentials that it was deployed with, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// The functions, by memory, the smallest first. At least one, at most 64.
+    pub functions: Vec<Function>,
+    /// After which a function is ended, seconds.
+    pub timeout_s: u32,
+    /// The bucket of runs and of the user's kernels.
+    pub bucket: String,
+    /// Kernels of the functions' package, `kernels/DIGEST.BASELINE.cwasm`; the bucket need not have
+    /// them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packaged: Vec<String>,
+    /// The file of the key that signs kernels. Only the deployer's machine has it, and only a new
+    /// kernel needs it.
+    pub signing_key: PathBuf,
+    /// Its public half, 64 hexadecimal digits, as the functions have it.
+    pub verifying_key: String,
+    /// How many functions of the account may run at once, as the account was when it was deployed.
+    pub account_concurrency: u32,
+    /// How many of them are set aside for each function here, and no more can run; `None`: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_concurrency: Option<u32>,
+    /// Where services are, if not at AWS.
+    #[serde(default)]
+    pub endpoints: Endpoints,
+}
+
+impl Deployment {
+    /// The user's folder of deployments: `$XDG_CONFIG_HOME/eciton/deployments`, else under
+    /// `~/.config`; `None` where the user has no home.
+    #[must_use]
+    pub fn folder() -> Option<PathBuf> {
+        user_folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("eciton/deployments"))
+    }
+
+    /// The file of a deployment given by name or by path.
+    ///
+    /// # Errors
+    /// A name that no stack can have; no home.
+    pub fn path(name: &str) -> Result<PathBuf> {
+        if name.contains('/') || name.ends_with(".json") {
+            return Ok(PathBuf::from(name));
+        }
+        check_stack(name)?;
+        let folder = Self::folder().ok_or_else(|| {
+            Error::Choice("HOME is not set: give the deployment's file by a path".to_owned())
+        })?;
+        Ok(folder.join(format!("{name}.json")))
+    }
+
+    /// The deployment given by name or by path.
+    ///
+    /// # Errors
+    /// No such file; one that is damaged, or of another version.
+    pub fn load(name: &str) -> Result<Self> {
+        let path = Self::path(name)?;
+        match std::fs::metadata(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                return Err(Error::NoDeployment { name: name.to_owned(), known: known(), path });
+            }
+            Ok(found) if found.len() > MAX_BYTES => {
+                let reason = format!("{} bytes; a deployment has at most {MAX_BYTES}", found.len());
+                return Err(Error::Content { path, reason });
+            }
+            _ => {}
+        }
+        let text = eciton_input::file::read(&path, MAX_BYTES).map_err(Error::file(&path, "read"))?;
+        let wrong = |reason: String| Error::Content { path: path.clone(), reason };
+        let found: Self = serde_json::from_slice(&text)
+            .map_err(|e| wrong(format!("not a deployment: {e}; `eciton deploy` writes it anew")))?;
+        found.check().map_err(wrong)?;
+        Ok(found)
+    }
+
+    fn check(&self) -> std::result::Result<(), String> {
+        if self.version != VERSION {
+            return Err(format!("a deployment of version {}, this program knows {VERSION}", self.version));
+        }
+        if self.functions.is_empty() || self.functions.len() > MAX_FUNCTIONS {
+            return Err(format!("{} functions; 1 to {MAX_FUNCTIONS} can be", self.functions.len()));
+        }
+        Ok(())
+    }
+
+    /// Writes the file, all of it or nothing; makes its folder.
+    ///
+    /// # Errors
+    /// A folder or file that cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let mut text = serde_json::to_vec_pretty(self)
+            .map_err(|e| Error::Content { path: path.to_owned(), reason: e.to_string() })?;
+        text.push(b'\n');
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder).map_err(Error::file(folder, "made"))?;
+        let beside = folder.join(format!(".deployment-{}.json", std::process::id()));
+        let write = || -> std::io::Result<()> {
+            let mut file = std::fs::File::create(&beside)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            std::fs::rename(&beside, path)
+        };
+        write().map_err(|e| {
+            let _ = std::fs::remove_file(&beside);
+            Error::file(path, "written")(e)
+        })
+    }
+
+    /// The function of this memory, MiB; without one, the smallest.
+    ///
+    /// # Errors
+    /// No function has it.
+    pub fn function(&self, memory_mb: Option<u32>) -> Result<&Function> {
+        let found = match memory_mb {
+            None => self.functions.iter().min_by_key(|f| f.memory_mb),
+            Some(size) => self.functions.iter().find(|f| f.memory_mb == size),
+        };
+        found.ok_or_else(|| {
+            let sizes: Vec<String> = self.functions.iter().map(|f| f.memory_mb.to_string()).collect();
+            Error::Choice(format!(
+                "deployment `{}` has no function of {} MB; it has {}; `eciton deploy --memory` makes others",
+                self.stack,
+                memory_mb.unwrap_or_default(),
+                sizes.join(", ")
+            ))
+        })
+    }
+}
+
+impl Deployment {
+    /// How many of its functions may run at once, and by what limit.
+    pub(crate) fn most(&self) -> Most {
+        let stack = &self.stack;
+        match self.reserved_concurrency {
+            Some(count) => Most {
+                count: count.max(1),
+                limit: format!(
+                    "stack `{stack}` reserves {count} for each function, which is also its limit; \
+                     `eciton deploy --reserve N` changes that"
+                ),
+            },
+            None => Most {
+                count: self.account_concurrency.max(1),
+                limit: format!(
+                    "the account may run {} functions at once, as stack `{stack}` was deployed; AWS raises it \
+                     (Service Quotas, Lambda, concurrent executions), then deploy again",
+                    self.account_concurrency
+                ),
+            },
+        }
+    }
+}
+
+/// A folder of the user's: the variable if it is set and absolute, else `rest` in the home.
+#[must_use]
+pub fn user_folder(variable: &str, rest: &str) -> Option<PathBuf> {
+    let value = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    value(variable).filter(|path| path.is_absolute()).or_else(|| value("HOME").map(|home| home.join(rest)))
+}
+
+/// `; there are: a, b`, or nothing.
+fn known() -> String {
+    let entries = Deployment::folder().and_then(|folder| std::fs::read_dir(folder).ok());
+    let files = entries.into_iter().flatten().flatten().map(|entry| entry.path());
+    let json = files.filter(|path| path.extension().is_some_and(|e| e == "json"));
+    let mut names: Vec<String> = json
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .filter(|n| !n.starts_with('.'))
+        .collect();
+    names.sort();
+    if names.is_empty() { String::new() } else { format!("; there are: {}", names.join(", ")) }
+}
+
+/// Whether a stack can have this name: a letter, then letters, digits and hyphens, in lower case,
+/// because its buckets' names start with it.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_stack(name: &str) -> Result<()> {
+    let starts = name.starts_with(|c: char| c.is_ascii_lowercase());
+    let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    if starts && plain && !name.ends_with('-') && name.len() <= MAX_STACK_CHARS {
+        return Ok(());
+    }
+    Err(Error::Choice(format!(
+        "`{name}` cannot be a stack's name: at most {MAX_STACK_CHARS} lower-case letters, digits and hyphens, a letter first"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn deployment() -> Deployment {
+        let function = |memory_mb| Function {
+            name: format!("eciton-worker-{memory_mb}"),
+            memory_mb,
+            architecture: Architecture::X86_64,
+        };
+        Deployment {
+            version: VERSION,
+            stack: "eciton".to_owned(),
+            region: "us-east-1".to_owned(),
+            zone: None,
+            profile: None,
+            functions: vec![function(1769), function(3538)],
+            timeout_s: 120,
+            bucket: "eciton-bucket-1".to_owned(),
+            packaged: Vec::new(),
+            signing_key: "/k".into(),
+            verifying_key: "00".repeat(32),
+            account_concurrency: 10,
+            reserved_concurrency: None,
+            endpoints: Endpoints::default(),
+        }
+    }
+
+    #[test]
+    fn what_is_saved_is_loaded() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deep/er/a.json");
+        let saved = deployment();
+        saved.save(&path).unwrap();
+        assert_eq!(Deployment::load(path.to_str().unwrap()).unwrap(), saved);
+        assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing beside it");
+    }
+
+    #[test]
+    fn other_files_are_refused_with_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.json");
+        let name = path.to_str().unwrap();
+        assert!(matches!(Deployment::load(name), Err(Error::NoDeployment { .. })));
+        for (text, words) in [
+            ("{".to_owned(), "not a deployment"),
+            (" ".repeat(MAX_BYTES as usize + 1), "at most"),
+            (serde_json::to_string(&Deployment { version: 2, ..deployment() }).unwrap(), "version 2"),
+            (
+                serde_json::to_string(&Deployment { functions: vec![], ..deployment() }).unwrap(),
+                "0 functions",
+            ),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let said = Deployment::load(name).unwrap_err().to_string();
+            assert!(said.contains(words) && said.contains("a.json"), "{said}");
+        }
+    }
+
+    #[test]
+    fn functions_are_chosen_by_memory() {
+        let deployment = deployment();
+        assert_eq!(deployment.function(None).unwrap().memory_mb, 1769);
+        assert_eq!(deployment.function(Some(3538)).unwrap().memory_mb, 3538);
+        assert!(deployment.function(Some(1)).unwrap_err().to_string().contains("1769, 3538"));
+    }
+
+    #[test]
+    fn the_limit_that_holds_is_named() {
+        let account = deployment().most();
+        assert_eq!(account.count, 10);
+        assert!(account.limit.contains("may run 10 functions") && account.limit.contains("Service Quotas"));
+        let reserved = Deployment { reserved_concurrency: Some(5), ..deployment() }.most();
+        assert_eq!(reserved.count, 5);
+        assert!(reserved.limit.contains("stack `eciton` reserves 5") && reserved.limit.contains("--reserve"));
+    }
+
+    #[test]
+    fn a_file_of_before_is_still_a_deployment() {
+        let mut text = serde_json::to_value(deployment()).unwrap();
+        let fields = text.as_object_mut().unwrap();
+        assert!(!fields.contains_key("zone") && !fields.contains_key("packaged"), "{fields:?}");
+        assert_eq!(serde_json::from_value::<Deployment>(text).unwrap(), deployment());
+    }
+
+    #[test]
+    fn names_of_stacks() {
+        for good in ["eciton", "a", "e-2", &"a".repeat(MAX_STACK_CHARS)] {
+            check_stack(good).unwrap();
+        }
+        for bad in ["", "2a", "A", "a_b", "a-", "ä", "a/b", &"a".repeat(MAX_STACK_CHARS + 1)] {
+            assert!(check_stack(bad).is_err(), "{bad}");
+        }
+        assert_eq!(Deployment::path("./x").unwrap(), Path::new("./x"));
+        assert_eq!(Deployment::path("x.json").unwrap(), Path::new("x.json"));
+    }
+}

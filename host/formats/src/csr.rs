@@ -1,0 +1,48 @@
+//! SciPy's compressed rows: three arrays and a shape, as several layouts store them.
+
+use eciton_graph::error::{Error, Place, Result};
+use eciton_graph::features::SparseRows;
+
+use super::array::Array;
+
+/// Checks the parts of compressed rows against each other and sorts each row.
+///
+/// # Errors
+/// [`Error::Malformed`] where offsets do not ascend to the number of stored values or a column lies
+/// beyond the shape.
+pub(crate) fn rows(
+    file: &str,
+    shape: &[i64],
+    indptr: &Array<'_>,
+    indices: &Array<'_>,
+    data: &Array<'_>,
+) -> Result<SparseRows> {
+    let wrong = |expected: String, found: String| Error::malformed(Place::whole(file), expected, found);
+    let (&[rows, columns], Ok(columns_fit)) = (shape, u32::try_from(shape.get(1).copied().unwrap_or(-1)))
+    else {
+        return Err(wrong("a shape of two extents below 2^32".into(), format!("{shape:?}")));
+    };
+    let offsets = indptr.to_u64()?;
+    let stored = indices.rows() as u64;
+    if rows < 0 || offsets.len() as u64 != rows as u64 + 1 {
+        return Err(wrong(format!("{rows} + 1 row offsets"), format!("{}", offsets.len())));
+    }
+    let ends = (offsets.first().copied(), offsets.last().copied());
+    if ends != (Some(0), Some(stored)) || !offsets.is_sorted() {
+        let found = format!("offsets from {:?} to {:?}, or descending", ends.0, ends.1);
+        return Err(wrong(format!("row offsets that ascend from 0 to {stored}"), found));
+    }
+    let (indices, values) = (indices.to_u32()?, data.to_f32()?);
+    if values.len() != indices.len() {
+        return Err(wrong(format!("{} values", indices.len()), format!("{}", values.len())));
+    }
+    if let Some(at) = indices.iter().position(|&c| i64::from(c) >= columns) {
+        let row = offsets.partition_point(|&o| o <= at as u64).saturating_sub(1);
+        return Err(Error::malformed(
+            Place::row(file, row as u64),
+            format!("columns below {columns}"),
+            format!("column {}", indices[at]),
+        ));
+    }
+    Ok(SparseRows::from_unsorted(columns_fit, &offsets, &indices, &values))
+}

@@ -1,0 +1,166 @@
+//! Which 64-bit ids a file uses, and the dense id of each: its rank among them.
+//!
+//! Low ids are kept as a bitmap with a running count every 512 bits (1.06 bit a number), others as a
+//! sorted list (8 bytes each). The bitmap takes at most 2 bytes for each byte of the file and 512 MiB
+//! (ids below 2^32).
+
+/// The ids of a bitmap lie below this.
+const MAX_BITS: u64 = 1 << 32;
+const BLOCK_WORDS: usize = 8;
+
+/// Collects ids.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    /// Ids below are bits.
+    bits: u64,
+    words: Vec<u64>,
+    others: Vec<u64>,
+    /// How long `others` may become before repeats are removed.
+    room: usize,
+}
+
+impl Collector {
+    /// For a text of this many bytes.
+    pub(crate) fn new(text_bytes: u64) -> Self {
+        let bits = text_bytes.saturating_mul(16).clamp(64, MAX_BITS).next_multiple_of(64);
+        Self { bits, words: Vec::new(), others: Vec::new(), room: 1 << 16 }
+    }
+
+    /// Adds ids, in any order and with any repeats.
+    pub(crate) fn add(&mut self, ids: impl Iterator<Item = u64>) {
+        for id in ids {
+            if id < self.bits {
+                let word = (id / 64) as usize;
+                if word >= self.words.len() {
+                    // Growth by halves keeps what is held near what is needed.
+                    let most = (self.bits / 64) as usize;
+                    self.words.resize((word + 1 + word / 2).min(most.max(word + 1)), 0);
+                }
+                if let Some(word) = self.words.get_mut(word) {
+                    *word |= 1 << (id % 64);
+                }
+            } else {
+                self.others.push(id);
+            }
+        }
+        if self.others.len() > self.room {
+            self.compact();
+        }
+    }
+
+    fn compact(&mut self) {
+        self.others.sort_unstable();
+        self.others.dedup();
+        self.room = (2 * self.others.len()).max(1 << 16);
+    }
+
+    /// The dictionary of all ids that were added.
+    pub(crate) fn finish(mut self) -> Dictionary {
+        self.compact();
+        while self.words.last() == Some(&0) {
+            self.words.pop();
+        }
+        self.words.shrink_to_fit();
+        self.others.shrink_to_fit();
+        let mut ranks = Vec::with_capacity(self.words.len() / BLOCK_WORDS + 1);
+        let mut rank = 0;
+        for block in self.words.chunks(BLOCK_WORDS) {
+            ranks.push(rank);
+            rank += block.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+        }
+        Dictionary { words: self.words, ranks, low: rank, others: self.others }
+    }
+}
+
+/// The ids of a file, ascending; the dense id of one is how many are below it.
+#[derive(Debug)]
+pub(crate) struct Dictionary {
+    words: Vec<u64>,
+    ranks: Vec<u64>,
+    /// How many are in `words`.
+    low: u64,
+    others: Vec<u64>,
+}
+
+impl Dictionary {
+    /// The number of ids.
+    pub(crate) fn len(&self) -> u64 {
+        self.low + self.others.len() as u64
+    }
+
+    /// Whether the ids are 0 to V - 1.
+    pub(crate) fn dense(&self) -> bool {
+        let last = self.words.last().map_or(0, |word| 64 - u64::from(word.leading_zeros()));
+        self.others.is_empty() && (self.words.len() as u64 * 64 + last).saturating_sub(64) == self.low
+    }
+
+    /// The dense id of `id`; none if it is not known, or if there are 2^32 and more.
+    pub(crate) fn find(&self, id: u64) -> Option<u32> {
+        let at = (id / 64) as usize;
+        let rank = match self.words.get(at) {
+            Some(word) => {
+                let bit = 1u64 << (id % 64);
+                if word & bit == 0 {
+                    return None;
+                }
+                let block = at / BLOCK_WORDS;
+                let before = self.words.get(block * BLOCK_WORDS..at).unwrap_or_default();
+                let within = before.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+                self.ranks.get(block)? + within + u64::from((word & (bit - 1)).count_ones())
+            }
+            None => self.low + self.others.binary_search(&id).ok()? as u64,
+        };
+        u32::try_from(rank).ok()
+    }
+
+    /// All ids, ascending: 8 bytes each.
+    pub(crate) fn ids(&self) -> Vec<u64> {
+        let mut ids = Vec::with_capacity(self.len() as usize);
+        for (at, &word) in (0u64..).zip(&self.words) {
+            let mut rest = word;
+            while rest != 0 {
+                ids.push(at * 64 + u64::from(rest.trailing_zeros()));
+                rest &= rest - 1;
+            }
+        }
+        ids.extend(&self.others);
+        ids
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use eciton_graph::random::SplitMix64;
+
+    use super::*;
+
+    #[test]
+    fn equals_a_sorted_set() {
+        let seed = 5;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        for round in 0..60 {
+            // From few bits to the whole range, some runs without gaps.
+            let most = [3, 64, 65, 700, 5000, 1 << 33, u64::MAX][round % 7];
+            let ids: Vec<u64> = (0..random.below(3000)).map(|_| random.below(most)).collect();
+            let mut collector = Collector::new(random.below(100));
+            for part in ids.chunks(97) {
+                collector.add(part.iter().copied());
+            }
+            let (found, set) = (collector.finish(), ids.iter().copied().collect::<BTreeSet<u64>>());
+            let expected: Vec<u64> = set.iter().copied().collect();
+            assert_eq!(found.ids(), expected);
+            assert_eq!(found.len(), expected.len() as u64);
+            assert_eq!(found.dense(), expected.iter().copied().eq(0..expected.len() as u64), "{expected:?}");
+            for (rank, &id) in (0..).zip(&expected) {
+                assert_eq!(found.find(id), Some(rank));
+            }
+            for _ in 0..100 {
+                let id = random.below(most);
+                assert_eq!(found.find(id).is_some(), set.contains(&id));
+            }
+        }
+    }
+}

@@ -1,0 +1,547 @@
+//! Edges as text, one a line: two whole numbers, and whatever follows them; and a file of them cut
+//! into byte ranges that any thread may read at any time.
+//!
+//! Fields are separated by blanks, tabs or commas. Lines that start with `#` or `%` are comments. A
+//! range holds the lines that start in it, so that ranges of any size give the same edges.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use eciton_graph::edges::{EdgeSource, MAX_CHUNK_EDGES};
+use eciton_graph::error::{Error, Place, Result};
+
+use super::dictionary::Dictionary;
+use super::lines::{MAX_LINE_BYTES, count};
+use super::{file, gzip};
+
+/// Bytes of a range. The shortest line has four (`0 1` and its end), so a range has at most
+/// [`MAX_CHUNK_EDGES`] edges.
+const RANGE_BYTES: u64 = 8 << 20;
+const _: () = assert!(RANGE_BYTES / 4 < MAX_CHUNK_EDGES as u64);
+
+/// What is wrong with a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// The line's first byte, within the block.
+    pub(crate) at: usize,
+    pub(crate) expected: String,
+    pub(crate) found: String,
+}
+
+/// Calls `each` with the two numbers of every line of `block`; `fields` is how many fields a line has
+/// to have. What `each` refuses, with what it expected, is a fault of the line.
+pub(crate) fn pairs(
+    block: &[u8],
+    fields: usize,
+    mut each: impl FnMut(u64, u64) -> std::result::Result<(), String>,
+) -> std::result::Result<(), Fault> {
+    records(block, fields, |source, target, _| each(source, target))
+}
+
+/// [`pairs`] with what follows the two numbers on their line.
+pub(crate) fn records(
+    block: &[u8],
+    fields: usize,
+    mut each: impl FnMut(u64, u64, &[u8]) -> std::result::Result<(), String>,
+) -> std::result::Result<(), Fault> {
+    let mut at = 0;
+    while let Some(&first) = block.get(at) {
+        if separates(first) || first == b'\n' {
+            at += 1;
+            continue;
+        }
+        let start = at;
+        if first == b'#' || first == b'%' {
+            at = line_end(block, at) + 1;
+            continue;
+        }
+        let fault = |expected: String| {
+            let line = block.get(start..line_end(block, start)).unwrap_or_default();
+            Fault { at: start, expected, found: excerpt(line) }
+        };
+        let (Some(source), Some(target)) = (number(block, &mut at), number(block, &mut at)) else {
+            return Err(fault("two vertex ids, whole numbers from 0 below 2^64".to_owned()));
+        };
+        if fields > 2 && matches!(block.get(at), None | Some(b'\n')) {
+            return Err(fault(format!("{fields} fields")));
+        }
+        let end = line_end(block, at);
+        // One line of a file whose lines end with CR alone would hide all others.
+        let inner = block.get(start..end.saturating_sub(1)).unwrap_or_default();
+        if memchr::memchr(b'\r', inner).is_some() {
+            return Err(fault("lines that end with LF or CR LF, not CR alone".to_owned()));
+        }
+        each(source, target, block.get(at..end).unwrap_or_default()).map_err(fault)?;
+        at = end + 1;
+    }
+    Ok(())
+}
+
+/// Whether a byte stands between the fields of a line.
+pub(crate) fn separates(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b',')
+}
+
+/// Where the line that holds `at` ends: its line end, or the end of the block.
+fn line_end(block: &[u8], at: usize) -> usize {
+    memchr::memchr(b'\n', block.get(at..).unwrap_or_default()).map_or(block.len(), |end| at + end)
+}
+
+/// The number at `at`, which is moved to the next field or the line's end.
+fn number(block: &[u8], at: &mut usize) -> Option<u64> {
+    let start = *at;
+    let mut value = 0u64;
+    while let Some(&byte) = block.get(*at) {
+        match byte {
+            b'0'..=b'9' => {
+                value = value.checked_mul(10)?.checked_add(u64::from(byte - b'0'))?;
+                *at += 1;
+            }
+            b'\n' => break,
+            _ if separates(byte) => break,
+            _ => return None,
+        }
+    }
+    let end = *at;
+    while block.get(*at).is_some_and(|&byte| separates(byte)) {
+        *at += 1;
+    }
+    (end > start).then_some(value)
+}
+
+/// The start of a line, for errors.
+pub(crate) fn excerpt(line: &[u8]) -> String {
+    let start = line.get(..line.len().min(60)).unwrap_or_default();
+    format!("{:?}", String::from_utf8_lossy(start).trim_end())
+}
+
+/// What the numbers of a file mean.
+#[derive(Debug)]
+pub(crate) enum Numbering {
+    /// 1 to V.
+    FromOne(u64),
+    /// What the dictionary knows.
+    Listed(Dictionary),
+}
+
+impl Numbering {
+    pub(crate) fn vertices(&self) -> u64 {
+        match self {
+            Self::FromOne(vertices) => *vertices,
+            Self::Listed(dictionary) => dictionary.len(),
+        }
+    }
+
+    pub(crate) fn find(&self, id: u64) -> std::result::Result<u32, String> {
+        match self {
+            Self::FromOne(vertices) if (1..=*vertices).contains(&id) => Ok((id - 1) as u32),
+            Self::FromOne(vertices) => Err(format!("two ids from 1 to {vertices}")),
+            Self::Listed(dictionary) => {
+                dictionary.find(id).ok_or_else(|| "ids that were there when the file was opened".to_owned())
+            }
+        }
+    }
+}
+
+/// Which of the fields behind the two ids of a line are values of the edge.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ValueFields {
+    /// Ascending, from 0.
+    fields: Vec<usize>,
+    /// Why each edge has them.
+    reason: &'static str,
+}
+
+impl ValueFields {
+    /// The first one.
+    pub(crate) fn first() -> Self {
+        Self { fields: vec![0], reason: "as each entry has a value" }
+    }
+
+    /// Those that are numbers behind the ids of the first edge.
+    pub(crate) fn of_first_edge(rest: &[u8]) -> Self {
+        let numbers = fields(rest).enumerate().filter(|(_, word)| finite(word).is_some());
+        let reason = "as the first edge has (or take the further fields off all)";
+        Self { fields: numbers.map(|(at, _)| at).collect(), reason }
+    }
+
+    pub(crate) fn columns(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Hands out the values of an edge, from what follows its ids; what was expected where there are others.
+    pub(crate) fn read(&self, rest: &[u8], mut each: impl FnMut(f32)) -> std::result::Result<(), String> {
+        let (mut words, mut next) = (fields(rest), 0);
+        for &field in &self.fields {
+            let value = words.nth(field - next).and_then(finite);
+            let expected = || format!("a finite number in field {}, {}", field + 3, self.reason);
+            each(value.ok_or_else(expected)?);
+            next = field + 1;
+        }
+        Ok(())
+    }
+}
+
+fn fields(rest: &[u8]) -> impl Iterator<Item = &[u8]> {
+    rest.split(|&byte| separates(byte)).filter(|word| !word.is_empty())
+}
+
+fn finite(word: &[u8]) -> Option<f32> {
+    std::str::from_utf8(word).ok()?.parse().ok().filter(|value: &f32| value.is_finite())
+}
+
+/// An edge list in a plain file, as an [`EdgeSource`]: an edge for each line, as it stands there, in
+/// chunks of 8 MiB of text. Nothing of the text is kept in memory.
+#[derive(Debug)]
+pub struct EdgeText {
+    text: Ranges,
+    numbering: Numbering,
+    values: ValueFields,
+}
+
+impl EdgeText {
+    pub(crate) fn new(text: Ranges, numbering: Numbering, values: ValueFields) -> Self {
+        Self { text, numbering, values }
+    }
+
+    pub(crate) fn numbering(&self) -> &Numbering {
+        &self.numbering
+    }
+
+    pub(crate) fn text(&self) -> &Ranges {
+        &self.text
+    }
+}
+
+impl EdgeSource for EdgeText {
+    fn vertices(&self) -> u64 {
+        self.numbering.vertices()
+    }
+
+    fn chunks(&self) -> u64 {
+        self.text.count()
+    }
+
+    fn read(&self, chunk: u64, edges: &mut Vec<(u32, u32)>) -> Result<()> {
+        self.text.records(chunk, |source, target, _| {
+            edges.push((self.numbering.find(source)?, self.numbering.find(target)?));
+            Ok(())
+        })
+    }
+
+    fn columns(&self) -> u32 {
+        u32::try_from(self.values.columns()).unwrap_or(u32::MAX)
+    }
+
+    fn read_with_values(&self, chunk: u64, edges: &mut Vec<(u32, u32)>, values: &mut Vec<f32>) -> Result<()> {
+        self.text.records(chunk, |source, target, rest| {
+            edges.push((self.numbering.find(source)?, self.numbering.find(target)?));
+            self.values.read(rest, |value| values.push(value))
+        })
+    }
+}
+
+/// A part of a text file, in ranges of lines.
+#[derive(Debug)]
+pub(crate) struct Ranges {
+    path: PathBuf,
+    /// The first byte of the first line.
+    start: u64,
+    end: u64,
+    range_bytes: u64,
+    fields: usize,
+}
+
+impl Ranges {
+    /// The lines of a plain file from byte `start` on, each of at least `fields` fields.
+    pub(crate) fn open(path: &Path, start: u64, fields: usize) -> Result<Self> {
+        let refused = |source| Error::Read { path: path.to_owned(), source };
+        let end = std::fs::metadata(path).map_err(refused)?.len();
+        Ok(Self { path: path.to_owned(), start, end, range_bytes: RANGE_BYTES, fields })
+    }
+
+    /// Bytes of the text.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// The number of ranges.
+    pub(crate) fn count(&self) -> u64 {
+        self.bytes().div_ceil(self.range_bytes)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn by(mut self, range_bytes: u64) -> Self {
+        self.range_bytes = range_bytes;
+        self
+    }
+
+    /// Calls `each` with the two numbers of every line of a range, and what follows them.
+    pub(crate) fn records(
+        &self,
+        range: u64,
+        each: impl FnMut(u64, u64, &[u8]) -> std::result::Result<(), String>,
+    ) -> Result<()> {
+        let (from, block) = self.lines(range)?;
+        records(&block, self.fields, each).map_err(|fault| {
+            let place = self.place(from + fault.at as u64);
+            Error::malformed(place, fault.expected, fault.found)
+        })
+    }
+
+    /// Which fields are values by the first edge.
+    pub(crate) fn value_fields(&self) -> Result<ValueFields> {
+        for range in 0..self.count() {
+            let mut found = None;
+            // The first edge ends it. Other faults are for who reads all.
+            let _ = records(&self.lines(range)?.1, self.fields, |_, _, rest| {
+                found = Some(ValueFields::of_first_edge(rest));
+                Err(String::new())
+            });
+            if let Some(found) = found {
+                return Ok(found);
+            }
+        }
+        Ok(ValueFields::default())
+    }
+
+    /// The lines that start in a range, and the first one's byte.
+    fn lines(&self, range: u64) -> Result<(u64, Vec<u8>)> {
+        let refused = |source| Error::Read { path: self.path.clone(), source };
+        let from = self.start.saturating_add(range.saturating_mul(self.range_bytes));
+        let to = from.saturating_add(self.range_bytes).min(self.end);
+        if from >= to {
+            return Ok((from, Vec::new()));
+        }
+        // One byte earlier: if it ends a line, the range starts with a whole one.
+        let early = if range == 0 { from } else { from - 1 };
+        let mut file = eciton_input::file::open(&self.path).map_err(refused)?;
+        file.seek(SeekFrom::Start(early)).map_err(refused)?;
+        let mut block = Vec::with_capacity((to - early) as usize + 256);
+        file.by_ref().take(to - early).read_to_end(&mut block).map_err(refused)?;
+        // The last line may end in the next range.
+        let mut whole = block.ends_with(b"\n");
+        let mut beyond = 0;
+        while !whole && to + beyond < self.end {
+            if beyond > MAX_LINE_BYTES {
+                return Err(Error::Limit {
+                    place: self.place(to),
+                    limit: "line",
+                    unit: "bytes",
+                    allowed: MAX_LINE_BYTES,
+                    found: beyond,
+                    remedy: "write one edge a line",
+                });
+            }
+            let before = block.len();
+            let read = file.by_ref().take(256 << (beyond / 65536).min(12)).read_to_end(&mut block);
+            beyond += read.map_err(refused)? as u64;
+            let fresh = block.get(before..).unwrap_or_default();
+            if fresh.is_empty() {
+                break;
+            }
+            if let Some(end) = fresh.iter().position(|&byte| byte == b'\n') {
+                block.truncate(before + end + 1);
+                whole = true;
+            }
+        }
+        if range == 0 {
+            return Ok((from, block));
+        }
+        // What belongs to the range before: up to the first line end.
+        let skipped = line_end(&block, 0) + 1;
+        if skipped as u64 > to - early {
+            return Ok((to, Vec::new()));
+        }
+        Ok((early + skipped as u64, block.split_off(skipped.min(block.len()))))
+    }
+
+    /// The line of a byte: counted only for an error.
+    fn place(&self, byte: u64) -> Place {
+        let name = file::name(&self.path);
+        let lines_before = || {
+            let mut file = eciton_input::file::open(&self.path)?.take(byte);
+            let (mut piece, mut lines) = (vec![0; 1 << 20], 0);
+            loop {
+                match file.read(&mut piece)? {
+                    0 => return Ok::<u64, std::io::Error>(lines),
+                    read => lines += count(piece.get(..read).unwrap_or_default()),
+                }
+            }
+        };
+        match lines_before() {
+            Ok(lines) => Place::line(name, lines + 1),
+            Err(_) => Place::byte(name, byte),
+        }
+    }
+
+    /// Calls `visit` once for every range, from `threads` threads (at least one), and returns the
+    /// error of the lowest range that has one.
+    pub(crate) fn visit(&self, threads: usize, visit: impl Fn(u64) -> Result<()> + Sync) -> Result<()> {
+        let (next, fault) = (AtomicU64::new(0), Mutex::new(None::<(u64, Error)>));
+        let work = || {
+            loop {
+                let range = next.fetch_add(1, Ordering::Relaxed);
+                if range >= self.count() {
+                    return;
+                }
+                if let Err(error) = visit(range) {
+                    let mut fault = fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    if fault.as_ref().is_none_or(|(at, _)| range < *at) {
+                        *fault = Some((range, error));
+                    }
+                    // Ranges are handed out in order: all lower ones are being read already.
+                    next.store(self.count(), Ordering::Relaxed);
+                    return;
+                }
+            }
+        };
+        let helpers = (threads as u64).min(self.count()).clamp(1, 64) - 1;
+        std::thread::scope(|scope| {
+            for _ in 0..helpers {
+                scope.spawn(work);
+            }
+            work();
+        });
+        match fault.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+            Some((_, error)) => Err(error),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether edges of a file can be streamed: it is not packed.
+pub(crate) fn refuse_packed(path: &Path) -> Result<()> {
+    if !gzip::Source::open(path)?.packed() {
+        return Ok(());
+    }
+    Err(Error::Malformed {
+        place: Place::whole(file::name(path)),
+        expected: "a plain text file: a packed one can only be read from its start".to_owned(),
+        found: "a gzip file".to_owned(),
+        remedy: "unpack it with gunzip to stream it, or let it be read into memory",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use eciton_graph::random::SplitMix64;
+
+    use super::*;
+
+    fn read(text: &str, fields: usize) -> std::result::Result<Vec<(u64, u64)>, Fault> {
+        let mut found = Vec::new();
+        pairs(text.as_bytes(), fields, |s, t| {
+            found.push((s, t));
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    #[test]
+    fn separators_comments_and_further_fields() {
+        let text = "# a\n1 2\n\n  3\t4\r\n% b\n5,6, 7.5\n18446744073709551615 0";
+        assert_eq!(read(text, 2).unwrap(), [(1, 2), (3, 4), (5, 6), (u64::MAX, 0)]);
+        assert_eq!(read("", 2).unwrap(), []);
+        assert_eq!(read("1 2 3\n", 3).unwrap(), [(1, 2)]);
+    }
+
+    #[test]
+    fn values_are_fields_that_the_first_edge_has_as_numbers() {
+        let fields = ValueFields::of_first_edge(b"  0.5,street\t-1e2 nan 7\r");
+        assert_eq!(fields.fields, [0, 2, 4]);
+        let read = |rest: &[u8]| {
+            let mut found = Vec::new();
+            fields.read(rest, |value| found.push(value)).map(|()| found)
+        };
+        assert_eq!(read(b"1 2 3 4 5 6").unwrap(), [1.0, 3.0, 5.0]);
+        let said = read(b"1 2 3 4").unwrap_err();
+        assert!(said.starts_with("a finite number in field 7, as the first edge has"), "{said}");
+        assert!(read(b"1 2 inf 4 5").unwrap_err().contains("field 5"));
+        assert_eq!(ValueFields::of_first_edge(b"").columns(), 0);
+    }
+
+    #[test]
+    fn faults_say_where() {
+        for (text, at) in
+            [("1 2\n3\n", 4), ("1 x\n", 0), ("-1 2", 0), ("1 2.5", 0), ("1", 0), ("1 2\n ,3", 6)]
+        {
+            assert_eq!(read(text, 2).unwrap_err().at, at, "{text}");
+        }
+        assert!(read("18446744073709551616 0", 2).is_err());
+        let short = read("1 2\n", 3).unwrap_err();
+        assert_eq!((short.expected.as_str(), short.found.as_str()), ("3 fields", "\"1 2\""));
+        let refused = pairs(b"1 2", 2, |_, _| Err("less".to_owned())).unwrap_err();
+        assert_eq!(refused.expected, "less");
+    }
+
+    /// Any cut gives the edges of the whole.
+    #[test]
+    fn ranges_of_any_size_hold_every_line_once() {
+        let seed = 11;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("edges.txt");
+        for _ in 0..40 {
+            let mut text = "# start\n".to_owned();
+            let start = text.len() as u64;
+            for _ in 0..random.below(60) {
+                match random.below(6) {
+                    0 => text.push('\n'),
+                    1 => text.push_str("# a comment that is longer than a range\n"),
+                    _ => text.push_str(&format!("{} {}\n", random.below(1 << 20), random.below(9))),
+                }
+            }
+            if random.below(2) == 0 {
+                text.pop();
+            }
+            let expected = read(&text, 2).unwrap();
+            std::fs::write(&path, &text).unwrap();
+            for range_bytes in [1, 2, 3, 5, 7, 16, 64, 1 << 20] {
+                let ranges = Ranges::open(&path, start, 2).unwrap().by(range_bytes);
+                let mut found = Vec::new();
+                for range in 0..ranges.count() {
+                    let push = |s, t, _: &[u8]| {
+                        found.push((s, t));
+                        Ok(())
+                    };
+                    ranges.records(range, push).unwrap();
+                }
+                assert_eq!(found, expected, "{range_bytes} of {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_fault_is_told_for_any_number_of_threads() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("edges.txt");
+        let text = "1 2\n".repeat(100) + "1 y\n" + &"1 2\n".repeat(20) + "z\n" + &"3 4\n".repeat(300);
+        std::fs::write(&path, text).unwrap();
+        for threads in [0, 1, 2, 7] {
+            let ranges = Ranges::open(&path, 0, 2).unwrap().by(10);
+            let found = ranges.visit(threads, |range| ranges.records(range, |_, _, _| Ok(())));
+            let text = found.unwrap_err().to_string();
+            assert!(
+                text.contains("edges.txt, line 101: expected two vertex ids") && text.contains("1 y"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_endless_line_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("edges.txt");
+        std::fs::write(&path, vec![b'1'; MAX_LINE_BYTES as usize + (1 << 22)]).unwrap();
+        let ranges = Ranges::open(&path, 0, 2).unwrap().by(1 << 10);
+        let text = ranges.records(0, |_, _, _| Ok(())).unwrap_err().to_string();
+        assert!(text.contains("limit line of 16777216 bytes"), "{text}");
+        // A later range has no line start, and leaves the fault to the first.
+        ranges.records(1, |_, _, _| Ok(())).unwrap_err();
+    }
+}

@@ -1,0 +1,205 @@
+//! The edges of a table, and which ids there are where nothing but edges and labels says so.
+
+use eciton_graph::adjacency::check_vertices;
+use eciton_graph::error::{Place, Result};
+
+use super::ids::{Ids, Words, canonical};
+use super::labels::{is_unknown, number};
+use crate::dictionary::Collector;
+use crate::edge_rows::Columns;
+use crate::file::Grown;
+use crate::table::{Table, is_header, is_number};
+
+/// The edges of a table.
+pub(super) struct Edges {
+    /// In the order of the table.
+    pub(super) pairs: Grown<(u32, u32)>,
+    pub(super) columns: Columns,
+}
+
+impl Edges {
+    /// Edges between known vertices.
+    pub(super) fn between(table: &Table, ids: &Ids) -> Result<Self> {
+        let first = table.first(2)?;
+        let unknown = |field| ids.position(first.get(field)).is_none() && !is_number(first.get(field));
+        table.header.set(unknown(0) && unknown(1));
+        if table.header.get() && ids.are_words() && !is_header(first.get(0)) {
+            table.note(true, "neither of its ids is one of the data set's");
+        }
+        let mut made = Self { pairs: Grown::new(&table.file), columns: Columns::of(table)? };
+        table.each(2, |row| {
+            let end = |field: usize| ids.find(table, row.line(), row.get(field));
+            made.pairs.push((end(0)?, end(1)?))?;
+            made.columns.read(row)
+        })?;
+        made.checked(table)
+    }
+
+    /// Edges between ids that are all numbers, those of `labels` too; none if one is a word.
+    ///
+    /// Ids stand in the place of vertices until all are known, so they are read once.
+    pub(super) fn numbered(table: &Table, labels: Option<&Table>) -> Result<Option<(Ids, Self)>> {
+        let mut ids = Collector::new(table.bytes()?);
+        if let Some(labels) = labels {
+            let Some(doubtful) = doubtful_header(labels)? else { return Ok(None) };
+            let mut rows = labels.rows(2)?;
+            let mut others = false;
+            while let Some(row) = rows.next()? {
+                let Some(id) = canonical(row.get(0)) else { return Ok(None) };
+                ids.add([id].into_iter());
+                others = true;
+            }
+            if doubtful && !others {
+                return Ok(None);
+            }
+        }
+        let Some(doubtful) = doubtful_header(table)? else { return Ok(None) };
+        let mut made = Self { pairs: Grown::new(&table.file), columns: Columns::of(table)? };
+        let mut rows = table.rows(2)?;
+        while let Some(row) = rows.next()? {
+            let ends = canonical(row.get(0)).zip(canonical(row.get(1)));
+            let Some((source, target)) = ends else { return Ok(None) };
+            // Wider ids would take 16 bytes an edge: the table is read twice instead.
+            let (Ok(low), Ok(high)) = (u32::try_from(source), u32::try_from(target)) else {
+                return Self::wide(table, labels);
+            };
+            ids.add([source, target].into_iter());
+            made.pairs.push((low, high))?;
+            made.columns.read(row)?;
+        }
+        if doubtful && made.pairs.is_empty() {
+            return Ok(None);
+        }
+        let dictionary = ids.finish();
+        check_vertices(dictionary.len(), || Place::whole(&table.file))?;
+        for (source, target) in made.pairs.iter_mut() {
+            for end in [source, target] {
+                *end = dictionary.find((*end).into()).unwrap_or_default();
+            }
+        }
+        let found = Ids::numbers(dictionary);
+        made.checked(table).map(|edges| Some((found, edges)))
+    }
+
+    /// [`Edges::numbered`] in two readings, for ids that do not fit 32 bits.
+    fn wide(table: &Table, labels: Option<&Table>) -> Result<Option<(Ids, Self)>> {
+        let mut ids = Collector::new(table.bytes()?);
+        let parts = labels.map(|labels| (labels, &[0][..])).into_iter().chain([(table, &[0, 1][..])]);
+        for (table, fields) in parts {
+            let mut rows = table.rows(2)?;
+            while let Some(row) = rows.next()? {
+                for &field in fields {
+                    let Some(id) = canonical(row.get(field)) else { return Ok(None) };
+                    ids.add([id].into_iter());
+                }
+            }
+        }
+        let dictionary = ids.finish();
+        check_vertices(dictionary.len(), || Place::whole(&table.file))?;
+        let ids = Ids::numbers(dictionary);
+        let edges = Self::between(table, &ids)?;
+        Ok(Some((ids, edges)))
+    }
+
+    /// Edges between ids that are words, in order of first appearance: those of `labels` first.
+    pub(super) fn worded(table: &Table, labels: Option<&Table>) -> Result<(Ids, Self)> {
+        table.find_header(2)?;
+        labels.map_or(Ok(false), |labels| labels.find_header(2))?;
+        let (ids, edges) = Self::words(table, labels)?;
+        // Where the first row might be a header, all else has been read now.
+        let mut changed = false;
+        if let Some(labels) = labels.filter(|labels| !labels.header.get()) {
+            changed |= label_header(labels, &ids, &edges)?;
+        }
+        if !table.header.get() && edges.pairs.len() > 1 {
+            changed |= edge_header(table, &ids, &edges, labels)?;
+        }
+        if changed { Self::words(table, labels) } else { Ok((ids, edges)) }
+    }
+
+    pub(super) fn words(table: &Table, labels: Option<&Table>) -> Result<(Ids, Self)> {
+        let mut ids = Words::new(&table.file);
+        if let Some(labels) = labels {
+            labels.each(2, |row| ids.add(row.get(0)).map(drop))?;
+        }
+        let mut made = Self { pairs: Grown::new(&table.file), columns: Columns::of(table)? };
+        table.each(2, |row| {
+            made.pairs.push((ids.add(row.get(0))?, ids.add(row.get(1))?))?;
+            made.columns.read(row)
+        })?;
+        made.checked(table).map(|edges| (ids.finish(), edges))
+    }
+
+    /// Refuses a table of no edge, unless it says so with a header of known words.
+    pub(super) fn checked(self, table: &Table) -> Result<Self> {
+        match self.pairs.is_empty() && !is_header(table.first(2)?.get(0)) {
+            true => Err(table.empty("one edge at least: source, target")),
+            false => Ok(self),
+        }
+    }
+}
+
+/// Takes a first row of words for a header, as it is if all other ids are numbers; whether that is in
+/// doubt. None where the first id is a number of another spelling (`007`): ids are words then.
+fn doubtful_header(table: &Table) -> Result<Option<bool>> {
+    let first = table.first(2)?;
+    let word = first.get(0);
+    table.header.set(!is_number(word));
+    match canonical(word).is_none() && is_number(word) {
+        true => Ok(None),
+        false => Ok(Some(table.header.get() && !is_header(word))),
+    }
+}
+
+/// Whether the first row of labels is a header, where ids are words: its id is in no edge, and its label
+/// stands nowhere else.
+pub(super) fn label_header(labels: &Table, ids: &Ids, edges: &Edges) -> Result<bool> {
+    let first = labels.first(2)?;
+    let Some(id) = ids.position(first.get(0)) else { return Ok(false) };
+    if edges.pairs.iter().any(|&(source, target)| source == id || target == id) {
+        return Ok(false);
+    }
+    let (label, mut again, mut rows) = (first.get(1).to_owned(), 0, 0);
+    labels.each(2, |row| {
+        rows += 1;
+        again += u64::from(row.get(1) == label);
+        Ok(())
+    })?;
+    let header = again == 1 && rows > 1 && number(&label).is_none() && !is_unknown(&label);
+    labels.header.set(header);
+    if header {
+        labels.note(true, "its id is in no edge, and its label in no other line");
+    }
+    Ok(header)
+}
+
+/// Whether the first row of edges is a header, where ids are words: neither of them occurs again, while
+/// others do.
+pub(super) fn edge_header(table: &Table, ids: &Ids, edges: &Edges, labels: Option<&Table>) -> Result<bool> {
+    let Some((&(a, b), rest)) = edges.pairs.split_first() else { return Ok(false) };
+    let occurs = |vertex: u32| rest.iter().any(|&(source, target)| source == vertex || target == vertex);
+    if a == b || occurs(a) || occurs(b) {
+        return Ok(false);
+    }
+    let first = table.first(2)?;
+    let mut labelled = false;
+    if let Some(labels) = labels {
+        labels.each(2, |row| {
+            labelled |= [0, 1].iter().any(|&field| row.get(0) == first.get(field));
+            Ok(())
+        })?;
+    }
+    if labelled {
+        return Ok(false);
+    }
+    // Where every id stands alone, this row is like the others.
+    let header = ids.len() < 2 * edges.pairs.len() as u64;
+    table.header.set(header);
+    let why = if header {
+        "neither id occurs again"
+    } else {
+        "no id occurs twice; a header would be source,target"
+    };
+    table.note(header, why);
+    Ok(header)
+}

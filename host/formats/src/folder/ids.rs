@@ -1,0 +1,190 @@
+//! The user's ids of vertices or graphs, and the place of each.
+
+use std::collections::HashMap;
+
+use eciton_graph::adjacency::check_vertices;
+use eciton_graph::dataset::VertexIds;
+use eciton_graph::error::{Error, Place, Result};
+use eciton_input::budget::Charge;
+
+use crate::dictionary::{Collector, Dictionary};
+use crate::file;
+use crate::table::{Row, Table};
+
+/// The user's ids and their positions.
+pub(super) struct Ids {
+    pub(super) names: VertexIds,
+    pub(super) lookup: Lookup,
+    pub(super) count: u64,
+    /// Whether these are ids of graphs.
+    pub(super) of_graphs: bool,
+}
+
+/// The way from an id to its vertex.
+pub(super) enum Lookup {
+    Dense,
+    /// By binary search among names that ascend.
+    Sorted,
+    /// Numbers.
+    Ranks(Dictionary),
+    Words(HashMap<Box<str>, u32>),
+}
+
+/// Words in order of first appearance.
+pub(super) struct Words {
+    pub(super) names: Vec<String>,
+    positions: HashMap<Box<str>, u32>,
+    file: String,
+    charge: Charge,
+    bytes: u64,
+}
+
+impl Words {
+    pub(super) fn new(file: &str) -> Self {
+        let (names, positions) = (Vec::new(), HashMap::new());
+        Self { names, positions, file: file.to_owned(), charge: Charge::default(), bytes: 0 }
+    }
+
+    /// The position of a word, which is a new one perhaps.
+    pub(super) fn add(&mut self, word: &str) -> Result<u32> {
+        if let Some(&position) = self.positions.get(word) {
+            return Ok(position);
+        }
+        let position = self.names.len() as u32;
+        check_vertices(u64::from(position) + 1, || Place::whole(&self.file))?;
+        // A name and a key, each with its text; the map's slots are half empty at worst.
+        self.bytes += 2 * word.len() as u64 + 96;
+        self.charge.grow_to(self.bytes).map_err(|exceeded| file::exceeded(&self.file, exceeded))?;
+        self.names.push(word.to_owned());
+        self.positions.insert(word.into(), position);
+        Ok(position)
+    }
+
+    pub(super) fn finish(self) -> Ids {
+        self.charge.keep();
+        let count = self.names.len() as u64;
+        Ids {
+            names: VertexIds::Words(self.names),
+            lookup: Lookup::Words(self.positions),
+            count,
+            of_graphs: false,
+        }
+    }
+}
+
+impl Ids {
+    pub(super) fn dense(vertices: u64) -> Self {
+        Self { names: VertexIds::Dense, lookup: Lookup::Dense, count: vertices, of_graphs: false }
+    }
+
+    pub(super) fn numbers(ids: Dictionary) -> Self {
+        let count = ids.len();
+        if ids.dense() {
+            return Self::dense(count);
+        }
+        Self { names: VertexIds::Numbers(ids.ids()), lookup: Lookup::Ranks(ids), count, of_graphs: false }
+    }
+
+    /// The ids in a column of a table.
+    pub(super) fn of_column(table: &Table, column: usize) -> Result<Self> {
+        let mut numbers = Collector::new(table.bytes()?);
+        let mut words = false;
+        let mut rows = table.rows(2)?;
+        while let Some(row) = rows.next()? {
+            match canonical(row.get(column)) {
+                Some(id) => numbers.add([id].into_iter()),
+                None => {
+                    words = true;
+                    break;
+                }
+            }
+        }
+        if !words {
+            return Ok(Self::numbers(numbers.finish()));
+        }
+        let mut ids = Words::new(&table.file);
+        table.each(2, |row| ids.add(row.get(column)).map(drop))?;
+        Ok(ids.finish())
+    }
+
+    /// Of words in this order, each once.
+    pub(super) fn of_words(words: &[String], file: &str) -> Result<Self> {
+        if words.iter().all(|word| canonical(word).is_some()) {
+            let mut numbers = Collector::new(words.len() as u64);
+            numbers.add(words.iter().filter_map(|word| canonical(word)));
+            return Ok(Self::numbers(numbers.finish()));
+        }
+        let mut ids = Words::new(file);
+        words.iter().try_for_each(|word| ids.add(word).map(drop))?;
+        Ok(ids.finish())
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether an id may be any word.
+    pub(super) fn are_words(&self) -> bool {
+        matches!(self.names, VertexIds::Words(_))
+    }
+
+    pub(super) fn position(&self, word: &str) -> Option<u32> {
+        match (&self.lookup, &self.names) {
+            (Lookup::Words(positions), _) => positions.get(word).copied(),
+            (Lookup::Ranks(ids), _) => ids.find(canonical(word)?),
+            (Lookup::Sorted, VertexIds::Numbers(numbers)) => {
+                numbers.binary_search(&canonical(word)?).ok().map(|at| at as u32)
+            }
+            _ => canonical(word).filter(|&id| id < self.count).map(|id| id as u32),
+        }
+    }
+
+    pub(super) fn find(&self, table: &Table, line: u64, word: &str) -> Result<u32> {
+        let place = || Place::line(&table.file, line);
+        self.position(word).ok_or_else(|| match self.of_graphs {
+            true => Error::Malformed {
+                place: place(),
+                expected: format!("one of the {} graphs of graphs.csv", self.count),
+                found: format!("{word:.60?}"),
+                remedy: "correct the id; where there is a graphs.csv, labels and split are of graphs",
+            },
+            false => Error::UnknownVertex {
+                place: place(),
+                vertex: eciton_input::text::cut(word, 60),
+                known: match self.names {
+                    VertexIds::Dense => format!("vertices are 0..{}", self.count),
+                    _ => format!("it is none of the {} known ids", self.count),
+                },
+            },
+        })
+    }
+}
+
+/// Vertices that have had their row: each has one at most.
+pub(super) struct Placed(Vec<bool>);
+
+impl Placed {
+    pub(super) fn new(ids: &Ids) -> Self {
+        Self(vec![false; ids.len() as usize])
+    }
+
+    /// The vertex of a row.
+    pub(super) fn place(&mut self, table: &Table, row: &Row, ids: &Ids) -> Result<u32> {
+        let vertex = ids.find(table, row.line(), row.get(0))?;
+        match self.0.get_mut(vertex as usize) {
+            Some(seen) if !*seen => *seen = true,
+            _ => return Err(table.wrong(row.line(), "each id once", row.get(0))),
+        }
+        Ok(vertex)
+    }
+
+    pub(super) fn first_missing(&self) -> Option<u32> {
+        self.0.iter().position(|seen| !seen).map(|at| at as u32)
+    }
+}
+
+/// A number that is written in one way only, so that `007` stays a word.
+pub(crate) fn canonical(word: &str) -> Option<u64> {
+    let plain = word.bytes().all(|b| b.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
+    if plain { word.parse().ok() } else { None }
+}

@@ -1,0 +1,191 @@
+//! Gzip (RFC 1952): recognised by its first bytes, whatever the file is called, and unpacked within
+//! limits.
+//!
+//! A text that is worth training on packs to a third or a tenth of its size; a bomb to a thousandth
+//! (deflate's most is 1,032). So a file may unpack to [`FREE_BYTES`] in any case, and beyond that to
+//! [`MAX_RATIO`] times its own size, and never to more than [`MAX_UNPACKED_BYTES`].
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek};
+use std::path::{Path, PathBuf};
+
+use eciton_graph::error::{Error, Place, Result};
+use flate2::bufread::MultiGzDecoder;
+
+use super::file::{self, Bytes, Grown};
+
+/// What any file may unpack to.
+pub const FREE_BYTES: u64 = 64 << 20;
+/// How many times its own size a file may unpack to, beyond [`FREE_BYTES`].
+pub const MAX_RATIO: u64 = 256;
+/// The most that a file is unpacked to.
+pub const MAX_UNPACKED_BYTES: u64 = 64 << 30;
+
+/// Bytes that are unpacked into memory at once.
+const UNPACKED_AT_ONCE: usize = 1 << 20;
+
+/// Whether these first bytes are gzip's.
+pub(crate) fn is_gzip(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0x1f, 0x8b])
+}
+
+/// The most that `packed` bytes may unpack to.
+pub(super) fn allowed(packed: u64) -> u64 {
+    packed.saturating_mul(MAX_RATIO).clamp(FREE_BYTES, MAX_UNPACKED_BYTES)
+}
+
+fn too_large(file: &str, allowed: u64, found: u64) -> Error {
+    Error::Limit {
+        place: Place::whole(file),
+        limit: "unpacked gzip",
+        unit: "bytes",
+        allowed,
+        found,
+        remedy: "if you trust the file, unpack it with gunzip and give the plain one",
+    }
+}
+
+fn damaged(file: &str, at: u64, error: &std::io::Error) -> Error {
+    let place = Place::byte(file, at);
+    Error::malformed(place, "a whole gzip file (the byte counts what was unpacked)", error.to_string())
+}
+
+/// All of a packed file in memory, at most [`file::MAX_FILE_BYTES`].
+pub(crate) fn unpack(packed: &[u8], file: &str) -> Result<Bytes> {
+    let allowed = allowed(packed.len() as u64).min(file::MAX_FILE_BYTES);
+    let mut bytes = Grown::new(file);
+    let mut decoder = MultiGzDecoder::new(packed);
+    loop {
+        let before = bytes.len();
+        let into = bytes.room(UNPACKED_AT_ONCE)?;
+        // One less than there is room for: the list never grows beyond what is charged.
+        let outcome = decoder.by_ref().take(UNPACKED_AT_ONCE as u64 - 1).read_to_end(into);
+        let found = into.len() as u64;
+        match outcome {
+            Err(error) => return Err(damaged(file, found, &error)),
+            Ok(_) if found > allowed => return Err(too_large(file, allowed, found)),
+            Ok(_) if into.len() == before => return Ok(bytes.into_bytes()),
+            Ok(_) => {}
+        }
+    }
+}
+
+/// The bytes of a file from its start, unpacked where they are packed.
+pub(crate) struct Source {
+    reader: Reader,
+    path: PathBuf,
+    file: String,
+    given: u64,
+    allowed: u64,
+}
+
+enum Reader {
+    Plain(File),
+    Gzip(Box<MultiGzDecoder<BufReader<File>>>),
+}
+
+impl Source {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let refused = |source| Error::Read { path: path.to_owned(), source };
+        let mut opened = eciton_input::file::open(path).map_err(refused)?;
+        let length = opened.metadata().map_err(refused)?.len();
+        let mut magic = Vec::new();
+        opened.by_ref().take(2).read_to_end(&mut magic).map_err(refused)?;
+        opened.rewind().map_err(refused)?;
+        let (reader, allowed) = match is_gzip(&magic) {
+            true => {
+                let buffered = BufReader::with_capacity(1 << 18, opened);
+                (Reader::Gzip(Box::new(MultiGzDecoder::new(buffered))), allowed(length))
+            }
+            false => (Reader::Plain(opened), u64::MAX),
+        };
+        Ok(Self { reader, path: path.to_owned(), file: file::name(path), given: 0, allowed })
+    }
+
+    /// Whether the file is packed.
+    pub(crate) fn packed(&self) -> bool {
+        matches!(self.reader, Reader::Gzip(_))
+    }
+
+    /// The file's name in errors.
+    pub(crate) fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// Appends up to `most` further bytes; how many, 0 at the end.
+    pub(crate) fn read(&mut self, into: &mut Vec<u8>, most: u64) -> Result<u64> {
+        let before = into.len();
+        let outcome = match &mut self.reader {
+            Reader::Plain(file) => file.take(most).read_to_end(into),
+            Reader::Gzip(decoder) => decoder.take(most).read_to_end(into),
+        };
+        self.given += (into.len() - before) as u64;
+        match outcome {
+            Err(error) if self.packed() => Err(damaged(&self.file, self.given, &error)),
+            Err(source) => Err(Error::Read { path: self.path.clone(), source }),
+            Ok(_) if self.given > self.allowed => Err(too_large(&self.file, self.allowed, self.given)),
+            Ok(bytes) => Ok(bytes as u64),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::io::Write;
+
+    /// A packed file, for the tests of this crate.
+    pub(crate) fn pack(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn members_follow_each_other() {
+        let mut two = pack(b"ab");
+        two.extend(pack(b"c"));
+        assert_eq!(&unpack(&two, "x.gz").unwrap()[..], b"abc");
+        assert!(is_gzip(&two) && !is_gzip(b"1f"));
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let whole = pack(&[7; 1000]);
+        for end in 2..whole.len() {
+            let text = unpack(&whole[..end], "x.gz").unwrap_err().to_string();
+            assert!(text.contains("x.gz, byte"), "{end}: {text}");
+        }
+        let mut wrong = whole.clone();
+        let crc = wrong.len() - 6;
+        wrong[crc] ^= 1;
+        assert!(unpack(&wrong, "x.gz").is_err());
+    }
+
+    #[test]
+    fn a_bomb_stops_at_the_limit() {
+        // One MiB of zeros, packed, eighty times one after the other: 80 MiB from 80 kB.
+        let bomb = pack(&vec![0; 1 << 20]).repeat(80);
+        assert!((bomb.len() as u64) * MAX_RATIO < FREE_BYTES);
+        let text = unpack(&bomb, "bomb.gz").unwrap_err().to_string();
+        assert!(text.contains(&format!("limit unpacked gzip of {FREE_BYTES} bytes")), "{text}");
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bomb");
+        std::fs::write(&path, &bomb).unwrap();
+        let mut source = Source::open(&path).unwrap();
+        let (mut bytes, mut total) = (Vec::new(), 0);
+        let refused = loop {
+            bytes.clear();
+            match source.read(&mut bytes, 1 << 20) {
+                Ok(more) => total += more,
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(total <= FREE_BYTES && refused.contains("gunzip"), "{total} {refused}");
+        // At the limit and not above it.
+        let most = pack(&vec![0; 1 << 20]).repeat(64);
+        assert_eq!(unpack(&most, "most.gz").unwrap().len() as u64, FREE_BYTES);
+    }
+}

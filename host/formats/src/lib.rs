@@ -1,0 +1,305 @@
+//! Readers of published and plain formats, and the one door to them: [`open`] recognises what lies
+//! at a path, [`builtin`] knows what the crate carries itself.
+//!
+//! A reader makes an [`eciton_graph::dataset::Dataset`] and checks it before it is handed out: no
+//! reader panics or runs code on bad input, and each error names file and place. Errors are those of
+//! [`eciton_graph::error`].
+//!
+//! ```
+//! let cora = eciton_formats::builtin("cora")?;
+//! assert_eq!((cora.graph.vertices(), cora.graph.edges()), (2708, 10556));
+//! # Ok::<(), eciton_graph::error::Error>(())
+//! ```
+
+pub mod array;
+pub mod bundle;
+mod cora;
+mod csr;
+mod dictionary;
+mod edge_rows;
+mod edge_text;
+pub mod file;
+pub mod folder;
+pub mod gzip;
+mod labels;
+mod lines;
+pub mod matrix_market;
+pub mod metis;
+pub mod musae;
+pub mod npy;
+pub mod npz;
+pub mod ogb;
+pub mod pairs;
+pub mod pickle;
+pub mod planetoid;
+pub mod prepared;
+pub mod snap;
+mod table;
+pub mod tu;
+
+pub use edge_text::EdgeText;
+pub use file::MAX_FILE_BYTES;
+pub use lines::MAX_LINE_BYTES;
+
+use std::path::{Path, PathBuf};
+
+use eciton_graph::adjacency::{Graph, Options};
+use eciton_graph::build;
+use eciton_graph::dataset::{Dataset, EdgeFeatures, VertexIds};
+use eciton_graph::edges::EdgeSource;
+use eciton_graph::error::{Error, Result};
+use eciton_graph::store;
+use eciton_input::budget::Reading;
+
+const KNOWN: &str = "a .npz of a known layout; a MatrixMarket file (.mtx), a METIS graph (.graph, \
+     .metis) or an edge list (.txt, .edges, .edgelist, .el, .tsv, .snap), each also packed (.gz); a \
+     folder with store.json (Eciton's own), with edges.csv (and features, labels, split), with indptr.npy and indices.npy, with \
+     raw/edge.csv.gz or raw/data.npz (OGB), with ind.NAME.graph (Planetoid), with NAME_edges.csv \
+     and NAME_target.csv (MUSAE), with NAME_A.txt and NAME_graph_indicator.txt (TU), with .npz files, or with one of the files above";
+
+/// Reads one of several data sets of a folder by its name.
+type Reader = fn(&Path, &str) -> Result<Dataset>;
+
+/// A data set that the crate carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Builtin {
+    /// What [`builtin`] takes.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub description: &'static str,
+}
+
+/// The data sets that the crate carries.
+pub fn builtins() -> &'static [Builtin] {
+    &[Builtin {
+        name: "cora",
+        description: "2,708 papers of machine learning, 5,278 citations, 1,433 words, 7 fields; \
+             public split 140 / 500 / 1,000",
+    }]
+}
+
+/// A data set that the crate carries, by name, whatever its case.
+///
+/// # Errors
+/// [`Error::UnknownDataset`] with the most similar name.
+pub fn builtin(name: &str) -> Result<Dataset> {
+    match name.to_lowercase().as_str() {
+        "cora" => cora::load(),
+        other => {
+            let known: Vec<String> = builtins().iter().map(|b| b.name.to_owned()).collect();
+            let nearest = nearest(other, &known);
+            Err(Error::UnknownDataset { name: name.to_owned(), nearest, known })
+        }
+    }
+}
+
+/// Reads whatever lies at `path`; `name` chooses where a folder holds several data sets.
+///
+/// # Errors
+/// [`Error::ChooseName`] where a name is missing or unknown, [`Error::UnknownLayout`] with what was
+/// found, and those of the reader.
+pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
+    let _reading = Reading::begin();
+    let metadata = std::fs::metadata(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let alone = |name: Option<&str>| match name {
+        None => Ok(()),
+        Some(name) => Err(Error::NameNotUsed { path: path.to_owned(), name: name.to_owned() }),
+    };
+    if !metadata.is_dir() {
+        alone(name)?;
+        return match Kind::of(path)? {
+            Some(Kind::Bundle) => bundle::open(path),
+            Some(Kind::MatrixMarket) => matrix_market::open(path),
+            Some(Kind::Metis) => metis::open(path),
+            Some(Kind::EdgeList) => snap::open(path),
+            None => {
+                let found = vec![file::name(path)];
+                Err(Error::UnknownLayout { path: path.to_owned(), found, known: KNOWN })
+            }
+        };
+    }
+    let files = file::list(path)?;
+    let has = |name: &str| files.iter().any(|f| f == name);
+    if has(store::DESCRIPTION) {
+        return alone(name).and_then(|()| store::open(path));
+    }
+    if has("indptr.npy") && has("indices.npy") {
+        return alone(name).and_then(|()| prepared::open(path));
+    }
+    if folder::EDGES.iter().any(|e| has(e)) {
+        return alone(name).and_then(|()| folder::open(path));
+    }
+    if ogb::recognises(path) {
+        return ogb::open(path, name);
+    }
+    let several: [(Vec<String>, Reader); 5] = [
+        (planetoid::names(&files), planetoid::open),
+        (musae::names(&files), musae::open),
+        (tu::names(path, &files), tu::open),
+        (bundle_names(&files), |folder, name| bundle::open(&folder.join(format!("{name}.npz")))),
+        (graph_names(&files), |folder, name| open(&folder.join(name), None)),
+    ];
+    let names: Vec<String> = several.iter().flat_map(|(names, _)| names.iter().cloned()).collect();
+    let wanted = match (name, names.as_slice()) {
+        (_, []) => {
+            let found = files.into_iter().take(20).collect();
+            return Err(Error::UnknownLayout { path: path.to_owned(), found, known: KNOWN });
+        }
+        (Some(name), _) => name,
+        (None, [one]) => one,
+        (None, _) => "",
+    };
+    for (names, open) in several {
+        if let Some(name) = names.iter().find(|n| n.eq_ignore_ascii_case(wanted)) {
+            return open(path, name);
+        }
+    }
+    Err(Error::ChooseName {
+        path: path.to_owned(),
+        name: name.map(str::to_owned),
+        nearest: name.and_then(|n| nearest(n, &names)),
+        names,
+    })
+}
+
+fn bundle_names(files: &[String]) -> Vec<String> {
+    files.iter().filter_map(|f| f.strip_suffix(".npz")).map(str::to_owned).collect()
+}
+
+/// Graph files that are known by their names; an edge list might be any other text.
+fn graph_names(files: &[String]) -> Vec<String> {
+    let graph = |name: &&String| {
+        let known = matches!(Kind::by_name(Path::new(name)), Some(Kind::MatrixMarket | Kind::Metis));
+        known && !name.starts_with("ind.")
+    };
+    files.iter().filter(graph).cloned().collect()
+}
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Bundle,
+    MatrixMarket,
+    Metis,
+    EdgeList,
+}
+
+impl Kind {
+    /// By its first bytes where these tell, else by its name.
+    fn of(path: &Path) -> Result<Option<Self>> {
+        let mut start = Vec::new();
+        // A file that cannot be unpacked says so when it is read.
+        let read = gzip::Source::open(path)?.read(&mut start, matrix_market::BANNER.len() as u64);
+        match read.is_ok() && start.eq_ignore_ascii_case(matrix_market::BANNER) {
+            true => Ok(Some(Self::MatrixMarket)),
+            false => Ok(Self::by_name(path)),
+        }
+    }
+
+    fn by_name(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        let extension = name.strip_suffix(".gz").unwrap_or(&name).rsplit_once('.')?.1;
+        match extension {
+            "npz" => Some(Self::Bundle),
+            "mtx" => Some(Self::MatrixMarket),
+            other if metis::EXTENSIONS.contains(&other) => Some(Self::Metis),
+            other if snap::EXTENSIONS.contains(&other) => Some(Self::EdgeList),
+            _ => None,
+        }
+    }
+}
+
+/// A graph file whose edges can be read piece by piece, however large it is.
+pub struct Streamed {
+    /// A short name, the file's.
+    pub name: String,
+    /// The edges as they stand in the file: made symmetric only by who builds a graph of them.
+    pub edges: Box<dyn EdgeSource + Send>,
+    /// What the file calls the vertices; numbers ascend.
+    pub ids: VertexIds,
+    folder: PathBuf,
+}
+
+impl Streamed {
+    /// What lies beside the file: features, labels and split, as [`folder`] reads them.
+    ///
+    /// # Errors
+    /// As [`folder::open`].
+    pub fn attributes(&self) -> Result<folder::Attributes> {
+        folder::Attributes::beside(&self.folder, &self.ids, self.edges.vertices())
+    }
+}
+
+/// The edges of a plain MatrixMarket file or edge list, to be streamed, with their values; none for all else,
+/// which [`open`] reads, also for many graphs (`graphs.csv` beside the file). The file is read once, by as many threads as there are processors, to check it and to learn its ids.
+///
+/// # Errors
+/// As [`snap::edges`] and [`matrix_market::edges`].
+pub fn stream(path: &Path) -> Result<Option<Streamed>> {
+    let many = folder::graphs_beside(parent(path)).is_some();
+    if many || !path.is_file() || gzip::Source::open(path)?.packed() {
+        return Ok(None);
+    }
+    let (edges, ids) = match Kind::of(path)? {
+        Some(Kind::MatrixMarket) => matrix_market::edges(path, threads())?,
+        Some(Kind::EdgeList) => snap::edges(path, threads())?,
+        _ => return Ok(None),
+    };
+    let folder = parent(path).to_owned();
+    Ok(Some(Streamed { name: file::stem(path), edges: Box::new(edges), ids, folder }))
+}
+
+/// Threads that readers use.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The folder of a file.
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// A graph in memory, each edge in both directions.
+fn graph(source: &dyn EdgeSource) -> Result<Graph> {
+    build::in_memory(source, Options::default(), threads())
+}
+
+/// [`graph`], and the source's values as features of its edges.
+fn graph_and_values(source: &dyn EdgeSource) -> Result<(Graph, Option<EdgeFeatures>)> {
+    if source.columns() == 0 {
+        return Ok((graph(source)?, None));
+    }
+    let mut all = ValuedEdges { columns: source.columns(), ..ValuedEdges::default() };
+    for chunk in 0..source.chunks() {
+        source.read_with_values(chunk, &mut all.edges, &mut all.values)?;
+    }
+    all.graph(source.vertices())
+}
+
+/// Edges in the order of a file, and the values of each.
+#[derive(Debug, Default)]
+struct ValuedEdges {
+    edges: Vec<(u32, u32)>,
+    columns: u32,
+    values: Vec<f32>,
+}
+
+impl ValuedEdges {
+    fn graph(&self, vertices: u64) -> Result<(Graph, Option<EdgeFeatures>)> {
+        let Self { edges, columns, values } = self;
+        let graph = graph(&(vertices, &edges[..]))?;
+        let placed = || EdgeFeatures::placed(&graph, edges, *columns, values, Options::default());
+        let placed = (*columns > 0).then(placed).transpose()?;
+        Ok((graph, placed))
+    }
+}
+
+/// The most similar of `known`, if it is similar at all.
+fn nearest(name: &str, known: &[String]) -> Option<String> {
+    let likeness = |k: &String| strsim::jaro_winkler(&name.to_lowercase(), &k.to_lowercase());
+    let best = known.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    (likeness(best) > 0.6).then(|| best.clone())
+}

@@ -1,0 +1,247 @@
+//! MatrixMarket coordinate files (Boisvert, Pozo and Remington 1996, NISTIR 5935): a square sparse
+//! matrix whose stored entries are edges; plain or packed with gzip.
+//!
+//! ```text
+//! %%MatrixMarket matrix coordinate pattern symmetric
+//! % a path of three vertices
+//! 3 3 2
+//! 2 1
+//! 3 2
+//! ```
+//!
+//! The field is `pattern`, `real` or `integer`, the symmetry `general` or `symmetric`. An entry is an
+//! edge, even one whose value is zero. Values of `real` and `integer` are a column of edge features. Vertices are the rows, and are called 1 to V as in the file. Every edge
+//! counts in both directions, also of a general matrix; where both have a value it is their mean. What
+//! is known of the vertices lies beside the file: `features`, `labels` and `split` as [`super::folder`]
+//! reads them.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use eciton_graph::adjacency::check_vertices;
+use eciton_graph::dataset::{Dataset, VertexIds};
+use eciton_graph::error::{Error, Place, Result};
+
+use super::edge_text::{self, EdgeText, Numbering, Ranges, ValueFields, excerpt, records};
+use super::file::Grown;
+use super::folder::Attributes;
+use super::gzip::Source;
+use super::lines::{Lines, count};
+use super::snap::at_line;
+use super::{ValuedEdges, file};
+
+/// What a file starts with, in any case.
+pub(crate) const BANNER: &[u8] = b"%%MatrixMarket";
+/// Bytes within which the size line has to come: comments in front of it are short.
+const MAX_HEADER_BYTES: u64 = 1 << 20;
+/// Vertices that a file may have beyond one a byte: a size line alone must not ask for memory.
+pub const FREE_VERTICES: u64 = 1 << 16;
+
+/// What the first lines say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Header {
+    vertices: u64,
+    entries: u64,
+    /// Fields of an entry: two ids, and a value unless the field is `pattern`.
+    fields: usize,
+    /// Bytes of the lines up to the size line.
+    bytes: usize,
+    /// The number of these lines.
+    lines: u64,
+}
+
+/// Reads a file into memory, and what lies beside it. Memory beside the data set: 8 bytes an entry of a
+/// packed file, 12 where entries have values.
+///
+/// # Errors
+/// [`Error::Malformed`] with the line, also for values that are not finite, for dense matrices,
+/// rectangular ones, complex values and further symmetries; [`Error::Mismatch`] where there are more or
+/// fewer entries than the size line says; [`Error::EmptyGraph`]; [`Error::Limit`]; those of
+/// [`super::folder::open`] for the files beside.
+pub fn open(path: &Path) -> Result<Dataset> {
+    let header = Header::read(path)?;
+    let ((graph, edge_features), ids) = if Source::open(path)?.packed() {
+        (entries(path, header)?.graph(header.vertices)?, names(header.vertices))
+    } else {
+        let (source, ids) = edges(path, super::threads())?;
+        (super::graph_and_values(&source)?, ids)
+    };
+    let known = Attributes::beside(super::parent(path), &ids, header.vertices)?;
+    known.dataset(file::stem(path), graph, edge_features, ids)
+}
+
+/// The edges of a plain file, to be streamed, with their values, and what the file calls the vertices (1 to
+/// V: 8 bytes each). The file is read once, by `threads` threads, to check its entries; memory is 8 MiB
+/// of text a thread.
+///
+/// # Errors
+/// As [`open`]; [`Error::Malformed`] for a packed file.
+pub fn edges(path: &Path, threads: usize) -> Result<(EdgeText, VertexIds)> {
+    edge_text::refuse_packed(path)?;
+    let name = file::name(path);
+    let header = Header::read(path)?;
+    let text = Ranges::open(path, header.bytes as u64, header.fields)?;
+    header.check_vertices(text.bytes(), &name)?;
+    let source = EdgeText::new(text, Numbering::FromOne(header.vertices), header.value_fields());
+    let values = header.value_fields();
+    // A pass of its own, so that a fault is told before anything is built.
+    let found = AtomicU64::new(0);
+    source.text().visit(threads, |range| {
+        let mut entries = 0;
+        source.text().records(range, |s, t, rest| {
+            entries += 1;
+            source.numbering().find(s).and(source.numbering().find(t))?;
+            values.read(rest, drop)
+        })?;
+        found.fetch_add(entries, Ordering::Relaxed);
+        Ok(())
+    })?;
+    header.check_entries(found.into_inner(), &name)?;
+    Ok((source, names(header.vertices)))
+}
+
+fn names(vertices: u64) -> VertexIds {
+    VertexIds::Numbers((1..=vertices).collect())
+}
+
+/// The entries of a plain or packed file.
+fn entries(path: &Path, header: Header) -> Result<ValuedEdges> {
+    let mut lines = Lines::open(path)?;
+    let name = lines.file().to_owned();
+    let numbering = Numbering::FromOne(header.vertices);
+    let (mut edges, mut values, mut rest, mut bytes) =
+        (Grown::new(&name), Grown::new(&name), header.bytes, 0);
+    let fields = header.value_fields();
+    while let Some((mut first, mut block)) = lines.next()? {
+        bytes += block.len() as u64;
+        if rest > 0 {
+            let (before, after) = block.split_at(rest.min(block.len()));
+            (first, block, rest) = (first + count(before), after, rest - before.len());
+        }
+        let (room, values) = (edges.room(block.len() / 4 + 1)?, values.room(block.len() / 2 + 1)?);
+        records(block, header.fields, |s, t, rest| {
+            room.push((numbering.find(s)?, numbering.find(t)?));
+            fields.read(rest, |value| values.push(value))
+        })
+        .map_err(|fault| at_line(&name, first, block, fault))?;
+    }
+    header.check_vertices(bytes, &name)?;
+    header.check_entries(edges.len() as u64, &name)?;
+    Ok(ValuedEdges { edges: edges.finish(), columns: fields.columns() as u32, values: values.finish() })
+}
+
+impl Header {
+    fn read(path: &Path) -> Result<Self> {
+        let mut start = Vec::new();
+        Source::open(path)?.read(&mut start, MAX_HEADER_BYTES)?;
+        Self::parse(&start, &file::name(path))
+    }
+
+    /// Reads the first lines.
+    fn parse(text: &[u8], file: &str) -> Result<Self> {
+        let mut bytes = 0;
+        let mut fields = 0;
+        for (number, line) in (1u64..).zip(text.split_inclusive(|&byte| byte == b'\n')) {
+            bytes += line.len();
+            let words: Vec<String> =
+                String::from_utf8_lossy(line).split_whitespace().map(str::to_ascii_lowercase).collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let wrong = |expected: &str, remedy: &'static str| Error::Malformed {
+                place: Place::line(file, number),
+                expected: expected.to_owned(),
+                found: excerpt(line),
+                remedy,
+            };
+            if number == 1 {
+                fields = banner(&words).map_err(|(expected, remedy)| wrong(expected, remedy))?;
+                continue;
+            }
+            if words.is_empty() || line.starts_with(b"%") {
+                continue;
+            }
+            let sizes: Option<Vec<u64>> = words.iter().map(|word| word.parse().ok()).collect();
+            let Some(&[rows, columns, entries]) = sizes.as_deref() else {
+                return Err(wrong("the size line: rows, columns, entries", DAMAGED));
+            };
+            if rows != columns {
+                return Err(wrong(
+                    "as many rows as columns",
+                    "for a bipartite graph write one matrix over the vertices of both sides",
+                ));
+            }
+            check_vertices(rows, || Place::line(file, number))?;
+            return Ok(Self { vertices: rows, entries, fields, bytes, lines: number });
+        }
+        Err(Self::missing(file))
+    }
+
+    fn missing(file: &str) -> Error {
+        Error::malformed(Place::whole(file), "a banner line and a size line", "the end of the header")
+    }
+
+    /// Where an entry's value is, if entries have some.
+    fn value_fields(&self) -> ValueFields {
+        if self.fields > 2 { ValueFields::first() } else { ValueFields::default() }
+    }
+
+    /// Refuses a size line that asks for memory which nothing in the file stands for.
+    fn check_vertices(&self, text_bytes: u64, file: &str) -> Result<()> {
+        let allowed = FREE_VERTICES + text_bytes;
+        if self.vertices <= allowed {
+            return Ok(());
+        }
+        Err(Error::Limit {
+            place: Place::line(file, self.lines),
+            limit: "vertices of so short a file",
+            unit: "vertices",
+            allowed,
+            found: self.vertices,
+            remedy: "leave out rows that have no entry",
+        })
+    }
+
+    fn check_entries(&self, found: u64, file: &str) -> Result<()> {
+        if found == self.entries {
+            return Ok(());
+        }
+        Err(Error::Mismatch {
+            place: Place::whole(file),
+            what: "entries",
+            found,
+            expected: self.entries,
+            other: "its size line".to_owned(),
+        })
+    }
+}
+
+const DAMAGED: &str = "the file is damaged or of another kind; fetch or write it again";
+
+/// How many fields an entry has, by the banner; else what was expected and what to do.
+fn banner(words: &[&str]) -> std::result::Result<usize, (&'static str, &'static str)> {
+    let &["%%matrixmarket", object, format, field, symmetry] = words else {
+        return Err(("%%MatrixMarket matrix coordinate FIELD SYMMETRY", DAMAGED));
+    };
+    if object != "matrix" {
+        return Err(("a matrix", "only matrices can be read as graphs"));
+    }
+    if format != "coordinate" {
+        return Err((
+            "the format coordinate (array is a dense matrix)",
+            "write a sparse matrix: scipy.io.mmwrite(file, scipy.sparse.coo_array(matrix))",
+        ));
+    }
+    if !matches!(symmetry, "general" | "symmetric") {
+        return Err((
+            "the symmetry general or symmetric",
+            "write the matrix as general; only where entries are matters here",
+        ));
+    }
+    match field {
+        "pattern" => Ok(2),
+        "real" | "integer" => Ok(3),
+        _ => Err((
+            "the field pattern, real or integer",
+            "write the matrix as pattern; only where entries are matters here",
+        )),
+    }
+}

@@ -1,0 +1,209 @@
+//! What a pickle holds, as borrowed views.
+
+use eciton_graph::error::{Error, Place, Result};
+use eciton_graph::features::SparseRows;
+
+use super::{Item, Node, Pickle};
+use crate::array::Array;
+use crate::csr;
+
+/// One object.
+#[derive(Debug, Clone, Copy)]
+pub enum Value<'p, 'a> {
+    /// `None`, or a global that was never used.
+    None,
+    /// A flag.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Float(f64),
+    /// Bytes, or Python 2's `str`.
+    Bytes(&'p [u8]),
+    /// Text.
+    Text(&'p str),
+    /// An array of numbers.
+    Array(&'p Array<'a>),
+    /// Sparse rows; read them with [`Value::sparse_rows`].
+    Csr(Dict<'p, 'a>),
+    /// A list, a tuple, or an array of Python objects.
+    List(List<'p, 'a>),
+    /// A dictionary.
+    Dict(Dict<'p, 'a>),
+}
+
+/// The items of a list or tuple.
+#[derive(Debug, Clone, Copy)]
+pub struct List<'p, 'a> {
+    pickle: &'p Pickle<'a>,
+    items: &'p [Item],
+}
+
+/// The pairs of a dictionary.
+#[derive(Debug, Clone, Copy)]
+pub struct Dict<'p, 'a> {
+    pickle: &'p Pickle<'a>,
+    pairs: &'p [(Item, Item)],
+}
+
+impl<'p, 'a> List<'p, 'a> {
+    /// The items in order.
+    pub fn iter(self) -> impl Iterator<Item = Value<'p, 'a>> + Clone {
+        self.items.iter().map(move |&item| self.pickle.value(item))
+    }
+
+    /// How many there are.
+    pub fn len(self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.items.is_empty()
+    }
+}
+
+impl<'p, 'a> Dict<'p, 'a> {
+    /// Keys and values in the order they were written; a repeated key is given each time.
+    pub fn iter(self) -> impl Iterator<Item = (Value<'p, 'a>, Value<'p, 'a>)> + Clone {
+        self.pairs.iter().map(move |&(k, v)| (self.pickle.value(k), self.pickle.value(v)))
+    }
+
+    /// How many pairs there are.
+    pub fn len(self) -> usize {
+        self.pairs.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// The last value whose key is this word.
+    pub fn get(self, word: &str) -> Option<Value<'p, 'a>> {
+        let is = |key| match self.pickle.value(key) {
+            Value::Text(text) => text == word,
+            Value::Bytes(bytes) => bytes == word.as_bytes(),
+            _ => false,
+        };
+        let found = self.pairs.iter().rev().find(|(key, _)| is(*key))?;
+        Some(self.pickle.value(found.1))
+    }
+}
+
+impl<'p, 'a> Value<'p, 'a> {
+    /// What kind of thing this is, for errors.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::None => "nothing",
+            Self::Bool(_) => "a flag",
+            Self::Int(_) => "a whole number",
+            Self::Float(_) => "a number",
+            Self::Bytes(_) => "bytes",
+            Self::Text(_) => "text",
+            Self::Array(_) => "an array",
+            Self::Csr(_) => "sparse rows",
+            Self::List(_) => "a list",
+            Self::Dict(_) => "a dictionary",
+        }
+    }
+
+    /// A whole number, also one in an array of a single cell.
+    pub fn integer(&self) -> Option<i64> {
+        match self {
+            Self::Int(value) => Some(*value),
+            Self::Bool(value) => Some(i64::from(*value)),
+            Self::Array(array) if array.shape.is_empty() => array.to_i64().ok()?.first().copied(),
+            _ => None,
+        }
+    }
+
+    /// The array this is.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for anything else.
+    pub fn array(&self, file: &str) -> Result<&'p Array<'a>> {
+        match self {
+            Self::Array(array) => Ok(array),
+            other => Err(Error::malformed(Place::whole(file), "an array", other.kind())),
+        }
+    }
+
+    /// The sparse rows this is, or that an array of one object holds, each row in order.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for anything else and for parts that do not fit together.
+    pub fn sparse_rows(&self, file: &str) -> Result<SparseRows> {
+        let parts = match self {
+            Self::Csr(parts) => *parts,
+            Self::List(list) if list.len() == 1 => match list.iter().next() {
+                Some(Self::Csr(parts)) => parts,
+                _ => return Err(wrong(file, "sparse rows", "another object")),
+            },
+            other => return Err(wrong(file, "sparse rows", other.kind())),
+        };
+        let part = |name: &'static str| {
+            parts.get(name).ok_or_else(|| wrong(file, "sparse rows with all parts", name))
+        };
+        let shape = match parts.get("_shape").or_else(|| parts.get("shape")) {
+            Some(Self::List(extents)) => {
+                extents.iter().map(|e| e.integer().unwrap_or(-1)).collect::<Vec<_>>()
+            }
+            _ => return Err(wrong(file, "sparse rows with a shape", "none")),
+        };
+        csr::rows(
+            file,
+            &shape,
+            part("indptr")?.array(file)?,
+            part("indices")?.array(file)?,
+            part("data")?.array(file)?,
+        )
+    }
+}
+
+fn wrong(file: &str, expected: &str, found: &str) -> Error {
+    Error::malformed(Place::whole(file), expected, found)
+}
+
+impl<'a> Pickle<'a> {
+    pub(super) fn value(&self, item: Item) -> Value<'_, 'a> {
+        let position = match item {
+            Item::None | Item::Global(_) => return Value::None,
+            Item::Bool(value) => return Value::Bool(value),
+            Item::Int(value) => return Value::Int(value),
+            Item::Float(value) => return Value::Float(value),
+            Item::Node(position) => position,
+        };
+        let list = |items| Value::List(List { pickle: self, items });
+        match self.nodes.get(position as usize) {
+            None | Some(Node::EmptyArray | Node::Dtype { .. }) => Value::None,
+            Some(Node::Bytes(bytes)) => Value::Bytes(bytes),
+            Some(Node::Text(text)) => Value::Text(text),
+            Some(Node::Tuple(items) | Node::List(items)) => list(items),
+            Some(Node::Objects(cells)) => list(self.items(*cells)),
+            Some(Node::Dict(pairs)) => Value::Dict(Dict { pickle: self, pairs }),
+            Some(Node::Array(array)) => Value::Array(array),
+            Some(Node::Csr(parts)) => Value::Csr(Dict { pickle: self, pairs: self.pairs(*parts) }),
+        }
+    }
+
+    fn items(&self, list: Item) -> &[Item] {
+        match list {
+            Item::Node(at) => match self.nodes.get(at as usize) {
+                Some(Node::List(items) | Node::Tuple(items)) => items,
+                _ => &[],
+            },
+            _ => &[],
+        }
+    }
+
+    fn pairs(&self, dict: Option<Item>) -> &[(Item, Item)] {
+        match dict {
+            Some(Item::Node(at)) => match self.nodes.get(at as usize) {
+                Some(Node::Dict(pairs)) => pairs,
+                _ => &[],
+            },
+            _ => &[],
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! A folder of plain arrays: `indptr.npy [V + 1]`, `indices.npy [E]` (in-neighbours of each vertex),
+//! `feat.npy [V, columns]`, `label.npy [V]` (classes, -1 is none; or numbers with fractions) or
+//! `[V, labels]` (flags where all are 0, 1 or NaN, else numbers) and `train.npy`, `val.npy`, `test.npy`
+//! (vertex ids); features of edges in `edge_feat.npy [E, columns]` or `[E]`, in the order of `indices`
+//! (repeated edges have their mean). The graph is taken as it is stored, directed if it is; without the
+//! three splits 60 / 20 / 20 % of the labelled vertices are drawn from seed 0.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use eciton_graph::adjacency::{Graph, Options};
+use eciton_graph::build;
+use eciton_graph::dataset::{Dataset, EdgeFeatures, VertexIds};
+use eciton_graph::error::{Error, Place, Result};
+use eciton_graph::features::Features;
+use eciton_graph::split::Split;
+use eciton_input::file::present;
+use eciton_tensor::bytes_of_mut;
+
+use super::array::Array;
+use super::edge_rows::EdgeRows;
+use super::npy::Npy;
+use super::{bundle, file, labels, npy};
+
+/// Wider rows are read as any other array is.
+const MAX_COLUMNS: usize = 1 << 20;
+
+/// Reads such a folder.
+///
+/// # Errors
+/// Those of the array reader; [`Error::Malformed`] for offsets that do not ascend to E;
+/// [`Error::UnknownVertex`]; those of [`Dataset::validate`].
+pub fn open(folder: &Path) -> Result<Dataset> {
+    let offsets = read(folder, "indptr", |a| a.to_u64())?;
+    let indices = read(folder, "indices", |a| a.to_u32())?;
+    let place = || Place::whole(file::name(&folder.join("indptr.npy")));
+    let stored = indices.len() as u64;
+    if offsets.first() != Some(&0) || offsets.last() != Some(&stored) || !offsets.is_sorted() {
+        let found = format!("offsets from {:?} to {:?}", offsets.first(), offsets.last());
+        let expected = format!("offsets that ascend from 0 to {stored}, the length of indices.npy");
+        return Err(Error::malformed(place(), expected, found));
+    }
+    let vertices = offsets.len() as u64 - 1;
+    eciton_graph::adjacency::check_vertices(vertices, place)?;
+    if let Some(position) = indices.iter().position(|&source| u64::from(source) >= vertices) {
+        return Err(Error::UnknownVertex {
+            place: Place::row(file::name(&folder.join("indices.npy")), position as u64),
+            vertex: indices[position].to_string(),
+            known: format!("vertices are 0..{vertices}"),
+        });
+    }
+    let edge_rows = EdgeRows::beside(&folder.join("edge_feat.npy"), indices.len(), "indices.npy")?;
+    let (graph, edge_features) = graph(offsets, indices, edge_rows)?;
+    let features = match present(&folder.join("feat.npy")) {
+        true => features(&folder.join("feat.npy"))?,
+        false => Features::identity(graph.vertices()),
+    };
+    let labels = read(folder, "label", |a| labels::from_array(&a))?;
+    let split = match present(&folder.join("train.npy")) {
+        true => Split {
+            train: read(folder, "train", |a| a.to_u32())?,
+            validation: read(folder, "val", |a| a.to_u32())?,
+            test: read(folder, "test", |a| a.to_u32())?,
+        }
+        .sorted(),
+        false => Split::random(&labels, [0.6, 0.2], 0),
+    };
+    let name = file::folder_name(folder);
+    Dataset { name, graph, features, edge_features, labels, split, graphs: None, ids: VertexIds::Dense }
+        .checked()
+}
+
+/// The graph of lists in any order, and its edges' rows, which are in the order of the lists.
+fn graph(
+    offsets: Vec<u64>,
+    indices: Vec<u32>,
+    rows: Option<EdgeRows>,
+) -> Result<(Graph, Option<EdgeFeatures>)> {
+    let Some(rows) = rows else {
+        return Ok((build::from_lists(offsets, indices, super::threads())?, None));
+    };
+    if build::are_lists(&offsets, &indices) {
+        let graph = build::from_lists(offsets, indices, super::threads())?;
+        return Ok((graph, Some(rows.in_place()?)));
+    }
+    let mut edges = Vec::with_capacity(indices.len());
+    for (target, span) in (0..).zip(offsets.windows(2)) {
+        edges.extend(indices[span[0] as usize..span[1] as usize].iter().map(|&source| (source, target)));
+    }
+    let graph = build::from_lists(offsets, indices, super::threads())?;
+    let placed = rows.placed(&graph, &edges, Options { symmetric: false, keep_self_loops: true })?;
+    Ok((graph, Some(placed)))
+}
+
+/// Plain f32 rows are read straight into place; other arrays whole, as any array.
+fn features(path: &Path) -> Result<Features> {
+    let refused = |source| Error::Read { path: path.to_owned(), source };
+    let mut file = eciton_input::file::open(path).map_err(refused)?;
+    let length = file.metadata().map_err(refused)?.len();
+    let mut start = Vec::new();
+    (&file).take(npy::MAX_START_BYTES as u64).read_to_end(&mut start).map_err(refused)?;
+    let plain = Npy::parse(&start, &file::name(path))?.plain_rows(&start);
+    let whole = plain.filter(|&(rows, columns, first)| {
+        let cells = rows.checked_mul(columns).and_then(|n| n.checked_mul(4));
+        cells.and_then(|n| n.checked_add(first)) == usize::try_from(length).ok() && columns <= MAX_COLUMNS
+    });
+    let Some((rows, columns, first)) = whole.filter(|_| cfg!(target_endian = "little")) else {
+        return bundle::dense(npy::parse(&file::read(path)?, &file::name(path))?);
+    };
+    file.seek(SeekFrom::Start(first as u64)).map_err(refused)?;
+    Features::streamed(rows, columns, |values| file.read_exact(bytes_of_mut(values)).map_err(refused))
+}
+
+fn read<T>(folder: &Path, part: &str, as_type: impl FnOnce(Array<'_>) -> Result<T>) -> Result<T> {
+    let path = folder.join(format!("{part}.npy"));
+    let bytes = file::read(&path)?;
+    as_type(npy::parse(&bytes, &file::name(&path))?)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use eciton_graph::random::SplitMix64;
+
+    use super::*;
+    use crate::npy::tests::{write, write_i64};
+
+    fn folder(files: &[(&str, Vec<u8>)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in files {
+            std::fs::write(folder.path().join(format!("{name}.npy")), bytes).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn lists_in_any_order_with_repeats_are_their_edges() {
+        let seed = 41;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        for case in 0..40 {
+            let vertices = 1 + random.below(30);
+            let (mut offsets, mut indices) = (vec![0i64], Vec::new());
+            for _ in 0..vertices {
+                let mut list: Vec<i64> =
+                    (0..random.below(6)).map(|_| random.below(vertices) as i64).collect();
+                if case % 2 == 0 {
+                    list.sort_unstable();
+                    list.dedup();
+                }
+                indices.extend(list);
+                offsets.push(indices.len() as i64);
+            }
+            let edges = (0..vertices as usize).flat_map(|target| {
+                let list = &indices[offsets[target] as usize..offsets[target + 1] as usize];
+                list.iter().map(move |&source| (source as u32, target as u32))
+            });
+            let options = Options { symmetric: false, keep_self_loops: true };
+            let expected = Graph::from_edges(vertices, edges, options).unwrap();
+            let folder = folder(&[
+                ("indptr", write_i64(&[offsets.len()], &offsets)),
+                ("indices", write_i64(&[indices.len()], &indices)),
+                ("label", write_i64(&[vertices as usize], &vec![0; vertices as usize])),
+            ]);
+            let read = open(folder.path()).unwrap();
+            assert_eq!(read.graph, expected, "case {case}");
+            assert_eq!(read.features, Features::identity(vertices as u32));
+        }
+    }
+
+    #[test]
+    fn features_are_the_same_in_any_byte_order_and_however_full() {
+        let seed = 42;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        // More rows than are read at a time, too.
+        for (rows, columns, full) in [(1, 1, 1), (5, 64, 1), (5, 64, 9), (3000, 70, 2), (3000, 70, 7)] {
+            let mut value = || if random.below(full) == 0 { 1.0 + random.below(9) as f32 } else { 0.0 };
+            let values: Vec<f32> = (0..rows * columns).map(|_| value()).collect();
+            let bytes = |to: fn(f32) -> [u8; 4]| values.iter().flat_map(|&v| to(v)).collect::<Vec<u8>>();
+            let files = [
+                ("little", write("<f4", false, &[rows, columns], &bytes(f32::to_le_bytes))),
+                ("big", write(">f4", false, &[rows, columns], &bytes(f32::to_be_bytes))),
+            ];
+            let folder = folder(&files);
+            let read = |name: &str| features(&folder.path().join(format!("{name}.npy")));
+            let expected = Features::from_dense(columns as u32, &values).unwrap();
+            assert_eq!(matches!(expected, Features::Sparse(_)), columns >= 64 && full > 5);
+            assert_eq!(read("little").unwrap(), expected);
+            assert_eq!(read("big").unwrap(), expected);
+            let cut = &files[0].1[..files[0].1.len() - 1];
+            std::fs::write(folder.path().join("cut.npy"), cut).unwrap();
+            assert!(read("cut").is_err());
+        }
+    }
+}

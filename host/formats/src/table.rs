@@ -1,0 +1,526 @@
+//! Text tables, read in a stream: comma, tab or blank separated, with quoted fields, `#` comments and
+//! an optional header line.
+//!
+//! Memory is a block of the file and its longest record. A table may be read any number of times.
+
+use std::cell::Cell;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use csv::{ErrorKind, ReaderBuilder, StringRecord};
+use eciton_graph::error::{Error, Place, Result};
+
+use super::file;
+use super::gzip::Source;
+use super::lines::MAX_LINE_BYTES;
+
+/// Bytes that are read at once.
+const BLOCK_BYTES: u64 = 1 << 18;
+
+/// What separates fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Separator {
+    Byte(u8),
+    /// Any run of blanks and tabs.
+    Blanks,
+}
+
+/// Words that begin a header.
+const HEADERS: [&str; 17] = [
+    "id",
+    "node",
+    "vertex",
+    "source",
+    "src",
+    "from",
+    "u",
+    "id_1",
+    "node_1",
+    "id1",
+    "node1",
+    "node_id",
+    "vertex_id",
+    "head",
+    "name",
+    "paper",
+    "user",
+];
+
+/// A text table in a file.
+pub(crate) struct Table {
+    path: PathBuf,
+    /// The file's name in errors.
+    pub(crate) file: String,
+    separator: Separator,
+    /// Whether the first record is a header, which [`Table::rows`] leaves out.
+    pub(crate) header: Cell<bool>,
+}
+
+impl Table {
+    /// Looks at a file; its extension chooses the separator (`tsv` tabs, `csv` commas; anything else a
+    /// comma, tab or blanks, whichever the first record has).
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let file = file::name(path);
+        let mut text = Text::open(path, false)?;
+        let first = text.first_line()?.unwrap_or_default();
+        let separator = match file.strip_suffix(".gz").unwrap_or(&file).rsplit('.').next() {
+            Some("csv") => Separator::Byte(b','),
+            Some("tsv") => Separator::Byte(b'\t'),
+            _ if first.contains(&b',') => Separator::Byte(b','),
+            _ if first.contains(&b'\t') => Separator::Byte(b'\t'),
+            _ => Separator::Blanks,
+        };
+        if let Separator::Byte(wanted) = separator
+            && !first.contains(&wanted)
+            && let Some((_, seen)) =
+                [(b';', ";"), (b'\t', "a tab")].into_iter().find(|(s, _)| first.contains(s))
+        {
+            return Err(Error::Malformed {
+                place: Place::line(&file, text.first),
+                expected: format!("fields separated by {}", if wanted == b',' { "commas" } else { "tabs" }),
+                found: format!("{seen} between them"),
+                remedy: "write the table with commas (.csv) or tabs (.tsv)",
+            });
+        }
+        Ok(Self { path: path.to_owned(), file, separator, header: Cell::new(false) })
+    }
+
+    /// All records, of at least `fields` fields each, the header if any included.
+    pub(crate) fn records(&self, fields: usize) -> Result<Rows<'_>> {
+        let blanks = self.separator == Separator::Blanks;
+        let text = Text::open(&self.path, blanks)?;
+        let delimiter = match self.separator {
+            Separator::Byte(byte) => byte,
+            Separator::Blanks => b' ',
+        };
+        let reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .delimiter(delimiter)
+            .quoting(!blanks)
+            .buffer_capacity(BLOCK_BYTES as usize)
+            .from_reader(text);
+        Ok(Rows { table: self, reader, row: Row::default(), fields })
+    }
+
+    /// [`Table::records`] without the header, of which there has to be one at least.
+    pub(crate) fn rows(&self, fields: usize) -> Result<Rows<'_>> {
+        let mut rows = self.records(fields)?;
+        if self.header.get() {
+            rows.next()?;
+        }
+        Ok(rows)
+    }
+
+    /// Calls `each` with every row, without the header.
+    pub(crate) fn each(&self, fields: usize, mut each: impl FnMut(&Row) -> Result<()>) -> Result<()> {
+        let mut rows = self.rows(fields)?;
+        while let Some(row) = rows.next()? {
+            each(row)?;
+        }
+        Ok(())
+    }
+
+    /// The first record, header or not.
+    pub(crate) fn first(&self, fields: usize) -> Result<Row> {
+        let mut rows = self.records(fields)?;
+        match rows.next()? {
+            Some(row) => Ok(row.clone()),
+            None => Err(self.empty("one record at least")),
+        }
+    }
+
+    /// An error about a table without a record.
+    pub(crate) fn empty(&self, expected: &str) -> Error {
+        Error::Malformed {
+            place: Place::whole(&self.file),
+            expected: expected.to_owned(),
+            found: "none".to_owned(),
+            remedy: "write the table again, or remove the file",
+        }
+    }
+
+    /// Takes the first record for a header if it begins with a known word, or if its id is the only one
+    /// that is no number; whether it is.
+    pub(crate) fn find_header(&self, fields: usize) -> Result<bool> {
+        let first = self.first(fields)?;
+        let word = first.get(0);
+        let header = is_header(word) || (!is_number(word) && self.numbers_below(0, is_number)?);
+        self.header.set(header);
+        Ok(header)
+    }
+
+    /// [`Table::find_header`], and where ids are words by the field behind: a word above numbers.
+    pub(crate) fn find_header_of_words(&self) -> Result<()> {
+        let first = self.first(2)?;
+        let above = !self.find_header(2)?
+            && !is_number(first.get(0))
+            && is_word(first.get(1))
+            && self.numbers_below(1, |field| !is_word(field))?;
+        if above {
+            self.header.set(true);
+            self.note(true, "its second field is the only word in the column");
+        }
+        Ok(())
+    }
+
+    /// [`Table::find_header`] for a table whose fields behind the id are all numbers.
+    pub(crate) fn find_header_of_numbers(&self) -> Result<bool> {
+        let first = self.first(2)?;
+        let words = !is_number(first.get(0)) && first.fields().skip(1).any(is_word);
+        if !words {
+            return self.find_header(2);
+        }
+        self.header.set(true);
+        Ok(true)
+    }
+
+    /// Whether all fields of a column but the first one are numbers, and there is one at least.
+    fn numbers_below(&self, column: usize, number: impl Fn(&str) -> bool) -> Result<bool> {
+        let mut rows = self.records(0)?;
+        rows.next()?;
+        let mut some = false;
+        while let Some(row) = rows.next()? {
+            if !number(row.get(column)) {
+                return Ok(false);
+            }
+            some = true;
+        }
+        Ok(some)
+    }
+
+    /// Bytes of the file, packed or not.
+    pub(crate) fn bytes(&self) -> Result<u64> {
+        let refused = |source| Error::Read { path: self.path.clone(), source };
+        Ok(std::fs::metadata(&self.path).map_err(refused)?.len())
+    }
+
+    /// Says that the first record was taken for a header, or that it was not, and why.
+    pub(crate) fn note(&self, header: bool, why: &str) {
+        let Ok(first) = self.first(0) else { return };
+        let words: Vec<&str> = first.fields().collect();
+        let taken = if header { "a header" } else { "data" };
+        let (words, line) = (eciton_input::text::cut(&words.join(", "), 60), first.line());
+        eciton_input::notes::add(format!(
+            "{}, line {line}: \"{words}\" was read as {taken}: {why}",
+            self.file
+        ));
+    }
+
+    /// An error about a field.
+    pub(crate) fn wrong(&self, line: u64, expected: &str, found: &str) -> Error {
+        let place = Place::line(&self.file, line);
+        Error::malformed(place, expected, format!("{found:.60?}"))
+    }
+}
+
+/// Whether a word is a whole number.
+pub(crate) fn is_number(word: &str) -> bool {
+    word.parse::<u64>().is_ok()
+}
+
+/// Whether a field is neither a number nor empty.
+fn is_word(field: &str) -> bool {
+    !field.is_empty() && field.parse::<f32>().is_err()
+}
+
+/// Whether a word begins headers.
+pub(crate) fn is_header(word: &str) -> bool {
+    HEADERS.contains(&word.to_lowercase().as_str())
+}
+
+/// A record.
+#[derive(Clone, Default)]
+pub(crate) struct Row {
+    record: StringRecord,
+    /// The line after it.
+    next_line: u64,
+}
+
+impl Row {
+    /// The line that it starts in, from 1.
+    pub(crate) fn line(&self) -> u64 {
+        let inner = self.record.as_slice().bytes().filter(|&byte| byte == b'\n').count() as u64;
+        self.next_line.saturating_sub(1 + inner).max(1)
+    }
+
+    /// The number of fields.
+    pub(crate) fn len(&self) -> usize {
+        self.record.len()
+    }
+
+    /// A field without the blanks around it; empty where there is none.
+    pub(crate) fn get(&self, field: usize) -> &str {
+        self.record.get(field).unwrap_or_default().trim()
+    }
+
+    /// The fields.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
+        self.record.iter().map(str::trim)
+    }
+}
+
+/// The rows of a table, one after the other.
+pub(crate) struct Rows<'a> {
+    table: &'a Table,
+    reader: csv::Reader<Text>,
+    row: Row,
+    fields: usize,
+}
+
+impl Rows<'_> {
+    /// The next row; none at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<&Row>> {
+        loop {
+            match self.reader.read_record(&mut self.row.record) {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(error) => return Err(self.refused(error)),
+            }
+            self.row.next_line = self.reader.position().line();
+            match self.row.len() {
+                1 if self.row.get(0).is_empty() => {}
+                found if found < self.fields => {
+                    let (expected, found) =
+                        (format!("at least {} fields", self.fields), format!("{found} field(s)"));
+                    return Err(self.table.wrong(self.row.line(), &expected, &found));
+                }
+                _ => return Ok(Some(&self.row)),
+            }
+        }
+    }
+
+    fn refused(&self, error: csv::Error) -> Error {
+        let line = error.position().map_or(1, csv::Position::line).max(self.row.next_line);
+        let place = Place::line(&self.table.file, line);
+        match error.into_kind() {
+            ErrorKind::Utf8 { .. } => Error::malformed(place, "UTF-8 text", "other bytes"),
+            ErrorKind::Io(error) => match error.downcast::<Error>() {
+                Ok(own) => own,
+                Err(source) => Error::Read { path: self.table.path.clone(), source },
+            },
+            other => Error::malformed(place, "a record", format!("{other:?}")),
+        }
+    }
+}
+
+/// A text as bytes for crate csv: line ends are `\n`, the last line has one, comments are empty lines.
+struct Text {
+    source: Source,
+    /// Read, but not handed on yet.
+    raw: Vec<u8>,
+    /// Bytes to be handed out, from `given` on.
+    out: Vec<u8>,
+    given: usize,
+    /// The line that `raw` starts in.
+    line: u64,
+    /// The first line that is a record.
+    first: u64,
+    /// The line of a quote that is open, and the bytes since.
+    open: Option<(u64, u64)>,
+    blanks: bool,
+    done: bool,
+}
+
+impl Text {
+    fn open(path: &Path, blanks: bool) -> Result<Self> {
+        let source = Source::open(path)?;
+        let (raw, out) = (Vec::new(), Vec::new());
+        Ok(Self { source, raw, out, given: 0, line: 1, first: 0, open: None, blanks, done: false })
+    }
+
+    /// The first line that is no comment and not blank.
+    fn first_line(&mut self) -> Result<Option<&[u8]>> {
+        while self.first == 0 && !self.done {
+            self.out.clear();
+            self.fill()?;
+        }
+        Ok(self.out.split(|&byte| byte == b'\n').find(|line| !line.trim_ascii().is_empty()))
+    }
+
+    /// Reads a block and appends its whole lines to `out`.
+    fn fill(&mut self) -> Result<()> {
+        let before = self.raw.len();
+        self.done = self.source.read(&mut self.raw, BLOCK_BYTES)? == 0;
+        if self.line == 1 && self.raw.starts_with(b"\xef\xbb\xbf") {
+            self.raw.drain(..3);
+        }
+        if self.done && !self.raw.is_empty() {
+            self.raw.push(b'\n');
+        }
+        let raw = std::mem::take(&mut self.raw);
+        let mut rest = &raw[..];
+        // What was there before has no line end.
+        let mut searched = before.min(rest.len());
+        while let Some(end) = rest.get(searched..).and_then(|fresh| memchr::memchr(b'\n', fresh)) {
+            let (line, after) = rest.split_at(searched + end);
+            self.take(line)?;
+            rest = after.get(1..).unwrap_or_default();
+            searched = 0;
+            self.line += 1;
+        }
+        let bytes = rest.len() as u64 + self.open.map_or(0, |(_, bytes)| bytes);
+        if bytes > MAX_LINE_BYTES {
+            return Err(self.too_long(bytes));
+        }
+        self.raw = rest.to_vec();
+        match self.open {
+            Some((line, _)) if self.done => Err(Error::malformed(
+                Place::line(self.source.file(), line),
+                "a closing quote",
+                "the end of the file",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Appends one line.
+    fn take(&mut self, line: &[u8]) -> Result<()> {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if self.open.is_none() {
+            if memchr::memchr(b'\r', line).is_some() {
+                return Err(lone_cr(self.source.file(), self.line));
+            }
+            let trimmed = line.trim_ascii();
+            if trimmed.is_empty() || trimmed.starts_with(b"#") {
+                self.out.push(b'\n');
+                return Ok(());
+            }
+        }
+        if self.first == 0 {
+            self.first = self.line;
+        }
+        if self.blanks {
+            let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+            for (at, word) in words.enumerate() {
+                if at > 0 {
+                    self.out.push(b' ');
+                }
+                self.out.extend_from_slice(word);
+            }
+        } else {
+            if memchr::memchr(b'"', line).is_some() {
+                let odd = line.iter().filter(|&&byte| byte == b'"').count() % 2 == 1;
+                match self.open {
+                    Some(_) if odd => self.open = None,
+                    None if odd => self.open = Some((self.line, 0)),
+                    _ => {}
+                }
+            }
+            if let Some((_, bytes)) = &mut self.open {
+                *bytes += line.len() as u64 + 1;
+                if *bytes > MAX_LINE_BYTES {
+                    let bytes = *bytes;
+                    return Err(self.too_long(bytes));
+                }
+            }
+            self.out.extend_from_slice(line);
+        }
+        self.out.push(b'\n');
+        Ok(())
+    }
+
+    fn too_long(&self, found: u64) -> Error {
+        Error::Limit {
+            place: Place::line(self.source.file(), self.open.map_or(self.line, |(line, _)| line)),
+            limit: "record",
+            unit: "bytes",
+            allowed: MAX_LINE_BYTES,
+            found,
+            remedy: "write one record a line, and close quotes",
+        }
+    }
+}
+
+/// An error about line ends of old Macs, which would make one line of the file.
+pub(crate) fn lone_cr(file: &str, line: u64) -> Error {
+    Error::Malformed {
+        place: Place::line(file, line),
+        expected: "lines that end with LF or CR LF".to_owned(),
+        found: "a carriage return (CR) alone".to_owned(),
+        remedy: "write the file with other line ends, for instance: tr '\\r' '\\n' < OLD > NEW",
+    }
+}
+
+impl io::Read for Text {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.given == self.out.len() && !self.done {
+            self.out.clear();
+            self.given = 0;
+            self.fill().map_err(io::Error::other)?;
+        }
+        let rest = self.out.get(self.given..).unwrap_or_default();
+        let count = rest.len().min(into.len());
+        into[..count].copy_from_slice(&rest[..count]);
+        self.given += count;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn read(text: &[u8], name: &str) -> Result<Vec<(u64, Vec<String>)>> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let table = Table::open(&path)?;
+        let mut rows = table.records(0)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push((row.line(), row.fields().map(str::to_owned).collect()));
+        }
+        Ok(found)
+    }
+
+    fn fields(text: &str, name: &str) -> Vec<(u64, Vec<String>)> {
+        read(text.as_bytes(), name).unwrap()
+    }
+
+    #[test]
+    fn quotes_comments_and_line_ends() {
+        let text = "\u{feff}# hello\r\na, b\r\n\r\n  # more\n\"x, \"\"y\"\"\n#z\",2\n3,\"4\"";
+        let found = fields(text, "a.csv");
+        let expected = [(2, vec!["a", "b"]), (5, vec!["x, \"y\"\n#z", "2"]), (7, vec!["3", "4"])];
+        assert_eq!(found.len(), 3);
+        for (found, expected) in found.iter().zip(expected) {
+            assert_eq!((found.0, found.1.iter().map(String::as_str).collect::<Vec<_>>()), expected);
+        }
+        assert_eq!(fields("1  2\t3\n", "a.edges")[0].1.len(), 2);
+        assert_eq!(fields(" 1  2 3 \n", "a.txt")[0].1, ["1", "2", "3"]);
+        assert_eq!(fields("1,2\n", "a.txt")[0].1, ["1", "2"]);
+        assert_eq!(fields("1\t\t2\n", "a.tsv")[0].1, ["1", "", "2"]);
+        assert!(fields("# only\n\n", "a.csv").is_empty());
+    }
+
+    #[test]
+    fn lines_are_counted_across_blocks() {
+        let text = "12345,6\n# a comment\n".repeat(40_000);
+        let found = fields(&text, "a.csv");
+        assert_eq!(found.len(), 40_000);
+        assert!((0..).zip(&found).all(|(at, row)| row.0 == 2 * at + 1));
+    }
+
+    #[test]
+    fn what_is_no_table_is_told_with_its_line() {
+        let long = [b"a,b\n".to_vec(), vec![b'1'; MAX_LINE_BYTES as usize + 2]].concat();
+        let open = [b"a,b\n\"".to_vec(), b"1\n".repeat(MAX_LINE_BYTES as usize / 2 + 1)].concat();
+        for (text, said) in [
+            (&b"c,d\na,\"b\n"[..], "a.csv, line 2: expected a closing quote, found the end of the file"),
+            (b"c,d\na,\xff\n", "line 2: expected UTF-8 text"),
+            (
+                b"a,b\rc,d\r",
+                "line 1: expected lines that end with LF or CR LF, found a carriage return (CR) alone",
+            ),
+            (b"# x\na;b\n", "line 2: expected fields separated by commas, found ; between them"),
+            (b"a\tb\n", "found a tab between them"),
+            (&long, "line 2: 16777218 bytes, above the limit record"),
+            (&open, "line 2: 167772"),
+        ] {
+            let error = read(text, "a.csv").unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

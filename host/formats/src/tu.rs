@@ -1,0 +1,425 @@
+//! TU data sets (Morris et al. 2020): many graphs in text files, one line an edge, vertex or graph.
+//!
+//! ```text
+//! MUTAG/
+//!   MUTAG_A.txt                 source, target: one edge a line, vertices from 1
+//!   MUTAG_graph_indicator.txt   the graph of each vertex, from 1, in any order
+//!   MUTAG_graph_labels.txt      the class of each graph, any whole number
+//!   MUTAG_graph_attributes.txt  in place of classes: one or several numbers a graph
+//!   MUTAG_node_attributes.txt   one or several numbers a vertex
+//!   MUTAG_node_labels.txt       one or several whole numbers a vertex
+//!   MUTAG_edge_attributes.txt   one or several numbers an edge
+//!   MUTAG_edge_labels.txt       one or several whole numbers an edge
+//! ```
+//!
+//! All but the first two may be missing; each may be packed with gzip, with or without `.gz` at the end of
+//! its name. Classes are the distinct labels in ascending order. Features are the attributes, and after
+//! them each column of labels as one column a number from its least to its largest (1 for the vertex's
+//! own), as PyTorch Geometric has them; without either each vertex has the constant 1. Every edge counts
+//! in both directions, with the same features; one that several lines name has their mean.
+//!
+//! No split is published with the files: 80 % of the graphs train, 10 % validate, 10 % test, drawn from
+//! seed 0 ([`Split::random`]).
+
+use std::path::{Path, PathBuf};
+
+use eciton_graph::adjacency::{Options, check_vertices};
+use eciton_graph::dataset::{Dataset, VertexIds};
+use eciton_graph::error::{Error, Place, Result};
+use eciton_graph::features::{Features, SparseBuilder};
+use eciton_graph::graphs::{Graphs, apart_error};
+use eciton_graph::labels::{Labels, MAX_CLASSES, Values};
+use eciton_graph::split::{NO_LABEL, Split};
+
+use super::edge_rows::EdgeRows;
+use super::edge_text::{excerpt, records, separates};
+use super::file::{self, Grown};
+use super::lines::Lines;
+use super::ogb::MAX_COLUMNS;
+use super::snap::at_line;
+
+/// The most columns that labels of edges may become.
+pub const MAX_EDGE_LABELS: usize = 1 << 12;
+
+const INDICATOR: &str = "_graph_indicator.txt";
+
+/// The names for which a folder that holds `files` has graphs: its own, those in its folder `raw`, and those
+/// of folders `NAME` and `NAME/raw`.
+pub(crate) fn names(folder: &Path, files: &[String]) -> Vec<String> {
+    let name =
+        |file: &String| file.strip_suffix(".gz").unwrap_or(file).strip_suffix(INDICATOR).map(str::to_owned);
+    let mut names: Vec<String> = files.iter().filter_map(name).collect();
+    if names.is_empty() && files.iter().any(|file| file == "raw") {
+        names = file::list(&folder.join("raw")).unwrap_or_default().iter().filter_map(name).collect();
+    }
+    if names.is_empty() {
+        let holds = |name: &&String| locate(folder, name).is_some();
+        names = files.iter().filter(holds).cloned().collect();
+    }
+    names.dedup();
+    names
+}
+
+/// The folder in which the files of a name lie.
+fn locate(folder: &Path, name: &str) -> Option<PathBuf> {
+    let own = folder.join(name);
+    let all = [folder.to_owned(), folder.join("raw"), own.join("raw"), own];
+    all.into_iter().find(|folder| find(folder, name, "graph_indicator").is_some())
+}
+
+fn find(folder: &Path, name: &str, part: &str) -> Option<PathBuf> {
+    ["txt", "txt.gz"]
+        .iter()
+        .map(|extension| folder.join(format!("{name}_{part}.{extension}")))
+        .find(|path| eciton_input::file::present(path))
+}
+
+/// Reads the data set `name` of a folder. Memory: the graph, 8 bytes an edge while it is built, the
+/// features; features of edges as in the file and placed.
+///
+/// # Errors
+/// [`Error::Malformed`] with the line; [`Error::UnknownVertex`]; [`Error::Mismatch`] where files do not fit
+/// together; [`Error::Limit`]; those of [`Dataset::validate`].
+pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
+    let folder = &locate(folder, name).unwrap_or_else(|| folder.to_owned());
+    let of = indicator(folder, name)?;
+    let vertices = of.len() as u64;
+    let graphs = Graphs::new(&of)?;
+    let labels = labels(folder, name, &of, &graphs)?;
+    let edges = edges(folder, name, &of)?;
+    let graph = super::graph(&(vertices, &edges[..]))?;
+    let rows = edge_rows(folder, name, edges.len())?;
+    let place = |rows: EdgeRows| rows.placed(&graph, &edges, Options::default());
+    let edge_features = rows.map(place).transpose()?;
+    drop(edges);
+    let features = features(folder, name, vertices)?;
+    let split = Split::random(&labels, [0.8, 0.1], 0);
+    let ids = VertexIds::Numbers((1..=vertices).collect());
+    let (name, graphs) = (name.to_owned(), Some(graphs));
+    Dataset { name, graph, features, edge_features, labels, split, graphs, ids }.checked()
+}
+
+fn needed(folder: &Path, name: &str, part: &str) -> Result<PathBuf> {
+    find(folder, name, part).ok_or_else(|| Error::Read {
+        path: folder.join(format!("{name}_{part}.txt")),
+        source: std::io::ErrorKind::NotFound.into(),
+    })
+}
+
+/// The graph of each vertex, from 1.
+fn indicator(folder: &Path, name: &str) -> Result<Vec<u64>> {
+    let path = needed(folder, name, "graph_indicator")?;
+    let file = file::name(&path);
+    let mut of = Grown::new(&file);
+    each_row(&path, |line, fields| {
+        let number = match fields {
+            [field] => whole(field).and_then(|number| u64::try_from(number).ok()).filter(|&n| n > 0),
+            _ => None,
+        };
+        of.push(number.ok_or_else(|| {
+            let expected = "the number of a graph, from 1";
+            Error::malformed(Place::line(&file, line), expected, shown(fields))
+        })?)
+    })?;
+    check_vertices(of.len() as u64, || Place::whole(&file))?;
+    // Graphs, their ids and labels: what the data set makes of a vertex.
+    super::file::charge(&file, 48 * of.len() as u64)?.keep();
+    Ok(of.finish())
+}
+
+/// All edges as the file has them, by ids from 0.
+fn edges(folder: &Path, name: &str, of: &[u64]) -> Result<Vec<(u32, u32)>> {
+    let path = needed(folder, name, "A")?;
+    let mut lines = Lines::open(&path)?;
+    let (file, mut edges) = (lines.file().to_owned(), Vec::new());
+    let known = |id: u64| {
+        let graph = id.checked_sub(1).and_then(|at| of.get(usize::try_from(at).ok()?));
+        graph
+            .copied()
+            .ok_or_else(|| format!("two vertices of 1 to {}, the lines of {name}{INDICATOR}", of.len()))
+    };
+    while let Some((first, block)) = lines.next()? {
+        let mut apart = None;
+        let read = records(block, 2, |source, target, _| {
+            let graphs = [known(source)?, known(target)?];
+            edges.push(((source - 1) as u32, (target - 1) as u32));
+            if graphs[0] != graphs[1] {
+                let name = |id: u64, graph: u64| (id.to_string(), graph.to_string());
+                apart = Some([name(source, graphs[0]), name(target, graphs[1])]);
+                return Err(String::new());
+            }
+            Ok(())
+        });
+        read.map_err(|fault| match apart {
+            Some(ends) => {
+                let before = block.get(..fault.at).unwrap_or_default();
+                apart_error(Place::line(&file, first + super::lines::count(before)), ends)
+            }
+            None => at_line(&file, first, block, fault),
+        })?;
+    }
+    Ok(edges)
+}
+
+/// What is known of graphs, at the vertices that stand for them.
+fn labels(folder: &Path, name: &str, of: &[u64], graphs: &Graphs) -> Result<Labels> {
+    let vertices = of.len() as u32;
+    let (path, read): (_, fn(&Path) -> Result<Labels>) =
+        match (find(folder, name, "graph_labels"), find(folder, name, "graph_attributes")) {
+            (Some(path), _) => (path, classes),
+            (None, Some(path)) => (path, |path| {
+                let (columns, values) = numbers(path)?;
+                Ok(Labels::Numbers(Values::named(columns as u32, values, &file::name(path))?))
+            }),
+            (None, None) => return Ok(Labels::none(vertices)),
+        };
+    let (labels, file) = (read(&path)?, file::name(&path));
+    let known = labels.rows() as u64;
+    let mut standing = vec![None; labels.rows()];
+    for (row, &vertex) in (1..).zip(graphs.of()) {
+        let graph = of[vertex as usize];
+        let Some(slot) = standing.get_mut((graph - 1) as usize) else {
+            return Err(Error::Malformed {
+                place: Place::line(format!("{name}{INDICATOR}"), row),
+                expected: format!("a graph of 1 to {known}, the lines of {file}"),
+                found: graph.to_string(),
+                remedy: "give each graph a line, or correct the number",
+            });
+        };
+        *slot = Some(vertex);
+    }
+    let at: Option<Vec<u32>> = standing.iter().copied().collect();
+    let at = at.ok_or_else(|| {
+        let empty = standing.iter().position(Option::is_none).unwrap_or(0);
+        Error::Malformed {
+            place: Place::line(&file, empty as u64 + 1),
+            expected: format!("a graph that has vertices in {name}{INDICATOR}"),
+            found: format!("graph {} without any", empty + 1),
+            remedy: "remove the graph's line and lower the numbers above, or give it a vertex",
+        }
+    })?;
+    labels.at_vertices(&at, vertices, &file)
+}
+
+/// One whole number a graph; classes are the distinct ones in ascending order.
+fn classes(path: &Path) -> Result<Labels> {
+    let (file, mut numbers) = (file::name(path), Vec::new());
+    each_row(path, |line, fields| {
+        let number = match fields {
+            [field] => whole(field),
+            _ => None,
+        };
+        numbers.push(number.ok_or_else(|| Error::Malformed {
+            place: Place::line(&file, line),
+            expected: "a class, one whole number".to_owned(),
+            found: shown(fields),
+            remedy: "name the file graph_attributes where graphs have numbers",
+        })?);
+        Ok(())
+    })?;
+    let mut known = numbers.clone();
+    known.sort_unstable();
+    known.dedup();
+    if known.len() > MAX_CLASSES as usize {
+        return Err(Error::Limit {
+            place: Place::whole(&file),
+            limit: "classes",
+            unit: "classes",
+            allowed: MAX_CLASSES.into(),
+            found: known.len() as u64,
+            remedy: "these look like ids or measurements, not classes",
+        });
+    }
+    let class = |number: &i64| known.binary_search(number).map_or(NO_LABEL, |at| at as u32);
+    Ok(Labels::classes(numbers.iter().map(class).collect(), known.len() as u32))
+}
+
+/// Attributes and one-hot labels of vertices; the constant 1 without either.
+fn features(folder: &Path, name: &str, vertices: u64) -> Result<Features> {
+    let rows = |path: &Path, found: usize| same(path, found as u64, vertices, "graph_indicator", name);
+    let attributes = match find(folder, name, "node_attributes") {
+        Some(path) => {
+            let (columns, values) = numbers(&path)?;
+            rows(&path, values.len() / columns)?;
+            Some((columns, values))
+        }
+        None => None,
+    };
+    let labels = match find(folder, name, "node_labels") {
+        Some(path) => {
+            let labels = OneHot::open(&path, MAX_COLUMNS)?;
+            rows(&path, labels.rows())?;
+            Some(labels)
+        }
+        None => None,
+    };
+    let (Some(labels), attributes) = (labels, &attributes) else {
+        return match attributes {
+            Some((columns, values)) => Features::from_dense(columns as u32, &values),
+            None => Features::constant(vertices),
+        };
+    };
+    let (width, values) = attributes.as_ref().map_or((0, &[][..]), |(width, values)| (*width, &values[..]));
+    let columns = width + labels.columns();
+    let mut sparse = SparseBuilder::new(columns as u32);
+    let mut row: Vec<(u32, f32)> = Vec::new();
+    for vertex in 0..vertices as usize {
+        row.clear();
+        row.extend((0..).zip(values[vertex * width..(vertex + 1) * width].iter().copied()));
+        row.extend(labels.of(vertex).map(|column| ((width + column) as u32, 1.0)));
+        sparse.push_row(&mut row);
+    }
+    Features::from_sparse(sparse.finish())
+}
+
+/// Attributes and one-hot labels of edges, if there are any.
+fn edge_rows(folder: &Path, name: &str, edges: usize) -> Result<Option<EdgeRows>> {
+    let rows = |path: &Path, found: usize| same(path, found as u64, edges as u64, "A", name);
+    let (mut width, mut values) = (0, Vec::new());
+    if let Some(path) = find(folder, name, "edge_attributes") {
+        (width, values) = numbers(&path)?;
+        rows(&path, values.len() / width)?;
+    }
+    let Some(path) = find(folder, name, "edge_labels") else {
+        let named = find(folder, name, "edge_attributes").filter(|_| width > 0);
+        return named.map(|path| EdgeRows::new(width, values, &file::name(&path))).transpose();
+    };
+    let labels = OneHot::open(&path, MAX_EDGE_LABELS)?;
+    rows(&path, labels.rows())?;
+    let columns = width + labels.columns();
+    let mut all = vec![0.0; edges * columns];
+    for (edge, row) in all.chunks_exact_mut(columns).enumerate() {
+        row[..width].copy_from_slice(&values[edge * width..(edge + 1) * width]);
+        labels.of(edge).for_each(|column| row[width + column] = 1.0);
+    }
+    EdgeRows::new(columns, all, &file::name(&path)).map(Some)
+}
+
+/// Refuses a file with other lines than another.
+fn same(path: &Path, found: u64, expected: u64, other: &str, name: &str) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    let (place, other) = (Place::whole(file::name(path)), format!("{name}_{other}.txt"));
+    Err(Error::Mismatch { place, what: "lines", found, expected, other })
+}
+
+/// Columns of whole numbers, each as one column a number from its least to its largest.
+struct OneHot {
+    /// Row-major.
+    numbers: Vec<i64>,
+    /// The least number of each, and the first of its columns.
+    each: Vec<(i64, usize)>,
+    columns: usize,
+}
+
+impl OneHot {
+    fn open(path: &Path, most: usize) -> Result<Self> {
+        let (file, mut numbers) = (file::name(path), Vec::new());
+        let mut range: Vec<(i64, i64)> = Vec::new();
+        each_row(path, |line, fields| {
+            if numbers.is_empty() {
+                range = vec![(i64::MAX, i64::MIN); fields.len()];
+            }
+            check_width(&file, line, fields, range.len())?;
+            for (field, (least, largest)) in fields.iter().zip(&mut range) {
+                let number = whole(field).ok_or_else(|| {
+                    Error::malformed(Place::line(&file, line), "a label, a whole number", excerpt(field))
+                })?;
+                (*least, *largest) = (number.min(*least), number.max(*largest));
+                numbers.push(number);
+            }
+            Ok(())
+        })?;
+        let (mut each, mut columns) = (Vec::with_capacity(range.len()), 0u64);
+        for (least, largest) in range {
+            each.push((least, columns as usize));
+            columns = columns.saturating_add(largest.abs_diff(least).saturating_add(1));
+            if columns > most as u64 {
+                return Err(Error::Limit {
+                    place: Place::whole(&file),
+                    limit: "labels as columns",
+                    unit: "columns",
+                    allowed: most as u64,
+                    found: columns,
+                    remedy: "number the labels from 0 without gaps, or give them as attributes",
+                });
+            }
+        }
+        Ok(Self { numbers, each, columns: columns as usize })
+    }
+
+    fn rows(&self) -> usize {
+        self.numbers.len().checked_div(self.each.len()).unwrap_or(0)
+    }
+
+    fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// The columns in which a row has 1.
+    fn of(&self, row: usize) -> impl Iterator<Item = usize> + '_ {
+        let numbers = &self.numbers[row * self.each.len()..(row + 1) * self.each.len()];
+        self.each.iter().zip(numbers).map(|((least, first), number)| first + number.abs_diff(*least) as usize)
+    }
+}
+
+/// Rows of finite numbers: how many columns (at least one), and the values.
+fn numbers(path: &Path) -> Result<(usize, Vec<f32>)> {
+    let (file, mut columns) = (file::name(path), 0);
+    let mut values = Grown::new(&file);
+    each_row(path, |line, fields| {
+        if values.is_empty() {
+            columns = fields.len();
+        }
+        check_width(&file, line, fields, columns)?;
+        for (column, field) in (0..).zip(fields) {
+            let value = std::str::from_utf8(field).ok().and_then(|text| text.parse::<f32>().ok());
+            match value {
+                Some(value) if value.is_finite() => values.push(value)?,
+                Some(value) => {
+                    return Err(Error::NotFinite { place: Place::line(&file, line), column, value });
+                }
+                None => return Err(Error::malformed(Place::line(&file, line), "a number", excerpt(field))),
+            }
+        }
+        Ok(())
+    })?;
+    match columns {
+        0 => Err(Error::malformed(Place::whole(&file), "a row of numbers", "none")),
+        _ => Ok((columns, values.finish())),
+    }
+}
+
+fn check_width(file: &str, line: u64, fields: &[&[u8]], columns: usize) -> Result<()> {
+    let found = fields.len();
+    if found == columns && found <= MAX_COLUMNS {
+        return Ok(());
+    }
+    let expected = format!("{} fields", columns.min(MAX_COLUMNS));
+    Err(Error::malformed(Place::line(file, line), expected, format!("{found} fields")))
+}
+
+/// Calls `each` with the number and the fields of every line that is not blank; fields are separated by
+/// commas or blanks.
+fn each_row(path: &Path, mut each: impl FnMut(u64, &[&[u8]]) -> Result<()>) -> Result<()> {
+    Lines::open(path)?.each(|number, line| {
+        let fields: Vec<&[u8]> =
+            line.split(|&byte| separates(byte)).filter(|field| !field.is_empty()).collect();
+        if fields.is_empty() { Ok(()) } else { each(number, &fields) }
+    })
+}
+
+/// A whole number, also as `1.0`, which some of the published files have.
+fn whole(field: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(field).ok()?;
+    let text = match text.split_once('.') {
+        Some((whole, fraction)) if !fraction.is_empty() && fraction.bytes().all(|b| b == b'0') => whole,
+        _ => text,
+    };
+    text.parse().ok()
+}
+
+fn shown(fields: &[&[u8]]) -> String {
+    excerpt(&fields.join(&b", "[..]))
+}

@@ -1,0 +1,12 @@
+//! The crate's integration tests, in one program: one link instead of one a file.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod arrays;
+mod cora;
+mod edge_features;
+mod formats;
+mod formats_fuzz;
+mod graphs;
+mod hostile;
+mod published;
+mod tables;
