@@ -317,6 +317,35 @@ impl<'a> Gather<'a> {
     }
 }
 
+/// Copies to each row of `out` the row of `pieces` that `of` names, times its factor: the gradient of a sum or
+/// mean in which each source has one target. `pieces` are in order, `scale` one factor a source row.
+///
+/// # Panics
+/// If a row is in no piece, or the extents of the arguments differ; they come from one program.
+pub fn spread(of: &[u32], scale: Option<&[f32]>, pieces: &[(Range<usize>, Rows<'_>)], out: &mut ViewMut<'_>) {
+    assert_eq!(of.len(), out.rows(), "rows to write");
+    for (to, &from) in of.iter().enumerate() {
+        let from = from as usize;
+        let at = pieces.partition_point(|(rows, _)| rows.end <= from);
+        let (rows, piece) = &pieces[at];
+        let factor = scale.map_or(1.0, |scale| scale[from]);
+        let out = out.row_mut(to);
+        // From zero on, as a sum of one term is.
+        match piece {
+            Rows::F32(view) => {
+                let row = view.row(from - rows.start);
+                out.iter_mut().zip(row).for_each(|(out, &x)| *out = 0.0 + factor * x);
+            }
+            Rows::Bf16(view) => {
+                let row = view.row(from - rows.start);
+                out.iter_mut()
+                    .zip(row)
+                    .for_each(|(out, &x)| *out = 0.0 + factor * eciton_tensor::half::widen(x));
+            }
+        }
+    }
+}
+
 /// Writes rows `rows` of the symmetric normalisation's gather to `out` (row 0 of `out` is row
 /// `rows.start`): `out[v] = s[v] (sum of s[u] x[u] + s[v] x[v])`. `input` has all rows, in one piece
 /// or in several; `scale` one value for each.

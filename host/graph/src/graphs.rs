@@ -98,6 +98,28 @@ impl Graphs {
         &self.lists
     }
 
+    /// Lists `[V]` by the numbers of graphs, [`Graphs::standing`]'s: into number g from all vertices of graph
+    /// g, ascending; numbers from [`Graphs::count`] on have none. Outgoing, each vertex has its graph's number.
+    ///
+    /// # Errors
+    /// As [`Graph::from_parts`].
+    pub fn by_number(&self) -> Result<Graph> {
+        let (incoming, standing) = (self.lists.incoming(), self.standing());
+        let mut offsets = vec![0u64];
+        let mut members = Vec::with_capacity(incoming.neighbours().len());
+        let mut numbers = vec![0u32; incoming.vertices() as usize];
+        for (number, &vertex) in (0..).zip(&standing) {
+            for &member in incoming.of(vertex) {
+                members.push(member);
+                numbers[member as usize] = number;
+            }
+            offsets.push(members.len() as u64);
+        }
+        offsets.resize(numbers.len() + 1, members.len() as u64);
+        let outgoing = Adjacency::trusted((0..=numbers.len() as u64).collect(), numbers);
+        Graph::from_parts(Adjacency::trusted(offsets, members), Some(outgoing))
+    }
+
     /// The number of graphs.
     pub fn count(&self) -> u32 {
         self.count

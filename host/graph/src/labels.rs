@@ -351,7 +351,8 @@ impl Labels {
     }
 
     /// The labels of the vertices `order`, in this order.
-    pub(crate) fn reordered(&self, order: &[u32]) -> Self {
+    #[must_use]
+    pub fn reordered(&self, order: &[u32]) -> Self {
         match self {
             Self::Classes { of, count } => {
                 Self::classes(order.iter().map(|&v| of[v as usize]).collect(), *count)

@@ -14,7 +14,7 @@
 //! by its own interval alone, so that the rule of one interval holds.
 
 use crate::executor::RowFormat;
-use crate::ids::{BufferId, SlotId, StageId};
+use crate::ids::{BufferId, DomainId, SlotId, StageId};
 use crate::pipeline::Pipeline;
 use crate::program::{Program, Scope, SlotOf, Stage};
 
@@ -77,13 +77,15 @@ impl Before {
 }
 
 /// An assignment of a program's slots to buffers. Every slot has one but the features, which are
-/// the data's. Only slots of one width and format share: rows of others would lie at other distances.
+/// the data's. Only slots of one width, format and domain share: rows of others would lie at other
+/// distances, or be of another number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buffers {
     of: Vec<Option<BufferId>>,
     widths: Vec<u32>,
     versions: Vec<u32>,
     formats: Vec<RowFormat>,
+    domains: Vec<DomainId>,
 }
 
 impl Buffers {
@@ -138,6 +140,7 @@ impl Buffers {
             widths: Vec::new(),
             versions: Vec::new(),
             formats: Vec::new(),
+            domains: Vec::new(),
         };
         // The slot that each buffer holds last.
         let mut holds: Vec<usize> = Vec::new();
@@ -151,14 +154,17 @@ impl Buffers {
             let format =
                 u16::try_from(slot).map_or(RowFormat::F32, |id| Self::format(program, SlotId(id), rows));
             let free = (0..holds.len()).filter(|&buffer| passed(holds[buffer], writer));
-            let mut free = free
-                .filter(|&buffer| buffers.widths[buffer] == spec.width && buffers.formats[buffer] == format);
+            let like = (spec.width, format, spec.domain);
+            let mut free = free.filter(|&buffer| {
+                (buffers.widths[buffer], buffers.formats[buffer], buffers.domains[buffer]) == like
+            });
             let alone = |&buffer: &usize| !gathered[slot] && buffers.versions[buffer] == 1;
             let free = if kept > 1 { free.find(alone) } else { free.next() };
             let buffer = free.unwrap_or_else(|| {
                 holds.push(slot);
                 buffers.widths.push(spec.width);
                 buffers.formats.push(format);
+                buffers.domains.push(spec.domain);
                 buffers.versions.push(if gathered[slot] { kept } else { 1 });
                 holds.len() - 1
             });
@@ -193,14 +199,10 @@ impl Buffers {
         &self.formats
     }
 
-    /// Memory of all buffers for `rows` rows, in bytes.
+    /// For each buffer the domain of its rows.
     #[must_use]
-    pub fn bytes(&self, rows: u32) -> u64 {
-        let kept = self.widths.iter().zip(&self.versions).zip(&self.formats);
-        let bytes = kept.map(|((&width, &versions), format)| {
-            u64::from(width) * u64::from(versions) * u64::from(format.value_bytes())
-        });
-        bytes.sum::<u64>().saturating_mul(u64::from(rows))
+    pub fn domains(&self) -> &[DomainId] {
+        &self.domains
     }
 }
 
@@ -407,14 +409,10 @@ mod tests {
         for intervals in [1, 4] {
             let buffers = Buffers::assign(&program, intervals, &Pipeline::default(), RowFormat::F32);
             let half = Buffers::assign(&program, intervals, &Pipeline::default(), RowFormat::Bf16);
-            assert_eq!(
-                half.bytes(10) * 2,
-                buffers.bytes(10),
-                "all rows of training are activations or gradients"
-            );
+            let all = half.formats().iter().all(|format| *format == RowFormat::Bf16);
+            assert!(all && half.widths() == buffers.widths(), "all rows are activations or gradients");
             let shared: u32 = buffers.widths().iter().sum();
             assert!(shared * 10 < slots * 6, "{shared} of {slots}, {intervals} intervals");
-            assert_eq!(buffers.bytes(10), u64::from(shared) * 40);
             assert_eq!(buffers.of(program.features), None);
         }
     }

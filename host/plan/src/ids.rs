@@ -62,6 +62,10 @@ id! {
     RelationId(u16)
 }
 id! {
+    /// Rows of one kind: their place in the program's list.
+    DomainId(u16)
+}
+id! {
     /// Memory that holds one slot after the other (see `Buffers`).
     BufferId(u16)
 }

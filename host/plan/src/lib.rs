@@ -58,8 +58,8 @@ pub use config::{Config, Data, Keep, Limits, Run};
 pub use error::{Error, TextPlace};
 pub use executor::{EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, RowFormat, Transport};
 pub use ids::{
-    Attempt, BufferId, IntervalId, Layer, OperationId, ParameterId, RelationId, Round, SlotId, StageId,
-    Version,
+    Attempt, BufferId, DomainId, IntervalId, Layer, OperationId, ParameterId, RelationId, Round, SlotId,
+    StageId, Version,
 };
 pub use keys::{KeyInfo, keys};
 pub use links::Links;
@@ -74,8 +74,8 @@ pub use pipeline::{Mode, Pipeline, WeightVersions};
 pub use prices::{HostPlace, Moved, Prices, Processor};
 pub use profile::{Profile, StageProfile};
 pub use program::{
-    Along, Cost, DataShape, Normalisation, Open, Operation, Over, Parameter, Phase, Place, Port, Program,
-    Read, Relation, Scope, SlotOf, SlotSpec, Stage,
+    Along, Cost, DataShape, Domain, Normalisation, Open, Operation, Over, Parameter, Phase, Place, Port,
+    Program, Read, Relation, RowsOf, Scope, SlotOf, SlotSpec, Stage,
 };
 pub use savings::{GatherFeatures, LabelledGathers, Savings, Workload, loss_gathers};
 pub use signature::{

@@ -6,16 +6,17 @@
 //! alive at most. A sum's own backward is no stage: its inputs' gradients are that of its output.
 
 use crate::error::Error;
-use crate::ids::{Layer, OperationId, ParameterId, RelationId, SlotId, StageId};
+use crate::ids::{DomainId, Layer, OperationId, ParameterId, RelationId, SlotId, StageId};
 use crate::model::{FirstWeights, Model, On, short_name};
 use crate::network::{ATTENTION, HEAD, INPUT_BIAS, LINEAR, Network, SUM, ValueId};
 use crate::op::kernel::{self, Kernel};
 use crate::op::{Made, Node, Opens};
 use crate::program::{
-    Along, Cost, DataShape, Operation, Parameter, Phase, Place, Program, Relation, SlotOf, SlotSpec, Stage,
+    Along, Cost, DataShape, Domain, Operation, Parameter, Phase, Place, Program, Relation, RowsOf, SlotOf,
+    SlotSpec, Stage,
 };
 use crate::savings::Savings;
-use crate::signature::{Initialiser, ParameterSpec, RowsSpec, Signature, TargetKind};
+use crate::signature::{Initialiser, ParameterSpec, Signature, TargetKind};
 
 /// Most parameters, and most kept rows, of one kernel.
 const MAX_PARTS: usize = 256;
@@ -75,6 +76,10 @@ pub(crate) fn evaluation(training: &Program) -> Program {
         spec.kept_until = last;
     }
     lowering.program.embeddings = slot;
+    let along = |stage: &&Stage| training.operations[stage.operation.index()].along.is_some();
+    if let Some(edges) = training.stages.iter().find(along) {
+        lowering.program.place_edges(edges.place);
+    }
     // What the last node makes, or, of links, reads.
     let scores = nodes.last().and_then(|last| last.output.or(last.inputs.first().copied()));
     lowering.program.scores = scores.and_then(|scores| lowering.slot_of(scores));
@@ -103,11 +108,16 @@ impl<'o> Lowering<'o> {
         let features = SlotSpec {
             width: shape.features,
             extents: vec![shape.features],
+            domain: Domain::VERTICES,
             of: SlotOf::Features,
             layer: Layer(0),
             written_by: None,
             kept_until: StageId(0),
         };
+        let mut domains = vec![Domain { of: RowsOf::Vertices, rows: shape.rows }];
+        if model.reads_out() {
+            domains.push(Domain { of: RowsOf::Graphs, rows: shape.graphs });
+        }
         let program = Program {
             shape,
             model,
@@ -115,6 +125,7 @@ impl<'o> Lowering<'o> {
             stages: Vec::new(),
             slots: vec![features; constants],
             operations: Vec::new(),
+            domains,
             relations: Vec::new(),
             parameters: Vec::new(),
             features: SlotId(0),
@@ -251,7 +262,7 @@ impl<'o> Lowering<'o> {
     }
 
     /// The slots that a node reads: what it reads has been lowered.
-    fn made(&self, at: usize, node: &Node) -> Made {
+    fn read_by(&self, at: usize, node: &Node) -> Made {
         let inputs = node.inputs.iter().filter_map(|&input| self.slot_of(input)).collect();
         Made { operation: OperationId(count(at)), inputs, ..Made::default() }
     }
@@ -260,7 +271,7 @@ impl<'o> Lowering<'o> {
     fn forward(&mut self, nodes: &[Node]) -> Vec<Made> {
         let mut all = Vec::with_capacity(nodes.len());
         for (at, node) in nodes.iter().enumerate() {
-            let mut made = self.made(at, node);
+            let mut made = self.read_by(at, node);
             node.operator.forward(self, node, &mut made);
             if let Some(output) = node.output {
                 let trains = !self.parameters(made.operation).is_empty();
@@ -276,7 +287,7 @@ impl<'o> Lowering<'o> {
     /// The stage of the loss, then those of nodes, backward.
     fn backward(&mut self, nodes: &[Node], made: &[Made]) -> Result<(), Error> {
         let Some((last, before)) = nodes.split_last() else { return Ok(()) };
-        let end = self.made(before.len(), last);
+        let end = self.read_by(before.len(), last);
         last.operator.loss(self, last, &end)?;
         for (node, made) in before.iter().zip(made).rev() {
             let gradient = node.output.and_then(|output| self.gradients[output.index()]);
@@ -294,8 +305,8 @@ impl<'o> Lowering<'o> {
 
     /// A slot for the next stage to write a value's gradient, where it is wanted.
     pub(crate) fn wanted(&mut self, value: ValueId) -> Option<SlotId> {
-        let crate::network::Value { width, layer } = self.network.values[value.index()];
-        self.is_trained(value).then(|| self.slot(vec![width], SlotOf::Gradient, layer))
+        let crate::network::Value { width, layer, domain } = self.network.values[value.index()];
+        self.is_trained(value).then(|| self.slot(domain, vec![width], SlotOf::Gradient, layer))
     }
 
     /// A kernel's signature.
@@ -332,12 +343,19 @@ impl<'o> Lowering<'o> {
     }
 
     /// A stage of the host's that reads and writes nothing yet.
-    pub(crate) fn stage(&self, operation: OperationId, phase: Phase, name: String) -> Stage {
+    pub(crate) fn stage(
+        &self,
+        operation: OperationId,
+        phase: Phase,
+        name: String,
+        domain: DomainId,
+    ) -> Stage {
         Stage {
             name,
             operation,
             phase,
             place: Place::Host,
+            domain,
             via: None,
             reads: Vec::new(),
             writes: Vec::new(),
@@ -368,27 +386,50 @@ impl<'o> Lowering<'o> {
     }
 
     fn add(&mut self, value: ValueId, two: [SlotId; 2]) -> Result<SlotId, Error> {
-        let crate::network::Value { width, layer } = self.network.values[value.index()];
+        let crate::network::Value { width, layer, domain } = self.network.values[value.index()];
         let of = Kernel { adds: true, ..Kernel::new(SUM, (layer, "gradients"), Vec::new()) };
         let operation = self.open((&of, None), &[width; 2], width)?;
-        let output = self.slot(vec![width], SlotOf::Gradient, layer);
-        kernel::forward(self, operation, &two, [output].into_iter());
+        let output = self.slot(domain, vec![width], SlotOf::Gradient, layer);
+        kernel::forward(self, operation, domain, (&two, vec![output]));
         Ok(output)
     }
 
-    /// Slots for the next stage to write.
-    pub(crate) fn slots(&mut self, rows: &[RowsSpec], of: SlotOf, layer: Layer) -> Vec<SlotId> {
-        rows.iter().map(|rows| self.slot(rows.extents.clone(), of, layer)).collect()
+    /// The domain of a node's output, or, of one that makes no value, of its first input.
+    pub(crate) fn domain(&self, node: &Node) -> DomainId {
+        let value = node.output.or(node.inputs.first().copied());
+        value.map_or(Domain::VERTICES, |value| self.network.domain(value))
+    }
+
+    pub(crate) fn domain_of(&self, slot: SlotId) -> DomainId {
+        self.program.domain_of(slot)
+    }
+
+    /// A slot for a node's output, which the next stage writes.
+    pub(crate) fn made(&mut self, node: &Node, extents: Vec<u32>) -> SlotId {
+        self.slot(self.domain(node), extents, SlotOf::Activation, node.layer)
+    }
+
+    /// A slot, by rows of a node's output, for what the next stage leaves for backward.
+    pub(crate) fn kept(&mut self, node: &Node, extents: Vec<u32>) -> SlotId {
+        self.slot(self.domain(node), extents, SlotOf::Kept, node.layer)
+    }
+
+    /// A slot for the gradient of a node's first input, which the next stage writes.
+    pub(crate) fn back(&mut self, node: &Node, extents: Vec<u32>) -> SlotId {
+        let input = node.inputs.first().copied();
+        let domain = input.map_or(Domain::VERTICES, |input| self.network.domain(input));
+        self.slot(domain, extents, SlotOf::Gradient, node.layer)
     }
 
     /// A slot for the next stage to write.
-    pub(crate) fn slot(&mut self, extents: Vec<u32>, of: SlotOf, layer: Layer) -> SlotId {
+    fn slot(&mut self, domain: DomainId, extents: Vec<u32>, of: SlotOf, layer: Layer) -> SlotId {
         let stage = StageId(count(self.program.stages.len()));
         let slot = SlotId(count(self.program.slots.len()));
         // `check` has seen that the product fits.
         let width = extents.iter().fold(1u32, |width, &extent| width.saturating_mul(extent));
         let written_by = Some(stage);
-        self.program.slots.push(SlotSpec { width, extents, of, layer, written_by, kept_until: stage });
+        let spec = SlotSpec { width, extents, domain, of, layer, written_by, kept_until: stage };
+        self.program.slots.push(spec);
         slot
     }
 

@@ -6,11 +6,12 @@
 
 mod layers;
 
-use crate::ids::Layer;
+use crate::ids::{DomainId, Layer};
 use crate::model::{Activation, Model, number};
 use crate::objective::Loss;
 use crate::op::kernel::Kernel;
 use crate::op::{Node, Operator};
+use crate::program::{Domain, Over};
 use crate::savings::Savings;
 use crate::signature::{Attribute, Value as Setting};
 
@@ -54,6 +55,7 @@ pub(crate) struct Value {
     pub(crate) width: u32,
     /// The layer whose rows they are.
     pub(crate) layer: Layer,
+    pub(crate) domain: DomainId,
 }
 
 /// A bias that is still to be added.
@@ -91,7 +93,7 @@ pub(crate) struct Network {
 impl Network {
     /// The operations of a model that leaves out what `savings` say.
     pub(crate) fn of(model: &Model, savings: Savings) -> Self {
-        let features = Value { width: model.features, layer: Layer(0) };
+        let features = Value { width: model.features, layer: Layer(0), domain: Domain::VERTICES };
         let values = vec![features; 1 + usize::from(savings.reads_beside(model))];
         let network = Self { values, nodes: Vec::new(), embeddings: ValueId::FEATURES };
         layers::build(network, model, savings)
@@ -101,8 +103,12 @@ impl Network {
         self.values.get(value.0).map_or(0, |value| value.width)
     }
 
-    fn value(&mut self, width: u32, layer: Layer) -> ValueId {
-        self.values.push(Value { width, layer });
+    pub(crate) fn domain(&self, value: ValueId) -> DomainId {
+        self.values.get(value.0).map_or(Domain::VERTICES, |value| value.domain)
+    }
+
+    fn value(&mut self, width: u32, layer: Layer, domain: DomainId) -> ValueId {
+        self.values.push(Value { width, layer, domain });
         ValueId(self.values.len() - 1)
     }
 
@@ -114,7 +120,21 @@ impl Network {
         width: u32,
         operator: impl Operator + 'static,
     ) -> ValueId {
-        let output = self.value(width, layer);
+        let domain = inputs.first().map_or(Domain::VERTICES, |&input| self.domain(input));
+        self.add_over(Over::Neighbours, layer, inputs, (width, domain), operator)
+    }
+
+    /// A node whose relation is over `over`: rows of graphs follow from rows of vertices.
+    pub(crate) fn add_over(
+        &mut self,
+        over: Over,
+        layer: Layer,
+        inputs: Vec<ValueId>,
+        (width, domain): (u32, DomainId),
+        operator: impl Operator + 'static,
+    ) -> ValueId {
+        let domain = if over == Over::Graphs { Domain::GRAPHS } else { domain };
+        let output = self.value(width, layer, domain);
         self.nodes.push(Node { layer, inputs, output: Some(output), operator: Box::new(operator) });
         output
     }

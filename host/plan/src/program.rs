@@ -17,12 +17,12 @@
 //! An operation that reads rows of all intervals takes two steps backward: one by target, whose rows all
 //! sources then read ([`Phase::BackwardTargets`], [`Phase::BackwardSources`]). One file an operator is in `op`.
 //!
-//! Stages pass rows through *slots*; a slot is one matrix over all rows of the graph. A tensor stage
+//! Stages pass rows through *slots*; a slot is one matrix over all rows of a domain. A tensor stage
 //! needs of each slot that it reads the rows of its own interval; a gather needs those of all
 //! ([`Scope`]).
 
 use crate::error::Error;
-use crate::ids::{Layer, OperationId, ParameterId, RelationId, SlotId, StageId};
+use crate::ids::{DomainId, Layer, OperationId, ParameterId, RelationId, SlotId, StageId};
 use crate::lower;
 use crate::model::Model;
 use crate::savings::Savings;
@@ -39,6 +39,8 @@ pub struct DataShape {
     pub classes: u32,
     /// Features of an edge; 0: there are none.
     pub edge_features: u32,
+    /// Graphs; 0: there is one, and what is learnt is of vertices.
+    pub graphs: u32,
 }
 
 /// Opens a kernel: its name, the extents of one row of each input, its attributes. An edge kernel's inputs
@@ -60,6 +62,8 @@ pub struct Program {
     pub slots: Vec<SlotSpec>,
     /// Kernels and operators of the host with their attributes; [`OperationId`] is the place in this list.
     pub operations: Vec<Operation>,
+    /// The kinds of rows; [`DomainId`] is the place in this list. The first are vertices.
+    pub domains: Vec<Domain>,
     /// The lists that stages follow; [`RelationId`] is the place in this list.
     pub relations: Vec<Relation>,
     /// What is trained; [`ParameterId`] is the place in this list. The same in the evaluation program.
@@ -89,6 +93,8 @@ pub struct Stage {
     pub phase: Phase,
     /// Where it may be done.
     pub place: Place,
+    /// The rows that it runs on, interval by interval.
+    pub domain: DomainId,
     /// The relation whose lists its function follows, where it reads rows of all intervals by lists.
     pub via: Option<RelationId>,
     /// The slots that it reads.
@@ -163,6 +169,32 @@ pub struct Cost {
     pub edge_values: u32,
 }
 
+/// Rows of one kind. Every interval of vertices has rows of every domain: those of the graphs that stand in
+/// it, say, so that a step's interval is a number whatever its domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Domain {
+    /// What a row is of.
+    pub of: RowsOf,
+    /// How many there are.
+    pub rows: u32,
+}
+
+/// What a row is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowsOf {
+    /// A vertex.
+    Vertices,
+    /// A graph of a data set of many: what stands behind a readout.
+    Graphs,
+}
+
+impl Domain {
+    /// The vertices, in every program.
+    pub const VERTICES: DomainId = DomainId(0);
+    /// The graphs, in a program that reads graphs out.
+    pub const GRAPHS: DomainId = DomainId(1);
+}
+
 /// Lists of rows that a stage follows: for each row of the result the rows that it is made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relation {
@@ -191,7 +223,7 @@ pub enum Over {
     /// Each vertex's neighbours.
     #[default]
     Neighbours,
-    /// All vertices of its graph, for the vertex that stands for a graph; nobody for others.
+    /// Each graph's vertices: a relation of vertices to graphs.
     Graphs,
 }
 
@@ -224,13 +256,15 @@ impl Normalisation {
     }
 }
 
-/// A row buffer: a matrix with a row for every row of the graph.
+/// A row buffer: a matrix with a row for every row of its domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotSpec {
     /// Values a row.
     pub width: u32,
     /// Extents of one row; `width` is their product.
     pub extents: Vec<u32>,
+    /// What its rows are of.
+    pub domain: DomainId,
     /// What it holds.
     pub of: SlotOf,
     /// The layer whose rows or gradients it holds.
@@ -415,6 +449,18 @@ impl Program {
     #[must_use]
     pub fn relation(&self, stage: StageId) -> Option<&Relation> {
         self.relations.get(self.stage(stage)?.via?.index())
+    }
+
+    /// The rows of a domain.
+    #[must_use]
+    pub fn rows(&self, domain: DomainId) -> u32 {
+        self.domains.get(domain.index()).map_or(0, |domain| domain.rows)
+    }
+
+    /// The domain of a slot's rows.
+    #[must_use]
+    pub fn domain_of(&self, slot: SlotId) -> DomainId {
+        self.slots.get(slot.index()).map_or(Domain::VERTICES, |slot| slot.domain)
     }
 
     /// Makes gathers leave out pairs whose target the loss does not reach ([`loss_gathers`]).

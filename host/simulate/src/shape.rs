@@ -152,6 +152,7 @@ impl Shape {
             features: self.features,
             classes: self.classes,
             edge_features: 0,
+            graphs: 0,
         };
         Ok(Program::build(&model, shape, savings, &signature)?)
     }

@@ -6,13 +6,13 @@ use std::sync::{Arc, OnceLock};
 
 use eciton_fetch::cache::{Cache, Found};
 use eciton_fetch::catalogue;
-use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Values};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Split, Values};
 use eciton_graph::gather::{inverse_degrees, symmetric_scale};
 use eciton_graph::graphs::Graphs;
 use eciton_kernel::{RowNumbers, Targets};
 use eciton_plan::{
-    Atoms, Data, DataShape, FAN_OUT, FeatureGather, IntervalId, Intervals, Links, Metric, Model, Node,
-    Normalisation, Over, Program, Relation, Run, SlotId, TaskType, Workload,
+    Atoms, Data, DataShape, Domain, DomainId, FAN_OUT, FeatureGather, IntervalId, Intervals, Links, Metric,
+    Model, Node, Normalisation, Over, Program, Relation, Run, SlotId, TaskType, Workload,
 };
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
 
@@ -21,7 +21,7 @@ use crate::error::{Error, Result, at};
 use crate::gathered::{Sums, gather_features, stored_at_most};
 use crate::labelled::LabelledLists;
 use crate::predicted::{self, PredictedLinks};
-use crate::relation::{self, Lists};
+use crate::relation::{Lists, Readout};
 use crate::vertices::Vertices;
 
 /// Loads a data set: a built-in name, a path to any layout that `eciton_formats` knows, or the
@@ -123,7 +123,14 @@ pub(crate) struct Prepared {
     /// 1 / the vertices of its graph, of each that stands for one.
     inverse_sizes: OnceLock<Arc<Vec<f32>>>,
     pub atoms: Atoms,
+    /// Rows of vertices.
     pub intervals: Vec<Interval>,
+    /// Rows of graphs, those that stand in each interval of vertices, where there are many.
+    pub graphs: Vec<Interval>,
+    /// Labels and parts by row of what is learnt: vertices' are the data set's; `None`: those.
+    pub of_graphs: Option<(Labels, Split)>,
+    /// The lists of graphs, where there are many.
+    pub readout: Option<Arc<Readout>>,
     /// What the model uses of the edges' features.
     pub edges: Arc<EdgeData>,
     /// Where the gathers beside the loss leave out what it does not reach.
@@ -170,9 +177,17 @@ impl Prepared {
         let values = dataset.labels.as_values().map(matrix).transpose()?;
         let targets = |rows: Range<usize>| targets(&dataset.labels, values.as_ref(), rows);
         let one = |id| interval(&targets, &vertices, &atoms, &cut, id, &in_training);
-        let intervals = cut.ids().map(one).collect::<Result<_>>()?;
+        let intervals: Vec<Interval> = cut.ids().map(one).collect::<Result<_>>()?;
         let edge_features = dataset.edge_features.as_ref().map_or(0, EdgeFeatures::columns);
-        let shape = DataShape { rows, features: columns, classes, edge_features };
+        let readout = dataset.graphs.as_ref().map(Readout::of).transpose()?;
+        let standing = readout.as_ref().map_or(&[][..], |readout| &readout.standing);
+        let of_graphs = readout.as_ref().map(|_| graph_labels(&dataset, standing));
+        let graphs = match &of_graphs {
+            None => Vec::new(),
+            Some((labels, _)) => graph_intervals(&intervals, labels, standing, &vertices, &in_training)?,
+        };
+        let count = standing.len() as u32;
+        let shape = DataShape { rows, features: columns, classes, edge_features, graphs: count };
         let weight = 1.0 / known(&dataset.labels, &dataset.split.train).max(1) as f32;
         let links = held.zip(links).map(|(held, settings)| {
             Arc::new(PredictedLinks::new(&dataset, held, settings, vertices.permutation()))
@@ -192,6 +207,9 @@ impl Prepared {
             inverse_sizes: OnceLock::new(),
             atoms,
             intervals,
+            graphs,
+            of_graphs,
+            readout: readout.map(Arc::new),
             edges: Arc::default(),
             labelled,
             links,
@@ -227,9 +245,25 @@ impl Prepared {
             (Normalisation::Mean, Over::Graphs) => &self.inverse_sizes,
             (Normalisation::Symmetric | Normalisation::Sum, _) => return Ok(self.scale.clone()),
         };
-        let lists = relation::graph(&self.dataset, over);
+        let lists = match over {
+            Over::Neighbours => Some(&self.dataset.graph),
+            Over::Graphs => self.readout.as_ref().map(|readout| &readout.lists),
+        };
         let lists = lists.ok_or_else(|| Error::Internal("the data set is one graph".to_owned()))?;
         Ok(inverse.get_or_init(|| Arc::new(inverse_degrees(lists.incoming(), false))).clone())
+    }
+
+    /// The intervals of a domain's rows.
+    pub(crate) fn intervals_of(&self, domain: DomainId) -> &[Interval] {
+        if domain == Domain::GRAPHS { &self.graphs } else { &self.intervals }
+    }
+
+    /// Labels and parts by row of what is learnt.
+    pub(crate) fn learnt(&self) -> (&Labels, &Split) {
+        match &self.of_graphs {
+            Some((labels, split)) => (labels, split),
+            None => (&self.dataset.labels, &self.dataset.split),
+        }
     }
 
     /// A relation's lists.
@@ -237,7 +271,8 @@ impl Prepared {
     /// # Errors
     /// [`Error::Internal`] where the data set has none such.
     pub(crate) fn lists(&self, relation: Relation) -> Result<Lists> {
-        let lists = Lists::new(relation, self.dataset.clone(), self.edges.clone(), self.labelled.clone());
+        let data = (self.dataset.clone(), self.readout.clone());
+        let lists = Lists::new(relation, data, self.edges.clone(), self.labelled.clone());
         lists.ok_or_else(|| Error::Internal(format!("the data set has no lists of {relation:?}")))
     }
 
@@ -365,6 +400,45 @@ fn interval(
         training,
         rows,
     })
+}
+
+/// What is known of graphs, by their rows.
+fn graph_labels(dataset: &Dataset, standing: &[u32]) -> (Labels, Split) {
+    let number = |vertex: &u32| standing.binary_search(vertex).ok().map(|number| number as u32);
+    let part = |vertices: &[u32]| vertices.iter().filter_map(number).collect();
+    let Split { train, validation, test } = &dataset.split;
+    let split = Split { train: part(train), validation: part(validation), test: part(test) };
+    (dataset.labels.reordered(standing), split)
+}
+
+/// The graphs that stand in each interval of vertices. The parts of their sums are those of the vertices', so
+/// that gradients are put together in one tree.
+fn graph_intervals(
+    intervals: &[Interval],
+    labels: &Labels,
+    standing: &[u32],
+    vertices: &Vertices,
+    in_training: &[bool],
+) -> Result<Vec<Interval>> {
+    let values = labels.as_values().map(matrix).transpose()?;
+    let before = |row: usize| standing.partition_point(|&vertex| (vertex as usize) < row);
+    let one = |of: &Interval| {
+        let rows = before(of.rows.start)..before(of.rows.end);
+        let number = |local: u32| (before(of.rows.start + local as usize) - rows.start) as u32;
+        let atom = |atom: &Atom| Atom { rows: number(atom.rows.start)..number(atom.rows.end), ..*atom };
+        let part = |part: &Part| Part { level: part.level, atoms: part.atoms.iter().map(atom).collect() };
+        let stands = &standing[rows.clone()];
+        let training = (0..).zip(stands).filter(|(_, v)| in_training[**v as usize]).map(|(local, _)| local);
+        Ok(Interval {
+            numbers: RowNumbers::List(stands.iter().map(|&row| u64::from(vertices.number(row))).collect()),
+            grid: Arc::new(Grid::new(of.grid.parts().iter().map(part).collect())),
+            nodes: of.nodes.clone(),
+            targets: targets(labels, values.as_ref(), rows.clone())?,
+            training: training.collect(),
+            rows,
+        })
+    };
+    intervals.iter().map(one).collect()
 }
 
 /// The parts that an interval's nodes are, in local rows.

@@ -217,7 +217,8 @@ pub(crate) fn measured(stages: &Stages<'_>) -> Result<Metrics> {
     };
     let held = scores.hold(None).map_err(at("scores"))?;
     let view = held.view();
-    let (dataset, metric) = (&stages.prepared.dataset, stages.prepared.metric);
+    let metric = stages.prepared.metric;
+    let (labels, split) = stages.prepared.learnt();
     if let Some(links) = &stages.prepared.links {
         return Ok(links.measured(view, metric));
     }
@@ -231,8 +232,7 @@ pub(crate) fn measured(stages: &Stages<'_>) -> Result<Metrics> {
             return Err(Error::Internal(format!("{} without links", metric.name())));
         }
     };
-    let of = |ids: &[u32]| by(view.data(), view.stride(), &dataset.labels, ids);
-    let split = &dataset.split;
+    let of = |ids: &[u32]| by(view.data(), view.stride(), labels, ids);
     let (train, validation, test) = (of(&split.train), of(&split.validation), of(&split.test));
     Ok(Metrics { metric, train, validation, test })
 }

@@ -6,7 +6,7 @@ use eciton_graph::graphs::Graphs;
 use eciton_input::memory::{available, peak_bytes};
 use eciton_kernel::BLOCK_EDGES;
 use eciton_plan::{
-    Algorithm, Buffers, Config, Keep, Over, Parameter, Pipeline, Program, RowFormat, SlotId, Stage,
+    Algorithm, Buffers, Config, Keep, Parameter, Pipeline, Program, RowFormat, SlotId, Stage,
     VertexOrder,
 };
 use eciton_tensor::half::HalfBuffer;
@@ -18,7 +18,6 @@ use crate::data::Prepared;
 use crate::edge_data::{EdgeWeights, KnownEdges};
 use crate::error::{Error, Result};
 use crate::labelled::LabelledPlan;
-use crate::relation;
 
 /// Code, compiled kernels, the executor and the program itself: what the smallest run was seen to hold
 /// beyond its purposes.
@@ -345,10 +344,8 @@ fn edges_at_once(wanted: &Wanted<'_>) -> Option<(u64, u64)> {
     // The longest list for each thread, ascending.
     let mut longest = vec![BLOCK_EDGES as u64; threads.max(1) as usize];
     let mut all = u64::from(prepared.shape.rows);
-    for graph in [Over::Neighbours, Over::Graphs]
-        .into_iter()
-        .filter_map(|over| relation::graph(&prepared.dataset, over))
-    {
+    let readout = prepared.readout.as_ref().map(|readout| &readout.lists);
+    for graph in [Some(&prepared.dataset.graph), readout].into_iter().flatten() {
         let lists =
             [graph.incoming().offsets(), graph.outgoing().offsets()].map(|offsets| offsets.windows(2));
         let [into, out] = lists.map(|ends| ends.map(|ends| ends[1] - ends[0] + 1));
@@ -410,32 +407,35 @@ fn padded(width: u32) -> u64 {
 
 /// Bytes of all rows stored as `format`.
 fn rows_bytes(wanted: &Wanted<'_>, format: RowFormat) -> u64 {
-    let rows = u64::from(wanted.prepared.shape.rows);
-    let bytes = |(width, format): (u32, RowFormat)| {
+    let bytes = |(rows, width, format): (u32, u32, RowFormat)| {
         pages(
-            rows * match format {
-                RowFormat::F32 => padded(width),
-                RowFormat::Bf16 => HalfBuffer::row_bytes(width as usize) as u64,
-            },
+            u64::from(rows)
+                * match format {
+                    RowFormat::F32 => padded(width),
+                    RowFormat::Bf16 => HalfBuffer::row_bytes(width as usize) as u64,
+                },
         )
     };
     slots(wanted, format).into_iter().map(bytes).sum()
 }
 
-/// Widths and formats of the buffers of both programs' slots, which share what they can.
-fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, RowFormat)> {
+/// Rows, widths and formats of the buffers of both programs' slots, which share what they can.
+fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
     let Wanted { prepared, program, evaluation, config, .. } = *wanted;
     let (intervals, pipeline) = (prepared.intervals.len() as u32, &config.pipeline);
     let assigned = Buffers::assign(program, intervals, pipeline, format);
-    let each = assigned.widths().iter().zip(assigned.formats()).zip(assigned.versions());
-    let mut slots: Vec<(u32, RowFormat)> =
-        each.flat_map(|((&width, &format), &kept)| (0..kept).map(move |_| (width, format))).collect();
+    let like = |assigned: &Buffers| -> Vec<(u32, u32, RowFormat)> {
+        let each = assigned.widths().iter().zip(assigned.formats()).zip(assigned.domains());
+        each.map(|((&width, &format), &domain)| (program.rows(domain), width, format)).collect()
+    };
+    let kept = like(&assigned).into_iter().zip(assigned.versions());
+    let mut slots: Vec<_> = kept.flat_map(|(slot, &kept)| (0..kept).map(move |_| slot)).collect();
     let mut spare = if pipeline.row_versions() > 1 { Vec::new() } else { slots.clone() };
     let assigned = Buffers::assign(evaluation, intervals, &Pipeline::default(), format);
-    for (&width, &format) in assigned.widths().iter().zip(assigned.formats()) {
-        match spare.iter().position(|&slot| slot == (width, format)) {
+    for wanted in like(&assigned) {
+        match spare.iter().position(|&slot| slot == wanted) {
             Some(at) => drop(spare.swap_remove(at)),
-            None => slots.push((width, format)),
+            None => slots.push(wanted),
         }
     }
     slots

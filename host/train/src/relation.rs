@@ -8,13 +8,30 @@ use eciton_graph::graphs::Graphs;
 use eciton_plan::{Over, Relation};
 
 use crate::edge_data::EdgeData;
+use crate::error::Result;
 use crate::labelled::LabelledLists;
+
+/// The graphs of a data set of many, as rows.
+#[derive(Debug)]
+pub(crate) struct Readout {
+    /// By the numbers of graphs ([`Graphs::by_number`]).
+    pub lists: Graph,
+    /// The rows of the vertices that stand for graphs, ascending: in the order of graphs' rows.
+    pub standing: Vec<u32>,
+}
+
+impl Readout {
+    pub(crate) fn of(graphs: &Graphs) -> Result<Self> {
+        Ok(Self { lists: graphs.by_number()?, standing: graphs.standing() })
+    }
+}
 
 /// The lists that stages follow.
 #[derive(Debug, Clone)]
 pub(crate) struct Lists {
     pub relation: Relation,
     pub edges: Arc<EdgeData>,
+    pub readout: Option<Arc<Readout>>,
     dataset: Arc<Dataset>,
     /// Those of a relation that leaves out what the loss does not reach.
     reached: Option<Arc<LabelledLists>>,
@@ -24,19 +41,20 @@ impl Lists {
     /// `None` where the data set has no such lists.
     pub(crate) fn new(
         relation: Relation,
-        dataset: Arc<Dataset>,
+        (dataset, readout): (Arc<Dataset>, Option<Arc<Readout>>),
         edges: Arc<EdgeData>,
         reached: Option<Arc<LabelledLists>>,
     ) -> Option<Self> {
-        graph(&dataset, relation.over)?;
+        let readout = readout.filter(|_| relation.over == Over::Graphs);
         let reached = reached.filter(|_| relation.reached);
-        (reached.is_some() == relation.reached).then_some(Self { relation, edges, dataset, reached })
+        let there =
+            (readout.is_some(), reached.is_some()) == (relation.over == Over::Graphs, relation.reached);
+        there.then_some(Self { relation, edges, readout, dataset, reached })
     }
 
     /// For each row the rows that its result is made from.
     pub(crate) fn adjacency(&self) -> &Adjacency {
-        // There are such lists: `new` has seen them.
-        let graph = graph(&self.dataset, self.relation.over).unwrap_or(&self.dataset.graph);
+        let graph = self.readout.as_ref().map_or(&self.dataset.graph, |readout| &readout.lists);
         match (&self.reached, self.relation.reversed) {
             (Some(reached), true) => reached.reversed().0,
             (_, true) => graph.outgoing(),
@@ -62,10 +80,15 @@ impl Lists {
     }
 }
 
-/// The graph of a kind of lists; `None` of those of graphs where there are none.
-pub(crate) fn graph(dataset: &Dataset, over: Over) -> Option<&Graph> {
-    match over {
-        Over::Neighbours => Some(&dataset.graph),
-        Over::Graphs => dataset.graphs.as_ref().map(Graphs::lists),
+impl Lists {
+    /// Whether each row is made from one other: a vertex from its graph.
+    pub(crate) fn is_single(&self) -> bool {
+        self.readout.is_some() && self.relation.reversed
+    }
+
+    /// The row of the vertex that a row of vertices, or of graphs, is of.
+    pub(crate) fn vertex(&self, row: u32, of_graphs: bool) -> u32 {
+        let standing = self.readout.as_ref().filter(|_| of_graphs);
+        standing.and_then(|readout| readout.standing.get(row as usize).copied()).unwrap_or(row)
     }
 }

@@ -17,7 +17,7 @@ use eciton_plan::{
 use eciton_tensor::Matrix;
 
 use crate::checkpoint::Fingerprint;
-use crate::data::{self, Prepared};
+use crate::data::{self, Interval, Prepared};
 use crate::driver::{self, Counts, Money, RowStore, Stages, State, Trained, Training, Tuning};
 use crate::error::{Error, Result, at};
 use crate::kernels::{CachePolicy, Kernels, Own};
@@ -297,7 +297,8 @@ impl Session {
         if let Some(tuning) = &mut tuning {
             tuning.begin(&mut *machine);
         }
-        let cut = || prepared.intervals.iter().map(|interval| interval.rows.clone()).collect();
+        let rows = |intervals: &[Interval]| intervals.iter().map(|interval| interval.rows.clone()).collect();
+        let cut = || vec![rows(&prepared.intervals), rows(&prepared.graphs)];
         let rows = RowStore::new(&program, cut(), &config.pipeline, config.run.row_storage, &[])?;
         // Where epochs run apart an evaluation is among them, or old rows outlast it.
         let others: &[&RowStore] = if config.pipeline.row_versions() > 1 { &[] } else { &[&rows] };

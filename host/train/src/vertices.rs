@@ -71,17 +71,40 @@ impl Vertices {
         self.permutation.clone()
     }
 
-    /// What the user calls the vertex of a row.
-    pub(crate) fn name(&self, row: u32) -> String {
+    /// The vertex of a row.
+    pub(crate) fn number(&self, row: u32) -> u32 {
         let old = self.permutation.as_ref().and_then(|order| order.old_of_new().get(row as usize).copied());
-        self.ids.name(old.unwrap_or(row))
+        old.unwrap_or(row)
     }
 
-    /// Rows of `width` values, in the data set's order; of many graphs one row each.
+    /// What the user calls the vertex of a row.
+    pub(crate) fn name(&self, row: u32) -> String {
+        self.ids.name(self.number(row))
+    }
+
+    /// Rows of `width` values, in the data set's order; of many graphs one row each, whether `rows` are those of
+    /// vertices or of graphs.
     ///
     /// # Errors
     /// [`Error::Graph`](crate::Error::Graph) where they are not as many as there are vertices.
     pub(crate) fn rows_back(&self, rows: Vec<f32>, width: usize) -> Result<Vec<f32>> {
+        let row = |vertex: u32| {
+            let order = self.permutation.as_ref();
+            order.and_then(|order| order.new_of_old().get(vertex as usize).copied()).unwrap_or(vertex)
+        };
+        if let Some((standing, _)) = &self.graphs
+            && rows.len() == standing.len() * width
+            && rows.len() != self.count as usize * width
+        {
+            // Rows of graphs are in the order of the rows that stand for them.
+            let mut stands: Vec<(u32, usize)> = standing.iter().map(|&vertex| row(vertex)).zip(0..).collect();
+            stands.sort_unstable();
+            let mut back = vec![0.0; rows.len()];
+            for ((_, graph), values) in stands.into_iter().zip(rows.chunks_exact(width.max(1))) {
+                back[graph * width..(graph + 1) * width].copy_from_slice(values);
+            }
+            return Ok(back);
+        }
         let rows = match &self.permutation {
             None => rows,
             Some(order) => order::rows_back(order, &rows, width)?,

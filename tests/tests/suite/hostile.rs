@@ -156,7 +156,7 @@ fn a_matrix_that_open_keeps_is_noticed() {
 #[test]
 fn nan_ends_the_run() {
     let text = refused(config(&test_kernel("nan")));
-    assert_says(&text, &["round 1", "the loss is NaN"]);
+    assert_says(&text, &["epoch 1", "the loss is NaN"]);
 }
 
 #[test]

@@ -30,7 +30,6 @@ pub(super) fn build(mut network: Network, model: &Model, savings: Savings) -> Ne
             at: number(at),
             gathered: at == 0 && savings.gathered_features,
             aggregates: savings.aggregates_first(at),
-            of_graphs: model.layers[..=at].iter().any(|layer| matches!(layer.kind, LayerKind::Readout(_))),
         };
         rows = one.build(&mut network, rows, &outputs);
         if layer.residual {
@@ -62,8 +61,6 @@ struct One<'a> {
     gathered: bool,
     /// It gathers before its product.
     aggregates: bool,
-    /// Its rows are those of graphs.
-    of_graphs: bool,
 }
 
 impl One<'_> {
@@ -89,8 +86,7 @@ impl One<'_> {
         };
         if layer.norm == Norm::Batch {
             // A bias would go with the mean.
-            let over = if self.of_graphs { Over::Graphs } else { Over::Neighbours };
-            made = Rows::plain(network.batch_norm(self.at, over, made.value));
+            made = Rows::plain(network.batch_norm(self.at, made.value));
         }
         if layer.norm != Norm::None {
             let attributes = vec![

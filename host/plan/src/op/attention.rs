@@ -8,7 +8,7 @@ use crate::ids::{Layer, SlotId};
 use crate::lower::Lowering;
 use crate::model::Attention;
 use crate::network::{Network, ValueId};
-use crate::program::{Cost, Over, Phase, Port, Relation, Scope, SlotOf, Stage};
+use crate::program::{Cost, Over, Phase, Port, Relation, Scope, Stage};
 use crate::signature::{Attribute, Value};
 
 /// The operator's name.
@@ -53,7 +53,8 @@ impl Network {
 }
 
 fn stage(to: &mut Lowering<'_>, node: &Node, made: &Made, (phase, word): (Phase, &str)) -> Stage {
-    let mut stage = to.stage(made.operation, phase, format!("{NAME} {} {word}", node.layer));
+    let name = format!("{NAME} {} {word}", node.layer);
+    let mut stage = to.stage(made.operation, phase, name, to.domain(node));
     stage.exact = true;
     stage
 }
@@ -68,9 +69,9 @@ impl Operator for Attention {
     }
 
     fn forward(&self, to: &mut Lowering<'_>, node: &Node, made: &mut Made) {
-        made.outputs = vec![to.slot(vec![self.output()], SlotOf::Activation, node.layer)];
+        made.outputs = vec![to.made(node, vec![self.output()])];
         if to.training {
-            made.kept = vec![to.slot(vec![self.kept()], SlotOf::Kept, node.layer)];
+            made.kept = vec![to.kept(node, vec![self.kept()])];
         }
         let mut forward = stage(to, node, made, (Phase::Forward, "forward"));
         forward.via = relation(to, false);
@@ -88,7 +89,7 @@ impl Operator for Attention {
         made: &Made,
         gradient: SlotId,
     ) -> Result<(), Error> {
-        let turned = to.slot(vec![self.turned()], SlotOf::Kept, node.layer);
+        let turned = to.kept(node, vec![self.turned()]);
         let mut targets = stage(to, node, made, (Phase::BackwardTargets, "turn"));
         targets.read([made.inputs[0]], Scope::Own, Port::Input);
         targets.read([made.outputs[0]], Scope::Own, Port::Output);
@@ -97,7 +98,7 @@ impl Operator for Attention {
         targets.writes = vec![Some(turned)];
         targets.cost = Cost { flops: 4.0 * f64::from(self.values()), ..Cost::default() };
         to.push(targets);
-        let back = to.slot(vec![self.input()], SlotOf::Gradient, node.layer);
+        let back = to.back(node, vec![self.input()]);
         let mut sources = stage(to, node, made, (Phase::BackwardSources, "backward"));
         sources.via = relation(to, true);
         sources.read([turned], Scope::All, Port::Kept);

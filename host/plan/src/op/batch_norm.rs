@@ -2,35 +2,23 @@
 //! column, with m the mean and s^2 the variance over all rows, 1e-5 added (Ioffe and Szegedy 2015).
 //! Backward is two steps: `[dh | dh h]` by row; then `dx = (dh - mean(dh) - h mean(dh h)) / s`.
 
-use super::{Made, Node, Opens, Operator, find};
+use super::{Made, Node, Opens, Operator};
 use crate::error::Error;
 use crate::ids::{Layer, SlotId};
 use crate::lower::Lowering;
 use crate::network::{Network, ValueId};
-use crate::program::{Cost, Over, Phase, Port, Scope, SlotOf, Stage};
-use crate::signature::{Attribute, Value};
+use crate::program::{Cost, Phase, Port, Scope, Stage};
 
 /// The operator's name.
 pub const NAME: &str = "batch-norm";
 
-/// Which rows count, as attributes say: those of all vertices, or of those that stand for graphs.
-#[must_use]
-pub fn over(attributes: &[Attribute]) -> Over {
-    match find(attributes, "of-graphs") {
-        Some(Value::Flag(true)) => Over::Graphs,
-        _ => Over::Neighbours,
-    }
-}
-
 #[derive(Debug)]
-struct BatchNorm {
-    over: Over,
-}
+struct BatchNorm;
 
 impl Network {
     /// Rows brought to mean 0 and variance 1, by column.
-    pub(crate) fn batch_norm(&mut self, layer: Layer, over: Over, input: ValueId) -> ValueId {
-        self.add(layer, vec![input], self.width(input), BatchNorm { over })
+    pub(crate) fn batch_norm(&mut self, layer: Layer, input: ValueId) -> ValueId {
+        self.add(layer, vec![input], self.width(input), BatchNorm)
     }
 }
 
@@ -41,7 +29,8 @@ fn stage(
     (phase, word): (Phase, &str),
     written: SlotId,
 ) -> Stage {
-    let mut stage = to.stage(made.operation, phase, format!("batch {} {word}", node.layer));
+    let name = format!("batch {} {word}", node.layer);
+    let mut stage = to.stage(made.operation, phase, name, to.domain(node));
     stage.exact = true;
     stage.writes = vec![Some(written)];
     // A few operations a value of the interval's rows, and of its share of all rows' moments.
@@ -51,13 +40,12 @@ fn stage(
 
 impl Operator for BatchNorm {
     fn opens(&self) -> Opens<'_> {
-        let of_graphs = Attribute::new("of-graphs", Value::Flag(self.over == Over::Graphs));
-        Opens::Host { name: NAME, attributes: vec![of_graphs] }
+        Opens::Host { name: NAME, attributes: Vec::new() }
     }
 
     fn forward(&self, to: &mut Lowering<'_>, node: &Node, made: &mut Made) {
         let width = to.network.width(node.inputs[0]);
-        made.outputs = vec![to.slot(vec![width], SlotOf::Activation, node.layer)];
+        made.outputs = vec![to.made(node, vec![width])];
         let mut forward = stage(to, node, made, (Phase::Forward, "forward"), made.outputs[0]);
         forward.read([made.inputs[0]], Scope::All, Port::Input);
         to.push(forward);
@@ -71,12 +59,12 @@ impl Operator for BatchNorm {
         gradient: SlotId,
     ) -> Result<(), Error> {
         let width = to.network.width(node.inputs[0]);
-        let turned = to.slot(vec![2 * width], SlotOf::Kept, node.layer);
+        let turned = to.kept(node, vec![2 * width]);
         let mut targets = stage(to, node, made, (Phase::BackwardTargets, "turn"), turned);
         targets.read([made.outputs[0]], Scope::Own, Port::Output);
         targets.read([gradient], Scope::Own, Port::Gradient);
         to.push(targets);
-        let back = to.slot(vec![width], SlotOf::Gradient, node.layer);
+        let back = to.back(node, vec![width]);
         let mut sources = stage(to, node, made, (Phase::BackwardSources, "backward"), back);
         sources.read([made.outputs[0]], Scope::Own, Port::Output);
         sources.read([turned], Scope::All, Port::Kept);

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::ids::{Layer, SlotId};
 use crate::lower::Lowering;
 use crate::network::{Network, ValueId};
-use crate::program::{Along, Cost, Phase, Port, Relation, Scope, SlotOf, Stage};
+use crate::program::{Along, Cost, Phase, Port, Relation, Scope, Stage};
 use crate::signature::Attribute;
 
 /// An edge kernel, and the edges that it works on.
@@ -29,18 +29,27 @@ impl Network {
         along: Along,
     ) -> ValueId {
         let of = Kernel::new(kernel, (layer, ""), attributes);
-        self.add(layer, vec![source, target], width, Edges { of, along })
+        let of = Edges { of, along };
+        self.add_over(along.over, layer, vec![source, target], (width, self.domain(target)), of)
     }
 }
 
 impl Edges {
-    fn stage(&self, to: &mut Lowering<'_>, made: &Made, (phase, word): (Phase, &str)) -> Stage {
+    fn stage(&self, to: &mut Lowering<'_>, node: &Node, made: &Made, (phase, word): (Phase, &str)) -> Stage {
         let name = to.kernel_stage_name(made.operation, word);
-        let mut stage = to.stage(made.operation, phase, name);
         let reversed = phase == Phase::BackwardSources;
+        let domain = if reversed { to.network.domain(node.inputs[0]) } else { to.domain(node) };
+        let mut stage = to.stage(made.operation, phase, name, domain);
         stage.via = Some(to.relation(Relation { over: self.along.over, reversed, reached: false }));
         stage.exact = true;
         stage
+    }
+
+    /// The slot of targets' rows; `None` where targets are graphs: kernel `maximum` reads no row of theirs, and
+    /// their gradient is zero.
+    fn target(&self, to: &Lowering<'_>, node: &Node, made: &Made) -> Option<SlotId> {
+        let own = node.inputs.get(1).is_some_and(|&target| to.network.domain(target) == to.domain(node));
+        made.inputs.get(1).copied().filter(|_| own)
     }
 
     /// A gather of twice the width that it reads of all rows; backward, of four times.
@@ -60,10 +69,10 @@ impl Operator for Edges {
     fn forward(&self, to: &mut Lowering<'_>, node: &Node, made: &mut Made) {
         let signature = to.signature(made.operation);
         let output = signature.outputs.first().map_or_else(Vec::new, |rows| rows.extents.clone());
-        made.outputs = vec![to.slot(output, SlotOf::Activation, node.layer)];
-        made.kept = to.slots(&signature.kept, SlotOf::Kept, node.layer);
-        let mut forward = self.stage(to, made, (Phase::Forward, "forward"));
-        forward.read([made.inputs[1]], Scope::Own, Port::Input);
+        made.outputs = vec![to.made(node, output)];
+        made.kept = signature.kept.iter().map(|rows| to.kept(node, rows.extents.clone())).collect();
+        let mut forward = self.stage(to, node, made, (Phase::Forward, "forward"));
+        forward.read(self.target(to, node, made), Scope::Own, Port::Input);
         forward.read([made.inputs[0]], Scope::All, Port::Input);
         forward.writes = made.outputs.iter().chain(&made.kept).copied().map(Some).collect();
         self.push(to, forward);
@@ -79,13 +88,14 @@ impl Operator for Edges {
     ) -> Result<(), Error> {
         let signature = to.signature(made.operation);
         let passed = signature.edges.map_or_else(Vec::new, |edges| edges.passed.extents);
-        let ([sources, targets], [source, target]) = (&node.inputs[..], &made.inputs[..]) else {
+        let ([sources, targets], [source, _]) = (&node.inputs[..], &made.inputs[..]) else {
             return Ok(());
         };
-        let target_gradient = to.wanted(*targets);
-        let passed = to.slot(passed, SlotOf::Kept, node.layer);
-        let mut by_target = self.stage(to, made, (Phase::BackwardTargets, "targets"));
-        by_target.read([*target], Scope::Own, Port::Input);
+        let target = self.target(to, node, made);
+        let target_gradient = target.and_then(|_| to.wanted(*targets));
+        let passed = to.kept(node, passed);
+        let mut by_target = self.stage(to, node, made, (Phase::BackwardTargets, "targets"));
+        by_target.read(self.target(to, node, made), Scope::Own, Port::Input);
         by_target.read(made.kept.iter().copied(), Scope::Own, Port::Kept);
         by_target.read([gradient], Scope::Own, Port::Gradient);
         by_target.read([*source], Scope::All, Port::Input);
@@ -94,7 +104,7 @@ impl Operator for Edges {
         self.push(to, by_target);
         to.contribute(&[*targets], &[target_gradient])?;
         let Some(source_gradient) = to.wanted(*sources) else { return Ok(()) };
-        let mut by_source = self.stage(to, made, (Phase::BackwardSources, "sources"));
+        let mut by_source = self.stage(to, node, made, (Phase::BackwardSources, "sources"));
         by_source.read([*source], Scope::Own, Port::Input);
         by_source.read([passed], Scope::All, Port::Kept);
         by_source.writes = vec![Some(source_gradient)];

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::ids::{Layer, SlotId};
 use crate::lower::Lowering;
 use crate::network::{Network, ValueId};
-use crate::program::{Cost, Normalisation, Over, Phase, Port, Relation, Scope, SlotOf};
+use crate::program::{Cost, Normalisation, Over, Phase, Port, Relation, Scope};
 use crate::signature::{Attribute, Value};
 
 /// The operator's name.
@@ -38,7 +38,8 @@ impl Network {
         normalisation: Normalisation,
         input: ValueId,
     ) -> ValueId {
-        self.add(layer, vec![input], self.width(input), Gather { normalisation, over })
+        let of = (self.width(input), self.domain(input));
+        self.add_over(over, layer, vec![input], of, Gather { normalisation, over })
     }
 }
 
@@ -48,7 +49,8 @@ impl Gather {
         let what = if self.over == Over::Graphs { "readout" } else { NAME };
         let phase = if reversed { Phase::Backward } else { Phase::Forward };
         let name = format!("{what} {}{}", node.layer, if reversed { " transposed" } else { "" });
-        let mut stage = to.stage(made.operation, phase, name);
+        let domain = to.domain_of(into);
+        let mut stage = to.stage(made.operation, phase, name, domain);
         stage.via = Some(to.relation(Relation { over: self.over, reversed, reached: false }));
         stage.read([from], Scope::All, if reversed { Port::Gradient } else { Port::Input });
         stage.writes = vec![Some(into)];
@@ -65,7 +67,7 @@ impl Operator for Gather {
 
     fn forward(&self, to: &mut Lowering<'_>, node: &Node, made: &mut Made) {
         let width = to.network.width(node.inputs[0]);
-        made.outputs = vec![to.slot(vec![width], SlotOf::Activation, node.layer)];
+        made.outputs = vec![to.made(node, vec![width])];
         self.stage(to, node, made, (made.inputs[0], made.outputs[0]));
     }
 
@@ -77,7 +79,7 @@ impl Operator for Gather {
         gradient: SlotId,
     ) -> Result<(), Error> {
         let width = to.network.width(node.inputs[0]);
-        let back = to.slot(vec![width], SlotOf::Gradient, node.layer);
+        let back = to.back(node, vec![width]);
         self.stage(to, node, made, (gradient, back));
         to.contribute(&node.inputs, &[Some(back)])
     }

@@ -2,7 +2,7 @@
 
 use super::{Made, Node, Opens, Operator};
 use crate::error::Error;
-use crate::ids::{Layer, OperationId, SlotId};
+use crate::ids::{DomainId, Layer, OperationId, SlotId};
 use crate::lower::Lowering;
 use crate::network::Bias;
 use crate::program::{Cost, Phase, Place, Port, Scope, SlotOf, Stage};
@@ -85,13 +85,13 @@ fn cost(to: &Lowering<'_>, stage: &Stage) -> Cost {
 pub(crate) fn forward(
     to: &mut Lowering<'_>,
     operation: OperationId,
-    inputs: &[SlotId],
-    writes: impl Iterator<Item = SlotId>,
+    domain: DomainId,
+    (inputs, writes): (&[SlotId], Vec<SlotId>),
 ) {
     let name = to.kernel_stage_name(operation, "forward");
-    let mut stage = to.stage(operation, Phase::Forward, name);
+    let mut stage = to.stage(operation, Phase::Forward, name, domain);
     stage.read(inputs.iter().copied(), Scope::Own, Port::Input);
-    stage.writes = writes.map(Some).collect();
+    stage.writes = writes.into_iter().map(Some).collect();
     push(to, stage);
 }
 
@@ -102,10 +102,10 @@ impl Operator for Kernel {
 
     fn forward(&self, to: &mut Lowering<'_>, node: &Node, made: &mut Made) {
         let signature = to.signature(made.operation);
-        made.outputs = to.slots(&signature.outputs, SlotOf::Activation, node.layer);
-        made.kept = to.slots(&signature.kept, SlotOf::Kept, node.layer);
+        made.outputs = signature.outputs.iter().map(|rows| to.made(node, rows.extents.clone())).collect();
+        made.kept = signature.kept.iter().map(|rows| to.kept(node, rows.extents.clone())).collect();
         let writes: Vec<SlotId> = made.outputs.iter().chain(&made.kept).copied().collect();
-        forward(to, made.operation, &made.inputs, writes.into_iter());
+        forward(to, made.operation, to.domain(node), (&made.inputs, writes));
     }
 
     fn backward(
@@ -123,7 +123,7 @@ impl Operator for Kernel {
         let needs = to.signature(made.operation).backward_needs;
         let written: Vec<Option<SlotId>> = node.inputs.iter().map(|&input| to.wanted(input)).collect();
         let name = to.kernel_stage_name(made.operation, "backward");
-        let mut stage = to.stage(made.operation, Phase::Backward, name);
+        let mut stage = to.stage(made.operation, Phase::Backward, name, to.domain(node));
         let only = |wanted: bool, slots: &[SlotId]| if wanted { slots.to_vec() } else { Vec::new() };
         stage.read(only(needs.inputs, &made.inputs), Scope::Own, Port::Input);
         stage.read(only(needs.outputs, &made.outputs), Scope::Own, Port::Output);
@@ -137,7 +137,7 @@ impl Operator for Kernel {
     fn loss(&self, to: &mut Lowering<'_>, node: &Node, made: &Made) -> Result<(), Error> {
         let written: Vec<Option<SlotId>> = node.inputs.iter().map(|&input| to.wanted(input)).collect();
         let name = to.kernel_stage_name(made.operation, "loss");
-        let mut stage = to.stage(made.operation, Phase::Loss, name);
+        let mut stage = to.stage(made.operation, Phase::Loss, name, to.domain(node));
         stage.read(made.inputs.iter().copied(), Scope::Own, Port::Input);
         stage.writes.clone_from(&written);
         push(to, stage);

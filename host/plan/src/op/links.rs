@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::ids::{Layer, SlotId};
 use crate::lower::Lowering;
 use crate::network::{Network, ValueId};
-use crate::program::{Cost, Phase, Port, Scope, SlotOf};
+use crate::program::{Cost, Phase, Port, Scope};
 
 /// The operator's name.
 pub const NAME: &str = "links";
@@ -35,8 +35,9 @@ impl Operator for Links {
 
     fn loss(&self, to: &mut Lowering<'_>, node: &Node, made: &Made) -> Result<(), Error> {
         let width = to.network.width(node.inputs[0]);
-        let gradient = to.slot(vec![width], SlotOf::Gradient, node.layer);
-        let mut stage = to.stage(made.operation, Phase::Loss, format!("{NAME} {} loss", node.layer));
+        let gradient = to.back(node, vec![width]);
+        let name = format!("{NAME} {} loss", node.layer);
+        let mut stage = to.stage(made.operation, Phase::Loss, name, to.domain(node));
         stage.read([made.inputs[0]], Scope::All, Port::Input);
         stage.writes = vec![Some(gradient)];
         stage.exact = true;

@@ -11,7 +11,7 @@ use crate::testing::Random;
 fn program(text: &str, savings: Savings) -> Program {
     let settings = ModelSettings::parse(text, "m.toml").unwrap();
     let model = Model::resolve(&settings, 9, 3, TaskType::Classification).unwrap();
-    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0 };
+    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, graphs: 0 };
     Program::build(&model, shape, savings, &signature).unwrap()
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn random(random: &mut Random) -> Program {
     let classes = 4;
     let task = if random.below(4) == 0 { TaskType::LinkPrediction } else { TaskType::Classification };
     let model = Model::resolve(&settings, features, classes, task).unwrap_or_else(|e| panic!("{text}: {e}"));
-    let shape = DataShape { rows: 64, features, classes, edge_features: 0 };
+    let shape = DataShape { rows: 64, features, classes, edge_features: 0, graphs: 0 };
     let constant = model.constant_gather().is_some() && random.below(2) == 0;
     let savings = Savings { gathered_features: constant, aggregate_first: random.next() & !1 };
     Program::build(&model, shape, savings, &signature).unwrap_or_else(|e| panic!("{text}: {e}"))
@@ -119,7 +119,7 @@ fn behind_a_readout_there_are_no_neighbours() {
 fn pairs_take_the_place_of_the_head() {
     let settings = ModelSettings::parse("kind = \"gcn\"", "m.toml").unwrap();
     let model = Model::resolve(&settings, 9, 3, TaskType::LinkPrediction).unwrap();
-    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0 };
+    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, graphs: 0 };
     let links = Program::build(&model, shape, Savings::default(), &signature).unwrap();
     let wanted = [
         "linear 0 Forward 0>1",
@@ -426,7 +426,7 @@ fn kernels_of_the_other_interface_are_refused() {
     ];
     let settings = ModelSettings::parse("kind = \"gatv2\"\nheads = 4", "m.toml").unwrap();
     let model = Model::resolve(&settings, 9, 3, TaskType::Classification).unwrap();
-    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0 };
+    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, graphs: 0 };
     for (change, words) in cases {
         let changed = |kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]| {
             let mut found = signature(kernel, inputs, attributes)?;
@@ -625,7 +625,7 @@ fn models_of_too_many_operations_are_refused() {
     let model =
         Model::resolve(&ModelSettings::parse(&text, "m.toml").unwrap(), 9, 3, TaskType::Classification)
             .unwrap();
-    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0 };
+    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, graphs: 0 };
     let error = Program::build(&model, shape, Savings::default(), &signature).unwrap_err();
     assert!(error.to_string().contains("at most 1024"), "{error}");
 }

@@ -97,10 +97,10 @@ impl On<'_> {
     }
 
     fn interval(&self) -> Result<&Interval> {
-        self.stages.interval(self.task.interval)
+        self.stages.interval(self.stage.domain, self.task.interval)
     }
 
-    fn rows(&self) -> Result<Range<usize>> {
+    pub(super) fn rows(&self) -> Result<Range<usize>> {
         Ok(self.interval()?.rows.clone())
     }
 
@@ -122,6 +122,12 @@ impl On<'_> {
     /// Rows of all intervals, of the stage's first such slot.
     fn all(&self) -> Result<Pieces> {
         self.stages.rows.read_all(self.slot(Scope::All, 0)?, self.task.round, self.ages)
+    }
+
+    /// How many rows there are in all of the stage's first slot that it reads all rows of.
+    fn count(&self) -> Result<usize> {
+        let program = self.stages.program;
+        Ok(program.rows(program.domain_of(self.slot(Scope::All, 0)?)) as usize)
     }
 
     /// The interval's rows of the stage's own slot number `at`, as f32.
@@ -179,6 +185,23 @@ impl On<'_> {
             sums.push(Target::Sums { parts, shape: vec![1] });
         }
         Ok(sums)
+    }
+
+    /// The work of a step without rows: its sums are zero.
+    pub(super) fn nothing(&self) -> Result<Work> {
+        let mut parts = Vec::new();
+        for sum in self.sums()? {
+            if let Target::Sums { parts: of, .. } = sum {
+                parts.extend(whole(&of)?);
+            }
+        }
+        host(move || {
+            for part in &mut parts {
+                let mut part = part.view_mut();
+                (0..part.rows()).for_each(|row| part.row_mut(row).fill(0.0));
+            }
+            Ok(())
+        })
     }
 
     /// Puts an answer that came in a message where a kernel would have written.

@@ -322,8 +322,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     /// Counts what a step of training took.
     fn profile(&self, completion: &Completion, stages: &Stages<'_>, state: &mut State<'_>) {
         let Some(profile) = state.logs.profile.as_mut().filter(|_| stages.training) else { return };
-        let rows =
-            |step: Step| stages.prepared.intervals.get(step.interval.index()).map_or(0, |i| i.rows.len());
+        let rows = |step: Step| stages.rows_of(step);
         match completion {
             Completion::Ended { key, timing, result: Ok(_), .. } if timing.thread.is_some() => {
                 profile.step(key.step(), timing.took, rows(key.step()));

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use eciton_graph::gather::Rows;
-use eciton_plan::{Buffers, IntervalId, Pipeline, Program, Round, RowFormat, SlotId};
+use eciton_plan::{Buffers, DomainId, IntervalId, Pipeline, Program, Round, RowFormat, SlotId};
 use eciton_tensor::half::{HalfBuffer, ReadHalf, WriteHalf};
 use eciton_tensor::{Buffer, Matrix, ReadRows, WriteRows};
 
@@ -100,6 +100,7 @@ struct Ring {
     versions: Vec<Stored>,
     /// By version, then interval.
     tags: RefCell<Vec<Tag>>,
+    domain: DomainId,
 }
 
 /// The rows of one program.
@@ -108,8 +109,8 @@ pub(crate) struct RowStore {
     rings: Vec<Ring>,
     /// By slot, its ring.
     of: Vec<Option<usize>>,
-    /// Rows by interval.
-    intervals: Vec<Range<usize>>,
+    /// By domain, rows by interval.
+    intervals: Vec<Vec<Range<usize>>>,
     /// What activations and gradients are stored as.
     pub(crate) format: RowFormat,
 }
@@ -119,12 +120,13 @@ impl RowStore {
     /// of `others`, programs that run at other times, are used again.
     pub(crate) fn new(
         program: &Program,
-        intervals: Vec<Range<usize>>,
+        intervals: Vec<Vec<Range<usize>>>,
         pipeline: &Pipeline,
         format: RowFormat,
         others: &[&Self],
     ) -> Result<Self> {
-        let count = u32::try_from(intervals.len()).unwrap_or(u32::MAX);
+        let each = intervals.first().map_or(0, Vec::len);
+        let count = u32::try_from(each).unwrap_or(u32::MAX);
         let assigned = Buffers::assign(program, count, pipeline, format);
         let mut known: Vec<Stored> = Vec::new();
         for buffer in others.iter().flat_map(|store| &store.rings).flat_map(|ring| &ring.versions) {
@@ -132,19 +134,18 @@ impl RowStore {
                 known.push(buffer.clone());
             }
         }
-        let rows = program.shape.rows as usize;
-        let mut one = |width: u32, format: RowFormat| {
-            let width = width as usize;
+        let mut one = |domain: DomainId, width: u32, format: RowFormat| {
+            let (rows, width) = (program.rows(domain) as usize, width as usize);
             match known.iter().position(|k| k.is_like(rows, width, format)) {
                 Some(found) => Ok(known.swap_remove(found)),
                 None => Stored::zeroed(rows, width, format),
             }
         };
-        let each = assigned.widths().iter().zip(assigned.versions()).zip(assigned.formats());
-        let rings = each.map(|((&width, &kept), &format)| {
-            let versions = (0..kept).map(|_| one(width, format)).collect::<Result<Vec<_>>>()?;
-            let tags = RefCell::new(vec![NONE; versions.len() * intervals.len()]);
-            Ok(Ring { versions, tags })
+        let all = assigned.widths().iter().zip(assigned.versions()).zip(assigned.formats());
+        let rings = all.zip(assigned.domains()).map(|(((&width, &kept), &format), &domain)| {
+            let versions = (0..kept).map(|_| one(domain, width, format)).collect::<Result<Vec<_>>>()?;
+            let tags = RefCell::new(vec![NONE; versions.len() * each]);
+            Ok(Ring { versions, tags, domain })
         });
         let rings = rings.collect::<Result<_>>()?;
         let of = |slot: usize| Some(assigned.of(SlotId(u16::try_from(slot).ok()?))?.index());
@@ -159,17 +160,23 @@ impl RowStore {
 
     /// All rows of a slot of which one round is kept, to read as f32.
     pub(crate) fn all(&self, slot: SlotId) -> Result<Matrix> {
-        let first = self.ring(slot)?.versions.first();
+        let ring = self.ring(slot)?;
+        let first = ring.versions.first();
         let first = first.ok_or_else(|| Error::Internal(format!("slot {slot} has no rows")))?;
-        let rows = self.intervals.last().map_or(0, |last| last.end);
+        let rows = self.cut(ring).last().map_or(0, |last| last.end);
         Ok(match first.read(0..rows).map_err(at("rows of all intervals"))? {
             Lease::F32(lease) => lease.into(),
             Lease::Bf16(lease) => lease.into(),
         })
     }
 
-    fn rows(&self, interval: IntervalId) -> Result<Range<usize>> {
-        let rows = self.intervals.get(interval.index()).cloned();
+    /// The intervals of a ring's rows.
+    fn cut(&self, ring: &Ring) -> &[Range<usize>] {
+        self.intervals.get(ring.domain.index()).map_or(&[], |cut| cut)
+    }
+
+    fn rows(&self, ring: &Ring, interval: IntervalId) -> Result<Range<usize>> {
+        let rows = self.cut(ring).get(interval.index()).cloned();
         rows.ok_or_else(|| Error::Internal(format!("no interval {interval}")))
     }
 
@@ -179,7 +186,7 @@ impl RowStore {
         let version = round.index() % ring.versions.len().max(1);
         let buffer = ring.versions.get(version);
         let buffer = buffer.ok_or_else(|| Error::Internal(format!("slot {slot} has no rows")))?;
-        Ok((ring, buffer, version * self.intervals.len() + interval.index()))
+        Ok((ring, buffer, version * self.cut(ring).len() + interval.index()))
     }
 
     /// Whatever is there is nobody's: a new pass begins.
@@ -192,7 +199,7 @@ impl RowStore {
     /// An interval's rows of a round, to write: they are nobody's until they are published.
     pub(crate) fn write(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<WriteLease> {
         let (ring, buffer, tag) = self.place(slot, round, interval)?;
-        let rows = buffer.write(self.rows(interval)?).map_err(at("rows to write"))?;
+        let rows = buffer.write(self.rows(ring, interval)?).map_err(at("rows to write"))?;
         if let Some(tag) = ring.tags.borrow_mut().get_mut(tag) {
             *tag = NONE;
         }
@@ -208,11 +215,11 @@ impl RowStore {
         Ok(())
     }
 
-    fn check(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<&Stored> {
+    fn check(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<(&Ring, &Stored)> {
         let (ring, buffer, at) = self.place(slot, round, interval)?;
         let tag = ring.tags.borrow().get(at).copied();
         if tag == Some(Tag { slot, round }) {
-            return Ok(buffer);
+            return Ok((ring, buffer));
         }
         let found = match tag {
             Some(tag) if tag != NONE => format!("slot {} of round {}", tag.slot, tag.round),
@@ -225,8 +232,8 @@ impl RowStore {
 
     /// An interval's rows of a round, to read.
     pub(crate) fn read(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<Matrix> {
-        let buffer = self.check(slot, round, interval)?;
-        Ok(match buffer.read(self.rows(interval)?).map_err(at("rows to read"))? {
+        let (ring, buffer) = self.check(slot, round, interval)?;
+        Ok(match buffer.read(self.rows(ring, interval)?).map_err(at("rows to read"))? {
             Lease::F32(lease) => lease.into(),
             Lease::Bf16(lease) => lease.into(),
         })
@@ -234,8 +241,8 @@ impl RowStore {
 
     /// [`RowStore::read`] of a slot that is stored as f32.
     pub(crate) fn read_f32(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<ReadRows> {
-        let buffer = self.check(slot, round, interval)?;
-        match buffer.read(self.rows(interval)?).map_err(at("rows to read"))? {
+        let (ring, buffer) = self.check(slot, round, interval)?;
+        match buffer.read(self.rows(ring, interval)?).map_err(at("rows to read"))? {
             Lease::F32(lease) => Ok(lease),
             Lease::Bf16(_) => Err(Error::Internal(format!("slot {slot} is not stored as f32"))),
         }
@@ -250,10 +257,12 @@ impl RowStore {
         ages: Option<&[u8]>,
     ) -> Result<Vec<(Range<usize>, Lease)>> {
         let mut pieces: Vec<(Range<usize>, &Stored)> = Vec::new();
-        for (interval, rows) in (0..).map(IntervalId).zip(&self.intervals) {
+        let ring = self.ring(slot)?;
+        for (interval, rows) in (0..).map(IntervalId).zip(self.cut(ring)).filter(|(_, rows)| !rows.is_empty())
+        {
             let age = ages.map_or(0, |ages| ages.get(interval.index()).copied().unwrap_or(0));
             let of = Round(round.0.saturating_sub(u32::from(age)));
-            let buffer = self.check(slot, of, interval)?;
+            let (_, buffer) = self.check(slot, of, interval)?;
             match pieces.last_mut() {
                 Some((before, same)) if same.is_same(buffer) => before.end = rows.end,
                 _ => pieces.push((rows.clone(), buffer)),
@@ -274,7 +283,7 @@ mod tests {
 
     fn program() -> Program {
         let model = Model::gcn(2, 4, 0.5, 9, 3).unwrap();
-        let shape = DataShape { rows: 10, features: 9, classes: 3, edge_features: 0 };
+        let shape = DataShape { rows: 10, features: 9, classes: 3, edge_features: 0, graphs: 0 };
         Program::build(&model, shape, Savings::default(), &|kernel, inputs, attributes| {
             let out = attributes.iter().find_map(|a| match a.value {
                 eciton_plan::Value::Integer(out) => u32::try_from(out).ok(),
@@ -306,8 +315,8 @@ mod tests {
         let (program, s) = (program(), 1);
         let slot = gathered(&program);
         let intervals = vec![0..4, 4..7, 7..10];
-        let store =
-            RowStore::new(&program, intervals.clone(), &Pipeline::asynchronous(s), format, &[]).unwrap();
+        let store = RowStore::new(&program, vec![intervals.clone()], &Pipeline::asynchronous(s), format, &[])
+            .unwrap();
         let put = |round: u32, interval: u32| {
             let id = IntervalId(interval);
             let (rows, value) = (intervals[interval as usize].len(), (round * 10 + interval) as f32);

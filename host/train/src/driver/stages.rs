@@ -10,8 +10,8 @@ use eciton_exec::Job;
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Finished, Layer, Target};
 use eciton_plan::{
-    Buffers, IntervalId, Operation, OperationId, Place, Program, RowFormat, Scope, SlotId, Stage, StageId,
-    Step, Task, TaskKey,
+    Buffers, Domain, DomainId, IntervalId, Operation, OperationId, Place, Program, RowFormat, Scope, SlotId,
+    Stage, StageId, Step, Task, TaskKey,
 };
 use eciton_tensor::Matrix;
 
@@ -60,7 +60,7 @@ impl<'a> Stages<'a> {
         let extents = self.program.slots.get(slot.index()).map_or(&[][..], |s| &s.extents);
         let matrix = match self.prepared.constant(self.program, slot) {
             Some(all) => {
-                let rows = &self.interval(step.interval)?.rows;
+                let rows = &self.interval(Domain::VERTICES, step.interval)?.rows;
                 all.slice_rows(rows.start, rows.len()).map_err(at("rows to read"))?
             }
             None => self.rows.read(slot, step.round, step.interval)?,
@@ -76,8 +76,9 @@ impl<'a> Stages<'a> {
         })
     }
 
-    pub(super) fn interval(&self, id: IntervalId) -> Result<&Interval> {
-        let interval = self.prepared.intervals.get(id.index());
+    /// An interval's rows of a domain.
+    pub(super) fn interval(&self, domain: DomainId, id: IntervalId) -> Result<&Interval> {
+        let interval = self.prepared.intervals_of(domain).get(id.index());
         interval.ok_or_else(|| Error::Internal(format!("no interval {id}")))
     }
 
@@ -109,7 +110,9 @@ impl<'a> Stages<'a> {
         let on = self.on((pass, task), ages, weights)?;
         let operator = self.operators.get(on.stage.operation.index());
         let operator = operator.ok_or_else(|| Error::Internal(format!("{} has no operator", task.step())))?;
-        Ok(Job { pass, task, work: operator.work(&on)?, deadline })
+        // An interval of vertices may have no graph that stands in it.
+        let work = if on.rows()?.is_empty() { on.nothing()? } else { operator.work(&on)? };
+        Ok(Job { pass, task, work, deadline })
     }
 
     /// Puts an answer that came in a message where its task would have written.
@@ -127,6 +130,12 @@ impl<'a> Stages<'a> {
     /// How many rows each interval has.
     pub(super) fn rows_by_interval(&self) -> impl Iterator<Item = usize> {
         self.prepared.intervals.iter().map(|interval| interval.rows.len())
+    }
+
+    /// How many rows a step is of.
+    pub(super) fn rows_of(&self, step: Step) -> usize {
+        let domain = self.program.stage(step.stage).map_or(Domain::VERTICES, |stage| stage.domain);
+        self.prepared.intervals_of(domain).get(step.interval.index()).map_or(0, |i| i.rows.len())
     }
 
     /// Bytes of the rows that a step reads and writes.
@@ -150,17 +159,18 @@ pub(crate) fn stage_bytes(
     (stage, interval): (StageId, IntervalId),
 ) -> (u64, u64) {
     let Some(stage) = program.stage(stage) else { return (0, 0) };
-    let all = u64::from(program.shape.rows);
-    let own = prepared.intervals.get(interval.index()).map_or(0, |i| i.rows.len() as u64);
+    let vertices = u64::from(program.shape.rows);
+    let own = prepared.intervals_of(stage.domain).get(interval.index()).map_or(0, |i| i.rows.len() as u64);
     let row = |slot: SlotId| {
         let width = program.slots.get(slot.index()).map_or(0, |spec| u64::from(spec.width));
         // What will be gathered counts as what it is gathered of.
         let constant = slot == program.features || Some(slot) == program.gathered;
         match prepared.constant(program, slot).unwrap_or(&prepared.features) {
-            Matrix::Sparse(s) if constant => s.data.stored() as u64 * 8 / all.max(1),
+            Matrix::Sparse(s) if constant => s.data.stored() as u64 * 8 / vertices.max(1),
             _ => width * u64::from(Buffers::format(program, slot, format).value_bytes()),
         }
     };
-    let read = |(slot, scope)| row(slot) * if scope == Scope::All { all } else { own };
+    let all = |slot| u64::from(program.rows(program.domain_of(slot)));
+    let read = |(slot, scope)| row(slot) * if scope == Scope::All { all(slot) } else { own };
     (stage.reads().map(read).sum(), stage.writes().map(|slot| row(slot) * own).sum())
 }

@@ -64,7 +64,7 @@ impl Attention {
 
 impl Operator for Attention {
     fn work(&self, on: &On<'_>) -> Result<Work> {
-        let (rows, count) = (on.rows()?, on.stages.program.shape.rows as usize);
+        let (rows, count) = (on.rows()?, on.stages.program.rows(on.stage.domain) as usize);
         match on.stage.phase {
             Phase::BackwardTargets => {
                 let (input, output, kept, gradient) = (on.own(0)?, on.own(1)?, on.own(2)?, on.own(3)?);

@@ -6,8 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};
 
 use eciton_exec::Work;
-use eciton_graph::dataset::Dataset;
-use eciton_plan::{IntervalId, Operation, Over, Phase, Round, Task, op};
+use eciton_plan::{IntervalId, Operation, Phase, Round, Task};
 use eciton_tensor::View;
 use eciton_tensor::ops::batch_norm::{Means, Moments, turn};
 
@@ -69,49 +68,26 @@ fn part<'a>(views: &[(usize, View<'a>)], rows: &Range<usize>) -> std::result::Re
     Ok(view.slice(rows.start - start, rows.len()))
 }
 
-/// Which rows count: all, or those of vertices that stand for graphs.
-struct Counted(Option<Arc<Dataset>>);
-
-impl Counted {
-    fn counts(&self, row: usize) -> bool {
-        let graphs = self.0.as_ref().and_then(|dataset| dataset.graphs.as_ref());
-        let vertex = u32::try_from(row).unwrap_or(u32::MAX);
-        graphs.is_none_or(|graphs| !graphs.lists().in_neighbours(vertex).is_empty())
-    }
-
-    fn number(&self, rows: usize) -> usize {
-        (0..rows).filter(|&row| self.counts(row)).count()
-    }
-}
-
-/// The rows of all pieces with their numbers, in order.
-fn numbered<'v>(views: &'v [(usize, View<'v>)]) -> impl Iterator<Item = (usize, &'v [f32])> {
-    views.iter().flat_map(|(start, view)| (0..view.rows()).map(move |i| (start + i, view.row(i))))
+/// The rows of all pieces, in order.
+fn all<'v>(views: &'v [(usize, View<'v>)]) -> impl Iterator<Item = &'v [f32]> {
+    views.iter().flat_map(|(_, view)| (0..view.rows()).map(move |i| view.row(i)))
 }
 
 #[derive(Debug)]
 struct BatchNorm {
-    over: Over,
     moments: Shared<Moments>,
     means: Shared<Means>,
     /// The moments that an interval used forward: its backward uses them as well.
     own: RefCell<Vec<Own>>,
 }
 
-pub(super) fn open(operation: &Operation) -> Result<Box<dyn Operator>> {
-    let over = op::batch_norm::over(&operation.attributes);
-    Ok(Box::new(BatchNorm {
-        over,
-        moments: Shared::default(),
-        means: Shared::default(),
-        own: RefCell::default(),
-    }))
+pub(super) fn open(_: &Operation) -> Result<Box<dyn Operator>> {
+    Ok(Box::new(BatchNorm { moments: Shared::default(), means: Shared::default(), own: RefCell::default() }))
 }
 
 impl Operator for BatchNorm {
     fn work(&self, on: &On<'_>) -> Result<Work> {
         let rows = on.rows()?;
-        let counted = Counted((self.over == Over::Graphs).then(|| on.stages.prepared.dataset.clone()));
         let Task { round, stage, interval, .. } = on.task;
         let which = || Which { pass: on.pass, stage: stage.0, round, ages: on.ages.map(<[u8]>::to_vec) };
         match on.stage.phase {
@@ -128,18 +104,14 @@ impl Operator for BatchNorm {
                 let missing = || Error::Internal(format!("{}: no moments from forward", on.step()));
                 let (_, moments) = own.swap_remove(at.ok_or_else(missing)?);
                 let means = self.means.of(which());
-                let all = on.stages.program.shape.rows as usize;
+                let count = on.count()?;
                 let (pieces, output, mut gradient) = (on.all()?, on.own(0)?, on.write_f32(0)?);
                 host(move || {
                     let moments = moments.get().ok_or("moments were never computed")?;
                     let views = views(&pieces)?;
                     let own = part(&views, &rows)?;
-                    let means = means.get_or_init(|| {
-                        let rows = numbered(&views).map(|(_, turned)| turned);
-                        Means::of(own.columns(), rows, counted.number(all))
-                    });
-                    let counts = |row: usize| counted.counts(rows.start + row);
-                    means.backward(moments, output.view(), own, counts, &mut gradient.view_mut());
+                    let means = means.get_or_init(|| Means::of(own.columns(), all(&views), count));
+                    means.backward(moments, output.view(), own, |_| true, &mut gradient.view_mut());
                     Ok(())
                 })
             }
@@ -155,9 +127,7 @@ impl Operator for BatchNorm {
                 host(move || {
                     let views = views(&pieces)?;
                     let columns = output.view_mut().columns();
-                    let rows_that_count =
-                        || numbered(&views).filter(|(row, _)| counted.counts(*row)).map(|(_, x)| x);
-                    let moments = moments.get_or_init(|| Moments::of(columns, rows_that_count));
+                    let moments = moments.get_or_init(|| Moments::of(columns, || all(&views)));
                     moments.standardise(part(&views, &rows)?, &mut output.view_mut());
                     Ok(())
                 })

@@ -7,13 +7,13 @@ use eciton_exec::Work;
 use eciton_graph::adjacency::Adjacency;
 use eciton_graph::order::Permutation;
 use eciton_kernel::{EdgeCall, EdgeKind, EdgeLists, OtherRows};
-use eciton_plan::{Along, Operation, Phase};
-use eciton_tensor::Matrix;
+use eciton_plan::{Along, Operation, Over, Phase};
+use eciton_tensor::{Buffer, Matrix};
 
 use super::{On, Operator};
 use crate::driver::rows::Lease;
 use crate::edge_data::KnownEdges;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, at};
 use crate::relation;
 
 /// The lists of an interval's rows.
@@ -41,6 +41,12 @@ impl Lists {
         self.lists.edges.features.as_ref()
     }
 
+    /// The user's vertex of a row of vertices.
+    fn user_vertex(&self, row: u32) -> u32 {
+        let numbers = self.order.as_ref().map(|order| order.old_of_new());
+        numbers.and_then(|numbers| numbers.get(row as usize).copied()).unwrap_or(row)
+    }
+
     /// The row that an own row is among all of them.
     fn number(&self, own: usize) -> u32 {
         // A graph has fewer than 2^32 vertices.
@@ -58,12 +64,11 @@ impl EdgeLists for Lists {
     }
 
     fn own_vertex(&self, own: usize) -> u32 {
-        self.vertex(self.number(own))
+        self.user_vertex(self.lists.vertex(self.number(own), !self.lists.relation.reversed))
     }
 
     fn vertex(&self, row: u32) -> u32 {
-        let numbers = self.order.as_ref().map(|order| order.old_of_new());
-        numbers.and_then(|numbers| numbers.get(row as usize).copied()).unwrap_or(row)
+        self.user_vertex(self.lists.vertex(row, self.lists.relation.reversed))
     }
 
     fn features(&self) -> usize {
@@ -86,10 +91,27 @@ impl EdgeLists for Lists {
 struct Edges {
     draw: u32,
     along: Along,
+    /// Values of a target's row.
+    target: u32,
 }
 
 pub(super) fn open(operation: &Operation, along: Along) -> Box<dyn Operator> {
-    Box::new(Edges { draw: operation.draw, along })
+    let target = operation.inputs.get(1).map_or(0, |extents| extents.iter().product());
+    Box::new(Edges { draw: operation.draw, along, target })
+}
+
+impl Edges {
+    /// Rows of own ends. Those of graphs as targets are zeros: kernel `maximum`, which reads graphs out,
+    /// reads none.
+    fn own(&self, on: &On<'_>, kind: EdgeKind) -> Result<Vec<Matrix>> {
+        let mut own: Vec<Matrix> = on.stage.own().map(|slot| on.read(slot)).collect::<Result<_>>()?;
+        if self.along.over == Over::Graphs && kind != EdgeKind::Sources {
+            let rows = on.rows()?.len();
+            let zeros = Buffer::zeroed(rows, self.target as usize).and_then(|zeros| zeros.read(0..rows));
+            own.insert(0, Matrix::from(zeros.map_err(at("rows of graphs"))?));
+        }
+        Ok(own)
+    }
 }
 
 impl Operator for Edges {
@@ -119,7 +141,7 @@ impl Operator for Edges {
                 rows: interval.rows.clone(),
             }),
             other: other.collect::<Result<OtherRows>>()?,
-            own: on.stage.own().map(|slot| on.read(slot)).collect::<Result<Vec<Matrix>>>()?,
+            own: self.own(on, kind)?,
             parameters: on.parameters()?,
             rows_out: on.targets()?,
             sums_out: on.sums()?,

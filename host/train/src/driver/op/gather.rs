@@ -1,8 +1,9 @@
 //! Gather on its way: sums over the rows that a relation lists.
 
 use eciton_exec::Work;
-use eciton_graph::gather::{EdgeWeights, Gather as Sums, Reduce};
+use eciton_graph::gather::{EdgeWeights, Gather as Sums, Reduce, spread};
 use eciton_plan::{Normalisation, Operation, op};
+use eciton_tensor::Buffer;
 
 use super::{On, Operator, host, unknown, with_sources};
 use crate::driver::rows::WriteLease;
@@ -24,7 +25,25 @@ impl Operator for Gather {
         let (rows, pieces, output, lists) = (on.rows()?, on.all()?, on.write(0)?, on.lists()?);
         let normalisation = self.normalisation;
         let factors = on.stages.prepared.factors(normalisation, lists.relation.over)?;
-        let count = on.stages.program.shape.rows as usize;
+        let count = on.count()?;
+        if lists.is_single() {
+            return host(move || {
+                let scale = (normalisation == Normalisation::Mean).then(|| &factors[..]);
+                let of = &lists.adjacency().neighbours()[rows];
+                let parts: Vec<_> = pieces.iter().map(|(rows, lease)| (rows.clone(), lease.rows())).collect();
+                match output {
+                    WriteLease::F32(mut to) => spread(of, scale, &parts, &mut to.view_mut()),
+                    WriteLease::Bf16(mut to) => {
+                        let mut to = to.view_mut();
+                        let wide = Buffer::zeroed(of.len(), to.columns()).map_err(|e| e.to_string())?;
+                        let mut lease = wide.write(0..of.len()).map_err(|e| e.to_string())?;
+                        spread(of, scale, &parts, &mut lease.view_mut());
+                        to.round_from(lease.view()).map_err(|e| e.to_string())?;
+                    }
+                }
+                Ok(())
+            });
+        }
         host(move || {
             with_sources(&pieces, count, |sources| {
                 let neighbours = lists.adjacency();
