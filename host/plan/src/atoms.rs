@@ -27,7 +27,7 @@ pub const SMALL_WORK: u64 = 200_000;
 /// The products of a row are about as much work as this many edges. It counts where a graph is small: of larger
 /// ones the edges are most.
 pub const ROW_WORK: u64 = 8;
-/// Default interval count: pairs of (at most so many intervals, the work that each then holds at least).
+/// Default interval count, as pairs of (most intervals, work for each of them); the largest count counts.
 ///
 /// Work is rows, edges and stored features. The first few intervals let threads balance a load that work
 /// alone does not predict. Further intervals come only when each would be large: a gather of many rows
