@@ -232,8 +232,8 @@ pub struct Load {
 /// An executor has *helpers* beside the driver's thread, whose number may change while tasks are under
 /// way: functions, or, where there are none, further compute threads.
 pub trait Executor {
-    /// Takes a job. Its leases end before its completion is seen; those of a second attempt, which
-    /// there is only where [`Executor::is_apart`], end at once.
+    /// Takes a job. The job's leases end before its completion is reported. A second attempt exists only
+    /// where [`Executor::is_apart`]; its leases end before this call returns.
     fn submit(&mut self, job: Job);
 
     /// Waits until something is finished (or nothing is under way, or `timeout` has passed) and moves

@@ -108,7 +108,8 @@ pub(crate) struct EdgeArgs {
     pub sums_out: Vec<Resource<OutHandle>>,
 }
 
-/// Some whole lists of one atom; of its last ones, what ends with it.
+/// A run of edge lists inside one atom. The last piece of an atom also closes the tree nodes and the part
+/// that end with the atom.
 #[derive(Debug, PartialEq, Eq)]
 struct Piece {
     rows: Range<usize>,

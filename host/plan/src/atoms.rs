@@ -14,22 +14,24 @@ use std::ops::Range;
 pub const FAN_OUT: u32 = 8;
 /// Most atoms of one graph.
 pub const MAX_ATOMS: u32 = 256;
-/// A graph gets an atom for every so many rows, up to [`FEW_ATOMS`].
+/// Rows for each atom, until a graph has [`FEW_ATOMS`] atoms.
 pub const ROWS_PER_ATOM: u32 = 32;
-/// Most atoms of a graph that has not [`ROWS_PER_LATER_ATOM`] rows for each of more.
+/// Most atoms of a graph whose atoms, if there were more, would have fewer than
+/// [`ROWS_PER_LATER_ATOM`] rows each.
 pub const FEW_ATOMS: u32 = 64;
-/// Beyond [`FEW_ATOMS`] a graph gets an atom for every so many rows: a partial sum of all weights may
-/// belong to each.
+/// Rows for each atom beyond [`FEW_ATOMS`]. Each atom may need a partial sum of every weight gradient, so
+/// a graph gets more atoms only while they are large.
 pub const ROWS_PER_LATER_ATOM: u32 = 1024;
 /// Below this much work (edges, stored features, and [`ROW_WORK`] for each row) one interval is the default.
 pub const SMALL_WORK: u64 = 200_000;
 /// The products of a row are about as much work as this many edges. It counts where a graph is small: of larger
 /// ones the edges are most.
 pub const ROW_WORK: u64 = 8;
-/// By default, for a number of intervals, the work (rows, edges and stored features) of each from which
-/// on there are as many. The first few let threads balance a load that work alone does not foretell;
-/// more of them only where they would become large, for a gather of many rows uses each block of source
-/// rows more often.
+/// Default interval count, as pairs of (most intervals, work for each of them); the largest count counts.
+///
+/// Work is rows, edges and stored features. The first few intervals let threads balance a load that work
+/// alone does not predict. Further intervals come only when each would be large: a gather of many rows
+/// uses each block of source rows more often.
 pub const INTERVAL_WORK: [(u64, u64); 3] = [(8, 300_000), (16, 2_000_000), (FEW_ATOMS as u64, 16_000_000)];
 
 /// A node of the tree: level 0 are atoms, a node of level l + 1 has up to [`FAN_OUT`] of level l.

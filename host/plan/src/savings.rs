@@ -88,7 +88,8 @@ pub fn loss_gathers(program: &Program, replaced: impl Fn(&str) -> bool) -> Vec<S
         }
     }
 
-    // Slots whose rows are read where there is a label only: by their readers, the last slot first.
+    // For each slot, whether its readers use rows of labelled vertices only. A slot's readers come later in
+    // the program, so the last slot is settled first.
     let mut unread = vec![false; program.slots.len()];
     for slot in (0..program.slots.len()).rev() {
         let mut readers = all().filter(|(_, stage)| stage.reads().any(|(read, _)| read.index() == slot));

@@ -1,5 +1,8 @@
 //! What a run that predicts links holds beside the graph that it trains with: the links that were held out, and
 //! each epoch's pairs without a link.
+//!
+//! Held-out links leave the data set before it is put into an order, and are kept by row. Each epoch's
+//! pairs are drawn once, for whichever interval asks first.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

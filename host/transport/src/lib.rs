@@ -14,7 +14,7 @@
 //! [`fetch`] reads a range in order while it is still coming, so that a kernel computes on the first
 //! rows while the next ones are on their way.
 //!
-//! This crate and `exec` are the only ones that know AWS. Nothing here prints, and nothing here trusts
+//! Only this crate, `exec` and `deploy` know AWS. Nothing here prints, and nothing here trusts
 //! what comes back: lengths, ranges and texts are checked against what was asked for, within limits.
 
 pub mod envelope;

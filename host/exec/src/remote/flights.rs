@@ -86,7 +86,8 @@ impl<I> Shared<I> {
             return None;
         }
         let allowed = flights.pace.allowed(flights.limit);
-        // What was written for a function while there might be one has nowhere else to go.
+        // A written frame can only be sent: its leases have ended, so no thread can run it in place. One
+        // flight is therefore allowed even when the limit has dropped to zero.
         let next = if flights.in_flight < allowed.max(1)
             && let Some((attempt, ticket)) = flights.written.pop_front()
         {

@@ -1,6 +1,7 @@
 //! Attention: sums over in-neighbours with weights that rows say, on rows that kernel `attention` makes
 //! (`gat`). Backward is two steps: by row, what sources need of their targets; then sums over
-//! out-neighbours. Rows are laid out as `eciton-graph`'s `gather::attention` says.
+//! out-neighbours. Rows are laid out as `eciton-graph`'s `gather::attention` says: `[z | s | t]`, and the
+//! weights follow from s and t. Nothing of the size of all edges is kept.
 
 use super::{Made, Node, Opens, Operator, find};
 use crate::error::Error;

@@ -1,6 +1,7 @@
 //! Batch normalisation, up to its scale and shift, which are kernel `normalise`'s: `h = (x - m) / s` by
 //! column, with m the mean and s^2 the variance over all rows, 1e-5 added (Ioffe and Szegedy 2015).
-//! Backward is two steps: `[dh | dh h]` by row; then `dx = (dh - mean(dh) - h mean(dh h)) / s`.
+//! Backward is two steps. The first writes `[dh | dh h]` side by side, row by row. The second takes the
+//! means of these over all rows: `dx = (dh - mean(dh) - h mean(dh h)) / s`.
 
 use super::{Made, Node, Opens, Operator};
 use crate::error::Error;

@@ -1,5 +1,9 @@
 //! Edge kernels: a kernel's work over lists of edges. Backward is two steps: by target, over in-neighbours,
 //! which yields parameter gradients; then by source, over out-neighbours.
+//!
+//! The stages are the host's by default, because the rows that they read lie there. With
+//! `executor.edge_kernels = "functions"` they are tasks ([`crate::Program::place_edges`]): the interval's
+//! lists travel along, and of other rows those that the lists name, each once.
 
 use super::kernel::Kernel;
 use super::{Made, Node, Opens, Operator};

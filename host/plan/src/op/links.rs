@@ -1,5 +1,9 @@
 //! The loss of links and its gradient: binary cross-entropy of inner products, over linked vertices and as
 //! many pairs without a link as the run draws. It ends a network in place of the head.
+//!
+//! One stage computes loss and gradient in one pass by row, over a vertex's links and negatives. Each pair
+//! is in the lists of both its ends, so a row's gradient needs no other row's gradient. The stage reads
+//! rows of all intervals, as a gather does, and writes its own.
 
 use super::{Made, Node, Opens, Operator};
 use crate::error::Error;

@@ -1,5 +1,9 @@
-//! Batch normalisation on its way: the host's work, like gathers. Moments over all rows are computed once for all intervals that
-//! read the same rows, by the first of them.
+//! Batch normalisation on its way: the host's work, like gathers.
+//!
+//! Moments over all rows are computed once for all intervals that read the same rows, by the first of
+//! them, row by row in f64: they have one value for any cut. An interval's backward uses the moments that
+//! its forward used. Where rounds run apart, other intervals' rows are as old as the bound allows, and
+//! each interval has moments of its own.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -119,7 +123,8 @@ impl Operator for BatchNorm {
                 let moments = self.moments.of(which());
                 if on.stages.training {
                     let mut own = self.own.borrow_mut();
-                    // Where nothing trained stands before the layer no backward takes those of the round before.
+                    // A layer with nothing trained before it has no backward stage to take the moments of
+                    // the round before, so they are dropped here.
                     own.retain(|((_, known), _)| *known != interval);
                     own.push(((round, interval), moments.clone()));
                 }
