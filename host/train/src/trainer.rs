@@ -53,7 +53,8 @@ use crate::weights::WeightState;
 
 /// A model, its data set in memory, and where its training stands.
 ///
-/// Several may be in one process; they share compiled kernels and nothing else.
+/// Several may be in one process; they share compiled kernels and nothing else. Each stays on the
+/// thread that made it, and has threads of its own.
 pub struct Trainer {
     session: Session,
     config: Config,

@@ -128,7 +128,7 @@ fn epochs_after_the_configured_ones_go_on() {
     let mut trainer = trainer(&config);
     let rates: Vec<f64> = trainer.run(7, &mut Silent).unwrap().iter().map(|epoch| epoch.lr).collect();
     assert!(rates[3] > 0.001, "{rates:?}");
-    assert_eq!(rates[4..], [0.001; 3]);
+    assert!(rates[4..].iter().all(|rate| (rate / 0.001 - 1.0).abs() < 1e-9), "{rates:?}");
     assert_eq!(trainer.epoch(), 7);
 }
 
@@ -207,7 +207,7 @@ fn weights_that_do_not_fit_change_nothing() {
         (changed(&|w| w.push(w[1].clone())), format!("{name} twice")),
         (changed(&|w| w[1].name = "other".to_owned()), "the weights have other, but".to_owned()),
         (wider, "extents [1434, 16], but `cora` has 1433 features and 7 classes".to_owned()),
-        (changed(&|w| drop(w[1].values.pop())), "values, but `cora` has".to_owned()),
+        (changed(&|w| w[1].values.truncate(1)), "values, but `cora` has".to_owned()),
     ];
     for (weights, words) in faults {
         let text = trainer.set_weights(&weights).unwrap_err().to_string();
@@ -284,7 +284,9 @@ fn impossible_numbers_of_epochs_are_refused() {
     let mut none = cora(5);
     none.run.epochs = 0;
     let dataset = eciton_train::load(&none.data).unwrap();
-    assert!(Trainer::new(&none, &options(), dataset).is_err());
+    // The schedule's length, and no limit.
+    let mut endless = Trainer::new(&none, &options(), dataset).unwrap();
+    assert_eq!(endless.run(2, &mut Silent).unwrap().len(), 2);
 }
 
 /// Asks for the end after an epoch.
