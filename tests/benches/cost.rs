@@ -197,7 +197,7 @@ mod epochs {
     use eciton_graph::dataset::{Dataset, Features, Labels, Split, VertexIds};
     use eciton_graph::random::SplitMix64;
     use eciton_plan::Config;
-    use eciton_train::inspect::Ready;
+    use eciton_train::{Silent, Trainer};
 
     use super::*;
     use crate::harness::{Spread, is_real};
@@ -238,16 +238,17 @@ mod epochs {
     fn compare(what: &str, config: &Config, dataset: &Dataset, pairs: usize) {
         let options = eciton_tests::options();
         eciton_kernel::native::set(false);
-        let mut wasm = Ready::new(config, &options, dataset.clone()).unwrap();
+        let mut wasm = Trainer::new(config, &options, dataset.clone()).unwrap();
         eciton_kernel::native::set(true);
-        let native = Ready::new(config, &options, dataset.clone());
+        let native = Trainer::new(config, &options, dataset.clone());
         eciton_kernel::native::set(false);
         let mut native = native.unwrap();
-        let epoch = |run: &mut Ready| {
-            let done = run.train().unwrap();
+        let epoch = |run: &mut Trainer| {
+            run.restart(config.run.seed).unwrap();
+            let epochs = run.run(config.run.epochs, &mut Silent).unwrap();
             // The first epochs find cold caches.
-            let warm = done.epoch_seconds.len().div_ceil(5);
-            (Spread::of(done.epoch_seconds[warm..].to_vec()).median, done.model_digest)
+            let warm = epochs.iter().skip(epochs.len().div_ceil(5)).map(|epoch| epoch.seconds).collect();
+            (Spread::of(warm).median, run.model_digest().unwrap())
         };
         // Once each, not counted.
         assert_eq!(epoch(&mut wasm).1, epoch(&mut native).1, "{what}: the same weights");

@@ -204,15 +204,43 @@ pub enum Error {
         /// Its name.
         dataset: String,
     },
-    /// A model from a run does not fit the data that it is asked about.
-    #[error("the run's model takes {wanted}, but `{dataset}` has {found}")]
+    /// Weights from elsewhere do not fit the data that they are asked about.
+    #[error("the weights have {wanted}, but `{dataset}` has {found}")]
     Fit {
         /// The data set.
         dataset: String,
-        /// What the model takes.
+        /// What the weights are for.
         wanted: String,
         /// What there is.
         found: String,
+    },
+    /// A number of epochs that cannot be trained.
+    #[error("{asked} epochs after {done} cannot be trained; take 1 or more, and at most {} in all", u32::MAX)]
+    Epochs {
+        /// How many were asked for.
+        asked: u32,
+        /// How many are done.
+        done: u32,
+    },
+    /// An option of runs with a folder, for one in memory.
+    #[error("a trainer in memory takes no {option}: {instead}")]
+    NotInMemory {
+        /// The option.
+        option: &'static str,
+        /// What to do.
+        instead: &'static str,
+    },
+    /// Labels of another task than the configuration's.
+    #[error(
+        "data.task is {wanted}, but the labels of `{dataset}` are for {found}; give labels of that kind, or leave data.task out"
+    )]
+    Task {
+        /// The data set.
+        dataset: String,
+        /// The configuration's task.
+        wanted: &'static str,
+        /// The labels' task.
+        found: &'static str,
     },
     /// Functions for the run cannot be had.
     #[error(transparent)]

@@ -4,6 +4,7 @@
 //! that goes on, makes a stage program, and drives the engine on the local pool until it has
 //! finished, telling an [`Observer`] of each epoch. [`resume`] goes on with a run that was killed or
 //! [stopped](Stop), from its last [`checkpoint`]. [`evaluate`] and [`predict`] work from a run folder alone.
+//! A [`Trainer`] does the same with a data set in memory and without a folder.
 //!
 //! ```no_run
 //! let config = eciton_plan::Config::default(); // Kipf and Welling's GCN on Cora
@@ -37,6 +38,7 @@ pub mod run_folder;
 mod session;
 mod stop;
 mod train;
+mod trainer;
 mod vertices;
 mod weights;
 
@@ -56,3 +58,4 @@ pub use resume::{is_finished, resume};
 pub use session::Options;
 pub use stop::{Ask, Stop};
 pub use train::train;
+pub use trainer::Trainer;

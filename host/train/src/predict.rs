@@ -9,8 +9,9 @@ use ndarray::Array2;
 use crate::data;
 use crate::error::{Error, Result};
 use crate::report::{Metrics, SeedReport, Silent};
-use crate::run_folder::Run;
+use crate::run_folder::{NamedTensor, Run};
 use crate::session::{Options, Session};
+use crate::train::parameters;
 
 /// What `eciton eval` prints.
 #[derive(Debug, Clone)]
@@ -57,30 +58,46 @@ fn restore(run: &Run, data: Option<&Data>, options: &Options) -> Result<Session>
         };
     }
     let dataset = data::load(&config.data)?;
-    let name = dataset.name.clone();
     let mut session = Session::new(&config, options, Some(dataset))?;
-    for (at, p) in session.program.parameters.iter().enumerate() {
-        let shape: Vec<usize> = p.shape.iter().map(|&e| e as usize).collect();
-        let tensor = run.tensors.iter().find(|t| t.name == p.name);
-        let fits = tensor.filter(|t| t.shape == shape);
-        let Some(tensor) = fits else {
-            return Err(Error::Fit {
-                dataset: name,
-                wanted: match tensor {
-                    Some(t) => format!("{} of extents {:?}", p.name, t.shape),
-                    None => format!("no parameter {}", p.name),
-                },
-                found: format!(
-                    "{} features and {} {}, which need extents {shape:?}",
-                    session.prepared.shape.features,
-                    session.prepared.shape.classes,
-                    session.prepared.task.columns()
-                ),
-            });
+    set_weights(&mut session, &run.tensors)?;
+    Ok(session)
+}
+
+/// Gives a session's model these weights, by name.
+///
+/// # Errors
+/// [`Error::Fit`] unless each parameter is there with its extents, and nothing else.
+pub(crate) fn set_weights(session: &mut Session, weights: &[NamedTensor]) -> Result<()> {
+    let refused = |session: &Session, wanted: String, needs: &str| {
+        let (prepared, model) = (&session.prepared, session.program.model.name());
+        let (shape, columns) = (prepared.shape, prepared.task.columns());
+        let found =
+            format!("{} features and {} {columns}, and {model} {needs}", shape.features, shape.classes);
+        Err(Error::Fit { dataset: prepared.dataset.name.clone(), wanted, found })
+    };
+    let parameters = parameters(&session.program);
+    let known = |tensor: &&NamedTensor| !parameters.iter().any(|(name, _)| *name == tensor.name);
+    if let Some(tensor) = weights.iter().find(known) {
+        return refused(session, tensor.name.clone(), "has no such parameter");
+    }
+    for (at, (name, shape)) in parameters.iter().enumerate() {
+        let needs = || format!("needs {name} of extents {shape:?}");
+        let mut named = weights.iter().filter(|tensor| tensor.name == *name);
+        let (tensor, wanted) = match (named.next(), named.next()) {
+            (Some(tensor), None) => (tensor, format!("{name} of extents {:?}", tensor.shape)),
+            (Some(_), Some(_)) => return refused(session, format!("{name} twice"), &needs()),
+            (None, _) => return refused(session, format!("no parameter {name}"), &needs()),
         };
+        let (values, len) = (tensor.values.len(), shape.iter().product::<usize>());
+        if tensor.shape != *shape {
+            return refused(session, wanted, &needs());
+        }
+        if values != len {
+            return refused(session, format!("{wanted} with {values} values"), &needs());
+        }
         session.weights.set(at, &tensor.values)?;
     }
-    Ok(session)
+    Ok(())
 }
 
 /// Metrics of a run's model on its own data, or on other data of the same shape.

@@ -72,7 +72,7 @@ pub fn resume(run: &Path, force: bool, options: &Options, observer: &mut dyn Obs
     let mark = &found.point.mark;
     let trained =
         Trained { epochs: found.epochs_of(mark.seed), best: found.point.best.take(), ..Trained::default() };
-    let position = Position { weights: Some(found.point.weights.clone()), trained };
+    let position = Position { weights: Some(found.point.weights.clone()), trained, until: None };
     let earlier = |epoch: &&EpochReport| epoch.seed != mark.seed;
     let epoch_seconds = found.epochs.iter().filter(earlier).map(|epoch| epoch.seconds).collect();
     let first = going.recorder.finished.len();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use eciton_engine::{Deadlines, Engine, TunerSettings};
 use eciton_exec::functions::{self, Outlook, Wanted};
-use eciton_exec::{Executor, LocalPool, Prices};
+use eciton_exec::{Completion, Executor, LocalPool, Prices};
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
 use eciton_plan::executor::CORE_HOUR_USD;
@@ -76,6 +76,8 @@ impl Default for Options {
 pub(crate) struct Position {
     pub weights: Option<WeightState>,
     pub trained: Trained,
+    /// The last epoch; `None`: that of the configuration.
+    pub until: Option<u32>,
 }
 
 /// A run that is ready to start.
@@ -352,7 +354,8 @@ impl Session {
             self.weights.restore(weights)?;
         }
         let done = from.trained.epochs.last().map_or(0, |last| last.epoch);
-        self.engine.restart(Round(done + 1), Round(config.run.epochs), self.weights.newest());
+        let until = from.until.unwrap_or(config.run.epochs);
+        self.engine.restart(Round(done + 1), Round(until), self.weights.newest());
         let mut training = Training {
             stages: Stages::new(&self.program, &self.prepared, &self.rows, &self.layers, Some(seed))?,
             evaluation: Stages::new(
@@ -380,6 +383,14 @@ impl Session {
         let (machine, engine) = (&mut *self.machine, &mut self.evaluator);
         driver::forward(machine, engine, &stages, &mut state, Round(1), Some(&self.stop))?;
         driver::measured(&stages)
+    }
+
+    /// Waits for what a failure left under way: its leases are over then.
+    pub(crate) fn settle(&mut self) {
+        let mut late = Vec::new();
+        while self.machine.drain(&mut late, None) {
+            self.counts.late += late.drain(..).filter(Completion::is_answer).count() as u64;
+        }
     }
 
     /// The numeric classes of this machine and of all that answered.

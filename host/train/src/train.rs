@@ -61,26 +61,7 @@ impl Run<'_> {
     /// checkpoints begin with, where there may be any.
     pub(crate) fn begin(&mut self) -> Result<Option<Beginning>> {
         let (config, session) = (self.config, &self.session);
-        let (dataset, links) = (&session.prepared.dataset, &session.prepared.links);
-        if dataset.split.train.is_empty() && links.is_none() {
-            return Err(Error::NoTraining { dataset: dataset.name.clone() });
-        }
-        let key = match (config.run.patience, config.run.keep) {
-            (Some(_), _) => Some("run.patience"),
-            (None, Keep::Best) => Some("run.keep = \"best\""),
-            (None, Keep::Last) => config.pipeline.synchronous_at.map(|_| "pipeline.synchronous_at"),
-        };
-        let judges = match links {
-            Some(links) => links.held_out()[0],
-            None => dataset.split.validation.len(),
-        };
-        if let Some(key) = key.filter(|_| judges == 0) {
-            let dataset = dataset.name.clone();
-            return Err(match links {
-                Some(_) => Error::NoValidationLinks { dataset, key },
-                None => Error::NoValidation { dataset, key },
-            });
-        }
+        check_training(config, session)?;
         let Some(folder) = &mut self.recorder.folder else { return Ok(None) };
         folder.check_ids(session.prepared.vertices.named().0)?;
         let config_text = folder.write_config(&session.resolved(config))?;
@@ -312,8 +293,37 @@ impl Run<'_> {
     }
 }
 
+/// Refuses a data set that cannot be trained on: without training vertices, or without validation
+/// vertices where the configuration goes by them.
+///
+/// # Errors
+/// [`Error::NoTraining`], [`Error::NoValidation`], [`Error::NoValidationLinks`].
+pub(crate) fn check_training(config: &Config, session: &Session) -> Result<()> {
+    let (dataset, links) = (&session.prepared.dataset, &session.prepared.links);
+    if dataset.split.train.is_empty() && links.is_none() {
+        return Err(Error::NoTraining { dataset: dataset.name.clone() });
+    }
+    let key = match (config.run.patience, config.run.keep) {
+        (Some(_), _) => Some("run.patience"),
+        (None, Keep::Best) => Some("run.keep = \"best\""),
+        (None, Keep::Last) => config.pipeline.synchronous_at.map(|_| "pipeline.synchronous_at"),
+    };
+    let judges = match links {
+        Some(links) => links.held_out()[0],
+        None => dataset.split.validation.len(),
+    };
+    if let Some(key) = key.filter(|_| judges == 0) {
+        let dataset = dataset.name.clone();
+        return Err(match links {
+            Some(_) => Error::NoValidationLinks { dataset, key },
+            None => Error::NoValidation { dataset, key },
+        });
+    }
+    Ok(())
+}
+
 /// Name and extents of each parameter.
-fn parameters(program: &Program) -> Vec<(String, Vec<usize>)> {
+pub(crate) fn parameters(program: &Program) -> Vec<(String, Vec<usize>)> {
     let shape = |p: &eciton_plan::Parameter| p.shape.iter().map(|&e| e as usize).collect();
     program.parameters.iter().map(|p| (p.name.clone(), shape(p))).collect()
 }

@@ -14,3 +14,4 @@ mod optimiser;
 mod oracle;
 mod rows;
 mod shipped;
+mod trainer;
