@@ -101,9 +101,13 @@ pub(crate) struct Interval {
     pub training: Arc<[u32]>,
 }
 
-/// A data set as a run sees it: by row, whose vertices are told by `vertices`.
+/// What a run reads of a data set, by row: domains with their intervals, relations' lists, constants, targets.
+/// Built once, in three steps that each take it and give it back; nothing changes it afterwards.
+///
+/// [`Inputs::new`] orders and cuts rows, [`Inputs::with_edges`] fits it to a model, and
+/// [`Inputs::complete`] to a program.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct Inputs {
     /// By row; the user's ids are with `vertices`.
     pub dataset: Arc<Dataset>,
     pub vertices: Vertices,
@@ -139,7 +143,7 @@ pub(crate) struct Prepared {
     pub links: Option<Arc<PredictedLinks>>,
 }
 
-impl Prepared {
+impl Inputs {
     /// `links`: what is held out, where it is links that are predicted, and how many epochs may be under way.
     pub(crate) fn new(mut dataset: Dataset, run: &Run, links: Option<(&Links, u32)>) -> Result<Self> {
         let (task, classes) = match links {
@@ -217,12 +221,12 @@ impl Prepared {
     }
 }
 
-impl Prepared {
+impl Inputs {
     /// Makes of the edges' features what a model asks for, and lets go of the rest.
     ///
     /// # Errors
     /// As [`EdgeData::of`].
-    pub(crate) fn use_edges(&mut self, model: &Model) -> Result<()> {
+    pub(crate) fn with_edges(mut self, model: &Model) -> Result<Self> {
         let features = match Arc::get_mut(&mut self.dataset) {
             Some(dataset) => dataset.edge_features.take(),
             None => self.dataset.edge_features.clone(),
@@ -232,7 +236,7 @@ impl Prepared {
             self.scale = Arc::new(weights.symmetric_scale(&self.dataset.graph));
         }
         self.edges = Arc::new(edges);
-        Ok(())
+        Ok(self)
     }
 
     /// The factor of each vertex in a normalisation; unused, but there, where it has none.
@@ -304,11 +308,28 @@ impl Prepared {
         }
     }
 
+    /// Makes what a program reads besides: lists that leave out what the loss does not reach, and what is gathered
+    /// of the features once.
+    ///
+    /// # Errors
+    /// As [`gather_features`].
+    pub(crate) fn complete(mut self, program: &Program, threads: u32) -> Result<Self> {
+        if let Some(gather) = program.model.constant_gather().filter(|_| program.savings.gathered_features) {
+            self.gather_features(gather, threads)?;
+        }
+        if program.relations.iter().any(|relation| relation.reached) {
+            let (dataset, weights) = (&self.dataset, self.edges.weights.as_ref());
+            let lists = LabelledLists::new(&dataset.graph, &dataset.split.train, weights);
+            self.labelled = Some(Arc::new(lists));
+        }
+        Ok(self)
+    }
+
     /// Gathers of the features what epochs need not, and lets go of them where nothing else reads them.
     ///
     /// # Errors
     /// As [`gather_features`].
-    pub(crate) fn gather_features(&mut self, gather: FeatureGather, threads: u32) -> Result<()> {
+    fn gather_features(&mut self, gather: FeatureGather, threads: u32) -> Result<()> {
         let weights = self.edges.weights.as_ref().map(|weights| &weights.along(false)[..]);
         let graph = &self.dataset.graph;
         let of = |sums: Sums<'_>, features: &Matrix| {

@@ -100,7 +100,7 @@ impl Training<'_> {
         }
         let parameters = self.stages.program.parameters.iter();
         let values: u64 = parameters.map(|parameter| parameter.len() as u64).sum();
-        let values_added = values * self.stages.prepared.intervals.len() as u64;
+        let values_added = values * self.stages.inputs.intervals.len() as u64;
         let other = |machine: &mut M, state: &mut State<'_>, action| match action {
             Action::Update { round } => {
                 trained.scored = false;
@@ -217,9 +217,9 @@ pub(crate) fn measured(stages: &Stages<'_>) -> Result<Metrics> {
     };
     let held = scores.hold(None).map_err(at("scores"))?;
     let view = held.view();
-    let metric = stages.prepared.metric;
-    let (labels, split) = stages.prepared.learnt();
-    if let Some(links) = &stages.prepared.links {
+    let metric = stages.inputs.metric;
+    let (labels, split) = stages.inputs.learnt();
+    if let Some(links) = &stages.inputs.links {
         return Ok(links.measured(view, metric));
     }
     let by = match metric {

@@ -6,15 +6,14 @@ use eciton_graph::graphs::Graphs;
 use eciton_input::memory::{available, peak_bytes};
 use eciton_kernel::BLOCK_EDGES;
 use eciton_plan::{
-    Algorithm, Buffers, Config, Keep, Parameter, Pipeline, Program, RowFormat, SlotId, Stage,
-    VertexOrder,
+    Algorithm, Buffers, Config, Keep, Parameter, Pipeline, Program, RowFormat, SlotId, Stage, VertexOrder,
 };
 use eciton_tensor::half::HalfBuffer;
 use eciton_tensor::pages::Pages;
 use eciton_tensor::{Buffer, Matrix};
 use serde::Serialize;
 
-use crate::data::Prepared;
+use crate::data::Inputs;
 use crate::edge_data::{EdgeWeights, KnownEdges};
 use crate::error::{Error, Result};
 use crate::labelled::LabelledPlan;
@@ -96,7 +95,7 @@ pub struct MemoryPlan {
 
 /// What a plan is made from.
 pub(crate) struct Wanted<'a> {
-    pub prepared: &'a Prepared,
+    pub inputs: &'a Inputs,
     pub program: &'a Program,
     pub evaluation: &'a Program,
     pub config: &'a Config,
@@ -106,8 +105,8 @@ pub(crate) struct Wanted<'a> {
 
 impl MemoryPlan {
     pub(crate) fn of(wanted: &Wanted<'_>) -> Self {
-        let Wanted { prepared, program, config, threads, .. } = *wanted;
-        let ordered = prepared.vertices.ordered.is_some();
+        let Wanted { inputs, program, config, threads, .. } = *wanted;
+        let ordered = inputs.vertices.ordered.is_some();
         let gathered = program.savings.gathered_features;
         let happens = |phase: &Phase| match phase {
             Phase::Ordering => ordered,
@@ -123,30 +122,30 @@ impl MemoryPlan {
                 items.push(MemoryItem { purpose, detail, bytes, during });
             }
         };
-        let (graph, rows) = (&prepared.dataset.graph, u64::from(prepared.shape.rows));
+        let (graph, rows) = (&inputs.dataset.graph, u64::from(inputs.shape.rows));
         let edges = graph_bytes(graph);
         let transpose = if graph.symmetric() { "" } else { ", and their transpose" };
         item("graph", format!("{} edges{transpose}", graph.edges()), edges, always.clone());
-        let graphs = prepared.dataset.graphs.as_ref();
+        let graphs = inputs.dataset.graphs.as_ref();
         let detail = format!("{} graphs, and which one each vertex is in", graphs.map_or(0, Graphs::count));
         item("graphs", detail, graphs.map_or(0, Graphs::bytes), always.clone());
-        let known = &prepared.edges;
+        let known = &inputs.edges;
         let weights = known.weights.as_ref().map_or(0, EdgeWeights::bytes);
         item("edge weights", "one an edge".to_owned(), weights, always.clone());
-        let columns = prepared.shape.edge_features;
+        let columns = inputs.shape.edge_features;
         let detail = format!("[{}, {columns}], and each edge's place from its source", graph.edges());
         item("edge features", detail, known.features.as_ref().map_or(0, KnownEdges::bytes), always.clone());
         let detail = "labels, splits, factors of the normalisation".to_owned();
-        let labels = match prepared.dataset.labels.as_values() {
+        let labels = match inputs.dataset.labels.as_values() {
             None => 2 * 4,
             // Twice: as they came, and in rows as tasks read them.
             Some(values) => 4 * u64::from(values.columns()) + padded(values.columns()),
         };
         item("vertices", detail, rows * (labels + 4 + 4 + 1), always.clone());
         let detail = "where each vertex lies, and the way back".to_owned();
-        item("permutation", detail, prepared.vertices.bytes(), always.clone());
-        let features = features_bytes(&prepared.features);
-        let shape = format!("[{rows}, {}]{}", prepared.shape.features, storage(&prepared.features));
+        item("permutation", detail, inputs.vertices.bytes(), always.clone());
+        let features = features_bytes(&inputs.features);
+        let shape = format!("[{rows}, {}]{}", inputs.shape.features, storage(&inputs.features));
         let stays = !gathered || program.gathered.is_some();
         let before = |phase: &Phase| stays || *phase as u8 <= Phase::Gathering as u8;
         item("features", shape.clone(), features, phases.iter().copied().filter(before).collect());
@@ -154,9 +153,9 @@ impl MemoryPlan {
             item("ordering", ORDERING.to_owned(), edges.max(features), vec![Phase::Ordering]);
         }
         if gathered {
-            let bytes = match &prepared.features {
+            let bytes = match &inputs.features {
                 Matrix::Dense(_) => features,
-                Matrix::Sparse(_) => gathered_bytes(prepared, program),
+                Matrix::Sparse(_) => gathered_bytes(inputs, program),
             };
             item("gathered features", shape, bytes, from(Phase::Gathering));
         }
@@ -251,18 +250,18 @@ fn graph_bytes(graph: &Graph) -> u64 {
 
 /// What comes to be once the features are as the epochs read them.
 fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String, u64)) {
-    let Wanted { prepared, program, config, threads, .. } = *wanted;
+    let Wanted { inputs, program, config, threads, .. } = *wanted;
     let pipeline = &config.pipeline;
-    let rows = u64::from(prepared.shape.rows);
+    let rows = u64::from(inputs.shape.rows);
     let kept = match pipeline.row_versions() {
         1 => String::new(),
         kept => format!(", {kept} epochs of what is gathered"),
     };
     if let Some(labelled) = wanted.labelled {
         let detail = format!("{} edges to labelled vertices, for the gather behind the loss", labelled.edges);
-        item("labelled lists", detail, labelled.bytes(rows, prepared.edges.weights.is_some()));
+        item("labelled lists", detail, labelled.bytes(rows, inputs.edges.weights.is_some()));
     }
-    if let Some(links) = &prepared.links {
+    if let Some(links) = &inputs.links {
         let [validation, test] = links.held_out();
         let detail = format!(
             "{validation} and {test} held out, and {} pairs without one for each epoch under way",
@@ -294,7 +293,7 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         let copies = state + u64::from(config.run.keep == Keep::Best);
         item("checkpoint", "copies of weights, while one is written".to_owned(), values * 4 * copies * 2);
     }
-    let parts: u64 = prepared.intervals.iter().map(|i| i.nodes.len() as u64).sum();
+    let parts: u64 = inputs.intervals.iter().map(|i| i.nodes.len() as u64).sum();
     let parts = parts * u64::from(pipeline.gradient_versions());
     let bytes = program.parameters.iter().map(|p| parts * parameter_bytes(p)).sum();
     item("gradients", format!("{parts} partial sums of {values} values"), bytes);
@@ -315,8 +314,8 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
 /// A thread's rows of f32 for one task: what it reads and writes is widened where rows are stored as
 /// bfloat16, and a gather's rows before they are rounded.
 fn widened_bytes(wanted: &Wanted<'_>) -> u64 {
-    let Wanted { prepared, program, .. } = *wanted;
-    let longest = prepared.intervals.iter().map(|i| i.rows.len() as u64).max().unwrap_or(0);
+    let Wanted { inputs, program, .. } = *wanted;
+    let longest = inputs.intervals.iter().map(|i| i.rows.len() as u64).max().unwrap_or(0);
     let of = |stage: &Stage| {
         let slots = stage.reads().map(|(slot, _)| slot).chain(stage.writes());
         let wide = slots.filter(|&slot| Buffers::format(program, slot, RowFormat::Bf16) == RowFormat::Bf16);
@@ -333,7 +332,7 @@ const EDGE_MATRICES: u64 = 8;
 /// The most edges that tasks of edge kernels take at once, a vertex's never apart, and the bytes that their
 /// rows take; `None` where no layer works along edges.
 fn edges_at_once(wanted: &Wanted<'_>) -> Option<(u64, u64)> {
-    let Wanted { prepared, program, threads, .. } = *wanted;
+    let Wanted { inputs, program, threads, .. } = *wanted;
     let along = |stage: &&Stage| {
         program.operations.get(stage.operation.index()).is_some_and(|operation| operation.along.is_some())
     };
@@ -343,9 +342,9 @@ fn edges_at_once(wanted: &Wanted<'_>) -> Option<(u64, u64)> {
         steps.flat_map(|stage| stage.reads().map(|(slot, _)| slot).chain(stage.writes())).map(width).max()?;
     // The longest list for each thread, ascending.
     let mut longest = vec![BLOCK_EDGES as u64; threads.max(1) as usize];
-    let mut all = u64::from(prepared.shape.rows);
-    let readout = prepared.readout.as_ref().map(|readout| &readout.lists);
-    for graph in [Some(&prepared.dataset.graph), readout].into_iter().flatten() {
+    let mut all = u64::from(inputs.shape.rows);
+    let readout = inputs.readout.as_ref().map(|readout| &readout.lists);
+    for graph in [Some(&inputs.dataset.graph), readout].into_iter().flatten() {
         let lists =
             [graph.incoming().offsets(), graph.outgoing().offsets()].map(|offsets| offsets.windows(2));
         let [into, out] = lists.map(|ends| ends.map(|ends| ends[1] - ends[0] + 1));
@@ -390,12 +389,12 @@ fn features_bytes(features: &Matrix) -> u64 {
     }
 }
 
-fn gathered_bytes(prepared: &Prepared, program: &Program) -> u64 {
-    match &prepared.features {
+fn gathered_bytes(inputs: &Inputs, program: &Program) -> u64 {
+    match &inputs.features {
         Matrix::Dense(_) => 0,
         Matrix::Sparse(_) => {
-            prepared.workload(program.model.constant_gather()).stored_gathered * 8
-                + (u64::from(prepared.shape.rows) + 1) * 8
+            inputs.workload(program.model.constant_gather()).stored_gathered * 8
+                + (u64::from(inputs.shape.rows) + 1) * 8
         }
     }
 }
@@ -421,8 +420,8 @@ fn rows_bytes(wanted: &Wanted<'_>, format: RowFormat) -> u64 {
 
 /// Rows, widths and formats of the buffers of both programs' slots, which share what they can.
 fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
-    let Wanted { prepared, program, evaluation, config, .. } = *wanted;
-    let (intervals, pipeline) = (prepared.intervals.len() as u32, &config.pipeline);
+    let Wanted { inputs, program, evaluation, config, .. } = *wanted;
+    let (intervals, pipeline) = (inputs.intervals.len() as u32, &config.pipeline);
     let assigned = Buffers::assign(program, intervals, pipeline, format);
     let like = |assigned: &Buffers| -> Vec<(u32, u32, RowFormat)> {
         let each = assigned.widths().iter().zip(assigned.formats()).zip(assigned.domains());

@@ -140,8 +140,8 @@ pub struct StagePlan {
 /// As [`crate::train`], up to the first epoch; not that it does not fit, which is a figure here.
 pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
     let draft = Draft::new(config, options, None)?;
-    let (prepared, program) = (&draft.prepared, &draft.planned.program);
-    let intervals = prepared.intervals.len() as u32;
+    let (inputs, program) = (&draft.inputs, &draft.planned.program);
+    let intervals = inputs.intervals.len() as u32;
     let gathered = |stage: &Stage| {
         // A batch normalisation reads all rows and follows no edge.
         let slot = stage.all().next().filter(|_| stage.cost.edge_values > 0);
@@ -153,8 +153,7 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
     let gathers = widths.clone().count() as u64;
     let format = config.run.row_storage;
     let stage = |id: u16| {
-        let each =
-            (0..intervals).map(|i| stage_bytes(program, prepared, format, (StageId(id), IntervalId(i))));
+        let each = (0..intervals).map(|i| stage_bytes(program, inputs, format, (StageId(id), IntervalId(i))));
         let (read, written) = each.fold((0, 0), |sum, (read, written)| (sum.0 + read, sum.1 + written));
         let mean = |bytes: u64| bytes / u64::from(intervals.max(1));
         StagePlan {
@@ -171,13 +170,13 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
     });
     let stages = (0..).take(program.stages.len()).map(stage).collect();
     Ok(Plan {
-        dataset: prepared.dataset.name.clone(),
+        dataset: inputs.dataset.name.clone(),
         model: crate::train::model_name(program),
-        vertices: prepared.shape.rows,
-        edges: prepared.dataset.graph.edges(),
+        vertices: inputs.shape.rows,
+        edges: inputs.dataset.graph.edges(),
         intervals,
         threads: draft.threads,
-        order: prepared.vertices.ordered.clone(),
+        order: inputs.vertices.ordered.clone(),
         tasks: tasks * u64::from(intervals),
         gathers,
         gathered_width: widths.sum(),

@@ -69,11 +69,11 @@ fn restore(run: &Run, data: Option<&Data>, options: &Options) -> Result<Session>
 /// [`Error::Fit`] unless each parameter is there with its extents, and nothing else.
 pub(crate) fn set_weights(session: &mut Session, weights: &[NamedTensor]) -> Result<()> {
     let refused = |session: &Session, wanted: String, needs: &str| {
-        let (prepared, model) = (&session.prepared, session.program.model.name());
-        let (shape, columns) = (prepared.shape, prepared.task.columns());
+        let (inputs, model) = (&session.inputs, session.program.model.name());
+        let (shape, columns) = (inputs.shape, inputs.task.columns());
         let found =
             format!("{} features and {} {columns}, and {model} {needs}", shape.features, shape.classes);
-        Err(Error::Fit { dataset: prepared.dataset.name.clone(), wanted, found })
+        Err(Error::Fit { dataset: inputs.dataset.name.clone(), wanted, found })
     };
     let parameters = parameters(&session.program);
     let known = |tensor: &&NamedTensor| !parameters.iter().any(|(name, _)| *name == tensor.name);
@@ -110,7 +110,7 @@ pub fn evaluate(run: &Path, data: Option<&Data>, options: &Options) -> Result<Ev
     let metrics = session.evaluate(&mut Silent)?;
     let recorded = opened.summary.seeds.first().map(SeedReport::written).filter(|_| data.is_none());
     Ok(Evaluation {
-        dataset: session.prepared.dataset.name.clone(),
+        dataset: session.inputs.dataset.name.clone(),
         model: crate::train::model_name(&session.program),
         metrics,
         recorded,
@@ -127,16 +127,16 @@ pub fn predict(run: &Path, data: Option<&Data>, options: &Options) -> Result<Pre
     let opened = Run::open(run)?;
     let mut session = restore(&opened, data, options)?;
     session.evaluate(&mut Silent)?;
-    let (ids, rows) = session.prepared.vertices.named();
+    let (ids, rows) = session.inputs.vertices.named();
     let (ids, rows) = (ids.clone(), rows as usize);
     let matrix = |columns: usize, values: Vec<f32>| {
         Array2::from_shape_vec((rows, columns), values).map_err(|e| Error::Internal(e.to_string()))
     };
-    let scores = matrix(session.prepared.shape.classes as usize, session.scores()?)?;
+    let scores = matrix(session.inputs.shape.classes as usize, session.scores()?)?;
     let embeddings = match session.embeddings()?.filter(|_| options.embeddings) {
         Some((width, values)) => Some(matrix(width, values)?),
         None => None,
     };
-    let (task, graphs) = (session.prepared.task, session.prepared.dataset.graphs.is_some());
+    let (task, graphs) = (session.inputs.task, session.inputs.dataset.graphs.is_some());
     Ok(Predictions { ids, graphs, task, scores, embeddings })
 }

@@ -17,11 +17,11 @@ use eciton_plan::{
 use eciton_tensor::Matrix;
 
 use crate::checkpoint::Fingerprint;
-use crate::data::{self, Interval, Prepared};
+use crate::data::{self, Inputs, Interval};
 use crate::driver::{self, Counts, Money, RowStore, Stages, State, Trained, Training, Tuning};
 use crate::error::{Error, Result, at};
 use crate::kernels::{CachePolicy, Kernels, Own};
-use crate::labelled::{LabelledLists, LabelledPlan};
+use crate::labelled::LabelledPlan;
 use crate::logs::{Header, Logs, Profiled, Recording};
 use crate::memory::{self, MemoryPlan};
 use crate::recorder::Recorder;
@@ -82,7 +82,7 @@ pub(crate) struct Position {
 
 /// A run that is ready to start.
 pub(crate) struct Session {
-    pub prepared: Prepared,
+    pub inputs: Inputs,
     normalised_features: bool,
     pub program: Program,
     pub kernels: Kernels,
@@ -108,7 +108,7 @@ pub(crate) struct Session {
 
 /// A run as far as it is known before memory for it is allocated.
 pub(crate) struct Draft {
-    pub prepared: Prepared,
+    pub inputs: Inputs,
     normalised_features: bool,
     pub kernels: Kernels,
     pub threads: u32,
@@ -124,11 +124,11 @@ impl Draft {
             std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
         });
         // Kernels are compiled while the data is read.
-        let (prepared, kernels) = std::thread::scope(|scope| {
+        let (inputs, kernels) = std::thread::scope(|scope| {
             let kernels = scope.spawn(|| {
                 Kernels::load(config, own, options.kernel_folder.as_deref(), &options.cache, threads)
             });
-            let prepared = match dataset {
+            let inputs = match dataset {
                 Some(dataset) => Ok(dataset),
                 None => data::load(&config.data),
             }
@@ -136,36 +136,36 @@ impl Draft {
                 memory::check_ordering(&dataset, config.run.order, config.run.memory_bytes)?;
                 let normalised = data::normalises(&config.data, &dataset.features);
                 let links = config.predicts_links().then(|| (&config.links, config.pipeline.row_versions()));
-                Ok((Prepared::new(dataset, &config.run, links)?, normalised))
+                Ok((Inputs::new(dataset, &config.run, links)?, normalised))
             });
             let kernels = kernels.join().map_err(|_| Error::Internal("loading kernels panicked".to_owned()));
-            (prepared, kernels)
+            (inputs, kernels)
         });
-        let ((mut prepared, normalised_features), kernels) = (prepared?, kernels??);
-        let shape = prepared.shape;
+        let ((inputs, normalised_features), kernels) = (inputs?, kernels??);
+        let shape = inputs.shape;
         let mut settings = config.model.clone();
         let counted = matches!(settings.layers, Layers::Count(_));
-        if prepared.dataset.graphs.is_some() && counted {
+        if inputs.dataset.graphs.is_some() && counted {
             settings.own.readout.get_or_insert(Readout::Mean);
         }
-        let model = Model::resolve(&settings, shape.features, shape.classes, prepared.task)?;
-        prepared.check_readout(&model)?;
-        prepared.use_edges(&model)?;
+        let model = Model::resolve(&settings, shape.features, shape.classes, inputs.task)?;
+        inputs.check_readout(&model)?;
+        let inputs = inputs.with_edges(&model)?;
         let savings = {
-            let work = prepared.workload(model.constant_gather());
+            let work = inputs.workload(model.constant_gather());
             Savings::choose(&model, &work, config.run.gather_features)?
         };
-        let mut planned = Planned::new(config, &prepared, &kernels, threads, (&model, savings))?;
+        let mut planned = Planned::new(config, &inputs, &kernels, threads, (&model, savings))?;
         let gives_up = savings.gathered_features && config.run.gather_features == GatherFeatures::Auto;
         if gives_up && !planned.fits(config) {
             let savings = Savings { gathered_features: false, ..savings };
-            let without = Planned::new(config, &prepared, &kernels, threads, (&model, savings))?;
+            let without = Planned::new(config, &inputs, &kernels, threads, (&model, savings))?;
             if without.fits(config) {
                 planned = without;
             }
         }
         crate::kernels::check_all_used(config, &planned.layers)?;
-        Ok(Self { prepared, normalised_features, kernels, threads, planned })
+        Ok(Self { inputs, normalised_features, kernels, threads, planned })
     }
 }
 
@@ -182,7 +182,7 @@ pub(crate) struct Planned {
 impl Planned {
     fn new(
         config: &Config,
-        prepared: &Prepared,
+        inputs: &Inputs,
         kernels: &Kernels,
         threads: u32,
         (model, savings): (&Model, Savings),
@@ -203,18 +203,18 @@ impl Planned {
                     text
                 })
         };
-        let mut program = Program::build(model, prepared.shape, savings, &open)
+        let mut program = Program::build(model, inputs.shape, savings, &open)
             .map_err(|plan| failure.borrow_mut().take().unwrap_or(Error::Plan(plan)))?;
         let executor = &config.executor;
         if executor.edge_kernels == EdgePlace::Functions && executor.kind != ExecutorKind::Local {
             program.place_edges(Place::Anywhere);
         }
         let evaluation = program.evaluation();
-        let dataset = &prepared.dataset;
+        let dataset = &inputs.dataset;
         let mut labelled = LabelledPlan::new(config, &program, &dataset.graph, &dataset.split.train);
         let plan = |labelled| {
             let (program, evaluation) = (&program, &evaluation);
-            MemoryPlan::of(&memory::Wanted { prepared, program, evaluation, config, threads, labelled })
+            MemoryPlan::of(&memory::Wanted { inputs, program, evaluation, config, threads, labelled })
         };
         let mut memory = plan(labelled.as_ref());
         let fits = |memory: &MemoryPlan| memory.check(config.run.memory_bytes).is_ok();
@@ -243,19 +243,12 @@ impl Session {
         functions::check(config.executor.kind)?;
         let draft = Draft::new(config, options, dataset)?;
         draft.planned.memory.check(config.run.memory_bytes)?;
-        let Draft { mut prepared, normalised_features, kernels, threads, planned } = draft;
-        let Planned { program, evaluation, layers, labelled, .. } = planned;
+        let Draft { inputs, normalised_features, kernels, threads, planned } = draft;
+        let Planned { program, evaluation, layers, .. } = planned;
         let watched = options.out.is_some() && config.checkpoint.is_on();
-        let fingerprint = watched.then(|| Fingerprint::of(&prepared)).transpose()?;
-        if let Some(gather) = program.model.constant_gather().filter(|_| program.savings.gathered_features) {
-            prepared.gather_features(gather, threads)?;
-        }
-        if labelled.is_some() {
-            let (dataset, weights) = (&prepared.dataset, prepared.edges.weights.as_ref());
-            let lists = LabelledLists::new(&dataset.graph, &dataset.split.train, weights);
-            prepared.labelled = Some(Arc::new(lists));
-        }
-        let intervals = prepared.intervals.len() as u32;
+        let fingerprint = watched.then(|| Fingerprint::of(&inputs)).transpose()?;
+        let inputs = inputs.complete(&program, threads)?;
+        let intervals = inputs.intervals.len() as u32;
         let mut settings = eciton_engine::Settings::new(intervals, config.run.epochs);
         settings.eval_every = config.run.eval_every;
         settings.pipeline = config.pipeline;
@@ -273,8 +266,8 @@ impl Session {
             let maximum_us = (u64::from(executor.timeout_s) * 1_000_000).max(floor_us);
             settings.deadlines = Some(Deadlines { floor_us, ratio: executor.deadline_ratio, maximum_us });
         }
-        let (cut, tree) = (&prepared.intervals, prepared.atoms.tree());
-        let sizes = (prepared.shape.rows.into(), prepared.dataset.graph.edges(), program.stages.len());
+        let (cut, tree) = (&inputs.intervals, inputs.atoms.tree());
+        let sizes = (inputs.shape.rows.into(), inputs.dataset.graph.edges(), program.stages.len());
         let in_flight = settings.in_flight.unwrap_or(0);
         let header = Header::of(config, sizes, intervals, in_flight, options.seeds.max(1));
         let logs = Logs::new(&options.recording, &header)?;
@@ -300,7 +293,7 @@ impl Session {
             tuning.begin(&mut *machine);
         }
         let rows = |intervals: &[Interval]| intervals.iter().map(|interval| interval.rows.clone()).collect();
-        let cut = || vec![rows(&prepared.intervals), rows(&prepared.graphs)];
+        let cut = || vec![rows(&inputs.intervals), rows(&inputs.graphs)];
         let rows = RowStore::new(&program, cut(), &config.pipeline, config.run.row_storage, &[])?;
         // Where epochs run apart an evaluation is among them, or old rows outlast it.
         let others: &[&RowStore] = if config.pipeline.row_versions() > 1 { &[] } else { &[&rows] };
@@ -309,7 +302,7 @@ impl Session {
         Ok(Self {
             rows,
             evaluation_rows,
-            prepared,
+            inputs,
             normalised_features,
             program,
             kernels,
@@ -333,7 +326,7 @@ impl Session {
     pub(crate) fn resolved(&self, config: &Config) -> Config {
         let mut resolved = config.clone();
         resolved.data.normalise_features = Some(self.normalised_features);
-        if self.prepared.dataset.graphs.is_some() && matches!(resolved.model.layers, Layers::Count(_)) {
+        if self.inputs.dataset.graphs.is_some() && matches!(resolved.model.layers, Layers::Count(_)) {
             resolved.model.own.readout.get_or_insert(Readout::Mean);
         }
         resolved
@@ -357,10 +350,10 @@ impl Session {
         let until = from.until.unwrap_or(config.run.epochs);
         self.engine.restart(Round(done + 1), Round(until), self.weights.newest());
         let mut training = Training {
-            stages: Stages::new(&self.program, &self.prepared, &self.rows, &self.layers, Some(seed))?,
+            stages: Stages::new(&self.program, &self.inputs, &self.rows, &self.layers, Some(seed))?,
             evaluation: Stages::new(
                 &self.evaluation,
-                &self.prepared,
+                &self.inputs,
                 &self.evaluation_rows,
                 &self.layers,
                 None,
@@ -376,8 +369,8 @@ impl Session {
 
     /// Scores of all vertices with the weights as they are, without dropout.
     pub(crate) fn evaluate(&mut self, observer: &mut dyn Observer) -> Result<Metrics> {
-        let (prepared, rows) = (&self.prepared, &self.evaluation_rows);
-        let stages = Stages::new(&self.evaluation, prepared, rows, &self.layers, None)?;
+        let (inputs, rows) = (&self.inputs, &self.evaluation_rows);
+        let stages = Stages::new(&self.evaluation, inputs, rows, &self.layers, None)?;
         let (weights, counts) = (&mut self.weights, &mut self.counts);
         let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), None);
         let (machine, engine) = (&mut *self.machine, &mut self.evaluator);
@@ -417,13 +410,13 @@ impl Session {
 
     /// Writes out what was recorded.
     pub(crate) fn finish_logs(&mut self) -> Result<()> {
-        let (dataset, shape) = (&self.prepared.dataset, &self.prepared.shape);
+        let (dataset, shape) = (&self.inputs.dataset, &self.inputs.shape);
         let values = shape.rows as f64 * f64::from(shape.features);
-        let stored = match &self.prepared.features {
+        let stored = match &self.inputs.features {
             Matrix::Sparse(sparse) => (sparse.data.stored() as f64 / values).clamp(f64::MIN_POSITIVE, 1.0),
             _ => 1.0,
         };
-        let (intervals, threads) = (self.prepared.intervals.len(), self.threads);
+        let (intervals, threads) = (self.inputs.intervals.len(), self.threads);
         let source = format!(
             "measured: {}, {intervals} intervals on {threads} threads, {}, eciton {}",
             dataset.name,
@@ -480,7 +473,7 @@ impl Session {
         let rows = self.evaluation_rows.all(slot)?;
         let (mut values, width) = (Vec::new(), rows.columns());
         rows.read_rows(0, rows.rows(), None, &mut values).map_err(at("rows of an evaluation"))?;
-        Ok((width, self.prepared.vertices.rows_back(values, width)?))
+        Ok((width, self.inputs.vertices.rows_back(values, width)?))
     }
 }
 

@@ -63,7 +63,7 @@ impl Run<'_> {
         let (config, session) = (self.config, &self.session);
         check_training(config, session)?;
         let Some(folder) = &mut self.recorder.folder else { return Ok(None) };
-        folder.check_ids(session.prepared.vertices.named().0)?;
+        folder.check_ids(session.inputs.vertices.named().0)?;
         let config_text = folder.write_config(&session.resolved(config))?;
         let versions = Versions::of(&session.kernels.digests(), eciton_tensor::simd::numeric_class());
         let versions = folder.write_versions_as(&versions)?;
@@ -93,8 +93,8 @@ impl Run<'_> {
     /// Tells what is known before the first epoch.
     pub(crate) fn started(&self, observer: &mut dyn Observer) {
         let session = &self.session;
-        let (dataset, shape) = (&session.prepared.dataset, session.prepared.shape);
-        let links = session.prepared.links.as_ref().map(|links| {
+        let (dataset, shape) = (&session.inputs.dataset, session.inputs.shape);
+        let links = session.inputs.links.as_ref().map(|links| {
             let [validation, test] = links.held_out().map(|held| held as u64);
             [links.trained, validation, test]
         });
@@ -102,15 +102,15 @@ impl Run<'_> {
             dataset: dataset.name.clone(),
             vertices: u64::from(dataset.graph.vertices()),
             edges: dataset.graph.edges(),
-            features: u64::from(session.prepared.shape.features),
-            task: session.prepared.task,
-            metric: session.prepared.metric,
+            features: u64::from(session.inputs.shape.features),
+            task: session.inputs.task,
+            metric: session.inputs.metric,
             classes: u64::from(shape.classes),
             links,
             graphs: dataset.graphs.as_ref().map(Graphs::count),
             model: model_name(&session.program),
             parameters: session.program.parameters.iter().map(|p| p.len() as u64).sum(),
-            intervals: session.prepared.intervals.len() as u32,
+            intervals: session.inputs.intervals.len() as u32,
             threads: session.threads,
             epochs: self.config.run.epochs,
             seeds: self.seeds(),
@@ -235,7 +235,7 @@ impl Run<'_> {
         let metadata = BTreeMap::from([
             ("eciton".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
             ("model".to_owned(), model_name(&session.program)),
-            ("dataset".to_owned(), session.prepared.dataset.name.clone()),
+            ("dataset".to_owned(), session.inputs.dataset.name.clone()),
             ("seed".to_owned(), seed.to_string()),
             ("epochs".to_owned(), format!("{epoch} of {}", self.config.run.epochs)),
             ("digest".to_owned(), digest),
@@ -256,17 +256,17 @@ impl Run<'_> {
         let Some(folder) = &mut self.recorder.folder else { return Ok(()) };
         folder.release();
         let session = &self.session;
-        let dataset = &session.prepared.dataset;
+        let dataset = &session.inputs.dataset;
         let last = session.scores()?;
-        let (scores, embeddings) = match &session.prepared.links {
-            Some(_) => (None, Some((session.prepared.shape.classes as usize, last))),
+        let (scores, embeddings) = match &session.inputs.links {
+            Some(_) => (None, Some((session.inputs.shape.classes as usize, last))),
             None if self.options.embeddings => (Some(last), session.embeddings()?),
             None => (Some(last), None),
         };
         let mut place = if n == 0 { folder.top() } else { folder.seed(seed)? };
         place.write_model(&model.tensors, &model.metadata)?;
         let embeddings = embeddings.as_ref().map(|(width, values)| (*width, values.as_slice()));
-        let (ids, rows) = session.prepared.vertices.named();
+        let (ids, rows) = session.inputs.vertices.named();
         // The model is what cannot be made again: a disk that is full by now does not take it along.
         let predicted = match place.write_predictions(ids, rows, scores.as_deref(), embeddings) {
             Err(error @ FileError::Write { .. }) => {
@@ -282,7 +282,7 @@ impl Run<'_> {
                 model: &model,
                 seed,
                 loss: session.program.model.loss,
-                metric: session.prepared.metric,
+                metric: session.inputs.metric,
             };
             folder.write_curve(&picture::svg(&caption, epochs))?;
         }
@@ -299,7 +299,7 @@ impl Run<'_> {
 /// # Errors
 /// [`Error::NoTraining`], [`Error::NoValidation`], [`Error::NoValidationLinks`].
 pub(crate) fn check_training(config: &Config, session: &Session) -> Result<()> {
-    let (dataset, links) = (&session.prepared.dataset, &session.prepared.links);
+    let (dataset, links) = (&session.inputs.dataset, &session.inputs.links);
     if dataset.split.train.is_empty() && links.is_none() {
         return Err(Error::NoTraining { dataset: dataset.name.clone() });
     }
@@ -366,9 +366,9 @@ fn summarise(
         _ => f64::midpoint(epoch_seconds[middle - 1], epoch_seconds[middle]),
     };
     Summary {
-        dataset: session.prepared.dataset.name.clone(),
+        dataset: session.inputs.dataset.name.clone(),
         model: model_name(&session.program),
-        metric: session.prepared.metric,
+        metric: session.inputs.metric,
         test_metric: test,
         test_metric_std: spread,
         test_metric_at_best_validation: mean(&best),
@@ -377,9 +377,9 @@ fn summarise(
         peak_memory_bytes: peak_memory_bytes(),
         model_digest: seeds.first().map_or_else(String::new, |s| s.model_digest.clone()),
         numeric_class: session.numeric_class(),
-        intervals: session.prepared.intervals.len() as u32,
+        intervals: session.inputs.intervals.len() as u32,
         threads: session.threads,
-        order: session.prepared.vertices.ordered.clone(),
+        order: session.inputs.vertices.ordered.clone(),
         executor: config.executor.kind.name().to_owned(),
         tasks: session.counts.tasks,
         rows_by_age: session.logs.rows_by_age(),

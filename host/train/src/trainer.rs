@@ -72,7 +72,7 @@ pub struct Trainer {
 
 impl std::fmt::Debug for Trainer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let dataset = &self.session.prepared.dataset.name;
+        let dataset = &self.session.inputs.dataset.name;
         let (seed, epoch) = (self.seed, self.epoch());
         f.debug_struct("Trainer")
             .field("dataset", dataset)
@@ -204,7 +204,7 @@ impl Trainer {
     /// As [`Trainer::evaluate`].
     pub fn predict(&mut self) -> Result<Array2<f32>> {
         self.evaluate()?;
-        let columns = self.session.prepared.shape.classes as usize;
+        let columns = self.session.inputs.shape.classes as usize;
         self.matrix(columns, self.session.scores()?)
     }
 
@@ -220,7 +220,7 @@ impl Trainer {
     }
 
     fn matrix(&self, columns: usize, values: Vec<f32>) -> Result<Array2<f32>> {
-        let rows = self.session.prepared.vertices.named().1 as usize;
+        let rows = self.session.inputs.vertices.named().1 as usize;
         Array2::from_shape_vec((rows, columns), values).map_err(|e| Error::Internal(e.to_string()))
     }
 

@@ -132,7 +132,7 @@ impl Vertices {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
-    use crate::data::Prepared;
+    use crate::data::Inputs;
     use eciton_graph::dataset::Features;
     use eciton_kernel::Targets;
     use eciton_plan::Run;
@@ -149,14 +149,14 @@ mod tests {
         for (dataset, (name, order)) in
             [&cora, &dense].into_iter().flat_map(|d| VertexOrder::ALL.map(|order| (d, order)))
         {
-            let prepared =
-                Prepared::new(dataset.clone(), &Run { order, intervals: Some(3), ..Run::default() }, None)
+            let inputs =
+                Inputs::new(dataset.clone(), &Run { order, intervals: Some(3), ..Run::default() }, None)
                     .unwrap();
-            let (vertices, wanted) = (&prepared.vertices, dataset.labels.as_classes().unwrap());
+            let (vertices, wanted) = (&inputs.vertices, dataset.labels.as_classes().unwrap());
             assert_eq!(vertices.ids, dataset.ids, "{name}");
-            assert_eq!(prepared.dataset.ids, VertexIds::Dense, "{name}");
+            assert_eq!(inputs.dataset.ids, VertexIds::Dense, "{name}");
             let (mut labels, mut training, mut moved) = (Vec::new(), Vec::new(), 0);
-            for interval in &prepared.intervals {
+            for interval in &inputs.intervals {
                 let id = |row: usize| match &interval.numbers {
                     RowNumbers::From(first) => first + row as u64,
                     RowNumbers::List(ids) => ids[row],
@@ -167,7 +167,7 @@ mod tests {
                     let Targets::Classes(of) = &interval.targets else { panic!("{:?}", interval.targets) };
                     labels.push(of[local] as f32);
                     assert_eq!(of[local], wanted[vertex], "{name}, row {row}");
-                    let (now, before) = (stored(&prepared.features, row), given(&dataset.features, vertex));
+                    let (now, before) = (stored(&inputs.features, row), given(&dataset.features, vertex));
                     assert_eq!(now, before, "{name}, row {row}");
                 }
                 training.extend(interval.training.iter().map(|&row| id(row as usize) as u32));

@@ -9,7 +9,7 @@ use eciton_tensor::Matrix;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::data::Prepared;
+use crate::data::Inputs;
 use crate::edge_data::KnownEdges;
 use crate::error::{Result, at};
 
@@ -34,8 +34,8 @@ fn places(count: usize) -> impl Iterator<Item = usize> {
 
 impl Fingerprint {
     /// Of a data set before its features are gathered.
-    pub(crate) fn of(prepared: &Prepared) -> Result<Self> {
-        let (dataset, shape) = (&prepared.dataset, prepared.shape);
+    pub(crate) fn of(inputs: &Inputs) -> Result<Self> {
+        let (dataset, shape) = (&inputs.dataset, inputs.shape);
         let mut hasher = Sha256::new();
         let split = &dataset.split;
         let mut all = |count: usize, numbers: &mut dyn Iterator<Item = u32>| {
@@ -66,10 +66,10 @@ impl Fingerprint {
         let (offsets, neighbours) = (dataset.graph.offsets(), dataset.graph.neighbours());
         places(offsets.len()).for_each(|place| hasher.update(offsets[place].to_le_bytes()));
         places(neighbours.len()).for_each(|place| hasher.update(neighbours[place].to_le_bytes()));
-        match &prepared.features {
+        match &inputs.features {
             Matrix::Sparse(sparse) => {
                 hasher.update((sparse.data.stored() as u64).to_le_bytes());
-                for row in places(prepared.features.rows()) {
+                for row in places(inputs.features.rows()) {
                     let (columns, values) = sparse.data.row(row);
                     if let (Some(column), Some(value)) = (columns.last(), values.last()) {
                         hasher.update(column.to_le_bytes());
@@ -87,7 +87,7 @@ impl Fingerprint {
                 }
             }
         }
-        let edges = &prepared.edges;
+        let edges = &inputs.edges;
         let weights = edges.weights.as_ref().map(|weights| &weights.along(false)[..]);
         for known in [weights, edges.features.as_ref().map(KnownEdges::values)].into_iter().flatten() {
             places(known.len()).for_each(|place| hasher.update(known[place].to_le_bytes()));

@@ -109,7 +109,7 @@ impl On<'_> {
         let relation = self.stages.program.relation(self.task.stage);
         let relation =
             relation.ok_or_else(|| Error::Internal(format!("{} follows no lists", self.step())))?;
-        self.stages.prepared.lists(*relation)
+        self.stages.inputs.lists(*relation)
     }
 
     /// The slot that the stage reads as number `at` of a scope.

@@ -17,14 +17,14 @@ use eciton_tensor::Matrix;
 
 use super::op::{self, On, Operator};
 use super::rows::{RowStore, WriteLease};
-use crate::data::{Interval, Prepared};
+use crate::data::{Inputs, Interval};
 use crate::error::{Error, Result, at};
 use crate::weights::Weights;
 
 /// One program on its way: what tasks are made from.
 pub(crate) struct Stages<'a> {
     pub program: &'a Program,
-    pub prepared: &'a Prepared,
+    pub inputs: &'a Inputs,
     pub rows: &'a RowStore,
     pub layers: &'a [Option<Arc<Layer>>],
     pub training: bool,
@@ -36,14 +36,14 @@ impl<'a> Stages<'a> {
     /// A program's stages, for a run that trains with `seed`, or evaluates.
     pub(crate) fn new(
         program: &'a Program,
-        prepared: &'a Prepared,
+        inputs: &'a Inputs,
         rows: &'a RowStore,
         layers: &'a [Option<Arc<Layer>>],
         trains_with: Option<u64>,
     ) -> Result<Self> {
         let operators = op::open(program, layers)?;
         let (training, seed) = (trains_with.is_some(), trains_with.unwrap_or(0));
-        Ok(Self { program, prepared, rows, layers, training, seed, operators })
+        Ok(Self { program, inputs, rows, layers, training, seed, operators })
     }
 
     pub(super) fn stage(&self, step: Step) -> Result<&Stage> {
@@ -58,7 +58,7 @@ impl<'a> Stages<'a> {
     /// The rows of a step's interval and epoch in a slot, to read.
     pub(super) fn read(&self, slot: SlotId, step: Step) -> Result<Matrix> {
         let extents = self.program.slots.get(slot.index()).map_or(&[][..], |s| &s.extents);
-        let matrix = match self.prepared.constant(self.program, slot) {
+        let matrix = match self.inputs.constant(self.program, slot) {
             Some(all) => {
                 let rows = &self.interval(Domain::VERTICES, step.interval)?.rows;
                 all.slice_rows(rows.start, rows.len()).map_err(at("rows to read"))?
@@ -78,7 +78,7 @@ impl<'a> Stages<'a> {
 
     /// An interval's rows of a domain.
     pub(super) fn interval(&self, domain: DomainId, id: IntervalId) -> Result<&Interval> {
-        let interval = self.prepared.intervals_of(domain).get(id.index());
+        let interval = self.inputs.intervals_of(domain).get(id.index());
         interval.ok_or_else(|| Error::Internal(format!("no interval {id}")))
     }
 
@@ -129,18 +129,18 @@ impl<'a> Stages<'a> {
 
     /// How many rows each interval has.
     pub(super) fn rows_by_interval(&self) -> impl Iterator<Item = usize> {
-        self.prepared.intervals.iter().map(|interval| interval.rows.len())
+        self.inputs.intervals.iter().map(|interval| interval.rows.len())
     }
 
     /// How many rows a step is of.
     pub(super) fn rows_of(&self, step: Step) -> usize {
         let domain = self.program.stage(step.stage).map_or(Domain::VERTICES, |stage| stage.domain);
-        self.prepared.intervals_of(domain).get(step.interval.index()).map_or(0, |i| i.rows.len())
+        self.inputs.intervals_of(domain).get(step.interval.index()).map_or(0, |i| i.rows.len())
     }
 
     /// Bytes of the rows that a step reads and writes.
     pub(super) fn bytes(&self, step: Step) -> (u64, u64) {
-        stage_bytes(self.program, self.prepared, self.rows.format, (step.stage, step.interval))
+        stage_bytes(self.program, self.inputs, self.rows.format, (step.stage, step.interval))
     }
 
     /// What a step has written is whole, and counts from now on.
@@ -154,18 +154,18 @@ impl<'a> Stages<'a> {
 /// are stored, on average, and what a gather reads once.
 pub(crate) fn stage_bytes(
     program: &Program,
-    prepared: &Prepared,
+    inputs: &Inputs,
     format: RowFormat,
     (stage, interval): (StageId, IntervalId),
 ) -> (u64, u64) {
     let Some(stage) = program.stage(stage) else { return (0, 0) };
     let vertices = u64::from(program.shape.rows);
-    let own = prepared.intervals_of(stage.domain).get(interval.index()).map_or(0, |i| i.rows.len() as u64);
+    let own = inputs.intervals_of(stage.domain).get(interval.index()).map_or(0, |i| i.rows.len() as u64);
     let row = |slot: SlotId| {
         let width = program.slots.get(slot.index()).map_or(0, |spec| u64::from(spec.width));
         // What will be gathered counts as what it is gathered of.
         let constant = slot == program.features || Some(slot) == program.gathered;
-        match prepared.constant(program, slot).unwrap_or(&prepared.features) {
+        match inputs.constant(program, slot).unwrap_or(&inputs.features) {
             Matrix::Sparse(s) if constant => s.data.stored() as u64 * 8 / vertices.max(1),
             _ => width * u64::from(Buffers::format(program, slot, format).value_bytes()),
         }

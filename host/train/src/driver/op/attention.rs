@@ -57,7 +57,7 @@ impl Attention {
         let rate = self.settings.dropout;
         let key = Key::new(on.stages.seed, Purpose::Dropout, on.round(), u32::from(self.layer.0), STREAM);
         let dropout = Dropout::new(key, rate as f32).filter(|_| on.stages.training && rate > 0.0);
-        let order = on.stages.prepared.vertices.permutation();
+        let order = on.stages.inputs.vertices.permutation();
         Ok(Along { lists: on.lists()?, order, heads: self.heads(), dropout })
     }
 }

@@ -137,7 +137,7 @@ impl Operator for Edges {
                 lists: on.lists()?,
                 told: self.along.features,
                 with_self: self.along.with_self,
-                order: on.stages.prepared.vertices.permutation(),
+                order: on.stages.inputs.vertices.permutation(),
                 rows: interval.rows.clone(),
             }),
             other: other.collect::<Result<OtherRows>>()?,

@@ -22,9 +22,9 @@ impl Operator for Links {
         let (rows, grid) = (interval.rows.clone(), interval.grid.clone());
         let (pieces, mut gradient) = (on.all()?, on.write_f32(0)?);
         let mut parts = whole(&on.weights.loss_parts(on.task.round, on.task.interval))?;
-        let links = on.stages.prepared.links.clone();
+        let links = on.stages.inputs.links.clone();
         let links = links.ok_or_else(|| Error::Internal("no links are predicted".to_owned()))?;
-        let dataset = on.stages.prepared.dataset.clone();
+        let dataset = on.stages.inputs.dataset.clone();
         let (seed, round) = (on.stages.seed, on.round());
         let drawn = links.of_epoch(seed, round);
         host(move || {
