@@ -1,12 +1,13 @@
 //! A trainer: one model on one data set in memory, trained as many epochs at a time as is wanted.
 //!
-//! [`train`](crate::train()) takes paths and leaves a run folder. A [`Trainer`] takes a [`Dataset`] and gives
-//! arrays; it reads no data file, and writes none but compiled kernels ([`Options::cache`]).
+//! [`train`](crate::train()) takes paths and leaves a run folder. A [`Trainer`] takes a [`Dataset`]
+//! and gives arrays. It reads no data file, and writes no file but compiled kernels
+//! ([`Options::cache`]).
 //!
 //! * `config.data` says how files are read, and here none is: [`load`](crate::load()) or the caller
 //!   has done that. Features are taken as they are. Of this section only `task` counts.
-//! * `config.run.epochs` is the length of the learning rate's schedule, and no limit. Epochs after it
-//!   go on: `linear` and `cosine` stay at `final_lr`, other schedules follow their formula.
+//! * `config.run.epochs` is the length of the learning rate's schedule, and no limit. Epochs after
+//!   it go on: `linear` and `cosine` stay at `final_lr`, other schedules follow their formula.
 //! * The last epoch of each [`run`](Trainer::run) is evaluated, besides those of `run.eval_every`.
 //! * With `run.patience` a run may end early. Later runs then train nothing.
 //! * With `run.keep = "best"` weights, scores and metrics are those of the best epoch evaluated so
@@ -118,14 +119,15 @@ impl Trainer {
         })
     }
 
-    /// Trains `epochs` more epochs, and gives their reports in order; `observer` hears of each at its
-    /// end.
+    /// Trains `epochs` more epochs, and gives their reports in order. `observer` hears of each at
+    /// its end.
     ///
     /// In synchronous modes runs of m and n epochs give the bits of one run of m + n. (With
     /// `run.patience` and `run.keep` they do where `run.eval_every` is 1: both go by evaluations.)
     ///
-    /// There are fewer reports than epochs, or none, after an early stop ([`Trainer::stopped_early`])
-    /// and where [`Options::stop`] is asked, which ends the run after its epoch.
+    /// There are fewer reports than epochs, or none, after an early stop
+    /// ([`Trainer::stopped_early`]) and where [`Options::stop`] is asked. That ends the run after
+    /// its epoch.
     ///
     /// # Errors
     /// [`Error::Epochs`] for 0 epochs, [`Error::NoTraining`] for a split without training vertices,
@@ -194,11 +196,11 @@ impl Trainer {
         }
     }
 
-    /// Scores `[V, classes]` before softmax, `[V, labels]` before the sigmoid, or `[V, numbers]`, in
-    /// the data set's order; of many graphs one row each.
+    /// Scores `[V, classes]` before softmax, `[V, labels]` before the sigmoid, or `[V, numbers]`,
+    /// in the data set's order; of many graphs one row each.
     ///
-    /// Of links it is the embedding, `[V, dimensions]`: the inner product of two rows is the score of
-    /// their pair, before the sigmoid.
+    /// Of links it is the embedding, `[V, dimensions]`: the inner product of two rows is the score
+    /// of their pair, before the sigmoid.
     ///
     /// # Errors
     /// As [`Trainer::evaluate`].
@@ -208,8 +210,8 @@ impl Trainer {
         self.matrix(columns, self.session.scores()?)
     }
 
-    /// The rows that the last layer reads, `[V, width]`, in the order of [`Trainer::predict`]; `None`
-    /// for a model of one layer.
+    /// The rows that the last layer reads, `[V, width]`, in the order of [`Trainer::predict`];
+    /// `None` for a model of one layer.
     ///
     /// # Errors
     /// As [`Trainer::evaluate`].
@@ -236,8 +238,8 @@ impl Trainer {
     /// the same seed for what else is drawn.
     ///
     /// # Errors
-    /// [`Error::Fit`] unless each parameter of the model is there with its extents, and nothing else.
-    /// The trainer is then as it was before the call.
+    /// [`Error::Fit`] unless each parameter of the model is there with its extents, and nothing
+    /// else. The trainer is then as it was before the call.
     pub fn set_weights(&mut self, weights: &[NamedTensor]) -> Result<()> {
         let before = self.session.weights.state()?;
         self.session.weights.initialise(&self.session.program, self.seed)?;
