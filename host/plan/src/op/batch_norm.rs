@@ -22,6 +22,11 @@ pub fn over(attributes: &[Attribute]) -> Over {
     }
 }
 
+/// The attribute that [`over`] reads.
+pub(super) fn of_graphs(over: Over) -> Attribute {
+    Attribute::new("of-graphs", Value::Flag(over == Over::Graphs))
+}
+
 #[derive(Debug)]
 struct BatchNorm {
     over: Over,
@@ -51,8 +56,7 @@ fn stage(
 
 impl Operator for BatchNorm {
     fn opens(&self) -> Opens<'_> {
-        let of_graphs = Attribute::new("of-graphs", Value::Flag(self.over == Over::Graphs));
-        Opens::Host { name: NAME, attributes: vec![of_graphs] }
+        Opens::Host { name: NAME, attributes: vec![of_graphs(self.over)] }
     }
 
     fn forward(&self, to: &mut Lowering<'_>, node: &Node, made: &mut Made) {

@@ -21,7 +21,7 @@ pub struct Moments {
 }
 
 /// Sums of each column, and how many rows there were.
-fn sums<'a>(columns: usize, rows: impl Iterator<Item = &'a [f32]>) -> (Vec<f64>, f64) {
+pub(super) fn sums<'a>(columns: usize, rows: impl Iterator<Item = &'a [f32]>) -> (Vec<f64>, f64) {
     let (mut sums, mut count) = (vec![0.0; columns], 0u64);
     for row in rows {
         sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += f64::from(x));

@@ -10,6 +10,7 @@ mod edges;
 mod gather;
 mod kernel;
 mod links;
+mod moments;
 
 use std::ops::Range;
 use std::sync::Arc;
