@@ -12,5 +12,6 @@ mod modes;
 mod numpy;
 mod optimiser;
 mod oracle;
+mod pair_norm;
 mod rows;
 mod shipped;
