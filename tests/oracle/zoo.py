@@ -114,6 +114,19 @@ def batch_norm(x, counts):
     return Var(h, [(x, flow)])
 
 
+def pair_norm(x, counts):
+    """Rows about the mean of the rows that count, by the root of their mean square length (Zhao and Akoglu 2020)."""
+    n, rows = max(counts.sum(), 1), len(x.value)
+    left = x.value - (x.value * counts[:, None]).sum(0) / n
+    size = np.sqrt((left ** 2 * counts[:, None]).sum() / n + float(np.float32(1e-5)))
+    def flow(g):
+        # y = left / size; d size / d left = left counts / (n size); d left / d x is the centring.
+        of_size = -(g * left).sum() / size ** 2
+        of_left = g / size + of_size * left * counts[:, None] / (n * size)
+        return (np.eye(rows) - counts / n).T @ of_left
+    return Var(left / size, [(x, flow)])
+
+
 def l2_norm(x):
     size = np.maximum(np.linalg.norm(x.value, axis=1, keepdims=True), 1e-12)
     y = x.value / size
@@ -279,8 +292,8 @@ class Zoo:
 
     def layer(self, h, l, layer, p, outputs, epoch):
         graph, kernel, dropout = self.graph, layer["kernel"], layer["dropout"]
-        # Batch normalisation takes the last bias away with the mean.
-        gone = ("bias", "mlp.1.bias", "self.bias") if layer.get("norm") == "batch" else ()
+        # Batch normalisation and PairNorm take the last bias away with the mean.
+        gone = ("bias", "mlp.1.bias", "self.bias") if layer.get("norm") in ("batch", "pair") else ()
         bias = lambda x, name="bias": x + p[name] if layer["bias"] and name not in gone else x
         x = self.dropped(h, dropout, l, epoch)
         if kernel in ("gcn", "sgc"):
@@ -335,10 +348,13 @@ class Zoo:
         match layer.get("norm", "none"):
             case "layer": x = layer_norm(x, p["norm.scale"], p["norm.shift"])
             case "l2": x = l2_norm(x)
-            case "batch":
+            case "batch" | "pair":
                 read = any(before["kernel"] == "readout" for before in self.layers[:l + 1])
                 counts = graph.members.any(1) if read else np.ones(len(x.value), bool)
-                x = batch_norm(x, counts) * p["norm.scale"] + p["norm.shift"]
+                if layer["norm"] == "pair":
+                    x = pair_norm(x, counts)
+                else:
+                    x = batch_norm(x, counts) * p["norm.scale"] + p["norm.shift"]
         activation = gcn.Activation(layer["activation"], self.slope)
         return x.then(activation, activation.derivative)
 
@@ -460,9 +476,11 @@ def test_gradients(seed=31):
         [dict(base, kernel="gcn"), dict(base, kernel="gcn"), dict(readout, readout="mean", dropout=0.0), dict(last, dropout=0.3)],
         [dict(base, kernel="sage", aggregator="max"), dict(readout, readout="max"), base, last],
         [dict(base, norm="batch"), dict(readout, readout="sum"), dict(base, norm="batch"), last],
+        [dict(base, norm="pair"), dict(readout, readout="mean"), dict(base, norm="pair"), last],
     ]
     losses = ["cross-entropy"] * len(models) + ["binary-cross-entropy", "squared-error", "absolute-error"] + ["links"] * len(linked)
-    batch = [[dict(base, kernel="gcn", norm="batch"), dict(base, kernel="gin", epsilon=0.3, train_epsilon=False, norm="batch"), last]]
+    batch = [[dict(base, kernel="gcn", norm="batch"), dict(base, kernel="gin", epsilon=0.3, train_epsilon=False, norm="batch"), last],
+             [dict(base, kernel="gcn", norm="pair"), dict(base, norm="pair"), last]]
     losses += ["cross-entropy"] * len(read + batch)
     for layers, of in zip(models + models[:3] + linked + read + batch, losses, strict=True):
         n, widths = 9, [5] + [layer["width"] for layer in layers]
@@ -488,7 +506,7 @@ def test_gradients(seed=31):
                 shapes = {"bias": (m,)} | {f"from.{i}.weight": (widths[i + 1], m) for i in range(l)}
             if layer.get("train_epsilon"):
                 shapes["epsilon"] = (1,)
-            if layer["norm"] == "batch":
+            if layer["norm"] in ("batch", "pair"):
                 shapes.pop("bias" if "bias" in shapes else "mlp.1.bias", None)
             if layer["norm"] in ("layer", "batch"):
                 shapes |= {"norm.scale": (m,), "norm.shift": (m,)}

@@ -101,7 +101,7 @@ impl Activation {
     }
 }
 
-/// What brings a layer's result to one scale (kernel `normalise`).
+/// What brings a layer's result to one scale: kernel `normalise`, an operator of the host, or both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Norm {
@@ -115,12 +115,25 @@ pub enum Norm {
     /// Batch normalisation (Ioffe and Szegedy 2015): each column by its mean and variance over all rows, those of the pass,
     /// in training and evaluation alike.
     Batch,
+    /// PairNorm (Zhao and Akoglu 2020): rows about their mean, divided by the root of their mean square
+    /// length. Trains nothing.
+    Pair,
 }
 
 impl Norm {
     /// All, with their names.
-    pub const ALL: [(&'static str, Self); 4] =
-        [("none", Self::None), ("layer", Self::Layer), ("l2", Self::L2), ("batch", Self::Batch)];
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("none", Self::None),
+        ("layer", Self::Layer),
+        ("l2", Self::L2),
+        ("batch", Self::Batch),
+        ("pair", Self::Pair),
+    ];
+
+    /// Whether a bias before it would go with the mean that it takes away.
+    pub(crate) const fn centres(self) -> bool {
+        matches!(self, Self::Batch | Self::Pair)
+    }
 
     /// Its name in recipes, and in the kernel's attribute.
     #[must_use]
@@ -130,6 +143,7 @@ impl Norm {
             Self::Layer => "layer",
             Self::L2 => "l2",
             Self::Batch => "batch",
+            Self::Pair => "pair",
         }
     }
 }

@@ -12,6 +12,7 @@ mod modes;
 mod numpy;
 mod optimiser;
 mod oracle;
+mod pair_norm;
 mod rows;
 mod shipped;
 mod trainer;

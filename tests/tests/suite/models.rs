@@ -22,7 +22,7 @@ const CLOSE: f64 = 2e-4;
 
 /// Models as a user writes them; the last layer's width is the number of classes. Those whose name begins with
 /// "links" predict links.
-const MODELS: [(&str, &str); 60] = [
+const MODELS: [(&str, &str); 63] = [
     ("gcn", "kind = \"gcn\""),
     ("sage", "kind = \"sage\""),
     ("sage without bias", "kind = \"sage\"\nbias = false\nlayers = 3"),
@@ -125,6 +125,16 @@ const MODELS: [(&str, &str); 60] = [
     ),
     ("sage, weighted, gathered once", "kind = \"sage\"\nedge_weights = 1\ndropout = 0"),
     ("gin, gathered once", "kind = \"gin\"\nepsilon = 0.25\ndropout = 0"),
+    ("gcn, pair norm", "kind = \"gcn\"\nlayers = 4\nnorm = \"pair\""),
+    (
+        "sage, pair norm",
+        "kind = \"sage\"\nnorm = \"pair\"\nresidual = true\nlayers = 3\nactivation = \"tanh\"",
+    ),
+    (
+        "graphs, pair norm behind the readout",
+        "hidden = 6\n[[layers]]\nkernel = \"gin\"\nnorm = \"pair\"\n[[layers]]\nkernel = \"readout\"\nreadout = \"mean\"\n\
+         [[layers]]\nkernel = \"linear\"\nnorm = \"pair\"\n[[layers]]\nkernel = \"linear\"\n",
+    ),
 ];
 
 const CLASSES: u32 = 4;

@@ -63,7 +63,7 @@ pub(super) const MODEL: &[Key<ModelSettings>] = &[
     key(
         "norm",
         &["normalization", "normalisation", "layer_norm"],
-        "what brings the rows of every layer but the last to one scale: none, layer, l2",
+        "what brings the rows of every layer but the last to one scale: none, layer, l2, batch, pair",
         |model, field| {
             model.norm = field.choice(&Norm::ALL)?;
             Ok(())
@@ -238,7 +238,7 @@ pub(super) const LAYER: &[Key<LayerSettings>] = &[
     key(
         "norm",
         &["normalization", "normalisation", "layer_norm", "normalize"],
-        "what brings its rows to one scale: none, layer, l2",
+        "what brings its rows to one scale: none, layer, l2, batch, pair",
         |layer, field| {
             layer.norm = Some(field.choice(&Norm::ALL)?);
             Ok(())

@@ -84,11 +84,13 @@ impl One<'_> {
                 self.own(network, &rows, (kernel, attributes), (*on, *with_self))
             }
         };
+        // Where a norm centres, a bias would go with the mean.
         if layer.norm == Norm::Batch {
-            // A bias would go with the mean.
             made = Rows::plain(network.batch_norm(self.at, made.value));
         }
-        if layer.norm != Norm::None {
+        if layer.norm == Norm::Pair {
+            made = Rows::plain(network.pair_norm(self.at, made.value));
+        } else if layer.norm != Norm::None {
             let attributes = vec![
                 Attribute::new("by", Setting::Text(layer.norm.name().to_owned())),
                 Attribute::new("input-bias", Setting::Flag(made.bias.is_some())),
@@ -140,7 +142,7 @@ impl One<'_> {
     /// The bias is added by the product of the vertex's own rows.
     fn sage(&self, network: &mut Network, rows: Rows, by: Aggregator) -> Rows {
         let ModelLayer { width, dropout, norm, .. } = *self.layer;
-        let bias = self.layer.bias && norm != Norm::Batch;
+        let bias = self.layer.bias && !norm.centres();
         let (own, neighbour) = ((self.at, "self."), (self.at, "neighbour."));
         // The maximum of products is not the product of the maximum.
         let (own, neighbours) = if self.gathered {

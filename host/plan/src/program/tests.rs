@@ -152,6 +152,7 @@ pub(crate) fn sketch(program: &Program) -> Vec<String> {
                 format!("{what}{t} {reads}>{writes} x{}", stage.cost.edge_values)
             }
             (false, "attend") => format!("attend {step} {reads}>{writes}"),
+            (false, "pair-norm") => format!("pair {step} {}", touched(stage)),
             (false, "batch-norm") => format!("batch {step} {}", touched(stage)),
             (false, "links") => format!("pairs {}", touched(stage)),
             _ if along.is_some() => format!("{kernel} {layer} {step} {}", touched(stage)),

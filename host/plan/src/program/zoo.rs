@@ -52,7 +52,8 @@ pub(crate) fn random(random: &mut Random) -> Program {
         if at > 0 && at + 1 < count {
             text += &format!("residual = {}\n", random.below(2) == 0);
         }
-        text += &format!("norm = \"{}\"\n", ["none", "layer", "l2", "batch"][random.below(4) as usize]);
+        text +=
+            &format!("norm = \"{}\"\n", ["none", "layer", "l2", "batch", "pair"][random.below(5) as usize]);
     }
     if random.below(4) == 0 {
         let by = ["mean", "sum", "max"][random.below(3) as usize];
@@ -655,4 +656,31 @@ fn batch_normalisation_reads_all_rows_once_forward_and_once_backward() {
     let bias =
         |parameter: &Parameter| parameter.name.starts_with("layers.0.") && parameter.name.ends_with("bias");
     assert!(!found.parameters.iter().any(bias), "it would go with the mean");
+}
+
+#[test]
+fn pair_norm_is_three_stages_and_trains_nothing() {
+    let text =
+        "hidden = 4\n[[layers]]\nkernel = \"sage\"\nnorm = \"pair\"\n[[layers]]\nkernel = \"linear\"\n";
+    let found = program(&text.replace("sage", "linear"), Savings::default());
+    assert_eq!(
+        sketch(&found),
+        [
+            "linear 0 Forward 0>1",
+            "pair forward all of 1>2",
+            "linear 1 Forward 2>3",
+            "head 2 Loss 3>4",
+            "linear 1 Backward 2,4>5",
+            "pair turn 2,5>6",
+            "pair backward 2,all of 6>7",
+            "linear 0 Backward 0,7>",
+        ]
+    );
+    assert_eq!(found.slots[6].width, 5, "a gradient, and its product with the row");
+    let of = |text: &str| -> Vec<String> {
+        let all = program(text, Savings::default()).parameters;
+        all.into_iter().map(|parameter| parameter.name).filter(|name| name.starts_with("layers.0.")).collect()
+    };
+    assert_eq!(of(&text.replace("sage", "linear")), ["layers.0.weight"]);
+    assert_eq!(of(text), ["layers.0.self.weight", "layers.0.neighbour.weight"], "no bias either");
 }

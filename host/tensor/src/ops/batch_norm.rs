@@ -1,7 +1,7 @@
 //! Batch normalisation (Ioffe and Szegedy 2015), up to its scale and shift, from moments of rows that lie in pieces.
 //!
 //! ```text
-//! h  = (x - m) / s       by column; m the mean and s^2 the variance of the rows that count, 1e-5 added
+//! h  = (x - m) / s       by column; m the mean and s^2 the variance of all rows, 1e-5 added
 //! dx = (dh - mean(dh) - h mean(dh h)) / s
 //! ```
 //!
@@ -12,7 +12,7 @@ use crate::view::{View, ViewMut};
 /// What the variance is kept away from zero by, as PyTorch does.
 const VARIANCE: f64 = 1e-5;
 
-/// By column, over the rows that count. 0 and 1 where there is none.
+/// By column, over all rows. 0 and 1 where there is none.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moments {
     mean: Vec<f32>,
@@ -21,7 +21,7 @@ pub struct Moments {
 }
 
 /// Sums of each column, and how many rows there were.
-fn sums<'a>(columns: usize, rows: impl Iterator<Item = &'a [f32]>) -> (Vec<f64>, f64) {
+pub(super) fn sums<'a>(columns: usize, rows: impl Iterator<Item = &'a [f32]>) -> (Vec<f64>, f64) {
     let (mut sums, mut count) = (vec![0.0; columns], 0u64);
     for row in rows {
         sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += f64::from(x));
@@ -31,7 +31,7 @@ fn sums<'a>(columns: usize, rows: impl Iterator<Item = &'a [f32]>) -> (Vec<f64>,
 }
 
 impl Moments {
-    /// Of the rows that count; they are gone through twice, for their mean and for the squares of what is left.
+    /// Of all rows. They are read twice: for the mean, and for distances from the mean.
     pub fn of<'a, I: Iterator<Item = &'a [f32]>>(columns: usize, rows: impl Fn() -> I) -> Self {
         let (mut mean, count) = sums(columns, rows());
         mean.iter_mut().for_each(|mean| *mean /= count);
@@ -68,35 +68,26 @@ pub fn turn(h: View<'_>, dh: View<'_>, turned: &mut ViewMut<'_>) {
     }
 }
 
-/// Sums of dh and of dh h over all rows, by the number of those that count: what a row that counts owes for being in the
-/// moments by which all rows went.
+/// Means of dh and of dh h over all rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Means(Vec<f32>);
 
 impl Means {
-    /// Of all rows that [`turn`] made, 2 k values each, `counted` of which count.
-    pub fn of<'a>(columns: usize, turned: impl Iterator<Item = &'a [f32]>, counted: usize) -> Self {
-        let (sums, _) = sums(columns, turned);
-        Self(sums.iter().map(|sum| (sum / counted.max(1) as f64) as f32).collect())
+    /// Of all rows that [`turn`] made, 2 k values each.
+    pub fn of<'a>(columns: usize, turned: impl Iterator<Item = &'a [f32]>) -> Self {
+        let (sums, count) = sums(columns, turned);
+        Self(sums.iter().map(|sum| (sum / count) as f32).collect())
     }
 
-    /// dx of rows; those that do not count (`counts`, by row) are in no moment: dx = dh / s.
-    pub fn backward(
-        &self,
-        moments: &Moments,
-        h: View<'_>,
-        turned: View<'_>,
-        counts: impl Fn(usize) -> bool,
-        dx: &mut ViewMut<'_>,
-    ) {
+    /// dx of rows.
+    pub fn backward(&self, moments: &Moments, h: View<'_>, turned: View<'_>, dx: &mut ViewMut<'_>) {
         let (gradients, along) = self.0.split_at(h.columns());
         for i in 0..h.rows() {
-            let share = if counts(i) { 1.0 } else { 0.0 };
             let means = gradients.iter().zip(along).zip(&moments.scale);
             let rows = h.row(i).iter().zip(turned.row(i));
             for ((dx, (&h, &dh)), ((gradient, along), scale)) in dx.row_mut(i).iter_mut().zip(rows).zip(means)
             {
-                *dx = (dh - share * (gradient + h * along)) * scale;
+                *dx = (dh - (gradient + h * along)) * scale;
             }
         }
     }
@@ -118,9 +109,8 @@ mod tests {
         (0..count).map(|_| next()).collect()
     }
 
-    fn forward(x: &[f32], counts: &dyn Fn(usize) -> bool) -> (Moments, Vec<f32>) {
-        let rows = || x.chunks_exact(COLUMNS).enumerate().filter(|(i, _)| counts(*i)).map(|(_, row)| row);
-        let moments = Moments::of(COLUMNS, rows);
+    fn forward(x: &[f32]) -> (Moments, Vec<f32>) {
+        let moments = Moments::of(COLUMNS, || x.chunks_exact(COLUMNS));
         let mut h = vec![0.0; x.len()];
         moments.standardise(View::new(x, ROWS, COLUMNS), &mut ViewMut::new(&mut h, ROWS, COLUMNS));
         (moments, h)
@@ -129,7 +119,7 @@ mod tests {
     #[test]
     fn columns_have_mean_zero_and_variance_one() {
         let x: Vec<f32> = values(1, ROWS * COLUMNS).iter().map(|x| 1000.0 + 3.0 * x).collect();
-        let (_, h) = forward(&x, &|_| true);
+        let (_, h) = forward(&x);
         for column in 0..COLUMNS {
             let of = || h.iter().skip(column).step_by(COLUMNS).map(|&h| f64::from(h));
             let (mean, square) =
@@ -140,39 +130,36 @@ mod tests {
 
     #[test]
     fn a_constant_column_and_no_rows_at_all_are_finite() {
-        let (_, h) = forward(&[5.0; ROWS * COLUMNS], &|_| true);
+        let (_, h) = forward(&[5.0; ROWS * COLUMNS]);
         assert_eq!(h, [0.0; ROWS * COLUMNS]);
         let none = Moments::of(2, std::iter::empty::<&[f32]>);
         assert!(none.mean == [0.0; 2] && none.scale.iter().all(|scale| scale.is_finite()));
     }
 
-    /// Of the sum of h times weights, where all rows count and where some do.
+    /// Of the sum of h times weights.
     #[test]
     fn gradients_are_those_of_differences() {
-        for counts in [&(|_| true) as &dyn Fn(usize) -> bool, &|i| i % 3 != 1] {
-            let (x, dh) = (values(2, ROWS * COLUMNS), values(3, ROWS * COLUMNS));
-            let (moments, h) = forward(&x, counts);
-            let view = |of| View::new(of, ROWS, COLUMNS);
-            let mut turned = vec![0.0; 2 * x.len()];
-            turn(view(&h), view(&dh), &mut ViewMut::new(&mut turned, ROWS, 2 * COLUMNS));
-            let counted = (0..ROWS).filter(|&row| counts(row)).count();
-            let means = Means::of(2 * COLUMNS, turned.chunks_exact(2 * COLUMNS), counted);
-            let mut dx = vec![0.0; x.len()];
-            let of = View::new(&turned, ROWS, 2 * COLUMNS);
-            means.backward(&moments, view(&h), of, counts, &mut ViewMut::new(&mut dx, ROWS, COLUMNS));
-            let loss = |x: &[f32]| -> f64 {
-                let (_, h) = forward(x, counts);
-                h.iter().zip(&dh).map(|(&h, &dh)| f64::from(h) * f64::from(dh)).sum()
+        let (x, dh) = (values(2, ROWS * COLUMNS), values(3, ROWS * COLUMNS));
+        let (moments, h) = forward(&x);
+        let view = |of| View::new(of, ROWS, COLUMNS);
+        let mut turned = vec![0.0; 2 * x.len()];
+        turn(view(&h), view(&dh), &mut ViewMut::new(&mut turned, ROWS, 2 * COLUMNS));
+        let means = Means::of(2 * COLUMNS, turned.chunks_exact(2 * COLUMNS));
+        let mut dx = vec![0.0; x.len()];
+        let of = View::new(&turned, ROWS, 2 * COLUMNS);
+        means.backward(&moments, view(&h), of, &mut ViewMut::new(&mut dx, ROWS, COLUMNS));
+        let loss = |x: &[f32]| -> f64 {
+            let (_, h) = forward(x);
+            h.iter().zip(&dh).map(|(&h, &dh)| f64::from(h) * f64::from(dh)).sum()
+        };
+        for at in 0..x.len() {
+            let moved = |by: f32| {
+                let mut x = x.clone();
+                x[at] += by;
+                loss(&x)
             };
-            for at in 0..x.len() {
-                let moved = |by: f32| {
-                    let mut x = x.clone();
-                    x[at] += by;
-                    loss(&x)
-                };
-                let difference = (moved(1e-3) - moved(-1e-3)) / 2e-3;
-                assert!((f64::from(dx[at]) - difference).abs() < 5e-3, "{at}: {} {difference}", dx[at]);
-            }
+            let difference = (moved(1e-3) - moved(-1e-3)) / 2e-3;
+            assert!((f64::from(dx[at]) - difference).abs() < 5e-3, "{at}: {} {difference}", dx[at]);
         }
     }
 }

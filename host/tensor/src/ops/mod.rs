@@ -5,6 +5,7 @@ pub mod adam;
 pub mod batch_norm;
 pub mod function;
 pub(crate) mod kept;
+pub mod pair_norm;
 pub mod product;
 pub mod prologue;
 pub mod rows;

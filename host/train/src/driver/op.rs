@@ -10,6 +10,8 @@ mod edges;
 mod gather;
 mod kernel;
 mod links;
+mod moments;
+mod pair_norm;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,11 +42,12 @@ pub(crate) trait Operator: std::fmt::Debug {
 type Open = fn(&Operation) -> Result<Box<dyn Operator>>;
 
 /// The host's operators, by name.
-const HOST: [(&str, Open); 4] = [
+const HOST: [(&str, Open); 5] = [
     (op::gather::NAME, gather::open),
     (op::attention::NAME, attention::open),
     (op::batch_norm::NAME, batch_norm::open),
     (op::links::NAME, links::open),
+    (op::pair_norm::NAME, pair_norm::open),
 ];
 
 /// Opens a program's operations; `layers` are its kernels.

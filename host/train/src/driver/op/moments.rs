@@ -1,0 +1,172 @@
+//! Norms by moments of all rows: the work of their steps, whatever the arithmetic.
+//!
+//! Moments over all rows are computed once for all intervals that read the same rows, by the first of
+//! them, row by row in f64: they have one value for any cut. An interval's backward uses the moments that
+//! its forward used. Where rounds run apart, other intervals' rows are as old as the bound allows, and
+//! each interval has moments of its own.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock, Weak};
+
+use eciton_exec::Work;
+use eciton_plan::{IntervalId, Phase, Round, Task};
+use eciton_tensor::{View, ViewMut};
+
+use super::{On, Operator, host};
+use crate::driver::rows::Lease;
+use crate::error::{Error, Result};
+
+/// Which rows are reduced: of which pass, by which step of which round, and how old by interval.
+#[derive(Debug, PartialEq, Eq)]
+struct Which {
+    pass: u32,
+    stage: u16,
+    round: Round,
+    ages: Option<Vec<u8>>,
+}
+
+/// What a step's first interval computes for all of them. A value lives as long as a step holds it.
+#[derive(Debug)]
+struct Shared<T>(RefCell<Vec<(Which, Weak<OnceLock<T>>)>>);
+
+impl<T> Default for Shared<T> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+impl<T> Shared<T> {
+    fn of(&self, which: Which) -> Arc<OnceLock<T>> {
+        let mut all = self.0.borrow_mut();
+        all.retain(|(_, known)| known.strong_count() > 0);
+        let known = all.iter().find(|(of, _)| *of == which).and_then(|(_, known)| known.upgrade());
+        known.unwrap_or_else(|| {
+            let new = Arc::new(OnceLock::new());
+            all.push((which, Arc::downgrade(&new)));
+            new
+        })
+    }
+}
+
+/// The moments of an interval's round.
+type Own<M> = ((Round, IntervalId), Arc<OnceLock<M>>);
+
+/// The pieces' rows as f32, which is how they are stored ([`eciton_plan::Buffers::format`]).
+fn views(pieces: &[(Range<usize>, Lease)]) -> std::result::Result<Vec<(usize, View<'_>)>, String> {
+    let mut views = Vec::with_capacity(pieces.len());
+    for (rows, lease) in pieces {
+        match lease {
+            Lease::F32(lease) => views.push((rows.start, lease.view())),
+            Lease::Bf16(_) => return Err("rows of a norm over all rows are not stored as f32".to_owned()),
+        }
+    }
+    Ok(views)
+}
+
+/// Rows of one interval, which lie in one piece.
+fn part<'a>(views: &[(usize, View<'a>)], rows: &Range<usize>) -> std::result::Result<View<'a>, String> {
+    let inside = |(start, view): &&(usize, View<'a>)| *start <= rows.start && rows.end <= start + view.rows();
+    let (start, view) = views.iter().find(inside).ok_or("an interval's rows are not in one piece")?;
+    Ok(view.slice(rows.start - start, rows.len()))
+}
+
+/// The rows of all pieces, in order.
+fn all<'v>(views: &'v [(usize, View<'v>)]) -> impl Iterator<Item = &'v [f32]> {
+    views.iter().flat_map(|(_, view)| (0..view.rows()).map(move |i| view.row(i)))
+}
+
+/// The arithmetic of a norm by moments of all rows, in `eciton_tensor::ops`.
+pub(super) trait Arithmetic: std::fmt::Debug + 'static {
+    /// What forward takes of all rows.
+    type Moments: std::fmt::Debug + Send + Sync;
+    /// What backward takes of all rows that [`Arithmetic::turn`] made.
+    type Means: std::fmt::Debug + Send + Sync;
+
+    /// Of all rows, which may be read several times.
+    fn moments<'a, I: Iterator<Item = &'a [f32]>>(columns: usize, rows: impl Fn() -> I) -> Self::Moments;
+
+    /// Forward: an interval's output of its input.
+    fn normalise(moments: &Self::Moments, input: View<'_>, output: &mut ViewMut<'_>);
+
+    /// The first step backward: by row, the gradient and what else a mean is taken of.
+    fn turn(output: View<'_>, gradient: View<'_>, turned: &mut ViewMut<'_>);
+
+    /// Of all turned rows.
+    fn means<'a>(columns: usize, turned: impl Iterator<Item = &'a [f32]>) -> Self::Means;
+
+    /// The second step backward: an interval's gradient of its input.
+    fn backward(
+        of: (&Self::Moments, &Self::Means),
+        output: View<'_>,
+        turned: View<'_>,
+        gradient: &mut ViewMut<'_>,
+    );
+}
+
+#[derive(Debug)]
+struct OverRows<A: Arithmetic> {
+    moments: Shared<A::Moments>,
+    means: Shared<A::Means>,
+    /// The moments that an interval used forward: its backward uses them as well.
+    own: RefCell<Vec<Own<A::Moments>>>,
+}
+
+/// Opens the operator of a norm.
+pub(super) fn open<A: Arithmetic>() -> Result<Box<dyn Operator>> {
+    Ok(Box::new(OverRows::<A> {
+        moments: Shared::default(),
+        means: Shared::default(),
+        own: RefCell::default(),
+    }))
+}
+
+impl<A: Arithmetic> Operator for OverRows<A> {
+    fn work(&self, on: &On<'_>) -> Result<Work> {
+        let rows = on.rows()?;
+        let Task { round, stage, interval, .. } = on.task;
+        let which = || Which { pass: on.pass, stage: stage.0, round, ages: on.ages.map(<[u8]>::to_vec) };
+        match on.stage.phase {
+            Phase::BackwardTargets => {
+                let (output, gradient, mut turned) = (on.own(0)?, on.own(1)?, on.write_f32(0)?);
+                host(move || {
+                    A::turn(output.view(), gradient.view(), &mut turned.view_mut());
+                    Ok(())
+                })
+            }
+            Phase::BackwardSources => {
+                let mut own = self.own.borrow_mut();
+                let at = own.iter().position(|(known, _)| *known == (round, interval));
+                let missing = || Error::Internal(format!("{}: no moments from forward", on.step()));
+                let (_, moments) = own.swap_remove(at.ok_or_else(missing)?);
+                let means = self.means.of(which());
+                let (pieces, output, mut gradient) = (on.all()?, on.own(0)?, on.write_f32(0)?);
+                host(move || {
+                    let moments = moments.get().ok_or("moments were never computed")?;
+                    let views = views(&pieces)?;
+                    let own = part(&views, &rows)?;
+                    let means = means.get_or_init(|| A::means(own.columns(), all(&views)));
+                    A::backward((moments, means), output.view(), own, &mut gradient.view_mut());
+                    Ok(())
+                })
+            }
+            _ => {
+                let moments = self.moments.of(which());
+                if on.stages.training {
+                    let mut own = self.own.borrow_mut();
+                    // A layer behind nothing trained has no backward, which would take these.
+                    own.retain(|((_, known), _)| *known != interval);
+                    own.push(((round, interval), moments.clone()));
+                }
+                let (pieces, mut output) = (on.all()?, on.write_f32(0)?);
+                host(move || {
+                    let views = views(&pieces)?;
+                    let columns = output.view_mut().columns();
+                    let moments = moments.get_or_init(|| A::moments(columns, || all(&views)));
+                    A::normalise(moments, part(&views, &rows)?, &mut output.view_mut());
+                    Ok(())
+                })
+            }
+        }
+    }
+}
