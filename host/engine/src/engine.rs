@@ -153,22 +153,13 @@ impl Engine {
     /// such a ratio of deadlines, [`Error::Pipeline`] for a pipeline whose settings do not go together,
     /// [`Error::Order`] for a program whose stages are out of order.
     pub fn new(program: &Program, settings: Settings) -> Result<Self, Error> {
-        Self::with_needs(program, settings, |stage| program.dependencies(stage))
-    }
-
-    /// An engine that waits for what `needs` says instead of [`Program::dependencies`].
-    pub(crate) fn with_needs(
-        program: &Program,
-        settings: Settings,
-        needs: impl Fn(StageId) -> Vec<(StageId, Scope)>,
-    ) -> Result<Self, Error> {
         check(program, &settings)?;
         let intervals = settings.intervals;
         let count = program.stages.len();
         let mut after: Vec<Vec<(u16, Scope)>> = vec![Vec::new(); count];
         let mut stages: Vec<StageInfo> = Vec::with_capacity(count);
         for id in (0u16..=u16::MAX).take(count) {
-            let mut needed = needs(StageId(id));
+            let mut needed = program.dependencies(StageId(id));
             let all = needed.iter().filter(|(_, scope)| *scope == Scope::All);
             let reads = all.map(|(stage, _)| stage.0).collect();
             if let (Mode::Sync, Some(before)) = (settings.pipeline.mode, id.checked_sub(1)) {

@@ -20,42 +20,9 @@ use eciton_plan::{
     Place, Program, Round, RowsSpec, Scope, Signature, StageId, TaskType, Value, Version,
 };
 
-/// A program, and what its stages wait for.
-#[derive(Clone, Debug)]
-struct Case {
-    program: Program,
-    /// A stage that reads another's rows of all intervals, where the program says its own.
-    all: Option<(StageId, StageId)>,
-}
-
-impl Case {
-    fn dependencies(&self, stage: StageId) -> Vec<(StageId, Scope)> {
-        let mut needed = self.program.dependencies(stage);
-        for (of, scope) in &mut needed {
-            if self.all == Some((stage, *of)) {
-                *scope = Scope::All;
-            }
-        }
-        needed
-    }
-
-    fn is_task(&self, stage: StageId) -> bool {
-        self.place(stage) == Place::Anywhere
-    }
-}
-
-impl From<Program> for Case {
-    fn from(program: Program) -> Self {
-        Self { program, all: None }
-    }
-}
-
-impl std::ops::Deref for Case {
-    type Target = Program;
-
-    fn deref(&self) -> &Program {
-        &self.program
-    }
+/// Whether attempts at a stage are tasks, which a function may do.
+fn is_task(program: &Program, stage: StageId) -> bool {
+    program.place(stage) == Place::Anywhere
 }
 
 /// SplitMix64.
@@ -111,14 +78,14 @@ fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Res
     })
 }
 
-fn gcn(layers: u32) -> Case {
+fn gcn(layers: u32) -> Program {
     let model = Model::gcn(layers, 16, 0.5, 30, 7).unwrap();
     let shape = DataShape { rows: 100, features: 30, classes: 7, edge_features: 0, graphs: 0 };
-    Program::build(&model, shape, eciton_plan::Savings::default(), &signature).unwrap().into()
+    Program::build(&model, shape, eciton_plan::Savings::default(), &signature).unwrap()
 }
 
 /// Layers of an edge kernel: its steps read weights and rows of all intervals; some yield gradients.
-fn gatv2(layers: u32, edges: Place) -> Case {
+fn gatv2(layers: u32, edges: Place) -> Program {
     let text = format!("kind = \"gatv2\"\nheads = 1\nlayers = {layers}");
     let model =
         Model::resolve(&ModelSettings::parse(&text, "m.toml").unwrap(), 30, 7, TaskType::Classification)
@@ -126,17 +93,19 @@ fn gatv2(layers: u32, edges: Place) -> Case {
     let shape = DataShape { rows: 100, features: 30, classes: 7, edge_features: 0, graphs: 0 };
     let mut program = Program::build(&model, shape, eciton_plan::Savings::default(), &signature).unwrap();
     program.place_edges(edges);
-    program.into()
+    program
 }
 
 /// The same, with a step that reads rows of all intervals of two stages, which do not wait for each
 /// other.
-fn two_reads(edges: Place) -> Case {
-    Case { all: Some((StageId(2), StageId(1))), ..gatv2(1, edges) }
+fn two_reads(edges: Place) -> Program {
+    let mut program = gatv2(1, edges);
+    program.stages[2].reads.iter_mut().for_each(|read| read.scope = Scope::All);
+    program
 }
 
 /// Programs with steps of every kind, at every place.
-fn programs() -> Vec<Case> {
+fn programs() -> Vec<Program> {
     let edges = [Place::Host, Place::Anywhere].into_iter();
     let along = edges.flat_map(|place| [gatv2(1, place), gatv2(2, place), two_reads(place)]);
     (1..=4).map(gcn).chain(along).collect()

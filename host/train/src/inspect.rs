@@ -27,7 +27,7 @@ pub struct FirstEpoch {
 /// # Errors
 /// As [`crate::train`].
 pub fn first_epoch(config: &Config, options: &Options, dataset: Dataset) -> Result<FirstEpoch> {
-    let mut trainer = Trainer::new(config, options, dataset)?;
+    let mut trainer = Trainer::open(config, options, dataset)?;
     let parameters = trainer.weights()?;
     let epochs = trainer.run(config.run.epochs, &mut Silent)?;
     let losses = epochs.iter().map(|epoch| epoch.loss).collect();

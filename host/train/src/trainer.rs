@@ -95,6 +95,11 @@ impl Trainer {
     /// Else as [`train`](crate::train()), before its first epoch.
     pub fn new(config: &Config, options: &Options, dataset: Dataset) -> Result<Self> {
         check_options(options)?;
+        Self::open(config, options, dataset)
+    }
+
+    /// [`Trainer::new`] that takes a recording as well.
+    pub(crate) fn open(config: &Config, options: &Options, dataset: Dataset) -> Result<Self> {
         dataset.validate()?;
         let found = data::task(&dataset.labels);
         let wanted = config.data.task.filter(|&wanted| !config.predicts_links() && wanted != found);

@@ -32,6 +32,8 @@ enum Program {
     Dgl,
     /// `pyg_bench.py` with this backend.
     Torch(String),
+    /// `rival_bench.py`: one fused PyTorch network over DGL's sparse product, `A X` once where the settings allow it.
+    Rival,
 }
 
 /// `NAME[@PYTHON][+SETTING...][:FLAGS]`.
@@ -51,7 +53,7 @@ impl Contender {
         let mut pieces: Vec<String> = Vec::new();
         for piece in text.split(',') {
             let name = piece.split([':', '+', '@']).next().unwrap_or_default();
-            let known = name == "eciton" || name == "dgl" || BACKENDS.contains(&name);
+            let known = ["eciton", "dgl", "rival"].contains(&name) || BACKENDS.contains(&name);
             match pieces.last_mut() {
                 Some(last) if !known && last.contains(':') => {
                     last.push(',');
@@ -86,10 +88,11 @@ impl Contender {
                 ));
             }
             "dgl" => Program::Dgl,
+            "rival" => Program::Rival,
             backend if BACKENDS.contains(&backend) => Program::Torch(backend.to_owned()),
             other => {
                 let known = BACKENDS.join(", ");
-                return Err(format!("no contender `{other}`; there are eciton, dgl, {known}"));
+                return Err(format!("no contender `{other}`; there are eciton, rival, dgl, {known}"));
             }
         };
         let flags = flags.split_whitespace().map(str::to_owned).collect();
@@ -123,6 +126,7 @@ impl Contender {
             Program::Eciton(_) => vec![options.eciton.display().to_string(), "train".to_owned(), data],
             Program::Dgl => vec![options.python(self)?, options.script("dgl_bench.py")?, data],
             Program::Torch(_) => vec![options.python(self)?, options.script("pyg_bench.py")?, data],
+            Program::Rival => vec![options.python(self)?, options.script("rival_bench.py")?, data],
         };
         command.extend(common);
         match &self.program {
@@ -136,13 +140,17 @@ impl Contender {
                     command.extend(["--set".to_owned(), setting.clone()]);
                 }
             }
-            Program::Dgl | Program::Torch(_) => {
+            Program::Dgl | Program::Torch(_) | Program::Rival => {
                 let norm = u8::from(*normalise);
                 command.extend(words(format!("--wd {weight_decay} --norm-feat {norm} --warmup {warmup}")));
             }
         }
         if let Program::Torch(backend) = &self.program {
             command.extend(["--backend".to_owned(), backend.clone()]);
+        }
+        if self.program == Program::Rival {
+            let backend = if *dropout == 0.0 { "dgl_ax" } else { "dgl" };
+            command.extend(["--backend".to_owned(), backend.to_owned()]);
         }
         command.extend(self.flags.iter().cloned());
         Ok(command)
@@ -209,6 +217,9 @@ mod tests {
             )
         );
         assert!(shown("dgl").starts_with("/python /scripts/dgl_bench.py /d"));
+        let rival = shown("rival");
+        assert!(rival.starts_with("/python /scripts/rival_bench.py /d"), "{rival}");
+        assert!(rival.ends_with("--backend dgl"), "with dropout nothing is computed once: {rival}");
         let error = Contender::parse("dgl@b").unwrap().command(&options, &job).unwrap_err();
         assert!(error.contains("no --python b="), "{error}");
     }

@@ -15,7 +15,7 @@ peers [OPTIONS] DATA...      DATA: folders in the layout of the peers' prepare.p
   --python LABEL=PATH   a Python that runs them; repeatable, the first one unless a contender says @LABEL
   --eciton PATH         [default: eciton beside the folder of this program]
   --contender LIST      repeatable; NAME[@LABEL][+SECTION.KEY=VALUE...][:FLAGS], commas between.
-                        NAME: eciton, dgl, or a backend of pyg_bench.py (csr, fused, fused_ax, fused_sx, ...)
+                        NAME: eciton, rival, dgl, or a backend of pyg_bench.py (csr, fused, fused_ax, fused_sx, ...)
                         [default: eciton, and with a Python dgl, csr, fused]
   --hidden N            [default: 16]      --dropout P       [default: 0.5]
   --lr RATE             [default: 0.01]    --weight-decay D  of the first layer [default: 0.0005]

@@ -2,9 +2,9 @@
 
 use super::run::Run;
 use super::world::Faults;
-use super::{Case, Context, Random, gatv2, gcn, programs, runs, seeds, settings};
+use super::{Context, Random, gatv2, gcn, programs, runs, seeds, settings};
 use crate::{Action, Engine, Event, Reason, Settings};
-use eciton_plan::{Mode, Pipeline, Place, Round, Version, WeightVersions};
+use eciton_plan::{Mode, Pipeline, Place, Program, Round, Version, WeightVersions};
 use std::collections::{BTreeMap, VecDeque};
 
 /// All combinations that go together, up to a staleness of 3.
@@ -26,7 +26,7 @@ pub(super) fn pipelines() -> Vec<Pipeline> {
 }
 
 /// An asynchronous run to its end, and what it saw.
-fn drift<'a>(program: &'a Case, settings: Settings, faults: Faults, seed: u64) -> Run<'a> {
+fn drift<'a>(program: &'a Program, settings: Settings, faults: Faults, seed: u64) -> Run<'a> {
     let context = Context(format!("seed {seed}, {settings:?}, {faults:?}"));
     let mut run = Run::new(program, settings, faults, seed);
     assert!(run.finish(), "stalled: {context:?}");

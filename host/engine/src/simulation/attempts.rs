@@ -1,6 +1,6 @@
 //! Single steps by hand: who wins, who is tried again, what is counted; and settings refused.
 
-use super::gcn;
+use super::{gcn, is_task};
 use crate::{Action, Deadlines, Engine, Error, Event, MAX_ATTEMPTS, MAX_DEADLINE_US, Reason, Settings};
 use eciton_plan::{Attempt, Round, StageId, Task, TaskKey, Version};
 
@@ -165,7 +165,7 @@ fn a_deadline_follows_the_answers_of_its_stage() {
     assert_eq!(engine.deadline_us(key.stage), Some(10_000));
     for stage in 0..program.stages.len() as u16 + 2 {
         let expected = if stage == key.stage.0 { 10_000 } else { 1_000_000 };
-        let expected = program.is_task(StageId(stage)).then_some(expected);
+        let expected = is_task(&program, StageId(stage)).then_some(expected);
         assert_eq!(engine.deadline_us(StageId(stage)), expected);
     }
     engine.restart(Round(1), Round(1), Version(0));
@@ -276,10 +276,10 @@ fn settings_out_of_range_are_refused() {
     assert!(Engine::new(&program, limits(most)).is_ok());
     let deep = gcn(64);
     assert!(Engine::new(&deep, Settings::new(65_536, 1)).unwrap_err().to_string().contains("steps"));
-    let mut turned = program.program.clone();
+    let mut turned = program.clone();
     turned.stages.swap(2, 3);
     assert!(matches!(Engine::new(&turned, usual), Err(Error::Order { .. })));
-    let mut empty = program.program.clone();
+    let mut empty = program.clone();
     empty.stages.clear();
     assert!(matches!(Engine::new(&empty, usual), Err(Error::Setting { .. })));
     assert_eq!(usual.pipeline, eciton_plan::Pipeline::default());

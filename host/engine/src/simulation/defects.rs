@@ -3,9 +3,9 @@
 use super::apart::pipelines;
 use super::run::Run;
 use super::world::Faults;
-use super::{Case, Random, gcn, two_reads};
+use super::{Random, gcn, two_reads};
 use crate::{Deadlines, Reason, Settings};
-use eciton_plan::{Mode, Place};
+use eciton_plan::{Mode, Place, Program};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A defect that a test switches on.
@@ -49,7 +49,7 @@ const ALL: [Planted; 10] = [
 
 /// Whether the simulation finds something wrong with a run: a check that fails, a run that stalls, or,
 /// where nothing is stale, a result that depends on what went wrong on the way.
-fn is_wrong(program: &Case, seed: u64, planted: Option<Planted>) -> bool {
+fn is_wrong(program: &Program, seed: u64, planted: Option<Planted>) -> bool {
     let random = &mut Random(seed);
     let deadlines = Deadlines { floor_us: 100, ratio: 2.0, maximum_us: 50_000 };
     let all = pipelines();

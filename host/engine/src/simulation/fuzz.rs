@@ -1,9 +1,9 @@
 //! Events without sense: any numbers, any order. Nothing may panic, and no promise may break.
 
 use super::apart::pipelines;
-use super::{Case, Context, Random, gcn, seeds};
+use super::{Context, Random, gcn, is_task, seeds};
 use crate::{Action, Deadlines, Engine, Event, MAX_ATTEMPTS, Settings};
-use eciton_plan::{Attempt, IntervalId, Round, StageId, Step, TaskKey, Version};
+use eciton_plan::{Attempt, IntervalId, Program, Round, StageId, Step, TaskKey, Version};
 use std::collections::BTreeMap;
 
 /// A number near what is real, or the largest there is.
@@ -39,7 +39,7 @@ fn event(random: &mut Random, engine: &Engine, stages: u32) -> Event {
     }
 }
 
-fn mess(programs: &[Case], seed: u64) -> (u64, u64) {
+fn mess(programs: &[Program], seed: u64) -> (u64, u64) {
     let _context = Context(format!("seed {seed}"));
     let random = &mut Random(seed);
     let program = &programs[random.below(programs.len() as u64) as usize];
@@ -52,7 +52,7 @@ fn mess(programs: &[Case], seed: u64) -> (u64, u64) {
     let pipeline = all[random.below(all.len() as u64) as usize];
     let in_flight = [None, Some(1), Some(4)][random.below(3) as usize];
     let settings = Settings { attempts, deadlines, pipeline, in_flight, ..Settings::new(intervals, 5) };
-    let mut engine = Engine::with_needs(program, settings, |stage| program.dependencies(stage)).unwrap();
+    let mut engine = Engine::new(program, settings).unwrap();
     let capacity = engine.queue_capacity();
     let mut launched: BTreeMap<Step, u32> = BTreeMap::new();
     let mut committed: BTreeMap<Step, u32> = BTreeMap::new();
@@ -84,7 +84,7 @@ fn mess(programs: &[Case], seed: u64) -> (u64, u64) {
                     let count = launched.entry(task.step()).or_default();
                     assert_eq!(task.attempt.0, *count);
                     *count += 1;
-                    assert!(*count <= if program.is_task(task.stage) { attempts } else { 1 });
+                    assert!(*count <= if is_task(program, task.stage) { attempts } else { 1 });
                     sensible.push(Event::Completed { key: task.key(), took_us: random.below(1000) });
                 }
                 Action::Commit(key) => {

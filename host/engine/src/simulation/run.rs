@@ -3,9 +3,9 @@
 
 use super::store::Store;
 use super::world::{Faults, Item, World};
-use super::{Case, Planted, hash};
+use super::{Planted, hash, is_task};
 use crate::{Action, Counters, Engine, Event, Reason, Settings};
-use eciton_plan::{IntervalId, Round, Scope, StageId, Step, Task, TaskKey, Version};
+use eciton_plan::{IntervalId, Program, Round, Scope, StageId, Step, Task, TaskKey, Version};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where an interval is.
@@ -20,7 +20,7 @@ struct Place {
 }
 
 pub(super) struct Run<'a> {
-    program: &'a Case,
+    program: &'a Program,
     settings: Settings,
     planted: Option<Planted>,
     pub world: World,
@@ -52,13 +52,13 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(program: &'a Case, settings: Settings, faults: Faults, seed: u64) -> Self {
+    pub(super) fn new(program: &'a Program, settings: Settings, faults: Faults, seed: u64) -> Self {
         Self::with(program, settings, faults, seed, None)
     }
 
     /// With a defect.
     pub(super) fn with(
-        program: &'a Case,
+        program: &'a Program,
         settings: Settings,
         faults: Faults,
         seed: u64,
@@ -66,7 +66,7 @@ impl<'a> Run<'a> {
     ) -> Self {
         let mut world = World::new(settings, faults, seed);
         world.after(0, Event::Started);
-        let mut engine = Engine::with_needs(program, settings, |stage| program.dependencies(stage)).unwrap();
+        let mut engine = Engine::new(program, settings).unwrap();
         engine.planted = planted;
         Self {
             program,
@@ -219,7 +219,7 @@ impl<'a> Run<'a> {
         if answered && self.planted == Some(Planted::GradientUnkeyed) && self.end.is_none() {
             self.store.add_gradient(key.step(), value);
         }
-        if !self.program.is_task(key.stage) {
+        if !is_task(self.program, key.stage) {
             assert!(answered, "{key} failed");
             return (!over).then_some(key);
         }
@@ -243,7 +243,7 @@ impl<'a> Run<'a> {
         match action {
             Action::Submit(task) => {
                 self.check_start(task.step());
-                match self.program.is_task(task.stage) {
+                match is_task(self.program, task.stage) {
                     true => self.expected.tasks += 1,
                     false => self.expected.host_steps += 1,
                 }
@@ -310,7 +310,7 @@ impl<'a> Run<'a> {
         let value = self.value(task.step());
         let before = self.attempts.insert(key, (value, false));
         assert!(before.is_none(), "{key} launched twice");
-        match self.program.is_task(task.stage) {
+        match is_task(self.program, task.stage) {
             true => self.world.launch(key),
             false => self.world.begin(key),
         }
@@ -395,7 +395,7 @@ impl<'a> Run<'a> {
         let attempts = self.asked.get_mut(&task.step()).unwrap();
         assert_eq!(task.attempt.0, *attempts);
         *attempts += 1;
-        assert!(*attempts <= self.settings.attempts && self.program.is_task(task.stage));
+        assert!(*attempts <= self.settings.attempts && is_task(self.program, task.stage));
         if let Some(ages) = self.reading.get(&task.step()) {
             assert_eq!(*ages, self.ages(task.step()), "{} reads other rows than before", task.key());
         }
@@ -412,7 +412,7 @@ impl<'a> Run<'a> {
     }
 
     fn attempts_at_tasks(&self) -> impl Iterator<Item = &(u64, bool)> {
-        self.attempts.iter().filter(|(key, _)| self.program.is_task(key.stage)).map(|(_, attempt)| attempt)
+        self.attempts.iter().filter(|(key, _)| is_task(self.program, key.stage)).map(|(_, attempt)| attempt)
     }
 
     /// `late` first reports came after their round before the end of the run, which found so many
@@ -447,7 +447,7 @@ impl<'a> Run<'a> {
 
     /// A task's step, any of the run's.
     pub(super) fn any_task(&mut self) -> Step {
-        let tasks = |&id: &u16| self.program.is_task(StageId(id));
+        let tasks = |&id: &u16| is_task(self.program, StageId(id));
         let stages: Vec<u16> = (0..self.program.stages.len() as u16).filter(tasks).collect();
         let random = &mut self.world.random;
         let rounds = u64::from(self.settings.last.0 - self.settings.first.0 + 1);

@@ -2,12 +2,12 @@
 
 use super::run::Run;
 use super::world::{Doomed, Faults};
-use super::{Case, Context, Random, gcn, programs, seeds, settings};
+use super::{Context, Random, gcn, programs, seeds, settings};
 use crate::{Action, Counters, Deadlines, MAX_ATTEMPTS, Reason, Settings};
-use eciton_plan::Round;
+use eciton_plan::{Program, Round};
 
 /// Runs to the end and checks what came of it against a run in which nothing goes wrong.
-pub(super) fn complete(program: &Case, settings: Settings, faults: Faults, seed: u64) -> Counters {
+pub(super) fn complete(program: &Program, settings: Settings, faults: Faults, seed: u64) -> Counters {
     // The seed is in the message of any check that fails.
     let context = Context(format!("seed {seed}, {settings:?}, {faults:?}"));
     let mut run = Run::new(program, settings, faults, seed);

@@ -1,9 +1,9 @@
 //! What a driver keeps, each thing under its own tag: rows, weights and gradients, in as many versions as
 //! the pipeline says. It trusts no engine: what is read must be there, whole, and of an allowed age.
 
-use super::{Case, Planted, hash};
+use super::{Planted, hash};
 use crate::Settings;
-use eciton_plan::{Mode, Round, Scope, StageId, Step, Version, WeightVersions};
+use eciton_plan::{Mode, Program, Round, Scope, StageId, Step, Version, WeightVersions};
 use std::collections::BTreeMap;
 
 /// A place for rows: which round's they are; `None` while they are being written.
@@ -45,7 +45,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    pub(super) fn new(program: &Case, settings: Settings, planted: Option<Planted>) -> Self {
+    pub(super) fn new(program: &Program, settings: Settings, planted: Option<Planted>) -> Self {
         let mut gathered = vec![false; program.stages.len()];
         for id in 0..program.stages.len() {
             for (stage, scope) in program.dependencies(StageId(id as u16)) {
