@@ -115,7 +115,7 @@ fn mess(programs: &[Program], seed: u64) -> (u64, u64) {
 #[test]
 fn no_event_panics_or_breaks_a_promise() {
     let mut programs = super::programs();
-    programs.push(gcn(2).evaluation().into());
+    programs.push(gcn(2).evaluation());
     let (mut committed, mut unexpected) = (0, 0);
     for seed in 0..seeds(300) {
         let (new, wild) = mess(&programs, seed);
