@@ -10,6 +10,7 @@ pub(crate) mod edges;
 pub mod gather;
 pub(crate) mod kernel;
 pub mod links;
+mod moments;
 pub mod pair_norm;
 
 use crate::error::Error;
