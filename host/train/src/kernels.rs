@@ -10,7 +10,7 @@ use eciton_author::{MAX_COMPONENT_BYTES, Pins};
 use eciton_exec::Clock;
 use eciton_kernel::cache::Cache;
 use eciton_kernel::{Kernel, Layer, Limits, Runtime, Settings};
-use eciton_plan::{Config, EdgePlace, LayerSettings, On};
+use eciton_plan::{Config, EdgePlace, ExecutorKind, FunctionCount, LayerSettings, On};
 
 use crate::error::{Error, Result};
 
@@ -171,6 +171,9 @@ pub(crate) fn check_all_used(config: &Config, layers: &[Option<Arc<Layer>>]) -> 
     }
 }
 
+/// Functions of executor `loopback` that room for instances is kept for, where their number is tuned.
+const LOOPBACK_FUNCTIONS: u32 = 64;
+
 /// Loaded kernels by name.
 #[derive(Debug)]
 pub(crate) struct Kernels {
@@ -215,7 +218,14 @@ impl Kernels {
         }
         sources.extend(own.0);
         // A warm instance on each thread, and some for those that are being opened.
-        let instances = threads.saturating_mul(sources.len() as u32).saturating_add(16);
+        // Functions within this process have instances of their own, one a kernel.
+        let functions = match (config.executor.kind, config.executor.functions) {
+            (ExecutorKind::Loopback, FunctionCount::Fixed(count)) => count,
+            (ExecutorKind::Loopback, FunctionCount::Auto) => LOOPBACK_FUNCTIONS,
+            _ => 0,
+        };
+        let users = threads.saturating_add(functions);
+        let instances = users.saturating_mul(sources.len() as u32).saturating_add(16);
         let runtime = Runtime::new(Settings { limits: limits(config), cache, instances })?;
         let clock = Clock::start(&runtime).map_err(Error::Threads)?;
         let loaded: Vec<_> = std::thread::scope(|scope| {
