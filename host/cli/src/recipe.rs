@@ -101,7 +101,7 @@ fn is_recipe(path: &str) -> bool {
 }
 
 /// The flags that stand for a key, with the text that follows them.
-fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 24] {
+fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 28] {
     [
         ("--layers", "model.layers", arguments.layers.as_ref()),
         ("--hidden", "model.hidden", arguments.hidden.as_ref()),
@@ -113,6 +113,10 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
         ("--task", "data.task", arguments.task.as_ref()),
         ("--metric", "run.metric", arguments.metric.as_ref()),
         ("--patience", "run.patience", arguments.patience.as_ref()),
+        ("--batch", "batch.rows", arguments.batch.as_ref()),
+        ("--micro", "batch.micro", arguments.micro.as_ref()),
+        ("--sampler", "batch.sampler", arguments.sampler.as_ref()),
+        ("--fan-out", "batch.fan_out", arguments.fan_out.as_ref()),
         ("--intervals", "run.intervals", arguments.intervals.as_ref()),
         ("--mode", "pipeline.mode", arguments.mode.as_ref()),
         ("--staleness", "pipeline.staleness", arguments.staleness.as_ref()),

@@ -69,6 +69,19 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training")]
     pub(crate) patience: Option<String>,
 
+    /// Rows of an update: training rows, or vertices of a sampler that draws them [default: all]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Batches")]
+    pub(crate) batch: Option<String>,
+    /// Parts of an update, worked on side by side; with --sampler parts all there are [default: 1]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Batches")]
+    pub(crate) micro: Option<String>,
+    /// How a part's rows are chosen: none, vertex, edge, walk, frontier, neighbours, shadow, parts [default: none]
+    #[arg(long, value_name = "NAME", help_heading = "Batches")]
+    pub(crate) sampler: Option<String>,
+    /// Most neighbours of a row, hop by hop from the loss on [default: 10]
+    #[arg(long, value_name = "N,N,...", allow_negative_numbers = true, help_heading = "Batches")]
+    pub(crate) fan_out: Option<String>,
+
     /// Compute threads; changes no result [default: all]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Execution")]
     pub(crate) threads: Option<String>,

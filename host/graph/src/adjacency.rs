@@ -230,6 +230,11 @@ impl Graph {
         Ok(Self { incoming, outgoing })
     }
 
+    /// A graph of lists that a builder of this crate has made both ways.
+    pub(crate) fn trusted(incoming: Adjacency, outgoing: Option<Adjacency>) -> Self {
+        Self { incoming, outgoing }
+    }
+
     /// Builds a graph of `vertices` vertices from edges (source, target), in any order and with any
     /// repeats, which are collected first; [`build`](crate::build) takes edges that are too many for that.
     ///

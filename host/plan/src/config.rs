@@ -10,6 +10,7 @@
 //! # Ok::<(), eciton_plan::Error>(())
 //! ```
 
+use crate::batch::Batch;
 use crate::checkpoint::Checkpoint;
 use crate::document;
 use crate::error::Error;
@@ -20,7 +21,7 @@ use crate::model::ModelSettings;
 use crate::objective::{Metric, TaskType};
 use crate::optimiser::Optimiser;
 use crate::order::VertexOrder;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Mode, Pipeline};
 use crate::savings::{GatherFeatures, LabelledGathers};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -40,6 +41,9 @@ pub struct Config {
     /// What of the links is predicted.
     #[serde(default, skip_serializing_if = "Links::is_default")]
     pub links: Links,
+    /// What an update is made from.
+    #[serde(default, skip_serializing_if = "Batch::is_default")]
+    pub batch: Batch,
     /// How far intervals may run apart.
     #[serde(default, skip_serializing_if = "Pipeline::is_default")]
     pub pipeline: Pipeline,
@@ -323,6 +327,27 @@ impl Config {
         Ok(())
     }
 
+    /// Whether what is asked of batches goes with the rest.
+    fn check_batch(&self) -> Result<(), Error> {
+        self.batch.check()?;
+        let together = |key, found: String, other, other_found: String, remedy| {
+            Err(Error::Together { key, found, other, other_found, remedy })
+        };
+        let batches = "given".to_owned();
+        if !self.batch.is_on() {
+            return Ok(());
+        }
+        if self.predicts_links() {
+            let remedy = "leave [batch] out: links are trained on all rows";
+            return together("batch", batches, "data.task", "link-prediction".to_owned(), remedy);
+        }
+        if self.pipeline.mode == Mode::Async {
+            let remedy = "leave [batch] out, or say pipeline.mode = \"pipe\": parts of a round read no rows of others";
+            return together("batch", batches, "pipeline.mode", "async".to_owned(), remedy);
+        }
+        Ok(())
+    }
+
     /// Whether the settings fit together: what no key by itself can tell. Asked before a run begins.
     ///
     /// # Errors
@@ -340,6 +365,7 @@ impl Config {
         };
         self.check_executor()?;
         self.check_links()?;
+        self.check_batch()?;
         match judged {
             Some((key, found)) if run.eval_every == 0 => Err(Error::Together {
                 key,

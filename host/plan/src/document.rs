@@ -197,6 +197,26 @@ impl Field {
         Ok(u32::try_from(value).unwrap_or(*allowed.end()))
     }
 
+    /// Whole numbers: a list, one by itself, or text with commas between them, as flags have it.
+    pub(crate) fn integers32(&self, allowed: RangeInclusive<u32>) -> Result<Vec<u32>, Error> {
+        let number = |value: &Found| match value {
+            Found::Integer(value) => u32::try_from(*value).ok().filter(|v| allowed.contains(v)),
+            _ => None,
+        };
+        let found = match &self.value {
+            Found::List(items) => items.iter().map(number).collect(),
+            Found::Text(text) => {
+                let items = text.split(',').map(|item| item.trim().parse().map(Found::Integer).ok());
+                items.map(|item| item.as_ref().and_then(number)).collect()
+            }
+            one => number(one).map(|one| vec![one]),
+        };
+        found.filter(|numbers: &Vec<u32>| !numbers.is_empty()).ok_or_else(|| {
+            let (least, most) = (allowed.start(), allowed.end());
+            self.refuse(format!("whole numbers from {least} to {most}, as [25, 10]"))
+        })
+    }
+
     /// A number; `check` sees it as the f32 that arithmetic will use.
     pub(crate) fn number(&self, allowed: &str, check: fn(f32) -> bool) -> Result<f64, Error> {
         number(&self.value, check).ok_or_else(|| self.refuse(allowed))

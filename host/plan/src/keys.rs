@@ -3,6 +3,7 @@
 //! Recipes, model files and `--set` are all written through it, so that they refuse the same things
 //! in the same words.
 
+mod batch;
 mod checkpoint;
 mod executor;
 mod links;
@@ -269,11 +270,12 @@ const LIMITS: &[Key<Limits>] = &[
 ];
 
 /// The sections of a recipe, and what else people call them.
-const SECTIONS: [(&str, &[&str]); 11] = [
+const SECTIONS: [(&str, &[&str]); 12] = [
     ("data", &["dataset"]),
     ("model", &["network"]),
     ("optimiser", &["optimizer"]),
     ("run", &["train", "training"]),
+    ("batch", &["batches", "sampling", "sampler"]),
     ("pipeline", &["asynchrony"]),
     ("kernels", &[]),
     ("limits", &[]),
@@ -326,6 +328,7 @@ fn write_section(config: &mut Config, section: &str, fields: &Fields) -> Result<
         "model" => write(&mut config.model, section, MODEL, fields),
         "optimiser" => write(&mut config.optimiser, section, optimiser::OPTIMISER, fields),
         "run" => write(&mut config.run, section, RUN, fields),
+        "batch" => write(&mut config.batch, section, batch::BATCH, fields),
         "pipeline" => write(&mut config.pipeline, section, pipeline::PIPELINE, fields),
         "links" => write(&mut config.links, section, links::LINKS, fields),
         "limits" => write(&mut config.limits, section, LIMITS, fields),
@@ -420,6 +423,7 @@ fn known(mut each: impl FnMut(Offer, &'static str)) {
     of("model", MODEL, &mut each);
     of("optimiser", optimiser::OPTIMISER, &mut each);
     of("run", RUN, &mut each);
+    of("batch", batch::BATCH, &mut each);
     of("pipeline", pipeline::PIPELINE, &mut each);
     of("links", links::LINKS, &mut each);
     of("limits", LIMITS, &mut each);

@@ -23,6 +23,7 @@
 //! At run time a stage on an interval at a round is a [`Step`]; an attempt at it is a [`Task`].
 
 pub mod atoms;
+pub mod batch;
 pub mod buffers;
 pub mod checkpoint;
 pub mod combine;
@@ -51,6 +52,7 @@ pub mod task;
 mod testing;
 
 pub use atoms::{Atoms, FAN_OUT, Intervals, Node, Tree};
+pub use batch::{Batch, Sampler};
 pub use buffers::Buffers;
 pub use checkpoint::Checkpoint;
 pub use combine::{Combine, Sum};
@@ -74,7 +76,7 @@ pub use pipeline::{Mode, Pipeline, WeightVersions};
 pub use prices::{HostPlace, Moved, Prices, Processor};
 pub use profile::{Profile, StageProfile};
 pub use program::{
-    Along, Cost, DataShape, Domain, Normalisation, Open, Operation, Over, Parameter, Phase, Place, Port,
+    Along, Cost, DataShape, Domain, Hops, Normalisation, Open, Operation, Over, Parameter, Phase, Place, Port,
     Program, Read, Relation, RowsOf, Scope, SlotOf, SlotSpec, Stage,
 };
 pub use savings::{GatherFeatures, LabelledGathers, Savings, Workload, loss_gathers};

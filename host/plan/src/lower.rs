@@ -133,6 +133,7 @@ impl<'o> Lowering<'o> {
             scores: None,
             embeddings: None,
             loss: None,
+            apart: false,
         };
         let values = network.values.len();
         let mut slots = vec![None; values];

@@ -79,6 +79,9 @@ pub struct Program {
     pub embeddings: Option<SlotId>,
     /// The stage that computes the loss, in a training program.
     pub loss: Option<StageId>,
+    /// Whether each interval has a graph of its own, as parts of a batch have: what a stage reads of all rows
+    /// are then those of its interval.
+    pub apart: bool,
 }
 
 /// One stage: an operation's function over rows that lie in slots. Whoever schedules, stores, counts or
@@ -488,6 +491,14 @@ impl Program {
         RelationId(at as u16)
     }
 
+    /// Makes it a program of parts that each have a graph of their own, of so many rows in all at most.
+    pub fn set_apart(&mut self, rows: u32) {
+        self.apart = true;
+        if let Some(vertices) = self.domains.get_mut(Domain::VERTICES.index()) {
+            vertices.rows = rows;
+        }
+    }
+
     /// Sets where the stages of edge kernels may be done.
     pub fn place_edges(&mut self, place: Place) {
         for stage in &mut self.stages {
@@ -505,6 +516,7 @@ impl Program {
         let mut needed: Vec<(StageId, Scope)> = Vec::new();
         for (slot, scope) in self.stage(stage).into_iter().flat_map(Stage::reads) {
             let writer = self.slots.get(slot.index()).and_then(|spec| spec.written_by);
+            let scope = if self.apart { Scope::Own } else { scope };
             needed.extend(writer.map(|writer| (writer, scope)));
         }
         needed.sort_unstable();
@@ -521,6 +533,9 @@ impl Program {
         self.loss.is_some()
     }
 }
+
+mod hops;
+pub use hops::Hops;
 
 #[cfg(test)]
 pub(crate) mod zoo;

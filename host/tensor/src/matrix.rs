@@ -267,6 +267,49 @@ impl Matrix {
     }
 }
 
+impl Matrix {
+    /// A copy of some rows, in this order; any may come several times. Sparse rows stay sparse.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a row that there is not, or where the copy does not fit in memory.
+    pub fn select(&self, rows: &[u32]) -> Result<Self> {
+        let count = self.rows();
+        if let Some(row) = rows.iter().find(|&&row| row as usize >= count) {
+            let reason = format!("row {row} of {count}");
+            return Err(Error::Argument { operation: "select rows", reason });
+        }
+        match self {
+            Matrix::Dense(dense) => {
+                let held = dense.hold(None)?;
+                let view = held.view();
+                let made = Buffer::zeroed(rows.len(), view.columns())?;
+                let mut lease = made.write(0..rows.len())?;
+                let mut to = lease.view_mut();
+                for (at, &row) in rows.iter().enumerate() {
+                    to.row_mut(at).copy_from_slice(view.row(row as usize));
+                }
+                drop(lease);
+                Matrix::from(made.read(0..rows.len())?).with_extents(&dense.extents)
+            }
+            Matrix::Sparse(sparse) => {
+                let of = |&row: &u32| sparse.data.row(sparse.rows.start + row as usize);
+                let stored = rows.iter().map(|row| of(row).0.len()).sum();
+                let mut offsets = Vec::with_capacity(rows.len() + 1);
+                let (mut indices, mut values) = (Vec::with_capacity(stored), Vec::with_capacity(stored));
+                offsets.push(0u64);
+                for row in rows {
+                    let (columns, of) = of(row);
+                    indices.extend_from_slice(columns);
+                    values.extend_from_slice(of);
+                    offsets.push(indices.len() as u64);
+                }
+                let columns = u32::try_from(sparse.data.columns()).unwrap_or(u32::MAX);
+                Ok(Matrix::from(Arc::new(SparseRows::new(columns, offsets, indices, values)?)))
+            }
+        }
+    }
+}
+
 impl Dense {
     /// Waits for all rows of the view and leases them.
     pub fn hold(&self, deadline: Option<Duration>) -> Result<Held> {
@@ -298,6 +341,24 @@ impl Dense {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn rows_are_selected_in_any_order() {
+        let dense = Buffer::from_rows(3, 2, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+        let dense = Matrix::from(dense.read(0..3).unwrap());
+        let sparse = SparseRows::new(2, vec![0, 1, 1, 3], vec![1, 0, 1], vec![7.0, 8.0, 9.0]).unwrap();
+        let sparse = Matrix::from(Arc::new(sparse)).slice_rows(1, 2).unwrap();
+        for (matrix, rows, wanted) in [
+            (&dense, &[2, 0, 2][..], vec![5.0, 6.0, 1.0, 2.0, 5.0, 6.0]),
+            (&sparse, &[1, 0], vec![8.0, 9.0, 0.0, 0.0]),
+            (&dense, &[], vec![]),
+        ] {
+            let mut found = Vec::new();
+            matrix.select(rows).unwrap().read_rows(0, rows.len(), None, &mut found).unwrap();
+            assert_eq!(found, wanted);
+        }
+        assert!(sparse.select(&[2]).unwrap_err().to_string().contains("row 2 of 2"));
+    }
+
     use super::*;
     use crate::buffer::Buffer;
 

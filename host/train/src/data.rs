@@ -99,6 +99,8 @@ pub(crate) struct Interval {
     pub targets: Targets,
     /// Local rows of training vertices.
     pub training: Arc<[u32]>,
+    /// What each row counts in the loss; `None`: each 1.
+    pub row_weights: Option<Arc<[f32]>>,
 }
 
 /// What a run reads of a data set, by row: domains with their intervals, relations' lists, constants, targets.
@@ -373,7 +375,7 @@ pub fn task(labels: &Labels) -> TaskType {
 }
 
 /// Values as tasks read them.
-fn matrix(values: &Values) -> Result<Matrix> {
+pub(crate) fn matrix(values: &Values) -> Result<Matrix> {
     let (rows, columns) = (values.rows(), values.columns() as usize);
     let all = Buffer::from_rows(rows, columns, values.as_slice()).map_err(at("labels"))?;
     Ok(Matrix::from(all.read(0..rows).map_err(at("labels"))?))
@@ -391,7 +393,7 @@ fn targets(labels: &Labels, values: Option<&Matrix>, rows: Range<usize>) -> Resu
 }
 
 /// How many classes or values are known of these vertices.
-fn known(labels: &Labels, vertices: &[u32]) -> u64 {
+pub(crate) fn known(labels: &Labels, vertices: &[u32]) -> u64 {
     match labels.as_values() {
         None => vertices.len() as u64,
         Some(values) => {
@@ -419,6 +421,7 @@ fn interval(
         nodes,
         targets,
         training,
+        row_weights: None,
         rows,
     })
 }
@@ -456,6 +459,7 @@ fn graph_intervals(
             nodes: of.nodes.clone(),
             targets: targets(labels, values.as_ref(), rows.clone())?,
             training: training.collect(),
+            row_weights: None,
             rows,
         })
     };
@@ -463,7 +467,7 @@ fn graph_intervals(
 }
 
 /// The parts that an interval's nodes are, in local rows.
-fn grid(atoms: &Atoms, nodes: &[Node], first_row: u32) -> Grid {
+pub(crate) fn grid(atoms: &Atoms, nodes: &[Node], first_row: u32) -> Grid {
     let tree = atoms.tree();
     let part = |node: &Node| {
         let span = tree.span(*node);

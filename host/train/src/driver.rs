@@ -1,5 +1,6 @@
 //! The driver: carries out the engine's actions on real executors and reports their ends as events.
 
+mod epochs;
 mod judge;
 mod op;
 mod pass;
@@ -15,6 +16,8 @@ use eciton_graph::metrics;
 use eciton_plan::{Config, Keep, Metric, Round};
 use eciton_tensor::Matrix;
 
+pub(crate) use self::epochs::Epochs;
+use self::epochs::Sum;
 use self::judge::Judge;
 use self::pass::Pass;
 pub(crate) use self::pass::State;
@@ -44,6 +47,7 @@ pub(crate) struct Training<'a> {
     pub evaluation: Stages<'a>,
     pub evaluator: &'a mut Engine,
     pub config: &'a Config,
+    pub epochs: Epochs,
     pub stop: &'a Stop,
 }
 
@@ -82,8 +86,10 @@ impl Training<'_> {
         let mut begun = Instant::now();
         let mut report: Option<EpochReport> = None;
         let mut billed: Option<Bill> = machine.bill();
-        let (seed, stop) = (self.stages.seed, self.stop);
+        let (seed, stop, epochs) = (self.stages.seed, self.stop, self.epochs);
+        let mut sum = Sum::default();
         let (evaluation, evaluator, config) = (&self.evaluation, &mut *self.evaluator, self.config);
+        let stages = &self.stages;
         let mut judge = Judge::new(&config.run);
         for report in &trained.epochs {
             trained.stopped_early = judge.judge(report.epoch, report.metrics.and_then(|m| m.goodness())).stop;
@@ -100,27 +106,33 @@ impl Training<'_> {
         }
         let parameters = self.stages.program.parameters.iter();
         let values: u64 = parameters.map(|parameter| parameter.len() as u64).sum();
-        let values_added = values * self.stages.inputs.intervals.len() as u64;
+        let values_added = values * u64::from(engine.settings().intervals);
         let other = |machine: &mut M, state: &mut State<'_>, action| match action {
             Action::Update { round } => {
                 trained.scored = false;
                 let loss = state.weights.loss(round)?;
                 if !loss.is_finite() {
-                    return Err(Error::NotFinite { epoch: round.0, loss });
+                    return Err(Error::NotFinite { epoch: epochs.at(round), loss });
                 }
-                let lr = config.optimiser.rate(round, config.run.epochs);
+                let epoch = epochs.at(round);
+                let lr = config.optimiser.rate(Round(epoch), config.run.epochs);
                 let update = Instant::now();
                 let gradient_norm = state.weights.step(&config.optimiser, lr, round)?;
                 if let Some(trace) = &mut state.logs.trace {
-                    trace.whole(&format!("update of epoch {round}"), update, update.elapsed())?;
+                    trace.whole(&format!("update of round {round}"), update, update.elapsed())?;
                 }
                 if let Some(profile) = &mut state.logs.profile {
                     profile.update(round, update.elapsed(), values_added);
                 }
+                sum.add(loss, gradient_norm);
+                if !epochs.ends(round) {
+                    return Ok([Some(Event::Updated { round }), None]);
+                }
+                let (loss, gradient_norm) = std::mem::take(&mut sum).means(gradient_norm);
                 let seconds = begun.elapsed().as_secs_f64();
                 report = Some(EpochReport {
                     seed,
-                    epoch: round.0,
+                    epoch,
                     loss,
                     metrics: None,
                     seconds,
@@ -136,20 +148,27 @@ impl Training<'_> {
                 if let Some(report) = &mut report {
                     report.metrics = Some(found);
                 }
-                let judged = judge.judge(round.0, found.goodness());
+                let epoch = epochs.at(round);
+                let judged = judge.judge(epoch, found.goodness());
                 if judged.best && config.run.keep == Keep::Best {
-                    trained.best = Some(Best { epoch: round.0, values: state.weights.all_values()? });
+                    trained.best = Some(Best { epoch, values: state.weights.all_values()? });
                 }
                 (trained.stopped_early, trained.scored) = (judged.stop, true);
                 let near = near(config, &found) && trained.synchronised_after.is_none();
                 if near {
-                    trained.synchronised_after = Some(round.0);
+                    trained.synchronised_after = Some(epoch);
                 }
                 // Asked before the evaluation is reported, so that no further epoch begins.
                 let stop = judged.stop.map(|_| Event::StopRequested);
                 Ok([stop.or(near.then_some(Event::Synchronise)), Some(Event::Evaluated { round })])
             }
-            Action::RoundFinished { .. } => {
+            Action::RoundFinished { round } => {
+                if let Some(batches) = &stages.batches {
+                    batches.over(round);
+                }
+                if !epochs.ends(round) {
+                    return Ok([None; 2]);
+                }
                 if let Some(mut report) = report.take() {
                     if let (Some(now), Some(before)) = (machine.bill(), &mut billed) {
                         report.bill = Some(now.since(&std::mem::replace(before, now)));
@@ -157,7 +176,7 @@ impl Training<'_> {
                     state.observer.epoch(&report);
                     trained.epochs.push(report);
                     if let Some(recorder) = &mut state.recorder {
-                        let warned = recorder.epoch(&trained, state.weights, state.counts, machine.bill())?;
+                        let warned = recorder.epoch(&trained, (state.weights, epochs), state.counts, machine.bill())?;
                         warned.iter().for_each(|text| state.observer.warning(text));
                     }
                 }
@@ -168,12 +187,12 @@ impl Training<'_> {
             }
             other => Err(Error::Internal(format!("unexpected {other:?}"))),
         };
-        let reason = Pass::new(machine, Some(stop)).run(engine, &self.stages, state, other)?;
+        let reason = Pass::new(machine, Some(stop)).run(engine, stages, state, other)?;
         trained.stopped = matches!(reason, Reason::Stopped) && trained.stopped_early.is_none();
         if trained.stopped
             && let Some(recorder) = &mut state.recorder
         {
-            let warned = recorder.stopped(&trained, state.weights, state.counts, machine.bill())?;
+            let warned = recorder.stopped(&trained, (state.weights, epochs), state.counts, machine.bill())?;
             warned.iter().for_each(|text| state.observer.warning(text));
         }
         Ok(trained)

@@ -41,6 +41,11 @@ impl EdgeWeights {
         if outgoing { &self.outgoing } else { &self.incoming }
     }
 
+    /// Those of some edges, by their places in the in-lists.
+    pub(crate) fn select(&self, edges: &[u64]) -> Vec<f32> {
+        edges.iter().map(|&edge| self.incoming[edge as usize]).collect()
+    }
+
     /// The weights of a list of some vertex.
     pub(crate) fn of(&self, lists: &Adjacency, vertex: u32, outgoing: bool) -> &[f32] {
         let bounds = &lists.offsets()[vertex as usize..vertex as usize + 2];
@@ -86,6 +91,17 @@ impl KnownEdges {
             mean.iter_mut().zip(&sums).for_each(|(mean, sum)| *mean = (sum / count) as f32);
         }
         Self { rows, reverse, own }
+    }
+
+    /// Those of a part's edges, by their places in the in-lists.
+    ///
+    /// # Errors
+    /// As [`EdgeFeatures::new`].
+    pub(crate) fn of_part(&self, graph: &Graph, edges: &[u64], reverse: Positions) -> Result<Self> {
+        let columns = self.columns();
+        let row = |&edge: &u64| &self.rows.values()[edge as usize * columns..][..columns];
+        let rows = EdgeFeatures::new(self.rows.columns(), edges.iter().flat_map(row).copied().collect())?;
+        Ok(Self::new(graph, rows, reverse))
     }
 
     pub(crate) fn columns(&self) -> usize {

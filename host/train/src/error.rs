@@ -195,6 +195,24 @@ pub enum Error {
         /// Its graphs, if it is not one.
         graphs: Option<u32>,
     },
+    /// Batches of what there are none of.
+    #[error("there are no batches of {found} with batch.sampler = \"{sampler}\": {remedy}")]
+    Batch {
+        /// Who chooses rows.
+        sampler: &'static str,
+        /// What does not go with it.
+        found: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// More rounds than can be counted.
+    #[error("{epochs} epochs of {rounds} rounds are more than 2^32 - 1 rounds: take fewer epochs, or larger batches")]
+    Rounds {
+        /// What was asked for.
+        epochs: u32,
+        /// Of each.
+        rounds: u32,
+    },
     /// Nothing to learn from.
     #[error(
         "data set `{dataset}` has no training vertices: its split names none, or no vertex has a label; correct \

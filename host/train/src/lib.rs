@@ -13,6 +13,7 @@
 //! # Ok::<(), eciton_train::Error>(())
 //! ```
 
+mod batch;
 pub mod checkpoint;
 mod data;
 mod driver;

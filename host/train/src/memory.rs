@@ -6,7 +6,7 @@ use eciton_graph::graphs::Graphs;
 use eciton_input::memory::{available, peak_bytes};
 use eciton_kernel::BLOCK_EDGES;
 use eciton_plan::{
-    Algorithm, Buffers, Config, Keep, Parameter, Pipeline, Program, RowFormat, SlotId, Stage, VertexOrder,
+    Algorithm, Buffers, Config, Domain, Keep, Parameter, Pipeline, Program, RowFormat, SlotId, Stage, VertexOrder,
 };
 use eciton_tensor::half::HalfBuffer;
 use eciton_tensor::pages::Pages;
@@ -293,7 +293,10 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         let copies = state + u64::from(config.run.keep == Keep::Best);
         item("checkpoint", "copies of weights, while one is written".to_owned(), values * 4 * copies * 2);
     }
-    let parts: u64 = inputs.intervals.iter().map(|i| i.nodes.len() as u64).sum();
+    let parts: u64 = match program.apart {
+        true => u64::from(config.batch.micro),
+        false => inputs.intervals.iter().map(|i| i.nodes.len() as u64).sum(),
+    };
     let parts = parts * u64::from(pipeline.gradient_versions());
     let bytes = program.parameters.iter().map(|p| parts * parameter_bytes(p)).sum();
     item("gradients", format!("{parts} partial sums of {values} values"), bytes);
@@ -302,6 +305,13 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     let block = (Pages::LARGE as u64).min(rows * GATHER_LANES * 4);
     let widened = if format == RowFormat::Bf16 { widened_bytes(wanted) } else { 0 };
     let each = block + THREAD_SUMS * largest + THREAD_BYTES.min(rows * 1024) + widened;
+    if program.apart {
+        let rows = program.rows(Domain::VERTICES);
+        let ahead = u64::from(config.batch.prefetch) + 1;
+        let columns = padded(inputs.shape.features);
+        let detail = format!("features of {ahead} times {rows} rows at most, sampled ahead of need");
+        item("batches", detail, ahead * u64::from(rows) * (columns + 16));
+    }
     if let Some((edges, bytes)) = edges_at_once(wanted) {
         let detail =
             format!("rows of the {edges} edges that {threads} tasks of edge kernels take at once at most");
@@ -422,7 +432,8 @@ fn rows_bytes(wanted: &Wanted<'_>, format: RowFormat) -> u64 {
 fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
     let Wanted { inputs, program, evaluation, config, .. } = *wanted;
     let (intervals, pipeline) = (inputs.intervals.len() as u32, &config.pipeline);
-    let assigned = Buffers::assign(program, intervals, pipeline, format);
+    let parts = if program.apart { config.batch.micro } else { intervals };
+    let assigned = Buffers::assign(program, parts, pipeline, format);
     let like = |assigned: &Buffers| -> Vec<(u32, u32, RowFormat)> {
         let each = assigned.widths().iter().zip(assigned.formats()).zip(assigned.domains());
         each.map(|((&width, &format), &domain)| (program.rows(domain), width, format)).collect()

@@ -141,7 +141,8 @@ pub struct StagePlan {
 pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
     let draft = Draft::new(config, options, None)?;
     let (inputs, program) = (&draft.inputs, &draft.planned.program);
-    let intervals = inputs.intervals.len() as u32;
+    let intervals =
+        if program.apart { config.batch.micro } else { inputs.intervals.len() as u32 };
     let gathered = |stage: &Stage| {
         // A batch normalisation reads all rows and follows no edge.
         let slot = stage.all().next().filter(|_| stage.cost.edge_values > 0);
@@ -153,7 +154,14 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
     let gathers = widths.clone().count() as u64;
     let format = config.run.row_storage;
     let stage = |id: u16| {
-        let each = (0..intervals).map(|i| stage_bytes(program, inputs, format, (StageId(id), IntervalId(i))));
+        let rows = |interval: u32| {
+            let domain = program.stage(StageId(id)).map_or(Domain::VERTICES, |stage| stage.domain);
+            match program.apart {
+                true => program.rows(Domain::VERTICES) as usize / intervals.max(1) as usize,
+                false => inputs.intervals_of(domain).get(interval as usize).map_or(0, |i| i.rows.len()),
+            }
+        };
+        let each = (0..intervals).map(|i| stage_bytes(program, inputs, format, (StageId(id), rows(i))));
         let (read, written) = each.fold((0, 0), |sum, (read, written)| (sum.0 + read, sum.1 + written));
         let mean = |bytes: u64| bytes / u64::from(intervals.max(1));
         StagePlan {

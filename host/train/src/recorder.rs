@@ -1,7 +1,7 @@
 //! The recorder of a run: writes down each epoch, and a checkpoint where one is due.
 
 use crate::checkpoint::{Now, Place, Saver};
-use crate::driver::{Counts, Trained};
+use crate::driver::{Counts, Epochs, Trained};
 use crate::error::{Error, Result};
 use crate::report::SeedReport;
 use crate::run_folder::{self, Error as FileError, RunFolder};
@@ -27,7 +27,7 @@ impl Recorder {
     pub(crate) fn epoch(
         &mut self,
         trained: &Trained,
-        weights: &Weights,
+        (weights, epochs): (&Weights, Epochs),
         counts: &Counts,
         bill: Option<eciton_exec::Bill>,
     ) -> Result<Option<String>> {
@@ -36,7 +36,7 @@ impl Recorder {
             folder.append_metrics(report)?;
         }
         let Some(saver) = &mut self.saver else { return Ok(None) };
-        let now = Now { trained, weights, finished: &self.finished, tasks: counts.tasks, bill };
+        let now = Now { trained, weights, finished: &self.finished, tasks: counts.tasks, bill, epochs };
         saver.epoch(folder, &now)
     }
 
@@ -44,12 +44,12 @@ impl Recorder {
     pub(crate) fn stopped(
         &mut self,
         trained: &Trained,
-        weights: &Weights,
+        (weights, epochs): (&Weights, Epochs),
         counts: &Counts,
         bill: Option<eciton_exec::Bill>,
     ) -> Result<Option<String>> {
         let (Some(folder), Some(saver)) = (&mut self.folder, &mut self.saver) else { return Ok(None) };
-        let now = Now { trained, weights, finished: &self.finished, tasks: counts.tasks, bill };
+        let now = Now { trained, weights, finished: &self.finished, tasks: counts.tasks, bill, epochs };
         saver.stopped(folder, &now)
     }
 

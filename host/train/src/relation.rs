@@ -7,6 +7,7 @@ use eciton_graph::dataset::Dataset;
 use eciton_graph::graphs::Graphs;
 use eciton_plan::{Over, Relation};
 
+use crate::batch::PartLists;
 use crate::edge_data::EdgeData;
 use crate::error::Result;
 use crate::labelled::LabelledLists;
@@ -26,13 +27,20 @@ impl Readout {
     }
 }
 
+/// Whose lists they are.
+#[derive(Debug, Clone)]
+enum Of {
+    Data(Arc<Dataset>),
+    Part(Arc<PartLists>),
+}
+
 /// The lists that stages follow.
 #[derive(Debug, Clone)]
 pub(crate) struct Lists {
     pub relation: Relation,
     pub edges: Arc<EdgeData>,
     pub readout: Option<Arc<Readout>>,
-    dataset: Arc<Dataset>,
+    of: Of,
     /// Those of a relation that leaves out what the loss does not reach.
     reached: Option<Arc<LabelledLists>>,
 }
@@ -49,12 +57,23 @@ impl Lists {
         let reached = reached.filter(|_| relation.reached);
         let there =
             (readout.is_some(), reached.is_some()) == (relation.over == Over::Graphs, relation.reached);
-        there.then_some(Self { relation, edges, readout, dataset, reached })
+        there.then_some(Self { relation, edges, readout, of: Of::Data(dataset), reached })
+    }
+
+    /// Those of a part of a batch; `None` where it has no such lists.
+    pub(crate) fn of_part(relation: Relation, part: Arc<PartLists>) -> Option<Self> {
+        let there = relation.over == Over::Neighbours && !relation.reached;
+        let edges = part.edges.clone();
+        there.then(|| Self { relation, edges, readout: None, of: Of::Part(part), reached: None })
     }
 
     /// For each row the rows that its result is made from.
     pub(crate) fn adjacency(&self) -> &Adjacency {
-        let graph = self.readout.as_ref().map_or(&self.dataset.graph, |readout| &readout.lists);
+        let graph = match (&self.readout, &self.of) {
+            (Some(readout), _) => &readout.lists,
+            (None, Of::Data(dataset)) => &dataset.graph,
+            (None, Of::Part(part)) => &part.graph,
+        };
         match (&self.reached, self.relation.reversed) {
             (Some(reached), true) => reached.reversed().0,
             (_, true) => graph.outgoing(),
@@ -62,8 +81,13 @@ impl Lists {
         }
     }
 
-    /// The weights of edges, in the order of the lists, where the model's gathers are weighted.
-    pub(crate) fn weights(&self) -> Option<&[f32]> {
+    /// The weights of edges, in the order of the lists, where gathers are weighted, or, of a part of a batch,
+    /// sums or means.
+    pub(crate) fn weights(&self, of_means: bool) -> Option<&[f32]> {
+        if let Of::Part(part) = &self.of {
+            let weights = if of_means { part.of_means.as_ref() } else { part.edges.weights.as_ref() };
+            return weights.map(|weights| &weights.along(self.relation.reversed)[..]);
+        }
         match (&self.reached, self.relation.reversed) {
             (Some(reached), true) => reached.reversed().1,
             (_, reversed) => {

@@ -11,14 +11,15 @@ use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
 use eciton_plan::executor::CORE_HOUR_USD;
 use eciton_plan::{
-    Attribute, Config, EdgePlace, ExecutorKind, FunctionCount, GatherFeatures, Layers, Mode, Model, Pipeline,
-    Place, Program, Readout, Round, Savings, SlotId,
+    Attribute, Config, Domain, EdgePlace, ExecutorKind, FunctionCount, GatherFeatures, Layers, Mode, Model, Pipeline,
+    Place, Program, Readout, Round, Sampler, Savings, SlotId,
 };
 use eciton_tensor::Matrix;
 
+use crate::batch::{self, Batches, Source};
 use crate::checkpoint::Fingerprint;
 use crate::data::{self, Inputs, Interval};
-use crate::driver::{self, Counts, Money, RowStore, Stages, State, Trained, Training, Tuning};
+use crate::driver::{self, Counts, Epochs, Money, RowStore, Stages, State, Trained, Training, Tuning};
 use crate::error::{Error, Result, at};
 use crate::kernels::{CachePolicy, Kernels, Own};
 use crate::labelled::LabelledPlan;
@@ -27,7 +28,7 @@ use crate::memory::{self, MemoryPlan};
 use crate::recorder::Recorder;
 use crate::report::{Attempts, Helpers, HelpersUsed, Metrics, Observer};
 use crate::stop::Stop;
-use crate::weights::{WeightState, Weights};
+use crate::weights::{Sums, WeightState, Weights};
 
 /// What is about a call and not about its result.
 #[derive(Debug, Clone)]
@@ -92,6 +93,9 @@ pub(crate) struct Session {
     rows: RowStore,
     evaluation_rows: RowStore,
     pub weights: Weights,
+    /// What parts of batches are made from, where rounds have some.
+    source: Option<Arc<Source>>,
+    pub epochs: Epochs,
     engine: Engine,
     evaluator: Engine,
     machine: Box<dyn Executor>,
@@ -153,7 +157,10 @@ impl Draft {
         let inputs = inputs.with_edges(&model)?;
         let savings = {
             let work = inputs.workload(model.constant_gather());
-            Savings::choose(&model, &work, config.run.gather_features)?
+            // What samplers choose from is the graph of every gather.
+            let samples = config.batch.sampler != Sampler::None;
+            let when = if samples { GatherFeatures::EachEpoch } else { config.run.gather_features };
+            Savings::choose(&model, &work, when)?
         };
         let mut planned = Planned::new(config, &inputs, &kernels, threads, (&model, savings))?;
         let gives_up = savings.gathered_features && config.run.gather_features == GatherFeatures::Auto;
@@ -211,7 +218,14 @@ impl Planned {
         }
         let evaluation = program.evaluation();
         let dataset = &inputs.dataset;
-        let mut labelled = LabelledPlan::new(config, &program, &dataset.graph, &dataset.split.train);
+        if config.batch.is_on() {
+            let rows = batch::capacity(&config.batch, inputs, &program)?;
+            program.set_apart(rows.saturating_mul(config.batch.micro));
+        }
+        let mut labelled = match program.apart {
+            true => None,
+            false => LabelledPlan::new(config, &program, &dataset.graph, &dataset.split.train),
+        };
         let plan = |labelled| {
             let (program, evaluation) = (&program, &evaluation);
             MemoryPlan::of(&memory::Wanted { inputs, program, evaluation, config, threads, labelled })
@@ -248,9 +262,14 @@ impl Session {
         let watched = options.out.is_some() && config.checkpoint.is_on();
         let fingerprint = watched.then(|| Fingerprint::of(&inputs)).transpose()?;
         let inputs = inputs.complete(&program, threads)?;
-        let intervals = inputs.intervals.len() as u32;
-        let mut settings = eciton_engine::Settings::new(intervals, config.run.epochs);
-        settings.eval_every = config.run.eval_every;
+        let training = u32::try_from(inputs.dataset.split.train.len()).unwrap_or(u32::MAX);
+        let epochs = Epochs::of(config.batch.rounds(training));
+        let whole = inputs.intervals.len() as u32;
+        let intervals = if program.apart { config.batch.micro } else { whole };
+        let last = config.run.epochs.checked_mul(epochs.rounds());
+        let last = last.ok_or(Error::Rounds { epochs: config.run.epochs, rounds: epochs.rounds() })?;
+        let mut settings = eciton_engine::Settings::new(intervals, last);
+        settings.eval_every = config.run.eval_every.saturating_mul(epochs.rounds());
         settings.pipeline = config.pipeline;
         if config.pipeline.mode == Mode::Async {
             let most = config.pipeline.in_flight.unwrap_or(threads.saturating_mul(2));
@@ -266,18 +285,22 @@ impl Session {
             let maximum_us = (u64::from(executor.timeout_s) * 1_000_000).max(floor_us);
             settings.deadlines = Some(Deadlines { floor_us, ratio: executor.deadline_ratio, maximum_us });
         }
-        let (cut, tree) = (&inputs.intervals, inputs.atoms.tree());
+        let sums = match program.apart {
+            true => Sums::of_parts(intervals),
+            false => Sums::of_intervals(&inputs.intervals, inputs.atoms.tree()),
+        };
         let sizes = (inputs.shape.rows.into(), inputs.dataset.graph.edges(), program.stages.len());
         let in_flight = settings.in_flight.unwrap_or(0);
         let header = Header::of(config, sizes, intervals, in_flight, options.seeds.max(1));
         let logs = Logs::new(&options.recording, &header)?;
-        let weights = Weights::new(&program, &config.optimiser, &config.pipeline, cut, tree)?;
+        let weights = Weights::new(&program, &config.optimiser, &config.pipeline, &sums)?;
         let engine = Engine::new(&program, settings)?;
         let evaluator_settings = eciton_engine::Settings {
             last: Round(1),
             pipeline: Pipeline::default(),
             in_flight: None,
             eval_every: 1,
+            intervals: whole,
             ..settings
         };
         let evaluator = Engine::new(&evaluation, evaluator_settings)?;
@@ -294,14 +317,27 @@ impl Session {
         }
         let rows = |intervals: &[Interval]| intervals.iter().map(|interval| interval.rows.clone()).collect();
         let cut = || vec![rows(&inputs.intervals), rows(&inputs.graphs)];
-        let rows = RowStore::new(&program, cut(), &config.pipeline, config.run.row_storage, &[])?;
+        let parts = match program.apart {
+            false => cut(),
+            true => {
+                let each = program.rows(Domain::VERTICES) as usize / intervals.max(1) as usize;
+                vec![(0..intervals as usize).map(|part| part * each..(part + 1) * each).collect()]
+            }
+        };
+        let rows = RowStore::new(&program, parts, &config.pipeline, config.run.row_storage, &[])?;
         // Where epochs run apart an evaluation is among them, or old rows outlast it.
         let others: &[&RowStore] = if config.pipeline.row_versions() > 1 { &[] } else { &[&rows] };
         let evaluation_rows =
             RowStore::new(&evaluation, cut(), &Pipeline::default(), config.run.row_storage, others)?;
+        let source = match program.apart {
+            true => Some(Arc::new(Source::new(&config.batch, &inputs, &program, config.run.seed)?)),
+            false => None,
+        };
         Ok(Self {
             rows,
             evaluation_rows,
+            source,
+            epochs,
             inputs,
             normalised_features,
             program,
@@ -348,9 +384,12 @@ impl Session {
         }
         let done = from.trained.epochs.last().map_or(0, |last| last.epoch);
         let until = from.until.unwrap_or(config.run.epochs);
-        self.engine.restart(Round(done + 1), Round(until), self.weights.newest());
+        let (first, last) = (Round(self.epochs.last(done).0 + 1), self.epochs.last(until));
+        self.engine.restart(first, last, self.weights.newest());
+        let batches = self.source.as_ref().map(|source| Batches::new(source.clone(), seed, last));
+        let stages = Stages::new(&self.program, &self.inputs, &self.rows, &self.layers, Some(seed))?;
         let mut training = Training {
-            stages: Stages::new(&self.program, &self.inputs, &self.rows, &self.layers, Some(seed))?,
+            stages: stages.with_batches(batches),
             evaluation: Stages::new(
                 &self.evaluation,
                 &self.inputs,
@@ -360,6 +399,7 @@ impl Session {
             )?,
             evaluator: &mut self.evaluator,
             config,
+            epochs: self.epochs,
             stop: &self.stop,
         };
         let (weights, counts) = (&mut self.weights, &mut self.counts);

@@ -6,7 +6,7 @@ mod rule;
 mod state;
 
 use eciton_plan::{
-    Combine, Initialiser, IntervalId, Optimiser, Parameter, Pipeline, Program, Round, Tree, Version,
+    Combine, Initialiser, IntervalId, Node, Optimiser, Parameter, Pipeline, Program, Round, Tree, Version,
 };
 use eciton_tensor::random::{Key, Purpose, bits32, uniform};
 use eciton_tensor::{Buffer, Matrix, ReadRows};
@@ -69,10 +69,35 @@ fn extent(shape: &[u32]) -> (usize, usize) {
     (rows, shape.iter().skip(1).map(|&e| e as usize).product())
 }
 
-fn partials(rounds: u32, intervals: &[Interval], (rows, columns): (usize, usize)) -> Result<Vec<Partials>> {
+fn partials(rounds: u32, sums: &Sums, (rows, columns): (usize, usize)) -> Result<Vec<Partials>> {
     let part = |_| Buffer::zeroed(rows, columns).map_err(at("gradients"));
-    let all = |_| intervals.iter().map(|i| i.nodes.iter().map(part).collect()).collect();
+    let all = |_| sums.nodes.iter().map(|nodes| nodes.iter().map(part).collect()).collect();
     (0..rounds).map(all).collect()
+}
+
+/// The partial sums that a round has, and how they are put together.
+#[derive(Debug)]
+pub(crate) struct Sums {
+    /// Of each interval.
+    nodes: Vec<Vec<Node>>,
+    tree: Tree,
+}
+
+impl Sums {
+    /// Of the intervals that all rows are cut into.
+    pub(crate) fn of_intervals(intervals: &[Interval], tree: Tree) -> Self {
+        Self { nodes: intervals.iter().map(|interval| interval.nodes.clone()).collect(), tree }
+    }
+
+    /// One of each part of a batch.
+    pub(crate) fn of_parts(parts: u32) -> Self {
+        Self { nodes: (0..parts).map(|part| vec![Node::atom(part)]).collect(), tree: Tree::new(parts) }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.nodes.iter().map(Vec::len).sum()
+    }
 }
 
 /// One of a ring of versions.
@@ -91,12 +116,11 @@ impl Weights {
         program: &Program,
         optimiser: &Optimiser,
         pipeline: &Pipeline,
-        intervals: &[Interval],
-        tree: Tree,
+        sums: &Sums,
     ) -> Result<Self> {
         let (versions, rounds) = (pipeline.weight_versions(), pipeline.gradient_versions());
-        let nodes: Vec<_> = intervals.iter().flat_map(|i| i.nodes.iter().copied()).collect();
-        let combine = Combine::new(tree, &nodes, tree.root())?;
+        let nodes: Vec<Node> = sums.nodes.iter().flatten().copied().collect();
+        let combine = Combine::new(sums.tree, &nodes, sums.tree.root())?;
         let weight = |p: &Parameter| -> Result<Weight> {
             let (rows, columns) = extent(&p.shape);
             Ok(Weight {
@@ -107,11 +131,11 @@ impl Weights {
                 first: Vec::new(),
                 second: Vec::new(),
                 decay: optimiser.weight_decay.of(p.layer) as f32,
-                partials: partials(rounds, intervals, (rows, columns))?,
+                partials: partials(rounds, sums, (rows, columns))?,
             })
         };
         let all = program.parameters.iter().map(weight).collect::<Result<_>>()?;
-        let loss = partials(rounds, intervals, (1, 1))?;
+        let loss = partials(rounds, sums, (1, 1))?;
         Ok(Self {
             all,
             combine,

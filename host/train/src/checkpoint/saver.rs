@@ -76,6 +76,7 @@ pub(crate) struct Now<'a> {
     pub finished: &'a [SeedReport],
     pub tasks: u64,
     pub bill: Option<Bill>,
+    pub epochs: Epochs,
 }
 
 impl Saver {
@@ -156,7 +157,7 @@ impl Saver {
         let Some(last) = now.trained.epochs.last() else { return Ok(None) };
         let written = self.written.last().is_some_and(|w| (w.seed, w.epoch) == (last.seed, last.epoch));
         // Where tasks were cancelled in the middle of an epoch the weights are still those of its start.
-        if written || now.weights.state()?.steps != last.epoch {
+        if written || now.weights.state()?.steps != now.epochs.last(last.epoch).0 {
             return Ok(None);
         }
         self.try_write(folder, now)

@@ -18,13 +18,17 @@ use std::sync::Arc;
 
 use eciton_exec::{KernelWork, Work};
 use eciton_graph::gather::{Rows, Sources};
+use eciton_graph::order::Permutation;
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{AnyCall, Finished, Layer, Target};
-use eciton_plan::{IntervalId, Operation, Program, Round, Scope, SlotId, Stage, Step, Task, op};
+use eciton_plan::{
+    IntervalId, Normalisation, Operation, Over, Program, Round, Scope, SlotId, Stage, Step, Task, op,
+};
 use eciton_tensor::{Matrix, ReadRows, WriteRows};
 
 use super::rows::{Lease, WriteLease};
 use super::stages::Stages;
+use crate::batch::{Part, PartLists};
 use crate::data::Interval;
 use crate::error::{Error, Result, at};
 use crate::relation::Lists;
@@ -80,6 +84,27 @@ pub(crate) struct On<'a> {
     /// How many rounds older than the step the rows are that it reads of each interval; `None`: none is.
     pub ages: Option<&'a [u8]>,
     pub weights: &'a Weights,
+    /// The part of a batch that the step is of, and what its training rows weigh; `None`: rows are the data
+    /// set's.
+    pub part: Option<(Arc<Part>, f32)>,
+}
+
+/// The vertices of rows.
+#[derive(Debug, Clone)]
+enum Numbers {
+    /// Of all rows.
+    Order(Arc<Permutation>),
+    /// Of a part's.
+    List(Arc<[u32]>),
+}
+
+impl Numbers {
+    fn of_rows(&self) -> &[u32] {
+        match self {
+            Self::Order(order) => order.old_of_new(),
+            Self::List(list) => list,
+        }
+    }
 }
 
 /// Rows of all intervals, in pieces.
@@ -99,12 +124,52 @@ impl On<'_> {
         self.task.round.0.saturating_sub(1)
     }
 
+    /// How many gathers lie between the stage's rows and the loss.
+    fn hops(&self) -> usize {
+        self.stages.hops().stage(self.task.stage)
+    }
+
     fn interval(&self) -> Result<&Interval> {
-        self.stages.interval(self.stage.domain, self.task.interval)
+        match &self.part {
+            None => self.stages.interval(self.stage.domain, self.task.interval),
+            Some((part, _)) => {
+                let level = part.level(self.hops()).map(|level| &level.interval);
+                level.ok_or_else(|| Error::Internal(format!("the part of {} has no rows", self.step())))
+            }
+        }
+    }
+
+    /// What each of the interval's training rows adds to the loss.
+    fn weight(&self) -> f32 {
+        self.part.as_ref().map_or(self.stages.inputs.weight, |(_, weight)| *weight)
     }
 
     pub(super) fn rows(&self) -> Result<Range<usize>> {
         Ok(self.interval()?.rows.clone())
+    }
+
+    /// The rows of a slot that no stage writes; `None` for others.
+    fn constant(&self, slot: SlotId) -> Option<&Matrix> {
+        match &self.part {
+            None => self.stages.inputs.constant(self.stages.program, slot),
+            Some((part, _)) => part.constant(self.stages.program, slot),
+        }
+    }
+
+    /// The vertex of each row, in the data set's order; `None`: row v is vertex v.
+    fn vertices(&self) -> Option<Numbers> {
+        match &self.part {
+            None => self.stages.inputs.vertices.permutation().map(Numbers::Order),
+            Some((part, _)) => Some(Numbers::List(part.vertices.clone())),
+        }
+    }
+
+    /// The lists of a part that the stage follows: those of a gather's gradient are the gather's.
+    fn part_lists(&self, part: &Part) -> Result<Arc<PartLists>> {
+        let reversed = self.stages.program.relation(self.task.stage).is_some_and(|lists| lists.reversed);
+        let level = part.level(self.hops().saturating_sub(usize::from(reversed)));
+        let lists = level.map(|level| level.lists.clone());
+        lists.ok_or_else(|| Error::Internal(format!("the part of {} has no lists", self.step())))
     }
 
     /// The lists that the stage follows.
@@ -112,7 +177,29 @@ impl On<'_> {
         let relation = self.stages.program.relation(self.task.stage);
         let relation =
             relation.ok_or_else(|| Error::Internal(format!("{} follows no lists", self.step())))?;
-        self.stages.inputs.lists(*relation)
+        let Some((part, _)) = &self.part else { return self.stages.inputs.lists(*relation) };
+        let lists = Lists::of_part(*relation, self.part_lists(part)?);
+        lists.ok_or_else(|| Error::Internal(format!("a part has no lists of {relation:?}")))
+    }
+
+    /// The factor of each vertex in a normalisation; unused, but there, where it has none.
+    fn factors(&self, normalisation: Normalisation, over: Over) -> Result<Arc<Vec<f32>>> {
+        let Some((part, _)) = &self.part else { return self.stages.inputs.factors(normalisation, over) };
+        let lists = self.part_lists(part)?;
+        Ok(if normalisation == Normalisation::Mean { lists.inverse.clone() } else { lists.scale.clone() })
+    }
+
+    /// Puts zeros where the stage writes fewer rows than others read.
+    pub(super) fn clear(&self) -> Result<()> {
+        let Some((part, _)) = &self.part else { return Ok(()) };
+        let (own, (round, interval)) = (part.rows(self.hops()), self.at());
+        for slot in self.stage.writes() {
+            let rows = part.rows(self.stages.hops().slot(slot));
+            if rows > own {
+                self.stages.rows.clear(slot, round, interval, own..rows)?;
+            }
+        }
+        Ok(())
     }
 
     /// The slot that the stage reads as number `at` of a scope.
@@ -122,26 +209,63 @@ impl On<'_> {
         found.ok_or_else(|| Error::Internal(format!("{} reads no slot {at}, {scope:?}", self.step())))
     }
 
-    /// Rows of all intervals, of the stage's first such slot.
+    /// Rows of all intervals, of the stage's first such slot; of a part its own.
     fn all(&self) -> Result<Pieces> {
-        self.stages.rows.read_all(self.slot(Scope::All, 0)?, self.task.round, self.ages)
+        let slot = self.slot(Scope::All, 0)?;
+        if self.part.is_none() {
+            return self.stages.rows.read_all(slot, self.task.round, self.ages);
+        }
+        let count = self.count()?;
+        let (round, interval) = self.at();
+        if let Some(constant) = self.constant(slot) {
+            return Err(Error::Internal(format!("{constant:?} is gathered in {}", self.step())));
+        }
+        Ok(vec![(0..count, self.stages.rows.lease(slot, round, interval, Some(count))?)])
     }
 
     /// How many rows there are in all of the stage's first slot that it reads all rows of.
     fn count(&self) -> Result<usize> {
         let program = self.stages.program;
-        Ok(program.rows(program.domain_of(self.slot(Scope::All, 0)?)) as usize)
+        let Some((part, _)) = &self.part else {
+            return Ok(program.rows(program.domain_of(self.slot(Scope::All, 0)?)) as usize);
+        };
+        match self.stage.via {
+            // As many as the lists are of.
+            Some(_) => Ok(self.part_lists(part)?.graph.vertices() as usize),
+            None => Ok(part.rows(self.hops())),
+        }
     }
 
     /// The interval's rows of the stage's own slot number `at`, as f32.
     fn own(&self, at: usize) -> Result<ReadRows> {
         let (round, interval) = self.at();
-        self.stages.rows.read_f32(self.slot(Scope::Own, at)?, round, interval)
+        let slot = self.slot(Scope::Own, at)?;
+        match self.stages.rows.lease(slot, round, interval, self.first()?)? {
+            Lease::F32(lease) => Ok(lease),
+            Lease::Bf16(_) => Err(Error::Internal(format!("slot {slot} is not stored as f32"))),
+        }
+    }
+
+    /// Of a part, how many rows the stage is of: the first of every slot's.
+    fn first(&self) -> Result<Option<usize>> {
+        match &self.part {
+            None => Ok(None),
+            Some(_) => Ok(Some(self.rows()?.len())),
+        }
     }
 
     /// The interval's rows of a slot.
     fn read(&self, slot: SlotId) -> Result<Matrix> {
-        self.stages.read(slot, self.step())
+        let extents = self.stages.program.slots.get(slot.index()).map_or(&[][..], |s| &s.extents);
+        let (round, interval) = self.at();
+        let matrix = match self.constant(slot) {
+            Some(all) => {
+                let rows = self.rows()?;
+                all.slice_rows(rows.start, rows.len()).map_err(at("rows to read"))?
+            }
+            None => self.stages.rows.lease(slot, round, interval, self.first()?)?.into(),
+        };
+        matrix.with_extents(extents).map_err(at("rows to read"))
     }
 
     /// The slot that the stage writes as number `at`; `None` where nobody reads it.
@@ -153,8 +277,12 @@ impl On<'_> {
     fn write(&self, at: usize) -> Result<WriteLease> {
         let slot = self.written(at);
         let slot = slot.ok_or_else(|| Error::Internal(format!("{} writes no slot {at}", self.step())))?;
+        self.write_slot(slot)
+    }
+
+    fn write_slot(&self, slot: SlotId) -> Result<WriteLease> {
         let (round, interval) = self.at();
-        self.stages.rows.write(slot, round, interval)
+        self.stages.rows.write(slot, round, interval, self.first()?)
     }
 
     /// [`On::write`] of a slot that is stored as f32.
@@ -169,8 +297,15 @@ impl On<'_> {
 
     /// Where a kernel writes its rows.
     fn targets(&self) -> Result<Vec<Option<Target>>> {
-        let write = |slot: &Option<SlotId>| slot.map(|s| self.stages.write(s, self.step())).transpose();
-        self.stage.writes.iter().map(write).collect()
+        let slots = &self.stages.program.slots;
+        let extents = |slot: SlotId| slots.get(slot.index()).map_or_else(Vec::new, |s| s.extents.clone());
+        let target = |slot: SlotId| {
+            Ok(match self.write_slot(slot)? {
+                WriteLease::F32(rows) => Target::Rows { rows, extents: extents(slot) },
+                WriteLease::Bf16(rows) => Target::Half { rows, extents: extents(slot) },
+            })
+        };
+        self.stage.writes.iter().map(|slot| slot.map(target).transpose()).collect()
     }
 
     /// Where a kernel writes its sums: gradients of parameters, then the loss.

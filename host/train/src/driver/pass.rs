@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use eciton_engine::{Action, Engine, Event, Reason, WaitsFor};
-use eciton_exec::{Answered, Completion, Executor, WorkError};
+use eciton_exec::{Answered, Completion, Executor, Job, WorkError};
 use eciton_kernel::Finished;
 use eciton_kernel::wire::Answer;
-use eciton_plan::{StageId, Step, TaskKey};
+use eciton_plan::{Attempt, StageId, Step, Task, TaskKey, Version};
 
 use super::Counts;
 use super::stages::Stages;
@@ -92,6 +92,8 @@ pub(super) struct Pass<'m, M: ?Sized> {
     apart: BTreeMap<TaskKey, Box<Answer>>,
     /// Where tasks can be cancelled: checked while waiting.
     stop: Option<&'m Stop>,
+    /// Attempts that wait for the parts of their round.
+    held: Vec<Action>,
     /// Why the run will fail.
     failure: Option<Error>,
 }
@@ -101,7 +103,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         let stop = stop.filter(|_| machine.is_apart());
         let (actions, pending) = (Vec::new(), VecDeque::new());
         let (done, apart) = (Vec::new(), BTreeMap::new());
-        Self { machine, number: 0, actions, pending, done, apart, stop, failure: None }
+        Self { machine, number: 0, actions, pending, done, apart, stop, held: Vec::new(), failure: None }
     }
 
     /// Starts the engine and carries out its actions until it has finished; `other` gets those that
@@ -198,10 +200,16 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 continue;
             }
             (heard, told) = (Instant::now(), 0);
+            let mut sampled = false;
             for completion in std::mem::take(&mut self.done) {
+                sampled |= matches!(&completion, Completion::Ended { pass, key, .. }
+                    if *pass == self.number && key.stage == stages.sampling());
                 if let Some(event) = self.event(completion, stages, state)? {
                     self.arrived(event, stages, state);
                 }
+            }
+            if sampled {
+                self.sampled(engine, stages, state)?;
             }
         }
     }
@@ -232,6 +240,10 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     ) -> Result<Option<Action>> {
         match action {
             Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) => {
+                if !self.is_ready(stages, task, state.weights.newest()) {
+                    self.held.push(action);
+                    return Ok(None);
+                }
                 let (step, ages) = (task.step(), engine.ages(task.step()));
                 state.counts.tasks += u64::from(stages.is_task(task.stage));
                 if matches!(action, Action::Submit(_)) {
@@ -257,6 +269,27 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         Ok(None)
     }
 
+    /// Whether a task's rows can be read; asks for the parts of its round, and of those after it.
+    fn is_ready(&mut self, stages: &Stages<'_>, task: Task, weights: Version) -> bool {
+        let Some(batches) = &stages.batches else { return true };
+        for (round, interval, work) in batches.wanted(task.round) {
+            let stage = stages.sampling();
+            let task = Task { round, stage, interval, attempt: Attempt(0), weights };
+            self.machine.submit(Job { pass: self.number, task, work, deadline: None });
+        }
+        batches.is_ready(task.round)
+    }
+
+    /// Parts of batches are there: goes on with what waited for them.
+    fn sampled(&mut self, engine: &Engine, stages: &Stages<'_>, state: &mut State<'_>) -> Result<()> {
+        let Some(batches) = &stages.batches else { return Ok(()) };
+        batches.take()?;
+        for action in std::mem::take(&mut self.held) {
+            self.step(engine, stages, state, action)?;
+        }
+        Ok(())
+    }
+
     /// What the engine is told of a completion.
     fn event(
         &mut self,
@@ -276,6 +309,14 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         if let (Some(trace), Completion::Ended { key, timing, .. }) = (&mut state.logs.trace, &completion) {
             let (program, step, timing, evaluation) = (stages.program, key.step(), *timing, !stages.training);
             trace.ended(&Span { program, step, timing, bytes: stages.bytes(step), evaluation })?;
+        }
+        if let Completion::Ended { key, result, .. } = &completion
+            && key.stage == stages.sampling()
+        {
+            return match result {
+                Ok(_) => Ok(None),
+                Err(error) => Err(Error::Internal(format!("{}: sampling: {error:?}", key.step()))),
+            };
         }
         self.profile(&completion, stages, state);
         let (key, timing, result) = match completion {

@@ -47,6 +47,15 @@ impl Lease {
     }
 }
 
+impl From<Lease> for Matrix {
+    fn from(lease: Lease) -> Self {
+        match lease {
+            Lease::F32(lease) => lease.into(),
+            Lease::Bf16(lease) => lease.into(),
+        }
+    }
+}
+
 /// Some of them, to write.
 #[derive(Debug)]
 pub(crate) enum WriteLease {
@@ -164,10 +173,7 @@ impl RowStore {
         let first = ring.versions.first();
         let first = first.ok_or_else(|| Error::Internal(format!("slot {slot} has no rows")))?;
         let rows = self.cut(ring).last().map_or(0, |last| last.end);
-        Ok(match first.read(0..rows).map_err(at("rows of all intervals"))? {
-            Lease::F32(lease) => lease.into(),
-            Lease::Bf16(lease) => lease.into(),
-        })
+        Ok(first.read(0..rows).map_err(at("rows of all intervals"))?.into())
     }
 
     /// The intervals of a ring's rows.
@@ -175,9 +181,17 @@ impl RowStore {
         self.intervals.get(ring.domain.index()).map_or(&[], |cut| cut)
     }
 
-    fn rows(&self, ring: &Ring, interval: IntervalId) -> Result<Range<usize>> {
+    /// An interval's rows, or so many of them, from the first one on.
+    fn rows(&self, ring: &Ring, interval: IntervalId, first: Option<usize>) -> Result<Range<usize>> {
         let rows = self.cut(ring).get(interval.index()).cloned();
-        rows.ok_or_else(|| Error::Internal(format!("no interval {interval}")))
+        let rows = rows.ok_or_else(|| Error::Internal(format!("no interval {interval}")))?;
+        match first {
+            None => Ok(rows),
+            Some(count) if count <= rows.len() => Ok(rows.start..rows.start + count),
+            Some(count) => {
+                Err(Error::Internal(format!("{count} rows of interval {interval}, which has {}", rows.len())))
+            }
+        }
     }
 
     /// The buffer of a round's rows, and where their tag is.
@@ -196,14 +210,45 @@ impl RowStore {
         }
     }
 
-    /// An interval's rows of a round, to write: they are nobody's until they are published.
-    pub(crate) fn write(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<WriteLease> {
+    /// An interval's rows of a round, or the first of them, to write: they are nobody's until they are
+    /// published.
+    pub(crate) fn write(
+        &self,
+        slot: SlotId,
+        round: Round,
+        interval: IntervalId,
+        first: Option<usize>,
+    ) -> Result<WriteLease> {
         let (ring, buffer, tag) = self.place(slot, round, interval)?;
-        let rows = buffer.write(self.rows(ring, interval)?).map_err(at("rows to write"))?;
+        let rows = buffer.write(self.rows(ring, interval, first)?).map_err(at("rows to write"))?;
         if let Some(tag) = ring.tags.borrow_mut().get_mut(tag) {
             *tag = NONE;
         }
         Ok(rows)
+    }
+
+    /// Zeros in some of an interval's rows that are about to be written, by their places in it.
+    pub(crate) fn clear(
+        &self,
+        slot: SlotId,
+        round: Round,
+        interval: IntervalId,
+        rows: Range<usize>,
+    ) -> Result<()> {
+        let (ring, buffer, _) = self.place(slot, round, interval)?;
+        let all = self.rows(ring, interval, Some(rows.end))?;
+        let rows = all.start + rows.start..all.end;
+        match buffer.write(rows.clone()).map_err(at("rows to clear"))? {
+            WriteLease::F32(mut lease) => {
+                let mut view = lease.view_mut();
+                (0..rows.len()).for_each(|row| view.row_mut(row).fill(0.0));
+            }
+            WriteLease::Bf16(mut lease) => {
+                let mut view = lease.view_mut();
+                (0..rows.len()).for_each(|row| view.row_mut(row).fill(0));
+            }
+        }
+        Ok(())
     }
 
     /// An interval's rows of a round are whole, and count.
@@ -230,22 +275,16 @@ impl RowStore {
         )))
     }
 
-    /// An interval's rows of a round, to read.
-    pub(crate) fn read(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<Matrix> {
+    /// An interval's rows of a round, or the first of them, to read.
+    pub(crate) fn lease(
+        &self,
+        slot: SlotId,
+        round: Round,
+        interval: IntervalId,
+        first: Option<usize>,
+    ) -> Result<Lease> {
         let (ring, buffer) = self.check(slot, round, interval)?;
-        Ok(match buffer.read(self.rows(ring, interval)?).map_err(at("rows to read"))? {
-            Lease::F32(lease) => lease.into(),
-            Lease::Bf16(lease) => lease.into(),
-        })
-    }
-
-    /// [`RowStore::read`] of a slot that is stored as f32.
-    pub(crate) fn read_f32(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<ReadRows> {
-        let (ring, buffer) = self.check(slot, round, interval)?;
-        match buffer.read(self.rows(ring, interval)?).map_err(at("rows to read"))? {
-            Lease::F32(lease) => Ok(lease),
-            Lease::Bf16(_) => Err(Error::Internal(format!("slot {slot} is not stored as f32"))),
-        }
+        buffer.read(self.rows(ring, interval, first)?).map_err(at("rows to read"))
     }
 
     /// The rows of all intervals, to read in round `round`, those of each so many rounds old as `ages`
@@ -320,14 +359,14 @@ mod tests {
         let put = |round: u32, interval: u32| {
             let id = IntervalId(interval);
             let (rows, value) = (intervals[interval as usize].len(), (round * 10 + interval) as f32);
-            match store.write(slot, Round(round), id).unwrap() {
+            match store.write(slot, Round(round), id, None).unwrap() {
                 WriteLease::F32(mut to) => (0..rows).for_each(|row| to.view_mut().row_mut(row).fill(value)),
                 WriteLease::Bf16(mut to) => {
                     let half = eciton_tensor::half::round(value);
                     (0..rows).for_each(|row| to.view_mut().row_mut(row).fill(half));
                 }
             }
-            assert!(store.read(slot, Round(round), id).is_err(), "not published yet");
+            assert!(store.lease(slot, Round(round), id, None).is_err(), "not published yet");
             store.publish(slot, Round(round), id).unwrap();
         };
         for (round, interval) in [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (3, 1)] {
@@ -346,11 +385,11 @@ mod tests {
         let missing = store.read_all(slot, Round(2), None).unwrap_err().to_string();
         assert!(missing.contains("round 2, interval 2 are wanted"), "{missing}");
         // Three rounds are kept: the fourth lies where the first was, which is being read.
-        assert!(store.write(slot, Round(4), IntervalId(2)).is_err());
+        assert!(store.write(slot, Round(4), IntervalId(2), None).is_err());
         drop(pieces);
         put(4, 2);
-        assert!(store.read(slot, Round(1), IntervalId(2)).unwrap_err().to_string().contains("round 4"));
+        assert!(store.lease(slot, Round(1), IntervalId(2), None).unwrap_err().to_string().contains("round 4"));
         store.forget();
-        assert!(store.read(slot, Round(4), IntervalId(2)).is_err());
+        assert!(store.lease(slot, Round(4), IntervalId(2), None).is_err());
     }
 }

@@ -8,17 +8,18 @@ use std::time::Duration;
 
 use eciton_exec::Job;
 use eciton_kernel::wire::Answer;
-use eciton_kernel::{Finished, Layer, Target};
+use eciton_kernel::{Finished, Layer};
 use eciton_plan::{
-    Buffers, Domain, DomainId, IntervalId, Operation, OperationId, Place, Program, RowFormat, Scope, SlotId,
-    Stage, StageId, Step, Task, TaskKey,
+    Buffers, Domain, DomainId, Hops, IntervalId, Operation, OperationId, Place, Program, RowFormat, Scope,
+    SlotId, Stage, StageId, Step, Task, TaskKey,
 };
 use eciton_tensor::Matrix;
 
 use super::op::{self, On, Operator};
-use super::rows::{RowStore, WriteLease};
+use super::rows::RowStore;
+use crate::batch::Batches;
 use crate::data::{Inputs, Interval};
-use crate::error::{Error, Result, at};
+use crate::error::{Error, Result};
 use crate::weights::Weights;
 
 /// One program on its way: what tasks are made from.
@@ -29,6 +30,10 @@ pub(crate) struct Stages<'a> {
     pub layers: &'a [Option<Arc<Layer>>],
     pub training: bool,
     pub seed: u64,
+    /// The parts of rounds, where these are not all rows.
+    pub batches: Option<Batches>,
+    /// How many gathers lie between rows and the loss: rows of parts are in that order.
+    hops: Hops,
     operators: Vec<Box<dyn Operator>>,
 }
 
@@ -43,7 +48,14 @@ impl<'a> Stages<'a> {
     ) -> Result<Self> {
         let operators = op::open(program, layers)?;
         let (training, seed) = (trains_with.is_some(), trains_with.unwrap_or(0));
-        Ok(Self { program, inputs, rows, layers, training, seed, operators })
+        let hops = Hops::of(program);
+        Ok(Self { program, inputs, rows, layers, training, seed, batches: None, hops, operators })
+    }
+
+    /// With rounds of parts.
+    pub(crate) fn with_batches(mut self, batches: Option<Batches>) -> Self {
+        self.batches = batches;
+        self
     }
 
     pub(super) fn stage(&self, step: Step) -> Result<&Stage> {
@@ -53,27 +65,6 @@ impl<'a> Stages<'a> {
     pub(super) fn layer(&self, operation: OperationId) -> Result<&Arc<Layer>> {
         let layer = self.layers.get(operation.index()).and_then(Option::as_ref);
         layer.ok_or_else(|| Error::Internal(format!("operation {operation} is not open")))
-    }
-
-    /// The rows of a step's interval and epoch in a slot, to read.
-    pub(super) fn read(&self, slot: SlotId, step: Step) -> Result<Matrix> {
-        let extents = self.program.slots.get(slot.index()).map_or(&[][..], |s| &s.extents);
-        let matrix = match self.inputs.constant(self.program, slot) {
-            Some(all) => {
-                let rows = &self.interval(Domain::VERTICES, step.interval)?.rows;
-                all.slice_rows(rows.start, rows.len()).map_err(at("rows to read"))?
-            }
-            None => self.rows.read(slot, step.round, step.interval)?,
-        };
-        matrix.with_extents(extents).map_err(at("rows to read"))
-    }
-
-    pub(super) fn write(&self, slot: SlotId, step: Step) -> Result<Target> {
-        let extents = self.program.slots.get(slot.index()).map_or_else(Vec::new, |s| s.extents.clone());
-        Ok(match self.rows.write(slot, step.round, step.interval)? {
-            WriteLease::F32(rows) => Target::Rows { rows, extents },
-            WriteLease::Bf16(rows) => Target::Half { rows, extents },
-        })
     }
 
     /// An interval's rows of a domain.
@@ -94,7 +85,11 @@ impl<'a> Stages<'a> {
         ages: Option<&'s [u8]>,
         weights: &'s Weights,
     ) -> Result<On<'s>> {
-        Ok(On { stages: self, stage: self.stage(task.step())?, pass, task, ages, weights })
+        let part = match &self.batches {
+            None => None,
+            Some(batches) => Some(batches.part(task.round, task.interval)?),
+        };
+        Ok(On { stages: self, stage: self.stage(task.step())?, pass, task, ages, weights, part })
     }
 
     /// An attempt as executors take it, in a pass. `ages`: by interval, how many rounds old the rows
@@ -110,9 +105,20 @@ impl<'a> Stages<'a> {
         let on = self.on((pass, task), ages, weights)?;
         let operator = self.operators.get(on.stage.operation.index());
         let operator = operator.ok_or_else(|| Error::Internal(format!("{} has no operator", task.step())))?;
-        // An interval of vertices may have no graph that stands in it.
+        on.clear()?;
+        // An interval of vertices may have no graph that stands in it, a part no row.
         let work = if on.rows()?.is_empty() { on.nothing()? } else { operator.work(&on)? };
         Ok(Job { pass, task, work, deadline })
+    }
+
+    /// What sampling counts as: the stage after the last.
+    pub(super) fn sampling(&self) -> StageId {
+        StageId(u16::try_from(self.program.stages.len()).unwrap_or(u16::MAX))
+    }
+
+    /// How many gathers lie between a stage's rows and the loss.
+    pub(super) fn hops(&self) -> &Hops {
+        &self.hops
     }
 
     /// Puts an answer that came in a message where its task would have written.
@@ -127,20 +133,24 @@ impl<'a> Stages<'a> {
         self.program.place(stage) == Place::Anywhere
     }
 
-    /// How many rows each interval has.
+    /// How many rows each interval has, of all rows.
     pub(super) fn rows_by_interval(&self) -> impl Iterator<Item = usize> {
         self.inputs.intervals.iter().map(|interval| interval.rows.len())
     }
 
     /// How many rows a step is of.
     pub(super) fn rows_of(&self, step: Step) -> usize {
+        if let Some(batches) = &self.batches {
+            let part = batches.part(step.round, step.interval);
+            return part.map_or(0, |(part, _)| part.rows(self.hops.stage(step.stage)));
+        }
         let domain = self.program.stage(step.stage).map_or(Domain::VERTICES, |stage| stage.domain);
         self.inputs.intervals_of(domain).get(step.interval.index()).map_or(0, |i| i.rows.len())
     }
 
     /// Bytes of the rows that a step reads and writes.
     pub(super) fn bytes(&self, step: Step) -> (u64, u64) {
-        stage_bytes(self.program, self.inputs, self.rows.format, (step.stage, step.interval))
+        stage_bytes(self.program, self.inputs, self.rows.format, (step.stage, self.rows_of(step)))
     }
 
     /// What a step has written is whole, and counts from now on.
@@ -150,17 +160,17 @@ impl<'a> Stages<'a> {
     }
 }
 
-/// Bytes of the rows that a stage reads and writes on an interval; features that are sparse count as they
+/// Bytes of the rows that a stage reads and writes on so many rows; features that are sparse count as they
 /// are stored, on average, and what a gather reads once.
 pub(crate) fn stage_bytes(
     program: &Program,
     inputs: &Inputs,
     format: RowFormat,
-    (stage, interval): (StageId, IntervalId),
+    (stage, rows): (StageId, usize),
 ) -> (u64, u64) {
     let Some(stage) = program.stage(stage) else { return (0, 0) };
     let vertices = u64::from(program.shape.rows);
-    let own = inputs.intervals_of(stage.domain).get(interval.index()).map_or(0, |i| i.rows.len() as u64);
+    let own = rows as u64;
     let row = |slot: SlotId| {
         let width = program.slots.get(slot.index()).map_or(0, |spec| u64::from(spec.width));
         // What will be gathered counts as what it is gathered of.
@@ -171,6 +181,7 @@ pub(crate) fn stage_bytes(
         }
     };
     let all = |slot| u64::from(program.rows(program.domain_of(slot)));
-    let read = |(slot, scope)| row(slot) * if scope == Scope::All { all(slot) } else { own };
+    let wide = |scope| scope == Scope::All && !program.apart;
+    let read = |(slot, scope)| row(slot) * if wide(scope) { all(slot) } else { own };
     (stage.reads().map(read).sum(), stage.writes().map(|slot| row(slot) * own).sum())
 }

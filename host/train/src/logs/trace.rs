@@ -121,7 +121,9 @@ impl Trace {
     /// A step has ended.
     pub(crate) fn ended(&mut self, span: &Span<'_>) -> Result<()> {
         let Span { program, step, timing, bytes, evaluation } = *span;
-        let name = program.stage_name(step.stage);
+        let known = program.stage(step.stage);
+        // A part of a batch is made beside the program's stages.
+        let name = known.map_or_else(|| "sample".to_owned(), |stage| stage.name.clone());
         let asked = self.asked.remove(&step);
         let mut arguments = json!({
             "epoch": step.round.0, "stage": step.stage.0, "interval": step.interval.0,

@@ -1,14 +1,11 @@
 //! Attention on its way: sums over neighbours with weights that rows say.
 
-use std::sync::Arc;
-
 use eciton_exec::Work;
 use eciton_graph::gather::attention::{Attention as Sums, Drops, Heads};
-use eciton_graph::order::Permutation;
 use eciton_plan::{Attention as Settings, Layer, Operation, Phase, op};
 use eciton_tensor::random::{Dropout, Key, Purpose};
 
-use super::{On, Operator, host, unknown, with_sources};
+use super::{Numbers, On, Operator, host, unknown, with_sources};
 use crate::error::Result;
 use crate::relation::Lists;
 
@@ -29,14 +26,14 @@ pub(super) fn open(operation: &Operation) -> Result<Box<dyn Operator>> {
 /// What a step's sums take along.
 struct Along {
     lists: Lists,
-    order: Option<Arc<Permutation>>,
+    vertices: Option<Numbers>,
     heads: Heads,
     dropout: Option<Dropout>,
 }
 
 impl Along {
     fn sums(&self) -> Sums<'_> {
-        let numbers = self.order.as_ref().map(|order| order.old_of_new());
+        let numbers = self.vertices.as_ref().map(Numbers::of_rows);
         let drops = self.dropout.map(|dropout| Drops { dropout, numbers });
         Sums { lists: self.lists.adjacency(), heads: self.heads, drops }
     }
@@ -57,14 +54,14 @@ impl Attention {
         let rate = self.settings.dropout;
         let key = Key::new(on.stages.seed, Purpose::Dropout, on.round(), u32::from(self.layer.0), STREAM);
         let dropout = Dropout::new(key, rate as f32).filter(|_| on.stages.training && rate > 0.0);
-        let order = on.stages.inputs.vertices.permutation();
-        Ok(Along { lists: on.lists()?, order, heads: self.heads(), dropout })
+        Ok(Along { lists: on.lists()?, vertices: on.vertices(), heads: self.heads(), dropout })
     }
 }
 
 impl Operator for Attention {
     fn work(&self, on: &On<'_>) -> Result<Work> {
-        let (rows, count) = (on.rows()?, on.stages.program.rows(on.stage.domain) as usize);
+        let rows = on.rows()?;
+        let count = if on.stage.via.is_some() { on.count()? } else { 0 };
         match on.stage.phase {
             Phase::BackwardTargets => {
                 let (input, output, kept, gradient) = (on.own(0)?, on.own(1)?, on.own(2)?, on.own(3)?);

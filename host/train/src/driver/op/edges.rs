@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use eciton_exec::Work;
 use eciton_graph::adjacency::Adjacency;
-use eciton_graph::order::Permutation;
 use eciton_kernel::{EdgeCall, EdgeKind, EdgeLists, OtherRows};
 use eciton_plan::{Along, Operation, Over, Phase};
 use eciton_tensor::{Buffer, Matrix};
 
-use super::{On, Operator};
+use super::{Numbers, On, Operator};
 use crate::driver::rows::Lease;
 use crate::edge_data::KnownEdges;
 use crate::error::{Error, Result, at};
@@ -22,7 +21,7 @@ struct Lists {
     /// Whether the kernel is told what is known of edges.
     told: bool,
     with_self: bool,
-    order: Option<Arc<Permutation>>,
+    vertices: Option<Numbers>,
     rows: Range<usize>,
 }
 
@@ -43,7 +42,7 @@ impl Lists {
 
     /// The user's vertex of a row of vertices.
     fn user_vertex(&self, row: u32) -> u32 {
-        let numbers = self.order.as_ref().map(|order| order.old_of_new());
+        let numbers = self.vertices.as_ref().map(Numbers::of_rows);
         numbers.and_then(|numbers| numbers.get(row as usize).copied()).unwrap_or(row)
     }
 
@@ -137,7 +136,7 @@ impl Operator for Edges {
                 lists: on.lists()?,
                 told: self.along.features,
                 with_self: self.along.with_self,
-                order: on.stages.inputs.vertices.permutation(),
+                vertices: on.vertices(),
                 rows: interval.rows.clone(),
             }),
             other: other.collect::<Result<OtherRows>>()?,

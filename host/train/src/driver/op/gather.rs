@@ -24,7 +24,7 @@ impl Operator for Gather {
     fn work(&self, on: &On<'_>) -> Result<Work> {
         let (rows, pieces, output, lists) = (on.rows()?, on.all()?, on.write(0)?, on.lists()?);
         let normalisation = self.normalisation;
-        let factors = on.stages.inputs.factors(normalisation, lists.relation.over)?;
+        let factors = on.factors(normalisation, lists.relation.over)?;
         let count = on.count()?;
         if lists.is_single() {
             return host(move || {
@@ -59,7 +59,7 @@ impl Operator for Gather {
                     }
                     (Normalisation::Sum, _) => Sums::new(neighbours, Reduce::Sum),
                 };
-                if let Some(values) = lists.weights() {
+                if let Some(values) = lists.weights(normalisation == Normalisation::Mean) {
                     sums = sums.weighted(EdgeWeights::Values(values, None));
                 }
                 if let Some(wanted) = lists.wanted() {

@@ -13,7 +13,8 @@ pub(super) struct Kernel;
 
 impl Operator for Kernel {
     fn work(&self, on: &On<'_>) -> Result<Work> {
-        let constant = |slot| on.stages.inputs.constant(on.stages.program, slot).is_some();
+        // A part's are others in every round.
+        let constant = |slot| on.part.is_none() && on.constant(slot).is_some();
         let inputs = on.stage.port(Port::Input).enumerate();
         on.kernel(call(on)?.into(), inputs.filter(|(_, slot)| constant(*slot)).collect())
     }
@@ -32,7 +33,7 @@ fn call(on: &On<'_>) -> Result<Call> {
     let labelled = (kind == Kind::Loss).then(|| Labelled {
         targets: interval.targets.clone(),
         rows: interval.training.clone(),
-        weight: stages.inputs.weight,
+        weight: on.weight(),
     });
     let outputs = operation.signature.as_ref().map_or(0, |signature| signature.outputs.len());
     Ok(Call {

@@ -24,6 +24,8 @@ struct Which {
     stage: u16,
     round: Round,
     ages: Option<Vec<u8>>,
+    /// Of a part of a batch, whose rows are its own.
+    part: Option<IntervalId>,
 }
 
 /// What a step's first interval computes for all of them. A value lives as long as a step holds it.
@@ -125,7 +127,9 @@ impl<A: Arithmetic> Operator for OverRows<A> {
     fn work(&self, on: &On<'_>) -> Result<Work> {
         let rows = on.rows()?;
         let Task { round, stage, interval, .. } = on.task;
-        let which = || Which { pass: on.pass, stage: stage.0, round, ages: on.ages.map(<[u8]>::to_vec) };
+        let part = on.part.is_some().then_some(interval);
+        let ages = || on.ages.map(<[u8]>::to_vec);
+        let which = || Which { pass: on.pass, stage: stage.0, round, ages: ages(), part };
         match on.stage.phase {
             Phase::BackwardTargets => {
                 let (output, gradient, mut turned) = (on.own(0)?, on.own(1)?, on.write_f32(0)?);

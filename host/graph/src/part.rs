@@ -1,0 +1,88 @@
+//! The graph of a part: the lists of its first rows, and the same edges by source.
+
+use std::sync::Arc;
+
+use crate::adjacency::{Adjacency, Graph};
+use crate::gather::Positions;
+
+/// A graph of local rows, and of each edge of its out-lists the place in its in-lists.
+#[derive(Debug, Clone)]
+pub struct PartGraph {
+    /// The lists.
+    pub graph: Arc<Graph>,
+    /// Where each edge of the out-lists lies in the in-lists.
+    pub reverse: Positions,
+}
+
+impl PartGraph {
+    /// The lists of the first `targets` rows of `incoming`, among its first `rows` rows; the lists of the
+    /// others are empty. Sources past `rows` must not stand in these lists: a caller's word.
+    ///
+    /// # Panics
+    /// If there are fewer rows than that, or a source is not among them.
+    #[must_use]
+    pub fn of_first(incoming: &Adjacency, targets: usize, rows: usize) -> Self {
+        let mut offsets = Vec::with_capacity(rows + 1);
+        offsets.extend_from_slice(&incoming.offsets()[..=targets]);
+        let edges = offsets[targets];
+        offsets.resize(rows + 1, edges);
+        let neighbours = incoming.neighbours()[..edges as usize].to_vec();
+        // By source, in the order of targets: a count, then places.
+        let mut starts = vec![0u64; rows + 1];
+        neighbours.iter().for_each(|&source| starts[source as usize + 1] += 1);
+        (0..rows).for_each(|row| starts[row + 1] += starts[row]);
+        let mut cursors = starts.clone();
+        let mut sorted = vec![0u32; neighbours.len()];
+        let mut reverse = vec![0u32; neighbours.len()];
+        for target in 0..targets {
+            for edge in offsets[target] as usize..offsets[target + 1] as usize {
+                let cursor = &mut cursors[neighbours[edge] as usize];
+                sorted[*cursor as usize] = target as u32;
+                // A part has fewer than 2^32 edges: a sampler has said so.
+                reverse[*cursor as usize] = edge as u32;
+                *cursor += 1;
+            }
+        }
+        let symmetric = sorted == neighbours && starts == offsets;
+        let outgoing = (!symmetric).then(|| Adjacency::trusted(starts, sorted));
+        let graph = Graph::trusted(Adjacency::trusted(offsets, neighbours), outgoing);
+        Self { graph: Arc::new(graph), reverse: Positions::Short(reverse) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::adjacency::Options;
+    use crate::random::SplitMix64;
+
+    #[test]
+    fn a_part_of_all_rows_is_the_graph() {
+        let seed = 5;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        for round in 0..30u64 {
+            let vertices = 1 + random.below(60);
+            let edges: Vec<(u32, u32)> = (0..random.below(300))
+                .map(|_| (random.below(vertices) as u32, random.below(vertices) as u32))
+                .collect();
+            let options = Options { symmetric: round % 2 == 0, keep_self_loops: true };
+            let graph = Graph::from_edges(vertices, edges.into_iter(), options).unwrap();
+            let all = vertices as usize;
+            let part = PartGraph::of_first(graph.incoming(), all, all);
+            assert_eq!(*part.graph, graph);
+            assert_eq!(part.reverse, Positions::new(graph.outgoing(), graph.incoming()).unwrap());
+            // Without the lists of some, the same edges both ways.
+            let targets = random.below(vertices + 1) as usize;
+            let part = PartGraph::of_first(graph.incoming(), targets, all);
+            let wanted: Vec<(u32, u32)> = graph.edge_list().filter(|e| (e.1 as usize) < targets).collect();
+            assert_eq!(part.graph.edge_list().collect::<Vec<_>>(), wanted);
+            let mut back: Vec<(u32, u32)> = (0..vertices as u32)
+                .flat_map(|s| part.graph.out_neighbours(s).iter().map(move |&t| (s, t)))
+                .collect();
+            back.sort_by_key(|&(source, target)| (target, source));
+            assert_eq!(back, wanted);
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! What parts are made from, and how.
+
+use std::sync::Arc;
+
+use eciton_graph::adjacency::Adjacency;
+use eciton_graph::dataset::Dataset;
+use eciton_graph::gather::{inverse_degrees, symmetric_scale};
+use eciton_graph::part::PartGraph;
+use eciton_graph::sample::{Counts, Method, Parts, Room, SampleKey, Sampler, Subgraph};
+use eciton_graph::shuffle::Shuffle;
+use eciton_kernel::{RowNumbers, Targets};
+use eciton_plan::{Atoms, Batch as Settings, Hops, IntervalId, Program, Round};
+use eciton_tensor::Matrix;
+use eciton_tensor::random::{Key, Purpose};
+
+use super::part::{Level, Part, PartLists};
+use crate::data::{Inputs, Interval, grid, known, matrix};
+use crate::edge_data::{EdgeData, EdgeWeights};
+use crate::error::{Error, Result, at};
+
+/// Who chooses rows.
+#[derive(Debug)]
+enum Chooser {
+    /// Training rows in a shuffled order, without lists.
+    Rows,
+    /// A sampler.
+    Sampler(Sampler),
+    /// A vertex cut.
+    Parts(Parts),
+}
+
+/// What parts are made from; never changes.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub settings: Settings,
+    dataset: Arc<Dataset>,
+    features: Matrix,
+    gathered: Option<Matrix>,
+    edges: Arc<EdgeData>,
+    /// Of the symmetric normalisation, over the whole graph.
+    scale: Arc<Vec<f32>>,
+    /// The vertex of each row; `None`: row v is vertex v.
+    vertices: Option<Arc<[u32]>>,
+    values: Option<Matrix>,
+    in_training: Vec<bool>,
+    chooser: Chooser,
+    /// How often rows and edges are sampled, where sums and losses are weighed by that.
+    counts: Option<Counts>,
+}
+
+impl Source {
+    /// What parts of `inputs` are made from. Samples until counts are known, where they are wanted.
+    ///
+    /// # Errors
+    /// [`Error::Graph`] for settings that a sampler cannot take, [`Error::Batch`] for a program that has
+    /// gathers where nothing samples neighbours.
+    pub(crate) fn new(settings: &Settings, inputs: &Inputs, program: &Program, seed: u64) -> Result<Self> {
+        let dataset = inputs.dataset.clone();
+        let chooser = chooser(settings, inputs, program, seed)?;
+        let mut in_training = vec![false; dataset.vertices() as usize];
+        dataset.split.train.iter().for_each(|&row| in_training[row as usize] = true);
+        let values = dataset.labels.as_values().map(matrix).transpose()?;
+        let counts = match &chooser {
+            Chooser::Sampler(sampler) if settings.normalise && settings.sampler.is_induced() => {
+                Some(Counts::of(sampler, &dataset.graph, seed, settings.coverage))
+            }
+            _ => None,
+        };
+        Ok(Self {
+            settings: settings.clone(),
+            features: inputs.features.clone(),
+            gathered: inputs.gathered.clone(),
+            edges: inputs.edges.clone(),
+            scale: inputs.scale.clone(),
+            vertices: inputs.vertices.permutation().map(|order| order.old_of_new().into()),
+            values,
+            in_training,
+            chooser,
+            counts,
+            dataset,
+        })
+    }
+
+    /// Parts of a round.
+    pub(crate) fn parts(&self) -> usize {
+        self.settings.micro as usize
+    }
+
+    /// What each training row of a round's parts, or each known value of one, adds to the loss.
+    pub(super) fn weight(&self, parts: &[Arc<Part>]) -> f32 {
+        if self.counts.is_some() {
+            // Weights of rows have it all, of each part's own estimate.
+            return 1.0 / parts.len().max(1) as f32;
+        }
+        if let Chooser::Parts(_) = self.chooser {
+            // Weights of a vertex add up to 1 over the parts.
+            return 1.0 / known(&self.dataset.labels, &self.dataset.split.train).max(1) as f32;
+        }
+        let of = |part: &Arc<Part>| match &self.values {
+            None => part.training() as u64,
+            Some(values) => part.known(values),
+        };
+        1.0 / parts.iter().map(of).sum::<u64>().max(1) as f32
+    }
+
+    /// The training rows of a part, ascending: of a pass over all of them in a shuffled order.
+    fn targets(&self, seed: u64, round: Round, number: IntervalId) -> Vec<u32> {
+        let train = &self.dataset.split.train;
+        let count = train.len() as u32;
+        let rounds = self.settings.rounds(count);
+        let (pass, batch) = ((round.0.saturating_sub(1)) / rounds, (round.0.saturating_sub(1)) % rounds);
+        let rows = self.settings.rows.unwrap_or(count);
+        let (from, micro) = (u64::from(batch) * u64::from(rows), u64::from(self.settings.micro));
+        let length = u64::from(rows).min(u64::from(count).saturating_sub(from));
+        let cut = |part: u64| from + length * part / micro;
+        let number = u64::from(number.0);
+        let shuffle = Shuffle::new(count, Key::new(seed, Purpose::Sampling, pass, SHUFFLE, 0));
+        let place = |place: u64| train.get(shuffle.at(place as u32) as usize).copied();
+        let mut targets: Vec<u32> = (cut(number)..cut(number + 1)).filter_map(place).collect();
+        targets.sort_unstable();
+        targets
+    }
+
+    /// A part, the same whoever makes it and whenever.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] where its rows do not fit in memory.
+    pub(crate) fn part(&self, seed: u64, round: Round, number: IntervalId, room: &mut Room) -> Result<Part> {
+        let key = SampleKey { seed, round: round.0, interval: number.0 };
+        let graph = &self.dataset.graph;
+        let targets = |wanted: bool| if wanted { self.targets(seed, round, number) } else { Vec::new() };
+        let (sub, shares) = match &self.chooser {
+            Chooser::Rows => (Subgraph::without_lists(targets(true)), None),
+            Chooser::Sampler(sampler) => {
+                let targets = targets(self.settings.sampler.has_targets());
+                (sampler.sample(graph, key, &targets, room), None)
+            }
+            Chooser::Parts(parts) => (parts.sample(key), Some(parts.weights(number.index()))),
+        };
+        let features = self.features.select(&sub.ids).map_err(at("features of a part"))?;
+        let gathered = self.gathered.as_ref().map(|all| all.select(&sub.ids)).transpose();
+        let gathered = gathered.map_err(at("features of a part"))?;
+        let mut levels = Vec::with_capacity(sub.hops.len());
+        let row_weights = self.row_weights(&sub, shares);
+        for (hop, &rows) in sub.hops.iter().enumerate() {
+            let sources = sub.hops.get(hop + 1).copied().unwrap_or(rows);
+            // Rows of the last hop have no lists of their own.
+            let listed = if hop > 0 && hop + 1 == sub.hops.len() { sub.hops[hop - 1] } else { rows };
+            let lists = self.lists(&sub, listed as usize, sources as usize)?;
+            let interval = self.interval(&sub, rows as usize, lists.graph.offsets(), &row_weights, hop == 0)?;
+            levels.push(Level { interval, lists: Arc::new(lists) });
+        }
+        let vertices = sub.ids.iter().map(|&row| self.vertex(row)).collect();
+        Ok(Part::new(levels, vertices, features, gathered))
+    }
+
+    fn vertex(&self, row: u32) -> u32 {
+        let order = self.vertices.as_ref().and_then(|order| order.get(row as usize).copied());
+        order.unwrap_or(row)
+    }
+
+    /// What each row counts in the loss.
+    fn row_weights(&self, sub: &Subgraph, shares: Option<&[f32]>) -> Option<Arc<[f32]>> {
+        match (&self.counts, shares) {
+            (_, Some(shares)) => Some(shares.into()),
+            (Some(counts), None) => Some(sub.ids.iter().map(|&row| counts.loss_weight(row)).collect()),
+            (None, None) => None,
+        }
+    }
+
+    fn interval(
+        &self,
+        sub: &Subgraph,
+        rows: usize,
+        offsets: &[u64],
+        row_weights: &Option<Arc<[f32]>>,
+        learns: bool,
+    ) -> Result<Interval> {
+        let ids = &sub.ids[..rows];
+        let (grid, nodes) = match rows {
+            0 => (eciton_tensor::Grid::single(0), Vec::new()),
+            _ => {
+                let atoms = Atoms::new(&offsets[..=rows])?;
+                let nodes = vec![atoms.tree().root()];
+                (grid(&atoms, &nodes, 0), nodes)
+            }
+        };
+        let training = match &sub.targets {
+            _ if !learns => Vec::new(),
+            Some(targets) => targets.clone(),
+            None => (0..).zip(ids).filter(|(_, row)| self.in_training[**row as usize]).map(|(at, _)| at).collect(),
+        };
+        let targets = match (self.dataset.labels.as_classes(), &self.values) {
+            (Some(classes), _) => Targets::Classes(ids.iter().map(|&row| classes[row as usize]).collect()),
+            (None, Some(values)) => Targets::Values(values.select(ids).map_err(at("labels of a part"))?),
+            (None, None) => return Err(Error::Internal("labels that are neither classes nor values".to_owned())),
+        };
+        let whole = self.vertices.is_none() && ids.iter().zip(0..).all(|(&row, at)| row == at);
+        let numbers = match whole {
+            true => RowNumbers::From(0),
+            false => RowNumbers::List(ids.iter().map(|&row| u64::from(self.vertex(row))).collect()),
+        };
+        Ok(Interval {
+            rows: 0..rows,
+            numbers,
+            grid: Arc::new(grid),
+            nodes,
+            targets,
+            training: training.into(),
+            row_weights: row_weights.as_ref().map(|weights| weights[..rows].into()),
+        })
+    }
+
+    /// The lists of the first `targets` rows, whose sources are among the first `rows`.
+    fn lists(&self, sub: &Subgraph, targets: usize, rows: usize) -> Result<PartLists> {
+        let PartGraph { graph, reverse } = PartGraph::of_first(&sub.incoming, targets, rows);
+        let edges = &sub.edges[..graph.edges() as usize];
+        let known = self.edges.features.as_ref();
+        let known = known.map(|known| known.of_part(&graph, edges, reverse.clone())).transpose()?;
+        let given = self.edges.weights.as_ref().map(|weights| weights.select(edges));
+        let lists = graph.incoming();
+        let times = |factors: Option<Vec<f32>>| match (&given, factors) {
+            (None, factors) => factors,
+            (Some(given), None) => Some(given.clone()),
+            (Some(given), Some(factors)) => Some(given.iter().zip(factors).map(|(w, f)| w * f).collect()),
+        };
+        let (of_sums, of_means) = self.factors(sub, lists);
+        let weighed = |column: Option<Vec<f32>>| column.map(|column| EdgeWeights::new(column, &reverse));
+        let (weights, of_means) = (weighed(times(of_sums)), weighed(times(of_means)));
+        let scale = match (&weights, self.is_estimate()) {
+            // Of the whole graph: the sums are estimates of its.
+            (_, true) => sub.ids[..rows].iter().map(|&row| self.scale[row as usize]).collect(),
+            (Some(weights), false) => weights.symmetric_scale(&graph),
+            (None, false) => symmetric_scale(&graph),
+        };
+        let inverse = Arc::new(inverse_degrees(graph.incoming(), false));
+        let edges = Arc::new(EdgeData { weights, features: known });
+        Ok(PartLists { graph, scale: Arc::new(scale), inverse, edges, of_means })
+    }
+
+    /// Whether a part's sums stand for those of the whole graph.
+    fn is_estimate(&self) -> bool {
+        self.counts.is_some() || self.settings.sampler == eciton_plan::Sampler::Neighbours
+    }
+
+    /// A factor of each edge by which a part's sum is an unbiased estimate of the whole graph's; and the same
+    /// of its mean, which divides by the length of the part's list.
+    fn factors(&self, sub: &Subgraph, lists: &Adjacency) -> (Option<Vec<f32>>, Option<Vec<f32>>) {
+        // The number of a row's edges in the whole graph for one of the part's.
+        let mut shares = Vec::with_capacity(lists.neighbours().len());
+        if !self.is_estimate() {
+            return (None, None);
+        }
+        for (&row, ends) in sub.ids.iter().zip(lists.offsets().windows(2)) {
+            let count = (ends[1] - ends[0]) as usize;
+            let share = self.dataset.graph.in_degree(row) as f32 / count.max(1) as f32;
+            shares.resize(shares.len() + count, share);
+        }
+        let Some(counts) = &self.counts else { return (Some(shares), None) };
+        let of_sums = counts.edge_factors(sub);
+        let of_means = of_sums.iter().zip(shares).map(|(factor, share)| factor / share).collect();
+        (Some(of_sums), Some(of_means))
+    }
+}
+
+/// Most rows of a part.
+///
+/// # Errors
+/// As [`Source::new`].
+pub(crate) fn capacity(settings: &Settings, inputs: &Inputs, program: &Program) -> Result<u32> {
+    let training = inputs.dataset.split.train.len() as u32;
+    let targets = settings.rows.unwrap_or(training).min(training).div_ceil(settings.micro);
+    Ok(match chooser(settings, inputs, program, 0)? {
+        Chooser::Rows => targets,
+        Chooser::Sampler(sampler) => sampler.capacity(targets),
+        Chooser::Parts(parts) => parts.capacity(),
+    })
+}
+
+/// The stream of the shuffled order.
+const SHUFFLE: u32 = u32::MAX;
+
+fn chooser(settings: &Settings, inputs: &Inputs, program: &Program, seed: u64) -> Result<Chooser> {
+    use eciton_plan::Sampler as Named;
+    let graph = &inputs.dataset.graph;
+    let hops = Hops::of(program).most();
+    let refuse = |found: &str, remedy: &'static str| {
+        Err(Error::Batch { sampler: settings.sampler.name(), found: found.to_owned(), remedy })
+    };
+    if inputs.dataset.graphs.is_some() {
+        return refuse("a data set of many graphs", "leave [batch] out: graphs are trained on all at once");
+    }
+    if settings.sampler == Named::None {
+        if hops > 0 {
+            return refuse(
+                "a model that gathers neighbours' rows",
+                "say batch.sampler, for instance \"neighbours\" (--sampler neighbours)",
+            );
+        }
+        return Ok(Chooser::Rows);
+    }
+    let roots: Arc<[u32]> = inputs.dataset.split.train[..].into();
+    let rows = settings.rows.unwrap_or(0).div_ceil(settings.micro.max(1));
+    let method = match settings.sampler {
+        Named::Parts => {
+            let masks = (settings.drop_edges > 0.0).then_some((settings.masks, settings.drop_edges as f32));
+            return Ok(Chooser::Parts(Parts::new(graph, settings.micro, seed, masks)?));
+        }
+        Named::Vertex | Named::None => Method::Vertex,
+        Named::Edge => Method::Edge,
+        Named::Walk => Method::Walk { length: settings.walk_length },
+        Named::Frontier => {
+            Method::Frontier { frontier: settings.frontier.unwrap_or(rows / 3).max(1) }
+        }
+        Named::Neighbours => Method::Neighbours { fan_out: settings.fan_outs(hops.max(1))? },
+        Named::Shadow => Method::Shadow { fan_out: settings.fan_outs(hops.max(1))? },
+    };
+    Ok(Chooser::Sampler(Sampler::new(graph, method, roots, rows)?))
+}
