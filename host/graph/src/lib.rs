@@ -29,6 +29,7 @@ pub mod metrics;
 pub mod order;
 pub mod part;
 pub mod random;
+pub mod sample;
 pub mod shuffle;
 pub mod split;
 pub mod stat;

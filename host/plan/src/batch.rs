@@ -119,7 +119,7 @@ impl Default for Batch {
             frontier: None,
             walk_length: 4,
             normalise: true,
-            coverage: 50,
+            coverage: 10,
             drop_edges: 0.0,
             masks: 10,
             prefetch: 2,

@@ -15,8 +15,8 @@ use eciton_exec::Work;
 use eciton_graph::sample::Room;
 use eciton_plan::{IntervalId, Round};
 
-pub(crate) use self::part::{Level, Part};
-pub(crate) use self::source::{Source, capacity};
+pub(crate) use self::part::{Part, PartLists};
+pub(crate) use self::source::{Chooser, Source};
 use crate::error::{Error, Result};
 
 /// A round's parts.

@@ -100,7 +100,8 @@ impl KnownEdges {
     pub(crate) fn of_part(&self, graph: &Graph, edges: &[u64], reverse: Positions) -> Result<Self> {
         let columns = self.columns();
         let row = |&edge: &u64| &self.rows.values()[edge as usize * columns..][..columns];
-        let rows = EdgeFeatures::new(self.rows.columns(), edges.iter().flat_map(row).copied().collect())?;
+        let values: Vec<f32> = edges.iter().flat_map(row).copied().collect();
+        let rows = EdgeFeatures::new(self.rows.columns(), values)?;
         Ok(Self::new(graph, rows, reverse))
     }
 

@@ -2,7 +2,7 @@
 
 use eciton_exec::Prices;
 use eciton_exec::functions::Outlook;
-use eciton_plan::{Aggregator, Config, IntervalId, LayerKind, Pipeline, Place, Program, Stage, StageId};
+use eciton_plan::{Aggregator, Config, Domain, LayerKind, Pipeline, Place, Program, Stage, StageId};
 use serde::Serialize;
 
 use crate::driver::stage_bytes;

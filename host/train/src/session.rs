@@ -16,7 +16,7 @@ use eciton_plan::{
 };
 use eciton_tensor::Matrix;
 
-use crate::batch::{self, Batches, Source};
+use crate::batch::{Batches, Chooser, Source};
 use crate::checkpoint::Fingerprint;
 use crate::data::{self, Inputs, Interval};
 use crate::driver::{self, Counts, Epochs, Money, RowStore, Stages, State, Trained, Training, Tuning};
@@ -181,6 +181,8 @@ pub(crate) struct Planned {
     pub program: Program,
     evaluation: Program,
     layers: Vec<Option<Arc<Layer>>>,
+    /// Who chooses the rows of batches.
+    chooser: Option<Chooser>,
     /// Where the gathers beside the loss leave out what it does not reach.
     pub labelled: Option<LabelledPlan>,
     pub memory: MemoryPlan,
@@ -218,8 +220,12 @@ impl Planned {
         }
         let evaluation = program.evaluation();
         let dataset = &inputs.dataset;
-        if config.batch.is_on() {
-            let rows = batch::capacity(&config.batch, inputs, &program)?;
+        let chooser = match config.batch.is_on() {
+            false => None,
+            true => Some(Chooser::new(&config.batch, inputs, &program, config.run.seed)?),
+        };
+        if let Some(chooser) = &chooser {
+            let rows = chooser.capacity(&config.batch, inputs);
             program.set_apart(rows.saturating_mul(config.batch.micro));
         }
         let mut labelled = match program.apart {
@@ -244,7 +250,7 @@ impl Planned {
             let kernel = operation.signature.is_some();
             kernel.then(|| opened.next()).flatten()
         });
-        Ok(Self { layers: kernels.collect(), program, evaluation, labelled, memory })
+        Ok(Self { layers: kernels.collect(), program, evaluation, chooser, labelled, memory })
     }
 
     fn fits(&self, config: &Config) -> bool {
@@ -258,7 +264,7 @@ impl Session {
         let draft = Draft::new(config, options, dataset)?;
         draft.planned.memory.check(config.run.memory_bytes)?;
         let Draft { inputs, normalised_features, kernels, threads, planned } = draft;
-        let Planned { program, evaluation, layers, .. } = planned;
+        let Planned { program, evaluation, layers, chooser, .. } = planned;
         let watched = options.out.is_some() && config.checkpoint.is_on();
         let fingerprint = watched.then(|| Fingerprint::of(&inputs)).transpose()?;
         let inputs = inputs.complete(&program, threads)?;
@@ -329,10 +335,8 @@ impl Session {
         let others: &[&RowStore] = if config.pipeline.row_versions() > 1 { &[] } else { &[&rows] };
         let evaluation_rows =
             RowStore::new(&evaluation, cut(), &Pipeline::default(), config.run.row_storage, others)?;
-        let source = match program.apart {
-            true => Some(Arc::new(Source::new(&config.batch, &inputs, &program, config.run.seed)?)),
-            false => None,
-        };
+        let source = chooser.map(|chooser| Source::new(&config.batch, &inputs, chooser, config.run.seed));
+        let source = source.transpose()?.map(Arc::new);
         Ok(Self {
             rows,
             evaluation_rows,

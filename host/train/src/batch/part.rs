@@ -16,6 +16,8 @@ pub(crate) struct Part {
     pub levels: Vec<Level>,
     /// The vertices of its rows, in the data set's order.
     pub vertices: Arc<[u32]>,
+    /// Training rows, or the known values of these.
+    pub known: u64,
     features: Matrix,
     gathered: Option<Matrix>,
 }
@@ -43,11 +45,11 @@ pub(crate) struct PartLists {
 impl Part {
     pub(super) fn new(
         levels: Vec<Level>,
-        vertices: Vec<u32>,
+        (vertices, known): (Vec<u32>, u64),
         features: Matrix,
         gathered: Option<Matrix>,
     ) -> Self {
-        Self { levels, vertices: vertices.into(), features, gathered }
+        Self { levels, vertices: vertices.into(), known, features, gathered }
     }
 
     /// The rows within so many hops.
@@ -67,10 +69,5 @@ impl Part {
             _ if Some(slot) == program.gathered => self.gathered.as_ref(),
             _ => None,
         }
-    }
-
-    /// Training rows.
-    pub(crate) fn training(&self) -> usize {
-        self.levels.first().map_or(0, |level| level.interval.training.len())
     }
 }

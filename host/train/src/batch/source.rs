@@ -6,7 +6,9 @@ use eciton_graph::adjacency::Adjacency;
 use eciton_graph::dataset::Dataset;
 use eciton_graph::gather::{inverse_degrees, symmetric_scale};
 use eciton_graph::part::PartGraph;
-use eciton_graph::sample::{Counts, Method, Parts, Room, SampleKey, Sampler, Subgraph};
+use eciton_graph::sample::normalise::Counts;
+use eciton_graph::sample::parts::Parts;
+use eciton_graph::sample::{Method, Room, SampleKey, Sampler, Subgraph};
 use eciton_graph::shuffle::Shuffle;
 use eciton_kernel::{RowNumbers, Targets};
 use eciton_plan::{Atoms, Batch as Settings, Hops, IntervalId, Program, Round};
@@ -20,13 +22,26 @@ use crate::error::{Error, Result, at};
 
 /// Who chooses rows.
 #[derive(Debug)]
-enum Chooser {
+pub(crate) enum Chooser {
     /// Training rows in a shuffled order, without lists.
     Rows,
     /// A sampler.
     Sampler(Sampler),
     /// A vertex cut.
     Parts(Parts),
+}
+
+impl Chooser {
+    /// Most rows of a part.
+    pub(crate) fn capacity(&self, settings: &Settings, inputs: &Inputs) -> u32 {
+        let training = inputs.dataset.split.train.len() as u32;
+        let targets = settings.rows.unwrap_or(training).min(training).div_ceil(settings.micro);
+        match self {
+            Self::Rows => targets,
+            Self::Sampler(sampler) => sampler.capacity(targets),
+            Self::Parts(parts) => parts.capacity(),
+        }
+    }
 }
 
 /// What parts are made from; never changes.
@@ -52,17 +67,16 @@ impl Source {
     /// What parts of `inputs` are made from. Samples until counts are known, where they are wanted.
     ///
     /// # Errors
-    /// [`Error::Graph`] for settings that a sampler cannot take, [`Error::Batch`] for a program that has
-    /// gathers where nothing samples neighbours.
-    pub(crate) fn new(settings: &Settings, inputs: &Inputs, program: &Program, seed: u64) -> Result<Self> {
+    /// [`Error::Tensor`] where labels do not fit in memory twice.
+    pub(crate) fn new(settings: &Settings, inputs: &Inputs, chooser: Chooser, seed: u64) -> Result<Self> {
         let dataset = inputs.dataset.clone();
-        let chooser = chooser(settings, inputs, program, seed)?;
         let mut in_training = vec![false; dataset.vertices() as usize];
         dataset.split.train.iter().for_each(|&row| in_training[row as usize] = true);
         let values = dataset.labels.as_values().map(matrix).transpose()?;
         let counts = match &chooser {
             Chooser::Sampler(sampler) if settings.normalise && settings.sampler.is_induced() => {
-                Some(Counts::of(sampler, &dataset.graph, seed, settings.coverage))
+                let enough = (settings.coverage, dataset.vertices(), MOST_COUNTED);
+                Some(Counts::of(sampler, &dataset.graph, seed, enough, &mut Room::default()))
             }
             _ => None,
         };
@@ -96,11 +110,7 @@ impl Source {
             // Weights of a vertex add up to 1 over the parts.
             return 1.0 / known(&self.dataset.labels, &self.dataset.split.train).max(1) as f32;
         }
-        let of = |part: &Arc<Part>| match &self.values {
-            None => part.training() as u64,
-            Some(values) => part.known(values),
-        };
-        1.0 / parts.iter().map(of).sum::<u64>().max(1) as f32
+        1.0 / parts.iter().map(|part| part.known).sum::<u64>().max(1) as f32
     }
 
     /// The training rows of a part, ascending: of a pass over all of them in a shuffled order.
@@ -130,7 +140,7 @@ impl Source {
         let graph = &self.dataset.graph;
         let targets = |wanted: bool| if wanted { self.targets(seed, round, number) } else { Vec::new() };
         let (sub, shares) = match &self.chooser {
-            Chooser::Rows => (Subgraph::without_lists(targets(true)), None),
+            Chooser::Rows => (without_lists(targets(true))?, None),
             Chooser::Sampler(sampler) => {
                 let targets = targets(self.settings.sampler.has_targets());
                 (sampler.sample(graph, key, &targets, room), None)
@@ -150,8 +160,15 @@ impl Source {
             let interval = self.interval(&sub, rows as usize, lists.graph.offsets(), &row_weights, hop == 0)?;
             levels.push(Level { interval, lists: Arc::new(lists) });
         }
+        let training = levels.first().map_or(&[][..], |level| &level.interval.training);
+        let training: Vec<u32> = training.iter().map(|&row| sub.ids[row as usize]).collect();
+        let known = known(&self.dataset.labels, &training);
         let vertices = sub.ids.iter().map(|&row| self.vertex(row)).collect();
-        Ok(Part::new(levels, vertices, features, gathered))
+        Ok(Part::new(levels, (vertices, known), features, gathered))
+    }
+
+    fn roots(&self) -> u32 {
+        self.dataset.split.train.len() as u32
     }
 
     fn vertex(&self, row: u32) -> u32 {
@@ -163,7 +180,7 @@ impl Source {
     fn row_weights(&self, sub: &Subgraph, shares: Option<&[f32]>) -> Option<Arc<[f32]>> {
         match (&self.counts, shares) {
             (_, Some(shares)) => Some(shares.into()),
-            (Some(counts), None) => Some(sub.ids.iter().map(|&row| counts.loss_weight(row)).collect()),
+            (Some(counts), None) => Some(counts.loss_weights(sub, self.roots()).into()),
             (None, None) => None,
         }
     }
@@ -263,24 +280,25 @@ impl Source {
     }
 }
 
-/// Most rows of a part.
-///
-/// # Errors
-/// As [`Source::new`].
-pub(crate) fn capacity(settings: &Settings, inputs: &Inputs, program: &Program) -> Result<u32> {
-    let training = inputs.dataset.split.train.len() as u32;
-    let targets = settings.rows.unwrap_or(training).min(training).div_ceil(settings.micro);
-    Ok(match chooser(settings, inputs, program, 0)? {
-        Chooser::Rows => targets,
-        Chooser::Sampler(sampler) => sampler.capacity(targets),
-        Chooser::Parts(parts) => parts.capacity(),
-    })
+/// Rows without edges.
+fn without_lists(ids: Vec<u32>) -> Result<Subgraph> {
+    let incoming = Adjacency::from_parts(vec![0; ids.len() + 1], Vec::new())?;
+    Ok(Subgraph { hops: vec![ids.len() as u32], ids, incoming, edges: Vec::new(), targets: None })
 }
+
+/// Most subgraphs that counts are taken from.
+const MOST_COUNTED: u32 = 10_000;
 
 /// The stream of the shuffled order.
 const SHUFFLE: u32 = u32::MAX;
 
-fn chooser(settings: &Settings, inputs: &Inputs, program: &Program, seed: u64) -> Result<Chooser> {
+impl Chooser {
+    /// As the settings say.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for settings that a sampler cannot take, [`Error::Batch`] for a program that has
+    /// gathers where nothing samples neighbours.
+    pub(crate) fn new(settings: &Settings, inputs: &Inputs, program: &Program, seed: u64) -> Result<Self> {
     use eciton_plan::Sampler as Named;
     let graph = &inputs.dataset.graph;
     let hops = Hops::of(program).most();
@@ -297,14 +315,14 @@ fn chooser(settings: &Settings, inputs: &Inputs, program: &Program, seed: u64) -
                 "say batch.sampler, for instance \"neighbours\" (--sampler neighbours)",
             );
         }
-        return Ok(Chooser::Rows);
+        return Ok(Self::Rows);
     }
     let roots: Arc<[u32]> = inputs.dataset.split.train[..].into();
     let rows = settings.rows.unwrap_or(0).div_ceil(settings.micro.max(1));
     let method = match settings.sampler {
         Named::Parts => {
             let masks = (settings.drop_edges > 0.0).then_some((settings.masks, settings.drop_edges as f32));
-            return Ok(Chooser::Parts(Parts::new(graph, settings.micro, seed, masks)?));
+            return Ok(Self::Parts(Parts::new(graph, settings.micro, seed, masks)?));
         }
         Named::Vertex | Named::None => Method::Vertex,
         Named::Edge => Method::Edge,
@@ -315,5 +333,6 @@ fn chooser(settings: &Settings, inputs: &Inputs, program: &Program, seed: u64) -
         Named::Neighbours => Method::Neighbours { fan_out: settings.fan_outs(hops.max(1))? },
         Named::Shadow => Method::Shadow { fan_out: settings.fan_outs(hops.max(1))? },
     };
-    Ok(Chooser::Sampler(Sampler::new(graph, method, roots, rows)?))
+    Ok(Self::Sampler(Sampler::new(graph, method, roots, rows)?))
+}
 }

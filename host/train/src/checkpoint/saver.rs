@@ -12,7 +12,7 @@ use super::durable::{self, Extent, Journal, sha256};
 use super::place::{Named, Place};
 use super::point::{Mark, Point};
 use super::{CONFIG, FORMAT, METRICS, RUN, SEEDS, VERSIONS};
-use crate::driver::Trained;
+use crate::driver::{Epochs, Trained};
 use crate::error::{Error, Result};
 use crate::report::SeedReport;
 use crate::run_folder::{ECITON_VERSION, Error as FileError, RunFolder, reading, writing};

@@ -127,9 +127,9 @@ impl<A: Arithmetic> Operator for OverRows<A> {
     fn work(&self, on: &On<'_>) -> Result<Work> {
         let rows = on.rows()?;
         let Task { round, stage, interval, .. } = on.task;
-        let part = on.part.is_some().then_some(interval);
+        let apart = on.part.is_some().then_some(interval);
         let ages = || on.ages.map(<[u8]>::to_vec);
-        let which = || Which { pass: on.pass, stage: stage.0, round, ages: ages(), part };
+        let which = || Which { pass: on.pass, stage: stage.0, round, ages: ages(), part: apart };
         match on.stage.phase {
             Phase::BackwardTargets => {
                 let (output, gradient, mut turned) = (on.own(0)?, on.own(1)?, on.write_f32(0)?);
