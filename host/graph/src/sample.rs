@@ -4,7 +4,8 @@
 //! numbers, so that any thread at any time draws the same bits. A sampler is shared, and each thread has
 //! a [`Room`] of its own. No draw costs work by the size of the graph.
 //!
-//! [`normalise`] has GraphSAINT's weights of what samples left out, [`parts`] the fixed parts of CoFree-GNN.
+//! [`normalise`] has GraphSAINT's weights, which make up for what samples leave out; [`parts`] has the
+//! fixed parts of CoFree-GNN.
 //!
 //! ```
 //! use eciton_graph::adjacency::{Graph, Options};

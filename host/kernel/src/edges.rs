@@ -320,7 +320,7 @@ impl EdgeRun {
         state.row_numbers = RowNumbers::List(numbers.into());
         let mut by_edge = self.wide.write(0..edges)?;
         gather(&call.other, &ids, &mut by_edge.view_mut())?;
-        let other = state.matrices.push(by_edge.into_read()?.into());
+        let other = state.matrices.push(by_edge.into_read().into());
         let mut known = None;
         if let Some(buffer) = &self.known {
             let mut by_edge = buffer.write(0..edges)?;
@@ -330,7 +330,7 @@ impl EdgeRun {
                     call.lists.features_of(own, place, view.row_mut(edge as usize));
                 }
             }
-            known = Some(Resource::new_own(state.matrices.push(by_edge.into_read()?.into())));
+            known = Some(Resource::new_own(state.matrices.push(by_edge.into_read().into())));
         }
         let mut push = |matrix: Matrix| Resource::new_own(state.matrices.push(matrix));
         let own = call.own.iter().map(|own| Ok(push(own.slice_rows(rows.start, rows.len())?)));

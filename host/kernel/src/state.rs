@@ -360,7 +360,7 @@ impl State {
         let Some(Place::Rows { rows, extents, scratch, .. }) = self.places[view.place].take() else {
             return Err(Failure::Argument("finish: already finished".to_owned()));
         };
-        let matrix = Matrix::from(rows.into_read()?).with_extents(&extents)?;
+        let matrix = Matrix::from(rows.into_read()).with_extents(&extents)?;
         if let Some(buffer) = scratch {
             // Its lease lives in the matrix; by the time a later task asks, it is gone.
             keep_spare(&mut self.spare, self.scratch_rows, buffer);

@@ -148,19 +148,22 @@ impl Batch {
         }
     }
 
-    /// How many neighbours a row gets at each of `hops` hops.
+    /// How many neighbours a row gets at each of `hops` hops. Of a model with `saved` further gathers, which
+    /// are done once before training, the last fan-outs are not needed.
     ///
     /// # Errors
-    /// [`Error::Together`] for another number of fan-outs than one or `hops`.
-    pub fn fan_outs(&self, hops: usize) -> Result<Vec<u32>, Error> {
+    /// [`Error::Together`] for another number of fan-outs than one or as many as gathers.
+    pub fn fan_outs(&self, hops: usize, saved: usize) -> Result<Vec<u32>, Error> {
         match &self.fan_out[..] {
             [one] => Ok(vec![*one; hops]),
-            many if many.len() == hops => Ok(many.to_vec()),
+            many if many.len() == hops || many.len() == hops + saved => {
+                Ok(many.iter().copied().take(hops).collect())
+            }
             many => Err(Error::Together {
                 key: "batch.fan_out",
                 found: format!("{many:?}"),
                 other: "model",
-                other_found: format!("{hops} gathers one behind the other"),
+                other_found: format!("{} gathers one behind the other", hops + saved),
                 remedy: "give one number for every gather, from the loss on, or one for all",
             }),
         }
@@ -242,9 +245,10 @@ mod tests {
     #[test]
     fn one_fan_out_counts_for_all_hops() {
         let batch = checked("[batch]\nsampler = \"neighbours\"\nrows = 8\nfan_out = [25, 10]\n").unwrap();
-        assert_eq!(batch.fan_outs(2).unwrap(), [25, 10]);
-        assert!(batch.fan_outs(3).unwrap_err().to_string().contains("3 gathers"));
-        assert_eq!(Batch::default().fan_outs(3).unwrap(), [10; 3]);
+        assert_eq!(batch.fan_outs(2, 0).unwrap(), [25, 10]);
+        assert_eq!(batch.fan_outs(1, 1).unwrap(), [25]);
+        assert!(batch.fan_outs(3, 1).unwrap_err().to_string().contains("4 gathers"));
+        assert_eq!(Batch::default().fan_outs(3, 0).unwrap(), [10; 3]);
     }
 
     #[test]

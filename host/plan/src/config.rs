@@ -342,7 +342,8 @@ impl Config {
             return together("batch", batches, "data.task", "link-prediction".to_owned(), remedy);
         }
         if self.pipeline.mode == Mode::Async {
-            let remedy = "leave [batch] out, or say pipeline.mode = \"pipe\": parts of a round read no rows of others";
+            let remedy =
+                "leave [batch] out, or say pipeline.mode = \"pipe\": parts of a round read no rows of others";
             return together("batch", batches, "pipeline.mode", "async".to_owned(), remedy);
         }
         Ok(())

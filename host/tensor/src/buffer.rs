@@ -282,11 +282,18 @@ impl WriteRows {
         View::padded(data, self.rows.len(), inner.columns, inner.stride)
     }
 
-    /// Turns the lease into a shared one.
-    pub fn into_read(self) -> Result<ReadRows> {
+    /// Turns the lease into a shared one; nobody can lease the rows for writing in between.
+    pub fn into_read(self) -> ReadRows {
         let (buffer, rows) = (self.buffer.clone(), self.rows.clone());
-        drop(self);
-        buffer.read(rows)
+        let mut leases = buffer.0.lock();
+        release(&mut leases.writers, &rows);
+        leases.readers.push(rows.clone());
+        drop(leases);
+        // What is left of this lease, whose rows are released.
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: `this` is never dropped nor used again, so that each field is taken once.
+        drop(unsafe { (std::ptr::read(&raw const this.buffer), std::ptr::read(&raw const this.rows)) });
+        ReadRows { buffer, rows }
     }
 }
 

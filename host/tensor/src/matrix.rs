@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::buffer::{Buffer, ReadRows};
+use crate::buffer::{Buffer, ReadRows, WriteRows};
 use crate::error::{Error, Result};
 use crate::half::ReadHalf;
 use crate::sparse::SparseRows;
@@ -149,7 +149,7 @@ impl Matrix {
             Matrix::Dense(Dense { source: Source::Half(lease), rows, columns, extents }) => {
                 let mut to = into.write(0..rows.len())?;
                 lease.view().slice(rows.start, rows.len()).widen_to(&mut to.view_mut())?;
-                let (rows, source) = (0..rows.len(), Source::Leased(Arc::new(to.into_read()?)));
+                let (rows, source) = (0..rows.len(), Source::Leased(Arc::new(to.into_read())));
                 Ok(Matrix::Dense(Dense { source, rows, columns, extents }))
             }
             other => Ok(other),
@@ -280,16 +280,8 @@ impl Matrix {
         }
         match self {
             Matrix::Dense(dense) => {
-                let held = dense.hold(None)?;
-                let view = held.view();
-                let made = Buffer::zeroed(rows.len(), view.columns())?;
-                let mut lease = made.write(0..rows.len())?;
-                let mut to = lease.view_mut();
-                for (at, &row) in rows.iter().enumerate() {
-                    to.row_mut(at).copy_from_slice(view.row(row as usize));
-                }
-                drop(lease);
-                Matrix::from(made.read(0..rows.len())?).with_extents(&dense.extents)
+                let made = Buffer::zeroed(rows.len(), dense.columns.len())?;
+                dense.select_into(rows, made.write(0..rows.len())?)
             }
             Matrix::Sparse(sparse) => {
                 let of = |&row: &u32| sparse.data.row(sparse.rows.start + row as usize);
@@ -311,6 +303,30 @@ impl Matrix {
 }
 
 impl Dense {
+    /// [`Matrix::select`] into memory that is there: as many rows, of as many columns.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a row that there is not, or other extents.
+    pub fn select_into(&self, rows: &[u32], mut lease: WriteRows) -> Result<Matrix> {
+        let held = self.hold(None)?;
+        let (view, mut to) = (held.view(), lease.view_mut());
+        let fits = to.rows() == rows.len() && to.columns() == view.columns();
+        if !fits || rows.iter().any(|&row| row as usize >= view.rows()) {
+            let reason = format!(
+                "{} rows of {} columns of [{}, {}]",
+                rows.len(),
+                to.columns(),
+                view.rows(),
+                view.columns()
+            );
+            return Err(Error::Argument { operation: "select rows", reason });
+        }
+        for (at, &row) in rows.iter().enumerate() {
+            to.row_mut(at).copy_from_slice(view.row(row as usize));
+        }
+        Matrix::from(lease.into_read()).with_extents(&self.extents)
+    }
+
     /// Waits for all rows of the view and leases them.
     pub fn hold(&self, deadline: Option<Duration>) -> Result<Held> {
         let columns = self.columns.clone();
@@ -323,7 +339,7 @@ impl Dense {
                 let wide = Buffer::zeroed(view.rows(), view.columns())?;
                 let mut to = wide.write(0..view.rows())?;
                 view.widen_to(&mut to.view_mut())?;
-                Ok(Held { lease: Arc::new(to.into_read()?), skip: 0, rows: self.rows.len(), columns })
+                Ok(Held { lease: Arc::new(to.into_read()), skip: 0, rows: self.rows.len(), columns })
             }
             Source::Arriving(arriving) => {
                 arriving.wait(self.rows.end, deadline)?;

@@ -71,7 +71,7 @@ impl Sender {
         for (i, row) in values.chunks_exact(columns).enumerate() {
             view.row_mut(i).copy_from_slice(row);
         }
-        let block = Arc::new(lease.into_read()?);
+        let block = Arc::new(lease.into_read());
         let mut progress = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.blocks.push(block);
         progress.rows = start + count;

@@ -30,12 +30,12 @@ pub(crate) struct Batch {
 /// Parts of a round as far as they are there.
 #[derive(Debug)]
 enum Made {
-    Some { parts: Vec<Option<Part>>, missing: usize },
+    Some { parts: Vec<Option<Arc<Part>>>, missing: usize },
     All(Batch),
 }
 
 /// What threads leave.
-type Left = Arc<Mutex<Vec<((Round, IntervalId), Result<Part>)>>>;
+type Left = Arc<Mutex<Vec<((Round, IntervalId), Result<Arc<Part>>)>>>;
 
 /// The batches of one seed's training.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl Batches {
                 *missing -= 1;
             }
             if *missing == 0 {
-                let parts: Vec<Arc<Part>> = parts.drain(..).flatten().map(Arc::new).collect();
+                let parts: Vec<Arc<Part>> = parts.drain(..).flatten().collect();
                 let weight = self.source.weight(&parts);
                 *made = Made::All(Batch { parts, weight });
             }

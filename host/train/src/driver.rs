@@ -176,7 +176,12 @@ impl Training<'_> {
                     state.observer.epoch(&report);
                     trained.epochs.push(report);
                     if let Some(recorder) = &mut state.recorder {
-                        let warned = recorder.epoch(&trained, (state.weights, epochs), state.counts, machine.bill())?;
+                        let warned = recorder.epoch(
+                            &trained,
+                            (state.weights, epochs),
+                            state.counts,
+                            machine.bill(),
+                        )?;
                         warned.iter().for_each(|text| state.observer.warning(text));
                     }
                 }

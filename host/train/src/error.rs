@@ -206,7 +206,9 @@ pub enum Error {
         remedy: &'static str,
     },
     /// More rounds than can be counted.
-    #[error("{epochs} epochs of {rounds} rounds are more than 2^32 - 1 rounds: take fewer epochs, or larger batches")]
+    #[error(
+        "{epochs} epochs of {rounds} rounds are more than 2^32 - 1 rounds: take fewer epochs, or larger batches"
+    )]
     Rounds {
         /// What was asked for.
         epochs: u32,

@@ -6,7 +6,8 @@ use eciton_graph::graphs::Graphs;
 use eciton_input::memory::{available, peak_bytes};
 use eciton_kernel::BLOCK_EDGES;
 use eciton_plan::{
-    Algorithm, Buffers, Config, Domain, Keep, Parameter, Pipeline, Program, RowFormat, SlotId, Stage, VertexOrder,
+    Algorithm, Buffers, Config, Domain, Keep, Parameter, Pipeline, Program, RowFormat, SlotId, Stage,
+    VertexOrder,
 };
 use eciton_tensor::half::HalfBuffer;
 use eciton_tensor::pages::Pages;

@@ -141,8 +141,7 @@ pub struct StagePlan {
 pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
     let draft = Draft::new(config, options, None)?;
     let (inputs, program) = (&draft.inputs, &draft.planned.program);
-    let intervals =
-        if program.apart { config.batch.micro } else { inputs.intervals.len() as u32 };
+    let intervals = if program.apart { config.batch.micro } else { inputs.intervals.len() as u32 };
     let gathered = |stage: &Stage| {
         // A batch normalisation reads all rows and follows no edge.
         let slot = stage.all().next().filter(|_| stage.cost.edge_values > 0);

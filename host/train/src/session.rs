@@ -11,8 +11,8 @@ use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
 use eciton_plan::executor::CORE_HOUR_USD;
 use eciton_plan::{
-    Attribute, Config, Domain, EdgePlace, ExecutorKind, FunctionCount, GatherFeatures, Layers, Mode, Model, Pipeline,
-    Place, Program, Readout, Round, Sampler, Savings, SlotId,
+    Attribute, Config, Domain, EdgePlace, ExecutorKind, FunctionCount, GatherFeatures, Layers, Mode, Model,
+    Pipeline, Place, Program, Readout, Round, Savings, SlotId,
 };
 use eciton_tensor::Matrix;
 
@@ -157,10 +157,7 @@ impl Draft {
         let inputs = inputs.with_edges(&model)?;
         let savings = {
             let work = inputs.workload(model.constant_gather());
-            // What samplers choose from is the graph of every gather.
-            let samples = config.batch.sampler != Sampler::None;
-            let when = if samples { GatherFeatures::EachEpoch } else { config.run.gather_features };
-            Savings::choose(&model, &work, when)?
+            Savings::choose(&model, &work, config.run.gather_features)?
         };
         let mut planned = Planned::new(config, &inputs, &kernels, threads, (&model, savings))?;
         let gives_up = savings.gathered_features && config.run.gather_features == GatherFeatures::Auto;

@@ -53,7 +53,7 @@ impl FanOut {
                 let from = graph.offsets()[row as usize];
                 let mut keys = std::mem::take(&mut room.keys);
                 keys.clear();
-                let mut chosen = std::mem::take(&mut room.hits);
+                let mut chosen = std::mem::take(&mut room.chosen);
                 room.choose(&mut key.stream_of(row), fan_out, list.len() as u32, &mut chosen);
                 for &position in &chosen {
                     let source = list[position as usize];
@@ -66,7 +66,7 @@ impl FanOut {
                 keys.sort_unstable();
                 keys.iter().for_each(|key| lists.push((key >> 32) as u32, from + (key & 0xffff_ffff)));
                 lists.end();
-                (room.keys, room.hits) = (keys, chosen);
+                (room.keys, room.chosen) = (keys, chosen);
             }
             ring = ring.end..ids.len();
             hops.push(ids.len() as u32);
@@ -81,7 +81,7 @@ impl FanOut {
     pub(super) fn shadow(&self, graph: &Graph, key: SampleKey, targets: &[u32], room: &mut Room) -> Subgraph {
         let (mut ids, mut lists) = (Vec::new(), Lists::new(targets.len()));
         let mut places = Vec::with_capacity(targets.len());
-        let mut chosen = std::mem::take(&mut room.hits);
+        let mut chosen = std::mem::take(&mut room.chosen);
         for &target in targets.iter().filter(|&&target| target < graph.vertices()) {
             let mut random = key.stream_of(target);
             let first = ids.len();
@@ -102,7 +102,7 @@ impl FanOut {
             places.push((first + own.partition_point(|&id| id < target)) as u32);
             room.induce(graph, own, first as u32, &mut lists);
         }
-        room.hits = chosen;
+        room.chosen = chosen;
         let hops = vec![ids.len() as u32];
         let (incoming, edges) = lists.finish();
         Subgraph { ids, hops, incoming, edges, targets: Some(places) }

@@ -13,8 +13,9 @@ pub struct Room {
     /// The local row, where the bit is set. Most rows that are asked for are not in, and the bits of a large
     /// graph stay in a cache that its rows do not fit.
     local: Vec<u32>,
-    /// Positions within a list.
-    pub(super) hits: Vec<u32>,
+    /// Positions within a list: of sources that are in, and of those that were drawn.
+    hits: Vec<u32>,
+    pub(super) chosen: Vec<u32>,
     /// By position within a list; one that is taken has the value `now`.
     taken: Vec<u32>,
     now: u32,

@@ -153,7 +153,7 @@ pub(super) fn parts(writer: &mut Writer<'_>, call: &EdgeCall) -> Result<Parts> {
     let chosen = Buffer::zeroed(lists.rows.len(), columns).map_err(at(CALL))?;
     let mut rows = chosen.write(0..lists.rows.len()).map_err(at(CALL))?;
     gather(&call.other, &lists.rows, &mut rows.view_mut()).map_err(at(CALL))?;
-    let other = Matrix::from(rows.into_read().map_err(at(CALL))?);
+    let other = Matrix::from(rows.into_read());
     let known = known(call, &lists)?;
     let vertices: Vec<u32> = lists.rows.iter().map(|&row| call.lists.vertex(row)).collect();
 
@@ -208,7 +208,7 @@ fn known(call: &EdgeCall, lists: &Lists) -> Result<Option<Matrix>> {
             call.lists.features_of(own, place, view.row_mut(edge as usize));
         }
     }
-    Ok(Some(rows.into_read().map_err(at(CALL))?.into()))
+    Ok(Some(rows.into_read().into()))
 }
 
 impl Request {
@@ -278,5 +278,5 @@ fn dense(what: &str, matrix: Matrix) -> Result<ReadRows> {
     let mut copy = buffer.write(0..view.rows()).map_err(at(EDGES))?;
     let mut to = copy.view_mut();
     (0..view.rows()).for_each(|row| to.row_mut(row).copy_from_slice(view.row(row)));
-    copy.into_read().map_err(at(EDGES))
+    Ok(copy.into_read())
 }

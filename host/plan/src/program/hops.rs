@@ -21,8 +21,7 @@ impl Hops {
     /// Counts them. A program of an evaluation has no loss: all of its rows are within 0 hops.
     #[must_use]
     pub fn of(program: &Program) -> Self {
-        let mut hops =
-            Self { stages: vec![0; program.stages.len()], slots: vec![0; program.slots.len()] };
+        let mut hops = Self { stages: vec![0; program.stages.len()], slots: vec![0; program.slots.len()] };
         let Some(loss) = program.loss else { return hops };
         // By operation, what its forward stage was at.
         let mut operations = vec![0; program.operations.len()];

@@ -1,6 +1,6 @@
 //! What parts are made from, and how.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use eciton_graph::adjacency::Adjacency;
 use eciton_graph::dataset::Dataset;
@@ -11,9 +11,9 @@ use eciton_graph::sample::parts::Parts;
 use eciton_graph::sample::{Method, Room, SampleKey, Sampler, Subgraph};
 use eciton_graph::shuffle::Shuffle;
 use eciton_kernel::{RowNumbers, Targets};
-use eciton_plan::{Atoms, Batch as Settings, Hops, IntervalId, Program, Round};
-use eciton_tensor::Matrix;
+use eciton_plan::{Atoms, Batch as Settings, FeatureGather, Hops, IntervalId, Program, Round};
 use eciton_tensor::random::{Key, Purpose};
+use eciton_tensor::{Buffer, Matrix};
 
 use super::part::{Level, Part, PartLists};
 use crate::data::{Inputs, Interval, grid, known, matrix};
@@ -27,8 +27,8 @@ pub(crate) enum Chooser {
     Rows,
     /// A sampler.
     Sampler(Sampler),
-    /// A vertex cut.
-    Parts(Parts),
+    /// A vertex cut; with the parts that are the same in every round.
+    Parts { parts: Parts, made: Vec<OnceLock<Arc<Part>>> },
 }
 
 impl Chooser {
@@ -39,7 +39,10 @@ impl Chooser {
         match self {
             Self::Rows => targets,
             Self::Sampler(sampler) => sampler.capacity(targets),
-            Self::Parts(parts) => parts.capacity(),
+            Self::Parts { parts, .. } => {
+                let rows = parts.as_slice().iter().map(|part| part.subgraph.ids.len());
+                rows.max().unwrap_or(0) as u32
+            }
         }
     }
 }
@@ -61,6 +64,10 @@ pub(crate) struct Source {
     chooser: Chooser,
     /// How often rows and edges are sampled, where sums and losses are weighed by that.
     counts: Option<Counts>,
+    /// Most rows of a part.
+    capacity: usize,
+    /// Memory of parts' features; what a part still has is leased.
+    buffers: Mutex<Vec<Buffer>>,
 }
 
 impl Source {
@@ -89,6 +96,8 @@ impl Source {
             vertices: inputs.vertices.permutation().map(|order| order.old_of_new().into()),
             values,
             in_training,
+            capacity: chooser.capacity(settings, inputs) as usize,
+            buffers: Mutex::default(),
             chooser,
             counts,
             dataset,
@@ -106,7 +115,7 @@ impl Source {
             // Weights of rows have it all, of each part's own estimate.
             return 1.0 / parts.len().max(1) as f32;
         }
-        if let Chooser::Parts(_) = self.chooser {
+        if let Chooser::Parts { .. } = self.chooser {
             // Weights of a vertex add up to 1 over the parts.
             return 1.0 / known(&self.dataset.labels, &self.dataset.split.train).max(1) as f32;
         }
@@ -135,36 +144,79 @@ impl Source {
     ///
     /// # Errors
     /// [`Error::Tensor`] where its rows do not fit in memory.
-    pub(crate) fn part(&self, seed: u64, round: Round, number: IntervalId, room: &mut Room) -> Result<Part> {
+    pub(crate) fn part(
+        &self,
+        seed: u64,
+        round: Round,
+        number: IntervalId,
+        room: &mut Room,
+    ) -> Result<Arc<Part>> {
         let key = SampleKey { seed, round: round.0, interval: number.0 };
         let graph = &self.dataset.graph;
         let targets = |wanted: bool| if wanted { self.targets(seed, round, number) } else { Vec::new() };
-        let (sub, shares) = match &self.chooser {
-            Chooser::Rows => (without_lists(targets(true))?, None),
+        let sub = match &self.chooser {
+            Chooser::Rows => without_lists(targets(true))?,
             Chooser::Sampler(sampler) => {
                 let targets = targets(self.settings.sampler.has_targets());
-                (sampler.sample(graph, key, &targets, room), None)
+                sampler.sample(graph, key, &targets, room)
             }
-            Chooser::Parts(parts) => (parts.sample(key), Some(parts.weights(number.index()))),
+            Chooser::Parts { parts, made } => {
+                let missing = || Error::Internal(format!("no part {number}"));
+                let (part, made) =
+                    parts.as_slice().get(number.index()).zip(made.get(number.index())).ok_or_else(missing)?;
+                if part.masks() > 0 {
+                    return self.made_of(&part.dropped(part.mask(key)), Some(&part.weights));
+                }
+                if let Some(made) = made.get() {
+                    return Ok(made.clone());
+                }
+                let new = self.made_of(&part.subgraph, Some(&part.weights))?;
+                return Ok(made.get_or_init(|| new).clone());
+            }
         };
-        let features = self.features.select(&sub.ids).map_err(at("features of a part"))?;
-        let gathered = self.gathered.as_ref().map(|all| all.select(&sub.ids)).transpose();
-        let gathered = gathered.map_err(at("features of a part"))?;
+        self.made_of(&sub, None)
+    }
+
+    /// A part of a subgraph; `shares` is what each row counts in the loss of a part of a vertex cut.
+    fn made_of(&self, sub: &Subgraph, shares: Option<&[f32]>) -> Result<Arc<Part>> {
+        let features = self.select(&self.features, &sub.ids)?;
+        let gathered = self.gathered.as_ref().map(|all| self.select(all, &sub.ids)).transpose()?;
         let mut levels = Vec::with_capacity(sub.hops.len());
-        let row_weights = self.row_weights(&sub, shares);
+        let row_weights = self.row_weights(sub, shares);
         for (hop, &rows) in sub.hops.iter().enumerate() {
             let sources = sub.hops.get(hop + 1).copied().unwrap_or(rows);
             // Rows of the last hop have no lists of their own.
             let listed = if hop > 0 && hop + 1 == sub.hops.len() { sub.hops[hop - 1] } else { rows };
-            let lists = self.lists(&sub, listed as usize, sources as usize)?;
-            let interval = self.interval(&sub, rows as usize, lists.graph.offsets(), &row_weights, hop == 0)?;
+            let lists = self.lists(sub, listed as usize, sources as usize)?;
+            let interval =
+                self.interval(sub, rows as usize, lists.graph.offsets(), &row_weights, hop == 0)?;
             levels.push(Level { interval, lists: Arc::new(lists) });
         }
         let training = levels.first().map_or(&[][..], |level| &level.interval.training);
         let training: Vec<u32> = training.iter().map(|&row| sub.ids[row as usize]).collect();
         let known = known(&self.dataset.labels, &training);
         let vertices = sub.ids.iter().map(|&row| self.vertex(row)).collect();
-        Ok(Part::new(levels, (vertices, known), features, gathered))
+        Ok(Arc::new(Part::new(levels, (vertices, known), features, gathered)))
+    }
+
+    /// A copy of rows, in memory that parts of rounds that are over had.
+    fn select(&self, all: &Matrix, rows: &[u32]) -> Result<Matrix> {
+        let Matrix::Dense(dense) = all else { return all.select(rows).map_err(at("features of a part")) };
+        let columns = all.columns();
+        let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |buffer: &&Buffer| buffer.columns() == columns && buffer.rows() >= rows.len();
+        let free = buffers.iter().filter(fits).find_map(|buffer| buffer.write(0..rows.len()).ok());
+        let lease = match free {
+            Some(lease) => lease,
+            None => {
+                let most = self.capacity.max(rows.len());
+                let made = Buffer::zeroed(most, columns).map_err(at("features of a part"))?;
+                buffers.push(made.clone());
+                made.write(0..rows.len()).map_err(at("features of a part"))?
+            }
+        };
+        drop(buffers);
+        dense.select_into(rows, lease).map_err(at("features of a part"))
     }
 
     fn roots(&self) -> u32 {
@@ -205,12 +257,16 @@ impl Source {
         let training = match &sub.targets {
             _ if !learns => Vec::new(),
             Some(targets) => targets.clone(),
-            None => (0..).zip(ids).filter(|(_, row)| self.in_training[**row as usize]).map(|(at, _)| at).collect(),
+            None => {
+                (0..).zip(ids).filter(|(_, row)| self.in_training[**row as usize]).map(|(at, _)| at).collect()
+            }
         };
         let targets = match (self.dataset.labels.as_classes(), &self.values) {
             (Some(classes), _) => Targets::Classes(ids.iter().map(|&row| classes[row as usize]).collect()),
             (None, Some(values)) => Targets::Values(values.select(ids).map_err(at("labels of a part"))?),
-            (None, None) => return Err(Error::Internal("labels that are neither classes nor values".to_owned())),
+            (None, None) => {
+                return Err(Error::Internal("labels that are neither classes nor values".to_owned()));
+            }
         };
         let whole = self.vertices.is_none() && ids.iter().zip(0..).all(|(&row, at)| row == at);
         let numbers = match whole {
@@ -299,40 +355,50 @@ impl Chooser {
     /// [`Error::Data`] for settings that a sampler cannot take, [`Error::Batch`] for a program that has
     /// gathers where nothing samples neighbours.
     pub(crate) fn new(settings: &Settings, inputs: &Inputs, program: &Program, seed: u64) -> Result<Self> {
-    use eciton_plan::Sampler as Named;
-    let graph = &inputs.dataset.graph;
-    let hops = Hops::of(program).most();
-    let refuse = |found: &str, remedy: &'static str| {
-        Err(Error::Batch { sampler: settings.sampler.name(), found: found.to_owned(), remedy })
-    };
-    if inputs.dataset.graphs.is_some() {
-        return refuse("a data set of many graphs", "leave [batch] out: graphs are trained on all at once");
-    }
-    if settings.sampler == Named::None {
-        if hops > 0 {
+        use eciton_plan::Sampler as Named;
+        let graph = &inputs.dataset.graph;
+        let hops = Hops::of(program).most();
+        let saved = match program.model.constant_gather().filter(|_| program.savings.gathered_features) {
+            Some(FeatureGather::Hops(saved)) => saved as usize,
+            saved => usize::from(saved.is_some()),
+        };
+        let refuse = |found: &str, remedy: &'static str| {
+            Err(Error::Batch { sampler: settings.sampler.name(), found: found.to_owned(), remedy })
+        };
+        if inputs.dataset.graphs.is_some() {
+            return refuse(
+                "a data set of many graphs",
+                "leave [batch] out: graphs are trained on all at once",
+            );
+        }
+        if hops == 0 && settings.sampler.has_targets() {
+            // Nothing to sample: all gathers are done before training, or there is none.
+            return Ok(Self::Rows);
+        }
+        if settings.sampler == Named::None {
             return refuse(
                 "a model that gathers neighbours' rows",
                 "say batch.sampler, for instance \"neighbours\" (--sampler neighbours)",
             );
         }
-        return Ok(Self::Rows);
+        let roots: Arc<[u32]> = inputs.dataset.split.train[..].into();
+        let rows = settings.rows.unwrap_or(0).div_ceil(settings.micro.max(1));
+        let method = match settings.sampler {
+            Named::Parts => {
+                let mut parts = Parts::new(graph, settings.micro, seed)?;
+                if settings.drop_edges > 0.0 {
+                    parts.drop_edges(settings.masks, settings.drop_edges as f32, seed)?;
+                }
+                let made = (0..settings.micro).map(|_| OnceLock::new()).collect();
+                return Ok(Self::Parts { parts, made });
+            }
+            Named::Vertex | Named::None => Method::Vertex,
+            Named::Edge => Method::Edge,
+            Named::Walk => Method::Walk { length: settings.walk_length },
+            Named::Frontier => Method::Frontier { frontier: settings.frontier.unwrap_or(rows / 3).max(1) },
+            Named::Neighbours => Method::Neighbours { fan_out: settings.fan_outs(hops, saved)? },
+            Named::Shadow => Method::Shadow { fan_out: settings.fan_outs(hops, saved)? },
+        };
+        Ok(Self::Sampler(Sampler::new(graph, method, roots, rows)?))
     }
-    let roots: Arc<[u32]> = inputs.dataset.split.train[..].into();
-    let rows = settings.rows.unwrap_or(0).div_ceil(settings.micro.max(1));
-    let method = match settings.sampler {
-        Named::Parts => {
-            let masks = (settings.drop_edges > 0.0).then_some((settings.masks, settings.drop_edges as f32));
-            return Ok(Self::Parts(Parts::new(graph, settings.micro, seed, masks)?));
-        }
-        Named::Vertex | Named::None => Method::Vertex,
-        Named::Edge => Method::Edge,
-        Named::Walk => Method::Walk { length: settings.walk_length },
-        Named::Frontier => {
-            Method::Frontier { frontier: settings.frontier.unwrap_or(rows / 3).max(1) }
-        }
-        Named::Neighbours => Method::Neighbours { fan_out: settings.fan_outs(hops.max(1))? },
-        Named::Shadow => Method::Shadow { fan_out: settings.fan_outs(hops.max(1))? },
-    };
-    Ok(Self::Sampler(Sampler::new(graph, method, roots, rows)?))
-}
 }

@@ -388,7 +388,9 @@ mod tests {
         assert!(store.write(slot, Round(4), IntervalId(2), None).is_err());
         drop(pieces);
         put(4, 2);
-        assert!(store.lease(slot, Round(1), IntervalId(2), None).unwrap_err().to_string().contains("round 4"));
+        assert!(
+            store.lease(slot, Round(1), IntervalId(2), None).unwrap_err().to_string().contains("round 4")
+        );
         store.forget();
         assert!(store.lease(slot, Round(4), IntervalId(2), None).is_err());
     }
