@@ -1,0 +1,190 @@
+//! Batches: an update on part of the rows is that of all rows where the part is all of them, and the bits
+//! of a run depend on nothing but its settings.
+
+use eciton_plan::Config;
+use eciton_tests::{cora, options, train_reports};
+use eciton_train::inspect::{FirstEpoch, first_epoch};
+use eciton_train::{Options, Silent, Trainer};
+
+fn config(epochs: u32, settings: &[&str]) -> Config {
+    let mut config = cora(epochs);
+    config.run.threads = Some(2);
+    settings.iter().for_each(|setting| config.set(setting).unwrap());
+    config
+}
+
+fn trained(config: &Config) -> Trainer {
+    let mut trainer = Trainer::new(config, &options(), eciton_train::load(&config.data).unwrap()).unwrap();
+    trainer.run(config.run.epochs, &mut Silent).unwrap();
+    trainer
+}
+
+fn digest(epochs: u32, settings: &[&str]) -> String {
+    trained(&config(epochs, settings)).model_digest().unwrap()
+}
+
+/// Settings of models: plain, with what reads all rows, along edges, deep.
+const MODELS: [&[&str]; 8] = [
+    &["model.name=gcn"],
+    &["model.name=sage", "model.norm=batch"],
+    &["model.name=gat", "model.heads=2"],
+    &["model.name=gatv2", "model.heads=2"],
+    &["model.name=gin", "model.norm=layer"],
+    &["model.name=appnp"],
+    &["model.name=gcn", "model.layers=3", "model.residual=true", "model.norm=pair"],
+    &["model.name=mlp"],
+];
+
+/// How parts may be made of Cora, whose model has two gathers.
+const SAMPLERS: [&[&str]; 7] = [
+    &["batch.sampler=vertex", "batch.rows=600", "batch.micro=2"],
+    &["batch.sampler=edge", "batch.rows=600"],
+    &["batch.sampler=walk", "batch.rows=600", "batch.walk_length=3"],
+    &["batch.sampler=frontier", "batch.rows=600", "batch.normalise=false"],
+    &["batch.sampler=neighbours", "batch.rows=50", "batch.fan_out=[5, 3]", "batch.micro=2"],
+    &["batch.sampler=shadow", "batch.rows=50", "batch.fan_out=4"],
+    &["batch.sampler=parts", "batch.micro=3", "batch.drop_edges=0.3"],
+];
+
+#[test]
+fn one_part_of_all_rows_is_a_run_on_all_rows() {
+    for model in MODELS {
+        for more in ["run.seed=3", "run.order=rcm", "run.row_storage=bf16"] {
+            let whole = digest(4, &[model, &[more, "run.intervals=1"]].concat());
+            let part = digest(4, &[model, &[more, "batch.sampler=parts"]].concat());
+            assert_eq!(part, whole, "{model:?}, {more}");
+        }
+    }
+}
+
+#[test]
+fn threads_and_depths_change_no_bit() {
+    for sampler in SAMPLERS {
+        let of = |threads, ahead| {
+            let prefetch = format!("batch.prefetch={ahead}");
+            digest(3, &[sampler, &[threads, &prefetch, "run.gather_features=each-epoch"]].concat())
+        };
+        let first = of("run.threads=1", 0);
+        assert_eq!(of("run.threads=2", 1), first, "{sampler:?}");
+        assert_eq!(of("run.threads=2", 4), first, "{sampler:?}");
+        assert_ne!(of("run.seed=9", 1), first, "{sampler:?}");
+    }
+}
+
+/// The first epoch.
+fn first(settings: &[&str]) -> FirstEpoch {
+    let config = config(1, settings);
+    first_epoch(&config, &options(), eciton_train::load(&config.data).unwrap()).unwrap()
+}
+
+/// The largest difference of two epochs' gradients, as a share of the largest of all.
+fn apart(left: &FirstEpoch, right: &FirstEpoch) -> f32 {
+    let mut largest = (0f32, 0f32);
+    for (left, right) in left.gradients.iter().zip(&right.gradients) {
+        for (a, b) in left.values.iter().zip(&right.values) {
+            largest = (largest.0.max((a - b).abs()), largest.1.max(a.abs()));
+        }
+    }
+    largest.0 / largest.1
+}
+
+#[test]
+fn all_neighbours_of_all_training_rows_give_the_gradients_of_all_rows() {
+    let exact = ["model.dropout=0", "run.gather_features=each-epoch"];
+    for model in MODELS {
+        if model.contains(&"model.norm=batch") || model.contains(&"model.norm=pair") {
+            // Moments are of a part's own rows.
+            continue;
+        }
+        let whole = first(&[model, &exact].concat());
+        for micro in ["batch.micro=1", "batch.micro=3"] {
+            let batch = ["batch.sampler=neighbours", micro, "batch.fan_out=2708", "batch.rows=140"];
+            let part = first(&[model, &exact, &batch].concat());
+            let found = apart(&whole, &part);
+            assert!(found < 2e-5, "{model:?} {batch:?}: gradients are {found} apart");
+            assert!((whole.losses[0] - part.losses[0]).abs() < 1e-5, "{model:?} {batch:?}");
+        }
+    }
+    // A mean of neighbours does not depend on degrees outside of a neighbourhood.
+    let sage = ["model.name=sage"];
+    let whole = first(&[&sage[..], &exact].concat());
+    let batch = ["batch.sampler=shadow", "batch.fan_out=2708", "batch.rows=140"];
+    let found = apart(&whole, &first(&[&sage[..], &exact, &batch].concat()));
+    assert!(found < 2e-5, "shadow: gradients are {found} apart");
+}
+
+#[test]
+fn rows_of_an_epoch_are_all_training_rows_once() {
+    // Without dropout, and at a rate of 0, losses of all batches are those of one model: their mean by rows
+    // is the loss of all rows.
+    let still = ["model.name=mlp", "model.dropout=0", "optimiser.lr=1e-30", "optimiser.weight_decay=0"];
+    let whole = trained(&config(1, &still));
+    let batches = trained(&config(3, &[&still[..], &["batch.rows=35", "batch.micro=2"]].concat()));
+    let wanted = whole.history()[0].loss;
+    for report in batches.history() {
+        // 140 training rows are four batches of 35.
+        assert!((report.loss - wanted).abs() < 1e-6, "epoch {}: {} for {wanted}", report.epoch, report.loss);
+    }
+}
+
+#[test]
+fn runs_of_some_epochs_are_one_run() {
+    let batch = ["batch.sampler=neighbours", "batch.rows=30", "run.eval_every=2"];
+    let whole = trained(&config(6, &batch));
+    let config = config(6, &batch);
+    let mut trainer = Trainer::new(&config, &options(), eciton_train::load(&config.data).unwrap()).unwrap();
+    for epochs in [1, 3, 2] {
+        trainer.run(epochs, &mut Silent).unwrap();
+    }
+    assert_eq!(trainer.model_digest().unwrap(), whole.model_digest().unwrap());
+    assert_eq!(trainer.epoch(), 6);
+    let losses = |trainer: &Trainer| trainer.history().iter().map(|r| r.loss.to_bits()).collect::<Vec<_>>();
+    assert_eq!(losses(&trainer), losses(&whole));
+}
+
+#[test]
+fn a_run_folder_has_epochs_and_is_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let mut config = config(6, &["batch.sampler=walk", "batch.rows=64", "checkpoint.every=1"]);
+    config.run.eval_every = 1;
+    let wanted = trained(&config).model_digest().unwrap();
+    // Stopped after its second epoch, as by Ctrl-C.
+    let stop = std::sync::Arc::new(eciton_train::Stop::default());
+    let options = Options { out: Some(out.clone()), stop: stop.clone(), ..options() };
+    let mut observer = StopsAfter(2, stop);
+    let summary = eciton_train::train(&config, &options, &mut observer).unwrap();
+    assert!(summary.stopped && summary.seeds[0].epochs == 2, "{summary:?}");
+    let resumed = eciton_train::resume(&out, false, &eciton_tests::options(), &mut Silent).unwrap();
+    assert_eq!(resumed.model_digest, wanted);
+    let (summary, reports) = train_reports(&config, &eciton_tests::options()).unwrap();
+    assert_eq!((summary.model_digest, reports.len()), (wanted, 6));
+}
+
+/// Asks to stop after so many epochs.
+struct StopsAfter(u32, std::sync::Arc<eciton_train::Stop>);
+
+impl eciton_train::Observer for StopsAfter {
+    fn epoch(&mut self, report: &eciton_train::EpochReport) {
+        if report.epoch == self.0 {
+            self.1.ask(eciton_train::Ask::Finish);
+        }
+    }
+}
+
+#[test]
+fn what_has_no_batches_is_refused_in_words() {
+    let refused = |settings: &[&str]| {
+        let config = config(1, settings);
+        let dataset = eciton_train::load(&config.data).unwrap();
+        Trainer::new(&config, &options(), dataset).map(|_| ()).unwrap_err().to_string()
+    };
+    let text = refused(&["batch.rows=10"]);
+    assert!(text.contains("gathers neighbours' rows") && text.contains("--sampler neighbours"), "{text}");
+    let text = refused(&["batch.sampler=neighbours", "batch.fan_out=[3, 3, 3]"]);
+    assert!(text.contains("2 gathers"), "{text}");
+    let text = refused(&["batch.sampler=frontier", "batch.rows=10", "batch.frontier=20"]);
+    assert!(text.contains("20"), "{text}");
+    let text = refused(&["batch.rows=10", "pipeline.mode=async"]);
+    assert!(text.contains("pipe"), "{text}");
+}
