@@ -28,6 +28,7 @@ mod mapping;
 pub mod metrics;
 pub mod order;
 pub mod random;
+pub mod sample;
 pub mod split;
 pub mod stat;
 pub mod store;

@@ -13,6 +13,8 @@ pub enum Purpose {
     Kernel = 3,
     /// Pairs that are taken as not linked; the host's own.
     Negatives = 4,
+    /// Subgraphs that rounds are trained on; the host's own.
+    Sampling = 5,
 }
 
 pub(crate) fn mix64(mut z: u64) -> u64 {

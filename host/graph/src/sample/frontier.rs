@@ -1,0 +1,105 @@
+//! The frontier sampler's dashboard (Zeng et al., IPDPS 2019, algorithm 3).
+
+use crate::adjacency::Graph;
+use crate::random::SplitMix64;
+
+/// The most slots of a vertex: a vertex of a higher degree is drawn as often as one of this degree.
+pub const DEGREE_CLIP: u32 = 3_000;
+
+/// How many slots a vertex has: its in-degree, at least 1 and at most [`DEGREE_CLIP`].
+pub(super) fn slots_of(graph: &Graph, vertex: u32) -> u32 {
+    graph.in_degree(vertex).clamp(1, DEGREE_CLIP)
+}
+
+/// A vertex of the frontier, or one that was.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    vertex: u32,
+    /// How many slots are its own; 0 once it was drawn.
+    slots: u32,
+}
+
+/// Slots of the frontier's vertices, each vertex as many as its weight: a uniform slot is a vertex by
+/// weight. Slots of drawn vertices stay, void, until they are as many as the others.
+#[derive(Debug, Default)]
+pub(super) struct Dashboard {
+    /// The entry of each slot: 4 bytes.
+    slots: Vec<u32>,
+    entries: Vec<Entry>,
+    /// Slots that are not void.
+    valid: usize,
+}
+
+impl Dashboard {
+    fn clear(&mut self) {
+        self.slots.clear();
+        self.entries.clear();
+        self.valid = 0;
+    }
+
+    fn push(&mut self, vertex: u32, slots: u32) {
+        self.valid += slots as usize;
+        // At least half of the slots are valid, so that a draw takes two trials on the average at most.
+        if self.slots.len() + slots as usize > 2 * self.valid {
+            self.compact();
+        }
+        let entry = self.entries.len() as u32;
+        self.slots.resize(self.slots.len() + slots as usize, entry);
+        self.entries.push(Entry { vertex, slots });
+    }
+
+    /// Drops what was drawn. The work is that of the slots written since the last time, so each is paid once.
+    fn compact(&mut self) {
+        self.entries.retain(|entry| entry.slots > 0);
+        self.slots.clear();
+        for (entry, number) in self.entries.iter().zip(0..) {
+            self.slots.resize(self.slots.len() + entry.slots as usize, number);
+        }
+    }
+
+    /// Takes a vertex out, each with probability proportional to its slots; none of an empty frontier.
+    fn pop(&mut self, random: &mut SplitMix64) -> Option<u32> {
+        if self.valid == 0 {
+            return None;
+        }
+        loop {
+            let slot = random.below(self.slots.len() as u64) as usize;
+            let entry = &mut self.entries[self.slots[slot] as usize];
+            if entry.slots > 0 {
+                self.valid -= entry.slots as usize;
+                entry.slots = 0;
+                return Some(entry.vertex);
+            }
+        }
+    }
+
+    /// Draws a frontier of `size` roots and moves it `steps` times. `slots` is a vertex' number of slots,
+    /// from 1. `seen` is told the vertex that a step draws, `None` for the first frontier, and the vertex
+    /// that enters.
+    pub(super) fn run(
+        &mut self,
+        graph: &Graph,
+        (roots, size, steps): (&[u32], u32, u32),
+        random: &mut SplitMix64,
+        slots: impl Fn(u32) -> u32,
+        mut seen: impl FnMut(Option<u32>, u32),
+    ) {
+        self.clear();
+        let root = |random: &mut SplitMix64| roots[random.below(roots.len() as u64) as usize];
+        for _ in 0..size {
+            let vertex = root(random);
+            self.push(vertex, slots(vertex));
+            seen(None, vertex);
+        }
+        for _ in 0..steps {
+            let Some(drawn) = self.pop(random) else { return };
+            let list = graph.in_neighbours(drawn);
+            let entering = match list.is_empty() {
+                true => root(random),
+                false => list[random.below(list.len() as u64) as usize],
+            };
+            self.push(entering, slots(entering));
+            seen(Some(drawn), entering);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The induced methods: vertices are drawn, and the edges between them come along.
+
+use std::sync::Arc;
+
+use super::frontier::slots_of;
+use super::law::Law;
+use super::room::Room;
+use super::{Method, SampleKey, Subgraph, refused};
+use crate::adjacency::{Adjacency, Graph};
+use crate::error::Result;
+
+/// What vertices are drawn from.
+#[derive(Debug)]
+pub(super) struct Draws {
+    from: From,
+    /// The most vertices that are drawn.
+    rows: u32,
+}
+
+#[derive(Debug)]
+enum From {
+    Vertices(Law),
+    Edges(Ends),
+    Walks { roots: Arc<[u32]>, length: u32 },
+    Frontier { roots: Arc<[u32]>, size: u32 },
+}
+
+/// Rows with a list that is not empty; `None` where all have one.
+#[derive(Debug)]
+struct Listed {
+    rows: Option<Vec<u32>>,
+    count: u32,
+}
+
+impl Listed {
+    fn new(lists: &Adjacency) -> Self {
+        let filled = |&row: &u32| !lists.of(row).is_empty();
+        let count = (0..lists.vertices()).filter(filled).count() as u32;
+        let rows = (count < lists.vertices()).then(|| (0..lists.vertices()).filter(filled).collect());
+        Self { rows, count }
+    }
+
+    fn row(&self, at: u32) -> u32 {
+        self.rows.as_ref().map_or(at, |rows| rows[at as usize])
+    }
+}
+
+/// Edges by `1/deg(u) + 1/deg(v)`: a uniform end among the rows that have a list, and of its list a uniform
+/// entry. The two ends of an edge give it the two terms, so no table by edge is needed.
+#[derive(Debug)]
+struct Ends {
+    targets: Listed,
+    /// `None` where every edge has its reverse: its source is a target as well.
+    sources: Option<Listed>,
+}
+
+impl Draws {
+    pub(super) fn new(graph: &Graph, method: &Method, roots: Arc<[u32]>, rows: u32) -> Result<Self> {
+        if rows == 0 {
+            return Err(refused("a subgraph's budget of rows", rows, "at least 1"));
+        }
+        if roots.is_empty() {
+            return Err(refused("the number of training rows to sample from", 0, "at least 1"));
+        }
+        if let Some(root) = roots.iter().find(|&&root| root >= graph.vertices()) {
+            let allowed = format!("below {}, the number of vertices", graph.vertices());
+            return Err(refused("a training row to sample from", root, allowed));
+        }
+        let from = match *method {
+            Method::Vertex => From::Vertices(Law::new(column_norms(graph))),
+            Method::Edge if graph.edges() == 0 => {
+                return Err(refused("the number of edges to sample", 0, "at least 1"));
+            }
+            Method::Edge if rows < 2 => {
+                return Err(refused(
+                    "the budget of rows of sampled edges",
+                    rows,
+                    "at least 2, an edge's ends",
+                ));
+            }
+            Method::Edge => From::Edges(Ends {
+                targets: Listed::new(graph.incoming()),
+                sources: graph.transpose().map(Listed::new),
+            }),
+            Method::Walk { length } => {
+                if length == 0 || length >= rows {
+                    let allowed = format!("1 to {}, one less than the budget of rows", rows - 1);
+                    return Err(refused("a walk's length", length, allowed));
+                }
+                From::Walks { roots, length }
+            }
+            Method::Frontier { frontier: size } => {
+                if size == 0 || size > rows {
+                    return Err(refused("the frontier", size, format!("1 to {rows}, the budget of rows")));
+                }
+                From::Frontier { roots, size }
+            }
+            Method::Neighbours { .. } | Method::Shadow { .. } => {
+                return Err(refused("the method", "one that goes from targets", "an induced one"));
+            }
+        };
+        Ok(Self { from, rows })
+    }
+
+    /// The most vertices of a sample.
+    pub(super) fn most(&self) -> u32 {
+        match self.from {
+            From::Walks { length, .. } => self.rows / (length + 1) * (length + 1),
+            From::Edges(_) => self.rows / 2 * 2,
+            From::Vertices(_) | From::Frontier { .. } => self.rows,
+        }
+    }
+
+    pub(super) fn sample(&self, graph: &Graph, key: SampleKey, room: &mut Room) -> Subgraph {
+        let mut ids = Vec::with_capacity(self.rows.min(graph.vertices()) as usize);
+        let mut random = key.stream();
+        // The dashboard tells of vertices while it is borrowed.
+        let mut dashboard = std::mem::take(&mut room.dashboard);
+        let mut enter = |row: u32| {
+            if room.enter(row) {
+                ids.push(row);
+            }
+        };
+        match &self.from {
+            From::Vertices(law) => (0..self.rows).for_each(|_| enter(law.draw(random.next_u64()))),
+            From::Edges(ends) => {
+                let sources = ends.sources.as_ref().map_or(0, |listed| listed.count);
+                let all = u64::from(ends.targets.count) + u64::from(sources);
+                for _ in 0..self.rows / 2 {
+                    let at = random.below(all) as u32;
+                    let (row, lists) = match (at.checked_sub(ends.targets.count), &ends.sources) {
+                        (Some(at), Some(listed)) => (listed.row(at), graph.outgoing()),
+                        _ => (ends.targets.row(at), graph.incoming()),
+                    };
+                    let list = lists.of(row);
+                    enter(row);
+                    enter(list[random.below(list.len() as u64) as usize]);
+                }
+            }
+            From::Walks { roots, length } => {
+                for _ in 0..self.rows / (length + 1) {
+                    let mut row = roots[random.below(roots.len() as u64) as usize];
+                    enter(row);
+                    for _ in 0..*length {
+                        let list = graph.in_neighbours(row);
+                        if list.is_empty() {
+                            break;
+                        }
+                        row = list[random.below(list.len() as u64) as usize];
+                        enter(row);
+                    }
+                }
+            }
+            From::Frontier { roots, size } => {
+                let plan = (&roots[..], *size, self.rows - size);
+                dashboard.run(graph, plan, &mut random, |v| slots_of(graph, v), |_, row| enter(row));
+            }
+        }
+        room.dashboard = dashboard;
+        ids.sort_unstable();
+        Subgraph::of_checked(graph, ids, room)
+    }
+}
+
+/// `||A~[:, v]||^2` of each v, A~ = `(D + I)^-1 (A + I)`: the sum over the lists that name v, and its own, of
+/// `1 / (deg + 1)^2`.
+fn column_norms(graph: &Graph) -> Vec<f64> {
+    let mut norms = vec![0.0; graph.vertices() as usize];
+    for row in 0..graph.vertices() {
+        let list = graph.in_neighbours(row);
+        let share = (1.0 / (list.len() as f64 + 1.0)).powi(2);
+        norms[row as usize] += share;
+        list.iter().for_each(|&source| norms[source as usize] += share);
+    }
+    norms
+}

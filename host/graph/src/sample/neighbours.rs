@@ -1,0 +1,110 @@
+//! The methods that go from targets: GraphSAGE's sampled neighbours and ShaDow-GNN's neighbourhoods.
+
+use super::room::{Lists, Room};
+use super::{SampleKey, Subgraph, refused};
+use crate::adjacency::Graph;
+use crate::error::Result;
+
+/// How many incoming edges a row takes, by its hops from the targets.
+#[derive(Debug)]
+pub(super) struct FanOut(Vec<u32>);
+
+impl FanOut {
+    pub(super) fn new(fan_out: Vec<u32>) -> Result<Self> {
+        if fan_out.is_empty() {
+            return Err(refused("the number of fan-outs", 0, "at least 1, one a hop"));
+        }
+        if fan_out.contains(&0) {
+            return Err(refused("a fan-out", 0, "at least 1"));
+        }
+        Ok(Self(fan_out))
+    }
+
+    /// The most rows from `targets` targets.
+    pub(super) fn most(&self, targets: u32) -> u32 {
+        let (mut all, mut ring) = (targets, targets);
+        for &fan_out in &self.0 {
+            ring = ring.saturating_mul(fan_out);
+            all = all.saturating_add(ring);
+        }
+        all
+    }
+
+    pub(super) fn neighbours(
+        &self,
+        graph: &Graph,
+        key: SampleKey,
+        targets: &[u32],
+        room: &mut Room,
+    ) -> Subgraph {
+        let mut ids: Vec<u32> = Vec::with_capacity(targets.len());
+        ids.extend(targets.iter().filter(|&&row| row < graph.vertices() && room.enter(row)));
+        room.leave(&ids);
+        for (&row, next) in ids.iter().zip(0..) {
+            room.place(row, next);
+        }
+        let mut lists = Lists::new(ids.len());
+        let mut hops = vec![ids.len() as u32];
+        let mut ring = 0..ids.len();
+        for &fan_out in &self.0 {
+            for at in ring.clone() {
+                let row = ids[at];
+                let list = graph.in_neighbours(row);
+                let from = graph.offsets()[row as usize];
+                let mut keys = std::mem::take(&mut room.keys);
+                keys.clear();
+                let mut chosen = std::mem::take(&mut room.chosen);
+                room.choose(&mut key.stream_of(row), fan_out, list.len() as u32, &mut chosen);
+                for &position in &chosen {
+                    let source = list[position as usize];
+                    let local = room.place(source, ids.len() as u32);
+                    if local as usize == ids.len() {
+                        ids.push(source);
+                    }
+                    keys.push(u64::from(local) << 32 | u64::from(position));
+                }
+                keys.sort_unstable();
+                keys.iter().for_each(|key| lists.push((key >> 32) as u32, from + (key & 0xffff_ffff)));
+                lists.end();
+                (room.keys, room.chosen) = (keys, chosen);
+            }
+            ring = ring.end..ids.len();
+            hops.push(ids.len() as u32);
+        }
+        ring.for_each(|_| lists.end());
+        room.leave(&ids);
+        let (incoming, edges) = lists.finish();
+        let targets = Some((0..hops[0]).collect());
+        Subgraph { ids, hops, incoming, edges, targets }
+    }
+
+    pub(super) fn shadow(&self, graph: &Graph, key: SampleKey, targets: &[u32], room: &mut Room) -> Subgraph {
+        let (mut ids, mut lists) = (Vec::new(), Lists::new(targets.len()));
+        let mut places = Vec::with_capacity(targets.len());
+        let mut chosen = std::mem::take(&mut room.chosen);
+        for &target in targets.iter().filter(|&&target| target < graph.vertices()) {
+            let mut random = key.stream_of(target);
+            let first = ids.len();
+            room.enter(target);
+            ids.push(target);
+            let mut ring = first..ids.len();
+            for &fan_out in &self.0 {
+                for at in ring.clone() {
+                    let list = graph.in_neighbours(ids[at]);
+                    room.choose(&mut random, fan_out, list.len() as u32, &mut chosen);
+                    let sources = chosen.iter().map(|&position| list[position as usize]);
+                    ids.extend(sources.filter(|&source| room.enter(source)));
+                }
+                ring = ring.end..ids.len();
+            }
+            let own = &mut ids[first..];
+            own.sort_unstable();
+            places.push((first + own.partition_point(|&id| id < target)) as u32);
+            room.induce(graph, own, first as u32, &mut lists);
+        }
+        room.chosen = chosen;
+        let hops = vec![ids.len() as u32];
+        let (incoming, edges) = lists.finish();
+        Subgraph { ids, hops, incoming, edges, targets: Some(places) }
+    }
+}
