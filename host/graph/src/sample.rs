@@ -4,7 +4,8 @@
 //! numbers, so that any thread at any time draws the same bits. A sampler is shared, and each thread has
 //! a [`Room`] of its own. No draw costs work by the size of the graph.
 //!
-//! [`normalise`] has GraphSAINT's weights, which make up for what samples leave out.
+//! [`normalise`] has GraphSAINT's weights, which make up for what samples leave out; [`parts`] has the
+//! fixed parts of CoFree-GNN.
 //!
 //! ```
 //! use eciton_graph::adjacency::{Graph, Options};
@@ -24,6 +25,7 @@ mod induced;
 mod law;
 mod neighbours;
 pub mod normalise;
+pub mod parts;
 mod room;
 mod subgraph;
 #[cfg(test)]

@@ -1,0 +1,225 @@
+//! Fixed parts of a graph by a vertex cut, for training without messages between parts (CoFree-GNN: Cao et
+//! al., "Communication-Free Distributed GNN Training with Vertex Cut", 2023).
+//!
+//! Each edge is in one part, and a vertex in every part that has an edge of it. The part is a hash of
+//! the edge's end of the lower degree (degree-based hashing: Xie et al., NeurIPS 2014), so that hubs
+//! are cut. The loss of a vertex weighs, in each part, its local degree by its degree: its weights sum to 1.
+//! DropEdge-K: each part has K masks of dropped edges, drawn once, of which a round takes one.
+
+#[cfg(test)]
+mod tests;
+
+use eciton_tensor::random::{Dropout, Key, Purpose};
+
+use super::room::Room;
+use super::{SampleKey, Subgraph, refused};
+use crate::adjacency::{Adjacency, Graph};
+use crate::error::Result;
+
+/// The most parts of a graph, and the most masks of a part.
+pub const MOST_PARTS: u32 = 1 << 16;
+/// The rounds of the keys by which edges find their parts and masks; no round of training has them.
+const PART_ROUND: u32 = u32::MAX - 1;
+const MASK_ROUND: u32 = u32::MAX - 2;
+
+/// One part of a graph.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// Rows ascend; the loss counts all in training.
+    pub subgraph: Subgraph,
+    /// `[rows]`: what the loss of each row weighs, local degree by degree; 1 for a vertex without edges.
+    pub weights: Vec<f32>,
+    /// For each mask a bit an entry of the lists: whether it is kept.
+    masks: Vec<Vec<u64>>,
+}
+
+/// All parts of a graph.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    parts: Vec<Part>,
+    vertices: u32,
+}
+
+impl Parts {
+    /// Cuts a graph into `count` parts by hashes of `seed`, without masks. An edge and its reverse are in
+    /// one part. A vertex without edges is in one part.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`](crate::error::Error::Parameter) for no parts, or more than [`MOST_PARTS`].
+    pub fn new(graph: &Graph, count: u32, seed: u64) -> Result<Self> {
+        if !(1..=MOST_PARTS).contains(&count) {
+            return Err(refused("the number of parts", count, format!("1 to {MOST_PARTS}")));
+        }
+        let key = Key::new(seed, Purpose::Sampling, PART_ROUND, 0, 0);
+        let part_of = |vertex: u32| {
+            let (bits, _) = key.row(u64::from(vertex));
+            (u64::from(bits) * u64::from(count) >> 32) as usize
+        };
+        let degrees = Degrees(graph);
+        let mut made: Vec<_> = (0..count).map(|_| Building::default()).collect();
+        let mut edge = 0;
+        for target in 0..graph.vertices() {
+            let degree = degrees.of(target);
+            if degree == 0 {
+                made[part_of(target)].rows.push((target, 0));
+            }
+            for &source in graph.in_neighbours(target) {
+                let end = (degree, target).min((degrees.of(source), source)).1;
+                made[part_of(end)].push(source, target, edge);
+                edge += 1;
+            }
+        }
+        let mut room = Room::default();
+        room.fit(graph);
+        let parts = made.into_iter().map(|part| part.finish(&degrees, &mut room)).collect();
+        Ok(Self { parts, vertices: graph.vertices() })
+    }
+
+    /// Gives each part `count` masks, each without the share `rate` of the part's edges on the average. An
+    /// edge and its reverse are dropped together. The masks of before are replaced.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`](crate::error::Error::Parameter) for no masks or more than [`MOST_PARTS`], and
+    /// for a rate outside 0 to 1, 1 not included.
+    pub fn drop_edges(&mut self, count: u32, rate: f32, seed: u64) -> Result<()> {
+        if !(1..=MOST_PARTS).contains(&count) {
+            return Err(refused("the number of masks of dropped edges", count, format!("1 to {MOST_PARTS}")));
+        }
+        for (part, number) in self.parts.iter_mut().zip(0..) {
+            let mut masks = Vec::with_capacity(count as usize);
+            for mask in 0..count {
+                let key = Key::new(seed, Purpose::Sampling, MASK_ROUND, number, mask);
+                let Some(dropout) = Dropout::new(key, rate) else {
+                    return Err(refused("the share of edges to drop", rate, "from 0 to below 1"));
+                };
+                masks.push(mask_of(&part.subgraph, dropout));
+            }
+            part.masks = masks;
+        }
+        Ok(())
+    }
+
+    /// The parts, in the order of their numbers.
+    pub fn as_slice(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// In how many parts a vertex is on the average, from 1.
+    pub fn replication(&self) -> f64 {
+        let rows: usize = self.parts.iter().map(|part| part.subgraph.ids.len()).sum();
+        rows as f64 / f64::from(self.vertices)
+    }
+}
+
+impl Part {
+    /// How many masks there are.
+    pub fn masks(&self) -> u32 {
+        self.masks.len() as u32
+    }
+
+    /// The mask that a round takes, uniform by `key`, whose interval is the part's number; 0 without masks.
+    pub fn mask(&self, key: SampleKey) -> u32 {
+        key.stream().below(self.masks.len() as u64) as u32
+    }
+
+    /// The part without the edges that a mask drops. All its rows stay. A mask that does not exist drops
+    /// nothing.
+    pub fn dropped(&self, mask: u32) -> Subgraph {
+        let Some(mask) = self.masks.get(mask as usize) else { return self.subgraph.clone() };
+        let Subgraph { ids, hops, incoming, edges, .. } = &self.subgraph;
+        let kept: u32 = mask.iter().map(|word| word.count_ones()).sum();
+        let mut offsets = Vec::with_capacity(ids.len() + 1);
+        let mut sources = Vec::with_capacity(kept as usize);
+        let mut places = Vec::with_capacity(kept as usize);
+        offsets.push(0);
+        for list in incoming.offsets().windows(2) {
+            for at in list[0] as usize..list[1] as usize {
+                if mask[at / 64] >> (at % 64) & 1 != 0 {
+                    sources.push(incoming.neighbours()[at]);
+                    places.push(edges[at]);
+                }
+            }
+            offsets.push(sources.len() as u64);
+        }
+        let incoming = Adjacency::trusted(offsets, sources);
+        Subgraph { ids: ids.clone(), hops: hops.clone(), incoming, edges: places, targets: None }
+    }
+}
+
+/// A bit an entry: whether it is kept. Its numbers are those of its two vertices, the smaller one's row.
+fn mask_of(subgraph: &Subgraph, dropout: Dropout) -> Vec<u64> {
+    let mut mask = vec![0; subgraph.edges.len().div_ceil(64)];
+    let mut at = 0;
+    for (&target, local) in subgraph.ids.iter().zip(0..) {
+        for &source in subgraph.incoming.of(local) {
+            let source = subgraph.ids[source as usize];
+            let key = dropout.key.row(u64::from(source.min(target)));
+            let kept = dropout.factor(key, source.max(target)) != 0.0;
+            mask[at / 64] |= u64::from(kept) << (at % 64);
+            at += 1;
+        }
+    }
+    mask
+}
+
+/// How many edges a vertex has: an edge and its reverse are one where every edge has one.
+struct Degrees<'a>(&'a Graph);
+
+impl Degrees<'_> {
+    fn of(&self, vertex: u32) -> u64 {
+        let out = self.0.transpose().map_or(0, |lists| lists.of(vertex).len() as u64);
+        self.0.in_neighbours(vertex).len() as u64 + out
+    }
+}
+
+/// A part that takes entries by ascending target.
+#[derive(Default)]
+struct Building {
+    /// Targets and how many entries each has; vertices without edges as well.
+    rows: Vec<(u32, u64)>,
+    sources: Vec<u32>,
+    edges: Vec<u64>,
+}
+
+impl Building {
+    fn push(&mut self, source: u32, target: u32, edge: u64) {
+        match self.rows.last_mut() {
+            Some((last, count)) if *last == target => *count += 1,
+            _ => self.rows.push((target, 1)),
+        }
+        self.sources.push(source);
+        self.edges.push(edge);
+    }
+
+    fn finish(self, degrees: &Degrees<'_>, room: &mut Room) -> Part {
+        let Self { rows, mut sources, edges } = self;
+        let all = rows.iter().map(|&(row, _)| row).chain(sources.iter().copied());
+        let mut ids: Vec<u32> = all.filter(|&row| room.enter(row)).collect();
+        ids.sort_unstable();
+        room.leave(&ids);
+        for (&id, local) in ids.iter().zip(0..) {
+            room.place(id, local);
+        }
+        sources.iter_mut().for_each(|source| *source = room.place(*source, 0));
+        room.leave(&ids);
+        let (mut offsets, mut end) = (Vec::with_capacity(ids.len() + 1), 0);
+        offsets.push(0);
+        let mut rows = rows.into_iter().peekable();
+        for &id in &ids {
+            end += rows.next_if(|&(row, _)| row == id).map_or(0, |(_, count)| count);
+            offsets.push(end);
+        }
+        let mut local: Vec<u64> = offsets.windows(2).map(|list| list[1] - list[0]).collect();
+        if degrees.0.transpose().is_some() {
+            sources.iter().for_each(|&source| local[source as usize] += 1);
+        }
+        let weight = |(&id, &local): (&u32, &u64)| match degrees.of(id) {
+            0 => 1.0,
+            degree => (local as f64 / degree as f64) as f32,
+        };
+        let weights = ids.iter().zip(&local).map(weight).collect();
+        let (hops, incoming) = (vec![ids.len() as u32], Adjacency::trusted(offsets, sources));
+        let subgraph = Subgraph { ids, hops, incoming, edges, targets: None };
+        Part { subgraph, weights, masks: Vec::new() }
+    }
+}

@@ -1,0 +1,69 @@
+//! Graphs for tests of samplers, and what holds for every subgraph.
+
+use crate::adjacency::{Adjacency, Graph, Options, Repeats};
+use crate::random::SplitMix64;
+use crate::sample::Subgraph;
+
+/// A graph of random edges with self loops, with parallel edges where asked for.
+pub(in crate::sample) fn random_graph(
+    random: &mut SplitMix64,
+    vertices: u64,
+    edges: u64,
+    symmetric: bool,
+    parallel: bool,
+) -> Graph {
+    let mut pairs = Vec::new();
+    for _ in 0..edges {
+        let (s, t) = (random.below(vertices) as u32, random.below(vertices) as u32);
+        pairs.push((s, t));
+        if symmetric && s != t {
+            pairs.push((t, s));
+        }
+    }
+    if !parallel {
+        let options = Options { symmetric, keep_self_loops: true };
+        return Graph::from_edges(vertices, pairs.into_iter(), options).unwrap();
+    }
+    let lists = |by: fn(&(u32, u32)) -> (u32, u32)| {
+        let mut keyed: Vec<_> = pairs.iter().map(by).collect();
+        keyed.sort_unstable();
+        let offsets = (0..=vertices).map(|v| keyed.partition_point(|p| u64::from(p.0) < v) as u64);
+        let others: Vec<u32> = keyed.iter().map(|p| p.1).collect();
+        Adjacency::from_parts_with(offsets.collect::<Vec<_>>(), others, Repeats::Allowed).unwrap()
+    };
+    let outgoing = (!symmetric).then(|| lists(|&(s, t)| (s, t)));
+    Graph::from_parts(lists(|&(s, t)| (t, s)), outgoing).unwrap()
+}
+
+/// A graph without loops whose degrees are skewed, the last vertex without an edge.
+pub(in crate::sample) fn skewed(vertices: u32, edges: u64, symmetric: bool, seed: u64) -> Graph {
+    let mut random = SplitMix64::new(seed);
+    let mut low = || {
+        let most = 1 + random.below(u64::from(vertices - 1));
+        random.below(most) as u32
+    };
+    let pairs: Vec<_> = (0..edges).map(|_| (low(), low())).collect();
+    let options = Options { symmetric, keep_self_loops: false };
+    Graph::from_edges(u64::from(vertices), pairs.into_iter(), options).unwrap()
+}
+
+/// What holds for every subgraph: lists are lists, and each entry is that of the graph.
+pub(in crate::sample) fn check(graph: &Graph, subgraph: &Subgraph) {
+    let Subgraph { ids, hops, incoming, edges, targets } = subgraph;
+    assert_eq!(incoming.offsets().len(), ids.len() + 1);
+    assert_eq!(incoming.neighbours().len(), edges.len());
+    assert_eq!(hops.last(), Some(&(ids.len() as u32)));
+    assert!(hops.is_sorted() && targets.iter().flatten().all(|&local| (local as usize) < ids.len()));
+    for (row, local) in ids.iter().zip(0..) {
+        let (from, list) = (incoming.offsets()[local as usize] as usize, incoming.of(local));
+        assert!(list.is_sorted());
+        let own = &edges[from..from + list.len()];
+        // Of parallel edges each is another one.
+        assert!(own.iter().collect::<std::collections::BTreeSet<_>>().len() == own.len());
+        for (&source, &edge) in list.iter().zip(own) {
+            let entries = graph.offsets()[*row as usize]..graph.offsets()[*row as usize + 1];
+            assert!(entries.contains(&edge), "an entry of the row's list");
+            assert_eq!(graph.neighbours()[edge as usize], ids[source as usize]);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The samplers by definition: dense matrices, scans and sets, with numbers of their own.
+
+use std::collections::BTreeSet;
+
+use crate::adjacency::Graph;
+use crate::random::SplitMix64;
+use crate::sample::Method;
+
+/// The rows of a sample, which may repeat, and its edges (source, target).
+pub(super) type Drawn = (Vec<u32>, Vec<(u32, u32)>);
+
+fn by_weight(random: &mut SplitMix64, weights: &[f64]) -> usize {
+    let total: f64 = weights.iter().sum();
+    let mut left = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64 * total;
+    for (at, weight) in weights.iter().enumerate() {
+        left -= weight;
+        if left < 0.0 {
+            return at;
+        }
+    }
+    weights.len() - 1
+}
+
+fn one(random: &mut SplitMix64, of: &[u32]) -> u32 {
+    of[random.below(of.len() as u64) as usize]
+}
+
+/// Whether the matrix of the graph has a one at [target, source].
+fn dense(graph: &Graph) -> Vec<Vec<bool>> {
+    let n = graph.vertices() as usize;
+    let mut matrix = vec![vec![false; n]; n];
+    graph.edge_list().for_each(|(s, t)| matrix[t as usize][s as usize] = true);
+    matrix
+}
+
+fn between(graph: &Graph, rows: BTreeSet<u32>) -> Drawn {
+    let edges = graph.edge_list().filter(|(s, t)| rows.contains(s) && rows.contains(t)).collect();
+    (rows.into_iter().collect(), edges)
+}
+
+/// The squared norms of the columns of (D + I)^-1 (A + I).
+pub(super) fn norms(graph: &Graph) -> Vec<f64> {
+    let matrix = dense(graph);
+    let n = matrix.len();
+    let degree = |t: usize| matrix[t].iter().filter(|&&one| one).count() as f64;
+    let entry = |t: usize, s: usize| f64::from(u8::from(matrix[t][s]) + u8::from(t == s)) / (degree(t) + 1.0);
+    (0..n).map(|s| (0..n).map(|t| entry(t, s).powi(2)).sum()).collect()
+}
+
+/// One sample by `method`, of a graph without loops.
+pub(super) fn sample(
+    graph: &Graph,
+    method: &Method,
+    (roots, budget): (&[u32], usize),
+    targets: &[u32],
+    random: &mut SplitMix64,
+) -> Drawn {
+    let mut rows = BTreeSet::new();
+    match method {
+        Method::Vertex => {
+            let weights = norms(graph);
+            rows.extend((0..budget).map(|_| by_weight(random, &weights) as u32));
+        }
+        Method::Edge => {
+            let edges: Vec<_> = graph.edge_list().filter(|(s, t)| !graph.symmetric() || s < t).collect();
+            let share = |degree: usize| 1.0 / degree as f64;
+            let weight = |&(s, t): &(u32, u32)| {
+                share(graph.out_neighbours(s).len()) + share(graph.in_neighbours(t).len())
+            };
+            let weights: Vec<f64> = edges.iter().map(weight).collect();
+            for _ in 0..budget / 2 {
+                let (s, t) = edges[by_weight(random, &weights)];
+                rows.extend([s, t]);
+            }
+        }
+        Method::Walk { length } => {
+            for _ in 0..budget / (*length as usize + 1) {
+                let mut at = Some(one(random, roots));
+                for _ in 0..=*length {
+                    rows.extend(at);
+                    let list = at.map_or(&[][..], |row| graph.in_neighbours(row));
+                    at = (!list.is_empty()).then(|| one(random, list));
+                }
+            }
+        }
+        Method::Frontier { frontier } => {
+            let mut moving: Vec<u32> = (0..*frontier).map(|_| one(random, roots)).collect();
+            rows.extend(&moving);
+            for _ in *frontier as usize..budget {
+                let weight = |&v: &u32| graph.in_neighbours(v).len().max(1) as f64;
+                let weights: Vec<f64> = moving.iter().map(weight).collect();
+                let at = by_weight(random, &weights);
+                let list = graph.in_neighbours(moving[at]);
+                moving[at] = one(random, if list.is_empty() { roots } else { list });
+                rows.insert(moving[at]);
+            }
+        }
+        Method::Neighbours { fan_out } => {
+            let mut edges = Vec::new();
+            hops(graph, fan_out, targets, random, &mut rows, &mut edges);
+            return (rows.into_iter().collect(), edges);
+        }
+        Method::Shadow { fan_out } => {
+            let mut all = Drawn::default();
+            for &target in targets {
+                let mut own = BTreeSet::new();
+                hops(graph, fan_out, &[target], random, &mut own, &mut Vec::new());
+                let (rows, edges) = between(graph, own);
+                all.0.extend(rows);
+                all.1.extend(edges);
+            }
+            return all;
+        }
+    }
+    between(graph, rows)
+}
+
+/// Adds what is within as many hops as there are fan-outs, by shuffles.
+fn hops(
+    graph: &Graph,
+    fan_out: &[u32],
+    targets: &[u32],
+    random: &mut SplitMix64,
+    rows: &mut BTreeSet<u32>,
+    edges: &mut Vec<(u32, u32)>,
+) {
+    rows.extend(targets);
+    let mut ring: Vec<u32> = targets.to_vec();
+    for &count in fan_out {
+        let mut next = Vec::new();
+        for row in ring {
+            let mut list = graph.in_neighbours(row).to_vec();
+            random.shuffle(&mut list);
+            list.truncate(count as usize);
+            edges.extend(list.iter().map(|&source| (source, row)));
+            next.extend(list.into_iter().filter(|&source| rows.insert(source)));
+        }
+        ring = next;
+    }
+}
