@@ -1,13 +1,15 @@
-//! What samplers give: subgraphs, vertices and edges a second of each method, on one thread and on two.
+//! What samplers give: subgraphs, vertices and edges a second of each method, on one thread and on
+//! two.
 //!
 //! `cargo bench -p eciton-graph --profile release --bench sample -- [--vertices V] [--edges E] [--rows N]
-//! [--threads T] [--runs R] [--samples S]`; without them the shape of Reddit's tenth and of Reddit, budgets of
-//! 8,000 rows, 1,024 targets and two threads. The graph is a block model with skewed degrees, seed 1. In tests it
-//! runs on a tiny graph.
+//! [--threads T] [--runs R] [--samples S]`; without them the shape of Reddit's tenth and of Reddit,
+//! budgets of 8,000 rows, 1,024 targets and two threads. The graph is a block model with skewed
+//! degrees, seed 1. In tests it runs on a tiny graph.
 //!
-//! Runs by one thread and by several take turns, and draw the same subgraphs. The column `cpu` is the ratio by
-//! the busiest thread's time on a processor, where the system tells it (Linux): on a machine that others use
-//! as well, it says more than the clock does.
+//! Runs by one thread and by several take turns, and draw the same subgraphs. `cpu ms` is a
+//! subgraph's time on a processor with one thread, and the column `cpu` the ratio by the busiest
+//! thread's, where the system tells it (Linux): on a machine that others use as well, both say more
+//! than the clock does.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use std::hint::black_box;
@@ -49,7 +51,8 @@ struct Took {
     cpu: f64,
 }
 
-/// Draws samples 0 to `samples`, each thread those of its own remainder, with rooms that were used before.
+/// Draws samples 0 to `samples`, each thread those of its own remainder, with rooms that were used
+/// before.
 fn run(rooms: &mut [Room], samples: u32, draw: &(dyn Fn(u32, &mut Room) -> Subgraph + Sync)) -> Took {
     let threads = rooms.len();
     let begun = Instant::now();
@@ -117,8 +120,17 @@ fn main() {
 
 fn measure(graph: &Graph, (rows, samples, runs): (u32, u32, u32), threads: usize) {
     println!(
-        "{:<24}{:>9}{:>10}{:>12}{:>14}{:>12}{:>12}{:>7}{:>7}",
-        "method", "rows", "edges", "subgraphs/s", "vertices/s", "edges/s", "on threads", "ratio", "cpu"
+        "{:<20}{:>8}{:>9}{:>9}{:>12}{:>12}{:>10}{:>12}{:>7}{:>7}",
+        "method",
+        "rows",
+        "edges",
+        "cpu ms",
+        "subgraphs/s",
+        "vertices/s",
+        "edges/s",
+        "on threads",
+        "ratio",
+        "cpu"
     );
     let vertices = graph.vertices();
     let roots: Arc<[u32]> = (0..vertices).collect();
@@ -147,15 +159,17 @@ fn measure(graph: &Graph, (rows, samples, runs): (u32, u32, u32), threads: usize
         let pairs: Vec<_> =
             (0..runs).map(|_| (run(&mut one, samples, &draw), run(&mut several, samples, &draw))).collect();
         let single = median(pairs.iter().map(|(one, _)| one.wall).collect());
+        let busy = median(pairs.iter().map(|(one, _)| one.cpu).collect());
         let wall = median(pairs.iter().map(|(one, all)| one.wall / all.wall).collect());
         let cpu = median(pairs.iter().map(|(one, all)| one.cpu / all.cpu).collect());
         let together = median(pairs.iter().map(|(_, all)| all.wall).collect());
         let Some((drawn, _)) = pairs.first() else { return };
         let a_second = |count: usize, seconds: f64| count as f64 / seconds;
         println!(
-            "{name:<24}{:>9}{:>10}{:>12.1}{:>14.0}{:>12.2e}{:>12.1}{wall:>6.2}x{cpu:>6.2}x",
+            "{name:<20}{:>8}{:>9}{:>9.2}{:>12.1}{:>12.0}{:>10.2e}{:>12.1}{wall:>6.2}x{cpu:>6.2}x",
             drawn.rows / samples as usize,
             drawn.edges / samples as usize,
+            busy * 1e3 / f64::from(samples),
             a_second(samples as usize, single),
             a_second(drawn.rows, single),
             a_second(drawn.edges, single),
