@@ -54,8 +54,8 @@ pub enum Method {
     /// is `(D + I)^-1 (A + I)`: a vertex that no list names has its own term.
     Vertex,
     /// GraphSAINT's edge sampler: half as many edges as the budget has rows, with replacement, edge
-    /// {u, v} with probability proportional to `1/deg(u) + 1/deg(v)`; an edge that has no reverse,
-    /// from u to v, to `1/deg_out(u) + 1/deg_in(v)`.
+    /// {u, v} with probability proportional to `1/deg(u) + 1/deg(v)`. In a graph that is not
+    /// symmetric the edge from u to v has `1/deg_out(u) + 1/deg_in(v)`.
     Edge,
     /// GraphSAINT's random walks: `rows / (length + 1)` uniform roots with replacement, and from
     /// each a walk of `length` steps to uniform in-neighbours. A walk ends at a vertex that has
