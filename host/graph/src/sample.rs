@@ -1,11 +1,11 @@
 //! Samplers of subgraphs: what mini-batches of graph networks are trained on.
 //!
-//! A [`Sampler`] draws a [`Subgraph`] from a graph by a [`Method`]; a [`SampleKey`] names all its random
-//! numbers, so that any thread at any time draws the same bits. A sampler is shared, and each thread has
-//! a [`Room`] of its own. No draw costs work by the size of the graph.
+//! A [`Sampler`] draws a [`Subgraph`] from a graph by a [`Method`]; a [`SampleKey`] names all its
+//! random numbers, so that any thread at any time draws the same bits. A sampler is shared, and
+//! each thread has a [`Room`] of its own. No draw costs work by the size of the graph.
 //!
-//! [`normalise`] has GraphSAINT's weights, which make up for what samples leave out; [`parts`] has the
-//! fixed parts of CoFree-GNN.
+//! [`normalise`] has GraphSAINT's weights, which make up for what samples leave out; [`parts`] has
+//! the fixed parts of CoFree-GNN.
 //!
 //! ```
 //! use eciton_graph::adjacency::{Graph, Options};
@@ -45,40 +45,42 @@ use crate::random::SplitMix64;
 use induced::Draws;
 use neighbours::FanOut;
 
-/// How a subgraph is drawn. The first four draw vertices of their own and take the edges between them
-/// (the *induced* methods); the last two go from given targets along incoming edges.
+/// How a subgraph is drawn. The first four draw vertices of their own and take the edges between
+/// them (the *induced* methods); the last two go from given targets along incoming edges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Method {
-    /// GraphSAINT's vertex sampler (Zeng et al., ICLR 2020, section 3.3): as many vertices as the budget has
-    /// rows, with replacement, v with probability proportional to `||A~[:, v]||^2`. A~ is
-    /// `(D + I)^-1 (A + I)`: a vertex that no list names has its own term.
+    /// GraphSAINT's vertex sampler (Zeng et al., ICLR 2020, section 3.3): as many vertices as the
+    /// budget has rows, with replacement, v with probability proportional to `||A~[:, v]||^2`. A~
+    /// is `(D + I)^-1 (A + I)`: a vertex that no list names has its own term.
     Vertex,
-    /// GraphSAINT's edge sampler: half as many edges as the budget has rows, with replacement, edge {u, v}
-    /// with probability proportional to `1/deg(u) + 1/deg(v)`; an edge that has no reverse, from u to
-    /// v, to `1/deg_out(u) + 1/deg_in(v)`.
+    /// GraphSAINT's edge sampler: half as many edges as the budget has rows, with replacement, edge
+    /// {u, v} with probability proportional to `1/deg(u) + 1/deg(v)`. In a graph that is not
+    /// symmetric the edge from u to v has `1/deg_out(u) + 1/deg_in(v)`.
     Edge,
-    /// GraphSAINT's random walks: `rows / (length + 1)` uniform roots with replacement, and from each a walk
-    /// of `length` steps to uniform in-neighbours. A walk ends at a vertex that has none.
+    /// GraphSAINT's random walks: `rows / (length + 1)` uniform roots with replacement, and from
+    /// each a walk of `length` steps to uniform in-neighbours. A walk ends at a vertex that has
+    /// none.
     Walk {
         /// Steps of a walk, from 1.
         length: u32,
     },
-    /// The frontier sampler by a dashboard (Zeng et al., IPDPS 2019, algorithms 2 and 3): `frontier` uniform
-    /// roots with replacement; `rows - frontier` times a vertex of the frontier is drawn with
-    /// probability proportional to its in-degree, at least 1 and at most [`DEGREE_CLIP`]. A uniform
-    /// in-neighbour takes its place; a uniform root where it has none.
+    /// The frontier sampler by a dashboard (Zeng et al., IPDPS 2019, algorithms 2 and 3):
+    /// `frontier` uniform roots with replacement; `rows - frontier` times a vertex of the frontier
+    /// is drawn with probability proportional to its in-degree, at least 1 and at most
+    /// [`DEGREE_CLIP`]. A uniform in-neighbour takes its place; a uniform root where it has none.
     Frontier {
         /// Vertices of the frontier, from 1 to the budget.
         frontier: u32,
     },
-    /// GraphSAGE's neighbours (Hamilton et al. 2017): of each row within h hops of the targets, `fan_out[h]` of
-    /// its incoming edges without replacement, or all where it has no more.
+    /// GraphSAGE's neighbours (Hamilton et al. 2017): of each row within h hops of the targets,
+    /// `fan_out[h]` of its incoming edges without replacement, or all where it has no more.
     Neighbours {
         /// One value a hop, that of the targets first.
         fan_out: Vec<u32>,
     },
-    /// ShaDow-GNN's neighbourhoods (Zeng et al. 2021): for each target the rows that [`Method::Neighbours`]
-    /// finds and all edges between them, each target's apart from the others'.
+    /// ShaDow-GNN's neighbourhoods (Zeng et al. 2021): for each target the rows that
+    /// [`Method::Neighbours`] finds and all edges between them, each target's apart from the
+    /// others'.
     Shadow {
         /// One value a hop, that of the target first.
         fan_out: Vec<u32>,
@@ -129,12 +131,12 @@ enum Kind {
 }
 
 impl Sampler {
-    /// A sampler of `graph`. Walks and frontiers begin at `roots`, rows in training; an induced method draws
-    /// at most `rows` rows. The other two methods use neither.
+    /// A sampler of `graph`. Walks and frontiers begin at `roots`, rows in training; an induced
+    /// method draws at most `rows` rows. The other two methods use neither.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for what the method cannot draw from: no roots, roots that are no rows, a budget or
-    /// a fan-out of nothing, a walk or frontier beyond the budget, no edges to draw.
+    /// [`Error::Parameter`] for what the method cannot draw from: no roots, roots that are no rows,
+    /// a budget or a fan-out of nothing, a walk or frontier beyond the budget, no edges to draw.
     pub fn new(graph: &Graph, method: Method, roots: Arc<[u32]>, rows: u32) -> Result<Self> {
         let draws = match method {
             Method::Neighbours { fan_out } => Kind::Neighbours(FanOut::new(fan_out)?),
@@ -144,7 +146,8 @@ impl Sampler {
         Ok(Self { draws, size: (graph.vertices(), graph.edges()) })
     }
 
-    /// The most local rows that a sample of `targets` targets has; `u32::MAX` stands for that many or more.
+    /// The most local rows that a sample of `targets` targets has; `u32::MAX` stands for that many
+    /// or more, which is more than local rows can number: take fewer targets.
     pub fn capacity(&self, targets: u32) -> u32 {
         let (vertices, _) = self.size;
         match &self.draws {
@@ -159,7 +162,8 @@ impl Sampler {
     /// the others draw their own.
     ///
     /// # Panics
-    /// If `graph` has another number of vertices or edges than the sampler's; both come from one program.
+    /// If `graph` has another number of vertices or edges than the sampler's; both come from one
+    /// program.
     pub fn sample(&self, graph: &Graph, key: SampleKey, targets: &[u32], room: &mut Room) -> Subgraph {
         assert_eq!((graph.vertices(), graph.edges()), self.size, "the graph that the sampler was made for");
         room.fit(graph);

@@ -262,7 +262,7 @@ fn accumulate<E: Element, const L: usize, const W: u8, const FMA: bool>(
 
 /// Asks for `L` values' cache lines.
 #[inline(always)]
-pub(super) fn prefetch<E, const L: usize>(from: *const E) {
+pub(crate) fn prefetch<E, const L: usize>(from: *const E) {
     for line in 0..(L * size_of::<E>()).div_ceil(64) {
         let address = from.cast::<i8>().wrapping_add(line * 64);
         #[cfg(target_arch = "x86_64")]

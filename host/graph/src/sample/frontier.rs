@@ -19,8 +19,8 @@ struct Entry {
     slots: u32,
 }
 
-/// Slots of the frontier's vertices, each vertex as many as its weight: a uniform slot is a vertex by
-/// weight. Slots of drawn vertices stay, void, until they are as many as the others.
+/// Slots of the frontier's vertices, each vertex as many as its weight: a uniform slot is a vertex
+/// by weight. Slots of drawn vertices stay, void, until they are as many as the others.
 #[derive(Debug, Default)]
 pub(super) struct Dashboard {
     /// The entry of each slot: 4 bytes.
@@ -39,7 +39,8 @@ impl Dashboard {
 
     fn push(&mut self, vertex: u32, slots: u32) {
         self.valid += slots as usize;
-        // At least half of the slots are valid, so that a draw takes two trials on the average at most.
+        // At least half of the slots are valid, so that a draw takes two trials on the average at
+        // most.
         if self.slots.len() + slots as usize > 2 * self.valid {
             self.compact();
         }
@@ -48,7 +49,8 @@ impl Dashboard {
         self.entries.push(Entry { vertex, slots });
     }
 
-    /// Drops what was drawn. The work is that of the slots written since the last time, so each is paid once.
+    /// Drops what was drawn. The work is that of the slots written since the last time, so each is
+    /// paid once.
     fn compact(&mut self) {
         self.entries.retain(|entry| entry.slots > 0);
         self.slots.clear();
@@ -57,7 +59,8 @@ impl Dashboard {
         }
     }
 
-    /// Takes a vertex out, each with probability proportional to its slots; none of an empty frontier.
+    /// Takes a vertex out, each with probability proportional to its slots; none of an empty
+    /// frontier.
     fn pop(&mut self, random: &mut SplitMix64) -> Option<u32> {
         if self.valid == 0 {
             return None;
@@ -73,9 +76,9 @@ impl Dashboard {
         }
     }
 
-    /// Draws a frontier of `size` roots and moves it `steps` times. `slots` is a vertex' number of slots,
-    /// from 1. `seen` is told the vertex that a step draws, `None` for the first frontier, and the vertex
-    /// that enters.
+    /// Draws a frontier of `size` roots and moves it `steps` times. `slots` is a vertex' number of
+    /// slots, from 1. `seen` is told the vertex that a step draws, `None` for the first frontier,
+    /// and the vertex that enters.
     pub(super) fn run(
         &mut self,
         graph: &Graph,

@@ -45,8 +45,8 @@ impl Listed {
     }
 }
 
-/// Edges by `1/deg(u) + 1/deg(v)`: a uniform end among the rows that have a list, and of its list a uniform
-/// entry. The two ends of an edge give it the two terms, so no table by edge is needed.
+/// Edges by `1/deg(u) + 1/deg(v)`: a uniform end among the rows that have a list, and of its list a
+/// uniform entry. The two ends of an edge give it the two terms, so no table by edge is needed.
 #[derive(Debug)]
 struct Ends {
     targets: Listed,
@@ -127,10 +127,10 @@ impl Draws {
                 let sources = ends.sources.as_ref().map_or(0, |listed| listed.count);
                 let all = u64::from(ends.targets.count) + u64::from(sources);
                 for _ in 0..self.rows / 2 {
-                    let at = random.below(all) as u32;
-                    let (row, lists) = match (at.checked_sub(ends.targets.count), &ends.sources) {
-                        (Some(at), Some(listed)) => (listed.row(at), graph.outgoing()),
-                        _ => (ends.targets.row(at), graph.incoming()),
+                    let at = random.below(all);
+                    let (row, lists) = match (at.checked_sub(ends.targets.count.into()), &ends.sources) {
+                        (Some(at), Some(listed)) => (listed.row(at as u32), graph.outgoing()),
+                        _ => (ends.targets.row(at as u32), graph.incoming()),
                     };
                     let list = lists.of(row);
                     enter(row);
@@ -162,8 +162,8 @@ impl Draws {
     }
 }
 
-/// `||A~[:, v]||^2` of each v, A~ = `(D + I)^-1 (A + I)`: the sum over the lists that name v, and its own, of
-/// `1 / (deg + 1)^2`.
+/// `||A~[:, v]||^2` of each v, A~ = `(D + I)^-1 (A + I)`: the sum over the lists that name v, and
+/// its own, of `1 / (deg + 1)^2`.
 fn column_norms(graph: &Graph) -> Vec<f64> {
     let mut norms = vec![0.0; graph.vertices() as usize];
     for row in 0..graph.vertices() {

@@ -1,4 +1,5 @@
-//! A law over many rows: a draw in constant time by an alias table (Walker 1977, built as by Vose 1991).
+//! A law over many rows: a draw in constant time by an alias table (Walker 1977, built as by Vose
+//! 1991).
 
 /// One of n cells of equal probability: its own row below the threshold, else the other.
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,7 @@
-//! The methods that go from targets: GraphSAGE's sampled neighbours and ShaDow-GNN's neighbourhoods.
+//! The methods that go from targets: GraphSAGE's sampled neighbours and ShaDow-GNN's
+//! neighbourhoods.
 
-use super::room::{Lists, Room};
+use super::room::{Lists, Room, ask_ahead};
 use super::{SampleKey, Subgraph, refused};
 use crate::adjacency::Graph;
 use crate::error::Result;
@@ -48,6 +49,7 @@ impl FanOut {
         let mut ring = 0..ids.len();
         for &fan_out in &self.0 {
             for at in ring.clone() {
+                ask_ahead(graph, &ids, at);
                 let row = ids[at];
                 let list = graph.in_neighbours(row);
                 let from = graph.offsets()[row as usize];
@@ -90,6 +92,7 @@ impl FanOut {
             let mut ring = first..ids.len();
             for &fan_out in &self.0 {
                 for at in ring.clone() {
+                    ask_ahead(graph, &ids, at);
                     let list = graph.in_neighbours(ids[at]);
                     room.choose(&mut random, fan_out, list.len() as u32, &mut chosen);
                     let sources = chosen.iter().map(|&position| list[position as usize]);

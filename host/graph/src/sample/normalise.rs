@@ -1,9 +1,9 @@
-//! GraphSAINT's normalisation (Zeng et al., ICLR 2020, section 3.2): how often samples hold a row or an edge,
-//! counted beforehand, and the weights that make up for it.
+//! GraphSAINT's normalisation (Zeng et al., ICLR 2020, section 3.2): how often samples hold a row
+//! or an edge, counted beforehand, and the weights that make up for it.
 //!
-//! With C_v and C_e of N subgraphs, an edge e of v's list weighs `C_v / C_e`, so that v's aggregate has the
-//! full graph's mean wherever v is drawn; v's loss weighs `N / (C_v R)`, R the number of training rows, so
-//! that the loss has the mean over all of them.
+//! With C_v and C_e of N subgraphs, an edge e of v's list weighs `C_v / C_e`, so that v's aggregate
+//! has the full graph's mean wherever v is drawn; v's loss weighs `N / (C_v R)`, R the number of
+//! training rows, so that the loss has the mean over all of them.
 
 use super::{Room, SampleKey, Sampler, Subgraph};
 use crate::adjacency::Graph;
@@ -35,8 +35,8 @@ impl Counts {
         Self { vertices: vec![0; vertices], edges: vec![0; edges], subgraphs: 0, rows: 0 }
     }
 
-    /// The counts of the subgraphs 0, 1, ... of round [`COUNTED_ROUND`], as many as have more rows together
-    /// than `coverage` times `roots`, the number of training rows; at most `most`.
+    /// The counts of the subgraphs 0, 1, ... of round [`COUNTED_ROUND`], as many as have more rows
+    /// together than `coverage` times `roots`, the number of training rows; at most `most`.
     pub fn of(
         sampler: &Sampler,
         graph: &Graph,
@@ -70,7 +70,8 @@ impl Counts {
         self.rows += subgraph.ids.len() as u64;
     }
 
-    /// Adds what another thread counted, of the same graph. In whichever order, the sums are the same.
+    /// Adds what another thread counted, of the same graph. In whichever order, the sums are the
+    /// same.
     pub fn merge(&mut self, other: &Self) {
         self.vertices.iter_mut().zip(&other.vertices).for_each(|(own, count)| *own += count);
         self.edges.iter_mut().zip(&other.edges).for_each(|(own, count)| *own += count);
@@ -78,8 +79,8 @@ impl Counts {
         self.rows += other.rows;
     }
 
-    /// `[edges]` of the subgraph: what each entry of its lists weighs, `C_v / C_e` up to [`MOST`], or
-    /// [`UNSEEN`] where C_e is 0.
+    /// `[edges]` of the subgraph: what each entry of its lists weighs, `C_v / C_e` up to [`MOST`],
+    /// or [`UNSEEN`] where C_e is 0.
     ///
     /// # Panics
     /// As [`Counts::add`].
@@ -97,8 +98,8 @@ impl Counts {
         factors
     }
 
-    /// `[rows]` of the subgraph: what the loss of each row weighs, `N / (C_v roots)`; a row that was never
-    /// counted is counted as [`UNSEEN`].
+    /// `[rows]` of the subgraph: what the loss of each row weighs, `N / (C_v roots)`; a row that
+    /// was never counted is counted as [`UNSEEN`].
     ///
     /// # Panics
     /// As [`Counts::add`].

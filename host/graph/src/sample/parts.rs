@@ -1,10 +1,11 @@
-//! Fixed parts of a graph by a vertex cut, for training without messages between parts (CoFree-GNN: Cao et
-//! al., "Communication-Free Distributed GNN Training with Vertex Cut", 2023).
+//! Fixed parts of a graph by a vertex cut, for training without messages between parts (CoFree-GNN:
+//! Cao et al., "Communication-Free Distributed GNN Training with Vertex Cut", 2023).
 //!
-//! Each edge is in one part, and a vertex in every part that has an edge of it. The part is a hash of
-//! the edge's end of the lower degree (degree-based hashing: Xie et al., NeurIPS 2014), so that hubs
-//! are cut. The loss of a vertex weighs, in each part, its local degree by its degree: its weights sum to 1.
-//! DropEdge-K: each part has K masks of dropped edges, drawn once, of which a round takes one.
+//! Each edge is in one part, and a vertex in every part that has an edge of it. The part is a hash
+//! of the edge's end of the lower degree (degree-based hashing: Xie et al., NeurIPS 2014), so that
+//! hubs are cut. The loss of a vertex weighs, in each part, its local degree by its degree: its
+//! weights sum to 1. DropEdge-K: each part has K masks of dropped edges, drawn once, of which a
+//! round takes one.
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,8 @@ const MASK_ROUND: u32 = u32::MAX - 2;
 pub struct Part {
     /// Rows ascend; the loss counts all in training.
     pub subgraph: Subgraph,
-    /// `[rows]`: what the loss of each row weighs, local degree by degree; 1 for a vertex without edges.
+    /// `[rows]`: what the loss of each row weighs, local degree by degree; 1 for a vertex without
+    /// edges.
     pub weights: Vec<f32>,
     /// For each mask a bit an entry of the lists: whether it is kept.
     masks: Vec<Vec<u64>>,
@@ -41,11 +43,12 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Cuts a graph into `count` parts by hashes of `seed`, without masks. An edge and its reverse are in
-    /// one part. A vertex without edges is in one part.
+    /// Cuts a graph into `count` parts by hashes of `seed`, without masks. An edge and its reverse
+    /// are in one part. A vertex without edges is in one part.
     ///
     /// # Errors
-    /// [`Error::Parameter`](crate::error::Error::Parameter) for no parts, or more than [`MOST_PARTS`].
+    /// [`Error::Parameter`](crate::error::Error::Parameter) for no parts, or more than
+    /// [`MOST_PARTS`].
     pub fn new(graph: &Graph, count: u32, seed: u64) -> Result<Self> {
         if !(1..=MOST_PARTS).contains(&count) {
             return Err(refused("the number of parts", count, format!("1 to {MOST_PARTS}")));
@@ -53,7 +56,7 @@ impl Parts {
         let key = Key::new(seed, Purpose::Sampling, PART_ROUND, 0, 0);
         let part_of = |vertex: u32| {
             let (bits, _) = key.row(u64::from(vertex));
-            (u64::from(bits) * u64::from(count) >> 32) as usize
+            ((u64::from(bits) * u64::from(count)) >> 32) as usize
         };
         let degrees = Degrees(graph);
         let mut made: Vec<_> = (0..count).map(|_| Building::default()).collect();
@@ -75,12 +78,12 @@ impl Parts {
         Ok(Self { parts, vertices: graph.vertices() })
     }
 
-    /// Gives each part `count` masks, each without the share `rate` of the part's edges on the average. An
-    /// edge and its reverse are dropped together. The masks of before are replaced.
+    /// Gives each part `count` masks, each without the share `rate` of the part's edges on the
+    /// average. An edge and its reverse are dropped together. The masks of before are replaced.
     ///
     /// # Errors
-    /// [`Error::Parameter`](crate::error::Error::Parameter) for no masks or more than [`MOST_PARTS`], and
-    /// for a rate outside 0 to 1, 1 not included.
+    /// [`Error::Parameter`](crate::error::Error::Parameter) for no masks or more than
+    /// [`MOST_PARTS`], and for a rate outside 0 to 1, 1 not included.
     pub fn drop_edges(&mut self, count: u32, rate: f32, seed: u64) -> Result<()> {
         if !(1..=MOST_PARTS).contains(&count) {
             return Err(refused("the number of masks of dropped edges", count, format!("1 to {MOST_PARTS}")));
@@ -117,13 +120,14 @@ impl Part {
         self.masks.len() as u32
     }
 
-    /// The mask that a round takes, uniform by `key`, whose interval is the part's number; 0 without masks.
+    /// The mask that a round takes, uniform by `key`, whose interval is the part's number; 0
+    /// without masks.
     pub fn mask(&self, key: SampleKey) -> u32 {
         key.stream().below(self.masks.len() as u64) as u32
     }
 
-    /// The part without the edges that a mask drops. All its rows stay. A mask that does not exist drops
-    /// nothing.
+    /// The part without the edges that a mask drops. All its rows stay. A mask that does not exist
+    /// drops nothing.
     pub fn dropped(&self, mask: u32) -> Subgraph {
         let Some(mask) = self.masks.get(mask as usize) else { return self.subgraph.clone() };
         let Subgraph { ids, hops, incoming, edges, .. } = &self.subgraph;
@@ -146,7 +150,8 @@ impl Part {
     }
 }
 
-/// A bit an entry: whether it is kept. Its numbers are those of its two vertices, the smaller one's row.
+/// A bit an entry: whether it is kept. Its numbers are those of its two vertices, the smaller one's
+/// row.
 fn mask_of(subgraph: &Subgraph, dropout: Dropout) -> Vec<u64> {
     let mut mask = vec![0; subgraph.edges.len().div_ceil(64)];
     let mut at = 0;

@@ -8,19 +8,21 @@ use crate::error::{Error, Place, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subgraph {
     /// `[rows]`: the graph's row of each local row. Of an induced method: ascending, each once. Of
-    /// [`Method::Neighbours`](super::Method::Neighbours): the targets, then what is one hop away, and so
-    /// on, each once. Of [`Method::Shadow`](super::Method::Shadow): one ascending run a target.
+    /// [`Method::Neighbours`](super::Method::Neighbours): the targets, then what is one hop away,
+    /// and so on, each once. Of [`Method::Shadow`](super::Method::Shadow): one ascending run a
+    /// target.
     pub ids: Vec<u32>,
-    /// `hops[h]`: how many local rows, the first ones, are within h hops of the targets; the last is all of
-    /// them. One value where every layer computes all rows.
+    /// `hops[h]`: how many local rows, the first ones, are within h hops of the targets; the last
+    /// is all of them. One value where every layer computes all rows.
     pub hops: Vec<u32>,
-    /// In-lists by local row, sources ascending. Where there are several hops, those of the last have empty
-    /// lists.
+    /// In-lists by local row, sources ascending. Where there are several hops, those of the last
+    /// have empty lists.
     pub incoming: Adjacency,
-    /// `[edges]`: where each entry of `incoming` lies among the graph's incoming entries, and so its weight and
-    /// features.
+    /// `[edges]`: where each entry of `incoming` lies among the graph's incoming entries, and so
+    /// its weight and features.
     pub edges: Vec<u64>,
-    /// Local rows that the loss counts, in the order of the targets; `None`: every local row in training.
+    /// Local rows that the loss counts, in the order of the targets; `None`: every local row in
+    /// training.
     pub targets: Option<Vec<u32>>,
 }
 
@@ -39,7 +41,8 @@ impl Subgraph {
     /// The rows `ids`, ascending, and all edges between them.
     ///
     /// # Errors
-    /// [`Error::Malformed`] where they do not ascend, [`Error::UnknownVertex`] for one that is no row.
+    /// [`Error::Malformed`] where they do not ascend, [`Error::UnknownVertex`] for one that is no
+    /// row.
     pub fn induced(graph: &Graph, ids: Vec<u32>, room: &mut Room) -> Result<Self> {
         if let Some(at) = ids.windows(2).position(|pair| pair[0] >= pair[1]) {
             return Err(Error::Malformed {

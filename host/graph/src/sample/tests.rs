@@ -162,6 +162,30 @@ fn all_rows_are_the_graph() {
 }
 
 #[test]
+fn rows_are_looked_up_in_the_lists_of_hubs() {
+    let seed = 15;
+    println!("seed {seed}");
+    let mut random = SplitMix64::new(seed);
+    for case in 0..40u32 {
+        // Lists that are much longer than the subgraph, with and without parallel edges.
+        let vertices = if case & 1 == 0 { 40 } else { 2000 };
+        let edges = if case & 1 == 0 { 8_000 } else { 100_000 };
+        let graph = random_graph(&mut random, vertices, edges, case & 4 == 0, case & 1 == 0);
+        let mut ids: Vec<u32> = (0..1 + random.below(5)).map(|_| random.below(vertices) as u32).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let induced = Subgraph::induced(&graph, ids.clone(), &mut Room::default()).unwrap();
+        check(&graph, &induced);
+        let rows = ids.iter().map(|&id| graph.in_neighbours(id));
+        let expected = rows.flatten().filter_map(|source| ids.binary_search(source).ok());
+        assert!(
+            expected.eq(induced.incoming.neighbours().iter().map(|&local| local as usize)),
+            "case {case}"
+        );
+    }
+}
+
+#[test]
 fn capacities_saturate() {
     let graph = random_graph(&mut SplitMix64::new(8), 1000, 300, true, false);
     let capacity = |method, targets| Sampler::new(&graph, method, [1].into(), 11).unwrap().capacity(targets);

@@ -9,8 +9,8 @@ use crate::sample::frontier::{Dashboard, slots_of};
 
 const SAMPLES: u32 = 20_000;
 
-/// Chi-square of two samples of equally many draws, in standard deviations above its mean. Classes of fewer
-/// than ten draws are one.
+/// Chi-square of two samples of equally many draws, in standard deviations above its mean. Classes
+/// of fewer than ten draws are one.
 fn beyond<K: Ord>(one: &BTreeMap<K, [f64; 2]>) -> f64 {
     let mut rare = [0.0; 2];
     let (mut chi, mut classes) = (0.0, 0);
@@ -32,8 +32,8 @@ fn beyond<K: Ord>(one: &BTreeMap<K, [f64; 2]>) -> f64 {
     (chi - freedom) / (2.0 * freedom).sqrt()
 }
 
-/// The classes of a row, an edge and the size of samples, each of a sample's rows as likely: what a sample
-/// adds is one draw, and draws do not depend on each other.
+/// The classes of a row, an edge and the size of samples, each of a sample's rows as likely: what a
+/// sample adds is one draw, and draws do not depend on each other.
 #[derive(Default)]
 struct Tables {
     rows: BTreeMap<u32, [f64; 2]>,
@@ -107,8 +107,8 @@ fn another_law_is_found() {
     }
 }
 
-/// Chi-square of the vertices that a dashboard draws, against the frontier's degrees at each step: in standard
-/// deviations above its mean.
+/// Chi-square of the vertices that a dashboard draws, against the frontier's degrees at each step:
+/// in standard deviations above its mean.
 fn pops(graph: &Graph, slots: impl Fn(u32) -> u32, seed: u64) -> f64 {
     let n = graph.vertices() as usize;
     let (mut inside, mut found, mut expected) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
@@ -142,8 +142,8 @@ fn pops_follow_degrees_and_the_published_defect_is_found() {
         let graph = skewed(50, 200, true, seed);
         let right = pops(&graph, |v| slots_of(&graph, v), seed);
         assert!(right < 4.0, "chi-square {right} standard deviations above its mean");
-        // The published code looks the entering vertex up among the neighbours, as if it were a position
-        // there, and takes the degree of what it finds.
+        // The published code looks the entering vertex up among the neighbours, as if it were a
+        // position there, and takes the degree of what it finds.
         let neighbours = graph.neighbours();
         let wrong = pops(&graph, |v| slots_of(&graph, neighbours[v as usize]), seed);
         println!("right {right:.1}, wrong {wrong:.1}");
