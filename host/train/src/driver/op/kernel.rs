@@ -33,6 +33,7 @@ fn call(on: &On<'_>) -> Result<Call> {
         targets: interval.targets.clone(),
         rows: interval.training.clone(),
         weight: stages.inputs.weight,
+        row_weights: None,
     });
     let outputs = operation.signature.as_ref().map_or(0, |signature| signature.outputs.len());
     Ok(Call {
