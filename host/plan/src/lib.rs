@@ -25,6 +25,7 @@
 pub mod atoms;
 pub mod buffers;
 pub mod checkpoint;
+pub mod class_weights;
 pub mod combine;
 pub mod config;
 mod document;
@@ -53,6 +54,7 @@ mod testing;
 pub use atoms::{Atoms, FAN_OUT, Intervals, Node, Tree};
 pub use buffers::Buffers;
 pub use checkpoint::Checkpoint;
+pub use class_weights::ClassWeights;
 pub use combine::{Combine, Sum};
 pub use config::{Config, Data, Keep, Limits, Run};
 pub use error::{Error, TextPlace};

@@ -99,6 +99,8 @@ pub(crate) struct Interval {
     pub targets: Targets,
     /// Local rows of training vertices.
     pub training: Arc<[u32]>,
+    /// What each of its rows counts in the loss; `None`: all the same.
+    pub row_weights: Option<Arc<[f32]>>,
 }
 
 /// What a run reads of a data set, by row: domains with their intervals, relations' lists, constants, targets.
@@ -115,7 +117,8 @@ pub(crate) struct Inputs {
     pub task: TaskType,
     /// How good a model is.
     pub metric: Metric,
-    /// What each training vertex, or each known value of one, adds to the loss: 1 / their number.
+    /// What each training vertex, or each known value of one, adds to the loss: 1 / their number, or / the sum of
+    /// their weights.
     pub weight: f32,
     pub features: Matrix,
     /// What was gathered of them, where it is read beside them.
@@ -419,6 +422,7 @@ fn interval(
         nodes,
         targets,
         training,
+        row_weights: None,
         rows,
     })
 }
@@ -456,6 +460,7 @@ fn graph_intervals(
             nodes: of.nodes.clone(),
             targets: targets(labels, values.as_ref(), rows.clone())?,
             training: training.collect(),
+            row_weights: None,
             rows,
         })
     };

@@ -14,6 +14,7 @@
 //! ```
 
 pub mod checkpoint;
+mod class_weights;
 mod data;
 mod driver;
 mod edge_data;

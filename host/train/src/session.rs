@@ -150,7 +150,7 @@ impl Draft {
         }
         let model = Model::resolve(&settings, shape.features, shape.classes, inputs.task)?;
         inputs.check_readout(&model)?;
-        let inputs = inputs.with_edges(&model)?;
+        let inputs = inputs.with_edges(&model)?.with_class_weights(settings.class_weights.as_ref())?;
         let savings = {
             let work = inputs.workload(model.constant_gather());
             Savings::choose(&model, &work, config.run.gather_features)?
@@ -165,6 +165,7 @@ impl Draft {
             }
         }
         crate::kernels::check_all_used(config, &planned.layers)?;
+        inputs.check_loss(&planned.program, &planned.layers)?;
         Ok(Self { inputs, normalised_features, kernels, threads, planned })
     }
 }
