@@ -135,8 +135,7 @@ impl Trial {
             let expected = run(as_in, instance, Way::Loss)?;
             for (found, expected) in all(&found).zip(all(&expected)) {
                 let apart = apart(&found.values, &expected.values, times);
-                // Of what is no number it is not known either.
-                if !(apart <= worst.0) {
+                if apart > worst.0 {
                     worst = (apart, format!("{what}, {}", found.name));
                 }
             }
@@ -191,12 +190,13 @@ impl Trial {
     }
 }
 
-/// |a - times b| / max(|a|, |times b|), by Euclidean norm; 0 where both are.
+/// |a - times b| / max(|a|, |times b|), by Euclidean norm; 0 where both are, 1 where one is no number.
 fn apart(a: &[f32], b: &[f32], times: f64) -> f64 {
     let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
     let (a, b) = (a.iter().map(|&v| f64::from(v)), b.iter().map(|&v| times * f64::from(v)));
     let size = norm(&mut a.clone()).max(norm(&mut b.clone()));
-    if size == 0.0 { 0.0 } else { norm(&mut a.zip(b).map(|(a, b)| a - b)) / size }
+    let relative = norm(&mut a.zip(b).map(|(a, b)| a - b)) / size.max(f64::MIN_POSITIVE);
+    if relative.is_finite() { relative } else { 1.0 }
 }
 
 fn all(outcome: &Outcome) -> impl Iterator<Item = &Values> {

@@ -245,7 +245,7 @@ impl Case {
             layer,
         };
         // A draw of its own, from half of the cases that there are.
-        if case.layer.kernel().weighs_rows() && case.seed % 2 == 0 {
+        if case.layer.kernel().weighs_rows() && case.seed.is_multiple_of(2) {
             case = case.weighed();
         }
         case
