@@ -104,7 +104,8 @@ impl Loss {
     fn new(rows: usize, classes: usize) -> Self {
         let labels: Arc<[u32]> = (0..rows as u32).map(|r| r % classes as u32).collect();
         let targets = Targets::Classes(labels);
-        let labelled = Labelled { targets, rows: (0..rows as u32).collect(), weight: 1.0 / rows as f32 };
+        let (counting, weight) = ((0..rows as u32).collect(), 1.0 / rows as f32);
+        let labelled = Labelled { targets, rows: counting, weight, row_weights: None };
         let (x, gradient) = (dense(rows, classes), Buffer::zeroed(rows, classes).unwrap());
         Self {
             x,

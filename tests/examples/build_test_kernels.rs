@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use eciton_author::{Build, Error, Toolchain};
 
 /// The features of `tests/kernels`.
-const KERNELS: [&str; 36] = [
+const KERNELS: [&str; 37] = [
     "allocating",
     "derived",
     "doubled",
@@ -44,6 +44,7 @@ const KERNELS: [&str; 36] = [
     "wrong-gradient",
     "wrong-shape",
     "wrong-signature",
+    "wrong-weights",
 ];
 
 fn main() -> Result<(), Error> {

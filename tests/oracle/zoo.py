@@ -12,6 +12,7 @@ INPUT.json
     vertices, edges, features, labels, train      as gcn.py; edges are directed
         loss             cross-entropy (default); else labels are rows of values, null where unknown:
                          binary-cross-entropy, squared-error, absolute-error
+        class_weights    of cross-entropy: a number a class, or "balanced"; focal: gamma, 0 where it is not there
         edge_features    rows of numbers, one for each of edges; an edge that is there several times has their mean
         edge_weights     the column of edge_features that takes the place of the ones of A, where the model has one
         links            {"negatives": 1}: link prediction (links.py) in place of labels, train and loss; edges are those of the
@@ -251,7 +252,8 @@ class Graph:
 
 
 class Zoo:
-    def __init__(self, graph, features, labels, train, layers, seed=0, slope=0.01, of="cross-entropy", links=None):
+    def __init__(self, graph, features, labels, train, layers, seed=0, slope=0.01, of="cross-entropy", links=None, class_weights=None, focal=0.0):
+        self.class_weights, self.focal = class_weights, focal
         self.graph, self.features, self.labels, self.train, self.of = graph, features, labels, train, of
         self.layers, self.seed, self.slope, self.links = layers, seed, slope, links
 
@@ -364,7 +366,7 @@ class Zoo:
         if self.links is not None:
             loss, gradient = self.links.loss(scores.value, epoch)
         elif self.of == "cross-entropy":
-            loss, gradient = gcn.Gcn(None, None, self.labels, self.train).cross_entropy(scores.value)
+            loss, gradient = self.over_classes(scores.value)
         else:
             loss, gradient = self.over_values(scores.value)
         if not gradients:
@@ -372,6 +374,26 @@ class Zoo:
         scores.back(gradient)
         return loss, {name: np.zeros_like(var.value) if var.gradient is None else var.gradient for name, var in p.items()}
 
+
+    def over_classes(self, scores):
+        """The mean of w -(1 - p)^gamma log p over training vertices, by the sum of their w, and its gradient."""
+        labels = self.labels[self.train]
+        counts = np.bincount(labels, minlength=scores.shape[1])
+        weights = self.class_weights
+        if weights == "balanced":
+            weights = len(labels) / (np.count_nonzero(counts) * np.maximum(counts, 1))
+        w = np.ones(len(labels)) if weights is None else np.asarray(weights, float)[labels]
+        w = w / w.sum()
+        e = np.exp(scores[self.train] - scores[self.train].max(1, keepdims=True))
+        softmax = e / e.sum(1, keepdims=True)
+        onehot = np.eye(scores.shape[1])[labels]
+        p, gamma = softmax[np.arange(len(labels)), labels], self.focal
+        by_p = -((1 - p) ** gamma) / p
+        if gamma:
+            by_p += gamma * (1 - p) ** (gamma - 1) * np.log(p)
+        gradient = np.zeros_like(scores)
+        gradient[self.train] = (w * by_p * p)[:, None] * (onehot - softmax)
+        return (w * -((1 - p) ** gamma) * np.log(p)).sum(), gradient
 
     def over_values(self, scores):
         """The mean over all values that are known of training vertices, and its gradient."""
@@ -397,7 +419,7 @@ def run(job):
         train = np.asarray(job["train"], np.int64)
     net = Zoo(
         Graph(job["vertices"], job["edges"], job.get("edge_features"), job.get("edge_weights"), job.get("graphs")), gcn.features_of(job),
-        labels, train, job["layers"], job.get("seed", 0), job.get("slope", 0.01), of, linked,
+        labels, train, job["layers"], job.get("seed", 0), job.get("slope", 0.01), of, linked, job.get("class_weights"), job.get("focal", 0.0),
     )
     p = {name: np.asarray(value, np.float32).astype(float) for name, value in job["parameters"].items()}
     loss, gradients = net.loss(p, 0)
@@ -482,7 +504,9 @@ def test_gradients(seed=31):
     batch = [[dict(base, kernel="gcn", norm="batch"), dict(base, kernel="gin", epsilon=0.3, train_epsilon=False, norm="batch"), last],
              [dict(base, kernel="gcn", norm="pair"), dict(base, norm="pair"), last]]
     losses += ["cross-entropy"] * len(read + batch)
-    for layers, of in zip(models + models[:3] + linked + read + batch, losses, strict=True):
+    # Weights of classes and exponents of the focal loss.
+    over = {0: ([2, 0.5, 1], 0.0), 1: ("balanced", 2.0), 2: (None, 0.5)}
+    for at, (layers, of) in enumerate(zip(models + models[:3] + linked + read + batch, losses, strict=True)):
         n, widths = 9, [5] + [layer["width"] for layer in layers]
         p = {}
         for l, layer in enumerate(layers):
@@ -522,7 +546,8 @@ def test_gradients(seed=31):
             labels = r.integers(0, 2, (n, widths[-1])).astype(float)
             labels[2, 1] = np.nan
         pairs = links.Training(links.Links(n, edges), 2, 7) if of == "links" else None
-        net = Zoo(graph, x, labels, train, layers, 7, of=of, links=pairs)
+        class_weights, focal = over.get(at, (None, 0.0))
+        net = Zoo(graph, x, labels, train, layers, 7, of=of, links=pairs, class_weights=class_weights, focal=focal)
         _, gradients = net.loss(p, 2)
         for name, value in p.items():
             difference = np.zeros_like(value)

@@ -10,8 +10,16 @@
 //! * `squared-error`, values t: weight * (z - t)^2; dz = 2 weight * (z - t).
 //! * `absolute-error`, values t: weight * |z - t|; dz = weight * sign(z - t).
 //!
-//! A value that is NaN is unknown: it adds nothing. All is computed here, in the guest; the host sums over
-//! rows.
+//! A value that is NaN is unknown: it adds nothing. Where rows do not count alike (`given.row-weights`),
+//! row i has weight w_i * weight. The attribute `focal`, gamma >= 0, makes classes that are right
+//! already count less (Lin et al. 2017, equation 4), with p = softmax(z)\[class\]:
+//!
+//! * loss = -weight * (1 - p)^gamma log p; gamma = 0 is the cross-entropy itself;
+//!   dz = weight * f (softmax(z) - onehot(class)), f = (1 - p)^gamma (1 - gamma p log p / (1 - p)).
+//!
+//! All is computed here, in the guest; the host sums over rows.
+
+mod focal;
 
 use eciton_sdk::prelude::*;
 
@@ -72,6 +80,8 @@ pub struct Head {
     columns: u32,
     bias: bool,
     of: Of,
+    /// The exponent gamma of the focal loss; 0: none.
+    focal: f32,
 }
 
 /// What the rows of an interval are compared with.
@@ -117,6 +127,7 @@ impl Head {
             let at = (row - from) as usize * c;
             let to = (row - tile.start) as usize;
             let (scores, grad) = (&scores[at..at + c], &mut tile.grad[to * c..(to + 1) * c]);
+            let weight = tile.weights.as_ref().map_or(tile.weight, |each| tile.weight * each[to]);
             tile.losses[to] = match known {
                 Known::Classes(classes) => {
                     let class = classes[row as usize] as usize;
@@ -125,7 +136,12 @@ impl Head {
                             "row {row} has label {class}; there are {c} classes"
                         )));
                     }
-                    of_class(scores, tile.bias, class, tile.weight, grad)
+                    if self.focal > 0.0 {
+                        let gamma = R::from_f32(self.focal);
+                        focal::of_class(scores, tile.bias, class, weight, gamma, grad)
+                    } else {
+                        of_class(scores, tile.bias, class, weight, grad)
+                    }
                 }
                 Known::Values(_) => {
                     let mut sum = R::ZERO;
@@ -133,9 +149,9 @@ impl Head {
                     for (((&x, &b), &t), g) in both.filter(|(((_, _), t), _)| !t.is_nan()) {
                         let (loss, slope) = self.of.value(x + b, R::from_f32(t));
                         sum += loss;
-                        *g = tile.weight * slope;
+                        *g = weight * slope;
                     }
-                    tile.weight * sum
+                    weight * sum
                 }
             };
         }
@@ -150,6 +166,8 @@ struct Tile<'a, R> {
     rows: &'a [u32],
     bias: &'a [R],
     weight: R,
+    /// What each row of the tile counts beside it; none: each 1.
+    weights: Option<Vec<R>>,
     losses: &'a mut [R],
     grad: &'a mut [R],
 }
@@ -163,6 +181,11 @@ impl Kernel for Head {
                 "of",
                 "what is summed: cross-entropy, binary-cross-entropy, squared-error or absolute-error",
                 Some(of),
+            ),
+            AttributeSpec::new(
+                "focal",
+                "the exponent of the focal loss, of cross-entropy: 0 (none) or more",
+                Some(Value::Number(0.0)),
             ),
         ]
     }
@@ -179,7 +202,18 @@ impl Kernel for Head {
                 found: input.clone(),
             });
         };
-        Ok(Self { columns, bias: attributes.flag("bias")?, of: Of::parse(attributes.text("of")?)? })
+        let (of, focal) = (Of::parse(attributes.text("of")?)?, attributes.number("focal")? as f32);
+        if !(0.0..f32::INFINITY).contains(&focal) {
+            return Err(Error::Argument(format!(
+                "attribute `focal` is {focal}, but must be a number from 0, within f32"
+            )));
+        }
+        if focal > 0.0 && of != Of::CrossEntropy {
+            return Err(Error::Argument(format!(
+                "attribute `focal` is {focal}, but only cross-entropy has a focal form"
+            )));
+        }
+        Ok(Self { columns, bias: attributes.flag("bias")?, of, focal })
     }
 
     fn signature(&self) -> Signature {
@@ -229,6 +263,12 @@ impl Kernel for Head {
             None => None,
         };
         let weight = R::from_f32(io.weight);
+        let row_weights = given::row_weights()?;
+        if let Some(found) = row_weights.as_ref().map(Matrix::shape).filter(|found| *found != [task.rows, 1])
+        {
+            let (operation, operand) = ("head".to_owned(), "row weights".to_owned());
+            return Err(Error::Shape { operation, operand, expected: vec![task.rows, 1], found });
+        }
         let mut next = 0;
         let mut start = 0;
         while start < task.rows {
@@ -240,8 +280,9 @@ impl Kernel for Head {
                 next += 1;
             }
             let (rows, bias) = (&counting[first..next], &bias[..]);
+            let weights = row_weights.as_ref().map(|all| all.read_rows(start, count)).transpose()?;
             let (losses_to, grad_to) = (&mut tile_losses[..], &mut tile_grad[..]);
-            let mut tile = Tile { start, rows, bias, weight, losses: losses_to, grad: grad_to };
+            let mut tile = Tile { start, rows, bias, weight, weights, losses: losses_to, grad: grad_to };
             self.tile(&mut tile, &known, io.inputs[0])?;
             losses.write_rows(start, &tile_losses)?;
             grad.write_rows(start, &tile_grad)?;

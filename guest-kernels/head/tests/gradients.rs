@@ -31,10 +31,23 @@ fn gradients() {
                     .unwrap_or_else(|e| panic!("seed {SEED}, {rows} x {classes}, bias {bias}: {e}"));
                 assert!(report.worst < 1e-7, "seed {SEED}, {rows} x {classes}, bias {bias}: {report:?}");
                 assert!(report.worst_f32 < 1e-5, "seed {SEED}, {rows} x {classes}, bias {bias}: {report:?}");
-                // Of the scores, then of the loss.
+                // Of the scores, then of the loss, then of the loss of rows with weights.
                 let values = rows * classes + if bias { classes } else { 0 };
-                assert_eq!(report.checked, 2 * values as usize);
+                assert_eq!(report.checked, 3 * values as usize);
             }
+        }
+    }
+}
+
+#[test]
+fn gradients_of_the_focal_loss() {
+    for gamma in [0.5, 1.0, 2.0] {
+        for (rows, classes) in [(0, 2), (1, 3), (9, 7)] {
+            let report =
+                check::gradients::<Head>(&[vec![classes]], &[("focal", Value::Number(gamma))], rows, SEED)
+                    .unwrap_or_else(|e| panic!("seed {SEED}, gamma {gamma}, {rows} x {classes}: {e}"));
+            assert!(report.worst < 1e-7, "seed {SEED}, gamma {gamma}, {rows} x {classes}: {report:?}");
+            assert!(report.worst_f32 < 1e-5, "seed {SEED}, gamma {gamma}, {rows} x {classes}: {report:?}");
         }
     }
 }

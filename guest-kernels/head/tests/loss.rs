@@ -15,9 +15,10 @@ fn values(count: usize, stream: u32) -> Vec<f64> {
     (0..count as u64).map(|i| random::uniform(random::bits32(key, i, 0)) * 8.0 - 4.0).collect()
 }
 
-fn attributes(bias: bool, of: &str) -> Attributes {
+fn attributes(bias: bool, of: &str, focal: f64) -> Attributes {
     let of = ("of".to_owned(), Value::Text(of.to_owned()));
-    Attributes::new(vec![("bias".to_owned(), Value::Flag(bias)), of])
+    let focal = ("focal".to_owned(), Value::Number(focal));
+    Attributes::new(vec![("bias".to_owned(), Value::Flag(bias)), of, focal])
 }
 
 struct Case {
@@ -28,6 +29,9 @@ struct Case {
     labels: Vec<u32>,
     rows: Vec<u32>,
     weight: f32,
+    /// What each row counts beside it; none: each 1.
+    row_weights: Option<Vec<f64>>,
+    focal: f64,
 }
 
 impl Case {
@@ -41,6 +45,8 @@ impl Case {
             labels: (0..rows).map(|i| bits(i, 0) % classes).collect(),
             rows: (0..rows).filter(|&i| bits(i, 1) % 3 == 0).collect(),
             weight: 0.125,
+            row_weights: None,
+            focal: 0.0,
         }
     }
 
@@ -53,15 +59,19 @@ impl Case {
     /// The loss, its gradient by x and by the bias: each from the definition of the softmax.
     fn formula(&self) -> (f64, Vec<f64>, Vec<f64>) {
         let c = self.classes as usize;
-        let weight = f64::from(self.weight);
         let (mut loss, mut dx, mut db) = (0.0, vec![0.0; self.x.len()], vec![0.0; c]);
         for i in self.rows.iter().map(|&i| i as usize) {
             let e: Vec<f64> = self.row(i).into_iter().map(f64::exp).collect();
             let sum: f64 = e.iter().sum();
             let label = self.labels[i] as usize;
-            loss -= weight * (e[label] / sum).ln();
+            let weight = f64::from(self.weight) * self.row_weights.as_ref().map_or(1.0, |w| w[i]);
+            let (p, gamma) = (e[label] / sum, self.focal);
+            loss -= weight * (1.0 - p).powf(gamma) * p.ln();
+            // d/dp of (1 - p)^gamma log p, times p.
+            let by_p = (1.0 - p).powf(gamma) - gamma * p * (1.0 - p).powf(gamma - 1.0) * p.ln();
             for j in 0..c {
-                let d = weight * (e[j] / sum - f64::from(u8::from(j == label)));
+                let by_p = if gamma == 0.0 { 1.0 } else { by_p };
+                let d = weight * by_p * (e[j] / sum - f64::from(u8::from(j == label)));
                 dx[i * c + j] = d;
                 db[j] += d;
             }
@@ -75,10 +85,13 @@ impl Case {
 
     /// What the kernel computes in `R`.
     fn run<R: Real>(&self) -> Result<(f64, Vec<f64>, Vec<f64>)> {
-        let attributes = attributes(self.bias.is_some(), "cross-entropy");
+        let attributes = attributes(self.bias.is_some(), "cross-entropy", self.focal);
         let kernel = Head::open(&[vec![self.classes]], &attributes)?;
         assert_eq!(kernel.signature().loss, Some(TargetKind::Classes));
         let host = self.host();
+        if let Some(weights) = &self.row_weights {
+            host.weigh_rows(weights)?;
+        }
         let shape = [host.context().rows, self.classes];
         let x = host.matrix(&shape, &self.x)?;
         let bias = self.bias.as_ref().map(|b| host.matrix(&[self.classes], b)).transpose()?;
@@ -127,6 +140,76 @@ fn the_loss_is_the_formula() {
 }
 
 #[test]
+fn rows_count_by_their_weights() {
+    for (rows, classes, focal) in [(1, 6, 0.0), (40, 7, 0.0), (2500, 5, 0.0), (40, 7, 2.0)] {
+        let weights = (0..rows).map(|i| f64::from(i % 5) / 2.0).collect();
+        let case = Case { row_weights: Some(weights), focal, ..Case::random(rows, classes, true) };
+        let (loss, dx, db) = case.formula();
+        let found = case.run::<f64>().unwrap();
+        near(&[found.0], &[loss], 1e-12);
+        near(&found.1, &dx, 1e-12);
+        near(&found.2, &db, 1e-12);
+    }
+    // Of 1 they change no bit.
+    let plain = Case::random(300, 4, true);
+    let ones = Case { row_weights: Some(vec![1.0; 300]), ..Case::random(300, 4, true) };
+    assert_eq!(plain.run::<f32>().unwrap(), ones.run::<f32>().unwrap());
+}
+
+#[test]
+fn the_focal_loss_is_the_formula() {
+    for focal in [0.5, 1.0, 2.0, 5.0] {
+        for (rows, classes) in [(1, 6), (10, 2), (1100, 5)] {
+            let case = Case { focal, ..Case::random(rows, classes, true) };
+            let (loss, dx, db) = case.formula();
+            let found = case.run::<f64>().unwrap();
+            near(&[found.0], &[loss], 1e-12);
+            near(&found.1, &dx, 1e-12);
+            near(&found.2, &db, 1e-12);
+            let found = case.run::<f32>().unwrap();
+            near(&[found.0], &[loss], 1e-5);
+            near(&found.1, &dx, 1e-6);
+        }
+    }
+    // An exponent that is nearly 0 gives what the cross-entropy gives.
+    let near_none = Case { focal: 1e-9, ..Case::random(40, 7, true) }.run::<f64>().unwrap();
+    let none = Case::random(40, 7, true).run::<f64>().unwrap();
+    near(&[near_none.0], &[none.0], 1e-7);
+    near(&near_none.1, &none.1, 1e-7);
+}
+
+/// Where p is near 1, 1 - p and log p are of a few bits in f32 unless they are computed apart.
+#[test]
+fn the_focal_loss_of_what_is_right_already_keeps_its_digits() {
+    for (apart, focal) in [(3.0, 0.5), (4.0, 2.0), (10.0, 0.5), (20.0, 1.0), (200.0, 0.5), (1e4, 2.0)] {
+        let two = |x: Vec<f64>| Case {
+            classes: 2,
+            x,
+            bias: None,
+            labels: vec![0],
+            rows: vec![0],
+            weight: 1.0,
+            row_weights: None,
+            focal,
+        };
+        let right = two(vec![apart, 0.0]);
+        let q = 1.0 / (1.0 + apart.exp());
+        let (unlikely, scale) = (-(-q).ln_1p(), q.powf(focal));
+        let ratio = if q > 0.0 { unlikely / q } else { 1.0 };
+        let (loss, slope) = (scale * unlikely, scale * q * (1.0 + focal * (1.0 - q) * ratio));
+        for (found, allowed) in [(right.run::<f64>().unwrap(), 1e-9), (right.run::<f32>().unwrap(), 1e-5)] {
+            // What f32 cannot hold is 0 there.
+            let close = |found: f64, expected: f64| (found - expected).abs() <= allowed * expected + 1e-37;
+            assert!(close(found.0, loss), "apart {apart}: {}, not {loss}", found.0);
+            assert!(close(found.1[1], slope) && close(-found.1[0], slope), "apart {apart}: {:?}", found.1);
+        }
+        // And what is as wrong as can be counts in full.
+        let wrong = two(vec![-apart, 0.0]).run::<f32>().unwrap();
+        assert!(wrong.0.is_finite() && wrong.1.iter().all(|g| g.is_finite()), "{wrong:?}");
+    }
+}
+
+#[test]
 fn the_loss_is_that_of_the_host() {
     for bias in [true, false] {
         let case = Case::random(60, 9, bias);
@@ -159,6 +242,8 @@ fn large_scores_do_not_overflow() {
         labels: vec![0, 0],
         rows: vec![0, 1],
         weight: 1.0,
+        row_weights: None,
+        focal: 0.0,
     };
     for found in [case.run::<f64>().unwrap(), case.run::<f32>().unwrap()] {
         assert_eq!((found.0, found.1.len()), (2e4, 4));
@@ -188,12 +273,21 @@ fn wrong_labels_and_rows_are_typed_errors() {
 
 #[test]
 fn wrong_attributes_and_inputs_are_typed_errors() {
-    let cross = || ("of".to_owned(), Value::Text("cross-entropy".to_owned()));
-    let flag = |value| Attributes::new(vec![("bias".to_owned(), value), cross()]);
+    let text = |value: &str| ("of".to_owned(), Value::Text(value.to_owned()));
+    let focal = |value| ("focal".to_owned(), Value::Number(value));
+    let flag = |value| Attributes::new(vec![("bias".to_owned(), value), text("cross-entropy"), focal(0.0)]);
     let open = |inputs: &[Vec<u32>], value| Head::open(inputs, &flag(value)).unwrap_err();
     assert!(matches!(open(&[vec![3]], Value::Integer(1)), Error::Argument(t) if t.contains("bias")));
     assert!(matches!(open(&[], Value::Flag(true)), Error::Argument(t) if t.contains("one input")));
     assert!(matches!(open(&[vec![2, 3]], Value::Flag(true)), Error::Shape { .. }));
+    for (of, gamma, part) in [
+        ("cross-entropy", -1.0, "`focal` is -1, but must be a number from 0"),
+        ("cross-entropy", 1e39, "within f32"),
+        ("squared-error", 2.0, "only cross-entropy has a focal form"),
+    ] {
+        let error = Head::open(&[vec![3]], &attributes(true, of, gamma)).unwrap_err();
+        assert!(matches!(&error, Error::Argument(t) if t.contains(part)), "{error:?}");
+    }
     let error = Head::open(&[vec![3]], &Attributes::default()).unwrap_err();
     assert!(matches!(error, Error::Argument(t) if t.contains("must be given")));
 }
@@ -201,7 +295,7 @@ fn wrong_attributes_and_inputs_are_typed_errors() {
 /// The loss over values and its gradient by x, in `R`.
 fn over_values<R: Real>(of: &str, x: &[f64], known: &[f64], rows: &[u32]) -> Result<(f64, Vec<f64>)> {
     let columns = 2;
-    let kernel = Head::open(&[vec![columns]], &attributes(false, of))?;
+    let kernel = Head::open(&[vec![columns]], &attributes(false, of, 0.0))?;
     assert_eq!(kernel.signature().loss, Some(TargetKind::Values));
     let count = x.len() as u32 / columns;
     let host = Reference::new(Context { rows: count, training: true, ..Context::default() });
@@ -256,7 +350,7 @@ fn targets_of_another_kind_or_shape_are_typed_errors() {
         matches!(&error, Error::Argument(text) if text.contains("one of cross-entropy, binary")),
         "{error:?}"
     );
-    let kernel = Head::open(&[vec![2]], &attributes(false, "squared-error")).unwrap();
+    let kernel = Head::open(&[vec![2]], &attributes(false, "squared-error", 0.0)).unwrap();
     let host = Reference::new(Context { rows: 3, training: true, ..Context::default() });
     let with = |targets: Targets<'_>| {
         let io = LastLayer {

@@ -2,7 +2,9 @@
 
 pub mod edge;
 
-use crate::bindings::eciton::kernel::{linalg as wl, log as wlog, random as wr, tensors as wt, types as ty};
+use crate::bindings::eciton::kernel::{
+    given as wg, linalg as wl, log as wlog, random as wr, tensors as wt, types as ty,
+};
 use crate::bindings::exports::eciton::kernel::vertex as wv;
 use crate::op::{After, Before, Op};
 use crate::signature::{AttributeSpec, Attributes, Initialiser, ParameterSpec, RowsSpec, TargetKind, Value};
@@ -111,6 +113,10 @@ pub(crate) fn random_key(stream: u32) -> u64 {
 
 pub(crate) fn row_ids(start: u32, count: u32) -> Result<Vec<u64>> {
     wr::row_ids(start, count).map_err(failed)
+}
+
+pub(crate) fn row_weights() -> Result<Option<RawMatrix>> {
+    wg::row_weights().map(|weights| weights.map(RawMatrix)).map_err(failed)
 }
 
 pub(crate) fn log(text: &str) {

@@ -38,6 +38,7 @@ pub mod check;
 mod compose;
 pub mod derive;
 pub mod edge;
+pub mod given;
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
 pub mod glue;
@@ -74,11 +75,11 @@ pub mod edge_bindings {
         world: "edge-kernel",
         pub_export_macro: true,
         with: {
-            "eciton:kernel/types@0.1.1": crate::bindings::eciton::kernel::types,
-            "eciton:kernel/tensors@0.1.1": crate::bindings::eciton::kernel::tensors,
-            "eciton:kernel/random@0.1.1": crate::bindings::eciton::kernel::random,
-            "eciton:kernel/linalg@0.1.1": crate::bindings::eciton::kernel::linalg,
-            "eciton:kernel/log@0.1.1": crate::bindings::eciton::kernel::log,
+            "eciton:kernel/types@0.1.2": crate::bindings::eciton::kernel::types,
+            "eciton:kernel/tensors@0.1.2": crate::bindings::eciton::kernel::tensors,
+            "eciton:kernel/random@0.1.2": crate::bindings::eciton::kernel::random,
+            "eciton:kernel/linalg@0.1.2": crate::bindings::eciton::kernel::linalg,
+            "eciton:kernel/log@0.1.2": crate::bindings::eciton::kernel::log,
         },
     });
 }
@@ -99,7 +100,8 @@ pub mod prelude {
         Activation, AttributeSpec, Attributes, Backward, BackwardSources, BackwardTargets, Derived,
         DerivedEdges, Dropout, EdgeForward, EdgeKernel, EdgeSignature, EdgeTask, Epilogue, Error, Forward,
         ForwardEdgeKernel, ForwardKernel, Function, Ids, Initialiser, Kernel, LastLayer, Matrix, Out,
-        Prologue, Real, Result, Signature, TargetKind, Targets, Task, Value, linalg, scratch, side_by_side,
+        Prologue, Real, Result, Signature, TargetKind, Targets, Task, Value, given, linalg, scratch,
+        side_by_side,
     };
 }
 
@@ -155,7 +157,8 @@ pub struct LastLayer<'a> {
     pub targets: Targets<'a>,
     /// The local rows that count, ascending.
     pub rows: &'a Ids,
-    /// What each of them, or each of its known values, contributes to the loss.
+    /// What each of them, or each of its known values, contributes to the loss. Rows may count
+    /// differently: [`given::row_weights`].
     pub weight: f32,
     /// [1]: the interval's share of the loss.
     pub loss: &'a Out,

@@ -42,6 +42,7 @@ pub trait Host {
     fn ids_read(&mut self, ids: u32, start: u32, count: u32) -> Result<Vec<u32>>;
     fn random_key(&mut self, stream: u32) -> u64;
     fn row_ids(&mut self, start: u32, count: u32) -> Result<Vec<u64>>;
+    fn row_weights(&mut self) -> Result<Option<u32>>;
     fn call(&mut self, op: Op<'_>) -> Result<()>;
     fn log(&mut self, text: &str);
     fn release(&mut self, kind: Kind, handle: u32);
@@ -226,6 +227,10 @@ pub(crate) fn random_key(stream: u32) -> u64 {
 
 pub(crate) fn row_ids(start: u32, count: u32) -> Result<Vec<u64>> {
     with(|h| h.row_ids(start, count))
+}
+
+pub(crate) fn row_weights() -> Result<Option<RawMatrix>> {
+    Ok(with(|h| h.row_weights())?.map(RawMatrix::owned))
 }
 
 pub(crate) fn call(op: Op<'_>) -> Result<()> {

@@ -91,6 +91,31 @@ impl Reference {
         host
     }
 
+    /// A host outside of a task, as `open` and `signature` find it: nothing is given.
+    pub fn idle() -> Self {
+        let host = Self::new(Context::default());
+        host.0.borrow_mut().given = None;
+        host
+    }
+
+    /// What each row of the task counts in a loss, `rows` values; 1 until this is called.
+    ///
+    /// Errors: [`Error::Shape`] for another number of values, [`Error::Unsupported`] outside of a task.
+    pub fn weigh_rows(&self, weights: &[f64]) -> Result<()> {
+        let mut store = self.0.borrow_mut();
+        let rows = store.context.rows;
+        if weights.len() != rows as usize {
+            return Err(shape_error("row-weights", "weights", &[rows, 1], &[weights.len() as u32, 1]));
+        }
+        store.given()?.row_weights = Some(weights.to_vec());
+        Ok(())
+    }
+
+    /// Whether the kernel has asked for the weights of its rows.
+    pub fn asked_row_weights(&self) -> bool {
+        self.0.borrow().given.as_ref().is_some_and(|given| given.asked)
+    }
+
     /// The task.
     pub fn context(&self) -> Context {
         self.0.borrow().context
@@ -245,6 +270,15 @@ impl Host for Reference {
         let range = store::range("row-ids", "rows", start, count, c.rows as usize)?;
         let store = self.0.borrow();
         Ok(range.map(|i| store.row_id(i)).collect())
+    }
+
+    fn row_weights(&mut self) -> Result<Option<u32>> {
+        let mut store = self.0.borrow_mut();
+        let given = store.given()?;
+        given.asked = true;
+        let weights = given.row_weights.clone();
+        let rows = store.context.rows;
+        weights.map(|weights| store.add_matrix(&[rows, 1], weights)).transpose()
     }
 
     fn call(&mut self, op: Op<'_>) -> Result<()> {

@@ -394,3 +394,42 @@ fn what_is_put_off_is_what_was_asked_for() {
     passes::<Over>();
     passes::<Shapes>();
 }
+
+// What rows count is a constant of the task: y = w_i tanh(x v), and y = tanh(x v) where they count alike.
+kernel!(Weighed, [[6, 6]], [6], |x, p, y| {
+    let after = Epilogue { bias: None, activation: Activation::Tanh };
+    let plain = scratch(&x.shape(), |into| linalg::linear(x, &PLAIN, p[0], &after, into))?;
+    match given::row_weights()? {
+        Some(weights) => linalg::scale(&plain, &weights, y),
+        None => linalg::axpby(1.0, &plain, 0.0, &plain, y),
+    }
+});
+
+#[test]
+fn weights_of_rows_are_constants_of_a_tape() {
+    let (x, v) = ([0.5, -0.25, 1.0, 0.0, 2.0, -1.0, 0.75, 0.5, -0.5, 0.25, 1.5, -2.0], vec![0.125; 36]);
+    let found = |weights: Option<&[f64]>, up: &[f64]| {
+        let host = Reference::new(Context { rows: 2, training: true, ..Context::default() });
+        weights.into_iter().for_each(|weights| host.weigh_rows(weights).unwrap());
+        let (x, v) = (host.matrix(&[2, 6], &x).unwrap(), host.matrix(&[6, 6], &v).unwrap());
+        let up = host.matrix(&[2, 6], up).unwrap();
+        let (dx, dv) = (host.output(&[2, 6]).unwrap(), host.gradient(&[6, 6]).unwrap());
+        let kernel = Derived::<Weighed>::open(&[vec![6]], &Attributes::default()).unwrap();
+        let io = Backward {
+            inputs: &[&x],
+            outputs: &[],
+            kept: &[],
+            parameters: &[&v],
+            gradients: &[&up],
+            input_gradients: &[Some(&dx)],
+            parameter_gradients: &[&dv],
+        };
+        host.run(|| kernel.backward::<f64>(&host.context().task(), io)).unwrap();
+        (host.values(&dx).unwrap(), host.values(&dv).unwrap())
+    };
+    passes::<Weighed>();
+    // Weights of the rows, or the gradient times them.
+    let up: Vec<f64> = (0..12).map(|i| if i < 6 { 2.0 } else { 0.5 }).collect();
+    assert_eq!(found(Some(&[2.0, 0.5]), &[1.0; 12]), found(None, &up));
+    assert_ne!(found(Some(&[2.0, 0.5]), &[1.0; 12]), found(None, &[1.0; 12]));
+}

@@ -367,7 +367,7 @@ fn missing_and_unknown_functions() {
     assert_eq!(
         texts(&differences),
         [
-            "vertex: function layer.describe is exported, contract 0.1.1 has none of that name: func() -> signature",
+            "vertex: function layer.describe is exported, contract 0.1.2 has none of that name: func() -> signature",
             "vertex: function layer.signature is missing: func() -> signature",
         ]
     );
@@ -375,7 +375,7 @@ fn missing_and_unknown_functions() {
     assert_eq!(
         texts(&differences),
         [
-            "random: function entropy is imported, contract 0.1.1 has none of that name: func(start: u32, count: u32) -> result<list<u64>, types.error>"
+            "random: function entropy is imported, contract 0.1.2 has none of that name: func(start: u32, count: u32) -> result<list<u64>, types.error>"
         ]
     );
 }
@@ -424,9 +424,9 @@ fn unknown_interface_and_extra_export() {
     );
     let texts = texts(&check(&component_of(&[&own], World::Vertex.name())).unwrap());
     assert_eq!(texts.len(), 2, "{texts:#?}");
-    assert!(texts[0].starts_with("interface more is imported, contract 0.1.1 has none"));
+    assert!(texts[0].starts_with("interface more is imported, contract 0.1.2 has none"));
     assert!(
-        texts[1].starts_with("eciton:kernel/more@0.1.1 is exported, contract 0.1.1 asks for no such thing")
+        texts[1].starts_with("eciton:kernel/more@0.1.2 is exported, contract 0.1.2 asks for no such thing")
     );
 }
 
@@ -438,6 +438,31 @@ fn what_is_exported_besides_is_nobodys_concern() {
         "world vertex-kernel {\n export extra: func();\n export exports: interface { init: func(app: string); }\n",
     );
     assert_eq!(check(&component_of(&[&own], World::Vertex.name())).unwrap(), []);
+}
+
+/// Types of packages that use each other in a circle: damage to one name of an import makes such.
+#[test]
+fn packages_that_use_each_other_are_refused() {
+    let component = component_of(&[CONTRACT], World::Vertex.name());
+    let (name, other) = (format!("kernel/tensors@{VERSION}"), format!("kernal/tensors@{VERSION}"));
+    let (name, other) = (name.as_bytes(), other.as_bytes());
+    let mut damaged = component.clone();
+    for at in 0..damaged.len() - name.len() {
+        if &damaged[at..at + name.len()] == name {
+            damaged[at..at + name.len()].copy_from_slice(other);
+        }
+    }
+    assert_ne!(damaged, component);
+    assert!(!check(&damaged).unwrap().is_empty());
+    assert!(!crate::outline(&damaged).is_empty());
+}
+
+/// What other packages' interfaces are exported is nobody's concern either.
+#[test]
+fn interfaces_of_other_packages_may_be_exported() {
+    let own = CONTRACT.replace("world vertex-kernel {", "world vertex-kernel {\n export other:more/extra;\n");
+    let other = "package other:more;\ninterface extra { f: func(); }";
+    assert_eq!(check(&component_of(&[other, &own], World::Vertex.name())).unwrap(), []);
 }
 
 /// Damaged components are refused or differ; nothing panics through, nothing hangs.

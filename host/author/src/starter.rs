@@ -53,6 +53,7 @@ const SDK: &[Source] = sdk![
     "derive.rs",
     "derive/edge.rs",
     "edge.rs",
+    "given.rs",
     "glue.rs",
     "glue/edge.rs",
     "handles.rs",

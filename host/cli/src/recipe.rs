@@ -101,11 +101,13 @@ fn is_recipe(path: &str) -> bool {
 }
 
 /// The flags that stand for a key, with the text that follows them.
-fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 28] {
+fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 30] {
     [
         ("--layers", "model.layers", arguments.layers.as_ref()),
         ("--hidden", "model.hidden", arguments.hidden.as_ref()),
         ("--dropout", "model.dropout", arguments.dropout.as_ref()),
+        ("--class-weights", "model.class_weights", arguments.class_weights.as_ref()),
+        ("--focal", "model.focal", arguments.focal.as_ref()),
         ("--lr", "optimiser.lr", arguments.lr.as_ref()),
         ("--epochs", "run.epochs", arguments.epochs.as_ref()),
         ("--seed", "run.seed", arguments.seed.as_ref()),

@@ -41,6 +41,13 @@ pub(crate) struct Arguments {
     /// Dropout on every layer's input [default: 0.5]
     #[arg(long, value_name = "P", allow_negative_numbers = true, help_heading = "Model")]
     pub(crate) dropout: Option<String>,
+    /// What the rows of each class count in the loss: balanced (the rarer, the more), or "[1, 2.5, ...]", a number a
+    /// class [default: all the same]
+    #[arg(long, value_name = "balanced|LIST", help_heading = "Training")]
+    pub(crate) class_weights: Option<String>,
+    /// The exponent of the focal loss, by which what is right already counts less [default: 0, the cross-entropy]
+    #[arg(long, value_name = "GAMMA", allow_negative_numbers = true, help_heading = "Training")]
+    pub(crate) focal: Option<String>,
     /// A component in place of a built-in kernel; as --set kernels.NAME=PATH
     #[arg(long, value_name = "NAME=PATH", help_heading = "Model")]
     pub(crate) kernel: Vec<String>,

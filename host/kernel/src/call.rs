@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use crate::edges::EdgeCall;
+use crate::error::Result;
+use crate::runtime::Kernel;
 use eciton_tensor::half::WriteHalf;
 use eciton_tensor::{Buffer, Grid, Matrix, WriteRows};
 
@@ -141,6 +143,10 @@ pub struct Labelled {
     pub rows: Arc<[u32]>,
     /// What each of them, or each of its known values, contributes.
     pub weight: f32,
+    /// What each row counts beside it: `[n, 1]`, finite and not negative; `None`: each 1. Rows that do
+    /// not count may have any value. A kernel asks for them: one that cannot is refused
+    /// ([`Kernel::weighs_rows`](crate::Kernel::weighs_rows)).
+    pub row_weights: Option<Matrix>,
 }
 
 /// One task.
@@ -178,4 +184,14 @@ pub struct Call {
     pub sums_out: Vec<Target>,
     /// For `loss`.
     pub labelled: Option<Labelled>,
+}
+
+impl Call {
+    /// Refuses rows that do not count alike for a kernel that cannot ask.
+    pub(crate) fn check_row_weights(&self, kernel: &Kernel) -> Result<()> {
+        match self.labelled.as_ref().and_then(|labelled| labelled.row_weights.as_ref()) {
+            Some(_) => kernel.must_weigh_rows(),
+            None => Ok(()),
+        }
+    }
 }

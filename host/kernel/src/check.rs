@@ -13,19 +13,33 @@ use crate::error::{Error, Result};
 /// The newest contract that this host speaks. (A test holds it to the contract's text.)
 ///
 /// It runs kernels of every version from 0.1.0 to this one: what a version offers, all later ones of its series
-/// do, and by that rule wasmtime finds `linalg@0.1.1` where a component says `linalg@0.1.0`.
-pub const CONTRACT: &str = "eciton:kernel@0.1.1";
+/// do, and by that rule wasmtime finds `linalg@0.1.2` where a component says `linalg@0.1.0`.
+pub const CONTRACT: &str = "eciton:kernel@0.1.2";
 
 const PACKAGE: &str = "eciton:kernel/";
 const SERIES: &str = "0.1.";
-const PATCH: u64 = 1;
-const IMPORTS: [&str; 5] = ["types", "tensors", "random", "linalg", "log"];
+const PATCH: u64 = 2;
+const IMPORTS: [&str; 6] = ["types", "tensors", "random", "linalg", GIVEN, "log"];
+
+/// The interface by which a kernel asks for its rows' weights, since 0.1.2.
+const GIVEN: &str = "given";
+
+/// What a component that keeps the contract is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// What it works on.
+    pub(crate) on: On,
+    /// Whether it imports `given`.
+    pub(crate) asks: bool,
+}
 
 /// Refuses a component that does not keep the contract.
-pub(crate) fn contract(name: &str, engine: &Engine, component: &Component) -> Result<On> {
-    let (differences, kind) = differences(engine, component);
+pub(crate) fn contract(name: &str, engine: &Engine, component: &Component) -> Result<Kept> {
+    let (differences, on) = differences(engine, component);
     if differences.is_empty() {
-        return Ok(kind);
+        let ty = component.component_type();
+        let given = |name: &str| of_contract(name).is_some_and(|(interface, _)| interface == GIVEN);
+        return Ok(Kept { on, asks: ty.imports(engine).any(|(name, _)| given(name)) });
     }
     Err(Error::Contract { kernel: name.to_owned(), differences: differences.join("\n") })
 }

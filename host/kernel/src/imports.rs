@@ -7,7 +7,7 @@ use eciton_tensor::ops::rows::Reduction;
 use eciton_tensor::random::Purpose;
 use wasmtime::component::Resource;
 
-use crate::bindings::eciton::kernel::{linalg, log, random, tensors, types};
+use crate::bindings::eciton::kernel::{given, linalg, log, random, tensors, types};
 use crate::call::RowNumbers;
 use crate::log::cut;
 use crate::operations::{After, Before, Gradients};
@@ -300,6 +300,12 @@ impl random::Host for State {
 
     fn row_ids(&mut self, start: u32, count: u32) -> Answer<Vec<u64>> {
         answer(self.list_rows(start, count))
+    }
+}
+
+impl given::Host for State {
+    fn row_weights(&mut self) -> Answer<Option<M>> {
+        answer(self.ask_row_weights().map(|handle| handle.map(Resource::new_own)))
     }
 }
 

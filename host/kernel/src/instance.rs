@@ -287,6 +287,7 @@ impl Instance {
 
     /// Runs one task of a vertex kernel.
     fn run_rows(&mut self, layer: &Arc<Layer>, call: Call) -> Result<Finished> {
+        call.check_row_weights(layer.kernel())?;
         let handle = self.layer(layer)?;
         self.store.data_mut().reset();
         let name = layer.kernel().name();

@@ -9,7 +9,7 @@ use crate::call::{Call, Target, Targets};
 use crate::error::{Error, Result};
 use crate::instance::Finished;
 use crate::outs::Place;
-use crate::state::{IdsHandle, MatrixHandle, OutHandle, OutView, State};
+use crate::state::{Given, IdsHandle, MatrixHandle, OutHandle, OutView, State};
 
 /// One task as handles.
 pub(crate) struct Args {
@@ -75,13 +75,17 @@ pub(crate) fn lend(state: &mut State, call: Call) -> std::result::Result<Args, e
     for target in call.sums_out {
         sums_out.push(out(target)?);
     }
+    let mut given = Given::default();
     let labelled = call.labelled.map(|l| {
+        given.to_ask = l.row_weights.is_some() && !l.rows.is_empty();
+        given.row_weights = l.row_weights;
         let targets = match l.targets {
             Targets::Classes(list) => wv::Targets::Classes(Resource::new_own(state.ids.push(list))),
             Targets::Values(matrix) => wv::Targets::Values(Resource::new_own(state.matrices.push(matrix))),
         };
         (targets, Resource::new_own(state.ids.push(l.rows)), l.weight)
     });
+    state.given = Some(given);
     let task = wv::Task {
         training: call.training,
         epoch: call.epoch,
@@ -125,6 +129,11 @@ pub(crate) fn settle(state: &mut State, name: &str, place: &str, lent: usize) ->
     });
     if let Some((i, why)) = unwritten {
         return Err(promise(name, place, format!("place {i} to write: {why}")));
+    }
+    if state.given.as_ref().is_some_and(|given| given.to_ask) {
+        let reason =
+            "its rows do not count alike, and it did not ask for their weights (`given.row-weights`)";
+        return Err(promise(name, place, reason.to_owned()));
     }
     for written in &mut state.places {
         if let Some(Place::Rows { rows, rounds: Some(to), .. }) = written {

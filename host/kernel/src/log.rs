@@ -69,7 +69,7 @@ mod tests {
 
     /// Writes a line of `BYTES` zeros to the log, as often as it is told.
     const TEXT: &str = r#"(component
-        (import "eciton:kernel/log@0.1.1" (instance $log
+        (import "eciton:kernel/log@0.1.2" (instance $log
             (type $levels (enum "debug" "info" "warning"))
             (export "level" (type $level (eq $levels)))
             (export "write" (func (param "level" $level) (param "text" string)))))

@@ -173,6 +173,7 @@ impl Native {
     }
 
     fn run_rows(&mut self, layer: &Arc<Layer>, call: Call) -> Result<Finished> {
+        call.check_row_weights(layer.kernel())?;
         let at = self.layer(layer)?;
         let (name, kind) = (layer.kernel().name(), call.kind);
         let place = kind.name();
@@ -566,6 +567,10 @@ impl Host for Lent {
 
     fn row_ids(&mut self, start: u32, count: u32) -> sdk::Result<Vec<u64>> {
         self.with(|s| s.list_rows(start, count))
+    }
+
+    fn row_weights(&mut self) -> sdk::Result<Option<u32>> {
+        self.with(State::ask_row_weights)
     }
 
     fn call(&mut self, op: Op<'_>) -> sdk::Result<()> {

@@ -123,15 +123,21 @@ impl Runtime {
 
     /// A kernel of compiled code.
     pub(crate) fn kernel(&self, name: &str, digest: [u8; 32], compiled: &Component) -> Result<Arc<Kernel>> {
-        let ends = crate::check::contract(name, &self.engine, compiled)?;
-        let pre = self.linker.instantiate_pre(compiled).and_then(|pre| match ends {
+        let kept = crate::check::contract(name, &self.engine, compiled)?;
+        let pre = self.linker.instantiate_pre(compiled).and_then(|pre| match kept.on {
             On::Rows => VertexKernelPre::new(pre).map(Pre::Rows),
             On::Edges => EdgeKernelPre::new(pre).map(Pre::Edges),
         });
         let pre = pre
             .map_err(|e| Error::Contract { kernel: name.to_owned(), differences: format!("{e:#}{CHECK}") })?;
-        let mut kernel =
-            Kernel { name: name.to_owned(), digest, runtime: self.clone(), pre, attributes: Vec::new() };
+        let mut kernel = Kernel {
+            name: name.to_owned(),
+            digest,
+            runtime: self.clone(),
+            pre,
+            asks: kept.asks,
+            attributes: Vec::new(),
+        };
         let mut instance = Instance::new(&kernel)?;
         kernel.attributes = instance.attributes(&kernel)?;
         Ok(Arc::new(kernel))
@@ -171,6 +177,8 @@ pub struct Kernel {
     digest: [u8; 32],
     runtime: Runtime,
     pre: Pre,
+    /// Whether it imports `given`.
+    asks: bool,
     attributes: Vec<AttributeSpec>,
 }
 
@@ -215,6 +223,32 @@ impl Kernel {
             Pre::Rows(_) => On::Rows,
             Pre::Edges(_) => On::Edges,
         }
+    }
+
+    /// Whether its loss may be called on rows that do not count alike ([`Labelled::row_weights`]): the
+    /// component imports the interface `given` of the contract, which is there since 0.1.2.
+    ///
+    /// [`Labelled::row_weights`]: crate::Labelled::row_weights
+    pub fn weighs_rows(&self) -> bool {
+        self.asks
+    }
+
+    /// Refuses a kernel whose loss would take rows that do not count alike for rows that do.
+    ///
+    /// # Errors
+    /// [`Error::Promise`] unless it [`Kernel::weighs_rows`].
+    pub fn must_weigh_rows(&self) -> Result<()> {
+        if self.asks {
+            return Ok(());
+        }
+        Err(Error::Promise {
+            kernel: self.name.clone(),
+            place: "loss".to_owned(),
+            reason: "the run's rows do not count alike, and the component does not import `eciton:kernel/given`, by \
+                     which a loss asks for their weights (contract 0.1.2); build it anew with an SDK that has it, or \
+                     leave out the weights"
+                .to_owned(),
+        })
     }
 
     /// Configures a layer: `inputs` gives the extents of one row of each input, of an edge kernel those

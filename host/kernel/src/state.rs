@@ -121,6 +121,15 @@ pub(crate) struct OutView {
     pub whole: bool,
 }
 
+/// What a kernel asks of its task besides what its function is called with.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    /// What each row counts: `[n, 1]`; `None`: each 1.
+    pub row_weights: Option<Matrix>,
+    /// Whether the task cannot be right unless the kernel asks for them: rows count, and differ.
+    pub to_ask: bool,
+}
+
 /// The task at hand.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -133,6 +142,8 @@ pub(crate) struct State {
     pub places: Vec<Option<Place>>,
     pub grid: Arc<Grid>,
     pub row_numbers: RowNumbers,
+    /// What the guest may ask of its task; none outside of one.
+    pub given: Option<Given>,
     pub seed: u64,
     pub epoch: u32,
     pub layer: u32,
@@ -174,6 +185,7 @@ impl State {
             places: Vec::new(),
             grid: Arc::new(Grid::single(0)),
             row_numbers: RowNumbers::From(0),
+            given: None,
             seed: 0,
             epoch: 0,
             layer: 0,
@@ -209,6 +221,7 @@ impl State {
         self.wide.drain(..excess.min(self.wide.len()));
         self.wide.extend(self.wide_used.drain(..).take(kept));
         (self.scratch_bytes, self.copied_bytes, self.peak) = (0, 0, Peak::default());
+        self.given = None;
         self.log.clear();
         self.log_bytes = 0;
         self.panic = None;
@@ -309,6 +322,17 @@ impl State {
             *rows = view.count as u32;
         }
         Ok(shape)
+    }
+
+    /// A handle on what each of the task's rows counts, if they differ.
+    pub(crate) fn ask_row_weights(&mut self) -> Result<Option<u32>, Failure> {
+        let given = self.given.as_mut().ok_or_else(|| {
+            Failure::Unsupported(
+                "row-weights: only a task of a vertex kernel has rows; ask in `loss`".to_owned(),
+            )
+        })?;
+        given.to_ask = false;
+        given.row_weights.clone().map(|weights| self.push_matrix(weights)).transpose()
     }
 
     /// A scratch matrix.

@@ -168,6 +168,10 @@ pub struct Trial {
     /// What `loss` compares with, of each kind.
     classes: Arc<[u32]>,
     values: Option<Values>,
+    /// The rows that `loss` counts.
+    counting: Arc<[u32]>,
+    /// What each row counts in it; none: each 1, or the kernel cannot ask.
+    row_weights: Option<Values>,
     lists: RandomLists,
     /// Whether inputs, and gradients of outputs, arrive in pieces, as they do in a function.
     pieces: bool,
@@ -195,8 +199,27 @@ impl Trial {
             .then(|| Values::random(numbers, "targets".to_owned(), count, &[columns]));
         let degree = if signature.edges.is_some() { degree } else { 0 };
         let lists = RandomLists::new(numbers, rows, degree, layer.edge_features() as usize);
-        let (layer, pieces) = (layer.clone(), false);
-        Self { layer, seed, rows: count, inputs, parameters, up, classes, values, lists, pieces }
+        let counting = (0..rows).collect();
+        let asks = signature.loss.is_some() && layer.kernel().weighs_rows();
+        let row_weights = asks.then(|| {
+            let mut weights = Values::random(numbers, "row weights".to_owned(), count, &[1]);
+            weights.values.iter_mut().for_each(|weight| *weight = 1.0 + *weight / 2.0);
+            weights
+        });
+        Self {
+            layer: layer.clone(),
+            seed,
+            rows: count,
+            inputs,
+            parameters,
+            up,
+            classes,
+            values,
+            counting,
+            row_weights,
+            lists,
+            pieces: false,
+        }
     }
 
     /// Its rows.
@@ -345,13 +368,13 @@ impl Trial {
         call.inputs = self.streamed(&self.inputs)?;
         call.rows_out = self.open(&to_inputs)?;
         call.sums_out = to_parameters.iter().chain([&loss]).map(Place::sums).collect();
-        let rows = (0..self.rows as u32).collect();
-        let weight = 1.0 / self.rows.max(1) as f32;
+        let (rows, weight) = (self.counting.clone(), 1.0 / self.rows.max(1) as f32);
+        let row_weights = self.row_weights.as_ref().map(|weights| weights.matrix().map_err(|e| self.at(e)));
         let targets = match &self.values {
             None => Targets::Classes(self.classes.clone()),
             Some(values) => Targets::Values(values.matrix().map_err(|e| self.at(e))?),
         };
-        call.labelled = Some(Labelled { targets, rows, weight });
+        call.labelled = Some(Labelled { targets, rows, weight, row_weights: row_weights.transpose()? });
         then(Kind::Loss.name(), Box::new(|| instance.run(&self.layer, call)))?;
         let mut gradients = self.read(&to_inputs)?;
         gradients.extend(self.read(&to_parameters)?);

@@ -55,6 +55,9 @@ fn all() -> Vec<Arc<Layer>> {
         open("normalise", &[vec![8]], &[("by", text("layer"))]),
         open("normalise", &[vec![8]], &[("by", text("batch"))]),
         open("head", &[vec![6]], &[("bias", Value::Flag(true))]),
+        open("head", &[vec![6]], &[("focal", Value::Number(2.0))]),
+        open("head", &[vec![6]], &[("of", text("squared-error"))]),
+        open_in("tests/kernels", "wrong-weights", &[vec![6]], &[]),
         attention(false, &[]),
         attention(true, &[]),
         attention(false, &[vec![3]]),
@@ -92,6 +95,8 @@ fn the_built_in_kernels_hold_what_the_contract_asks() {
             assert_eq!(gradients, ways * (signature.inputs.len() + signature.parameters.len()), "{name}");
             let streams = judged.iter().filter(|j| j.of == Found::Streams).count();
             assert_eq!(streams, if edges { 0 } else { ways }, "{name}");
+            let weights = judged.iter().filter(|j| j.of == Found::Weights).count();
+            assert_eq!(weights, usize::from(signature.loss.is_some()), "{name}");
             for judgement in judged {
                 assert!(judgement.holds, "{name}, {rows} rows, seed {seed}: {judgement:?}");
             }
@@ -109,6 +114,41 @@ fn wrong_gradients_are_found() {
         let broken: Vec<&str> = judged.iter().filter(|j| !j.holds).map(|j| j.place.as_str()).collect();
         assert_eq!(broken, ["input `x`", "parameter `weight`", "parameter `bias`"], "{rows} rows");
     }
+}
+
+#[test]
+fn losses_that_misuse_weights_are_found() {
+    let of = |fault: &str| {
+        let fault = [("fault", Value::Text(fault.to_owned()))];
+        open_in("tests/kernels", "wrong-weights", &[vec![6]], &fault)
+    };
+    for (fault, worst) in [("squared", "weights of 2"), ("shifted", "weights of 0 in every other row")] {
+        let layer = of(fault);
+        for judgement in Trial::new(&layer, 40, 1, 3).check().unwrap() {
+            assert_eq!(judgement.holds, judgement.of != Found::Weights, "{fault}: {judgement:?}");
+            let place = &judgement.place;
+            assert!(judgement.holds || place.starts_with(worst), "{fault}: {place}");
+        }
+    }
+    // Never asked for, they make every task an error; of a task without rows nothing is asked.
+    let text = Trial::new(&of("unasked"), 40, 1, 3).check().unwrap_err().to_string();
+    assert!(text.contains("loss: its rows do not count alike, and it did not ask"), "{text}");
+    // A kernel of 0.1.1 cannot ask, and is held to nothing.
+    let old = format!("{}/../../tests/compatibility/0.1.1/head.wasm", env!("CARGO_MANIFEST_DIR"));
+    let runtime = Runtime::new(Settings::default()).unwrap();
+    let old = runtime.load("head", &std::fs::read(old).unwrap()).unwrap().open(&[vec![6]], &[]).unwrap();
+    assert!(!old.kernel().weighs_rows());
+    assert!(Trial::new(&old, 40, 1, 3).check().unwrap().iter().all(|j| j.holds && j.of != Found::Weights));
+}
+
+#[test]
+fn weights_are_asked_for_in_a_task_alone() {
+    let path = format!("{}/../../tests/kernels/prebuilt/wrong-weights.wasm", env!("CARGO_MANIFEST_DIR"));
+    let runtime = Runtime::new(Settings::default()).unwrap();
+    let kernel = runtime.load("wrong-weights", &std::fs::read(path).unwrap()).unwrap();
+    let fault = Attribute::new("fault", Value::Text("in-open".to_owned()));
+    let text = kernel.open(&[vec![6]], &[fault]).unwrap_err().to_string();
+    assert!(text.contains("open: unsupported") && text.contains("row-weights: only a task"), "{text}");
 }
 
 /// Of one edge, attention is 1 whatever the vertices are: what is there of a derivative is rounding, and no defect.

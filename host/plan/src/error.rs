@@ -131,6 +131,24 @@ pub enum Error {
         /// Features of an edge.
         columns: u32,
     },
+    /// Weights of classes that do not fit the data.
+    #[error(
+        "`model.class_weights` has {found}, and the data has {classes} classes: give one number, not negative, a class, in their order, or \"balanced\""
+    )]
+    ClassWeights {
+        /// What it has.
+        found: String,
+        /// Classes of the data.
+        classes: usize,
+    },
+    /// A key for one class a row, and another task.
+    #[error("`{key}` is for one class a row, and the task is {task}: leave it out")]
+    ClassesOnly {
+        /// The key.
+        key: &'static str,
+        /// The task.
+        task: &'static str,
+    },
     /// A loss or a metric that the data's task does not take.
     #[error("`{key}` is {found}, but the task is {task}: take {allowed}")]
     Objective {

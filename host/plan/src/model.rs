@@ -256,6 +256,9 @@ pub struct Model {
     /// What its last rows are compared by.
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub loss: Loss,
+    /// The exponent of the focal loss; 0: none.
+    #[serde(default, skip_serializing_if = "settings::is_default")]
+    pub focal: f64,
     /// Whether pairs of its last rows are compared, by their inner products, not each row with what is known
     /// of its vertex.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -245,6 +245,10 @@ impl Network {
         if model.loss != Loss::default() {
             attributes.push(Attribute::new("of", Setting::Text(model.loss.name().to_owned())));
         }
+        // A head of the user's own need not have it where nobody asks.
+        if model.focal > 0.0 {
+            attributes.push(Attribute::new("focal", Setting::Number(model.focal)));
+        }
         self.kernel(HEAD, (layer, ""), rows, model.classes, attributes);
     }
 }

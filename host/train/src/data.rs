@@ -99,7 +99,7 @@ pub(crate) struct Interval {
     pub targets: Targets,
     /// Local rows of training vertices.
     pub training: Arc<[u32]>,
-    /// What each row counts in the loss; `None`: each 1.
+    /// What each of its rows counts in the loss; `None`: all the same.
     pub row_weights: Option<Arc<[f32]>>,
 }
 
@@ -117,11 +117,14 @@ pub(crate) struct Inputs {
     pub task: TaskType,
     /// How good a model is.
     pub metric: Metric,
-    /// What each training vertex, or each known value of one, adds to the loss: 1 / their number.
+    /// What each training vertex, or each known value of one, adds to the loss: 1 / their number, or / the sum of
+    /// their weights.
     pub weight: f32,
     pub features: Matrix,
     /// What was gathered of them, where it is read beside them.
     pub gathered: Option<Matrix>,
+    /// What training rows count by their classes, where classes have weights.
+    pub class_weights: Option<Arc<[f32]>>,
     /// Of the symmetric normalisation.
     pub scale: Arc<Vec<f32>>,
     /// 1 / in-degree, made when it is first asked for.
@@ -206,6 +209,7 @@ impl Inputs {
             task,
             metric,
             weight,
+            class_weights: None,
             features,
             gathered: None,
             scale,

@@ -15,6 +15,7 @@
 
 mod batch;
 pub mod checkpoint;
+mod class_weights;
 mod data;
 mod driver;
 mod edge_data;

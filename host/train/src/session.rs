@@ -154,7 +154,7 @@ impl Draft {
         }
         let model = Model::resolve(&settings, shape.features, shape.classes, inputs.task)?;
         inputs.check_readout(&model)?;
-        let inputs = inputs.with_edges(&model)?;
+        let inputs = inputs.with_edges(&model)?.with_class_weights(settings.class_weights.as_ref())?;
         let savings = {
             let work = inputs.workload(model.constant_gather());
             Savings::choose(&model, &work, config.run.gather_features)?
@@ -169,6 +169,8 @@ impl Draft {
             }
         }
         crate::kernels::check_all_used(config, &planned.layers)?;
+        let weighed = planned.chooser.as_ref().is_some_and(|chooser| chooser.weighs_rows(&config.batch));
+        inputs.check_loss(&planned.program, &planned.layers, weighed)?;
         Ok(Self { inputs, normalised_features, kernels, threads, planned })
     }
 }

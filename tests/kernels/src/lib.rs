@@ -11,6 +11,8 @@ mod edges;
 mod forward;
 #[cfg(any(feature = "guest-elementwise", feature = "guest-product"))]
 mod guest;
+#[cfg(feature = "wrong-weights")]
+mod weights;
 
 use eciton_sdk::linalg::LinearGradients;
 use eciton_sdk::prelude::*;
@@ -127,5 +129,11 @@ impl Kernel for Linear {
     }
 }
 
-#[cfg(not(any(feature = "edges", feature = "derived", feature = "guest-elementwise", feature = "guest-product")))]
+#[cfg(not(any(
+    feature = "edges",
+    feature = "derived",
+    feature = "guest-elementwise",
+    feature = "guest-product",
+    feature = "wrong-weights"
+)))]
 eciton_sdk::export_kernel!(Linear);

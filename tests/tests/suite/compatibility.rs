@@ -9,8 +9,10 @@ use eciton_plan::{Config, ModelSettings};
 use eciton_tests::{cora, options, root, train};
 
 /// Digests of `wit/released/VERSION/kernel.wit`: a released text never changes. A release adds a line.
-const RELEASED: [(&str, &str); 1] =
-    [("0.1.0", "sha256:e0c170c7cc03f2cce0f01d67c78832be9861393064fa479130d5d95fd6668aee")];
+const RELEASED: [(&str, &str); 2] = [
+    ("0.1.0", "sha256:e0c170c7cc03f2cce0f01d67c78832be9861393064fa479130d5d95fd6668aee"),
+    ("0.1.1", "sha256:3cd93b9417ae7b0cb22bd47238b4e5b90b3343246cd638be4f044a057362df37"),
+];
 
 /// The names in a folder of the repository.
 fn names(folder: &str) -> Vec<String> {
@@ -81,6 +83,16 @@ fn models(name: &str, component: &Path) -> [Config; 2] {
                 model(&format!(
                     "hidden = 8\n[[layers]]\nkernel = \"gcn\"\n[[layers]]\nkernel = {path:?}\n\
                      attributes = {{ out-features = 7{attributes} }}\n"
+                ))
+            });
+        }
+        // What 0.1.1 added, the elementwise functions, over edges; the suites have the same source.
+        "edge-aggregates" => {
+            let now = root().join("tests/kernels/prebuilt/edge-aggregates.wasm");
+            return [now.as_path(), component].map(|path| {
+                model(&format!(
+                    "hidden = 8\n[[layers]]\nkernel = \"gcn\"\n[[layers]]\nkernel = {path:?}\n\
+                     on = \"edges\"\nwidth = 8\n[[layers]]\nkernel = \"gcn\"\n"
                 ))
             });
         }

@@ -9,8 +9,8 @@ use eciton_graph::adjacency::{Graph, Options as GraphOptions};
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Split, Values, VertexIds};
 use eciton_graph::graphs::Graphs;
 use eciton_plan::{
-    Config, EdgePlace, ExecutorKind, GatherFeatures, LabelledGathers, LayerKind, Links, Loss, Mode, Model,
-    ModelSettings, Pipeline, TaskType, WeightDecay,
+    ClassWeights, Config, EdgePlace, ExecutorKind, GatherFeatures, LabelledGathers, LayerKind, Links, Loss,
+    Mode, Model, ModelSettings, Pipeline, TaskType, WeightDecay,
 };
 use eciton_tests::{Numbers, cora, options, python, train};
 use eciton_train::Recording;
@@ -22,7 +22,7 @@ const CLOSE: f64 = 2e-4;
 
 /// Models as a user writes them; the last layer's width is the number of classes. Those whose name begins with
 /// "links" predict links.
-const MODELS: [(&str, &str); 63] = [
+const MODELS: [(&str, &str); 67] = [
     ("gcn", "kind = \"gcn\""),
     ("sage", "kind = \"sage\""),
     ("sage without bias", "kind = \"sage\"\nbias = false\nlayers = 3"),
@@ -135,6 +135,13 @@ const MODELS: [(&str, &str); 63] = [
         "hidden = 6\n[[layers]]\nkernel = \"gin\"\nnorm = \"pair\"\n[[layers]]\nkernel = \"readout\"\nreadout = \"mean\"\n\
          [[layers]]\nkernel = \"linear\"\nnorm = \"pair\"\n[[layers]]\nkernel = \"linear\"\n",
     ),
+    ("gcn, weights of classes", "kind = \"gcn\""),
+    ("sage, balanced, focal", "kind = \"sage\"\nclass_weights = \"balanced\"\nfocal = 2"),
+    ("gat, focal", "kind = \"gat\"\nheads = 2\nfocal = 0.5"),
+    (
+        "graphs, gin, balanced, focal",
+        "kind = \"gin\"\nreadout = \"sum\"\nclass_weights = \"balanced\"\nfocal = 1",
+    ),
 ];
 
 const CLASSES: u32 = 4;
@@ -189,6 +196,9 @@ impl Case {
         config.run.intervals = Some(1 + numbers.below(2));
         config.run.threads = Some(1 + numbers.below(2));
         config.optimiser.weight_decay = WeightDecay::All(1e-3);
+        if name.ends_with("weights of classes") {
+            config.model.class_weights = Some(ClassWeights::Each(vec![1.0, 0.5, 0.0, 3.0]));
+        }
         if name.ends_with("gathered once") {
             config.run.gather_features = GatherFeatures::Once;
         }
@@ -206,6 +216,8 @@ impl Case {
             "seed": seed, "slope": f64::from(0.2f32),
             "optimiser": {"kind": "adam", "lr": config.optimiser.lr, "weight_decay": 1e-3},
         });
+        job["class_weights"] = serde_json::to_value(&config.model.class_weights).unwrap();
+        job["focal"] = model.focal.into();
         if config.predicts_links() {
             job["links"] = json!({"negatives": config.links.negatives});
         }

@@ -33,7 +33,7 @@ pub fn edge_gradients<K: EdgeKernel>(
     seed: u64,
 ) -> Result<Report> {
     let attributes = with_defaults(K::attributes(), attributes)?;
-    let idle = Reference::new(Context::default());
+    let idle = Reference::idle();
     let kernel = with_host(Box::new(idle), || K::open(source, target, features, &attributes))?;
     let signature = kernel.signature();
     let given = [&signature.source.extents[..], &signature.target.extents];

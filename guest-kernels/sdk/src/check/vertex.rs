@@ -1,5 +1,7 @@
 //! The check of a vertex kernel.
 
+use std::cell::Cell;
+
 use super::points::{Numbers, Point, Tensor, agree, collect, compare, matrices, refs, sliced};
 use super::{DRAWS_MAX, KINK, LOOSE, Report, TIGHT, broken, few_values, halves, with_defaults};
 use crate::native::with_host;
@@ -18,7 +20,8 @@ use crate::{Backward, Forward, Kernel, LastLayer, Out, Real, Signature, TargetKi
 /// * a second run gives the same bits;
 /// * parameters get the same gradients where no input gradient is wanted;
 /// * rows cut into two intervals give the same results, and gradients that add up;
-/// * a run in f32 agrees to 1e-3.
+/// * a run in f32 agrees to 1e-3;
+/// * a loss that asks what its rows count ([`crate::given::row_weights`]) multiplies by it.
 ///
 /// Errors: what the kernel answers; [`Error::Argument`] for attributes it does not have or lacks;
 /// [`Error::Limit`] above 16384 values; [`Error::Kernel`] for a broken promise of the list above. A
@@ -30,7 +33,7 @@ pub fn gradients<K: Kernel>(
     seed: u64,
 ) -> Result<Report> {
     let attributes = with_defaults(K::attributes(), attributes)?;
-    let idle = Reference::new(Context::default());
+    let idle = Reference::idle();
     let kernel = with_host(Box::new(idle), || K::open(inputs, &attributes))?;
     let signature = kernel.signature();
     let given: Vec<&Vec<u32>> = signature.inputs.iter().map(|i| &i.extents).collect();
@@ -38,7 +41,7 @@ pub fn gradients<K: Kernel>(
         return Err(broken(format!("the signature has inputs {given:?}, but it was opened for {inputs:?}")));
     }
     let context = Context { seed, epoch: 3, layer: 1, training: true, first_row: 5, rows };
-    let subject = Subject { kernel, signature, context };
+    let subject = Subject { kernel, signature, context, asked: Cell::new(false) };
     let point = subject.point()?;
     let mut report = Report { worst: 0.0, worst_name: String::new(), checked: 0, worst_f32: 0.0 };
 
@@ -52,14 +55,10 @@ pub fn gradients<K: Kernel>(
     agree("gradients in f32", &gradients, &single, LOOSE, &mut report.worst_f32)?;
 
     if subject.signature.loss.is_some() {
-        let (loss, gradients) = subject.loss::<f64>(&point, true)?;
-        let one = [Tensor::new("loss", vec![1], vec![1.0])];
-        let value = |at: &VertexPoint| Ok(vec![subject.loss::<f64>(at, true)?.0]);
-        compare(&point, &gradients, "loss: ", &mut report, value, &one)?;
-        subject.loss_promises(&point, &loss, &gradients)?;
-        let (single, single_gradients) = subject.loss::<f32>(&point, true)?;
-        agree("loss in f32", &[loss], &[single], LOOSE, &mut report.worst_f32)?;
-        agree("gradients of the loss in f32", &gradients, &single_gradients, LOOSE, &mut report.worst_f32)?;
+        subject.check_loss(&point, "loss: ", &mut report)?;
+        if subject.asked.get() {
+            subject.check_loss(&subject.weighed(&point)?, "loss of weighed rows: ", &mut report)?;
+        }
     }
     Ok(report)
 }
@@ -78,6 +77,8 @@ struct VertexPoint {
     /// Rows that count.
     labelled: Vec<u32>,
     weight: f32,
+    /// What each row counts beside it, `[rows, 1]`; none: each 1.
+    row_weights: Option<Tensor>,
 }
 
 impl VertexPoint {
@@ -93,6 +94,7 @@ impl VertexPoint {
             values: sliced(std::slice::from_ref(&self.values), start, count).swap_remove(0),
             labelled: self.labelled.iter().filter(|i| span.contains(i)).map(|i| i - start).collect(),
             weight: self.weight,
+            row_weights: self.row_weights.as_ref().map(|all| all.rows(start, count)),
         }
     }
 }
@@ -122,6 +124,8 @@ struct Subject<K> {
     kernel: K,
     signature: Signature,
     context: Context,
+    /// Whether the last `loss` asked for its rows' weights.
+    asked: Cell<bool>,
 }
 
 impl<K: Kernel> Subject<K> {
@@ -164,7 +168,8 @@ impl<K: Kernel> Subject<K> {
         let always = numbers.below(rows);
         let labelled: Vec<u32> = (0..rows).filter(|&i| i == always || numbers.below(2) == 0).collect();
         let weight = 1.0 / labelled.len().max(1) as f32;
-        VertexPoint { context: self.context, inputs, parameters, up, classes, values, labelled, weight }
+        let (context, row_weights) = (self.context, None);
+        VertexPoint { context, inputs, parameters, up, classes, values, labelled, weight, row_weights }
     }
 
     fn forward<R: Real>(&self, point: &VertexPoint) -> Result<Passed> {
@@ -224,6 +229,9 @@ impl<K: Kernel> Subject<K> {
         wanted: bool,
     ) -> Result<(Tensor, Vec<Tensor>, f64)> {
         let host = Reference::new(point.context);
+        if let Some(weights) = &point.row_weights {
+            host.weigh_rows(&weights.values)?;
+        }
         let (inputs, parameters) = (matrices(&host, &point.inputs)?, matrices(&host, &point.parameters)?);
         let (classes, rows) = (host.ids(&point.classes)?, host.ids(&point.labelled)?);
         let values = host.matrix(&point.values.shape, &point.values.values)?;
@@ -246,7 +254,51 @@ impl<K: Kernel> Subject<K> {
         host.run(|| self.kernel.loss::<R>(&point.context.task(), io))?;
         let gradients = places.collect(&host, "loss", point)?;
         let value = collect(&host, "loss", &[loss], [&"loss".to_owned()].into_iter())?.swap_remove(0);
+        self.asked.set(host.asked_row_weights());
         Ok((value, gradients, host.nearest_kink()))
+    }
+
+    /// Compares the gradients of `loss` with differences, and holds it to what it promises.
+    fn check_loss(&self, point: &VertexPoint, prefix: &str, report: &mut Report) -> Result<()> {
+        let (loss, gradients) = self.loss::<f64>(point, true)?;
+        let one = [Tensor::new("loss", vec![1], vec![1.0])];
+        let value = |at: &VertexPoint| Ok(vec![self.loss::<f64>(at, true)?.0]);
+        compare(point, &gradients, prefix, report, value, &one)?;
+        self.loss_promises(point, &loss, &gradients)?;
+        let (single, single_gradients) = self.loss::<f32>(point, true)?;
+        agree("loss in f32", &[loss], &[single], LOOSE, &mut report.worst_f32)?;
+        agree("gradients of the loss in f32", &gradients, &single_gradients, LOOSE, &mut report.worst_f32)
+    }
+
+    /// A point whose rows count differently, some not at all, after checks of what such weights mean:
+    /// of 1 they change nothing, of 2 they double all, and a row of 0 is as one that is not listed.
+    fn weighed(&self, point: &VertexPoint) -> Result<VertexPoint> {
+        let rows = self.context.rows;
+        let weights = |of: &dyn Fn(u32) -> f64| {
+            let values = (0..rows).map(of).collect();
+            VertexPoint {
+                row_weights: Some(Tensor::new("row weights", vec![rows, 1], values)),
+                ..point.clone()
+            }
+        };
+        let found = |point: &VertexPoint| -> Result<Vec<Tensor>> {
+            let (loss, mut gradients) = self.loss::<f64>(point, true)?;
+            gradients.push(loss);
+            Ok(gradients)
+        };
+        let plain = found(point)?;
+        let mut twice = plain.clone();
+        twice.iter_mut().zip(&plain).for_each(|(sum, tensor)| sum.add(tensor));
+        let odd: Vec<u32> = point.labelled.iter().copied().filter(|row| row % 2 == 1).collect();
+        let fewer = VertexPoint { labelled: odd, ..point.clone() };
+        for (what, at, expected) in [
+            ("weights of 1", weights(&|_| 1.0), plain),
+            ("weights of 2", weights(&|_| 2.0), twice),
+            ("weights of 0 in every other row", weights(&|row| f64::from(row % 2)), found(&fewer)?),
+        ] {
+            agree(what, &expected, &found(&at)?, TIGHT, &mut 0.0)?;
+        }
+        Ok(weights(&|row| f64::from(row % 4) / 2.0))
     }
 
     /// What a kernel promises besides right gradients.
@@ -352,3 +404,6 @@ impl Places {
         Ok(all)
     }
 }
+
+#[cfg(test)]
+mod tests;

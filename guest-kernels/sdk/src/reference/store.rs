@@ -50,6 +50,14 @@ pub(super) enum Purpose {
     Reduced,
 }
 
+/// What a kernel may ask of its task.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    /// A value a row; none: each 1.
+    pub(super) row_weights: Option<Vec<f64>>,
+    pub(super) asked: bool,
+}
+
 #[derive(Debug)]
 struct Cell {
     purpose: Purpose,
@@ -116,6 +124,8 @@ pub(super) struct Store {
     pub(super) context: Context,
     /// The global ids of the interval's rows where they do not follow each other.
     pub(super) row_ids: Option<Vec<u64>>,
+    /// None outside of a task.
+    pub(super) given: Option<Given>,
     pub(super) nearest_kink: f64,
     pub(super) log: Vec<String>,
     pub(super) work: Work,
@@ -167,6 +177,7 @@ impl Store {
         Self {
             context,
             row_ids: None,
+            given: Some(Given::default()),
             nearest_kink: f64::INFINITY,
             log: Vec::new(),
             work: Work::default(),
@@ -175,6 +186,12 @@ impl Store {
             lists: BTreeMap::new(),
             next: 0,
         }
+    }
+
+    /// What the kernel may ask of its task.
+    pub(super) fn given(&mut self) -> Result<&mut Given> {
+        let outside = || Error::Unsupported("row-weights: only a task has rows; ask in `loss`".to_owned());
+        self.given.as_mut().ok_or_else(outside)
     }
 
     /// The global id of a row of the interval.

@@ -81,7 +81,9 @@ pub(super) fn check(arguments: &CheckArguments, output: &mut Output) -> Result<(
     for (judged, rows) in &worst {
         let verdict = if judged.holds { "ok" } else { "BROKEN" };
         let figure = match judged.of {
-            Found::Gradient => format!("{:.1e} apart, {}", judged.figure, counted((*rows).into(), "row")),
+            Found::Gradient | Found::Weights => {
+                format!("{:.1e} apart, {}", judged.figure, counted((*rows).into(), "row"))
+            }
             _ if judged.holds => String::new(),
             _ => format!("{:.1} % of its values, {}", judged.figure * 100.0, counted((*rows).into(), "row")),
         };

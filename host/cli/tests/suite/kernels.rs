@@ -130,7 +130,7 @@ fn what_cannot_be_inspected_is_said() {
     std::fs::write(folder.path().join("not.wasm"), "text").unwrap();
     let cases: [(&[&str], i32, &str); 7] = [
         (&["absent.wasm"], 1, "absent.wasm: cannot be read"),
-        (&["not.wasm"], 1, "not.wasm: not a kernel of contract 0.1.1, 1 difference"),
+        (&["not.wasm"], 1, "not.wasm: not a kernel of contract 0.1.2, 1 difference"),
         (&["linear.wasm", "--set", "out-features=8"], 2, "--inputs"),
         (&["linear.wasm", "--inputs", "16"], 1, "attribute `out-features` must be given"),
         (
@@ -265,7 +265,7 @@ fn what_cannot_be_pinned_is_said_and_changes_nothing() {
     let lock = folder.join("eciton-kernels.lock");
     std::fs::write(folder.join("not.wasm"), "text").unwrap();
     let line = ["kernel", "add", "linear.wasm", "not.wasm"];
-    says(&refused(folder, &line), &["not.wasm: not a kernel of contract 0.1.1, 1 difference"]);
+    says(&refused(folder, &line), &["not.wasm: not a kernel of contract 0.1.2, 1 difference"]);
     says(&refused(folder, &["kernel", "add", "absent.wasm"]), &["absent.wasm: cannot be read"]);
     assert!(!lock.exists());
     let (code, _, err) = run(folder, &[&ADD[..], &["--lock", "mine.lock"]].concat());

@@ -120,6 +120,15 @@ fn what_does_not_fit_is_refused_with_what_does() {
             "take mean-absolute-error or root-mean-squared-error",
         ),
         (&["--task", "multi-label"], "cora labels"),
+        (&["--class-weights", "[1,2]"], "has 2 numbers, and the data has 7 classes"),
+        (&["--class-weights", "[0,0,0,0,0,0,0]"], "has 0 for every class of a training row"),
+        (&["--class-weights", "heavy"], "must be \"balanced\", or a list"),
+        (&["--focal", "-1"], "`model.focal` is -1, but must be a number from 0 to 100"),
+        (&["--task", "regression", "--focal", "1"], "`model.focal` is for one class a row"),
+        (
+            &["--task", "regression", "--class-weights", "balanced"],
+            "and the task is regression: leave it out",
+        ),
         (&["--task", "ranking"], "one of \"classification\", \"multi-label\", \"regression\""),
     ] {
         let (code, out, err) =
@@ -129,4 +138,58 @@ fn what_does_not_fit_is_refused_with_what_does() {
     }
     let text = works(folder.path(), &["train", "--task", "regression", "--epochs", "3", "--no-out"]);
     assert!(text.contains("test MAE"), "{text}");
+}
+
+/// The digest of a model, after twelve epochs on Cora.
+fn digest(folder: &std::path::Path, line: &[&str]) -> String {
+    let train = ["train", "--epochs", "12", "--no-out", "--json"];
+    let out = lines(&works(folder, &[&train[..], line].concat()));
+    out.last().unwrap()["model_digest"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn weights_of_classes_are_a_function_of_the_data_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let found = |line: &[&str]| digest(folder.path(), line);
+    let (plain, uneven) = (found(&[]), "[1,2,0.5,3,1,0,1]");
+    let weighed = found(&["--class-weights", uneven]);
+    let both = found(&["--class-weights", uneven, "--focal", "2"]);
+    assert!(plain != weighed && weighed != both && both != found(&["--focal", "2"]));
+    // Cora has as many training vertices of each class: a mean by equal weights.
+    assert_eq!(found(&["--class-weights", "balanced"]), plain);
+    assert_eq!(found(&["--class-weights", "[2,2,2,2,2,2,2]", "--focal", "0"]), plain);
+    for way in [
+        &["--intervals", "4", "--threads", "1"][..],
+        &["--fresh-instances"],
+        &["--executor", "loopback", "--functions", "4"],
+    ] {
+        let line = [&["--class-weights", uneven, "--focal", "2"][..], way].concat();
+        assert_eq!(found(&line), both, "{way:?}");
+    }
+    // What was trained so is resolved so, and is evaluated.
+    let train = ["train", "--epochs", "3", "--out", "run", "--class-weights", uneven, "--focal", "2"];
+    works(folder.path(), &train);
+    let config = std::fs::read_to_string(folder.path().join("run/config.toml")).unwrap();
+    assert!(config.contains("class_weights = [1.0, 2.0, 0.5, 3.0, 1.0, 0.0, 1.0]\nfocal = 2.0"), "{config}");
+    let eval = lines(&works(folder.path(), &["eval", "run", "--json"]));
+    assert_eq!(eval[0]["reproduced"], Value::from(true));
+}
+
+#[test]
+fn a_loss_that_cannot_ask_for_weights_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let head = |path: &str| format!("head={}", root.join(path).display());
+    let old = head("tests/compatibility/0.1.1/head.wasm");
+    let train = ["train", "--epochs", "2", "--no-out", "--kernel"];
+    let refused = |line: &[&str], words: &[&str]| {
+        let (code, out, err) = eciton(folder.path(), &[&train[..], line].concat());
+        assert!(code != Some(0) && out.is_empty(), "{line:?}: {out}{err}");
+        words.iter().for_each(|word| assert!(err.contains(word), "{line:?}: {word:?} is missing in {err}"));
+    };
+    works(folder.path(), &[&train[..], &[&old]].concat());
+    let words =
+        ["kernel `head`, loss: the run's rows do not count alike", "does not import `eciton:kernel/given`"];
+    refused(&[&old, "--class-weights", "balanced"], &words);
+    refused(&[&old, "--focal", "2"], &["it has no attribute `focal`; it has bias, of"]);
 }

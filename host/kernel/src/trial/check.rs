@@ -14,6 +14,8 @@ const SMALL: f64 = 0.02;
 /// And so does one under this share of the size of what the function gives: of one edge, weights by a softmax are 1 wherever
 /// the vertex is, and what is found of their derivative is rounding.
 const VANISHING: f64 = 1e-4;
+/// How far what a loss gives may be from what its rows' weights say, for its own rounding.
+const WEIGHED: f64 = 1e-4;
 
 /// What was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +28,9 @@ pub enum Found {
     Finite,
     /// A gradient against differences of the function itself.
     Gradient,
+    /// A loss that asks for its rows' weights: of 1 they change nothing, of 2 they double all that it
+    /// gives, and a row of 0 is as one that does not count.
+    Weights,
 }
 
 impl Found {
@@ -36,6 +41,7 @@ impl Found {
             Self::Streams => "the same bits from rows that arrive in pieces",
             Self::Finite => "finite values",
             Self::Gradient => "gradients against differences",
+            Self::Weights => "a loss by its rows' weights",
         }
     }
 }
@@ -47,7 +53,7 @@ pub struct Judgement {
     pub of: Found,
     /// Where it is worst, for instance ``parameter `weight` ``.
     pub place: String,
-    /// How far apart, 0 to 1; for [`Found::Gradient`] relative to the larger of both.
+    /// How far apart, 0 to 1; for [`Found::Gradient`] and [`Found::Weights`] relative to the larger of both.
     pub figure: f64,
     /// Whether that is as it should be.
     pub holds: bool,
@@ -100,8 +106,41 @@ impl Trial {
             for at in 0..first.gradients.len() {
                 found.push(self.along(&mut instance, way, &first, at)?);
             }
+            if way == Way::Loss && self.row_weights.is_some() {
+                found.push(self.weighed(&mut instance)?);
+            }
         }
         Ok(found)
+    }
+
+    /// What the loss makes of weights whose meaning is known.
+    fn weighed(&self, instance: &mut Instance) -> Result<Judgement> {
+        let of = |weight: &dyn Fn(usize) -> f32| {
+            let mut trial = self.clone();
+            if let Some(weights) = &mut trial.row_weights {
+                weights.values = (0..self.rows).map(weight).collect();
+            }
+            trial
+        };
+        let plain = Self { row_weights: None, ..self.clone() };
+        let odd: Vec<u32> = (0..self.rows as u32).filter(|row| row % 2 == 1).collect();
+        let fewer = Self { counting: odd.into(), ..plain.clone() };
+        let mut worst = (0.0, "everywhere".to_owned());
+        for (what, trial, as_in, times) in [
+            ("weights of 1", of(&|_| 1.0), &plain, 1.0),
+            ("weights of 2", of(&|_| 2.0), &plain, 2.0),
+            ("weights of 0 in every other row", of(&|row| (row % 2) as f32), &fewer, 1.0),
+        ] {
+            let found = run(&trial, instance, Way::Loss)?;
+            let expected = run(as_in, instance, Way::Loss)?;
+            for (found, expected) in all(&found).zip(all(&expected)) {
+                let apart = apart(&found.values, &expected.values, times);
+                if apart > worst.0 {
+                    worst = (apart, format!("{what}, {}", found.name));
+                }
+            }
+        }
+        Ok(Judgement { of: Found::Weights, figure: worst.0, holds: worst.0 <= WEIGHED, place: worst.1 })
     }
 
     /// The derivative along a random direction of one tensor, by the gradient and by differences.
@@ -149,6 +188,15 @@ impl Trial {
         let place = format!("{what}{}", point.name);
         Ok(Judgement { of: Found::Gradient, place, figure: nearest, holds: nearest <= ALLOWED })
     }
+}
+
+/// |a - times b| / max(|a|, |times b|), by Euclidean norm; 0 where both are, 1 where one is no number.
+fn apart(a: &[f32], b: &[f32], times: f64) -> f64 {
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
+    let (a, b) = (a.iter().map(|&v| f64::from(v)), b.iter().map(|&v| times * f64::from(v)));
+    let size = norm(&mut a.clone()).max(norm(&mut b.clone()));
+    let relative = norm(&mut a.zip(b).map(|(a, b)| a - b)) / size.max(f64::MIN_POSITIVE);
+    if relative.is_finite() { relative } else { 1.0 }
 }
 
 fn all(outcome: &Outcome) -> impl Iterator<Item = &Values> {

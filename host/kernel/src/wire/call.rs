@@ -108,7 +108,10 @@ impl Tensors<'_> {
             );
             return Err(wire("targets", reason));
         }
-        Ok(Labelled { targets, rows, weight: wanted.weight })
+        let weights = wanted.row_weights.as_ref();
+        let row_weights =
+            weights.map(|weights| self.matrix("row weights", weights, Some(count), limit)).transpose()?;
+        Ok(Labelled { targets, rows, weight: wanted.weight, row_weights })
     }
 }
 

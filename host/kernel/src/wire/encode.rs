@@ -205,6 +205,8 @@ fn parts(
             Some(TargetsRef::Classes(Source { object: None, part }))
         }
     };
+    let row_weights = call.labelled.as_ref().and_then(|labelled| labelled.row_weights.as_ref());
+    let row_weights = row_weights.map(|weights| refer(writer, weights, Encoding::F32, None)).transpose()?;
     let mut ids = |list: std::borrow::Cow<'_, [u32]>| -> Result<Source> {
         Ok(Source { object: None, part: writer.ids(list.into_owned()).map_err(at(CALL))? })
     };
@@ -219,7 +221,7 @@ fn parts(
         None => None,
         Some((labelled, targets)) => {
             let (rows, weight) = (ids(labelled.rows.as_ref().into())?, labelled.weight);
-            Some(LabelledRef { targets, rows, weight })
+            Some(LabelledRef { targets, rows, weight, row_weights })
         }
     };
     let last =

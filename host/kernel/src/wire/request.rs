@@ -113,6 +113,9 @@ pub struct LabelledRef {
     /// What each of them, or each of its known values, contributes.
     #[serde(with = "text::float", rename = "weight_bits")]
     pub weight: f32,
+    /// What each row counts beside it: one column; none: each 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row_weights: Option<MatrixRef>,
 }
 
 /// [`Limits`] as numbers.
@@ -344,6 +347,13 @@ impl Request {
                 }
             }
             self.check_source("labelled rows", labelled.rows)?;
+            if let Some(weights) = &labelled.row_weights {
+                if width(&weights.extents) != Some(1) {
+                    let reason = format!("extents {:?} of a row; each row has one", weights.extents);
+                    return Err(wire(format!("{REQUEST}, row weights"), reason));
+                }
+                self.check_source("row weights", weights.source)?;
+            }
         }
         if let Some(edges) = &self.edges {
             edges.check(self)?;

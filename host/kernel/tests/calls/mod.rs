@@ -115,6 +115,7 @@ pub fn call(
             targets: Targets::Classes((0..rows).map(|_| numbers.below(classes)).collect()),
             rows: (0..rows).step_by(2).collect(),
             weight: 2.0 / rows as f32,
+            row_weights: None,
         }),
     };
     instances.run(layer, task)?;

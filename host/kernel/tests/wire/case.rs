@@ -225,7 +225,7 @@ impl Case {
             Some(TargetKind::Values) => Targets::Values(Rows::new(numbers, count, &[columns]).matrix()),
             _ => Targets::Classes((0..rows).map(|_| numbers.below(columns as usize) as u32).collect()),
         };
-        Self {
+        let mut case = Self {
             kind,
             seed: numbers.next(),
             grid: Arc::new(numbers.grid(rows)),
@@ -234,6 +234,7 @@ impl Case {
                 targets,
                 rows: (0..rows).filter(|_| numbers.below(3) > 0).collect(),
                 weight: 1.0 / (3 + numbers.below(1000)) as f32,
+                row_weights: None,
             },
             inputs,
             outputs,
@@ -242,7 +243,19 @@ impl Case {
             gradients,
             wanted: numbers.below(4) > 0,
             layer,
+        };
+        // A draw of its own, from half of the cases that there are.
+        if case.layer.kernel().weighs_rows() && case.seed.is_multiple_of(2) {
+            case = case.weighed();
         }
+        case
+    }
+
+    /// The case with rows that do not count alike.
+    pub(crate) fn weighed(mut self) -> Self {
+        let rows = Rows::new(&mut Numbers(self.seed), self.grid.rows(), &[1]);
+        self.labelled.row_weights = Some(rows.matrix());
+        self
     }
 
     /// The case with dense rows as bf16 has them.

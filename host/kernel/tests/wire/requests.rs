@@ -41,7 +41,7 @@ fn targets_are_of_the_kind_that_the_kernel_compares_with() {
 #[test]
 fn requests_that_contradict_themselves_are_refused() {
     let kernels = kernels();
-    let loss = Case::loss(&mut Numbers(5), &kernels[1], Kind::Loss, 40, 6, "cross-entropy");
+    let loss = Case::loss(&mut Numbers(5), &kernels[1], Kind::Loss, 40, 6, "cross-entropy").weighed();
     let (bytes, good) = as_json(&loss);
     admit(&bytes, &good).unwrap();
     let rows =
@@ -96,6 +96,9 @@ fn requests_that_contradict_themselves_are_refused() {
         ("/labelled", json!(null), "targets belong"),
         ("/labelled/targets/classes", own(0), "is a matrix"),
         ("/labelled/rows", own(labels), "ascend"),
+        ("/labelled/row_weights", matrix(own(99), json!([1]))[0].clone(), "part 99"),
+        ("/labelled/row_weights", matrix(own(0), json!([2]))[0].clone(), "each row has one"),
+        ("/labelled/row_weights", matrix(own(labels), json!([1]))[0].clone(), "not a matrix"),
         ("/objects", many(1025, json!("o")), "1024 are allowed"),
         ("/objects", json!(["o".repeat(1025)]), "1024 are allowed"),
         ("/output_count", json!(513), "more outputs"),

@@ -130,6 +130,7 @@ fn everything_but_matrices_survives_exactly() {
                     (Targets::Values(b), Targets::Values(c)) => assert_eq!(bits(b), bits(c)),
                     other => panic!("{other:?}"),
                 }
+                assert_eq!(b.row_weights.as_ref().map(bits), c.row_weights.as_ref().map(bits));
             }
             (b, c) => assert_eq!(b.is_some(), c.is_some()),
         }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{FINITE, Key, PROBABILITY, is_probability, key, write};
-use crate::document::{Field, Fields, Found};
+use crate::class_weights::ClassWeights;
+use crate::document::{Field, Fields, Found, number};
 use crate::error::Error;
 use crate::model::{
     Activation, Aggregator, FirstWeights, Jumping, LayerSettings, Layers, MAX_ATTRIBUTES, MAX_HEADS,
@@ -94,6 +95,24 @@ pub(super) const MODEL: &[Key<ModelSettings>] = &[
          absolute-error (numbers)",
         |model, field| {
             model.loss = Some(field.choice(&Loss::ALL)?);
+            Ok(())
+        },
+    ),
+    key(
+        "class_weights",
+        &["class_weight", "loss_weights"],
+        "what the rows of each class count in the loss: balanced (the rarer, the more), or a list, a number a class",
+        |model, field| {
+            model.class_weights = Some(class_weights(field)?);
+            Ok(())
+        },
+    ),
+    key(
+        "focal",
+        &["focal_gamma", "focal_loss"],
+        "the exponent of the focal loss, by which classes that are right already count less: 0 (none) or more",
+        |model, field| {
+            model.focal = field.number("a number from 0 to 100", |gamma| (0.0..=100.0).contains(&gamma))?;
             Ok(())
         },
     ),
@@ -367,6 +386,20 @@ fn kernel(field: &Field) -> Result<&'static str, Error> {
         let names = names.map(|name| format!("{name:?}")).join(", ");
         field.refuse(format!("one of {names}, {}", LayerSettings::OR_PATH))
     })
+}
+
+/// Weights of classes: a word, or a number a class.
+fn class_weights(field: &Field) -> Result<ClassWeights, Error> {
+    let allowed = || field.refuse("\"balanced\", or a list of finite numbers, not negative, one a class");
+    match &field.value {
+        Found::Text(text) if text == "balanced" => Ok(ClassWeights::Balanced),
+        Found::List(items) if (1..=MAX_WIDTH as usize).contains(&items.len()) => {
+            let weight =
+                |item| number(item, |weight| weight >= 0.0 && weight.is_finite()).ok_or_else(allowed);
+            Ok(ClassWeights::Each(items.iter().map(weight).collect::<Result<_, _>>()?))
+        }
+        _ => Err(allowed()),
+    }
 }
 
 /// Attributes of a kernel, as a table.

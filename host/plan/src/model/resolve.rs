@@ -32,7 +32,8 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::Data`] without features or with fewer than two classes, [`Error::Objective`] for a loss that
-    /// the task does not take, [`Error::Model`] for a layer
+    /// the task does not take, [`Error::ClassesOnly`] for what only a loss over classes has,
+    /// [`Error::Model`] for a layer
     /// that does not fit (unknown kind, width out of range, an attribute that its kind has not, a last
     /// layer whose width is not the number of classes or which has an activation), [`Error::TooMany`]
     /// past [`MAX_LAYERS`].
@@ -56,12 +57,21 @@ impl Model {
             return data(format!("{classes} {}", task.columns()), allowed);
         }
         let loss = Loss::choose(settings.loss, task)?;
+        let of_classes = [
+            ("model.class_weights", settings.class_weights.is_some()),
+            ("model.focal", settings.focal > 0.0),
+        ];
+        let given = of_classes.into_iter().find(|(_, given)| *given && task != TaskType::Classification);
+        if let Some((key, _)) = given {
+            return Err(Error::ClassesOnly { key, task: task.name() });
+        }
         let listed = listed(settings, classes)?;
         // What follows it has no weights and changes no width.
         let last = listed.iter().rposition(|layer| !WITHOUT_WEIGHTS.contains(&&layer.kernel[..]));
         let layers = Vec::with_capacity(listed.len());
         let links = task == TaskType::LinkPrediction;
-        let mut model = Self { features, classes, loss, links, edge_weights: settings.edge_weights, layers };
+        let (edge_weights, focal) = (settings.edge_weights, settings.focal);
+        let mut model = Self { features, classes, loss, focal, links, edge_weights, layers };
         for (at, layer) in listed.iter().enumerate() {
             let classes = last.is_none_or(|last| at >= last).then_some(classes);
             let resolved = Resolving { settings, layer, model: &model, classes }.layer()?;

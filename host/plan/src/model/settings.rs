@@ -1,6 +1,7 @@
 //! What a user writes of a model.
 
 use super::{Activation, Aggregator, FirstWeights, Jumping, Norm, On, Readout};
+use crate::class_weights::ClassWeights;
 use crate::document;
 use crate::error::Error;
 use crate::keys;
@@ -39,6 +40,12 @@ pub struct ModelSettings {
     /// What training makes small; `None`: what is usual for the data's task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Loss>,
+    /// What the rows of each class count in the loss; `None`: all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class_weights: Option<ClassWeights>,
+    /// The exponent gamma of the focal loss (Lin et al. 2017, equation 4); 0: the cross-entropy itself.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub focal: f64,
     /// Which column of the edges' features, from 0, is their weight in the layers that gather; `None`: each
     /// counts 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,6 +79,8 @@ impl Default for ModelSettings {
             residual: false,
             first_weights: FirstWeights::Auto,
             loss: None,
+            class_weights: None,
+            focal: 0.0,
             edge_weights: None,
             jumping: None,
             own: KindSettings::default(),

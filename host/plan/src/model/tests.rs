@@ -212,3 +212,25 @@ fn layers_that_do_not_fit_say_what_would() {
     assert_eq!(kinds("kind = \"sgc\"\nhops = 64").len(), 1);
     assert!(layers("kind = \"sgc\"\nhops = 65").contains("1 to 64"));
 }
+
+#[test]
+fn weights_of_classes_and_the_focal_loss_are_for_one_class_a_row() {
+    for weights in ["\"balanced\"", "[1.0, 0.25, 0.0]"] {
+        let text =
+            format!("[model]\nclass_weights = {weights}\nfocal = 1.5\n[[model.layers]]\nkernel = \"gcn\"\n");
+        let config = crate::Config::parse(&text, "r.toml").unwrap();
+        let written = config.to_toml().unwrap();
+        assert_eq!(crate::Config::parse(&written, "again").unwrap(), config, "{written}");
+        assert_eq!(Model::resolve(&config.model, 5, 3, TaskType::Classification).unwrap().focal, 1.5);
+    }
+    for (text, key) in [("focal = 2", "model.focal"), ("class_weights = [1, 2, 3]", "model.class_weights")] {
+        let settings = ModelSettings::parse(text, "m.toml").unwrap();
+        for task in [TaskType::MultiLabel, TaskType::Regression, TaskType::LinkPrediction] {
+            let error = Model::resolve(&settings, 5, 3, task).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!("`{key}` is for one class a row, and the task is {}: leave it out", task.name())
+            );
+        }
+    }
+}

@@ -16,8 +16,8 @@ pub(crate) struct Part {
     pub levels: Vec<Level>,
     /// The vertices of its rows, in the data set's order.
     pub vertices: Arc<[u32]>,
-    /// Training rows, or the known values of these.
-    pub known: u64,
+    /// Training rows by what their classes count, or the known values of these.
+    pub counted: f64,
     features: Matrix,
     gathered: Option<Matrix>,
 }
@@ -45,11 +45,11 @@ pub(crate) struct PartLists {
 impl Part {
     pub(super) fn new(
         levels: Vec<Level>,
-        (vertices, known): (Vec<u32>, u64),
+        (vertices, counted): (Vec<u32>, f64),
         features: Matrix,
         gathered: Option<Matrix>,
     ) -> Self {
-        Self { levels, vertices: vertices.into(), known, features, gathered }
+        Self { levels, vertices: vertices.into(), counted, features, gathered }
     }
 
     /// The rows within so many hops.

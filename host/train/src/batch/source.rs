@@ -32,6 +32,15 @@ pub(crate) enum Chooser {
 }
 
 impl Chooser {
+    /// Whether rows count differently in the loss.
+    pub(crate) fn weighs_rows(&self, settings: &Settings) -> bool {
+        match self {
+            Self::Rows => false,
+            Self::Sampler(_) => settings.normalise && settings.sampler.is_induced(),
+            Self::Parts { .. } => true,
+        }
+    }
+
     /// Most rows of a part.
     pub(crate) fn capacity(&self, settings: &Settings, inputs: &Inputs) -> u32 {
         let training = inputs.dataset.split.train.len() as u32;
@@ -55,6 +64,9 @@ pub(crate) struct Source {
     features: Matrix,
     gathered: Option<Matrix>,
     edges: Arc<EdgeData>,
+    /// What training rows add to the loss of all rows.
+    weight: f32,
+    class_weights: Option<Arc<[f32]>>,
     /// Of the symmetric normalisation, over the whole graph.
     scale: Arc<Vec<f32>>,
     /// The vertex of each row; `None`: row v is vertex v.
@@ -81,7 +93,7 @@ impl Source {
         dataset.split.train.iter().for_each(|&row| in_training[row as usize] = true);
         let values = dataset.labels.as_values().map(matrix).transpose()?;
         let counts = match &chooser {
-            Chooser::Sampler(sampler) if settings.normalise && settings.sampler.is_induced() => {
+            Chooser::Sampler(sampler) if chooser.weighs_rows(settings) => {
                 let enough = (settings.coverage, dataset.vertices(), MOST_COUNTED);
                 Some(Counts::of(sampler, &dataset.graph, seed, enough, &mut Room::default()))
             }
@@ -92,6 +104,8 @@ impl Source {
             features: inputs.features.clone(),
             gathered: inputs.gathered.clone(),
             edges: inputs.edges.clone(),
+            weight: inputs.weight,
+            class_weights: inputs.class_weights.clone(),
             scale: inputs.scale.clone(),
             vertices: inputs.vertices.permutation().map(|order| order.old_of_new().into()),
             values,
@@ -112,14 +126,16 @@ impl Source {
     /// What each training row of a round's parts, or each known value of one, adds to the loss.
     pub(super) fn weight(&self, parts: &[Arc<Part>]) -> f32 {
         if self.counts.is_some() {
-            // Weights of rows have it all, of each part's own estimate.
-            return 1.0 / parts.len().max(1) as f32;
+            // Weights of rows make of each part an estimate of the loss of all rows.
+            let of_part = f64::from(self.weight) * self.dataset.split.train.len() as f64;
+            return (of_part / parts.len().max(1) as f64) as f32;
         }
         if let Chooser::Parts { .. } = self.chooser {
             // Weights of a vertex add up to 1 over the parts.
-            return 1.0 / known(&self.dataset.labels, &self.dataset.split.train).max(1) as f32;
+            return self.weight;
         }
-        1.0 / parts.iter().map(|part| part.known).sum::<u64>().max(1) as f32
+        let sum: f64 = parts.iter().map(|part| part.counted).sum();
+        (1.0 / if sum > 0.0 { sum } else { 1.0 }) as f32
     }
 
     /// The training rows of a part, ascending: of a pass over all of them in a shuffled order.
@@ -194,9 +210,14 @@ impl Source {
         }
         let training = levels.first().map_or(&[][..], |level| &level.interval.training);
         let training: Vec<u32> = training.iter().map(|&row| sub.ids[row as usize]).collect();
-        let known = known(&self.dataset.labels, &training);
+        let counted = match (&self.class_weights, self.dataset.labels.as_classes()) {
+            (Some(weights), Some(classes)) => {
+                training.iter().map(|&row| f64::from(of_class(weights, classes[row as usize]))).sum()
+            }
+            _ => known(&self.dataset.labels, &training) as f64,
+        };
         let vertices = sub.ids.iter().map(|&row| self.vertex(row)).collect();
-        Ok(Arc::new(Part::new(levels, (vertices, known), features, gathered)))
+        Ok(Arc::new(Part::new(levels, (vertices, counted), features, gathered)))
     }
 
     /// A copy of rows, in memory that parts of rounds that are over had.
@@ -228,13 +249,22 @@ impl Source {
         order.unwrap_or(row)
     }
 
-    /// What each row counts in the loss.
+    /// What each row counts in the loss; `None`: each 1.
     fn row_weights(&self, sub: &Subgraph, shares: Option<&[f32]>) -> Option<Arc<[f32]>> {
-        match (&self.counts, shares) {
-            (_, Some(shares)) => Some(shares.into()),
-            (Some(counts), None) => Some(counts.loss_weights(sub, self.roots()).into()),
+        let sampled = match (&self.counts, shares) {
+            (_, Some(shares)) => Some(shares.to_vec()),
+            (Some(counts), None) => Some(counts.loss_weights(sub, self.roots())),
             (None, None) => None,
+        };
+        let (Some(weights), Some(classes)) = (&self.class_weights, self.dataset.labels.as_classes()) else {
+            return sampled.map(Into::into);
+        };
+        let mut rows = sampled.unwrap_or_else(|| vec![1.0; sub.ids.len()]);
+        for (weight, &row) in rows.iter_mut().zip(&sub.ids) {
+            // A row without a label is in no loss.
+            *weight *= of_class(weights, classes[row as usize]);
         }
+        Some(rows.into())
     }
 
     fn interval(
@@ -334,6 +364,11 @@ impl Source {
         let of_means = of_sums.iter().zip(shares).map(|(factor, share)| factor / share).collect();
         (Some(of_sums), Some(of_means))
     }
+}
+
+/// The weight of a class; 0 of none.
+fn of_class(weights: &[f32], class: u32) -> f32 {
+    weights.get(class as usize).copied().unwrap_or(0.0)
 }
 
 /// Rows without edges.

@@ -19,7 +19,7 @@ pub const MAX_RECORD_BYTES: u64 = 64 << 20;
 pub struct Versions {
     /// Of this crate.
     pub eciton: String,
-    /// Of the kernel contract, the newest that it knows, for instance `eciton:kernel@0.1.1`.
+    /// Of the kernel contract, the newest that it knows, for instance `eciton:kernel@0.1.2`.
     pub contract: String,
     /// Which processors give the same bits.
     pub numeric_class: String,

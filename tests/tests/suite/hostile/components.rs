@@ -81,7 +81,7 @@ fn two_versions_of_the_contract_are_refused() {
     let old = contract().replace(eciton_kernel::CONTRACT, &oldest);
     fails(
         &component_of(&[&old, &both], "vertex-kernel"),
-        &["contracts 0.1.1 and 0.1.0", "a component speaks one"],
+        &["contracts 0.1.2 and 0.1.0", "a component speaks one"],
     );
 }
 
@@ -104,7 +104,7 @@ fn another_type_is_refused() {
 
 #[test]
 fn a_component_that_exports_nothing_is_refused() {
-    let words = ["neither eciton:kernel/vertex@0.1.1 nor eciton:kernel/edge@0.1.1 is exported"];
+    let words = ["neither eciton:kernel/vertex@0.1.2 nor eciton:kernel/edge@0.1.2 is exported"];
     fails(&wat::parse_str("(component)").unwrap(), &words);
 }
 

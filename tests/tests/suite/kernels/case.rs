@@ -202,6 +202,7 @@ impl Case {
                 targets: Targets::Classes(self.labels.as_slice().into()),
                 rows: self.labelled.as_slice().into(),
                 weight: self.weight,
+                row_weights: None,
             }),
         };
         instances.run(&self.layer, call)?;

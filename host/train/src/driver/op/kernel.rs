@@ -30,11 +30,15 @@ fn call(on: &On<'_>) -> Result<Call> {
         Phase::Loss => Kind::Loss,
         _ => Kind::Backward,
     };
-    let labelled = (kind == Kind::Loss).then(|| Labelled {
-        targets: interval.targets.clone(),
-        rows: interval.training.clone(),
-        weight: on.weight(),
-    });
+    let labelled = match kind {
+        Kind::Loss => Some(Labelled {
+            targets: interval.targets.clone(),
+            rows: interval.training.clone(),
+            weight: on.weight(),
+            row_weights: interval.weights()?,
+        }),
+        Kind::Forward | Kind::Backward => None,
+    };
     let outputs = operation.signature.as_ref().map_or(0, |signature| signature.outputs.len());
     Ok(Call {
         kind,

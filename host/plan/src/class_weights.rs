@@ -1,0 +1,95 @@
+//! What the rows of a class count in the loss.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// How much the rows of each class count.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Form", into = "Form")]
+pub enum ClassWeights {
+    /// The rarer a class is among training rows, the more: n / (k n_c) for each of the n_c of its rows,
+    /// with n training rows in all and k classes that have some (scikit-learn's `balanced`; King and
+    /// Zeng 2001, "Logistic regression in rare events data").
+    Balanced,
+    /// A number a class, in their order: finite, not negative.
+    Each(Vec<f64>),
+}
+
+/// A list, or `"balanced"`.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Form {
+    List(Vec<f64>),
+    Word(String),
+}
+
+impl TryFrom<Form> for ClassWeights {
+    type Error = String;
+
+    fn try_from(form: Form) -> Result<Self, String> {
+        match form {
+            Form::List(each) => Ok(Self::Each(each)),
+            Form::Word(word) if word == "balanced" => Ok(Self::Balanced),
+            Form::Word(word) => Err(format!("`{word}` where a list of numbers or `balanced` is needed")),
+        }
+    }
+}
+
+impl From<ClassWeights> for Form {
+    fn from(weights: ClassWeights) -> Self {
+        match weights {
+            ClassWeights::Balanced => Self::Word("balanced".to_owned()),
+            ClassWeights::Each(each) => Self::List(each),
+        }
+    }
+}
+
+impl ClassWeights {
+    /// What a row of each class counts, where so many training rows are of each. A class without any
+    /// counts nothing with [`ClassWeights::Balanced`].
+    ///
+    /// # Errors
+    /// [`Error::ClassWeights`] for a list of another length, and where no training row would count.
+    pub fn of(&self, counts: &[u64]) -> Result<Vec<f32>, Error> {
+        let refuse = |found| Err(Error::ClassWeights { found, classes: counts.len() });
+        let rows: u64 = counts.iter().sum();
+        let present = counts.iter().filter(|&&count| count > 0).count();
+        let weights: Vec<f32> = match self {
+            Self::Balanced => {
+                let share = rows as f64 / present.max(1) as f64;
+                counts.iter().map(|&n| if n == 0 { 0.0 } else { (share / n as f64) as f32 }).collect()
+            }
+            Self::Each(each) if each.len() == counts.len() => each.iter().map(|&w| w as f32).collect(),
+            Self::Each(each) => return refuse(format!("{} numbers", each.len())),
+        };
+        if rows > 0 && !weights.iter().zip(counts).any(|(&weight, &count)| weight > 0.0 && count > 0) {
+            return refuse("0 for every class of a training row".to_owned());
+        }
+        Ok(weights)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn rare_classes_count_more() {
+        // As scikit-learn's compute_class_weight("balanced") has it.
+        assert_eq!(ClassWeights::Balanced.of(&[6, 2, 4]).unwrap(), [12.0 / 18.0, 2.0, 1.0]);
+        // Of a class without rows nothing is known.
+        assert_eq!(ClassWeights::Balanced.of(&[6, 0, 2]).unwrap(), [8.0 / 12.0, 0.0, 2.0]);
+        assert_eq!(ClassWeights::Balanced.of(&[0, 0]).unwrap(), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn lists_have_a_number_a_class() {
+        assert_eq!(ClassWeights::Each(vec![0.0, 2.5]).of(&[3, 4]).unwrap(), [0.0, 2.5]);
+        for (each, part) in [(vec![1.0], "1 numbers"), (vec![1.0, 0.0], "0 for every class")] {
+            let text = ClassWeights::Each(each).of(&[0, 4]).unwrap_err().to_string();
+            assert!(text.contains(part) && text.contains("2 classes"), "{text}");
+        }
+    }
+}

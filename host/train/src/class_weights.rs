@@ -1,0 +1,84 @@
+//! What training rows count in the loss, by their classes.
+
+use std::sync::Arc;
+
+use eciton_kernel::{Layer, Targets};
+use eciton_plan::{ClassWeights, Program};
+use eciton_tensor::{Buffer, Matrix};
+
+use crate::data::{Inputs, Interval};
+use crate::error::{Error, Result, at};
+
+impl Inputs {
+    /// Weighs training rows by their classes. The loss stays a mean: it is divided by the sum of the
+    /// training rows' weights, as PyTorch's `CrossEntropyLoss(weight=...)` does.
+    ///
+    /// # Errors
+    /// [`eciton_plan::Error::ClassWeights`] for weights that do not fit the data.
+    pub(crate) fn with_class_weights(mut self, weights: Option<&ClassWeights>) -> Result<Self> {
+        let Some(weights) = weights else { return Ok(self) };
+        let Some(ids) = self.dataset.labels.as_classes() else {
+            return Err(Error::Internal("weights of classes without classes".to_owned()));
+        };
+        let mut counts = vec![0u64; self.shape.classes as usize];
+        let class = |&row: &u32| ids.get(row as usize).map(|&class| class as usize);
+        for class in self.dataset.split.train.iter().filter_map(class) {
+            counts.get_mut(class).into_iter().for_each(|count| *count += 1);
+        }
+        let weights = weights.of(&counts)?;
+        let sum: f64 = weights.iter().zip(&counts).map(|(&w, &count)| f64::from(w) * count as f64).sum();
+        // Without training rows nothing is divided.
+        self.weight = if sum > 0.0 { (1.0 / sum) as f32 } else { self.weight };
+        self.intervals.iter_mut().chain(&mut self.graphs).for_each(|interval| interval.weigh(&weights));
+        self.class_weights = Some(weights.into());
+        Ok(self)
+    }
+
+    /// Refuses a loss that cannot ask for its rows' weights, where they have some: of classes, or `weighed`
+    /// by who chooses rows.
+    ///
+    /// # Errors
+    /// As [`eciton_kernel::Kernel::must_weigh_rows`].
+    pub(crate) fn check_loss(
+        &self,
+        program: &Program,
+        layers: &[Option<Arc<Layer>>],
+        weighed: bool,
+    ) -> Result<()> {
+        let weighed = weighed || self.class_weights.is_some();
+        let loss = program.loss.and_then(|loss| program.stage(loss)).filter(|_| weighed);
+        match loss.and_then(|stage| layers.get(stage.operation.index())).and_then(Option::as_ref) {
+            Some(layer) => Ok(layer.kernel().must_weigh_rows()?),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Interval {
+    /// Gives each training row the weight of its class; other rows do not count.
+    fn weigh(&mut self, weights: &[f32]) {
+        let Targets::Classes(classes) = &self.targets else { return };
+        let mut of = vec![0.0; classes.len()];
+        for &row in &*self.training {
+            let class = classes.get(row as usize).map(|&class| class as usize);
+            let weight = class.and_then(|class| weights.get(class));
+            for (to, &weight) in of.get_mut(row as usize).into_iter().zip(weight) {
+                *to = weight;
+            }
+        }
+        self.row_weights = Some(of.into());
+    }
+
+    /// What its rows count, as a task gets it: `[rows, 1]`.
+    ///
+    /// # Errors
+    /// Where memory is out.
+    pub(crate) fn weights(&self) -> Result<Option<Matrix>> {
+        let matrix = |weights: &Arc<[f32]>| {
+            let rows = weights.len();
+            let buffer = Buffer::from_rows(rows, 1, weights)?;
+            Ok(Matrix::from(buffer.read(0..rows)?))
+        };
+        self.row_weights.as_ref().map(matrix).transpose().map_err(at("row weights"))
+    }
+}
