@@ -26,6 +26,8 @@ struct Weight {
     first: Vec<f32>,
     second: Vec<f32>,
     decay: f32,
+    /// Whether steps leave values and moments as they are.
+    frozen: bool,
     partials: Vec<Partials>,
 }
 
@@ -107,6 +109,7 @@ impl Weights {
                 first: Vec::new(),
                 second: Vec::new(),
                 decay: optimiser.weight_decay.of(p.layer) as f32,
+                frozen: optimiser.freezes(p.layer),
                 partials: partials(rounds, intervals, (rows, columns))?,
             })
         };
@@ -269,6 +272,9 @@ impl Weights {
             self.whole.resize_with(self.all.len(), Vec::new);
             for (weight, whole) in self.all.iter().zip(&mut self.whole) {
                 whole.clear();
+                if weight.frozen {
+                    continue;
+                }
                 let partials = of(&weight.partials, round);
                 gradient(combine, partials, &mut self.room, |g| whole.extend_from_slice(g))?;
             }
@@ -296,6 +302,9 @@ impl Weights {
                 let before = version(&weight.values, before)?;
                 let before = before.read(0..before.rows()).map_err(at("parameters"))?;
                 values.copy_from_slice(before.view().data());
+            }
+            if weight.frozen {
+                continue;
             }
             let mut step = |gradient: &[f32]| rule.step(weight.decay, values, gradient, first, second);
             match self.whole.get(place).filter(|_| clip.is_some()) {
