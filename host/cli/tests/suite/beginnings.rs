@@ -38,7 +38,7 @@ fn a_run_can_begin_from_another_ones_weights() {
         (&["--init-fresh", "1"], "`run.init` is left out"),
         (&["--split", "half"], "in --split half"),
         (&["--split", "folds:5/0", "--task", "link-prediction"], "links.validation"),
-        (&["--until", "94"], "PART[_METRIC]=VALUE"),
+        (&["--until", "94"], "a target such as"),
         (&["--until", "test=0.9", "--eval-every", "0"], "`run.eval_every` is 0"),
         (&["--staleness", "auto", "--executor", "lambda"], "local executor"),
     ] {
