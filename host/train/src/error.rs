@@ -173,7 +173,7 @@ pub enum Error {
         rule: eciton_plan::SplitRule,
         /// What is wrong.
         #[source]
-        source: eciton_graph::error::Error,
+        source: Box<eciton_graph::error::Error>,
     },
     /// No links to judge models by.
     #[error(

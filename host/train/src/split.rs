@@ -20,6 +20,7 @@ pub(crate) fn apply(data: &Data, dataset: &mut Dataset) -> Result<()> {
     };
     let drawn = draw.draw(&dataset.labels, data.split_seed);
     let name = || dataset.name.clone();
-    dataset.split = drawn.map_err(|source| Error::Split { dataset: name(), rule, source })?;
+    dataset.split =
+        drawn.map_err(|source| Error::Split { dataset: name(), rule, source: Box::new(source) })?;
     Ok(())
 }

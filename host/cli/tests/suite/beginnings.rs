@@ -8,8 +8,8 @@ use serde_json::Value;
 
 fn summary(folder: &std::path::Path, line: &[&str]) -> Value {
     let text = works(folder, &[&["train", "--json", "--epochs", "6"], line].concat());
-    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.last().filter(|line| line["event"] == "summary").unwrap()
+    let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.next_back().filter(|line| line["event"] == "summary").unwrap()
 }
 
 #[test]
