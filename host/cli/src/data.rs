@@ -149,7 +149,8 @@ struct StatLine<'a> {
 
 fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
     let source = arguments.source.clone();
-    let data = Data { source, name: arguments.name.clone(), normalise_features: Some(false), task: None };
+    let data =
+        Data { source, name: arguments.name.clone(), normalise_features: Some(false), ..Data::default() };
     let dataset = eciton_train::load(&data)?;
     let statistics = Statistics::of(&dataset);
     let survey = || stat::survey(&dataset.graph);
@@ -250,25 +251,33 @@ fn print(dataset: &Dataset, statistics: &Statistics, output: &mut Output) {
     let kept = if statistics.sparse { "kept as sparse rows" } else { "kept dense" };
     let [train, validation, test] = statistics.split.map(|size| grouped(size as u64));
     row("data set", dataset.name.clone());
+    let rows = statistics.edges == 0 && dataset.graphs.is_none();
+    if rows {
+        row("graph", "none: rows without edges, for which `--model mlp` is made".to_owned());
+    }
     row(
         "vertices",
         format!("{}, {} without in-edges", count(statistics.vertices), count(statistics.isolated)),
     );
-    row("edges", format!("{} directed, {symmetry}", grouped(statistics.edges)));
+    if !rows {
+        row("edges", format!("{} directed, {symmetry}", grouped(statistics.edges)));
+    }
     if let Some(of) = &statistics.graphs {
         let (least, largest, median) = (of.vertices_min, of.vertices_max, of.vertices_median);
         let sizes = format!("of {} to {} vertices, median {}", count(least), count(largest), count(median));
         row("graphs", format!("{}, {sizes}", count(of.count)));
     }
-    row(
-        "in-degree",
-        format!(
-            "{} to {}, median {}",
-            count(statistics.degree_min),
-            count(statistics.degree_max),
-            count(statistics.degree_median)
-        ),
-    );
+    if !rows {
+        row(
+            "in-degree",
+            format!(
+                "{} to {}, median {}",
+                count(statistics.degree_min),
+                count(statistics.degree_max),
+                count(statistics.degree_median)
+            ),
+        );
+    }
     row(
         "features",
         format!("{}, {} % not zero, {kept}", count(statistics.features), percent(Some(statistics.density))),
@@ -281,7 +290,7 @@ fn print(dataset: &Dataset, statistics: &Statistics, output: &mut Output) {
     row("unlabelled", grouped(statistics.unlabelled));
     row("split", format!("{train} train, {validation} validation, {test} test"));
     let alike = statistics.homophily.map_or("-".to_owned(), |share| format!("{} %", percent(Some(share))));
-    if task(&dataset.labels) == TaskType::Classification && dataset.graphs.is_none() {
+    if task(&dataset.labels) == TaskType::Classification && dataset.graphs.is_none() && !rows {
         row("homophily", format!("{alike} of edges join equal labels"));
     }
 }

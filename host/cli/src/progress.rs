@@ -4,9 +4,10 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use eciton_plan::{Metric, TaskType};
+use eciton_plan::{Metric, Mode, TaskType};
 use eciton_train::{
-    Ask, Chosen, EpochReport, Helpers, Metrics, Observer, Resumed, SeedReport, Started, Stop,
+    Ask, Chosen, EpochReport, Helpers, Metrics, Observer, PipelineTrial, Resumed, SeedReport, Started, Stop,
+    Tried,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
@@ -72,6 +73,30 @@ fn chosen(chosen: &Chosen) -> String {
     } else {
         format!("autotuner, {when}: {from} to {to} {what}: {why}")
     }
+}
+
+/// Trials of the pipeline, one line each, and what they came to.
+fn tried(trial: &PipelineTrial) -> Vec<String> {
+    let one = |tried: &Tried| {
+        let name = match tried.mode {
+            Mode::Async => format!("staleness {}", tried.staleness),
+            mode => mode.name().to_owned(),
+        };
+        let loss = if tried.kept_up { "" } else { ", which has fallen behind" };
+        let (each, epochs) = (seconds(tried.epoch_seconds), trial.epochs);
+        format!("trial of {name}: {each} an epoch, loss {:.4} after {epochs} epochs{loss}", tried.loss)
+    };
+    let mut lines: Vec<String> = trial.tried.iter().map(one).collect();
+    lines.push(format!("chosen: {}", trial.why));
+    lines
+}
+
+/// Trials, as `--json` prints them.
+#[derive(Serialize)]
+struct TriedLine<'a> {
+    event: &'static str,
+    #[serde(flatten)]
+    trial: &'a PipelineTrial,
 }
 
 /// A decision, as `--json` prints it.
@@ -162,6 +187,10 @@ impl Observer for JsonLines<'_> {
         self.output.flush();
     }
 
+    fn tried(&mut self, trial: &PipelineTrial) {
+        self.output.json(&TriedLine { event: "trial", trial });
+    }
+
     fn chosen(&mut self, chosen: &Chosen) {
         self.output.json(&ChosenLine { event: "autotuner", chosen });
     }
@@ -226,6 +255,10 @@ impl Observer for Lines<'_> {
             report.seconds * 1e3
         ));
         stop_if_closed(self.output, &self.stop);
+    }
+
+    fn tried(&mut self, trial: &PipelineTrial) {
+        tried(trial).iter().for_each(|line| self.output.line(line));
     }
 
     fn chosen(&mut self, chosen: &Chosen) {
@@ -358,6 +391,10 @@ impl Observer for Bar<'_> {
         if self.drawn.is_none_or(|at| at.elapsed() >= Self::EVERY) {
             self.draw();
         }
+    }
+
+    fn tried(&mut self, trial: &PipelineTrial) {
+        self.bar.suspend(|| tried(trial).iter().for_each(|line| self.output.line(line)));
     }
 
     fn chosen(&mut self, chosen: &Chosen) {

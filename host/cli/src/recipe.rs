@@ -35,6 +35,16 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
     if let Some(name) = &arguments.name {
         config.data.name = Some(name.clone());
     }
+    // Without a graph nothing can be gathered: the usual model is another one.
+    let unsaid = arguments.model.is_none() && config.model == ModelSettings::default();
+    let recipe = arguments.what.as_deref().is_some_and(is_recipe);
+    if unsaid
+        && !recipe
+        && !is_builtin(&config.data.source)
+        && eciton_formats::is_rows(Path::new(&config.data.source))
+    {
+        config.model.kind = ModelKind::Mlp;
+    }
     if let Some(model) = &arguments.model {
         choose_model(&mut config, model)?;
     }
@@ -73,7 +83,8 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
 fn make_absolute(config: &mut Config) {
     let data = Some(&mut config.data.source).filter(|source| !is_builtin(source));
     let own = config.model.own_kernels_mut();
-    for path in data.into_iter().chain(config.kernels.values_mut()).chain(own) {
+    let init = config.run.init.as_mut();
+    for path in data.into_iter().chain(init).chain(config.kernels.values_mut()).chain(own) {
         if let Ok(whole) = Path::new(path).canonicalize()
             && let Some(whole) = whole.to_str()
         {
@@ -101,7 +112,7 @@ fn is_recipe(path: &str) -> bool {
 }
 
 /// The flags that stand for a key, with the text that follows them.
-fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 30] {
+fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 36] {
     [
         ("--layers", "model.layers", arguments.layers.as_ref()),
         ("--hidden", "model.hidden", arguments.hidden.as_ref()),
@@ -113,12 +124,18 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
         ("--seed", "run.seed", arguments.seed.as_ref()),
         ("--eval-every", "run.eval_every", arguments.eval_every.as_ref()),
         ("--task", "data.task", arguments.task.as_ref()),
+        ("--split", "data.split", arguments.split.as_ref()),
+        ("--split-seed", "data.split_seed", arguments.split_seed.as_ref()),
         ("--metric", "run.metric", arguments.metric.as_ref()),
         ("--patience", "run.patience", arguments.patience.as_ref()),
         ("--batch", "batch.rows", arguments.batch.as_ref()),
         ("--micro", "batch.micro", arguments.micro.as_ref()),
         ("--sampler", "batch.sampler", arguments.sampler.as_ref()),
         ("--fan-out", "batch.fan_out", arguments.fan_out.as_ref()),
+        ("--until", "run.until", arguments.until.as_ref()),
+        ("--init", "run.init", arguments.init.as_ref()),
+        ("--init-fresh", "run.init_fresh", arguments.init_fresh.as_ref()),
+        ("--freeze", "optimiser.freeze", arguments.freeze.as_ref()),
         ("--intervals", "run.intervals", arguments.intervals.as_ref()),
         ("--mode", "pipeline.mode", arguments.mode.as_ref()),
         ("--staleness", "pipeline.staleness", arguments.staleness.as_ref()),
@@ -201,7 +218,7 @@ fn read(path: &Path) -> Result<Config, Failure> {
     if names_path(&config.data.source, folder) {
         rebase(&mut config.data.source, folder);
     }
-    config.model.file.iter_mut().for_each(|file| rebase(file, folder));
+    config.model.file.iter_mut().chain(&mut config.run.init).for_each(|file| rebase(file, folder));
     config.kernels.values_mut().for_each(|file| rebase(file, folder));
     config.model.own_kernels_mut().for_each(|kernel| rebase(kernel, folder));
     Ok(config)

@@ -1,7 +1,7 @@
 //! The end of a run: a block of text, or the last JSON object.
 
 use eciton_plan::Metric;
-use eciton_train::{Bill, Helpers, HelpersUsed, SeedReport, Summary};
+use eciton_train::{Bill, Helpers, HelpersUsed, SeedReport, Summary, Target};
 use serde::Serialize;
 
 use crate::output::Output;
@@ -95,6 +95,13 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         let shares: Vec<String> = ages.shares.iter().enumerate().map(share).collect();
         rows.push(("rows read", shares.join(", ")));
     }
+    if let Some(trial) = &summary.trial {
+        let last = match trial.synchronous_last {
+            0 => String::new(),
+            last => format!("; the last {} synchronous", counted(u64::from(last), "epoch")),
+        };
+        rows.push(("pipeline", format!("{}{last}", trial.why)));
+    }
     if let Some(order) = &summary.order {
         rows.push(("order", format!("{}, {}", order.name, seconds(order.seconds))));
     }
@@ -127,6 +134,7 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         rows.push(("host", cost.host.to_string()));
     }
     rows.extend(early(seeds).map(|text| ("stopped", text)));
+    rows.extend(target(seeds, metric).map(|text| ("target", text)));
     if let [seed] = seeds
         && let Some(epoch) = seed.synchronised_after
     {
@@ -175,6 +183,28 @@ fn early(seeds: &[SeedReport]) -> Option<String> {
         if least == most { counted(u64::from(most), "epoch") } else { format!("{least} to {most} epochs") };
     let who = if seeds.len() == 1 { String::new() } else { format!(" ({} of the seeds)", stopped().count()) };
     Some(format!("early, no better for {epochs}{who}"))
+}
+
+/// Which seeds came to `run.until`, and when.
+fn target(seeds: &[SeedReport], metric: Metric) -> Option<String> {
+    let targets: Vec<Target> = seeds.iter().filter_map(|seed| seed.target).collect();
+    let until = targets.first()?.until;
+    let shown = |value| format!("{}{}", measured(metric, Some(value)), unit(metric));
+    let wanted = format!("{} {}", until.part.name(), shown(until.value));
+    if let [target] = &targets[..] {
+        let took = seconds(target.seconds);
+        let best = target.best.map_or("-".to_owned(), shown);
+        return Some(match target.epoch {
+            Some(epoch) => format!("{wanted} reached after epoch {epoch}, {took} of training"),
+            None => format!("{wanted} never reached in {took} of training; the best was {best}"),
+        });
+    }
+    let reached: Vec<(u32, f64)> = targets.iter().filter_map(|of| Some((of.epoch?, of.seconds))).collect();
+    let count = format!("{wanted} reached by {} of {} seeds", reached.len(), targets.len());
+    let (least, most) = (reached.iter().map(|of| of.0).min(), reached.iter().map(|of| of.0).max());
+    let (Some(least), Some(most)) = (least, most) else { return Some(count) };
+    let mean = reached.iter().map(|of| of.1).sum::<f64>() / reached.len() as f64;
+    Some(format!("{count}, after epoch {least} to {most}, {} of training on average", seconds(mean)))
 }
 
 /// What is charged for.
@@ -253,6 +283,7 @@ mod tests {
             best: Some((143, metrics(test + 0.01))),
             kept_epoch: None,
             stopped_early: None,
+            target: None,
             synchronised_after: None,
             model_digest: "00".to_owned(),
         };
@@ -275,6 +306,7 @@ mod tests {
             executor: "local".to_owned(),
             tasks: 1800,
             rows_by_age: None,
+            trial: None,
             helpers: None,
             attempts: None,
             bill: None,
@@ -317,6 +349,28 @@ mod tests {
         assert!(shown(&two).contains("early, no better for 1 to 20 epochs (2 of the seeds)\n"));
         two.stopped = true;
         assert!(shown(&two).contains("stopped|before the last epoch, as asked\n"));
+    }
+
+    #[test]
+    fn a_target_is_told_whether_or_not_it_was_reached() {
+        let target = |epoch, seconds| {
+            let until = "test_acc=0.8".parse().unwrap();
+            Some(eciton_train::Target { until, epoch, seconds, best: Some(0.815) })
+        };
+        let mut one = summary(&[0.815]);
+        one.seeds[0].target = target(Some(12), 0.5);
+        let text = shown(&one);
+        assert!(
+            text.contains("target|test 80.00 % reached after epoch 12, 500.0 ms of training\n"),
+            "{text}"
+        );
+        one.seeds[0].target = target(None, 2.0);
+        let wanted = "target|test 80.00 % never reached in 2.00 s of training; the best was 81.50 %\n";
+        assert!(shown(&one).contains(wanted), "{}", shown(&one));
+        let mut two = summary(&[0.81, 0.82]);
+        (two.seeds[0].target, two.seeds[1].target) = (target(None, 2.0), target(Some(9), 1.0));
+        let wanted = "reached by 1 of 2 seeds, after epoch 9 to 9, 1.00 s of training on average\n";
+        assert!(shown(&two).contains(wanted), "{}", shown(&two));
     }
 
     #[test]

@@ -29,6 +29,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TYPE")]
     pub(crate) task: Option<String>,
 
+    /// Which labelled rows train, validate and test (of many graphs: which graphs): random:0.6/0.2/0.2,
+    /// stratified:0.6/0.2/0.2 (of each class), per-class:20/500/1000 (20 of each class train; .../rest: all others
+    /// test), folds:5/0 (fold 0 of 5 tests, the next validates), stratified-folds:5/0 [default: the data set's own]
+    #[arg(long, value_name = "RULE")]
+    pub(crate) split: Option<String>,
+    /// What --split draws from, for all seeds [default: 0]
+    #[arg(long, value_name = "SEED", allow_negative_numbers = true)]
+    pub(crate) split_seed: Option<String>,
+
     /// The model: gcn, sage, gin, sgc, appnp, gat, gatv2, mlp, or a model file (.toml) [default: gcn]
     #[arg(long, help_heading = "Model")]
     pub(crate) model: Option<String>,
@@ -75,6 +84,20 @@ pub(crate) struct Arguments {
     /// Stop after N epochs without a better validation metric [default: never]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training")]
     pub(crate) patience: Option<String>,
+    /// Stop at the first evaluated epoch that reaches PART[_METRIC]=VALUE: PART is train, val or test, METRIC the
+    /// run's: test_acc=0.94, val=0.8, val_mae=0.3 (errors go down) [default: never]
+    #[arg(long, value_name = "METRIC=VALUE", help_heading = "Training")]
+    pub(crate) until: Option<String>,
+
+    /// Begin from the weights of a model file (.safetensors) or a run folder; names and extents must fit
+    #[arg(long, value_name = "FILE", help_heading = "Training")]
+    pub(crate) init: Option<String>,
+    /// Layers that begin from drawn weights all the same, with --init: 1, or 1,2
+    #[arg(long, value_name = "LAYERS", help_heading = "Training")]
+    pub(crate) init_fresh: Option<String>,
+    /// Layers, from 0, whose parameters stay as they are: 0, or 0,1
+    #[arg(long, value_name = "LAYERS", help_heading = "Training")]
+    pub(crate) freeze: Option<String>,
 
     /// Rows of an update: training rows, or vertices of a sampler that draws them [default: all]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Batches")]
@@ -98,8 +121,9 @@ pub(crate) struct Arguments {
     /// What intervals wait for: sync, pipe, async, which takes neighbours' rows of earlier epochs [default: pipe]
     #[arg(long, help_heading = "Training")]
     pub(crate) mode: Option<String>,
-    /// How many epochs an interval may be ahead of the slowest, with --mode async [default: 0]
-    #[arg(long, value_name = "S", allow_negative_numbers = true, help_heading = "Training")]
+    /// How many epochs an interval may be ahead of the slowest, with --mode async; auto: trials of a few epochs
+    /// choose between synchronous epochs and staleness 0 and 1, and the last tenth is synchronous [default: 0]
+    #[arg(long, value_name = "S|auto", allow_negative_numbers = true, help_heading = "Training")]
     pub(crate) staleness: Option<String>,
     /// How vertices lie in memory: natural, degree, rcm, rabbit; results keep the data's order [default: natural]
     #[arg(long, help_heading = "Execution")]

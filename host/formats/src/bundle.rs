@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | gnn-benchmark (Shchur et al. 2018) | `adj_{data,indices,indptr,shape}`, `attr_*` the same, `labels` | 20 / 30 a class, seed 0 |
 //! | GraphData | `adj_matrix`, `node_attr`: pickled SciPy rows; `node_label` | 20 / 30 a class, seed 0 |
+//! | [rows](super::rows) without a graph | `x`, `y`, or `data`, `target` | `train_mask`, `val_mask`, `test_mask`, else 60 / 20 / 20 %, seed 0 |
 //! | heterophilous (Platonov et al. 2023) | `edges [E, 2]`, `node_features`, `node_labels`, `{train,val,test}_masks [splits, V]` | published split 0 |
 //!
 //! Where no split is published, Shchur's is made: 20 training and 30 validation vertices of each
@@ -31,12 +32,13 @@ use super::array::Array;
 use super::npy::{self, Npy};
 use super::npz::Npz;
 use super::pickle::Pickle;
-use super::{csr, file, labels};
+use super::{csr, file, labels, rows};
 
 /// The layouts, for errors.
 pub(crate) const KNOWN: &str = "adj_data, adj_indices, adj_indptr, adj_shape, attr_*, labels \
      (gnn-benchmark); adj_matrix, node_attr, node_label (GraphData); edges, node_features, \
-     node_labels, train_masks, val_masks, test_masks (heterophilous)";
+     node_labels, train_masks, val_masks, test_masks (heterophilous); x, y, or data, target (rows without \
+     a graph)";
 
 /// Reads a `.npz` in any of the layouts.
 ///
@@ -63,6 +65,8 @@ impl<R: Read + Seek> Bundle<R> {
             self.pickled()?
         } else if has(&["edges", "node_features", "node_labels", "train_masks"]) {
             self.heterophilous()?
+        } else if let Some(names) = rows::names(&keys) {
+            return rows::archive(&mut self.npz, self.name, names);
         } else {
             return Err(Error::UnknownLayout {
                 path: path.to_owned(),

@@ -150,6 +150,42 @@ pub fn open(folder: &Path) -> Result<Dataset> {
     known.dataset(file::folder_name(folder), graph, placed, ids.names)
 }
 
+/// Whether a folder has features and labels, and no edges.
+pub(crate) fn has_rows(folder: &Path) -> bool {
+    let has = |name: &str| {
+        find(folder, name).is_some()
+            || ["npy", "npy.gz"].iter().any(|e| present(&folder.join(format!("{name}.{e}"))))
+    };
+    has("features") && has("labels") && find(folder, "edges").is_none()
+}
+
+/// Reads a folder of features and labels, and perhaps a split, without edges: no vertex has a neighbour.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn open_rows(folder: &Path) -> Result<Dataset> {
+    let features = Part::open(folder, "features")?;
+    let labels = Part::open(folder, "labels")?;
+    let (ids, file) = match &features {
+        Part::Array(bytes, path) => {
+            let file = file::name(path);
+            (Ids::dense(npy::parse(bytes, &file)?.rows() as u64), file)
+        }
+        Part::Table(table) => {
+            table.find_header_of_numbers()?;
+            (Ids::of_column(table, 0)?, table.file.clone())
+        }
+        Part::None => (Ids::dense(0), file::name(folder)),
+    };
+    check_vertices(ids.len(), || Place::whole(&file))?;
+    if let Part::Table(table) = &labels {
+        ids_or_header(table, Some(&ids))?;
+    }
+    let graph = Graph::from_edges(ids.len(), std::iter::empty(), Options::default())?;
+    let known = Attributes::of(folder, &features, &labels, &ids, None)?;
+    known.dataset(file::folder_name(folder), graph, None, ids.names)
+}
+
 /// Finds whether the first row of a table is a header: where `ids` are known its id is none of them.
 fn ids_or_header(table: &Table, ids: Option<&Ids>) -> Result<()> {
     let Some(ids) = ids else { return table.find_header_of_words() };

@@ -33,6 +33,7 @@ pub mod pairs;
 pub mod pickle;
 pub mod planetoid;
 pub mod prepared;
+pub mod rows;
 pub mod snap;
 mod table;
 pub mod tu;
@@ -55,7 +56,8 @@ const KNOWN: &str = "a .npz of a known layout; a MatrixMarket file (.mtx), a MET
      .metis) or an edge list (.txt, .edges, .edgelist, .el, .tsv, .snap), each also packed (.gz); a \
      folder with store.json (Eciton's own), with edges.csv (and features, labels, split), with indptr.npy and indices.npy, with \
      raw/edge.csv.gz or raw/data.npz (OGB), with ind.NAME.graph (Planetoid), with NAME_edges.csv \
-     and NAME_target.csv (MUSAE), with NAME_A.txt and NAME_graph_indicator.txt (TU), with .npz files, or with one of the files above";
+     and NAME_target.csv (MUSAE), with NAME_A.txt and NAME_graph_indicator.txt (TU), with .npz files, or with one of the files above; without a graph: a table with a column for labels (.csv), a .npz with \
+     x and y, a folder with features and labels, or with x.npy and y.npy";
 
 /// Reads one of several data sets of a folder by its name.
 type Reader = fn(&Path, &str) -> Result<Dataset>;
@@ -112,6 +114,7 @@ pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
             Some(Kind::MatrixMarket) => matrix_market::open(path),
             Some(Kind::Metis) => metis::open(path),
             Some(Kind::EdgeList) => snap::open(path),
+            Some(Kind::Rows) => rows::text::open(path),
             None => {
                 let found = vec![file::name(path)];
                 Err(Error::UnknownLayout { path: path.to_owned(), found, known: KNOWN })
@@ -128,6 +131,12 @@ pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
     }
     if folder::EDGES.iter().any(|e| has(e)) {
         return alone(name).and_then(|()| folder::open(path));
+    }
+    if folder::has_rows(path) {
+        return alone(name).and_then(|()| folder::open_rows(path));
+    }
+    if let Some(files) = rows::files(path) {
+        return alone(name).and_then(|()| rows::folder(path, &files));
     }
     if ogb::recognises(path) {
         return ogb::open(path, name);
@@ -166,6 +175,24 @@ fn bundle_names(files: &[String]) -> Vec<String> {
     files.iter().filter_map(|f| f.strip_suffix(".npz")).map(str::to_owned).collect()
 }
 
+/// Whether rows without a graph lie at `path`, as far as names tell.
+#[must_use]
+pub fn is_rows(path: &Path) -> bool {
+    if path.is_dir() {
+        let edges = folder::EDGES.iter().any(|edges| path.join(edges).exists());
+        return !edges
+            && !path.join("indptr.npy").exists()
+            && (folder::has_rows(path) || rows::files(path).is_some());
+    }
+    match path.is_file().then(|| Kind::of(path)) {
+        Some(Ok(Some(Kind::Rows))) => true,
+        Some(Ok(Some(Kind::Bundle))) => {
+            npz::Npz::open(path).is_ok_and(|npz| rows::names(&npz.keys()).is_some())
+        }
+        _ => false,
+    }
+}
+
 /// Graph files that are known by their names; an edge list might be any other text.
 fn graph_names(files: &[String]) -> Vec<String> {
     let graph = |name: &&String| {
@@ -182,6 +209,7 @@ enum Kind {
     MatrixMarket,
     Metis,
     EdgeList,
+    Rows,
 }
 
 impl Kind {
@@ -192,7 +220,10 @@ impl Kind {
         let read = gzip::Source::open(path)?.read(&mut start, matrix_market::BANNER.len() as u64);
         match read.is_ok() && start.eq_ignore_ascii_case(matrix_market::BANNER) {
             true => Ok(Some(Self::MatrixMarket)),
-            false => Ok(Self::by_name(path)),
+            false => Ok(match Self::by_name(path) {
+                Some(Self::EdgeList) if rows::text::names_labels(path) => Some(Self::Rows),
+                kind => kind,
+            }),
         }
     }
 
@@ -202,6 +233,7 @@ impl Kind {
         match extension {
             "npz" => Some(Self::Bundle),
             "mtx" => Some(Self::MatrixMarket),
+            "csv" => Some(Self::Rows),
             other if metis::EXTENSIONS.contains(&other) => Some(Self::Metis),
             other if snap::EXTENSIONS.contains(&other) => Some(Self::EdgeList),
             _ => None,

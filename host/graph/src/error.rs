@@ -160,6 +160,12 @@ pub enum Error {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// A split that cannot be drawn from these labels.
+    #[error("the split cannot be drawn: {reason}")]
+    DrawnSplit {
+        /// Why not, and what to do.
+        reason: String,
+    },
     /// A vertex in two splits, or twice in one.
     #[error("{place}: vertex {vertex} is in the {first} and in the {second} split; keep one")]
     SplitOverlap {

@@ -1,8 +1,12 @@
 //! Which vertices train, which choose, which test; always by vertex id, never by chunk.
 
+mod draw;
+
 use crate::error::{Error, Place, Result};
 use crate::labels::Labels;
 use crate::random::{NumpyRandomState, SplitMix64};
+
+pub use draw::Draw;
 
 /// The label of a vertex that has none.
 pub const NO_LABEL: u32 = u32::MAX;

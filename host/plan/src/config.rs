@@ -23,6 +23,8 @@ use crate::optimiser::Optimiser;
 use crate::order::VertexOrder;
 use crate::pipeline::{Mode, Pipeline};
 use crate::savings::{GatherFeatures, LabelledGathers};
+use crate::split_rule::SplitRule;
+use crate::until::Until;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -65,7 +67,7 @@ pub struct Config {
 }
 
 /// `[data]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Data {
     /// A data set's name, or a path to one.
     pub source: String,
@@ -78,11 +80,32 @@ pub struct Data {
     /// What is learnt, and of labels what they are; `None`: what they look like.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskType>,
+    /// Whether a model may gather from neighbours though no vertex has one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_edges: bool,
+    /// How the split is drawn; `None`: the data set's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<SplitRule>,
+    /// What the split is drawn from, for all seeds of a run.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub split_seed: u64,
+}
+
+fn is_zero(seed: &u64) -> bool {
+    *seed == 0
 }
 
 impl Default for Data {
     fn default() -> Self {
-        Self { source: "cora".to_owned(), name: None, normalise_features: None, task: None }
+        Self {
+            source: "cora".to_owned(),
+            name: None,
+            normalise_features: None,
+            task: None,
+            without_edges: false,
+            split: None,
+            split_seed: 0,
+        }
     }
 }
 
@@ -117,12 +140,24 @@ pub struct Run {
     /// Stop after so many epochs without a better validation metric; `None`: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patience: Option<u32>,
+    /// Stop after the first evaluated epoch that reaches this; `None`: no target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Until>,
     /// By how much a metric must be better to count as better for `patience`: a share, in [0, 1).
     #[serde(default)]
     pub min_delta: f64,
     /// Which model is written.
     #[serde(default)]
     pub keep: Keep,
+    /// A model file, or a run folder, whose weights a run begins from; `None`: drawn ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init: Option<String>,
+    /// Layers, from 0, that begin from drawn weights all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub init_fresh: Vec<u32>,
+    /// SHA-256 of the weights of `init`, hexadecimal; `None`: whichever they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init_digest: Option<String>,
     /// Vertex intervals; `None`: from the graph's size ([`crate::Intervals::default_count`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intervals: Option<u32>,
@@ -160,8 +195,12 @@ impl Default for Run {
             eval_every: 1,
             metric: None,
             patience: None,
+            until: None,
             min_delta: 0.0,
             keep: Keep::Last,
+            init: None,
+            init_fresh: Vec::new(),
+            init_digest: None,
             intervals: None,
             threads: None,
             tune_threads: false,
@@ -304,6 +343,59 @@ impl Config {
         self.data.task == Some(TaskType::LinkPrediction)
     }
 
+    fn check_split(&self) -> Result<(), Error> {
+        let together = |key, found, other, other_found: &str, remedy| {
+            Err(Error::Together { key, found, other, other_found: other_found.to_owned(), remedy })
+        };
+        match self.data.split {
+            Some(rule) if self.predicts_links() => together(
+                "data.split",
+                rule.to_string(),
+                "data.task",
+                "link-prediction",
+                "say with links.validation, links.test and links.seed which links are held out",
+            ),
+            None if self.data.split_seed != 0 => together(
+                "data.split_seed",
+                self.data.split_seed.to_string(),
+                "data.split",
+                "left out",
+                "say how the split is drawn, for instance data.split = \"random:0.6/0.2/0.2\"",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_auto(&self) -> Result<(), Error> {
+        if !self.pipeline.auto {
+            return Ok(());
+        }
+        self.pipeline.check()?;
+        match self.executor.kind {
+            ExecutorKind::Local => Ok(()),
+            kind => Err(Error::Together {
+                key: "pipeline.staleness",
+                found: "\"auto\"".to_owned(),
+                other: "executor.kind",
+                other_found: format!("\"{}\"", kind.name()),
+                remedy: "trials are of the local executor alone: set the staleness to a number",
+            }),
+        }
+    }
+
+    fn check_init(&self) -> Result<(), Error> {
+        let Run { init, init_fresh, init_digest, .. } = &self.run;
+        let (key, found) = match (init_digest, &init_fresh[..]) {
+            _ if init.is_some() => return Ok(()),
+            (Some(digest), _) => ("run.init_digest", digest.clone()),
+            (None, []) => return Ok(()),
+            (None, layers) => ("run.init_fresh", format!("{layers:?}")),
+        };
+        let (other, other_found) = ("run.init", "left out".to_owned());
+        let remedy = "name the model file that the run begins from, or leave the key out";
+        Err(Error::Together { key, found, other, other_found, remedy })
+    }
+
     fn check_links(&self) -> Result<(), Error> {
         let links = &self.links;
         if !self.predicts_links() && !links.is_default() {
@@ -352,7 +444,7 @@ impl Config {
     /// Whether the settings fit together: what no key by itself can tell. Asked before a run begins.
     ///
     /// # Errors
-    /// [`Error::Together`] for settings of links without link prediction, or no link to train with; for `run.patience`, `run.keep = "best"` or `pipeline.synchronous_at` without
+    /// [`Error::Together`] for a split of links' data or a seed of none, for settings of `run.init` without it, for settings of links without link prediction, or no link to train with; for `run.patience`, `run.until`, `run.keep = "best"` or `pipeline.synchronous_at` without
     /// evaluations to go by; [`Error::Unread`] for a setting of functions where the executor has none, and
     /// for others that it does not read.
     pub fn check(&self) -> Result<(), Error> {
@@ -361,12 +453,18 @@ impl Config {
             (Some(patience), _) => Some(("run.patience", patience.to_string())),
             (None, Keep::Best) => Some(("run.keep", "\"best\"".to_owned())),
             (None, Keep::Last) => {
-                self.pipeline.synchronous_at.map(|at| ("pipeline.synchronous_at", at.to_string()))
+                let until = run.until.map(|until| ("run.until", until.to_string()));
+                let at =
+                    || self.pipeline.synchronous_at.map(|at| ("pipeline.synchronous_at", at.to_string()));
+                until.or_else(at)
             }
         };
         self.check_executor()?;
         self.check_links()?;
         self.check_batch()?;
+        self.check_split()?;
+        self.check_init()?;
+        self.check_auto()?;
         match judged {
             Some((key, found)) if run.eval_every == 0 => Err(Error::Together {
                 key,

@@ -1,6 +1,7 @@
 //! A TOML text as fields that know their place, and how a field is read as what a key needs.
 
 use crate::error::{Error, TextPlace};
+use crate::model::MAX_LAYERS;
 use std::ops::RangeInclusive;
 use toml::de::{DeTable, DeValue};
 
@@ -256,6 +257,29 @@ impl Field {
             ))),
             _ => self.integer32(allowed).map(Some),
         }
+    }
+
+    /// Numbers of layers, from 0: one, a list, or a text with commas between. They come back ascending, each once.
+    pub(crate) fn layers(&self) -> Result<Vec<u32>, Error> {
+        let last = MAX_LAYERS - 1;
+        let refuse = || self.refuse(format!("a list of layers such as [0, 1], each from 0 to {last}"));
+        let layer = |number: i64| u32::try_from(number).ok().filter(|layer| *layer <= last);
+        let layers: Option<Vec<u32>> = match &self.value {
+            Found::Integer(number) => layer(*number).map(|layer| vec![layer]),
+            Found::List(items) => items
+                .iter()
+                .map(|item| match item {
+                    Found::Integer(number) => layer(*number),
+                    _ => None,
+                })
+                .collect(),
+            Found::Text(text) => text.split(',').map(|word| layer(word.trim().parse().ok()?)).collect(),
+            _ => None,
+        };
+        let mut layers = layers.ok_or_else(refuse)?;
+        layers.sort_unstable();
+        layers.dedup();
+        Ok(layers)
     }
 
     /// One of a few words.

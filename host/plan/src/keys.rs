@@ -83,7 +83,7 @@ const DATA: &[Key<Data>] = &[
     key(
         "normalise_features",
         &["normalize_features"],
-        "whether each vertex's features are divided by their sum: true, false, or \"auto\", where none is negative",
+        "whether each vertex's features are divided by their sum: true, false, or \"auto\", where there is a graph and none is negative",
         |data, field| {
             data.normalise_features = field.flag_or_auto()?;
             Ok(())
@@ -95,6 +95,34 @@ const DATA: &[Key<Data>] = &[
         "link-prediction, or what labels are where they do not look like it: classification, multi-label, regression",
         |data, field| {
             data.task = Some(field.choice(&TaskType::ALL)?);
+            Ok(())
+        },
+    ),
+    key(
+        "without_edges",
+        &["allow_empty_graph", "empty_graph"],
+        "whether a model may gather though the data set has no edge, over empty lists: true or false",
+        |data, field| {
+            data.without_edges = field.flag()?;
+            Ok(())
+        },
+    ),
+    key(
+        "split",
+        &["splits", "folds", "fold", "train_ratio"],
+        "which labelled rows train, validate, test: random:0.6/0.2/0.2, stratified:0.6/0.2/0.2, per-class:20/500/1000, folds:5/0, stratified-folds:5/0; left out: the data set's own",
+        |data, field| {
+            let text = field.text("a rule such as \"random:0.6/0.2/0.2\"")?;
+            data.split = Some(text.parse().map_err(|form: String| field.refuse(form))?);
+            Ok(())
+        },
+    ),
+    key(
+        "split_seed",
+        &[],
+        "what the split is drawn from, for all seeds of a run: 0 to 2^63 - 1",
+        |data, field| {
+            data.split_seed = field.integer(0..=i64::MAX as u64)?;
             Ok(())
         },
     ),
@@ -138,6 +166,16 @@ const RUN: &[Key<Run>] = &[
         },
     ),
     key(
+        "until",
+        &["target_metric", "stop_at"],
+        "stop at the first evaluated epoch that reaches PART[_METRIC]=VALUE, for instance \"test_acc=0.94\"; left out: never",
+        |run, field| {
+            let text = field.text("a target such as \"test_acc=0.94\"")?;
+            run.until = Some(text.parse().map_err(|form: String| field.refuse(form))?);
+            Ok(())
+        },
+    ),
+    key(
         "min_delta",
         &["tolerance"],
         "by how much an accuracy must be higher to count as better for patience: 0 <= min_delta < 1",
@@ -153,6 +191,36 @@ const RUN: &[Key<Run>] = &[
         |run, field| {
             run.keep = field.choice(&Keep::ALL)?;
             Ok(())
+        },
+    ),
+    key(
+        "init",
+        &["checkpoint", "weights", "pretrained"],
+        "a model file (.safetensors), or a run folder, whose weights a run begins from; left out: drawn ones",
+        |run, field| {
+            run.init = Some(field.text("a path to a model file or a run folder")?);
+            Ok(())
+        },
+    ),
+    key(
+        "init_fresh",
+        &["fresh_layers"],
+        "layers, from 0, that begin from drawn weights all the same: [1]; left out: none",
+        |run, field| {
+            run.init_fresh = field.layers()?;
+            Ok(())
+        },
+    ),
+    key(
+        "init_digest",
+        &[],
+        "SHA-256 of the weights of run.init, as a summary's model_digest: other weights are refused",
+        |run, field| {
+            let wanted = "64 hexadecimal digits";
+            let text = field.text(wanted)?.to_ascii_lowercase();
+            let digest = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+            run.init_digest = Some(text).filter(|_| digest);
+            if digest { Ok(()) } else { Err(field.refuse(wanted)) }
         },
     ),
     key(

@@ -48,9 +48,11 @@ pub mod profile;
 pub mod program;
 pub mod savings;
 pub mod signature;
+pub mod split_rule;
 pub mod task;
 #[cfg(test)]
 mod testing;
+pub mod until;
 
 pub use atoms::{Atoms, FAN_OUT, Intervals, Node, Tree};
 pub use batch::{Batch, Sampler};
@@ -86,4 +88,6 @@ pub use signature::{
     Attribute, AttributeSpec, BackwardNeeds, EdgeSignature, Initialiser, ParameterSpec, RowsSpec, Signature,
     TargetKind, Value,
 };
+pub use split_rule::SplitRule;
 pub use task::{Step, Task, TaskKey};
+pub use until::{Part, Until};

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub use schedule::Schedule;
 
-use crate::ids::Round;
+use crate::ids::{Layer, Round};
 
 /// The optimiser of a run. Default: Adam as Kipf and Welling use it, lr 0.01, weight decay 5e-4 on
 /// the first layer.
@@ -34,6 +34,9 @@ pub struct Optimiser {
     /// Weight decay. For `sgd` and `adam` it is added to the gradient (`g + decay * w`); for `adamw`
     /// weights shrink by `lr * decay` instead.
     pub weight_decay: WeightDecay,
+    /// Layers, from 0, whose parameters stay as they are. Their gradients are no part of `clip_norm`'s.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub freeze: Vec<u32>,
 }
 
 impl Default for Optimiser {
@@ -46,11 +49,18 @@ impl Default for Optimiser {
             clip_norm: None,
             clip_value: None,
             weight_decay: WeightDecay::default(),
+            freeze: Vec::new(),
         }
     }
 }
 
 impl Optimiser {
+    /// Whether a layer's parameters stay as they are.
+    #[must_use]
+    pub fn freezes(&self, layer: Layer) -> bool {
+        self.freeze.contains(&u32::from(layer.0))
+    }
+
     /// The learning rate of an epoch, from 1, of a run of `epochs`: a function of nothing else.
     ///
     /// ```

@@ -102,6 +102,9 @@ pub struct Pipeline {
     /// entered yet are as those, in [`Mode::Async`]; `None`: whatever it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synchronous_at: Option<f64>,
+    /// Whether mode and staleness are chosen by trials before the run: `staleness = "auto"`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub auto: bool,
 }
 
 impl Pipeline {
@@ -115,6 +118,7 @@ impl Pipeline {
             in_flight: None,
             synchronous_last: 0,
             synchronous_at: None,
+            auto: false,
         }
     }
 
@@ -129,8 +133,18 @@ impl Pipeline {
     /// # Errors
     /// [`Error::Pipeline`] for a staleness that the mode or the weights do not allow.
     pub fn check(&self) -> Result<(), Error> {
-        let Self { mode, staleness, synchronous_last, .. } = *self;
+        let Self { mode, staleness, synchronous_last, auto, .. } = *self;
         let refuse = |found: String, allowed| Err(Error::Pipeline { found, allowed });
+        if auto {
+            // Trials settle what goes with what; how the run ends may be said beforehand.
+            return match self.weights {
+                None => Ok(()),
+                Some(_) => refuse(
+                    "weights said beforehand, and staleness \"auto\"".to_owned(),
+                    "leave pipeline.weights out, or set pipeline.staleness to a number",
+                ),
+            };
+        }
         if staleness > MAX_STALENESS {
             return refuse(format!("staleness {staleness}"), "pipeline.staleness must be at most 62");
         }

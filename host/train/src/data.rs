@@ -11,8 +11,8 @@ use eciton_graph::gather::{inverse_degrees, symmetric_scale};
 use eciton_graph::graphs::Graphs;
 use eciton_kernel::{RowNumbers, Targets};
 use eciton_plan::{
-    Atoms, Data, DataShape, Domain, DomainId, FAN_OUT, FeatureGather, IntervalId, Intervals, Links, Metric,
-    Model, Node, Normalisation, Over, Program, Relation, Run, SlotId, TaskType, Workload,
+    Atoms, Config, Data, DataShape, Domain, DomainId, FAN_OUT, FeatureGather, IntervalId, Intervals, Links,
+    Metric, Model, Node, Normalisation, Over, Program, Relation, Run, SlotId, TaskType, Workload,
 };
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
 
@@ -46,7 +46,7 @@ pub fn load(data: &Data) -> Result<Dataset> {
             eciton_formats::open(&found.path, name)?
         }
     };
-    if normalises(data, &dataset.features) {
+    if normalises(data, &dataset) {
         dataset.features = dataset.features.normalise_rows()?;
         dataset.validate()?;
     }
@@ -61,13 +61,16 @@ pub fn load(data: &Data) -> Result<Dataset> {
         };
         dataset.validate()?;
     }
+    crate::split::apply(data, &mut dataset)?;
     Ok(dataset)
 }
 
 /// Whether features are divided by their sums. The answer stays the same once they are: signs do.
-pub(crate) fn normalises(data: &Data, features: &Features) -> bool {
+pub(crate) fn normalises(data: &Data, dataset: &Dataset) -> bool {
     // A sum of both signs may be anything: dividing by it would not bring rows to one scale.
-    data.normalise_features.unwrap_or_else(|| !features.any_negative())
+    // Rows without a graph are measurements, not counts of words: their sums mean nothing.
+    let rows = dataset.graph.edges() == 0 && dataset.graphs.is_none();
+    data.normalise_features.unwrap_or_else(|| !rows && !dataset.features.any_negative())
 }
 
 /// Where a published set lies.
@@ -296,6 +299,19 @@ impl Inputs {
             return Ok(());
         }
         Err(Error::Readout { dataset: self.dataset.name.clone(), graphs })
+    }
+
+    /// Refuses a program that follows neighbours where no vertex has one, unless that is asked for.
+    ///
+    /// # Errors
+    /// [`Error::NoGraph`].
+    pub(crate) fn check_neighbours(&self, config: &Config, program: &Program) -> Result<()> {
+        let follows = program.model.constant_gather().is_some()
+            || program.relations.iter().any(|relation| relation.over == Over::Neighbours);
+        match follows && self.dataset.graph.edges() == 0 && !config.data.without_edges {
+            true => Err(Error::NoGraph { dataset: self.dataset.name.clone(), model: program.model.name() }),
+            false => Ok(()),
+        }
     }
 
     /// What savings are counted from, for what a first layer would gather of the features.

@@ -58,12 +58,21 @@ pub(crate) struct Trained {
     pub stopped: bool,
     /// After how many epochs without a better validation metric it was stopped.
     pub stopped_early: Option<u32>,
+    /// The epoch that reached `run.until`.
+    pub reached: Option<u32>,
     /// The model of the best epoch, where that is to be kept.
     pub best: Option<Best>,
     /// After which epoch the run was near enough to its target to go on synchronously.
     pub synchronised_after: Option<u32>,
     /// Whether the scores of the last epoch's model are still there.
     pub scored: bool,
+}
+
+impl Trained {
+    /// Whether the seed has ended by itself, before its last epoch or at it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.stopped_early.is_some() || self.reached.is_some()
+    }
 }
 
 /// A model that was the best so far.
@@ -93,6 +102,7 @@ impl Training<'_> {
         let mut judge = Judge::new(&config.run);
         for report in &trained.epochs {
             trained.stopped_early = judge.judge(report.epoch, report.metrics.and_then(|m| m.goodness())).stop;
+            trained.reached = trained.reached.or(judge.reached(report.epoch, report.metrics));
             if report.metrics.is_some_and(|found| near(config, &found)) {
                 trained.synchronised_after.get_or_insert(report.epoch);
             }
@@ -101,7 +111,7 @@ impl Training<'_> {
             // Before the start there is nothing to do.
             drop(engine.step(Event::Synchronise));
         }
-        if trained.stopped_early.is_some() {
+        if trained.is_over() {
             return Ok(trained);
         }
         let parameters = self.stages.program.parameters.iter();
@@ -154,12 +164,13 @@ impl Training<'_> {
                     trained.best = Some(Best { epoch, values: state.weights.all_values()? });
                 }
                 (trained.stopped_early, trained.scored) = (judged.stop, true);
+                trained.reached = trained.reached.or(judge.reached(epoch, Some(found)));
                 let near = near(config, &found) && trained.synchronised_after.is_none();
                 if near {
                     trained.synchronised_after = Some(epoch);
                 }
                 // Asked before the evaluation is reported, so that no further epoch begins.
-                let stop = judged.stop.map(|_| Event::StopRequested);
+                let stop = trained.is_over().then_some(Event::StopRequested);
                 Ok([stop.or(near.then_some(Event::Synchronise)), Some(Event::Evaluated { round })])
             }
             Action::RoundFinished { round } => {
@@ -193,7 +204,7 @@ impl Training<'_> {
             other => Err(Error::Internal(format!("unexpected {other:?}"))),
         };
         let reason = Pass::new(machine, Some(stop)).run(engine, stages, state, other)?;
-        trained.stopped = matches!(reason, Reason::Stopped) && trained.stopped_early.is_none();
+        trained.stopped = matches!(reason, Reason::Stopped) && !trained.is_over();
         if trained.stopped
             && let Some(recorder) = &mut state.recorder
         {

@@ -154,6 +154,27 @@ pub enum Error {
         /// The key that needs them.
         key: &'static str,
     },
+    /// A target that no epoch of the run could reach.
+    #[error("`run.until` is {until}, which nothing on data set `{dataset}` can reach: {reason}")]
+    Until {
+        /// The target.
+        until: eciton_plan::Until,
+        /// The data set's name.
+        dataset: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A split that the labels do not allow.
+    #[error("data.split is {rule}, for data set `{dataset}`")]
+    Split {
+        /// The data set's name.
+        dataset: String,
+        /// The rule.
+        rule: eciton_plan::SplitRule,
+        /// What is wrong.
+        #[source]
+        source: Box<eciton_graph::error::Error>,
+    },
     /// No links to judge models by.
     #[error(
         "none of the links of data set `{dataset}` are held out for validation, which {key} goes by; give \
@@ -233,6 +254,50 @@ pub enum Error {
         wanted: String,
         /// What there is.
         found: String,
+    },
+    /// A model file that a run cannot begin from.
+    #[error(
+        "{}: its weights do not fit {model}: {found}; layers that are to stay fresh are named by run.init_fresh",
+        path.display()
+    )]
+    Init {
+        /// The file.
+        path: PathBuf,
+        /// The model.
+        model: String,
+        /// What was expected and found.
+        found: String,
+    },
+    /// A layer that the model does not have.
+    #[error("`{key}` names layer {layer}, and {model} has {layers}, counted from 0")]
+    NoLayer {
+        /// The key.
+        key: &'static str,
+        /// The layer.
+        layer: u32,
+        /// How many there are.
+        layers: u32,
+        /// The model.
+        model: String,
+    },
+    /// Nothing that is trained.
+    #[error(
+        "`optimiser.freeze` names every layer of {model} that has parameters: leave one out, to be trained"
+    )]
+    AllFrozen {
+        /// The model.
+        model: String,
+    },
+    /// A model that gathers from neighbours where there are none.
+    #[error(
+        "data set `{dataset}` has no graph, and {model} gathers from neighbours: take `--model mlp` (model.kind = \"mlp\"), or \
+         give the data edges; data.without_edges = true gathers over empty lists all the same"
+    )]
+    NoGraph {
+        /// The data set.
+        dataset: String,
+        /// The model.
+        model: String,
     },
     /// A number of epochs that cannot be trained.
     #[error("{asked} epochs after {done} cannot be trained; take 1 or more, and at most {} in all", u32::MAX)]

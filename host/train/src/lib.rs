@@ -21,6 +21,7 @@ mod driver;
 mod edge_data;
 mod error;
 mod gathered;
+mod initial;
 #[cfg(any(test, feature = "inspect"))]
 pub mod inspect;
 pub mod kernels;
@@ -38,9 +39,11 @@ mod report;
 mod resume;
 pub mod run_folder;
 mod session;
+mod split;
 mod stop;
 mod train;
 mod trainer;
+mod trial;
 mod vertices;
 mod weights;
 
@@ -54,10 +57,11 @@ pub use plan::{FunctionsPlan, LayerFirst, LayerPlan, Plan, StagePlan, plan};
 pub use predict::{Evaluation, Predictions, evaluate, predict};
 pub use report::{
     Attempts, Chosen, EpochReport, Helpers, HelpersUsed, Metrics, Observer, Ordered, Resumed, RowsByAge,
-    SeedReport, Silent, Started, Summary,
+    SeedReport, Silent, Started, Summary, Target,
 };
 pub use resume::{is_finished, resume};
 pub use session::Options;
 pub use stop::{Ask, Stop};
 pub use train::train;
 pub use trainer::Trainer;
+pub use trial::{PipelineTrial, Tried, settle_pipeline};

@@ -2,7 +2,7 @@
 
 use eciton_exec::Prices;
 use eciton_exec::functions::Outlook;
-use eciton_plan::{Aggregator, Config, Domain, LayerKind, Pipeline, Place, Program, Stage, StageId};
+use eciton_plan::{Aggregator, Config, Domain, LayerKind, Mode, Pipeline, Place, Program, Stage, StageId};
 use serde::Serialize;
 
 use crate::driver::stage_bytes;
@@ -139,6 +139,12 @@ pub struct StagePlan {
 /// # Errors
 /// As [`crate::train`], up to the first epoch; not that it does not fit, which is a figure here.
 pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
+    let mut config = config.clone();
+    if config.pipeline.auto {
+        // What holds most of all that trials may choose.
+        config.pipeline = Pipeline { mode: Mode::Async, staleness: 1, auto: false, ..config.pipeline };
+    }
+    let config = &config;
     let draft = Draft::new(config, options, None)?;
     let (inputs, program) = (&draft.inputs, &draft.planned.program);
     let intervals = if program.apart { config.batch.micro } else { inputs.intervals.len() as u32 };

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use eciton_exec::functions::Outlook;
 use eciton_exec::{Bill, Cost, Cut};
-use eciton_plan::{Metric, TaskType};
+use eciton_plan::{Metric, Part, TaskType, Until};
 use serde::{Deserialize, Serialize};
+
+use crate::trial::PipelineTrial;
 
 /// Known before the first epoch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -83,6 +85,16 @@ pub struct Metrics {
 }
 
 impl Metrics {
+    /// That of a part of the data.
+    #[must_use]
+    pub fn of(&self, part: Part) -> Option<f64> {
+        match part {
+            Part::Train => self.train,
+            Part::Validation => self.validation,
+            Part::Test => self.test,
+        }
+    }
+
     /// The validation metric, so that more is better.
     #[must_use]
     pub fn goodness(&self) -> Option<f64> {
@@ -114,6 +126,33 @@ pub struct EpochReport {
     pub bill: Option<Bill>,
 }
 
+/// How far a seed came to `run.until`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// The target.
+    pub until: Until,
+    /// The first evaluated epoch that reached it; `None`: none did.
+    pub epoch: Option<u32>,
+    /// Seconds of training until then, evaluations apart; of all epochs where none reached it.
+    pub seconds: f64,
+    /// The best value of an evaluated epoch; `None` where there was none.
+    pub best: Option<f64>,
+}
+
+impl Target {
+    /// Of a seed's epochs.
+    pub(crate) fn of(until: Until, epoch: Option<u32>, epochs: &[EpochReport]) -> Self {
+        let counted = |report: &&EpochReport| epoch.is_none_or(|epoch| report.epoch <= epoch);
+        let better = |best: Metrics, found: Metrics| {
+            let goodness = |of: &Metrics| of.of(until.part).map(|value| of.metric.goodness(value));
+            if goodness(&found) > goodness(&best) { found } else { best }
+        };
+        let best = epochs.iter().filter_map(|report| report.metrics).reduce(better);
+        let seconds = epochs.iter().filter(counted).map(|report| report.seconds).sum();
+        Self { until, epoch, seconds, best: best.and_then(|best| best.of(until.part)) }
+    }
+}
+
 /// One seed, finished.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SeedReport {
@@ -135,6 +174,9 @@ pub struct SeedReport {
     /// `None`: it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_early: Option<u32>,
+    /// How far it came to `run.until`; `None` where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
     /// After which epoch the validation metric had come to `pipeline.synchronous_at`; `None`: it did not,
     /// or none was set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -283,6 +325,9 @@ pub struct Summary {
     /// How old gathered rows were; `None` where none could be older than their epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows_by_age: Option<RowsByAge>,
+    /// How the pipeline's settings were chosen, where trials did; a run that went on elsewhere has its settings alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<PipelineTrial>,
     /// How many functions, or threads of an autotuner's, were at work; `None` for a fixed number of threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub helpers: Option<HelpersUsed>,
@@ -309,6 +354,8 @@ pub trait Observer {
     fn resumed(&mut self, _: &Resumed) {}
     /// An epoch is over.
     fn epoch(&mut self, _: &EpochReport) {}
+    /// Trials of the pipeline have chosen its settings; before [`Observer::started`].
+    fn tried(&mut self, _: &PipelineTrial) {}
     /// A seed is over.
     fn seed(&mut self, _: &SeedReport) {}
     /// The autotuner has decided; also that a number stays.

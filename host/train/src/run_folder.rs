@@ -51,6 +51,9 @@ pub use predictions::{MAX_MATRIX_BYTES, MAX_WORDS_BYTES, save_predictions};
 pub use record::{MAX_RECORD_BYTES, Versions};
 pub use run::Run;
 
+pub(crate) use model::decode;
+pub(crate) use run::read as read_file;
+
 use crate::checkpoint::sync_folder;
 use crate::report::{EpochReport, Summary};
 pub(crate) use error::{reading, writing};
@@ -70,7 +73,7 @@ const VERSIONS: &str = "versions.json";
 const METRICS: &str = "metrics.jsonl";
 const CURVE: &str = "curve.svg";
 const SUMMARY: &str = "summary.json";
-const MODEL: &str = "model.safetensors";
+pub(crate) const MODEL: &str = "model.safetensors";
 const PREDICTIONS: &str = "predictions.npz";
 /// The model until it is whole.
 const MODEL_PARTIAL: &str = "model.safetensors.partial";

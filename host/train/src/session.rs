@@ -21,6 +21,7 @@ use crate::checkpoint::Fingerprint;
 use crate::data::{self, Inputs, Interval};
 use crate::driver::{self, Counts, Epochs, Money, RowStore, Stages, State, Trained, Training, Tuning};
 use crate::error::{Error, Result, at};
+use crate::initial::{self, Initial};
 use crate::kernels::{CachePolicy, Kernels, Own};
 use crate::labelled::LabelledPlan;
 use crate::logs::{Header, Logs, Profiled, Recording};
@@ -28,6 +29,7 @@ use crate::memory::{self, MemoryPlan};
 use crate::recorder::Recorder;
 use crate::report::{Attempts, Helpers, HelpersUsed, Metrics, Observer};
 use crate::stop::Stop;
+use crate::trial::PipelineTrial;
 use crate::weights::{Sums, WeightState, Weights};
 
 /// What is about a call and not about its result.
@@ -96,6 +98,10 @@ pub(crate) struct Session {
     /// What parts of batches are made from, where rounds have some.
     source: Option<Arc<Source>>,
     pub epochs: Epochs,
+    /// How the pipeline's settings were chosen, where trials did.
+    pub trial: Option<PipelineTrial>,
+    /// What `run.init` names, once it was read.
+    initial: Option<Initial>,
     engine: Engine,
     evaluator: Engine,
     machine: Box<dyn Executor>,
@@ -138,7 +144,7 @@ impl Draft {
             }
             .and_then(|dataset| {
                 memory::check_ordering(&dataset, config.run.order, config.run.memory_bytes)?;
-                let normalised = data::normalises(&config.data, &dataset.features);
+                let normalised = data::normalises(&config.data, &dataset);
                 let links = config.predicts_links().then(|| (&config.links, config.pipeline.row_versions()));
                 Ok((Inputs::new(dataset, &config.run, links)?, normalised))
             });
@@ -171,6 +177,8 @@ impl Draft {
         crate::kernels::check_all_used(config, &planned.layers)?;
         let weighed = planned.chooser.as_ref().is_some_and(|chooser| chooser.weighs_rows(&config.batch));
         inputs.check_loss(&planned.program, &planned.layers, weighed)?;
+        initial::check_layers(config, &planned.program)?;
+        inputs.check_neighbours(config, &planned.program)?;
         Ok(Self { inputs, normalised_features, kernels, threads, planned })
     }
 }
@@ -349,6 +357,8 @@ impl Session {
             evaluation,
             layers,
             weights,
+            trial: None,
+            initial: None,
             engine,
             evaluator,
             machine,
@@ -364,11 +374,34 @@ impl Session {
     /// The configuration with what followed from the data.
     pub(crate) fn resolved(&self, config: &Config) -> Config {
         let mut resolved = config.clone();
+        if let Some(initial) = &self.initial {
+            resolved.run.init_digest = Some(initial.digest.clone());
+        }
         resolved.data.normalise_features = Some(self.normalised_features);
         if self.inputs.dataset.graphs.is_some() && matches!(resolved.model.layers, Layers::Count(_)) {
             resolved.model.own.readout.get_or_insert(Readout::Mean);
         }
         resolved
+    }
+
+    /// Reads the weights that seeds begin from, unless that is done or there are none.
+    pub(crate) fn read_initial(&mut self, config: &Config) -> Result<()> {
+        if self.initial.is_none() {
+            self.initial = Initial::read(config, &self.program)?;
+        }
+        Ok(())
+    }
+
+    /// First values for a seed: those of `run.init`, else drawn ones.
+    pub(crate) fn initialise(&mut self, config: &Config, seed: u64) -> Result<()> {
+        self.read_initial(config)?;
+        self.weights.initialise(&self.program, seed)?;
+        for (parameter, values) in
+            self.initial.iter().flat_map(|initial| initial.values(&self.program, &config.run.init_fresh))
+        {
+            self.weights.set(parameter, values)?;
+        }
+        Ok(())
     }
 
     /// Trains one seed from fresh weights, or goes on `from` where it was.
@@ -380,10 +413,13 @@ impl Session {
         observer: &mut dyn Observer,
         recorder: Option<&mut Recorder>,
     ) -> Result<Trained> {
-        self.weights.initialise(&self.program, seed)?;
         let from = from.unwrap_or_default();
-        if let Some(weights) = &from.weights {
-            self.weights.restore(weights)?;
+        match &from.weights {
+            Some(weights) => {
+                self.weights.initialise(&self.program, seed)?;
+                self.weights.restore(weights)?;
+            }
+            None => self.initialise(config, seed)?,
         }
         let done = from.trained.epochs.last().map_or(0, |last| last.epoch);
         let until = from.until.unwrap_or(config.run.epochs);

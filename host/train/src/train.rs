@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use eciton_graph::graphs::Graphs;
-use eciton_plan::{Config, Keep, Program};
+use eciton_plan::{Config, Keep, Part, Program};
 
 use crate::checkpoint::{Beginning, Place, RunRecord, Saver};
 use crate::driver::Trained;
@@ -13,9 +13,10 @@ use crate::error::{Error, Result};
 use crate::logs;
 use crate::picture;
 use crate::recorder::Recorder;
-use crate::report::{EpochReport, Observer, SeedReport, Started, Summary};
+use crate::report::{EpochReport, Observer, SeedReport, Started, Summary, Target};
 use crate::run_folder::{Error as FileError, Model, NamedTensor, RunFolder, Versions, json, model_digest};
 use crate::session::{Options, Position, Session};
+use crate::trial::settle_pipeline;
 
 /// Trains as the configuration says, for each seed, and writes the run folder.
 ///
@@ -27,7 +28,7 @@ use crate::session::{Options, Position, Session};
 /// [`Options::stop`] is asked to leave.
 pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) -> Result<Summary> {
     let begun = Instant::now();
-    let config = &logs::completed(config, &options.recording)?;
+    let mut config = logs::completed(config, &options.recording)?;
     let folder = options.out.as_deref().map(RunFolder::create).transpose()?;
     let place = match (&folder, &options.out) {
         (Some(folder), Some(out)) => {
@@ -37,7 +38,15 @@ pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) ->
         }
         _ => None,
     };
-    let session = Session::new(config, options, None)?;
+    let mut trial = None;
+    if config.pipeline.auto {
+        (config, trial) = settle_pipeline(&config, options, None)?;
+        trial.iter().for_each(|trial| observer.tried(trial));
+    }
+    let config = &config;
+    let mut session = Session::new(config, options, None)?;
+    session.trial = trial;
+    session.read_initial(config)?;
     let recorder = Recorder { folder, place, ..Recorder::default() };
     let mut run = Run { config, options, session, recorder, begun };
     if let Some(beginning) = run.begin()? {
@@ -228,6 +237,7 @@ impl Run<'_> {
             best,
             kept_epoch: kept.map(|kept| kept.epoch),
             stopped_early: trained.stopped_early,
+            target: self.config.run.until.map(|until| Target::of(until, trained.reached, epochs)),
             synchronised_after: trained.synchronised_after,
             model_digest: digest.clone(),
         };
@@ -297,9 +307,10 @@ impl Run<'_> {
 /// vertices where the configuration goes by them.
 ///
 /// # Errors
-/// [`Error::NoTraining`], [`Error::NoValidation`], [`Error::NoValidationLinks`].
+/// [`Error::NoTraining`], [`Error::NoValidation`], [`Error::NoValidationLinks`], [`Error::Until`].
 pub(crate) fn check_training(config: &Config, session: &Session) -> Result<()> {
     let (dataset, links) = (&session.inputs.dataset, &session.inputs.links);
+    check_until(config, session)?;
     if dataset.split.train.is_empty() && links.is_none() {
         return Err(Error::NoTraining { dataset: dataset.name.clone() });
     }
@@ -320,6 +331,28 @@ pub(crate) fn check_training(config: &Config, session: &Session) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// Refuses a target that no epoch could reach: another measure, or a part of the data with nothing in it.
+fn check_until(config: &Config, session: &Session) -> Result<()> {
+    let Some(until) = config.run.until else { return Ok(()) };
+    let (dataset, links) = (&session.inputs.dataset, &session.inputs.links);
+    let refuse = |reason| Err(Error::Until { until, dataset: dataset.name.clone(), reason });
+    if let Some(reason) = until.unfit(session.inputs.metric) {
+        return refuse(reason);
+    }
+    let members = match (links, until.part) {
+        (Some(_), Part::Train) => return refuse("links that train are not measured".to_owned()),
+        (Some(links), Part::Validation) => links.held_out()[0],
+        (Some(links), Part::Test) => links.held_out()[1],
+        (None, Part::Train) => dataset.split.train.len(),
+        (None, Part::Validation) => dataset.split.validation.len(),
+        (None, Part::Test) => dataset.split.test.len(),
+    };
+    match members {
+        0 => refuse(format!("there is no {} part to measure", until.part.name())),
+        _ => Ok(()),
+    }
 }
 
 /// Name and extents of each parameter.
@@ -383,6 +416,7 @@ fn summarise(
         executor: config.executor.kind.name().to_owned(),
         tasks: session.counts.tasks,
         rows_by_age: session.logs.rows_by_age(),
+        trial: session.trial.clone(),
         helpers: session.helpers(),
         attempts: session.attempts(),
         bill: session.bill(),

@@ -1,15 +1,15 @@
 //! A trainer: one model on one data set in memory, trained as many epochs at a time as is wanted.
 //!
 //! [`train`](crate::train()) takes paths and leaves a run folder. A [`Trainer`] takes a [`Dataset`]
-//! and gives arrays. It reads no data file, and writes no file but compiled kernels
+//! and gives arrays. It reads no data file, no file but that of `run.init`, and writes no file but compiled kernels
 //! ([`Options::cache`]).
 //!
 //! * `config.data` says how files are read, and here none is: [`load`](crate::load()) or the caller
-//!   has done that. Features are taken as they are. Of this section only `task` counts.
+//!   has done that. Features are taken as they are. Of this section only `task`, `split` and `split_seed` count.
 //! * `config.run.epochs` is the length of the learning rate's schedule, and no limit. Epochs after
 //!   it go on: `linear` and `cosine` stay at `final_lr`, other schedules follow their formula.
 //! * The last epoch of each [`run`](Trainer::run) is evaluated, besides those of `run.eval_every`.
-//! * With `run.patience` a run may end early. Later runs then train nothing.
+//! * With `run.patience` or `run.until` a run may end early. Later runs then train nothing.
 //! * With `run.keep = "best"` weights, scores and metrics are those of the best epoch evaluated so
 //!   far. Training goes on from the last epoch all the same.
 //! * In asynchronous mode a run ends with no epoch under way, and its last
@@ -45,9 +45,10 @@ use crate::data;
 use crate::driver::{Best, Trained};
 use crate::error::{Error, Result};
 use crate::predict::set_weights;
-use crate::report::{EpochReport, Metrics, Observer, Silent};
+use crate::report::{EpochReport, Metrics, Observer, Silent, Target};
 use crate::run_folder::{NamedTensor, model_digest};
 use crate::session::{Options, Position, Session};
+use crate::split;
 use crate::stop::Stop;
 use crate::train::{check_training, tensors};
 use crate::weights::WeightState;
@@ -67,6 +68,7 @@ pub struct Trainer {
     history: Vec<EpochReport>,
     best: Option<Best>,
     stopped_early: Option<u32>,
+    reached: Option<u32>,
     /// Of the session's weights, while their scores are in its rows.
     evaluated: Option<Metrics>,
 }
@@ -89,9 +91,10 @@ impl Trainer {
     ///
     /// # Errors
     /// [`Error::Data`] for a data set whose parts do not fit together, [`Error::NoLabels`] for one
-    /// without labels, [`Error::Task`] for labels of another task than `data.task`, and
+    /// without labels, [`Error::Split`] for labels that `data.split` does not suit, [`Error::Task`] for labels of another task than `data.task`, and
     /// [`Error::Readout`] for many graphs where one is wanted or the other way round.
-    /// [`Error::NotInMemory`] for options of run folders: `out`, `recording`, `seeds` other than 1.
+    /// [`Error::Init`] for a file of `run.init` that does not fit, [`Error::NoLayer`] and [`Error::AllFrozen`] for
+    /// `optimiser.freeze`, [`Error::NotInMemory`] for options of run folders: `out`, `recording`, `seeds` other than 1.
     /// Else as [`train`](crate::train()), before its first epoch.
     pub fn new(config: &Config, options: &Options, dataset: Dataset) -> Result<Self> {
         check_options(options)?;
@@ -99,8 +102,13 @@ impl Trainer {
     }
 
     /// [`Trainer::new`] that takes a recording as well.
-    pub(crate) fn open(config: &Config, options: &Options, dataset: Dataset) -> Result<Self> {
+    pub(crate) fn open(config: &Config, options: &Options, mut dataset: Dataset) -> Result<Self> {
         dataset.validate()?;
+        split::apply(&config.data, &mut dataset)?;
+        if config.pipeline.auto {
+            let instead = "call `settle_pipeline`, which gives the settings to make it with";
+            return Err(Error::NotInMemory { option: "pipeline.staleness = \"auto\"", instead });
+        }
         let found = data::task(&dataset.labels);
         let wanted = config.data.task.filter(|&wanted| !config.predicts_links() && wanted != found);
         if let Some(wanted) = wanted.filter(|_| dataset.labels.width() > 0) {
@@ -109,7 +117,7 @@ impl Trainer {
         }
         let mut session = Session::new(config, options, Some(dataset))?;
         let seed = config.run.seed;
-        session.weights.initialise(&session.program, seed)?;
+        session.initialise(config, seed)?;
         let state = session.weights.state()?;
         Ok(Self {
             session,
@@ -120,6 +128,7 @@ impl Trainer {
             history: Vec::new(),
             best: None,
             stopped_early: None,
+            reached: None,
             evaluated: None,
         })
     }
@@ -131,12 +140,12 @@ impl Trainer {
     /// `run.patience` and `run.keep` they do where `run.eval_every` is 1: both go by evaluations.)
     ///
     /// There are fewer reports than epochs, or none, after an early stop
-    /// ([`Trainer::stopped_early`]) and where [`Options::stop`] is asked. That ends the run after
+    /// ([`Trainer::stopped_early`], [`Trainer::target`]) and where [`Options::stop`] is asked. That ends the run after
     /// its epoch.
     ///
     /// # Errors
     /// [`Error::Epochs`] for 0 epochs, [`Error::NoTraining`] for a split without training vertices,
-    /// [`Error::NoValidation`] where the configuration needs them; else as
+    /// [`Error::NoValidation`] where the configuration needs them, [`Error::Until`]; else as
     /// [`train`](crate::train()), from its first epoch on. The trainer is then as it was before the
     /// call.
     pub fn run(&mut self, epochs: u32, observer: &mut dyn Observer) -> Result<Vec<EpochReport>> {
@@ -144,7 +153,7 @@ impl Trainer {
         let until = done.checked_add(epochs).filter(|&until| until > done);
         let until = Some(until.ok_or(Error::Epochs { asked: epochs, done })?);
         check_training(&self.config, &self.session)?;
-        if self.stopped_early.is_some() || self.stop.is_asked() {
+        if self.stopped_early.is_some() || self.reached.is_some() || self.stop.is_asked() {
             return Ok(Vec::new());
         }
         self.stop.begin();
@@ -163,7 +172,8 @@ impl Trainer {
         };
         self.state = self.session.weights.state()?;
         self.history = trained.epochs;
-        (self.best, self.stopped_early) = (trained.best, trained.stopped_early);
+        (self.best, self.stopped_early, self.reached) =
+            (trained.best, trained.stopped_early, trained.reached);
         let last = self.history.last().and_then(|last| last.metrics);
         self.evaluated = last.filter(|_| trained.scored);
         self.show_best()?;
@@ -256,20 +266,20 @@ impl Trainer {
         self.begin()
     }
 
-    /// Begins anew: fresh weights of `seed`, epoch 0.
+    /// Begins anew: first weights of `seed`, epoch 0. With `run.init` they are the file's for every seed.
     ///
     /// # Errors
     /// As [`Trainer::weights`].
     pub fn restart(&mut self, seed: u64) -> Result<()> {
         self.seed = seed;
-        self.session.weights.initialise(&self.session.program, seed)?;
+        self.session.initialise(&self.config, seed)?;
         self.begin()
     }
 
     /// Forgets what was trained; the session has the first weights.
     fn begin(&mut self) -> Result<()> {
         self.history.clear();
-        (self.best, self.stopped_early, self.evaluated) = (None, None, None);
+        (self.best, self.stopped_early, self.reached, self.evaluated) = (None, None, None, None);
         self.state = self.session.weights.state()?;
         Ok(())
     }
@@ -299,6 +309,12 @@ impl Trainer {
     #[must_use]
     pub fn stopped_early(&self) -> Option<u32> {
         self.stopped_early
+    }
+
+    /// How far training has come to `run.until`; `None` where there is none.
+    #[must_use]
+    pub fn target(&self) -> Option<Target> {
+        self.config.run.until.map(|until| Target::of(until, self.reached, &self.history))
     }
 
     /// What this trainer has used so far of what is charged for; `None` where nothing is.

@@ -26,6 +26,8 @@ struct Weight {
     first: Vec<f32>,
     second: Vec<f32>,
     decay: f32,
+    /// Whether steps leave values and moments as they are.
+    frozen: bool,
     partials: Vec<Partials>,
 }
 
@@ -93,11 +95,6 @@ impl Sums {
     pub(crate) fn of_parts(parts: u32) -> Self {
         Self { nodes: (0..parts).map(|part| vec![Node::atom(part)]).collect(), tree: Tree::new(parts) }
     }
-
-    /// How many there are.
-    pub(crate) fn count(&self) -> usize {
-        self.nodes.iter().map(Vec::len).sum()
-    }
 }
 
 /// One of a ring of versions.
@@ -131,6 +128,7 @@ impl Weights {
                 first: Vec::new(),
                 second: Vec::new(),
                 decay: optimiser.weight_decay.of(p.layer) as f32,
+                frozen: optimiser.freezes(p.layer),
                 partials: partials(rounds, sums, (rows, columns))?,
             })
         };
@@ -293,6 +291,9 @@ impl Weights {
             self.whole.resize_with(self.all.len(), Vec::new);
             for (weight, whole) in self.all.iter().zip(&mut self.whole) {
                 whole.clear();
+                if weight.frozen {
+                    continue;
+                }
                 let partials = of(&weight.partials, round);
                 gradient(combine, partials, &mut self.room, |g| whole.extend_from_slice(g))?;
             }
@@ -320,6 +321,9 @@ impl Weights {
                 let before = version(&weight.values, before)?;
                 let before = before.read(0..before.rows()).map_err(at("parameters"))?;
                 values.copy_from_slice(before.view().data());
+            }
+            if weight.frozen {
+                continue;
             }
             let mut step = |gradient: &[f32]| rule.step(weight.decay, values, gradient, first, second);
             match self.whole.get(place).filter(|_| clip.is_some()) {

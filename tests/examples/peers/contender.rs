@@ -13,6 +13,9 @@ const TUNABLES: &str =
 const BACKENDS: [&str; 7] =
     ["edge_index", "csr", "sparsetensor", "fused", "fused_ax", "fused_native", "fused_sx"];
 
+/// The scripts that sample mini-batches of GraphSAGE until a target.
+const SAMPLERS: [&str; 2] = ["dgl_minibatch", "pyg_minibatch"];
+
 /// What differs from run to run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Job<'a> {
@@ -34,6 +37,8 @@ enum Program {
     Torch(String),
     /// `rival_bench.py`: one fused PyTorch network over DGL's sparse product, `A X` once where the settings allow it.
     Rival,
+    /// This one of [`SAMPLERS`].
+    Sampler(String),
 }
 
 /// `NAME[@PYTHON][+SETTING...][:FLAGS]`.
@@ -53,7 +58,9 @@ impl Contender {
         let mut pieces: Vec<String> = Vec::new();
         for piece in text.split(',') {
             let name = piece.split([':', '+', '@']).next().unwrap_or_default();
-            let known = ["eciton", "dgl", "rival"].contains(&name) || BACKENDS.contains(&name);
+            let known = ["eciton", "dgl", "rival"].contains(&name)
+                || BACKENDS.contains(&name)
+                || SAMPLERS.contains(&name);
             match pieces.last_mut() {
                 Some(last) if !known && last.contains(':') => {
                     last.push(',');
@@ -89,9 +96,10 @@ impl Contender {
             }
             "dgl" => Program::Dgl,
             "rival" => Program::Rival,
+            sampler if SAMPLERS.contains(&sampler) => Program::Sampler(sampler.to_owned()),
             backend if BACKENDS.contains(&backend) => Program::Torch(backend.to_owned()),
             other => {
-                let known = BACKENDS.join(", ");
+                let known = [&BACKENDS[..], &SAMPLERS].concat().join(", ");
                 return Err(format!("no contender `{other}`; there are eciton, rival, dgl, {known}"));
             }
         };
@@ -101,6 +109,15 @@ impl Contender {
 
     pub(crate) fn is_peer(&self) -> bool {
         !matches!(self.program, Program::Eciton(_))
+    }
+
+    /// Whether it trains until a target, where there is one, and whether it does anything else.
+    pub(crate) fn takes_target(&self) -> (bool, bool) {
+        match self.program {
+            Program::Eciton(_) => (true, true),
+            Program::Sampler(_) => (true, false),
+            Program::Dgl | Program::Torch(_) | Program::Rival => (false, true),
+        }
     }
 
     /// The label of the Python that is asked for.
@@ -127,11 +144,19 @@ impl Contender {
             Program::Dgl => vec![options.python(self)?, options.script("dgl_bench.py")?, data],
             Program::Torch(_) => vec![options.python(self)?, options.script("pyg_bench.py")?, data],
             Program::Rival => vec![options.python(self)?, options.script("rival_bench.py")?, data],
+            Program::Sampler(name) => {
+                vec![options.python(self)?, options.script(&format!("{name}.py"))?, data]
+            }
         };
         command.extend(common);
         match &self.program {
             Program::Eciton(settings) => {
-                command.extend(words("--json --no-out --eval-every 0 --seed 0".to_owned()));
+                command.extend(words(match options.target {
+                    Some(target) => {
+                        format!("--json --no-out --seed 0 --eval-every 1 --until test_acc={target}")
+                    }
+                    None => "--json --no-out --eval-every 0 --seed 0".to_owned(),
+                }));
                 let same = [
                     format!("data.normalise_features={normalise}"),
                     format!("optimiser.weight_decay=[{weight_decay},0.0]"),
@@ -140,10 +165,13 @@ impl Contender {
                     command.extend(["--set".to_owned(), setting.clone()]);
                 }
             }
-            Program::Dgl | Program::Torch(_) | Program::Rival => {
+            Program::Dgl | Program::Torch(_) | Program::Rival | Program::Sampler(_) => {
                 let norm = u8::from(*normalise);
                 command.extend(words(format!("--wd {weight_decay} --norm-feat {norm} --warmup {warmup}")));
             }
+        }
+        if let (Program::Sampler(_), Some(target)) = (&self.program, options.target) {
+            command.extend(["--target".to_owned(), target.to_string()]);
         }
         if let Program::Torch(backend) = &self.program {
             command.extend(["--backend".to_owned(), backend.clone()]);
@@ -220,6 +248,12 @@ mod tests {
         let rival = shown("rival");
         assert!(rival.starts_with("/python /scripts/rival_bench.py /d"), "{rival}");
         assert!(rival.ends_with("--backend dgl"), "with dropout nothing is computed once: {rival}");
+        options.target = Some(0.94);
+        let shown = |text: &str| Contender::parse(text).unwrap().command(&options, &job).unwrap().join(" ");
+        assert!(shown("eciton:--model sage").contains("--seed 0 --eval-every 1 --until test_acc=0.94 --set"));
+        let sampler = shown("pyg_minibatch:--batch 512");
+        assert!(sampler.starts_with("/python /scripts/pyg_minibatch.py /d --hidden 16"), "{sampler}");
+        assert!(sampler.ends_with("--warmup 3 --target 0.94 --batch 512"), "{sampler}");
         let error = Contender::parse("dgl@b").unwrap().command(&options, &job).unwrap_err();
         assert!(error.contains("no --python b="), "{error}");
     }

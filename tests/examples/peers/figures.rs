@@ -44,6 +44,30 @@ pub(crate) struct Figures {
     pub(crate) seeds: u64,
     /// What the peer calls its versions.
     pub(crate) version: Option<String>,
+    /// When it came to its target; none where it had none, or never did.
+    pub(crate) reached: Option<Reached>,
+}
+
+/// The first epoch that came to a target.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Reached {
+    pub(crate) epochs: u64,
+    /// Training until then, evaluations apart; seconds.
+    pub(crate) train_s: f64,
+    /// From the process's start until then, as a peer tells it; ours ends there.
+    pub(crate) since_start_s: Option<f64>,
+}
+
+impl Reached {
+    pub(crate) fn json(&self) -> Value {
+        json!({"epochs": self.epochs, "train_s": self.train_s, "since_start_s": self.since_start_s})
+    }
+
+    /// From a peer's `reached`, or the `target` of a seed of ours.
+    fn of(value: &Value, epochs: &str, seconds: &str) -> Option<Self> {
+        let since_start_s = value["since_start_s"].as_f64();
+        Some(Self { epochs: value[epochs].as_u64()?, train_s: value[seconds].as_f64()?, since_start_s })
+    }
 }
 
 /// A key's number.
@@ -83,6 +107,7 @@ impl Figures {
             accuracy_std: number(&line, "test_acc_std")?,
             seeds: line["seeds"].as_u64().ok_or("its output has no number `seeds`")?,
             version: line["version"].as_str().map(str::to_owned),
+            reached: Reached::of(&line["reached"], "epochs", "train_s"),
         })
     }
 
@@ -115,6 +140,7 @@ impl Figures {
             accuracy_std: number(&summary, "test_metric_std")?,
             seeds: trained as u64,
             version: None,
+            reached: Reached::of(&summary["seeds"][0]["target"], "epoch", "seconds"),
         })
     }
 }

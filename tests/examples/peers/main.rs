@@ -83,6 +83,7 @@ impl Record {
                 entry["test_accuracy"] = json!(run.figures.accuracy);
                 entry["test_accuracy_std"] = json!(run.figures.accuracy_std);
                 entry["seeds"] = json!(run.figures.seeds);
+                entry["reached"] = json!(run.figures.reached.as_ref().map(figures::Reached::json));
                 entry["version"] = json!(run.figures.version);
                 self.versions.extend(run.figures.version.clone());
                 self.line(&entry)?;
@@ -146,7 +147,10 @@ fn measure(options: &Options, data: &Path, record: &mut Record) -> Result<(), St
         let runs = rounds(options, &job, options.rounds, "train", record)?;
         let first_peer = options.contenders.iter().position(Contender::is_peer);
         let first_own = options.contenders.iter().position(|c| !c.is_peer());
-        let table = table::training(&names, &runs, &[first_peer, first_own]);
+        let table = match options.target {
+            Some(_) => table::target(&names, &runs),
+            None => table::training(&names, &runs, &[first_peer, first_own]),
+        };
         say(&format!("\n## {name}: {}\n\n{table}", options.task()))?;
     }
     if !options.finish.is_empty() {

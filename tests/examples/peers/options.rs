@@ -15,7 +15,8 @@ peers [OPTIONS] DATA...      DATA: folders in the layout of the peers' prepare.p
   --python LABEL=PATH   a Python that runs them; repeatable, the first one unless a contender says @LABEL
   --eciton PATH         [default: eciton beside the folder of this program]
   --contender LIST      repeatable; NAME[@LABEL][+SECTION.KEY=VALUE...][:FLAGS], commas between.
-                        NAME: eciton, rival, dgl, or a backend of pyg_bench.py (csr, fused, fused_ax, fused_sx, ...)
+                        NAME: eciton, rival, dgl, or a backend of pyg_bench.py (csr, fused, fused_ax, fused_sx, ...);
+                        with --target eciton, dgl_minibatch, pyg_minibatch
                         [default: eciton, and with a Python dgl, csr, fused]
   --hidden N            [default: 16]      --dropout P       [default: 0.5]
   --lr RATE             [default: 0.01]    --weight-decay D  of the first layer [default: 0.0005]
@@ -24,6 +25,8 @@ peers [OPTIONS] DATA...      DATA: folders in the layout of the peers' prepare.p
   --rounds N            each contender runs once in each [default: 3]; 0: only start to finish
   --start-to-finish L   numbers of epochs, commas between: also times whole processes of so many
   --finish-rounds N     [default: 1]
+  --target SHARE        times training until this test accuracy, one seed: eciton against the scripts that
+                        sample mini-batches of GraphSAGE (eciton:--model sage)
   --normalise           rows of features sum to 1, on both sides
   --limit SECONDS       most that one run may take [default: 600]
   --quiet SECONDS       wait so long at most before each run for others to be idle [default: 0]
@@ -48,6 +51,8 @@ pub(crate) struct Options {
     /// Of the first layer; 0 in the second.
     pub(crate) weight_decay: f64,
     pub(crate) normalise: bool,
+    /// The test accuracy that ends training.
+    pub(crate) target: Option<f64>,
     pub(crate) epochs: u32,
     pub(crate) warmup: u32,
     pub(crate) threads: u32,
@@ -99,6 +104,7 @@ impl Options {
             lr: 0.01,
             weight_decay: 5e-4,
             normalise: false,
+            target: None,
             epochs: 200,
             warmup: 3,
             threads: 2,
@@ -150,6 +156,7 @@ impl Options {
             "--dropout" => self.dropout = fraction(flag, value()?, 1.0)?,
             "--lr" => self.lr = fraction(flag, value()?, 1e6)?,
             "--weight-decay" => self.weight_decay = fraction(flag, value()?, 1e6)?,
+            "--target" => self.target = Some(fraction(flag, value()?, 1.0)?),
             "--epochs" => self.epochs = count(flag, value()?, 1)?,
             "--warmup" => self.warmup = count(flag, value()?, 0)?,
             "--threads" => self.threads = count(flag, value()?, 1)?,
@@ -169,12 +176,30 @@ impl Options {
 
     fn checked(mut self) -> Result<Self, String> {
         if self.contenders.is_empty() {
-            let all = if self.pythons.is_empty() { "eciton" } else { "eciton,dgl,csr,fused" };
+            let all = if self.target.is_some() && !self.pythons.is_empty() {
+                "eciton:--model sage,dgl_minibatch,pyg_minibatch"
+            } else if self.pythons.is_empty() {
+                "eciton"
+            } else {
+                "eciton,dgl,csr,fused"
+            };
             self.contenders = Contender::list(all)?;
         }
         for (at, contender) in self.contenders.iter().enumerate() {
             if self.contenders[..at].iter().any(|c| c.name == contender.name) {
                 return Err(format!("contender `{}` is named twice", contender.name));
+            }
+            match (contender.takes_target(), self.target) {
+                ((false, _), Some(_)) => {
+                    return Err(format!(
+                        "contender `{}` trains to no target; leave --target out",
+                        contender.name
+                    ));
+                }
+                ((_, false), None) => {
+                    return Err(format!("contender `{}` trains to a target; give --target", contender.name));
+                }
+                _ => {}
             }
             if contender.is_peer() {
                 self.python(contender)?;
@@ -189,6 +214,11 @@ impl Options {
         }
         if self.rounds > 0 && self.epochs <= self.warmup {
             return Err(format!("--epochs {}: no more than --warmup {}", self.epochs, self.warmup));
+        }
+        if self.target.is_some() && (self.seeds > 1 || self.rounds == 0 || !self.finish.is_empty()) {
+            return Err(
+                "--target is of one seed and of --rounds: leave --seeds, --start-to-finish out".to_owned()
+            );
         }
         if self.rounds == 0 && self.finish.is_empty() {
             return Err("--rounds 0 without --start-to-finish leaves nothing to do".to_owned());
@@ -218,9 +248,13 @@ impl Options {
     /// The common task, in words.
     pub(crate) fn task(&self) -> String {
         let Self { hidden, dropout, lr, weight_decay, epochs, warmup, threads, seeds, rounds, .. } = self;
+        let what = match self.target {
+            Some(target) => format!("To test accuracy {target}"),
+            None => "GCN".to_owned(),
+        };
         let features = if self.normalise { ", features normalised" } else { "" };
         format!(
-            "GCN, hidden {hidden}, dropout {dropout}, Adam {lr}, weight decay {weight_decay}{features}, {epochs} \
+            "{what}, hidden {hidden}, dropout {dropout}, Adam {lr}, weight decay {weight_decay}{features}, {epochs} \
              epochs ({warmup} not timed), {threads} threads, {seeds} seeds, {rounds} rounds"
         )
     }
@@ -263,6 +297,10 @@ mod tests {
             (". --dropout NaN", "below 1"),
             (". --epochs 3", "no more than --warmup"),
             (". --rounds 0", "nothing to do"),
+            (". --target 94", "below 1"),
+            (". --target 0.9 --seeds 2", "one seed"),
+            (". --target 0.9 --contender rival", "trains to no target"),
+            (". --contender dgl_minibatch", "give --target"),
             (". --start-to-finish 1,,2", "no number"),
             (". --frobnicate 3", "no option `--frobnicate`"),
             (". --python x", "LABEL=PATH"),

@@ -1,7 +1,7 @@
 //! The tables, in Markdown: one row a contender, in the order they were named.
 
 use crate::Run;
-use crate::figures::Spread;
+use crate::figures::{Reached, Spread};
 
 /// Three significant digits, or all before the point.
 fn digits(value: f64) -> String {
@@ -79,6 +79,33 @@ pub(crate) fn training(names: &[&str], runs: &[Vec<Run>], bases: &[Option<usize>
     text
 }
 
+/// Time to a target. A contender that missed it in one round has no figures.
+pub(crate) fn target(names: &[&str], runs: &[Vec<Run>]) -> String {
+    let heads = ["contender", "epochs", "training, s", "start to target, s", "peak memory, MiB", "others"];
+    let mut text = head(&heads.map(str::to_owned));
+    for (name, runs) in names.iter().zip(runs) {
+        let mut cells = vec![cell(name)];
+        let reached: Option<Vec<_>> =
+            runs.iter().map(|run| Some((run.figures.reached?, run.measured.wall_s))).collect();
+        match reached.filter(|reached| !reached.is_empty()) {
+            Some(reached) => {
+                let spread = |of: fn(&(Reached, f64)) -> f64| spread(reached.iter().map(of).collect(), 1.0);
+                cells.push(spread(|(reached, _)| reached.epochs as f64));
+                cells.push(spread(|(reached, _)| reached.train_s));
+                cells.push(spread(|(reached, wall_s)| reached.since_start_s.unwrap_or(*wall_s)));
+            }
+            None => {
+                let why = if runs.is_empty() { "failed" } else { "not reached" };
+                cells.resize(4, why.to_owned());
+            }
+        }
+        cells.push(digits(median(runs, |r| r.measured.peak_bytes as f64) / f64::from(1 << 20)));
+        cells.push(format!("{:.2}", runs.iter().map(|r| r.measured.others_cpu).fold(0.0, f64::max)));
+        text += &row(&cells);
+    }
+    text
+}
+
 /// Wall time of whole processes: one column a number of epochs, with its runs by contender.
 pub(crate) fn finish(names: &[&str], columns: &[(u32, Vec<Vec<Run>>)]) -> String {
     let mut heads = vec!["contender".to_owned()];
@@ -107,7 +134,8 @@ mod tests {
 
     fn run(epoch_ms: f64, wall_s: f64) -> Run {
         let epoch_s = Spread::of(vec![epoch_ms / 1e3]).unwrap();
-        let figures = Figures { epoch_s, accuracy: 0.9, accuracy_std: 0.0051, seeds: 2, version: None };
+        let figures =
+            Figures { epoch_s, accuracy: 0.9, accuracy_std: 0.0051, seeds: 2, version: None, reached: None };
         let measured = Measured { wall_s, peak_bytes: 17 << 20, others_cpu: 0.04, stdout: String::new() };
         Run { measured, figures }
     }
@@ -123,6 +151,25 @@ mod tests {
 | eciton | 2.00 (1.00..3.00) | 1.00 | 0.200 | 1.00 | 17.0 | 0.600 (0.500..0.700) | 90.00 ± 0.51 | 0.04 |
 | a\\|b | failed | failed | failed | failed | failed | failed | failed | failed |
 | dgl | 10.0 (10.0..10.0) | 10.0 | 1.00 | 5.00 | 17.0 | 6.00 (5.00..7.00) | 90.00 ± 0.51 | 0.04 |
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_target_is_timed_to_where_it_was_reached() {
+        let to = |since_start_s, wall_s| {
+            let mut run = run(1.0, wall_s);
+            run.figures.reached = Some(Reached { epochs: 12, train_s: 3.5, since_start_s });
+            run
+        };
+        let names = ["eciton", "dgl_minibatch", "pyg_minibatch"];
+        let text = target(&names, &[vec![to(None, 4.0)], vec![to(Some(9.0), 20.0)], vec![run(1.0, 7.0)]]);
+        let expected = "\
+| contender | epochs | training, s | start to target, s | peak memory, MiB | others |
+| --- | --- | --- | --- | --- | --- |
+| eciton | 12.0 | 3.50 | 4.00 | 17.0 | 0.04 |
+| dgl_minibatch | 12.0 | 3.50 | 9.00 | 17.0 | 0.04 |
+| pyg_minibatch | not reached | not reached | not reached | 17.0 | 0.04 |
 ";
         assert_eq!(text, expected);
     }

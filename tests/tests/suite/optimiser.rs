@@ -167,6 +167,37 @@ fn patience_ends_a_run_and_the_best_model_is_kept() {
 }
 
 #[test]
+fn a_run_ends_at_its_target() {
+    let until = with(200, &["run.eval_every=1", "run.until=test_acc=0.78"]);
+    let (summary, reports) = run(&until);
+    let test = |report: &EpochReport| report.metrics.unwrap().test.unwrap();
+    let (seed, last) = (&summary.seeds[0], reports.last().unwrap());
+    let target = seed.target.expect("a target was set");
+    assert_eq!((target.epoch, seed.epochs, summary.stopped), (Some(last.epoch), last.epoch, false));
+    assert!(last.epoch < 200 && reports.iter().all(|of| (test(of) >= 0.78) == (of.epoch == last.epoch)));
+    assert_eq!(target.seconds, reports.iter().map(|report| report.seconds).sum::<f64>());
+    assert_eq!(target.best, Some(test(last)));
+    // Stopping changes nothing of what was before it.
+    assert_eq!(digest(&with(seed.epochs, &[])), summary.model_digest);
+    // One that is out of reach is told, and the run is whole.
+    let (summary, _) = run(&with(6, &["run.eval_every=3", "run.until=test=1"]));
+    let target = summary.seeds[0].target.unwrap();
+    assert_eq!((target.epoch, summary.seeds[0].epochs), (None, 6));
+    // A trainer says the same, and trains no further.
+    let mut trainer =
+        eciton_train::Trainer::new(&until, &options(), eciton_train::load(&until.data).unwrap()).unwrap();
+    while trainer.target().unwrap().epoch.is_none() {
+        trainer.run(9, &mut eciton_train::Silent).unwrap();
+    }
+    assert_eq!((trainer.epoch(), trainer.target().unwrap().epoch), (last.epoch, Some(last.epoch)));
+    assert!(trainer.run(9, &mut eciton_train::Silent).unwrap().is_empty());
+    let refused =
+        |setting: &str| train(&with(5, &["run.eval_every=1", setting]), &options()).unwrap_err().to_string();
+    assert!(refused("run.until=test_mae=0.3").contains("the run is measured by accuracy"));
+    assert!(refused("run.until=test=94").contains("accuracy is a share of 1"));
+}
+
+#[test]
 fn what_cannot_be_judged_is_refused() {
     let refused = |settings: &[&str]| train(&with(5, settings), &options()).unwrap_err().to_string();
     for (setting, key) in [("run.patience=3", "run.patience"), ("run.keep=best", "run.keep")] {

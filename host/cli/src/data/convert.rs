@@ -92,7 +92,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 /// A data set that is read into memory first.
 fn whole(arguments: &Arguments) -> Result<Line<'_>, Failure> {
     let (source, name) = (arguments.source.clone(), arguments.name.clone());
-    let data = eciton_train::load(&Data { source, name, normalise_features: Some(false), task: None })?;
+    let data =
+        eciton_train::load(&Data { source, name, normalise_features: Some(false), ..Data::default() })?;
     store::write(&arguments.out, &data)?;
     Ok(Line {
         event: "converted",

@@ -9,4 +9,5 @@ mod formats_fuzz;
 mod graphs;
 mod hostile;
 mod published;
+mod rows;
 mod tables;

@@ -88,7 +88,7 @@ fn unknown_keys_name_the_nearest_and_show_the_line() {
     let found = refused("[run]\nzzzzzzzz = 1");
     assert!(
         found.contains(
-            "known here: seed, epochs, eval_every, metric, patience, min_delta, keep, intervals, threads, tune_threads, memory_bytes, gather_features, labelled_gathers, order, row_storage"
+            "known here: seed, epochs, eval_every, metric, patience, until, min_delta, keep, init, init_fresh, init_digest, intervals, threads, tune_threads, memory_bytes, gather_features, labelled_gathers, order, row_storage"
         ),
         "{found}"
     );
@@ -125,6 +125,15 @@ fn ranges_are_checked_at_their_ends() {
         "data.name=\"quoted\"",
         "run.patience=1",
         "run.patience=1000000000",
+        "run.until=test_acc=0.94",
+        "run.until=\"val=0\"",
+        "data.split=random:0.6/0.2/0.2",
+        "data.split=stratified-folds:5/4",
+        "data.split_seed=9223372036854775807",
+        "run.init=a/model.safetensors",
+        "run.init_fresh=1",
+        "optimiser.freeze=[0, 63]",
+        "optimiser.freeze=0,1",
         "run.min_delta=0",
         "run.min_delta=0.999",
         "run.keep=best",
@@ -184,6 +193,15 @@ fn ranges_are_checked_at_their_ends() {
         "run.patience=0",
         "run.patience=1000000001",
         "run.patience=\"never\"",
+        "run.until=0.94",
+        "data.split=half",
+        "data.split=folds:5/5",
+        "run.init_digest=abc",
+        "optimiser.freeze=64",
+        "optimiser.freeze=first",
+        "optimiser.freeze=[0.5]",
+        "run.until=best=0.94",
+        "run.until=test_acc=94",
         "run.min_delta=1",
         "run.min_delta=-0.1",
         "run.keep=first",
@@ -300,10 +318,42 @@ fn schedule_first_then_its_own_keys() {
 }
 
 #[test]
+fn splits_and_first_weights_have_what_they_belong_to() {
+    for (settings, words) in [
+        (&["data.split=folds:5/0", "data.task=link-prediction"][..], "links.validation"),
+        (&["data.split_seed=3"], "`data.split` is left out"),
+        (&["run.init_fresh=1"], "`run.init` is left out"),
+    ] {
+        let mut config = Config::default();
+        settings.iter().for_each(|setting| config.set(setting).unwrap());
+        let found = config.check().unwrap_err().to_string();
+        assert!(found.contains(words), "{settings:?}: {found}");
+    }
+    // A run folder's recipe has them all, and reads them back.
+    let mut config = Config::default();
+    let digest = format!("run.init_digest={}", "0a".repeat(32));
+    for setting in [
+        "data.split=per-class:20/30/rest",
+        "data.split_seed=4",
+        "run.init=m",
+        "run.init_fresh=[1]",
+        "optimiser.freeze=0",
+        "run.until=val=0.5",
+        &digest,
+    ] {
+        config.set(setting).unwrap();
+    }
+    config.check().unwrap();
+    assert_eq!(Config::parse(&config.to_toml().unwrap(), "config.toml").unwrap(), config);
+}
+
+#[test]
 fn patience_needs_evaluations() {
-    for (argument, found) in
-        [("run.patience=20", "`run.patience` is 20"), ("run.keep=best", "`run.keep` is \"best\"")]
-    {
+    for (argument, found) in [
+        ("run.patience=20", "`run.patience` is 20"),
+        ("run.until=val=0.5", "`run.until` is validation=0.5"),
+        ("run.keep=best", "`run.keep` is \"best\""),
+    ] {
         let mut config = Config::default();
         config.set(argument).unwrap();
         config.check().unwrap();

@@ -101,6 +101,15 @@ pub(super) const OPTIMISER: &[Key<Optimiser>] = &[
             Ok(())
         },
     ),
+    key(
+        "freeze",
+        &["frozen", "freeze_layers"],
+        "layers, from 0, whose parameters stay as they are: [0, 1]; left out: none",
+        |optimiser, field| {
+            optimiser.freeze = field.layers()?;
+            Ok(())
+        },
+    ),
     key("momentum", &[], "sgd's momentum: 0 <= momentum < 1", |optimiser, field| {
         let value = field.number("a number with 0 <= momentum < 1", is_probability)?;
         match &mut optimiser.algorithm {

@@ -16,12 +16,17 @@ pub(super) const PIPELINE: &[Key<Pipeline>] = &[
     key(
         "staleness",
         &["s", "bound"],
-        "how many epochs an interval may be ahead of the slowest, in async: 0 to 62",
+        "how many epochs an interval may be ahead of the slowest, in async: 0 to 62; auto: mode and staleness as trials before the run say",
         |pipeline, field| {
-            pipeline.staleness = field.integer32(0..=MAX_STALENESS)?;
+            let found = field.integer32_or_auto(0..=MAX_STALENESS)?;
+            (pipeline.staleness, pipeline.auto) = (found.unwrap_or(0), found.is_none());
             Ok(())
         },
     ),
+    key("auto", &["auto_staleness"], "the same as staleness = \"auto\": true or false", |pipeline, field| {
+        pipeline.auto = field.flag()?;
+        Ok(())
+    }),
     key(
         "weights",
         &["weight_versions"],

@@ -4,8 +4,12 @@
 //! first of equals. For *patience* a metric is better where it is above that of the last better
 //! one by more than `run.min_delta`; the run ends at the first evaluation that is `run.patience`
 //! epochs or more after it (Prechelt 1998, in the form of Keras's `EarlyStopping`).
+//!
+//! Beside these, the run ends at the first evaluation that comes to `run.until`.
 
-use eciton_plan::Run;
+use eciton_plan::{Run, Until};
+
+use crate::report::Metrics;
 
 /// What an evaluation came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +24,7 @@ pub(super) struct Judged {
 #[derive(Debug, Clone)]
 pub(super) struct Judge {
     patience: Option<u32>,
+    until: Option<Until>,
     min_delta: f64,
     highest: Option<f64>,
     /// The last epoch that was better, and its metric.
@@ -28,7 +33,15 @@ pub(super) struct Judge {
 
 impl Judge {
     pub(super) fn new(run: &Run) -> Self {
-        Self { patience: run.patience, min_delta: run.min_delta, highest: None, better: None }
+        let Run { patience, until, min_delta, .. } = *run;
+        Self { patience, until, min_delta, highest: None, better: None }
+    }
+
+    /// The epoch, if its metrics come to the target.
+    pub(super) fn reached(&self, epoch: u32, metrics: Option<Metrics>) -> Option<u32> {
+        let (until, metrics) = self.until.zip(metrics)?;
+        let found = metrics.of(until.part)?;
+        until.is_reached(metrics.metric, found).then_some(epoch)
     }
 
     /// Takes the validation metric of an epoch, so that more is better, in the order of epochs.
@@ -52,6 +65,7 @@ impl Judge {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use eciton_plan::Metric;
 
     fn judged(
         patience: Option<u32>,
@@ -93,6 +107,21 @@ mod tests {
         assert_eq!(judged(Some(15), 0.0, &every_ten), (vec![10], Some((30, 20))));
         assert_eq!(judged(Some(20), 0.0, &every_ten), (vec![10], Some((30, 20))));
         assert_eq!(judged(Some(21), 0.0, &every_ten), (vec![10], Some((40, 30))));
+    }
+
+    #[test]
+    fn a_target_is_of_its_part_and_from_its_side() {
+        let reached = |until: &str, metric, test| {
+            let judge = Judge::new(&Run { until: Some(until.parse().unwrap()), ..Run::default() });
+            let metrics = Metrics { metric, train: Some(1.0), validation: None, test: Some(test) };
+            judge.reached(7, Some(metrics))
+        };
+        assert_eq!(reached("test=0.5", Metric::Accuracy, 0.5), Some(7));
+        assert_eq!(reached("test=0.5", Metric::Accuracy, 0.49), None);
+        assert_eq!(reached("val=0.5", Metric::Accuracy, 0.9), None);
+        assert_eq!(reached("test=0.5", Metric::MeanAbsoluteError, 0.51), None);
+        assert_eq!(reached("test=0.5", Metric::MeanAbsoluteError, 0.4), Some(7));
+        assert_eq!(Judge::new(&Run::default()).reached(7, Some(Metrics::default())), None);
     }
 
     #[test]

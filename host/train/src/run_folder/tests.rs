@@ -48,6 +48,7 @@ fn summary(seeds: &[u64]) -> Summary {
         best: Some((1, metrics)),
         kept_epoch: None,
         stopped_early: None,
+        target: None,
         synchronised_after: None,
         model_digest: model_digest(&tensors(seed)),
     };
@@ -70,6 +71,7 @@ fn summary(seeds: &[u64]) -> Summary {
         executor: "local".to_owned(),
         tasks: 12,
         rows_by_age: None,
+        trial: None,
         helpers: None,
         attempts: None,
         bill: None,

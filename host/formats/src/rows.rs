@@ -1,0 +1,146 @@
+//! Data sets without a graph: rows of features, each with a label. Every row is a vertex without a
+//! neighbour.
+//!
+//! | at the path | features | labels | split |
+//! | --- | --- | --- | --- |
+//! | `FILE.csv`, or `FILE.tsv` with a column for labels | all other columns | the last column, or that named `label`, `target`, `class` or `y` | column `split` |
+//! | `FILE.npz` | `x`, or `data` (scikit-learn's), `[V, columns]` | `y`, or `target`, `[V]` or `[V, labels]` | `train_mask`, `val_mask`, `test_mask`, `[V]` |
+//! | folder without edges | `x.npy`, `data.npy`, `feat.npy` | `y.npy`, `target.npy`, `label.npy` | `train.npy`, `val.npy`, `test.npy`, of row numbers |
+//!
+//! A folder with `features.*` and `labels.*` and without `edges.*` is read by [`folder`](super::folder).
+//! Without a split 60 / 20 / 20 % of the labelled rows are drawn from seed 0.
+
+pub(crate) mod text;
+
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
+
+use eciton_graph::adjacency::{Graph, Options, check_vertices};
+use eciton_graph::dataset::{Dataset, VertexIds};
+use eciton_graph::error::{Error, Place, Result};
+use eciton_graph::features::Features;
+use eciton_graph::labels::Labels;
+use eciton_graph::split::Split;
+use eciton_input::file::present;
+
+use super::array::Array;
+use super::npz::Npz;
+use super::{bundle, file, labels, npy};
+
+/// Names of the features, and of the labels beside them.
+const NAMES: [(&str, &str); 2] = [("x", "y"), ("data", "target")];
+/// The same of files in a folder.
+const FILES: [(&str, &str); 3] = [("x", "y"), ("data", "target"), ("feat", "label")];
+/// Masks of the parts in an archive.
+const MASKS: [&str; 3] = ["train_mask", "val_mask", "test_mask"];
+/// Files of row numbers of the parts in a folder.
+const PARTS: [&str; 3] = ["train", "val", "test"];
+
+/// What `keys` of an archive hold, if it is rows: features and labels. Arrays of edges are another layout's.
+pub(crate) fn names(keys: &[String]) -> Option<(&'static str, &'static str)> {
+    let has = |wanted: &str| keys.iter().any(|key| key == wanted);
+    let edges = keys.iter().any(|key| key.starts_with("edge") || key.starts_with("adj"));
+    NAMES.into_iter().find(|(x, y)| has(x) && has(y)).filter(|_| !edges)
+}
+
+/// The two arrays of a folder that holds rows, if it does.
+pub(crate) fn files(folder: &Path) -> Option<[PathBuf; 2]> {
+    let both = FILES.map(|(x, y)| [x, y].map(|name| folder.join(format!("{name}.npy"))));
+    both.into_iter().find(|both| both.iter().all(|path| present(path)))
+}
+
+/// Reads such an archive.
+pub(crate) fn archive<R: Read + Seek>(
+    npz: &mut Npz<R>,
+    name: String,
+    (x, y): (&str, &str),
+) -> Result<Dataset> {
+    let keys = npz.keys();
+    let mut entry = |key: &str| Ok((npz.entry(key)?, npz.place(key)));
+    let (bytes, place) = entry(x)?;
+    let features = bundle::dense(npy::parse(&bytes, &place)?)?;
+    let (bytes, place) = entry(y)?;
+    let labels = labels::from_array(&npy::parse(&bytes, &place)?)?;
+    let split = match MASKS.iter().any(|mask| keys.iter().any(|key| key == mask)) {
+        false => None,
+        true => {
+            let mut parts = [Vec::new(), Vec::new(), Vec::new()];
+            for (part, mask) in parts.iter_mut().zip(MASKS) {
+                if keys.iter().any(|key| key == mask) {
+                    let (bytes, place) = entry(mask)?;
+                    *part = masked(&npy::parse(&bytes, &place)?, labels.rows())?;
+                }
+            }
+            let [train, validation, test] = parts;
+            Some(Split { train, validation, test })
+        }
+    };
+    dataset(name, features, labels, split, VertexIds::Dense)
+}
+
+fn masked(mask: &Array<'_>, rows: usize) -> Result<Vec<u32>> {
+    mask.expect_dimensions(1, "a mask [V]")?;
+    let flags = mask.to_bool()?;
+    if flags.len() != rows {
+        return Err(Error::Mismatch {
+            place: Place::whole(&mask.file),
+            what: "rows",
+            found: flags.len() as u64,
+            expected: rows as u64,
+            other: "the labels".to_owned(),
+        });
+    }
+    Ok((0..).zip(flags).filter_map(|(row, holds)| holds.then_some(row)).collect())
+}
+
+/// Reads a folder of the two arrays that [`files`] found.
+pub(crate) fn folder(folder: &Path, [x, y]: &[PathBuf; 2]) -> Result<Dataset> {
+    fn read<T>(path: &Path, read: impl FnOnce(Array<'_>) -> Result<T>) -> Result<T> {
+        let bytes = file::read(path)?;
+        read(npy::parse(&bytes, &file::name(path))?)
+    }
+    let features = read(x, bundle::dense)?;
+    let labels = read(y, |array| labels::from_array(&array))?;
+    let paths = PARTS.map(|part| folder.join(format!("{part}.npy")));
+    let split = match present(&paths[0]) {
+        false => None,
+        true => {
+            let [train, validation, test] = paths.map(|path| match present(&path) {
+                true => read(&path, |array| array.to_u32()),
+                false => Ok(Vec::new()),
+            });
+            Some(Split { train: train?, validation: validation?, test: test? }.sorted())
+        }
+    };
+    dataset(file::folder_name(folder), features, labels, split, VertexIds::Dense)
+}
+
+/// The data set of rows; `None`: 60 / 20 / 20 % of the labelled ones are drawn from seed 0.
+pub(crate) fn dataset(
+    name: String,
+    features: Features,
+    labels: Labels,
+    split: Option<Split>,
+    ids: VertexIds,
+) -> Result<Dataset> {
+    let rows = features.rows() as u64;
+    check_vertices(rows, || Place::whole(name.clone()))?;
+    let graph = Graph::from_edges(rows, std::iter::empty(), Options::default())?;
+    let split = split.unwrap_or_else(|| Split::random(&labels, [0.6, 0.2], 0));
+    Dataset { name, graph, features, edge_features: None, labels, split, graphs: None, ids }.checked()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn edges_are_another_layouts() {
+        let keys = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(&keys(&["x", "y"])), Some(("x", "y")));
+        assert_eq!(names(&keys(&["data", "images", "target", "target_names"])), Some(("data", "target")));
+        assert_eq!(names(&keys(&["x", "y", "edge_index"])), None);
+        assert_eq!(names(&keys(&["x", "labels"])), None);
+    }
+}

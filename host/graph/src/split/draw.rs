@@ -1,0 +1,255 @@
+//! Splits drawn from labels and a seed: shares, numbers per class, folds. Rows without a label are in
+//! no part; of many graphs the rows are those that stand for one.
+
+use super::{NO_LABEL, Split, labelled};
+use crate::error::{Error, Result};
+use crate::labels::Labels;
+use crate::random::SplitMix64;
+
+/// How a split is drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Draw {
+    /// Shares that train, validate and test, of all rows or of each class. A boundary lies where the
+    /// shares until there come to, in whole rows: within a class to the nearest row.
+    Shares {
+        /// In [0, 1], together at most 1.
+        shares: [f64; 3],
+        /// Whether they are of each class.
+        stratified: bool,
+    },
+    /// Rows of each class that train, then rows of the rest that validate and test; `None`: all.
+    PerClass {
+        /// Of each class.
+        train: u32,
+        /// Together.
+        validation: u32,
+        /// Together.
+        test: Option<u32>,
+    },
+    /// Rows are dealt out to folds in turns. `fold` tests, the one after it validates.
+    Folds {
+        /// At least 3.
+        folds: u32,
+        /// Below `folds`.
+        fold: u32,
+        /// Whether classes are dealt out one after the other: each fold has as many, give or take one.
+        stratified: bool,
+    },
+}
+
+impl Draw {
+    /// Draws the split with [`SplitMix64`]: a function of labels, rule and seed.
+    ///
+    /// # Errors
+    /// [`Error::DrawnSplit`] for classes where labels are none, for more rows than there are, and for a
+    /// split without a row that trains.
+    pub fn draw(&self, labels: &Labels, seed: u64) -> Result<Split> {
+        let rows = labelled(labels);
+        let count = rows.len();
+        let mut random = SplitMix64::new(seed);
+        let split = match *self {
+            Self::Shares { shares, stratified: false } => {
+                let mut split = Split::default();
+                share(&mut split, shuffled(rows, &mut random), shares, 1e-6);
+                split
+            }
+            Self::Shares { shares, stratified: true } => {
+                let mut split = Split::default();
+                for class in by_class(labels, rows)? {
+                    share(&mut split, shuffled(class, &mut random), shares, 0.5);
+                }
+                split
+            }
+            Self::PerClass { train, validation, test } => {
+                per_class(by_class(labels, rows)?, [Some(train), Some(validation), test], &mut random)?
+            }
+            Self::Folds { folds, fold, stratified } => {
+                let classes = if stratified { by_class(labels, rows)? } else { vec![rows] };
+                if (count as u64) < u64::from(folds) {
+                    return refuse(format!("{folds} folds of {count} labelled rows; take fewer folds"));
+                }
+                let dealt = classes.into_iter().flat_map(|class| shuffled(class, &mut random));
+                deal(dealt, folds.max(1), fold)
+            }
+        };
+        if split.train.is_empty() {
+            return refuse(format!("no row trains of {count} with labels; give training a larger share"));
+        }
+        Ok(split.sorted())
+    }
+}
+
+fn refuse<T>(reason: String) -> Result<T> {
+    Err(Error::DrawnSplit { reason })
+}
+
+fn shuffled(mut rows: Vec<u32>, random: &mut SplitMix64) -> Vec<u32> {
+    random.shuffle(&mut rows);
+    rows
+}
+
+/// The labelled rows of each class, classes and rows ascending.
+fn by_class(labels: &Labels, rows: Vec<u32>) -> Result<Vec<Vec<u32>>> {
+    let Some(of) = labels.as_classes() else {
+        let reason = "it goes by classes, and these labels are flags or numbers; take random or folds";
+        return refuse(reason.to_owned());
+    };
+    let mut classes = vec![Vec::new(); labels.width() as usize];
+    for row in rows {
+        let class = of.get(row as usize).copied().unwrap_or(NO_LABEL);
+        if let Some(class) = classes.get_mut(class as usize) {
+            class.push(row);
+        }
+    }
+    classes.retain(|class| !class.is_empty());
+    Ok(classes)
+}
+
+/// Adds shares of shuffled rows; a boundary is rounded down after `rounding` is added to it.
+fn share(split: &mut Split, rows: Vec<u32>, shares: [f64; 3], rounding: f64) {
+    let mut rows = rows.into_iter();
+    let (all, mut until, mut taken) = (rows.len(), 0.0, 0);
+    for (part, share) in [&mut split.train, &mut split.validation, &mut split.test].into_iter().zip(shares) {
+        until += share;
+        let end = ((all as f64 * until + rounding) as usize).clamp(taken, all);
+        part.extend(rows.by_ref().take(end - taken));
+        taken = end;
+    }
+}
+
+fn per_class(
+    classes: Vec<Vec<u32>>,
+    [train, validation, test]: [Option<u32>; 3],
+    random: &mut SplitMix64,
+) -> Result<Split> {
+    let train = train.unwrap_or_default() as usize;
+    let (mut split, mut rest) = (Split::default(), Vec::new());
+    for (number, class) in classes.into_iter().enumerate() {
+        if class.len() < train {
+            return refuse(format!(
+                "{train} rows of each class were asked for, and class {number} (of those with rows, from 0) has {}",
+                class.len()
+            ));
+        }
+        let mut class = shuffled(class, random).into_iter();
+        split.train.extend(class.by_ref().take(train));
+        rest.extend(class);
+    }
+    let left = rest.len() as u64;
+    let wanted = [validation, test].into_iter().flatten().map(u64::from).sum::<u64>();
+    if wanted > left {
+        return refuse(format!("{wanted} rows to validate and test were asked for, and {left} are left"));
+    }
+    let mut rest = shuffled(rest, random).into_iter();
+    split.validation.extend(rest.by_ref().take(validation.unwrap_or_default() as usize));
+    split.test.extend(rest.take(test.map_or(usize::MAX, |test| test as usize)));
+    Ok(split)
+}
+
+fn deal(rows: impl Iterator<Item = u32>, folds: u32, fold: u32) -> Split {
+    let mut split = Split::default();
+    for (row, of) in rows.zip((0..folds).cycle()) {
+        let part = match of {
+            _ if of == fold => &mut split.test,
+            _ if of == (fold + 1) % folds => &mut split.validation,
+            _ => &mut split.train,
+        };
+        part.push(row);
+    }
+    split
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::labels::Values;
+
+    /// 300 rows of three classes, every tenth without one.
+    fn labels() -> Labels {
+        Labels::classes((0..300).map(|v| if v % 10 == 9 { NO_LABEL } else { v % 3 }).collect(), 3)
+    }
+
+    fn sizes(split: &Split) -> [usize; 3] {
+        [split.train.len(), split.validation.len(), split.test.len()]
+    }
+
+    fn of_class(labels: &Labels, rows: &[u32], class: u32) -> usize {
+        let of = labels.as_classes().unwrap();
+        rows.iter().filter(|&&row| of[row as usize] == class).count()
+    }
+
+    #[test]
+    fn shares_are_met_and_random_is_the_random_split_of_old() {
+        let labels = labels();
+        let draw = Draw::Shares { shares: [0.6, 0.2, 0.2], stratified: false };
+        assert_eq!(draw.draw(&labels, 7).unwrap(), Split::random(&labels, [0.6, 0.2], 7));
+        assert_ne!(draw.draw(&labels, 7).unwrap(), draw.draw(&labels, 8).unwrap());
+        let few = Draw::Shares { shares: [0.1, 0.2, 0.3], stratified: false };
+        assert_eq!(sizes(&few.draw(&labels, 1).unwrap()), [27, 54, 81]);
+        // 0.7 + 0.1 + 0.2 is less than 1 in binary; no row is lost by it.
+        let odd = Draw::Shares { shares: [0.7, 0.1, 0.2], stratified: false };
+        assert_eq!(sizes(&odd.draw(&labels, 1).unwrap()).iter().sum::<usize>(), 270);
+    }
+
+    #[test]
+    fn strata_hold_in_every_class() {
+        let labels = labels();
+        let draw = Draw::Shares { shares: [0.5, 0.25, 0.25], stratified: true };
+        let split = draw.draw(&labels, 3).unwrap();
+        split.validate(&labels, "drawn").unwrap();
+        for class in 0..3 {
+            let found = split.parts().map(|(_, rows)| of_class(&labels, rows, class));
+            // Of 90 rows; boundaries at 45, 67.5 and 90.
+            assert_eq!(found, [45, 23, 22]);
+        }
+    }
+
+    #[test]
+    fn numbers_per_class_are_planetoids() {
+        let labels = labels();
+        let draw = |validation, test| Draw::PerClass { train: 20, validation, test }.draw(&labels, 1);
+        let split = draw(50, Some(100)).unwrap();
+        split.validate(&labels, "drawn").unwrap();
+        assert_eq!(sizes(&split), [60, 50, 100]);
+        assert!((0..3).all(|class| of_class(&labels, &split.train, class) == 20));
+        assert_eq!(sizes(&draw(50, None).unwrap()), [60, 50, 160]);
+        let text = draw(50, Some(161)).unwrap_err().to_string();
+        assert!(text.contains("211 rows") && text.contains("210 are left"), "{text}");
+        let text = Draw::PerClass { train: 91, validation: 0, test: None }.draw(&labels, 1).unwrap_err();
+        assert!(text.to_string().contains("class 0") && text.to_string().contains("has 90"), "{text}");
+    }
+
+    #[test]
+    fn folds_test_every_row_once() {
+        let labels = labels();
+        for stratified in [false, true] {
+            let mut tested = Vec::new();
+            for fold in 0..7 {
+                let draw = |fold| Draw::Folds { folds: 7, fold, stratified }.draw(&labels, 5).unwrap();
+                let split = draw(fold);
+                split.validate(&labels, "drawn").unwrap();
+                assert_eq!(sizes(&split).iter().sum::<usize>(), 270);
+                assert_eq!(split.validation, draw((fold + 1) % 7).test, "the next fold validates");
+                if stratified {
+                    assert!((0..3).all(|c| (12..=14).contains(&of_class(&labels, &split.test, c))));
+                }
+                tested.extend(split.test);
+            }
+            tested.sort_unstable();
+            assert_eq!(tested, super::labelled(&labels));
+        }
+        let text = Draw::Folds { folds: 271, fold: 0, stratified: false }.draw(&labels, 5).unwrap_err();
+        assert!(text.to_string().contains("271 folds of 270"), "{text}");
+    }
+
+    #[test]
+    fn without_classes_there_are_no_strata() {
+        let numbers = Labels::Numbers(Values::new(1, vec![0.5, f32::NAN, 2.5, 3.0]).unwrap());
+        let draw = |stratified| Draw::Shares { shares: [0.5, 0.25, 0.25], stratified }.draw(&numbers, 0);
+        assert!(draw(true).unwrap_err().to_string().contains("flags or numbers"));
+        assert!(!draw(false).unwrap().train.contains(&1));
+        let none = Draw::Shares { shares: [0.5, 0.5, 0.0], stratified: false };
+        assert!(none.draw(&Labels::none(3), 0).unwrap_err().to_string().contains("no row trains"));
+    }
+}

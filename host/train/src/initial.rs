@@ -1,0 +1,117 @@
+//! The weights that a run begins from, where `run.init` names a model file, and which of them move.
+
+use std::path::{Path, PathBuf};
+
+use eciton_plan::{Config, Program};
+
+use crate::error::{Error, Result};
+use crate::run_folder::{self, MAX_MODEL_BYTES, NamedTensor, model_digest};
+use crate::train::parameters;
+
+/// Parameters that one message names at most.
+const MOST_NAMED: usize = 20;
+
+/// A model file's weights, read once for all seeds.
+#[derive(Debug, Clone)]
+pub(crate) struct Initial {
+    pub digest: String,
+    tensors: Vec<NamedTensor>,
+}
+
+impl Initial {
+    /// Reads the file that `run.init` names, or `model.safetensors` of a run folder; `None` where there is none.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is damaged; [`Error::Init`] for other weights than those of
+    /// `run.init_digest`, and for parameters that are not the model's.
+    pub(crate) fn read(config: &Config, program: &Program) -> Result<Option<Self>> {
+        let Some(init) = &config.run.init else { return Ok(None) };
+        let path = file(Path::new(init));
+        path.metadata().map_err(|source| Error::Read { path: path.clone(), source })?;
+        let bytes = run_folder::read_file(&path, MAX_MODEL_BYTES)?;
+        let tensors = run_folder::decode(&bytes, &path)?.tensors;
+        let digest = model_digest(&tensors);
+        if let Some(wanted) = config.run.init_digest.as_ref().filter(|wanted| **wanted != digest) {
+            let found = format!("its weights have digest {digest}, and run.init_digest is {wanted}");
+            return Err(Error::Init { path, model: program.model.name(), found });
+        }
+        let found = misfits(program, &tensors, &config.run.init_fresh);
+        match found.is_empty() {
+            true => Ok(Some(Self { digest, tensors })),
+            false => Err(Error::Init { path, model: program.model.name(), found: listed(&found) }),
+        }
+    }
+
+    /// The values of each parameter of the program that are not to stay fresh.
+    pub(crate) fn values<'a>(
+        &'a self,
+        program: &'a Program,
+        fresh: &'a [u32],
+    ) -> impl Iterator<Item = (usize, &'a [f32])> {
+        let taken = program.parameters.iter().enumerate().filter(|(_, p)| !fresh.contains(&p.layer.0.into()));
+        taken.filter_map(|(at, parameter)| {
+            let tensor = self.tensors.iter().find(|tensor| tensor.name == parameter.name)?;
+            Some((at, &tensor.values[..]))
+        })
+    }
+}
+
+/// A model file, also that of a run folder.
+fn file(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(run_folder::MODEL) } else { path.to_owned() }
+}
+
+/// The layer that a parameter's name begins with.
+fn layer_of(name: &str) -> Option<u32> {
+    name.strip_prefix("layers.")?.split('.').next()?.parse().ok()
+}
+
+/// What of the file does not fit the model, parameter by parameter. Layers that stay fresh are left out.
+fn misfits(program: &Program, tensors: &[NamedTensor], fresh: &[u32]) -> Vec<String> {
+    let stays = |layer: Option<u32>| layer.is_some_and(|layer| fresh.contains(&layer));
+    let expected = parameters(program);
+    let mut found = Vec::new();
+    for ((name, shape), parameter) in expected.iter().zip(&program.parameters) {
+        if stays(Some(parameter.layer.0.into())) {
+            continue;
+        }
+        match tensors.iter().find(|tensor| tensor.name == *name) {
+            Some(tensor) if tensor.shape == *shape => {}
+            Some(tensor) => found.push(format!("{name}: expected {shape:?}, found {:?}", tensor.shape)),
+            None => found.push(format!("{name}: expected {shape:?}, found nothing")),
+        }
+    }
+    for NamedTensor { name, shape, .. } in tensors {
+        if !stays(layer_of(name)) && !expected.iter().any(|(known, _)| known == name) {
+            found.push(format!("{name}: expected nothing, found {shape:?}"));
+        }
+    }
+    found
+}
+
+fn listed(found: &[String]) -> String {
+    let more = found.len().saturating_sub(MOST_NAMED);
+    let shown = found.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join("; ");
+    if more == 0 { shown } else { format!("{shown}; and {more} more") }
+}
+
+/// Refuses layers, to be frozen or kept fresh, that the model does not have, and a model without a layer
+/// that moves.
+///
+/// # Errors
+/// [`Error::NoLayer`], [`Error::AllFrozen`].
+pub(crate) fn check_layers(config: &Config, program: &Program) -> Result<()> {
+    let layers = program.model.layers.len() as u32;
+    let frozen = &config.optimiser.freeze;
+    for (key, named) in [("optimiser.freeze", frozen), ("run.init_fresh", &config.run.init_fresh)] {
+        if let Some(&layer) = named.iter().find(|&&layer| layer >= layers) {
+            return Err(Error::NoLayer { key, layer, layers, model: program.model.name() });
+        }
+    }
+    if program.parameters.iter().all(|parameter| frozen.contains(&parameter.layer.0.into()))
+        && !frozen.is_empty()
+    {
+        return Err(Error::AllFrozen { model: program.model.name() });
+    }
+    Ok(())
+}

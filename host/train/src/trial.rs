@@ -1,0 +1,158 @@
+//! `pipeline.staleness = "auto"`: short runs of the same seed, synchronous and with bounds 0 and 1, and
+//! the settings of the quickest whose loss has kept up.
+//!
+//! Each trial trains the first epochs of the run's first seed, of which the first is not timed:
+//! kernels warm up in it, and it is synchronous in every mode. A loss has kept up if it has fallen
+//! to within [`SLACK`] of the synchronous run's fall. Clocks decide, so that two machines may choose
+//! differently: what was chosen is in the run folder's `config.toml`, and repeats the run.
+
+use eciton_graph::dataset::Dataset;
+use eciton_plan::{Config, Mode, Pipeline};
+use serde::{Deserialize, Serialize};
+
+use crate::driver::Trained;
+use crate::error::{Error, Result};
+use crate::logs::Recording;
+use crate::report::Silent;
+use crate::session::{Options, Position, Session};
+use crate::train::check_training;
+
+/// Epochs of a trial: a twentieth of the run's, within these.
+const EPOCHS: std::ops::RangeInclusive<u32> = 4..=10;
+/// By what share of the synchronous run's fall a loss may lie above it.
+const SLACK: f64 = 0.05;
+/// What share of an epoch's time older rows must save to be taken.
+const GAIN: f64 = 0.02;
+/// Of the run's epochs, one in so many is synchronous at the end.
+const LAST: u32 = 10;
+
+/// One setting that was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Tried {
+    /// What steps waited for.
+    pub mode: Mode,
+    /// S.
+    pub staleness: u32,
+    /// The mean of the timed epochs.
+    pub epoch_seconds: f64,
+    /// The loss of the last epoch.
+    pub loss: f64,
+    /// Whether the loss has kept up with the synchronous one.
+    pub kept_up: bool,
+}
+
+/// What trials of the pipeline came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PipelineTrial {
+    /// Epochs of each.
+    pub epochs: u32,
+    /// In the order of their trials, the synchronous one first.
+    pub tried: Vec<Tried>,
+    /// The one that is taken.
+    pub chosen: Tried,
+    /// So many of the run's last epochs are synchronous, where it is not in any case.
+    pub synchronous_last: u32,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// Settles `pipeline.staleness = "auto"` by trials: the configuration without it, and what they came to.
+/// Other configurations come back as they are. `dataset` is what they train on; `None`: the
+/// configuration's.
+///
+/// # Errors
+/// As [`train`](crate::train()), before and in its first epochs; [`Error::Stopped`] where
+/// [`Options::stop`] is asked meanwhile.
+pub fn settle_pipeline(
+    config: &Config,
+    options: &Options,
+    dataset: Option<&Dataset>,
+) -> Result<(Config, Option<PipelineTrial>)> {
+    if !config.pipeline.auto {
+        return Ok((config.clone(), None));
+    }
+    config.check()?;
+    let base = Pipeline { auto: false, ..config.pipeline };
+    let synchronous = Pipeline {
+        mode: if base.mode == Mode::Async { Mode::Pipe } else { base.mode },
+        synchronous_last: 0,
+        synchronous_at: None,
+        in_flight: None,
+        ..base
+    };
+    let stale = |staleness| Pipeline { mode: Mode::Async, staleness, synchronous_last: 0, ..base };
+    let epochs = (config.run.epochs / 20).clamp(*EPOCHS.start(), *EPOCHS.end()).min(config.run.epochs);
+    let mut found: Vec<(Pipeline, Tried)> = Vec::new();
+    let mut reference = None;
+    for pipeline in [synchronous, stale(0), stale(1)] {
+        let ran = try_one(config, options, dataset, (pipeline, epochs))?;
+        let (first, best) = *reference.get_or_insert((ran.first, ran.loss));
+        let kept_up = ran.loss - best <= SLACK * (first - best).max(0.0);
+        let Pipeline { mode, staleness, .. } = pipeline;
+        found
+            .push((pipeline, Tried { mode, staleness, epoch_seconds: ran.seconds, loss: ran.loss, kept_up }));
+    }
+    let Some(&(_, first)) = found.first() else { return Err(Error::Internal("no trial".to_owned())) };
+    let quicker = |tried: &Tried| tried.kept_up && tried.epoch_seconds <= first.epoch_seconds * (1.0 - GAIN);
+    let stale = found.iter().skip(1).filter(|(_, tried)| quicker(tried));
+    let best = stale.min_by(|a, b| a.1.epoch_seconds.total_cmp(&b.1.epoch_seconds));
+    let (mut pipeline, chosen) = *best.or(found.first()).unwrap_or(&(synchronous, first));
+    if pipeline.mode == Mode::Async {
+        let own = base.synchronous_last > 0 || base.synchronous_at.is_some();
+        pipeline.synchronous_last =
+            if own { base.synchronous_last } else { config.run.epochs.div_ceil(LAST) };
+    }
+    let why = why(&chosen, &first);
+    let tried = found.into_iter().map(|(_, tried)| tried).collect();
+    let trial = PipelineTrial { epochs, tried, chosen, synchronous_last: pipeline.synchronous_last, why };
+    Ok((Config { pipeline, ..config.clone() }, Some(trial)))
+}
+
+fn why(chosen: &Tried, synchronous: &Tried) -> String {
+    match chosen.mode {
+        Mode::Async => {
+            let saved =
+                100.0 * (1.0 - chosen.epoch_seconds / synchronous.epoch_seconds.max(f64::MIN_POSITIVE));
+            format!(
+                "staleness {} takes {saved:.0} % less an epoch than synchronous ones, and its loss keeps up",
+                chosen.staleness
+            )
+        }
+        _ => "synchronous: no staleness whose loss keeps up saves 2 % of an epoch".to_owned(),
+    }
+}
+
+struct Ran {
+    /// The first epoch's loss, and the last one's.
+    first: f64,
+    loss: f64,
+    /// The mean of all epochs but the first.
+    seconds: f64,
+}
+
+fn try_one(
+    config: &Config,
+    options: &Options,
+    dataset: Option<&Dataset>,
+    (pipeline, epochs): (Pipeline, u32),
+) -> Result<Ran> {
+    let mut config = Config { pipeline, ..config.clone() };
+    (config.run.eval_every, config.run.patience, config.run.until) = (0, None, None);
+    config.run.keep = eciton_plan::Keep::Last;
+    config.pipeline.synchronous_at = None;
+    let options = Options { out: None, seeds: 1, recording: Recording::default(), ..options.clone() };
+    let mut session = Session::new(&config, &options, dataset.cloned())?;
+    check_training(&config, &session)?;
+    let from = Position { weights: None, trained: Trained::default(), until: Some(epochs) };
+    let trained = session.train(&config, config.run.seed, Some(from), &mut Silent, None)?;
+    if options.stop.is_asked() {
+        return Err(Error::Stopped);
+    }
+    let (Some(first), Some(last)) = (trained.epochs.first(), trained.epochs.last()) else {
+        return Err(Error::Stopped);
+    };
+    let timed =
+        || trained.epochs.iter().skip(usize::from(trained.epochs.len() > 1)).map(|epoch| epoch.seconds);
+    let seconds = timed().sum::<f64>() / timed().count().max(1) as f64;
+    Ok(Ran { first: first.loss, loss: last.loss, seconds })
+}
