@@ -1,12 +1,12 @@
 //! A keyed permutation: the numbers below a count in an order that a key decides, without a list of them.
 //!
-//! A Feistel network of four rounds over the smallest even number of bits that holds the count (Luby and
-//! Rackoff 1988); a number that falls outside of the count goes through it again (Black and Rogaway 2002,
+//! A Feistel network over the smallest even number of bits, at least 8, that holds the count (Luby and
+//! Rackoff 1988), of ten rounds: halves of few bits mix slowly. A number that falls outside of the count goes through it again (Black and Rogaway 2002,
 //! "cycle walking": fewer than four times on average).
 
 use eciton_tensor::random::{Key, bits32};
 
-const ROUNDS: u64 = 4;
+const ROUNDS: u64 = 10;
 
 /// An order of the numbers below a count.
 ///
@@ -31,7 +31,7 @@ impl Shuffle {
     #[must_use]
     pub fn new(count: u32, key: Key) -> Self {
         let bits = u64::BITS - u64::from(count.saturating_sub(1)).leading_zeros();
-        Self { count, half: bits.div_ceil(2).max(1), key }
+        Self { count, half: bits.div_ceil(2).max(4), key }
     }
 
     /// The number at a place; a place that there is not stays as it is.

@@ -25,14 +25,14 @@ fn digest(epochs: u32, settings: &[&str]) -> String {
 
 /// Settings of models: plain, with what reads all rows, along edges, deep.
 const MODELS: [&[&str]; 8] = [
-    &["model.name=gcn"],
-    &["model.name=sage", "model.norm=batch"],
-    &["model.name=gat", "model.heads=2"],
-    &["model.name=gatv2", "model.heads=2"],
-    &["model.name=gin", "model.norm=layer"],
-    &["model.name=appnp"],
-    &["model.name=gcn", "model.layers=3", "model.residual=true", "model.norm=pair"],
-    &["model.name=mlp"],
+    &["model.kind=gcn"],
+    &["model.kind=sage", "model.norm=batch"],
+    &["model.kind=gat", "model.heads=2"],
+    &["model.kind=gatv2", "model.heads=2"],
+    &["model.kind=gin", "model.norm=layer"],
+    &["model.kind=appnp"],
+    &["model.kind=gcn", "model.layers=3", "model.residual=true", "model.norm=pair"],
+    &["model.kind=mlp"],
 ];
 
 /// How parts may be made of Cora, whose model has two gathers.
@@ -106,7 +106,7 @@ fn all_neighbours_of_all_training_rows_give_the_gradients_of_all_rows() {
         }
     }
     // A mean of neighbours does not depend on degrees outside of a neighbourhood.
-    let sage = ["model.name=sage"];
+    let sage = ["model.kind=sage"];
     let whole = first(&[&sage[..], &exact].concat());
     let batch = ["batch.sampler=shadow", "batch.fan_out=2708", "batch.rows=140"];
     let found = apart(&whole, &first(&[&sage[..], &exact, &batch].concat()));
@@ -117,7 +117,7 @@ fn all_neighbours_of_all_training_rows_give_the_gradients_of_all_rows() {
 fn rows_of_an_epoch_are_all_training_rows_once() {
     // Without dropout, and at a rate of 0, losses of all batches are those of one model: their mean by rows
     // is the loss of all rows.
-    let still = ["model.name=mlp", "model.dropout=0", "optimiser.lr=1e-30", "optimiser.weight_decay=0"];
+    let still = ["model.kind=mlp", "model.dropout=0", "optimiser.lr=1e-30", "optimiser.weight_decay=0"];
     let whole = trained(&config(1, &still));
     let batches = trained(&config(3, &[&still[..], &["batch.rows=35", "batch.micro=2"]].concat()));
     let wanted = whole.history()[0].loss;
