@@ -134,6 +134,7 @@ struct EpochLine {
     val_metric: Option<f64>,
     test_metric: Option<f64>,
     seconds: f64,
+    flops: u64,
     lr: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     gradient_norm: Option<f64>,
@@ -165,7 +166,7 @@ impl Observer for JsonLines<'_> {
     }
 
     fn epoch(&mut self, report: &EpochReport) {
-        let EpochReport { seed, epoch, loss, metrics, seconds, lr, gradient_norm, bill } = *report;
+        let EpochReport { seed, epoch, loss, metrics, seconds, flops, lr, gradient_norm, bill } = *report;
         self.output.json(&EpochLine {
             event: "epoch",
             seed,
@@ -176,6 +177,7 @@ impl Observer for JsonLines<'_> {
             val_metric: metrics.and_then(|metrics| metrics.validation),
             test_metric: metrics.and_then(|metrics| metrics.test),
             seconds,
+            flops,
             lr,
             gradient_norm,
             bill,

@@ -33,6 +33,8 @@ use crate::stop::Stop;
 pub(crate) struct Counts {
     /// Tasks handed out, attempts included.
     pub tasks: u64,
+    /// Floating-point operations of steps of training since they were last told.
+    flops: u64,
     /// Engines started: what keeps the answers of one from counting in the next.
     passes: u32,
     /// Answers of a pass that was over.
@@ -99,6 +101,7 @@ impl Training<'_> {
         let mut sum = Sum::default();
         let (evaluation, evaluator, config) = (&self.evaluation, &mut *self.evaluator, self.config);
         let stages = &self.stages;
+        state.counts.flops = 0;
         let mut judge = Judge::new(&config.run);
         for report in &trained.epochs {
             trained.stopped_early = judge.judge(report.epoch, report.metrics.and_then(|m| m.goodness())).stop;
@@ -146,6 +149,7 @@ impl Training<'_> {
                     loss,
                     metrics: None,
                     seconds,
+                    flops: std::mem::take(&mut state.counts.flops),
                     lr,
                     gradient_norm,
                     bill: None,

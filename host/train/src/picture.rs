@@ -297,6 +297,7 @@ mod tests {
                 bill: None,
                 seconds: 0.0,
                 lr: 0.01,
+                flops: 0,
                 gradient_norm: None,
             })
             .collect()

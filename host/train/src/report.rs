@@ -116,6 +116,10 @@ pub struct EpochReport {
     pub metrics: Option<Metrics>,
     /// Forward, loss, backward and update; evaluation is apart.
     pub seconds: f64,
+    /// Floating-point operations of forward, loss and backward, by count of products and sums; 0 in records
+    /// of before they were counted.
+    #[serde(default)]
+    pub flops: u64,
     /// The learning rate of its update.
     pub lr: f64,
     /// The L2 norm of all gradients before they were clipped; `None` without `optimiser.clip_norm`.

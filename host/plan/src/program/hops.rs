@@ -101,11 +101,10 @@ mod tests {
     #[test]
     fn gathers_are_counted_from_the_loss() {
         let seed = 25;
-        println!("seed {seed}");
         let mut random = Random::new(seed);
         for _ in 0..400 {
             let program = zoo::random(&mut random);
-            let name = crate::program::tests::sketch(&program).join(", ");
+            let name = format!("seed {seed}: {}", crate::program::tests::sketch(&program).join(", "));
             let hops = Hops::of(&program);
             let loss = program.loss.unwrap();
             assert_eq!(hops.stage(loss), 0, "{name}");

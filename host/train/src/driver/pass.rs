@@ -247,6 +247,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 let (step, ages) = (task.step(), engine.ages(task.step()));
                 state.counts.tasks += u64::from(stages.is_task(task.stage));
                 if matches!(action, Action::Submit(_)) {
+                    state.counts.flops += if stages.training { stages.flops(step) } else { 0 };
                     state.logs.reads(engine, step, stages.rows_by_interval());
                 }
                 if let Some(trace) = &mut state.logs.trace {

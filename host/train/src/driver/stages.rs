@@ -148,6 +148,37 @@ impl<'a> Stages<'a> {
         self.inputs.intervals_of(domain).get(step.interval.index()).map_or(0, |i| i.rows.len())
     }
 
+    /// Floating-point operations of a step: its products by the rows, two a value that is gathered by the edges.
+    pub(super) fn flops(&self, step: Step) -> u64 {
+        let Some(stage) = self.program.stage(step.stage) else { return 0 };
+        let stored = match &self.inputs.features {
+            Matrix::Sparse(features) => {
+                let all = features.data.rows() as f64 * features.data.columns() as f64;
+                features.data.stored() as f64 / all.max(1.0)
+            }
+            Matrix::Dense(_) => 1.0,
+        };
+        let of_rows = (stage.cost.flops + stage.cost.feature_flops * stored) * self.rows_of(step) as f64;
+        let edges = if stage.cost.edge_values == 0 { 0 } else { self.edges_of(step) };
+        of_rows as u64 + 2 * u64::from(stage.cost.edge_values) * edges
+    }
+
+    /// The entries of the lists that a step follows.
+    fn edges_of(&self, step: Step) -> u64 {
+        let Some(relation) = self.program.relation(step.stage) else { return 0 };
+        if let Some(batches) = &self.batches {
+            let hops = self.hops.stage(step.stage).saturating_sub(usize::from(relation.reversed));
+            let part = batches.part(step.round, step.interval).ok();
+            return part.map_or(0, |(part, _)| part.level(hops).map_or(0, |level| level.lists.graph.edges()));
+        }
+        let domain = self.program.stage(step.stage).map_or(Domain::VERTICES, |stage| stage.domain);
+        let rows = self.interval(domain, step.interval).map_or(0..0, |interval| interval.rows.clone());
+        let Ok(lists) = self.inputs.lists(*relation) else { return 0 };
+        let offsets = lists.adjacency().offsets();
+        let at = |row: usize| offsets.get(row).copied().unwrap_or(0);
+        at(rows.end).saturating_sub(at(rows.start))
+    }
+
     /// Bytes of the rows that a step reads and writes.
     pub(super) fn bytes(&self, step: Step) -> (u64, u64) {
         stage_bytes(self.program, self.inputs, self.rows.format, (step.stage, self.rows_of(step)))

@@ -35,7 +35,17 @@ fn tensors(seed: u64) -> Vec<NamedTensor> {
 }
 
 fn epoch(seed: u64, epoch: u32, loss: f64) -> EpochReport {
-    EpochReport { seed, epoch, loss, metrics: None, seconds: 0.25, lr: 0.01, gradient_norm: None, bill: None }
+    EpochReport {
+        seed,
+        epoch,
+        loss,
+        metrics: None,
+        seconds: 0.25,
+        flops: 7,
+        lr: 0.01,
+        gradient_norm: None,
+        bill: None,
+    }
 }
 
 fn summary(seeds: &[u64]) -> Summary {
