@@ -29,7 +29,7 @@ macro_rules! id {
 
 id! {
     /// One update of the weights. Rounds count from 1; 0 is the state before training. An epoch of the
-    /// user's is one round: all training rows.
+    /// user's is one round, or as many as it has batches.
     Round(u32)
 }
 id! {

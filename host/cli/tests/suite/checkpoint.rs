@@ -418,3 +418,28 @@ fn quitting_at_once_leaves_only_checkpoints() {
         assert_eq!(names, left);
     }
 }
+
+#[test]
+fn a_run_of_batches_that_is_killed_goes_on() {
+    let dir = scene();
+    let folder = dir.path();
+    let batches = ["--sampler", "neighbours", "--batch", "16", "--micro", "2", "--epochs", "60"];
+    let line = |out| {
+        let start = ["train", "graph", "--json", "--set", "checkpoint.every=1", "--out", out];
+        [&start[..], &batches].concat()
+    };
+    let wanted = digests(works(folder, &line("unbroken")).last().unwrap());
+    let mut kills = 0;
+    for checkpoints in [1, 3, 2] {
+        let goes_on = newest(folder).is_some();
+        let line = if goes_on { vec!["resume", "r", "--json"] } else { line("r") };
+        let mut child = eciton(folder, &line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        kills += u32::from(kill(&mut child, folder, Moment::Checkpoints(checkpoints), 0));
+        if folder.join("r").exists() {
+            break;
+        }
+    }
+    println!("{kills} kills");
+    assert!(kills > 0);
+    assert_eq!(digests(works(folder, &["resume", "r", "--json"]).last().unwrap()), wanted);
+}

@@ -189,6 +189,7 @@ fn json_has_these_keys_in_this_order() {
             "val_metric",
             "test_metric",
             "seconds",
+            "flops",
             "lr",
         ];
         wanted.sort_unstable();

@@ -205,6 +205,11 @@ fn training() {
 }
 
 #[test]
+fn batches() {
+    check("docs/BATCHES.md");
+}
+
+#[test]
 fn every_document_has_a_test() {
     let this = include_str!("docs.rs");
     for entry in std::fs::read_dir(repository().join("docs")).unwrap() {
