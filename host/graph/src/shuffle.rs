@@ -1,8 +1,9 @@
 //! A keyed permutation: the numbers below a count in an order that a key decides, without a list of them.
 //!
 //! A Feistel network over the smallest even number of bits, at least 8, that holds the count (Luby and
-//! Rackoff 1988), of ten rounds: halves of few bits mix slowly. A number that falls outside of the count goes through it again (Black and Rogaway 2002,
-//! "cycle walking": fewer than four times on average).
+//! Rackoff 1988), of ten rounds: halves of few bits mix slowly. A number that falls outside of the count
+//! goes through it again (Black and Rogaway 2002, "cycle walking": fewer than four times on average from
+//! 64 numbers on).
 
 use eciton_tensor::random::{Key, bits32};
 
