@@ -309,9 +309,9 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     if program.apart {
         let rows = program.rows(Domain::VERTICES);
         let ahead = u64::from(config.batch.prefetch) + 1;
-        let columns = padded(inputs.shape.features);
+        let each = features_bytes(&inputs.features) / u64::from(inputs.shape.rows).max(1);
         let detail = format!("features of {ahead} times {rows} rows at most, sampled ahead of need");
-        item("batches", detail, ahead * u64::from(rows) * (columns + 16));
+        item("batches", detail, ahead * u64::from(rows) * (each + 16));
     }
     if let Some((edges, bytes)) = edges_at_once(wanted) {
         let detail =
