@@ -212,6 +212,15 @@ impl Batch {
             let remedy = "leave it out, or say batch.sampler = \"walk\"";
             return unread("batch.walk_length", self.walk_length.to_string(), remedy);
         }
+        if (self.normalise, self.coverage) != (usual.normalise, usual.coverage) && !sampler.is_induced() {
+            let found = format!("{}, batch.coverage {}", self.normalise, self.coverage);
+            let remedy = "leave both out, or say a sampler that draws vertices, for instance \"walk\"";
+            return unread("batch.normalise", found, remedy);
+        }
+        if self.masks != usual.masks && self.drop_edges == 0.0 {
+            let remedy = "leave it out, or say batch.drop_edges with sampler \"parts\"";
+            return unread("batch.masks", self.masks.to_string(), remedy);
+        }
         if self.drop_edges != usual.drop_edges && sampler != Sampler::Parts {
             let remedy = "leave it out, or say batch.sampler = \"parts\"";
             return unread("batch.drop_edges", self.drop_edges.to_string(), remedy);
@@ -262,6 +271,9 @@ mod tests {
             ("[batch]\nrows = 9\nfrontier = 3\n", "frontier"),
             ("[batch]\nrows = 9\nwalk_length = 3\n", "walk"),
             ("[batch]\nrows = 9\ndrop_edges = 0.5\n", "parts"),
+            ("[batch]\nrows = 9\ncoverage = 5\n", "draws vertices"),
+            ("[batch]\nsampler = \"parts\"\nnormalise = false\n", "draws vertices"),
+            ("[batch]\nsampler = \"parts\"\nmasks = 5\n", "drop_edges"),
             ("[batch]\nrows = 0\n", "rows"),
             ("[batch]\nsampler = \"neighbour\"\n", "neighbours"),
         ] {

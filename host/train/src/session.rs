@@ -229,7 +229,7 @@ impl Planned {
         let dataset = &inputs.dataset;
         let chooser = match config.batch.is_on() {
             false => None,
-            true => Some(Chooser::new(&config.batch, inputs, &program, config.run.seed)?),
+            true => Some(Chooser::new(&config.batch, inputs, &program)?),
         };
         if let Some(chooser) = &chooser {
             let rows = chooser.capacity(&config.batch, inputs);
@@ -342,7 +342,7 @@ impl Session {
         let others: &[&RowStore] = if config.pipeline.row_versions() > 1 { &[] } else { &[&rows] };
         let evaluation_rows =
             RowStore::new(&evaluation, cut(), &Pipeline::default(), config.run.row_storage, others)?;
-        let source = chooser.map(|chooser| Source::new(&config.batch, &inputs, chooser, config.run.seed));
+        let source = chooser.map(|chooser| Source::new(&config.batch, &inputs, chooser));
         let source = source.transpose()?.map(Arc::new);
         Ok(Self {
             rows,

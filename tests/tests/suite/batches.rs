@@ -71,6 +71,16 @@ fn threads_and_depths_change_no_bit() {
     }
 }
 
+#[test]
+fn each_seed_of_a_run_is_a_run_of_that_seed() {
+    for sampler in SAMPLERS {
+        let both = Options { seeds: 2, ..options() };
+        let run = eciton_train::train(&config(2, sampler), &both, &mut Silent).unwrap();
+        let alone = digest(2, &[sampler, &["run.seed=1"]].concat());
+        assert_eq!(run.seeds[1].model_digest, alone, "{sampler:?}");
+    }
+}
+
 /// The first epoch.
 fn first(settings: &[&str]) -> FirstEpoch {
     let config = config(1, settings);

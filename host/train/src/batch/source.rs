@@ -87,7 +87,7 @@ impl Source {
     ///
     /// # Errors
     /// [`Error::Tensor`] where labels do not fit in memory twice.
-    pub(crate) fn new(settings: &Settings, inputs: &Inputs, chooser: Chooser, seed: u64) -> Result<Self> {
+    pub(crate) fn new(settings: &Settings, inputs: &Inputs, chooser: Chooser) -> Result<Self> {
         let dataset = inputs.dataset.clone();
         let mut in_training = vec![false; dataset.vertices() as usize];
         dataset.split.train.iter().for_each(|&row| in_training[row as usize] = true);
@@ -95,7 +95,7 @@ impl Source {
         let counts = match &chooser {
             Chooser::Sampler(sampler) if chooser.weighs_rows(settings) => {
                 let enough = (settings.coverage, dataset.vertices(), MOST_COUNTED);
-                Some(Counts::of(sampler, &dataset.graph, seed, enough, &mut Room::default()))
+                Some(Counts::of(sampler, &dataset.graph, DATA_SEED, enough, &mut Room::default()))
             }
             _ => None,
         };
@@ -377,6 +377,10 @@ fn without_lists(ids: Vec<u32>) -> Result<Subgraph> {
     Ok(Subgraph { hops: vec![ids.len() as u32], ids, incoming, edges: Vec::new(), targets: None })
 }
 
+/// What counts and vertex cuts are drawn from. They belong to the data and not to a run, so that each of a
+/// run's seeds trains as a run of that seed alone.
+const DATA_SEED: u64 = 0;
+
 /// Most subgraphs that counts are taken from.
 const MOST_COUNTED: u32 = 10_000;
 
@@ -389,7 +393,7 @@ impl Chooser {
     /// # Errors
     /// [`Error::Data`] for settings that a sampler cannot take, [`Error::Batch`] for a program that has
     /// gathers where nothing samples neighbours.
-    pub(crate) fn new(settings: &Settings, inputs: &Inputs, program: &Program, seed: u64) -> Result<Self> {
+    pub(crate) fn new(settings: &Settings, inputs: &Inputs, program: &Program) -> Result<Self> {
         use eciton_plan::Sampler as Named;
         let graph = &inputs.dataset.graph;
         let hops = Hops::of(program).most();
@@ -420,9 +424,9 @@ impl Chooser {
         let rows = settings.rows.unwrap_or(0).div_ceil(settings.micro.max(1));
         let method = match settings.sampler {
             Named::Parts => {
-                let mut parts = Parts::new(graph, settings.micro, seed)?;
+                let mut parts = Parts::new(graph, settings.micro, DATA_SEED)?;
                 if settings.drop_edges > 0.0 {
-                    parts.drop_edges(settings.masks, settings.drop_edges as f32, seed)?;
+                    parts.drop_edges(settings.masks, settings.drop_edges as f32, DATA_SEED)?;
                 }
                 let made = (0..settings.micro).map(|_| OnceLock::new()).collect();
                 return Ok(Self::Parts { parts, made });
