@@ -289,7 +289,10 @@ mod tests {
                 for (slot, _) in &span.reads {
                     let writer = fused.slots[slot.index()].written_by;
                     assert_eq!(writer.is_none(), program.slots[slot.index()].written_by.is_none());
-                    assert!(writer.is_none_or(|writer| writer < id), "seed {seed}, program {round}: {slot} in {span:?}");
+                    assert!(
+                        writer.is_none_or(|writer| writer < id),
+                        "seed {seed}, program {round}: {slot} in {span:?}"
+                    );
                 }
                 let inside = &program.stages[span.stages.clone()];
                 let own = |slot: &SlotId| !inside.iter().any(|stage| stage.writes().any(|w| w == *slot));
