@@ -128,6 +128,18 @@ fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
             ),
         );
     }
+    for (place, span) in plan.spans.iter().enumerate() {
+        row(
+            if place == 0 { "spans" } else { "" },
+            format!(
+                "{:<40} {:>9} in, {:>9} out a task, {:.0} flop a byte",
+                format!("{} ({})", span.name, counted(span.stages as u64, "stage")),
+                bytes(span.bytes_in),
+                bytes(span.bytes_out),
+                span.flop_per_byte
+            ),
+        );
+    }
     let memory = &plan.memory;
     for item in &memory.items {
         let when = match item.during.len() == memory.phases.len() {

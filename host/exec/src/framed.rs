@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use eciton_kernel::wire::{Answer, AnswerMeta, Constants, Request, Source, encode};
-use eciton_kernel::{Error, Instances, Layer, Limits};
+use eciton_kernel::{AnyCall, Error, Instances, Layer, Limits};
 use eciton_plan::TaskKey;
 use eciton_tensor::frame::{Encoding, Frame};
 
-use crate::Order;
+use crate::{KernelWork, Order};
 
 /// How an order becomes a frame that names no other object.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub(crate) struct Framing {
 pub(crate) struct Framed {
     pub(crate) pass: u32,
     pub(crate) key: TaskKey,
-    layer: Arc<Layer>,
+    layers: Vec<Arc<Layer>>,
     frame: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ impl Framing {
         let (pass, key) = (order.pass, order.task.key());
         let (none, objects, work) = (Constants::default(), Vec::new(), &order.work);
         let frame = encode("", key, &work.layer, &work.call, self.rows, &self.limits, objects, &none)?;
-        Ok(Framed { pass, key, layer: work.layer.clone(), frame })
+        Ok(Framed { pass, key, layers: layers(work), frame })
     }
 }
 
@@ -44,11 +44,19 @@ impl Framed {
     pub(crate) fn run(&self, instances: &mut Instances) -> Result<Answer, Error> {
         let frame = parse(&self.frame)?;
         let request = Request::parse(&frame.header().meta)?;
-        let answer = Answer::parse(run(request, &frame, &[], &self.layer, instances)?)?;
+        let answer = Answer::parse(run(request, &frame, &[], &self.layers, instances)?)?;
         match answer.meta().error() {
             Some(error) => Err(error),
             None => Ok(answer),
         }
+    }
+}
+
+/// The layers of a task's calls, in order.
+fn layers(work: &KernelWork) -> Vec<Arc<Layer>> {
+    match &work.call {
+        AnyCall::Span(span) => span.kernels().map(|kernel| kernel.layer.clone()).collect(),
+        AnyCall::Rows(_) | AnyCall::Edges(_) => vec![work.layer.clone()],
     }
 }
 
@@ -61,23 +69,27 @@ fn tensor(source: eciton_tensor::Error) -> Error {
     Error::Tensor { place: "a request's frame".to_owned(), source }
 }
 
-/// Runs a request on its layer: the answer's frame, also of a call that fails. `own` is the request's frame,
+/// Runs a request on its calls' layers: the answer's frame, also of a call that fails. `own` is the request's frame,
 /// `others` those that it names.
 pub(crate) fn run(
     request: Request,
     own: &Frame<'_>,
     others: &[Frame<'_>],
-    layer: &Arc<Layer>,
+    layers: &[Arc<Layer>],
     instances: &mut Instances,
 ) -> Result<Vec<u8>, Error> {
     let begun = Instant::now();
     let (key, encoding) = (request.key, request.encoding);
-    let (call, places) = request.into_call(&mut |&Source { object, part }| {
+    let (call, places) = request.into_task(layers, &mut |&Source { object, part }| {
         let frame = match object {
             None => own,
             Some(at) => others.get(at as usize).unwrap_or(own),
         };
         frame.part(part).map_err(tensor)
+    })?;
+    let layer = layers.first().ok_or_else(|| Error::Wire {
+        place: "a request".to_owned(),
+        reason: "no layer is open for it".to_owned(),
     })?;
     let result = instances.run(layer, call);
     let mut meta = AnswerMeta::new(key, &result);

@@ -82,7 +82,7 @@ pub struct KernelWork {
     pub operation: OperationId,
     /// Which values the parameters have: another number means other values.
     pub generation: u64,
-    /// The kernel, opened.
+    /// The kernel, opened; of a span its first.
     pub layer: Arc<Layer>,
     /// What it works on.
     pub call: AnyCall,

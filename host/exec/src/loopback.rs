@@ -84,16 +84,19 @@ impl Loopback {
         let others: Vec<Frame<'_>> =
             objects.iter().map(|bytes| framed::parse(bytes)).collect::<Result<_, _>>()?;
         let request = Request::parse(&own.header().meta)?;
-        let digest = request.kernel.digest_bytes()?;
-        let kernel = self.kernels.iter().find(|k| *k.digest() == digest);
-        let kernel = kernel.ok_or_else(|| Error::Wire {
-            place: "a request".to_owned(),
-            reason: format!("kernel `{}` is not known here", request.kernel.name),
-        })?;
-        let layer = request.open(kernel)?;
+        let open = |call: &Request| {
+            let digest = call.kernel.digest_bytes()?;
+            let kernel = self.kernels.iter().find(|k| *k.digest() == digest);
+            let kernel = kernel.ok_or_else(|| Error::Wire {
+                place: "a request".to_owned(),
+                reason: format!("kernel `{}` is not known here", call.kernel.name),
+            })?;
+            call.open(kernel)
+        };
+        let layers = request.calls().map(open).collect::<Result<Vec<_>, _>>()?;
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let mut instances = idle().pop().unwrap_or_else(|| Instances::new(false));
-        let answer = framed::run(request, &own, &others, &layer, &mut instances);
+        let answer = framed::run(request, &own, &others, &layers, &mut instances);
         idle().push(instances);
         answer
     }

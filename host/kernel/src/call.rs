@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::edges::EdgeCall;
 use crate::error::Result;
 use crate::runtime::Kernel;
+use crate::span::SpanCall;
 use eciton_tensor::half::WriteHalf;
 use eciton_tensor::{Buffer, Grid, Matrix, WriteRows};
 
@@ -37,6 +38,14 @@ pub enum AnyCall {
     Rows(Box<Call>),
     /// Of an edge kernel.
     Edges(Box<EdgeCall>),
+    /// Several of vertex kernels, with gathers between them.
+    Span(Box<SpanCall>),
+}
+
+impl From<SpanCall> for AnyCall {
+    fn from(span: SpanCall) -> Self {
+        Self::Span(Box::new(span))
+    }
 }
 
 impl From<Call> for AnyCall {
@@ -62,20 +71,24 @@ pub(crate) struct Common<'a> {
     pub(crate) sums_out: &'a [Target],
 }
 
-impl AnyCall {
+macro_rules! common {
+    ($call:expr) => {{
+        let call = $call;
+        let (seed, epoch, layer, training) = (call.seed, call.epoch, call.layer, call.training);
+        let (grid, rows_out, sums_out) = (&*call.grid, &call.rows_out[..], &call.sums_out[..]);
+        Common { seed, epoch, layer, training, grid, rows_out, sums_out }
+    }};
+}
+
+impl Call {
     pub(crate) fn common(&self) -> Common<'_> {
-        macro_rules! common {
-            ($call:expr) => {{
-                let call = $call;
-                let (seed, epoch, layer, training) = (call.seed, call.epoch, call.layer, call.training);
-                let (grid, rows_out, sums_out) = (&*call.grid, &call.rows_out[..], &call.sums_out[..]);
-                Common { seed, epoch, layer, training, grid, rows_out, sums_out }
-            }};
-        }
-        match self {
-            Self::Rows(call) => common!(call),
-            Self::Edges(call) => common!(call),
-        }
+        common!(self)
+    }
+}
+
+impl EdgeCall {
+    pub(crate) fn common(&self) -> Common<'_> {
+        common!(self)
     }
 }
 

@@ -282,6 +282,7 @@ impl Instance {
         match call.into() {
             AnyCall::Rows(call) => self.run_rows(layer, *call),
             AnyCall::Edges(call) => self.run_edges(layer, *call),
+            AnyCall::Span(_) => Err(several(layer)),
         }
     }
 
@@ -349,6 +350,11 @@ impl Instance {
 
 fn wrong_kind(kernel: &str, place: &str) -> Error {
     promise(kernel, place, "it is of the other kind: rows or edges".to_owned())
+}
+
+/// A span has several kernels; one instance is of one.
+pub(crate) fn several(layer: &Layer) -> Error {
+    promise(layer.kernel().name(), "a span", "one instance of a kernel runs calls, not spans".to_owned())
 }
 
 fn ticks(time: Duration) -> u64 {
@@ -424,7 +430,10 @@ impl Instances {
 
     /// Runs a task on a warm instance; drops the instance where the task failed.
     pub fn run(&mut self, layer: &Arc<Layer>, call: impl Into<AnyCall>) -> Result<Finished> {
-        let call = call.into();
+        let call = match call.into() {
+            AnyCall::Span(span) => return self.run_span(*span),
+            call => call,
+        };
         #[cfg(feature = "native-kernels")]
         if layer.kernel().runtime().is_native() {
             return self.native.run(layer, call);

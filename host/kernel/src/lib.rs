@@ -37,6 +37,7 @@ mod runtime;
 mod secret;
 #[cfg(feature = "compiler")]
 mod size;
+mod span;
 mod state;
 pub mod trial;
 pub mod wire;
@@ -48,6 +49,7 @@ pub use error::{Error, GuestError, Result};
 pub use instance::{Finished, Instance, Instances, Peak};
 pub use limits::Limits;
 pub use runtime::{Kernel, Layer, Runtime, Settings};
+pub use span::{GatherStep, KernelStep, Local, Operand, SpanCall, SpanLists, SpanStep};
 
 /// The generated side of the contract.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]

@@ -112,6 +112,7 @@ impl Natives {
         self.on(layer, |native| match call {
             AnyCall::Rows(call) => native.run_rows(layer, *call),
             AnyCall::Edges(call) => native.run_edges(layer, *call),
+            AnyCall::Span(_) => Err(crate::instance::several(layer)),
         })
     }
 

@@ -24,6 +24,7 @@ mod encode;
 mod fit;
 mod places;
 mod request;
+mod span;
 mod text;
 
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,7 @@ pub use edges::EdgesRef;
 pub use encode::{Constants, encode, encode_input, encode_parameters};
 pub use places::Places;
 pub use request::{GridPart, KernelRef, LabelledRef, MatrixRef, Numbers, Request, TargetsRef, WireLimits};
+pub use span::{GatherRef, ListsRef, OutRef, SlotRef, SpanRef, StepRef};
 
 use crate::error::Error;
 

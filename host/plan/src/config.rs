@@ -14,7 +14,7 @@ use crate::batch::Batch;
 use crate::checkpoint::Checkpoint;
 use crate::document;
 use crate::error::Error;
-use crate::executor::{Emulator, Executor, ExecutorKind, RowFormat};
+use crate::executor::{Emulator, Executor, ExecutorKind, RowFormat, SpanChoice};
 use crate::keys;
 use crate::links::Links;
 use crate::model::ModelSettings;
@@ -419,6 +419,22 @@ impl Config {
         Ok(())
     }
 
+    /// Whether rows within spans are those that functions would get.
+    fn check_spans(&self) -> Result<(), Error> {
+        let executor = &self.executor;
+        let rounds = executor.kind != ExecutorKind::Local && executor.rows == RowFormat::Bf16;
+        if rounds && executor.spans != SpanChoice::None {
+            return Err(Error::Together {
+                key: "executor.spans",
+                found: "given".to_owned(),
+                other: "executor.rows",
+                other_found: "bf16".to_owned(),
+                remedy: "say run.row_storage = \"bf16\": rows within a span are not on their way, and not rounded",
+            });
+        }
+        Ok(())
+    }
+
     /// Whether what is asked of batches goes with the rest.
     fn check_batch(&self) -> Result<(), Error> {
         self.batch.check()?;
@@ -462,6 +478,7 @@ impl Config {
         self.check_executor()?;
         self.check_links()?;
         self.check_batch()?;
+        self.check_spans()?;
         self.check_split()?;
         self.check_init()?;
         self.check_auto()?;

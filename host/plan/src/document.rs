@@ -282,6 +282,14 @@ impl Field {
         Ok(layers)
     }
 
+    /// The value, where it is one of these words.
+    pub(crate) fn word<'w>(&self, words: &[&'w str]) -> Option<&'w str> {
+        match &self.value {
+            Found::Text(text) => words.iter().find(|word| *word == text).copied(),
+            _ => None,
+        }
+    }
+
     /// One of a few words.
     pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Error> {
         let found = match &self.value {

@@ -39,8 +39,8 @@ impl ExecutorKind {
     #[must_use]
     pub fn readers(key: &str) -> Option<&'static [Self]> {
         match key.split_once('.')? {
-            // The host's price is for the tuner of threads, too.
-            ("executor", "kind" | "host_hour_usd") => None,
+            // The host's price is for the tuner of threads, too; threads do spans as functions do.
+            ("executor", "kind" | "host_hour_usd" | "spans") => None,
             ("executor", "deployment") => Some(&[Self::Lambda]),
             // Only these have a bill.
             ("executor", "host") => Some(&[Self::Emulated, Self::Lambda]),
@@ -113,6 +113,56 @@ impl EdgePlace {
     pub const ALL: [(&'static str, Self); 2] = [("host", Self::Host), ("functions", Self::Functions)];
 }
 
+/// Which consecutive stages are done as one task.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "SpanForm", into = "SpanForm")]
+pub enum SpanChoice {
+    /// None: a task is a stage.
+    #[default]
+    None,
+    /// As many as may be.
+    Auto,
+    /// The first stages of runs, from 0.
+    Firsts(Vec<u32>),
+}
+
+/// `"none"`, `"auto"` or a list.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum SpanForm {
+    Word(String),
+    Firsts(Vec<u32>),
+}
+
+impl TryFrom<SpanForm> for SpanChoice {
+    type Error = String;
+
+    fn try_from(form: SpanForm) -> Result<Self, String> {
+        match form {
+            SpanForm::Word(word) if word == "none" => Ok(Self::None),
+            SpanForm::Word(word) if word == "auto" => Ok(Self::Auto),
+            SpanForm::Word(word) => Err(format!("`{word}` where `none`, `auto` or a list is needed")),
+            SpanForm::Firsts(firsts) => Ok(Self::Firsts(firsts)),
+        }
+    }
+}
+
+impl From<SpanChoice> for SpanForm {
+    fn from(choice: SpanChoice) -> Self {
+        match choice {
+            SpanChoice::None => Self::Word("none".to_owned()),
+            SpanChoice::Auto => Self::Word("auto".to_owned()),
+            SpanChoice::Firsts(firsts) => Self::Firsts(firsts),
+        }
+    }
+}
+
+impl SpanChoice {
+    pub(crate) fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+}
+
 /// An hour of a core: of a c5, whose two vCPUs `infra/prices.toml` has at this price.
 pub const CORE_HOUR_USD: f64 = 0.085;
 /// Most functions of a run.
@@ -175,6 +225,9 @@ pub struct Executor {
     /// Where edge kernels run. Never changes a result.
     #[serde(default)]
     pub edge_kernels: EdgePlace,
+    /// Which consecutive stages are done as one task. Never changes a result.
+    #[serde(default, skip_serializing_if = "SpanChoice::is_none")]
+    pub spans: SpanChoice,
     /// Where the host is, which decides what its bytes cost; `None`: as its metadata says
     /// (`lambda`), else at home. Never changes a result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -206,6 +259,7 @@ impl Default for Executor {
             stream: true,
             functions: FunctionCount::Fixed(16),
             edge_kernels: EdgePlace::Host,
+            spans: SpanChoice::None,
             host: None,
             host_hour_usd: None,
             memory_mb: 1769,

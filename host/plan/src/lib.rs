@@ -48,6 +48,7 @@ pub mod profile;
 pub mod program;
 pub mod savings;
 pub mod signature;
+pub mod span;
 pub mod split_rule;
 pub mod task;
 #[cfg(test)]
@@ -62,7 +63,9 @@ pub use class_weights::ClassWeights;
 pub use combine::{Combine, Sum};
 pub use config::{Config, Data, Keep, Limits, Run};
 pub use error::{Error, TextPlace};
-pub use executor::{EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, RowFormat, Transport};
+pub use executor::{
+    EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, RowFormat, SpanChoice, Transport,
+};
 pub use ids::{
     Attempt, BufferId, DomainId, IntervalId, Layer, OperationId, ParameterId, RelationId, Round, SlotId,
     StageId, Version,
@@ -88,6 +91,7 @@ pub use signature::{
     Attribute, AttributeSpec, BackwardNeeds, EdgeSignature, Initialiser, ParameterSpec, RowsSpec, Signature,
     TargetKind, Value,
 };
+pub use span::{Span, Spans};
 pub use split_rule::SplitRule;
 pub use task::{Step, Task, TaskKey};
 pub use until::{Part, Until};

@@ -374,6 +374,15 @@ impl Inputs {
         Ok(())
     }
 
+    /// The share of the features' values that are stored.
+    pub(crate) fn stored(&self) -> f64 {
+        let values = f64::from(self.shape.rows) * f64::from(self.shape.features);
+        match &self.features {
+            Matrix::Sparse(sparse) => (sparse.data.stored() as f64 / values).clamp(f64::MIN_POSITIVE, 1.0),
+            _ => 1.0,
+        }
+    }
+
     /// The rows of a slot that no stage writes; `None` for others, and before they are gathered.
     pub(crate) fn constant(&self, program: &Program, slot: SlotId) -> Option<&Matrix> {
         match slot {

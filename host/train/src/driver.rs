@@ -5,6 +5,7 @@ mod judge;
 mod op;
 mod pass;
 mod rows;
+mod span;
 mod stages;
 mod tuning;
 

@@ -53,7 +53,7 @@ pub use error::{Error, Result};
 pub use kernels::CachePolicy;
 pub use logs::{MAX_EVENTS_BYTES, MAX_SPANS, Recording};
 pub use memory::{MemoryItem, MemoryPlan, Phase, PhaseBytes};
-pub use plan::{FunctionsPlan, LayerFirst, LayerPlan, Plan, StagePlan, plan};
+pub use plan::{FunctionsPlan, LayerFirst, LayerPlan, Plan, SpanPlan, StagePlan, plan};
 pub use predict::{Evaluation, Predictions, evaluate, predict};
 pub use report::{
     Attempts, Chosen, EpochReport, Helpers, HelpersUsed, Metrics, Observer, Ordered, Resumed, RowsByAge,

@@ -2,7 +2,9 @@
 
 use eciton_exec::Prices;
 use eciton_exec::functions::Outlook;
-use eciton_plan::{Aggregator, Config, Domain, LayerKind, Mode, Pipeline, Place, Program, Stage, StageId};
+use eciton_plan::{
+    Aggregator, Config, Domain, LayerKind, Mode, Pipeline, Place, Program, SpanChoice, Stage, StageId,
+};
 use serde::Serialize;
 
 use crate::driver::stage_bytes;
@@ -50,6 +52,9 @@ pub struct Plan {
     pub weight_versions: u32,
     /// An epoch's stages, in order.
     pub stages: Vec<StagePlan>,
+    /// Runs of stages that are one task each; empty where a task is a stage.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spans: Vec<SpanPlan>,
     /// Where the host of functions is, by what their number will be cut, and what a GB costs there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub functions: Option<FunctionsPlan>,
@@ -133,6 +138,52 @@ pub struct StagePlan {
     pub bytes_written: u64,
 }
 
+/// A run of stages that is one task. Lists of edges, which travel with gathers, are not counted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SpanPlan {
+    /// For instance `linear 0 to linear 0 backward`.
+    pub name: String,
+    /// How many stages.
+    pub stages: usize,
+    /// Bytes of rows and parameters that enter a task, the mean over intervals.
+    pub bytes_in: u64,
+    /// Bytes of rows and of parts of gradients that leave it.
+    pub bytes_out: u64,
+    /// Floating-point operations of its kernels.
+    pub flops: f64,
+    /// These, for each byte in or out.
+    pub flop_per_byte: f64,
+}
+
+/// A program's runs, on intervals of so many rows.
+fn spans(draft: &Draft, config: &Config, rows: &[usize]) -> Vec<SpanPlan> {
+    let (inputs, program, spans) = (&draft.inputs, &draft.planned.program, &draft.planned.spans);
+    if config.executor.spans == SpanChoice::None {
+        return Vec::new();
+    }
+    let schedule = spans.fuse(program);
+    let stored = inputs.stored();
+    let count = rows.len().max(1) as u64;
+    let one = |(id, span): (u16, &eciton_plan::Span)| {
+        let id = StageId(id);
+        let bytes =
+            rows.iter().map(|&rows| stage_bytes(&schedule, inputs, config.run.row_storage, (id, rows)));
+        let (read, written) = bytes.fold((0, 0), |sum, (read, written)| (sum.0 + read, sum.1 + written));
+        let (values_in, values_out) = span.parameter_values(program);
+        let (bytes_in, bytes_out) = (read / count + 4 * values_in, written / count + 4 * values_out);
+        let flops = span.row_flops(program, stored) * rows.iter().sum::<usize>() as f64 / count as f64;
+        SpanPlan {
+            name: schedule.stage_name(id),
+            stages: span.stages.len(),
+            bytes_in,
+            bytes_out,
+            flops,
+            flop_per_byte: flops / (bytes_in + bytes_out).max(1) as f64,
+        }
+    };
+    (0..).zip(spans.as_slice()).map(one).collect()
+}
+
 /// Reads the data set and opens the kernels, and plans the run. Rows, weights and gathered features
 /// are not allocated.
 ///
@@ -182,6 +233,10 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         first: first(program, at, &layer.kind),
     });
     let stages = (0..).take(program.stages.len()).map(stage).collect();
+    let rows: Vec<usize> = match program.apart {
+        true => vec![program.rows(Domain::VERTICES) as usize / intervals.max(1) as usize; intervals as usize],
+        false => inputs.intervals.iter().map(|interval| interval.rows.len()).collect(),
+    };
     Ok(Plan {
         dataset: inputs.dataset.name.clone(),
         model: crate::train::model_name(program),
@@ -200,6 +255,7 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         row_versions: config.pipeline.row_versions(),
         weight_versions: config.pipeline.weight_versions(),
         stages,
+        spans: spans(&draft, config, &rows),
         functions: FunctionsPlan::of(config, intervals)?,
         fits: draft.planned.memory.check(config.run.memory_bytes).is_ok(),
         memory: draft.planned.memory,

@@ -85,8 +85,7 @@ impl Lists {
     /// sums or means.
     pub(crate) fn weights(&self, of_means: bool) -> Option<&[f32]> {
         if let Of::Part(part) = &self.of {
-            let weights = if of_means { part.of_means.as_ref() } else { part.edges.weights.as_ref() };
-            return weights.map(|weights| &weights.along(self.relation.reversed)[..]);
+            return part.weights(of_means, self.relation.reversed).map(|weights| &weights[..]);
         }
         match (&self.reached, self.relation.reversed) {
             (Some(reached), true) => reached.reversed().1,

@@ -12,9 +12,8 @@ use eciton_kernel::Layer;
 use eciton_plan::executor::CORE_HOUR_USD;
 use eciton_plan::{
     Attribute, Config, Domain, EdgePlace, ExecutorKind, FunctionCount, GatherFeatures, Layers, Mode, Model,
-    Pipeline, Place, Program, Readout, Round, Savings, SlotId,
+    Pipeline, Place, Program, Readout, Round, Savings, SlotId, Spans,
 };
-use eciton_tensor::Matrix;
 
 use crate::batch::{Batches, Chooser, Source};
 use crate::checkpoint::Fingerprint;
@@ -88,6 +87,9 @@ pub(crate) struct Session {
     pub inputs: Inputs,
     normalised_features: bool,
     pub program: Program,
+    /// Which of its stages are one task, and the program of these.
+    spans: Spans,
+    schedule: Program,
     pub kernels: Kernels,
     pub threads: u32,
     evaluation: Program,
@@ -186,6 +188,8 @@ impl Draft {
 /// The programs of a model, and the memory that a run of them takes.
 pub(crate) struct Planned {
     pub program: Program,
+    /// Which of its stages are one task.
+    pub spans: Spans,
     evaluation: Program,
     layers: Vec<Option<Arc<Layer>>>,
     /// Who chooses the rows of batches.
@@ -257,7 +261,8 @@ impl Planned {
             let kernel = operation.signature.is_some();
             kernel.then(|| opened.next()).flatten()
         });
-        Ok(Self { layers: kernels.collect(), program, evaluation, chooser, labelled, memory })
+        let spans = Spans::of(&program, &config.executor.spans)?;
+        Ok(Self { layers: kernels.collect(), program, spans, evaluation, chooser, labelled, memory })
     }
 
     fn fits(&self, config: &Config) -> bool {
@@ -271,7 +276,8 @@ impl Session {
         let draft = Draft::new(config, options, dataset)?;
         draft.planned.memory.check(config.run.memory_bytes)?;
         let Draft { inputs, normalised_features, kernels, threads, planned } = draft;
-        let Planned { program, evaluation, layers, chooser, .. } = planned;
+        let Planned { program, spans, evaluation, layers, chooser, .. } = planned;
+        let schedule = spans.fuse(&program);
         let watched = options.out.is_some() && config.checkpoint.is_on();
         let fingerprint = watched.then(|| Fingerprint::of(&inputs)).transpose()?;
         let inputs = inputs.complete(&program, threads)?;
@@ -302,12 +308,12 @@ impl Session {
             true => Sums::of_parts(intervals),
             false => Sums::of_intervals(&inputs.intervals, inputs.atoms.tree()),
         };
-        let sizes = (inputs.shape.rows.into(), inputs.dataset.graph.edges(), program.stages.len());
+        let sizes = (inputs.shape.rows.into(), inputs.dataset.graph.edges(), schedule.stages.len());
         let in_flight = settings.in_flight.unwrap_or(0);
         let header = Header::of(config, sizes, intervals, in_flight, options.seeds.max(1));
         let logs = Logs::new(&options.recording, &header)?;
         let weights = Weights::new(&program, &config.optimiser, &config.pipeline, &sums)?;
-        let engine = Engine::new(&program, settings)?;
+        let engine = Engine::new(&schedule, settings)?;
         let evaluator_settings = eciton_engine::Settings {
             last: Round(1),
             pipeline: Pipeline::default(),
@@ -324,7 +330,7 @@ impl Session {
         // Before anything is spent: a price list that cannot be read must not end a run.
         let prices = charged.then(Prices::read).transpose()?;
         let mut machine = machine(config, local, &kernels, &layers, intervals)?;
-        let mut tuning = tuning(config, &*machine, &program, prices.as_ref(), intervals, threads);
+        let mut tuning = tuning(config, &*machine, &schedule, prices.as_ref(), intervals, threads);
         if let Some(tuning) = &mut tuning {
             tuning.begin(&mut *machine);
         }
@@ -337,7 +343,7 @@ impl Session {
                 vec![(0..intervals as usize).map(|part| part * each..(part + 1) * each).collect()]
             }
         };
-        let rows = RowStore::new(&program, parts, &config.pipeline, config.run.row_storage, &[])?;
+        let rows = RowStore::new(&schedule, parts, &config.pipeline, config.run.row_storage, &[])?;
         // Where epochs run apart an evaluation is among them, or old rows outlast it.
         let others: &[&RowStore] = if config.pipeline.row_versions() > 1 { &[] } else { &[&rows] };
         let evaluation_rows =
@@ -352,6 +358,8 @@ impl Session {
             inputs,
             normalised_features,
             program,
+            spans,
+            schedule,
             kernels,
             threads,
             evaluation,
@@ -428,7 +436,7 @@ impl Session {
         let batches = self.source.as_ref().map(|source| Batches::new(source.clone(), seed, last));
         let stages = Stages::new(&self.program, &self.inputs, &self.rows, &self.layers, Some(seed))?;
         let mut training = Training {
-            stages: stages.with_batches(batches),
+            stages: stages.with_spans(&self.spans, &self.schedule).with_batches(batches),
             evaluation: Stages::new(
                 &self.evaluation,
                 &self.inputs,
@@ -490,11 +498,7 @@ impl Session {
     /// Writes out what was recorded.
     pub(crate) fn finish_logs(&mut self) -> Result<()> {
         let (dataset, shape) = (&self.inputs.dataset, &self.inputs.shape);
-        let values = shape.rows as f64 * f64::from(shape.features);
-        let stored = match &self.inputs.features {
-            Matrix::Sparse(sparse) => (sparse.data.stored() as f64 / values).clamp(f64::MIN_POSITIVE, 1.0),
-            _ => 1.0,
-        };
+        let stored = self.inputs.stored();
         let (intervals, threads) = (self.inputs.intervals.len(), self.threads);
         let source = format!(
             "measured: {}, {intervals} intervals on {threads} threads, {}, eciton {}",
@@ -503,7 +507,7 @@ impl Session {
             env!("CARGO_PKG_VERSION")
         );
         let (rows, edges) = (u64::from(shape.rows), dataset.graph.edges());
-        self.logs.finish(&Profiled { program: &self.program, source, stored, rows, edges })
+        self.logs.finish(&Profiled { program: &self.schedule, source, stored, rows, edges })
     }
 
     /// Facts of its functions before they work; `None` where nothing is charged.

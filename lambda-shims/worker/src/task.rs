@@ -16,7 +16,8 @@ use crate::warm::Warm;
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) warm: Arc<Warm>,
-    pub(crate) kernel: Arc<Kernel>,
+    /// Of its calls, in order.
+    pub(crate) kernels: Vec<Arc<Kernel>>,
     pub(crate) request: Request,
     pub(crate) frame: Incoming,
     pub(crate) objects: Vec<Wanted>,
@@ -40,7 +41,7 @@ impl Task {
     /// # Errors
     /// Whatever is not the kernel's doing.
     pub(crate) fn run(self) -> Result<Ended> {
-        let Self { warm, kernel, request, frame, objects } = self;
+        let Self { warm, kernels, request, frame, objects } = self;
         let mut fresh = Vec::new();
         let mut decoded = Vec::with_capacity(objects.len());
         for wanted in objects {
@@ -53,24 +54,27 @@ impl Task {
                 }
             });
         }
-        let name = request.kernel.name.clone();
+        let name = request.span.is_none().then(|| request.kernel.name.clone());
         let begun = Instant::now();
-        let layer = match warm.layer(&kernel, &request.inputs_extents, &request.attributes) {
-            Ok(layer) => layer,
-            Err(e) => {
-                return Ok(Ended {
-                    result: Err(blame(e, &name)?),
-                    places: None,
-                    computed: begun.elapsed(),
-                    fresh,
-                });
+        let mut layers = Vec::with_capacity(kernels.len());
+        for (call, kernel) in request.calls().zip(&kernels) {
+            match warm.layer(kernel, &call.inputs_extents, &call.attributes) {
+                Ok(layer) => layers.push(layer),
+                Err(e) => {
+                    return Ok(Ended {
+                        result: Err(blame(e, Some(&call.kernel.name))?),
+                        places: None,
+                        computed: begun.elapsed(),
+                        fresh,
+                    });
+                }
             }
-        };
+            call.fits(layers.last().ok_or_else(no_layer)?).map_err(Error::Request)?;
+        }
         let opened = begun.elapsed();
-        request.fits(&layer).map_err(Error::Request)?;
         // Errors of frames are the worker's own; they pass through the kernel host's as texts.
         let mut broken = None;
-        let resolved = request.into_call(&mut |source: &Source| {
+        let resolved = request.into_task(&layers, &mut |source: &Source| {
             let part = match source.object.map(|o| decoded.get(o as usize)) {
                 None => frame.part(source.part),
                 Some(object) => object.and_then(|o| o.part(source.part)).ok_or_else(|| missing(source)),
@@ -85,11 +89,12 @@ impl Task {
         // What was decoded is copied: a large frame's bytes go before the kernel takes its memory.
         drop((frame, decoded));
         let begun = Instant::now();
-        let result = warm.run(&layer, call);
+        let result = warm.run(layers.first().ok_or_else(no_layer)?, call);
         let computed = opened + begun.elapsed();
         let result = match result {
             Ok(finished) => Ok(finished),
-            Err(e) => Err(blame(e, &name)?),
+            // Kernels of a span go by the names that they were loaded under.
+            Err(e) => Err(blame(e, name.as_deref())?),
         };
         Ok(Ended { result, places: Some(places), computed, fresh })
     }
@@ -97,15 +102,22 @@ impl Task {
 
 /// The kernel's own errors are answers; the others are the worker's. The kernel is called by the name
 /// that the request gives it: the same one may have been loaded under another.
-fn blame(mut error: eciton_kernel::Error, name: &str) -> Result<eciton_kernel::Error> {
+fn blame(mut error: eciton_kernel::Error, name: Option<&str>) -> Result<eciton_kernel::Error> {
     use eciton_kernel::Error as E;
     match &mut error {
         E::Guest { kernel, .. } | E::Trap { kernel, .. } | E::Promise { kernel, .. } => {
-            name.clone_into(kernel);
+            if let Some(name) = name {
+                name.clone_into(kernel);
+            }
             Ok(error)
         }
         _ => Err(Error::Host(error)),
     }
+}
+
+fn no_layer() -> Error {
+    let reason = "the request makes no call".to_owned();
+    Error::Request(eciton_kernel::Error::Wire { place: "request".to_owned(), reason })
 }
 
 fn missing(source: &Source) -> Error {

@@ -168,6 +168,12 @@ impl Worker {
     }
 }
 
+/// The kernels of a request's calls, in order, each with its digest.
+fn kernels(request: &Request) -> Result<Vec<(KernelRef, [u8; 32])>> {
+    let one = |call: &Request| Ok((call.kernel.clone(), call.kernel.digest_bytes().map_err(Error::Request)?));
+    request.calls().map(one).collect()
+}
+
 /// Getting what a task needs.
 impl Worker {
     async fn fetch(&self, carrier: Carrier, invocation: &Invocation) -> Result<Fetched> {
@@ -183,7 +189,7 @@ impl Worker {
         request.restrict(&self.ceiling);
         names::check(&request, at.as_ref(), invocation.answer_key.as_ref())?;
         let keys = names::objects(&request)?;
-        let digest = request.kernel.digest_bytes().map_err(Error::Request)?;
+        let wanted = kernels(&request)?;
         let warm = self.warm(Limits::from(&request.limits))?;
         // What is here already need not be waited for.
         let absent = |s: &Source| match s.object {
@@ -199,12 +205,20 @@ impl Worker {
                 None => Ok(None),
             }
         };
-        let kernel = self.kernel(&warm, &request.kernel, &digest);
+        let kernels = async {
+            let (mut found, mut cached) = (Vec::with_capacity(wanted.len()), 0);
+            for (wanted, digest) in &wanted {
+                let (kernel, kept) = self.kernel(&warm, wanted, digest).await?;
+                found.push(kernel);
+                cached += kept;
+            }
+            Ok((found, cached))
+        };
         let objects = self.objects.find(&self.store, &keys, apart, &room);
-        let (own_stream, (kernel, cached_kernels), (objects, object_stream)) =
-            tokio::try_join!(rest, kernel, objects)?;
+        let (own_stream, (kernels, cached_kernels), (objects, object_stream)) =
+            tokio::try_join!(rest, kernels, objects)?;
         let cached_objects = objects.iter().filter(|o| o.is_kept()).count() as u64;
-        let task = Task { warm, kernel, request, frame, objects };
+        let task = Task { warm, kernels, request, frame, objects };
         Ok(Fetched { task, stream: own_stream.or(object_stream), cached_objects, cached_kernels })
     }
 

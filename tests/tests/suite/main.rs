@@ -17,4 +17,5 @@ mod oracle;
 mod pair_norm;
 mod rows;
 mod shipped;
+mod spans;
 mod trainer;

@@ -17,8 +17,12 @@ pub(super) struct Tensors<'a> {
     known: HashMap<Source, Decoded>,
 }
 
-impl Tensors<'_> {
-    fn get(&mut self, source: Source) -> Result<Decoded> {
+impl<'a> Tensors<'a> {
+    pub(super) fn new(resolve: &'a mut dyn FnMut(&Source) -> Result<Decoded>) -> Self {
+        Self { resolve, known: HashMap::new() }
+    }
+
+    pub(super) fn get(&mut self, source: Source) -> Result<Decoded> {
         if let Some(known) = self.known.get(&source) {
             return Ok(known.clone());
         }
@@ -89,7 +93,7 @@ impl Tensors<'_> {
         }
     }
 
-    fn labelled(&mut self, wanted: &LabelledRef, count: usize, limit: u64) -> Result<Labelled> {
+    pub(super) fn labelled(&mut self, wanted: &LabelledRef, count: usize, limit: u64) -> Result<Labelled> {
         let targets = match &wanted.targets {
             TargetsRef::Classes(source) => Targets::Classes(self.ids("targets", *source)?),
             TargetsRef::Values(values) => {
@@ -127,7 +131,10 @@ impl Request {
     /// would write more than its limit `matrix_bytes`; what `resolve` answers.
     pub fn into_call(self, resolve: &mut dyn FnMut(&Source) -> Result<Decoded>) -> Result<(AnyCall, Places)> {
         self.check()?;
-        let mut tensors = Tensors { resolve, known: HashMap::new() };
+        if self.span.is_some() {
+            return Err(wire("request", "several calls where one is run"));
+        }
+        let mut tensors = Tensors::new(resolve);
         if let Some(edges) = self.edges.clone() {
             let (call, places) = self.edge_call(&edges, &mut tensors)?;
             return Ok((AnyCall::Edges(Box::new(call)), places));
@@ -166,20 +173,32 @@ impl Request {
     }
 
     pub(super) fn places(&self, rows: usize) -> Result<Places> {
-        let buffer = |rows: usize, extents: &[u32]| {
-            Buffer::zeroed(rows, width(extents).unwrap_or(0) as usize).map_err(at("places to write"))
-        };
         let rows_out = self.rows_out.iter().map(|extents| {
             let place = |e: &Vec<u32>| Ok((buffer(rows, e)?, e.clone()));
             extents.as_ref().map(place).transpose()
         });
-        let sums_out = self.sums_out.iter().map(|shape| {
+        Ok(Places { rows: rows_out.collect::<Result<_>>()?, sums: self.sums()? })
+    }
+
+    /// Places for sums.
+    pub(super) fn sums(&self) -> Result<Vec<Sums>> {
+        let sums = self.sums_out.iter().map(|shape| {
             let (&first, rest) =
                 shape.split_first().ok_or_else(|| wire("sums", "a shape without extents"))?;
             let parts = self.grid.iter().map(|_| buffer(first as usize, rest));
             Ok(Sums { parts: parts.collect::<Result<_>>()?, shape: shape.clone() })
         });
-        Ok(Places { rows: rows_out.collect::<Result<_>>()?, sums: sums_out.collect::<Result<_>>()? })
+        sums.collect()
+    }
+}
+
+fn buffer(rows: usize, extents: &[u32]) -> Result<Buffer> {
+    Buffer::zeroed(rows, width(extents).unwrap_or(0) as usize).map_err(at("places to write"))
+}
+
+impl Sums {
+    pub(super) fn target(&self) -> Target {
+        Target::Sums { parts: self.parts.clone(), shape: self.shape.clone() }
     }
 }
 
@@ -193,7 +212,6 @@ impl Places {
             };
             place.as_ref().map(target).transpose()
         });
-        let sums = self.sums.iter().map(|s| Target::Sums { parts: s.parts.clone(), shape: s.shape.clone() });
-        Ok((rows.collect::<Result<_>>()?, sums.collect()))
+        Ok((rows.collect::<Result<_>>()?, self.sums.iter().map(Sums::target).collect()))
     }
 }

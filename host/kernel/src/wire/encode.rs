@@ -7,12 +7,13 @@ use eciton_tensor::frame::{Encoding, Writer};
 
 use super::edges::{self, EdgesRef};
 use super::request::grid_parts;
+use super::span;
 use super::{
     KernelRef, LabelledRef, MatrixRef, Numbers, Request, STREAM_BYTES, Source, TargetsRef, VERSION,
     WireLimits, at, wire,
 };
 use crate::bindings::exports::eciton::kernel::vertex as wv;
-use crate::call::{AnyCall, Call, Kind, RowNumbers, Target, Targets};
+use crate::call::{AnyCall, Call, Common, Kind, Labelled, RowNumbers, Target, Targets};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::runtime::Layer;
@@ -96,18 +97,49 @@ pub fn encode(
     constants: &Constants<'_>,
 ) -> Result<Vec<u8>> {
     let mut writer = Writer::new(Vec::new());
-    let parts = match call {
-        AnyCall::Rows(call) => parts(&mut writer, call, encoding, constants)?,
-        AnyCall::Edges(_) if constants.parameters.is_some() || !constants.inputs.is_empty() => {
-            return Err(wire(CALL, "constants of an edge kernel"));
+    let (parts, common) = match call {
+        AnyCall::Rows(call) => (parts(&mut writer, call, encoding, constants)?, call.common()),
+        _ if constants.parameters.is_some() || !constants.inputs.is_empty() => {
+            return Err(wire(CALL, "constants of an edge kernel or of a span"));
         }
-        AnyCall::Edges(call) => edges::parts(&mut writer, call)?,
+        AnyCall::Edges(call) => (edges::parts(&mut writer, call)?, call.common()),
+        AnyCall::Span(call) => {
+            let request = span::request(&mut writer, &Task { run, key, limits }, call, encoding, objects)?;
+            return finish(writer, &request);
+        }
     };
-    let common = call.common();
-    let request = Request {
+    let task = Task { run, key, limits };
+    finish(writer, &request(&task, layer, &common, parts, objects)?)
+}
+
+/// What all calls of a task say alike.
+pub(super) struct Task<'a> {
+    pub(super) run: &'a str,
+    pub(super) key: TaskKey,
+    pub(super) limits: &'a Limits,
+}
+
+/// A frame of what was written and its request.
+fn finish(mut writer: Writer<'_>, request: &Request) -> Result<Vec<u8>> {
+    // What a worker would refuse is found here, by whose fault it is.
+    request.check()?;
+    let meta = serde_json::to_vec(request).map_err(|e| wire(CALL, e.to_string()))?;
+    writer.set_meta(meta);
+    writer.finish().map_err(at(CALL))
+}
+
+/// The request of one call whose matrices were written.
+pub(super) fn request(
+    task: &Task<'_>,
+    layer: &Layer,
+    common: &Common<'_>,
+    parts: Parts,
+    objects: Vec<String>,
+) -> Result<Request> {
+    Ok(Request {
         version: VERSION,
-        run: run.to_owned(),
-        key,
+        run: task.run.to_owned(),
+        key: task.key,
         kernel: KernelRef::new(layer.kernel()),
         inputs_extents: layer.inputs().to_vec(),
         attributes: plain(layer.attributes()),
@@ -132,15 +164,11 @@ pub fn encode(
         sums_out: common.sums_out.iter().map(shape_out).collect::<Result<_>>()?,
         labelled: parts.labelled,
         edges: parts.edges,
+        span: None,
         objects,
-        limits: WireLimits::from(limits),
+        limits: WireLimits::from(task.limits),
         encoding: parts.answered,
-    };
-    // What a worker would refuse is found here, by whose fault it is.
-    request.check()?;
-    let meta = serde_json::to_vec(&request).map_err(|e| wire(CALL, e.to_string()))?;
-    writer.set_meta(meta);
-    writer.finish().map_err(at(CALL))
+    })
 }
 
 /// The parts of a request that the two kinds of kernels write differently.
@@ -195,35 +223,8 @@ fn parts(
     let parameters = all(&call.parameters, &parameter, Encoding::F32)?;
     let mut gradients =
         all(&call.gradients, &|i| if Some(i) == streamed_gradient { later } else { None }, encoding)?;
-    let targets = match call.labelled.as_ref().map(|labelled| &labelled.targets) {
-        None => None,
-        Some(Targets::Values(values)) => {
-            Some(TargetsRef::Values(refer(writer, values, Encoding::F32, None)?))
-        }
-        Some(Targets::Classes(classes)) => {
-            let part = writer.ids(classes.to_vec()).map_err(at(CALL))?;
-            Some(TargetsRef::Classes(Source { object: None, part }))
-        }
-    };
-    let row_weights = call.labelled.as_ref().and_then(|labelled| labelled.row_weights.as_ref());
-    let row_weights = row_weights.map(|weights| refer(writer, weights, Encoding::F32, None)).transpose()?;
-    let mut ids = |list: std::borrow::Cow<'_, [u32]>| -> Result<Source> {
-        Ok(Source { object: None, part: writer.ids(list.into_owned()).map_err(at(CALL))? })
-    };
-    let row_numbers = match &call.row_numbers {
-        RowNumbers::From(first) => Numbers::From(*first),
-        RowNumbers::List(list) => {
-            let halves: Vec<u32> = list.iter().flat_map(|&n| [n as u32, (n >> 32) as u32]).collect();
-            Numbers::List(ids(halves.into())?)
-        }
-    };
-    let labelled = match call.labelled.as_ref().zip(targets) {
-        None => None,
-        Some((labelled, targets)) => {
-            let (rows, weight) = (ids(labelled.rows.as_ref().into())?, labelled.weight);
-            Some(LabelledRef { targets, rows, weight, row_weights })
-        }
-    };
+    let labelled = call.labelled.as_ref().map(|known| labelled(writer, known)).transpose()?;
+    let row_numbers = numbers(writer, &call.row_numbers)?;
     let last =
         [(streamed_input, &call.inputs, &mut inputs), (streamed_gradient, &call.gradients, &mut gradients)];
     for (streamed, matrices, refs) in last {
@@ -244,6 +245,34 @@ fn parts(
         edges: None,
         answered: answered(call, encoding),
     })
+}
+
+/// Writes what is known of rows, for `loss`.
+pub(super) fn labelled(writer: &mut Writer<'_>, known: &Labelled) -> Result<LabelledRef> {
+    let targets = match &known.targets {
+        Targets::Values(values) => TargetsRef::Values(refer(writer, values, Encoding::F32, None)?),
+        Targets::Classes(classes) => TargetsRef::Classes(ids(writer, classes.to_vec())?),
+    };
+    let row_weights = known.row_weights.as_ref();
+    let row_weights = row_weights.map(|weights| refer(writer, weights, Encoding::F32, None)).transpose()?;
+    let rows = ids(writer, known.rows.to_vec())?;
+    Ok(LabelledRef { targets, rows, weight: known.weight, row_weights })
+}
+
+/// Writes the numbers of rows.
+pub(super) fn numbers(writer: &mut Writer<'_>, numbers: &RowNumbers) -> Result<Numbers> {
+    Ok(match numbers {
+        RowNumbers::From(first) => Numbers::From(*first),
+        RowNumbers::List(list) => {
+            let halves: Vec<u32> = list.iter().flat_map(|&n| [n as u32, (n >> 32) as u32]).collect();
+            Numbers::List(ids(writer, halves)?)
+        }
+    })
+}
+
+/// Writes a list.
+pub(super) fn ids(writer: &mut Writer<'_>, list: Vec<u32>) -> Result<Source> {
+    Ok(Source { object: None, part: writer.ids(list).map_err(at(CALL))? })
 }
 
 /// A constant frame of a call's parameters, in order, as f32.
@@ -271,7 +300,7 @@ pub fn encode_input(call: &Call, at_input: usize, encoding: Encoding) -> Result<
     writer.finish().map_err(at(place()))
 }
 
-fn extents_out(target: &Target) -> Result<Vec<u32>> {
+pub(super) fn extents_out(target: &Target) -> Result<Vec<u32>> {
     match target {
         Target::Rows { extents, .. } | Target::Half { extents, .. } => Ok(extents.clone()),
         Target::Sums { .. } => Err(wire(CALL, "sums where rows are written")),

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::edges::EdgesRef;
 use super::fit::fits;
+use super::span::SpanRef;
 use super::{
     MAX_ATOMS, MAX_ATTRIBUTES, MAX_MATRICES, MAX_NAME_BYTES, MAX_OBJECTS, STREAM_BYTES, Source,
     check_version, parse_meta, text, width, wire,
@@ -21,7 +22,7 @@ use crate::error::Result;
 use crate::limits::Limits;
 use crate::runtime::{Kernel, Layer};
 
-const REQUEST: &str = "request";
+pub(super) const REQUEST: &str = "request";
 
 /// A kernel by name and content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -225,6 +226,9 @@ pub struct Request {
     /// Of a call on edges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edges: Option<EdgesRef>,
+    /// Of several calls as one task: what is said of the call itself holds for none of them then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<Box<SpanRef>>,
     /// Store keys of constant frames.
     pub objects: Vec<String>,
     /// Bounds on the task.
@@ -282,6 +286,12 @@ impl Request {
         fits(self, layer.signature())
     }
 
+    /// The calls that it makes, in order: itself, or those of its span.
+    pub fn calls(&self) -> impl Iterator<Item = &Self> {
+        let span = self.span.as_deref();
+        span.into_iter().flat_map(SpanRef::calls).chain(span.is_none().then_some(self))
+    }
+
     /// The matrix whose rows are worth streaming: the first of [`Request::streamables`].
     pub fn streamable(&self) -> Option<Source> {
         self.streamables().next()
@@ -291,7 +301,7 @@ impl Request {
     /// that has kept an object may take the next one.
     pub fn streamables(&self) -> impl Iterator<Item = Source> {
         // An edge kernel's rows are brought to edges in any order.
-        let rows = if self.edges.is_some() { 0 } else { self.rows() };
+        let rows = if self.edges.is_some() || self.span.is_some() { 0 } else { self.rows() };
         let large = move |m: &&MatrixRef| {
             let (Some(encoding), Some(columns)) = (m.encoding, width(&m.extents)) else { return false };
             let values = rows.saturating_mul(u64::from(columns));
@@ -310,6 +320,12 @@ impl Request {
     /// # Errors
     /// [`Error::Wire`](crate::Error::Wire).
     pub fn check(&self) -> Result<()> {
+        self.check_among(self.objects.len())?;
+        self.span.as_ref().map_or(Ok(()), |span| span.check(self))
+    }
+
+    /// The same of one call, whose sources lie in the frame or in so many objects.
+    pub(super) fn check_among(&self, objects: usize) -> Result<()> {
         check_version(REQUEST, self.version)?;
         self.kernel.digest_bytes()?;
         let names = [("run", &self.run), ("kernel", &self.kernel.name)];
@@ -332,33 +348,33 @@ impl Request {
             bounded(what, matrices.len(), MAX_MATRICES)?;
             for matrix in matrices {
                 check_extents(what, &matrix.extents)?;
-                self.check_source(what, matrix.source)?;
+                check_source(objects, what, matrix.source)?;
             }
         }
         if let Numbers::List(source) = self.row_numbers {
-            self.check_source("row_numbers", source)?;
+            check_source(objects, "row_numbers", source)?;
         }
         if let Some(labelled) = &self.labelled {
             match &labelled.targets {
-                TargetsRef::Classes(source) => self.check_source("targets", *source)?,
+                TargetsRef::Classes(source) => check_source(objects, "targets", *source)?,
                 TargetsRef::Values(matrix) => {
                     check_extents("targets", &matrix.extents)?;
-                    self.check_source("targets", matrix.source)?;
+                    check_source(objects, "targets", matrix.source)?;
                 }
             }
-            self.check_source("labelled rows", labelled.rows)?;
+            check_source(objects, "labelled rows", labelled.rows)?;
             if let Some(weights) = &labelled.row_weights {
                 if width(&weights.extents) != Some(1) {
                     let reason = format!("extents {:?} of a row; each row has one", weights.extents);
                     return Err(wire(format!("{REQUEST}, row weights"), reason));
                 }
-                self.check_source("row weights", weights.source)?;
+                check_source(objects, "row weights", weights.source)?;
             }
         }
         if let Some(edges) = &self.edges {
             edges.check(self)?;
             for source in edges.sources() {
-                self.check_source("edges", source)?;
+                check_source(objects, "edges", source)?;
             }
             for matrix in [&edges.other].into_iter().chain(&edges.known) {
                 check_extents("edges", &matrix.extents)?;
@@ -366,14 +382,6 @@ impl Request {
         }
         self.grid()?;
         self.check_places()
-    }
-
-    fn check_source(&self, what: &str, source: Source) -> Result<()> {
-        if source.object.is_some_and(|o| o as usize >= self.objects.len()) {
-            let reason = format!("{source} of {} objects", self.objects.len());
-            return Err(wire(format!("{REQUEST}, {what}"), reason));
-        }
-        Ok(())
     }
 
     /// What is written: counts that fit the function, bytes within the limit.
@@ -476,7 +484,16 @@ pub(super) fn grid_parts(grid: &Grid) -> Result<Vec<GridPart>> {
     Ok(grid.parts().iter().map(part).collect())
 }
 
-fn bounded(what: &str, found: usize, allowed: usize) -> Result<()> {
+/// Whether a source is among so many objects, or in the frame.
+pub(super) fn check_source(objects: usize, what: &str, source: Source) -> Result<()> {
+    if source.object.is_some_and(|o| o as usize >= objects) {
+        let reason = format!("{source} of {objects} objects");
+        return Err(wire(format!("{REQUEST}, {what}"), reason));
+    }
+    Ok(())
+}
+
+pub(super) fn bounded(what: &str, found: usize, allowed: usize) -> Result<()> {
     if found > allowed {
         return Err(wire(REQUEST, format!("{found} {what}; {allowed} are allowed")));
     }
@@ -484,7 +501,7 @@ fn bounded(what: &str, found: usize, allowed: usize) -> Result<()> {
 }
 
 /// Extents of one row: at most three, below 2^32 values.
-fn check_extents(what: &str, extents: &[u32]) -> Result<u32> {
+pub(super) fn check_extents(what: &str, extents: &[u32]) -> Result<u32> {
     let columns = width(extents).filter(|_| extents.len() <= 3);
     columns.ok_or_else(|| {
         let reason = format!("extents {extents:?} of a row; up to three, below 2^32 values, are allowed");

@@ -4,9 +4,13 @@ use super::{Key, key};
 use crate::document::Field;
 use crate::error::Error;
 use crate::executor::{
-    EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, MAX_FUNCTIONS, RowFormat, Transport,
+    EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, MAX_FUNCTIONS, RowFormat, SpanChoice,
+    Transport,
 };
 use crate::prices::HostPlace;
+
+/// The last stage that a program may have.
+const MAX_FIRST: u32 = 65_535;
 
 pub(super) const EXECUTOR: &[Key<Executor>] = &[
     key(
@@ -56,6 +60,19 @@ pub(super) const EXECUTOR: &[Key<Executor>] = &[
         "where edge kernels run beside functions: host, or functions",
         |executor, field| {
             executor.edge_kernels = field.choice(&EdgePlace::ALL)?;
+            Ok(())
+        },
+    ),
+    key(
+        "spans",
+        &["fuse", "fusion"],
+        "consecutive stages as one task: none, auto (as many as may be), or the first stages of runs, as [0, 3]",
+        |executor, field| {
+            executor.spans = match field.word(&["none", "auto"]) {
+                Some("none") => SpanChoice::None,
+                Some(_) => SpanChoice::Auto,
+                None => SpanChoice::Firsts(field.integers32(0..=MAX_FIRST)?),
+            };
             Ok(())
         },
     ),

@@ -42,6 +42,14 @@ pub(crate) struct PartLists {
     pub of_means: Option<EdgeWeights>,
 }
 
+impl PartLists {
+    /// Weights of edges, in the order of in-lists or of out-lists.
+    pub(crate) fn weights(&self, of_means: bool, outgoing: bool) -> Option<&Arc<Vec<f32>>> {
+        let weights = if of_means { self.of_means.as_ref() } else { self.edges.weights.as_ref() };
+        weights.map(|weights| weights.along(outgoing))
+    }
+}
+
 impl Part {
     pub(super) fn new(
         levels: Vec<Level>,

@@ -22,11 +22,12 @@ use eciton_graph::order::Permutation;
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{AnyCall, Finished, Layer, Target};
 use eciton_plan::{
-    IntervalId, Normalisation, Operation, Over, Program, Round, Scope, SlotId, Stage, Step, Task, op,
+    IntervalId, Normalisation, Operation, Over, Program, Round, Scope, SlotId, Stage, StageId, Step, Task, op,
 };
 use eciton_tensor::{Matrix, ReadRows, WriteRows};
 
 use super::rows::{Lease, WriteLease};
+use super::span::Building;
 use super::stages::Stages;
 use crate::batch::{Part, PartLists};
 use crate::data::Interval;
@@ -41,6 +42,14 @@ pub(crate) trait Operator: std::fmt::Debug {
     /// # Errors
     /// [`Error::Internal`] where rows are not there, or another step has them.
     fn work(&self, on: &On<'_>) -> Result<Work>;
+
+    /// Adds one step to a span's work; only of operators whose stages may be inside of one.
+    ///
+    /// # Errors
+    /// As [`Operator::work`]; [`Error::Internal`] of an operator that cannot be inside.
+    fn inside(&self, on: &On<'_>, _span: &mut Building) -> Result<()> {
+        Err(Error::Internal(format!("{} is within a span", on.stage.name)))
+    }
 }
 
 type Open = fn(&Operation) -> Result<Box<dyn Operator>>;
@@ -79,6 +88,8 @@ fn unknown(operation: &Operation) -> Error {
 pub(crate) struct On<'a> {
     pub stages: &'a Stages<'a>,
     pub stage: &'a Stage,
+    /// Its number in the program, which a task's is only without spans.
+    pub id: StageId,
     pub pass: u32,
     pub task: Task,
     /// How many rounds older than the step the rows are that it reads of each interval; `None`: none is.
@@ -115,7 +126,7 @@ impl On<'_> {
         self.task.step()
     }
 
-    fn at(&self) -> (Round, IntervalId) {
+    pub(super) fn at(&self) -> (Round, IntervalId) {
         (self.task.round, self.task.interval)
     }
 
@@ -125,8 +136,8 @@ impl On<'_> {
     }
 
     /// How many gathers lie between the stage's rows and the loss.
-    fn hops(&self) -> usize {
-        self.stages.hops().stage(self.task.stage)
+    pub(super) fn hops(&self) -> usize {
+        self.stages.hops().stage(self.id)
     }
 
     fn interval(&self) -> Result<&Interval> {
@@ -149,7 +160,7 @@ impl On<'_> {
     }
 
     /// The rows of a slot that no stage writes; `None` for others.
-    fn constant(&self, slot: SlotId) -> Option<&Matrix> {
+    pub(super) fn constant(&self, slot: SlotId) -> Option<&Matrix> {
         match &self.part {
             None => self.stages.inputs.constant(self.stages.program, slot),
             Some((part, _)) => part.constant(self.stages.program, slot),
@@ -166,7 +177,7 @@ impl On<'_> {
 
     /// The lists of a part that the stage follows: those of a gather's gradient are the gather's.
     fn part_lists(&self, part: &Part) -> Result<Arc<PartLists>> {
-        let reversed = self.stages.program.relation(self.task.stage).is_some_and(|lists| lists.reversed);
+        let reversed = self.stages.program.relation(self.id).is_some_and(|lists| lists.reversed);
         let level = part.level(self.hops().saturating_sub(usize::from(reversed)));
         let lists = level.map(|level| level.lists.clone());
         lists.ok_or_else(|| Error::Internal(format!("the part of {} has no lists", self.step())))
@@ -174,7 +185,7 @@ impl On<'_> {
 
     /// The lists that the stage follows.
     fn lists(&self) -> Result<Lists> {
-        let relation = self.stages.program.relation(self.task.stage);
+        let relation = self.stages.program.relation(self.id);
         let relation =
             relation.ok_or_else(|| Error::Internal(format!("{} follows no lists", self.step())))?;
         let Some((part, _)) = &self.part else { return self.stages.inputs.lists(*relation) };
@@ -255,8 +266,8 @@ impl On<'_> {
     }
 
     /// The interval's rows of a slot.
-    fn read(&self, slot: SlotId) -> Result<Matrix> {
-        let extents = self.stages.program.slots.get(slot.index()).map_or(&[][..], |s| &s.extents);
+    pub(super) fn read(&self, slot: SlotId) -> Result<Matrix> {
+        let extents = self.stages.extents(slot);
         let (round, interval) = self.at();
         let matrix = match self.constant(slot) {
             Some(all) => {
@@ -265,7 +276,7 @@ impl On<'_> {
             }
             None => self.stages.rows.lease(slot, round, interval, self.first()?)?.into(),
         };
-        matrix.with_extents(extents).map_err(at("rows to read"))
+        matrix.with_extents(&extents).map_err(at("rows to read"))
     }
 
     /// The slot that the stage writes as number `at`; `None` where nobody reads it.
@@ -297,19 +308,12 @@ impl On<'_> {
 
     /// Where a kernel writes its rows.
     fn targets(&self) -> Result<Vec<Option<Target>>> {
-        let slots = &self.stages.program.slots;
-        let extents = |slot: SlotId| slots.get(slot.index()).map_or_else(Vec::new, |s| s.extents.clone());
-        let target = |slot: SlotId| {
-            Ok(match self.write_slot(slot)? {
-                WriteLease::F32(rows) => Target::Rows { rows, extents: extents(slot) },
-                WriteLease::Bf16(rows) => Target::Half { rows, extents: extents(slot) },
-            })
-        };
+        let target = |slot: SlotId| Ok(self.write_slot(slot)?.target(self.stages.extents(slot)));
         self.stage.writes.iter().map(|slot| slot.map(target).transpose()).collect()
     }
 
     /// Where a kernel writes its sums: gradients of parameters, then the loss.
-    fn sums(&self) -> Result<Vec<Target>> {
+    pub(super) fn sums(&self) -> Result<Vec<Target>> {
         let (round, interval) = self.at();
         let parameters = &self.stages.program.parameters;
         let mut sums = Vec::with_capacity(self.stage.sums.len() + 1);
@@ -318,7 +322,7 @@ impl On<'_> {
             let shape = parameters.get(id.index()).map_or_else(Vec::new, |p| p.shape.clone());
             sums.push(Target::Sums { parts, shape });
         }
-        if self.stages.program.loss == Some(self.task.stage) {
+        if self.stages.program.loss == Some(self.id) {
             let parts = self.weights.loss_parts(round, interval);
             sums.push(Target::Sums { parts, shape: vec![1] });
         }
@@ -327,29 +331,16 @@ impl On<'_> {
 
     /// The work of a step without rows: its sums are zero.
     pub(super) fn nothing(&self) -> Result<Work> {
-        let mut parts = Vec::new();
-        for sum in self.sums()? {
-            if let Target::Sums { parts: of, .. } = sum {
-                parts.extend(whole(&of)?);
-            }
-        }
-        host(move || {
-            for part in &mut parts {
-                let mut part = part.view_mut();
-                (0..part.rows()).for_each(|row| part.row_mut(row).fill(0.0));
-            }
-            Ok(())
-        })
+        nothing(self.sums()?)
     }
 
     /// Puts an answer that came in a message where a kernel would have written.
     pub(super) fn commit(&self, answer: Answer) -> Result<Finished> {
-        let put = answer.into_targets(self.targets()?, self.sums()?);
-        put.map_err(|source| Error::Step { step: self.task.key().to_string(), source: Box::new(source) })
+        put(answer, self.task, self.targets()?, self.sums()?)
     }
 
     /// A kernel's work: a call, and which of its inputs are the same in every round.
-    fn kernel(&self, call: AnyCall, constant_inputs: Vec<(usize, SlotId)>) -> Result<Work> {
+    pub(super) fn kernel(&self, call: AnyCall, constant_inputs: Vec<(usize, SlotId)>) -> Result<Work> {
         Ok(Work::Kernel(KernelWork {
             operation: self.stage.operation,
             generation: self.weights.generation(self.task.weights)?,
@@ -365,6 +356,34 @@ impl On<'_> {
         let operation = self.stages.operation(self.stage.operation)?;
         operation.parameters.iter().map(|p| self.weights.matrix(p.index(), self.task.weights)).collect()
     }
+}
+
+/// Work that puts zeros into sums.
+pub(super) fn nothing(sums: Vec<Target>) -> Result<Work> {
+    let mut parts = Vec::new();
+    for sum in sums {
+        if let Target::Sums { parts: of, .. } = sum {
+            parts.extend(whole(&of)?);
+        }
+    }
+    host(move || {
+        for part in &mut parts {
+            let mut part = part.view_mut();
+            (0..part.rows()).for_each(|row| part.row_mut(row).fill(0.0));
+        }
+        Ok(())
+    })
+}
+
+/// Puts an answer that came in a message into a task's rows and sums.
+pub(super) fn put(
+    answer: Answer,
+    task: Task,
+    rows: Vec<Option<Target>>,
+    sums: Vec<Target>,
+) -> Result<Finished> {
+    let put = answer.into_targets(rows, sums);
+    put.map_err(|source| Error::Step { step: task.key().to_string(), source: Box::new(source) })
 }
 
 /// Work of the host without a kernel.

@@ -251,7 +251,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                     state.logs.reads(engine, step, stages.rows_by_interval());
                 }
                 if let Some(trace) = &mut state.logs.trace {
-                    let weights = stages.program.operation(task.stage).map(|_| task.weights.0);
+                    let weights = stages.schedule.operation(task.stage).map(|_| task.weights.0);
                     trace.asked(step, weights, ages)?;
                 }
                 let deadline = engine.deadline_us(task.stage).map(Duration::from_micros);
@@ -308,7 +308,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
             return Ok(None);
         }
         if let (Some(trace), Completion::Ended { key, timing, .. }) = (&mut state.logs.trace, &completion) {
-            let (program, step, timing, evaluation) = (stages.program, key.step(), *timing, !stages.training);
+            let (program, step, timing, evaluation) =
+                (stages.schedule, key.step(), *timing, !stages.training);
             trace.ended(&Span { program, step, timing, bytes: stages.bytes(step), evaluation })?;
         }
         if let Completion::Ended { key, result, .. } = &completion
@@ -394,7 +395,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
 
 fn log(stages: &Stages<'_>, observer: &mut dyn Observer, stage: StageId, finished: Finished) {
     for line in finished.log {
-        let operation = stages.program.operation(stage);
+        let operation = stages.schedule.operation(stage);
         observer.log(operation.map_or("", |o| &o.kernel), &line);
     }
 }

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use eciton_graph::gather::Rows;
+use eciton_kernel::Target;
 use eciton_plan::{Buffers, DomainId, IntervalId, Pipeline, Program, Round, RowFormat, SlotId};
 use eciton_tensor::half::{HalfBuffer, ReadHalf, WriteHalf};
 use eciton_tensor::{Buffer, Matrix, ReadRows, WriteRows};
@@ -61,6 +62,16 @@ impl From<Lease> for Matrix {
 pub(crate) enum WriteLease {
     F32(WriteRows),
     Bf16(WriteHalf),
+}
+
+impl WriteLease {
+    /// As a kernel writes them, a row of these extents.
+    pub(crate) fn target(self, extents: Vec<u32>) -> Target {
+        match self {
+            Self::F32(rows) => Target::Rows { rows, extents },
+            Self::Bf16(rows) => Target::Half { rows, extents },
+        }
+    }
 }
 
 impl Stored {

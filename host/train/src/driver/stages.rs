@@ -11,12 +11,13 @@ use eciton_kernel::wire::Answer;
 use eciton_kernel::{Finished, Layer};
 use eciton_plan::{
     Buffers, Domain, DomainId, Hops, IntervalId, Operation, OperationId, Place, Program, RowFormat, Scope,
-    SlotId, Stage, StageId, Step, Task, TaskKey,
+    SlotId, Span, Spans, Stage, StageId, Step, Task, TaskKey,
 };
 use eciton_tensor::Matrix;
 
 use super::op::{self, On, Operator};
 use super::rows::RowStore;
+use super::span::Thick;
 use crate::batch::Batches;
 use crate::data::{Inputs, Interval};
 use crate::error::{Error, Result};
@@ -25,6 +26,9 @@ use crate::weights::Weights;
 /// One program on its way: what tasks are made from.
 pub(crate) struct Stages<'a> {
     pub program: &'a Program,
+    /// What the engine schedules: the program, or its spans.
+    pub schedule: &'a Program,
+    spans: Option<&'a Spans>,
     pub inputs: &'a Inputs,
     pub rows: &'a RowStore,
     pub layers: &'a [Option<Arc<Layer>>],
@@ -49,7 +53,14 @@ impl<'a> Stages<'a> {
         let operators = op::open(program, layers)?;
         let (training, seed) = (trains_with.is_some(), trains_with.unwrap_or(0));
         let hops = Hops::of(program);
-        Ok(Self { program, inputs, rows, layers, training, seed, batches: None, hops, operators })
+        let (schedule, spans, batches) = (program, None, None);
+        Ok(Self { program, schedule, spans, inputs, rows, layers, training, seed, batches, hops, operators })
+    }
+
+    /// As spans, whose program is `schedule`.
+    pub(crate) fn with_spans(mut self, spans: &'a Spans, schedule: &'a Program) -> Self {
+        (self.spans, self.schedule) = (Some(spans), schedule);
+        self
     }
 
     /// With rounds of parts.
@@ -58,8 +69,32 @@ impl<'a> Stages<'a> {
         self
     }
 
-    pub(super) fn stage(&self, step: Step) -> Result<&Stage> {
-        self.program.stage(step.stage).ok_or_else(|| Error::Internal(format!("{step}: no such stage")))
+    /// The stage that the engine knows.
+    fn stage(&self, step: Step) -> Result<&Stage> {
+        self.schedule.stage(step.stage).ok_or_else(|| Error::Internal(format!("{step}: no such stage")))
+    }
+
+    /// The stages of a step.
+    fn ids(&self, stage: StageId) -> Vec<StageId> {
+        match self.spans.and_then(|spans| spans.get(stage)) {
+            Some(span) => span.ids().collect(),
+            None => vec![stage],
+        }
+    }
+
+    /// A step's span, where that has several stages.
+    fn thick(&self, stage: StageId) -> Option<&'a Span> {
+        self.spans.and_then(|spans| spans.get(stage)).filter(|span| span.is_thick())
+    }
+
+    pub(super) fn operator(&self, id: OperationId) -> Result<&dyn Operator> {
+        let operator = self.operators.get(id.index());
+        operator.map(|operator| &**operator).ok_or_else(|| Error::Internal(format!("no operator {id}")))
+    }
+
+    /// Extents of one row of a slot.
+    pub(super) fn extents(&self, slot: SlotId) -> Vec<u32> {
+        self.program.slots.get(slot.index()).map_or_else(Vec::new, |spec| spec.extents.clone())
     }
 
     pub(super) fn layer(&self, operation: OperationId) -> Result<&Arc<Layer>> {
@@ -78,18 +113,28 @@ impl<'a> Stages<'a> {
         operation.ok_or_else(|| Error::Internal(format!("no operation {id}")))
     }
 
-    /// A step, for its operator.
+    /// The stages of a step, for their operators.
     fn on<'s>(
         &'s self,
         (pass, task): (u32, Task),
         ages: Option<&'s [u8]>,
         weights: &'s Weights,
-    ) -> Result<On<'s>> {
+    ) -> Result<Vec<On<'s>>> {
         let part = match &self.batches {
             None => None,
             Some(batches) => Some(batches.part(task.round, task.interval)?),
         };
-        Ok(On { stages: self, stage: self.stage(task.step())?, pass, task, ages, weights, part })
+        let one = |id: StageId| {
+            let stage = self.program.stage(id);
+            let stage = stage.ok_or_else(|| Error::Internal(format!("{}: no stage {id}", task.step())))?;
+            Ok(On { stages: self, stage, id, pass, task, ages, weights, part: part.clone() })
+        };
+        self.ids(task.stage).into_iter().map(one).collect()
+    }
+
+    /// The only stage of a step.
+    fn one<'s>(&self, each: Vec<On<'s>>, step: Step) -> Result<On<'s>> {
+        each.into_iter().next().ok_or_else(|| Error::Internal(format!("{step} has no stage")))
     }
 
     /// An attempt as executors take it, in a pass. `ages`: by interval, how many rounds old the rows
@@ -102,9 +147,13 @@ impl<'a> Stages<'a> {
         weights: &Weights,
         deadline: Option<Duration>,
     ) -> Result<Job> {
-        let on = self.on((pass, task), ages, weights)?;
-        let operator = self.operators.get(on.stage.operation.index());
-        let operator = operator.ok_or_else(|| Error::Internal(format!("{} has no operator", task.step())))?;
+        let each = self.on((pass, task), ages, weights)?;
+        if let Some(span) = self.thick(task.stage) {
+            let work = Thick::new(self, span, each, task).work(weights)?;
+            return Ok(Job { pass, task, work, deadline });
+        }
+        let on = self.one(each, task.step())?;
+        let operator = self.operator(on.stage.operation)?;
         on.clear()?;
         // An interval of vertices may have no graph that stands in it, a part no row.
         let work = if on.rows()?.is_empty() { on.nothing()? } else { operator.work(&on)? };
@@ -113,7 +162,7 @@ impl<'a> Stages<'a> {
 
     /// What sampling counts as: the stage after the last.
     pub(super) fn sampling(&self) -> StageId {
-        StageId(u16::try_from(self.program.stages.len()).unwrap_or(u16::MAX))
+        StageId(u16::try_from(self.schedule.stages.len()).unwrap_or(u16::MAX))
     }
 
     /// How many gathers lie between a stage's rows and the loss.
@@ -125,12 +174,16 @@ impl<'a> Stages<'a> {
     pub(super) fn commit(&self, key: TaskKey, answer: Answer, weights: &Weights) -> Result<Finished> {
         let TaskKey { round, stage, interval, attempt } = key;
         let task = Task { round, stage, interval, attempt, weights: weights.newest() };
-        self.on((0, task), None, weights)?.commit(answer)
+        let each = self.on((0, task), None, weights)?;
+        match self.thick(stage) {
+            Some(span) => Thick::new(self, span, each, task).commit(answer),
+            None => self.one(each, task.step())?.commit(answer),
+        }
     }
 
     /// Whether attempts at a stage are tasks, which a function may do.
     pub(super) fn is_task(&self, stage: StageId) -> bool {
-        self.program.place(stage) == Place::Anywhere
+        self.schedule.place(stage) == Place::Anywhere
     }
 
     /// How many rows each interval has, of all rows.
@@ -142,9 +195,10 @@ impl<'a> Stages<'a> {
     pub(super) fn rows_of(&self, step: Step) -> usize {
         if let Some(batches) = &self.batches {
             let part = batches.part(step.round, step.interval);
-            return part.map_or(0, |(part, _)| part.rows(self.hops.stage(step.stage)));
+            let hops = self.ids(step.stage).into_iter().map(|id| self.hops.stage(id)).max().unwrap_or(0);
+            return part.map_or(0, |(part, _)| part.rows(hops));
         }
-        let domain = self.program.stage(step.stage).map_or(Domain::VERTICES, |stage| stage.domain);
+        let domain = self.schedule.stage(step.stage).map_or(Domain::VERTICES, |stage| stage.domain);
         self.inputs.intervals_of(domain).get(step.interval.index()).map_or(0, |i| i.rows.len())
     }
 
@@ -181,7 +235,7 @@ impl<'a> Stages<'a> {
 
     /// Bytes of the rows that a step reads and writes.
     pub(super) fn bytes(&self, step: Step) -> (u64, u64) {
-        stage_bytes(self.program, self.inputs, self.rows.format, (step.stage, self.rows_of(step)))
+        stage_bytes(self.schedule, self.inputs, self.rows.format, (step.stage, self.rows_of(step)))
     }
 
     /// What a step has written is whole, and counts from now on.

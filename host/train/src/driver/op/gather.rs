@@ -1,13 +1,16 @@
 //! Gather on its way: sums over the rows that a relation lists.
 
+use std::sync::Arc;
+
 use eciton_exec::Work;
 use eciton_graph::gather::{EdgeWeights, Gather as Sums, Reduce, spread};
-use eciton_plan::{Normalisation, Operation, op};
+use eciton_kernel::{GatherStep, SpanLists};
+use eciton_plan::{Normalisation, Operation, Scope, op};
 use eciton_tensor::Buffer;
 
-use super::{On, Operator, host, unknown, with_sources};
+use super::{Building, On, Operator, host, unknown, with_sources};
 use crate::driver::rows::WriteLease;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 #[derive(Debug)]
 struct Gather {
@@ -21,6 +24,26 @@ pub(super) fn open(operation: &Operation) -> Result<Box<dyn Operator>> {
 }
 
 impl Operator for Gather {
+    fn inside(&self, on: &On<'_>, span: &mut Building) -> Result<()> {
+        let Some((part, _)) = &on.part else {
+            return Err(Error::Internal(format!("{} gathers rows of other intervals", on.stage.name)));
+        };
+        let (normalisation, relation) = (self.normalisation, on.lists()?.relation);
+        let (lists, reversed) = (on.part_lists(part)?, relation.reversed);
+        let scales =
+            normalisation == Normalisation::Symmetric || normalisation == Normalisation::Mean && reversed;
+        let factors = scales.then(|| on.factors(normalisation, relation.over)).transpose()?;
+        let weights = lists.weights(normalisation == Normalisation::Mean, reversed).cloned();
+        let graph = lists.graph.clone();
+        let from = span.source(on, on.slot(Scope::All, 0)?, on.count()?)?;
+        let into =
+            on.written(0).ok_or_else(|| Error::Internal(format!("{} writes nothing", on.stage.name)))?;
+        let (into, rows) = (span.written(on, into)?, on.rows()?.len());
+        let lists = Arc::new(SpanLists { graph, outgoing: reversed, factors, weights });
+        span.gather(GatherStep { normalisation, reversed, lists, from, into, rows });
+        Ok(())
+    }
+
     fn work(&self, on: &On<'_>) -> Result<Work> {
         let (rows, pieces, output, lists) = (on.rows()?, on.all()?, on.write(0)?, on.lists()?);
         let normalisation = self.normalisation;

@@ -1,0 +1,310 @@
+//! Spans: consecutive stages done as one task, whose rows in between stay where it runs.
+//!
+//! A cut puts a program's stages into runs, in order. A run of several stages has vertex kernels, and, in a
+//! program of parts that each have a graph of their own ([`Program::apart`]), gathers between them: no stage
+//! of it reads rows of other intervals, so that it is a pure task. Whoever schedules sees the program of the
+//! runs ([`Spans::fuse`]), in which a run is one stage: the slots within it are nobody else's.
+//!
+//! A cut never changes a result.
+
+use std::ops::Range;
+
+use crate::error::Error;
+use crate::executor::SpanChoice;
+use crate::ids::{ParameterId, SlotId, StageId};
+use crate::op;
+use crate::program::{Cost, Over, Phase, Place, Port, Program, Read, Scope, Stage};
+
+/// A run of stages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Which stages.
+    pub stages: Range<usize>,
+    /// Slots that it reads and does not write, each once, in the order of first reads.
+    pub reads: Vec<(SlotId, Scope)>,
+    /// Slots that it writes and others read, in order.
+    pub writes: Vec<SlotId>,
+}
+
+/// A program cut into runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spans {
+    spans: Vec<Span>,
+}
+
+impl Spans {
+    /// The runs that are wanted.
+    ///
+    /// # Errors
+    /// [`Error::Together`] for first stages that the program has not, or for runs that cannot be one task.
+    pub fn of(program: &Program, wanted: &SpanChoice) -> Result<Self, Error> {
+        let count = program.stages.len();
+        let firsts: Vec<usize> = match wanted {
+            SpanChoice::None => (0..count).collect(),
+            SpanChoice::Auto => longest(program),
+            SpanChoice::Firsts(firsts) => {
+                let firsts: Vec<usize> = firsts.iter().map(|&first| first as usize).collect();
+                let ascending = firsts.windows(2).all(|pair| pair[0] < pair[1]);
+                if firsts.first() != Some(&0) || !ascending || firsts.last().is_none_or(|&last| last >= count)
+                {
+                    let remedy = "name stages in order from 0, as `eciton plan` counts them, or say \"auto\"";
+                    return Err(refused(&firsts, format!("{count} stages"), remedy));
+                }
+                firsts
+            }
+        };
+        let ends = firsts.iter().skip(1).copied().chain([count]);
+        let runs: Vec<Range<usize>> = firsts.iter().zip(ends).map(|(&first, end)| first..end).collect();
+        for run in runs.iter().filter(|run| run.len() > 1) {
+            if let Some(stage) =
+                run.clone().find(|&at| !may_be_inside(program, at) || !is_alike(program, run.start, at))
+            {
+                let name = program.stages.get(stage).map_or("", |stage| &stage.name);
+                let remedy = "let a stage that reads rows of other intervals, or that no function does, be a run of its own";
+                return Err(refused(&firsts, format!("stage {stage}, {name}"), remedy));
+            }
+            if !run.clone().any(|at| is_kernel(program, at)) {
+                let remedy = "have a kernel in each run of several stages";
+                return Err(refused(&firsts, format!("only gathers in stages {run:?}"), remedy));
+            }
+        }
+        Ok(Self { spans: runs.into_iter().map(|run| Span::of(program, run)).collect() })
+    }
+
+    /// The runs, in order.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Span] {
+        &self.spans
+    }
+
+    /// A run by its number in the [fused](Spans::fuse) program.
+    #[must_use]
+    pub fn get(&self, id: StageId) -> Option<&Span> {
+        self.spans.get(id.index())
+    }
+
+    /// The program whose stages are the runs. Slots, operations and parameters keep their numbers; a slot
+    /// that no other run reads is written by none.
+    #[must_use]
+    pub fn fuse(&self, program: &Program) -> Program {
+        let mut fused = program.clone();
+        fused.stages = self.spans.iter().filter_map(|span| span.fused(program)).collect();
+        let of = |stage: StageId| {
+            let at = self.spans.iter().position(|span| span.stages.contains(&stage.index())).unwrap_or(0);
+            // No more runs than stages, whose ids are 16 bits.
+            StageId(at as u16)
+        };
+        for (slot, spec) in fused.slots.iter_mut().enumerate() {
+            let leaves = |span: &Span| span.writes.iter().any(|written| written.index() == slot);
+            spec.written_by = spec.written_by.map(of).filter(|id| self.get(*id).is_some_and(leaves));
+            spec.kept_until = of(spec.kept_until);
+        }
+        fused.loss = program.loss.map(of);
+        fused
+    }
+}
+
+fn refused(firsts: &[usize], other_found: String, remedy: &'static str) -> Error {
+    Error::Together {
+        key: "executor.spans",
+        found: format!("{firsts:?}"),
+        other: "model",
+        other_found,
+        remedy,
+    }
+}
+
+/// First stages of the longest runs, each from the first stage that is in no earlier one.
+fn longest(program: &Program) -> Vec<usize> {
+    let mut firsts = Vec::new();
+    let mut at = 0;
+    while at < program.stages.len() {
+        firsts.push(at);
+        let run = (at..program.stages.len())
+            .take_while(|&stage| may_be_inside(program, stage) && is_alike(program, at, stage));
+        let run = run.count();
+        let run = at..at + run;
+        // Gathers alone are the host's, one by one.
+        let end = if run.clone().any(|stage| is_kernel(program, stage)) { run.end } else { at + 1 };
+        at = end.max(at + 1);
+    }
+    firsts
+}
+
+/// Whether a stage is a kernel on an interval's own rows.
+fn is_kernel(program: &Program, at: usize) -> bool {
+    let Some(stage) = program.stages.get(at) else { return false };
+    let operation = program.operations.get(stage.operation.index());
+    operation.is_some_and(|operation| operation.signature.is_some() && operation.along.is_none())
+}
+
+/// Whether two stages run on rows of one kind.
+fn is_alike(program: &Program, left: usize, right: usize) -> bool {
+    let domain = |at: usize| program.stages.get(at).map(|stage| stage.domain);
+    domain(left) == domain(right)
+}
+
+/// Whether a stage may be done in one task with others.
+fn may_be_inside(program: &Program, at: usize) -> bool {
+    let Some(stage) = program.stages.get(at) else { return false };
+    let operation = program.operations.get(stage.operation.index());
+    let gathers = operation.is_some_and(|operation| operation.kernel == op::gather::NAME)
+        && stage
+            .via
+            .and_then(|via| program.relations.get(via.index()))
+            .is_some_and(|lists| lists.over == Over::Neighbours && !lists.reached);
+    !stage.exact && (is_kernel(program, at) || gathers && program.apart)
+}
+
+impl Span {
+    fn of(program: &Program, stages: Range<usize>) -> Self {
+        let inside = program.stages.get(stages.clone()).unwrap_or_default();
+        let written: Vec<SlotId> = inside.iter().flat_map(Stage::writes).collect();
+        let mut reads: Vec<(SlotId, Scope)> = Vec::new();
+        for (slot, scope) in inside.iter().flat_map(Stage::reads).filter(|(slot, _)| !written.contains(slot))
+        {
+            match reads.iter_mut().find(|(known, _)| *known == slot) {
+                Some((_, known)) => *known = scope.max(*known),
+                None => reads.push((slot, scope)),
+            }
+        }
+        let leaves = |slot: &SlotId| {
+            let kept = program.slots.get(slot.index()).map_or(0, |spec| spec.kept_until.index());
+            let alone = stages.len() == 1;
+            alone || kept >= stages.end
+        };
+        Self { writes: written.into_iter().filter(leaves).collect(), reads, stages }
+    }
+
+    /// Whether it has several stages.
+    #[must_use]
+    pub fn is_thick(&self) -> bool {
+        self.stages.len() > 1
+    }
+
+    /// The numbers of its stages.
+    pub fn ids(&self) -> impl Iterator<Item = StageId> {
+        // A program has at most 2^16 stages.
+        self.stages.clone().map(|stage| StageId(stage as u16))
+    }
+
+    fn inside<'p>(&self, program: &'p Program) -> &'p [Stage] {
+        program.stages.get(self.stages.clone()).unwrap_or_default()
+    }
+
+    /// It as one stage.
+    fn fused(&self, program: &Program) -> Option<Stage> {
+        let inside = self.inside(program);
+        let (first, last) = (inside.first()?, inside.last()?);
+        if !self.is_thick() {
+            return Some(first.clone());
+        }
+        let kernel = self.stages.clone().find(|&at| is_kernel(program, at));
+        let kernel = kernel.and_then(|at| program.stages.get(at)).unwrap_or(first);
+        let has_loss = inside.iter().any(|stage| stage.phase == Phase::Loss);
+        let mut cost = Cost::default();
+        for stage in inside {
+            cost.flops += stage.cost.flops;
+            cost.feature_flops += stage.cost.feature_flops;
+            cost.edge_values = cost.edge_values.saturating_add(stage.cost.edge_values);
+        }
+        Some(Stage {
+            name: format!("{} to {}", first.name, last.name),
+            operation: kernel.operation,
+            phase: if has_loss { Phase::Loss } else { first.phase },
+            place: Place::Anywhere,
+            domain: first.domain,
+            via: None,
+            reads: self.reads.iter().map(|&(slot, scope)| Read { slot, scope, port: Port::Input }).collect(),
+            writes: self.writes.iter().copied().map(Some).collect(),
+            sums: inside.iter().flat_map(|stage| stage.sums.iter().copied()).collect(),
+            exact: false,
+            cost,
+        })
+    }
+
+    /// Floating-point operations of its kernels on a row, with features of which such a share is stored.
+    #[must_use]
+    pub fn row_flops(&self, program: &Program, stored: f64) -> f64 {
+        self.inside(program).iter().map(|stage| stage.cost.flops + stored * stage.cost.feature_flops).sum()
+    }
+
+    /// Values of the parameters that it reads, each once, and of the gradients that it gives.
+    #[must_use]
+    pub fn parameter_values(&self, program: &Program) -> (u64, u64) {
+        let len = |id: &ParameterId| program.parameters.get(id.index()).map_or(0, |one| one.len() as u64);
+        let inside = self.inside(program);
+        let mut read: Vec<ParameterId> = Vec::new();
+        for operation in inside.iter().filter_map(|stage| program.operations.get(stage.operation.index())) {
+            read.extend(&operation.parameters);
+        }
+        read.sort_unstable();
+        read.dedup();
+        (read.iter().map(len).sum(), inside.iter().flat_map(|stage| &stage.sums).map(len).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use crate::program::tests::gcn;
+    use crate::program::zoo;
+    use crate::testing::Random;
+
+    #[test]
+    fn a_round_of_parts_is_one_run() {
+        let mut program = gcn(2, 4, 9, 3);
+        program.set_apart(100);
+        let spans = Spans::of(&program, &SpanChoice::Auto).unwrap();
+        let [span] = spans.as_slice() else { panic!("{spans:?}") };
+        assert_eq!((span.stages.clone(), span.writes.len()), (0..program.stages.len(), 0));
+        assert!(
+            span.reads.iter().all(|(slot, _)| *slot == program.features || Some(*slot) == program.gathered)
+        );
+        let fused = spans.fuse(&program);
+        assert_eq!((fused.stages.len(), fused.loss), (1, Some(StageId(0))));
+        assert_eq!(fused.stages[0].sums.len(), program.parameters.len());
+        assert!(fused.slots.iter().all(|slot| slot.written_by.is_none()));
+    }
+
+    #[test]
+    fn runs_read_what_earlier_ones_leave() {
+        let seed = 31;
+        let mut random = Random::new(seed);
+        for round in 0..400 {
+            let mut program = zoo::random(&mut random);
+            if round % 2 == 0 {
+                program.set_apart(program.shape.rows);
+            }
+            let spans = Spans::of(&program, &SpanChoice::Auto).unwrap();
+            let fused = spans.fuse(&program);
+            let stages: usize = spans.as_slice().iter().map(|span| span.stages.len()).sum();
+            assert_eq!(
+                (stages, fused.stages.len()),
+                (program.stages.len(), spans.as_slice().len()),
+                "seed {seed}, program {round}"
+            );
+            for (id, span) in (0..).map(StageId).zip(spans.as_slice()) {
+                for (slot, _) in &span.reads {
+                    let writer = fused.slots[slot.index()].written_by;
+                    assert_eq!(writer.is_none(), program.slots[slot.index()].written_by.is_none());
+                    assert!(
+                        writer.is_none_or(|writer| writer < id),
+                        "seed {seed}, program {round}: {slot} in {span:?}"
+                    );
+                }
+                let inside = &program.stages[span.stages.clone()];
+                let own = |slot: &SlotId| !inside.iter().any(|stage| stage.writes().any(|w| w == *slot));
+                let wide = inside.iter().flat_map(Stage::all).all(|slot| own(&slot));
+                assert!(program.apart || wide, "{span:?} reads rows of other intervals that it writes");
+            }
+        }
+    }
+
+    #[test]
+    fn no_spans_are_the_program() {
+        let program = gcn(3, 4, 9, 3);
+        assert_eq!(Spans::of(&program, &SpanChoice::None).unwrap().fuse(&program), program);
+    }
+}

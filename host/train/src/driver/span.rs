@@ -1,0 +1,192 @@
+//! Spans on their way: the steps of a run of stages as one task, and where its rows go.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eciton_exec::{KernelWork, Work};
+use eciton_kernel::wire::Answer;
+use eciton_kernel::{Finished, GatherStep, Layer, Local, Operand, SpanCall, SpanStep, Target};
+use eciton_plan::{Buffers, OperationId, ParameterId, Place, RowFormat, SlotId, Span, Task};
+
+use super::op::{self, On};
+use super::stages::Stages;
+use crate::error::{Error, Result};
+use crate::weights::Weights;
+
+/// A span's work as far as it is made.
+#[derive(Debug, Default)]
+pub(crate) struct Building {
+    call: SpanCall,
+    /// Slots of the program that steps have written.
+    slots: BTreeMap<SlotId, u32>,
+    /// Rows from outside that gathers read.
+    loaded: BTreeMap<(SlotId, usize), u32>,
+    /// Rows from outside that kernels read: the first so many.
+    given: BTreeMap<(SlotId, usize), u32>,
+    parameters: BTreeMap<ParameterId, u32>,
+    first: Option<(OperationId, Arc<Layer>)>,
+}
+
+fn number(count: usize) -> Result<u32> {
+    u32::try_from(count).map_err(|_| Error::Internal(format!("{count} parts of a span")))
+}
+
+impl Building {
+    /// Rows that a kernel reads.
+    pub(super) fn operand(&mut self, on: &On<'_>, slot: SlotId) -> Result<Operand> {
+        let rows = on.rows()?.len();
+        if let Some(&slot_here) = self.slots.get(&slot) {
+            return Ok(Operand::Local { slot: slot_here, rows, extents: on.stages.extents(slot) });
+        }
+        if let Some(&known) = self.given.get(&(slot, rows)) {
+            return Ok(Operand::Given(known));
+        }
+        let place = number(self.call.given.len())?;
+        self.call.given.push(on.read(slot)?);
+        self.given.insert((slot, rows), place);
+        Ok(Operand::Given(place))
+    }
+
+    /// The first rows of a slot, for a gather.
+    pub(super) fn source(&mut self, on: &On<'_>, slot: SlotId, rows: usize) -> Result<u32> {
+        if let Some(&known) = self.slots.get(&slot).or_else(|| self.loaded.get(&(slot, rows))) {
+            return Ok(known);
+        }
+        let (round, interval) = on.at();
+        let from = on.stages.rows.lease(slot, round, interval, Some(rows))?;
+        let place = self.local(on, slot, rows, Some(from.into()))?;
+        self.loaded.insert((slot, rows), place);
+        Ok(place)
+    }
+
+    /// A slot that a step writes.
+    pub(super) fn written(&mut self, on: &On<'_>, slot: SlotId) -> Result<u32> {
+        let place = self.local(on, slot, on.slot_rows(slot)?, None)?;
+        self.slots.insert(slot, place);
+        Ok(place)
+    }
+
+    fn local(
+        &mut self,
+        on: &On<'_>,
+        slot: SlotId,
+        rows: usize,
+        from: Option<eciton_tensor::Matrix>,
+    ) -> Result<u32> {
+        let program = on.stages.program;
+        let columns = program.slots.get(slot.index()).map_or(0, |spec| spec.width as usize);
+        let half = Buffers::format(program, slot, on.stages.rows.format) == RowFormat::Bf16;
+        self.call.slots.push(Local { rows, columns, half, from });
+        number(self.call.slots.len() - 1)
+    }
+
+    /// The values of the parameters of a stage's kernel.
+    pub(super) fn parameters(&mut self, on: &On<'_>) -> Result<Vec<u32>> {
+        let operation = on.stages.operation(on.stage.operation)?;
+        let mut places = Vec::with_capacity(operation.parameters.len());
+        for &id in &operation.parameters {
+            let place = match self.parameters.get(&id) {
+                Some(&known) => known,
+                None => {
+                    self.call.given.push(on.weights.matrix(id.index(), on.task.weights)?);
+                    let place = number(self.call.given.len() - 1)?;
+                    self.parameters.insert(id, place);
+                    place
+                }
+            };
+            places.push(place);
+        }
+        Ok(places)
+    }
+
+    /// Adds a step.
+    pub(super) fn kernel(&mut self, on: &On<'_>, step: eciton_kernel::KernelStep) {
+        self.first.get_or_insert_with(|| (on.stage.operation, step.layer.clone()));
+        self.call.steps.push(SpanStep::Kernel(Box::new(step)));
+    }
+
+    /// Adds a step.
+    pub(super) fn gather(&mut self, step: GatherStep) {
+        self.call.steps.push(SpanStep::Gather(step));
+    }
+}
+
+/// A run of several stages, for one task.
+pub(super) struct Thick<'a> {
+    stages: &'a Stages<'a>,
+    span: &'a Span,
+    task: Task,
+    /// Its stages.
+    each: Vec<On<'a>>,
+}
+
+impl<'a> Thick<'a> {
+    pub(super) fn new(stages: &'a Stages<'a>, span: &'a Span, each: Vec<On<'a>>, task: Task) -> Self {
+        Self { stages, span, task, each }
+    }
+
+    /// Sums of all stages, in order.
+    fn sums(&self) -> Result<Vec<Target>> {
+        let sums = self.each.iter().map(On::sums).collect::<Result<Vec<_>>>()?;
+        Ok(sums.into_iter().flatten().collect())
+    }
+
+    /// Rows that leave it, in order.
+    fn targets(&self) -> Result<Vec<(SlotId, Target)>> {
+        let mut targets = Vec::with_capacity(self.span.writes.len());
+        for &slot in &self.span.writes {
+            let on = self.each.iter().find(|on| on.stage.writes().any(|written| written == slot));
+            let on = on.ok_or_else(|| Error::Internal(format!("nobody writes slot {slot}")))?;
+            let (round, interval) = on.at();
+            let rows = on.slot_rows(slot)?;
+            let lease = self.stages.rows.write(slot, round, interval, Some(rows))?;
+            targets.push((slot, lease.target(self.stages.extents(slot))));
+        }
+        Ok(targets)
+    }
+
+    /// Its work.
+    pub(super) fn work(&self, weights: &Weights) -> Result<Work> {
+        let empty = self.each.iter().map(|on| Ok(on.rows()?.is_empty())).collect::<Result<Vec<_>>>()?;
+        if empty.iter().all(|&empty| empty) {
+            return op::nothing(self.sums()?);
+        }
+        if empty.contains(&true) {
+            return Err(Error::Internal(format!("some stages of {} have no row", self.task.step())));
+        }
+        let mut building = Building::default();
+        for on in &self.each {
+            self.stages.operator(on.stage.operation)?.inside(on, &mut building)?;
+        }
+        for (slot, target) in self.targets()? {
+            let place = building.slots.get(&slot).copied();
+            let place = place.ok_or_else(|| Error::Internal(format!("slot {slot} is not written")))?;
+            building.call.outs.push((place, target));
+        }
+        let first = building.first.ok_or_else(|| Error::Internal("a span without a kernel".to_owned()))?;
+        Ok(Work::Kernel(KernelWork {
+            operation: first.0,
+            generation: weights.generation(self.task.weights)?,
+            layer: first.1,
+            call: building.call.into(),
+            constant_inputs: Vec::new(),
+            place: Place::Anywhere,
+        }))
+    }
+
+    /// Puts an answer that came in a message where its rows and sums go.
+    pub(super) fn commit(&self, answer: Answer) -> Result<Finished> {
+        let rows = self.targets()?.into_iter().map(|(_, target)| Some(target)).collect();
+        op::put(answer, self.task, rows, self.sums()?)
+    }
+}
+
+impl On<'_> {
+    /// Rows of a slot that its readers may read: its writer's, then zeros.
+    pub(super) fn slot_rows(&self, slot: SlotId) -> Result<usize> {
+        match &self.part {
+            Some((part, _)) => Ok(part.rows(self.stages.hops().slot(slot))),
+            None => Ok(self.rows()?.len()),
+        }
+    }
+}
