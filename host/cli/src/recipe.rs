@@ -38,11 +38,12 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
     // Without a graph nothing can be gathered: the usual model is another one.
     let unsaid = arguments.model.is_none() && config.model == ModelSettings::default();
     let recipe = arguments.what.as_deref().is_some_and(is_recipe);
-    if unsaid
-        && !recipe
-        && !is_builtin(&config.data.source)
-        && eciton_formats::is_rows(Path::new(&config.data.source))
-    {
+    let source = &config.data.source;
+    let rows = match is_builtin(source) {
+        true => eciton_formats::is_builtin_rows(source),
+        false => arguments.sequence.is_some() || eciton_formats::is_rows(Path::new(source)),
+    };
+    if unsaid && !recipe && rows {
         config.model.kind = ModelKind::Mlp;
     }
     if let Some(model) = &arguments.model {
@@ -112,7 +113,7 @@ fn is_recipe(path: &str) -> bool {
 }
 
 /// The flags that stand for a key, with the text that follows them.
-fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 36] {
+fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 37] {
     [
         ("--layers", "model.layers", arguments.layers.as_ref()),
         ("--hidden", "model.hidden", arguments.hidden.as_ref()),
@@ -126,6 +127,7 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
         ("--task", "data.task", arguments.task.as_ref()),
         ("--split", "data.split", arguments.split.as_ref()),
         ("--split-seed", "data.split_seed", arguments.split_seed.as_ref()),
+        ("--sequence", "data.sequence", arguments.sequence.as_ref()),
         ("--metric", "run.metric", arguments.metric.as_ref()),
         ("--patience", "run.patience", arguments.patience.as_ref()),
         ("--batch", "batch.rows", arguments.batch.as_ref()),

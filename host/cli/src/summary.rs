@@ -34,6 +34,7 @@ fn test_of(metric: Metric) -> &'static str {
         Metric::Accuracy => "test accuracy",
         Metric::RocAuc => "test ROC-AUC",
         Metric::F1Micro => "test micro F1",
+        Metric::CrossEntropy => "test loss",
         Metric::MeanAbsoluteError => "test MAE",
         Metric::RootMeanSquaredError => "test RMSE",
         Metric::Hits10 => "test hits@10",
@@ -77,12 +78,15 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("data and model", format!("{}, {}, {who}", summary.dataset, summary.model)),
         (test_of(metric), format!("{last} after the last epoch{last_epoch}")),
-        ("", format!("{best} at best validation{best_epoch}")),
         ("epoch time", format!("{} (median)", seconds(summary.epoch_seconds_median))),
         ("total time", seconds(summary.total_seconds)),
         ("peak memory", bytes(summary.peak_memory_bytes)),
         ("tasks", format!("{}, {pieces}", grouped(summary.tasks))),
     ];
+    let judged = |seed: &SeedReport| seed.best.is_some_and(|(_, metrics)| metrics.validation.is_some());
+    if seeds.iter().any(judged) {
+        rows.insert(2, ("", format!("{best} at best validation{best_epoch}")));
+    }
     if let Some(ages) = &summary.rows_by_age {
         let share = |(age, share): (usize, &f64)| {
             let age = match age {

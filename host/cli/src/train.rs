@@ -37,6 +37,10 @@ pub(crate) struct Arguments {
     /// What --split draws from, for all seeds [default: 0]
     #[arg(long, value_name = "SEED", allow_negative_numbers = true)]
     pub(crate) split_seed: Option<String>,
+    /// Rows of a sequence, which stay together; a file of no known layout is then a text, and its tokens are
+    /// learnt [default: each row stands for itself]
+    #[arg(long, value_name = "ROWS", allow_negative_numbers = true)]
+    pub(crate) sequence: Option<String>,
 
     /// The model: gcn, sage, gin, sgc, appnp, gat, gatv2, mlp, or a model file (.toml) [default: gcn]
     #[arg(long, help_heading = "Model")]
@@ -76,7 +80,7 @@ pub(crate) struct Arguments {
     /// Evaluate after every N epochs and after the last; 0: only after the last [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training")]
     pub(crate) eval_every: Option<String>,
-    /// How good a model is: accuracy, roc-auc, f1-micro, mean-absolute-error, root-mean-squared-error
+    /// How good a model is: accuracy, roc-auc, f1-micro, cross-entropy, mean-absolute-error, root-mean-squared-error
     /// [default: accuracy; with several labels roc-auc, with numbers mean-absolute-error]; of links roc-auc [default],
     /// hits@10, hits@20, hits@50, hits@100, mean-reciprocal-rank
     #[arg(long, value_name = "NAME", help_heading = "Training")]

@@ -16,6 +16,7 @@ pub mod bundle;
 mod cora;
 mod csr;
 mod dictionary;
+mod digits;
 mod edge_rows;
 mod edge_text;
 pub mod file;
@@ -34,6 +35,7 @@ pub mod pickle;
 pub mod planetoid;
 pub mod prepared;
 pub mod rows;
+pub mod sequence;
 pub mod snap;
 mod table;
 pub mod tu;
@@ -73,11 +75,23 @@ pub struct Builtin {
 
 /// The data sets that the crate carries.
 pub fn builtins() -> &'static [Builtin] {
-    &[Builtin {
-        name: "cora",
-        description: "2,708 papers of machine learning, 5,278 citations, 1,433 words, 7 fields; \
-             public split 140 / 500 / 1,000",
-    }]
+    &[
+        Builtin {
+            name: "cora",
+            description: "2,708 papers of machine learning, 5,278 citations, 1,433 words, 7 fields; \
+                 public split 140 / 500 / 1,000",
+        },
+        Builtin {
+            name: "digits",
+            description: "1,797 handwritten digits of 8 x 8 grey values, without a graph; every fifth tests",
+        },
+    ]
+}
+
+/// Whether a data set that the crate carries is rows without a graph.
+#[must_use]
+pub fn is_builtin_rows(name: &str) -> bool {
+    name.eq_ignore_ascii_case("digits")
 }
 
 /// A data set that the crate carries, by name, whatever its case.
@@ -87,6 +101,7 @@ pub fn builtins() -> &'static [Builtin] {
 pub fn builtin(name: &str) -> Result<Dataset> {
     match name.to_lowercase().as_str() {
         "cora" => cora::load(),
+        "digits" => digits::load(),
         other => {
             let known: Vec<String> = builtins().iter().map(|b| b.name.to_owned()).collect();
             let nearest = nearest(other, &known);

@@ -36,6 +36,7 @@ mod many;
 mod planted;
 mod repeats;
 mod rmat;
+mod rows;
 mod scramble;
 
 pub use arrays::{Arrays, write_arrays};
@@ -43,6 +44,7 @@ pub use block_model::BlockModel;
 pub use many::{GeneratedMany, ManyGraphs};
 pub use planted::{Division, Planted, Target};
 pub use rmat::Rmat;
+pub use rows::{LinearRows, TowerRows};
 
 use serde_json::json;
 

@@ -126,6 +126,26 @@ pub fn f1_micro(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> 
     }
 }
 
+/// The mean over the labelled of `-log softmax(scores)[label]`, in nats; NaN where a score is. None where labels
+/// are not classes, or none is known of `ids`. `scores` and `ids` are as for [`accuracy_of`]; what lies beyond
+/// `scores` counts as NaN.
+pub fn cross_entropy(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
+    let Labels::Classes { of, count } = labels else { return None };
+    let (mut sum, mut counted) = (0.0, 0u64);
+    for &id in ids {
+        let label = of.get(id as usize).copied().filter(|&label| label != NO_LABEL);
+        let Some(label) = label else { continue };
+        counted += 1;
+        let from = (id as usize).saturating_mul(stride);
+        let row = scores.get(from..from.saturating_add(*count as usize)).unwrap_or_default();
+        let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let total: f32 = row.iter().map(|&score| (score - most).exp()).sum();
+        let own = row.get(label as usize).map_or(f32::NAN, |&score| score - most);
+        sum += f64::from(total.ln() - own);
+    }
+    (counted > 0).then(|| sum / counted as f64)
+}
+
 /// The mean of `|score - number|` over all known values of all columns; NaN where a score is. None where
 /// labels are not numbers, or none is known of `ids`. `scores` and `ids` are as for [`accuracy_of`].
 pub fn mean_absolute_error(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {

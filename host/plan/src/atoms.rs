@@ -22,6 +22,9 @@ pub const FEW_ATOMS: u32 = 64;
 /// Rows for each atom beyond [`FEW_ATOMS`]. Each atom may need a partial sum of every weight gradient, so
 /// a graph gets more atoms only while they are large.
 pub const ROWS_PER_LATER_ATOM: u32 = 1024;
+/// Most atoms of a batch of rows without a graph, and so most parts that have rows. A partial sum of a gradient
+/// costs as much memory traffic as the gradient, so few are better.
+pub const MAX_BATCH_ATOMS: u32 = 16;
 /// Below this much work (edges, stored features, and [`ROW_WORK`] for each row) one interval is the default.
 pub const SMALL_WORK: u64 = 200_000;
 /// The products of a row are about as much work as this many edges. It counts where a graph is small: of larger
@@ -159,6 +162,14 @@ impl Atoms {
     /// # Errors
     /// [`Error::Rows`] without a row, with 2^32 rows or more, or if `offsets` do not ascend.
     pub fn new(offsets: &[u64]) -> Result<Self, Error> {
+        Self::of_groups(offsets, 1)
+    }
+
+    /// As [`Atoms::new`], with `group` rows that stay together: an atom has whole groups, at least one.
+    ///
+    /// # Errors
+    /// As [`Atoms::new`], and [`Error::Rows`] where rows are no whole groups.
+    pub fn of_groups(offsets: &[u64], group: u32) -> Result<Self, Error> {
         let rows = offsets.len().saturating_sub(1);
         let count_rows = u32::try_from(rows).ok().filter(|&rows| rows > 0 && rows < u32::MAX);
         let Some(row_count) = count_rows else {
@@ -177,16 +188,28 @@ impl Atoms {
                 allowed: "row offsets that ascend".to_owned(),
             });
         }
-        let work_before = |row: u32| (offsets[row as usize] - offsets[0]).saturating_add(u64::from(row));
-        let total = work_before(row_count);
-        let count = Self::count_for(row_count);
+        let group = group.max(1);
+        if !row_count.is_multiple_of(group) {
+            return Err(Error::Rows {
+                found: format!("{row_count} rows"),
+                allowed: format!("whole sequences of {group} rows"),
+            });
+        }
+        let groups = row_count / group;
+        // By groups from here on.
+        let work_before = |at: u32| {
+            let row = at * group;
+            (offsets[row as usize] - offsets[0]).saturating_add(u64::from(row))
+        };
+        let total = work_before(groups);
+        let count = Self::count_of(row_count, group);
         let mut starts = Vec::with_capacity(count as usize + 1);
         starts.push(0);
         for atom in 1..count {
             let target = share(total, atom, count);
             let last = starts[atom as usize - 1];
-            // At least one row for this atom, and one for each that follows.
-            let (mut low, mut high) = (last + 1, row_count - (count - atom));
+            // At least one group for this atom, and one for each that follows.
+            let (mut low, mut high) = (last + 1, groups - (count - atom));
             while low < high {
                 let middle = low + (high - low) / 2;
                 if work_before(middle) < target {
@@ -197,9 +220,34 @@ impl Atoms {
             }
             starts.push(low);
         }
-        starts.push(row_count);
-        let work = starts.iter().map(|&row| work_before(row)).collect();
+        starts.push(groups);
+        let work = starts.iter().map(|&at| work_before(at)).collect();
+        starts.iter_mut().for_each(|at| *at *= group);
         Ok(Self { starts, work })
+    }
+
+    /// So many atoms of about as many groups each, where a round has its rows from a batch: few groups leave some
+    /// atoms without a row, so that batches of any size have the same tree.
+    #[must_use]
+    pub fn even(count: u32, groups: u32, group: u32) -> Self {
+        let start =
+            |atom: u32| (u64::from(groups) * u64::from(atom) / u64::from(count.max(1))) as u32 * group;
+        let starts: Vec<u32> = (0..=count.max(1)).map(start).collect();
+        let work = starts.iter().map(|&row| u64::from(row)).collect();
+        Self { starts, work }
+    }
+
+    /// Atoms of a batch: [`Atoms::count_of`], at most [`MAX_BATCH_ATOMS`].
+    #[must_use]
+    pub fn count_of_batch(rows: u32, group: u32) -> u32 {
+        Self::count_of(rows, group).min(MAX_BATCH_ATOMS)
+    }
+
+    /// [`Atoms::count_for`] rows in groups that stay together: no more than there are groups.
+    #[must_use]
+    pub fn count_of(rows: u32, group: u32) -> u32 {
+        let groups = (rows / group.max(1)).max(1);
+        Self::count_for(rows).min(1 << groups.ilog2())
     }
 
     /// Number of atoms.
@@ -432,6 +480,28 @@ mod tests {
             cut.ids().map(|id| atoms.nodes(cut.atoms(id)).len()).sum::<usize>()
         };
         assert_eq!([1, 4, 16, 32, 64, 256].map(sums), [1, 4, 32, 32, 256, 256]);
+    }
+
+    #[test]
+    fn groups_stay_whole() {
+        for seed in 0..200 {
+            let random = &mut Random::new(seed);
+            let (groups, group) = (1 + random.below32(200), 1 + random.below32(40));
+            let atoms = Atoms::of_groups(&random_offsets(random, groups * group), group).unwrap();
+            assert_eq!(atoms.count(), Atoms::count_of(groups * group, group), "seed {seed}");
+            assert!(atoms.starts().iter().all(|start| start.is_multiple_of(group)), "seed {seed}");
+            assert!(atoms.starts().windows(2).all(|pair| pair[0] < pair[1]), "seed {seed}");
+            let even = Atoms::even(16, groups, group);
+            assert_eq!((even.count(), even.rows()), (16, groups * group), "seed {seed}");
+            assert!(even.starts().windows(2).all(|pair| pair[0] <= pair[1]), "seed {seed}");
+            assert!(even.starts().iter().all(|start| start.is_multiple_of(group)), "seed {seed}");
+        }
+        let error = Atoms::of_groups(&[0; 8], 3).unwrap_err().to_string();
+        assert!(error.contains("whole sequences of 3 rows"), "{error}");
+        assert_eq!(
+            [(2048, 64), (64, 1), (2048, 1), (64, 64)].map(|(r, g)| Atoms::count_of_batch(r, g)),
+            [16, 2, 16, 1]
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! # Ok::<(), eciton_plan::Error>(())
 //! ```
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Sampler};
 use crate::checkpoint::Checkpoint;
 use crate::document;
 use crate::error::Error;
@@ -89,6 +89,44 @@ pub struct Data {
     /// What the split is drawn from, for all seeds of a run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub split_seed: u64,
+    /// Rows of a sequence, which stay together and in order; `None`: each row stands for itself. Of a text:
+    /// tokens of a sequence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u32>,
+    /// What the tokens of a text are.
+    #[serde(default, skip_serializing_if = "Tokens::is_default")]
+    pub tokens: Tokens,
+}
+
+/// What the tokens of a text are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tokens {
+    /// Unicode's code points.
+    #[default]
+    Characters,
+    /// Bytes, whatever they stand for.
+    Bytes,
+}
+
+impl Tokens {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 2] = [("characters", Self::Characters), ("bytes", Self::Bytes)];
+
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Most rows of a sequence.
+pub const MAX_SEQUENCE: u32 = 65_536;
+
+impl Data {
+    /// Rows that stay together: those of a sequence, else 1.
+    #[must_use]
+    pub fn group(&self) -> u32 {
+        self.sequence.unwrap_or(1).max(1)
+    }
 }
 
 fn is_zero(seed: &u64) -> bool {
@@ -105,6 +143,8 @@ impl Default for Data {
             without_edges: false,
             split: None,
             split_seed: 0,
+            sequence: None,
+            tokens: Tokens::default(),
         }
     }
 }
@@ -435,6 +475,49 @@ impl Config {
         Ok(())
     }
 
+    /// Whether sequences stay whole.
+    fn check_sequences(&self) -> Result<(), Error> {
+        let together = |key, found: String, other, other_found: String, remedy| {
+            Err(Error::Together { key, found, other, other_found, remedy })
+        };
+        let Some(length) = self.data.sequence else { return Ok(()) };
+        let found = length.to_string();
+        if self.predicts_links() {
+            let remedy = "leave data.sequence out: links are between vertices of a graph";
+            return together("data.sequence", found, "data.task", "link-prediction".to_owned(), remedy);
+        }
+        if self.run.order != VertexOrder::Natural {
+            let remedy = "leave run.order out: rows of a sequence stay in order";
+            return together(
+                "data.sequence",
+                found,
+                "run.order",
+                format!("{:?}", self.run.order).to_lowercase(),
+                remedy,
+            );
+        }
+        if self.batch.sampler != Sampler::None {
+            let sampler = self.batch.sampler.name().to_owned();
+            let remedy = "leave the sampler out: a batch has whole sequences";
+            return together("data.sequence", found, "batch.sampler", sampler, remedy);
+        }
+        if let Some(rows) = self.batch.rows.filter(|rows| !rows.is_multiple_of(length)) {
+            let remedy = "have whole sequences in a batch: a multiple of data.sequence rows";
+            return together("batch.rows", rows.to_string(), "data.sequence", found, remedy);
+        }
+        let keeps = |rule: &SplitRule| {
+            matches!(
+                rule,
+                SplitRule::Shares { stratified: false, .. } | SplitRule::Folds { stratified: false, .. }
+            )
+        };
+        if let Some(rule) = self.data.split.filter(|rule| !keeps(rule)) {
+            let remedy = "draw whole sequences: \"random:...\" or \"folds:...\"";
+            return together("data.split", rule.to_string(), "data.sequence", found, remedy);
+        }
+        Ok(())
+    }
+
     /// Whether what is asked of batches goes with the rest.
     fn check_batch(&self) -> Result<(), Error> {
         self.batch.check()?;
@@ -478,6 +561,7 @@ impl Config {
         self.check_executor()?;
         self.check_links()?;
         self.check_batch()?;
+        self.check_sequences()?;
         self.check_spans()?;
         self.check_split()?;
         self.check_init()?;

@@ -12,7 +12,7 @@ mod optimiser;
 mod pipeline;
 
 use self::model::MODEL;
-use crate::config::{Config, Data, Keep, Limits, Run};
+use crate::config::{Config, Data, Keep, Limits, MAX_SEQUENCE, Run, Tokens};
 use crate::document::{Field, Fields, Found};
 use crate::error::Error;
 use crate::executor::RowFormat;
@@ -126,6 +126,24 @@ const DATA: &[Key<Data>] = &[
             Ok(())
         },
     ),
+    key(
+        "sequence",
+        &["group", "context", "block_size", "seq_len", "sequence_length"],
+        "rows of a sequence, which stay together and in order: 2 to 65536; of a text its tokens",
+        |data, field| {
+            data.sequence = Some(field.integer32(2..=MAX_SEQUENCE)?);
+            Ok(())
+        },
+    ),
+    key(
+        "tokens",
+        &["tokenizer", "vocabulary"],
+        "what the tokens of a text are: characters, bytes",
+        |data, field| {
+            data.tokens = field.choice(&Tokens::ALL)?;
+            Ok(())
+        },
+    ),
 ];
 
 /// `file` comes first and is refused in a model file.
@@ -150,7 +168,7 @@ const RUN: &[Key<Run>] = &[
     key(
         "metric",
         &["eval_metric", "metrics"],
-        "how good a model is: accuracy, roc-auc, f1-micro, mean-absolute-error, root-mean-squared-error; of links roc-auc, hits@10, hits@20, hits@50, hits@100, mean-reciprocal-rank",
+        "how good a model is: accuracy, roc-auc, f1-micro, cross-entropy, mean-absolute-error, root-mean-squared-error; of links roc-auc, hits@10, hits@20, hits@50, hits@100, mean-reciprocal-rank",
         |run, field| {
             run.metric = Some(field.choice(&Metric::ALL)?);
             Ok(())

@@ -117,6 +117,8 @@ pub enum Metric {
     RocAuc,
     /// F1 of all labels together.
     F1Micro,
+    /// The mean of `-log p` of each row's class, in nats; its exponential is the perplexity.
+    CrossEntropy,
     /// The mean of what numbers are off by.
     MeanAbsoluteError,
     /// The root of the mean square of that.
@@ -140,10 +142,11 @@ pub enum Metric {
 
 impl Metric {
     /// All, with their names.
-    pub const ALL: [(&'static str, Self); 10] = [
+    pub const ALL: [(&'static str, Self); 11] = [
         ("accuracy", Self::Accuracy),
         ("roc-auc", Self::RocAuc),
         ("f1-micro", Self::F1Micro),
+        ("cross-entropy", Self::CrossEntropy),
         ("mean-absolute-error", Self::MeanAbsoluteError),
         ("root-mean-squared-error", Self::RootMeanSquaredError),
         ("hits@10", Self::Hits10),
@@ -162,7 +165,7 @@ impl Metric {
     /// Whether it is a share of 1, and the higher the better; else the lower.
     #[must_use]
     pub const fn is_share(self) -> bool {
-        !matches!(self, Self::MeanAbsoluteError | Self::RootMeanSquaredError)
+        !matches!(self, Self::CrossEntropy | Self::MeanAbsoluteError | Self::RootMeanSquaredError)
     }
 
     /// `found`, so that more is better.
@@ -177,8 +180,10 @@ impl Metric {
     /// [`Error::Objective`] where the task does not take what is wanted.
     pub fn choose(wanted: Option<Self>, task: TaskType, classes: u32) -> Result<Self, Error> {
         let all: &[Self] = match task {
-            TaskType::Classification if classes == 2 => &[Self::Accuracy, Self::F1Micro, Self::RocAuc],
-            TaskType::Classification => &[Self::Accuracy, Self::F1Micro],
+            TaskType::Classification if classes == 2 => {
+                &[Self::Accuracy, Self::F1Micro, Self::RocAuc, Self::CrossEntropy]
+            }
+            TaskType::Classification => &[Self::Accuracy, Self::F1Micro, Self::CrossEntropy],
             TaskType::MultiLabel => &[Self::RocAuc, Self::F1Micro, Self::Accuracy],
             TaskType::Regression => &[Self::MeanAbsoluteError, Self::RootMeanSquaredError],
             TaskType::LinkPrediction => &[

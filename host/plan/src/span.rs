@@ -171,7 +171,9 @@ impl Span {
         let leaves = |slot: &SlotId| {
             let kept = program.slots.get(slot.index()).map_or(0, |spec| spec.kept_until.index());
             let alone = stages.len() == 1;
-            alone || kept >= stages.end
+            // What an evaluation is for is read when it is over.
+            let read = [program.scores, program.embeddings].contains(&Some(*slot));
+            alone || read || kept >= stages.end
         };
         Self { writes: written.into_iter().filter(leaves).collect(), reads, stages }
     }

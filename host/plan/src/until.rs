@@ -22,10 +22,11 @@ use crate::objective::Metric;
 const FORM: &str = "PART[_METRIC]=VALUE, for instance \"test_acc=0.94\" or \"val=0.8\"";
 
 /// Short names of metrics, beside their own.
-const SHORT: [(&str, Metric); 6] = [
+const SHORT: [(&str, Metric); 7] = [
     ("acc", Metric::Accuracy),
     ("auc", Metric::RocAuc),
     ("f1", Metric::F1Micro),
+    ("loss", Metric::CrossEntropy),
     ("mae", Metric::MeanAbsoluteError),
     ("rmse", Metric::RootMeanSquaredError),
     ("mrr", Metric::MeanReciprocalRank),

@@ -5,6 +5,7 @@
 //! begin once all of its parts are there; its parts are let go of when it is over.
 
 mod part;
+mod rows;
 mod source;
 
 use std::cell::RefCell;
@@ -16,6 +17,7 @@ use eciton_graph::sample::Room;
 use eciton_plan::{IntervalId, Round};
 
 pub(crate) use self::part::{Part, PartLists};
+pub(crate) use self::rows::RowBatches;
 pub(crate) use self::source::{Chooser, Source};
 use crate::error::{Error, Result};
 

@@ -6,13 +6,14 @@ use std::sync::{Arc, OnceLock};
 
 use eciton_fetch::cache::{Cache, Found};
 use eciton_fetch::catalogue;
+use eciton_formats::sequence;
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Split, Values};
 use eciton_graph::gather::{inverse_degrees, symmetric_scale};
 use eciton_graph::graphs::Graphs;
 use eciton_kernel::{RowNumbers, Targets};
 use eciton_plan::{
     Atoms, Config, Data, DataShape, Domain, DomainId, FAN_OUT, FeatureGather, IntervalId, Intervals, Links,
-    Metric, Model, Node, Normalisation, Over, Program, Relation, Run, SlotId, TaskType, Workload,
+    Metric, Model, Node, Normalisation, Over, Program, Relation, Run, SlotId, TaskType, Tokens, Workload,
 };
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
 
@@ -38,6 +39,7 @@ pub fn load(data: &Data) -> Result<Dataset> {
                 return Err(eciton_graph::error::Error::NameNotUsed { path, name: name.clone() }.into());
             }
         },
+        None if is_text(data, path) => sequence::open(path, unit(data.tokens), data.group())?,
         None if path.exists() => eciton_formats::open(path, data.name.as_deref())?,
         None => {
             let found = published(&data.source)?;
@@ -63,6 +65,19 @@ pub fn load(data: &Data) -> Result<Dataset> {
     }
     crate::split::apply(data, &mut dataset)?;
     Ok(dataset)
+}
+
+/// Whether a file is read as a text, or as a list of tokens: in sequences everything is that has no known layout
+/// of rows.
+fn is_text(data: &Data, path: &Path) -> bool {
+    data.sequence.is_some() && path.is_file() && !eciton_formats::is_rows(path)
+}
+
+fn unit(tokens: Tokens) -> sequence::Unit {
+    match tokens {
+        Tokens::Characters => sequence::Unit::Characters,
+        Tokens::Bytes => sequence::Unit::Bytes,
+    }
 }
 
 /// Whether features are divided by their sums. The answer stays the same once they are: signs do.
@@ -91,6 +106,9 @@ fn published(name: &str) -> Result<Found> {
     cache.find(set).ok_or(Error::NotFetched { name: set.name, folder })
 }
 
+/// Rows of an interval of a data set without edges, by default at most, while there are atoms for it.
+const ROWS_WITHOUT_EDGES: u32 = 4096;
+
 /// One interval: its rows, the parts of its sums, what they are compared with.
 #[derive(Debug, Clone)]
 pub(crate) struct Interval {
@@ -117,6 +135,8 @@ pub(crate) struct Inputs {
     pub dataset: Arc<Dataset>,
     pub vertices: Vertices,
     pub shape: DataShape,
+    /// Rows that stay together and in order: those of a sequence, else 1.
+    pub group: u32,
     pub task: TaskType,
     /// How good a model is.
     pub metric: Metric,
@@ -152,8 +172,12 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// `links`: what is held out, where it is links that are predicted, and how many epochs may be under way.
-    pub(crate) fn new(mut dataset: Dataset, run: &Run, links: Option<(&Links, u32)>) -> Result<Self> {
+    /// `group`: rows that stay together. `links`: what is held out, where it is links that are predicted, and how many epochs may be under way.
+    pub(crate) fn new(
+        mut dataset: Dataset,
+        (run, group): (&Run, u32),
+        links: Option<(&Links, u32)>,
+    ) -> Result<Self> {
         let (task, classes) = match links {
             Some((links, _)) => (TaskType::LinkPrediction, links.embedding),
             None => (task(&dataset.labels), dataset.labels.width()),
@@ -179,8 +203,14 @@ impl Inputs {
             }
         };
         let scale = Arc::new(symmetric_scale(&dataset.graph));
-        let atoms = Atoms::new(dataset.graph.offsets())?;
-        let count = run.intervals.unwrap_or_else(|| Intervals::default_count(&atoms, stored));
+        let atoms = Atoms::of_groups(dataset.graph.offsets(), group)?;
+        let usual = Intervals::default_count(&atoms, stored);
+        // Rows without neighbours are worked on interval by interval: few at once take little memory.
+        let alone = match dataset.graph.edges() {
+            0 => (rows / ROWS_WITHOUT_EDGES).min(atoms.count()),
+            _ => 0,
+        };
+        let count = run.intervals.unwrap_or(usual.max(alone));
         let cut = Intervals::new(&atoms, count)?;
         let mut in_training = vec![false; rows as usize];
         for &v in &dataset.split.train {
@@ -211,6 +241,7 @@ impl Inputs {
             shape,
             task,
             metric,
+            group,
             weight,
             class_weights: None,
             features,

@@ -268,6 +268,7 @@ pub(crate) fn measured(stages: &Stages<'_>) -> Result<Metrics> {
         Metric::MeanAbsoluteError => metrics::mean_absolute_error,
         Metric::RootMeanSquaredError => metrics::root_mean_squared_error,
         Metric::Accuracy => metrics::accuracy_of,
+        Metric::CrossEntropy => metrics::cross_entropy,
         Metric::Hits10 | Metric::Hits20 | Metric::Hits50 | Metric::Hits100 | Metric::MeanReciprocalRank => {
             return Err(Error::Internal(format!("{} without links", metric.name())));
         }

@@ -6,7 +6,7 @@ use eciton_graph::graphs::Graphs;
 use eciton_input::memory::{available, peak_bytes};
 use eciton_kernel::BLOCK_EDGES;
 use eciton_plan::{
-    Algorithm, Buffers, Config, Domain, Keep, Parameter, Pipeline, Program, RowFormat, SlotId, Stage,
+    Algorithm, Buffers, Config, Domain, Hops, Keep, Parameter, Pipeline, Program, RowFormat, SlotId, Stage,
     VertexOrder,
 };
 use eciton_tensor::half::HalfBuffer;
@@ -14,6 +14,7 @@ use eciton_tensor::pages::Pages;
 use eciton_tensor::{Buffer, Matrix};
 use serde::Serialize;
 
+use crate::batch::RowBatches;
 use crate::data::Inputs;
 use crate::edge_data::{EdgeWeights, KnownEdges};
 use crate::error::{Error, Result};
@@ -295,6 +296,10 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         item("checkpoint", "copies of weights, while one is written".to_owned(), values * 4 * copies * 2);
     }
     let parts: u64 = match program.apart {
+        true if config.batch.sampler.has_targets() && Hops::of(program).most() == 0 => {
+            let (nodes, _) = RowBatches::new(&config.batch, inputs).sums();
+            nodes.iter().map(|nodes| nodes.len() as u64).sum()
+        }
         true => u64::from(config.batch.micro),
         false => inputs.intervals.iter().map(|i| i.nodes.len() as u64).sum(),
     };

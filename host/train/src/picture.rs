@@ -42,6 +42,7 @@ impl Caption<'_> {
             Metric::Accuracy => "accuracy without dropout, % of what is labelled",
             Metric::RocAuc => "ROC-AUC without dropout, %",
             Metric::F1Micro => "micro-averaged F1 without dropout, %",
+            Metric::CrossEntropy => "cross-entropy without dropout, nats",
             Metric::MeanAbsoluteError => "mean absolute error without dropout",
             Metric::RootMeanSquaredError => "root mean squared error without dropout",
             Metric::Hits10 => "hits@10 of held-out links, %",

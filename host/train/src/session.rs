@@ -12,10 +12,10 @@ use eciton_kernel::Layer;
 use eciton_plan::executor::CORE_HOUR_USD;
 use eciton_plan::{
     Attribute, Config, Domain, EdgePlace, ExecutorKind, FunctionCount, GatherFeatures, Layers, Mode, Model,
-    Pipeline, Place, Program, Readout, Round, Savings, SlotId, Spans,
+    Pipeline, Place, Program, Readout, Round, RowFormat, Savings, SlotId, SpanChoice, Spans,
 };
 
-use crate::batch::{Batches, Chooser, Source};
+use crate::batch::{Batches, Chooser, RowBatches, Source};
 use crate::checkpoint::Fingerprint;
 use crate::data::{self, Inputs, Interval};
 use crate::driver::{self, Counts, Epochs, Money, RowStore, Stages, State, Trained, Training, Tuning};
@@ -93,6 +93,8 @@ pub(crate) struct Session {
     pub kernels: Kernels,
     pub threads: u32,
     evaluation: Program,
+    evaluation_spans: Spans,
+    evaluation_schedule: Program,
     layers: Vec<Option<Arc<Layer>>>,
     rows: RowStore,
     evaluation_rows: RowStore,
@@ -148,7 +150,7 @@ impl Draft {
                 memory::check_ordering(&dataset, config.run.order, config.run.memory_bytes)?;
                 let normalised = data::normalises(&config.data, &dataset);
                 let links = config.predicts_links().then(|| (&config.links, config.pipeline.row_versions()));
-                Ok((Inputs::new(dataset, &config.run, links)?, normalised))
+                Ok((Inputs::new(dataset, (&config.run, config.data.group()), links)?, normalised))
             });
             let kernels = kernels.join().map_err(|_| Error::Internal("loading kernels panicked".to_owned()));
             (inputs, kernels)
@@ -191,6 +193,7 @@ pub(crate) struct Planned {
     /// Which of its stages are one task.
     pub spans: Spans,
     evaluation: Program,
+    evaluation_spans: Spans,
     layers: Vec<Option<Arc<Layer>>>,
     /// Who chooses the rows of batches.
     chooser: Option<Chooser>,
@@ -230,6 +233,14 @@ impl Planned {
             program.place_edges(Place::Anywhere);
         }
         let evaluation = program.evaluation();
+        // Where no row reads another, nothing but scores need outlast an interval's turn.
+        let rounds = executor.kind != ExecutorKind::Local && executor.rows == RowFormat::Bf16;
+        let whole = match evaluation.relations.is_empty() && !rounds {
+            true => SpanChoice::Auto,
+            false => SpanChoice::None,
+        };
+        let evaluation_spans = Spans::of(&evaluation, &whole)?;
+        let evaluated = evaluation_spans.fuse(&evaluation);
         let dataset = &inputs.dataset;
         let chooser = match config.batch.is_on() {
             false => None,
@@ -244,7 +255,7 @@ impl Planned {
             false => LabelledPlan::new(config, &program, &dataset.graph, &dataset.split.train),
         };
         let plan = |labelled| {
-            let (program, evaluation) = (&program, &evaluation);
+            let (program, evaluation) = (&program, &evaluated);
             MemoryPlan::of(&memory::Wanted { inputs, program, evaluation, config, threads, labelled })
         };
         let mut memory = plan(labelled.as_ref());
@@ -262,7 +273,16 @@ impl Planned {
             kernel.then(|| opened.next()).flatten()
         });
         let spans = Spans::of(&program, &config.executor.spans)?;
-        Ok(Self { layers: kernels.collect(), program, spans, evaluation, chooser, labelled, memory })
+        Ok(Self {
+            layers: kernels.collect(),
+            program,
+            spans,
+            evaluation,
+            evaluation_spans,
+            chooser,
+            labelled,
+            memory,
+        })
     }
 
     fn fits(&self, config: &Config) -> bool {
@@ -276,12 +296,13 @@ impl Session {
         let draft = Draft::new(config, options, dataset)?;
         draft.planned.memory.check(config.run.memory_bytes)?;
         let Draft { inputs, normalised_features, kernels, threads, planned } = draft;
-        let Planned { program, spans, evaluation, layers, chooser, .. } = planned;
+        let Planned { program, spans, evaluation, evaluation_spans, layers, chooser, .. } = planned;
+        let evaluation_schedule = evaluation_spans.fuse(&evaluation);
         let schedule = spans.fuse(&program);
         let watched = options.out.is_some() && config.checkpoint.is_on();
         let fingerprint = watched.then(|| Fingerprint::of(&inputs)).transpose()?;
         let inputs = inputs.complete(&program, threads)?;
-        let training = u32::try_from(inputs.dataset.split.train.len()).unwrap_or(u32::MAX);
+        let training = RowBatches::new(&config.batch, &inputs).rows();
         let epochs = Epochs::of(config.batch.rounds(training));
         let whole = inputs.intervals.len() as u32;
         let intervals = if program.apart { config.batch.micro } else { whole };
@@ -304,9 +325,10 @@ impl Session {
             let maximum_us = (u64::from(executor.timeout_s) * 1_000_000).max(floor_us);
             settings.deadlines = Some(Deadlines { floor_us, ratio: executor.deadline_ratio, maximum_us });
         }
-        let sums = match program.apart {
-            true => Sums::of_parts(intervals),
-            false => Sums::of_intervals(&inputs.intervals, inputs.atoms.tree()),
+        let sums = match &chooser {
+            Some(Chooser::Rows) => Sums::of_runs(RowBatches::new(&config.batch, &inputs).sums()),
+            Some(_) => Sums::of_parts(intervals),
+            None => Sums::of_intervals(&inputs.intervals, inputs.atoms.tree()),
         };
         let sizes = (inputs.shape.rows.into(), inputs.dataset.graph.edges(), schedule.stages.len());
         let in_flight = settings.in_flight.unwrap_or(0);
@@ -322,7 +344,7 @@ impl Session {
             intervals: whole,
             ..settings
         };
-        let evaluator = Engine::new(&evaluation, evaluator_settings)?;
+        let evaluator = Engine::new(&evaluation_schedule, evaluator_settings)?;
         let (fresh_instances, newest_first) = (options.fresh_instances, options.newest_first);
         let pool_settings = eciton_exec::Settings { threads, fresh_instances, newest_first };
         let local = LocalPool::new(pool_settings).map_err(Error::Threads)?;
@@ -347,7 +369,7 @@ impl Session {
         // Where epochs run apart an evaluation is among them, or old rows outlast it.
         let others: &[&RowStore] = if config.pipeline.row_versions() > 1 { &[] } else { &[&rows] };
         let evaluation_rows =
-            RowStore::new(&evaluation, cut(), &Pipeline::default(), config.run.row_storage, others)?;
+            RowStore::new(&evaluation_schedule, cut(), &Pipeline::default(), config.run.row_storage, others)?;
         let source = chooser.map(|chooser| Source::new(&config.batch, &inputs, chooser));
         let source = source.transpose()?.map(Arc::new);
         Ok(Self {
@@ -363,6 +385,8 @@ impl Session {
             kernels,
             threads,
             evaluation,
+            evaluation_spans,
+            evaluation_schedule,
             layers,
             weights,
             trial: None,
@@ -443,7 +467,8 @@ impl Session {
                 &self.evaluation_rows,
                 &self.layers,
                 None,
-            )?,
+            )?
+            .with_spans(&self.evaluation_spans, &self.evaluation_schedule),
             evaluator: &mut self.evaluator,
             config,
             epochs: self.epochs,
@@ -457,7 +482,8 @@ impl Session {
     /// Scores of all vertices with the weights as they are, without dropout.
     pub(crate) fn evaluate(&mut self, observer: &mut dyn Observer) -> Result<Metrics> {
         let (inputs, rows) = (&self.inputs, &self.evaluation_rows);
-        let stages = Stages::new(&self.evaluation, inputs, rows, &self.layers, None)?;
+        let stages = Stages::new(&self.evaluation, inputs, rows, &self.layers, None)?
+            .with_spans(&self.evaluation_spans, &self.evaluation_schedule);
         let (weights, counts) = (&mut self.weights, &mut self.counts);
         let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), None);
         let (machine, engine) = (&mut *self.machine, &mut self.evaluator);

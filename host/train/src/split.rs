@@ -1,7 +1,8 @@
 //! The split that `data.split` asks for, in place of the data set's own.
 
 use eciton_graph::dataset::Dataset;
-use eciton_graph::split::Draw;
+use eciton_graph::labels::Labels;
+use eciton_graph::split::{Draw, Split};
 use eciton_plan::{Data, SplitRule};
 
 use crate::error::{Error, Result};
@@ -18,9 +19,22 @@ pub(crate) fn apply(data: &Data, dataset: &mut Dataset) -> Result<()> {
         SplitRule::PerClass { train, validation, test } => Draw::PerClass { train, validation, test },
         SplitRule::Folds { folds, fold, stratified } => Draw::Folds { folds, fold, stratified },
     };
-    let drawn = draw.draw(&dataset.labels, data.split_seed);
     let name = || dataset.name.clone();
+    let refused = |source| Error::Split { dataset: name(), rule, source: Box::new(source) };
+    let group = data.group();
+    if group == 1 {
+        dataset.split = draw.draw(&dataset.labels, data.split_seed).map_err(refused)?;
+        return Ok(());
+    }
+    // Sequences are drawn, as if each were a row of one class.
+    let sequences = dataset.vertices() / group;
+    let one = Labels::classes(vec![0; sequences as usize], 1);
+    let drawn = draw.draw(&one, data.split_seed).map_err(refused)?;
+    let rows = |part: &[u32]| {
+        let rows = part.iter().flat_map(|&sequence| sequence * group..(sequence + 1) * group);
+        rows.filter(|&row| dataset.labels.known(row as usize)).collect()
+    };
     dataset.split =
-        drawn.map_err(|source| Error::Split { dataset: name(), rule, source: Box::new(source) })?;
+        Split { train: rows(&drawn.train), validation: rows(&drawn.validation), test: rows(&drawn.test) };
     Ok(())
 }

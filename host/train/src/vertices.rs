@@ -150,7 +150,7 @@ mod tests {
             [&cora, &dense].into_iter().flat_map(|d| VertexOrder::ALL.map(|order| (d, order)))
         {
             let inputs =
-                Inputs::new(dataset.clone(), &Run { order, intervals: Some(3), ..Run::default() }, None)
+                Inputs::new(dataset.clone(), (&Run { order, intervals: Some(3), ..Run::default() }, 1), None)
                     .unwrap();
             let (vertices, wanted) = (&inputs.vertices, dataset.labels.as_classes().unwrap());
             assert_eq!(vertices.ids, dataset.ids, "{name}");

@@ -91,6 +91,11 @@ impl Sums {
         Self { nodes: intervals.iter().map(|interval| interval.nodes.clone()).collect(), tree }
     }
 
+    /// Of the parts of a batch, in the tree over the batch's atoms.
+    pub(crate) fn of_runs((nodes, tree): (Vec<Vec<Node>>, Tree)) -> Self {
+        Self { nodes, tree }
+    }
+
     /// One of each part of a batch.
     pub(crate) fn of_parts(parts: u32) -> Self {
         Self { nodes: (0..parts).map(|part| vec![Node::atom(part)]).collect(), tree: Tree::new(parts) }

@@ -16,6 +16,7 @@ mod optimiser;
 mod oracle;
 mod pair_norm;
 mod rows;
+mod sequences;
 mod shipped;
 mod spans;
 mod trainer;

@@ -1,6 +1,7 @@
 //! `eciton data generate`: graphs of any size from a seed, with something to learn.
 
 mod many;
+mod rows;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,6 +43,10 @@ pub(crate) enum Command {
     Rmat(RmatArguments),
     /// Many small graphs, of which each has a class: random, preferential attachment, small world, cliques
     Graphs(many::Arguments),
+    /// Rows without a graph, whose class is linear in them
+    Linear(rows::LinearArguments),
+    /// Rows of a user, an item and numbers, with a class: for recommenders of two towers
+    Towers(rows::TowerArguments),
 }
 
 /// `eciton data generate block-model`
@@ -315,6 +320,8 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
             ("rmat", common, Rmat { shape: common.shape(), quadrants: *quadrants }.generate())
         }
         Command::Graphs(arguments) => return many::run(arguments, output),
+        Command::Linear(arguments) => return rows::linear(arguments, output),
+        Command::Towers(arguments) => return rows::towers(arguments, output),
     };
     let edges = common.edges.unwrap_or(EDGES_PER_VERTEX.saturating_mul(common.vertices));
     let aimed = |made: Generated| if common.pairs.is_some() { Ok(made) } else { made.aim(edges) };

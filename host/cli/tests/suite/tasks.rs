@@ -113,7 +113,10 @@ fn numbers_are_learnt_and_less_is_better() {
 fn what_does_not_fit_is_refused_with_what_does() {
     let folder = tempfile::tempdir().unwrap();
     for (line, words) in [
-        (&["--metric", "roc-auc"][..], "classification of 7 classes: take accuracy or f1-micro"),
+        (
+            &["--metric", "roc-auc"][..],
+            "classification of 7 classes: take accuracy, f1-micro or cross-entropy",
+        ),
         (&["--set", "model.loss=squared-error"], "the task is classification: take cross-entropy"),
         (
             &["--task", "regression", "--metric", "accuracy"],

@@ -9,13 +9,12 @@ use eciton_graph::part::PartGraph;
 use eciton_graph::sample::normalise::Counts;
 use eciton_graph::sample::parts::Parts;
 use eciton_graph::sample::{Method, Room, SampleKey, Sampler, Subgraph};
-use eciton_graph::shuffle::Shuffle;
 use eciton_kernel::{RowNumbers, Targets};
-use eciton_plan::{Atoms, Batch as Settings, FeatureGather, Hops, IntervalId, Program, Round};
-use eciton_tensor::random::{Key, Purpose};
-use eciton_tensor::{Buffer, Matrix};
+use eciton_plan::{Atoms, Batch as Settings, FeatureGather, Hops, IntervalId, Node, Program, Round};
+use eciton_tensor::{Buffer, Grid, Matrix};
 
 use super::part::{Level, Part, PartLists};
+use super::rows::{RowBatches, RowCut};
 use crate::data::{Inputs, Interval, grid, known, matrix};
 use crate::edge_data::{EdgeData, EdgeWeights};
 use crate::error::{Error, Result, at};
@@ -46,7 +45,7 @@ impl Chooser {
         let training = inputs.dataset.split.train.len() as u32;
         let targets = settings.rows.unwrap_or(training).min(training).div_ceil(settings.micro);
         match self {
-            Self::Rows => targets,
+            Self::Rows => RowBatches::new(settings, inputs).capacity(),
             Self::Sampler(sampler) => sampler.capacity(targets),
             Self::Parts { parts, .. } => {
                 let rows = parts.as_slice().iter().map(|part| part.subgraph.ids.len());
@@ -76,6 +75,8 @@ pub(crate) struct Source {
     chooser: Chooser,
     /// How often rows and edges are sampled, where sums and losses are weighed by that.
     counts: Option<Counts>,
+    /// Where nothing samples neighbours.
+    batches: RowBatches,
     /// Most rows of a part.
     capacity: usize,
     /// Memory of parts' features; what a part still has is leased.
@@ -111,6 +112,7 @@ impl Source {
             values,
             in_training,
             capacity: chooser.capacity(settings, inputs) as usize,
+            batches: RowBatches::new(settings, inputs),
             buffers: Mutex::default(),
             chooser,
             counts,
@@ -138,24 +140,6 @@ impl Source {
         (1.0 / if sum > 0.0 { sum } else { 1.0 }) as f32
     }
 
-    /// The training rows of a part, ascending: of a pass over all of them in a shuffled order.
-    fn targets(&self, seed: u64, round: Round, number: IntervalId) -> Vec<u32> {
-        let train = &self.dataset.split.train;
-        let count = train.len() as u32;
-        let rounds = self.settings.rounds(count);
-        let (pass, batch) = ((round.0.saturating_sub(1)) / rounds, (round.0.saturating_sub(1)) % rounds);
-        let rows = self.settings.rows.unwrap_or(count);
-        let (from, micro) = (u64::from(batch) * u64::from(rows), u64::from(self.settings.micro));
-        let length = u64::from(rows).min(u64::from(count).saturating_sub(from));
-        let cut = |part: u64| from + length * part / micro;
-        let number = u64::from(number.0);
-        let shuffle = Shuffle::new(count, Key::new(seed, Purpose::Sampling, pass, SHUFFLE, 0));
-        let place = |place: u64| train.get(shuffle.at(place as u32) as usize).copied();
-        let mut targets: Vec<u32> = (cut(number)..cut(number + 1)).filter_map(place).collect();
-        targets.sort_unstable();
-        targets
-    }
-
     /// A part, the same whoever makes it and whenever.
     ///
     /// # Errors
@@ -169,9 +153,14 @@ impl Source {
     ) -> Result<Arc<Part>> {
         let key = SampleKey { seed, round: round.0, interval: number.0 };
         let graph = &self.dataset.graph;
-        let targets = |wanted: bool| if wanted { self.targets(seed, round, number) } else { Vec::new() };
+        let targets = |wanted: bool| {
+            if wanted { self.batches.targets(seed, round, number) } else { Vec::new() }
+        };
         let sub = match &self.chooser {
-            Chooser::Rows => without_lists(targets(true))?,
+            Chooser::Rows => {
+                let cut = self.batches.part(seed, round, number);
+                return self.made_of(&without_lists(cut.rows.clone())?, None, Some(&cut));
+            }
             Chooser::Sampler(sampler) => {
                 let targets = targets(self.settings.sampler.has_targets());
                 sampler.sample(graph, key, &targets, room)
@@ -181,20 +170,21 @@ impl Source {
                 let (part, made) =
                     parts.as_slice().get(number.index()).zip(made.get(number.index())).ok_or_else(missing)?;
                 if part.masks() > 0 {
-                    return self.made_of(&part.dropped(part.mask(key)), Some(&part.weights));
+                    return self.made_of(&part.dropped(part.mask(key)), Some(&part.weights), None);
                 }
                 if let Some(made) = made.get() {
                     return Ok(made.clone());
                 }
-                let new = self.made_of(&part.subgraph, Some(&part.weights))?;
+                let new = self.made_of(&part.subgraph, Some(&part.weights), None)?;
                 return Ok(made.get_or_init(|| new).clone());
             }
         };
-        self.made_of(&sub, None)
+        self.made_of(&sub, None, None)
     }
 
-    /// A part of a subgraph; `shares` is what each row counts in the loss of a part of a vertex cut.
-    fn made_of(&self, sub: &Subgraph, shares: Option<&[f32]>) -> Result<Arc<Part>> {
+    /// A part of a subgraph; `shares` is what each row counts in the loss of a part of a vertex cut, `cut` says
+    /// where a batch without lists is cut.
+    fn made_of(&self, sub: &Subgraph, shares: Option<&[f32]>, cut: Option<&RowCut>) -> Result<Arc<Part>> {
         let features = self.select(&self.features, &sub.ids)?;
         let gathered = self.gathered.as_ref().map(|all| self.select(all, &sub.ids)).transpose()?;
         let mut levels = Vec::with_capacity(sub.hops.len());
@@ -204,8 +194,15 @@ impl Source {
             // Rows of the last hop have no lists of their own.
             let listed = if hop > 0 && hop + 1 == sub.hops.len() { sub.hops[hop - 1] } else { rows };
             let lists = self.lists(sub, listed as usize, sources as usize)?;
-            let interval =
-                self.interval(sub, rows as usize, lists.graph.offsets(), &row_weights, hop == 0)?;
+            let of = (rows as usize, &row_weights, hop == 0);
+            let interval = self.interval(
+                sub,
+                of,
+                match cut {
+                    Some(cut) => (cut.grid.clone(), cut.nodes.clone()),
+                    None => one_sum(lists.graph.offsets(), rows as usize)?,
+                },
+            )?;
             levels.push(Level { interval, lists: Arc::new(lists) });
         }
         let training = levels.first().map_or(&[][..], |level| &level.interval.training);
@@ -270,20 +267,10 @@ impl Source {
     fn interval(
         &self,
         sub: &Subgraph,
-        rows: usize,
-        offsets: &[u64],
-        row_weights: &Option<Arc<[f32]>>,
-        learns: bool,
+        (rows, row_weights, learns): (usize, &Option<Arc<[f32]>>, bool),
+        (grid, nodes): (Grid, Vec<Node>),
     ) -> Result<Interval> {
         let ids = &sub.ids[..rows];
-        let (grid, nodes) = match rows {
-            0 => (eciton_tensor::Grid::single(0), Vec::new()),
-            _ => {
-                let atoms = Atoms::new(&offsets[..=rows])?;
-                let nodes = vec![atoms.tree().root()];
-                (grid(&atoms, &nodes, 0), nodes)
-            }
-        };
         let training = match &sub.targets {
             _ if !learns => Vec::new(),
             Some(targets) => targets.clone(),
@@ -316,6 +303,11 @@ impl Source {
 
     /// The lists of the first `targets` rows, whose sources are among the first `rows`.
     fn lists(&self, sub: &Subgraph, targets: usize, rows: usize) -> Result<PartLists> {
+        let vertices = sub.incoming.vertices() as usize;
+        let (targets, rows) = match rows {
+            0 => (vertices.min(1), vertices.min(1)),
+            rows => (targets, rows),
+        };
         let PartGraph { graph, reverse } = PartGraph::of_first(&sub.incoming, targets, rows);
         let edges = &sub.edges[..graph.edges() as usize];
         let known = self.edges.features.as_ref();
@@ -371,9 +363,20 @@ fn of_class(weights: &[f32], class: u32) -> f32 {
     weights.get(class as usize).copied().unwrap_or(0.0)
 }
 
+/// The grid of a part whose rows are summed up among themselves.
+fn one_sum(offsets: &[u64], rows: usize) -> Result<(Grid, Vec<Node>)> {
+    if rows == 0 {
+        return Ok((Grid::single(0), Vec::new()));
+    }
+    let atoms = Atoms::new(&offsets[..=rows])?;
+    let nodes = vec![atoms.tree().root()];
+    Ok((grid(&atoms, &nodes, 0), nodes))
+}
+
 /// Rows without edges.
 fn without_lists(ids: Vec<u32>) -> Result<Subgraph> {
-    let incoming = Adjacency::from_parts(vec![0; ids.len() + 1], Vec::new())?;
+    // Of a part without a row, one vertex that nothing reads: no graph is empty.
+    let incoming = Adjacency::from_parts(vec![0; ids.len().max(1) + 1], Vec::new())?;
     Ok(Subgraph { hops: vec![ids.len() as u32], ids, incoming, edges: Vec::new(), targets: None })
 }
 
@@ -383,9 +386,6 @@ const DATA_SEED: u64 = 0;
 
 /// Most subgraphs that counts are taken from.
 const MOST_COUNTED: u32 = 10_000;
-
-/// The stream of the shuffled order.
-const SHUFFLE: u32 = u32::MAX;
 
 impl Chooser {
     /// As the settings say.

@@ -1,0 +1,119 @@
+//! `eciton data generate linear` and `towers`: rows without a graph.
+
+use std::path::{Path, PathBuf};
+
+use eciton_graph::dataset::Dataset;
+use eciton_graph::generate::{LinearRows, TowerRows};
+use eciton_graph::store;
+use serde::Serialize;
+
+use super::{count, name};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::text::grouped;
+
+/// `eciton data generate linear`
+#[derive(Debug, clap::Args)]
+pub(crate) struct LinearArguments {
+    /// Columns
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    features: u32,
+    /// Classes
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    classes: u32,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// `eciton data generate towers`
+#[derive(Debug, clap::Args)]
+pub(crate) struct TowerArguments {
+    /// Users
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = count)]
+    users: u64,
+    /// Items
+    #[arg(long, value_name = "N", default_value = "500", value_parser = count)]
+    items: u64,
+    /// Numbers that are known of a row beside user and item
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    numbers: u32,
+    /// The standard deviation of what the class depends on and no column tells
+    #[arg(long, value_name = "NOISE", default_value_t = 0.2, allow_negative_numbers = true)]
+    noise: f64,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What both take.
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// The folder to write, which must not exist
+    #[arg(value_name = "OUT")]
+    out: PathBuf,
+    /// Rows: 60 % train, 20 % validate, 20 % test
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = count)]
+    rows: u64,
+    /// All random numbers come from it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// The data set's name [default: OUT's last part]
+    #[arg(long, value_name = "NAME", help_heading = "Output")]
+    name: Option<String>,
+    /// Print one JSON object
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+/// What the command prints.
+#[derive(Serialize)]
+struct Line<'a> {
+    event: &'static str,
+    out: &'a Path,
+    model: &'static str,
+    layout: &'static str,
+    rows: u32,
+    features: u32,
+    classes: u32,
+    seed: u64,
+}
+
+/// Rows whose class is linear in them.
+pub(super) fn linear(arguments: &LinearArguments, output: &mut Output) -> Result<(), Failure> {
+    let Common { rows, seed, .. } = arguments.common;
+    let made = LinearRows { rows, features: arguments.features, classes: arguments.classes, seed };
+    run("linear", &arguments.common, output, |name| made.dataset(name))
+}
+
+/// Rows of a user, an item and numbers.
+pub(super) fn towers(arguments: &TowerArguments, output: &mut Output) -> Result<(), Failure> {
+    let &TowerArguments { users, items, numbers, noise, .. } = arguments;
+    let Common { rows, seed, .. } = arguments.common;
+    let made = TowerRows { rows, users, items, numbers, noise, seed };
+    run("towers", &arguments.common, output, |name| made.dataset(name))
+}
+
+fn run(
+    model: &'static str,
+    common: &Common,
+    output: &mut Output,
+    made: impl FnOnce(&str) -> eciton_graph::error::Result<Dataset>,
+) -> Result<(), Failure> {
+    let out = &common.out;
+    super::vacant(out)?;
+    let data = made(&name(common.name.as_ref(), out)).map_err(|error| Failure::usage(&error))?;
+    store::write(out, &data)?;
+    let (rows, features, classes) = (data.vertices(), data.features.columns(), data.labels.width());
+    match common.json {
+        true => {
+            let (event, layout, seed) = ("generated", "store", common.seed);
+            output.json(&Line { event, out, model, layout, rows, features, classes, seed });
+        }
+        false => {
+            output.line(format_args!("written     {} ({model}, store)", out.display()));
+            output.line(format_args!("rows        {}", grouped(rows.into())));
+            output.line(format_args!("features    {features}"));
+            output.line(format_args!("classes     {classes}"));
+        }
+    }
+    Ok(())
+}

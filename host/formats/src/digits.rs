@@ -1,0 +1,62 @@
+//! The handwritten digits that the crate carries (`data/digits.bin.gz`): images of 8 x 8 grey values, which are
+//! divided by 16. Every fifth image tests, all others train.
+
+use std::io::Read;
+
+use eciton_graph::dataset::{Dataset, VertexIds};
+use eciton_graph::error::{Error, Place, Result};
+use eciton_graph::features::Features;
+use eciton_graph::labels::Labels;
+use eciton_graph::split::Split;
+
+use crate::rows;
+
+static BYTES: &[u8] = include_bytes!("../data/digits.bin.gz");
+const FILE: &str = "digits.bin.gz";
+/// Values of an image.
+const PIXELS: usize = 64;
+/// The largest value of a pixel.
+const WHITE: f32 = 16.0;
+/// Kinds of digits.
+const DIGITS: u32 = 10;
+/// Of so many images one tests.
+const TESTS: u32 = 5;
+
+/// Reads the carried file.
+pub(super) fn load() -> Result<Dataset> {
+    let mut bytes = Vec::new();
+    let unpacked = flate2::read::GzDecoder::new(BYTES).read_to_end(&mut bytes);
+    unpacked.map_err(|error| Error::malformed(Place::whole(FILE), "gzip", error.to_string()))?;
+    let (images, rest) = bytes.as_chunks::<{ PIXELS + 1 }>();
+    if !rest.is_empty() {
+        let found = format!("{} bytes", bytes.len());
+        return Err(Error::malformed(Place::whole(FILE), "65 bytes an image", found));
+    }
+    let values: Vec<f32> =
+        images.iter().flat_map(|[_, pixels @ ..]| pixels).map(|&pixel| f32::from(pixel) / WHITE).collect();
+    let labels = Labels::classes(images.iter().map(|[digit, ..]| u32::from(*digit)).collect(), DIGITS);
+    let (test, train) = (0..images.len() as u32).partition(|image| image.is_multiple_of(TESTS));
+    let split = Split { train, validation: Vec::new(), test };
+    let features = Features::dense(PIXELS as u32, &values)?;
+    rows::dataset("digits".to_owned(), features, labels, Some(split), VertexIds::Dense)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn it_is_what_is_published() {
+        let digits = load().unwrap();
+        assert_eq!((digits.vertices(), digits.labels.width(), digits.features.columns()), (1797, 10, 64));
+        assert_eq!((digits.split.train.len(), digits.split.test.len()), (1437, 360));
+        let classes = digits.labels.as_classes().unwrap();
+        let counts: Vec<usize> =
+            (0..10).map(|d| classes.iter().filter(|&&class| class == d).count()).collect();
+        assert_eq!(counts, [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]);
+        let mut row = [0.0; 64];
+        digits.features.copy_row(0, &mut row);
+        assert_eq!(row[..8], [0.0, 0.0, 5.0, 13.0, 9.0, 1.0, 0.0, 0.0].map(|value| value / 16.0));
+    }
+}

@@ -1,0 +1,197 @@
+//! Texts and lists of tokens as rows without a graph: a row is a token, its feature the token's number, its label
+//! the token that follows.
+//!
+//! Tokens are numbered in ascending order of what they stand for. The stream is cut into sequences of as many
+//! tokens from the start on; what is left at the end, and the token that nothing follows, are left out. The first
+//! 90 % of the sequences train, of the others the first half validates and the second tests.
+
+use std::path::Path;
+
+use eciton_graph::adjacency::check_vertices;
+use eciton_graph::dataset::{Dataset, VertexIds};
+use eciton_graph::error::{Error, Place, Result};
+use eciton_graph::features::Features;
+use eciton_graph::labels::Labels;
+use eciton_graph::split::Split;
+
+use crate::{file, npy, rows};
+
+/// Sequences of a hundred that train; of the others half validate.
+const TRAINS: u64 = 90;
+/// Most kinds of tokens: their numbers are exact as f32.
+const MAX_TOKENS: u32 = 1 << 24;
+
+/// What the tokens of a text are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Unicode's code points, of UTF-8.
+    Characters,
+    /// Bytes.
+    Bytes,
+}
+
+/// The tokens of a text, by number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vocabulary {
+    /// What they are.
+    pub unit: Unit,
+    /// Code points, or bytes: ascending.
+    pub symbols: Vec<u32>,
+}
+
+impl Vocabulary {
+    /// The number of each token of a text.
+    ///
+    /// # Errors
+    /// The first token that is not among these.
+    pub fn encode(&self, text: &str) -> std::result::Result<Vec<u32>, String> {
+        let number = |symbol: u32| {
+            let found = self.symbols.binary_search(&symbol).ok().map(|number| number as u32);
+            found.ok_or_else(|| self.text(symbol))
+        };
+        match self.unit {
+            Unit::Characters => text.chars().map(|symbol| number(symbol.into())).collect(),
+            Unit::Bytes => text.bytes().map(|symbol| number(symbol.into())).collect(),
+        }
+    }
+
+    /// The text of tokens. What is no UTF-8 among bytes becomes U+FFFD.
+    #[must_use]
+    pub fn decode(&self, tokens: &[u32]) -> String {
+        let symbols = tokens.iter().filter_map(|&token| self.symbols.get(token as usize).copied());
+        match self.unit {
+            Unit::Characters => symbols.filter_map(char::from_u32).collect(),
+            Unit::Bytes => {
+                let bytes: Vec<u8> = symbols.filter_map(|symbol| u8::try_from(symbol).ok()).collect();
+                String::from_utf8_lossy(&bytes).into_owned()
+            }
+        }
+    }
+
+    fn text(&self, symbol: u32) -> String {
+        match (self.unit, char::from_u32(symbol)) {
+            (Unit::Characters, Some(symbol)) => format!("{symbol:?}"),
+            _ => format!("byte {symbol}"),
+        }
+    }
+}
+
+/// A file's tokens as it has them: code points, bytes, or the numbers of a `.npy` file of one dimension.
+fn symbols(path: &Path, unit: Unit) -> Result<Vec<u32>> {
+    let (bytes, name) = (file::read(path)?, file::name(path));
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy")) {
+        let array = npy::parse(&bytes, &name)?;
+        array.expect_dimensions(1, "tokens [N]")?;
+        return array.to_u32();
+    }
+    match unit {
+        Unit::Bytes => Ok(bytes.iter().map(|&byte| byte.into()).collect()),
+        Unit::Characters => match std::str::from_utf8(&bytes) {
+            Ok(text) => Ok(text.chars().map(u32::from).collect()),
+            Err(error) => Err(Error::Malformed {
+                place: Place::whole(name),
+                expected: "UTF-8".to_owned(),
+                found: format!("another byte at {}", error.valid_up_to()),
+                remedy: "say data.tokens = \"bytes\", or convert the text",
+            }),
+        },
+    }
+}
+
+/// The tokens of a text, by number, as [`open`] numbers them.
+///
+/// # Errors
+/// As [`open`].
+pub fn vocabulary(path: &Path, unit: Unit) -> Result<Vocabulary> {
+    let mut symbols = symbols(path, unit)?;
+    symbols.sort_unstable();
+    symbols.dedup();
+    Ok(Vocabulary { unit, symbols })
+}
+
+/// Reads a text, or a `.npy` file of token numbers, as sequences of `length` tokens.
+///
+/// # Errors
+/// [`Error::Malformed`] for text that is no UTF-8 (of characters), with fewer than three sequences, or with more
+/// than 2^24 kinds of tokens; [`Error::Read`] and those of the budget.
+pub fn open(path: &Path, unit: Unit, length: u32) -> Result<Dataset> {
+    let mut tokens = symbols(path, unit)?;
+    let place = || Place::whole(file::name(path));
+    let sequences = (tokens.len().saturating_sub(1) as u64) / u64::from(length.max(1));
+    if sequences < 3 {
+        return Err(Error::Malformed {
+            place: place(),
+            expected: format!("three sequences of {length} tokens, and one token more"),
+            found: format!("{} tokens", tokens.len()),
+            remedy: "take a longer text, or a smaller data.sequence",
+        });
+    }
+    let count = sequences * u64::from(length);
+    check_vertices(count, place)?;
+    let mut kinds = tokens.clone();
+    kinds.sort_unstable();
+    kinds.dedup();
+    if kinds.len() as u64 > u64::from(MAX_TOKENS) {
+        let found = format!("{} kinds of tokens", kinds.len());
+        return Err(Error::malformed(place(), format!("at most {MAX_TOKENS} kinds of tokens"), found));
+    }
+    // Each is among them.
+    tokens.iter_mut().for_each(|token| *token = kinds.partition_point(|kind| kind < token) as u32);
+    let rows = count as usize;
+    let values: Vec<f32> = tokens.iter().take(rows).map(|&token| token as f32).collect();
+    let labels = Labels::classes(tokens.iter().skip(1).take(rows).copied().collect(), kinds.len() as u32);
+    let held = sequences - (sequences * TRAINS / 100).clamp(1, sequences - 2);
+    let [train, validation] = [sequences - held, sequences - held.div_ceil(2)];
+    let part = |from: u64, to: u64| (from * u64::from(length)..to * u64::from(length)).map(|row| row as u32);
+    let split = Split {
+        train: part(0, train).collect(),
+        validation: part(train, validation).collect(),
+        test: part(validation, sequences).collect(),
+    };
+    rows::dataset(file::stem(path), Features::dense(1, &values)?, labels, Some(split), VertexIds::Dense)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn written(text: &[u8], name: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        (folder, path)
+    }
+
+    #[test]
+    fn a_text_is_its_tokens_and_those_that_follow() {
+        let text = "abcabdabé".repeat(4);
+        let (_folder, path) = written(text.as_bytes(), "a.txt");
+        let found = open(&path, Unit::Characters, 5).unwrap();
+        let vocabulary = vocabulary(&path, Unit::Characters).unwrap();
+        assert_eq!(vocabulary.decode(&[0, 1, 2, 3, 4]), "abcdé");
+        let tokens = vocabulary.encode(&text).unwrap();
+        assert_eq!((found.vertices(), found.labels.width()), (35, 5));
+        let mut row = [0.0];
+        for at in 0..35 {
+            found.features.copy_row(at, &mut row);
+            assert_eq!(row[0], tokens[at as usize] as f32);
+        }
+        assert_eq!(found.labels.as_classes().unwrap(), &tokens[1..36]);
+        let Split { train, validation, test } = &found.split;
+        assert_eq!((train.len(), validation.len(), test.len()), (25, 5, 5));
+        assert_eq!(vocabulary.encode("abx").unwrap_err(), "'x'");
+        let bytes = open(&path, Unit::Bytes, 5).unwrap();
+        assert_eq!((bytes.vertices(), bytes.labels.width()), (35, 6));
+    }
+
+    #[test]
+    fn what_is_no_text_or_too_short_is_refused_in_words() {
+        let (_folder, path) = written(b"abc\xff\xfeabcabcabc", "a.txt");
+        let error = open(&path, Unit::Characters, 2).unwrap_err().to_string();
+        assert!(error.contains("at 3") && error.contains("bytes"), "{error}");
+        assert!(open(&path, Unit::Bytes, 2).is_ok());
+        let error = open(&path, Unit::Bytes, 7).unwrap_err().to_string();
+        assert!(error.contains("14 tokens") && error.contains("data.sequence"), "{error}");
+    }
+}
