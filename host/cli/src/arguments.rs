@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Predict(crate::predict::Arguments),
     /// The accuracy of a run's model, from its run folder
     Eval(crate::evaluate::Arguments),
+    /// Text from a run of a language model
+    Generate(crate::generate::Arguments),
     /// Data sets: what there is, what is in one
     #[command(subcommand)]
     Data(crate::data::Command),

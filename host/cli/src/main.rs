@@ -14,6 +14,7 @@ mod destroy;
 mod doctor;
 mod evaluate;
 mod failure;
+mod generate;
 mod interrupt;
 mod kernel;
 mod output;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Simulate(arguments) => simulate::run(arguments, &mut output),
         Command::Predict(arguments) => predict::run(arguments, &mut output),
         Command::Eval(arguments) => evaluate::run(arguments, &mut output),
+        Command::Generate(arguments) => generate::run(arguments, &mut output),
         Command::Data(command) => data::run(command, &mut output),
         Command::Recipes(arguments) => recipes::run(arguments, &mut output),
         Command::Kernel(command) => kernel::run(command, &mut output),

@@ -65,6 +65,12 @@ impl Output {
         self.write(|writer| writeln!(writer, "{}", clean(&text.to_string())));
     }
 
+    /// Writes text of any lines, each cleaned of what would steer a terminal.
+    pub(crate) fn text(&mut self, text: &str) {
+        let clean: Vec<String> = text.split('\n').map(|line| clean(line).to_string()).collect();
+        self.write(|writer| writer.write_all(clean.join("\n").as_bytes()));
+    }
+
     /// Writes a value as one line of JSON.
     pub(crate) fn json(&mut self, value: &impl Serialize) {
         self.write(|writer| {

@@ -194,6 +194,9 @@ fn bundle_names(files: &[String]) -> Vec<String> {
 #[must_use]
 pub fn is_rows(path: &Path) -> bool {
     if path.is_dir() {
+        if path.join(store::DESCRIPTION).exists() {
+            return store::has_no_edges(path);
+        }
         let edges = folder::EDGES.iter().any(|edges| path.join(edges).exists());
         return !edges
             && !path.join("indptr.npy").exists()

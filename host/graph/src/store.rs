@@ -29,7 +29,7 @@ use std::path::Path;
 use crate::dataset::Dataset;
 use crate::error::Result;
 
-pub use reader::open;
+pub use reader::{has_no_edges, open};
 pub use section::Section;
 pub use writer::{RowsWriter, Writer};
 

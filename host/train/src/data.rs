@@ -73,7 +73,17 @@ fn is_text(data: &Data, path: &Path) -> bool {
     data.sequence.is_some() && path.is_file() && !eciton_formats::is_rows(path)
 }
 
-fn unit(tokens: Tokens) -> sequence::Unit {
+/// The tokens of a text; `None` for all other data, and for a list of tokens without a text.
+pub(crate) fn vocabulary(data: &Data) -> Result<Option<sequence::Vocabulary>> {
+    let path = Path::new(&data.source);
+    let list = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
+    match is_text(data, path) && !list {
+        true => Ok(Some(sequence::vocabulary(path, unit(data.tokens))?)),
+        false => Ok(None),
+    }
+}
+
+pub(crate) fn unit(tokens: Tokens) -> sequence::Unit {
     match tokens {
         Tokens::Characters => sequence::Unit::Characters,
         Tokens::Bytes => sequence::Unit::Bytes,

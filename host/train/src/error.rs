@@ -299,6 +299,16 @@ pub enum Error {
         /// The model.
         model: String,
     },
+    /// A run that cannot write what is asked for.
+    #[error("{run:?}: {reason}; {remedy}")]
+    Generate {
+        /// The run folder.
+        run: std::path::PathBuf,
+        /// Why.
+        reason: String,
+        /// What helps.
+        remedy: &'static str,
+    },
     /// A number of epochs that cannot be trained.
     #[error("{asked} epochs after {done} cannot be trained; take 1 or more, and at most {} in all", u32::MAX)]
     Epochs {

@@ -21,6 +21,7 @@ mod driver;
 mod edge_data;
 mod error;
 mod gathered;
+mod generate;
 mod initial;
 #[cfg(any(test, feature = "inspect"))]
 pub mod inspect;
@@ -50,6 +51,7 @@ mod weights;
 pub use data::{load, task};
 pub use eciton_exec::{Bill, Cost};
 pub use error::{Error, Result};
+pub use generate::{Drawing, Writer};
 pub use kernels::CachePolicy;
 pub use logs::{MAX_EVENTS_BYTES, MAX_SPANS, Recording};
 pub use memory::{MemoryItem, MemoryPlan, Phase, PhaseBytes};

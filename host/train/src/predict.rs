@@ -50,6 +50,11 @@ fn restore(run: &Run, data: Option<&Data>, options: &Options) -> Result<Session>
     // Looking at a run costs nothing, wherever it was trained.
     config.run_on(ExecutorKind::Local);
     if let Some(data) = data {
+        if run.vocabulary()?.is_some() {
+            let reason = "tokens of another text have other numbers".to_owned();
+            let remedy = "name no other data: a language model is judged on its own text";
+            return Err(Error::Generate { run: run.path.clone(), reason, remedy });
+        }
         // Features are prepared as the model learned them.
         config.data = Data {
             normalise_features: config.data.normalise_features,

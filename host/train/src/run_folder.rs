@@ -3,6 +3,7 @@
 //! | file | content |
 //! | --- | --- |
 //! | `config.toml` | the resolved configuration, a recipe that repeats the run |
+//! | `vocabulary.json` | of a text: its tokens, by number |
 //! | `versions.json` | version of eciton and of the kernel contract, kernel digests, numeric class |
 //! | `metrics.jsonl` | one [`EpochReport`] a line; a loss that is not finite is null |
 //! | `curve.svg` | a picture of the first seed's loss and accuracies |
@@ -41,6 +42,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
+use eciton_formats::sequence::Vocabulary;
 use eciton_graph::dataset::VertexIds;
 use eciton_plan::Config;
 use tempfile::TempDir;
@@ -69,6 +71,7 @@ pub const CONTRACT: &str = eciton_kernel::CONTRACT;
 pub const FORMAT: u64 = 1;
 
 const CONFIG: &str = "config.toml";
+const VOCABULARY: &str = "vocabulary.json";
 const VERSIONS: &str = "versions.json";
 const METRICS: &str = "metrics.jsonl";
 const CURVE: &str = "curve.svg";
@@ -153,6 +156,13 @@ impl RunFolder {
         let text = config.to_toml().map_err(|e| Error::Config { path, source: Box::new(e) })?;
         self.write(CONFIG, text.as_bytes())?;
         Ok(text)
+    }
+
+    /// Writes the tokens of a text.
+    pub(crate) fn write_vocabulary(&mut self, vocabulary: &Vocabulary) -> Result<()> {
+        let written = record::Tokens::of(vocabulary);
+        let bytes = record::json(&written, &self.path.join(VOCABULARY))?;
+        self.write(VOCABULARY, &bytes)
     }
 
     /// Writes what makes the run: digests by kernel name, hexadecimal, and the numeric class.

@@ -8,6 +8,7 @@ use eciton_graph::graphs::Graphs;
 use eciton_plan::{Config, Keep, Part, Program};
 
 use crate::checkpoint::{Beginning, Place, RunRecord, Saver};
+use crate::data;
 use crate::driver::Trained;
 use crate::error::{Error, Result};
 use crate::logs;
@@ -74,6 +75,9 @@ impl Run<'_> {
         let Some(folder) = &mut self.recorder.folder else { return Ok(None) };
         folder.check_ids(session.inputs.vertices.named().0)?;
         let config_text = folder.write_config(&session.resolved(config))?;
+        if let Some(vocabulary) = data::vocabulary(&config.data)? {
+            folder.write_vocabulary(&vocabulary)?;
+        }
         let versions = Versions::of(&session.kernels.digests(), eciton_tensor::simd::numeric_class());
         let versions = folder.write_versions_as(&versions)?;
         folder.reserve(session.program.parameters.iter().map(|p| p.len() as u64 * 4).sum())?;

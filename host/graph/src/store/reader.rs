@@ -22,6 +22,12 @@ use crate::split::Split;
 /// Bytes that a thread checks at a time.
 const PIECE: usize = 8 << 20;
 
+/// Whether a store's description says that it is rows without a graph.
+#[must_use]
+pub fn has_no_edges(path: &Path) -> bool {
+    Description::open(path).is_ok_and(|described| described.edges == 0 && described.graphs.is_none())
+}
+
 /// Opens a store. Adjacency and features, also of edges, stay in the mapped files and are read when they are touched;
 /// labels, split, graphs and ids are copied into memory. The files must not be changed or shortened while the
 /// data set lives (a store is never changed in place by this crate).

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use eciton_formats::sequence::{Unit, Vocabulary};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -36,6 +37,32 @@ impl Versions {
             numeric_class: numeric_class.to_owned(),
             kernels: kernels.clone(),
         }
+    }
+}
+
+/// `vocabulary.json`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tokens {
+    /// What tokens are.
+    tokens: eciton_plan::Tokens,
+    /// Code points, or bytes, by number.
+    symbols: Vec<u32>,
+}
+
+impl Tokens {
+    pub(super) fn of(vocabulary: &Vocabulary) -> Self {
+        let tokens = match vocabulary.unit {
+            Unit::Characters => eciton_plan::Tokens::Characters,
+            Unit::Bytes => eciton_plan::Tokens::Bytes,
+        };
+        Self { tokens, symbols: vocabulary.symbols.clone() }
+    }
+
+    /// `None` unless symbols ascend.
+    pub(super) fn vocabulary(self) -> Option<Vocabulary> {
+        let ascend = self.symbols.windows(2).all(|pair| pair.first() < pair.last());
+        ascend.then(|| Vocabulary { unit: crate::data::unit(self.tokens), symbols: self.symbols })
     }
 }
 

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use eciton_formats::sequence::Vocabulary;
 use eciton_plan::Config;
 
 use super::error::{Error, Result, reading};
 use super::model::{self, MAX_MODEL_BYTES, Model, NamedTensor, check_digest, limit};
 use super::record::{self, MAX_RECORD_BYTES, Versions, malformed};
-use super::{CONFIG, MODEL, SUMMARY, VERSIONS, seed_folder};
+use super::{CONFIG, MODEL, SUMMARY, VERSIONS, VOCABULARY, seed_folder};
 use crate::report::Summary;
 
 /// A finished run with the weights of its first seed.
@@ -59,6 +60,20 @@ impl Run {
             Config::parse(&text, CONFIG).map_err(|e| Error::Config { path: file, source: Box::new(e) })?;
         let Model { tensors, metadata } = open_model(path, &summary.model_digest)?;
         Ok(Self { path: path.to_owned(), config, summary, versions, tensors, metadata })
+    }
+
+    /// The tokens of the text that it was trained on; `None`: it was no text.
+    ///
+    /// # Errors
+    /// A file that is damaged, or too large.
+    pub(crate) fn vocabulary(&self) -> Result<Option<Vocabulary>> {
+        let file = self.path.join(VOCABULARY);
+        if !file.exists() {
+            return Ok(None);
+        }
+        let read: record::Tokens = record::parse(&read(&file, MAX_RECORD_BYTES)?, &file)?;
+        let vocabulary = read.vocabulary();
+        vocabulary.map(Some).ok_or_else(|| malformed(&file, "symbols that ascend", "others"))
     }
 
     /// The weights of one of the run's seeds, checked like the first one's.

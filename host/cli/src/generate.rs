@@ -1,0 +1,66 @@
+//! `eciton generate`: text from a run of a language model.
+
+use std::path::PathBuf;
+
+use eciton_train::{Drawing, Options, Writer};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// `eciton generate`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The run folder, of a text (`eciton train FILE --sequence T`)
+    run: PathBuf,
+    /// What the text begins with, of tokens that the run has seen
+    #[arg(long, value_name = "TEXT")]
+    prompt: String,
+    /// Tokens to write; each takes a forward pass over a whole sequence
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    tokens: u32,
+    /// What scores are divided by before a token is drawn; 0 takes the likeliest
+    #[arg(long, value_name = "X", default_value_t = 0.8, value_parser = temperature,
+        allow_negative_numbers = true)]
+    temperature: f64,
+    /// What tokens are drawn from
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    seed: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn temperature(text: &str) -> Result<f64, String> {
+    let found = text.parse().ok().filter(|found| (0.0..=100.0).contains(found));
+    found.ok_or_else(|| "not a number from 0 to 100".to_owned())
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    event: &'static str,
+    prompt: &'a str,
+    text: String,
+}
+
+/// Writes the prompt and what follows it.
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let Arguments { prompt, tokens, temperature, seed, .. } = arguments;
+    let drawing = Drawing { temperature: *temperature, seed: *seed };
+    let mut writer = Writer::open(&arguments.run, prompt, drawing, &Options::default())?;
+    let mut text = String::new();
+    let mut tell = |output: &mut Output, piece: &str| match arguments.json {
+        true => text.push_str(piece),
+        false => output.text(piece),
+    };
+    tell(output, prompt);
+    for _ in 0..*tokens {
+        let piece = writer.next_token()?;
+        tell(output, &piece);
+    }
+    match arguments.json {
+        true => output.json(&Line { event: "generated", prompt, text }),
+        false => output.line(""),
+    }
+    Ok(())
+}

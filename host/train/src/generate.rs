@@ -1,0 +1,160 @@
+//! Text from a language model: a run of a data set of sequences that predicts each token's next one.
+//!
+//! A token more costs a forward pass over a whole sequence: nothing is kept from one token to the next. The
+//! context is the last T tokens, T the run's `data.sequence`; fewer are followed by tokens that a causal model
+//! does not look at. The token is drawn from softmax(scores / temperature), or is the first of the largest
+//! scores at temperature 0.
+
+use std::path::Path;
+
+use eciton_formats::sequence::Vocabulary;
+use eciton_graph::adjacency::{Graph, Options as GraphOptions};
+use eciton_graph::dataset::{Dataset, Features, Labels, Split, VertexIds};
+use eciton_graph::metrics::best;
+use eciton_graph::random::SplitMix64;
+use eciton_plan::{Batch, ExecutorKind};
+use eciton_tensor::{Buffer, Matrix};
+
+use crate::error::{Error, Result, at};
+use crate::predict::set_weights;
+use crate::report::Silent;
+use crate::run_folder::Run;
+use crate::session::{Options, Session};
+
+/// How tokens are drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Drawing {
+    /// What scores are divided by: 0 takes the largest, more makes rarer tokens likelier.
+    pub temperature: f64,
+    /// What is drawn from.
+    pub seed: u64,
+}
+
+/// A language model that writes.
+pub struct Writer {
+    session: Session,
+    vocabulary: Vocabulary,
+    /// Tokens of a sequence.
+    length: usize,
+    drawing: Drawing,
+    random: SplitMix64,
+    /// What has been said.
+    tokens: Vec<u32>,
+}
+
+impl Writer {
+    /// The model of a run's first seed, which goes on after `prompt`.
+    ///
+    /// # Errors
+    /// [`Error::Generate`] for a run of no text, an empty prompt, or a token that the run never saw; a damaged run
+    /// folder.
+    pub fn open(run: &Path, prompt: &str, drawing: Drawing, options: &Options) -> Result<Self> {
+        let opened = Run::open(run)?;
+        let refuse = |reason: String, remedy| Err(Error::Generate { run: run.to_owned(), reason, remedy });
+        let (Some(length), Some(vocabulary)) = (opened.config.data.sequence, opened.vocabulary()?) else {
+            return refuse(
+                "the run was not trained on a text".to_owned(),
+                "name a run of `eciton train FILE --sequence T`",
+            );
+        };
+        let tokens = match vocabulary.encode(prompt) {
+            Ok(tokens) if tokens.is_empty() => {
+                return refuse("the prompt is empty".to_owned(), "say at least one token");
+            }
+            Ok(tokens) => tokens,
+            Err(token) => {
+                let reason = format!("{token} of the prompt is not in the text that the run saw");
+                return refuse(reason, "use the text's own tokens");
+            }
+        };
+        let mut config = opened.config.clone();
+        config.run_on(ExecutorKind::Local);
+        config.batch = Batch::default();
+        let session = Session::new(&config, options, Some(sequence(length, vocabulary.symbols.len())?))?;
+        let random = SplitMix64::new(drawing.seed);
+        let length = length as usize;
+        let mut writer = Self { session, vocabulary, length, drawing, random, tokens };
+        set_weights(&mut writer.session, &opened.tensors)?;
+        Ok(writer)
+    }
+
+    /// The next token, as text.
+    ///
+    /// # Errors
+    /// A kernel that fails.
+    pub fn next_token(&mut self) -> Result<String> {
+        let from = self.tokens.len().saturating_sub(self.length);
+        let context = self.tokens.get(from..).unwrap_or_default();
+        let mut values: Vec<f32> = context.iter().map(|&token| token as f32).collect();
+        values.resize(self.length, 0.0);
+        let rows = Buffer::from_rows(self.length, 1, &values).map_err(at("a context"))?;
+        self.session.inputs.features = Matrix::from(rows.read(0..self.length).map_err(at("a context"))?);
+        let last = context.len().saturating_sub(1);
+        self.session.evaluate(&mut Silent)?;
+        let scores = self.session.scores()?;
+        let width = self.vocabulary.symbols.len();
+        let row = scores.chunks_exact(width.max(1)).nth(last).unwrap_or_default();
+        let token = draw(row, self.drawing.temperature, &mut self.random);
+        self.tokens.push(token);
+        Ok(self.vocabulary.decode(&[token]))
+    }
+}
+
+/// One sequence, whose tokens are filled in later.
+fn sequence(length: u32, kinds: usize) -> Result<Dataset> {
+    let rows = length as usize;
+    let all = (0..length).collect();
+    let set = Dataset {
+        name: "prompt".to_owned(),
+        graph: Graph::from_edges(length.into(), std::iter::empty(), GraphOptions::default())?,
+        features: Features::dense(1, &vec![0.0; rows])?,
+        edge_features: None,
+        labels: Labels::classes(vec![0; rows], u32::try_from(kinds).unwrap_or(u32::MAX)),
+        split: Split { train: all, ..Split::default() },
+        graphs: None,
+        ids: VertexIds::Dense,
+    };
+    Ok(set.checked()?)
+}
+
+/// A token by its scores.
+fn draw(scores: &[f32], temperature: f64, random: &mut SplitMix64) -> u32 {
+    let most = best(scores).unwrap_or(0);
+    let largest = scores.get(most).map_or(0.0, |&score| f64::from(score));
+    if temperature <= 0.0 {
+        return most as u32;
+    }
+    let shares: Vec<f64> =
+        scores.iter().map(|&score| ((f64::from(score) - largest) / temperature).exp()).collect();
+    let all: f64 = shares.iter().filter(|share| !share.is_nan()).sum();
+    let mut left = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64 * all;
+    for (token, share) in (0..).zip(&shares).filter(|(_, share)| !share.is_nan()) {
+        left -= share;
+        if left < 0.0 {
+            return token;
+        }
+    }
+    most as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_come_as_often_as_their_scores_say() {
+        let seed = 5;
+        let mut random = SplitMix64::new(seed);
+        let scores = [1.0f32.ln(), 3.0f32.ln(), f32::NAN, 6.0f32.ln()];
+        let mut counts = [0; 4];
+        (0..10_000).for_each(|_| counts[draw(&scores, 1.0, &mut random) as usize] += 1);
+        for (count, share) in counts.iter().zip([0.1, 0.3, 0.0, 0.6]) {
+            assert!((f64::from(*count) / 10_000.0 - share).abs() < 0.02, "seed {seed}: {counts:?}");
+        }
+        assert_eq!(draw(&scores, 0.0, &mut random), 3);
+        // Half the temperature squares the odds.
+        let mut counts = [0; 4];
+        (0..10_000).for_each(|_| counts[draw(&scores, 0.5, &mut random) as usize] += 1);
+        assert!((f64::from(counts[1]) / 10_000.0 - 9.0 / 46.0).abs() < 0.02, "seed {seed}: {counts:?}");
+    }
+}
