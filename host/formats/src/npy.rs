@@ -132,6 +132,9 @@ struct Header {
 
 type Fault = (usize, &'static str, String);
 
+/// Images have three extents and a number: they are read as rows.
+const MAX_DIMENSIONS: usize = 4;
+
 impl Header {
     /// Reads the one kind of Python dictionary that a header is.
     fn parse(text: &[u8]) -> std::result::Result<Self, Fault> {
@@ -176,6 +179,19 @@ impl Header {
         }
         if seen != [true; 3] {
             return Err((cursor.at, "descr, fortran_order and shape", "fewer keys".to_owned()));
+        }
+        if let &[rows, ref image @ ..] = &header.shape[..]
+            && image.len() > 1
+        {
+            // An image is a row.
+            if header.fortran {
+                let found = "an array of more in Fortran's order".to_owned();
+                return Err((cursor.at, "at most two dimensions", found));
+            }
+            let Some(columns) = Array::cells_of(image) else {
+                return Err((cursor.at, "a shape that fits into memory", format!("{:?}", header.shape)));
+            };
+            header.shape = vec![rows, columns];
         }
         Ok(header)
     }
@@ -241,8 +257,8 @@ impl<'a> Cursor<'a> {
             }
             let digits = String::from_utf8_lossy(&self.text[from..self.at]);
             match digits.parse() {
-                Ok(extent) if shape.len() < 2 => shape.push(extent),
-                Ok(_) => return Err((from, "at most two dimensions", "a third".to_owned())),
+                Ok(extent) if shape.len() < MAX_DIMENSIONS => shape.push(extent),
+                Ok(_) => return Err((from, "at most four dimensions", "a fifth".to_owned())),
                 Err(_) if digits.is_empty() => return Err((from, "an extent", self.found())),
                 Err(_) => return Err((from, "an extent of 64 bits", digits.into_owned())),
             }
@@ -304,6 +320,15 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn images_are_rows() {
+        let values: Vec<f32> = (0..24).map(|v| v as f32).collect();
+        let image = write_f32(&[2, 2, 3, 2], &values);
+        let array = parse(&image, "a").unwrap();
+        assert_eq!((array.rows(), array.columns()), (2, 12));
+        assert_eq!(array.to_f32().unwrap(), values);
+    }
+
+    #[test]
     fn truncation_at_every_byte_is_an_error() {
         let file = write_f32(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
         for end in 0..file.len() {
@@ -320,7 +345,8 @@ pub(crate) mod tests {
         let text = |file: &[u8]| parse(file, "a.npy").unwrap_err().to_string();
         assert!(text(&write("<U3", false, &[1], &[0; 11])).contains("12 bytes of cells"));
         assert!(text(&write("<c8", false, &[1], &[0; 8])).contains("\"<c8\""));
-        assert!(text(&write("<f4", false, &[1, 1, 1], &[0; 4])).contains("two dimensions"));
+        assert!(text(&write("<f4", false, &[1; 5], &[0; 4])).contains("four dimensions"));
+        assert!(text(&write("<f4", true, &[1; 3], &[0; 4])).contains("two dimensions"));
         let huge = [usize::MAX, usize::MAX];
         assert!(text(&write("<f4", false, &huge, &[])).contains("fits into memory"));
         let unicode = write("<U1", false, &[1], &[0; 4]);
