@@ -195,7 +195,25 @@ fn main() {
         shape(L, "x^T d, hidden 64", 64, 23296, 64),
         shape(L, "x^T d, hidden 128", 128, 23296, 128),
         shape(L, "x^T d, hidden 256", 256, 8192, 256),
+        shape(P, "deep x w, queries", 2048, 128, 384),
+        shape(P, "deep x w, up", 2048, 128, 512),
+        shape(P, "deep x w, down", 2048, 512, 128),
+        shape(P, "deep x w, scores", 2048, 128, 75),
+        shape(P, "deep x w, branch", 256, 256, 256),
+        shape(P, "deep x w, digits", 64, 64, 128),
+        shape(P, "deep x w, patches", 4096, 144, 32),
+        shape(R, "deep d w^T, up", 2048, 512, 128),
+        shape(R, "deep d w^T, down", 2048, 128, 512),
+        shape(R, "deep d w^T, branch", 256, 256, 256),
+        shape(L, "deep x^T d, up", 128, 2048, 512),
+        shape(L, "deep x^T d, down", 512, 2048, 128),
+        shape(L, "deep x^T d, branch", 256, 256, 256),
+        shape(L, "deep x^T d, digits", 64, 64, 128),
+        shape(R, "deep q k^T, head", 64, 32, 64),
+        shape(P, "deep p v, head", 64, 64, 32),
     ];
+    let wanted = std::env::args().nth(1).unwrap_or_default();
+    let shapes: Vec<Shape> = shapes.into_iter().filter(|shape| shape.what.starts_with(&wanted)).collect();
     print!("{:<24}{:>7}{:>7}{:>6}", "product", "m", "k", "n");
     for (name, _) in PRODUCTS {
         print!("  {:<35}", format!("{name}, rows"));
