@@ -2,7 +2,7 @@
 //!
 //! c is optional. x, y [n, k], c [k]. dx = dy * mask / (1 - p) * activation'(x + c), dc = column sums
 //! of dx. `linear` does the same on the way into its product; where a row goes into a gather or a sum as
-//! it is, it is made here.
+//! it is, it is made here. Besides the activations of `linear` it has `gelu`, `gelu-tanh`, `silu` and `softplus`.
 
 use eciton_sdk::prelude::*;
 
@@ -11,14 +11,63 @@ use eciton_sdk::prelude::*;
 pub struct Activate {
     columns: u32,
     bias: bool,
-    activation: Activation,
+    by: By,
     dropout: f32,
 }
 
+/// The activation.
+#[derive(Debug, Clone, Copy)]
+enum By {
+    /// One of a prologue's.
+    Prologue(Activation),
+    /// One that is an operation of its own.
+    Smooth(Smooth),
+}
+
+const PLAIN: Prologue<'_> = Prologue { bias: None, activation: Activation::Identity, dropout: None };
+
 impl Activate {
-    fn prologue<'a>(&self, parameters: &[&'a Matrix]) -> Prologue<'a> {
-        let dropout = (self.dropout > 0.0).then_some(Dropout { probability: self.dropout, stream: 0 });
-        Prologue { bias: parameters.first().copied(), activation: self.activation, dropout }
+    fn dropout(&self) -> Option<Dropout> {
+        (self.dropout > 0.0).then_some(Dropout { probability: self.dropout, stream: 0 })
+    }
+
+    fn prologue<'a>(&self, activation: Activation, parameters: &[&'a Matrix]) -> Prologue<'a> {
+        Prologue { bias: parameters.first().copied(), activation, dropout: self.dropout() }
+    }
+
+    /// x + c, where there is a c.
+    fn biased(x: &Matrix, parameters: &[&Matrix]) -> Result<Option<Matrix>> {
+        let Some(&bias) = parameters.first() else { return Ok(None) };
+        let by = Prologue { bias: Some(bias), ..PLAIN };
+        scratch(&x.shape(), |into| linalg::apply(x, &by, into)).map(Some)
+    }
+
+    fn smoothed(&self, by: Smooth, x: &Matrix, parameters: &[&Matrix], into: &Out) -> Result<()> {
+        let biased = Self::biased(x, parameters)?;
+        let x = biased.as_ref().unwrap_or(x);
+        if self.dropout().is_none() {
+            return dense::smoothed(x, by, into);
+        }
+        let y = scratch(&x.shape(), |into| dense::smoothed(x, by, into))?;
+        linalg::apply(&y, &Prologue { dropout: self.dropout(), ..PLAIN }, into)
+    }
+
+    /// The gradient of x.
+    fn gradient(&self, x: &Matrix, parameters: &[&Matrix], grad: &Matrix, into: &Out) -> Result<()> {
+        let by = match self.by {
+            By::Prologue(activation) => {
+                return linalg::apply_backward(x, &self.prologue(activation, parameters), grad, into);
+            }
+            By::Smooth(by) => by,
+        };
+        let biased = Self::biased(x, parameters)?;
+        let x = biased.as_ref().unwrap_or(x);
+        if self.dropout().is_none() {
+            return dense::smoothed_backward(x, by, grad, into);
+        }
+        let dropped = Prologue { dropout: self.dropout(), ..PLAIN };
+        let grad = scratch(&x.shape(), |into| linalg::apply_backward(x, &dropped, grad, into))?;
+        dense::smoothed_backward(x, by, &grad, into)
     }
 }
 
@@ -47,7 +96,10 @@ impl Kernel for Activate {
         Ok(Self {
             columns,
             bias: attributes.flag("input-bias")?,
-            activation: Activation::parse(attributes.text("activation")?)?,
+            by: match Smooth::parse(attributes.text("activation")?) {
+                Some(by) => By::Smooth(by),
+                None => By::Prologue(Activation::parse(attributes.text("activation")?)?),
+            },
             dropout: attributes.probability("dropout")?,
         })
     }
@@ -58,21 +110,24 @@ impl Kernel for Activate {
     }
 
     fn forward<R: Real>(&self, _: &Task, io: Forward<'_>) -> Result<()> {
-        linalg::apply(io.inputs[0], &self.prologue(io.parameters), io.outputs[0])
+        match self.by {
+            By::Prologue(activation) => {
+                linalg::apply(io.inputs[0], &self.prologue(activation, io.parameters), io.outputs[0])
+            }
+            By::Smooth(by) => self.smoothed(by, io.inputs[0], io.parameters, io.outputs[0]),
+        }
     }
 
     fn backward<R: Real>(&self, task: &Task, io: Backward<'_>) -> Result<()> {
-        let by = self.prologue(io.parameters);
+        let gradient = |into: &Out| self.gradient(io.inputs[0], io.parameters, io.gradients[0], into);
         let Some(bias) = io.parameter_gradients.first() else {
             return match io.input_gradients[0] {
-                Some(into) => linalg::apply_backward(io.inputs[0], &by, io.gradients[0], into),
+                Some(into) => gradient(into),
                 None => Ok(()),
             };
         };
         // Read again for its column sums: what is written to cannot be.
-        let own = Out::create(&[task.rows, self.columns])?;
-        linalg::apply_backward(io.inputs[0], &by, io.gradients[0], &own)?;
-        let own = own.finish()?;
+        let own = scratch(&[task.rows, self.columns], gradient)?;
         linalg::sum_rows(&own, bias)?;
         match io.input_gradients[0] {
             Some(into) => linalg::axpby(1.0, &own, 0.0, &own, into),

@@ -14,7 +14,9 @@ fn text(v: &str) -> Value {
 
 #[test]
 fn gradients() {
-    for activation in ["identity", "relu", "leaky-relu", "elu", "sigmoid", "tanh"] {
+    for activation in
+        ["identity", "relu", "leaky-relu", "elu", "sigmoid", "tanh", "gelu", "gelu-tanh", "silu", "softplus"]
+    {
         for bias in [true, false] {
             for dropout in [0.0, 0.5] {
                 for rows in [0, 1, 7] {

@@ -63,7 +63,7 @@ fn formula(case: &Case, x: &[f64], c: &[f64], w: &[f64], b: &[f64]) -> Vec<f64> 
 }
 
 /// What the kernel's forward writes, computed in `R`.
-fn forward<R: Real>(case: &Case, x: &[f64], c: &[f64], w: &[f64], b: &[f64]) -> Vec<f64> {
+fn forward<R: Real>(case: &Case, x: &[f64], c: &[f64], w: &[f64], b: &[f64], transposed: bool) -> Vec<f64> {
     let attributes = Attributes::new(vec![
         ("out-features".to_owned(), Value::Integer(i64::from(case.features))),
         ("bias".to_owned(), Value::Flag(case.bias)),
@@ -71,12 +71,15 @@ fn forward<R: Real>(case: &Case, x: &[f64], c: &[f64], w: &[f64], b: &[f64]) -> 
         ("input-bias".to_owned(), Value::Flag(case.input_bias)),
         ("input-activation".to_owned(), Value::Text(case.input_activation.to_owned())),
         ("dropout".to_owned(), Value::Number(case.dropout)),
+        ("transposed".to_owned(), Value::Flag(transposed)),
     ]);
     let kernel = Linear::open(&[vec![case.columns]], &attributes).unwrap();
     let host = Reference::new(Context { training: case.training, ..CONTEXT });
     let x = host.matrix(&[CONTEXT.rows, case.columns], x).unwrap();
     let c = host.matrix(&[case.columns], c).unwrap();
-    let w = host.matrix(&[case.columns, case.features], w).unwrap();
+    let (columns, features) = (case.columns, case.features);
+    let shape = if transposed { [features, columns] } else { [columns, features] };
+    let w = host.matrix(&shape, w).unwrap();
     let b = host.matrix(&[case.features], b).unwrap();
     let mut parameters = vec![];
     parameters.extend(case.input_bias.then_some(&c));
@@ -113,7 +116,7 @@ fn forward_is_the_formula() {
                     let (c, w) = (values(columns as usize, 1), values((columns * features) as usize, 2));
                     let b = values(features as usize, 3);
                     let expected = formula(&case, &x, &c, &w, &b);
-                    let found = forward::<f64>(&case, &x, &c, &w, &b);
+                    let found = forward::<f64>(&case, &x, &c, &w, &b, false);
                     assert_eq!(found.len(), expected.len());
                     for (found, expected) in found.iter().zip(&expected) {
                         let apart = (found - expected).abs();
@@ -122,7 +125,17 @@ fn forward_is_the_formula() {
                             "{case:?}: {found}, not {expected}"
                         );
                     }
-                    assert_eq!(found, forward::<f32>(&case, &x, &c, &w, &b), "the host does all of it");
+                    assert_eq!(
+                        found,
+                        forward::<f32>(&case, &x, &c, &w, &b, false),
+                        "the host does all of it"
+                    );
+                    let turned =
+                        |at: usize| w[at % columns as usize * features as usize + at / columns as usize];
+                    let turned: Vec<f64> = (0..w.len()).map(turned).collect();
+                    let transposed = forward::<f64>(&case, &x, &c, &turned, &b, true);
+                    let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-12 * b.abs().max(1.0);
+                    assert!(transposed.iter().zip(&expected).all(near), "{case:?}: {transposed:?}");
                     compared += 1;
                 }
             }

@@ -28,13 +28,14 @@ fn text(v: &str) -> Value {
 fn combinations_of_attributes() {
     let activations = ["identity", "relu", "leaky-relu", "elu", "sigmoid", "tanh"];
     let mut combinations = 0;
-    for bias in [true, false] {
+    for (bias, transposed) in [(true, false), (false, false), (true, true), (false, true)] {
         for input_bias in [true, false] {
             for dropout in [0.0, 0.5] {
                 for activation in activations {
                     for input_activation in activations {
                         let attributes = [
                             ("bias", Value::Flag(bias)),
+                            ("transposed", Value::Flag(transposed)),
                             ("input-bias", Value::Flag(input_bias)),
                             ("dropout", Value::Number(dropout)),
                             ("activation", text(activation)),
@@ -49,7 +50,7 @@ fn combinations_of_attributes() {
             }
         }
     }
-    assert_eq!(combinations, 2 * 2 * 2 * 36);
+    assert_eq!(combinations, 4 * 2 * 2 * 36);
 }
 
 #[test]

@@ -4,12 +4,14 @@
 //!
 //! ```text
 //! layer   y = scale * h + shift, h = (u - m) / s, m = mean(u), s = sqrt(mean((u - m)^2) + 1e-5)
+//! rms     y = scale * h, h = u / s, s = sqrt(mean(u^2) + 1e-5)
 //! l2      y = u / max(|u|, 1e-12), |u| the Euclidean norm of the row
 //! batch   y = scale * u + shift, for columns that the host has brought to one scale
 //! ```
 //!
 //! `layer` is layer normalisation (Ba, Kiros and Hinton 2016), with dh = dy * scale:
 //! dx = (dh - mean(dh) - h mean(dh * h)) / s, dscale = column sums of dy * h, dshift = those of dy.
+//! `rms` is its form without the mean (Zhang and Sennrich 2019): dx = (dh - h mean(dh * h)) / s.
 //! `l2` is the last line of GraphSAGE's algorithm 1 (Hamilton et al. 2017): dx = (dy - y (dy . y)) / |u|.
 //! `batch` is the last step of batch normalisation (Ioffe and Szegedy 2015), as `layer` with h = u: dx = dh.
 //! In all, dc = column sums of dx. The rows are computed here, in the guest; the host sums over them.
@@ -27,6 +29,7 @@ const LENGTH: f32 = 1e-12;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     Layer,
+    Rms,
     L2,
     Batch,
 }
@@ -39,7 +42,7 @@ pub struct Normalise {
     bias: bool,
 }
 
-/// A row's mean (0 for `l2`) and what it is divided by.
+/// A row's mean (0 for `rms` and `l2`) and what it is divided by.
 fn measure<R: Real>(by: By, u: &[R], count: R) -> (R, R) {
     if by == By::Batch {
         return (R::ZERO, R::ONE);
@@ -56,7 +59,7 @@ fn measure<R: Real>(by: By, u: &[R], count: R) -> (R, R) {
         squares += (v - mean) * (v - mean);
     }
     match by {
-        By::Layer | By::Batch => (mean, (squares / count + R::from_f32(VARIANCE)).sqrt()),
+        By::Layer | By::Rms | By::Batch => (mean, (squares / count + R::from_f32(VARIANCE)).sqrt()),
         By::L2 => (mean, squares.sqrt().max(R::from_f32(LENGTH))),
     }
 }
@@ -73,6 +76,7 @@ impl Normalise {
     /// scale and shift; for `l2` ones and zeros.
     fn affine<R: Real>(&self, parameters: &[&Matrix]) -> Result<(Vec<R>, Vec<R>)> {
         match &parameters[usize::from(self.bias)..] {
+            [scale] => Ok((scale.read_rows(0, self.columns)?, vec![R::ZERO; self.columns as usize])),
             [scale, shift] => Ok((scale.read_rows(0, self.columns)?, shift.read_rows(0, self.columns)?)),
             _ => Ok((vec![R::ONE; self.columns as usize], vec![R::ZERO; self.columns as usize])),
         }
@@ -107,7 +111,7 @@ impl Kernel for Normalise {
         vec![
             AttributeSpec::new(
                 "by",
-                "layer, l2, or batch: scale and shift alone",
+                "layer, rms, l2, or batch: scale and shift alone",
                 Some(Value::Text("layer".to_owned())),
             ),
             AttributeSpec::new("input-bias", "whether c is added to the input", Some(Value::Flag(false))),
@@ -128,10 +132,11 @@ impl Kernel for Normalise {
         };
         let by = match attributes.text("by")? {
             "layer" => By::Layer,
+            "rms" => By::Rms,
             "l2" => By::L2,
             "batch" => By::Batch,
             other => {
-                let known = "known are layer, l2 and batch";
+                let known = "known are layer, rms, l2 and batch";
                 return Err(Error::Argument(format!("attribute `by` is {other}; {known}")));
             }
         };
@@ -146,6 +151,8 @@ impl Kernel for Normalise {
         }
         if self.by != By::L2 {
             s = s.parameter("scale", &k, Initialiser::Constant(1.0));
+        }
+        if matches!(self.by, By::Layer | By::Batch) {
             s = s.parameter("shift", &k, Initialiser::Zeros);
         }
         s
@@ -193,6 +200,7 @@ impl Kernel for Normalise {
                 }
                 let (sum, along) = match self.by {
                     By::Layer => (sum / count, along / count),
+                    By::Rms => (R::ZERO, along / count),
                     // A row that is shorter than the least length is divided by a constant.
                     By::L2 if size > R::from_f32(LENGTH) => (R::ZERO, along),
                     By::L2 | By::Batch => (R::ZERO, R::ZERO),
@@ -215,11 +223,13 @@ impl Kernel for Normalise {
         if let (Some(of_bias), Some(into)) = (of_bias, self.bias.then(|| sums.next()).flatten()) {
             linalg::sum_rows(&of_bias.finish()?, into)?;
         }
-        if let (Some(of_scale), Some(scale), Some(shift)) = (of_scale, sums.next(), sums.next()) {
+        if let (Some(of_scale), Some(scale)) = (of_scale, sums.next()) {
             linalg::sum_rows(&of_scale.finish()?, scale)?;
-            linalg::sum_rows(grad, shift)?;
         }
-        Ok(())
+        match sums.next() {
+            Some(shift) => linalg::sum_rows(grad, shift),
+            None => Ok(()),
+        }
     }
 }
 

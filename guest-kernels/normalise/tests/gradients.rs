@@ -32,7 +32,7 @@ fn forward(by: &str, rows: &[f64], columns: u32, bias: Option<&[f64]>, affine: &
 
 #[test]
 fn gradients() {
-    for by in ["layer", "l2", "batch"] {
+    for by in ["layer", "rms", "l2", "batch"] {
         for bias in [true, false] {
             for columns in [1, 2, 5, 33] {
                 for rows in [0, 1, 4] {
@@ -47,7 +47,12 @@ fn gradients() {
                         report.worst < 1e-6,
                         "seed {SEED}, {rows} x {columns}, {attributes:?}: {report:?}"
                     );
-                    let parameters = columns * (u32::from(bias) + if by != "l2" { 2 } else { 0 });
+                    let affine = match by {
+                        "l2" => 0,
+                        "rms" => 1,
+                        _ => 2,
+                    };
+                    let parameters = columns * (u32::from(bias) + affine);
                     assert_eq!(report.checked as u32, rows * columns + parameters);
                 }
             }
@@ -99,7 +104,9 @@ fn wrong_attributes_are_refused() {
         let attributes = given(by, false).map(|(name, value)| (name.to_owned(), value));
         Normalise::open(inputs, &Attributes::new(attributes.into())).unwrap_err()
     };
-    assert!(matches!(open(&[vec![3]], "all"), Error::Argument(text) if text.contains("layer, l2 and batch")));
+    assert!(
+        matches!(open(&[vec![3]], "all"), Error::Argument(text) if text.contains("layer, rms, l2 and batch"))
+    );
     assert!(matches!(open(&[vec![0]], "layer"), Error::Shape { .. }));
     assert!(matches!(open(&[vec![2, 2]], "layer"), Error::Shape { .. }));
     assert!(matches!(open(&[], "layer"), Error::Argument(_)));

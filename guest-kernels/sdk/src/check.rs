@@ -73,9 +73,10 @@ fn broken(text: String) -> Error {
     Error::Kernel(format!("check: {text}"))
 }
 
-/// Two intervals that make up `rows`: (first row, rows).
-fn halves(rows: u32) -> [(u32, u32); 2] {
-    [(0, rows / 2), (rows / 2, rows - rows / 2)]
+/// Two intervals of whole groups that make up `rows`: (first row, rows).
+fn halves(rows: u32, group: u32) -> [(u32, u32); 2] {
+    let half = rows / 2 / group.max(1) * group.max(1);
+    [(0, half), (half, rows - half)]
 }
 
 /// Whether tensors of these shapes are few enough values.

@@ -3,12 +3,12 @@
 pub mod edge;
 
 use crate::bindings::eciton::kernel::{
-    given as wg, linalg as wl, log as wlog, random as wr, tensors as wt, types as ty,
+    dense as wd, given as wg, linalg as wl, log as wlog, random as wr, tensors as wt, types as ty,
 };
 use crate::bindings::exports::eciton::kernel::vertex as wv;
 use crate::op::{After, Before, Op};
 use crate::signature::{AttributeSpec, Attributes, Initialiser, ParameterSpec, RowsSpec, TargetKind, Value};
-use crate::types::{Activation, Dropout, Error, Function, Reduction, Result, Task};
+use crate::types::{Activation, Dropout, Error, Function, Reduction, Result, Smooth, Task, Windows};
 use crate::{Backward, Forward, Ids, Kernel, LastLayer, Matrix, Out, Targets};
 
 /// A matrix.
@@ -65,6 +65,22 @@ pub(crate) fn columns(m: &RawMatrix, start: u32, count: u32) -> Result<RawMatrix
 
 pub(crate) fn reshape(m: &RawMatrix, shape: &[u32]) -> Result<RawMatrix> {
     m.0.reshape(shape).map(RawMatrix).map_err(failed)
+}
+
+pub(crate) fn split_rows(m: &RawMatrix, t: u32) -> Result<RawMatrix> {
+    wd::split_rows(&m.0, t).map(RawMatrix).map_err(failed)
+}
+
+pub(crate) fn group_rows(m: &RawMatrix, t: u32) -> Result<RawMatrix> {
+    wd::group_rows(&m.0, t).map(RawMatrix).map_err(failed)
+}
+
+pub(crate) fn split_out(o: &RawOut, t: u32) -> Result<RawOut> {
+    wd::split_out(&o.0, t).map(RawOut).map_err(failed)
+}
+
+pub(crate) fn group_out(o: &RawOut, t: u32) -> Result<RawOut> {
+    wd::group_out(&o.0, t).map(RawOut).map_err(failed)
 }
 
 pub(crate) fn arrived(m: &RawMatrix, after: u32) -> Result<u32> {
@@ -165,6 +181,20 @@ fn reduction(by: Reduction) -> wl::Reduction {
     }
 }
 
+fn smooth(by: Smooth) -> wd::Smooth {
+    match by {
+        Smooth::Gelu => wd::Smooth::Gelu,
+        Smooth::GeluTanh => wd::Smooth::GeluTanh,
+        Smooth::Silu => wd::Smooth::Silu,
+        Smooth::Softplus => wd::Smooth::Softplus,
+    }
+}
+
+fn windows(by: Windows) -> wd::Windows {
+    let Windows { kernel, stride, padding, dilation } = by;
+    wd::Windows { kernel, stride, padding, dilation }
+}
+
 #[inline(always)]
 pub(crate) fn call(op: Op<'_>) -> Result<()> {
     match op {
@@ -236,6 +266,29 @@ pub(crate) fn call(op: Op<'_>) -> Result<()> {
             wl::softmax_segments(&x.raw().0, &offsets.raw().0, &state.raw().0)
         }
         Op::SoftmaxValues { x, state, into } => wl::softmax_values(&x.raw().0, &state.raw().0, &into.raw().0),
+        Op::Permute { x, order, into } => wd::permute(&x.raw().0, order, &into.raw().0),
+        Op::Concat { parts, into } => {
+            let parts: Vec<&wt::Matrix> = parts.iter().map(|part| &part.raw().0).collect();
+            wd::concat(&parts, &into.raw().0)
+        }
+        Op::PlaceColumns { x, at, into } => wd::place_columns(&x.raw().0, at, &into.raw().0),
+        Op::SoftmaxMasked { x, causal, scale, into } => {
+            wd::softmax_masked(&x.raw().0, causal, scale, &into.raw().0)
+        }
+        Op::SoftmaxBackward { y, grad, scale, into } => {
+            wd::softmax_backward(&y.raw().0, &grad.raw().0, scale, &into.raw().0)
+        }
+        Op::ScatterSum { x, rows, into } => wd::scatter_sum(&x.raw().0, &rows.raw().0, &into.raw().0),
+        Op::Patches { x, by, into } => wd::patches(&x.raw().0, windows(by), &into.raw().0),
+        Op::PatchesSum { x, by, into } => wd::patches_sum(&x.raw().0, windows(by), &into.raw().0),
+        Op::Pool { x, by, with, into } => wd::pool(&x.raw().0, windows(by), reduction(with), &into.raw().0),
+        Op::PoolBackward { x, by, with, grad, into } => {
+            wd::pool_backward(&x.raw().0, windows(by), reduction(with), &grad.raw().0, &into.raw().0)
+        }
+        Op::Smoothed { x, by, into } => wd::smoothed(&x.raw().0, smooth(by), &into.raw().0),
+        Op::SmoothedBackward { x, by, grad, into } => {
+            wd::smoothed_backward(&x.raw().0, smooth(by), &grad.raw().0, &into.raw().0)
+        }
     }
     .map_err(failed)
 }

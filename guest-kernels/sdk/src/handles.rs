@@ -21,11 +21,16 @@ pub(crate) use sys::{RawIds, RawMatrix, RawOut};
 pub(crate) fn call(op: Op<'_>) -> Result<()> {
     match tape::recorder() {
         None => sys::call(op),
-        Some(recorder) => recorder.operation(&op),
+        // A copy: what the recorder could see of the operation itself would keep it from being known here.
+        Some(recorder) => {
+            let seen = op;
+            recorder.operation(&seen)
+        }
     }
 }
 
 /// An operation as it stands: no tape sees it, and what it reads and writes is there.
+#[inline(always)]
 pub(crate) fn call_unseen(op: Op<'_>) -> Result<()> {
     sys::call(op)
 }
@@ -177,6 +182,7 @@ impl Matrix {
             View::Rows { start, count } => sys::rows(raw, start, count),
             View::Columns { start, count } => sys::columns(raw, start, count),
             View::Reshape(ref shape) => sys::reshape(raw, shape),
+            View::Split(t, make) | View::Grouped(t, make) => make(raw, t),
         }
     }
 
@@ -216,6 +222,23 @@ impl Matrix {
         match tape::recorder() {
             None => sys::reshape(self.raw(), shape).map(Matrix::new),
             Some(recorder) => recorder.viewed(self, View::Reshape(shape.to_vec())),
+        }
+    }
+
+    /// The same values with each row cut into t: [n, t k] as [n t, k]. A reduction over rows and dropout take all of
+    /// an interval's rows so.
+    pub fn split_rows(&self, t: u32) -> Result<Matrix> {
+        match tape::recorder() {
+            None => sys::split_rows(self.raw(), t).map(Matrix::new),
+            Some(recorder) => recorder.viewed(self, View::Split(t, sys::split_rows)),
+        }
+    }
+
+    /// The same values with t rows put together: [n, k] as [n / t, t k].
+    pub fn group_rows(&self, t: u32) -> Result<Matrix> {
+        match tape::recorder() {
+            None => sys::group_rows(self.raw(), t).map(Matrix::new),
+            Some(recorder) => recorder.viewed(self, View::Grouped(t, sys::group_rows)),
         }
     }
 
@@ -284,18 +307,50 @@ pub struct Out {
     node: u32,
     /// The row of that value that row 0 is.
     first: u32,
+    /// How that value's rows are seen here.
+    laid: Laid,
+}
+
+/// How a place's rows are seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Laid {
+    AsTheyAre,
+    Split(u32),
+    Grouped(u32),
+}
+
+impl Laid {
+    /// Of rows as they are seen, how many there are.
+    pub(crate) fn rows(self, seen: u32) -> u32 {
+        match self {
+            Self::AsTheyAre => seen,
+            Self::Split(t) => seen.checked_div(t).unwrap_or(0),
+            Self::Grouped(t) => seen.saturating_mul(t),
+        }
+    }
+
+    /// A matrix of rows as they are, as they are seen.
+    pub(crate) fn of(self, x: Matrix) -> Result<Matrix> {
+        match self {
+            Self::AsTheyAre => Ok(x),
+            Self::Split(t) => x.split_rows(t),
+            Self::Grouped(t) => x.group_rows(t),
+        }
+    }
 }
 
 impl Out {
     pub(crate) fn new(raw: RawOut) -> Self {
         let draft = RefCell::new(Draft::Blank);
-        Self { raw: OnceCell::from(raw), draft, shape: OnceCell::new(), node: 0, first: 0 }
+        let shape = OnceCell::new();
+        Self { raw: OnceCell::from(raw), draft, shape, node: 0, first: 0, laid: Laid::AsTheyAre }
     }
 
     /// A scratch matrix that the host has not heard of, which is a value on a tape.
     pub(crate) fn draft(shape: &[u32], node: u32) -> Self {
         let draft = RefCell::new(Draft::Blank);
-        Self { raw: OnceCell::new(), draft, shape: OnceCell::from(shape.to_vec()), node, first: 0 }
+        let shape = OnceCell::from(shape.to_vec());
+        Self { raw: OnceCell::new(), draft, shape, node, first: 0, laid: Laid::AsTheyAre }
     }
 
     /// A scratch matrix of the host, which is a value on a tape.
@@ -348,6 +403,11 @@ impl Out {
         (self.node, self.first)
     }
 
+    /// How the rows of that value are seen.
+    pub(crate) fn laid(&self) -> Laid {
+        self.laid
+    }
+
     /// A scratch matrix.
     pub fn create(shape: &[u32]) -> Result<Out> {
         match tape::recorder() {
@@ -371,6 +431,21 @@ impl Out {
         self.make()?;
         let view = Out::new(sys::out_rows(self.raw(), start, count)?);
         Ok(Out { node: self.node, first: self.first.saturating_add(start), ..view })
+    }
+
+    /// A view to write to with each row cut into t: [n, t k] as [n t, k]. Operations write to it; it has no views of
+    /// rows, and no rows are written to it from the guest.
+    pub fn split_rows(&self, t: u32) -> Result<Out> {
+        self.make()?;
+        let view = Out::new(sys::split_out(self.raw(), t)?);
+        Ok(Out { node: self.node, first: self.first, laid: Laid::Split(t), ..view })
+    }
+
+    /// The same with t rows put together: [n, k] as [n / t, t k].
+    pub fn group_rows(&self, t: u32) -> Result<Out> {
+        self.make()?;
+        let view = Out::new(sys::group_out(self.raw(), t)?);
+        Ok(Out { node: self.node, first: self.first, laid: Laid::Grouped(t), ..view })
     }
 
     /// Writes whole rows, row-major, from `start`.

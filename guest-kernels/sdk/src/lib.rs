@@ -2,7 +2,7 @@
 //!
 //! A vertex kernel implements [`Kernel`] and ends with [`export_kernel!`]; an edge kernel implements
 //! [`EdgeKernel`] and ends with [`export_edge_kernel!`]. Both compose the host's linear algebra
-//! ([`linalg`]) over opaque [`Matrix`] handles and compute what is their own over tiles of rows. The
+//! ([`linalg`], [`dense`]) over opaque [`Matrix`] handles and compute what is their own over tiles of rows. The
 //! same source compiles
 //!
 //! * for `wasm32-unknown-unknown`, where every handle is a resource of the host, and
@@ -36,6 +36,7 @@
 #[cfg(not(target_arch = "wasm32"))]
 pub mod check;
 mod compose;
+pub mod dense;
 pub mod derive;
 pub mod edge;
 pub mod given;
@@ -79,6 +80,7 @@ pub mod edge_bindings {
             "eciton:kernel/tensors@0.1.2": crate::bindings::eciton::kernel::tensors,
             "eciton:kernel/random@0.1.2": crate::bindings::eciton::kernel::random,
             "eciton:kernel/linalg@0.1.2": crate::bindings::eciton::kernel::linalg,
+            "eciton:kernel/dense@0.1.2": crate::bindings::eciton::kernel::dense,
             "eciton:kernel/log@0.1.2": crate::bindings::eciton::kernel::log,
         },
     });
@@ -92,7 +94,9 @@ pub use math::Real;
 pub use signature::{
     AttributeSpec, Attributes, Initialiser, ParameterSpec, RowsSpec, Signature, TargetKind, Value,
 };
-pub use types::{Activation, Dropout, Epilogue, Error, Function, Prologue, Reduction, Result, Task};
+pub use types::{
+    Activation, Dropout, Epilogue, Error, Function, Prologue, Reduction, Result, Smooth, Task, Windows,
+};
 
 /// All that a kernel usually needs.
 pub mod prelude {
@@ -100,8 +104,8 @@ pub mod prelude {
         Activation, AttributeSpec, Attributes, Backward, BackwardSources, BackwardTargets, Derived,
         DerivedEdges, Dropout, EdgeForward, EdgeKernel, EdgeSignature, EdgeTask, Epilogue, Error, Forward,
         ForwardEdgeKernel, ForwardKernel, Function, Ids, Initialiser, Kernel, LastLayer, Matrix, Out,
-        Prologue, Real, Result, Signature, TargetKind, Targets, Task, Value, given, linalg, scratch,
-        side_by_side,
+        Prologue, Real, Result, Signature, Smooth, TargetKind, Targets, Task, Value, Windows, dense, given,
+        linalg, scratch, side_by_side,
     };
 }
 

@@ -23,6 +23,10 @@ pub trait Host {
     fn rows(&mut self, matrix: u32, start: u32, count: u32) -> Result<u32>;
     fn columns(&mut self, matrix: u32, start: u32, count: u32) -> Result<u32>;
     fn reshape(&mut self, matrix: u32, shape: &[u32]) -> Result<u32>;
+    fn split_rows(&mut self, matrix: u32, t: u32) -> Result<u32>;
+    fn group_rows(&mut self, matrix: u32, t: u32) -> Result<u32>;
+    fn split_out(&mut self, out: u32, t: u32) -> Result<u32>;
+    fn group_out(&mut self, out: u32, t: u32) -> Result<u32>;
     fn arrived(&mut self, matrix: u32, after: u32) -> Result<u32>;
     fn read_f32(&mut self, matrix: u32, start: u32, count: u32) -> Result<Vec<f32>>;
     fn read_f64(&mut self, matrix: u32, start: u32, count: u32) -> Result<Vec<f64>> {
@@ -170,6 +174,22 @@ pub(crate) fn columns(m: &RawMatrix, start: u32, count: u32) -> Result<RawMatrix
 
 pub(crate) fn reshape(m: &RawMatrix, shape: &[u32]) -> Result<RawMatrix> {
     with(|h| h.reshape(m.handle, shape)).map(RawMatrix::owned)
+}
+
+pub(crate) fn split_rows(m: &RawMatrix, t: u32) -> Result<RawMatrix> {
+    with(|h| h.split_rows(m.handle, t)).map(RawMatrix::owned)
+}
+
+pub(crate) fn group_rows(m: &RawMatrix, t: u32) -> Result<RawMatrix> {
+    with(|h| h.group_rows(m.handle, t)).map(RawMatrix::owned)
+}
+
+pub(crate) fn split_out(o: &RawOut, t: u32) -> Result<RawOut> {
+    with(|h| h.split_out(o.handle, t)).map(RawOut::owned)
+}
+
+pub(crate) fn group_out(o: &RawOut, t: u32) -> Result<RawOut> {
+    with(|h| h.group_out(o.handle, t)).map(RawOut::owned)
 }
 
 pub(crate) fn arrived(m: &RawMatrix, after: u32) -> Result<u32> {

@@ -1,7 +1,7 @@
-//! The linear algebra of the contract as data, over handles: what [`crate::linalg`] hands to the host.
+//! The operations of the contract as data, over handles: what [`crate::linalg`] and [`crate::dense`] hand to the host.
 
 use crate::handles::{Ids, Matrix, Out};
-use crate::types::{Activation, Dropout, Function, Reduction};
+use crate::types::{Activation, Dropout, Function, Reduction, Smooth, Windows};
 
 /// A prologue over handles.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +35,7 @@ type M<'a> = &'a Matrix;
 type O<'a> = &'a Out;
 type I<'a> = &'a Ids;
 
-/// One call of interface `linalg`; fields as there.
+/// One call of interface `linalg` or `dense`; fields as there.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs, reason = "wit/kernel/kernel.wit documents each")]
 pub enum Op<'a> {
@@ -158,6 +158,71 @@ pub enum Op<'a> {
         state: M<'a>,
         into: O<'a>,
     },
+    Permute {
+        x: M<'a>,
+        order: &'a [u32],
+        into: O<'a>,
+    },
+    Concat {
+        parts: &'a [M<'a>],
+        into: O<'a>,
+    },
+    PlaceColumns {
+        x: M<'a>,
+        at: u32,
+        into: O<'a>,
+    },
+    SoftmaxMasked {
+        x: M<'a>,
+        causal: bool,
+        scale: f32,
+        into: O<'a>,
+    },
+    SoftmaxBackward {
+        y: M<'a>,
+        grad: M<'a>,
+        scale: f32,
+        into: O<'a>,
+    },
+    ScatterSum {
+        x: M<'a>,
+        rows: I<'a>,
+        into: O<'a>,
+    },
+    Patches {
+        x: M<'a>,
+        by: Windows,
+        into: O<'a>,
+    },
+    PatchesSum {
+        x: M<'a>,
+        by: Windows,
+        into: O<'a>,
+    },
+    Pool {
+        x: M<'a>,
+        by: Windows,
+        with: Reduction,
+        into: O<'a>,
+    },
+    PoolBackward {
+        x: M<'a>,
+        by: Windows,
+        with: Reduction,
+        grad: M<'a>,
+        into: O<'a>,
+    },
+    Smoothed {
+        x: M<'a>,
+        by: Smooth,
+        into: O<'a>,
+    },
+    SmoothedBackward {
+        x: M<'a>,
+        by: Smooth,
+        grad: M<'a>,
+        into: O<'a>,
+    },
 }
 
 impl<'a> Op<'a> {
@@ -176,8 +241,20 @@ impl<'a> Op<'a> {
             }
             Op::Apply { x, by, .. } => [Some(x), by.bias, None, None, None, None],
             Op::ApplyBackward { x, by, grad, .. } => [Some(x), by.bias, Some(grad), None, None, None],
-            Op::ElementwiseBackward { x, grad, .. } => [Some(x), Some(grad), None, None, None, None],
-            Op::Elementwise { x, .. }
+            Op::ElementwiseBackward { x, grad, .. }
+            | Op::SoftmaxBackward { y: x, grad, .. }
+            | Op::PoolBackward { x, grad, .. }
+            | Op::SmoothedBackward { x, grad, .. } => [Some(x), Some(grad), None, None, None, None],
+            Op::Concat { .. } => [None; 6],
+            Op::Permute { x, .. }
+            | Op::PlaceColumns { x, .. }
+            | Op::SoftmaxMasked { x, .. }
+            | Op::ScatterSum { x, .. }
+            | Op::Patches { x, .. }
+            | Op::PatchesSum { x, .. }
+            | Op::Pool { x, .. }
+            | Op::Smoothed { x, .. }
+            | Op::Elementwise { x, .. }
             | Op::SoftmaxCrossEntropy { x, .. }
             | Op::Softmax { x, .. }
             | Op::GatherRows { x, .. }
@@ -187,7 +264,8 @@ impl<'a> Op<'a> {
             | Op::ReduceSegments { x, .. }
             | Op::SoftmaxSegments { x, .. } => [Some(x), None, None, None, None, None],
         };
-        all.into_iter().flatten()
+        let parts: &'a [&'a Matrix] = if let Op::Concat { parts, .. } = *self { parts } else { &[] };
+        all.into_iter().flatten().chain(parts.iter().copied())
     }
 
     /// What is written.
@@ -214,7 +292,19 @@ impl<'a> Op<'a> {
             | Op::Inner { into, .. }
             | Op::Scale { into, .. }
             | Op::SoftmaxSegments { state: into, .. }
-            | Op::SoftmaxValues { into, .. } => [Some(into), None, None, None],
+            | Op::SoftmaxValues { into, .. }
+            | Op::Permute { into, .. }
+            | Op::Concat { into, .. }
+            | Op::PlaceColumns { into, .. }
+            | Op::SoftmaxMasked { into, .. }
+            | Op::SoftmaxBackward { into, .. }
+            | Op::ScatterSum { into, .. }
+            | Op::Patches { into, .. }
+            | Op::PatchesSum { into, .. }
+            | Op::Pool { into, .. }
+            | Op::PoolBackward { into, .. }
+            | Op::Smoothed { into, .. }
+            | Op::SmoothedBackward { into, .. } => [Some(into), None, None, None],
         };
         all.into_iter().flatten()
     }

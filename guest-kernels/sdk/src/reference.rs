@@ -15,6 +15,7 @@
 //! assert_eq!(host.values(&sums).unwrap(), [4.0, 6.0]);
 //! ```
 
+mod dense;
 mod linalg;
 pub mod random;
 mod segments;
@@ -207,6 +208,22 @@ impl Host for Reference {
 
     fn reshape(&mut self, matrix: u32, shape: &[u32]) -> Result<u32> {
         self.0.borrow_mut().reshape(matrix, shape)
+    }
+
+    fn split_rows(&mut self, matrix: u32, t: u32) -> Result<u32> {
+        self.0.borrow_mut().other_rows(matrix, store::Laid::Split(t))
+    }
+
+    fn group_rows(&mut self, matrix: u32, t: u32) -> Result<u32> {
+        self.0.borrow_mut().other_rows(matrix, store::Laid::Grouped(t))
+    }
+
+    fn split_out(&mut self, out: u32, t: u32) -> Result<u32> {
+        self.0.borrow_mut().other_out(out, store::Laid::Split(t))
+    }
+
+    fn group_out(&mut self, out: u32, t: u32) -> Result<u32> {
+        self.0.borrow_mut().other_out(out, store::Laid::Grouped(t))
     }
 
     fn arrived(&mut self, matrix: u32, _after: u32) -> Result<u32> {

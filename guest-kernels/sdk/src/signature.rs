@@ -63,6 +63,15 @@ impl Attributes {
         }
     }
 
+    /// A whole number from 0 to 2^31.
+    pub fn count(&self, name: &str) -> Result<u32> {
+        let needed = "a whole number from 0";
+        match self.get(name, needed)? {
+            Value::Integer(v) if (0..=1 << 31).contains(v) => Ok(*v as u32),
+            _ => Err(Self::refuse(name, needed)),
+        }
+    }
+
     /// A finite number.
     pub fn number(&self, name: &str) -> Result<f64> {
         let needed = "a finite number";

@@ -6,6 +6,7 @@
 //! made of parameters alone, whose gradient is a sum over rows that is written by one reduction; or the state of a
 //! softmax over segments, whose largest value and inverse have no gradient of their own.
 
+mod dense;
 mod edges;
 mod lazy;
 mod rules;
@@ -15,7 +16,7 @@ mod walk;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::handles::{Ids, Matrix, Out};
+use crate::handles::{Ids, Laid, Matrix, Out, RawMatrix};
 use crate::op::Op;
 use crate::types::{Error, Result};
 
@@ -28,10 +29,23 @@ pub(crate) use walk::{Walk, fill, zeros_later};
 /// A view of a matrix.
 #[derive(Debug, Clone)]
 pub(crate) enum View {
-    Rows { start: u32, count: u32 },
-    Columns { start: u32, count: u32 },
+    Rows {
+        start: u32,
+        count: u32,
+    },
+    Columns {
+        start: u32,
+        count: u32,
+    },
     Reshape(Vec<u32>),
+    /// Each row cut into so many, and how it is made.
+    Split(u32, Make),
+    /// So many rows put together, and how it is made.
+    Grouped(u32, Make),
 }
+
+/// Makes a view: a pointer, so that a component imports it only where it asks for such a view.
+pub(crate) type Make = fn(&RawMatrix, u32) -> Result<RawMatrix>;
 
 /// Who does what a kernel asks for. Behind a pointer, so that a component without derived gradients has none of it.
 pub(crate) trait Recorder {
@@ -209,8 +223,15 @@ impl Tape {
 
     /// Notes that rows of `into` were written, by what has this gradient.
     fn wrote(&self, into: &Out, kind: Kind, from: &[Operand], accumulate: bool, back: Back) -> Result<()> {
-        let (node, first) = into.target();
-        let rows = into.extents().first().copied().unwrap_or(0);
+        let ((node, first), laid) = (into.target(), into.laid());
+        let rows = laid.rows(into.extents().first().copied().unwrap_or(0));
+        let back = match (laid, back) {
+            (Laid::AsTheyAre, back) => back,
+            (_, Back::Nothing) => Back::Nothing,
+            // The gradient of the place's rows, as the operation saw them.
+            (_, Back::Rows(back)) => Back::Rows(Box::new(move |walk, g| back(walk, laid.of(g)?))),
+            _ => return Err(refuse("split-out, group-out", "of what is made of parameters, or of edges")),
+        };
         self.step((node, first, rows), kind, from, accumulate, back)
     }
 

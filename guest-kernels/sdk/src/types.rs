@@ -141,6 +141,57 @@ pub enum Function {
     Power(f32),
 }
 
+/// A smooth activation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Smooth {
+    /// x Phi(x), Phi the standard normal distribution (Hendrycks and Gimpel 2016).
+    Gelu,
+    /// x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, an approximation of `Gelu`.
+    GeluTanh,
+    /// x / (1 + exp(-x)) (Elfwing, Uchibe and Doya 2017).
+    Silu,
+    /// ln(1 + exp(x)).
+    Softplus,
+}
+
+impl Smooth {
+    /// The function that a model file names: `gelu`, `gelu-tanh`, `silu` or `softplus`; none of another name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "gelu" => Self::Gelu,
+            "gelu-tanh" => Self::GeluTanh,
+            "silu" => Self::Silu,
+            "softplus" => Self::Softplus,
+            _ => return None,
+        })
+    }
+}
+
+/// Windows of images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Windows {
+    /// Values along a side of a window.
+    pub kernel: u32,
+    /// Distance between windows.
+    pub stride: u32,
+    /// Zeros around the image.
+    pub padding: u32,
+    /// Distance between a window's values.
+    pub dilation: u32,
+}
+
+impl Windows {
+    /// Windows along a side of `extent` values; none where no window fits.
+    pub fn along(&self, extent: u32) -> Option<u32> {
+        if extent == 0 || self.dilation == 0 {
+            return None;
+        }
+        let reach = self.kernel.checked_sub(1)?.checked_mul(self.dilation)?.checked_add(1)?;
+        let room = self.padding.checked_mul(2)?.checked_add(extent)?.checked_sub(reach)?;
+        room.checked_div(self.stride)?.checked_add(1)
+    }
+}
+
 /// How rows or segments are reduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {

@@ -22,11 +22,18 @@ pub struct Builtin {
 pub const BUILTIN: &[Builtin] = &[
     Builtin { name: "activate", package: "eciton-activate" },
     Builtin { name: "attention", package: "eciton-attention" },
+    Builtin { name: "concat", package: "eciton-concat" },
+    Builtin { name: "conv2d", package: "eciton-conv2d" },
+    Builtin { name: "embedding", package: "eciton-embedding" },
     Builtin { name: "gatv2", package: "eciton-gatv2" },
     Builtin { name: "head", package: "eciton-head" },
     Builtin { name: "linear", package: "eciton-linear" },
     Builtin { name: "maximum", package: "eciton-maximum" },
     Builtin { name: "normalise", package: "eciton-normalise" },
+    Builtin { name: "pool2d", package: "eciton-pool2d" },
+    Builtin { name: "product", package: "eciton-product" },
+    Builtin { name: "self-attention", package: "eciton-self-attention" },
+    Builtin { name: "slice", package: "eciton-slice" },
     Builtin { name: "sum", package: "eciton-sum" },
 ];
 

@@ -19,7 +19,7 @@ pub const CONTRACT: &str = "eciton:kernel@0.1.2";
 const PACKAGE: &str = "eciton:kernel/";
 const SERIES: &str = "0.1.";
 const PATCH: u64 = 2;
-const IMPORTS: [&str; 6] = ["types", "tensors", "random", "linalg", GIVEN, "log"];
+const IMPORTS: [&str; 7] = ["types", "tensors", "random", "linalg", "dense", GIVEN, "log"];
 
 /// The interface by which a kernel asks for its rows' weights, since 0.1.2.
 const GIVEN: &str = "given";

@@ -18,7 +18,7 @@ use crate::call::{RowNumbers, Target};
 use crate::error::{Error, Result};
 use crate::instance::{Finished, Peak};
 use crate::lend::{promise, rows_place};
-use crate::outs::Place;
+use crate::outs::{Laid, Place};
 use crate::state::{IdsHandle, MatrixHandle, OutHandle, OutView, State};
 
 /// Edges that a kernel works on at once, unless one vertex has more.
@@ -339,8 +339,13 @@ impl EdgeRun {
         let mut rows_out = Vec::with_capacity(self.places.len());
         for place in self.places.iter_mut() {
             rows_out.push(place.is_some().then(|| {
-                let view =
-                    OutView { place: state.places.len(), start: rows.start, count: rows.len(), whole: false };
+                let view = OutView {
+                    place: state.places.len(),
+                    start: rows.start,
+                    count: rows.len(),
+                    whole: false,
+                    laid: Laid::AsTheyAre,
+                };
                 Resource::new_own(state.outs.push(view))
             }));
             state.places.push(place.take());
@@ -349,7 +354,8 @@ impl EdgeRun {
         for sum in &self.sums {
             let parts = sum.pieces.iter().take(pieces).map(|piece| piece.write(0..piece.rows()));
             let parts = parts.collect::<eciton_tensor::Result<_>>()?;
-            let view = OutView { place: state.places.len(), start: 0, count: 1, whole: true };
+            let view =
+                OutView { place: state.places.len(), start: 0, count: 1, whole: true, laid: Laid::AsTheyAre };
             state.places.push(Some(Place::Sums { parts, shape: sum.shape.clone(), written: false }));
             sums_out.push(Resource::new_own(state.outs.push(view)));
         }

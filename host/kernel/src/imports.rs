@@ -4,14 +4,15 @@ use eciton_tensor::Matrix;
 use eciton_tensor::ops::activation::Activation;
 use eciton_tensor::ops::function::Function;
 use eciton_tensor::ops::rows::Reduction;
+use eciton_tensor::ops::smooth::Smooth;
 use eciton_tensor::random::Purpose;
 use wasmtime::component::Resource;
 
-use crate::bindings::eciton::kernel::{given, linalg, log, random, tensors, types};
+use crate::bindings::eciton::kernel::{dense, given, linalg, log, random, tensors, types};
 use crate::call::RowNumbers;
 use crate::log::cut;
-use crate::operations::{After, Before, Gradients};
-use crate::outs::Place;
+use crate::operations::{After, Before, Gradients, Window};
+use crate::outs::{Laid, Place};
 use crate::state::{Failure, IdsHandle, MatrixHandle, OutHandle, OutView, State};
 
 type Answer<T> = wasmtime::Result<Result<T, types::Error>>;
@@ -146,6 +147,9 @@ impl State {
     pub(crate) fn out_rows(&mut self, out: u32, start: u32, count: u32) -> Result<u32, Failure> {
         self.check_handles()?;
         let view = self.out(out)?;
+        if view.laid != Laid::AsTheyAre {
+            return Err(Failure::Unsupported("rows: split or grouped rows have no row views".to_owned()));
+        }
         if !matches!(self.place(view)?, Place::Rows { .. }) {
             return Err(Failure::Unsupported("rows: a sum over rows has no row views".to_owned()));
         }
@@ -164,6 +168,11 @@ impl State {
         self.check_copy(values.len() as u64 * 4)?;
         self.copied_bytes += values.len() as u64 * 4;
         let view = self.out(out)?;
+        if view.laid != Laid::AsTheyAre {
+            return Err(Failure::Unsupported(
+                "write-rows: split or grouped rows are written by operations; write to what they were split or grouped from".to_owned(),
+            ));
+        }
         let Some(Some(place)) = self.places.get_mut(view.place) else {
             return Err(Failure::Argument("write-rows: this out was finished".to_owned()));
         };
@@ -432,5 +441,121 @@ impl linalg::Host for State {
 
     fn reduce_segments(&mut self, x: M, offsets: I, by: linalg::Reduction, into: O) -> Answer<()> {
         answer(State::reduce_segments(self, x.rep(), offsets.rep(), reduction(by), into.rep()))
+    }
+}
+
+fn smooth(by: dense::Smooth) -> Smooth {
+    match by {
+        dense::Smooth::Gelu => Smooth::Gelu,
+        dense::Smooth::GeluTanh => Smooth::GeluTanh,
+        dense::Smooth::Silu => Smooth::Silu,
+        dense::Smooth::Softplus => Smooth::Softplus,
+    }
+}
+
+fn window(by: dense::Windows) -> Window {
+    let dense::Windows { kernel, stride, padding, dilation } = by;
+    Window { kernel, stride, padding, dilation }
+}
+
+impl State {
+    /// A view of a matrix as other rows.
+    pub(crate) fn lay_rows(&mut self, matrix: u32, laid: Laid) -> Result<u32, Failure> {
+        let deadline = Some(self.limits.arrival);
+        let x = self.matrix(matrix)?;
+        let operation = if matches!(laid, Laid::Split(_)) { "split-rows" } else { "group-rows" };
+        let (rows, columns) = Self::other_rows(operation, laid, x.rows(), x.columns())?;
+        let view = x.relaid(rows, columns, deadline)?;
+        self.push_matrix(view)
+    }
+
+    /// A view of a place to write as other rows.
+    pub(crate) fn lay_out(&mut self, out: u32, laid: Laid) -> Result<u32, Failure> {
+        self.check_handles()?;
+        let operation = if matches!(laid, Laid::Split(_)) { "split-out" } else { "group-out" };
+        let view = self.out(out)?;
+        if !matches!(self.place(view)?, Place::Rows { .. }) || view.laid != Laid::AsTheyAre {
+            return Err(Failure::Unsupported(format!(
+                "{operation}: of rows to write, not of a sum over rows nor of split or grouped rows"
+            )));
+        }
+        let shape = self.out_shape(out)?;
+        let columns = shape.iter().skip(1).map(|&e| e as usize).product();
+        Self::other_rows(operation, laid, view.count, columns)?;
+        Ok(self.outs.push(OutView { laid, whole: false, ..view }))
+    }
+}
+
+impl dense::Host for State {
+    fn split_rows(&mut self, x: M, t: u32) -> Answer<M> {
+        matrix(self.lay_rows(x.rep(), Laid::Split(t)))
+    }
+
+    fn group_rows(&mut self, x: M, t: u32) -> Answer<M> {
+        matrix(self.lay_rows(x.rep(), Laid::Grouped(t)))
+    }
+
+    fn split_out(&mut self, x: O, t: u32) -> Answer<O> {
+        answer(self.lay_out(x.rep(), Laid::Split(t)).map(Resource::new_own))
+    }
+
+    fn group_out(&mut self, x: O, t: u32) -> Answer<O> {
+        answer(self.lay_out(x.rep(), Laid::Grouped(t)).map(Resource::new_own))
+    }
+
+    fn permute(&mut self, x: M, order: Vec<u32>, into: O) -> Answer<()> {
+        answer(State::permute(self, x.rep(), &order, into.rep()))
+    }
+
+    fn concat(&mut self, parts: Vec<M>, into: O) -> Answer<()> {
+        let parts: Vec<u32> = parts.iter().map(Resource::rep).collect();
+        answer(State::concat(self, &parts, into.rep()))
+    }
+
+    fn place_columns(&mut self, x: M, at: u32, into: O) -> Answer<()> {
+        answer(State::place_columns(self, x.rep(), at, into.rep()))
+    }
+
+    fn softmax_masked(&mut self, x: M, causal: bool, scale: f32, into: O) -> Answer<()> {
+        answer(State::softmax_masked(self, x.rep(), causal, scale, into.rep()))
+    }
+
+    fn softmax_backward(&mut self, y: M, grad: M, scale: f32, into: O) -> Answer<()> {
+        answer(State::softmax_backward(self, y.rep(), grad.rep(), scale, into.rep()))
+    }
+
+    fn scatter_sum(&mut self, x: M, rows: I, into: O) -> Answer<()> {
+        answer(State::scatter_sum(self, x.rep(), rows.rep(), into.rep()))
+    }
+
+    fn patches(&mut self, x: M, by: dense::Windows, into: O) -> Answer<()> {
+        answer(State::patches(self, x.rep(), window(by), into.rep()))
+    }
+
+    fn patches_sum(&mut self, x: M, by: dense::Windows, into: O) -> Answer<()> {
+        answer(State::patches_sum(self, x.rep(), window(by), into.rep()))
+    }
+
+    fn pool(&mut self, x: M, by: dense::Windows, with: linalg::Reduction, into: O) -> Answer<()> {
+        answer(State::pool(self, x.rep(), window(by), reduction(with), into.rep()))
+    }
+
+    fn pool_backward(
+        &mut self,
+        x: M,
+        by: dense::Windows,
+        with: linalg::Reduction,
+        grad: M,
+        into: O,
+    ) -> Answer<()> {
+        answer(State::pool_backward(self, x.rep(), window(by), reduction(with), grad.rep(), into.rep()))
+    }
+
+    fn smoothed(&mut self, x: M, by: dense::Smooth, into: O) -> Answer<()> {
+        answer(State::smoothed(self, x.rep(), smooth(by), into.rep()))
+    }
+
+    fn smoothed_backward(&mut self, x: M, by: dense::Smooth, grad: M, into: O) -> Answer<()> {
+        answer(State::smoothed_backward(self, x.rep(), smooth(by), grad.rep(), into.rep()))
     }
 }

@@ -8,7 +8,7 @@ use crate::bindings::exports::eciton::kernel::vertex as wv;
 use crate::call::{Call, Target, Targets};
 use crate::error::{Error, Result};
 use crate::instance::Finished;
-use crate::outs::Place;
+use crate::outs::{Laid, Place};
 use crate::state::{Given, IdsHandle, MatrixHandle, OutHandle, OutView, State};
 
 /// One task as handles.
@@ -64,7 +64,8 @@ pub(crate) fn lend(state: &mut State, call: Call) -> std::result::Result<Args, e
             }
         };
         state.places.push(Some(place));
-        let view = OutView { place: state.places.len() - 1, start: 0, count, whole: true };
+        let view =
+            OutView { place: state.places.len() - 1, start: 0, count, whole: true, laid: Laid::AsTheyAre };
         Ok(Resource::new_own(state.outs.push(view)))
     };
     let mut rows_out = Vec::with_capacity(call.rows_out.len());

@@ -75,6 +75,7 @@ pub(crate) mod bindings {
                 "eciton:kernel/tensors": crate::bindings::eciton::kernel::tensors,
                 "eciton:kernel/random": crate::bindings::eciton::kernel::random,
                 "eciton:kernel/linalg": crate::bindings::eciton::kernel::linalg,
+                "eciton:kernel/dense": crate::bindings::eciton::kernel::dense,
                 "eciton:kernel/log": crate::bindings::eciton::kernel::log,
             },
             imports: { default: trappable },

@@ -12,18 +12,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use activate::Activate;
 use attention::Attention;
+use concat::Concat;
+use conv2d::Conv2d;
 use eciton_sdk::native::{Host, Kind as Handle, with_host};
 use eciton_sdk::op::{self, Op};
 use eciton_sdk::{self as sdk, EdgeKernel as _, Ids, Kernel as _, Matrix, Out};
 use eciton_tensor::ops::activation::Activation;
 use eciton_tensor::ops::function::Function;
 use eciton_tensor::ops::rows::Reduction;
+use eciton_tensor::ops::smooth::Smooth;
 use eciton_tensor::random::Purpose;
+use embedding::Embedding;
 use gatv2::Gatv2;
 use head::Head;
 use linear::Linear;
 use maximum::Maximum;
 use normalise::Normalise;
+use pool2d::Pool2d;
+use product::Product;
+use self_attention::SelfAttention;
+use slice::Slice;
 use sum::Sum;
 
 use crate::bindings::eciton::kernel::log::Level;
@@ -34,7 +42,8 @@ use crate::edges::{EdgeArgs, EdgeCall, EdgeKind, EdgeRun};
 use crate::error::{Error, Result};
 use crate::instance::{Finished, guest};
 use crate::lend::{Args, lend, promise, settle};
-use crate::operations::{After, Before, Gradients};
+use crate::operations::{After, Before, Gradients, Window};
+use crate::outs::Laid;
 use crate::runtime::{Kernel, Layer};
 use crate::state::{Failure, State};
 
@@ -61,6 +70,13 @@ enum Opened {
     Attention(Attention),
     Gatv2(Gatv2),
     Maximum(Maximum),
+    Embedding(Embedding),
+    SelfAttention(SelfAttention),
+    Conv2d(Conv2d),
+    Pool2d(Pool2d),
+    Concat(Concat),
+    Slice(Slice),
+    Product(Product),
 }
 
 impl Opened {
@@ -81,6 +97,13 @@ impl Opened {
             "normalise" => Normalise::open(inputs, &attributes).map(Self::Normalise),
             "sum" => Sum::open(inputs, &attributes).map(Self::Sum),
             "attention" => Attention::open(inputs, &attributes).map(Self::Attention),
+            "embedding" => Embedding::open(inputs, &attributes).map(Self::Embedding),
+            "self-attention" => SelfAttention::open(inputs, &attributes).map(Self::SelfAttention),
+            "conv2d" => Conv2d::open(inputs, &attributes).map(Self::Conv2d),
+            "pool2d" => Pool2d::open(inputs, &attributes).map(Self::Pool2d),
+            "concat" => Concat::open(inputs, &attributes).map(Self::Concat),
+            "slice" => Slice::open(inputs, &attributes).map(Self::Slice),
+            "product" => Product::open(inputs, &attributes).map(Self::Product),
             "gatv2" | "maximum" => match (name, inputs) {
                 ("gatv2", [source, target, ..]) => {
                     Gatv2::open(source, target, layer.edge_features(), &attributes).map(Self::Gatv2)
@@ -194,6 +217,13 @@ impl Native {
             Opened::Normalise(kernel) => call_kernel(kernel, kind, args),
             Opened::Sum(kernel) => call_kernel(kernel, kind, args),
             Opened::Attention(kernel) => call_kernel(kernel, kind, args),
+            Opened::Embedding(kernel) => call_kernel(kernel, kind, args),
+            Opened::SelfAttention(kernel) => call_kernel(kernel, kind, args),
+            Opened::Conv2d(kernel) => call_kernel(kernel, kind, args),
+            Opened::Pool2d(kernel) => call_kernel(kernel, kind, args),
+            Opened::Concat(kernel) => call_kernel(kernel, kind, args),
+            Opened::Slice(kernel) => call_kernel(kernel, kind, args),
+            Opened::Product(kernel) => call_kernel(kernel, kind, args),
             Opened::Gatv2(_) | Opened::Maximum(_) => {
                 Err(sdk::Error::Unsupported("this kernel works on edges".to_owned()))
             }
@@ -490,6 +520,43 @@ fn operate(state: &mut State, op: Op<'_>) -> std::result::Result<(), Failure> {
         Op::ReduceSegments { x, offsets, by, into } => {
             state.reduce_segments(x.handle, offsets.handle, reduction(by), into.handle)
         }
+        Op::Permute { x, order, into } => state.permute(x.handle, order, into.handle),
+        Op::Concat { parts, into } => {
+            let parts: Vec<u32> = parts.iter().map(|part| part.handle).collect();
+            state.concat(&parts, into.handle)
+        }
+        Op::PlaceColumns { x, at, into } => state.place_columns(x.handle, at, into.handle),
+        Op::SoftmaxMasked { x, causal, scale, into } => {
+            state.softmax_masked(x.handle, causal, scale, into.handle)
+        }
+        Op::SoftmaxBackward { y, grad, scale, into } => {
+            state.softmax_backward(y.handle, grad.handle, scale, into.handle)
+        }
+        Op::ScatterSum { x, rows, into } => state.scatter_sum(x.handle, rows.handle, into.handle),
+        Op::Patches { x, by, into } => state.patches(x.handle, window(by), into.handle),
+        Op::PatchesSum { x, by, into } => state.patches_sum(x.handle, window(by), into.handle),
+        Op::Pool { x, by, with, into } => state.pool(x.handle, window(by), reduction(with), into.handle),
+        Op::PoolBackward { x, by, with, grad, into } => {
+            state.pool_backward(x.handle, window(by), reduction(with), grad.handle, into.handle)
+        }
+        Op::Smoothed { x, by, into } => state.smoothed(x.handle, smooth(by), into.handle),
+        Op::SmoothedBackward { x, by, grad, into } => {
+            state.smoothed_backward(x.handle, smooth(by), grad.handle, into.handle)
+        }
+    }
+}
+
+fn window(by: sdk::Windows) -> Window {
+    let sdk::Windows { kernel, stride, padding, dilation } = by;
+    Window { kernel, stride, padding, dilation }
+}
+
+fn smooth(by: sdk::Smooth) -> Smooth {
+    match by {
+        sdk::Smooth::Gelu => Smooth::Gelu,
+        sdk::Smooth::GeluTanh => Smooth::GeluTanh,
+        sdk::Smooth::Silu => Smooth::Silu,
+        sdk::Smooth::Softplus => Smooth::Softplus,
     }
 }
 
@@ -517,6 +584,22 @@ impl Host for Lent {
             let view = s.matrix(matrix)?.reshape(shape)?;
             s.push_matrix(view)
         })
+    }
+
+    fn split_rows(&mut self, matrix: u32, t: u32) -> sdk::Result<u32> {
+        self.with(|s| s.lay_rows(matrix, Laid::Split(t)))
+    }
+
+    fn group_rows(&mut self, matrix: u32, t: u32) -> sdk::Result<u32> {
+        self.with(|s| s.lay_rows(matrix, Laid::Grouped(t)))
+    }
+
+    fn split_out(&mut self, out: u32, t: u32) -> sdk::Result<u32> {
+        self.with(|s| s.lay_out(out, Laid::Split(t)))
+    }
+
+    fn group_out(&mut self, out: u32, t: u32) -> sdk::Result<u32> {
+        self.with(|s| s.lay_out(out, Laid::Grouped(t)))
     }
 
     fn arrived(&mut self, matrix: u32, after: u32) -> sdk::Result<u32> {

@@ -8,12 +8,15 @@ use eciton_tensor::random::{Dropout, Purpose};
 use eciton_tensor::{Grid, Matrix, ViewMut};
 
 use crate::call::RowNumbers;
-use crate::outs::Place;
-use crate::state::{Failure, State, limit};
+use crate::outs::{Laid, Place};
+use crate::state::{Failure, OutView, State, limit};
 
+mod dense;
 mod elementwise;
 mod linear;
 mod products;
+
+pub(crate) use dense::Window;
 
 type Done = Result<(), Failure>;
 
@@ -50,17 +53,21 @@ struct BeforeHeld {
     numbers: RowNumbers,
     /// The first row's place among `numbers`.
     first: usize,
+    /// How many rows of the operand each of those rows is cut into.
+    cut: usize,
 }
 
 impl BeforeHeld {
     fn prologue(&self) -> Prologue<'_> {
+        let first = self.first / self.cut.max(1);
         let row_ids = match &self.numbers {
-            RowNumbers::From(from) => RowIds::From(from + self.first as u64),
-            RowNumbers::List(ids) => RowIds::List(&ids[self.first.min(ids.len())..]),
+            RowNumbers::From(from) => RowIds::From(from + first as u64),
+            RowNumbers::List(ids) => RowIds::List(&ids[first.min(ids.len())..]),
         };
         // One that drops nothing draws no numbers.
         let dropout = self.dropout.filter(|dropout| dropout.threshold > 0);
-        Prologue { bias: self.bias.as_deref(), activation: self.activation, dropout, row_ids }
+        let cut = self.cut;
+        Prologue { bias: self.bias.as_deref(), activation: self.activation, dropout, row_ids, cut }
     }
 
     /// The same for rows from `start` on.
@@ -120,7 +127,7 @@ impl State {
             None => None,
         };
         let numbers = self.row_numbers.clone();
-        Ok(BeforeHeld { bias, activation: before.activation, dropout, numbers, first: 0 })
+        Ok(BeforeHeld { bias, activation: before.activation, dropout, numbers, first: 0, cut: 1 })
     }
 
     /// Derivatives are taken from the result, which tells the two sides apart only for slopes from 0.
@@ -135,18 +142,23 @@ impl State {
         }
     }
 
-    /// Random numbers are addressed by the interval's rows: an operand has all of them, or none are drawn.
-    fn check_rows(&self, operation: &str, before: &BeforeHeld, rows: usize) -> Done {
+    /// Random numbers are addressed by the interval's rows: an operand has all of them, whole or each cut into
+    /// several, or none are drawn.
+    fn check_rows(&self, operation: &str, before: &mut BeforeHeld, rows: usize) -> Done {
         let interval = self.grid.rows();
-        if before.dropout.is_some() && rows != interval {
-            return Err(shape_error(
-                operation,
-                "x (dropout needs the interval's rows)",
-                vec![interval as u32],
-                vec![rows as u32],
-            ));
+        if before.dropout.is_none() || rows == interval {
+            return Ok(());
         }
-        Ok(())
+        if self.given.is_some() && rows.checked_rem(interval) == Some(0) && rows > 0 {
+            before.cut = rows / interval;
+            return Ok(());
+        }
+        Err(shape_error(
+            operation,
+            "x (dropout needs the interval's rows)",
+            vec![interval as u32],
+            vec![rows as u32],
+        ))
     }
 
     /// Runs `write` on an out of exactly this shape and marks it written.
@@ -162,18 +174,43 @@ impl State {
         if found.len() != expected.len() || found.iter().zip(expected).any(|(&f, &e)| f as usize != e) {
             return Err(shape_error(operation, "into", expected.iter().map(|&e| e as u32).collect(), found));
         }
+        self.write_place(operation, view, write)
+    }
+
+    /// Runs `write` on an out of so many rows of so many values, whatever extents a row has, and marks it written.
+    fn write_values<T>(
+        &mut self,
+        operation: &str,
+        handle: u32,
+        (rows, columns): (usize, usize),
+        write: impl FnOnce(&Self, &mut ViewMut<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let view = self.out(handle)?;
+        let found = self.out_shape(handle)?;
+        if !holds(&found, rows, columns) {
+            return Err(shape_error(operation, "into", vec![rows as u32, columns as u32], found));
+        }
+        self.write_place(operation, view, write)
+    }
+
+    fn write_place<T>(
+        &mut self,
+        operation: &str,
+        view: OutView,
+        write: impl FnOnce(&Self, &mut ViewMut<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let mut taken = self.places[view.place].take();
         let result = match &mut taken {
             Some(Place::Rows { rows, written, .. }) => {
                 let mut all = rows.view_mut();
-                let result = write(self, &mut all.slice(view.start, view.count));
+                let result = view.laid.with(&mut all.slice(view.start, view.count), |rows| write(self, rows));
                 if result.is_ok() {
                     written.add(view.start..view.start + view.count);
                 }
                 result
             }
             Some(Place::Sums { .. }) => Err(Failure::Unsupported(format!(
-                "{operation}: a parameter's gradient or a loss is written by a reduction over rows (matmul with transpose-a, sum-rows, linear-backward)"
+                "{operation}: a parameter's gradient or a loss is written by a reduction over rows (matmul with transpose-a, sum-rows, linear-backward, scatter-sum)"
             ))),
             None => Err(Failure::Argument(format!("{operation}: this out was finished"))),
         };
@@ -195,16 +232,11 @@ impl State {
         if !lies_as(&found, len, width, len == 1) {
             return Err(shape_error(operation, "into", vec![len as u32, width as u32], found));
         }
-        let grid = self.grid.clone();
-        let is_sum = matches!(self.place(view)?, Place::Sums { .. });
-        if is_sum && rows != grid.rows() {
-            return Err(shape_error(
-                operation,
-                "rows summed (the interval's)",
-                vec![grid.rows() as u32],
-                vec![rows as u32],
-            ));
+        if view.laid != Laid::AsTheyAre {
+            return Err(Failure::Unsupported(format!("{operation}: a sum has no split or grouped rows")));
         }
+        let is_sum = matches!(self.place(view)?, Place::Sums { .. });
+        let grid = if is_sum { self.grid_of(operation, rows)? } else { self.grid.clone() };
         let mut taken = self.places[view.place].take();
         let result = match &mut taken {
             Some(Place::Sums { parts, written, .. }) => {
@@ -232,6 +264,12 @@ impl State {
 /// One part over the same atoms: what a scratch sum is taken over.
 fn plain(grid: &Grid) -> Grid {
     if grid.parts().len() == 1 { grid.clone() } else { Grid::single(grid.rows()) }
+}
+
+/// Whether a place of these extents has so many rows of so many values.
+fn holds(extents: &[u32], rows: usize, columns: usize) -> bool {
+    let found = extents.iter().skip(1).try_fold(1usize, |n, &e| n.checked_mul(e as usize));
+    extents.first().is_some_and(|&e| e as usize == rows) && found == Some(columns)
 }
 
 /// Whether a place of these extents holds `len` rows of `width` values as its buffer has them: the

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use eciton_tensor::half::WriteHalf;
-use eciton_tensor::{Buffer, WriteRows};
+use eciton_tensor::{Buffer, ViewMut, WriteRows};
 
 /// Rows that have been written, as sorted ranges that do not touch.
 #[derive(Debug, Default, Clone)]
@@ -35,6 +35,57 @@ impl Coverage {
             next = r.end;
         }
         (next < count).then_some(next..count)
+    }
+}
+
+/// How the rows of a place are seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Laid {
+    AsTheyAre,
+    /// Each cut into so many.
+    Split(u32),
+    /// So many put together.
+    Grouped(u32),
+}
+
+impl Laid {
+    /// Rows and columns as they are seen, of those that there are.
+    pub(crate) fn extents(self, rows: usize, columns: usize) -> (usize, usize) {
+        match self {
+            Self::AsTheyAre => (rows, columns),
+            Self::Split(t) => (rows * t as usize, columns / t.max(1) as usize),
+            Self::Grouped(t) => (rows / t.max(1) as usize, columns * t as usize),
+        }
+    }
+
+    /// Rows as they are seen: in place, or, where they do not lie side by side, in `copy`, for [`put_back`].
+    pub(crate) fn seen<'a>(self, rows: &'a mut ViewMut<'_>, copy: &'a mut Option<Vec<f32>>) -> ViewMut<'a> {
+        let (count, columns) = self.extents(rows.rows(), rows.columns());
+        let view = rows.as_view();
+        if self == Self::AsTheyAre || view.relaid(count, columns).is_some() {
+            return match self {
+                Self::AsTheyAre => rows.slice(0, count),
+                _ => ViewMut::new(rows.data_mut(), count, columns),
+            };
+        }
+        let values = (0..view.rows()).flat_map(|i| view.row(i)).copied().collect();
+        ViewMut::new(copy.insert(values), count, columns)
+    }
+
+    /// Runs `work` on rows as they are seen.
+    pub(crate) fn with<T>(self, rows: &mut ViewMut<'_>, work: impl FnOnce(&mut ViewMut<'_>) -> T) -> T {
+        let mut copy = None;
+        let result = work(&mut self.seen(rows, &mut copy));
+        put_back(copy, rows);
+        result
+    }
+}
+
+/// Puts back what rows were copied to.
+pub(crate) fn put_back(copy: Option<Vec<f32>>, rows: &mut ViewMut<'_>) {
+    let width = rows.columns().max(1);
+    for (i, values) in copy.iter().flat_map(|values| values.chunks_exact(width)).enumerate() {
+        rows.row_mut(i).copy_from_slice(values);
     }
 }
 
@@ -80,6 +131,28 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_seen_as_others_are_written_in_place_or_put_back() {
+        // Rows of 16 values have no padding, rows of 6 have.
+        for columns in [16, 6] {
+            let buffer = Buffer::zeroed(4, columns).unwrap();
+            let mut lease = buffer.write(0..4).unwrap();
+            let mut rows = lease.view_mut();
+            Laid::Split(2).with(&mut rows, |seen| {
+                assert_eq!((seen.rows(), seen.columns()), (8, columns / 2));
+                seen.row_mut(3)[1] = 1.0;
+            });
+            Laid::Grouped(2).with(&mut rows, |seen| {
+                assert_eq!((seen.rows(), seen.columns()), (2, 2 * columns));
+                seen.row_mut(1)[columns] = 2.0;
+            });
+            drop(lease);
+            let mut wanted = vec![0.0; 4 * columns];
+            (wanted[columns + columns / 2 + 1], wanted[3 * columns]) = (1.0, 2.0);
+            assert_eq!(buffer.to_vec().unwrap(), wanted);
+        }
+    }
 
     #[test]
     fn coverage_merges() {

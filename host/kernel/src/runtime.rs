@@ -323,6 +323,12 @@ impl Layer {
         format!(" (given: inputs {:?}, {})", self.inputs, attributes.join(", "))
     }
 
+    /// An attribute that is a whole number, as it was given or by default.
+    pub(crate) fn whole_number(&self, name: &str) -> Option<u32> {
+        let found = self.attributes.iter().find(|attribute| attribute.name == name)?;
+        if let Value::Integer(number) = found.value { u32::try_from(number).ok() } else { None }
+    }
+
     pub(crate) fn attributes(&self) -> Vec<wv::Attribute> {
         let value = |v: &Value| match v {
             Value::Integer(v) => wv::Value::Integer(*v),

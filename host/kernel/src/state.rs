@@ -10,7 +10,7 @@ use eciton_tensor::{Buffer, Grid, Matrix};
 use crate::call::RowNumbers;
 use crate::instance::Peak;
 use crate::limits::Limits;
-use crate::outs::Place;
+use crate::outs::{Laid, Place};
 
 /// Marks a matrix's handle; its number is its place in [`State::matrices`].
 #[derive(Debug)]
@@ -119,6 +119,7 @@ pub(crate) struct OutView {
     pub count: usize,
     /// Whether it is the whole place.
     pub whole: bool,
+    pub laid: Laid,
 }
 
 /// What a kernel asks of its task besides what its function is called with.
@@ -316,6 +317,11 @@ impl State {
     pub(crate) fn out_shape(&self, handle: u32) -> Result<Vec<u32>, Failure> {
         let view = self.out(handle)?;
         let mut shape = self.place(view)?.shape();
+        if view.laid != Laid::AsTheyAre {
+            let columns = shape.iter().skip(1).map(|&e| e as usize).product();
+            let (rows, columns) = view.laid.extents(view.count, columns);
+            return Ok(vec![rows as u32, columns as u32]);
+        }
         if !view.whole
             && let Some(rows) = shape.first_mut()
         {
@@ -333,6 +339,54 @@ impl State {
         })?;
         given.to_ask = false;
         given.row_weights.clone().map(|weights| self.push_matrix(weights)).transpose()
+    }
+
+    /// The fixed grid for a sum over so many rows: the interval's, or those of a vertex kernel that each of them is cut
+    /// into or that are put together of them.
+    pub(crate) fn grid_of(&self, operation: &str, rows: usize) -> Result<Arc<Grid>, Failure> {
+        let interval = self.grid.rows();
+        if rows == interval {
+            return Ok(self.grid.clone());
+        }
+        let scaled = match (self.given.is_some(), rows.checked_rem(interval), interval.checked_rem(rows)) {
+            (true, Some(0), _) => self.grid.cut((rows / interval) as u32),
+            (true, _, Some(0)) => self.grid.joined((interval / rows) as u32),
+            _ => None,
+        };
+        scaled.map(Arc::new).ok_or_else(|| Failure::Shape {
+            operation: operation.to_owned(),
+            operand: "rows summed (the interval's)".to_owned(),
+            expected: vec![interval as u32],
+            found: vec![rows as u32],
+        })
+    }
+
+    /// A view of a matrix or of a place as other rows: (rows, columns) where these are cut or put together.
+    pub(crate) fn other_rows(
+        operation: &str,
+        laid: Laid,
+        rows: usize,
+        columns: usize,
+    ) -> Result<(usize, usize), Failure> {
+        let (whole, t) = match laid {
+            Laid::AsTheyAre => (0, 1),
+            Laid::Split(t) => (columns, t),
+            Laid::Grouped(t) => (rows, t),
+        };
+        let fits = u32::try_from(rows.saturating_mul(t as usize)).is_ok()
+            && u32::try_from(columns.saturating_mul(t as usize)).is_ok();
+        if whole.checked_rem(t as usize) != Some(0) || !fits {
+            return Err(Failure::Shape {
+                operation: operation.to_owned(),
+                operand: format!("x (t = {t})"),
+                expected: match laid {
+                    Laid::Split(_) => vec![rows as u32, t],
+                    _ => vec![t, columns as u32],
+                },
+                found: vec![rows as u32, columns as u32],
+            });
+        }
+        Ok(laid.extents(rows, columns))
     }
 
     /// A scratch matrix.
@@ -367,7 +421,8 @@ impl State {
             rounds: None,
         };
         self.places.push(Some(place));
-        Ok(self.outs.push(OutView { place: self.places.len() - 1, start: 0, count: rows, whole: true }))
+        let place = self.places.len() - 1;
+        Ok(self.outs.push(OutView { place, start: 0, count: rows, whole: true, laid: Laid::AsTheyAre }))
     }
 
     /// Ends the writing of a scratch matrix.

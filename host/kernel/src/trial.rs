@@ -25,6 +25,9 @@ use crate::error::{Error, Result};
 use crate::instance::{Finished, Instance};
 use crate::runtime::Layer;
 
+/// The name of an input of whole numbers, which has no derivative.
+const IDS: &str = "ids";
+
 /// SplitMix64.
 #[derive(Debug, Clone)]
 struct Numbers(u64);
@@ -178,16 +181,24 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Draws values for `rows` rows, and, for an edge kernel, about `degree` edges for each.
+    /// Draws values for `rows` rows, and, for an edge kernel, about `degree` edges for each. Of a layer with an
+    /// attribute `group` there are as many rows more as make whole groups; an input called `ids` gets whole numbers
+    /// below attribute `entries`.
     pub fn new(layer: &Arc<Layer>, rows: u32, degree: u32, seed: u64) -> Self {
         let numbers = &mut Numbers(seed);
+        let group = layer.whole_number("group").unwrap_or(1).max(1);
+        let rows = rows.checked_next_multiple_of(group).unwrap_or(rows);
         let (signature, count) = (layer.signature(), rows as usize);
         let mut draw = |what: &str, specs: &[RowsSpec]| -> Vec<Values> {
             let name = |spec: &RowsSpec| format!("{what} `{}`", spec.name);
             specs.iter().map(|s| Values::random(numbers, name(s), count, &s.extents)).collect()
         };
-        let inputs = draw("input", &signature.inputs);
+        let mut inputs = draw("input", &signature.inputs);
         let up = draw("output", &signature.outputs);
+        let entries = layer.whole_number("entries").unwrap_or(1);
+        for (_, of_ids) in signature.inputs.iter().zip(&mut inputs).filter(|(spec, _)| spec.name == IDS) {
+            of_ids.values.iter_mut().for_each(|id| *id = numbers.below(entries) as f32);
+        }
         let parameters = signature.parameters.iter().map(|parameter| {
             let (first, rest) = parameter.shape.split_first().map_or((1, &[][..]), |(&f, rest)| (f, rest));
             Values::random(numbers, format!("parameter `{}`", parameter.name), first as usize, rest)

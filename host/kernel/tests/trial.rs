@@ -38,6 +38,29 @@ fn all() -> Vec<Arc<Layer>> {
         let rest = [("average", Value::Flag(average)), ("dropout", Value::Number(0.4))];
         open("gatv2", &[&[vec![15], vec![15]], known].concat(), &[heads, rest].concat())
     };
+    let embedding = |positions, group| {
+        let size = [("entries", Value::Integer(6)), ("width", Value::Integer(4))];
+        let rest = [("positions", Value::Flag(positions)), ("group", Value::Integer(group))];
+        open("embedding", &[vec![1]], &[size, rest].concat())
+    };
+    let self_attention = |columns, heads, causal, group| {
+        let attributes = [("heads", Value::Integer(heads)), ("group", Value::Integer(group))];
+        open(
+            "self-attention",
+            &[vec![columns]],
+            &[&attributes[..], &[("causal", Value::Flag(causal))]].concat(),
+        )
+    };
+    let conv = |whole: &[(&'static str, i64)], columns, activation| {
+        let mut attributes: Vec<_> = whole.iter().map(|&(name, v)| (name, Value::Integer(v))).collect();
+        attributes.push(("activation", text(activation)));
+        open("conv2d", &[vec![columns]], &attributes)
+    };
+    let pool = |by| {
+        let side = |name| (name, Value::Integer(4));
+        let rest = [("window", Value::Integer(2)), ("by", text(by))];
+        open("pool2d", &[vec![32]], &[&[side("height"), side("width")], &rest[..]].concat())
+    };
     vec![
         open(
             "linear",
@@ -54,6 +77,22 @@ fn all() -> Vec<Arc<Layer>> {
         open("activate", &[vec![5]], &[("activation", text("elu")), ("input-bias", Value::Flag(true))]),
         open("normalise", &[vec![8]], &[("by", text("layer"))]),
         open("normalise", &[vec![8]], &[("by", text("batch"))]),
+        open("normalise", &[vec![8]], &[("by", text("rms"))]),
+        open("linear", &[vec![7]], &[("out-features", Value::Integer(4)), ("transposed", Value::Flag(true))]),
+        open("activate", &[vec![5]], &[("activation", text("gelu")), ("dropout", Value::Number(0.3))]),
+        open("activate", &[vec![5]], &[("activation", text("silu")), ("input-bias", Value::Flag(true))]),
+        embedding(false, 1),
+        embedding(true, 5),
+        self_attention(12, 2, true, 4),
+        self_attention(24, 4, false, 7),
+        self_attention(96, 1, true, 32),
+        conv(&[("height", 5), ("width", 4), ("channels", 3), ("kernel", 3), ("padding", 1)], 40, "identity"),
+        conv(&[("height", 6), ("width", 6), ("channels", 16), ("kernel", 3), ("stride", 2)], 36, "tanh"),
+        pool("max"),
+        pool("mean"),
+        open("concat", &[vec![3], vec![5], vec![1]], &[]),
+        open("slice", &[vec![9]], &[("start", Value::Integer(2)), ("count", Value::Integer(4))]),
+        open("product", &[vec![6], vec![6]], &[]),
         open("head", &[vec![6]], &[("bias", Value::Flag(true))]),
         open("head", &[vec![6]], &[("focal", Value::Number(2.0))]),
         open("head", &[vec![6]], &[("of", text("squared-error"))]),
@@ -92,7 +131,8 @@ fn the_built_in_kernels_hold_what_the_contract_asks() {
             let gradients = judged.iter().filter(|j| j.of == Found::Gradient).count();
             let signature = layer.signature();
             let ways = 1 + usize::from(signature.loss.is_some());
-            assert_eq!(gradients, ways * (signature.inputs.len() + signature.parameters.len()), "{name}");
+            let inputs = signature.inputs.iter().filter(|input| input.name != "ids").count();
+            assert_eq!(gradients, ways * (inputs + signature.parameters.len()), "{name}");
             let streams = judged.iter().filter(|j| j.of == Found::Streams).count();
             assert_eq!(streams, if edges { 0 } else { ways }, "{name}");
             let weights = judged.iter().filter(|j| j.of == Found::Weights).count();

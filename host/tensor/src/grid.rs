@@ -72,8 +72,47 @@ impl Grid {
         })
     }
 
+    /// The grid of rows that are each `by` of this one's rows cut from them.
+    pub fn cut(&self, by: u32) -> Option<Self> {
+        self.scaled(|row| row.checked_mul(by))
+    }
+
+    /// The grid of rows that are `by` of this one's rows put together; none where an atom ends within such a row.
+    pub fn joined(&self, by: u32) -> Option<Self> {
+        self.scaled(|row| if row.checked_rem(by)? == 0 { row.checked_div(by) } else { None })
+    }
+
+    fn scaled(&self, of: impl Fn(u32) -> Option<u32>) -> Option<Self> {
+        let atom = |a: &Atom| Some(Atom { rows: of(a.rows.start)?..of(a.rows.end)?, closes: a.closes });
+        let part = |p: &Part| {
+            let atoms = p.atoms.iter().map(&atom).collect::<Option<Vec<_>>>()?;
+            Some(Part { level: p.level, atoms })
+        };
+        Some(Self { parts: self.parts.iter().map(part).collect::<Option<Vec<_>>>()? })
+    }
+
     /// Rows covered.
     pub fn rows(&self) -> usize {
         self.parts.last().map_or(0, |p| p.rows().end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn grids_of_cut_and_of_joined_rows() {
+        let atom = |rows, closes| Atom { rows, closes };
+        let grid = |k: u32| {
+            let first = Part { level: 1, atoms: vec![atom(0..4 * k, 0), atom(4 * k..8 * k, 1)] };
+            Grid::new(vec![first, Part { level: 0, atoms: vec![atom(8 * k..10 * k, 0)] }])
+        };
+        assert_eq!(grid(1).cut(3).unwrap(), grid(3));
+        assert_eq!(grid(3).joined(3).unwrap(), grid(1));
+        assert_eq!(grid(1).joined(2).unwrap().rows(), 5);
+        assert!(grid(1).joined(4).is_none() && grid(1).joined(0).is_none());
+        assert!(grid(1).cut(u32::MAX).is_none());
     }
 }

@@ -32,6 +32,8 @@ pub struct Dense {
 #[derive(Debug, Clone)]
 enum Source {
     Leased(Arc<ReadRows>),
+    /// Values that are seen as other rows than their lease has.
+    Relaid(Arc<ReadRows>, Lies),
     /// Stored as bfloat16: widened wherever values are wanted.
     Half(Arc<ReadHalf>),
     Arriving(Arriving),
@@ -50,16 +52,35 @@ pub struct Sparse {
 #[derive(Debug, Clone)]
 pub struct Held {
     lease: Arc<ReadRows>,
-    skip: usize,
+    lies: Lies,
     rows: usize,
-    columns: Range<usize>,
+    columns: usize,
+}
+
+/// Where rows lie in their lease, in values.
+#[derive(Debug, Clone, Copy)]
+struct Lies {
+    first: usize,
+    stride: usize,
+}
+
+impl Lies {
+    /// Of a value of rows that lie so.
+    fn at(self, row: usize, column: usize) -> Self {
+        Self { first: self.first + row * self.stride + column, ..self }
+    }
 }
 
 impl Held {
     /// The rows.
     pub fn view(&self) -> View<'_> {
-        let view = self.lease.view().slice(self.skip, self.rows);
-        view.columns_from(self.columns.start, self.columns.len())
+        let data = self.lease.view().data();
+        View::padded(&data[self.lies.first.min(data.len())..], self.rows, self.columns, self.lies.stride)
+    }
+
+    fn of(lease: Arc<ReadRows>, rows: &Range<usize>, columns: &Range<usize>) -> Self {
+        let lies = Lies { first: 0, stride: lease.view().stride() }.at(rows.start, columns.start);
+        Self { lease, lies, rows: rows.len(), columns: columns.len() }
     }
 }
 
@@ -222,6 +243,49 @@ impl Matrix {
         }
     }
 
+    /// The same values as `rows` other rows of dense values: each row cut into several, or several put together. No
+    /// value is copied where rows lie side by side, without padding; waits for all rows.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where there are not as many values, [`Error::Unsupported`] for sparse rows.
+    pub fn relaid(&self, rows: usize, columns: usize, deadline: Option<Duration>) -> Result<Self> {
+        let Matrix::Dense(d) = self else {
+            return Err(Error::Unsupported {
+                operation: "split-rows, group-rows",
+                reason: "sparse rows are neither split nor grouped; read them".to_owned(),
+            });
+        };
+        if rows.checked_mul(columns) != self.rows().checked_mul(self.columns()) {
+            return Err(Error::Shape {
+                operation: "split-rows, group-rows",
+                operand: "x",
+                expected: vec![rows as u32, columns as u32],
+                found: self.shape(),
+            });
+        }
+        let held = d.hold(deadline)?;
+        let view = held.view();
+        let (lease, lies) = match view.relaid(rows, columns) {
+            Some(_) => (held.lease, Lies { stride: columns, ..held.lies }),
+            None => {
+                // One row of all values has no padding between them.
+                let made = Buffer::zeroed(1, view.rows() * view.columns())?;
+                let mut to = made.write(0..1)?;
+                let mut all = to.view_mut();
+                for (to, i) in all.row_mut(0).chunks_exact_mut(view.columns()).zip(0..) {
+                    to.copy_from_slice(view.row(i));
+                }
+                (Arc::new(to.into_read()), Lies { first: 0, stride: columns })
+            }
+        };
+        Ok(Matrix::Dense(Dense {
+            source: Source::Relaid(lease, lies),
+            rows: 0..rows,
+            columns: 0..columns,
+            extents: vec![columns as u32],
+        }))
+    }
+
     /// Waits until more than `after` rows are there, or all; returns how many are.
     pub fn arrived(&self, after: usize, deadline: Option<Duration>) -> Result<usize> {
         let Matrix::Dense(Dense { source: Source::Arriving(a), rows, .. }) = self else {
@@ -331,20 +395,22 @@ impl Dense {
     pub fn hold(&self, deadline: Option<Duration>) -> Result<Held> {
         let columns = self.columns.clone();
         match &self.source {
-            Source::Leased(lease) => {
-                Ok(Held { lease: lease.clone(), skip: self.rows.start, rows: self.rows.len(), columns })
+            Source::Leased(lease) => Ok(Held::of(lease.clone(), &self.rows, &columns)),
+            Source::Relaid(lease, lies) => {
+                let lies = lies.at(self.rows.start, columns.start);
+                Ok(Held { lease: lease.clone(), lies, rows: self.rows.len(), columns: columns.len() })
             }
             Source::Half(lease) => {
                 let view = lease.view().slice(self.rows.start, self.rows.len());
                 let wide = Buffer::zeroed(view.rows(), view.columns())?;
                 let mut to = wide.write(0..view.rows())?;
                 view.widen_to(&mut to.view_mut())?;
-                Ok(Held { lease: Arc::new(to.into_read()), skip: 0, rows: self.rows.len(), columns })
+                Ok(Held::of(Arc::new(to.into_read()), &(0..self.rows.len()), &columns))
             }
             Source::Arriving(arriving) => {
                 arriving.wait(self.rows.end, deadline)?;
                 let lease = Arc::new(arriving.lease(self.rows.start, self.rows.len())?);
-                Ok(Held { lease, skip: 0, rows: self.rows.len(), columns })
+                Ok(Held::of(lease, &(0..self.rows.len()), &columns))
             }
         }
     }
@@ -397,6 +463,38 @@ mod tests {
         assert!(m.clone().widened(&wide).is_err(), "four rows into three, two of which are read");
         drop(part);
         assert!(m.widened(&Buffer::zeroed(4, 2).unwrap()).is_err(), "other columns");
+    }
+
+    #[test]
+    fn rows_are_cut_and_put_together() {
+        let values: Vec<f32> = (0..64).map(|v| v as f32).collect();
+        let read = |m: &Matrix| {
+            let mut out = Vec::new();
+            m.read_rows(0, m.rows(), None, &mut out).unwrap();
+            out
+        };
+        // Rows of 16 values have no padding, rows of 8 neither, rows of 4 have.
+        for columns in [16, 8, 4] {
+            let rows = 64 / columns;
+            let m = Matrix::from(Buffer::from_rows(rows, columns, &values).unwrap().read(0..rows).unwrap());
+            let cut = m.relaid(rows * 2, columns / 2, None).unwrap();
+            assert_eq!(
+                (cut.shape(), read(&cut)),
+                (vec![rows as u32 * 2, columns as u32 / 2], values.clone())
+            );
+            let joined = cut.relaid(rows / 2, columns * 2, None).unwrap();
+            assert_eq!((joined.rows(), read(&joined)), (rows / 2, values.clone()));
+            // Of some rows and columns, and views of the result.
+            let part = m.slice_rows(1, 2).unwrap().slice_columns(2, 2).unwrap();
+            let part = part.relaid(4, 1, None).unwrap().slice_rows(1, 2).unwrap();
+            let at = |row: usize, column: usize| (row * columns + column) as f32;
+            assert_eq!(read(&part), [at(1, 3), at(2, 2)]);
+            let last = joined.slice_rows(1, 1).unwrap().slice_columns(columns, 2).unwrap();
+            assert_eq!(read(&last), [at(3, 0), at(3, 1)]);
+        }
+        let m = Matrix::from(Buffer::from_rows(2, 4, &values[..8]).unwrap().read(0..2).unwrap());
+        assert!(m.relaid(3, 3, None).is_err());
+        assert!(m.relaid(usize::MAX, 3, None).is_err());
     }
 
     #[test]

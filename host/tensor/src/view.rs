@@ -63,6 +63,14 @@ impl<'a, T> View<'a, T> {
         end <= self.stride && (self.rows == 0 || (self.rows - 1) * self.stride + end <= self.data.len())
     }
 
+    /// The same values as other rows, where they lie side by side.
+    #[inline]
+    pub fn relaid(&self, rows: usize, columns: usize) -> Option<Self> {
+        let fits = rows.checked_mul(columns) == self.rows.checked_mul(self.columns);
+        let beside = self.stride == self.columns || self.rows <= 1;
+        (fits && beside).then_some(Self { data: self.data, rows, columns, stride: columns })
+    }
+
     /// Rows from `start`.
     #[inline]
     pub fn slice(&self, start: usize, count: usize) -> Self {

@@ -37,8 +37,9 @@ pub fn builtin() -> &'static [Builtin] {
         };
     }
     carried!(
-        "activate": Rows, "attention": Rows, "gatv2": Edges, "head": Rows, "linear": Rows,
-        "maximum": Edges, "normalise": Rows, "sum": Rows
+        "activate": Rows, "attention": Rows, "concat": Rows, "conv2d": Rows, "embedding": Rows,
+        "gatv2": Edges, "head": Rows, "linear": Rows, "maximum": Edges, "normalise": Rows,
+        "pool2d": Rows, "product": Rows, "self-attention": Rows, "slice": Rows, "sum": Rows
     )
 }
 

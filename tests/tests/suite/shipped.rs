@@ -2,7 +2,7 @@
 use std::process::Command;
 
 /// The kernels' Rust code and what runs it natively.
-const NEVER: [&str; 8] = [
+const NEVER: [&str; 15] = [
     "eciton-sdk",
     "eciton-linear",
     "eciton-head",
@@ -10,6 +10,13 @@ const NEVER: [&str; 8] = [
     "eciton-attention",
     "eciton-normalise",
     "eciton-sum",
+    "eciton-embedding",
+    "eciton-self-attention",
+    "eciton-conv2d",
+    "eciton-pool2d",
+    "eciton-concat",
+    "eciton-slice",
+    "eciton-product",
     "native-kernels",
 ];
 

@@ -337,7 +337,7 @@ impl<K: EdgeKernel> Subject<K> {
             let what = format!("vertices cut into two blocks: {what}");
             agree_one(&what, &whole.rows(start, count), part, TIGHT, &mut 0.0)
         };
-        for span in halves(self.all.1) {
+        for span in halves(self.all.1, 1) {
             let part = self.forward::<f64>(point, span)?;
             same("outputs", &written.output, span, &part.output)?;
             let found = self.backward_targets::<f64>(point, span, &part.kept, true)?;

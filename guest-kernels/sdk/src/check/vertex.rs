@@ -7,7 +7,7 @@ use super::{DRAWS_MAX, KINK, LOOSE, Report, TIGHT, broken, few_values, halves, w
 use crate::native::with_host;
 use crate::reference::{Context, Reference};
 use crate::signature::RowsSpec;
-use crate::types::Result;
+use crate::types::{Error, Result};
 use crate::{Backward, Forward, Kernel, LastLayer, Out, Real, Signature, TargetKind, Targets, Value};
 
 /// Checks kernel `K`, configured for `inputs` (extents of one row of each) and `attributes` (defaults
@@ -23,7 +23,11 @@ use crate::{Backward, Forward, Kernel, LastLayer, Out, Real, Signature, TargetKi
 /// * a run in f32 agrees to 1e-3;
 /// * a loss that asks what its rows count ([`crate::given::row_weights`]) multiplies by it.
 ///
-/// Errors: what the kernel answers; [`Error::Argument`] for attributes it does not have or lacks;
+/// Of a kernel with an attribute `group`, `rows` are a multiple of it, and are cut into intervals at such. An input that
+/// the signature calls `ids` gets whole numbers below attribute `entries`, and its gradient is not compared.
+///
+/// Errors: what the kernel answers; [`Error::Argument`] for attributes it does not have or lacks, and for rows that
+/// are no whole groups;
 /// [`Error::Limit`] above 16384 values; [`Error::Kernel`] for a broken promise of the list above. A
 /// wrong gradient is no error but the report's figure.
 pub fn gradients<K: Kernel>(
@@ -32,7 +36,9 @@ pub fn gradients<K: Kernel>(
     rows: u32,
     seed: u64,
 ) -> Result<Report> {
-    let attributes = with_defaults(K::attributes(), attributes)?;
+    let specs = K::attributes();
+    let has = |name: &str| specs.iter().any(|spec| spec.name == name);
+    let attributes = with_defaults(specs.clone(), attributes)?;
     let idle = Reference::idle();
     let kernel = with_host(Box::new(idle), || K::open(inputs, &attributes))?;
     let signature = kernel.signature();
@@ -41,7 +47,12 @@ pub fn gradients<K: Kernel>(
         return Err(broken(format!("the signature has inputs {given:?}, but it was opened for {inputs:?}")));
     }
     let context = Context { seed, epoch: 3, layer: 1, training: true, first_row: 5, rows };
-    let subject = Subject { kernel, signature, context, asked: Cell::new(false) };
+    let group = if has("group") { attributes.size("group")? } else { 1 };
+    let entries = if has("entries") { attributes.size("entries")? } else { 1 };
+    if rows % group != 0 {
+        return Err(Error::Argument(format!("check: {rows} rows are no whole groups of {group}")));
+    }
+    let subject = Subject { kernel, signature, context, group, entries, asked: Cell::new(false) };
     let point = subject.point()?;
     let mut report = Report { worst: 0.0, worst_name: String::new(), checked: 0, worst_f32: 0.0 };
 
@@ -99,7 +110,14 @@ impl VertexPoint {
     }
 }
 
+/// The name of an input of whole numbers.
+const IDS: &str = "ids";
+
 impl Point for VertexPoint {
+    fn is_fixed(&self, tensor: usize) -> bool {
+        self.inputs.get(tensor).is_some_and(|input| input.name == IDS)
+    }
+
     fn kind(&self, tensor: usize) -> &'static str {
         if tensor < self.inputs.len() { "input" } else { "parameter" }
     }
@@ -124,6 +142,10 @@ struct Subject<K> {
     kernel: K,
     signature: Signature,
     context: Context,
+    /// Rows of a group.
+    group: u32,
+    /// What ids are below.
+    entries: u32,
     /// Whether the last `loss` asked for its rows' weights.
     asked: Cell<bool>,
 }
@@ -155,7 +177,14 @@ impl<K: Kernel> Subject<K> {
         let rows = self.context.rows;
         let mut numbers = Numbers(self.context.seed.wrapping_mul(DRAWS_MAX).wrapping_add(draw));
         let s = &self.signature;
-        let inputs = s.inputs.iter().map(|i| numbers.tensor(i.name.clone(), self.shape(i))).collect();
+        let inputs = s.inputs.iter().map(|i| {
+            let mut drawn = numbers.tensor(i.name.clone(), self.shape(i));
+            if i.name == IDS {
+                drawn.values.iter_mut().for_each(|v| *v = f64::from(numbers.below(self.entries)));
+            }
+            drawn
+        });
+        let inputs = inputs.collect();
         let parameters =
             s.parameters.iter().map(|p| numbers.tensor(p.name.clone(), p.shape.clone())).collect();
         let up = s.outputs.iter().map(|o| numbers.tensor(o.name.clone(), self.shape(o))).collect();
@@ -318,7 +347,7 @@ impl<K: Kernel> Subject<K> {
         self.forward::<f64>(&quiet)?;
 
         let mut sums: Option<Vec<Tensor>> = None;
-        for (start, count) in halves(self.context.rows) {
+        for (start, count) in halves(self.context.rows, self.group) {
             let part = point.rows(start, count);
             let part_passed = self.forward::<f64>(&part)?;
             let found = self.backward::<f64>(&part, &part_passed, true)?;
@@ -342,7 +371,7 @@ impl<K: Kernel> Subject<K> {
             return Err(broken("loss gives other values where no input's gradient is wanted".to_owned()));
         }
         let (mut sums, mut total): (Option<Vec<Tensor>>, f64) = (None, 0.0);
-        for (start, count) in halves(self.context.rows) {
+        for (start, count) in halves(self.context.rows, self.group) {
             let part = point.rows(start, count);
             let (value, found) = self.loss::<f64>(&part, true)?;
             total += value.values[0];

@@ -19,6 +19,9 @@ struct Rows {
 impl Store {
     /// Does one operation. Nothing is written where it fails.
     pub(super) fn call(&mut self, op: Op<'_>) -> Result<()> {
+        if let Some(done) = self.dense(&op) {
+            return done;
+        }
         match op {
             Op::Matmul { batched: false, a, transpose_a, b, transpose_b, accumulate, into } => {
                 self.matmul((a, transpose_a), (b, transpose_b), accumulate, into)
@@ -95,6 +98,7 @@ impl Store {
             Op::Scale { x, by, into } => self.scale(x, by, into),
             Op::SoftmaxSegments { x, offsets, state } => self.softmax_segments(x, offsets, state),
             Op::SoftmaxValues { x, state, into } => self.softmax_values(x, state, into),
+            _ => Err(Error::Unsupported("an operation that the reference does not know".to_owned())),
         }
     }
 
@@ -117,16 +121,27 @@ impl Store {
     ) -> Result<()> {
         let name = "batched-matmul";
         let (ma, mb) = (self.matrix(name, "a", a.0.handle)?, self.matrix(name, "b", b.0.handle)?);
-        let [rows, ..] = ma.shape[..] else { return Err(shape_error(name, "a", &[0, 0, 0], &ma.shape)) };
+        let fits = |shape: &[u32]| {
+            (3..=4).contains(&shape.len())
+                && shape.len() == ma.shape.len()
+                && shape[..shape.len() - 2] == ma.shape[..shape.len() - 2]
+        };
         for (operand, m) in [("a", &ma), ("b", &mb)] {
-            if m.shape.len() != 3 || m.shape[0] != rows {
-                return Err(shape_error(name, operand, &[rows, 0, 0], &m.shape));
+            if !fits(&m.shape) {
+                let outer = &ma.shape[..ma.shape.len().clamp(3, 4).min(ma.shape.len() + 2) - 2];
+                return Err(shape_error(name, operand, &[outer, &[0, 0]].concat(), &m.shape));
             }
         }
-        let (n, k, m) = inner(name, &ma.shape[1..], a.1, &mb.shape[1..], b.1)?;
-        let to = self.place(name, "into", into.handle, &[rows, n as u32, m as u32], None)?;
-        let each = |i| product((n, k, m), (ma.row(i), a.1), (mb.row(i), b.1));
-        store(name, &to, (0..rows as usize).flat_map(each).collect(), accumulate)
+        let (outer, sides) = ma.shape.split_at(ma.shape.len() - 2);
+        let (n, k, m) = inner(name, sides, a.1, &mb.shape[outer.len()..], b.1)?;
+        let to = self.place(name, "into", into.handle, &[outer, &[n as u32, m as u32]].concat(), None)?;
+        let (left, right) = (ma.values.chunks_exact((n * k).max(1)), mb.values.chunks_exact((k * m).max(1)));
+        let each = |(left, right)| product((n, k, m), (left, a.1), (right, b.1));
+        let count = outer.iter().map(|&e| e as usize).product::<usize>() * n * m;
+        let mut values: Vec<f64> = left.zip(right).flat_map(each).collect();
+        // Of products over nothing there are no values to begin with.
+        values.resize(count, 0.0);
+        store(name, &to, values, accumulate)
     }
 
     fn linear(
@@ -374,7 +389,10 @@ impl Store {
         if !c.training {
             return Ok(1.0);
         }
-        let row = x.first_row + row;
+        let all = x.rows() > c.rows as usize && self.cut_or_joined(x.rows());
+        let cut = if all { x.rows() / c.rows as usize } else { 1 };
+        let (row, part) = (x.first_row + row / cut, row % cut);
+        let column = column.wrapping_add((part * x.row_len()) as u32);
         if row >= c.rows as usize {
             return Err(Error::Argument(format!(
                 "{operation}: dropout on row {row}; the interval has {} rows, and only they have global ids",

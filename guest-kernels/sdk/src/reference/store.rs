@@ -68,6 +68,33 @@ struct Cell {
     finished: bool,
 }
 
+/// Rows seen as others.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Laid {
+    /// Each cut into so many.
+    Split(u32),
+    /// So many put together.
+    Grouped(u32),
+}
+
+impl Laid {
+    /// Extents as they are seen.
+    fn of(self, operation: &str, shape: &[u32]) -> Result<Vec<u32>> {
+        let rows = shape.first().copied().unwrap_or(0);
+        let columns = shape.iter().skip(1).try_fold(1u32, |n, &e| n.checked_mul(e));
+        let seen = columns.and_then(|columns| match self {
+            Self::Split(t) if columns.checked_rem(t)? == 0 => Some([rows.checked_mul(t)?, columns / t]),
+            Self::Grouped(t) if rows.checked_rem(t)? == 0 => Some([rows / t, columns.checked_mul(t)?]),
+            _ => None,
+        });
+        let expected = match self {
+            Self::Split(t) => [rows, t],
+            Self::Grouped(t) => [t, columns.unwrap_or(0)],
+        };
+        seen.map(Vec::from).ok_or_else(|| shape_error(operation, "x", &expected, shape))
+    }
+}
+
 /// A place to write, or a view of some of its rows.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
@@ -75,11 +102,18 @@ pub(super) struct Place {
     shape: Vec<u32>,
     /// The row of the cell that row 0 is.
     first: usize,
+    /// Its own extents, if its rows are seen as others.
+    of: Option<Vec<u32>>,
 }
 
 impl Place {
+    /// Extents of the cell's rows.
+    fn own(&self) -> &[u32] {
+        self.of.as_deref().unwrap_or(&self.shape)
+    }
+
     fn span(&self) -> Range<usize> {
-        self.first..self.first + self.shape.first().map_or(0, |&n| n as usize)
+        self.first..self.first + self.own().first().map_or(0, |&n| n as usize)
     }
 
     fn unwritten(&self) -> Vec<u32> {
@@ -94,7 +128,7 @@ impl Place {
                 self.shape
             )));
         }
-        let (span, columns) = (self.span(), row_len(&self.shape));
+        let (span, columns) = (self.span(), row_len(self.own()));
         Ok(self.cell.borrow().values[span.start * columns..span.end * columns].to_vec())
     }
 
@@ -109,7 +143,7 @@ impl Place {
     }
 
     fn put(&self, start: usize, values: &[f64]) {
-        let columns = row_len(&self.shape);
+        let columns = row_len(self.own());
         let from = (self.first + start) * columns;
         let rows = values.len().checked_div(columns).unwrap_or(self.span().len());
         let mut cell = self.cell.borrow_mut();
@@ -238,8 +272,10 @@ impl Store {
         limited("reference-matrix-rows", "rows", ELEMENTS_MAX, rows as u64)?;
         let cell = Cell { purpose, values, written: vec![false; rows], finished: false };
         let handle = self.handle()?;
-        self.outs
-            .insert(handle, Place { cell: Rc::new(RefCell::new(cell)), shape: shape.to_vec(), first: 0 });
+        self.outs.insert(
+            handle,
+            Place { cell: Rc::new(RefCell::new(cell)), shape: shape.to_vec(), first: 0, of: None },
+        );
         Ok(handle)
     }
 
@@ -299,17 +335,24 @@ impl Store {
         if place.cell.borrow().purpose == Purpose::Reduced {
             let rows = self.context.rows;
             match reduced {
-                Some(n) if n == rows as usize => {}
+                Some(n) if n == rows as usize || self.cut_or_joined(n) => {}
                 Some(n) => return Err(shape_error(operation, "rows summed over", &[rows], &[n as u32])),
                 None => {
                     return Err(Error::Unsupported(format!(
                         "{operation}: {operand} is a parameter's gradient or a loss; only matmul with transpose-a, \
-                         sum-rows and linear-backward write there"
+                         sum-rows, linear-backward and scatter-sum write there"
                     )));
                 }
             }
         }
         Ok(place)
+    }
+
+    /// Whether so many rows are the interval's, each cut into several or several put together: of a vertex kernel's.
+    pub(super) fn cut_or_joined(&self, rows: usize) -> bool {
+        let interval = self.context.rows as usize;
+        let fits = rows.checked_rem(interval) == Some(0) || interval.checked_rem(rows) == Some(0);
+        self.row_ids.is_none() && fits
     }
 
     fn writable(&self, operation: &str, operand: &str, handle: u32) -> Result<Place> {
@@ -355,14 +398,48 @@ impl Store {
         self.insert(shape.to_vec(), m.values.clone(), m.first_row)
     }
 
+    /// A matrix with its rows seen as others.
+    pub(super) fn other_rows(&mut self, handle: u32, laid: Laid) -> Result<u32> {
+        let operation = if matches!(laid, Laid::Split(_)) { "split-rows" } else { "group-rows" };
+        let m = self.matrix(operation, "x", handle)?;
+        let shape = laid.of(operation, &m.shape)?;
+        self.insert(shape, m.values.clone(), 0)
+    }
+
+    /// A place with its rows seen as others.
+    pub(super) fn other_out(&mut self, handle: u32, laid: Laid) -> Result<u32> {
+        let operation = if matches!(laid, Laid::Split(_)) { "split-out" } else { "group-out" };
+        let mut view = self.writable(operation, "x", handle)?;
+        if view.of.is_some() || view.cell.borrow().purpose == Purpose::Reduced {
+            return Err(Error::Unsupported(format!(
+                "{operation}: of rows to write, not of a sum over rows nor of split or grouped rows"
+            )));
+        }
+        let seen = laid.of(operation, &view.shape)?;
+        view.of = Some(std::mem::replace(&mut view.shape, seen));
+        let handle = self.handle()?;
+        self.outs.insert(handle, view);
+        Ok(handle)
+    }
+
     pub(super) fn read(&self, handle: u32, start: u32, count: u32) -> Result<Vec<f64>> {
         let m = self.matrix("read-rows", "this", handle)?;
         let range = range("read-rows", "rows", start, count, m.rows())?;
         Ok(m.values[range.start * m.row_len()..range.end * m.row_len()].to_vec())
     }
 
+    fn whole_rows(&self, operation: &str, handle: u32) -> Result<Place> {
+        let place = self.writable(operation, "this", handle)?;
+        match place.of {
+            None => Ok(place),
+            Some(_) => Err(Error::Unsupported(format!(
+                "{operation}: split or grouped rows are written by operations"
+            ))),
+        }
+    }
+
     pub(super) fn out_rows(&mut self, handle: u32, start: u32, count: u32) -> Result<u32> {
-        let mut view = self.writable("rows", "this", handle)?;
+        let mut view = self.whole_rows("rows", handle)?;
         let range = range("rows", "rows", start, count, view.span().len())?;
         view.first += range.start;
         view.shape[0] = count;
@@ -372,7 +449,7 @@ impl Store {
     }
 
     pub(super) fn write(&mut self, handle: u32, start: u32, values: &[f64]) -> Result<()> {
-        let place = self.writable("write-rows", "this", handle)?;
+        let place = self.whole_rows("write-rows", handle)?;
         if place.cell.borrow().purpose == Purpose::Reduced {
             return Err(Error::Unsupported(
                 "write-rows: a parameter's gradient or a loss is reduced over rows by an import, not written"
@@ -394,7 +471,8 @@ impl Store {
 
     pub(super) fn finish(&mut self, handle: u32) -> Result<u32> {
         let place = self.writable("finish", "this", handle)?;
-        let whole = place.first == 0 && place.span().len() == place.cell.borrow().written.len();
+        let whole =
+            place.of.is_none() && place.first == 0 && place.span().len() == place.cell.borrow().written.len();
         if !whole || place.cell.borrow().purpose != Purpose::Scratch {
             return Err(Error::Argument("finish: only a whole scratch matrix can be finished".to_owned()));
         }

@@ -14,7 +14,7 @@ use super::rules::{Early, held};
 use super::{Recorder, View};
 use crate::handles::{Ids, Matrix, Out, Remembered, call_unseen};
 use crate::op::{After, Before, Op};
-use crate::types::{Activation, Dropout, Function, Reduction, Result};
+use crate::types::{Activation, Dropout, Function, Reduction, Result, Smooth, Windows};
 
 /// Results that wait for each other at most; a longer chain is computed as far as it is known, for each link takes some
 /// stack.
@@ -109,6 +109,8 @@ impl Lazy {
             View::Rows { .. } => Key::new(20),
             View::Columns { .. } => Key::new(21),
             View::Reshape(_) => Key::new(22),
+            View::Split(..) => Key::new(23),
+            View::Grouped(..) => Key::new(24),
         };
         key.note(x.identity());
         match view {
@@ -117,6 +119,7 @@ impl Lazy {
                 key.note(*count);
             }
             View::Reshape(shape) => shape.iter().for_each(|&extent| key.note(extent)),
+            View::Split(t, _) | View::Grouped(t, _) => key.note(*t),
         }
         if let Some(known) = self.known(&key) {
             return Ok(known);
@@ -198,6 +201,16 @@ fn viewed(shape: &[u32], view: &View) -> Option<Vec<u32>> {
             let [first, to_row @ ..] = &to[..] else { return None };
             (to.len() <= 4 && first == rows && values(to_row) == values(row)).then(|| to.clone())
         }
+        (&View::Split(t, _), [rows, row @ ..]) => {
+            let columns = row.iter().try_fold(1u32, |n, &e| n.checked_mul(e))?;
+            let fits = columns.checked_rem(t) == Some(0);
+            fits.then(|| Some(vec![rows.checked_mul(t)?, columns / t])).flatten()
+        }
+        (&View::Grouped(t, _), [rows, row @ ..]) => {
+            let columns = row.iter().try_fold(1u32, |n, &e| n.checked_mul(e))?;
+            let fits = rows.checked_rem(t) == Some(0);
+            fits.then(|| Some(vec![rows / t, columns.checked_mul(t)?])).flatten()
+        }
         _ => None,
     }
 }
@@ -242,6 +255,31 @@ impl Part for &Ids {
 
     fn kept(&self) -> Ids {
         self.shared()
+    }
+}
+
+impl Part for &[u32] {
+    type Kept = Vec<u32>;
+
+    fn note(&self, key: &mut Key) {
+        self.iter().for_each(|&value| key.note(value));
+    }
+
+    fn kept(&self) -> Vec<u32> {
+        self.to_vec()
+    }
+}
+
+impl Part for Windows {
+    type Kept = Self;
+
+    fn note(&self, key: &mut Key) {
+        key.note(u64::from(self.kernel) << 32 | u64::from(self.stride));
+        key.note(u64::from(self.padding) << 32 | u64::from(self.dilation));
+    }
+
+    fn kept(&self) -> Self {
+        *self
     }
 }
 
@@ -321,6 +359,9 @@ fn put_off<'a>(op: &Op<'a>) -> Option<PutOff<'a>> {
         ($part:ident after) => {
             $part.after()
         };
+        ($part:ident plain) => {
+            $part
+        };
     }
     match_op! {
         1 Matmul { a, b; batched: batched, transpose_a: transpose_a, transpose_b: transpose_b; into, accumulate: false }
@@ -341,6 +382,25 @@ fn put_off<'a>(op: &Op<'a>) -> Option<PutOff<'a>> {
         16 Linear { x, before as before, w, after as after;; into }
         17 Elementwise { x; by: function(by); into }
         18 ElementwiseBackward { x, grad; by: function(by); into }
+        30 Permute { x, order;; into }
+        31 PlaceColumns { x; at: at; into }
+        32 SoftmaxMasked { x; causal: causal, scale: scale.to_bits(); into }
+        33 SoftmaxBackward { y, grad; scale: scale.to_bits(); into }
+        34 Patches { x, by as plain;; into }
+        35 PatchesSum { x, by as plain;; into }
+        36 Pool { x, by as plain; with: reduction(with); into }
+        37 PoolBackward { x, by as plain, grad; with: reduction(with); into }
+        38 Smoothed { x; by: smooth(by); into }
+        39 SmoothedBackward { x, grad; by: smooth(by); into }
+    }
+}
+
+fn smooth(by: Smooth) -> u64 {
+    match by {
+        Smooth::Gelu => 0,
+        Smooth::GeluTanh => 1,
+        Smooth::Silu => 2,
+        Smooth::Softplus => 3,
     }
 }
 

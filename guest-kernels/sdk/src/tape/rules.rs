@@ -1,8 +1,9 @@
 //! The derivative of each operation, in operations of the contract.
 
-use super::walk::{Walk, filled, flat, multiplied, owners, selection};
+use super::walk::{Walk, filled, flat, multiplied, owners};
 use super::{Back, Kind, OfRows, Operand, Tape, Term, View, refuse};
 use crate::compose::scratch;
+use crate::dense;
 use crate::handles::{Ids, Matrix, Out};
 use crate::linalg::{self, LinearGradients};
 use crate::op::{After, Before, Op};
@@ -38,11 +39,14 @@ impl Early {
 pub(super) fn view(x: &Matrix, view: View, made: Vec<u32>, kind: Kind) -> Result<Back> {
     let (x, shape) = (held(x), x.shape());
     Ok(match (kind, view) {
+        (Kind::Parameter, View::Split(..) | View::Grouped(..)) => {
+            return Err(refuse("split-rows, group-rows", "of what is made of parameters"));
+        }
         (Kind::Parameter, view) => Back::Terms(Box::new(move |walk, terms| {
             let to_whole = |term: Term| match view {
                 View::Rows { start, .. } => term.of_rows(&shape, start),
                 View::Columns { start, .. } => term.of_columns(&shape, start),
-                View::Reshape(_) => term.reshaped(&made, &shape),
+                _ => term.reshaped(&made, &shape),
             };
             let terms = terms.into_iter().map(to_whole).collect::<Result<Vec<_>>>()?;
             walk.add_terms(&x, terms);
@@ -66,13 +70,22 @@ pub(super) fn view(x: &Matrix, view: View, made: Vec<u32>, kind: Kind) -> Result
                 walk.add(&x, g);
                 return Ok(());
             }
-            let places = selection(start, count, shape[1])?;
-            let padded = scratch(&shape, |into| linalg::matmul(&g, false, &places, false, false, into))?;
+            let padded = scratch(&shape, |into| dense::place_columns(&g, start, into))?;
             walk.add(&x, padded);
             Ok(())
         }),
         (Kind::Rows, View::Reshape(_)) => rows_back(move |walk, g| {
             let g = g.reshape(&shape)?;
+            walk.add(&x, g);
+            Ok(())
+        }),
+        (Kind::Rows, View::Split(t, _)) => rows_back(move |walk, g| {
+            let g = g.group_rows(t)?.reshape(&shape)?;
+            walk.add(&x, g);
+            Ok(())
+        }),
+        (Kind::Rows, View::Grouped(t, _)) => rows_back(move |walk, g| {
+            let g = g.split_rows(t)?.reshape(&shape)?;
             walk.add(&x, g);
             Ok(())
         }),
@@ -84,7 +97,7 @@ fn rows_back(back: impl FnOnce(&mut Walk<'_>, Matrix) -> Result<()> + 'static) -
 }
 
 /// An operand must be a matrix by rows.
-fn rows(operation: &str, operand: &str, of: Operand) -> Result<()> {
+pub(super) fn rows(operation: &str, operand: &str, of: Operand) -> Result<()> {
     let what = match of.kind {
         _ if !of.tracked => return Ok(()),
         Kind::Rows => return Ok(()),
@@ -136,12 +149,12 @@ impl Walk<'_> {
 }
 
 /// What has no derivative here.
-fn none(name: &str, from: &[Operand], why: &str) -> Result<()> {
+pub(super) fn none(name: &str, from: &[Operand], why: &str) -> Result<()> {
     if from.iter().any(|o| o.tracked) { Err(refuse(name, why)) } else { Ok(()) }
 }
 
 impl Tape {
-    fn rows_step(
+    pub(super) fn rows_step(
         &self,
         into: &Out,
         from: &[Operand],
@@ -398,6 +411,7 @@ impl Tape {
                     Ok(())
                 })
             }
+            _ => self.dense_rule(op),
         }
     }
 
@@ -420,8 +434,8 @@ impl Tape {
         }
         let (x, w, before) = (held(x), held(w), Early::new(before));
         let (bias, activation) = (after.bias.map(held), after.activation);
-        let (node, first) = into.target();
-        let count = into.extents().first().copied().unwrap_or(0);
+        let ((node, first), laid) = (into.target(), into.laid());
+        let count = laid.rows(into.extents().first().copied().unwrap_or(0));
         self.rows_step(into, &from, move |walk, g| {
             let after = Epilogue { bias: bias.as_ref(), activation };
             let to_w = walk.straight(&w);
@@ -433,7 +447,7 @@ impl Tape {
             let y = match activation {
                 Activation::Identity => None,
                 _ => Some(match walk.value((node, first, count))? {
-                    Some(y) => y,
+                    Some(y) => laid.of(y)?,
                     None => scratch(g.extents(), |into| linalg::linear(&x, &before.get(), &w, &after, into))?,
                 }),
             };
@@ -526,11 +540,12 @@ impl Tape {
                     return Err(refuse("gather-rows", "of a parameter that is no matrix"));
                 };
                 self.rows_step(into, &[of], move |walk, g| {
-                    let one_hot = match count {
-                        1 => filled(&[ids.len(), 1], 1.0)?,
-                        _ => one_hot(&ids, count)?,
+                    let term = match count {
+                        1 => Term::Product(filled(&[ids.len(), 1], 1.0)?, g),
+                        _ => Term::Scattered(ids, count, g),
                     };
-                    walk.add_product(&x, &one_hot, &g)
+                    walk.add_terms(&x, [term]);
+                    Ok(())
                 })
             }
             kind => {
@@ -662,19 +677,4 @@ fn divided(g: Matrix, offsets: &Ids) -> Result<Matrix> {
     let factors = scratch(&[factors.len() as u32, 1], |into| into.write_rows(0, &factors))?;
     let (shape, g) = (g.shape(), flat(g)?);
     scratch(g.extents(), |into| linalg::scale(&g, &factors, into))?.reshape(&shape)
-}
-
-/// [ids, count], a one in each row.
-fn one_hot(ids: &Ids, count: u32) -> Result<Matrix> {
-    let all = ids.read(0, ids.len())?;
-    scratch(&[all.len() as u32, count], |into| {
-        for (row, &id) in all.iter().enumerate() {
-            let mut values = vec![0.0f32; count as usize];
-            if let Some(value) = values.get_mut(id as usize) {
-                *value = 1.0;
-            }
-            into.write_rows(row as u32, &values)?;
-        }
-        Ok(())
-    })
 }

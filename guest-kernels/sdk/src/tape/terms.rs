@@ -3,9 +3,9 @@
 use super::refuse;
 use super::walk::{filled, selection, sum, times};
 use crate::compose::scratch;
-use crate::handles::{Matrix, Out};
-use crate::linalg;
+use crate::handles::{Ids, Matrix, Out};
 use crate::types::Result;
+use crate::{dense, linalg};
 
 /// A part of a parameter's gradient.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub(crate) enum Term {
     Product(Matrix, Matrix),
     /// The sum of the rows [n, len]; of len values, or of one row of them.
     Vector(Matrix),
+    /// For each of so many rows the sum of the rows of the matrix that the list brings there.
+    Scattered(Ids, u32, Matrix),
 }
 
 /// [n, values], each row of x [n, values] times the one value of `by` [n, 1].
@@ -35,6 +37,7 @@ impl Term {
             // One of them has one column.
             Self::Product(a, d) if a.shape()[1] == 1 => scaled(&d, &a),
             Self::Product(a, d) => scaled(&a, &d),
+            Self::Scattered(ids, count, d) => Self::Product(one_hot(&ids, count)?, d).vector(),
         }
     }
 
@@ -42,6 +45,7 @@ impl Term {
     fn product(self, one_row: bool) -> Result<(Matrix, Matrix)> {
         match self {
             Self::Product(a, d) => Ok((a, d)),
+            Self::Scattered(ids, count, d) => Ok((one_hot(&ids, count)?, d)),
             Self::Vector(rows) => {
                 let ones = filled(&[rows.row_count(), 1], 1.0)?;
                 Ok(if one_row { (ones, rows) } else { (rows, ones) })
@@ -54,6 +58,7 @@ impl Term {
         Ok(match self {
             Self::Product(a, d) => Self::Product(a.shared(0), times(alpha, d)?),
             Self::Vector(rows) => Self::Vector(times(alpha, rows)?),
+            Self::Scattered(ids, count, d) => Self::Scattered(ids.shared(), *count, times(alpha, d)?),
         })
     }
 
@@ -102,6 +107,14 @@ impl Term {
                 }
                 linalg::sum_rows(&total, into)
             }
+            [_, _] if matches!(terms[..], [Self::Scattered(..)]) => {
+                for term in &terms {
+                    if let Self::Scattered(ids, _, d) = term {
+                        dense::scatter_sum(d, ids, into)?;
+                    }
+                }
+                Ok(())
+            }
             [k, m] => {
                 let mut pairs = Vec::new();
                 for term in terms {
@@ -144,4 +157,19 @@ fn merge(pairs: &mut Vec<(Matrix, Matrix)>, (a, d): (Matrix, Matrix)) -> Result<
     }
     pairs.push((a, d));
     Ok(())
+}
+
+/// [ids, count], a one in each row.
+fn one_hot(ids: &Ids, count: u32) -> Result<Matrix> {
+    let all = ids.read(0, ids.len())?;
+    scratch(&[all.len() as u32, count], |into| {
+        for (row, &id) in all.iter().enumerate() {
+            let mut values = vec![0.0f32; count as usize];
+            if let Some(value) = values.get_mut(id as usize) {
+                *value = 1.0;
+            }
+            into.write_rows(row as u32, &values)?;
+        }
+        Ok(())
+    })
 }

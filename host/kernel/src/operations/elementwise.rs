@@ -19,8 +19,8 @@ impl State {
     pub(crate) fn apply(&mut self, x: u32, by: Before, into: u32) -> Done {
         let op = "apply";
         let shape = self.whole_shape(x)?;
-        let held = self.before(op, by, self.matrix(x)?.columns())?;
-        self.check_rows(op, &held, shape[0])?;
+        let mut held = self.before(op, by, self.matrix(x)?.columns())?;
+        self.check_rows(op, &mut held, shape[0])?;
         if let Matrix::Sparse(_) = self.matrix(x)? {
             let (mut values, rows) = (Vec::new(), shape[0]);
             self.matrix(x)?.read_rows(0, rows, Some(self.limits.arrival), &mut values)?;
@@ -42,8 +42,8 @@ impl State {
         let op = "apply-backward";
         let shape = self.whole_shape(x)?;
         self.same_shape(op, "grad", grad, x)?;
-        let held = self.before(op, by, self.matrix(x)?.columns())?;
-        self.check_rows(op, &held, shape[0])?;
+        let mut held = self.before(op, by, self.matrix(x)?.columns())?;
+        self.check_rows(op, &mut held, shape[0])?;
         let (x, grad) = (self.dense(op, x)?, self.dense(op, grad)?);
         self.write_to(op, into, &shape, |_, out| {
             for i in 0..out.rows() {
@@ -54,7 +54,7 @@ impl State {
         })
     }
 
-    fn same_shape(&self, op: &str, operand: &str, handle: u32, like: u32) -> Done {
+    pub(super) fn same_shape(&self, op: &str, operand: &str, handle: u32, like: u32) -> Done {
         let (found, expected) = (self.matrix(handle)?.shape(), self.matrix(like)?.shape());
         if found != expected {
             return Err(shape_error(op, operand, expected, found));

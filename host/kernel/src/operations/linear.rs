@@ -2,11 +2,11 @@
 
 use eciton_tensor::ops::activation::Activation;
 use eciton_tensor::ops::product::{self, Wanted};
-use eciton_tensor::ops::{rows, sparse};
+use eciton_tensor::ops::{prologue, rows, sparse};
 use eciton_tensor::{Grid, Matrix, View, ViewMut};
 
 use super::{After, Before, Done, Gradients, lies_as, shape_error};
-use crate::outs::Place;
+use crate::outs::{Place, put_back};
 use crate::state::{Failure, State};
 
 impl State {
@@ -23,9 +23,9 @@ impl State {
         }
         let n = n as usize;
         let w = self.dense(op, w)?;
-        let held = self.before(op, before, k)?;
+        let mut held = self.before(op, before, k)?;
         Self::check_activation(op, after.activation)?;
-        self.check_rows(op, &held, m)?;
+        self.check_rows(op, &mut held, m)?;
         let bias = after.bias.map(|b| self.vector(op, "after.bias", b, n)).transpose()?;
         let x = self.matrix(x)?.clone();
         match &x {
@@ -95,9 +95,9 @@ impl State {
             return Err(shape_error(op, "grad", vec![m as u32, n as u32], grad_shape));
         }
         let w = self.dense(op, w)?;
-        let held = self.before(op, before, k)?;
+        let mut held = self.before(op, before, k)?;
         Self::check_activation(op, after.activation)?;
-        self.check_rows(op, &held, m)?;
+        self.check_rows(op, &mut held, m)?;
         let grad = self.dense(op, grad)?;
         // d = grad * activation'(y)
         let mut activated = Vec::new();
@@ -112,11 +112,9 @@ impl State {
                 return Err(shape_error(op, "y", grad_shape, y_shape));
             }
             let y = self.dense(op, y)?;
-            activated.reserve(m * n);
-            for i in 0..m {
-                let row = grad.view().row(i).iter().zip(y.view().row(i));
-                activated.extend(row.map(|(&g, &y)| g * after.activation.derivative(y)));
-            }
+            activated.resize(m * n, 0.0);
+            let into = &mut ViewMut::new(&mut activated, m, n);
+            prologue::derivative(after.activation, y.view(), grad.view(), into);
         }
         let d = if activated.is_empty() { grad.view() } else { View::new(&activated, m, n) };
         let x = self.matrix(x)?.clone();
@@ -161,7 +159,6 @@ impl State {
         wanted: Gradients,
         compute: impl FnOnce(&Grid, Wanted<'_, '_>) -> Done,
     ) -> Done {
-        let grid = self.grid.clone();
         // (where to, rows, columns, whether it is a vector and may lie along either)
         let sums =
             [(wanted.before_bias, 1, k, true), (wanted.w, k, n, false), (wanted.after_bias, 1, n, true)];
@@ -179,14 +176,11 @@ impl State {
             }
             handles.push(handle);
         }
-        if !handles.is_empty() && m != grid.rows() {
-            return Err(shape_error(
-                op,
-                "x (sums need the interval's rows)",
-                vec![grid.rows() as u32, k as u32],
-                vec![m as u32, k as u32],
-            ));
-        }
+        // Without sums the grid only says in which blocks rows are worked on.
+        let grid = match handles[..] {
+            [] => self.grid_of(op, m).unwrap_or_else(|_| Grid::single(m).into()),
+            _ => self.grid_of(op, m)?,
+        };
         if let Some(x) = wanted.x {
             let found = self.out_shape(x)?;
             if found != [m as u32, k as u32] {
@@ -216,7 +210,7 @@ impl State {
                 None => None,
             };
             let mut x_rows = match (&mut all_rows, x_view) {
-                (Some(rows), Some(view)) => Some(rows.slice(view.start, view.count)),
+                (Some(rows), Some(view)) => Some((rows.slice(view.start, view.count), view.laid)),
                 _ => None,
             };
             fn parts(place: &mut Option<(u32, usize, Place)>) -> Option<Vec<ViewMut<'_>>> {
@@ -228,15 +222,21 @@ impl State {
                 }
             }
             let (mut before_bias, mut w, mut after_bias) = (parts(before_bias), parts(w), parts(after_bias));
-            compute(
+            let mut copy = None;
+            let mut seen = x_rows.as_mut().map(|(rows, laid)| laid.seen(rows, &mut copy));
+            let result = compute(
                 &grid,
                 Wanted {
-                    x: x_rows.as_mut(),
+                    x: seen.as_mut(),
                     before_bias: before_bias.as_deref_mut(),
                     w: w.as_deref_mut(),
                     after_bias: after_bias.as_deref_mut(),
                 },
-            )
+            );
+            if let Some((rows, _)) = &mut x_rows {
+                put_back(copy, rows);
+            }
+            result
         };
         for (_, at, mut place) in taken.into_iter().flatten() {
             match (&mut place, result.is_ok()) {

@@ -1,7 +1,7 @@
 //! Plain and batched products.
 
 use eciton_tensor::ops::activation::Activation;
-use eciton_tensor::ops::product::{self, Scratch, Wanted};
+use eciton_tensor::ops::product::{self, Factor, Scratch, Wanted};
 use eciton_tensor::ops::prologue::Prologue;
 use eciton_tensor::ops::sparse;
 use eciton_tensor::{Matrix, View};
@@ -114,37 +114,55 @@ impl State {
     ) -> Done {
         let op = "batched-matmul";
         let (a_shape, b_shape) = (self.matrix(a)?.shape(), self.matrix(b)?.shape());
-        let ([rows, a0, a1], [b_rows, b0, b1]) = (&a_shape[..], &b_shape[..]) else {
+        let (Some((rows, each, a_extents)), Some((b_rows, b_each, b_extents))) =
+            (sides(&a_shape), sides(&b_shape))
+        else {
             return Err(shape_error(
                 op,
-                "a and b (three extents each)",
+                "a and b (three or four extents each)",
                 vec![0, 0, 0],
                 [a_shape, b_shape].concat(),
             ));
         };
-        let extent = |v: &u32| *v as usize;
-        let (p, q) = if ta { (extent(a1), extent(a0)) } else { (extent(a0), extent(a1)) };
-        let (bq, r) = if tb { (extent(b1), extent(b0)) } else { (extent(b0), extent(b1)) };
-        if rows != b_rows || q != bq {
-            return Err(shape_error(op, "b", vec![*rows, q as u32, r as u32], b_shape));
+        let extent = |v: u32| v as usize;
+        let [a0, a1] = a_extents.map(extent);
+        let [b0, b1] = b_extents.map(extent);
+        let ((p, q), (bq, r)) = (turned(a0, a1, ta), turned(b0, b1, tb));
+        if rows != b_rows || each != b_each || q != bq {
+            let (first, last) = if tb { (r, q) } else { (q, r) };
+            let mut expected = b_shape.clone();
+            (expected[0], expected[b_shape.len() - 2], expected[b_shape.len() - 1]) =
+                (rows, first as u32, last as u32);
+            return Err(shape_error(op, "b", expected, b_shape));
         }
-        let (rows, a_cols, b_cols) = (*rows as usize, extent(a1), extent(b1));
-        self.work([rows.saturating_mul(p), q, r])?;
+        let (rows, each) = (rows as usize, each as usize);
+        self.work([rows.saturating_mul(each).saturating_mul(p), q, r])?;
         let (a, b) = (self.dense(op, a)?, self.dense(op, b)?);
-        self.write_to(op, into, &[rows, p, r], |_, out| {
-            for i in 0..rows {
-                let (a, b, to) = (a.view().row(i), b.view().row(i), out.row_mut(i));
-                for x in 0..p {
-                    for z in 0..r {
-                        let at = |y: usize| if ta { a[y * a_cols + x] } else { a[x * a_cols + y] };
-                        let bt = |y: usize| if tb { b[z * b_cols + y] } else { b[y * b_cols + z] };
-                        let sum = (0..q).fold(0.0f32, |s, y| s + at(y) * bt(y));
-                        let to = &mut to[x * r + z];
-                        *to = if accumulate { *to + sum } else { sum };
-                    }
-                }
-            }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let shape = match a_shape.len() {
+            4 => vec![rows, each, p, r],
+            _ => vec![rows, p, r],
+        };
+        let result = self.write_to(op, into, &shape, |_, out| {
+            let a = Factor { rows: a.view(), extents: (a0, a1), transposed: ta };
+            let b = Factor { rows: b.view(), extents: (b0, b1), transposed: tb };
+            product::batched(a, b, each, accumulate, out, &mut scratch);
             Ok(())
-        })
+        });
+        self.scratch = scratch;
+        result
     }
+}
+
+/// Rows, matrices a row and the extents of one, of [n, p, q] or [n, g, p, q].
+fn sides(shape: &[u32]) -> Option<(u32, u32, [u32; 2])> {
+    match *shape {
+        [rows, p, q] => Some((rows, 1, [p, q])),
+        [rows, each, p, q] => Some((rows, each, [p, q])),
+        _ => None,
+    }
+}
+
+fn turned(rows: usize, columns: usize, transposed: bool) -> (usize, usize) {
+    if transposed { (columns, rows) } else { (rows, columns) }
 }

@@ -1,6 +1,6 @@
 //! What a kernel computes against what the contract asks of it.
 
-use super::{Numbers, Outcome, Trial, Values, Way};
+use super::{IDS, Numbers, Outcome, Trial, Values, Way};
 use crate::error::Result;
 use crate::instance::Instance;
 
@@ -103,7 +103,9 @@ impl Trial {
                 found.push(same(Found::Streams, &first, &[run(&arriving, &mut instance, way)?]));
             }
             found.push(finite(&first));
-            for at in 0..first.gradients.len() {
+            let inputs = &self.layer.signature().inputs;
+            let has_derivative = |&at: &usize| inputs.get(at).is_none_or(|input| input.name != IDS);
+            for at in (0..first.gradients.len()).filter(has_derivative) {
                 found.push(self.along(&mut instance, way, &first, at)?);
             }
             if way == Way::Loss && self.row_weights.is_some() {

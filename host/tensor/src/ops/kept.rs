@@ -232,7 +232,7 @@ mod tests {
             let activation = if seed % 4 == 0 { Activation::Relu } else { Activation::Identity };
             let dropout = Dropout::new(Key::new(seed, Purpose::Dropout, 1, 2, 3), 0.4).unwrap();
             let row_ids = RowIds::From(1000 + interval.start as u64);
-            let before = Prologue { bias: None, activation, dropout: Some(dropout), row_ids };
+            let before = Prologue { bias: None, activation, dropout: Some(dropout), row_ids, cut: 1 };
             for level in [Level::Portable, Level::Avx2, Level::Avx512].into_iter().filter(|&l| l <= level()) {
                 let found = kept.draw_at(level, &x, &interval, &block, &before, dropout);
                 assert_eq!(found.len(), block.len(), "seed {seed}, {level:?}");

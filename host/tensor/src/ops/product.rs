@@ -6,14 +6,17 @@
 //! costs more than they do. Wide ones go to `matrixmultiply`, whose results do not depend on how rows are cut.
 #![allow(unsafe_code)]
 
+mod batched;
 mod narrow;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 mod tree;
 
+pub use batched::{Factor, batched};
 pub use tree::Tree;
 
 use super::activation::Activation;
+use super::permute::{Lies, transpose as transpose_block};
 use super::prologue::{Prologue, epilogue};
 use crate::grid::Grid;
 use crate::simd::dispatch;
@@ -60,15 +63,13 @@ fn pack<'s>(w: View<'s>, transpose: bool, lanes: usize, into: &'s mut Vec<f32>) 
     let (k, n) = if transpose { (w.columns(), w.rows()) } else { (w.rows(), w.columns()) };
     into.clear();
     into.resize(k * lanes, 0.0);
+    if transpose {
+        let (at, to) = (Lies { first: 0, stride: w.stride() }, Lies { first: 0, stride: lanes });
+        transpose_block((w.data(), at), (w.rows(), w.columns()), (into, to));
+        return into;
+    }
     for i in 0..w.rows() {
-        let row = w.row(i);
-        if transpose {
-            for (c, &v) in row.iter().enumerate() {
-                into[c * lanes + i] = v;
-            }
-        } else {
-            into[i * lanes..i * lanes + n].copy_from_slice(row);
-        }
+        into[i * lanes..i * lanes + n].copy_from_slice(w.row(i));
     }
     into
 }

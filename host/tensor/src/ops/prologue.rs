@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::activation::Activation;
+use super::rows::zip;
 use crate::random::{self, Dropout};
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
@@ -37,12 +38,19 @@ pub struct Prologue<'a> {
     pub dropout: Option<Dropout>,
     /// Addresses of the dropout's rows.
     pub row_ids: RowIds<'a>,
+    /// How many rows of the operand one of those rows is cut into: 1 where it is whole.
+    pub cut: usize,
 }
 
 impl Prologue<'_> {
     /// Nothing happens.
-    pub const NONE: Prologue<'static> =
-        Prologue { bias: None, activation: Activation::Identity, dropout: None, row_ids: RowIds::From(0) };
+    pub const NONE: Prologue<'static> = Prologue {
+        bias: None,
+        activation: Activation::Identity,
+        dropout: None,
+        row_ids: RowIds::From(0),
+        cut: 1,
+    };
 
     /// Whether u = x.
     pub fn is_identity(&self) -> bool {
@@ -58,6 +66,27 @@ impl Prologue<'_> {
     pub fn backward(&self, x: View<'_>, first: usize, grad: &mut ViewMut<'_>) {
         backward_rows(self, x, first, grad);
     }
+}
+
+dispatch! {
+    /// out = grad f'(x), where y = f(x).
+    pub fn derivative(f: Activation, y: View<'_>, grad: View<'_>, out: &mut ViewMut<'_>) = derivative_body
+}
+
+#[inline(always)]
+fn derivative_body<const _FMA: bool>(f: Activation, y: View<'_>, grad: View<'_>, out: &mut ViewMut<'_>) {
+    // One loop for each function, so that each is vectorised.
+    macro_rules! each {
+        ($($f:pat => $g:expr),*) => { match f { $($f => zip(y, grad, out, |y, g| g * $g.derivative(y)),)* } };
+    }
+    each!(
+        Activation::Identity => Activation::Identity,
+        Activation::Relu => Activation::Relu,
+        Activation::LeakyRelu(s) => Activation::LeakyRelu(s),
+        Activation::Elu(a) => Activation::Elu(a),
+        Activation::Sigmoid => Activation::Sigmoid,
+        Activation::Tanh => Activation::Tanh
+    );
 }
 
 /// Values handled at once: a register, or two.
@@ -114,16 +143,19 @@ fn rows_with(
     f: impl Fn(f32, f32) -> f32,
 ) {
     for i in 0..rows.rows() {
-        let key = p.dropout.map(|d| (d.key.row(p.row_ids.id(first + i)), d.threshold, d.scale));
+        let at = first + i;
+        let (row, part) = if p.cut > 1 { (at / p.cut, at % p.cut) } else { (at, 0) };
+        let key = p.dropout.map(|d| (d.key.row(p.row_ids.id(row)), d.threshold, d.scale));
+        let column = (part * x.columns()) as u32;
         let (from, to) = (x.row(first + i), rows.row_mut(i));
         let (whole, rest) = to.as_chunks_mut::<CHUNK>();
         let start = whole.len() * CHUNK;
         for (c, (to, from)) in whole.iter_mut().zip(from.as_chunks::<CHUNK>().0).enumerate() {
             let bias = p.bias.and_then(|b| b[c * CHUNK..].first_chunk::<CHUNK>());
-            values_with(from, bias, key, (c * CHUNK) as u32, to, &f);
+            values_with(from, bias, key, column.wrapping_add((c * CHUNK) as u32), to, &f);
         }
         let bias = p.bias.map(|b| &b[start..]);
-        values_with(&from[start..], bias, key, start as u32, rest, &f);
+        values_with(&from[start..], bias, key, column.wrapping_add(start as u32), rest, &f);
     }
 }
 

@@ -4,8 +4,12 @@
 use crate::common::*;
 use eciton_tensor::ops::activation::Activation;
 use eciton_tensor::ops::adam::{Adam, adam, sgd};
+use eciton_tensor::ops::masked::{self, Runs};
+use eciton_tensor::ops::patches::{self, Windows};
+use eciton_tensor::ops::pool::{self, Pool};
 use eciton_tensor::ops::product::{self, Scratch, Wanted};
-use eciton_tensor::ops::sparse;
+use eciton_tensor::ops::smooth::{self, Smooth};
+use eciton_tensor::ops::{permute, sparse};
 use eciton_tensor::{Buffer, Grid, SparseRows, View, ViewMut, numeric_class};
 
 /// Where the other process writes.
@@ -93,6 +97,42 @@ fn results() -> Vec<(String, Vec<f32>)> {
     adam(c, &mut w, &g, &mut m, &mut v);
     sgd(0.1, 0.9, true, 0.01, &mut w, &g, &mut m);
     all.push(("optimisers".to_owned(), [w, m, v].concat()));
+    all.extend(exact(numbers));
+    all
+}
+
+/// Names of what has the same bits at every level.
+const EXACT: &str = "exact: ";
+
+/// Routines that fuse no product with a sum: smooth activations, masked softmax, permutations, windows.
+fn exact(numbers: &mut Numbers) -> Vec<(String, Vec<f32>)> {
+    let mut all = Vec::new();
+    let (n, m) = (6, 33 * 33);
+    let (x, g) = (numbers.values(n * m), numbers.values(n * m));
+    let (view, grad) = (View::new(&x, n, m), View::new(&g, n, m));
+    let mut push = |what: &str, work: &dyn Fn(&mut ViewMut<'_>), rows: usize, columns: usize| {
+        let mut y = vec![0.0; rows * columns];
+        work(&mut ViewMut::new(&mut y, rows, columns));
+        all.push((format!("{EXACT}{what}"), y));
+    };
+    for by in [Smooth::Gelu, Smooth::GeluTanh, Smooth::Silu, Smooth::Softplus] {
+        push(&format!("{by:?}"), &|y| smooth::forward(view, by, y), n, m);
+        push(&format!("{by:?}'"), &|y| smooth::backward(view, by, grad, y), n, m);
+    }
+    for causal in [false, true] {
+        let runs = Runs { rows: 33, columns: 33, causal };
+        push("softmax", &|y| masked::softmax(view, runs, 0.7, y), n, m);
+    }
+    push("softmax'", &|y| masked::softmax_backward(view, grad, 33, 0.7, y), n, m);
+    for order in [[0, 2, 1, 3], [0, 3, 2, 1], [0, 1, 3, 2]] {
+        push("permute", &|y| permute::permute(view, &[3, 11, 33], &order, y), n, m);
+    }
+    let by = Windows { height: 11, width: 33, channels: 3, kernel: 3, stride: 1, padding: 1, dilation: 1 };
+    let wide = numbers.values(2 * m * 9);
+    push("patches", &|y| patches::patches(View::new(&x, 2, m), by, y), 2, 9 * m);
+    push("sums of patches", &|y| patches::sum_patches(View::new(&wide, 2, 9 * m), by, y), 2, m);
+    let by = Windows { kernel: 3, stride: 3, padding: 0, ..by };
+    push("pool", &|y| pool::pool(View::new(&x, 2, m), by, Pool::Max, y), 2, 3 * 11 * 3);
     all
 }
 
@@ -121,6 +161,9 @@ fn levels_agree_with_the_best() {
         let mut values = bytes[at + 1..].chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap()));
         for (what, best) in &best {
             let other: Vec<f32> = values.by_ref().take(best.len()).collect();
+            if what.starts_with(EXACT) {
+                same_bits(&format!("{level}: {what}"), &other, best);
+            }
             close(&format!("{level}: {what}"), &other, &wide(best));
         }
         assert_eq!(values.count(), 0);

@@ -35,7 +35,8 @@ fn keys_bits_and_masks_are_those_of_the_vectors() {
             let row_ids = RowIds::From(row);
             let (x, columns) = (vec![1.0; column as usize + 1], column as usize + 1);
             let mut u = vec![0.0; columns];
-            let prologue = Prologue { bias: None, activation: Activation::Identity, dropout, row_ids };
+            let prologue =
+                Prologue { bias: None, activation: Activation::Identity, dropout, row_ids, cut: 1 };
             prologue.forward(View::new(&x, 1, columns), 0, &mut ViewMut::new(&mut u, 1, columns));
             let dropped = f64::from(bits) < (f64::from(p) * 4_294_967_296.0).ceil();
             assert_eq!(u[column as usize], if dropped { 0.0 } else { 1.0 / (1.0 - p) }, "{v} at {p}");

@@ -41,7 +41,7 @@ fn sparse_of(
 
 fn prologue(activation: Activation, p: Option<f32>, first_row: u64) -> Prologue<'static> {
     let dropout = p.and_then(|p| Dropout::new(Key::new(4, Purpose::Dropout, 3, 1, 0), p));
-    Prologue { bias: None, activation, dropout, row_ids: RowIds::From(first_row) }
+    Prologue { bias: None, activation, dropout, row_ids: RowIds::From(first_row), cut: 1 }
 }
 
 const CHOICES: [(Activation, Option<f32>); 7] = [

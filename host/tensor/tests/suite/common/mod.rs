@@ -129,7 +129,7 @@ pub fn prologues<'a>(bias: &'a [f32], first_row: u64, seed: u64) -> Vec<Prologue
         for bias in [None, Some(bias)] {
             for p in [None, Some(0.5), Some(0.1)] {
                 let dropout = p.and_then(|p| Dropout::new(Key::new(seed, Purpose::Dropout, 3, 1, 0), p));
-                all.push(Prologue { bias, activation, dropout, row_ids: RowIds::From(first_row) });
+                all.push(Prologue { bias, activation, dropout, row_ids: RowIds::From(first_row), cut: 1 });
             }
         }
     }

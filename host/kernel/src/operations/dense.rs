@@ -1,0 +1,324 @@
+//! Operations of layers over sequences and images: interface `dense` of the contract.
+
+use std::sync::Arc;
+
+use eciton_tensor::ops::masked::{self, Runs};
+use eciton_tensor::ops::patches::{self, Windows};
+use eciton_tensor::ops::permute;
+use eciton_tensor::ops::pool::{self, Pool};
+use eciton_tensor::ops::prologue::Prologue;
+use eciton_tensor::ops::rows::Reduction;
+use eciton_tensor::ops::smooth::{self, Smooth};
+use eciton_tensor::ops::sparse;
+use eciton_tensor::{SparseRows, View, ViewMut};
+
+use super::{Done, shape_error};
+use crate::state::{Failure, State};
+
+/// Windows as a kernel gives them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Window {
+    pub kernel: u32,
+    pub stride: u32,
+    pub padding: u32,
+    pub dilation: u32,
+}
+
+impl Window {
+    /// Of an image of this shape, images first; with their number down and across, and the values of each.
+    fn of(self, op: &str, shape: &[u32]) -> Result<(Windows, usize, usize), Failure> {
+        let &[_, height, width, channels] = shape else {
+            return Err(shape_error(op, "images (four extents)", vec![0, 0, 0, 0], shape.to_vec()));
+        };
+        let Self { kernel, stride, padding, dilation } = self;
+        let windows = Windows {
+            height: height as usize,
+            width: width as usize,
+            channels: channels as usize,
+            kernel: kernel as usize,
+            stride: stride as usize,
+            padding: padding as usize,
+            dilation: dilation as usize,
+        };
+        let count = windows.count().and_then(|(down, across)| down.checked_mul(across));
+        match (count, windows.values()) {
+            (Some(count), Some(values)) if count.checked_mul(values).is_some() => {
+                Ok((windows, count, values))
+            }
+            _ => Err(Failure::Argument(format!(
+                "{op}: no window of kernel {kernel}, stride {stride}, padding {padding} and dilation {dilation} in an image of {height} x {width}; all but the padding are from 1 up, and a window fits into the padded image"
+            ))),
+        }
+    }
+}
+
+impl State {
+    /// into = the dimensions of x in another order.
+    pub(crate) fn permute(&mut self, x: u32, order: &[u32], into: u32) -> Done {
+        let op = "permute";
+        let shape = self.matrix(x)?.shape();
+        let places: Vec<usize> = order.iter().map(|&d| d as usize).collect();
+        if !permute::is_order(&places, shape.len()) {
+            return Err(Failure::Argument(format!(
+                "{op}: the order {order:?} of {} dimensions; each of them once is needed, 0 first",
+                shape.len()
+            )));
+        }
+        let extents: Vec<usize> = shape.iter().skip(1).map(|&e| e as usize).collect();
+        let x = self.dense(op, x)?;
+        let view = x.view();
+        self.write_values(op, into, (view.rows(), view.columns()), |_, out| {
+            permute::permute(view, &extents, &places, out);
+            Ok(())
+        })
+    }
+
+    /// into = rows side by side.
+    pub(crate) fn concat(&mut self, parts: &[u32], into: u32) -> Done {
+        let op = "concat";
+        let parts = parts.iter().map(|&part| self.dense(op, part)).collect::<Result<Vec<_>, _>>()?;
+        let rows = parts
+            .first()
+            .map(|part| part.view().rows())
+            .ok_or_else(|| Failure::Argument(format!("{op}: no parts were given; one or more are needed")))?;
+        if let Some(other) = parts.iter().map(|part| part.view()).find(|view| view.rows() != rows) {
+            let found = vec![other.rows() as u32, other.columns() as u32];
+            return Err(shape_error(op, "parts", vec![rows as u32, other.columns() as u32], found));
+        }
+        let columns = parts.iter().map(|part| part.view().columns()).sum();
+        self.write_values(op, into, (rows, columns), |_, out| {
+            let mut start = 0;
+            for view in parts.iter().map(|part| part.view()) {
+                put(view, start, out);
+                start += view.columns();
+            }
+            Ok(())
+        })
+    }
+
+    /// into = zeros but for x.
+    pub(crate) fn place_columns(&mut self, x: u32, at: u32, into: u32) -> Done {
+        let op = "place-columns";
+        let shape = self.out_shape(into)?;
+        let columns: usize = shape.iter().skip(1).map(|&e| e as usize).product();
+        let x = self.dense(op, x)?;
+        let (view, at) = (x.view(), at as usize);
+        if at.saturating_add(view.columns()) > columns {
+            return Err(Failure::Argument(format!(
+                "{op}: {} columns from {at} of {columns}",
+                view.columns()
+            )));
+        }
+        self.write_values(op, into, (view.rows(), columns), |_, out| {
+            for i in 0..view.rows() {
+                let to = out.row_mut(i);
+                to[..at].fill(0.0);
+                to[at + view.columns()..].fill(0.0);
+            }
+            put(view, at, out);
+            Ok(())
+        })
+    }
+
+    /// into = softmax(scale x) over the last extent.
+    pub(crate) fn softmax_masked(&mut self, x: u32, causal: bool, scale: f32, into: u32) -> Done {
+        let op = "softmax-masked";
+        let shape = self.matrix(x)?.shape();
+        let columns = last_extent(op, "x", &shape)?;
+        let rows = if shape.len() > 2 { shape[shape.len() - 2] as usize } else { 1 };
+        if causal && rows != columns {
+            let mut expected = shape.clone();
+            expected.truncate(shape.len().saturating_sub(2));
+            expected.extend([columns as u32; 2]);
+            return Err(shape_error(op, "x (causal)", expected, shape));
+        }
+        check_scale(op, scale)?;
+        let x = self.dense(op, x)?;
+        let view = x.view();
+        self.write_values(op, into, (view.rows(), view.columns()), |_, out| {
+            masked::softmax(view, Runs { rows, columns, causal }, scale, out);
+            Ok(())
+        })
+    }
+
+    /// into = the gradient of x of `softmax_masked`, from its result.
+    pub(crate) fn softmax_backward(&mut self, y: u32, grad: u32, scale: f32, into: u32) -> Done {
+        let op = "softmax-backward";
+        let columns = last_extent(op, "y", &self.matrix(y)?.shape())?;
+        self.same_shape(op, "grad", grad, y)?;
+        check_scale(op, scale)?;
+        let (y, grad) = (self.dense(op, y)?, self.dense(op, grad)?);
+        let (y, grad) = (y.view(), grad.view());
+        self.write_values(op, into, (y.rows(), y.columns()), |_, out| {
+            masked::softmax_backward(y, grad, columns, scale, out);
+            Ok(())
+        })
+    }
+
+    /// into[v] = the sum of the rows i of x with rows[i] = v, over the fixed grid.
+    pub(crate) fn scatter_sum(&mut self, x: u32, rows: u32, into: u32) -> Done {
+        let op = "scatter-sum";
+        let ids: Arc<[u32]> = self.ids(rows)?.clone();
+        let shape = self.matrix(x)?.shape();
+        let [n, d] = shape[..] else {
+            return Err(shape_error(op, "x (two extents)", vec![0, 0], shape));
+        };
+        if ids.len() != n as usize {
+            return Err(shape_error(op, "rows", vec![n], vec![ids.len() as u32]));
+        }
+        let count = self.out_shape(into)?.first().copied().unwrap_or(0);
+        if let Some(at) = ids.iter().position(|&id| id >= count) {
+            return Err(Failure::Argument(format!(
+                "{op}: rows[{at}] is {}, but into has {count} rows",
+                ids[at]
+            )));
+        }
+        self.work([ids.len(), d as usize, 1])?;
+        let x = self.dense(op, x)?;
+        // A matrix of a single 1 in each row, times x: multiplied by 1 no bit changes.
+        let offsets: Vec<u64> = (0..=ids.len() as u64).collect();
+        let ones = SparseRows::new(count, offsets, ids.to_vec(), vec![1.0; ids.len()])?;
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let extents = (count as usize, d as usize);
+        let result = self.sum_to(op, into, extents, ids.len(), |_, grid, parts| {
+            let all = 0..ids.len();
+            sparse::weight_gradient(&ones, all, &Prologue::NONE, x.view(), grid, parts, &mut scratch);
+            Ok(())
+        });
+        self.scratch = scratch;
+        result
+    }
+
+    /// into = the values of each window of the images x.
+    pub(crate) fn patches(&mut self, x: u32, by: Window, into: u32) -> Done {
+        let op = "patches";
+        let (windows, count, values) = by.of(op, &self.matrix(x)?.shape())?;
+        let x = self.dense(op, x)?;
+        let view = x.view();
+        let found = self.out_shape(into)?;
+        let width = found.iter().skip(1).map(|&e| e as usize).product();
+        let extents = laid_windows(width, view.rows(), count, values);
+        self.write_values(op, into, extents, |_, out| {
+            patches::patches(view, windows, out);
+            Ok(())
+        })
+    }
+
+    /// into = the images whose values are sums of what windows have of them.
+    pub(crate) fn patches_sum(&mut self, x: u32, by: Window, into: u32) -> Done {
+        let op = "patches-sum";
+        let shape = self.out_shape(into)?;
+        let (windows, count, values) = by.of(op, &shape)?;
+        let matrix = self.matrix(x)?;
+        let images = shape[0] as usize;
+        let (rows, columns) = laid_windows(matrix.columns(), images, count, values);
+        if (matrix.rows(), matrix.columns()) != (rows, columns) {
+            return Err(shape_error(op, "x", vec![rows as u32, columns as u32], matrix.shape()));
+        }
+        let x = self.dense(op, x)?;
+        let expected: Vec<usize> = shape.iter().map(|&e| e as usize).collect();
+        self.write_to(op, into, &expected, |_, out| {
+            patches::sum_patches(x.view(), windows, out);
+            Ok(())
+        })
+    }
+
+    /// into = each window of the images x reduced by channel.
+    pub(crate) fn pool(&mut self, x: u32, by: Window, with: Reduction, into: u32) -> Done {
+        let op = "pool";
+        let with = pooled(op, by, with)?;
+        let (windows, count, _) = by.of(op, &self.matrix(x)?.shape())?;
+        let x = self.dense(op, x)?;
+        let view = x.view();
+        self.write_values(op, into, (view.rows(), count * windows.channels), |_, out| {
+            pool::pool(view, windows, with, out);
+            Ok(())
+        })
+    }
+
+    /// into = the gradient of the images x of `pool`.
+    pub(crate) fn pool_backward(
+        &mut self,
+        x: u32,
+        by: Window,
+        with: Reduction,
+        grad: u32,
+        into: u32,
+    ) -> Done {
+        let op = "pool-backward";
+        let with = pooled(op, by, with)?;
+        let (windows, count, _) = by.of(op, &self.matrix(x)?.shape())?;
+        let (of, matrix) = (self.matrix(x)?, self.matrix(grad)?);
+        let columns = count * windows.channels;
+        if (matrix.rows(), matrix.columns()) != (of.rows(), columns) {
+            return Err(shape_error(op, "grad", vec![of.rows() as u32, columns as u32], matrix.shape()));
+        }
+        let (x, grad) = (self.dense(op, x)?, self.dense(op, grad)?);
+        let view = x.view();
+        self.write_values(op, into, (view.rows(), view.columns()), |_, out| {
+            pool::pool_backward(view, windows, with, grad.view(), out);
+            Ok(())
+        })
+    }
+
+    /// into = f(x).
+    pub(crate) fn smoothed(&mut self, x: u32, by: Smooth, into: u32) -> Done {
+        let op = "smoothed";
+        let x = self.dense(op, x)?;
+        let view = x.view();
+        self.write_values(op, into, (view.rows(), view.columns()), |_, out| {
+            smooth::forward(view, by, out);
+            Ok(())
+        })
+    }
+
+    /// into = grad f'(x).
+    pub(crate) fn smoothed_backward(&mut self, x: u32, by: Smooth, grad: u32, into: u32) -> Done {
+        let op = "smoothed-backward";
+        self.same_shape(op, "grad", grad, x)?;
+        let (x, grad) = (self.dense(op, x)?, self.dense(op, grad)?);
+        let view = x.view();
+        self.write_values(op, into, (view.rows(), view.columns()), |_, out| {
+            smooth::backward(view, by, grad.view(), out);
+            Ok(())
+        })
+    }
+}
+
+/// Copies rows into the columns from `start`.
+fn put(view: View<'_>, start: usize, out: &mut ViewMut<'_>) {
+    for i in 0..view.rows() {
+        out.row_mut(i)[start..start + view.columns()].copy_from_slice(view.row(i));
+    }
+}
+
+/// Rows and columns of windows: one row a window where rows have so many values, else one an image.
+fn laid_windows(width: usize, images: usize, count: usize, values: usize) -> (usize, usize) {
+    if width == values { (images.saturating_mul(count), values) } else { (images, count * values) }
+}
+
+fn last_extent(op: &str, operand: &str, shape: &[u32]) -> Result<usize, Failure> {
+    match shape {
+        [_, .., last] => Ok(*last as usize),
+        _ => Err(shape_error(op, &format!("{operand} (two to four extents)"), vec![0, 0], shape.to_vec())),
+    }
+}
+
+fn check_scale(op: &str, scale: f32) -> Done {
+    if scale.is_finite() {
+        return Ok(());
+    }
+    Err(Failure::Argument(format!("{op}: the scale {scale}; a finite number is needed")))
+}
+
+fn pooled(op: &str, by: Window, with: Reduction) -> Result<Pool, Failure> {
+    match with {
+        _ if by.padding > 0 => Err(Failure::Unsupported(format!(
+            "{op}: a padding of {}; windows lie within the image",
+            by.padding
+        ))),
+        Reduction::Max => Ok(Pool::Max),
+        Reduction::Mean => Ok(Pool::Mean),
+        Reduction::Sum => Err(Failure::Unsupported(format!("{op}: by sum; max and mean are offered"))),
+    }
+}

@@ -1,0 +1,191 @@
+//! Softmax over runs of a row, as attention has it: scaled, and of what a query may see alone.
+//!
+//! A row holds products of p rows and q columns each; a run is one of those rows. Sums go over 16 lanes and then
+//! over the lanes in halves, so that they are the same bits at every width of registers.
+#![allow(unsafe_code)]
+
+use super::activation::exp;
+use crate::simd::dispatch;
+use crate::view::{View, ViewMut};
+
+/// Values of a chunk.
+const LANES: usize = 16;
+
+/// What runs see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Runs {
+    /// p: runs of one product.
+    pub rows: usize,
+    /// q: values of a run.
+    pub columns: usize,
+    /// Whether run i sees the first i + 1 values alone.
+    pub causal: bool,
+}
+
+impl Runs {
+    /// How many values the run at this place of a row sees.
+    #[inline(always)]
+    fn seen(self, at: usize) -> usize {
+        if self.causal { (at % self.rows.max(1) + 1).min(self.columns) } else { self.columns }
+    }
+}
+
+#[inline(always)]
+fn halved(mut lanes: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for l in 0..width {
+            lanes[l] = f(lanes[l], lanes[l + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+/// A chunk of a slice that may end within it; what is missing is `filler`.
+#[inline(always)]
+fn chunk(from: &[f32], start: usize, filler: f32) -> [f32; LANES] {
+    match from[start..].first_chunk::<LANES>() {
+        Some(whole) => *whole,
+        None => {
+            let mut part = [filler; LANES];
+            part[..from.len() - start].copy_from_slice(&from[start..]);
+            part
+        }
+    }
+}
+
+/// The larger, or what is no number.
+#[inline(always)]
+fn larger(a: f32, b: f32) -> f32 {
+    // A NaN is neither larger nor smaller: `b` is taken where it is one, and an `a` that is one stays.
+    if a >= b || a.is_nan() { a } else { b }
+}
+
+dispatch! {
+    /// out = softmax(scale x), run by run; what a run does not see is zero.
+    pub fn softmax(x: View<'_>, runs: Runs, scale: f32, out: &mut ViewMut<'_>) = softmax_body
+}
+
+#[inline(always)]
+fn softmax_body<const _FMA: bool>(x: View<'_>, runs: Runs, scale: f32, out: &mut ViewMut<'_>) {
+    if runs.columns == 0 {
+        return;
+    }
+    for i in 0..x.rows() {
+        let from = x.row(i).chunks_exact(runs.columns);
+        for (at, (from, to)) in from.zip(out.row_mut(i).chunks_exact_mut(runs.columns)).enumerate() {
+            let seen = runs.seen(at);
+            let (from, (to, unseen)) = (&from[..seen], to.split_at_mut(seen));
+            unseen.fill(0.0);
+            let mut largest = [f32::NEG_INFINITY; LANES];
+            for start in (0..seen).step_by(LANES) {
+                let values = chunk(from, start, f32::NAN);
+                for l in 0..LANES {
+                    // Places beyond the run's end are no values.
+                    let value = if start + l < seen { scale * values[l] } else { f32::NEG_INFINITY };
+                    largest[l] = larger(largest[l], value);
+                }
+            }
+            let largest = halved(largest, larger);
+            let mut sums = [0.0; LANES];
+            for start in (0..seen).step_by(LANES) {
+                let values = chunk(from, start, 0.0);
+                let mut powers = [0.0; LANES];
+                for l in 0..LANES {
+                    let power = exp(scale * values[l] - largest);
+                    powers[l] = if start + l < seen { power } else { 0.0 };
+                    sums[l] += powers[l];
+                }
+                match to[start..].first_chunk_mut::<LANES>() {
+                    Some(whole) => *whole = powers,
+                    None => {
+                        let count = seen - start;
+                        to[start..].copy_from_slice(&powers[..count]);
+                    }
+                }
+            }
+            let inverse = 1.0 / halved(sums, |a, b| a + b);
+            to.iter_mut().for_each(|v| *v *= inverse);
+        }
+    }
+}
+
+dispatch! {
+    /// out = the gradient of x where y = softmax(scale x), run by run: scale y (grad - the run's sum of y grad).
+    pub fn softmax_backward(y: View<'_>, grad: View<'_>, columns: usize, scale: f32, out: &mut ViewMut<'_>) = backward_body
+}
+
+#[inline(always)]
+fn backward_body<const _FMA: bool>(
+    y: View<'_>,
+    grad: View<'_>,
+    columns: usize,
+    scale: f32,
+    out: &mut ViewMut<'_>,
+) {
+    if columns == 0 {
+        return;
+    }
+    for i in 0..y.rows() {
+        let runs = y.row(i).chunks_exact(columns).zip(grad.row(i).chunks_exact(columns));
+        for ((y, grad), to) in runs.zip(out.row_mut(i).chunks_exact_mut(columns)) {
+            let mut sums = [0.0; LANES];
+            for start in (0..columns).step_by(LANES) {
+                let (y, grad) = (chunk(y, start, 0.0), chunk(grad, start, 0.0));
+                for l in 0..LANES {
+                    sums[l] += y[l] * grad[l];
+                }
+            }
+            let sum = halved(sums, |a, b| a + b);
+            for ((to, &y), &grad) in to.iter_mut().zip(y).zip(grad) {
+                *to = scale * (y * (grad - sum));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::mix64;
+
+    fn values(seed: u64, count: usize) -> Vec<f32> {
+        (0..count as u64).map(|i| (mix64(seed << 32 | i) >> 40) as f32 / (1 << 21) as f32 - 4.0).collect()
+    }
+
+    #[test]
+    fn runs_are_softmaxes_of_what_they_see() {
+        for (rows, columns, causal) in
+            [(1, 1, true), (3, 5, false), (5, 5, true), (16, 16, true), (33, 33, true), (2, 64, false)]
+        {
+            let (width, scale) = (2 * rows * columns, 0.37);
+            let (x, g) = (values(1, 3 * width), values(2, 3 * width));
+            let runs = Runs { rows, columns, causal };
+            let (mut y, mut dx) = (vec![9.0; 3 * width], vec![9.0; 3 * width]);
+            softmax(View::new(&x, 3, width), runs, scale, &mut ViewMut::new(&mut y, 3, width));
+            let (from, grad) = (View::new(&y, 3, width), View::new(&g, 3, width));
+            softmax_backward(from, grad, columns, scale, &mut ViewMut::new(&mut dx, 3, width));
+            for run in 0..6 * rows {
+                let span = run * columns..(run + 1) * columns;
+                let seen = if causal { run % rows + 1 } else { columns };
+                let e = |at: usize| (f64::from(scale) * f64::from(x[span.start + at])).exp();
+                let sum: f64 = (0..seen).map(e).sum();
+                let wanted: Vec<f64> =
+                    (0..columns).map(|at| if at < seen { e(at) / sum } else { 0.0 }).collect();
+                let along: f64 = wanted.iter().zip(&g[span.clone()]).map(|(y, &g)| y * f64::from(g)).sum();
+                for at in 0..columns {
+                    let found = f64::from(y[span.start + at]);
+                    assert!((found - wanted[at]).abs() < 1e-6, "{rows} {columns} {causal}: {run} {at}");
+                    assert!(at < seen || found == 0.0);
+                    let slope = f64::from(scale) * wanted[at] * (f64::from(g[span.start + at]) - along);
+                    assert!((f64::from(dx[span.start + at]) - slope).abs() < 1e-5, "{run} {at}");
+                }
+            }
+        }
+        let mut y = [0.0; 3];
+        let runs = Runs { rows: 1, columns: 3, causal: false };
+        softmax(View::new(&[1.0, f32::NAN, 2.0], 1, 3), runs, 1.0, &mut ViewMut::new(&mut y, 1, 3));
+        assert!(y.iter().all(|y| y.is_nan()), "{y:?}");
+    }
+}

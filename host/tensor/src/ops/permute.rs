@@ -1,0 +1,210 @@
+//! Dimensions of a row in another order. All goes through one routine that transposes blocks of 8 x 8 values in
+//! registers, or through copies of runs where the last dimension stays.
+#![allow(unsafe_code)]
+
+use crate::simd::dispatch;
+use crate::view::{View, ViewMut};
+
+/// Side of a block that is transposed in registers.
+const SIDE: usize = 8;
+
+type Block = [[f32; SIDE]; SIDE];
+
+/// One step of a transposition: halves of pairs of rows that are `APART` rows apart change places.
+#[inline(always)]
+fn exchange<const APART: usize>(rows: Block) -> Block {
+    std::array::from_fn(|r| {
+        let upper = r & APART == 0;
+        let (a, b) = if upper { (rows[r], rows[r | APART]) } else { (rows[r & !APART], rows[r]) };
+        std::array::from_fn(|c| match (upper, c & APART == 0) {
+            (true, true) => a[c],
+            (true, false) => b[c & !APART],
+            (false, true) => a[c | APART],
+            (false, false) => b[c],
+        })
+    })
+}
+
+#[inline(always)]
+fn block(rows: Block) -> Block {
+    exchange::<1>(exchange::<2>(exchange::<4>(rows)))
+}
+
+/// Where a matrix lies: its first value and the distance between rows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lies {
+    pub first: usize,
+    pub stride: usize,
+}
+
+/// to[c][r] = from[r][c] for `rows` rows of `columns` values.
+#[inline(always)]
+fn transpose_body(
+    (from, at): (&[f32], Lies),
+    (rows, columns): (usize, usize),
+    (to, into): (&mut [f32], Lies),
+) {
+    let mut r = 0;
+    while r < rows {
+        let count = SIDE.min(rows - r);
+        let mut c = 0;
+        while c < columns {
+            let width = SIDE.min(columns - c);
+            let source = at.first + r * at.stride + c;
+            let target = into.first + c * into.stride + r;
+            if count == SIDE && width == SIDE {
+                let read = |row: usize| {
+                    let from = from[source + row * at.stride..].first_chunk::<SIDE>();
+                    from.copied().unwrap_or_default()
+                };
+                for (row, values) in block(std::array::from_fn(read)).into_iter().enumerate() {
+                    to[target + row * into.stride..][..SIDE].copy_from_slice(&values);
+                }
+            } else {
+                for row in 0..count {
+                    let values = &from[source + row * at.stride..][..width];
+                    for (column, &value) in values.iter().enumerate() {
+                        to[target + column * into.stride + row] = value;
+                    }
+                }
+            }
+            c += SIDE;
+        }
+        r += SIDE;
+    }
+}
+
+dispatch! {
+    /// to[c][r] = from[r][c], of `extents` = (rows, columns) of `from`.
+    pub(crate) fn transpose(from: (&[f32], Lies), extents: (usize, usize), to: (&mut [f32], Lies)) = transpose_any
+}
+
+#[inline(always)]
+fn transpose_any<const _FMA: bool>(from: (&[f32], Lies), extents: (usize, usize), to: (&mut [f32], Lies)) {
+    transpose_body(from, extents, to);
+}
+
+dispatch! {
+    fn permute_rows(x: View<'_>, plan: Plan, out: &mut ViewMut<'_>) = permute_rows_body
+}
+
+/// What is done to each row.
+#[derive(Debug, Clone, Copy)]
+enum Plan {
+    Copy,
+    /// [a, b, c] becomes [b, a, c].
+    Runs([usize; 3]),
+    /// a times: [b, c] becomes [c, b].
+    Last([usize; 3]),
+    /// [a, b, c] becomes [c, b, a].
+    Reverse([usize; 3]),
+}
+
+/// Copies of some values; those of common lengths go through registers.
+#[inline(always)]
+fn copy_run(to: &mut [f32], from: &[f32]) {
+    #[inline(always)]
+    fn fixed<const W: usize>(to: &mut [f32], from: &[f32]) {
+        if let (Some(to), Some(from)) = (to.first_chunk_mut::<W>(), from.first_chunk::<W>()) {
+            *to = *from;
+        }
+    }
+    match from.len() {
+        8 => fixed::<8>(to, from),
+        16 => fixed::<16>(to, from),
+        32 => fixed::<32>(to, from),
+        64 => fixed::<64>(to, from),
+        _ => to.copy_from_slice(from),
+    }
+}
+
+#[inline(always)]
+fn permute_rows_body<const _FMA: bool>(x: View<'_>, plan: Plan, out: &mut ViewMut<'_>) {
+    for i in 0..x.rows() {
+        let (from, to) = (x.row(i), out.row_mut(i));
+        match plan {
+            Plan::Copy => to.copy_from_slice(from),
+            Plan::Runs([a, b, c]) => {
+                for (at, to) in to.chunks_exact_mut(c).enumerate() {
+                    let (second, first) = (at / a, at % a);
+                    copy_run(to, &from[(first * b + second) * c..][..c]);
+                }
+            }
+            Plan::Last([a, b, c]) => {
+                for at in 0..a {
+                    let first = at * b * c;
+                    let (source, target) = (Lies { first, stride: c }, Lies { first, stride: b });
+                    transpose_body((from, source), (b, c), (to, target));
+                }
+            }
+            Plan::Reverse([a, b, c]) => {
+                for middle in 0..b {
+                    let source = Lies { first: middle * c, stride: b * c };
+                    let target = Lies { first: middle * a, stride: b * a };
+                    transpose_body((from, source), (a, c), (to, target));
+                }
+            }
+        }
+    }
+}
+
+/// Whether `order` names each of `dimensions` dimensions once, the first of them first.
+pub fn is_order(order: &[usize], dimensions: usize) -> bool {
+    order.len() == dimensions && order.first() == Some(&0) && (0..dimensions).all(|d| order.contains(&d))
+}
+
+/// Row by row: dimension i of `out` is dimension order[i] of x, whose rows have these extents. Dimension 0 are the
+/// rows, which stay. `order` is one by [`is_order`], of 1 + extents; there are at most three extents.
+pub fn permute(x: View<'_>, extents: &[usize], order: &[usize], out: &mut ViewMut<'_>) {
+    if x.columns() == 0 {
+        return;
+    }
+    let extent = |d: usize| extents.get(d).copied().unwrap_or(1);
+    let (a, b, c) = (extent(0), extent(1), extent(2));
+    let plan = match order.get(1..).unwrap_or_default() {
+        [2, 1] => Plan::Last([1, a, b]),
+        [2, 1, 3] => Plan::Runs([a, b, c]),
+        [1, 3, 2] => Plan::Last([a, b, c]),
+        [3, 1, 2] => Plan::Last([1, a * b, c]),
+        [2, 3, 1] => Plan::Last([1, a, b * c]),
+        [3, 2, 1] => Plan::Reverse([a, b, c]),
+        _ => Plan::Copy,
+    };
+    permute_rows(x, plan, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every order of three dimensions, of extents that are and are not multiples of a block's side.
+    #[test]
+    fn every_order_of_every_extent() {
+        let orders: [&[usize]; 6] =
+            [&[0, 1, 2, 3], &[0, 1, 3, 2], &[0, 2, 1, 3], &[0, 2, 3, 1], &[0, 3, 1, 2], &[0, 3, 2, 1]];
+        for extents in [[1, 1, 1], [2, 3, 4], [8, 8, 8], [9, 17, 5], [4, 16, 32], [3, 1, 24]] {
+            let width: usize = extents.iter().product();
+            let x: Vec<f32> = (0..2 * width).map(|v| v as f32).collect();
+            for order in orders {
+                assert!(is_order(order, 4));
+                let mut y = vec![-1.0; 2 * width];
+                permute(View::new(&x, 2, width), &extents, order, &mut ViewMut::new(&mut y, 2, width));
+                let to: Vec<usize> = order[1..].iter().map(|&d| extents[d - 1]).collect();
+                for (at, &found) in y.iter().enumerate() {
+                    let (row, rest) = (at / width, at % width);
+                    let places = [rest / (to[1] * to[2]), rest / to[2] % to[1], rest % to[2]];
+                    let mut source = [0; 3];
+                    order[1..].iter().zip(places).for_each(|(&d, place)| source[d - 1] = place);
+                    let [i, j, k] = source;
+                    let wanted = row * width + (i * extents[1] + j) * extents[2] + k;
+                    assert_eq!(found, wanted as f32, "{extents:?}, {order:?}, value {at}");
+                }
+            }
+        }
+        let x: Vec<f32> = (0..6).map(|v| v as f32).collect();
+        let mut y = vec![0.0; 6];
+        permute(View::new(&x, 1, 6), &[2, 3], &[0, 2, 1], &mut ViewMut::new(&mut y, 1, 6));
+        assert_eq!(y, [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
+        assert!(!is_order(&[1, 0], 2) && !is_order(&[0, 1, 1], 3) && !is_order(&[0], 2) && !is_order(&[], 0));
+    }
+}
