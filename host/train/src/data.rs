@@ -145,8 +145,6 @@ pub(crate) struct Inputs {
     pub dataset: Arc<Dataset>,
     pub vertices: Vertices,
     pub shape: DataShape,
-    /// Rows that stay together and in order: those of a sequence, else 1.
-    pub group: u32,
     pub task: TaskType,
     /// How good a model is.
     pub metric: Metric,
@@ -239,7 +237,7 @@ impl Inputs {
             Some((labels, _)) => graph_intervals(&intervals, labels, standing, &vertices, &in_training)?,
         };
         let count = standing.len() as u32;
-        let shape = DataShape { rows, features: columns, classes, edge_features, graphs: count };
+        let shape = DataShape { rows, features: columns, classes, edge_features, graphs: count, group };
         let weight = 1.0 / known(&dataset.labels, &dataset.split.train).max(1) as f32;
         let links = held.zip(links).map(|(held, settings)| {
             Arc::new(PredictedLinks::new(&dataset, held, settings, vertices.permutation()))
@@ -251,7 +249,6 @@ impl Inputs {
             shape,
             task,
             metric,
-            group,
             weight,
             class_weights: None,
             features,

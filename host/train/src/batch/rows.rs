@@ -40,7 +40,7 @@ pub(crate) struct RowBatches {
 
 impl RowBatches {
     pub(crate) fn new(settings: &Settings, inputs: &Inputs) -> Self {
-        let group = inputs.group;
+        let group = inputs.shape.group;
         let mut firsts: Vec<u32> = inputs.dataset.split.train.iter().map(|row| row - row % group).collect();
         firsts.dedup();
         let all = firsts.len() as u32;
