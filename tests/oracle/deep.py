@@ -238,14 +238,14 @@ def network(job, parameters):
             if layer.get("positions"):
                 y = add(y, take(own("positions"), np.arange(len(ids)) % group))
         elif kind == "self-attention":
-            y = linear(attention(linear(x, "qkv."), layer["heads"], layer["causal"], group), "out.")
+            y = linear(attention(linear(x, "qkv."), layer["heads"], layer["causal"], group), "output.")
         elif kind == "transformer":
             by = layer["before"]
-            h = normalise(x, by, own("attention.norm.gain"), own("attention.norm.bias"))
-            h = attention(linear(h, "attention.qkv."), layer["heads"], layer["causal"], group)
-            x = add(x, linear(h, "attention.out."))
-            h = normalise(x, by, own("feed-forward.norm.gain"), own("feed-forward.norm.bias"))
-            h = linear(activate(linear(h, "feed-forward.0."), layer["between"]), "feed-forward.1.")
+            h = normalise(x, by, own("norm.0.scale"), own("norm.0.shift"))
+            h = attention(linear(h, "qkv."), layer["heads"], layer["causal"], group)
+            x = add(x, linear(h, "output."))
+            h = normalise(x, by, own("norm.1.scale"), own("norm.1.shift"))
+            h = linear(activate(linear(h, "mlp.0."), layer["between"]), "mlp.1.")
             y = add(x, h)
         elif kind == "conv2d":
             y = conv(x, layer, own("weight"), own("bias"))
@@ -266,7 +266,7 @@ def network(job, parameters):
         else:
             raise ValueError(kind)
         if layer.get("norm", "none") != "none":
-            y = normalise(y, layer["norm"], own("norm.gain"), own("norm.bias"))
+            y = normalise(y, layer["norm"], own("norm.scale"), own("norm.shift"))
         previous = y = activate(y, layer.get("activation", "identity"))
         if layer.get("name"):
             made[layer["name"]] = y
