@@ -567,7 +567,23 @@ fn data_kernels_and_doctor() {
 
     let kernels = objects(&works(dir.path(), &["kernel", "list", "--json"]));
     let names: Vec<&str> = kernels.iter().filter_map(|k| k["name"].as_str()).collect();
-    let builtin = ["activate", "attention", "gatv2", "head", "linear", "maximum", "normalise", "sum"];
+    let builtin = [
+        "activate",
+        "attention",
+        "concat",
+        "conv2d",
+        "embedding",
+        "gatv2",
+        "head",
+        "linear",
+        "maximum",
+        "normalise",
+        "pool2d",
+        "product",
+        "self-attention",
+        "slice",
+        "sum",
+    ];
     assert_eq!(names, builtin);
     let listed = kernels.iter().find(|k| k["name"] == "linear").unwrap();
     let linear = eciton_train::kernels::builtin().iter().find(|k| k.name == "linear").unwrap();

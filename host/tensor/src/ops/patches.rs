@@ -83,23 +83,23 @@ dispatch! {
 fn patches_body<const _FMA: bool>(x: View<'_>, by: Windows, out: &mut ViewMut<'_>) {
     let (Some((down, across)), Some(values)) = (by.count(), by.values()) else { return };
     let (rows, row_values) = (out.rows(), by.kernel * by.channels);
+    let columns: Vec<(usize, usize)> = (0..across).map(|left| by.inside(left, by.width)).collect();
     for image in 0..x.rows() {
         let from = x.row(image);
         for top in 0..down {
             let (first_row, row_count) = by.inside(top, by.height);
-            for left in 0..across {
+            for (left, &(first, count)) in columns.iter().enumerate() {
                 let (row, start) = place(rows, x.rows(), down * across, image, top * across + left, values);
                 let to = &mut out.row_mut(row)[start..][..values];
-                let (first, count) = by.inside(left, by.width);
                 if row_count < by.kernel || count < by.kernel {
                     to.fill(0.0);
                 }
                 if count == 0 {
                     continue;
                 }
+                let x = left * by.stride + first * by.dilation - by.padding;
                 for line in first_row..first_row + row_count {
                     let y = top * by.stride + line * by.dilation - by.padding;
-                    let x = left * by.stride + first * by.dilation - by.padding;
                     let from = &from[(y * by.width + x) * by.channels..];
                     let to = &mut to[line * row_values + first * by.channels..][..count * by.channels];
                     if by.dilation == 1 {
@@ -118,14 +118,24 @@ fn patches_body<const _FMA: bool>(x: View<'_>, by: Windows, out: &mut ViewMut<'_
 /// Copies of few values: a call for each would cost more than the copy.
 #[inline(always)]
 fn copy_run(to: &mut [f32], from: &[f32]) {
-    if to.len() >= 64 {
-        to.copy_from_slice(from);
-        return;
+    #[inline(always)]
+    fn fixed<const W: usize>(to: &mut [f32], from: &[f32]) {
+        if let (Some(to), Some(from)) = (to.first_chunk_mut::<W>(), from.first_chunk::<W>()) {
+            *to = *from;
+        }
     }
-    let (whole, rest) = to.as_chunks_mut::<8>();
-    let (from_whole, from_rest) = from.as_chunks::<8>();
-    whole.iter_mut().zip(from_whole).for_each(|(to, from)| *to = *from);
-    rest.iter_mut().zip(from_rest).for_each(|(to, &from)| *to = from);
+    match to.len() {
+        1 => fixed::<1>(to, from),
+        2 => fixed::<2>(to, from),
+        3 => fixed::<3>(to, from),
+        5 => fixed::<5>(to, from),
+        7 => fixed::<7>(to, from),
+        9 => fixed::<9>(to, from),
+        15 => fixed::<15>(to, from),
+        48 => fixed::<48>(to, from),
+        96 => fixed::<96>(to, from),
+        _ => to.copy_from_slice(from),
+    }
 }
 
 dispatch! {
@@ -138,15 +148,15 @@ dispatch! {
 fn sum_patches_body<const _FMA: bool>(x: View<'_>, by: Windows, out: &mut ViewMut<'_>) {
     let (Some((down, across)), Some(values)) = (by.count(), by.values()) else { return };
     let (images, row_values) = (out.rows(), by.kernel * by.channels);
+    let columns: Vec<(usize, usize)> = (0..across).map(|left| by.inside(left, by.width)).collect();
     for image in 0..images {
         let to = out.row_mut(image);
         to.fill(0.0);
         for top in 0..down {
             let (first_row, row_count) = by.inside(top, by.height);
-            for left in 0..across {
+            for (left, &(first, count)) in columns.iter().enumerate() {
                 let (row, start) = place(x.rows(), images, down * across, image, top * across + left, values);
                 let from = &x.row(row)[start..][..values];
-                let (first, count) = by.inside(left, by.width);
                 if count == 0 {
                     continue;
                 }

@@ -124,7 +124,7 @@ fn sigmoid(x: f32) -> (f32, f32) {
 #[inline(always)]
 fn tanh_argument(x: f32) -> (f32, f32) {
     // 2 sqrt(2 / pi)
-    const FACTOR: f32 = 1.595_769_1;
+    const FACTOR: f32 = 1.595_769;
     let x = x.clamp(-FLAT, FLAT);
     let square = x * x;
     (FACTOR * (x + 0.044_715 * (x * square)), FACTOR * (1.0 + 0.134_145 * square))
