@@ -175,19 +175,20 @@ def padded(a, image, padding):
     return Node(out.reshape(len(x), -1), [(a, lambda g: g.reshape(out.shape)[inner].reshape(shape))])
 
 
-def conv(a, layer, weight, bias):
-    places = windows(layer["image"], layer["size"], layer["stride"], layer["padding"], layer["dilation"])
-    patches = take(padded(a, layer["image"], layer["padding"]), (slice(None), places))
+def conv(a, image, layer, weight, bias):
+    padding = layer.get("padding", 0)
+    places = windows(image, layer.get("kernel_size", 3), layer.get("stride", 1), padding, layer.get("dilation", 1))
+    patches = take(padded(a, image, padding), (slice(None), places))
     out = matmul(patches, weight)
     return reshape(out if bias is None else add(out, bias), (len(a.value), -1))
 
 
-def pool(a, layer):
-    c = layer["image"][2]
-    places = windows(layer["image"], layer["window"], layer["stride"], 0, 1).reshape(-1, layer["window"] ** 2, c)
+def pool(a, image, layer):
+    c, window = image[2], layer.get("window", 2)
+    places = windows(image, window, layer.get("stride", window), 0, 1).reshape(-1, window**2, c)
     values = take(a, (slice(None), places))
     x = values.value
-    if layer["by"] == "mean":
+    if layer.get("pool") == "mean":
         out = Node(x.mean(2), [(values, lambda g: np.broadcast_to(g[:, :, None] / x.shape[2], x.shape))])
     else:
         first = np.zeros_like(x)
@@ -231,30 +232,31 @@ def network(job, parameters):
 
         if kind == "linear":
             tied = layer.get("weights_of")
-            y = linear(x, rows=None if tied is None else named(f"layers.{layer['tied']}.weight"))
+            rows = [named(f"layers.{place}.weight") for place, other in enumerate(job["layers"]) if other.get("name") == tied]
+            y = linear(x, rows=None if tied is None else rows[0])
         elif kind == "embedding":
             ids = x.value[:, 0].astype(int)
             y = take(own("weight"), ids)
             if layer.get("positions"):
                 y = add(y, take(own("positions"), np.arange(len(ids)) % group))
         elif kind == "self-attention":
-            y = linear(attention(linear(x, "qkv."), layer["heads"], layer["causal"], group), "output.")
+            y = linear(attention(linear(x, "qkv."), layer["heads"], layer.get("causal", False), group), "output.")
         elif kind == "transformer":
-            by = layer["before"]
+            by = layer.get("norm", "layer")
             h = normalise(x, by, own("norm.0.scale"), own("norm.0.shift"))
-            h = attention(linear(h, "qkv."), layer["heads"], layer["causal"], group)
+            h = attention(linear(h, "qkv."), layer["heads"], layer.get("causal", False), group)
             x = add(x, linear(h, "output."))
             h = normalise(x, by, own("norm.1.scale"), own("norm.1.shift"))
-            h = linear(activate(linear(h, "mlp.0."), layer["between"]), "mlp.1.")
+            h = linear(activate(linear(h, "mlp.0."), layer.get("activation", "gelu")), "mlp.1.")
             y = add(x, h)
         elif kind == "conv2d":
-            y = conv(x, layer, own("weight"), own("bias"))
+            y = conv(x, layer["image"], layer, own("weight"), own("bias"))
         elif kind == "pool2d":
-            y = pool(x, layer)
+            y = pool(x, layer["image"], layer)
         elif kind == "concat":
             y = concat(inputs)
         elif kind == "slice":
-            y = take(x, (slice(None), np.arange(layer["start"], layer["start"] + layer["count"])))
+            y = take(x, (slice(None), np.arange(layer.get("start", 0), layer.get("start", 0) + layer["count"])))
         elif kind == "product":
             y = mul(inputs[0], inputs[1])
         elif kind == "sum":
@@ -265,7 +267,9 @@ def network(job, parameters):
             y = x
         else:
             raise ValueError(kind)
-        if layer.get("norm", "none") != "none":
+        if kind == "transformer":
+            layer = {"name": layer.get("name")}
+        elif layer.get("norm", "none") != "none":
             y = normalise(y, layer["norm"], own("norm.scale"), own("norm.shift"))
         previous = y = activate(y, layer.get("activation", "identity"))
         if layer.get("name"):

@@ -25,6 +25,8 @@ pub const ROWS_PER_LATER_ATOM: u32 = 1024;
 /// Most atoms of a batch of rows without a graph, and so most parts that have rows. A partial sum of a gradient
 /// costs as much memory traffic as the gradient, so few are better.
 pub const MAX_BATCH_ATOMS: u32 = 16;
+/// Rows for each atom of a batch beyond the second.
+pub const ROWS_PER_BATCH_ATOM: u32 = 128;
 /// Below this much work (edges, stored features, and [`ROW_WORK`] for each row) one interval is the default.
 pub const SMALL_WORK: u64 = 200_000;
 /// The products of a row are about as much work as this many edges. It counts where a graph is small: of larger
@@ -237,10 +239,12 @@ impl Atoms {
         Self { starts, work }
     }
 
-    /// Atoms of a batch: [`Atoms::count_of`], at most [`MAX_BATCH_ATOMS`].
+    /// Atoms of a batch: one for [`ROWS_PER_BATCH_ATOM`] rows, at most [`MAX_BATCH_ATOMS`], and two as soon as a graph of
+    /// so many rows would have two.
     #[must_use]
     pub fn count_of_batch(rows: u32, group: u32) -> u32 {
-        Self::count_of(rows, group).min(MAX_BATCH_ATOMS)
+        let wanted = (rows / ROWS_PER_BATCH_ATOM).clamp(2, MAX_BATCH_ATOMS);
+        Self::count_of(rows, group).min(1 << wanted.ilog2())
     }
 
     /// [`Atoms::count_for`] rows in groups that stay together: no more than there are groups.
@@ -499,8 +503,8 @@ mod tests {
         let error = Atoms::of_groups(&[0; 8], 3).unwrap_err().to_string();
         assert!(error.contains("whole sequences of 3 rows"), "{error}");
         assert_eq!(
-            [(2048, 64), (64, 1), (2048, 1), (64, 64)].map(|(r, g)| Atoms::count_of_batch(r, g)),
-            [16, 2, 16, 1]
+            [(2048, 64), (64, 1), (512, 1), (64, 64), (63, 1)].map(|(r, g)| Atoms::count_of_batch(r, g)),
+            [16, 2, 4, 1, 1]
         );
     }
 

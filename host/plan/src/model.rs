@@ -65,7 +65,7 @@ pub const MAX_HOPS: u32 = 64;
 /// Most attributes that a layer passes to a kernel of the user's own.
 pub const MAX_ATTRIBUTES: u32 = 64;
 /// Longest list of layers that a model's name spells out.
-const NAMED_LAYERS: usize = 64;
+const NAMED_LAYERS: usize = 12;
 /// Most heads of an attention.
 pub const MAX_HEADS: u32 = 64;
 

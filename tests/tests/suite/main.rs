@@ -4,6 +4,7 @@
 mod batches;
 mod beginnings;
 mod compatibility;
+mod deep;
 mod doors;
 mod equivalence;
 mod functions;
