@@ -53,7 +53,7 @@
 //! use eciton_plan::{DataShape, Model, Program, RowsSpec, Signature, Value};
 //!
 //! let model = Model::gcn(2, 16, 0.5, 1433, 7)?;
-//! let shape = DataShape { rows: 2708, features: 1433, classes: 7, edge_features: 0, graphs: 0 };
+//! let shape = DataShape { rows: 2708, features: 1433, classes: 7, edge_features: 0, graphs: 0, group: 1 };
 //! // What `kernel` would tell of each kernel: here, as many columns out as its attribute says.
 //! let program = Program::build(&model, shape, eciton_plan::Savings::default(), &|kernel, inputs, attributes| {
 //!     let columns = attributes.iter().find_map(|attribute| match attribute.value {

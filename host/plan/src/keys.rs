@@ -416,16 +416,30 @@ fn write_section(config: &mut Config, section: &str, fields: &Fields) -> Result<
 /// Writes fields in the order of the keys, which is fixed, not in that of the text. `section` is
 /// empty where no section of a recipe is written.
 fn write<T>(target: &mut T, section: &str, keys: &[Key<T>], fields: &[Field]) -> Result<(), Error> {
+    write_both(target, section, (keys, &[]), fields)
+}
+
+/// Writes fields by keys of two lists, outside of every section.
+fn write_with<T>(target: &mut T, keys: &[Key<T>], more: &[Key<T>], fields: &[Field]) -> Result<(), Error> {
+    write_both(target, "", (keys, more), fields)
+}
+
+fn write_both<T>(
+    target: &mut T,
+    section: &str,
+    (keys, more): (&[Key<T>], &[Key<T>]),
+    fields: &[Field],
+) -> Result<(), Error> {
+    let keys = || keys.iter().chain(more);
     for field in fields {
-        if !keys.iter().any(|key| key.name == field.name) {
-            let own: Vec<Offer> = keys
-                .iter()
+        if !keys().any(|key| key.name == field.name) {
+            let own: Vec<Offer> = keys()
                 .map(|key| Offer { section: section.to_owned(), name: key.name, synonyms: key.synonyms })
                 .collect();
             return Err(unknown(field, &own, !section.is_empty()));
         }
     }
-    for key in keys {
+    for key in keys() {
         for field in fields.iter().filter(|field| field.name == key.name) {
             (key.write)(target, field)?;
         }

@@ -73,8 +73,9 @@ pub use ids::{
 pub use keys::{KeyInfo, keys};
 pub use links::Links;
 pub use model::{
-    Activation, Aggregator, Attention, FeatureGather, FirstWeights, Jumping, KindSettings, LayerKind,
-    LayerSettings, Layers, Model, ModelKind, ModelLayer, ModelSettings, Norm, On, Readout,
+    Activation, Aggregator, Attention, Conv2d, DeepSettings, Embedding, FeatureGather, FirstWeights, Image,
+    Jumping, KindSettings, LayerKind, LayerSettings, Layers, Model, ModelKind, ModelLayer, ModelSettings,
+    Norm, On, Pool2d, PoolBy, Readout, SelfAttention, Slice, Source, Transformer,
 };
 pub use objective::{Loss, Metric, TaskType};
 pub use optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};
@@ -88,8 +89,8 @@ pub use program::{
 };
 pub use savings::{GatherFeatures, LabelledGathers, Savings, Workload, loss_gathers};
 pub use signature::{
-    Attribute, AttributeSpec, BackwardNeeds, EdgeSignature, Initialiser, ParameterSpec, RowsSpec, Signature,
-    TargetKind, Value,
+    Attribute, AttributeSpec, BackwardNeeds, EdgeSignature, GROUP, Initialiser, ParameterSpec, RowsSpec,
+    Signature, TargetKind, Value,
 };
 pub use span::{Span, Spans};
 pub use split_rule::SplitRule;

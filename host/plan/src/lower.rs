@@ -8,7 +8,9 @@
 use crate::error::Error;
 use crate::ids::{DomainId, Layer, OperationId, ParameterId, RelationId, SlotId, StageId};
 use crate::model::{FirstWeights, Model, On, short_name};
-use crate::network::{ATTENTION, HEAD, INPUT_BIAS, LINEAR, Network, SUM, ValueId};
+use crate::network::{
+    ATTENTION, CONV2D, EMBEDDING, HEAD, INPUT_BIAS, LINEAR, Network, SELF_ATTENTION, SUM, ValueId,
+};
 use crate::op::kernel::{self, Kernel};
 use crate::op::{Made, Node, Opens};
 use crate::program::{
@@ -16,12 +18,15 @@ use crate::program::{
     SlotSpec, Stage,
 };
 use crate::savings::Savings;
-use crate::signature::{Initialiser, ParameterSpec, Signature, TargetKind};
+use crate::signature::{Attribute, GROUP, Initialiser, ParameterSpec, Signature, TargetKind, Value};
 
 /// Most parameters, and most kept rows, of one kernel.
 const MAX_PARTS: usize = 256;
 /// Most operations and gathers of a model, forward.
-const MAX_NODES: usize = 1024;
+const MAX_NODES: usize = 4096;
+
+/// Kernels that are told how many rows are one sequence.
+const IN_GROUPS: [&str; 2] = [EMBEDDING, SELF_ATTENTION];
 
 type Open<'a> = &'a crate::program::Open<'a, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -37,6 +42,12 @@ pub(crate) fn training(
         return Err(Error::Data {
             found: format!("{} rows, {} features and {} classes", shape.rows, found[0], found[1]),
             allowed: "at least one row, and the features and classes that it was resolved for",
+        });
+    }
+    if shape.group == 0 || !shape.rows.is_multiple_of(shape.group) {
+        return Err(Error::Data {
+            found: format!("{} rows in groups of {}", shape.rows, shape.group),
+            allowed: "whole groups of one row and more",
         });
     }
     let mut lowering = Lowering::new(model.clone(), shape, savings, open, true);
@@ -179,11 +190,19 @@ impl<'o> Lowering<'o> {
         output: u32,
     ) -> Result<OperationId, Error> {
         let (kernel, layer) = (&node.kernel[..], node.layer);
+        let mut attributes = node.attributes.clone();
+        if IN_GROUPS.contains(&kernel) {
+            let group = Value::Integer(i64::from(self.program.shape.group));
+            attributes.push(Attribute::new(GROUP, group));
+        }
         let on = if along.is_some() { On::Edges } else { On::Rows };
         let known = along.filter(|along| along.features).map(|_| self.program.shape.edge_features);
         let extents: Vec<Vec<u32>> = inputs.iter().copied().chain(known).map(|width| vec![width]).collect();
-        let signature = (self.open)(kernel, &extents, &node.attributes)
-            .map_err(|source| Error::Signature { kernel: kernel.to_owned(), layer, source })?;
+        let signature = (self.open)(kernel, &extents, &attributes).map_err(|source| Error::Signature {
+            kernel: kernel.to_owned(),
+            layer,
+            source,
+        })?;
         let loss = (kernel == HEAD).then(|| self.program.model.loss.targets());
         check((kernel, layer), &signature, on, loss, inputs, output)?;
         let owner = OperationId(count(self.program.operations.len()));
@@ -220,7 +239,7 @@ impl<'o> Lowering<'o> {
         self.program.operations.push(Operation {
             kernel: kernel.to_owned(),
             role: node.role.trim_end_matches('.').to_owned(),
-            attributes: node.attributes.clone(),
+            attributes,
             inputs: extents,
             layer,
             draw: node.draw,
@@ -250,7 +269,7 @@ impl<'o> Lowering<'o> {
             .is_some_and(|layer| matches!(layer.first_weights, FirstWeights::FanIn | FirstWeights::PyTorch));
         match (&spec.shape[..], spec.initialiser) {
             (&[rows, _], Initialiser::GlorotUniform)
-                if fan_in && [LINEAR, ATTENTION].contains(&&node.kernel[..]) =>
+                if fan_in && [LINEAR, ATTENTION, CONV2D].contains(&&node.kernel[..]) =>
             {
                 uniform(rows)
             }

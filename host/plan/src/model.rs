@@ -29,18 +29,27 @@
 //! | `gatv2` | each head: sum over u of a(u, v) z_u, Z = H W_source + b_source, T = H W_target + b_target; a = softmax of w . leaky(z_u + t_v) over v's in-neighbours and v; + b | Brody, Alon and Yahav 2022, eq. 7 |
 //! | `linear` | H W + b; with `jumping`, H all earlier layers' outputs | Xu et al. 2018 |
 //!
+//! Layers without a graph, of images and of sequences, are in [`LayerKind`] from [`LayerKind::Embedding`] on. A
+//! layer may have a `name`, and say which earlier ones it reads (`inputs`): layers form a directed graph
+//! without cycles, whose last layer makes the scores.
+//!
 //! A layer whose `kernel` is a path to a component ([`LayerSettings::is_path`]) puts its rows through that
 //! kernel: one row at a time, or along edges ([`On`]).
 //!
 //! What follows is, in this order: `norm` (each row by itself), the activation, and with `residual` the
 //! layer's input, as it was before dropout, is added.
 
+mod deep;
 mod resolve;
 mod settings;
 #[cfg(test)]
 mod tests;
+pub(crate) mod wiring;
 
-pub use settings::{KindSettings, LayerSettings, Layers, ModelKind, ModelSettings};
+pub use deep::{
+    Conv2d, Embedding, Image, MAX_ENTRIES, MAX_ROW, Pool2d, PoolBy, SelfAttention, Slice, Source, Transformer,
+};
+pub use settings::{DeepSettings, KindSettings, LayerSettings, Layers, ModelKind, ModelSettings};
 
 use crate::ids::Layer;
 use crate::objective::{Loss, TaskType};
@@ -48,13 +57,15 @@ use crate::signature::Attribute;
 use serde::{Deserialize, Serialize};
 
 /// Most layers of a model.
-pub const MAX_LAYERS: u32 = 64;
+pub const MAX_LAYERS: u32 = 256;
 /// Widest layer.
 pub const MAX_WIDTH: u32 = 65_536;
 /// Most steps of a propagation.
 pub const MAX_HOPS: u32 = 64;
 /// Most attributes that a layer passes to a kernel of the user's own.
 pub const MAX_ATTRIBUTES: u32 = 64;
+/// Longest list of layers that a model's name spells out.
+const NAMED_LAYERS: usize = 64;
 /// Most heads of an attention.
 pub const MAX_HEADS: u32 = 64;
 
@@ -74,18 +85,35 @@ pub enum Activation {
     Sigmoid,
     /// tanh(x)
     Tanh,
+    /// x Phi(x), Phi the normal distribution function (Hendrycks and Gimpel 2016)
+    Gelu,
+    /// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), near to it (the same, section 2)
+    GeluTanh,
+    /// x / (1 + exp(-x)) (Elfwing, Uchibe and Doya 2018)
+    Silu,
+    /// ln(1 + exp(x))
+    Softplus,
 }
 
 impl Activation {
     /// All, with their names.
-    pub const ALL: [(&'static str, Self); 6] = [
+    pub const ALL: [(&'static str, Self); 10] = [
         ("identity", Self::Identity),
         ("relu", Self::Relu),
         ("leaky-relu", Self::LeakyRelu),
         ("elu", Self::Elu),
         ("sigmoid", Self::Sigmoid),
         ("tanh", Self::Tanh),
+        ("gelu", Self::Gelu),
+        ("gelu-tanh", Self::GeluTanh),
+        ("silu", Self::Silu),
+        ("softplus", Self::Softplus),
     ];
+
+    /// Whether only kernel `activate` does it: not another kernel on the way in or out.
+    pub(crate) const fn stands_alone(self) -> bool {
+        matches!(self, Self::Gelu | Self::GeluTanh | Self::Silu | Self::Softplus)
+    }
 
     /// Its name in recipes and in kernels' attributes.
     #[must_use]
@@ -97,6 +125,10 @@ impl Activation {
             Self::Elu => "elu",
             Self::Sigmoid => "sigmoid",
             Self::Tanh => "tanh",
+            Self::Gelu => "gelu",
+            Self::GeluTanh => "gelu-tanh",
+            Self::Silu => "silu",
+            Self::Softplus => "softplus",
         }
     }
 }
@@ -118,16 +150,19 @@ pub enum Norm {
     /// PairNorm (Zhao and Akoglu 2020): rows about their mean, divided by the root of their mean square
     /// length. Trains nothing.
     Pair,
+    /// RMSNorm (Zhang and Sennrich 2019): division by the root of the row's mean square.
+    Rms,
 }
 
 impl Norm {
     /// All, with their names.
-    pub const ALL: [(&'static str, Self); 5] = [
+    pub const ALL: [(&'static str, Self); 6] = [
         ("none", Self::None),
         ("layer", Self::Layer),
         ("l2", Self::L2),
         ("batch", Self::Batch),
         ("pair", Self::Pair),
+        ("rms", Self::Rms),
     ];
 
     /// Whether a bias before it would go with the mean that it takes away.
@@ -144,6 +179,7 @@ impl Norm {
             Self::L2 => "l2",
             Self::Batch => "batch",
             Self::Pair => "pair",
+            Self::Rms => "rms",
         }
     }
 }
@@ -292,6 +328,18 @@ pub struct ModelLayer {
     /// Whether its kernel is told what is known of edges (`gatv2`, kernels of the user's own on edges).
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub edge_features: bool,
+    /// What other layers call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it reads, where it says so ([`Model::sources`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Vec<Source>>,
+    /// The shape of its rows, where they are images.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
+    /// Whether its rows are of graphs, not of vertices.
+    #[serde(default, skip_serializing_if = "settings::is_default")]
+    pub of_graphs: bool,
 }
 
 /// What a layer computes.
@@ -336,6 +384,28 @@ pub enum LayerKind {
     /// What stands for a graph, from the rows of its vertices: in the row of the one that stands for it, zero in
     /// all others. Without weights.
     Readout(Readout),
+    /// Rows of a trained table.
+    Embedding(Embedding),
+    /// Attention within groups of rows, with the products around it.
+    SelfAttention(SelfAttention),
+    /// A block of a transformer.
+    Transformer(Transformer),
+    /// A convolution of images.
+    Conv2d(Conv2d),
+    /// A pooling of images.
+    Pool2d(Pool2d),
+    /// Its inputs side by side.
+    Concat,
+    /// Some columns of its input.
+    Slice(Slice),
+    /// The product of its two inputs, value by value.
+    Product,
+    /// The sum of its inputs.
+    Sum,
+    /// Its input, for the norm that follows.
+    Normalise,
+    /// Its input, for the activation that follows.
+    Activate,
     /// What a kernel of the user's own does.
     Own {
         /// The path of its component, as written.
@@ -413,9 +483,7 @@ impl LayerKind {
         match self {
             Self::Gcn | Self::Gin { .. } | Self::Sgc { .. } | Self::Appnp { .. } => true,
             Self::Sage { aggregator } => matches!(aggregator, Aggregator::Mean),
-            Self::Gat(_) | Self::Gatv2(_) | Self::Linear { .. } | Self::Readout(_) | Self::Own { .. } => {
-                false
-            }
+            _ => false,
         }
     }
 
@@ -432,6 +500,17 @@ impl LayerKind {
             Self::Gatv2(_) => "gatv2",
             Self::Linear { .. } => "linear",
             Self::Readout(_) => "readout",
+            Self::Embedding(_) => "embedding",
+            Self::SelfAttention(_) => "self-attention",
+            Self::Transformer(_) => "transformer",
+            Self::Conv2d(_) => "conv2d",
+            Self::Pool2d(_) => "pool2d",
+            Self::Concat => "concat",
+            Self::Slice(_) => "slice",
+            Self::Product => "product",
+            Self::Sum => "sum",
+            Self::Normalise => "normalise",
+            Self::Activate => "activate",
             Self::Own { kernel, .. } => short_name(kernel),
         }
     }
@@ -444,14 +523,7 @@ impl LayerKind {
             Self::Sgc { hops } => Some(FeatureGather::Hops(*hops)),
             Self::Gin { epsilon, trained: false } => Some(FeatureGather::WithOwn(1.0 + epsilon)),
             Self::Sage { aggregator: Aggregator::Mean } => Some(FeatureGather::Beside),
-            Self::Gin { trained: true, .. }
-            | Self::Sage { aggregator: Aggregator::Max }
-            | Self::Appnp { .. }
-            | Self::Gat(_)
-            | Self::Gatv2(_)
-            | Self::Linear { .. }
-            | Self::Readout(_)
-            | Self::Own { .. } => None,
+            _ => None,
         }
     }
 }
@@ -484,19 +556,61 @@ impl Model {
         Self::resolve(&settings, features, classes, TaskType::Classification)
     }
 
-    /// Columns of a layer's input; for a jumping layer, of the last output that it reads.
+    /// What a layer reads: what it says, else the layer before, and of a jumping one all before.
+    #[must_use]
+    pub fn sources(&self, layer: usize) -> Vec<Source> {
+        let found = self.layers.get(layer);
+        if let Some(inputs) = found.and_then(|layer| layer.inputs.as_ref()) {
+            return inputs.clone();
+        }
+        let jumping = found.is_some_and(|layer| matches!(layer.kind, LayerKind::Linear { jumping: Some(_) }));
+        let before = match jumping {
+            true => (0..layer).collect(),
+            false => layer.checked_sub(1).map_or_else(Vec::new, |before| vec![before]),
+        };
+        match before.is_empty() {
+            true => vec![Source::Features],
+            // At most [`MAX_LAYERS`].
+            false => before.into_iter().map(|layer| Source::Layer(layer as u32)).collect(),
+        }
+    }
+
+    /// Columns of what a layer reads from a source.
+    #[must_use]
+    pub fn width_of(&self, source: Source) -> u32 {
+        match source {
+            Source::Features => self.features,
+            Source::Layer(layer) => self.layers.get(layer as usize).map_or(0, |layer| layer.width),
+        }
+    }
+
+    /// Columns of a layer's input: of several the last one's, but of a `concat` all of them.
     #[must_use]
     pub fn input_width(&self, layer: usize) -> u32 {
-        let before = layer.checked_sub(1).and_then(|before| self.layers.get(before));
-        before.map_or(self.features, |layer| layer.width)
+        let widths = self.sources(layer).into_iter().map(|source| self.width_of(source));
+        match self.layers.get(layer).map(|layer| &layer.kind) {
+            Some(LayerKind::Concat) => widths.sum(),
+            _ => widths.last().unwrap_or(self.features),
+        }
+    }
+
+    /// Whether a layer reads the data set's features.
+    #[must_use]
+    pub fn reads_features(&self, layer: usize) -> bool {
+        self.sources(layer).contains(&Source::Features)
     }
 
     /// What the first layer gathers that is the same in every epoch: with it gathered before, it need not.
-    /// `None` where it is not so simple, or dropout stands before it.
+    /// `None` where it is not so simple, or dropout stands before it. What takes the features' place does so
+    /// only where no other layer reads them.
     #[must_use]
     pub fn constant_gather(&self) -> Option<FeatureGather> {
         let first = self.layers.first().filter(|first| first.dropout == 0.0);
-        first.and_then(|first| first.kind.feature_gather())
+        let alone = |gather: &FeatureGather| {
+            *gather == FeatureGather::Beside
+                || !(1..self.layers.len()).any(|layer| self.reads_features(layer))
+        };
+        first.and_then(|first| first.kind.feature_gather()).filter(alone)
     }
 
     /// Whether what is learnt is of graphs, and not of vertices.
@@ -522,6 +636,9 @@ impl Model {
     #[must_use]
     pub fn name(&self) -> String {
         let mut kinds: Vec<&str> = self.layers.iter().map(|layer| layer.kind.name()).collect();
+        if kinds.len() > NAMED_LAYERS {
+            return format!("{} layers {}-{}", kinds.len(), self.features, self.classes);
+        }
         if kinds.windows(2).all(|pair| pair[0] == pair[1]) {
             kinds.truncate(1);
         }

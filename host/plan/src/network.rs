@@ -4,6 +4,7 @@
 //! activation, is not done at once: the next product does it on the way in ([`Rows`]). Only where rows go
 //! into a gather or a sum as they are, or a bias would be added by two readers, kernel `activate` does it.
 
+mod deep;
 mod layers;
 
 use crate::ids::{DomainId, Layer};
@@ -27,6 +28,20 @@ pub(crate) const ACTIVATE: &str = "activate";
 pub(crate) const NORMALISE: &str = "normalise";
 /// The kernel that makes what an attention reads.
 pub(crate) const ATTENTION: &str = "attention";
+/// The kernel of an embedding.
+pub(crate) const EMBEDDING: &str = "embedding";
+/// The kernel of attention within groups of rows.
+pub(crate) const SELF_ATTENTION: &str = "self-attention";
+/// The kernel of convolutions.
+pub(crate) const CONV2D: &str = "conv2d";
+/// The kernel of poolings.
+pub(crate) const POOL2D: &str = "pool2d";
+/// The kernel that puts rows side by side.
+pub(crate) const CONCAT: &str = "concat";
+/// The kernel that takes some columns.
+pub(crate) const SLICE: &str = "slice";
+/// The kernel that multiplies rows value by value.
+pub(crate) const PRODUCT: &str = "product";
 /// The edge kernel of attention whose scores are not linear.
 const GATV2: &str = "gatv2";
 /// The edge kernel of the largest of neighbours' rows.
@@ -214,12 +229,25 @@ impl Network {
 
     /// As [`Network::dropped`], always in rows of their own.
     fn activated(&mut self, rows: &Rows, of: Layer, dropout: f64) -> ValueId {
+        self.activated_with(rows, of, dropout, |_| ())
+    }
+
+    /// The same, `with` something changed.
+    fn activated_with(
+        &mut self,
+        rows: &Rows,
+        of: Layer,
+        dropout: f64,
+        with: impl FnOnce(&mut Kernel),
+    ) -> ValueId {
         let attributes = vec![
             Attribute::new("input-bias", Setting::Flag(rows.bias.is_some())),
             Attribute::new("activation", Setting::Text(rows.activation.name().to_owned())),
             Attribute::new("dropout", Setting::Number(dropout)),
         ];
-        self.kernel(ACTIVATE, (of, ""), rows, self.width(rows.value), attributes)
+        let mut kernel = Kernel { bias: rows.bias.clone(), ..Kernel::new(ACTIVATE, (of, ""), attributes) };
+        with(&mut kernel);
+        self.add(of, vec![rows.value], self.width(rows.value), kernel)
     }
 
     /// Rows to which nothing is still to be done.

@@ -41,6 +41,8 @@ pub struct DataShape {
     pub edge_features: u32,
     /// Graphs; 0: there is one, and what is learnt is of vertices.
     pub graphs: u32,
+    /// Rows of a sequence, one after another; 1: rows are none. Divides the number of rows.
+    pub group: u32,
 }
 
 /// Opens a kernel: its name, the extents of one row of each input, its attributes. An edge kernel's inputs

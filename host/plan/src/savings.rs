@@ -17,7 +17,7 @@
 use crate::error::Error;
 use crate::ids::StageId;
 use crate::model::{Aggregator, FeatureGather, LayerKind, Model};
-use crate::network::{ACTIVATE, HEAD, LINEAR, NORMALISE, SUM};
+use crate::network::{ACTIVATE, CONCAT, CONV2D, HEAD, LINEAR, NORMALISE, POOL2D, PRODUCT, SLICE, SUM};
 use crate::op::gather;
 use crate::program::{Operation, Over, Phase, Port, Program, Stage};
 
@@ -115,7 +115,7 @@ pub fn loss_gathers(program: &Program, replaced: impl Fn(&str) -> bool) -> Vec<S
 }
 
 /// Kernels that take each row by itself and make of a gradient of zero one of zero.
-const BY_ROW: [&str; 5] = [LINEAR, HEAD, SUM, ACTIVATE, NORMALISE];
+const BY_ROW: [&str; 10] = [LINEAR, HEAD, SUM, ACTIVATE, NORMALISE, CONV2D, POOL2D, CONCAT, SLICE, PRODUCT];
 
 /// What a data set gives to count with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,9 +154,12 @@ impl GatherFeatures {
 pub struct Savings {
     /// What the first layer gathers of the features is gathered before ([`Model::constant_gather`]).
     pub gathered_features: bool,
-    /// Layers that gather before their product: bit l is layer l.
+    /// Layers that gather before their product: bit l is layer l. Layers from 64 on never do.
     pub aggregate_first: u64,
 }
+
+/// Layers that have a bit.
+const COUNTED: usize = u64::BITS as usize;
 
 /// A gather is bound by memory: one of its multiply-adds takes as long as this many of a product.
 /// (Measured: 0.2 to 0.9 s for 115 M edges of width 48, so 6 to 27 G multiply-adds a second, against
@@ -188,6 +191,10 @@ impl Savings {
                 (None, kind) => (
                     format!("run.gather_features = \"once\" with a first layer of kind `{}`", kind.name()),
                     "a first layer that is `gcn`, `sage` of the mean, `gin` or `sgc`, or run.gather_features = \"auto\"",
+                ),
+                (Some(_), _) if first.dropout == 0.0 => (
+                    "run.gather_features = \"once\" with several layers that read the features".to_owned(),
+                    "a first layer that alone reads them, or run.gather_features = \"auto\"",
                 ),
                 (Some(_), _) => (
                     format!(
@@ -229,7 +236,7 @@ impl Savings {
     /// Whether a layer gathers before its product.
     #[must_use]
     pub fn aggregates_first(&self, layer: usize) -> bool {
-        layer < 64 && self.aggregate_first >> layer & 1 == 1
+        layer < COUNTED && self.aggregate_first >> layer & 1 == 1
     }
 }
 
@@ -237,21 +244,16 @@ impl Savings {
 /// unit: a value that is read or written counts as one.
 fn aggregate_first(model: &Model, work: &Workload) -> u64 {
     let mut layers = 0;
-    // The first layer's features are wide, or sparse.
-    for (at, layer) in model.layers.iter().enumerate().take(64).skip(1) {
+    // Features are wide, or sparse.
+    for (at, layer) in model.layers.iter().enumerate().take(COUNTED).skip(1) {
+        if model.reads_features(at) {
+            continue;
+        }
         let hops = match &layer.kind {
             LayerKind::Gcn | LayerKind::Sage { aggregator: Aggregator::Mean } | LayerKind::Gin { .. } => 1,
             LayerKind::Sgc { hops } => *hops,
             // A maximum stands before its product whatever the widths.
-            LayerKind::Sage { aggregator: Aggregator::Max }
-            | LayerKind::Appnp { .. }
-            | LayerKind::Gat(_)
-            | LayerKind::Gatv2(_)
-            | LayerKind::Linear { .. }
-            | LayerKind::Readout(_)
-            | LayerKind::Own { .. } => {
-                continue;
-            }
+            _ => continue,
         };
         let gathers =
             |width: u32| 2 * u128::from(work.edges + work.rows) * u128::from(hops) * u128::from(width);

@@ -5,6 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The attribute by which a kernel is told how many rows, one after another, are a sequence.
+pub const GROUP: &str = "group";
+
 /// What a layer, opened with its inputs' extents and its attributes, takes and gives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Signature {

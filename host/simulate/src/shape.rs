@@ -153,6 +153,7 @@ impl Shape {
             classes: self.classes,
             edge_features: 0,
             graphs: 0,
+            group: 1,
         };
         Ok(Program::build(&model, shape, savings, &signature)?)
     }

@@ -199,7 +199,7 @@ impl Inputs {
             Some((labels, _)) => graph_intervals(&intervals, labels, standing, &vertices, &in_training)?,
         };
         let count = standing.len() as u32;
-        let shape = DataShape { rows, features: columns, classes, edge_features, graphs: count };
+        let shape = DataShape { rows, features: columns, classes, edge_features, graphs: count, group: 1 };
         let weight = 1.0 / known(&dataset.labels, &dataset.split.train).max(1) as f32;
         let links = held.zip(links).map(|(held, settings)| {
             Arc::new(PredictedLinks::new(&dataset, held, settings, vertices.permutation()))

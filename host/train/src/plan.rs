@@ -116,10 +116,17 @@ pub enum LayerFirst {
 /// What is done first in a layer of a program.
 fn first(program: &Program, at: usize, kind: &LayerKind) -> LayerFirst {
     match kind {
-        LayerKind::Appnp { .. } | LayerKind::Linear { .. } | LayerKind::Own { .. } => LayerFirst::Fixed,
-        LayerKind::Gat(_) | LayerKind::Gatv2(_) | LayerKind::Readout(_) => LayerFirst::Fixed,
         LayerKind::Sage { aggregator: Aggregator::Max } => LayerFirst::Gather,
-        _ if at == 0 && program.savings.gathered_features => LayerFirst::GatheredOnce,
+        LayerKind::Gcn | LayerKind::Sage { .. } | LayerKind::Gin { .. } | LayerKind::Sgc { .. } => {
+            chosen(program, at)
+        }
+        _ => LayerFirst::Fixed,
+    }
+}
+
+fn chosen(program: &Program, at: usize) -> LayerFirst {
+    match at {
+        0 if program.savings.gathered_features => LayerFirst::GatheredOnce,
         _ if program.savings.aggregates_first(at) => LayerFirst::Gather,
         _ => LayerFirst::Product,
     }

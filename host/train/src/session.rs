@@ -8,11 +8,11 @@ use eciton_engine::{Deadlines, Engine, TunerSettings};
 use eciton_exec::functions::{self, Outlook, Wanted};
 use eciton_exec::{Completion, Executor, LocalPool, Prices};
 use eciton_graph::dataset::Dataset;
-use eciton_kernel::Layer;
+use eciton_kernel::{Kernel, Layer};
 use eciton_plan::executor::CORE_HOUR_USD;
 use eciton_plan::{
-    Attribute, Config, Domain, EdgePlace, ExecutorKind, FunctionCount, GatherFeatures, Layers, Mode, Model,
-    Pipeline, Place, Program, Readout, Round, Savings, SlotId, Spans,
+    Attribute, Config, Domain, EdgePlace, ExecutorKind, FunctionCount, GROUP, GatherFeatures, Layers, Mode,
+    Model, Pipeline, Place, Program, Readout, Round, Savings, SlotId, Spans, Value,
 };
 
 use crate::batch::{Batches, Chooser, Source};
@@ -199,6 +199,15 @@ pub(crate) struct Planned {
     pub memory: MemoryPlan,
 }
 
+/// The attributes with the rows of a sequence among them, for a kernel that takes `group` and is not told.
+fn grouped(kernel: &Kernel, attributes: &[Attribute], group: u32) -> Option<Vec<Attribute>> {
+    let is_group = |name: &str| name == GROUP;
+    let takes = kernel.attributes().iter().any(|spec| is_group(&spec.name));
+    let told = attributes.iter().any(|attribute| is_group(&attribute.name));
+    let group = Attribute::new(GROUP, Value::Integer(i64::from(group)));
+    (takes && !told).then(|| attributes.iter().cloned().chain([group]).collect())
+}
+
 impl Planned {
     fn new(
         config: &Config,
@@ -209,8 +218,13 @@ impl Planned {
     ) -> Result<Self> {
         let layers: RefCell<Vec<Arc<Layer>>> = RefCell::default();
         let failure: RefCell<Option<Error>> = RefCell::default();
+        let group = inputs.shape.group;
         let open = |kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]| {
-            let opened = kernels.get(kernel).and_then(|k| Ok(k.open(inputs, attributes)?));
+            let opened = kernels.get(kernel).and_then(|k| {
+                // A kernel of the user's own that takes groups of rows is told of them as the built-in ones are.
+                let told = grouped(&k, attributes, group);
+                Ok(k.open(inputs, told.as_deref().unwrap_or(attributes))?)
+            });
             opened
                 .map(|layer| {
                     let signature = layer.signature().clone();

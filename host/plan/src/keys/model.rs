@@ -1,14 +1,16 @@
 //! The keys of `[model]` and of its layers.
 
+mod deep;
+
 use std::collections::BTreeMap;
 
-use super::{FINITE, Key, PROBABILITY, is_probability, key, write};
+use super::{FINITE, Key, PROBABILITY, is_probability, key, write_with};
 use crate::class_weights::ClassWeights;
 use crate::document::{Field, Fields, Found, number};
 use crate::error::Error;
 use crate::model::{
     Activation, Aggregator, FirstWeights, Jumping, LayerSettings, Layers, MAX_ATTRIBUTES, MAX_HEADS,
-    MAX_HOPS, MAX_LAYERS, MAX_WIDTH, ModelKind, ModelSettings, Norm, On, Readout,
+    MAX_HOPS, MAX_LAYERS, MAX_WIDTH, ModelKind, ModelSettings, Norm, On, Readout, wiring,
 };
 use crate::objective::Loss;
 use crate::signature::Value;
@@ -42,7 +44,7 @@ pub(super) const MODEL: &[Key<ModelSettings>] = &[
     key(
         "activation",
         &["nonlinearity"],
-        "what follows every layer but the last: identity, relu, leaky-relu, elu, sigmoid, tanh",
+        "what follows every layer but the last: identity, relu, leaky-relu, elu, sigmoid, tanh, gelu, gelu-tanh, silu, softplus",
         |model, field| {
             model.activation = field.choice(&Activation::ALL)?;
             Ok(())
@@ -64,7 +66,7 @@ pub(super) const MODEL: &[Key<ModelSettings>] = &[
     key(
         "norm",
         &["normalization", "normalisation", "layer_norm"],
-        "what brings the rows of every layer but the last to one scale: none, layer, l2, batch, pair",
+        "what brings the rows of every layer but the last to one scale: none, layer, l2, batch, pair, rms",
         |model, field| {
             model.norm = field.choice(&Norm::ALL)?;
             Ok(())
@@ -180,7 +182,7 @@ pub(super) const MODEL: &[Key<ModelSettings>] = &[
     key(
         "heads",
         &["num_heads"],
-        "heads of gat and gatv2 layers, but of the last: 1 to 64",
+        "heads of attentions, but of a last gat or gatv2 layer: 1 to 64",
         |model, field| {
             model.own.heads = Some(field.integer32(1..=MAX_HEADS)?);
             Ok(())
@@ -207,7 +209,7 @@ pub(super) const MODEL: &[Key<ModelSettings>] = &[
     key(
         "layers",
         &["num_layers", "depth", "layer"],
-        "how many layers, 1 to 64, or a list of tables, one a layer",
+        "how many layers, 1 to 256, or a list of tables, one a layer",
         |model, field| {
             model.layers = layers(field)?;
             Ok(())
@@ -219,7 +221,7 @@ pub(super) const LAYER: &[Key<LayerSettings>] = &[
     key(
         "kernel",
         &["kind", "type"],
-        "the layer's kind: gcn, sage, gin, sgc, appnp, gat, gatv2, linear, or the path of a component",
+        "the layer's kind, for instance gcn, linear, conv2d or transformer, or the path of a component",
         |layer, field| {
             layer.kernel = match &field.value {
                 Found::Text(text) if LayerSettings::is_path(text) => text.clone(),
@@ -228,19 +230,14 @@ pub(super) const LAYER: &[Key<LayerSettings>] = &[
             Ok(())
         },
     ),
-    key(
-        "width",
-        &["hidden", "out_features", "out-features"],
-        "columns of its output: 1 to 65536",
-        |layer, field| {
-            layer.width = Some(field.integer32(1..=MAX_WIDTH)?);
-            Ok(())
-        },
-    ),
+    key("width", &["out_features", "out-features"], "columns of its output: 1 to 65536", |layer, field| {
+        layer.width = Some(field.integer32(1..=MAX_WIDTH)?);
+        Ok(())
+    }),
     key(
         "activation",
         &["nonlinearity"],
-        "what follows it: identity, relu, leaky-relu, elu, sigmoid, tanh",
+        "what follows it: identity, relu, leaky-relu, elu, sigmoid, tanh, gelu, gelu-tanh, silu, softplus",
         |layer, field| {
             layer.activation = Some(field.choice(&Activation::ALL)?);
             Ok(())
@@ -257,7 +254,7 @@ pub(super) const LAYER: &[Key<LayerSettings>] = &[
     key(
         "norm",
         &["normalization", "normalisation", "layer_norm", "normalize"],
-        "what brings its rows to one scale: none, layer, l2, batch, pair",
+        "what brings its rows to one scale: none, layer, l2, batch, pair, rms",
         |layer, field| {
             layer.norm = Some(field.choice(&Norm::ALL)?);
             Ok(())
@@ -308,14 +305,14 @@ pub(super) const LAYER: &[Key<LayerSettings>] = &[
     ),
     key(
         "readout",
-        &["by", "global_pool", "graph_pooling"],
+        &["global_pool", "graph_pooling"],
         "what stands for a graph, in readout: mean, sum, max",
         |layer, field| {
             layer.own.readout = Some(field.choice(&Readout::ALL)?);
             Ok(())
         },
     ),
-    key("heads", &["num_heads"], "heads of its attention, in gat and gatv2: 1 to 64", |layer, field| {
+    key("heads", &["num_heads", "nhead"], "heads of its attention: 1 to 64", |layer, field| {
         layer.own.heads = Some(field.integer32(1..=MAX_HEADS)?);
         Ok(())
     }),
@@ -377,7 +374,34 @@ pub(super) const LAYER: &[Key<LayerSettings>] = &[
             Ok(())
         },
     ),
+    key("name", &["id", "label"], "what later layers call it in `inputs`", |layer, field| {
+        layer.name = Some(field.text("a name of 1 to 64 letters, digits, `-`, `_` and `.`")?);
+        Ok(())
+    }),
+    key(
+        "inputs",
+        &["input", "from", "reads"],
+        "names of the layers that it reads, or \"features\"; left out: the layer before",
+        |layer, field| {
+            layer.inputs = Some(names(field)?);
+            Ok(())
+        },
+    ),
 ];
+
+/// A few names, or one by itself.
+fn names(field: &Field) -> Result<Vec<String>, Error> {
+    let name = |item: &Found| match item {
+        Found::Text(text) => Some(text.clone()),
+        _ => None,
+    };
+    let found = match &field.value {
+        Found::List(items) => items.iter().map(name).collect(),
+        one => name(one).map(|one| vec![one]),
+    };
+    let fits = |names: &Vec<String>| (1..=MAX_LAYERS as usize).contains(&names.len());
+    found.filter(fits).ok_or_else(|| field.refuse("a list of names, as [\"stem\", \"features\"]"))
+}
 
 /// A layer's kernel by its name.
 fn kernel(field: &Field) -> Result<&'static str, Error> {
@@ -433,11 +457,29 @@ fn layers(field: &Field) -> Result<Layers, Error> {
                     return Err(field.refuse(allowed.clone()));
                 };
                 let mut layer = LayerSettings::gcn();
-                write(&mut layer, "", LAYER, &inner.0)?;
+                write_with(&mut layer, LAYER, deep::LAYER, &inner.0)?;
                 Ok(layer)
             };
-            items.iter().map(layer).collect::<Result<_, _>>().map(Layers::List)
+            let layers: Vec<LayerSettings> = items.iter().map(layer).collect::<Result<_, _>>()?;
+            wiring::sources(&layers).map_err(|refusal| misplaced(items, field, &refusal))?;
+            Ok(Layers::List(layers))
         }
         _ => Err(field.refuse(allowed)),
+    }
+}
+
+/// A refusal of a layer's name or inputs, where these stand in the text.
+fn misplaced(items: &[Found], list: &Field, refusal: &wiring::Refusal) -> Error {
+    let table = match items.get(refusal.layer) {
+        Some(Found::Table(Fields(fields))) => &fields[..],
+        _ => &[],
+    };
+    let named = |name: &str| table.iter().find(|field| field.name == name);
+    let place = named(refusal.attribute).or_else(|| named("kernel")).or_else(|| table.first());
+    Error::Value {
+        key: format!("{}[{}].{}", list.path, refusal.layer, refusal.attribute),
+        found: refusal.found.clone(),
+        allowed: refusal.allowed.clone(),
+        place: place.map_or_else(|| list.value_place.clone(), |field| field.value_place.clone()),
     }
 }

@@ -1,9 +1,11 @@
 //! From what a user writes to a model for one data set.
 
+mod deep;
+
 use super::settings::{KindSettings, LayerSettings, Layers, ModelKind, ModelSettings};
 use super::{
     Activation, Attention, FirstWeights, LayerKind, MAX_HEADS, MAX_HOPS, MAX_LAYERS, MAX_WIDTH, Model,
-    ModelLayer, Norm, On, Readout, number,
+    ModelLayer, Norm, On, Readout, Source, number, wiring,
 };
 use crate::error::Error;
 use crate::keys;
@@ -20,8 +22,10 @@ const SGC_HOPS: u32 = 2;
 const GAT_HEADS: u32 = 8;
 /// The slope of its scores (section 2.1).
 const GAT_SLOPE: f64 = 0.2;
-/// The kinds that have heads.
+/// Graph attentions.
 const ATTENTIONS: &[&str] = &["gat", "gatv2"];
+/// The kinds that have heads.
+const WITH_HEADS: &[&str] = &["gat", "gatv2", "self-attention", "transformer"];
 /// An attention whose layer's width is not known yet.
 const UNRESOLVED: Attention =
     Attention { heads: 1, features: 1, average: false, slope: GAT_SLOPE, dropout: 0.0 };
@@ -66,21 +70,26 @@ impl Model {
             return Err(Error::ClassesOnly { key, task: task.name() });
         }
         let listed = listed(settings, classes)?;
-        // What follows it has no weights and changes no width.
-        let last = listed.iter().rposition(|layer| !WITHOUT_WEIGHTS.contains(&&layer.kernel[..]));
+        let wired = wiring::sources(&listed).map_err(|refusal| {
+            let wiring::Refusal { layer, attribute, found, allowed } = refusal;
+            Error::Model { layer: number(layer), attribute, found, allowed }
+        })?;
+        let scores = scores(&listed, &wired);
         let layers = Vec::with_capacity(listed.len());
         let links = task == TaskType::LinkPrediction;
         let (edge_weights, focal) = (settings.edge_weights, settings.focal);
         let mut model = Self { features, classes, loss, focal, links, edge_weights, layers };
-        for (at, layer) in listed.iter().enumerate() {
-            let classes = last.is_none_or(|last| at >= last).then_some(classes);
-            let resolved = Resolving { settings, layer, model: &model, classes }.layer()?;
+        for ((layer, inputs), scores) in listed.iter().zip(wired).zip(scores) {
+            let classes = scores.then_some(classes);
+            let sources = reads(&model, layer, inputs.as_ref());
+            let resolving = Resolving { settings, layer, model: &model, classes, sources };
+            let resolved = ModelLayer { inputs, ..resolving.layer()? };
             model.layers.push(resolved);
         }
         // What no layer reads was meant for another kind of model.
         let unread = |(_, given, kinds): &&OwnKey| *given && !listed.iter().any(|layer| layer.has(kinds));
         if let Some((attribute, _, kinds)) = own_keys(&settings.own).iter().find(unread) {
-            return Err(Error::ModelKey { attribute, kinds: kinds.join(" and ") });
+            return Err(Error::ModelKey { attribute, kinds: all_of(kinds) });
         }
         let gathers = model.layers.iter().any(|layer| layer.kind.gathers());
         if model.edge_weights.is_some() && !gathers {
@@ -105,12 +114,67 @@ impl Model {
     }
 }
 
-/// Layers that have none, and are as wide as their input.
-const WITHOUT_WEIGHTS: &[&str] = &["appnp", "readout"];
-/// What may follow a readout: layers that see no neighbours.
-const OF_ROWS: &[&str] = &["linear", "readout"];
+/// Layers without weights that are as wide as each of their inputs: where one makes scores, its inputs do.
+const PASSED: &[&str] = &["appnp", "readout", "sum"];
+/// What may follow a readout: layers that see neither neighbours nor other rows.
+const OF_ROWS: &[&str] = &[
+    "linear",
+    "readout",
+    "embedding",
+    "conv2d",
+    "pool2d",
+    "concat",
+    "slice",
+    "product",
+    "sum",
+    "normalise",
+    "activate",
+];
 /// Layers whose kernels can be told what is known of edges.
 const KNOW_EDGES: &[&str] = &["gatv2", LayerSettings::OWN_ON_EDGES];
+
+/// Names in words.
+fn all_of(kinds: &[&str]) -> String {
+    match kinds {
+        [before @ .., one, last] if !before.is_empty() => format!("{}, {one} and {last}", before.join(", ")),
+        _ => kinds.join(" and "),
+    }
+}
+
+/// What a layer reads, as [`Model::sources`] of it will say.
+fn reads(model: &Model, layer: &LayerSettings, inputs: Option<&Vec<Source>>) -> Vec<Source> {
+    // At most `MAX_LAYERS`.
+    let before = 0..model.layers.len() as u32;
+    match inputs {
+        Some(inputs) => inputs.clone(),
+        None if layer.jumping.is_some() && !before.is_empty() => before.map(Source::Layer).collect(),
+        None => vec![before.last().map_or(Source::Features, Source::Layer)],
+    }
+}
+
+/// Which layers' rows are scores, or become them without weights: the last, and what passes on to it.
+fn scores(listed: &[LayerSettings], wired: &[Option<Vec<Source>>]) -> Vec<bool> {
+    let mut scores = vec![false; listed.len()];
+    if let Some(last) = scores.last_mut() {
+        *last = true;
+    }
+    for at in (0..listed.len()).rev() {
+        if !scores[at] || !PASSED.contains(&&listed[at].kernel[..]) {
+            continue;
+        }
+        match &wired[at] {
+            None => at.checked_sub(1).into_iter().for_each(|before| scores[before] = true),
+            Some(sources) => {
+                for source in sources {
+                    if let Source::Layer(place) = source {
+                        scores[*place as usize] = true;
+                    }
+                }
+            }
+        }
+    }
+    scores
+}
 
 /// A key that some kinds have, whether it is given, and which kinds.
 type OwnKey = (&'static str, bool, &'static [&'static str]);
@@ -122,7 +186,7 @@ fn own_keys(own: &KindSettings) -> [OwnKey; 10] {
         ("epsilon", own.epsilon.is_some(), &["gin"]),
         ("train_epsilon", own.train_epsilon.is_some(), &["gin"]),
         ("aggregator", own.aggregator.is_some(), &["sage"]),
-        ("heads", own.heads.is_some(), ATTENTIONS),
+        ("heads", own.heads.is_some(), WITH_HEADS),
         ("attention_dropout", own.attention_dropout.is_some(), ATTENTIONS),
         ("negative_slope", own.negative_slope.is_some(), ATTENTIONS),
         ("edge_features", own.edge_features.is_some(), KNOW_EDGES),
@@ -198,6 +262,8 @@ struct Resolving<'a> {
     model: &'a Model,
     /// Given where its rows are scores, or become them without weights.
     classes: Option<u32>,
+    /// What it reads.
+    sources: Vec<Source>,
 }
 
 impl Resolving<'_> {
@@ -208,17 +274,20 @@ impl Resolving<'_> {
 
     fn layer(&self) -> Result<ModelLayer, Error> {
         let Self { settings, layer, classes, .. } = *self;
-        let input = self.model.input_width(self.model.layers.len());
+        self.check_sources()?;
+        let input = self.input();
         let mut kind = self.kind()?;
         let propagates = matches!(kind, LayerKind::Appnp { .. } | LayerKind::Readout(_));
-        let first = self.model.layers.is_empty();
+        let first = self.reads_features();
         if propagates && first {
             let allowed = "another: nothing is trained before it, so put a `linear` layer there";
-            return self.refuse("kernel", format!("{:?} in the first layer", layer.kernel), allowed);
+            let place = if self.model.layers.is_empty() { "in the first layer" } else { "over the features" };
+            return self.refuse("kernel", format!("{:?} {place}", layer.kernel), allowed);
         }
         let of_rows =
             OF_ROWS.contains(&&layer.kernel[..]) || matches!(kind, LayerKind::Own { on: On::Rows, .. });
-        if self.model.reads_out() && (!of_rows || propagates) {
+        let of_graphs = self.behind_readout()?;
+        if of_graphs && (!of_rows || propagates) {
             let allowed =
                 "`linear`, or a kernel of your own on rows: behind a readout there are no neighbours";
             return self.refuse("kernel", format!("{:?} behind a readout", layer.kernel), allowed);
@@ -229,38 +298,64 @@ impl Resolving<'_> {
                 "given: how many columns the kernel makes; only the last layer's follows from the data";
             return self.refuse("width", "left out".to_owned(), allowed);
         }
+        let made = self.made(&kind)?;
+        let (follows, image) = made.unzip();
         let natural = if propagates { input } else { classes.unwrap_or(settings.hidden) };
-        let width = layer.width.unwrap_or(natural);
-        if !(1..=MAX_WIDTH).contains(&width) {
+        let width = layer.width.or(follows).unwrap_or(natural);
+        if follows.is_none() && !(1..=MAX_WIDTH).contains(&width) {
             return self.refuse("width", width.to_string(), &format!("1 to {MAX_WIDTH}"));
         }
         if propagates && width != input {
             let allowed = format!("{input}, the width of its input: it has no weights");
             return self.refuse("width", width.to_string(), &allowed);
         }
+        if let Some(follows) = follows.filter(|&follows| follows != width) {
+            let allowed = format!("left out: it is {follows} and follows from what the layer reads");
+            return self.refuse("width", width.to_string(), &allowed);
+        }
         if let Some(classes) = classes.filter(|&classes| classes != width) {
             let allowed = format!("{classes}, the number of classes, in the last layer");
             return self.refuse("width", width.to_string(), &allowed);
         }
-        let dropout = layer.dropout.unwrap_or(if propagates { 0.0 } else { settings.dropout });
+        let (rest, weightless) = (deep::is_rest(&kind), propagates || deep::is_weightless(&kind));
+        let dropout = layer.dropout.unwrap_or(if weightless { 0.0 } else { settings.dropout });
         if !keys::is_probability(dropout as f32) {
             return self.refuse("dropout", dropout.to_string(), keys::PROBABILITY);
         }
-        let none = classes.is_some() || propagates;
-        if let LayerKind::Gat(attention) | LayerKind::Gatv2(attention) = &mut kind {
-            *attention = self.attention(width, dropout)?;
+        if matches!(kind, LayerKind::Embedding(_)) && dropout > 0.0 {
+            let allowed = "0: its input are numbers of entries; the next layer may drop its result";
+            return self.refuse("dropout", dropout.to_string(), allowed);
         }
-        let activation =
-            layer.activation.unwrap_or(if none { Activation::Identity } else { settings.activation });
+        let none = classes.is_some() || propagates || rest;
+        match &mut kind {
+            LayerKind::Gat(attention) | LayerKind::Gatv2(attention) => {
+                *attention = self.attention(width, dropout)?;
+            }
+            LayerKind::SelfAttention(attention) => self.check_heads(attention.heads, width)?,
+            LayerKind::Transformer(block) => self.check_heads(block.attention.heads, width)?,
+            _ => {}
+        }
+        let block = matches!(kind, LayerKind::Transformer(_));
+        let plain = none && !matches!(kind, LayerKind::Activate if classes.is_none());
+        let said = layer.activation.filter(|_| !block);
+        let activation = said.unwrap_or(if plain { Activation::Identity } else { settings.activation });
         if classes.is_some() && activation != Activation::Identity {
             let allowed = "\"identity\" in the last layer, whose rows are scores";
             return self.refuse("activation", format!("{:?}", activation.name()), allowed);
         }
-        if propagates && layer.bias == Some(true) {
-            let allowed = format!("false: `{}` layers have no weights", layer.kernel);
+        if weightless && layer.bias == Some(true) {
+            let allowed = format!("false: `{}` layers add no bias", layer.kernel);
             return self.refuse("bias", "true".to_owned(), &allowed);
         }
         let fits = width == input && !first;
+        let joins = self.sources.len() > 1 && layer.jumping.is_none();
+        if layer.residual == Some(true) && (block || joins) {
+            let allowed = match block {
+                true => "left out: a `transformer` adds its input by itself",
+                false => "left out: of several inputs none is the one to add",
+            };
+            return self.refuse("residual", "true".to_owned(), allowed);
+        }
         if layer.residual == Some(true) && !fits {
             let found = format!("true, with {input} columns before and {width} after");
             return self.refuse("residual", found, "false, or on equal widths behind the first layer");
@@ -272,16 +367,27 @@ impl Resolving<'_> {
             (FirstWeights::Auto, _) => FirstWeights::FanIn,
             (said, _) => said,
         };
+        let norm = match (&kind, layer.norm) {
+            // It stands before its halves.
+            (LayerKind::Transformer(_), _) => Norm::None,
+            (LayerKind::Normalise, None) if settings.norm == Norm::None => Norm::Layer,
+            (LayerKind::Normalise, None) => settings.norm,
+            (_, said) => said.unwrap_or(if none { Norm::None } else { settings.norm }),
+        };
         Ok(ModelLayer {
-            kind,
             width,
             first_weights,
             dropout,
-            bias: !propagates && layer.bias.unwrap_or(settings.bias && !own),
-            norm: layer.norm.unwrap_or(if none { Norm::None } else { settings.norm }),
+            bias: !weightless && layer.bias.unwrap_or(settings.bias && !own),
+            norm,
             activation,
-            residual: layer.residual.unwrap_or(settings.residual && fits && !none),
+            residual: layer.residual.unwrap_or(settings.residual && fits && !none && !joins),
             edge_features: layer.has(KNOW_EDGES) && layer.own.or(settings.own).edge_features.unwrap_or(false),
+            name: layer.name.clone(),
+            inputs: None,
+            image: image.flatten(),
+            of_graphs: of_graphs || matches!(kind, LayerKind::Readout(_)),
+            kind,
         })
     }
 
@@ -292,9 +398,9 @@ impl Resolving<'_> {
             ("jumping", layer.jumping.is_some(), &["linear"]),
             ("average", layer.average.is_some(), ATTENTIONS),
         ];
-        let mut of = own_keys(&layer.own).into_iter().chain(of);
+        let mut of = own_keys(&layer.own).into_iter().chain(of).chain(deep::keys(layer));
         if let Some((name, _, kinds)) = of.find(|(_, given, kinds)| *given && !layer.has(kinds)) {
-            let allowed = format!("left out: it belongs to {}", kinds.join(" and "));
+            let allowed = format!("left out: it belongs to {}", all_of(kinds));
             return self.refuse(name, format!("given for kernel {:?}", layer.kernel), &allowed);
         }
         if LayerSettings::is_path(&layer.kernel) {
@@ -340,6 +446,7 @@ impl Resolving<'_> {
                 }
                 LayerKind::Linear { jumping: layer.jumping }
             }
+            other if deep::is_one(other) => self.deep()?,
             other => {
                 let known = LayerSettings::KERNELS.map(|name| format!("{name:?}")).join(", ");
                 let allowed = format!("one of {known}, {}", LayerSettings::OR_PATH);
@@ -402,8 +509,8 @@ impl Resolving<'_> {
     }
 
     fn check_jumping(&self) -> Result<(), Error> {
-        let widths: Vec<u32> = self.model.layers.iter().map(|layer| layer.width).collect();
-        if widths.is_empty() {
+        let widths: Vec<u32> = self.sources.iter().map(|&source| self.model.width_of(source)).collect();
+        if self.model.layers.is_empty() {
             return self.refuse("jumping", "given in the first layer".to_owned(), "behind other layers");
         }
         let equal = widths.windows(2).all(|pair| pair[0] == pair[1]);

@@ -1,6 +1,6 @@
 //! What a user writes of a model.
 
-use super::{Activation, Aggregator, FirstWeights, Jumping, Norm, On, Readout};
+use super::{Activation, Aggregator, FirstWeights, Image, Jumping, Norm, On, PoolBy, Readout};
 use crate::class_weights::ClassWeights;
 use crate::document;
 use crate::error::Error;
@@ -183,7 +183,7 @@ impl ModelKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Layers {
-    /// So many layers of the model's kind, 1 to 64.
+    /// So many layers of the model's kind, 1 to 256.
     Count(u32),
     /// Each by itself.
     List(Vec<LayerSettings>),
@@ -231,6 +231,62 @@ pub struct LayerSettings {
     /// What the kernel is opened with (a kernel of the user's own).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, Value>,
+    /// What later layers call it in their `inputs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Names of the layers that it reads; `None`: the layer before, the features of the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Vec<String>>,
+    /// What only layers of deep networks have.
+    #[serde(flatten)]
+    pub deep: DeepSettings,
+}
+
+/// What only layers of deep networks have.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeepSettings {
+    /// Rows of the table (`embedding`: the number of classes).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entries: Option<u32>,
+    /// Whether places in a sequence have rows of their own (`embedding`: false).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub positions: Option<bool>,
+    /// Whether a row sees none after it (`self-attention`, `transformer`: false).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub causal: Option<bool>,
+    /// Columns between the two last products (`transformer`: four times its width).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden: Option<u32>,
+    /// Height, width and channels of the input (`conv2d`, `pool2d`: those of what it reads).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
+    /// Channels of the result (`conv2d`: the model's `hidden`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channels: Option<u32>,
+    /// Height and width of the kernel (`conv2d`: 3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_size: Option<u32>,
+    /// Pixels from one place to the next (`conv2d`: 1, `pool2d`: the window).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stride: Option<u32>,
+    /// Zeros on each side of the image (`conv2d`: 0).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub padding: Option<u32>,
+    /// Pixels from one value of the kernel to the next (`conv2d`: 1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dilation: Option<u32>,
+    /// Height and width of the window (`pool2d`: 2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<u32>,
+    /// What is made of a window (`pool2d`: the largest value).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolBy>,
+    /// The first column (`slice`: 0).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<u32>,
+    /// How many columns (`slice`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
 }
 
 /// What only some kinds of layers have, said of the model or of a layer.
@@ -251,7 +307,7 @@ pub struct KindSettings {
     /// What is made of in-neighbours' rows (`sage`: their mean).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aggregator: Option<Aggregator>,
-    /// Heads of an attention (`gat`, `gatv2`: 8; 1 in the last layer, unless that says).
+    /// Heads of an attention (8; of `gat` and `gatv2` 1 in the last layer, unless that says).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heads: Option<u32>,
     /// Dropout of the weights of edges (`gat`, `gatv2`: as the layer's dropout).
@@ -289,8 +345,28 @@ impl KindSettings {
 
 impl LayerSettings {
     /// The layers there are.
-    pub const KERNELS: [&'static str; 9] =
-        ["gcn", "sage", "gin", "sgc", "appnp", "gat", "gatv2", "linear", "readout"];
+    pub const KERNELS: [&'static str; 20] = [
+        "gcn",
+        "sage",
+        "gin",
+        "sgc",
+        "appnp",
+        "gat",
+        "gatv2",
+        "linear",
+        "readout",
+        "embedding",
+        "self-attention",
+        "transformer",
+        "conv2d",
+        "pool2d",
+        "concat",
+        "slice",
+        "product",
+        "sum",
+        "normalise",
+        "activate",
+    ];
 
     /// Kernels of the user's own on edges, in lists of kinds.
     pub(super) const OWN_ON_EDGES: &str = "kernels of your own on edges";

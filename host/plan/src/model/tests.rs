@@ -1,6 +1,8 @@
 //! Models as they are written, and what they become.
 #![allow(clippy::unwrap_used)]
 
+mod deep;
+
 use super::*;
 use crate::error::Error;
 use crate::signature::Value;
@@ -8,8 +10,23 @@ use crate::signature::Value;
 fn gcn(width: u32, activation: Activation, dropout: f64, bias: bool) -> ModelLayer {
     let (kind, norm) = (LayerKind::Gcn, Norm::None);
     let first_weights = FirstWeights::Glorot;
-    let (residual, edge_features) = (false, false);
-    ModelLayer { kind, width, first_weights, dropout, bias, norm, activation, residual, edge_features }
+    let (residual, edge_features, of_graphs) = (false, false, false);
+    let (name, inputs, image) = (None, None, None);
+    ModelLayer {
+        kind,
+        width,
+        first_weights,
+        dropout,
+        bias,
+        norm,
+        activation,
+        residual,
+        edge_features,
+        name,
+        inputs,
+        image,
+        of_graphs,
+    }
 }
 
 #[test]
@@ -48,13 +65,13 @@ fn models_that_do_not_fit_are_refused() {
     let relu = "[[layers]]\nkernel = \"gcn\"\nactivation = \"relu\"\n";
     assert!(refused(relu, 3).contains("\"identity\""));
     assert!(refused("", 1).contains("1 classes"));
-    assert!(Model::gcn(65, 16, 0.5, 5, 3).is_err());
+    assert!(Model::gcn(257, 16, 0.5, 5, 3).is_err());
     assert!(Model::gcn(u32::MAX, 16, 0.5, 5, 3).is_err());
     assert!(Model::gcn(0, 16, 0.5, 5, 3).is_err());
     assert!(Model::gcn(2, 0, 0.5, 5, 3).is_err());
     assert!(Model::gcn(2, 16, 1.0, 5, 3).is_err());
     assert!(Model::gcn(2, 16, f64::NAN, 5, 3).is_err());
-    assert!(Model::gcn(64, 16, 0.5, 5, 3).is_ok());
+    assert!(Model::gcn(256, 16, 0.5, 5, 3).is_ok());
     let error = ModelSettings::parse("file = \"x\"", "m.toml").unwrap_err();
     assert!(matches!(error, Error::UnknownKey { .. }), "{error}");
 }
@@ -179,7 +196,10 @@ fn layers_that_do_not_fit_say_what_would() {
         ("kind = \"gat\"\nheads = 3", "a divisor of the layer's width, 16"),
         ("kind = \"gat\"\nheads = 65", "1 to 64"),
         ("kind = \"gat\"\nnegative_slope = 1.0", "0 <= slope < 1"),
-        ("[[layers]]\nkernel = \"gcn\"\nheads = 2\n", "belongs to gat and gatv2"),
+        (
+            "[[layers]]\nkernel = \"gcn\"\nheads = 2\n",
+            "belongs to gat, gatv2, self-attention and transformer",
+        ),
         (
             "[[layers]]\nkernel = \"gat\"\nheads = 64\naverage = true\nwidth = 1025\n[[layers]]\nkernel = \"gcn\"\n",
             "at most 65536",
@@ -187,7 +207,10 @@ fn layers_that_do_not_fit_say_what_would() {
         ("[[layers]]\nkernel = \"mpn\"\n", "or the path of a component, with a `/` or ending in `.wasm`"),
         ("[[layers]]\nkernel = \"./a.wasm\"\n[[layers]]\nkernel = \"gcn\"\n", "`width` is left out"),
         ("[[layers]]\nkernel = \"./a.wasm\"\nself_loops = true\n", "a kernel of rows sees no neighbours"),
-        ("[[layers]]\nkernel = \"./a.wasm\"\nheads = 2\n", "belongs to gat and gatv2"),
+        (
+            "[[layers]]\nkernel = \"./a.wasm\"\nheads = 2\n",
+            "belongs to gat, gatv2, self-attention and transformer",
+        ),
         ("[[layers]]\nkernel = \"gcn\"\non = \"edges\"\n", "belongs to kernels of your own"),
         ("[[layers]]\nkernel = \"gcn\"\nattributes = { a = 1 }\n", "belongs to kernels of your own"),
         ("[[layers]]\nkernel = \"./a.wasm\"\nattributes = { a = [1] }\n", "a whole number, a finite number"),
@@ -196,7 +219,7 @@ fn layers_that_do_not_fit_say_what_would() {
         ("kind = \"sgc\"\njumping = \"sum\"", "`jumping`"),
         ("heads = 2", "the model says `heads`, which none of its layers reads"),
         ("hops = 2\n[[layers]]\nkernel = \"gin\"\n", "it belongs to sgc and appnp"),
-        ("kind = \"appnp\"\nlayers = 64", "at most 64"),
+        ("kind = \"appnp\"\nlayers = 256", "at most 256"),
         ("jumping = \"sum\"\n[[layers]]\nkernel = \"gcn\"", "`linear` layer that reads all"),
     ];
     for (text, words) in cases {

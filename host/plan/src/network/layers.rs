@@ -1,9 +1,10 @@
 //! What each layer of a model is made of.
 
-use super::{ATTENTION, Bias, GATV2, MAXIMUM, NORMALISE, Network, Rows, ValueId};
+use super::{ATTENTION, Bias, CONCAT, GATV2, MAXIMUM, NORMALISE, Network, PRODUCT, Rows, SUM, ValueId};
 use crate::ids::Layer;
 use crate::model::{
-    Activation, Aggregator, Attention, Jumping, LayerKind, Model, ModelLayer, Norm, On, Readout, number,
+    Activation, Aggregator, Attention, Jumping, LayerKind, Model, ModelLayer, Norm, On, Readout, Source,
+    number,
 };
 use crate::op::attention;
 use crate::op::kernel::Kernel;
@@ -13,14 +14,23 @@ use crate::signature::{Attribute, Value as Setting};
 
 /// All layers and the head, or the pairs.
 pub(super) fn build(mut network: Network, model: &Model, savings: Savings) -> Network {
-    let jumps = |layer: &ModelLayer| matches!(layer.kind, LayerKind::Linear { jumping: Some(_) });
-    let all_are_read = model.layers.iter().any(jumps);
-    let mut rows = Rows::plain(ValueId::FEATURES);
-    let mut outputs: Vec<ValueId> = Vec::new();
+    let readers = readers(model);
+    let mut made: Vec<Rows> = Vec::with_capacity(model.layers.len());
     for (at, layer) in model.layers.iter().enumerate() {
+        let mut inputs: Vec<Rows> = Vec::new();
+        for source in model.sources(at) {
+            let rows = match source {
+                Source::Features => Rows::plain(ValueId::FEATURES),
+                Source::Layer(place) => made[place as usize].clone(),
+            };
+            inputs.push(rows);
+        }
+        // What a layer of one input reads; of a jumping one the last.
+        let mut rows = inputs.pop().unwrap_or(Rows::plain(ValueId::FEATURES));
         if layer.residual {
             rows = network.plain(rows);
         }
+        inputs.push(rows.clone());
         let input = rows.value;
         if at + 1 == model.layers.len() {
             network.embeddings = input;
@@ -29,20 +39,21 @@ pub(super) fn build(mut network: Network, model: &Model, savings: Savings) -> Ne
             layer,
             at: number(at),
             gathered: at == 0 && savings.gathered_features,
-            aggregates: savings.aggregates_first(at),
+            aggregates: savings.aggregates_first(at) && !model.reads_features(at),
         };
-        rows = one.build(&mut network, rows, &outputs);
+        rows = one.build(&mut network, rows, &inputs);
         if layer.residual {
             if rows.activation != Activation::Identity {
                 rows = network.plain(rows);
             }
             rows.value = network.sum(one.at, vec![rows.value, input], (1.0, 1.0), false);
         }
-        if all_are_read {
+        if readers[at] > 1 || rows.activation.stands_alone() {
             rows = network.plain(rows);
-            outputs.push(rows.value);
         }
+        made.push(rows);
     }
+    let mut rows = made.pop().unwrap_or(Rows::plain(ValueId::FEATURES));
     if rows.activation != Activation::Identity {
         rows = network.plain(rows);
     }
@@ -53,10 +64,28 @@ pub(super) fn build(mut network: Network, model: &Model, savings: Savings) -> Ne
     network
 }
 
+/// By layer, how many layers read it. Where one reads all before it, each counts as read by several: what
+/// the jumping layer reads is done.
+fn readers(model: &Model) -> Vec<usize> {
+    let jumps = |layer: &ModelLayer| {
+        layer.inputs.is_none() && matches!(layer.kind, LayerKind::Linear { jumping: Some(_) })
+    };
+    let all = if model.layers.iter().any(jumps) { 2 } else { 0 };
+    let mut readers = vec![all; model.layers.len()];
+    for at in 0..model.layers.len() {
+        for source in model.sources(at) {
+            if let Source::Layer(place) = source {
+                readers[place as usize] += 1;
+            }
+        }
+    }
+    readers
+}
+
 /// A layer on its way.
-struct One<'a> {
-    layer: &'a ModelLayer,
-    at: Layer,
+pub(super) struct One<'a> {
+    pub(super) layer: &'a ModelLayer,
+    pub(super) at: Layer,
     /// The features that it reads have been gathered.
     gathered: bool,
     /// It gathers before its product.
@@ -64,8 +93,9 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    fn build(&self, network: &mut Network, rows: Rows, outputs: &[ValueId]) -> Rows {
+    fn build(&self, network: &mut Network, rows: Rows, inputs: &[Rows]) -> Rows {
         let layer = self.layer;
+        let mut activation = layer.activation;
         let mut made = match &layer.kind {
             LayerKind::Gcn => self.convolution(network, &rows, 1),
             LayerKind::Sgc { hops } => self.convolution(network, &rows, *hops),
@@ -78,10 +108,33 @@ impl One<'_> {
                 let value = network.linear((self.at, ""), &rows, layer.width, layer.dropout, false);
                 self.with_bias(value, "bias")
             }
-            LayerKind::Linear { jumping: Some(jumping) } => self.jumping(network, outputs, *jumping),
+            LayerKind::Linear { jumping: Some(jumping) } => self.jumping(network, inputs, *jumping),
             LayerKind::Readout(readout) => self.readout(network, &rows, *readout),
-            LayerKind::Own { kernel, on, attributes, with_self } => {
-                self.own(network, &rows, (kernel, attributes), (*on, *with_self))
+            LayerKind::Embedding(embedding) => self.embedding(network, rows, *embedding),
+            LayerKind::SelfAttention(attention) => self.self_attention(network, &rows, *attention),
+            LayerKind::Transformer(block) => self.transformer(network, &rows, *block),
+            LayerKind::Conv2d(conv) => {
+                // The kernel does its activation on the way out, but not what follows a norm.
+                let done = layer.norm == Norm::None && !activation.stands_alone();
+                let on_the_way = if done { activation } else { Activation::Identity };
+                if done {
+                    activation = Activation::Identity;
+                }
+                self.convolve(network, &rows, conv, on_the_way)
+            }
+            LayerKind::Pool2d(pool) => self.pool(network, &rows, pool),
+            LayerKind::Concat => self.joined(network, inputs, CONCAT),
+            LayerKind::Product => self.joined(network, inputs, PRODUCT),
+            LayerKind::Sum => self.joined(network, inputs, SUM),
+            LayerKind::Slice(slice) => self.slice(network, &rows, *slice),
+            LayerKind::Normalise | LayerKind::Activate => {
+                Rows::plain(network.for_edges(&rows, self.at, layer.dropout))
+            }
+            LayerKind::Own { kernel, on: On::Rows, attributes, .. } => {
+                self.own_of_rows(network, inputs, (kernel, attributes))
+            }
+            LayerKind::Own { kernel, attributes, with_self, .. } => {
+                self.own_along_edges(network, &rows, (kernel, attributes), *with_self)
             }
         };
         // Where a norm centres, a bias would go with the mean.
@@ -98,11 +151,11 @@ impl One<'_> {
             let value = network.kernel(NORMALISE, (self.at, "norm."), &made, layer.width, attributes);
             made = Rows::plain(value);
         }
-        Rows { activation: layer.activation, ..made }
+        Rows { activation, ..made }
     }
 
     /// A value to which the layer's bias is still to be added.
-    fn with_bias(&self, value: ValueId, name: &str) -> Rows {
+    pub(super) fn with_bias(&self, value: ValueId, name: &str) -> Rows {
         let bias = self.layer.bias.then(|| Bias { layer: self.at, name: name.to_owned() });
         Rows { bias, ..Rows::plain(value) }
     }
@@ -245,46 +298,57 @@ impl One<'_> {
     }
 
     /// A kernel of the user's own gets rows to which nothing is still to be done.
-    fn own(
+    fn own_of_rows(
+        &self,
+        network: &mut Network,
+        inputs: &[Rows],
+        (kernel, attributes): (&str, &[Attribute]),
+    ) -> Rows {
+        let ModelLayer { width, dropout, .. } = *self.layer;
+        let values = (0u32..)
+            .zip(inputs)
+            .map(|(from, rows)| match from {
+                0 => network.dropped(rows, self.at, dropout),
+                _ => self.dense(network, rows, from),
+            })
+            .collect();
+        let of = Kernel::new(kernel, (self.at, ""), attributes.to_vec());
+        let value = network.add(self.at, values, width, of);
+        self.with_bias(value, "bias")
+    }
+
+    /// The same along edges.
+    fn own_along_edges(
         &self,
         network: &mut Network,
         rows: &Rows,
         (kernel, attributes): (&str, &[Attribute]),
-        (on, with_self): (On, bool),
+        with_self: bool,
     ) -> Rows {
-        let ModelLayer { width, dropout, .. } = *self.layer;
-        let attributes = attributes.to_vec();
-        let value = match on {
-            On::Rows => {
-                let value = network.dropped(rows, self.at, dropout);
-                network.kernel(kernel, (self.at, ""), &Rows::plain(value), width, attributes)
-            }
-            On::Edges => {
-                let value = network.for_edges(rows, self.at, dropout);
-                let how = Along { with_self, features: self.layer.edge_features, over: Over::Neighbours };
-                network.edges(kernel, self.at, (value, value), width, attributes, how)
-            }
-        };
+        let ModelLayer { width, dropout, edge_features, .. } = *self.layer;
+        let value = network.for_edges(rows, self.at, dropout);
+        let how = Along { with_self, features: edge_features, over: Over::Neighbours };
+        let value = network.edges(kernel, self.at, (value, value), width, attributes.to_vec(), how);
         self.with_bias(value, "bias")
     }
 
     /// A product of rows side by side is the sum of products, so that they need not lie side by side.
-    fn jumping(&self, network: &mut Network, outputs: &[ValueId], jumping: Jumping) -> Rows {
+    fn jumping(&self, network: &mut Network, inputs: &[Rows], jumping: Jumping) -> Rows {
         let ModelLayer { width, dropout, .. } = *self.layer;
-        let value = match (jumping, outputs) {
+        let value = match (jumping, inputs) {
             (Jumping::Sum, [_, _, ..]) => {
-                let sum = network.sum(self.at, outputs.to_vec(), (1.0, 1.0), false);
+                let inputs = inputs.iter().map(|rows| network.for_edges(rows, self.at, 0.0)).collect();
+                let sum = network.sum(self.at, inputs, (1.0, 1.0), false);
                 network.linear((self.at, ""), &Rows::plain(sum), width, dropout, false)
             }
             _ => {
                 let products: Vec<ValueId> = (0u32..)
-                    .zip(outputs)
-                    .map(|(from, &output)| {
+                    .zip(inputs)
+                    .map(|(from, rows)| {
                         let role = format!("from.{from}.");
-                        let rows = Rows::plain(output);
                         // Columns of their own, and dropped by themselves.
                         let with = |of: &mut Kernel| of.draw |= from << 16;
-                        network.product((self.at, &role), &rows, width, (dropout, false), with)
+                        network.product((self.at, &role), rows, width, (dropout, false), with)
                     })
                     .collect();
                 match products[..] {

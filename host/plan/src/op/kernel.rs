@@ -1,12 +1,12 @@
 //! Vertex kernels: a kernel's work on an interval's own rows.
 
-use super::{Made, Node, Opens, Operator};
+use super::{Made, Node, Opens, Operator, find};
 use crate::error::Error;
 use crate::ids::{DomainId, Layer, OperationId, SlotId};
 use crate::lower::Lowering;
-use crate::network::Bias;
+use crate::network::{Bias, CONV2D, EMBEDDING, SELF_ATTENTION};
 use crate::program::{Cost, Phase, Place, Port, Scope, SlotOf, Stage};
-use crate::signature::Attribute;
+use crate::signature::{Attribute, RowsSpec, Signature, Value};
 
 /// Operations of elementwise work for each value: activation, dropout, bias, and some for their memory.
 const ELEMENTWISE_FLOPS: f64 = 8.0;
@@ -63,6 +63,7 @@ fn cost(to: &Lowering<'_>, stage: &Stage) -> Cost {
     let parameters = to.parameters(stage.operation);
     let parameters = parameters.iter().filter_map(|id| to.program.parameters.get(id.index()));
     let weights: f64 = parameters.filter(|p| p.shape.len() > 1).map(|p| p.len() as f64).sum();
+    let weights = multiplied(to, stage, weights);
     let back = f64::from(u8::from(stage.writes().next().is_some()));
     let (with_input, without) = match stage.phase {
         Phase::Loss => (2.0, back),
@@ -78,6 +79,23 @@ fn cost(to: &Lowering<'_>, stage: &Stage) -> Cost {
         flops: others + ELEMENTWISE_FLOPS * touched + if of_features { 0.0 } else { products },
         feature_flops: if of_features { products } else { 0.0 },
         edge_values: 0,
+    }
+}
+
+/// Values that one row's products multiply, of so many weights: a convolution's by each of its places, an
+/// embedding's by none. Of an attention queries by keys and weights by values, over all rows of the group.
+fn multiplied(to: &Lowering<'_>, stage: &Stage, weights: f64) -> f64 {
+    let Some(operation) = to.program.operations.get(stage.operation.index()) else { return weights };
+    let first = |signature: &Signature| signature.outputs.first().and_then(RowsSpec::width).unwrap_or(0);
+    let output = f64::from(operation.signature.as_ref().map_or(0, first));
+    match &operation.kernel[..] {
+        EMBEDDING => 0.0,
+        CONV2D => match find(&operation.attributes, "channels") {
+            Some(Value::Integer(channels)) => weights * output / (*channels).max(1) as f64,
+            _ => weights,
+        },
+        SELF_ATTENTION => 2.0 * f64::from(to.program.shape.group) * output,
+        _ => weights,
     }
 }
 

@@ -1,0 +1,356 @@
+//! Layers of deep networks, and what layers of any kind may read.
+
+use super::super::settings::{DeepSettings, LayerSettings};
+use super::super::{
+    Activation, Conv2d, Embedding, Image, LayerKind, MAX_HEADS, MAX_ROW, MAX_WIDTH, Norm, On, Pool2d,
+    SelfAttention, Slice, Source, Transformer,
+};
+use super::{OwnKey, Resolving};
+use crate::error::Error;
+
+/// Heads of an attention that does not say (Vaswani et al. 2017, section 3.2.2).
+const HEADS: u32 = 8;
+/// Columns between a block's two last products, by its width (the same, section 3.3).
+const HIDDEN: u32 = 4;
+/// Height and width of a convolution's kernel that does not say (Simonyan and Zisserman 2015).
+const KERNEL: u32 = 3;
+/// Height and width of a pooling's window that does not say.
+const WINDOW: u32 = 2;
+
+/// The keys that only these layers have.
+pub(super) fn keys(layer: &LayerSettings) -> [OwnKey; 14] {
+    const ATTEND: &[&str] = &["self-attention", "transformer"];
+    const IMAGES: &[&str] = &["conv2d", "pool2d"];
+    let deep = &layer.deep;
+    [
+        ("entries", deep.entries.is_some(), &["embedding"]),
+        ("positions", deep.positions.is_some(), &["embedding"]),
+        ("causal", deep.causal.is_some(), ATTEND),
+        ("hidden", deep.hidden.is_some(), &["transformer"]),
+        ("image", deep.image.is_some(), IMAGES),
+        ("channels", deep.channels.is_some(), &["conv2d"]),
+        ("kernel_size", deep.kernel_size.is_some(), &["conv2d"]),
+        ("stride", deep.stride.is_some(), IMAGES),
+        ("padding", deep.padding.is_some(), &["conv2d"]),
+        ("dilation", deep.dilation.is_some(), &["conv2d"]),
+        ("window", deep.window.is_some(), &["pool2d"]),
+        ("pool", deep.pool.is_some(), &["pool2d"]),
+        ("start", deep.start.is_some(), &["slice"]),
+        ("count", deep.count.is_some(), &["slice"]),
+    ]
+}
+
+/// Whether a kind is one of these.
+pub(super) fn is_one(kernel: &str) -> bool {
+    matches!(
+        kernel,
+        "embedding"
+            | "self-attention"
+            | "transformer"
+            | "conv2d"
+            | "pool2d"
+            | "concat"
+            | "slice"
+            | "product"
+            | "sum"
+            | "normalise"
+            | "activate"
+    )
+}
+
+/// Whether nothing follows this kind but what the layer itself says.
+pub(super) fn is_rest(kind: &LayerKind) -> bool {
+    is_weightless(kind) || matches!(kind, LayerKind::SelfAttention(_) | LayerKind::Transformer(_))
+}
+
+/// Whether a layer of this kind has neither a product, whose input is dropped, nor a bias.
+pub(super) fn is_weightless(kind: &LayerKind) -> bool {
+    use LayerKind as Kind;
+    matches!(
+        kind,
+        Kind::Embedding(_)
+            | Kind::Pool2d(_)
+            | Kind::Concat
+            | Kind::Slice(_)
+            | Kind::Product
+            | Kind::Sum
+            | Kind::Normalise
+            | Kind::Activate
+    )
+}
+
+impl Resolving<'_> {
+    /// Columns of the layer's input: of several the last one's, but of a `concat` all of them.
+    pub(super) fn input(&self) -> u32 {
+        let widths = self.sources.iter().map(|&source| self.model.width_of(source));
+        match &self.layer.kernel[..] {
+            "concat" => widths.fold(0, u32::saturating_add),
+            _ => widths.last().unwrap_or(self.model.features),
+        }
+    }
+
+    /// Whether it reads the data set's features.
+    pub(super) fn reads_features(&self) -> bool {
+        self.sources.contains(&Source::Features)
+    }
+
+    /// What a source is called, for messages.
+    fn called(&self, source: Source) -> String {
+        let Source::Layer(place) = source else { return "the features".to_owned() };
+        let name = self.model.layers.get(place as usize).and_then(|layer| layer.name.as_ref());
+        name.map_or_else(|| format!("layer {place}"), |name| format!("{name:?}"))
+    }
+
+    /// Its inputs and their columns, for messages.
+    fn widths(&self) -> String {
+        let one = |&source: &Source| format!("{} of {}", self.model.width_of(source), self.called(source));
+        self.sources.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether it reads as many layers as its kind does, of widths that fit each other.
+    pub(super) fn check_sources(&self) -> Result<(), Error> {
+        let (kernel, count) = (&self.layer.kernel[..], self.sources.len());
+        let said = if self.layer.inputs.is_some() { count.to_string() } else { "left out".to_owned() };
+        match kernel {
+            "concat" | "sum" if count < 2 => {
+                return self.refuse("inputs", said, &format!("two layers or more, which `{kernel}` joins"));
+            }
+            "product" if count != 2 => {
+                return self.refuse("inputs", said, "two layers, whose values `product` multiplies");
+            }
+            "concat" | "sum" | "product" => {}
+            _ if self.layer.jumping.is_some() => {}
+            // A kernel of the user's own says how many rows it reads.
+            _ if LayerSettings::is_path(kernel) && self.layer.on != Some(On::Edges) => {}
+            _ if count != 1 => {
+                let allowed = format!("one: put a `concat`, `sum` or `product` layer before `{kernel}`");
+                return self.refuse("inputs", said, &allowed);
+            }
+            _ => {}
+        }
+        let mut widths = self.sources.iter().map(|&source| self.model.width_of(source));
+        let first = widths.next();
+        if ["sum", "product"].contains(&kernel) && widths.any(|width| Some(width) != first) {
+            let allowed = format!("layers of one width: `{kernel}` goes value by value");
+            return self.refuse("inputs", format!("of {} columns", self.widths()), &allowed);
+        }
+        Ok(())
+    }
+
+    /// Whether its rows are of graphs: all of its inputs' are.
+    pub(super) fn behind_readout(&self) -> Result<bool, Error> {
+        let of_graphs = |source: &Source| match source {
+            Source::Features => false,
+            Source::Layer(place) => {
+                self.model.layers.get(*place as usize).is_some_and(|layer| layer.of_graphs)
+            }
+        };
+        let count = self.sources.iter().filter(|source| of_graphs(source)).count();
+        if count > 0 && count < self.sources.len() {
+            let found = "some with a row for each graph, some with one for each vertex".to_owned();
+            return self.refuse("inputs", found, "all before a readout, or all behind one");
+        }
+        Ok(count > 0)
+    }
+
+    /// The kind of a layer that `is_one`.
+    pub(super) fn deep(&self) -> Result<LayerKind, Error> {
+        let Self { settings, layer, .. } = *self;
+        let deep = &layer.deep;
+        Ok(match &layer.kernel[..] {
+            "embedding" => {
+                self.check_numbers()?;
+                let entries = deep.entries.unwrap_or(self.model.classes);
+                LayerKind::Embedding(Embedding { entries, positions: deep.positions.unwrap_or(false) })
+            }
+            "self-attention" => LayerKind::SelfAttention(self.self_attention()?),
+            "transformer" => LayerKind::Transformer(self.transformer()?),
+            "conv2d" => {
+                let conv = Conv2d {
+                    image: self.image()?,
+                    channels: deep.channels.unwrap_or(settings.hidden),
+                    size: deep.kernel_size.unwrap_or(KERNEL),
+                    stride: deep.stride.unwrap_or(1),
+                    padding: deep.padding.unwrap_or(0),
+                    dilation: deep.dilation.unwrap_or(1),
+                };
+                let size = format!(
+                    "{} with stride {}, padding {} and dilation {}",
+                    conv.size, conv.stride, conv.padding, conv.dilation
+                );
+                self.check_image("kernel_size", size, conv.image, conv.output())?;
+                LayerKind::Conv2d(conv)
+            }
+            "pool2d" => {
+                let window = deep.window.unwrap_or(WINDOW);
+                let (stride, by) = (deep.stride.unwrap_or(window), deep.pool.unwrap_or_default());
+                let pool = Pool2d { image: self.image()?, window, stride, by };
+                self.check_image("window", window.to_string(), pool.image, pool.output())?;
+                LayerKind::Pool2d(pool)
+            }
+            "concat" => LayerKind::Concat,
+            "slice" => LayerKind::Slice(self.slice(deep)?),
+            "product" => LayerKind::Product,
+            "sum" => LayerKind::Sum,
+            "normalise" if layer.norm == Some(Norm::None) => {
+                let allowed = "a norm: a `normalise` layer does nothing else";
+                return self.refuse("norm", "\"none\"".to_owned(), allowed);
+            }
+            "normalise" => LayerKind::Normalise,
+            _ => LayerKind::Activate,
+        })
+    }
+
+    /// Width and image of a layer whose width follows from what it reads; `None` for all others.
+    pub(super) fn made(&self, kind: &LayerKind) -> Result<Option<(u32, Option<Image>)>, Error> {
+        let input = self.input();
+        let images: Vec<Option<Image>> = self.sources.iter().map(|&source| self.image_of(source)).collect();
+        // Of several inputs all are images of one shape, or the result is none.
+        let same =
+            images.first().copied().flatten().filter(|_| images.windows(2).all(|two| two[0] == two[1]));
+        let (width, image) = match kind {
+            LayerKind::Conv2d(conv) => (conv.output().and_then(Image::values), conv.output()),
+            LayerKind::Pool2d(pool) => (pool.output().and_then(Image::values), pool.output()),
+            LayerKind::Concat => (Some(input), None),
+            LayerKind::Slice(slice) => (Some(slice.count), None),
+            LayerKind::Product | LayerKind::Sum | LayerKind::Normalise | LayerKind::Activate => {
+                (Some(input), same)
+            }
+            LayerKind::Transformer(_) => (Some(input), None),
+            LayerKind::SelfAttention(_) if self.layer.width.or(self.classes).is_none() => (Some(input), None),
+            _ => return Ok(None),
+        };
+        match width.filter(|width| (1..=MAX_ROW).contains(width)) {
+            Some(width) => Ok(Some((width, image))),
+            None => {
+                let found = format!("from {input} columns: more than {MAX_ROW} values a row");
+                self.refuse("width", found, "less: fewer channels, a longer stride, or fewer inputs")
+            }
+        }
+    }
+
+    /// The image that a source's rows are.
+    fn image_of(&self, source: Source) -> Option<Image> {
+        match source {
+            Source::Features => None,
+            Source::Layer(place) => self.model.layers.get(place as usize)?.image,
+        }
+    }
+
+    /// The image that it reads: as it says, else as the layer before made.
+    fn image(&self) -> Result<Image, Error> {
+        let input = self.input();
+        let before = self.sources.first().and_then(|&source| self.image_of(source));
+        match (self.layer.deep.image, before) {
+            (Some(said), Some(before)) if said != before => {
+                let allowed = format!("left out, or {before}, which the layer that it reads makes");
+                self.refuse("image", said.to_string(), &allowed)
+            }
+            (Some(said), _) if said.values() != Some(input) => {
+                let found = format!("{said}, of {} values", said.values().unwrap_or(0));
+                let allowed = format!("[height, width, channels] of the {}", self.columns());
+                self.refuse("image", found, &allowed)
+            }
+            (Some(image), _) | (None, Some(image)) => Ok(image),
+            (None, None) => {
+                let allowed = format!("given: [height, width, channels] of the {}", self.columns());
+                self.refuse("image", "left out".to_owned(), &allowed)
+            }
+        }
+    }
+
+    /// The columns of its one input, in words.
+    fn columns(&self) -> String {
+        let of = self.sources.first().map_or_else(String::new, |&source| self.called(source));
+        format!("{} columns of {of}", self.input())
+    }
+
+    fn check_image(
+        &self,
+        attribute: &'static str,
+        found: String,
+        image: Image,
+        output: Option<Image>,
+    ) -> Result<(), Error> {
+        match output {
+            Some(_) => Ok(()),
+            None => self.refuse(attribute, found, &format!("one that fits into the image, {image}")),
+        }
+    }
+
+    /// An embedding reads numbers of entries: data, one a row.
+    fn check_numbers(&self) -> Result<(), Error> {
+        let is_slice = |place: u32| {
+            let layer = self.model.layers.get(place as usize);
+            let sliced = layer.is_some_and(|layer| matches!(layer.kind, LayerKind::Slice(_)));
+            sliced && self.model.sources(place as usize) == [Source::Features]
+        };
+        let data = match self.sources[..] {
+            [Source::Features] => true,
+            [Source::Layer(place)] => is_slice(place),
+            _ => false,
+        };
+        if data && self.input() == 1 {
+            return Ok(());
+        }
+        let allowed = "\"features\" of one column, or a `slice` of one of their columns: numbers of entries";
+        self.refuse("inputs", format!("the {}", self.columns()), allowed)
+    }
+
+    fn self_attention(&self) -> Result<SelfAttention, Error> {
+        let heads = self.layer.own.or(self.settings.own).heads.unwrap_or(HEADS);
+        if !(1..=MAX_HEADS).contains(&heads) {
+            return self.refuse("heads", heads.to_string(), &format!("1 to {MAX_HEADS}"));
+        }
+        Ok(SelfAttention { heads, causal: self.layer.deep.causal.unwrap_or(false) })
+    }
+
+    pub(super) fn check_heads(&self, heads: u32, width: u32) -> Result<(), Error> {
+        // The products of queries, keys and values are one of three times the width.
+        if width > MAX_WIDTH / 3 {
+            return self.refuse("width", width.to_string(), &format!("1 to {}", MAX_WIDTH / 3));
+        }
+        match width.is_multiple_of(heads) {
+            true => Ok(()),
+            false => {
+                let allowed = format!("a divisor of the layer's width, {width}");
+                self.refuse("heads", heads.to_string(), &allowed)
+            }
+        }
+    }
+
+    fn transformer(&self) -> Result<Transformer, Error> {
+        let Self { settings, layer, .. } = *self;
+        let by_row = |norm: &Norm| matches!(norm, Norm::Layer | Norm::Rms | Norm::L2);
+        let before = match layer.norm {
+            None => Some(settings.norm).filter(by_row).unwrap_or(Norm::Layer),
+            Some(norm) if by_row(&norm) => norm,
+            Some(norm) => {
+                let allowed = "\"layer\", \"rms\" or \"l2\", which go by row, before each half of the block";
+                return self.refuse("norm", format!("{:?}", norm.name()), allowed);
+            }
+        };
+        let width = self.input();
+        let hidden = layer.deep.hidden.unwrap_or(width.saturating_mul(HIDDEN));
+        if !(1..=MAX_WIDTH).contains(&hidden) {
+            return self.refuse("hidden", hidden.to_string(), &format!("1 to {MAX_WIDTH}"));
+        }
+        let between = layer.activation.unwrap_or(Activation::Gelu);
+        Ok(Transformer { attention: self.self_attention()?, hidden, before, between })
+    }
+
+    fn slice(&self, deep: &DeepSettings) -> Result<Slice, Error> {
+        let start = deep.start.unwrap_or(0);
+        let Some(count) = deep.count else {
+            return self.refuse("count", "left out".to_owned(), "given: how many columns the slice has");
+        };
+        let end = start.checked_add(count).filter(|&end| count > 0 && end <= self.input());
+        match end {
+            Some(_) => Ok(Slice { start, count }),
+            None => {
+                let found = format!("{count} from column {start} on");
+                self.refuse("count", found, &format!("1 and more, within the {}", self.columns()))
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Which layer reads which: names turned into places, each before its readers.
+
+use super::deep::Source;
+use super::settings::LayerSettings;
+
+/// What the data set's features are called in `inputs`.
+pub(crate) const FEATURES: &str = "features";
+/// Longest name of a layer, in characters.
+const MAX_NAME: usize = 64;
+
+/// What is wrong with one layer's name or inputs.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// Its place in the list.
+    pub(crate) layer: usize,
+    pub(crate) attribute: &'static str,
+    pub(crate) found: String,
+    pub(crate) allowed: String,
+}
+
+fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(fits)
+}
+
+/// The place of the layer of a name, which stands before another.
+pub(crate) fn earlier(
+    layers: &[LayerSettings],
+    reader: usize,
+    (attribute, name): (&'static str, &str),
+) -> Result<usize, Refusal> {
+    let refuse = |found: String, allowed: String| Err(Refusal { layer: reader, attribute, found, allowed });
+    let named = |layer: &LayerSettings| layer.name.as_deref() == Some(name);
+    match layers.iter().position(named) {
+        Some(place) if place < reader => Ok(place),
+        Some(place) if place == reader => {
+            refuse(format!("{name:?}, which is this layer itself"), "the name of an earlier layer".to_owned())
+        }
+        Some(place) => refuse(
+            format!("{name:?}, which is layer {place} and comes later"),
+            format!(
+                "the name of an earlier layer: layers form no cycle, so put layer {place} before this one"
+            ),
+        ),
+        None => {
+            let known: Vec<String> = layers
+                .iter()
+                .take(reader)
+                .filter_map(|layer| layer.name.as_ref().map(|name| format!("{name:?}")))
+                .collect();
+            let known = if known.is_empty() { "none has one".to_owned() } else { known.join(", ") };
+            refuse(
+                format!("{name:?}, which no layer is called"),
+                format!("the name of an earlier layer ({known}), or {FEATURES:?} in `inputs`"),
+            )
+        }
+    }
+}
+
+/// For each layer what it reads where it says so.
+pub(crate) fn sources(layers: &[LayerSettings]) -> Result<Vec<Option<Vec<Source>>>, Refusal> {
+    for (at, layer) in layers.iter().enumerate() {
+        let Some(name) = &layer.name else { continue };
+        let refuse = |found: String, allowed: &str| {
+            Err(Refusal { layer: at, attribute: "name", found, allowed: allowed.to_owned() })
+        };
+        if !is_name(name) || name == FEATURES {
+            let shown: String = name.chars().take(80).collect();
+            let allowed =
+                "1 to 64 letters, digits, `-`, `_` and `.`, and not \"features\", which is the data's";
+            return refuse(format!("{shown:?}"), allowed);
+        }
+        let before = layers.iter().take(at).position(|other| other.name.as_ref() == Some(name));
+        if let Some(before) = before {
+            return refuse(format!("{name:?}, as of layer {before}"), "a name of its own");
+        }
+    }
+    let of = |(at, layer): (usize, &LayerSettings)| {
+        let Some(names) = &layer.inputs else { return Ok(None) };
+        let source = |name: &String| match &name[..] {
+            FEATURES => Ok(Source::Features),
+            // A list of layers is short.
+            name => earlier(layers, at, ("inputs", name)).map(|place| Source::Layer(place as u32)),
+        };
+        names.iter().map(source).collect::<Result<Vec<Source>, Refusal>>().map(Some)
+    };
+    let all = layers.iter().enumerate().map(of).collect::<Result<Vec<_>, Refusal>>()?;
+    check_read(layers, &all)?;
+    Ok(all)
+}
+
+/// Every layer but the last must be read by a later one.
+fn check_read(layers: &[LayerSettings], all: &[Option<Vec<Source>>]) -> Result<(), Refusal> {
+    let mut read = vec![false; layers.len()];
+    for (at, (layer, sources)) in layers.iter().zip(all).enumerate() {
+        match (sources, at.checked_sub(1)) {
+            (Some(sources), _) => {
+                for source in sources {
+                    if let Source::Layer(place) = source {
+                        read[*place as usize] = true;
+                    }
+                }
+            }
+            (None, _) if layer.jumping.is_some() => read[..at].fill(true),
+            (None, Some(before)) => read[before] = true,
+            (None, None) => {}
+        }
+    }
+    match read.iter().rev().skip(1).rev().position(|read| !read) {
+        None => Ok(()),
+        Some(at) => Err(Refusal {
+            layer: at,
+            attribute: "name",
+            found: match layers[at].name.as_ref() {
+                Some(name) => format!("{name:?}, which no later layer reads"),
+                None => "left out, and the layer behind it reads others".to_owned(),
+            },
+            allowed: "among the `inputs` of a later layer; or leave the layer out".to_owned(),
+        }),
+    }
+}

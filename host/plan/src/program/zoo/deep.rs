@@ -1,0 +1,405 @@
+//! Programs of deep networks: of images, of sequences, and of layers that name what they read.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use super::super::tests::{signature as opened, sketch};
+use super::*;
+use crate::signature::{BackwardNeeds, ParameterSpec, Value};
+
+/// What the kernels of these layers say.
+pub(crate) fn signature(
+    kernel: &str,
+    inputs: &[Vec<u32>],
+    attributes: &[Attribute],
+) -> Result<Signature, String> {
+    let find = |name: &str| attributes.iter().find(|a| a.name == name).map(|a| &a.value);
+    let whole = |name: &str| match find(name) {
+        Some(&Value::Integer(value)) => Ok(u32::try_from(value).unwrap()),
+        found => Err(format!("{kernel}: {name} is {found:?}")),
+    };
+    let flag = |name: &str| find(name) == Some(&Value::Flag(true));
+    let width = inputs[0][0];
+    let rows = |width| RowsSpec { name: "rows".into(), extents: vec![width] };
+    let weights = |name: &str, shape: Vec<u32>, initialiser| {
+        let name = name.to_owned();
+        ParameterSpec { name, shape, initialiser }
+    };
+    let glorot = Initialiser::GlorotUniform;
+    let needs = |inputs, outputs| BackwardNeeds { inputs, outputs };
+    let mut found =
+        Signature { inputs: inputs.iter().map(|of| rows(of[0])).collect(), ..Signature::default() };
+    match kernel {
+        "embedding" => {
+            let out = whole("width")?;
+            found.parameters.push(weights("weight", vec![whole("entries")?, out], glorot));
+            if flag("positions") {
+                found.parameters.push(weights("positions", vec![whole("group")?, out], glorot));
+            }
+            found.outputs = vec![rows(out)];
+            found.backward_needs = needs(true, false);
+        }
+        "self-attention" => {
+            whole("group")?;
+            if !(width / 3).is_multiple_of(whole("heads")?) {
+                return Err(format!("{kernel}: heads do not divide {}", width / 3));
+            }
+            found.outputs = vec![rows(width / 3)];
+            found.backward_needs = needs(true, false);
+        }
+        "conv2d" => {
+            let [height, columns, channels, size] =
+                ["height", "width", "channels", "kernel"].map(|name| whole(name).unwrap());
+            let [stride, padding, dilation] =
+                ["stride", "padding", "dilation"].map(|name| whole(name).unwrap());
+            let along = |extent| (extent + 2 * padding - dilation * (size - 1) - 1) / stride + 1;
+            let shape = vec![size * size * (width / height / columns), channels];
+            found.parameters.push(weights("weight", shape, glorot));
+            if flag("bias") {
+                found.parameters.push(weights("bias", vec![channels], Initialiser::Zeros));
+            }
+            found.outputs = vec![rows(along(height) * along(columns) * channels)];
+            found.backward_needs = needs(true, find("activation") != Some(&Value::Text("identity".into())));
+        }
+        "pool2d" => {
+            let [height, columns, window, stride] =
+                ["height", "width", "window", "stride"].map(|name| whole(name).unwrap());
+            let along = |extent| (extent - window) / stride + 1;
+            found.outputs = vec![rows(along(height) * along(columns) * (width / height / columns))];
+            found.backward_needs = needs(true, false);
+        }
+        "concat" => found.outputs = vec![rows(inputs.iter().map(|of| of[0]).sum())],
+        "product" => {
+            found.outputs = vec![rows(width)];
+            found.backward_needs = needs(true, false);
+        }
+        "slice" => found.outputs = vec![rows(whole("count")?)],
+        "./two.wasm" => {
+            found.outputs = vec![rows(whole("out")?)];
+            found.backward_needs = needs(true, false);
+        }
+        other => return Err(format!("no kernel {other}")),
+    }
+    Ok(found)
+}
+
+fn model(text: &str, features: u32, classes: u32) -> Result<Model, Error> {
+    Model::resolve(&ModelSettings::parse(text, "m.toml")?, features, classes, TaskType::Classification)
+}
+
+fn program(text: &str, (features, classes, group): (u32, u32, u32)) -> Program {
+    let model = model(text, features, classes).unwrap();
+    let shape = DataShape { rows: 64, features, classes, edge_features: 0, graphs: 0, group };
+    Program::build(&model, shape, Savings::default(), &opened).unwrap()
+}
+
+fn names(program: &Program) -> Vec<&str> {
+    program.parameters.iter().map(|p| &p.name[..]).collect()
+}
+
+#[test]
+fn a_transformer_is_norms_products_and_sums() {
+    let text = "hidden = 6\ndropout = 0\n[[layers]]\nkernel = \"embedding\"\nentries = 11\npositions = true\n\
+                [[layers]]\nkernel = \"transformer\"\nheads = 2\ncausal = true\nnorm = \"rms\"\n\
+                [[layers]]\nkernel = \"normalise\"\nnorm = \"rms\"\n[[layers]]\nkernel = \"linear\"\n";
+    let found = program(text, (1, 11, 8));
+    let wanted = [
+        "embedding 0 Forward 0>1",
+        "normalise 1 Forward 1>2",
+        "linear 1 Forward 2>3",
+        "self-attention 1 Forward 3>4",
+        "linear 1 Forward 4>5",
+        "sum 1 Forward 1,5>6",
+        "normalise 1 Forward 6>7",
+        "linear 1 Forward 7>8",
+        "activate 1 Forward 8>9",
+        "linear 1 Forward 9>10",
+        "sum 1 Forward 6,10>11",
+        "normalise 2 Forward 11>12",
+        "linear 3 Forward 12>13",
+        "head 4 Loss 13>14",
+        "linear 3 Backward 12,14>15",
+        "normalise 2 Backward 11,15>16",
+        "linear 1 Backward 9,16>17",
+        "activate 1 Backward 8,17>18",
+        "linear 1 Backward 7,18>19",
+        "normalise 1 Backward 6,19>20",
+        "sum 1 Forward 16,20>21",
+        "linear 1 Backward 4,21>22",
+        "self-attention 1 Backward 3,22>23",
+        "linear 1 Backward 2,23>24",
+        "normalise 1 Backward 1,24>25",
+        "sum 0 Forward 21,25>26",
+        "embedding 0 Backward 0,26>",
+    ];
+    assert_eq!(sketch(&found), wanted);
+    let widths: Vec<u32> = found.slots[..12].iter().map(|slot| slot.width).collect();
+    assert_eq!(widths, [1, 6, 6, 18, 6, 6, 6, 6, 24, 24, 6, 6]);
+    let layer = |at: usize, names: &[&str]| -> Vec<String> {
+        names.iter().map(|name| format!("layers.{at}.{name}")).collect()
+    };
+    let of_one: Vec<&str> = names(&found).into_iter().filter(|name| name.starts_with("layers.1.")).collect();
+    let wanted = [
+        "norm.0.scale",
+        "norm.0.shift",
+        "qkv.weight",
+        "qkv.bias",
+        "output.weight",
+        "output.bias",
+        "norm.1.scale",
+        "norm.1.shift",
+        "mlp.0.weight",
+        "mlp.0.bias",
+        "mlp.1.weight",
+        "mlp.1.bias",
+    ];
+    assert_eq!(of_one, layer(1, &wanted));
+    // Kernels that go by groups are told of them, and only these.
+    let told: Vec<&str> = found
+        .operations
+        .iter()
+        .filter(|of| of.attributes.contains(&Attribute::new("group", Value::Integer(8))))
+        .map(|of| &of.kernel[..])
+        .collect();
+    assert_eq!(told, ["embedding", "self-attention"]);
+    assert_eq!(found.parameters[1].shape, [8, 6]);
+    // Four products of one layer are drawn by themselves, and two values dropped by themselves.
+    let draws: Vec<u32> =
+        found.parameters.iter().filter(|p| p.name.ends_with("weight")).map(|p| p.draw).collect();
+    assert_eq!(draws, [0, 1, 1 | 1 << 16, 1 | 2 << 16, 1 | 3 << 16, 3]);
+    let dropped = program(&text.replace("dropout = 0", "dropout = 0.1"), (1, 11, 8));
+    let draws: Vec<u32> = dropped
+        .operations
+        .iter()
+        .filter(|of| of.attributes.contains(&Attribute::new("dropout", Value::Number(0.1))))
+        .map(|of| of.draw)
+        .collect();
+    assert_eq!(draws, [1 | 1 << 16, 1 | 2 << 16, 3]);
+    // Of each token a query meets 8 keys, and 8 values are weighed: 2 x 2 x 8 x 6 operations, and others.
+    let attention = &found.stages[3];
+    assert_eq!(attention.cost.flops, 2.0 * 2.0 * 8.0 * 6.0 + 8.0 * 24.0);
+    assert_eq!(found.stages[0].cost.feature_flops, 0.0);
+}
+
+#[test]
+fn images_flow_from_layer_to_layer() {
+    let text = "hidden = 4\ndropout = 0\n[[layers]]\nkernel = \"conv2d\"\nimage = [6, 5, 3]\npadding = 1\n\
+                [[layers]]\nkernel = \"conv2d\"\nchannels = 7\nstride = 2\nnorm = \"layer\"\nactivation = \"gelu\"\n\
+                [[layers]]\nkernel = \"pool2d\"\npool = \"mean\"\n[[layers]]\nkernel = \"linear\"\n";
+    let model = model(text, 90, 3).unwrap();
+    let images: Vec<_> = model.layers.iter().map(|layer| layer.image).collect();
+    let image = |height, width, channels| Some(crate::model::Image(height, width, channels));
+    assert_eq!(images, [image(6, 5, 4), image(2, 2, 7), image(1, 1, 7), None]);
+    let found = program(text, (90, 3, 1));
+    let wanted = [
+        // The activation is done on the way out.
+        "conv2d 0 Forward 0>1",
+        "conv2d 1 Forward 1>2",
+        "normalise 1 Forward 2>3",
+        "activate 1 Forward 3>4",
+        "pool2d 2 Forward 4>5",
+        "linear 3 Forward 5>6",
+        "head 4 Loss 6>7",
+        "linear 3 Backward 5,7>8",
+        "pool2d 2 Backward 4,8>9",
+        "activate 1 Backward 3,9>10",
+        "normalise 1 Backward 2,10>11",
+        "conv2d 1 Backward 1,11>12",
+        "conv2d 0 Backward 0,1,12>",
+    ];
+    assert_eq!(sketch(&found), wanted);
+    assert_eq!(found.parameters[0].shape, [27, 4]);
+    assert_eq!(found.parameters[0].initialiser, Initialiser::Uniform((1.0 / f64::from(27).sqrt()) as f32));
+    // 7 channels at 2 x 2 places, each of 36 products, and 120 + 28 values.
+    assert_eq!(found.stages[1].cost.flops, 2.0 * 36.0 * 7.0 * 4.0 + 8.0 * 148.0);
+    let text = |name: &str| Attribute::new("activation", Value::Text(name.to_owned()));
+    assert!(found.operations[0].attributes.contains(&text("relu")));
+    assert!(found.operations[1].attributes.contains(&text("identity")));
+}
+
+#[test]
+fn layers_read_what_they_name_and_gradients_of_several_readers_are_added() {
+    let text = "hidden = 4\ndropout = 0\n[[layers]]\nkernel = \"linear\"\nname = \"stem\"\n\
+                [[layers]]\nkernel = \"gcn\"\nname = \"left\"\n\
+                [[layers]]\nkernel = \"linear\"\nname = \"right\"\ninputs = [\"stem\"]\n\
+                [[layers]]\nkernel = \"product\"\nname = \"gated\"\ninputs = [\"left\", \"right\"]\n\
+                [[layers]]\nkernel = \"concat\"\ninputs = [\"gated\", \"features\", \"stem\"]\n\
+                [[layers]]\nkernel = \"slice\"\nstart = 2\ncount = 9\n[[layers]]\nkernel = \"linear\"\n";
+    let found = program(text, (9, 3, 1));
+    let wanted = [
+        "linear 0 Forward 0>1",
+        // Three read the stem: its bias and activation are done once.
+        "activate 0 Forward 1>2",
+        "linear 1 Forward 2>3",
+        "gather 3>4 x4",
+        "linear 2 Forward 2>5",
+        "activate 3 Forward 4>6",
+        "activate 3 Forward 5>7",
+        "product 3 Forward 6,7>8",
+        // The features may be sparse.
+        "activate 4 Forward 0>9",
+        "concat 4 Forward 8,9,2>10",
+        "slice 5 Forward 10>11",
+        "linear 6 Forward 11>12",
+        "head 7 Loss 12>13",
+        "linear 6 Backward 11,13>14",
+        "slice 5 Backward 14>15",
+        "concat 4 Backward 15>16,17",
+        "product 3 Backward 6,7,16>18,19",
+        "activate 3 Backward 5,19>20",
+        "activate 3 Backward 4,18>21",
+        "linear 2 Backward 2,20>22",
+        "sum 0 Forward 17,22>23",
+        "gather' 21>24 x4",
+        "linear 1 Backward 2,24>25",
+        "sum 0 Forward 23,25>26",
+        "activate 0 Backward 1,26>27",
+        "linear 0 Backward 0,27>",
+    ];
+    assert_eq!(sketch(&found), wanted);
+    assert_eq!(found.slots[2].kept_until, StageId(22));
+    assert_eq!(found.slots[10].width, 4 + 9 + 4);
+    let evaluation = found.evaluation();
+    assert_eq!(evaluation.embeddings, Some(SlotId(11)));
+}
+
+#[test]
+fn a_convolution_feeds_a_graph() {
+    let text = "hidden = 4\ndropout = 0\n[[layers]]\nkernel = \"conv2d\"\nimage = [4, 4, 1]\n\
+                [[layers]]\nkernel = \"pool2d\"\n[[layers]]\nkernel = \"gcn\"\n[[layers]]\nkernel = \"gcn\"\n";
+    let found = program(text, (16, 3, 1));
+    assert_eq!(
+        sketch(&found)[..4],
+        ["conv2d 0 Forward 0>1", "pool2d 1 Forward 1>2", "linear 2 Forward 2>3", "gather 3>4 x4"]
+    );
+    let reached = crate::loss_gathers(&found, |_| false);
+    assert_eq!(
+        reached.iter().map(|&id| found.stage_name(id)).collect::<Vec<_>>(),
+        ["gather 3", "gather 3 transposed"]
+    );
+}
+
+#[test]
+fn what_takes_the_features_place_does_so_for_their_only_reader() {
+    let text = "kind = \"gcn\"\nhidden = 4\ndropout = 0\n[[layers]]\nkernel = \"gcn\"\nname = \"a\"\n[[layers]]\nkernel = \"linear\"\n\
+                inputs = [\"features\"]\nname = \"b\"\n[[layers]]\nkernel = \"sum\"\ninputs = [\"a\", \"b\"]\n\
+                [[layers]]\nkernel = \"linear\"\n";
+    assert_eq!(model(text, 9, 3).unwrap().constant_gather(), None);
+    let sage = text.replacen("\"gcn\"\nname", "\"sage\"\nname", 1);
+    assert_eq!(model(&sage, 9, 3).unwrap().constant_gather(), Some(FeatureGather::Beside));
+}
+
+#[test]
+fn kernels_of_ones_own_read_several_layers() {
+    let text = "hidden = 4\ndropout = 0\n[[layers]]\nkernel = \"linear\"\nname = \"a\"\n[[layers]]\nkernel = \"linear\"\n\
+                name = \"b\"\n[[layers]]\nkernel = \"./two.wasm\"\nwidth = 3\nattributes = { out = 3 }\ninputs = [\"a\", \"b\"]\n";
+    let found = program(text, (9, 3, 1));
+    let names: Vec<String> = sketch(&found).into_iter().filter(|line| line.starts_with("./two")).collect();
+    assert_eq!(names, ["./two.wasm 2 Forward 2,4>5", "./two.wasm 2 Backward 2,4,6>7,8"]);
+}
+
+/// A list of layers that name what they read, of any kinds that fit; all that nobody reads are joined at the end.
+fn random_graph(random: &mut Random) -> String {
+    const IMAGE: u32 = 4;
+    let mut text = String::from("hidden = 4\n");
+    // (name, columns, whether it is read)
+    let mut made: Vec<(String, u32, bool)> = Vec::new();
+    let count = 2 + random.below(12);
+    for at in 0..count {
+        let name = format!("l{at}");
+        let mut pick = |random: &mut Random| match random.below(made.len() as u64 + 1) as usize {
+            0 => ("features".to_owned(), 16),
+            chosen => {
+                made[chosen - 1].2 = true;
+                (made[chosen - 1].0.clone(), made[chosen - 1].1)
+            }
+        };
+        let (one, width) = pick(random);
+        let kinds = [
+            "linear",
+            "gcn",
+            "sage",
+            "gin",
+            "gat",
+            "activate",
+            "normalise",
+            "self-attention",
+            "transformer",
+            "conv2d",
+            "pool2d",
+            "concat",
+            "product",
+            "sum",
+            "slice",
+        ];
+        let kind = kinds[random.below(kinds.len() as u64) as usize];
+        let is_image = width.is_multiple_of(IMAGE);
+        let (kind, more, inputs, out) = match kind {
+            "gat" => ("gat", "heads = 2\n".to_owned(), vec![one], 4),
+            "activate" => ("activate", "activation = \"silu\"\n".to_owned(), vec![one], width),
+            "normalise" => ("normalise", "norm = \"rms\"\n".to_owned(), vec![one], width),
+            "self-attention" => {
+                ("self-attention", format!("heads = 1\nwidth = {width}\ncausal = true\n"), vec![one], width)
+            }
+            "transformer" => {
+                ("transformer", "heads = 1\nhidden = 3\ndropout = 0.1\n".to_owned(), vec![one], width)
+            }
+            "conv2d" if is_image => {
+                let more =
+                    format!("image = [2, 2, {}]\nkernel_size = 3\npadding = 1\nchannels = 2\n", width / 4);
+                ("conv2d", more, vec![one], 8)
+            }
+            "pool2d" if is_image => {
+                ("pool2d", format!("image = [2, 2, {}]\n", width / 4), vec![one], width / 4)
+            }
+            "concat" => {
+                let (other, more) = pick(random);
+                ("concat", String::new(), vec![one, other], width + more)
+            }
+            "product" | "sum" => (kind, String::new(), vec![one.clone(), one], width),
+            "slice" => ("slice", format!("start = {}\ncount = 1\n", width - 1), vec![one], 1),
+            "gcn" | "sage" | "gin" => (kind, format!("bias = {}\n", random.below(2) == 0), vec![one], 4),
+            _ => ("linear", "activation = \"gelu\"\n".to_owned(), vec![one], 4),
+        };
+        let inputs: Vec<String> = inputs.iter().map(|name| format!("\"{name}\"")).collect();
+        let (out, more) = match (kind, made.is_empty()) {
+            // `image` flows: what is said must be what it is, which only features and flat rows leave open.
+            ("conv2d" | "pool2d", false) if inputs[0] != "\"features\"" => (4, String::new()),
+            _ => (out, more),
+        };
+        let kind = if more.is_empty() && matches!(kind, "conv2d" | "pool2d") { "linear" } else { kind };
+        text += &format!(
+            "[[layers]]\nkernel = \"{kind}\"\nname = \"{name}\"\ninputs = [{}]\n{more}",
+            inputs.join(", ")
+        );
+        if random.below(3) == 0 && !matches!(kind, "transformer" | "concat" | "product" | "sum") {
+            text += &format!(
+                "norm = \"{}\"\n",
+                ["layer", "l2", "batch", "pair", "rms"][random.below(5) as usize]
+            )
+            .replace("norm = \"", if more.contains("norm") { "# \"" } else { "norm = \"" });
+        }
+        made.push((name, out, false));
+    }
+    let left: Vec<String> =
+        made.iter().filter(|(_, _, read)| !read).map(|(name, _, _)| format!("\"{name}\"")).collect();
+    if left.len() > 1 {
+        text += &format!("[[layers]]\nkernel = \"concat\"\nname = \"all\"\ninputs = [{}]\n", left.join(", "));
+    }
+    text + "[[layers]]\nkernel = \"linear\"\n"
+}
+
+/// The program of such a list.
+pub(crate) fn random(random: &mut Random) -> Program {
+    let text = random_graph(random);
+    let model = model(&text, 16, 3).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let shape = DataShape { rows: 64, features: 16, classes: 3, edge_features: 0, graphs: 0, group: 4 };
+    let savings = Savings { gathered_features: false, aggregate_first: random.next() & !1 };
+    Program::build(&model, shape, savings, &opened).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+#[test]
+fn every_graph_of_layers_writes_each_slot_once_and_trains_each_parameter_once() {
+    for seed in 0..400 {
+        println!("seed {seed}");
+        check_program(&random(&mut Random::new(seed)), seed);
+    }
+}
