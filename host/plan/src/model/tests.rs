@@ -1,6 +1,8 @@
 //! Models as they are written, and what they become.
 #![allow(clippy::unwrap_used)]
 
+mod deep;
+
 use super::*;
 use crate::error::Error;
 use crate::signature::Value;

@@ -140,13 +140,21 @@ impl One<'_> {
 
     /// Of the features, which may be sparse, a copy is joined.
     pub(super) fn joined(&self, network: &mut Network, inputs: &[Rows], kernel: &str) -> Rows {
-        let ModelLayer { width, dropout, .. } = *self.layer;
+        let width = self.layer.width;
         let values: Vec<ValueId> =
-            inputs.iter().map(|rows| network.for_edges(rows, self.at, dropout)).collect();
+            (0u32..).zip(inputs).map(|(from, rows)| self.dense(network, rows, from)).collect();
         Rows::plain(match kernel {
             CONCAT | PRODUCT => network.of_values(kernel, (self.at, ""), (values, width), Vec::new()),
             _ => network.sum(self.at, values, (1.0, 1.0), false),
         })
+    }
+
+    /// One of several inputs, dropped by itself; of the features a copy.
+    pub(super) fn dense(&self, network: &mut Network, rows: &Rows, from: u32) -> ValueId {
+        match self.layer.dropout {
+            0.0 => network.for_edges(rows, self.at, 0.0),
+            dropout => network.activated_with(rows, self.at, dropout, |of| of.draw |= from << 16),
+        }
     }
 
     pub(super) fn slice(&self, network: &mut Network, rows: &Rows, of: Slice) -> Rows {

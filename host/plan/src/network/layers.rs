@@ -305,7 +305,13 @@ impl One<'_> {
         (kernel, attributes): (&str, &[Attribute]),
     ) -> Rows {
         let ModelLayer { width, dropout, .. } = *self.layer;
-        let values = inputs.iter().map(|rows| network.dropped(rows, self.at, dropout)).collect();
+        let values = (0u32..)
+            .zip(inputs)
+            .map(|(from, rows)| match from {
+                0 => network.dropped(rows, self.at, dropout),
+                _ => self.dense(network, rows, from),
+            })
+            .collect();
         let of = Kernel::new(kernel, (self.at, ""), attributes.to_vec());
         let value = network.add(self.at, values, width, of);
         self.with_bias(value, "bias")

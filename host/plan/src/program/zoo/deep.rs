@@ -127,7 +127,7 @@ fn a_transformer_is_norms_products_and_sums() {
         "self-attention 1 Backward 3,22>23",
         "linear 1 Backward 2,23>24",
         "normalise 1 Backward 1,24>25",
-        "sum 1 Forward 21,25>26",
+        "sum 0 Forward 21,25>26",
         "embedding 0 Backward 0,26>",
     ];
     assert_eq!(sketch(&found), wanted);
@@ -231,8 +231,8 @@ fn layers_read_what_they_name_and_gradients_of_several_readers_are_added() {
         "linear 1 Forward 2>3",
         "gather 3>4 x4",
         "linear 2 Forward 2>5",
-        "activate 1 Forward 4>6",
-        "activate 2 Forward 5>7",
+        "activate 3 Forward 4>6",
+        "activate 3 Forward 5>7",
         "product 3 Forward 6,7>8",
         // The features may be sparse.
         "activate 4 Forward 0>9",
@@ -244,8 +244,8 @@ fn layers_read_what_they_name_and_gradients_of_several_readers_are_added() {
         "slice 5 Backward 14>15",
         "concat 4 Backward 15>16,17",
         "product 3 Backward 6,7,16>18,19",
-        "activate 2 Backward 5,19>20",
-        "activate 1 Backward 4,18>21",
+        "activate 3 Backward 5,19>20",
+        "activate 3 Backward 4,18>21",
         "linear 2 Backward 2,20>22",
         "sum 0 Forward 17,22>23",
         "gather' 21>24 x4",
