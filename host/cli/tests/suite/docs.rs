@@ -155,6 +155,11 @@ fn benchmarks() {
 }
 
 #[test]
+fn deep() {
+    assert!(check("docs/DEEP.md") >= 8);
+}
+
+#[test]
 fn deploy() {
     check("docs/DEPLOY.md");
 }
