@@ -365,7 +365,7 @@ mod tests {
                 &["--set", "kernels.softmax=x"],
                 &[
                     "no kernel is called `softmax`",
-                    "activate, attention, gatv2, head, linear, maximum, normalise, sum",
+                    "activate, attention, concat, conv2d, embedding, gatv2, head, linear, maximum, normalise, pool2d",
                 ],
             ),
         ];

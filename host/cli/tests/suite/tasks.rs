@@ -115,7 +115,7 @@ fn what_does_not_fit_is_refused_with_what_does() {
     for (line, words) in [
         (
             &["--metric", "roc-auc"][..],
-            "classification of 7 classes: take accuracy, f1-micro or cross-entropy",
+            "classification of 7 classes: take accuracy or f1-micro or cross-entropy",
         ),
         (&["--set", "model.loss=squared-error"], "the task is classification: take cross-entropy"),
         (
