@@ -10,6 +10,8 @@ import sys
 
 import numpy as np
 
+from gcn import Activation
+
 
 class Node:
     """A value, and how its gradient reaches what it was made of."""
@@ -85,43 +87,9 @@ def elementwise(a, value, slope):
     return Node(value, [(a, lambda g: g * slope)])
 
 
-def erf(x):
-    """By its series and its continued fraction (Abramowitz and Stegun 1964, 7.1.6 and 7.1.14)."""
-    out = np.empty_like(x)
-    small = np.abs(x) < 3
-    z = x[small]
-    term, total = z.copy(), z.copy()
-    for n in range(1, 80):
-        term = term * 2 * z * z / (2 * n + 1)
-        total = total + term
-    out[small] = 2 / np.sqrt(np.pi) * np.exp(-z * z) * total
-    z = np.abs(x[~small])
-    tail = np.zeros_like(z)
-    for n in range(60, 0, -1):
-        tail = n / 2 / (z + tail)
-    out[~small] = np.sign(x[~small]) * (1 - np.exp(-z * z) / np.sqrt(np.pi) / (z + tail))
-    return out
-
-
 def activate(a, name):
-    x = a.value
-    if name == "identity":
-        return a
-    if name == "relu":
-        return elementwise(a, np.maximum(x, 0), (x > 0).astype(float))
-    if name == "sigmoid":
-        y = 1 / (1 + np.exp(-x))
-        return elementwise(a, y, y * (1 - y))
-    if name == "tanh":
-        y = np.tanh(x)
-        return elementwise(a, y, 1 - y * y)
-    if name == "gelu":
-        phi = (1 + erf(x / np.sqrt(2))) / 2
-        return elementwise(a, x * phi, phi + x * np.exp(-x * x / 2) / np.sqrt(2 * np.pi))
-    if name == "silu":
-        s = 1 / (1 + np.exp(-x))
-        return elementwise(a, x * s, s + x * s * (1 - s))
-    raise ValueError(name)
+    f = Activation(name, float(np.float32(0.2)))
+    return elementwise(a, f(a.value), f.derivative(a.value))
 
 
 def normalise(a, by, gain, shift):

@@ -19,7 +19,8 @@ INPUT.json
     parameters    [{"weight": [[...]], "bias": [...]}, ...] of each layer; or
     hidden, classes   [16], 7: parameters by the contract's initialiser (Glorot weights, zero biases)
     bias          true; false: biases stay 0
-    seed, dropout, epoch, activation       0, 0.0, 0, "relu" (identity, relu, leaky-relu, elu, sigmoid, tanh; "slope", "alpha")
+    seed, dropout, epoch, activation       0, 0.0, 0, "relu" (identity, relu, leaky-relu, elu, sigmoid, tanh, gelu, gelu-tanh, silu,
+                                           softplus; "slope", "alpha")
     epochs        0; epochs are counted from `epoch`
     optimiser     {"kind": "adam" | "adamw" | "sgd", "lr": 0.01, "betas": [0.9, 0.999], "eps": 1e-8, "momentum": 0, "nesterov": false,
                    "weight_decay": one number for all layers or one a layer}; PyTorch's formulas
@@ -29,6 +30,7 @@ OUTPUT.json
     with epochs: losses [epochs] (each before its update), final_parameters, final_scores
 """
 import json
+import math
 import os
 import sys
 
@@ -71,10 +73,14 @@ class Gather:
         return np.add.reduceat(self.value * rows[self.column], self.start, axis=0)
 
 
+ROOT, CUBE = np.sqrt(2 / np.pi), 0.044715
+erf = np.vectorize(math.erf, otypes=[float])
+
+
 class Activation:
     def __init__(self, name, slope=0.01, alpha=1.0):
         self.name, self.slope, self.alpha = name, slope, alpha
-        if name not in ("identity", "relu", "leaky-relu", "elu", "sigmoid", "tanh"):
+        if name not in ("identity", "relu", "leaky-relu", "elu", "sigmoid", "tanh", "gelu", "gelu-tanh", "silu", "softplus"):
             raise ValueError(f"activation: unknown {name!r}")
 
     def __call__(self, x):
@@ -85,6 +91,10 @@ class Activation:
             case "elu": return np.where(x > 0, x, self.alpha * np.expm1(np.minimum(x, 0)))
             case "sigmoid": return 1 / (1 + np.exp(-x))
             case "tanh": return np.tanh(x)
+            case "gelu": return x * (1 + erf(x / np.sqrt(2))) / 2
+            case "gelu-tanh": return x * (1 + np.tanh(ROOT * (x + CUBE * x**3))) / 2
+            case "silu": return x / (1 + np.exp(-x))
+            case "softplus": return np.logaddexp(0, x)
 
     def derivative(self, x):
         match self.name:
@@ -94,6 +104,12 @@ class Activation:
             case "elu": return np.where(x > 0, 1, self.alpha * np.exp(np.minimum(x, 0)))
             case "sigmoid": y = self(x); return y * (1 - y)
             case "tanh": return 1 - np.tanh(x) ** 2
+            case "gelu": return (1 + erf(x / np.sqrt(2))) / 2 + x * np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
+            case "gelu-tanh":
+                t = np.tanh(ROOT * (x + CUBE * x**3))
+                return (1 + t) / 2 + x * (1 - t * t) * ROOT * (1 + 3 * CUBE * x * x) / 2
+            case "silu": s = 1 / (1 + np.exp(-x)); return s * (1 + x * (1 - s))
+            case "softplus": return 1 / (1 + np.exp(-x))
 
 
 class Gcn:

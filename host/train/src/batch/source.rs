@@ -324,7 +324,11 @@ impl Source {
         let (weights, of_means) = (weighed(times(of_sums)), weighed(times(of_means)));
         let scale = match (&weights, self.is_estimate()) {
             // Of the whole graph: the sums are estimates of its.
-            (_, true) => sub.ids[..rows].iter().map(|&row| self.scale[row as usize]).collect(),
+            // The one vertex of a part without a row has none.
+            (_, true) => {
+                let known = sub.ids.iter().map(|&row| self.scale[row as usize]);
+                known.chain(std::iter::repeat(1.0)).take(rows).collect()
+            }
             (Some(weights), false) => weights.symmetric_scale(&graph),
             (None, false) => symmetric_scale(&graph),
         };
