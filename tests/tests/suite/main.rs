@@ -20,4 +20,5 @@ mod rows;
 mod sequences;
 mod shipped;
 mod spans;
+mod tied;
 mod trainer;
