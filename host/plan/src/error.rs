@@ -119,6 +119,16 @@ pub enum Error {
         /// The kinds of layers that it belongs to.
         kinds: String,
     },
+    /// First values of a parameter that the model does not have.
+    #[error("`{key}` names the parameter {name:?}, which is not there: leave it out, or take one of {known}")]
+    NoParameter {
+        /// The key.
+        key: String,
+        /// The name.
+        name: String,
+        /// Names that are there.
+        known: String,
+    },
     /// What a model asks of edges is not in the data.
     #[error(
         "the model says `{asked}`, and the data set's edges have {}: leave it out, or give the data more \

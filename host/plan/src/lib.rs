@@ -73,9 +73,10 @@ pub use ids::{
 pub use keys::{KeyInfo, keys};
 pub use links::Links;
 pub use model::{
-    Activation, Aggregator, Attention, Conv2d, DeepSettings, Embedding, FeatureGather, FirstWeights, Image,
-    Jumping, KindSettings, LayerKind, LayerSettings, Layers, Model, ModelKind, ModelLayer, ModelSettings,
-    Norm, On, Pool2d, PoolBy, Readout, SelfAttention, Slice, Source, Transformer,
+    Activation, Aggregator, Attention, Conv2d, DeepSettings, Embedding, FeatureGather, First, FirstKind,
+    FirstWeights, Image, Init, Jumping, KindSettings, LayerKind, LayerSettings, Layers, Model, ModelKind,
+    ModelLayer, ModelSettings, Norm, On, Pool2d, PoolBy, Readout, SelfAttention, Slice, Source, Tied,
+    Transformer,
 };
 pub use objective::{Loss, Metric, TaskType};
 pub use optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};

@@ -5,6 +5,8 @@
 //! several nodes read has several gradients, added as they come (kernel `sum`), so that two of them are
 //! alive at most. A sum's own backward is no stage: its inputs' gradients are that of its output.
 
+mod first;
+
 use crate::error::Error;
 use crate::ids::{DomainId, Layer, OperationId, ParameterId, RelationId, SlotId, StageId};
 use crate::model::{FirstWeights, Model, On, short_name};
@@ -22,6 +24,10 @@ use crate::signature::{Attribute, GROUP, Initialiser, ParameterSpec, Signature, 
 
 /// Most parameters, and most kept rows, of one kernel.
 const MAX_PARTS: usize = 256;
+/// Until all parameters are known, the first number of a further use of one.
+const FURTHER: u16 = 1 << 15;
+/// The parameter that layers may have in common.
+const WEIGHT: &str = "weight";
 /// Most operations and gathers of a model, forward.
 const MAX_NODES: usize = 4096;
 
@@ -78,6 +84,7 @@ pub(crate) fn evaluation(training: &Program) -> Program {
     let mut lowering = Lowering::new(training.model.clone(), training.shape, training.savings, open, false);
     lowering.program.operations.clone_from(&training.operations);
     lowering.program.parameters.clone_from(&training.parameters);
+    lowering.program.uses.clone_from(&training.uses);
     let nodes = std::mem::take(&mut lowering.network.nodes);
     lowering.forward(&nodes);
     let last = StageId(count(lowering.program.stages.len().saturating_sub(1)));
@@ -139,6 +146,7 @@ impl<'o> Lowering<'o> {
             domains,
             relations: Vec::new(),
             parameters: Vec::new(),
+            uses: Vec::new(),
             features: SlotId(0),
             gathered: (constants > 1).then_some(SlotId(1)),
             scores: None,
@@ -179,7 +187,32 @@ impl<'o> Lowering<'o> {
                 }),
             }
         }
+        first::check_names(&self.program)?;
+        // Further uses have numbers behind those of parameters, which are all known now.
+        let known = self.program.parameters.len();
+        limit("parameters of a model", known + self.program.uses.len(), usize::from(u16::MAX))?;
+        let ids = self.program.operations.iter_mut().flat_map(|operation| &mut operation.parameters);
+        ids.filter(|id| id.0 >= FURTHER).for_each(|id| id.0 = count(known) + (id.0 - FURTHER));
         Ok(())
+    }
+
+    /// The number of a further use of another layer's weight, until all parameters are known.
+    fn further(&mut self, node: &Kernel, of: Layer, spec: &ParameterSpec) -> Result<ParameterId, Error> {
+        let name = format!("layers.{of}.{WEIGHT}");
+        let place = self.program.parameters.iter().position(|known| known.name == name);
+        let shape = place.and_then(|place| self.program.parameters.get(place)).map(|known| &known.shape);
+        if shape != Some(&spec.shape) {
+            return Err(Error::SignatureMismatch {
+                kernel: node.kernel.clone(),
+                layer: node.layer,
+                what: "weight",
+                found: format!("has the shape {:?}", spec.shape),
+                expected: format!("that of {name}, {:?}", shape.cloned().unwrap_or_default()),
+            });
+        }
+        limit("parameters of a model", self.program.uses.len(), usize::from(u16::MAX - FURTHER))?;
+        self.program.uses.push(ParameterId(count(place.unwrap_or_default())));
+        Ok(ParameterId(FURTHER + count(self.program.uses.len() - 1)))
     }
 
     /// Opens a kernel, an edge kernel along edges.
@@ -216,6 +249,10 @@ impl<'o> Lowering<'o> {
         let draw = u32::from(layer.0) | u32::from(count(before)) << 16;
         let mut parameters = Vec::with_capacity(signature.parameters.len());
         for (position, spec) in (0u32..).zip(&signature.parameters) {
+            if let Some(of) = node.weight_of.filter(|_| spec.name == WEIGHT) {
+                parameters.push(self.further(node, of, spec)?);
+                continue;
+            }
             let (home, name) = home(node, &spec.name);
             let name = format!("layers.{home}.{name}");
             if self.program.parameters.iter().any(|known| known.name == name) {
@@ -227,12 +264,14 @@ impl<'o> Lowering<'o> {
                     expected: "each name once".to_owned(),
                 });
             }
-            limit("parameters of a model", self.program.parameters.len(), usize::from(u16::MAX))?;
+            limit("parameters of a model", self.program.parameters.len(), usize::from(FURTHER) - 1)?;
             parameters.push(ParameterId(count(self.program.parameters.len())));
             let (initialiser, draw, position) = match self.first_bias(home, &name) {
                 Some(bias) => bias,
                 None => (self.initialiser(node, spec), draw, position + u32::from(node.bias_moved)),
             };
+            let said = first::said(&self.program.model, home, &name, &spec.shape);
+            let initialiser = said.unwrap_or(initialiser);
             let shape = spec.shape.clone();
             self.program.parameters.push(Parameter { name, shape, initialiser, position, draw, layer: home });
         }

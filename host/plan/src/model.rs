@@ -40,6 +40,7 @@
 //! layer's input, as it was before dropout, is added.
 
 mod deep;
+mod first;
 mod resolve;
 mod settings;
 #[cfg(test)]
@@ -49,6 +50,7 @@ pub(crate) mod wiring;
 pub use deep::{
     Conv2d, Embedding, Image, MAX_ENTRIES, MAX_ROW, Pool2d, PoolBy, SelfAttention, Slice, Source, Transformer,
 };
+pub use first::{First, FirstKind, Init};
 pub use settings::{DeepSettings, KindSettings, LayerSettings, Layers, ModelKind, ModelSettings};
 
 use crate::ids::Layer;
@@ -302,6 +304,9 @@ pub struct Model {
     /// Which column of the edges' features is their weight in gathers; `None`: each counts 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge_weights: Option<u32>,
+    /// First values, where not as `first_weights` of each layer says.
+    #[serde(default, skip_serializing_if = "Init::is_empty")]
+    pub init: Init,
     /// The layers, at least one, at most [`MAX_LAYERS`].
     pub layers: Vec<ModelLayer>,
 }
@@ -340,6 +345,21 @@ pub struct ModelLayer {
     /// Whether its rows are of graphs, not of vertices.
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub of_graphs: bool,
+    /// The layer whose weight is its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights_of: Option<Tied>,
+    /// First values, where it says them itself.
+    #[serde(default, skip_serializing_if = "Init::is_empty")]
+    pub init: Init,
+}
+
+/// A weight that two layers have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tied {
+    /// The layer that it belongs to.
+    pub layer: u32,
+    /// Whether the other one's product is with its transpose.
+    pub transposed: bool,
 }
 
 /// What a layer computes.

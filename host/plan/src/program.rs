@@ -70,6 +70,10 @@ pub struct Program {
     pub relations: Vec<Relation>,
     /// What is trained; [`ParameterId`] is the place in this list. The same in the evaluation program.
     pub parameters: Vec<Parameter>,
+    /// Further uses of parameters, by layers that have a weight in common with another: [`ParameterId`] past the
+    /// end of `parameters` is a place in this list. A use has the parameter's values and a gradient of its own;
+    /// the parameter's is the sum, its own first and then in this order.
+    pub uses: Vec<ParameterId>,
     /// The data set's features. The driver fills this slot once; it is never written.
     pub features: SlotId,
     /// What was gathered of them before the first epoch, where it is read beside them. Never written as well.
@@ -418,6 +422,19 @@ impl Program {
     #[must_use]
     pub fn evaluation(&self) -> Self {
         lower::evaluation(self)
+    }
+
+    /// The parameter of an id, also of a further use.
+    #[must_use]
+    pub fn owner(&self, id: ParameterId) -> ParameterId {
+        let further = id.index().checked_sub(self.parameters.len());
+        further.and_then(|at| self.uses.get(at)).copied().unwrap_or(id)
+    }
+
+    /// What is trained under an id.
+    #[must_use]
+    pub fn parameter(&self, id: ParameterId) -> Option<&Parameter> {
+        self.parameters.get(self.owner(id).index())
     }
 
     /// A stage by its number.

@@ -95,6 +95,10 @@ pub enum Initialiser {
     GlorotUniform,
     /// Uniform in +-bound.
     Uniform(f32),
+    /// Normal about 0, of this standard deviation. Only a model says so.
+    Normal(f32),
+    /// Rows or columns, whichever are fewer, at right angles and this long. Only a model says so.
+    Orthogonal(f32),
 }
 
 /// What backward reads besides gradients, parameters and kept rows.

@@ -232,11 +232,11 @@ impl Span {
     /// Values of the parameters that it reads, each once, and of the gradients that it gives.
     #[must_use]
     pub fn parameter_values(&self, program: &Program) -> (u64, u64) {
-        let len = |id: &ParameterId| program.parameters.get(id.index()).map_or(0, |one| one.len() as u64);
+        let len = |id: &ParameterId| program.parameter(*id).map_or(0, |one| one.len() as u64);
         let inside = self.inside(program);
         let mut read: Vec<ParameterId> = Vec::new();
         for operation in inside.iter().filter_map(|stage| program.operations.get(stage.operation.index())) {
-            read.extend(&operation.parameters);
+            read.extend(operation.parameters.iter().map(|&id| program.owner(id)));
         }
         read.sort_unstable();
         read.dedup();

@@ -299,7 +299,9 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         false => inputs.intervals.iter().map(|i| i.nodes.len() as u64).sum(),
     };
     let parts = parts * u64::from(pipeline.gradient_versions());
-    let bytes = program.parameters.iter().map(|p| parts * parameter_bytes(p)).sum();
+    // A further use of a parameter has partial sums of its own.
+    let uses = program.uses.iter().filter_map(|&id| program.parameter(id));
+    let bytes = program.parameters.iter().chain(uses).map(|p| parts * parameter_bytes(p)).sum();
     item("gradients", format!("{parts} partial sums of {values} values"), bytes);
     let largest = program.parameters.iter().map(|p| p.len() as u64 * 4).max().unwrap_or(0);
     // A gather's copy of source rows: a large page of which a block fills a part, if there are so many.

@@ -2,13 +2,11 @@
 //! steps. So many versions and rounds are kept as the [`Pipeline`] asks for, each under its tag.
 
 mod clip;
+mod first;
 mod rule;
 mod state;
 
-use eciton_plan::{
-    Combine, Initialiser, IntervalId, Node, Optimiser, Parameter, Pipeline, Program, Round, Tree, Version,
-};
-use eciton_tensor::random::{Key, Purpose, bits32, uniform};
+use eciton_plan::{Combine, IntervalId, Node, Optimiser, Parameter, Pipeline, Program, Round, Tree, Version};
 use eciton_tensor::{Buffer, Matrix, ReadRows};
 
 use crate::data::Interval;
@@ -31,6 +29,14 @@ struct Weight {
     partials: Vec<Partials>,
 }
 
+/// A further use of a parameter: its share of the gradient.
+#[derive(Debug)]
+struct Use {
+    /// Whose values it has.
+    parameter: usize,
+    partials: Vec<Partials>,
+}
+
 /// Values of all partial sums that are added at a time: they stay in the second cache.
 const SUM_VALUES: usize = 1024;
 
@@ -42,6 +48,8 @@ struct Room {
     scratch: Vec<f32>,
     /// The sum.
     whole: Vec<f32>,
+    /// The sum of all uses.
+    total: Vec<f32>,
 }
 
 /// Partial sums of one round: for each interval, one buffer a part of its grid.
@@ -51,6 +59,8 @@ type Partials = Vec<Vec<Buffer>>;
 #[derive(Debug)]
 pub(crate) struct Weights {
     all: Vec<Weight>,
+    /// By number behind those of parameters ([`Program::uses`]).
+    uses: Vec<Use>,
     combine: Combine,
     steps: u32,
     newest: Version,
@@ -133,9 +143,15 @@ impl Weights {
             })
         };
         let all = program.parameters.iter().map(weight).collect::<Result<_>>()?;
+        let further = |id: &eciton_plan::ParameterId| -> Result<Use> {
+            let shape = program.parameter(*id).map_or(&[][..], |p| &p.shape[..]);
+            Ok(Use { parameter: id.index(), partials: partials(rounds, sums, extent(shape))? })
+        };
+        let uses = program.uses.iter().map(further).collect::<Result<_>>()?;
         let loss = partials(rounds, sums, (1, 1))?;
         Ok(Self {
             all,
+            uses,
             combine,
             steps: 0,
             newest: Version(0),
@@ -188,23 +204,13 @@ impl Weights {
         let place = self.place(self.newest);
         for (weight, p) in self.all.iter_mut().zip(&program.parameters) {
             let (rows, columns) = extent(&p.shape);
-            let key = Key::new(seed, Purpose::Initialiser, 0, p.draw, p.position);
             let mut lease = version(&weight.values, place)?.write(0..rows).map_err(at("parameters"))?;
             let mut view = lease.view_mut();
-            for r in 0..rows {
-                let row_key = key.row(r as u64);
-                for (c, value) in view.row_mut(r).iter_mut().enumerate() {
-                    let symmetric = |bound: f32| (2.0 * uniform(bits32(row_key, c as u32)) - 1.0) * bound;
-                    *value = match p.initialiser {
-                        Initialiser::Zeros => 0.0,
-                        Initialiser::Constant(v) => v,
-                        Initialiser::GlorotUniform => {
-                            symmetric((6.0 / (rows + columns) as f64).sqrt() as f32)
-                        }
-                        Initialiser::Uniform(bound) => symmetric(bound),
-                    };
+            first::draw(p, seed, (rows, columns), |row, column, value| {
+                if let Some(place) = view.row_mut(row).get_mut(column) {
+                    *place = value;
                 }
-            }
+            });
             let len = view.data_mut().len();
             drop(lease);
             weight.first = vec![0.0; len];
@@ -238,8 +244,15 @@ impl Weights {
         self.find(version).map(|(_, generation)| generation)
     }
 
+    /// The parameter of a number, also of a further use.
+    fn owner(&self, id: usize) -> usize {
+        let further = id.checked_sub(self.all.len()).and_then(|at| self.uses.get(at));
+        further.map_or(id, |one| one.parameter)
+    }
+
     /// A parameter as tasks read it that are to read this version.
     pub(crate) fn matrix(&self, parameter: usize, wanted: Version) -> Result<Matrix> {
+        let parameter = self.owner(parameter);
         let weight =
             self.all.get(parameter).ok_or_else(|| Error::Internal(format!("parameter {parameter}")))?;
         let buffer = version(&weight.values, self.find(wanted)?.0)?;
@@ -259,10 +272,11 @@ impl Weights {
         (0..self.all.len()).map(|parameter| self.values(parameter)).collect()
     }
 
-    /// Where an interval's share of a parameter's gradient goes.
+    /// Where an interval's share of a parameter's gradient goes; of a further use that of the use.
     pub(crate) fn gradient(&self, parameter: usize, round: Round, interval: IntervalId) -> Vec<Buffer> {
-        let weight = self.all.get(parameter);
-        weight.and_then(|w| of(&w.partials, round).get(interval.index())).cloned().unwrap_or_default()
+        let further = || self.uses.get(parameter.checked_sub(self.all.len())?).map(|one| &one.partials);
+        let partials = self.all.get(parameter).map(|weight| &weight.partials).or_else(further);
+        partials.and_then(|all| of(all, round).get(interval.index())).cloned().unwrap_or_default()
     }
 
     /// Where an interval's share of the loss goes.
@@ -289,13 +303,13 @@ impl Weights {
         let mut norm = None;
         if let Some(clip) = &clip {
             self.whole.resize_with(self.all.len(), Vec::new);
-            for (weight, whole) in self.all.iter().zip(&mut self.whole) {
+            for ((place, weight), whole) in self.all.iter().enumerate().zip(&mut self.whole) {
                 whole.clear();
                 if weight.frozen {
                     continue;
                 }
-                let partials = of(&weight.partials, round);
-                gradient(combine, partials, &mut self.room, |g| whole.extend_from_slice(g))?;
+                let uses = uses(weight, &self.uses, place, round);
+                gradient_of(combine, uses, &mut self.room, |g| whole.extend_from_slice(g))?;
             }
             let columns = self.all.iter().map(|weight| weight.values.first().map_or(0, Buffer::columns));
             norm = clip.apply(&mut self.whole, columns);
@@ -325,12 +339,14 @@ impl Weights {
             if weight.frozen {
                 continue;
             }
-            let mut step = |gradient: &[f32]| rule.step(weight.decay, values, gradient, first, second);
+            let decay = weight.decay;
+            let mut step = |gradient: &[f32]| rule.step(decay, values, gradient, first, second);
             match self.whole.get(place).filter(|_| clip.is_some()) {
                 Some(whole) => step(whole),
                 None => {
-                    let partials = of(&weight.partials, round);
-                    gradient(combine, partials, &mut self.room, step)?;
+                    let own = of(&weight.partials, round);
+                    let uses = std::iter::once(own).chain(further(&self.uses, place, round));
+                    gradient_of(combine, uses, &mut self.room, step)?;
                 }
             }
         }
@@ -342,21 +358,68 @@ impl Weights {
     pub(crate) fn gradient_values(&self, parameter: usize) -> Result<Vec<f32>> {
         let round = Round(u32::try_from(self.newest.0).unwrap_or(u32::MAX));
         let Some(weight) = self.all.get(parameter) else { return Ok(Vec::new()) };
-        let mut parts = Vec::new();
-        for buffer in of(&weight.partials, round).iter().flatten() {
-            parts.extend(buffer.to_vec().map_err(at("gradients"))?);
-        }
         let width = weight.values.first().map_or(0, |values| values.rows() * values.columns());
         let mut scratch = vec![0.0; self.combine.scratch_len(width)];
-        Ok(self.combine.sum(&parts, width, &mut scratch)?.to_vec())
+        let mut total = vec![-0.0; width];
+        for partials in uses(weight, &self.uses, parameter, round) {
+            let mut parts = Vec::new();
+            for buffer in partials.iter().flatten() {
+                parts.extend(buffer.to_vec().map_err(at("gradients"))?);
+            }
+            let sum = self.combine.sum(&parts, width, &mut scratch)?;
+            total.iter_mut().zip(sum).for_each(|(total, value)| *total += value);
+        }
+        Ok(total)
     }
 }
 
-/// Calls `then` with a parameter's whole gradient, laid out as its values are: the sum of its partials.
+/// The partial sums of a round of each use of a parameter, its own first.
+fn uses<'a>(
+    weight: &'a Weight,
+    all: &'a [Use],
+    parameter: usize,
+    round: Round,
+) -> impl Iterator<Item = &'a [Vec<Buffer>]> {
+    std::iter::once(of(&weight.partials, round)).chain(further(all, parameter, round))
+}
+
+/// Those of further uses, in the program's order.
+fn further(all: &[Use], parameter: usize, round: Round) -> impl Iterator<Item = &[Vec<Buffer>]> {
+    let own = all.iter().filter(move |one| one.parameter == parameter);
+    own.map(move |one| of(&one.partials, round))
+}
+
+/// Calls `then` with the gradient of all uses of a parameter: each one's sum, added up in their order, so that the
+/// order of tasks changes no bit.
+fn gradient_of<'a>(
+    combine: &Combine,
+    mut uses: impl Iterator<Item = &'a [Vec<Buffer>]>,
+    room: &mut Room,
+    then: impl FnOnce(&[f32]),
+) -> Result<()> {
+    let own = uses.next().unwrap_or_default();
+    let mut further = uses.peekable();
+    if further.peek().is_none() {
+        return gradient(combine, own, room, then);
+    }
+    let mut total = std::mem::take(&mut room.total);
+    total.clear();
+    gradient(combine, own, room, |sum| total.extend_from_slice(sum))?;
+    for partials in further {
+        gradient(combine, partials, room, |sum| {
+            total.iter_mut().zip(sum).for_each(|(total, value)| *total += value);
+        })?;
+    }
+    then(&total);
+    room.total = total;
+    Ok(())
+}
+
+/// Calls `then` with the whole gradient of one use of a parameter, laid out as its values are: the sum of its partials.
 fn gradient(
     combine: &Combine,
     partials: &[Vec<Buffer>],
-    Room { gathered, scratch, whole }: &mut Room,
+    Room { gathered, scratch, whole, .. }: &mut Room,
     then: impl FnOnce(&[f32]),
 ) -> Result<()> {
     let parts: Vec<ReadRows> = (partials.iter().flatten())

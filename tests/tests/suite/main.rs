@@ -18,4 +18,5 @@ mod pair_norm;
 mod rows;
 mod shipped;
 mod spans;
+mod tied;
 mod trainer;

@@ -20,7 +20,7 @@ fn digest(config: &Config) -> String {
     run(config).0.model_digest
 }
 
-fn dataset(config: &Config) -> Dataset {
+pub(crate) fn dataset(config: &Config) -> Dataset {
     eciton_train::load(&config.data).unwrap()
 }
 

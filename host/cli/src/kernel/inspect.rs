@@ -160,6 +160,8 @@ fn parameter(spec: &ParameterSpec) -> String {
         Initialiser::Constant(value) => format!("all {value}"),
         Initialiser::GlorotUniform => "Glorot's uniform".to_owned(),
         Initialiser::Uniform(bound) => format!("uniform to {bound}"),
+        Initialiser::Normal(deviation) => format!("normal, standard deviation {deviation}"),
+        Initialiser::Orthogonal(gain) => format!("orthogonal, length {gain}"),
     };
     format!("{} {:?} ({first})", plain(&spec.name), spec.shape)
 }

@@ -1,6 +1,7 @@
 //! The keys of `[model]` and of its layers.
 
 mod deep;
+mod first;
 
 use std::collections::BTreeMap;
 
@@ -83,10 +84,19 @@ pub(super) const MODEL: &[Key<ModelSettings>] = &[
     ),
     key(
         "first_weights",
-        &["initialiser", "initializer", "init"],
+        &["initialiser", "initializer"],
         "how weights start: auto (glorot in gcn, gat and gatv2 layers, else fan-in), glorot, fan-in, pytorch (biases too)",
         |model, field| {
             model.first_weights = field.choice(&FirstWeights::ALL)?;
+            Ok(())
+        },
+    ),
+    key(
+        "init",
+        &["init_std"],
+        "first values in the place of `first_weights`: a table of kind (normal, uniform, orthogonal, zeros, constant) and its std, bound, gain or value",
+        |model, field| {
+            model.init = first::init(field)?;
             Ok(())
         },
     ),
@@ -384,6 +394,24 @@ pub(super) const LAYER: &[Key<LayerSettings>] = &[
         "names of the layers that it reads, or \"features\"; left out: the layer before",
         |layer, field| {
             layer.inputs = Some(names(field)?);
+            Ok(())
+        },
+    ),
+    key(
+        "weights_of",
+        &["tied_to", "tie_weights", "shared_with"],
+        "the name of an earlier layer whose weight is this one's as well",
+        |layer, field| {
+            layer.weights_of = Some(field.text("the name of an earlier layer")?);
+            Ok(())
+        },
+    ),
+    key(
+        "init",
+        &["initialiser", "initializer"],
+        "its first values, as the model's `init`",
+        |layer, field| {
+            layer.init = first::init(field)?;
             Ok(())
         },
     ),

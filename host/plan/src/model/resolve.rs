@@ -78,11 +78,17 @@ impl Model {
         let layers = Vec::with_capacity(listed.len());
         let links = task == TaskType::LinkPrediction;
         let (edge_weights, focal) = (settings.edge_weights, settings.focal);
-        let mut model = Self { features, classes, loss, focal, links, edge_weights, layers };
+        let init = settings.init.clone();
+        let mut model = Self { features, classes, loss, focal, links, edge_weights, init, layers };
         for ((layer, inputs), scores) in listed.iter().zip(wired).zip(scores) {
             let classes = scores.then_some(classes);
             let sources = reads(&model, layer, inputs.as_ref());
-            let resolving = Resolving { settings, layer, model: &model, classes, sources };
+            // `wiring` has found it.
+            let tied = layer
+                .weights_of
+                .as_ref()
+                .and_then(|name| listed.iter().position(|layer| layer.name.as_ref() == Some(name)));
+            let resolving = Resolving { settings, layer, model: &model, classes, sources, tied };
             let resolved = ModelLayer { inputs, ..resolving.layer()? };
             model.layers.push(resolved);
         }
@@ -264,6 +270,8 @@ struct Resolving<'a> {
     classes: Option<u32>,
     /// What it reads.
     sources: Vec<Source>,
+    /// The layer whose weight is its own.
+    tied: Option<usize>,
 }
 
 impl Resolving<'_> {
@@ -300,7 +308,8 @@ impl Resolving<'_> {
         }
         let made = self.made(&kind)?;
         let (follows, image) = made.unzip();
-        let natural = if propagates { input } else { classes.unwrap_or(settings.hidden) };
+        let usual = || self.tied_width().unwrap_or(settings.hidden);
+        let natural = if propagates { input } else { classes.unwrap_or_else(usual) };
         let width = layer.width.or(follows).unwrap_or(natural);
         if follows.is_none() && !(1..=MAX_WIDTH).contains(&width) {
             return self.refuse("width", width.to_string(), &format!("1 to {MAX_WIDTH}"));
@@ -387,6 +396,8 @@ impl Resolving<'_> {
             inputs: None,
             image: image.flatten(),
             of_graphs: of_graphs || matches!(kind, LayerKind::Readout(_)),
+            weights_of: self.tied(&kind, width)?,
+            init: layer.init.clone(),
             kind,
         })
     }

@@ -1,6 +1,6 @@
 //! What a user writes of a model.
 
-use super::{Activation, Aggregator, FirstWeights, Image, Jumping, Norm, On, PoolBy, Readout};
+use super::{Activation, Aggregator, FirstWeights, Image, Init, Jumping, Norm, On, PoolBy, Readout};
 use crate::class_weights::ClassWeights;
 use crate::document;
 use crate::error::Error;
@@ -37,6 +37,9 @@ pub struct ModelSettings {
     /// How weights start.
     #[serde(default, skip_serializing_if = "is_default")]
     pub first_weights: FirstWeights,
+    /// First values, where not as `first_weights` says, unless the layer says.
+    #[serde(default, skip_serializing_if = "Init::is_empty")]
+    pub init: Init,
     /// What training makes small; `None`: what is usual for the data's task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Loss>,
@@ -78,6 +81,7 @@ impl Default for ModelSettings {
             norm: Norm::None,
             residual: false,
             first_weights: FirstWeights::Auto,
+            init: Init::default(),
             loss: None,
             class_weights: None,
             focal: 0.0,
@@ -237,6 +241,12 @@ pub struct LayerSettings {
     /// Names of the layers that it reads; `None`: the layer before, the features of the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Vec<String>>,
+    /// The name of the layer whose weight is its own as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights_of: Option<String>,
+    /// First values; empty: the model's.
+    #[serde(default, skip_serializing_if = "Init::is_empty")]
+    pub init: Init,
     /// What only layers of deep networks have.
     #[serde(flatten)]
     pub deep: DeepSettings,

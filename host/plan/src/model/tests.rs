@@ -11,7 +11,8 @@ fn gcn(width: u32, activation: Activation, dropout: f64, bias: bool) -> ModelLay
     let (kind, norm) = (LayerKind::Gcn, Norm::None);
     let first_weights = FirstWeights::Glorot;
     let (residual, edge_features, of_graphs) = (false, false, false);
-    let (name, inputs, image) = (None, None, None);
+    let (name, inputs, image, weights_of) = (None, None, None, None);
+    let init = Init::default();
     ModelLayer {
         kind,
         width,
@@ -26,6 +27,8 @@ fn gcn(width: u32, activation: Activation, dropout: f64, bias: bool) -> ModelLay
         inputs,
         image,
         of_graphs,
+        weights_of,
+        init,
     }
 }
 

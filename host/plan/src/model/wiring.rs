@@ -51,7 +51,10 @@ pub(crate) fn earlier(
             let known = if known.is_empty() { "none has one".to_owned() } else { known.join(", ") };
             refuse(
                 format!("{name:?}, which no layer is called"),
-                format!("the name of an earlier layer ({known}), or {FEATURES:?} in `inputs`"),
+                match attribute {
+                    "inputs" => format!("the name of an earlier layer ({known}), or {FEATURES:?}"),
+                    _ => format!("the name of an earlier layer ({known})"),
+                },
             )
         }
     }
@@ -85,6 +88,9 @@ pub(crate) fn sources(layers: &[LayerSettings]) -> Result<Vec<Option<Vec<Source>
         names.iter().map(source).collect::<Result<Vec<Source>, Refusal>>().map(Some)
     };
     let all = layers.iter().enumerate().map(of).collect::<Result<Vec<_>, Refusal>>()?;
+    for (at, layer) in layers.iter().enumerate() {
+        layer.weights_of.iter().try_for_each(|name| earlier(layers, at, ("weights_of", name)).map(drop))?;
+    }
     check_read(layers, &all)?;
     Ok(all)
 }

@@ -41,8 +41,10 @@ impl One<'_> {
         let width = self.layer.width;
         let attributes =
             vec![whole("entries", of.entries), whole("width", width), flag("positions", of.positions)];
-        let input = (vec![network.plain(rows).value], width);
-        Rows::plain(network.of_values(EMBEDDING, (self.at, ""), input, attributes))
+        let input = vec![network.plain(rows).value];
+        let mut of = Kernel::new(EMBEDDING, (self.at, ""), attributes);
+        self.tie(&mut of);
+        Rows::plain(network.add(self.at, input, width, of))
     }
 
     /// Queries, keys and values side by side from one product, then the attention and the last product.
@@ -122,8 +124,10 @@ impl One<'_> {
             flag("bias", bias && !norm.centres()),
             word("activation", activation.name()),
         ];
-        let input = (vec![network.dropped(rows, self.at, dropout)], width);
-        Rows::plain(network.of_values(CONV2D, (self.at, ""), input, attributes))
+        let input = vec![network.dropped(rows, self.at, dropout)];
+        let mut of = Kernel::new(CONV2D, (self.at, ""), attributes);
+        self.tie(&mut of);
+        Rows::plain(network.add(self.at, input, width, of))
     }
 
     pub(super) fn pool(&self, network: &mut Network, rows: &Rows, of: &Pool2d) -> Rows {

@@ -105,7 +105,9 @@ impl One<'_> {
             LayerKind::Gat(attention) => self.attention(network, &rows, *attention),
             LayerKind::Gatv2(attention) => self.attention_along_edges(network, rows, *attention),
             LayerKind::Linear { jumping: None } => {
-                let value = network.linear((self.at, ""), &rows, layer.width, layer.dropout, false);
+                let with = |of: &mut Kernel| self.tie(of);
+                let dropout = (layer.dropout, false);
+                let value = network.product((self.at, ""), &rows, layer.width, dropout, with);
                 self.with_bias(value, "bias")
             }
             LayerKind::Linear { jumping: Some(jumping) } => self.jumping(network, inputs, *jumping),
@@ -160,6 +162,15 @@ impl One<'_> {
         Rows { bias, ..Rows::plain(value) }
     }
 
+    /// Lets a kernel have its weight in common with the layer that this one names.
+    pub(super) fn tie(&self, of: &mut Kernel) {
+        let Some(tied) = self.layer.weights_of else { return };
+        of.weight_of = Some(number(tied.layer as usize));
+        if tied.transposed {
+            of.attributes.push(Attribute::new("transposed", Setting::Flag(true)));
+        }
+    }
+
     /// `around` gathers and one product, `product(network, rows, dropout, bias_moved)`.
     fn either_way(
         &self,
@@ -185,7 +196,10 @@ impl One<'_> {
             value
         };
         let product = |network: &mut Network, rows: &Rows, dropout, moved| {
-            let with = |of: &mut Kernel| of.bias_moved = moved;
+            let with = |of: &mut Kernel| {
+                of.bias_moved = moved;
+                self.tie(of);
+            };
             network.product((self.at, ""), rows, self.layer.width, (dropout, false), with)
         };
         let value = self.either_way(network, rows, around, product);

@@ -27,6 +27,8 @@ pub(crate) struct Kernel {
     pub(crate) adds: bool,
     /// Its bias was added before its gathers: its weights are drawn as if it still did.
     pub(crate) bias_moved: bool,
+    /// The layer whose weight is its own.
+    pub(crate) weight_of: Option<Layer>,
 }
 
 impl Kernel {
@@ -40,6 +42,7 @@ impl Kernel {
             bias: None,
             adds: false,
             bias_moved: false,
+            weight_of: None,
         }
     }
 }
@@ -61,7 +64,7 @@ pub(crate) fn push(to: &mut Lowering<'_>, mut stage: Stage) {
 /// input, backward. Elementwise work besides.
 fn cost(to: &Lowering<'_>, stage: &Stage) -> Cost {
     let parameters = to.parameters(stage.operation);
-    let parameters = parameters.iter().filter_map(|id| to.program.parameters.get(id.index()));
+    let parameters = parameters.iter().filter_map(|&id| to.program.parameter(id));
     let weights: f64 = parameters.filter(|p| p.shape.len() > 1).map(|p| p.len() as f64).sum();
     let weights = multiplied(to, stage, weights);
     let back = f64::from(u8::from(stage.writes().next().is_some()));

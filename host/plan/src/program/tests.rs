@@ -42,7 +42,8 @@ pub(crate) fn signature(
                 return Err("out-features must be given".to_owned());
             };
             let out = u32::try_from(out).unwrap();
-            signature.parameters = vec![parameter("weight", &[width, out], Initialiser::GlorotUniform)];
+            let shape = if flag("transposed") { [out, width] } else { [width, out] };
+            signature.parameters = vec![parameter("weight", &shape, Initialiser::GlorotUniform)];
             if flag("input-bias") {
                 signature.parameters.push(parameter("input-bias", &[width], Initialiser::Zeros));
             }

@@ -565,35 +565,33 @@ fn every_model_writes_each_slot_once_and_reads_what_it_writes() {
 
 /// Whether every slot is written once, before it is read, and lasts until it is read for the last time.
 fn check_program(program: &Program, seed: u64) {
-    {
-        for program in [program, &program.evaluation()] {
-            for (id, stage) in (0u16..).map(StageId).zip(&program.stages) {
-                assert!(program.dependencies(id).iter().all(|(before, _)| *before < id), "seed {seed}");
-                for slot in stage.writes() {
-                    let spec = &program.slots[slot.index()];
-                    assert_eq!(spec.written_by, Some(id), "seed {seed}");
-                    let lasts = program.scores == Some(slot) || program.embeddings == Some(slot);
-                    // Kernels keep rows for backward in an evaluation as well, and for sources that are
-                    // not trained.
-                    let kept = spec.of == SlotOf::Kept
-                        && (!program.trains() || program.operation(id).unwrap().along.is_some());
-                    assert!(lasts || kept || spec.kept_until > id, "seed {seed}: slot {slot} is never read");
-                }
-                // Of all intervals' rows a stage reads one slot at most, and never the features, which
-                // are no slot's rows.
-                let all: Vec<SlotId> =
-                    stage.reads().filter(|(_, scope)| *scope == Scope::All).map(|(slot, _)| slot).collect();
-                let constant = |slot| program.slots[SlotId::index(slot)].of == SlotOf::Features;
-                assert!(all.len() <= 1 && !all.iter().copied().any(constant), "seed {seed}");
+    for program in [program, &program.evaluation()] {
+        for (id, stage) in (0u16..).map(StageId).zip(&program.stages) {
+            assert!(program.dependencies(id).iter().all(|(before, _)| *before < id), "seed {seed}");
+            for slot in stage.writes() {
+                let spec = &program.slots[slot.index()];
+                assert_eq!(spec.written_by, Some(id), "seed {seed}");
+                let lasts = program.scores == Some(slot) || program.embeddings == Some(slot);
+                // Kernels keep rows for backward in an evaluation as well, and for sources that are
+                // not trained.
+                let kept = spec.of == SlotOf::Kept
+                    && (!program.trains() || program.operation(id).unwrap().along.is_some());
+                assert!(lasts || kept || spec.kept_until > id, "seed {seed}: slot {slot} is never read");
             }
+            // Of all intervals' rows a stage reads one slot at most, and never the features, which
+            // are no slot's rows.
+            let all: Vec<SlotId> =
+                stage.reads().filter(|(_, scope)| *scope == Scope::All).map(|(slot, _)| slot).collect();
+            let constant = |slot| program.slots[SlotId::index(slot)].of == SlotOf::Features;
+            assert!(all.len() <= 1 && !all.iter().copied().any(constant), "seed {seed}");
         }
-        // Every parameter gets its gradient from one stage.
-        for at in 0..program.parameters.len() {
-            let by = |stage: &&Stage| stage.sums.contains(&crate::ParameterId(at as u16));
-            assert_eq!(program.stages.iter().filter(by).count(), 1, "seed {seed}, {at}");
-        }
-        assert_eq!(program.evaluation().evaluation(), program.evaluation(), "seed {seed}");
     }
+    // Every parameter, and every further use of one, gets its gradient from one stage.
+    for at in 0..program.parameters.len() + program.uses.len() {
+        let by = |stage: &&Stage| stage.sums.contains(&crate::ParameterId(at as u16));
+        assert_eq!(program.stages.iter().filter(by).count(), 1, "seed {seed}, {at}");
+    }
+    assert_eq!(program.evaluation().evaluation(), program.evaluation(), "seed {seed}");
 }
 
 #[test]

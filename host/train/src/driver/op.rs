@@ -315,14 +315,14 @@ impl On<'_> {
     /// Where a kernel writes its sums: gradients of parameters, then the loss.
     pub(super) fn sums(&self) -> Result<Vec<Target>> {
         let (round, interval) = self.at();
-        let parameters = &self.stages.program.parameters;
+        let program = self.stages.program;
         let mut sums = Vec::with_capacity(self.stage.sums.len() + 1);
         for id in &self.stage.sums {
             let parts = self.weights.gradient(id.index(), round, interval);
-            let shape = parameters.get(id.index()).map_or_else(Vec::new, |p| p.shape.clone());
+            let shape = program.parameter(*id).map_or_else(Vec::new, |p| p.shape.clone());
             sums.push(Target::Sums { parts, shape });
         }
-        if self.stages.program.loss == Some(self.id) {
+        if program.loss == Some(self.id) {
             let parts = self.weights.loss_parts(round, interval);
             sums.push(Target::Sums { parts, shape: vec![1] });
         }

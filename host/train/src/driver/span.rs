@@ -84,7 +84,7 @@ impl Building {
     pub(super) fn parameters(&mut self, on: &On<'_>) -> Result<Vec<u32>> {
         let operation = on.stages.operation(on.stage.operation)?;
         let mut places = Vec::with_capacity(operation.parameters.len());
-        for &id in &operation.parameters {
+        for id in operation.parameters.iter().map(|&id| on.stages.program.owner(id)) {
             let place = match self.parameters.get(&id) {
                 Some(&known) => known,
                 None => {

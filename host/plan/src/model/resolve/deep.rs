@@ -3,7 +3,7 @@
 use super::super::settings::{DeepSettings, LayerSettings};
 use super::super::{
     Activation, Conv2d, Embedding, Image, LayerKind, MAX_HEADS, MAX_ROW, MAX_WIDTH, Norm, On, Pool2d,
-    SelfAttention, Slice, Source, Transformer,
+    SelfAttention, Slice, Source, Tied, Transformer,
 };
 use super::{OwnKey, Resolving};
 use crate::error::Error;
@@ -352,5 +352,80 @@ impl Resolving<'_> {
                 self.refuse("count", found, &format!("1 and more, within the {}", self.columns()))
             }
         }
+    }
+
+    /// The width of a layer whose weight is an embedding's, where nobody says: a score for each entry.
+    pub(super) fn tied_width(&self) -> Option<u32> {
+        match self.model.layers.get(self.tied?)?.kind {
+            LayerKind::Embedding(embedding) if self.layer.kernel != "embedding" => Some(embedding.entries),
+            _ => None,
+        }
+    }
+
+    /// Whose weight a layer has in common, if its own would be of the same shape or, for a product, the other way
+    /// round.
+    pub(super) fn tied(&self, kind: &LayerKind, width: u32) -> Result<Option<Tied>, Error> {
+        let Some(place) = self.tied else { return Ok(None) };
+        let name = self.layer.weights_of.as_deref().unwrap_or_default();
+        let Some(own) = weight(kind, (self.input(), width)) else {
+            let allowed = "left out: of this kind no weight can be another layer's";
+            return self.refuse("weights_of", format!("{name:?}"), allowed);
+        };
+        let layer = self.model.layers.get(place);
+        if layer.is_some_and(|layer| layer.weights_of.is_some()) {
+            let allowed = "the layer that the weight belongs to, which that one names";
+            return self.refuse("weights_of", format!("{name:?}, whose weight is another's"), allowed);
+        }
+        let found = layer.and_then(|layer| weight(&layer.kind, (self.model.input_width(place), layer.width)));
+        let (shape, of) = own;
+        let fits = found.and_then(|(other, from)| match (from, of) {
+            (Weight::Table, Weight::Product) => (other == [shape[1], shape[0]]).then_some(true),
+            _ if from == of && other == shape => Some(false),
+            (Weight::Product, Weight::Product) if other == [shape[1], shape[0]] => Some(true),
+            _ => None,
+        });
+        match (fits, found) {
+            (Some(transposed), _) => Ok(Some(Tied { layer: place as u32, transposed })),
+            (None, None) => {
+                let found = format!("{name:?}, which has no weight to share");
+                self.refuse("weights_of", found, "an `embedding`, `linear`, `gcn`, `sgc` or `conv2d` layer")
+            }
+            (None, Some((other, _))) => {
+                let [rows, columns] = shape;
+                let allowed = match of {
+                    Weight::Product => {
+                        format!("a layer whose weight is [{rows}, {columns}] or [{columns}, {rows}]")
+                    }
+                    _ => format!("a layer of this kind whose weight is [{rows}, {columns}]"),
+                };
+                self.refuse("weights_of", format!("{name:?}, whose weight is {other:?}"), &allowed)
+            }
+        }
+    }
+}
+
+/// What a weight is to its layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Weight {
+    /// Rows that are looked up.
+    Table,
+    /// What rows are multiplied by.
+    Product,
+    /// What images are.
+    Convolution,
+}
+
+/// Extents of the weight that a layer of so many columns before and after may share, and what it is.
+fn weight(kind: &LayerKind, (input, width): (u32, u32)) -> Option<([u32; 2], Weight)> {
+    match kind {
+        LayerKind::Embedding(of) => Some(([of.entries, width], Weight::Table)),
+        LayerKind::Gcn | LayerKind::Sgc { .. } | LayerKind::Linear { jumping: None } => {
+            Some(([input, width], Weight::Product))
+        }
+        LayerKind::Conv2d(of) => {
+            let taps = of.size.saturating_mul(of.size).saturating_mul(of.image.2);
+            Some(([taps, of.channels], Weight::Convolution))
+        }
+        _ => None,
     }
 }

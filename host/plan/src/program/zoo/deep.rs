@@ -403,3 +403,121 @@ fn every_graph_of_layers_writes_each_slot_once_and_trains_each_parameter_once() 
         check_program(&random(&mut Random::new(seed)), seed);
     }
 }
+
+const TIED: &str = "hidden = 6\ndropout = 0\n[[layers]]\nkernel = \"embedding\"\nname = \"words\"\n\
+                    [[layers]]\nkernel = \"normalise\"\n[[layers]]\nkernel = \"linear\"\nweights_of = \"words\"\n";
+
+#[test]
+fn a_weight_of_two_layers_is_one_parameter_with_a_gradient_of_each_use() {
+    let found = program(TIED, (1, 11, 1));
+    let shapes: Vec<_> = found.parameters.iter().map(|p| (&p.name[..], &p.shape[..])).collect();
+    let (scale, shift) = (("layers.1.norm.scale", &[6][..]), ("layers.1.norm.shift", &[6][..]));
+    assert_eq!(shapes, [("layers.0.weight", &[11, 6][..]), scale, shift, ("layers.2.bias", &[11][..])]);
+    let [own, further] = [crate::ParameterId(0), crate::ParameterId(4)];
+    assert_eq!(found.uses, [own]);
+    assert_eq!((found.owner(further), found.owner(own)), (own, own));
+    assert_eq!(found.parameter(further), found.parameters.first());
+    assert_eq!(found.parameter(crate::ParameterId(5)), None);
+    let by = |id: crate::ParameterId| {
+        let yields = |stage: &&Stage| stage.sums.contains(&id);
+        found.stages.iter().filter(yields).map(|stage| &stage.name[..]).collect::<Vec<_>>()
+    };
+    assert_eq!((by(own), by(further)), (vec!["embedding 0 backward"], vec!["linear 2 backward"]));
+    let transposed = Attribute::new("transposed", Value::Flag(true));
+    assert!(found.operations[2].attributes.contains(&transposed));
+    // The product counts, the rows that are looked up do not.
+    assert_eq!(found.stages[2].cost.flops, 2.0 * 66.0 + 8.0 * 17.0);
+    assert_eq!((found.evaluation().uses, found.evaluation().parameters.len()), (vec![own], 4));
+    let squares = "hidden = 5\ndropout = 0\n[[layers]]\nkernel = \"linear\"\n[[layers]]\nkernel = \"gcn\"\nname = \"a\"\n\
+                   [[layers]]\nkernel = \"linear\"\nweights_of = \"a\"\n[[layers]]\nkernel = \"linear\"\n";
+    let found = program(squares, (9, 3, 1));
+    assert!(!found.operations.iter().any(|of| of.attributes.contains(&transposed)));
+    assert_eq!(found.uses.len(), 1);
+    let back = "hidden = 5\ndropout = 0\n[[layers]]\nkernel = \"linear\"\nname = \"a\"\n[[layers]]\nkernel = \"linear\"\n\
+                weights_of = \"a\"\nwidth = 9\n[[layers]]\nkernel = \"linear\"\n";
+    let found = program(back, (9, 3, 1));
+    assert_eq!(found.operations.iter().filter(|of| of.attributes.contains(&transposed)).count(), 1);
+}
+
+#[test]
+fn weights_that_do_not_fit_are_not_shared() {
+    let refused = |text: &str| model(text, 9, 3).unwrap_err().to_string();
+    let list = |last: &str| {
+        format!(
+            "hidden = 4\n[[layers]]\nkernel = \"linear\"\nname = \"a\"\n[[layers]]\nkernel = {last}\n[[layers]]\nkernel = \"linear\"\n"
+        )
+    };
+    let found = refused(&list("\"gcn\"\nweights_of = \"a\""));
+    assert!(found.contains("\"a\", whose weight is [9, 4]") && found.contains("[4, 4] or [4, 4]"), "{found}");
+    let found = refused(&list("\"sage\"\nweights_of = \"a\""));
+    assert!(found.contains("of this kind no weight"), "{found}");
+    let found = refused(&list("\"gcn\"\nweights_of = \"b\""));
+    assert!(found.contains("which no layer is called") && found.contains("m.toml:7:"), "{found}");
+    let twice = list("\"linear\"\nname = \"b\"\nweights_of = \"a\"\nwidth = 9")
+        .replace("kernel = \"linear\"\n", "kernel = \"linear\"\n")
+        + "weights_of = \"b\"\n";
+    let found = refused(&twice);
+    assert!(found.contains("whose weight is another's"), "{found}");
+    let other = list("\"activate\"\nname = \"b\"") + "weights_of = \"b\"\n";
+    assert!(refused(&other).contains("which has no weight to share"), "{}", refused(&other));
+}
+
+#[test]
+fn first_values_are_said_by_model_layer_and_name() {
+    let text = "hidden = 4\ndropout = 0\ninit = { kind = \"normal\", std = 0.5, scaled_by_depth = true, parameters = { \"layers.0.weight\" = { kind = \"zeros\" }, bias = { kind = \"constant\", value = -2 } } }\n\
+                [[layers]]\nkernel = \"linear\"\n[[layers]]\nkernel = \"transformer\"\nheads = 2\n\
+                [[layers]]\nkernel = \"linear\"\nresidual = true\ninit = { kind = \"orthogonal\", parameters = { bias = { kind = \"uniform\", bound = 0.25 } } }\n\
+                [[layers]]\nkernel = \"linear\"\nresidual = true\n[[layers]]\nkernel = \"linear\"\n";
+    let found = program(text, (9, 3, 1));
+    let of = |name: &str| found.parameters.iter().find(|p| p.name == name).unwrap().initialiser;
+    assert_eq!(of("layers.0.weight"), Initialiser::Zeros);
+    assert_eq!(of("layers.0.bias"), Initialiser::Constant(-2.0));
+    assert_eq!(of("layers.1.qkv.weight"), Initialiser::Normal(0.5));
+    // Four sums: two of the block, one of each residual layer.
+    assert_eq!(of("layers.1.output.weight"), Initialiser::Normal(0.25));
+    assert_eq!(of("layers.1.mlp.1.weight"), Initialiser::Normal(0.25));
+    assert_eq!(of("layers.1.mlp.0.weight"), Initialiser::Normal(0.5));
+    assert_eq!(of("layers.1.norm.0.scale"), Initialiser::Constant(1.0));
+    assert_eq!(of("layers.2.weight"), Initialiser::Orthogonal(1.0));
+    assert_eq!(of("layers.2.bias"), Initialiser::Uniform(0.25));
+    assert_eq!(of("layers.3.weight"), Initialiser::Normal(0.25));
+    assert_eq!(of("layers.4.weight"), Initialiser::Normal(0.5));
+    let written = toml::to_string(&found.model).unwrap();
+    assert_eq!(toml::from_str::<Model>(&written).unwrap(), found.model, "{written}");
+    let settings = ModelSettings::parse(text, "m.toml").unwrap();
+    let config = crate::Config { model: settings, ..crate::Config::default() };
+    let written = config.to_toml().unwrap();
+    assert_eq!(crate::Config::parse(&written, "again").unwrap().model, config.model, "{written}");
+    let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, graphs: 0, group: 1 };
+    let unknown =
+        model(&text.replace("{ bias = { kind = \"uniform\"", "{ b = { kind = \"uniform\""), 9, 3).unwrap();
+    let error = Program::build(&unknown, shape, Savings::default(), &opened).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "`model.layers[2].init` names the parameter \"b\", which is not there: leave it out, or take one of bias, weight"
+    );
+}
+
+#[test]
+fn ways_to_draw_that_are_none_are_refused() {
+    let refused =
+        |init: &str| ModelSettings::parse(&format!("init = {init}\n"), "m.toml").unwrap_err().to_string();
+    for (init, words) in [
+        ("3", "a table, as"),
+        ("\"glorot\"", "a table, as"),
+        ("{}", "a table, as"),
+        ("{ std = 1.0 }", "a table, as"),
+        ("{ kind = \"normal\", bound = 1.0 }", "this kind has `std` and `scaled_by_depth`"),
+        ("{ kind = \"zeros\", std = 1.0 }", "this kind has `scaled_by_depth`"),
+        ("{ kind = \"uniform\" }", "a table with `bound` as well"),
+        ("{ kind = \"normal\", std = -1.0 }", "a number of 0 or more"),
+        ("{ kind = \"constant\", value = inf }", "a finite number"),
+        ("{ kind = \"laplace\" }", "\"orthogonal\""),
+        ("{ parameters = {} }", "1 to 256 names"),
+        ("{ parameters = { a = 1 } }", "a table, as"),
+        ("{ kind = \"normal\", scaled_by_depth = 1 }", "true or false"),
+    ] {
+        let found = refused(init);
+        assert!(found.contains(words), "{init}: {found}");
+    }
+}
