@@ -249,7 +249,7 @@ def test_generator():
 def test_gradients(seed=20):
     """Central differences of the loss in every parameter, 2 and 3 layers, every activation, with dropout."""
     r, worst = np.random.default_rng(seed), 0.0
-    for name in ("identity", "relu", "leaky-relu", "elu", "sigmoid", "tanh"):
+    for name in ("identity", "relu", "leaky-relu", "elu", "sigmoid", "tanh", "gelu", "gelu-tanh", "silu", "softplus"):
         for hidden in ([5], [5, 4]):
             n = 12
             x = r.normal(size=(n, 6)) * (r.random((n, 6)) < 0.5)

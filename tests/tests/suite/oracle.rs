@@ -148,6 +148,17 @@ impl Case {
         (found.losses, ask(&self.what, python, "apart.py", &job))
     }
 
+    /// Has the oracle begin with a run's first values; biases start at zero.
+    fn begin_with(&mut self, found: &FirstEpoch) {
+        let layer = |l: usize| {
+            let name = format!("layers.{l}.weight");
+            let weight = found.parameters.iter().find(|tensor| tensor.name == name).unwrap();
+            let rows: Vec<&[f32]> = weight.values.chunks(weight.shape[1]).collect();
+            json!({"weight": rows, "bias": vec![0.0; weight.shape[1]]})
+        };
+        self.job["parameters"] = (0..self.widths.len() - 1).map(layer).collect::<Vec<_>>().into();
+    }
+
     /// The value of the oracle at a tensor's name, flat.
     fn expected(&self, of: &Value, name: &str) -> Vec<f64> {
         let layer = (0..self.widths.len() - 1).find(|l| name.split('.').any(|p| p == l.to_string())).unwrap();
@@ -168,12 +179,21 @@ fn wide(values: &[f32]) -> Vec<f64> {
 fn loss_and_gradients() {
     let Some(python) = python() else { return };
     let mut seed = 100;
-    for (_, activation) in Activation::ALL.into_iter().take(6) {
+    for (_, activation) in Activation::ALL {
         for layers in [2, 3] {
             let (dropout, bias) = ([0.0, 0.5][seed as usize % 2], seed % 4 < 2);
-            let case = Case::new(seed, layers, dropout, bias, activation, Algorithm::adam());
-            let (found, expected) = (case.train(1), case.oracle(&python, 0));
+            let mut case = Case::new(seed, layers, dropout, bias, activation, Algorithm::adam());
+            let found = case.train(1);
+            if matches!(
+                activation,
+                Activation::Gelu | Activation::GeluTanh | Activation::Silu | Activation::Softplus
+            ) {
+                // Kernel `activate` has the bias, so that the product's weight is drawn as its first parameter.
+                case.begin_with(&found);
+            }
+            let expected = case.oracle(&python, 0);
             assert_eq!(found.parameters.len(), if bias { 2 * layers } else { layers }, "{}", case.what);
+            case.close("loss", &found.losses, &[expected["loss"].as_f64().unwrap()]);
             for (parameter, gradient) in found.parameters.iter().zip(&found.gradients) {
                 let name = &parameter.name;
                 let first = case.expected(&expected["parameters"], name);
@@ -181,7 +201,6 @@ fn loss_and_gradients() {
                 let want = case.expected(&expected["gradients"], name);
                 case.close(&format!("gradient of {name}"), &wide(&gradient.values), &want);
             }
-            case.close("loss", &found.losses, &[expected["loss"].as_f64().unwrap()]);
             seed += 1;
         }
     }
