@@ -229,10 +229,7 @@ fn reads(layers: &[LayerPlan], at: usize) -> String {
     };
     let mut text = match layer.inputs[..] {
         [source] if source == usual => String::new(),
-        _ => format!(
-            "; reads {}",
-            words(layer.inputs.iter().map(one).collect::<Vec<_>>().iter().map(|s| &s[..]))
-        ),
+        _ => format!("; reads {}", layer.inputs.iter().map(one).collect::<Vec<_>>().join(", ")),
     };
     if let Some(of) = layer.weights_of {
         text += &format!("; the weight is that of {}", one(&Source::Layer(of)));
