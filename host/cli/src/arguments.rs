@@ -34,7 +34,7 @@ pub(crate) enum Command {
     /// Train a model; with nothing else said, a two-layer GCN on Cora
     Train(Box<crate::train::Arguments>),
     /// What a training would do and hold, without training: takes what `train` takes
-    Plan(Box<crate::train::Arguments>),
+    Plan(Box<crate::plan::Arguments>),
     /// Go on with a run that was killed, from its last checkpoint
     Resume(crate::resume::Arguments),
     /// A training at any size on simulated hosts and functions: times, dollars, and what they buy

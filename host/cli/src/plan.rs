@@ -1,13 +1,44 @@
 //! `eciton plan`, which is `eciton train --dry-run`.
 
-use eciton_plan::{HostPlace, Mode};
-use eciton_train::{LayerFirst, Options, Plan};
+mod drawing;
+
+use std::path::{Path, PathBuf};
+
+use eciton_plan::{HostPlace, Mode, Source};
+use eciton_train::{LayerFirst, LayerPlan, Options, Plan};
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::{bytes, counted, grouped, seconds};
 use crate::{recipe, train};
+
+/// What `eciton plan` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    train: train::Arguments,
+    /// Draw the model's layers into a file: DOT (.dot, .gv) or SVG (.svg)
+    #[arg(long, value_name = "FILE", value_parser = drawn)]
+    draw: Option<PathBuf>,
+}
+
+/// A file whose ending says how layers are drawn.
+fn drawn(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match form(&path) {
+        Some(_) => Ok(path),
+        None => Err("the ending says how layers are drawn: .dot, .gv or .svg".to_owned()),
+    }
+}
+
+type Form = fn(&[LayerPlan]) -> String;
+
+fn form(path: &Path) -> Option<Form> {
+    let ending = path.extension()?.to_str()?;
+    let forms: [(&str, Form); 3] = [("dot", drawing::dot), ("gv", drawing::dot), ("svg", drawing::svg)];
+    forms.into_iter().find_map(|(known, form)| known.eq_ignore_ascii_case(ending).then_some(form))
+}
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -16,10 +47,23 @@ struct Line<'a> {
     plan: &'a Plan,
 }
 
+/// Plans, draws, and prints the report.
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    dry_run(&arguments.train, arguments.draw.as_deref(), output)
+}
+
 /// Plans, and prints the report. A run that does not fit is a failure, after it.
-pub(crate) fn run(arguments: &train::Arguments, output: &mut Output) -> Result<(), Failure> {
+pub(crate) fn dry_run(
+    arguments: &train::Arguments,
+    draw: Option<&Path>,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let config = recipe::configure(arguments)?;
     let plan = eciton_train::plan(&config, &Options::default())?;
+    if let Some((path, form)) = draw.and_then(|path| Some((path, form(path)?))) {
+        std::fs::write(path, form(&plan.layers))
+            .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
+    }
     if arguments.json {
         output.json(&Line { event: "plan", plan: &plan });
     } else {
@@ -112,9 +156,9 @@ fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
             LayerFirst::GatheredOnce => ": gathered before the first epoch",
             LayerFirst::Fixed => "",
         };
-        let (before, after) = layer.widths;
         let name = if at == 0 { "layers" } else { "" };
-        row(name, format!("{at} {} {before} to {after}{first}", layer.kind));
+        let reads = reads(&plan.layers, at);
+        row(name, format!("{} {}{first}{reads}", drawing::title(at, layer), drawing::shape(layer)));
     }
     for (place, stage) in plan.stages.iter().enumerate() {
         row(
@@ -166,6 +210,31 @@ fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
     if let Some(available) = allowed.or(plan.memory.available_bytes) {
         row("to be had", format!("{:>9}", bytes(available)));
     }
+}
+
+/// What a layer reads, where that is not the layer before, and whose weight it has.
+fn reads(layers: &[LayerPlan], at: usize) -> String {
+    let Some(layer) = layers.get(at) else { return String::new() };
+    let usual = match at.checked_sub(1) {
+        // Places in a list of layers.
+        Some(before) => Source::Layer(before as u32),
+        None => Source::Features,
+    };
+    let one = |source: &Source| match source {
+        Source::Features => "the features".to_owned(),
+        Source::Layer(place) => match layers.get(*place as usize) {
+            Some(LayerPlan { name: Some(name), .. }) => name.clone(),
+            _ => place.to_string(),
+        },
+    };
+    let mut text = match layer.inputs[..] {
+        [source] if source == usual => String::new(),
+        _ => format!("; reads {}", layer.inputs.iter().map(one).collect::<Vec<_>>().join(", ")),
+    };
+    if let Some(of) = layer.weights_of {
+        text += &format!("; the weight is that of {}", one(&Source::Layer(of)));
+    }
+    text
 }
 
 /// For instance `ordering and gathering`.

@@ -607,10 +607,10 @@ impl Model {
     /// Columns of a layer's input: of several the last one's, but of a `concat` all of them.
     #[must_use]
     pub fn input_width(&self, layer: usize) -> u32 {
-        let widths = self.sources(layer).into_iter().map(|source| self.width_of(source));
+        let mut widths = self.sources(layer).into_iter().map(|source| self.width_of(source));
         match self.layers.get(layer).map(|layer| &layer.kind) {
             Some(LayerKind::Concat) => widths.sum(),
-            _ => widths.last().unwrap_or(self.features),
+            _ => widths.next_back().unwrap_or(self.features),
         }
     }
 

@@ -3,7 +3,8 @@
 use eciton_exec::Prices;
 use eciton_exec::functions::Outlook;
 use eciton_plan::{
-    Aggregator, Config, Domain, LayerKind, Mode, Pipeline, Place, Program, SpanChoice, Stage, StageId,
+    Aggregator, Config, Domain, Image, LayerKind, Mode, Pipeline, Place, Program, Source, SpanChoice, Stage,
+    StageId,
 };
 use serde::Serialize;
 
@@ -93,6 +94,17 @@ impl FunctionsPlan {
 pub struct LayerPlan {
     /// For instance `sage`.
     pub kind: String,
+    /// What other layers call it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it reads.
+    pub inputs: Vec<Source>,
+    /// The layer whose weight is its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weights_of: Option<u32>,
+    /// Height, width and channels of its rows, where they are images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
     /// Columns of its input and of its output.
     pub widths: (u32, u32),
     /// What comes first where both could: by multiply-adds and bytes, forward and back.
@@ -124,6 +136,7 @@ fn first(program: &Program, at: usize, kind: &LayerKind) -> LayerFirst {
     }
 }
 
+/// The same, where both could come first.
 fn chosen(program: &Program, at: usize) -> LayerFirst {
     match at {
         0 if program.savings.gathered_features => LayerFirst::GatheredOnce,
@@ -236,6 +249,10 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
     };
     let layers = program.model.layers.iter().enumerate().map(|(at, layer)| LayerPlan {
         kind: layer.kind.name().to_owned(),
+        name: layer.name.clone(),
+        inputs: program.model.sources(at),
+        weights_of: layer.weights_of.map(|tied| tied.layer),
+        image: layer.image,
         widths: (program.model.input_width(at), layer.width),
         first: first(program, at, &layer.kind),
     });

@@ -49,6 +49,32 @@ fn the_gradient_is_the_sum_of_both() {
     assert_eq!(one.parameters.len() + 1, two.parameters.len());
 }
 
+/// A step by plain descent goes by the sum, clipped or not.
+#[test]
+fn a_step_goes_by_the_sum() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, clip) in [("plain", None), ("clipped", Some("optimiser.clip_value=1000"))] {
+        let out = folder.path().join(name);
+        let mut config = config(true, 1);
+        for setting in
+            ["optimiser.kind=sgd", "optimiser.lr=0.5", "optimiser.momentum=0", "optimiser.weight_decay=0"]
+        {
+            config.set(setting).unwrap();
+        }
+        clip.iter().for_each(|clip| config.set(clip).unwrap());
+        let before = first_epoch(&config, &options(), dataset(&cora(1))).unwrap();
+        eciton_train::train(&config, &Options { out: Some(out.clone()), ..options() }, &mut Silent).unwrap();
+        config.set(&format!("run.init={:?}", out.to_str().unwrap())).unwrap();
+        let after = first_epoch(&config, &options(), dataset(&cora(1))).unwrap();
+        let at = before.parameters.iter().position(|tensor| tensor.name == "layers.1.weight").unwrap();
+        let values = before.parameters[at].values.iter().zip(&before.gradients[at].values);
+        for ((value, gradient), found) in values.zip(&after.parameters[at].values) {
+            assert_eq!((value - 0.5 * gradient).to_bits(), found.to_bits(), "{name}");
+        }
+        assert!(before.gradients[at].values.iter().any(|&gradient| gradient != 0.0));
+    }
+}
+
 #[test]
 fn it_does_not_depend_on_the_cut() {
     let run = |intervals, threads, mode, clip: bool| {

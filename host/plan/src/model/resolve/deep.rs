@@ -82,10 +82,10 @@ pub(super) fn is_weightless(kind: &LayerKind) -> bool {
 impl Resolving<'_> {
     /// Columns of the layer's input: of several the last one's, but of a `concat` all of them.
     pub(super) fn input(&self) -> u32 {
-        let widths = self.sources.iter().map(|&source| self.model.width_of(source));
+        let mut widths = self.sources.iter().map(|&source| self.model.width_of(source));
         match &self.layer.kernel[..] {
             "concat" => widths.fold(0, u32::saturating_add),
-            _ => widths.last().unwrap_or(self.model.features),
+            _ => widths.next_back().unwrap_or(self.model.features),
         }
     }
 
