@@ -44,7 +44,7 @@ impl Linear {
         scratch(&x.shape(), |into| linalg::apply(x, &by, into)).map(Some)
     }
 
-    /// What is applied to u w^T, if anything is.
+    /// The epilogue of u w^T.
     fn leaving<'a>(&self, b: Option<&'a Matrix>) -> Option<Prologue<'a>> {
         let by = Prologue { bias: b, activation: self.activation, dropout: None };
         (b.is_some() || self.activation != Activation::Identity).then_some(by)

@@ -320,7 +320,7 @@ pub(crate) enum Laid {
 }
 
 impl Laid {
-    /// Of rows as they are seen, how many there are.
+    /// Rows as the view has them.
     pub(crate) fn rows(self, seen: u32) -> u32 {
         match self {
             Self::AsTheyAre => seen,

@@ -175,7 +175,7 @@ mod tests {
         let mut row = [0.0];
         for at in 0..35 {
             found.features.copy_row(at, &mut row);
-            assert_eq!(row[0], tokens[at as usize] as f32);
+            assert_eq!(row[0], tokens[at] as f32);
         }
         assert_eq!(found.labels.as_classes().unwrap(), &tokens[1..36]);
         let Split { train, validation, test } = &found.split;

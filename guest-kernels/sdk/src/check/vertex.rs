@@ -144,7 +144,7 @@ struct Subject<K> {
     context: Context,
     /// Rows of a group.
     group: u32,
-    /// What ids are below.
+    /// Number that ids stay below.
     entries: u32,
     /// Whether the last `loss` asked for its rows' weights.
     asked: Cell<bool>,

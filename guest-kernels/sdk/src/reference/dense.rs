@@ -40,7 +40,7 @@ impl Image {
         self.by.kernel.pow(2) as usize * self.extents[2]
     }
 
-    /// Where in the image each value of each window lies, in the order of windows; none in the padding.
+    /// Places of the values of all windows in the image, in order; none in the padding.
     fn places(&self) -> impl Iterator<Item = Option<usize>> {
         let Self { extents: [height, width, channels], by, down, across } = *self;
         let (kernel, stride) = (by.kernel as usize, by.stride as usize);

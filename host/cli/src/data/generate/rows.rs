@@ -44,7 +44,7 @@ pub(crate) struct TowerArguments {
     common: Common,
 }
 
-/// What both take.
+/// Arguments of both commands.
 #[derive(Debug, clap::Args)]
 struct Common {
     /// The folder to write, which must not exist
