@@ -42,8 +42,6 @@ def eciton(model, seed):
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     command = [a.eciton, "train", recipes / recipe, "--set", f"data.source={data}", "--epochs", str(epochs), "--seed", str(seed),
                "--eval-every", "0", "--no-out", "--json"]
-    if model == "lm":
-        command += ["--set", "data.tokens=bytes"]
     found = subprocess.run(command, check=True, capture_output=True, text=True)
     lines = [json.loads(line) for line in found.stdout.splitlines()]
     summary = lines[-1].get("summary", lines[-1])

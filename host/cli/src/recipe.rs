@@ -39,9 +39,9 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
     let unsaid = arguments.model.is_none() && config.model == ModelSettings::default();
     let recipe = arguments.what.as_deref().is_some_and(is_recipe);
     let source = &config.data.source;
-    let rows = match is_builtin(source) {
-        true => eciton_formats::is_builtin_rows(source),
-        false => arguments.sequence.is_some() || eciton_formats::is_rows(Path::new(source)),
+    let rows = match builtin(source) {
+        Some(builtin) => builtin.rows,
+        None => arguments.sequence.is_some() || eciton_formats::is_rows(Path::new(source)),
     };
     if unsaid && !recipe && rows {
         config.model.kind = ModelKind::Mlp;
@@ -82,7 +82,7 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
 /// A run folder must find its data from wherever it is asked. What does not exist stays as typed, for
 /// the error that follows.
 fn make_absolute(config: &mut Config) {
-    let data = Some(&mut config.data.source).filter(|source| !is_builtin(source));
+    let data = Some(&mut config.data.source).filter(|source| builtin(source).is_none());
     let own = config.model.own_kernels_mut();
     let init = config.run.init.as_mut();
     for path in data.into_iter().chain(init).chain(config.kernels.values_mut()).chain(own) {
@@ -94,8 +94,8 @@ fn make_absolute(config: &mut Config) {
     }
 }
 
-fn is_builtin(source: &str) -> bool {
-    eciton_formats::builtins().iter().any(|builtin| builtin.name.eq_ignore_ascii_case(source))
+fn builtin(source: &str) -> Option<&'static eciton_formats::Builtin> {
+    eciton_formats::builtins().iter().find(|builtin| builtin.name.eq_ignore_ascii_case(source))
 }
 
 /// Puts a model file's content in its place, so that a run's configuration needs no other file.
@@ -239,7 +239,7 @@ fn read_text(path: &Path, kind: &str) -> Result<String, Failure> {
 /// Whether a recipe's data source is a path and not a data set's name.
 fn names_path(source: &str, folder: &Path) -> bool {
     let looks = source.contains(['/', '.']) || source.contains(std::path::MAIN_SEPARATOR);
-    !is_builtin(source) && (looks || folder.join(source).exists())
+    builtin(source).is_none() && (looks || folder.join(source).exists())
 }
 
 fn rebase(path: &mut String, folder: &Path) {

@@ -71,6 +71,8 @@ pub struct Builtin {
     pub name: &'static str,
     /// What it is, in one line.
     pub description: &'static str,
+    /// Whether it is rows without a graph.
+    pub rows: bool,
 }
 
 /// The data sets that the crate carries.
@@ -80,18 +82,14 @@ pub fn builtins() -> &'static [Builtin] {
             name: "cora",
             description: "2,708 papers of machine learning, 5,278 citations, 1,433 words, 7 fields; \
                  public split 140 / 500 / 1,000",
+            rows: false,
         },
         Builtin {
             name: "digits",
             description: "1,797 handwritten digits of 8 x 8 grey values, without a graph; every fifth tests",
+            rows: true,
         },
     ]
-}
-
-/// Whether a data set that the crate carries is rows without a graph.
-#[must_use]
-pub fn is_builtin_rows(name: &str) -> bool {
-    name.eq_ignore_ascii_case("digits")
 }
 
 /// A data set that the crate carries, by name, whatever its case.
