@@ -183,7 +183,7 @@ def network(job, parameters):
             return None
         return used.setdefault(name, parameters[name])
 
-    made, outputs = {"features": Node(np.array(job["features"], float))}, []
+    made, further = {"features": Node(np.array(job["features"], float))}, []
     previous, group = made["features"], job["group"]
     for at, layer in enumerate(job["layers"]):
         own = lambda name: named(f"layers.{at}.{name}")
@@ -236,19 +236,24 @@ def network(job, parameters):
         else:
             raise ValueError(kind)
         if kind == "transformer":
-            layer = {"name": layer.get("name")}
+            layer = {key: layer[key] for key in ("name", "loss_weight") if key in layer}
         elif layer.get("norm", "none") != "none":
             y = normalise(y, layer["norm"], own("norm.scale"), own("norm.shift"))
         previous = y = activate(y, layer.get("activation", "identity"))
         if layer.get("name"):
             made[layer["name"]] = y
-    return previous
+        if "loss_weight" in layer:
+            further.append((layer["loss_weight"], y))
+    return previous, further
 
 
 def answer(job):
     parameters = {name: Node(np.array(values, float)) for name, values in job["parameters"].items()}
-    scores = network(job, parameters)
-    loss = cross_entropy(scores, np.array(job["labels"]), np.array(job["rows"]))
+    scores, further = network(job, parameters)
+    compared = lambda scores: cross_entropy(scores, np.array(job["labels"]), np.array(job["rows"]))
+    loss = compared(scores)
+    for weight, scores in further:
+        loss = add(loss, mul(Node(np.array(weight)), compared(scores)))
     loss.backward()
     gradients = {name: node.grad.tolist() for name, node in parameters.items()}
     return {"loss": float(loss.value), "gradients": gradients}

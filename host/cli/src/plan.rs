@@ -234,6 +234,9 @@ fn reads(layers: &[LayerPlan], at: usize) -> String {
     if let Some(of) = layer.weights_of {
         text += &format!("; the weight is that of {}", one(&Source::Layer(of)));
     }
+    if let Some(weight) = layer.loss_weight {
+        text += &format!("; its rows are scores, whose loss counts {weight}");
+    }
     text
 }
 

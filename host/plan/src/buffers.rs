@@ -291,7 +291,7 @@ mod tests {
     fn random_program(random: &mut Random) -> Program {
         let mut program = gcn(1, 4, 4, 2);
         let like = program.stages[0].clone();
-        (program.stages, program.loss) = (Vec::new(), None);
+        (program.stages, program.losses) = (Vec::new(), Vec::new());
         program.slots.truncate(1);
         let count = 2 + random.below(30);
         for id in (0u16..).map(StageId).take(count as usize) {

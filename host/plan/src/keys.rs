@@ -60,6 +60,12 @@ pub fn keys() -> Vec<KeyInfo> {
     all
 }
 
+/// The names of the keys of a layer.
+#[cfg(test)]
+pub(crate) fn layer_keys() -> impl Iterator<Item = &'static str> {
+    model::LAYER.iter().chain(model::deep::LAYER).map(|key| key.name)
+}
+
 const FINITE: &str = "a finite number";
 pub(crate) const PROBABILITY: &str = "a number with 0 <= dropout < 1";
 

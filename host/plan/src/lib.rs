@@ -85,7 +85,7 @@ pub use pipeline::{Mode, Pipeline, WeightVersions};
 pub use prices::{HostPlace, Moved, Prices, Processor};
 pub use profile::{Profile, StageProfile};
 pub use program::{
-    Along, Cost, DataShape, Domain, Hops, Normalisation, Open, Operation, Over, Parameter, Phase, Place,
+    Along, Cost, DataShape, Domain, Hops, LossOf, Normalisation, Open, Operation, Over, Parameter, Phase, Place,
     Port, Program, Read, Relation, RowsOf, Scope, SlotOf, SlotSpec, Stage,
 };
 pub use savings::{GatherFeatures, LabelledGathers, Savings, Workload, loss_gathers};

@@ -16,7 +16,7 @@ use crate::network::{
 use crate::op::kernel::{self, Kernel};
 use crate::op::{Made, Node, Opens};
 use crate::program::{
-    Along, Cost, DataShape, Domain, Operation, Parameter, Phase, Place, Program, Relation, RowsOf, SlotOf,
+    Along, Cost, DataShape, Domain, LossOf, Operation, Parameter, Phase, Place, Program, Relation, RowsOf, SlotOf,
     SlotSpec, Stage,
 };
 use crate::savings::Savings;
@@ -151,7 +151,7 @@ impl<'o> Lowering<'o> {
             gathered: (constants > 1).then_some(SlotId(1)),
             scores: None,
             embeddings: None,
-            loss: None,
+            losses: Vec::new(),
             apart: false,
         };
         let values = network.values.len();
@@ -171,7 +171,9 @@ impl<'o> Lowering<'o> {
                 Opens::Kernel(of, along) => {
                     let inputs: Vec<u32> =
                         node.inputs.iter().map(|&input| self.network.width(input)).collect();
-                    let output = node.output.map_or(0, |output| self.network.width(output));
+                    // Scores are as wide as what the loss reads.
+                    let output = node.output.or(node.inputs.first().copied());
+                    let output = output.map_or(0, |output| self.network.width(output));
                     self.open((of, along), &inputs, output)?;
                 }
                 Opens::Host { name, attributes } => self.program.operations.push(Operation {
@@ -331,8 +333,9 @@ impl<'o> Lowering<'o> {
         let mut all = Vec::with_capacity(nodes.len());
         for (at, node) in nodes.iter().enumerate() {
             let mut made = self.read_by(at, node);
-            node.operator.forward(self, node, &mut made);
+            // One that makes no value ends a network: a loss.
             if let Some(output) = node.output {
+                node.operator.forward(self, node, &mut made);
                 let trains = !self.parameters(made.operation).is_empty();
                 self.trained[output.index()] =
                     trains || node.inputs.iter().any(|&input| self.is_trained(input));
@@ -343,12 +346,15 @@ impl<'o> Lowering<'o> {
         all
     }
 
-    /// The stage of the loss, then those of nodes, backward.
+    /// The stage of the last loss, then those of nodes, backward: other losses at their places.
     fn backward(&mut self, nodes: &[Node], made: &[Made]) -> Result<(), Error> {
         let Some((last, before)) = nodes.split_last() else { return Ok(()) };
         let end = self.read_by(before.len(), last);
         last.operator.loss(self, last, &end)?;
         for (node, made) in before.iter().zip(made).rev() {
+            if node.output.is_none() {
+                node.operator.loss(self, node, made)?;
+            }
             let gradient = node.output.and_then(|output| self.gradients[output.index()]);
             if let Some(gradient) = gradient {
                 node.operator.backward(self, node, made, gradient)?;
@@ -492,10 +498,10 @@ impl<'o> Lowering<'o> {
         slot
     }
 
-    /// Adds the stage that computes the loss.
-    pub(crate) fn push_loss(&mut self, stage: Stage) {
-        self.program.loss = Some(StageId(count(self.program.stages.len())));
-        self.push(stage);
+    /// The next stage computes a loss that counts so much.
+    pub(crate) fn enter_loss(&mut self, weight: f64) {
+        let stage = StageId(count(self.program.stages.len()));
+        self.program.losses.push(LossOf { stage, weight: weight as f32 });
     }
 
     /// Adds a stage.

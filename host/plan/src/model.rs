@@ -348,6 +348,9 @@ pub struct ModelLayer {
     /// The layer whose weight is its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights_of: Option<Tied>,
+    /// What its rows count in the loss, as scores beside the last layer's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_weight: Option<f64>,
     /// First values, where it says them itself.
     #[serde(default, skip_serializing_if = "Init::is_empty")]
     pub init: Init,

@@ -267,8 +267,21 @@ impl Network {
         self.links(number(model.layers.len()), input);
     }
 
+    /// The last layer's loss, whose kernel makes the scores.
     fn head(&mut self, model: &Model, rows: &Rows) {
         let layer = number(model.layers.len());
+        let of = Self::compared(model, rows, layer, 1.0);
+        self.add(layer, vec![rows.value], model.classes, of);
+    }
+
+    /// Another layer's loss, of such a weight.
+    fn further_loss(&mut self, model: &Model, layer: Layer, rows: &Rows, weight: f64) {
+        let of = Self::compared(model, rows, layer, weight);
+        self.end(layer, vec![rows.value], of);
+    }
+
+    /// The kernel that compares rows with what is known of them.
+    fn compared(model: &Model, rows: &Rows, layer: Layer, loss_weight: f64) -> Kernel {
         let mut attributes = vec![Attribute::new("bias", Setting::Flag(rows.bias.is_some()))];
         if model.loss != Loss::default() {
             attributes.push(Attribute::new("of", Setting::Text(model.loss.name().to_owned())));
@@ -277,6 +290,6 @@ impl Network {
         if model.focal > 0.0 {
             attributes.push(Attribute::new("focal", Setting::Number(model.focal)));
         }
-        self.kernel(HEAD, (layer, ""), rows, model.classes, attributes);
+        Kernel { bias: rows.bias.clone(), loss_weight, ..Kernel::new(HEAD, (layer, ""), attributes) }
     }
 }

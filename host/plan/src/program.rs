@@ -83,11 +83,20 @@ pub struct Program {
     /// The rows that the last layer reads, in an evaluation program, if they are not the features. They
     /// outlast it as well.
     pub embeddings: Option<SlotId>,
-    /// The stage that computes the loss, in a training program.
-    pub loss: Option<StageId>,
+    /// The stages that compute losses, in a training program: the last layer's first.
+    pub losses: Vec<LossOf>,
     /// Whether each interval has a graph of its own, as parts of a batch have: what a stage reads of all rows
     /// are then those of its interval.
     pub apart: bool,
+}
+
+/// A part of the loss, which is the sum of all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LossOf {
+    /// The stage that computes it.
+    pub stage: StageId,
+    /// What it counts.
+    pub weight: f32,
 }
 
 /// One stage: an operation's function over rows that lie in slots. Whoever schedules, stores, counts or
@@ -549,7 +558,19 @@ impl Program {
     /// Whether an epoch ends in an update of the weights.
     #[must_use]
     pub fn trains(&self) -> bool {
-        self.loss.is_some()
+        !self.losses.is_empty()
+    }
+
+    /// The stage that computes the last layer's loss, in a training program.
+    #[must_use]
+    pub fn loss(&self) -> Option<StageId> {
+        self.losses.first().map(|loss| loss.stage)
+    }
+
+    /// A stage's place among those that compute losses.
+    #[must_use]
+    pub fn loss_of(&self, stage: StageId) -> Option<usize> {
+        self.losses.iter().position(|loss| loss.stage == stage)
     }
 }
 

@@ -64,7 +64,9 @@ impl LabelledGathers {
 /// do. `replaced` says which of these the user has put another in the place of.
 #[must_use]
 pub fn loss_gathers(program: &Program, replaced: impl Fn(&str) -> bool) -> Vec<StageId> {
-    let Some(loss) = program.loss.filter(|_| !program.model.links) else { return Vec::new() };
+    if !program.trains() || program.model.links {
+        return Vec::new();
+    }
     let operation = |stage: &Stage| program.operations.get(stage.operation.index());
     let by_row = |stage: &Stage| {
         let built_in = |o: &Operation| BY_ROW.contains(&&*o.kernel) && !replaced(&o.kernel);
@@ -78,7 +80,7 @@ pub fn loss_gathers(program: &Program, replaced: impl Fn(&str) -> bool) -> Vec<S
         let from_zero = |port| stage.port(port).all(|slot| zero[slot.index()]);
         let plain = operation(stage).is_some_and(|o| o.kernel == SUM && o.parameters.is_empty());
         let stays = match stage.phase {
-            Phase::Loss => id == loss,
+            Phase::Loss => program.loss_of(id).is_some(),
             // Gradients of one value, added up.
             Phase::Forward => plain && from_zero(Port::Input),
             _ => from_zero(Port::Gradient),
@@ -96,7 +98,7 @@ pub fn loss_gathers(program: &Program, replaced: impl Fn(&str) -> bool) -> Vec<S
         unread[slot] = readers.all(|(id, stage)| {
             by_row(stage)
                 && match stage.phase {
-                    Phase::Loss => id == loss,
+                    Phase::Loss => program.loss_of(id).is_some(),
                     Phase::Forward => stage.writes().all(|made| unread[made.index()]),
                     _ => stage.port(Port::Gradient).all(|slot| zero[slot.index()]),
                 }

@@ -99,7 +99,7 @@ impl Spans {
             spec.written_by = spec.written_by.map(of).filter(|id| self.get(*id).is_some_and(leaves));
             spec.kept_until = of(spec.kept_until);
         }
-        fused.loss = program.loss.map(of);
+        fused.losses.iter_mut().for_each(|loss| loss.stage = of(loss.stage));
         fused
     }
 }
@@ -265,7 +265,7 @@ mod tests {
             span.reads.iter().all(|(slot, _)| *slot == program.features || Some(*slot) == program.gathered)
         );
         let fused = spans.fuse(&program);
-        assert_eq!((fused.stages.len(), fused.loss), (1, Some(StageId(0))));
+        assert_eq!((fused.stages.len(), fused.loss()), (1, Some(StageId(0))));
         assert_eq!(fused.stages[0].sums.len(), program.parameters.len());
         assert!(fused.slots.iter().all(|slot| slot.written_by.is_none()));
     }

@@ -46,7 +46,7 @@ impl Inputs {
         weighed: bool,
     ) -> Result<()> {
         let weighed = weighed || self.class_weights.is_some();
-        let loss = program.loss.and_then(|loss| program.stage(loss)).filter(|_| weighed);
+        let loss = program.loss().and_then(|loss| program.stage(loss)).filter(|_| weighed);
         match loss.and_then(|stage| layers.get(stage.operation.index())).and_then(Option::as_ref) {
             Some(layer) => Ok(layer.kernel().must_weigh_rows()?),
             None => Ok(()),

@@ -102,6 +102,9 @@ pub struct LayerPlan {
     /// The layer whose weight is its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weights_of: Option<u32>,
+    /// What its rows count in the loss, as scores beside the last layer's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_weight: Option<f64>,
     /// Height, width and channels of its rows, where they are images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
@@ -252,6 +255,7 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         name: layer.name.clone(),
         inputs: program.model.sources(at),
         weights_of: layer.weights_of.map(|tied| tied.layer),
+        loss_weight: layer.loss_weight,
         image: layer.image,
         widths: (program.model.input_width(at), layer.width),
         first: first(program, at, &layer.kind),

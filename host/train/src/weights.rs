@@ -71,8 +71,8 @@ pub(crate) struct Weights {
     room: Room,
     /// Of each parameter the whole gradient, where it is clipped.
     whole: Vec<Vec<f32>>,
-    /// The loss, by round in a ring.
-    loss: Vec<Partials>,
+    /// Of each loss of the program its sums, by round in a ring.
+    losses: Vec<Vec<Partials>>,
 }
 
 /// (rows, columns) of a parameter's buffer: a vector has its values in rows.
@@ -153,7 +153,7 @@ impl Weights {
             Ok(Use { parameter: id.index(), partials: partials(rounds, sums, extent(shape))? })
         };
         let uses = program.uses.iter().map(further).collect::<Result<_>>()?;
-        let loss = partials(rounds, sums, (1, 1))?;
+        let losses = program.losses.iter().map(|_| partials(rounds, sums, (1, 1))).collect::<Result<_>>()?;
         Ok(Self {
             all,
             uses,
@@ -164,7 +164,7 @@ impl Weights {
             generation: 0,
             room: Room::default(),
             whole: Vec::new(),
-            loss,
+            losses,
         })
     }
 
@@ -284,20 +284,25 @@ impl Weights {
         partials.and_then(|all| of(all, round).get(interval.index())).cloned().unwrap_or_default()
     }
 
-    /// Where an interval's share of the loss goes.
-    pub(crate) fn loss_parts(&self, round: Round, interval: IntervalId) -> Vec<Buffer> {
-        of(&self.loss, round).get(interval.index()).cloned().unwrap_or_default()
+    /// Where an interval's share of one of the program's losses goes.
+    pub(crate) fn loss_parts(&self, loss: usize, round: Round, interval: IntervalId) -> Vec<Buffer> {
+        let partials = self.losses.get(loss).and_then(|all| of(all, round).get(interval.index()));
+        partials.cloned().unwrap_or_default()
     }
 
-    /// A round's loss of all intervals.
+    /// A round's loss of all intervals: the sum of the program's losses, in their order.
     pub(crate) fn loss(&mut self, round: Round) -> Result<f64> {
-        let mut parts = Vec::new();
-        for buffer in of(&self.loss, round).iter().flatten() {
-            parts.extend(buffer.to_vec().map_err(at("loss"))?);
-        }
         let scratch = &mut self.room.scratch;
         scratch.resize(scratch.len().max(self.combine.scratch_len(1)), 0.0);
-        Ok(f64::from(self.combine.sum(&parts, 1, scratch)?[0]))
+        let mut sum = 0.0;
+        for partials in &self.losses {
+            let mut parts = Vec::new();
+            for buffer in of(partials, round).iter().flatten() {
+                parts.extend(buffer.to_vec().map_err(at("loss"))?);
+            }
+            sum += f64::from(self.combine.sum(&parts, 1, scratch)?[0]);
+        }
+        Ok(sum)
     }
 
     /// Puts a round's gradients of all intervals together and takes one step from the newest version to

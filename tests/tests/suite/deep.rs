@@ -105,6 +105,22 @@ fn cases() -> Vec<Case> {
                 {"kernel": "linear"},
             ]),
         },
+        Case {
+            what: "losses of several layers",
+            rows: 70,
+            group: 1,
+            of: Rows::Real(9),
+            classes: 3,
+            layers: json!([
+                {"name": "a", "kernel": "linear", "width": 8, "activation": "relu"},
+                {"kernel": "linear", "loss_weight": 0.3},
+                {"name": "b", "kernel": "linear", "inputs": ["a"], "width": 8, "activation": "gelu"},
+                {"name": "early", "kernel": "linear", "loss_weight": 2.5},
+                {"name": "c", "kernel": "linear", "inputs": ["b"], "width": 8, "activation": "tanh"},
+                {"kernel": "concat", "inputs": ["c", "early"]},
+                {"kernel": "linear"},
+            ]),
+        },
     ]
 }
 
@@ -220,6 +236,26 @@ fn how_a_language_model_is_cut_changes_no_bit() {
         &["batch.micro=2", "executor.kind=loopback"],
         &["batch.micro=2", "executor.kind=loopback", "executor.spans=auto"],
         &["run.intervals=3"],
+    ] {
+        assert_eq!(digest(other), wanted, "{other:?}");
+    }
+}
+
+#[test]
+fn how_losses_of_several_layers_are_cut_changes_no_bit() {
+    let case = cases().into_iter().find(|case| case.what == "losses of several layers").unwrap();
+    let digest = |settings: &[&str]| {
+        let of_data = ["data.source=digits", "batch.rows=240", "run.epochs=2"];
+        let config = case.config(&[&of_data[..], settings].concat());
+        train(&config, &options()).unwrap().0.model_digest
+    };
+    let wanted = digest(&[]);
+    assert_ne!(digest(&["model.dropout=0.5"]), wanted, "settings reach the model");
+    for other in [
+        &["batch.micro=3"][..],
+        &["batch.micro=2", "executor.spans=auto"],
+        &["batch.micro=2", "executor.kind=loopback", "executor.spans=auto"],
+        &["batch.micro=2", "executor.kind=loopback", "run.threads=1"],
     ] {
         assert_eq!(digest(other), wanted, "{other:?}");
     }

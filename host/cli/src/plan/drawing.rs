@@ -51,7 +51,8 @@ impl Graph {
 /// For instance `2 sum, both`.
 pub(super) fn title(at: usize, layer: &LayerPlan) -> String {
     let name = layer.name.as_ref().map_or_else(String::new, |name| format!(", {name}"));
-    format!("{at} {}{name}", layer.kind)
+    let loss = layer.loss_weight.map_or_else(String::new, |weight| format!(", loss x {weight}"));
+    format!("{at} {}{name}{loss}", layer.kind)
 }
 
 /// For instance `64 to 32`, or of images the result's shape.
@@ -245,6 +246,7 @@ mod tests {
             name: None,
             inputs: inputs.to_vec(),
             weights_of: None,
+            loss_weight: None,
             widths,
             image: None,
             first: LayerFirst::Fixed,

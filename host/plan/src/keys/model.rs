@@ -1,6 +1,6 @@
 //! The keys of `[model]` and of its layers.
 
-mod deep;
+pub(super) mod deep;
 mod first;
 
 use std::collections::BTreeMap;
@@ -394,6 +394,16 @@ pub(super) const LAYER: &[Key<LayerSettings>] = &[
         "names of the layers that it reads, or \"features\"; left out: the layer before",
         |layer, field| {
             layer.inputs = Some(names(field)?);
+            Ok(())
+        },
+    ),
+    key(
+        "loss_weight",
+        &["aux_weight", "loss_weights"],
+        "makes its rows scores, whose loss counts so much beside the last layer's 1: above 0, to 1000",
+        |layer, field| {
+            let allowed = "a number above 0, at most 1000";
+            layer.loss_weight = Some(field.number(allowed, |weight| weight > 0.0 && weight <= 1000.0)?);
             Ok(())
         },
     ),

@@ -92,6 +92,7 @@ impl Model {
             let resolved = ModelLayer { inputs, ..resolving.layer()? };
             model.layers.push(resolved);
         }
+        check_losses(&model)?;
         // What no layer reads was meant for another kind of model.
         let unread = |(_, given, kinds): &&OwnKey| *given && !listed.iter().any(|layer| layer.has(kinds));
         if let Some((attribute, _, kinds)) = own_keys(&settings.own).iter().find(unread) {
@@ -158,9 +159,28 @@ fn reads(model: &Model, layer: &LayerSettings, inputs: Option<&Vec<Source>>) -> 
     }
 }
 
-/// Which layers' rows are scores, or become them without weights: the last, and what passes on to it.
+/// Checks losses beside the last layer's: compared are the same rows with the same targets.
+fn check_losses(model: &Model) -> Result<(), Error> {
+    let last = model.layers.len().saturating_sub(1);
+    for (at, layer) in model.layers.iter().enumerate() {
+        let Some(weight) = layer.loss_weight else { continue };
+        let of_graphs = model.layers.last().is_some_and(|last| last.of_graphs);
+        let allowed = match () {
+            () if model.links => "left out: of links only the last layer's rows are compared",
+            () if at == last => "left out in the last layer, whose loss counts 1",
+            () if layer.of_graphs != of_graphs => "in a layer behind the readout, as the last one is",
+            () => continue,
+        };
+        let (attribute, found) = ("loss_weight", weight.to_string());
+        return Err(Error::Model { layer: number(at), attribute, found, allowed: allowed.to_owned() });
+    }
+    Ok(())
+}
+
+/// Which layers' rows are scores, or become them without weights: the last, those that have a loss of
+/// their own, and what passes on to them.
 fn scores(listed: &[LayerSettings], wired: &[Option<Vec<Source>>]) -> Vec<bool> {
-    let mut scores = vec![false; listed.len()];
+    let mut scores: Vec<bool> = listed.iter().map(|layer| layer.loss_weight.is_some()).collect();
     if let Some(last) = scores.last_mut() {
         *last = true;
     }
@@ -323,7 +343,7 @@ impl Resolving<'_> {
             return self.refuse("width", width.to_string(), &allowed);
         }
         if let Some(classes) = classes.filter(|&classes| classes != width) {
-            let allowed = format!("{classes}, the number of classes, in the last layer");
+            let allowed = format!("{classes}, the number of classes, in a layer whose rows are scores");
             return self.refuse("width", width.to_string(), &allowed);
         }
         let (rest, weightless) = (deep::is_rest(&kind), propagates || deep::is_weightless(&kind));
@@ -349,7 +369,7 @@ impl Resolving<'_> {
         let said = layer.activation.filter(|_| !block);
         let activation = said.unwrap_or(if plain { Activation::Identity } else { settings.activation });
         if classes.is_some() && activation != Activation::Identity {
-            let allowed = "\"identity\" in the last layer, whose rows are scores";
+            let allowed = "\"identity\" in the last layer, and in one with a `loss_weight`: scores";
             return self.refuse("activation", format!("{:?}", activation.name()), allowed);
         }
         if weightless && layer.bias == Some(true) {
@@ -397,6 +417,7 @@ impl Resolving<'_> {
             image: image.flatten(),
             of_graphs: of_graphs || matches!(kind, LayerKind::Readout(_)),
             weights_of: self.tied(&kind, width)?,
+            loss_weight: layer.loss_weight,
             init: layer.init.clone(),
             kind,
         })

@@ -244,6 +244,9 @@ pub struct LayerSettings {
     /// The name of the layer whose weight is its own as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights_of: Option<String>,
+    /// What its rows count in the loss, as scores beside the last layer's; `None`: no part of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_weight: Option<f64>,
     /// First values; empty: the model's.
     #[serde(default, skip_serializing_if = "Init::is_empty")]
     pub init: Init,

@@ -28,6 +28,7 @@ fn gcn(width: u32, activation: Activation, dropout: f64, bias: bool) -> ModelLay
         image,
         of_graphs,
         weights_of,
+        loss_weight: None,
         init,
     }
 }

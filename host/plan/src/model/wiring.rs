@@ -95,7 +95,7 @@ pub(crate) fn sources(layers: &[LayerSettings]) -> Result<Vec<Option<Vec<Source>
     Ok(all)
 }
 
-/// Every layer but the last must be read by a later one.
+/// Every layer but the last must be read by a later one, or have a loss of its own.
 fn check_read(layers: &[LayerSettings], all: &[Option<Vec<Source>>]) -> Result<(), Refusal> {
     let mut read = vec![false; layers.len()];
     for (at, (layer, sources)) in layers.iter().zip(all).enumerate() {
@@ -112,6 +112,9 @@ fn check_read(layers: &[LayerSettings], all: &[Option<Vec<Source>>]) -> Result<(
             (None, None) => {}
         }
     }
+    for (read, layer) in read.iter_mut().zip(layers) {
+        *read |= layer.loss_weight.is_some();
+    }
     match read.iter().rev().skip(1).rev().position(|read| !read) {
         None => Ok(()),
         Some(at) => Err(Refusal {
@@ -121,7 +124,8 @@ fn check_read(layers: &[LayerSettings], all: &[Option<Vec<Source>>]) -> Result<(
                 Some(name) => format!("{name:?}, which no later layer reads"),
                 None => "left out, and the layer behind it reads others".to_owned(),
             },
-            allowed: "among the `inputs` of a later layer; or leave the layer out".to_owned(),
+            allowed: "among the `inputs` of a later layer, or with a `loss_weight`; or leave the layer out"
+                .to_owned(),
         }),
     }
 }

@@ -51,6 +51,9 @@ pub(super) fn build(mut network: Network, model: &Model, savings: Savings) -> Ne
         if readers[at] > 1 || rows.activation.stands_alone() {
             rows = network.plain(rows);
         }
+        if let Some(weight) = layer.loss_weight {
+            network.further_loss(model, one.at, &rows, weight);
+        }
         made.push(rows);
     }
     let mut rows = made.pop().unwrap_or(Rows::plain(ValueId::FEATURES));
@@ -64,14 +67,15 @@ pub(super) fn build(mut network: Network, model: &Model, savings: Savings) -> Ne
     network
 }
 
-/// By layer, how many layers read it. Where one reads all before it, each counts as read by several: what
+/// By layer, how many layers and losses read it. Where one reads all before it, each counts as read by several: what
 /// the jumping layer reads is done.
 fn readers(model: &Model) -> Vec<usize> {
     let jumps = |layer: &ModelLayer| {
         layer.inputs.is_none() && matches!(layer.kind, LayerKind::Linear { jumping: Some(_) })
     };
     let all = if model.layers.iter().any(jumps) { 2 } else { 0 };
-    let mut readers = vec![all; model.layers.len()];
+    let own_loss = |layer: &ModelLayer| usize::from(layer.loss_weight.is_some());
+    let mut readers: Vec<usize> = model.layers.iter().map(|layer| all + own_loss(layer)).collect();
     for at in 0..model.layers.len() {
         for source in model.sources(at) {
             if let Source::Layer(place) = source {

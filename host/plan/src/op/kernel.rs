@@ -29,6 +29,8 @@ pub(crate) struct Kernel {
     pub(crate) bias_moved: bool,
     /// The layer whose weight is its own.
     pub(crate) weight_of: Option<Layer>,
+    /// What its loss counts, of one that ends a network.
+    pub(crate) loss_weight: f64,
 }
 
 impl Kernel {
@@ -43,6 +45,7 @@ impl Kernel {
             adds: false,
             bias_moved: false,
             weight_of: None,
+            loss_weight: 1.0,
         }
     }
 }
@@ -54,10 +57,7 @@ pub(crate) fn push(to: &mut Lowering<'_>, mut stage: Stage) {
     if stage.phase != Phase::Forward {
         stage.sums = to.parameters(stage.operation);
     }
-    match stage.phase {
-        Phase::Loss => to.push_loss(stage),
-        _ => to.push(stage),
-    }
+    to.push(stage);
 }
 
 /// Products: `2 k n` for each, with the input forward; with the input, for the weight, and without, for the
@@ -161,6 +161,7 @@ impl Operator for Kernel {
         let mut stage = to.stage(made.operation, Phase::Loss, name, to.domain(node));
         stage.read(made.inputs.iter().copied(), Scope::Own, Port::Input);
         stage.writes.clone_from(&written);
+        to.enter_loss(self.loss_weight);
         push(to, stage);
         to.contribute(&node.inputs, &written)
     }

@@ -47,7 +47,8 @@ impl Operator for Links {
         stage.exact = true;
         // A link costs two reads of a row and two of a pair without one, where there is one for each.
         stage.cost = Cost { edge_values: width.saturating_mul(4), ..Cost::default() };
-        to.push_loss(stage);
+        to.enter_loss(1.0);
+        to.push(stage);
         to.contribute(&node.inputs, &[Some(gradient)])
     }
 }

@@ -22,7 +22,7 @@ impl Hops {
     #[must_use]
     pub fn of(program: &Program) -> Self {
         let mut hops = Self { stages: vec![0; program.stages.len()], slots: vec![0; program.slots.len()] };
-        let Some(loss) = program.loss else { return hops };
+        let Some(loss) = program.loss() else { return hops };
         // By operation, what its forward stage was at.
         let mut operations = vec![0; program.operations.len()];
         for at in (0..=loss.index()).rev() {
@@ -106,7 +106,7 @@ mod tests {
             let program = zoo::random(&mut random);
             let name = format!("seed {seed}: {}", crate::program::tests::sketch(&program).join(", "));
             let hops = Hops::of(&program);
-            let loss = program.loss.unwrap();
+            let loss = program.loss().unwrap();
             assert_eq!(hops.stage(loss), 0, "{name}");
             for (id, stage) in (0u16..).map(StageId).zip(&program.stages) {
                 let own = hops.stage(id);

@@ -196,7 +196,7 @@ fn two_layers_are_nine_stages() {
         (16, Gradient, 7, 8),
     ];
     assert_eq!(slots, wanted);
-    assert_eq!(program.loss, Some(StageId(4)));
+    assert_eq!(program.loss(), Some(StageId(4)));
     assert_eq!(program.dependencies(StageId(1)), [(StageId(0), Scope::All)]);
     assert_eq!(program.dependencies(StageId(6)), [(StageId(1), Scope::Own), (StageId(5), Scope::Own)]);
     assert!(program.dependencies(StageId(0)).is_empty());
@@ -259,7 +259,7 @@ fn evaluation_is_the_forward_part() {
     assert_eq!(program.scores, Some(SlotId(5)));
     assert_eq!(program.parameters, training.parameters);
     assert_eq!(program.operations, training.operations);
-    assert!(!program.trains() && program.loss.is_none());
+    assert!(!program.trains() && program.losses.is_empty());
     assert_eq!(program.evaluation(), program);
 }
 
@@ -275,7 +275,7 @@ fn every_stage_follows_what_it_reads_and_every_slot_has_a_reader() {
             // Every interval passes every barrier: the rule of `Buffers` rests on it.
             let previous = id.0.checked_sub(1).map(StageId);
             let chained = program.dependencies(id).last().map(|last| last.0);
-            let loss = program.loss.map(|loss| loss.0 + 1);
+            let loss = program.loss().map(|loss| loss.0 + 1);
             assert!(chained == previous || loss == Some(id.0), "stage {id}");
             for slot in stage.writes() {
                 let spec = &program.slots[slot.index()];

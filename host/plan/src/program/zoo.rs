@@ -138,7 +138,7 @@ fn pairs_take_the_place_of_the_head() {
         "linear 0 Backward 0,10>",
     ];
     assert_eq!(sketch(&links), wanted);
-    assert_eq!(links.loss, Some(StageId(5)));
+    assert_eq!(links.loss(), Some(StageId(5)));
     assert_eq!(links.dependencies(StageId(5)), [(StageId(4), Scope::All)]);
     assert!(crate::loss_gathers(&links, |_| false).is_empty());
     let names: Vec<&str> = links.parameters.iter().map(|p| &p.name[..]).collect();

@@ -152,7 +152,10 @@ impl On<'_> {
 
     /// What each of the interval's training rows adds to the loss.
     fn weight(&self) -> f32 {
-        self.part.as_ref().map_or(self.stages.inputs.weight, |(_, weight)| *weight)
+        let of_rows = self.part.as_ref().map_or(self.stages.inputs.weight, |(_, weight)| *weight);
+        let program = self.stages.program;
+        let loss = program.loss_of(self.id).and_then(|loss| program.losses.get(loss));
+        loss.map_or(of_rows, |loss| loss.weight * of_rows)
     }
 
     pub(super) fn rows(&self) -> Result<Range<usize>> {
@@ -322,8 +325,8 @@ impl On<'_> {
             let shape = program.parameter(*id).map_or_else(Vec::new, |p| p.shape.clone());
             sums.push(Target::Sums { parts, shape });
         }
-        if program.loss == Some(self.id) {
-            let parts = self.weights.loss_parts(round, interval);
+        if let Some(loss) = program.loss_of(self.id) {
+            let parts = self.weights.loss_parts(loss, round, interval);
             sums.push(Target::Sums { parts, shape: vec![1] });
         }
         Ok(sums)

@@ -8,7 +8,7 @@ use crate::model::{Image, LayerSettings, MAX_ENTRIES, MAX_ROW, MAX_WIDTH, PoolBy
 /// Largest extent of an image, a kernel or a window, and longest stride, in pixels.
 const MAX_PIXELS: u32 = 65_536;
 
-pub(super) const LAYER: &[Key<LayerSettings>] = &[
+pub(in super::super) const LAYER: &[Key<LayerSettings>] = &[
     key(
         "entries",
         &["num_embeddings", "vocabulary", "vocab_size"],

@@ -460,6 +460,34 @@ fn weights_that_do_not_fit_are_not_shared() {
 }
 
 #[test]
+fn a_layer_may_have_a_loss_of_its_own() {
+    let text = "hidden = 4\ndropout = 0\n[[layers]]\nkernel = \"linear\"\nname = \"a\"\n\
+                [[layers]]\nkernel = \"linear\"\nloss_weight = 0.25\n\
+                [[layers]]\nkernel = \"gcn\"\ninputs = [\"a\"]\n[[layers]]\nkernel = \"linear\"\n";
+    let found = program(text, (9, 3, 1));
+    let names: Vec<_> = found.losses.iter().map(|loss| &found.stages[loss.stage.index()].name[..]).collect();
+    assert_eq!(names, ["head 4 loss", "head 1 loss"]);
+    assert_eq!(found.losses.iter().map(|loss| loss.weight).collect::<Vec<_>>(), [1.0, 0.25]);
+    assert!(found.parameters.iter().any(|p| p.name == "layers.1.bias" && p.shape == [3]));
+    let evaluation = found.evaluation();
+    assert!(!evaluation.trains() && !evaluation.stages.iter().any(|stage| stage.name.starts_with("head 1")));
+    let refused = |from: &str, to: &str| {
+        let text = text.replacen(from, to, 1);
+        model(&text, 9, 3).unwrap_err().to_string()
+    };
+    for (from, to, part) in [
+        ("loss_weight = 0.25", "loss_weight = 0.25\nwidth = 7", "3, the number of classes"),
+        ("loss_weight = 0.25", "loss_weight = 0.25\nactivation = \"relu\"", "with a `loss_weight`"),
+        ("loss_weight = 0.25", "loss_weight = 0", "above 0, at most 1000"),
+        ("loss_weight = 0.25", "", "which no later layer reads, or with a `loss_weight`"),
+        ("inputs = [\"a\"]\n[[layers]]\n", "[[layers]]\nloss_weight = 2\n", "whose loss counts 1"),
+    ] {
+        let found = refused(from, to);
+        assert!(found.contains(part), "{found}");
+    }
+}
+
+#[test]
 fn first_values_are_said_by_model_layer_and_name() {
     let text = "hidden = 4\ndropout = 0\ninit = { kind = \"normal\", std = 0.5, scaled_by_depth = true, parameters = { \"layers.0.weight\" = { kind = \"zeros\" }, bias = { kind = \"constant\", value = -2 } } }\n\
                 [[layers]]\nkernel = \"linear\"\n[[layers]]\nkernel = \"transformer\"\nheads = 2\n\

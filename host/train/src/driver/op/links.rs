@@ -21,7 +21,7 @@ impl Operator for Links {
         let interval = on.interval()?;
         let (rows, grid) = (interval.rows.clone(), interval.grid.clone());
         let (pieces, mut gradient) = (on.all()?, on.write_f32(0)?);
-        let mut parts = whole(&on.weights.loss_parts(on.task.round, on.task.interval))?;
+        let mut parts = whole(&on.weights.loss_parts(0, on.task.round, on.task.interval))?;
         let links = on.stages.inputs.links.clone();
         let links = links.ok_or_else(|| Error::Internal("no links are predicted".to_owned()))?;
         let dataset = on.stages.inputs.dataset.clone();
