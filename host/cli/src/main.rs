@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     }
     let done = match &arguments.command {
         Command::Plan(arguments) => plan::run(arguments, &mut output),
-        Command::Train(arguments) if arguments.dry_run => plan::dry_run(arguments, None, &mut output),
+        Command::Train(arguments) if arguments.dry_run => plan::dry_run(arguments, (None, None), &mut output),
         Command::Train(arguments) => train::run(arguments, &mut output),
         Command::Resume(arguments) => resume::run(arguments, &mut output),
         Command::Simulate(arguments) => simulate::run(arguments, &mut output),

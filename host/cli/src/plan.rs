@@ -4,8 +4,8 @@ mod drawing;
 
 use std::path::{Path, PathBuf};
 
-use eciton_plan::{HostPlace, Mode, Source};
-use eciton_train::{LayerFirst, LayerPlan, Options, Plan};
+use eciton_plan::{HostPlace, Mode, Source, WeightVersions};
+use eciton_train::{LanesPlan, LayerFirst, LayerPlan, Options, Plan};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -21,6 +21,9 @@ pub(crate) struct Arguments {
     /// Draw the model's layers into a file: DOT (.dot, .gv) or SVG (.svg)
     #[arg(long, value_name = "FILE", value_parser = drawn)]
     draw: Option<PathBuf>,
+    /// Draw the schedule of --lanes into a file, as SVG
+    #[arg(long, value_name = "FILE")]
+    draw_schedule: Option<PathBuf>,
 }
 
 /// A file whose ending says how layers are drawn.
@@ -49,20 +52,26 @@ struct Line<'a> {
 
 /// Plans, draws, and prints the report.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    dry_run(&arguments.train, arguments.draw.as_deref(), output)
+    dry_run(&arguments.train, (arguments.draw.as_deref(), arguments.draw_schedule.as_deref()), output)
 }
 
 /// Plans, and prints the report. A run that does not fit is a failure, after it.
 pub(crate) fn dry_run(
     arguments: &train::Arguments,
-    draw: Option<&Path>,
+    (draw, schedule): (Option<&Path>, Option<&Path>),
     output: &mut Output,
 ) -> Result<(), Failure> {
     let config = recipe::configure(arguments)?;
     let plan = eciton_train::plan(&config, &Options::default())?;
     if let Some((path, form)) = draw.and_then(|path| Some((path, form(path)?))) {
-        std::fs::write(path, form(&plan.layers))
-            .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
+        write(path, &form(&plan.layers))?;
+    }
+    if let Some(path) = schedule {
+        let Some(lanes) = &plan.lanes else {
+            let reason = "there are no lanes, whose schedule it would draw; say --lanes N";
+            return Err(Failure::Usage(format!("--draw-schedule {}: {reason}", path.display())));
+        };
+        write(path, &lanes.picture)?;
     }
     if arguments.json {
         output.json(&Line { event: "plan", plan: &plan });
@@ -78,6 +87,38 @@ pub(crate) fn dry_run(
         bytes(plan.memory.total_bytes),
         bytes(allowed)
     )))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text)
+        .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))
+}
+
+/// Who does what, and the schedule.
+fn print_lanes(plan: &LanesPlan, row: &mut impl FnMut(&str, String)) {
+    for (place, lane) in plan.lanes.iter().enumerate() {
+        let name = if place == 0 { "lanes" } else { "" };
+        let text = format!(
+            "{place} {}; {:.1} Mflop a row, {} parameters, at most {} at once",
+            lane.stages.join(", "),
+            lane.flops / 1e6,
+            grouped(lane.parameters),
+            counted(u64::from(lane.cap), "part"),
+        );
+        row(name, text);
+    }
+    let names = WeightVersions::ALL.into_iter();
+    let weights = names.filter(|(_, known)| *known == plan.weights).map(|(name, _)| name).next();
+    let text = format!(
+        "{}, weights {}, {}; {:.1} % of the lanes' time is idle, the largest lane has {:.2} times the mean's operations",
+        plan.order.name(),
+        weights.unwrap_or_default(),
+        counted(u64::from(plan.width), "replica"),
+        100.0 * plan.bubble,
+        plan.imbalance
+    );
+    row("schedule", text);
+    plan.grid.lines().for_each(|line| row("", line.to_owned()));
 }
 
 fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
@@ -183,6 +224,9 @@ fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
                 span.flop_per_byte
             ),
         );
+    }
+    if let Some(lanes) = &plan.lanes {
+        print_lanes(lanes, &mut row);
     }
     let memory = &plan.memory;
     for item in &memory.items {

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_plan::{Config, Error, Layers, ModelKind, ModelSettings};
+use eciton_plan::{Config, Error, Layers, ModelKind, ModelSettings, Schedule};
 
 use crate::failure::Failure;
 use crate::train::Arguments;
@@ -53,6 +53,9 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
     for (flag, key, value) in flags(arguments) {
         let Some(value) = value else { continue };
         set(&mut config, &format!("{key}={value}"), &format!("{flag} {value}"))?;
+    }
+    if let Some(name) = &arguments.schedule {
+        choose_schedule(&mut config, name)?;
     }
     for argument in &arguments.kernel {
         let Some((name, path)) =
@@ -113,7 +116,7 @@ fn is_recipe(path: &str) -> bool {
 }
 
 /// The flags that stand for a key, with the text that follows them.
-fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 37] {
+fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 39] {
     [
         ("--layers", "model.layers", arguments.layers.as_ref()),
         ("--hidden", "model.hidden", arguments.hidden.as_ref()),
@@ -134,6 +137,8 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
         ("--micro", "batch.micro", arguments.micro.as_ref()),
         ("--sampler", "batch.sampler", arguments.sampler.as_ref()),
         ("--fan-out", "batch.fan_out", arguments.fan_out.as_ref()),
+        ("--lanes", "lanes.count", arguments.lanes.as_ref()),
+        ("--width", "lanes.width", arguments.width.as_ref()),
         ("--until", "run.until", arguments.until.as_ref()),
         ("--init", "run.init", arguments.init.as_ref()),
         ("--init-fresh", "run.init_fresh", arguments.init_fresh.as_ref()),
@@ -153,6 +158,17 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
         ("--deployment", "executor.deployment", arguments.deployment.as_ref()),
         ("--worker", "emulator.worker", arguments.worker.as_ref()),
     ]
+}
+
+/// An order of steps and the weights that they read, by one name.
+fn choose_schedule(config: &mut Config, name: &str) -> Result<(), Failure> {
+    let Some((_, schedule)) = Schedule::ALL.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)) else {
+        let known = Schedule::ALL.map(|(name, _)| name).join(", ");
+        return Err(Failure::Usage(format!("--schedule {name}: no schedule is called that; known: {known}")));
+    };
+    let (order, weights) = schedule.settings();
+    (config.lanes.lanes.order, config.pipeline.weights) = (order, Some(weights));
+    Ok(())
 }
 
 /// Sets one key; a refusal names what was typed.

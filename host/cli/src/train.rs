@@ -116,6 +116,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N,N,...", allow_negative_numbers = true, help_heading = "Batches")]
     pub(crate) fan_out: Option<String>,
 
+    /// Lanes of a pipeline, each a thread that does some of the layers, of models without a graph; with --schedule gpipe
+    /// or 1f1b no result changes [default: none]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Pipeline")]
+    pub(crate) lanes: Option<String>,
+    /// Replicas of the pipeline, which share the parts of a batch: a divisor of --lanes [default: 1]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Pipeline")]
+    pub(crate) width: Option<String>,
+    /// What lanes do first and which weights they read: gpipe, 1f1b, 2bw, naive [default: 1f1b]
+    #[arg(long, value_name = "NAME", help_heading = "Pipeline")]
+    pub(crate) schedule: Option<String>,
+
     /// Compute threads; changes no result [default: all]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Execution")]
     pub(crate) threads: Option<String>,

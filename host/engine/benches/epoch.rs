@@ -33,7 +33,7 @@ fn run(program: &Program, engine: &mut Engine, waiting: &mut Vec<Event>) -> u64 
             match action {
                 Action::Submit(task) => {
                     waiting.push(Event::Completed { key: task.key(), took_us: 100 });
-                    if overdue && program.place(task.stage) == Place::Anywhere {
+                    if overdue && program.place(task.stage).is_task() {
                         waiting.push(Event::Overdue(task.key()));
                     }
                 }

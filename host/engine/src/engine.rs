@@ -1,6 +1,7 @@
 //! The engine: progress of every interval through its rounds.
 
 mod answers;
+mod lanes;
 mod progress;
 mod readings;
 
@@ -49,6 +50,8 @@ pub struct Engine {
     ready: BinaryHeap<Reverse<(Round, u16, u32)>>,
     /// Steps handed out that count towards that limit.
     handed_out: u32,
+    /// Steps that are on lanes.
+    lanes: Option<lanes::Lanes>,
     /// How many rounds may be under way at once: the bound + 1.
     spread: u32,
     /// Intervals that have done a stage in a round: for each of `spread` rounds, by stage.
@@ -198,6 +201,7 @@ impl Engine {
             readings,
             ready: BinaryHeap::new(),
             handed_out: 0,
+            lanes: lanes::Lanes::new(program, settings.lanes, intervals),
             spread,
             done: vec![0; count * spread as usize],
             completed: vec![0; spread as usize],
@@ -269,8 +273,11 @@ impl Engine {
             Event::Synchronise => self.synchronise(),
             Event::StopRequested => self.stop_requested(),
             Event::Cancelled => self.cancelled(),
+            Event::PlaceLost { place } => self.place_lost(place),
+            Event::PlaceJoined { place } => self.place_joined(place),
         }
         self.hand_out();
+        self.hand_out_lanes();
         self.actions.drain(..)
     }
 
@@ -282,7 +289,7 @@ impl Engine {
     /// `None`: no deadlines are set, or the program has no such stage, or it is the host's.
     #[must_use]
     pub fn deadline_us(&self, stage: StageId) -> Option<u64> {
-        let stage = self.stages.get(stage.index()).filter(|stage| stage.place == Place::Anywhere)?;
+        let stage = self.stages.get(stage.index()).filter(|stage| stage.place.is_task())?;
         self.settings.deadlines.as_ref().map(|deadlines| stage.pace.deadline_us(deadlines))
     }
 
@@ -336,7 +343,7 @@ impl Engine {
     #[cfg(test)]
     pub(crate) fn alive(&self) -> u64 {
         let tasks = self.stages.iter().zip(self.steps.chunks(self.settings.intervals as usize));
-        let tasks = tasks.filter(|(stage, _)| stage.place == Place::Anywhere).flat_map(|(_, steps)| steps);
+        let tasks = tasks.filter(|(stage, _)| stage.place.is_task()).flat_map(|(_, steps)| steps);
         tasks.map(|step| u64::from(step.attempts.alive())).sum()
     }
 
@@ -392,7 +399,7 @@ impl Engine {
 
     /// Whether steps of this stage are tasks, whose attempts are counted.
     fn is_task(&self, stage: StageId) -> bool {
-        self.stages.get(stage.index()).is_some_and(|stage| stage.place == Place::Anywhere)
+        self.stages.get(stage.index()).is_some_and(|stage| stage.place.is_task())
     }
 
     /// Where a step of an interval's round lies in `steps`.

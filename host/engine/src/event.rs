@@ -43,6 +43,17 @@ pub enum Event {
     /// Rounds that no interval has entered yet read rows of their own only, and run one by one: what
     /// asynchronous training does near its target. Before the start: all rounds do.
     Synchronise,
+    /// A place is gone that lanes ran on. Its lanes go on elsewhere, and the step that it did is done once
+    /// more; an answer of the lost attempt counts if it comes first.
+    PlaceLost {
+        /// Which.
+        place: u32,
+    },
+    /// A place is there again: its own lanes come back.
+    PlaceJoined {
+        /// Which.
+        place: u32,
+    },
     /// Finish the rounds under way, evaluate, and end the run.
     StopRequested,
     /// End the run at once, in whatever phase it is: no evaluation, and the round is not finished.

@@ -1,6 +1,6 @@
 //! How an engine is to run its program.
 
-use eciton_plan::{Pipeline, Round, Version};
+use eciton_plan::{Lanes, Pipeline, Round, Version};
 
 /// Most intervals.
 pub const MAX_INTERVALS: u32 = 65_536;
@@ -63,6 +63,8 @@ pub struct Settings {
     pub only_host_steps: bool,
     /// What steps wait for, and which rows and weights they read.
     pub pipeline: Pipeline,
+    /// The lanes that do the stages whose place is one.
+    pub lanes: Lanes,
 }
 
 impl Settings {
@@ -81,6 +83,7 @@ impl Settings {
             in_flight: None,
             only_host_steps: false,
             pipeline: Pipeline::default(),
+            lanes: Lanes::default(),
         }
     }
 }

@@ -7,6 +7,7 @@ mod apart;
 mod attempts;
 mod defects;
 mod fuzz;
+mod lanes;
 mod run;
 mod runs;
 mod store;
@@ -22,7 +23,7 @@ use eciton_plan::{
 
 /// Whether attempts at a stage are tasks, which a function may do.
 fn is_task(program: &Program, stage: StageId) -> bool {
-    program.place(stage) == Place::Anywhere
+    program.place(stage).is_task()
 }
 
 /// SplitMix64.

@@ -62,6 +62,8 @@ pub struct Job<W = Work> {
     pub work: W,
     /// After how long, from the start of the attempt, to report [`Completion::Overdue`] once.
     pub deadline: Option<Duration>,
+    /// The lane whose thread does it; `None`: any thread.
+    pub lane: Option<u32>,
 }
 
 /// A kernel's job that may be done anywhere.
@@ -114,18 +116,20 @@ impl Work {
 impl Job {
     /// The job as one for anybody; `Err` where only this machine may do it.
     fn anywhere(self) -> Result<Order, Self> {
-        let Self { pass, task, work, deadline } = self;
+        let Self { pass, task, work, deadline, lane } = self;
         match work {
-            Work::Kernel(work) if work.place == Place::Anywhere => Ok(Job { pass, task, work, deadline }),
-            work => Err(Self { pass, task, work, deadline }),
+            Work::Kernel(work) if work.place == Place::Anywhere => {
+                Ok(Job { pass, task, work, deadline, lane })
+            }
+            work => Err(Self { pass, task, work, deadline, lane }),
         }
     }
 }
 
 impl From<Order> for Job {
     fn from(order: Order) -> Self {
-        let Job { pass, task, work, deadline } = order;
-        Self { pass, task, work: Work::Kernel(work), deadline }
+        let Job { pass, task, work, deadline, lane } = order;
+        Self { pass, task, work: Work::Kernel(work), deadline, lane }
     }
 }
 

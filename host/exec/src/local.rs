@@ -26,6 +26,8 @@ pub struct Settings {
     pub fresh_instances: bool,
     /// Threads take what came last, not what came first.
     pub newest_first: bool,
+    /// Lanes, which have a thread each besides the driver's: `threads` is more than that.
+    pub lanes: u32,
 }
 
 /// A job on its way to a thread.
@@ -48,7 +50,7 @@ impl Waiting {
         let result = match self {
             Self::Framed(framed) => guarded(instances, |instances| framed.run(instances).map(apart)),
             Self::Job(job) => {
-                let Job { pass, task, work, deadline } = *job;
+                let Job { pass, task, work, deadline, lane } = *job;
                 match work {
                     Work::Host(work) => catch_unwind(AssertUnwindSafe(work))
                         .unwrap_or_else(|panic| Err(caught(panic)))
@@ -57,7 +59,8 @@ impl Waiting {
                     Work::Kernel(work) => guarded(instances, |instances| match rounding {
                         // Rows of edge kernels are never rounded.
                         Some(rounding) if matches!(work.call, AnyCall::Rows(_)) => {
-                            rounding.write(&Job { pass, task, work, deadline })?.run(instances).map(apart)
+                            let job = Job { pass, task, work, deadline, lane };
+                            rounding.write(&job)?.run(instances).map(apart)
                         }
                         _ => instances.run(&work.layer, work.call).map(Answered::InPlace),
                     }),
@@ -89,6 +92,8 @@ fn caught(panic: Box<dyn std::any::Any + Send>) -> String {
 #[derive(Default)]
 struct Queues {
     waiting: VecDeque<Waiting>,
+    /// What only a lane's thread may take: lane l is thread l + 1.
+    lanes: Vec<VecDeque<Waiting>>,
     /// What a function may take as well; a thread does what only it can first.
     offers: VecDeque<Box<Order>>,
     done: Vec<Completion>,
@@ -103,7 +108,7 @@ impl Queues {
     }
 
     fn waits(&self) -> usize {
-        self.waiting.len() + self.offers.len()
+        self.waiting.len() + self.offers.len() + self.lanes.iter().map(VecDeque::len).sum::<usize>()
     }
 }
 
@@ -135,14 +140,16 @@ impl Shared {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, queues: &mut Queues) -> Option<Waiting> {
+    fn take(&self, queues: &mut Queues, thread: u32) -> Option<Waiting> {
         fn pop<T>(queue: &mut VecDeque<T>, newest_first: bool) -> Option<T> {
             if newest_first { queue.pop_back() } else { queue.pop_front() }
         }
         let newest = self.newest_first;
         let job = |order: Box<Order>| Waiting::Job(Box::new((*order).into()));
         let offer = |queues: &mut Queues| pop(&mut queues.offers, newest).map(job);
-        let job = pop(&mut queues.waiting, newest).or_else(|| offer(queues))?;
+        let lane = (thread as usize).checked_sub(1).and_then(|lane| queues.lanes.get_mut(lane));
+        let own = lane.and_then(VecDeque::pop_front);
+        let job = own.or_else(|| pop(&mut queues.waiting, newest)).or_else(|| offer(queues))?;
         queues.running += 1;
         self.waiting_hint.store(queues.waits(), Ordering::Release);
         Some(job)
@@ -152,7 +159,12 @@ impl Shared {
     fn wake(&self, queues: MutexGuard<'_, Queues>) {
         let waiting = queues.waits();
         self.waiting_hint.store(waiting, Ordering::Release);
+        let of_lanes = !queues.lanes.is_empty();
         drop(queues);
+        // Of many threads one may be the one that is meant.
+        if of_lanes {
+            self.work.notify_all();
+        }
         // One job is the driver's own; only more than that wake somebody.
         if waiting > 1 {
             self.work.notify_one();
@@ -212,7 +224,7 @@ impl Shared {
                     self.work.notify_one();
                     continue 'serve;
                 }
-                if let Some(job) = self.take(&mut queues) {
+                if let Some(job) = self.take(&mut queues, thread) {
                     break job;
                 }
                 queues = self.work.wait(queues).unwrap_or_else(PoisonError::into_inner);
@@ -249,6 +261,7 @@ impl LocalPool {
         let limit = AtomicU32::new(settings.threads.saturating_sub(1));
         let shared = Shared { newest_first: settings.newest_first, limit, ..Shared::default() };
         let shared = Arc::new(shared);
+        shared.lock().lanes.resize_with(settings.lanes as usize, VecDeque::new);
         let own = Instances::new(settings.fresh_instances);
         let mut pool = Self { shared, own, threads: Vec::new() };
         for n in 1..settings.threads {
@@ -342,7 +355,14 @@ impl Inbox {
 
 impl Executor for LocalPool {
     fn submit(&mut self, job: Job) {
-        self.push(Waiting::Job(Box::new(job)));
+        let lane = job.lane;
+        let waiting = Waiting::Job(Box::new(job));
+        let mut queues = self.shared.lock();
+        match lane.and_then(|lane| queues.lanes.get_mut(lane as usize)) {
+            Some(own) => own.push_back(waiting),
+            None => queues.waiting.push_back(waiting),
+        }
+        self.shared.wake(queues);
     }
 
     fn most(&self) -> u32 {
@@ -372,7 +392,7 @@ impl Executor for LocalPool {
                 self.shared.done_hint.store(0, Ordering::Release);
                 return queues.busy();
             }
-            if let Some(job) = self.shared.take(&mut queues) {
+            if let Some(job) = self.shared.take(&mut queues, 0) {
                 drop(queues);
                 let completion = job.run(&mut self.own, 0, self.shared.rounding.get());
                 let mut queues = self.shared.lock();
@@ -414,6 +434,7 @@ impl Drop for LocalPool {
             // Taken so that no worker is between looking and sleeping.
             let mut queues = self.shared.lock();
             queues.waiting.clear();
+            queues.lanes.clear();
             queues.offers.clear();
         }
         self.shared.work.notify_all();
@@ -434,14 +455,14 @@ mod tests {
     fn job(n: u32, work: impl FnOnce() -> Result<(), String> + Send + 'static) -> Job {
         let (round, stage, interval) = (Round(1), StageId(0), IntervalId(n));
         let task = Task { round, stage, interval, attempt: Attempt(0), weights: Version(0) };
-        Job { pass: 1, task, work: Work::Host(Box::new(work)), deadline: None }
+        Job { pass: 1, task, work: Work::Host(Box::new(work)), deadline: None, lane: None }
     }
 
     #[test]
     fn all_work_is_done_once_and_a_panic_ends_its_own_job_only() {
         for threads in [1, 2, 3] {
             let mut pool =
-                LocalPool::new(Settings { threads, fresh_instances: false, newest_first: false }).unwrap();
+                LocalPool::new(Settings { threads, fresh_instances: false, newest_first: false, lanes: 0 }).unwrap();
             let counter = Arc::new(AtomicUsize::new(0));
             for n in 0..100 {
                 let counter = counter.clone();
@@ -481,7 +502,7 @@ mod tests {
     #[test]
     fn no_more_threads_work_than_may_and_none_is_lost() {
         let mut pool =
-            LocalPool::new(Settings { threads: 4, fresh_instances: false, newest_first: false }).unwrap();
+            LocalPool::new(Settings { threads: 4, fresh_instances: false, newest_first: false, lanes: 0 }).unwrap();
         assert_eq!(pool.most(), 3);
         for limit in [3, 0, 1, 0, 9, 2] {
             pool.set_limit(limit);

@@ -14,6 +14,7 @@ use crate::batch::{Batch, Sampler};
 use crate::checkpoint::Checkpoint;
 use crate::document;
 use crate::error::Error;
+use crate::lanes::LaneSettings;
 use crate::executor::{Emulator, Executor, ExecutorKind, RowFormat, SpanChoice};
 use crate::keys;
 use crate::links::Links;
@@ -46,6 +47,9 @@ pub struct Config {
     /// What an update is made from.
     #[serde(default, skip_serializing_if = "Batch::is_default")]
     pub batch: Batch,
+    /// The lanes of a pipeline.
+    #[serde(default, skip_serializing_if = "LaneSettings::is_default")]
+    pub lanes: LaneSettings,
     /// How far intervals may run apart.
     #[serde(default, skip_serializing_if = "Pipeline::is_default")]
     pub pipeline: Pipeline,
@@ -540,6 +544,32 @@ impl Config {
         Ok(())
     }
 
+    /// Whether lanes go with the rest.
+    fn check_lanes(&self) -> Result<(), Error> {
+        self.lanes.check()?;
+        let count = self.lanes.lanes.count;
+        let refuse = |other, other_found: String, remedy| {
+            let found = count.to_string();
+            Err(Error::Together { key: "lanes.count", found, other, other_found, remedy })
+        };
+        match () {
+            () if count == 0 => Ok(()),
+            () if self.pipeline.mode != Mode::Pipe || self.pipeline.auto => {
+                let found = self.pipeline.mode.name().to_owned();
+                refuse("pipeline.mode", found, "say pipeline.mode = \"pipe\": lanes pass rows of one round")
+            }
+            () if self.executor.spans != SpanChoice::None => {
+                let remedy = "leave executor.spans out: a lane's layers are one task";
+                refuse("executor.spans", "given".to_owned(), remedy)
+            }
+            () if self.executor.kind != ExecutorKind::Local => {
+                let found = self.executor.kind.name().to_owned();
+                refuse("executor.kind", found, "say executor.kind = \"local\": lanes are threads here")
+            }
+            () => Ok(()),
+        }
+    }
+
     /// Whether the settings fit together: what no key by itself can tell. Asked before a run begins.
     ///
     /// # Errors
@@ -563,6 +593,7 @@ impl Config {
         self.check_batch()?;
         self.check_sequences()?;
         self.check_spans()?;
+        self.check_lanes()?;
         self.check_split()?;
         self.check_init()?;
         self.check_auto()?;

@@ -4,6 +4,7 @@
 //! in the same words.
 
 mod batch;
+mod lanes;
 mod checkpoint;
 mod executor;
 mod links;
@@ -362,13 +363,14 @@ const LIMITS: &[Key<Limits>] = &[
 ];
 
 /// The sections of a recipe, and what else people call them.
-const SECTIONS: [(&str, &[&str]); 12] = [
+const SECTIONS: [(&str, &[&str]); 13] = [
     ("data", &["dataset"]),
     ("model", &["network"]),
     ("optimiser", &["optimizer"]),
     ("run", &["train", "training"]),
     ("batch", &["batches", "sampling", "sampler"]),
     ("pipeline", &["asynchrony"]),
+    ("lanes", &["lane", "stages"]),
     ("kernels", &[]),
     ("limits", &[]),
     ("links", &["link", "link_prediction"]),
@@ -421,6 +423,7 @@ fn write_section(config: &mut Config, section: &str, fields: &Fields) -> Result<
         "optimiser" => write(&mut config.optimiser, section, optimiser::OPTIMISER, fields),
         "run" => write(&mut config.run, section, RUN, fields),
         "batch" => write(&mut config.batch, section, batch::BATCH, fields),
+        "lanes" => write(&mut config.lanes, section, lanes::LANES, fields),
         "pipeline" => write(&mut config.pipeline, section, pipeline::PIPELINE, fields),
         "links" => write(&mut config.links, section, links::LINKS, fields),
         "limits" => write(&mut config.limits, section, LIMITS, fields),
@@ -530,6 +533,7 @@ fn known(mut each: impl FnMut(Offer, &'static str)) {
     of("optimiser", optimiser::OPTIMISER, &mut each);
     of("run", RUN, &mut each);
     of("batch", batch::BATCH, &mut each);
+    of("lanes", lanes::LANES, &mut each);
     of("pipeline", pipeline::PIPELINE, &mut each);
     of("links", links::LINKS, &mut each);
     of("limits", LIMITS, &mut each);

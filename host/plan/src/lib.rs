@@ -24,6 +24,8 @@
 
 pub mod atoms;
 pub mod batch;
+pub mod lanes;
+pub mod schedule;
 pub mod buffers;
 pub mod checkpoint;
 pub mod class_weights;
@@ -57,6 +59,7 @@ pub mod until;
 
 pub use atoms::{Atoms, FAN_OUT, Intervals, Node, Tree};
 pub use batch::{Batch, Sampler};
+pub use lanes::{LaneSettings, Lanes, Order, Placement, Schedule};
 pub use buffers::Buffers;
 pub use checkpoint::Checkpoint;
 pub use class_weights::ClassWeights;

@@ -20,6 +20,7 @@
 //! | [`WeightVersions::Latest`] | e - 1 | 1 |
 //! | [`WeightVersions::Stash`] | the newest when the interval enters e, at least e - 1 - S; kept for its backward | S + 1 |
 //! | [`WeightVersions::TwoBuffered`] | max(e - 2, 0) | 2 |
+//! | [`WeightVersions::Newest`] | the newest at the start of each step; forward and backward may differ | 2 |
 //!
 //! The last is the rule of PipeDream-2BW (Narayanan et al. 2021, section 3.1) with an interval as
 //! micro-batch, of which an epoch has as many as there are intervals:
@@ -73,12 +74,25 @@ pub enum WeightVersions {
     /// Of the epoch before the last.
     #[serde(rename = "2bw")]
     TwoBuffered,
+    /// The newest there is when a step starts, so that a backward step may read others than its forward
+    /// step: what a pipeline without stashing does. A bad example, for comparisons.
+    #[serde(rename = "newest")]
+    Newest,
 }
 
 impl WeightVersions {
     /// All, with their names.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("latest", Self::Latest), ("stash", Self::Stash), ("2bw", Self::TwoBuffered)];
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("latest", Self::Latest),
+        ("stash", Self::Stash),
+        ("2bw", Self::TwoBuffered),
+        ("newest", Self::Newest),
+    ];
+
+    /// Whether a round begins before the round before it is over.
+    const fn overlaps(self) -> bool {
+        matches!(self, Self::TwoBuffered | Self::Newest)
+    }
 }
 
 /// `[pipeline]`
@@ -161,6 +175,10 @@ impl Pipeline {
             return refuse(found, "set pipeline.mode = \"async\", or leave pipeline.synchronous_at out");
         }
         match self.weights() {
+            WeightVersions::Newest if mode != Mode::Pipe => refuse(
+                format!("weights newest in mode {}", mode.name()),
+                "set pipeline.mode = \"pipe\", or other pipeline.weights",
+            ),
             WeightVersions::Latest if staleness > 0 => refuse(
                 format!("staleness {staleness} with the latest weights, for which every epoch waits"),
                 "set pipeline.weights = \"stash\" or \"2bw\", or pipeline.staleness = 0",
@@ -187,7 +205,7 @@ impl Pipeline {
     pub fn bound(&self) -> u32 {
         match (self.mode, self.weights()) {
             (Mode::Sync, _) => 0,
-            (Mode::Pipe, weights) => u32::from(weights == WeightVersions::TwoBuffered),
+            (Mode::Pipe, weights) => u32::from(weights.overlaps()),
             (Mode::Async, _) => self.staleness.min(MAX_STALENESS),
         }
     }
@@ -204,7 +222,7 @@ impl Pipeline {
         match self.weights() {
             WeightVersions::Latest => 1,
             WeightVersions::Stash => self.bound() + 1,
-            WeightVersions::TwoBuffered => 2,
+            WeightVersions::TwoBuffered | WeightVersions::Newest => 2,
         }
     }
 

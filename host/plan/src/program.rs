@@ -174,6 +174,16 @@ pub enum Place {
     Host,
     /// On the host or by a function: a pure task, at which there may be several attempts.
     Anywhere,
+    /// The same, on this lane of a replica, which does one step at a time ([`crate::lanes`]).
+    Lane(u16),
+}
+
+impl Place {
+    /// Whether steps there are tasks.
+    #[must_use]
+    pub const fn is_task(self) -> bool {
+        !matches!(self, Self::Host)
+    }
 }
 
 /// What a stage costs on a row, by count. Bytes follow from its slots.
@@ -467,7 +477,7 @@ impl Program {
     /// The number of stages whose work may be done anywhere.
     #[must_use]
     pub fn tasks(&self) -> usize {
-        self.stages.iter().filter(|stage| stage.place == Place::Anywhere).count()
+        self.stages.iter().filter(|stage| stage.place.is_task()).count()
     }
 
     /// A stage's operation.

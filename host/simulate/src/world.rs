@@ -311,7 +311,7 @@ impl<'a> World<'a> {
         let (host, key) = (&mut self.hosts[number as usize], task.key());
         match self.work.stages[task.stage.index()].place {
             Place::Host => host.jobs.insert(Job { key, kind: JobKind::Gather, flight: 0 }),
-            Place::Anywhere => host.tasks.insert(key),
+            Place::Anywhere | Place::Lane(_) => host.tasks.insert(key),
         };
         number
     }

@@ -1,5 +1,7 @@
 //! The plan: what a run will do and hold, told without running it.
 
+mod lanes;
+
 use eciton_exec::Prices;
 use eciton_exec::functions::Outlook;
 use eciton_plan::{
@@ -8,6 +10,7 @@ use eciton_plan::{
 };
 use serde::Serialize;
 
+pub use self::lanes::{LanePlan, LanesPlan};
 use crate::driver::stage_bytes;
 use crate::error::Result;
 use crate::memory::MemoryPlan;
@@ -56,6 +59,9 @@ pub struct Plan {
     /// Runs of stages that are one task each; empty where a task is a stage.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<SpanPlan>,
+    /// Lanes, where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<LanesPlan>,
     /// Where the host of functions is, by what their number will be cut, and what a GB costs there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub functions: Option<FunctionsPlan>,
@@ -245,7 +251,7 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         let mean = |bytes: u64| bytes / u64::from(intervals.max(1));
         StagePlan {
             name: program.stage_name(StageId(id)),
-            task: program.place(StageId(id)) == Place::Anywhere,
+            task: program.place(StageId(id)).is_task(),
             bytes_read: mean(read),
             bytes_written: mean(written),
         }
@@ -284,6 +290,7 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         weight_versions: config.pipeline.weight_versions(),
         stages,
         spans: spans(&draft, config, &rows),
+        lanes: LanesPlan::of(&draft, config, &rows),
         functions: FunctionsPlan::of(config, intervals)?,
         fits: draft.planned.memory.check(config.run.memory_bytes).is_ok(),
         memory: draft.planned.memory,

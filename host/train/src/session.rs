@@ -11,8 +11,8 @@ use eciton_graph::dataset::Dataset;
 use eciton_kernel::{Kernel, Layer};
 use eciton_plan::executor::CORE_HOUR_USD;
 use eciton_plan::{
-    Attribute, Config, Domain, EdgePlace, ExecutorKind, FunctionCount, GROUP, GatherFeatures, Layers, Mode,
-    Model, Pipeline, Place, Program, Readout, Round, RowFormat, Savings, SlotId, SpanChoice, Spans, Value,
+    Attribute, Config, Domain, EdgePlace, ExecutorKind, FunctionCount, GROUP, GatherFeatures, Lanes, Layers, Mode,
+    Model, Pipeline, Place, Placement, Program, Readout, Round, RowFormat, Savings, SlotId, SpanChoice, Spans, Value,
 };
 
 use crate::batch::{Batches, Chooser, RowBatches, Source};
@@ -192,6 +192,8 @@ pub(crate) struct Planned {
     pub program: Program,
     /// Which of its stages are one task.
     pub spans: Spans,
+    /// What the engine schedules: the spans as stages, on their lanes.
+    pub schedule: Program,
     evaluation: Program,
     evaluation_spans: Spans,
     layers: Vec<Option<Arc<Layer>>>,
@@ -286,11 +288,21 @@ impl Planned {
             let kernel = operation.signature.is_some();
             kernel.then(|| opened.next()).flatten()
         });
-        let spans = Spans::of(&program, &config.executor.spans)?;
+        let lanes = match config.lanes.lanes.count {
+            0 => None,
+            _ => Some(Placement::of(&program, &config.lanes)?),
+        };
+        let wanted = lanes.as_ref().map(|lanes| lanes.spans(&program));
+        let spans = Spans::of(&program, wanted.as_ref().unwrap_or(&config.executor.spans))?;
+        let mut schedule = spans.fuse(&program);
+        if let Some(lanes) = lanes {
+            lanes.place(&mut schedule, &spans);
+        }
         Ok(Self {
             layers: kernels.collect(),
             program,
             spans,
+            schedule,
             evaluation,
             evaluation_spans,
             chooser,
@@ -310,9 +322,8 @@ impl Session {
         let draft = Draft::new(config, options, dataset)?;
         draft.planned.memory.check(config.run.memory_bytes)?;
         let Draft { inputs, normalised_features, kernels, threads, planned } = draft;
-        let Planned { program, spans, evaluation, evaluation_spans, layers, chooser, .. } = planned;
+        let Planned { program, spans, schedule, evaluation, evaluation_spans, layers, chooser, .. } = planned;
         let evaluation_schedule = evaluation_spans.fuse(&evaluation);
-        let schedule = spans.fuse(&program);
         let watched = options.out.is_some() && config.checkpoint.is_on();
         let fingerprint = watched.then(|| Fingerprint::of(&inputs)).transpose()?;
         let inputs = inputs.complete(&program, threads)?;
@@ -325,6 +336,7 @@ impl Session {
         let mut settings = eciton_engine::Settings::new(intervals, last);
         settings.eval_every = config.run.eval_every.saturating_mul(epochs.rounds());
         settings.pipeline = config.pipeline;
+        settings.lanes = config.lanes.lanes;
         if config.pipeline.mode == Mode::Async {
             let most = config.pipeline.in_flight.unwrap_or(threads.saturating_mul(2));
             settings.in_flight = (most > 0).then_some(most);
@@ -353,6 +365,7 @@ impl Session {
         let evaluator_settings = eciton_engine::Settings {
             last: Round(1),
             pipeline: Pipeline::default(),
+            lanes: Lanes::default(),
             in_flight: None,
             eval_every: 1,
             intervals: whole,
@@ -360,7 +373,10 @@ impl Session {
         };
         let evaluator = Engine::new(&evaluation_schedule, evaluator_settings)?;
         let (fresh_instances, newest_first) = (options.fresh_instances, options.newest_first);
-        let pool_settings = eciton_exec::Settings { threads, fresh_instances, newest_first };
+        // Each lane has a thread, and the driver another, which no lane waits for.
+        let lanes = config.lanes.lanes.count;
+        let threads = threads.max(if lanes == 0 { 0 } else { lanes.saturating_add(1) });
+        let pool_settings = eciton_exec::Settings { threads, fresh_instances, newest_first, lanes };
         let local = LocalPool::new(pool_settings).map_err(Error::Threads)?;
         let charged = matches!(executor.kind, ExecutorKind::Emulated | ExecutorKind::Lambda);
         // Before anything is spent: a price list that cannot be read must not end a run.

@@ -10,6 +10,7 @@ mod equivalence;
 mod functions;
 mod hostile;
 mod kernels;
+mod lanes;
 mod models;
 mod modes;
 mod numpy;

@@ -160,6 +160,11 @@ fn deep() {
 }
 
 #[test]
+fn pipelines() {
+    assert!(check("docs/PIPELINES.md") >= 3);
+}
+
+#[test]
 fn deploy() {
     check("docs/DEPLOY.md");
 }

@@ -3,7 +3,7 @@
 use super::{Engine, Phase, planted};
 use crate::attempts::{Progress, Report};
 use crate::event::{Action, Reason};
-use eciton_plan::{Attempt, Step, Task, TaskKey};
+use eciton_plan::{Attempt, Step, Task, TaskKey, WeightVersions};
 
 /// Where a step that an event names lies.
 #[derive(Clone, Copy)]
@@ -166,6 +166,12 @@ impl Engine {
 
     pub(super) fn task(&self, step: Step, attempt: Attempt) -> Task {
         let Step { round, stage, interval } = step;
-        Task { round, stage, interval, attempt, weights: self.intervals[interval.index()].weights }
+        let weights = match self.settings.pipeline.weights() {
+            // Of each step, not of its interval's round.
+            WeightVersions::Newest => self.weights,
+            _ if planted!(self, VersionAtUse) => self.weights,
+            _ => self.intervals[interval.index()].weights,
+        };
+        Task { round, stage, interval, attempt, weights }
     }
 }

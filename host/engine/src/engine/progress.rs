@@ -41,7 +41,7 @@ impl Engine {
         let first = self.settings.weights.0;
         match self.settings.pipeline.weights() {
             WeightVersions::Latest => Version(first.saturating_add(before)),
-            WeightVersions::Stash => self.weights,
+            WeightVersions::Stash | WeightVersions::Newest => self.weights,
             WeightVersions::TwoBuffered => Version(first.saturating_add(before.saturating_sub(1))),
         }
     }
@@ -86,13 +86,22 @@ impl Engine {
 
     /// Whether a step of this stage counts towards the limit of those in flight.
     fn is_limited(&self, stage: usize) -> bool {
-        let counts = self.stages[stage].place == Place::Host || !self.settings.only_host_steps;
+        let counts = match self.stages[stage].place {
+            Place::Host => true,
+            Place::Anywhere => !self.settings.only_host_steps,
+            Place::Lane(_) => false,
+        };
         self.settings.in_flight.is_some() && counts
     }
 
     /// A step has all that it waits for: starts it, or lets it wait for its turn.
     fn start(&mut self, stage: usize, interval: u32) {
-        if self.is_limited(stage) {
+        if let Some(lane) = self.lane_of(stage) {
+            let round = self.intervals[interval as usize].round.unwrap_or_default();
+            // A program has at most 2^16 stages.
+            let (stage, interval) = (StageId(stage as u16), IntervalId(interval));
+            self.put_on_lane(lane, Step { round, stage, interval });
+        } else if self.is_limited(stage) {
             let round = self.intervals[interval as usize].round.unwrap_or_default();
             // A program has at most 2^16 stages.
             self.ready.push(Reverse((round, stage as u16, interval)));
@@ -115,10 +124,13 @@ impl Engine {
         self.readings.clear();
         self.ready.clear();
         self.handed_out = 0;
+        if let Some(lanes) = &mut self.lanes {
+            lanes.restart(self.settings.first);
+        }
     }
 
     /// Hands a step out, unless what it writes over is still read.
-    fn launch(&mut self, stage: usize, interval: u32) {
+    pub(super) fn launch(&mut self, stage: usize, interval: u32) {
         let round = self.intervals[interval as usize].round.unwrap_or_default();
         // A program has at most 2^16 stages.
         let number = stage as u16;
@@ -135,7 +147,7 @@ impl Engine {
         }
         let count = match self.stages[stage].place {
             Place::Host => &mut self.counters.host_steps,
-            Place::Anywhere => &mut self.counters.tasks,
+            Place::Anywhere | Place::Lane(_) => &mut self.counters.tasks,
         };
         *count += 1;
         self.actions.push_back(Action::Submit(self.task(step, attempt)));
@@ -183,6 +195,7 @@ impl Engine {
         self.steps[place].attempts.done();
         self.intervals[step.interval.index()].left -= 1;
         self.handed_out -= u32::from(self.is_limited(step.stage.index()));
+        self.lane_done(step);
         let exact = self.is_exact(step.round);
         let all_done = self.count(step) == self.settings.intervals;
         for follower in self.stages[step.stage.index()].followers.clone() {

@@ -29,6 +29,16 @@ pub(crate) enum Planted {
     NeverWoken,
     /// Rows are written over while a step reads them.
     RowsOverwritten,
+    /// A lane lets one interval more in than its cap says.
+    CapOffByOne,
+    /// A lane's step reads the weights that are newest when it starts.
+    VersionAtUse,
+    /// A backward step goes to another replica's lane.
+    WrongReplica,
+    /// A lane does forward steps first where backward steps are due.
+    ForwardBeforeBackward,
+    /// The step that a lost place did is not done again.
+    PlaceForgotten,
     /// Of two values that a step reads of all intervals, only the first is guarded against being
     /// written over.
     FirstReadGuarded,

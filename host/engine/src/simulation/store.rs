@@ -97,6 +97,7 @@ impl Store {
         let found = version.0 - self.settings.weights.0;
         let (least, most) = match self.settings.pipeline.weights() {
             WeightVersions::Latest => (before, before),
+            WeightVersions::Newest => (0, before),
             WeightVersions::TwoBuffered => (before.saturating_sub(1), before.saturating_sub(1)),
             WeightVersions::Stash => {
                 let bound = if self.is_exact(round) { 0 } else { self.settings.pipeline.bound() };

@@ -30,7 +30,7 @@ pub(super) const PIPELINE: &[Key<Pipeline>] = &[
     key(
         "weights",
         &["weight_versions"],
-        "which weights an epoch reads: latest, stash (in async), 2bw; left out: by the mode",
+        "which weights an epoch reads: latest, stash (in async), 2bw, newest (of each step; a bad example); left out: by the mode",
         |pipeline, field| {
             pipeline.weights = Some(field.choice(&WeightVersions::ALL)?);
             Ok(())

@@ -255,7 +255,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                     trace.asked(step, weights, ages)?;
                 }
                 let deadline = engine.deadline_us(task.stage).map(Duration::from_micros);
-                self.machine.submit(stages.job(self.number, task, ages, state.weights, deadline)?);
+                let job = stages.job(self.number, task, ages, state.weights, deadline)?;
+                self.machine.submit(Job { lane: engine.place_of(step), ..job });
             }
             Action::Commit(key) => {
                 // Nothing waits where the only attempt alive has written in place.
@@ -276,7 +277,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         for (round, interval, work) in batches.wanted(task.round) {
             let stage = stages.sampling();
             let task = Task { round, stage, interval, attempt: Attempt(0), weights };
-            self.machine.submit(Job { pass: self.number, task, work, deadline: None });
+            let job = Job { pass: self.number, task, work, deadline: None, lane: None };
+            self.machine.submit(job);
         }
         batches.is_ready(task.round)
     }

@@ -150,14 +150,14 @@ impl<'a> Stages<'a> {
         let each = self.on((pass, task), ages, weights)?;
         if let Some(span) = self.thick(task.stage) {
             let work = Thick::new(self, span, each, task).work(weights)?;
-            return Ok(Job { pass, task, work, deadline });
+            return Ok(Job { pass, task, work, deadline, lane: None });
         }
         let on = self.one(each, task.step())?;
         let operator = self.operator(on.stage.operation)?;
         on.clear()?;
         // An interval of vertices may have no graph that stands in it, a part no row.
         let work = if on.rows()?.is_empty() { on.nothing()? } else { operator.work(&on)? };
-        Ok(Job { pass, task, work, deadline })
+        Ok(Job { pass, task, work, deadline, lane: None })
     }
 
     /// What sampling counts as: the stage after the last.
@@ -183,7 +183,7 @@ impl<'a> Stages<'a> {
 
     /// Whether attempts at a stage are tasks, which a function may do.
     pub(super) fn is_task(&self, stage: StageId) -> bool {
-        self.schedule.place(stage) == Place::Anywhere
+        self.schedule.place(stage).is_task()
     }
 
     /// How many rows each interval has, of all rows.

@@ -1,0 +1,305 @@
+//! Lanes: which step a place does next, and how many intervals each lane has let in.
+//!
+//! A lane lets intervals in by round and number, and no more than its cap at once, so the smallest interval
+//! that is not through can always go on: a lane that has not let it in holds none behind it.
+
+use std::collections::BTreeSet;
+
+use eciton_plan::{Lanes as Settings, Order, Place, Program, Round, Step, lanes::caps};
+
+use super::{Engine, planted};
+use crate::attempts::{Progress, Report};
+use crate::event::Action;
+
+/// A step that could be done: (what comes later, round, interval, stage).
+type Waiting = (bool, Round, u32, u16);
+
+/// All lanes. A lane is a number ([`Settings::of`]); where it runs, a place, is the same number until
+/// places are lost.
+#[derive(Clone, Debug)]
+pub(super) struct Lanes {
+    settings: Settings,
+    intervals: u32,
+    /// The first stage that goes back.
+    loss: u16,
+    /// By lane of a replica: most intervals at once, and how many stages it does.
+    caps: Vec<u32>,
+    stages: Vec<u32>,
+    /// By lane.
+    lanes: Vec<Lane>,
+    /// By place: what it does.
+    doing: Vec<Option<Step>>,
+    /// By place: whether it is there.
+    alive: Vec<bool>,
+    /// By lane of a replica and interval: steps of the interval's round that are not done.
+    left: Vec<u32>,
+    /// The most intervals that a lane had at once, by lane.
+    most: Vec<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct Lane {
+    ready: BTreeSet<Waiting>,
+    /// Intervals between their first step and their last.
+    open: u32,
+    /// Who is let in next.
+    next: (Round, u32),
+    /// The place where it runs.
+    runs_on: usize,
+}
+
+impl Lanes {
+    pub(super) fn new(program: &Program, settings: Settings, intervals: u32) -> Option<Self> {
+        if settings.count == 0 {
+            return None;
+        }
+        let depth = settings.depth();
+        let mut stages = vec![0; depth as usize];
+        for stage in &program.stages {
+            if let Place::Lane(lane) = stage.place
+                && let Some(count) = stages.get_mut(usize::from(lane))
+            {
+                *count += 1;
+            }
+        }
+        let of_replica = intervals.div_ceil(settings.width.max(1));
+        let count = settings.count as usize;
+        let lane = |runs_on| Lane { ready: BTreeSet::new(), open: 0, next: (Round(0), 0), runs_on };
+        Some(Self {
+            settings,
+            intervals,
+            loss: program.loss().map_or(u16::MAX, |loss| loss.0),
+            caps: caps(program, &settings, of_replica),
+            stages,
+            lanes: (0..count).map(lane).collect(),
+            doing: vec![None; count],
+            alive: vec![true; count],
+            left: vec![0; depth as usize * intervals as usize],
+            most: vec![0; count],
+        })
+    }
+
+    /// Forgets all that waits, before rounds from `first` on.
+    pub(super) fn restart(&mut self, first: Round) {
+        let depth = self.settings.depth().max(1);
+        for (number, lane) in (0..).zip(&mut self.lanes) {
+            lane.ready.clear();
+            lane.open = 0;
+            lane.next = (first, number / depth);
+        }
+        self.doing.fill(None);
+        self.left.fill(0);
+    }
+
+    fn waiting(&self, step: Step) -> Waiting {
+        let back = step.stage.0 >= self.loss;
+        let later = back == (self.settings.order == Order::ForwardFirst);
+        (later, step.round, step.interval.0, step.stage.0)
+    }
+
+    /// The number of a replica's lane for an interval.
+    fn number(&self, lane: u16, interval: u32) -> usize {
+        self.settings.of(u32::from(lane), interval) as usize
+    }
+
+    fn left(&mut self, lane: u16, interval: u32) -> &mut u32 {
+        &mut self.left[usize::from(lane) * self.intervals as usize + interval as usize]
+    }
+
+    /// A step is to be done once more.
+    fn put(&mut self, lane: u16, step: Step) {
+        let waiting = self.waiting(step);
+        let number = self.number(lane, step.interval.0);
+        self.lanes[number].ready.insert(waiting);
+    }
+
+    /// The step that a lane would do next.
+    fn peek(&self, number: usize, cap: u32) -> Option<Waiting> {
+        let within = self.within(number);
+        let lane = &self.lanes[number];
+        let may = |&&(_, round, interval, _): &&Waiting| {
+            let inside = self.left[within + interval as usize] > 0;
+            inside || lane.open < cap && lane.next == (round, interval)
+        };
+        lane.ready.iter().find(may).copied()
+    }
+
+    /// Where what is left of a lane's intervals begins.
+    fn within(&self, number: usize) -> usize {
+        number % self.settings.depth().max(1) as usize * self.intervals as usize
+    }
+
+    /// The step that a lane does now.
+    fn pick(&mut self, number: usize, cap: u32) -> Option<Waiting> {
+        let found = self.peek(number, cap)?;
+        let within = self.within(number);
+        let lane = &mut self.lanes[number];
+        lane.ready.remove(&found);
+        let (_, round, interval, _) = found;
+        let left = &mut self.left[within + interval as usize];
+        if *left == 0 {
+            *left = self.stages[within / self.intervals as usize];
+            lane.open += 1;
+            self.most[number] = self.most[number].max(lane.open);
+            let next = interval + self.settings.width;
+            lane.next = match next < self.intervals {
+                true => (round, next),
+                false => (Round(round.0 + 1), interval % self.settings.width),
+            };
+        }
+        Some(found)
+    }
+
+    /// A step is done: its place is free.
+    fn done(&mut self, lane: u16, step: Step) {
+        for doing in self.doing.iter_mut().filter(|doing| **doing == Some(step)) {
+            *doing = None;
+        }
+        let number = self.number(lane, step.interval.0);
+        // A lost attempt that answered all the same.
+        let waiting = self.waiting(step);
+        self.lanes[number].ready.remove(&waiting);
+        let left = self.left(lane, step.interval.0);
+        *left -= 1;
+        if *left == 0 {
+            self.lanes[number].open -= 1;
+        }
+    }
+
+    /// Where a lost place's lanes go: to the nearest place before it that is there.
+    fn reassign(&mut self, place: usize) {
+        let count = self.alive.len();
+        let before = (1..count).map(|by| (place + count - by) % count).find(|&at| self.alive[at]);
+        let Some(before) = before else { return };
+        for lane in self.lanes.iter_mut().filter(|lane| lane.runs_on == place) {
+            lane.runs_on = before;
+        }
+    }
+}
+
+impl Engine {
+    /// The place of a step under way that is on a lane.
+    #[must_use]
+    pub fn place_of(&self, step: Step) -> Option<u32> {
+        let lanes = self.lanes.as_ref()?;
+        let at = lanes.doing.iter().position(|doing| *doing == Some(step))?;
+        u32::try_from(at).ok()
+    }
+
+    /// The most intervals that each lane has had between their first and their last step there.
+    #[must_use]
+    pub fn most_on_lanes(&self) -> &[u32] {
+        self.lanes.as_ref().map_or(&[], |lanes| &lanes.most)
+    }
+
+    pub(super) fn lane_of(&self, stage: usize) -> Option<u16> {
+        match self.stages.get(stage)?.place {
+            Place::Lane(lane) => Some(lane),
+            _ => None,
+        }
+    }
+
+    /// Puts a step that could be done on its lane.
+    pub(super) fn put_on_lane(&mut self, lane: u16, step: Step) {
+        let (wrong, early) = (planted!(self, WrongReplica), planted!(self, ForwardBeforeBackward));
+        let Some(lanes) = &mut self.lanes else { return };
+        let mut waiting = lanes.waiting(step);
+        let back = step.stage.0 >= lanes.loss;
+        waiting.0 ^= early;
+        let number = lanes.number(lane, step.interval.0 + u32::from(wrong && back));
+        if let Some(lane) = lanes.lanes.get_mut(number) {
+            lane.ready.insert(waiting);
+        }
+    }
+
+    /// A step is done.
+    pub(super) fn lane_done(&mut self, step: Step) {
+        let lane = self.lane_of(step.stage.index());
+        if let (Some(lane), Some(lanes)) = (lane, &mut self.lanes) {
+            lanes.done(lane, step);
+        }
+    }
+
+    /// Starts steps on places that do none.
+    pub(super) fn hand_out_lanes(&mut self) {
+        let Some(mut lanes) = self.lanes.take() else { return };
+        let depth = lanes.settings.depth().max(1) as usize;
+        for place in 0..lanes.doing.len() {
+            if lanes.doing[place].is_some() || !lanes.alive[place] {
+                continue;
+            }
+            // Of several lanes the one whose step comes first.
+            let mut best: Option<(Waiting, usize)> = None;
+            for number in (0..lanes.lanes.len()).filter(|&at| lanes.lanes[at].runs_on == place) {
+                let cap = lanes.caps.get(number % depth).copied().unwrap_or(1);
+                let cap = cap + u32::from(planted!(self, CapOffByOne));
+                let Some(first) = lanes.peek(number, cap) else { continue };
+                if best.is_none_or(|(known, _)| first < known) {
+                    best = Some((first, number));
+                }
+            }
+            let Some((_, number)) = best else { continue };
+            let cap = lanes.caps.get(number % depth).copied().unwrap_or(1);
+            let cap = cap + u32::from(planted!(self, CapOffByOne));
+            let Some((_, round, interval, stage)) = lanes.pick(number, cap) else { continue };
+            let (stage, interval) = (eciton_plan::StageId(stage), eciton_plan::IntervalId(interval));
+            lanes.doing[place] = Some(Step { round, stage, interval });
+            self.begin(stage.index(), interval.0);
+        }
+        self.lanes = Some(lanes);
+    }
+
+    /// Starts a lane's step, or, where a place with it was lost, starts it once more.
+    fn begin(&mut self, stage: usize, interval: u32) {
+        let place = self.place(stage, interval);
+        if self.steps[place].attempts.progress() != Progress::Running {
+            return self.launch(stage, interval);
+        }
+        let attempt = self.steps[place].attempts.launch();
+        let round = self.intervals[interval as usize].round.unwrap_or_default();
+        let (stage, interval) = (eciton_plan::StageId(stage as u16), eciton_plan::IntervalId(interval));
+        self.counters.retries += 1;
+        let task = self.task(Step { round, stage, interval }, attempt);
+        self.actions.push_back(Action::Retry(task));
+    }
+
+    /// A place is gone.
+    pub(super) fn place_lost(&mut self, place: u32) {
+        let place = place as usize;
+        let Some(mut lanes) = self.lanes.take() else { return self.counters.unexpected += 1 };
+        if lanes.alive.get(place) == Some(&true) {
+            lanes.alive[place] = false;
+            lanes.reassign(place);
+            let forgotten = planted!(self, PlaceForgotten);
+            if let Some(step) = lanes.doing[place].take().filter(|_| !forgotten) {
+                let at = self.place(step.stage.index(), step.interval.0);
+                let attempts = &mut self.steps[at].attempts;
+                if attempts.report(attempts.newest()) == Report::First {
+                    self.counters.failures += 1;
+                }
+                if let Some(lane) = self.lane_of(step.stage.index()) {
+                    lanes.put(lane, step);
+                }
+            }
+        } else {
+            self.counters.ignored += 1;
+        }
+        self.lanes = Some(lanes);
+    }
+
+    /// A place is there again.
+    pub(super) fn place_joined(&mut self, place: u32) {
+        let place = place as usize;
+        let Some(lanes) = &mut self.lanes else { return self.counters.unexpected += 1 };
+        if lanes.alive.get(place) != Some(&false) {
+            return self.counters.ignored += 1;
+        }
+        lanes.alive[place] = true;
+        // Its own, and those of places after it that are gone: it is the nearest before them now.
+        for number in 0..lanes.lanes.len() {
+            let count = lanes.alive.len();
+            let home = (0..count).map(|by| (number + count - by) % count).find(|&at| lanes.alive[at]);
+            lanes.lanes[number].runs_on = home.unwrap_or(number);
+        }
+    }
+}

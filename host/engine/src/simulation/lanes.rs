@@ -1,0 +1,411 @@
+//! Pipelines: lanes that do one step at a time, places that are lost and come back. What is checked is
+//! written from the program and the events; the result must be that of one lane without faults.
+
+use super::store::Store;
+use super::{Context, Planted, Random, hash, seeds, signature};
+use crate::{Action, Engine, Event, Reason, Settings};
+use eciton_plan::{
+    DataShape, LaneSettings, Lanes, Model, ModelSettings, Order, Pipeline, Place, Placement, Program, Round,
+    Scope, Spans, StageId, Step, Task, TaskKey, TaskType, Version, WeightVersions,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A chain, or two branches that meet, of so many products, on lanes.
+fn program(layers: u32, branches: bool, lanes: Lanes) -> Program {
+    let text = if branches {
+        let one = "[[layers]]\nkernel = \"linear\"\n";
+        let branch = |name: &str| {
+            let first = "[[layers]]\nkernel = \"linear\"\ninputs = [\"x\"]\n";
+            format!("{first}{}[[layers]]\nkernel = \"linear\"\nname = \"{name}\"\n", one.repeat(layers as usize))
+        };
+        let [a, b] = ["a", "b"].map(branch);
+        let join = "[[layers]]\nkernel = \"sum\"\ninputs = [\"a\", \"b\"]\n[[layers]]\nkernel = \"linear\"\n";
+        format!("hidden = 7\n[[layers]]\nkernel = \"linear\"\nname = \"x\"\n{a}{b}{join}")
+    } else {
+        format!("kind = \"mlp\"\nhidden = 7\nlayers = {layers}")
+    };
+    let settings = ModelSettings::parse(&text, "m.toml").unwrap();
+    let model = Model::resolve(&settings, 30, 7, TaskType::Classification).unwrap();
+    let shape = DataShape { rows: 100, features: 30, classes: 7, edge_features: 0, graphs: 0, group: 1 };
+    let mut program = Program::build(&model, shape, eciton_plan::Savings::default(), &signature).unwrap();
+    program.set_apart(100);
+    let of = LaneSettings { lanes, cut: Vec::new() };
+    let placement = Placement::of(&program, &of).unwrap();
+    let spans = Spans::of(&program, &placement.spans(&program)).unwrap();
+    let mut fused = spans.fuse(&program);
+    placement.place(&mut fused, &spans);
+    fused
+}
+
+/// What may happen to places.
+#[derive(Clone, Copy, Debug, Default)]
+struct Losses {
+    /// Before which event, and which places.
+    at: Option<(u64, u32, u32)>,
+    /// Percent of events before which any place is lost, or comes back.
+    chance: u64,
+}
+
+struct World<'a> {
+    program: &'a Program,
+    settings: Settings,
+    engine: Engine,
+    store: Store,
+    random: Random,
+    planted: Option<Planted>,
+    now: u64,
+    coming: BTreeMap<(u64, u64), Event>,
+    /// Attempts: what each comes to, and where it is.
+    attempts: BTreeMap<TaskKey, (u64, u32)>,
+    /// By place: what it does, as submitted here.
+    doing: BTreeMap<u32, TaskKey>,
+    gone: BTreeSet<u32>,
+    done: BTreeSet<Step>,
+    begun: BTreeSet<Step>,
+    rounds: Vec<Round>,
+    weights: BTreeMap<(Round, u32), Version>,
+    caps: Vec<u32>,
+    end: Option<Reason>,
+    ended: u64,
+}
+
+impl<'a> World<'a> {
+    fn new(program: &'a Program, settings: Settings, seed: u64, planted: Option<Planted>) -> Self {
+        let mut engine = Engine::new(program, settings).unwrap();
+        engine.planted = planted;
+        let of_replica = settings.intervals.div_ceil(settings.lanes.width);
+        Self {
+            program,
+            settings,
+            engine,
+            store: Store::new(program, settings, None),
+            random: Random(seed),
+            planted,
+            now: 0,
+            coming: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            doing: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            done: BTreeSet::new(),
+            begun: BTreeSet::new(),
+            rounds: vec![Round(0); settings.intervals as usize],
+            weights: BTreeMap::new(),
+            caps: eciton_plan::lanes::caps(program, &settings.lanes, of_replica),
+            end: None,
+            ended: 0,
+        }
+    }
+
+    fn put(&mut self, delay: u64, event: Event) {
+        let place = (self.now + delay, self.random.next());
+        self.coming.insert(place, event);
+    }
+
+    /// To the end. False: nothing will ever come.
+    fn run(&mut self, losses: Losses) -> bool {
+        self.put(0, Event::Started);
+        let count = u64::from(self.settings.lanes.count);
+        for at in 0.. {
+            if let Some((_, first, last)) = losses.at.filter(|(when, ..)| *when == at) {
+                (first..=last).for_each(|place| self.lose(place));
+            }
+            if losses.chance > 0 && self.random.percent(losses.chance) {
+                let place = self.random.below(count) as u32;
+                match self.gone.contains(&place) {
+                    true => self.join(place),
+                    false if self.gone.len() as u64 + 1 < count => self.lose(place),
+                    false => {}
+                }
+            }
+            let Some(((time, _), event)) = self.coming.pop_first() else { return self.end.is_some() };
+            self.now = time;
+            self.deliver(event);
+            if self.end.is_some() {
+                self.ended = self.now;
+                return true;
+            }
+        }
+        false
+    }
+
+    fn lose(&mut self, place: u32) {
+        if !self.gone.insert(place) {
+            return;
+        }
+        let doing = self.doing.remove(&place);
+        self.deliver(Event::PlaceLost { place });
+        // What it did is never heard of, reported lost, or was answered in the last moment.
+        if let Some(key) = doing {
+            match self.random.below(3) {
+                0 => {}
+                1 => self.put(5, Event::Failed { key, retryable: true }),
+                _ => self.put(3, Event::Completed { key, took_us: 3 }),
+            }
+        }
+    }
+
+    fn join(&mut self, place: u32) {
+        self.gone.remove(&place);
+        self.deliver(Event::PlaceJoined { place });
+    }
+
+    fn deliver(&mut self, event: Event) {
+        if let Event::Completed { key, .. } = event {
+            self.doing.retain(|_, doing| *doing != key);
+        }
+        let actions: Vec<Action> = self.engine.step(event).collect();
+        for action in actions {
+            self.take(action);
+        }
+    }
+
+    fn take(&mut self, action: Action) {
+        match action {
+            Action::Submit(task) => {
+                self.check(task);
+                self.launch(task);
+            }
+            Action::Retry(task) => self.launch(task),
+            Action::Relaunch(task) => panic!("{task:?} without deadlines"),
+            Action::Commit(key) => {
+                let (value, _) = self.attempts[&key];
+                let step = key.step();
+                assert!(self.done.insert(step), "{step} committed twice");
+                self.store.publish(step, value);
+                self.store.add_gradient(step, value);
+            }
+            Action::Update { round } => {
+                let intervals = 0..self.settings.intervals;
+                let held = intervals.filter_map(|i| self.weights.get(&(Round(round.0 + 1), i)).copied());
+                let held: Vec<Version> = held.collect();
+                self.store.update(round, held.into_iter());
+                self.put(1, Event::Updated { round });
+            }
+            Action::Evaluate { round } => self.put(1, Event::Evaluated { round }),
+            Action::RoundFinished { .. } => self.store.over += 1,
+            Action::Finished { reason, .. } => self.end = Some(reason),
+        }
+    }
+
+    fn lane(&self, stage: StageId) -> u32 {
+        let Place::Lane(lane) = self.program.place(stage) else { panic!("stage {stage} is on no lane") };
+        u32::from(lane)
+    }
+
+    fn is_back(&self, stage: StageId) -> bool {
+        stage >= self.program.loss().unwrap()
+    }
+
+    /// Steps of an interval's round on a lane that are done, and how many there are.
+    fn on_lane(&self, lane: u32, round: Round, interval: u32) -> (usize, usize) {
+        let stages = (0..self.program.stages.len() as u16).map(StageId).filter(|&s| self.lane(s) == lane);
+        let step = |stage| Step { round, stage, interval: eciton_plan::IntervalId(interval) };
+        let all: Vec<Step> = stages.map(step).collect();
+        (all.iter().filter(|step| self.done.contains(step)).count(), all.len())
+    }
+
+    /// Whether all that a step reads is there.
+    fn is_ready(&self, step: Step) -> bool {
+        let needed = self.program.dependencies(step.stage);
+        needed.iter().all(|(stage, _)| self.done.contains(&Step { stage: *stage, ..step }))
+    }
+
+    /// A step starts: once, with what it reads, on its lane, within the cap, in the order.
+    fn check(&mut self, task: Task) {
+        let step = task.step();
+        assert!(self.begun.insert(step), "{step} started twice");
+        assert!(self.is_ready(step), "{step} before what it reads");
+        let Lanes { width, order, .. } = self.settings.lanes;
+        let (lane, interval) = (self.lane(step.stage), step.interval.0);
+        // By its own count, the intervals of the replica between first and last step on this lane.
+        let rounds = [step.round.0.saturating_sub(1), step.round.0, step.round.0 + 1].map(Round);
+        let mut open = 0;
+        for round in rounds {
+            for other in (interval % width..self.settings.intervals).step_by(width as usize) {
+                let (done, all) = self.on_lane(lane, round, other);
+                let begun = self.begun.iter().any(|b| {
+                    (b.round, b.interval.0) == (round, other) && self.lane(b.stage) == lane
+                });
+                open += u32::from(begun && done < all);
+            }
+        }
+        assert!(open <= self.caps[lane as usize], "{open} intervals on lane {lane}, {:?}", self.caps);
+        // Nothing that goes back waits on this lane while something goes forward, or the other way round.
+        let first = order == Order::BackwardFirst;
+        if self.is_back(step.stage) != first {
+            for stage in (0..self.program.stages.len() as u16).map(StageId) {
+                let on_lane = self.lane(stage) == lane && self.is_back(stage) == first;
+                for other in (interval % width..self.settings.intervals).step_by(width as usize) {
+                    let round = self.rounds[other as usize];
+                    let waits = Step { round, stage, interval: eciton_plan::IntervalId(other) };
+                    let inside = self.on_lane(lane, round, other).0 > 0;
+                    let could = on_lane && (first || inside) && round > Round(0);
+                    let passed = could && !self.begun.contains(&waits) && self.is_ready(waits);
+                    assert!(!passed, "{step} before {waits}, {order:?}");
+                }
+            }
+        }
+    }
+
+    fn launch(&mut self, task: Task) {
+        let (step, key) = (task.step(), task.key());
+        let place = self.engine.place_of(step).unwrap_or_else(|| panic!("{step} has no place"));
+        assert!(!self.gone.contains(&place), "{step} on place {place}, which is gone");
+        let before = self.doing.insert(place, key);
+        assert!(before.is_none(), "place {place} does {before:?} and {key}");
+        if self.gone.is_empty() {
+            let lane = self.settings.lanes.of(self.lane(step.stage), step.interval.0);
+            // Places that came back have their own lanes again.
+            assert_eq!(place, lane, "{step} on another's lane");
+        }
+        self.rounds[step.interval.index()] = step.round;
+        let known = self.weights.entry((step.round, step.interval.0)).or_insert(task.weights);
+        assert_eq!(*known, task.weights, "{step} reads other weights than its round's steps before");
+        self.store.check_version(step.round, task.weights);
+        let mut read = vec![step.stage.0.into(), step.interval.0.into()];
+        for (stage, scope) in self.program.dependencies(step.stage) {
+            assert_eq!(scope, Scope::Own);
+            read.push(self.store.own(stage, step));
+        }
+        read.push(self.store.read_weights(task.weights));
+        if key.attempt.0 == 0 {
+            self.store.begin(step);
+        }
+        let took = 10 + self.random.below(20) * u64::from(self.random.percent(30));
+        self.attempts.insert(key, (hash(&read), place));
+        self.put(took, Event::Completed { key, took_us: took });
+    }
+}
+
+fn settings(lanes: Lanes, intervals: u32, weights: WeightVersions) -> Settings {
+    let pipeline = Pipeline { weights: Some(weights), ..Pipeline::default() };
+    Settings { lanes, pipeline, eval_every: 0, attempts: 32, ..Settings::new(intervals, 4) }
+}
+
+fn lanes(count: u32, width: u32, order: Order) -> Lanes {
+    Lanes { count, width, order, cap: None }
+}
+
+/// What the last weights come to on one lane, without faults.
+fn alone(layers: u32, branches: bool, intervals: u32, weights: WeightVersions) -> u64 {
+    let one = lanes(1, 1, Order::BackwardFirst);
+    let whole = program(layers, branches, one);
+    let settings = settings(one, intervals, weights);
+    let mut world = World::new(&whole, settings, 1, None);
+    assert!(world.run(Losses::default()));
+    // Rows go through other tasks there; gradients are named by stage, so sums are compared by a number
+    // that follows from versions alone.
+    world.store.newest.0
+}
+
+fn choose(random: &mut Random) -> (Lanes, u32, u32, bool, WeightVersions) {
+    let depth = 1 + random.below(4) as u32;
+    let width = 1 + random.below(2) as u32;
+    let order = [Order::ForwardFirst, Order::BackwardFirst][random.below(2) as usize];
+    let weights = [WeightVersions::Latest, WeightVersions::TwoBuffered][random.below(2) as usize];
+    let intervals = width * (1 + random.below(4) as u32);
+    let branches = random.percent(40);
+    (lanes(depth * width, width, order), depth + random.below(3) as u32, intervals, branches, weights)
+}
+
+#[test]
+fn every_schedule_ends_with_the_bits_of_a_run_without_faults_whatever_places_are_lost() {
+    let (mut losses, mut retries) = (0, 0);
+    for seed in 0..seeds(500) {
+        let random = &mut Random(seed);
+        let (of, layers, intervals, branches, weights) = choose(random);
+        let context = Context(format!("seed {seed}: {of:?}, {intervals} intervals, {layers}, {weights:?}"));
+        let program = program(layers, branches, of);
+        let settings = settings(of, intervals, weights);
+        let mut smooth = World::new(&program, settings, !seed, None);
+        assert!(smooth.run(Losses::default()), "stalled: {context:?}");
+        let chance = if of.count > 1 { random.below(30) } else { 0 };
+        let mut rough = World::new(&program, settings, seed, None);
+        assert!(rough.run(Losses { chance, at: None }), "stalled: {context:?}");
+        for world in [&smooth, &rough] {
+            assert_eq!(world.end, Some(Reason::Completed), "{context:?}");
+            assert_eq!(world.store.newest.0, alone(layers, branches, intervals, weights), "{context:?}");
+            let caps = world.engine.most_on_lanes().iter().zip(world.caps.iter().cycle());
+            assert!(caps.clone().all(|(most, cap)| most <= cap), "{context:?}: {:?}", caps.collect::<Vec<_>>());
+            let most = usize::try_from(settings.pipeline.weight_versions()).unwrap();
+            assert!(world.store.versions <= most, "{context:?}");
+        }
+        assert_eq!(smooth.store.value(), rough.store.value(), "the result depends on losses: {context:?}");
+        losses += u64::from(chance > 0);
+        retries += rough.engine.counters().retries;
+    }
+    assert!(losses > 50 && retries > 200, "{losses} runs with losses, {retries} retries");
+}
+
+#[test]
+fn a_chains_caps_are_the_warm_up_of_pipedream() {
+    let of = lanes(4, 1, Order::BackwardFirst);
+    let chain = program(6, false, of);
+    assert_eq!(eciton_plan::lanes::caps(&chain, &of, 8), [4, 3, 2, 1]);
+    assert_eq!(eciton_plan::lanes::caps(&chain, &lanes(4, 1, Order::ForwardFirst), 8), [8; 4]);
+    assert_eq!(eciton_plan::lanes::caps(&chain, &Lanes { cap: Some(2), ..of }, 8), [2, 2, 2, 1]);
+}
+
+#[test]
+fn any_places_may_be_lost_before_any_event() {
+    let of = lanes(4, 1, Order::BackwardFirst);
+    let program = program(5, false, of);
+    let settings = Settings { last: Round(2), ..settings(of, 4, WeightVersions::Latest) };
+    let mut smooth = World::new(&program, settings, 5, None);
+    assert!(smooth.run(Losses::default()));
+    let mut events = 0;
+    for at in 0..2000 {
+        // One, two neighbours, all but the first.
+        for (first, last) in [(0, 0), (3, 3), (1, 2), (1, 3)] {
+            let mut world = World::new(&program, settings, at, None);
+            assert!(world.run(Losses { at: Some((at, first, last)), chance: 0 }), "{at}: {first} to {last}");
+            assert_eq!(world.store.value(), smooth.store.value(), "before event {at}: {first} to {last}");
+            events = events.max(world.gone.len());
+        }
+        if at > 150 {
+            break;
+        }
+    }
+    assert_eq!(events, 3);
+}
+
+#[test]
+fn two_buffers_keep_lanes_busy_where_a_flush_drains_them() {
+    let of = lanes(4, 1, Order::BackwardFirst);
+    let program = program(6, false, of);
+    let time = |weights| {
+        let settings = Settings { last: Round(20), ..settings(of, 4, weights) };
+        let mut world = World::new(&program, settings, 3, None);
+        assert!(world.run(Losses::default()));
+        world.ended
+    };
+    let (flush, two) = (time(WeightVersions::Latest), time(WeightVersions::TwoBuffered));
+    assert!(two * 10 < flush * 8, "{two} {flush}");
+}
+
+#[test]
+fn planted_defects_of_lanes_are_found() {
+    let is_wrong = |seed: u64, planted| {
+        let (of, layers, intervals, branches, weights) = choose(&mut Random(seed));
+        let program = program(layers, branches, of);
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let settings = settings(of, intervals, weights);
+            let mut world = World::new(&program, settings, seed, planted);
+            !world.run(Losses { chance: if of.count > 1 { 5 } else { 0 }, at: None })
+                || world.end != Some(Reason::Completed)
+        }));
+        outcome.unwrap_or(true)
+    };
+    assert_eq!((0..100).find(|&seed| is_wrong(seed, None)), None, "found wrong without a defect");
+    for planted in [
+        Planted::CapOffByOne,
+        Planted::VersionAtUse,
+        Planted::WrongReplica,
+        Planted::ForwardBeforeBackward,
+        Planted::PlaceForgotten,
+    ] {
+        let found = (0..1000).find(|&seed| is_wrong(seed, Some(planted)));
+        assert!(found.is_some(), "{planted:?}");
+    }
+}

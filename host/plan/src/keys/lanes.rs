@@ -1,0 +1,53 @@
+//! The keys of `[lanes]`.
+
+use super::{Key, key};
+use crate::lanes::{LaneSettings, MAX_LANES, Order};
+use crate::model::MAX_LAYERS;
+
+pub(super) const LANES: &[Key<LaneSettings>] = &[
+    key(
+        "count",
+        &["lanes", "stages", "devices"],
+        "lanes, each of which does some of the model's layers, one step at a time: 0 (none) to 4,096",
+        |lanes, field| {
+            lanes.lanes.count = field.integer32(0..=MAX_LANES)?;
+            Ok(())
+        },
+    ),
+    key(
+        "width",
+        &["replicas", "data_parallel"],
+        "replicas of the pipeline, which share the parts of a batch: a divisor of the count",
+        |lanes, field| {
+            lanes.lanes.width = field.integer32(1..=MAX_LANES)?;
+            Ok(())
+        },
+    ),
+    key(
+        "order",
+        &["schedule"],
+        "what a lane does first: forward-first (GPipe), backward-first (1F1B)",
+        |lanes, field| {
+            lanes.lanes.order = field.choice(&Order::ALL)?;
+            Ok(())
+        },
+    ),
+    key(
+        "cap",
+        &["in_flight"],
+        "most parts of a batch on a lane at once: 1 to 2^20; left out: by the order",
+        |lanes, field| {
+            lanes.lanes.cap = Some(field.integer32(1..=1 << 20)?);
+            Ok(())
+        },
+    ),
+    key(
+        "cut",
+        &["split", "balance", "partition"],
+        "the first layer of each lane of a replica, from 0; left out: so that all take as long",
+        |lanes, field| {
+            lanes.cut = field.integers32(0..=MAX_LAYERS)?;
+            Ok(())
+        },
+    ),
+];

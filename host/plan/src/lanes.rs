@@ -1,0 +1,357 @@
+//! Lanes: places that each do some of a program's stages, one step at a time.
+//!
+//! A *replica* is a pipeline of `depth` lanes; `width` replicas share a round's intervals, interval i being
+//! replica i mod width's. Lane l of replica r has the number `r depth + l`. Gradients of all intervals go down
+//! one tree (`combine`), so neither number changes a bit where a round reads one version of the weights.
+//!
+//! | schedule | order | cap | weights | source |
+//! | --- | --- | --- | --- | --- |
+//! | `gpipe` | forward first | all intervals | `latest` | Huang et al. 2019, section 2.3 |
+//! | `1f1b` | backward first | longest path | `latest` | Narayanan et al. 2021 (PipeDream-Flush), section 3.2 |
+//! | `2bw` | backward first | longest path | `2bw` | the same, section 3.1 |
+//! | `naive` | backward first | longest path | `newest` | Narayanan et al. 2019, section 3.3, without its stashing |
+//!
+//! A lane lets intervals in, in their order, and has at most its *cap* of them between their first and their
+//! last step there. The longest path from a lane to the last one, itself included, is what backward-first
+//! orders need to be busy: d - l of a chain (the warm-up of PipeDream), 1 + the largest of the followers' in
+//! a graph (Jeon et al. 2025, GraphPipe, section 5).
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::executor::SpanChoice;
+use crate::ids::StageId;
+use crate::pipeline::WeightVersions;
+use crate::program::{Phase, Place, Program, Scope};
+
+/// Most lanes.
+pub const MAX_LANES: u32 = 4096;
+
+/// What a lane does first of all that it could do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Forward steps, then backward steps.
+    ForwardFirst,
+    /// Backward steps as early as they can be done.
+    #[default]
+    BackwardFirst,
+}
+
+impl Order {
+    /// Both, with their names.
+    pub const ALL: [(&'static str, Self); 2] =
+        [("forward-first", Self::ForwardFirst), ("backward-first", Self::BackwardFirst)];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ForwardFirst => "forward-first",
+            Self::BackwardFirst => "backward-first",
+        }
+    }
+}
+
+/// A published schedule: an order of steps and the weights that they read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// All forward steps, then all backward steps.
+    GPipe,
+    /// One forward, one backward; one version of the weights.
+    Flush,
+    /// The same, rounds overlapping, with two versions.
+    TwoBuffered,
+    /// The same, with whatever weights are newest: forward and backward differ. A bad example.
+    Naive,
+}
+
+impl Schedule {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 4] =
+        [("gpipe", Self::GPipe), ("1f1b", Self::Flush), ("2bw", Self::TwoBuffered), ("naive", Self::Naive)];
+
+    /// Order and weights.
+    #[must_use]
+    pub const fn settings(self) -> (Order, WeightVersions) {
+        match self {
+            Self::GPipe => (Order::ForwardFirst, WeightVersions::Latest),
+            Self::Flush => (Order::BackwardFirst, WeightVersions::Latest),
+            Self::TwoBuffered => (Order::BackwardFirst, WeightVersions::TwoBuffered),
+            Self::Naive => (Order::BackwardFirst, WeightVersions::Newest),
+        }
+    }
+}
+
+/// How many lanes there are, and what they do first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Lanes {
+    /// Lanes of all replicas together; 0: none, any thread does any step.
+    pub count: u32,
+    /// Replicas of the pipeline.
+    pub width: u32,
+    /// What a lane does first.
+    pub order: Order,
+    /// Most intervals on a lane at once; `None`: by the order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cap: Option<u32>,
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Self { count: 0, width: 1, order: Order::default(), cap: None }
+    }
+}
+
+impl Lanes {
+    /// Lanes of one replica.
+    #[must_use]
+    pub const fn depth(&self) -> u32 {
+        if self.width == 0 { self.count } else { self.count / self.width }
+    }
+
+    /// The lane of a replica's lane for an interval.
+    #[must_use]
+    pub const fn of(&self, lane: u32, interval: u32) -> u32 {
+        if self.width == 0 { lane } else { interval % self.width * self.depth() + lane }
+    }
+}
+
+/// `[lanes]`
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LaneSettings {
+    /// How many, and in which order they work.
+    #[serde(flatten)]
+    pub lanes: Lanes,
+    /// The first layer of each lane of a replica, from 0; empty: so that all take as long.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cut: Vec<u32>,
+}
+
+impl LaneSettings {
+    /// Whether all is as if there were no such section.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether the settings go together.
+    ///
+    /// # Errors
+    /// [`Error::Together`] for a width that does not divide the count, or another number of cuts than lanes.
+    pub fn check(&self) -> Result<(), Error> {
+        let Lanes { count, width, .. } = self.lanes;
+        let refuse = |key, found: String, other, other_found, remedy| {
+            Err(Error::Together { key, found, other, other_found, remedy })
+        };
+        let counted = count.to_string();
+        if count == 0 && *self != Self::default() {
+            let remedy = "say how many lanes there are: lanes.count, or --lanes";
+            return refuse("lanes", "given".to_owned(), "lanes.count", counted, remedy);
+        }
+        if width == 0 || !count.is_multiple_of(width) {
+            let remedy = "let each replica have as many lanes: a width that divides the count";
+            return refuse("lanes.width", width.to_string(), "lanes.count", counted, remedy);
+        }
+        let rising = self.cut.windows(2).all(|two| two[0] < two[1]);
+        let whole = self.cut.len() == self.lanes.depth() as usize && self.cut.first() == Some(&0) && rising;
+        if !self.cut.is_empty() && !whole {
+            let remedy = "name the first layer of each lane of a replica, ascending from 0, or leave cut out";
+            return refuse("lanes.cut", format!("{:?}", self.cut), "lanes.count", counted, remedy);
+        }
+        Ok(())
+    }
+}
+
+/// Which lane of a replica does which stage of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// By stage.
+    lanes: Vec<u16>,
+}
+
+impl Placement {
+    /// A program's stages on lanes: forward stages in runs, backward where the same operation went forward.
+    ///
+    /// # Errors
+    /// [`Error::Together`] for a program whose stages read rows of other intervals or are the host's, or
+    /// that has fewer forward stages than lanes.
+    pub fn of(program: &Program, settings: &LaneSettings) -> Result<Self, Error> {
+        let depth = settings.lanes.depth() as usize;
+        let refuse = |other, other_found: String, remedy| {
+            let found = settings.lanes.count.to_string();
+            Err(Error::Together { key: "lanes.count", found, other, other_found, remedy })
+        };
+        let wide = program.stages.iter().find(|stage| {
+            stage.place == Place::Host || !program.apart && stage.reads().any(|(_, scope)| scope == Scope::All)
+        });
+        if let Some(stage) = wide {
+            let remedy = "lanes run models without a graph; leave lanes out, or have layers of rows alone";
+            return refuse("model", format!("stage {}", stage.name), remedy);
+        }
+        let end = program.loss().map_or(program.stages.len(), StageId::index);
+        let firsts = match settings.cut.is_empty() {
+            true => balanced(&costs(program, end), depth),
+            false => first_stages(program, end, &settings.cut),
+        };
+        let Some(firsts) = firsts else {
+            let remedy = "have at most as many lanes of a replica as the model has stages forward";
+            return refuse("model", format!("{end} stages forward"), remedy);
+        };
+        Ok(Self::with(program, end, &firsts))
+    }
+
+    /// Forward stages up to `end` in runs from each of `firsts`; the others by what they belong to.
+    fn with(program: &Program, end: usize, firsts: &[usize]) -> Self {
+        let forward = |at: usize| firsts.iter().filter(|&&first| first <= at).count().saturating_sub(1);
+        let mut of_operation = vec![None; program.operations.len()];
+        let mut lanes: Vec<u16> = Vec::with_capacity(program.stages.len());
+        for (at, stage) in program.stages.iter().enumerate() {
+            let own = of_operation.get_mut(stage.operation.index());
+            let lane = match own {
+                Some(of) if at < end => *of.get_or_insert(forward(at)),
+                Some(Some(of)) => *of,
+                // A loss is where its scores are made; a sum of gradients where the last of them is.
+                _ if stage.phase == Phase::Loss => {
+                    let writer = |slot: crate::ids::SlotId| {
+                        program.slots.get(slot.index()).and_then(|spec| spec.written_by)
+                    };
+                    let made = stage.reads().filter_map(|(slot, _)| writer(slot)).map(StageId::index);
+                    made.filter_map(|made| lanes.get(made)).max().map_or(0, |&lane| usize::from(lane))
+                }
+                _ => lanes.last().map_or(0, |&lane| usize::from(lane)),
+            };
+            // At most `MAX_LANES`.
+            lanes.push(lane as u16);
+        }
+        Self { lanes }
+    }
+
+    /// By stage, its lane of a replica.
+    #[must_use]
+    pub fn lanes(&self) -> &[u16] {
+        &self.lanes
+    }
+
+    /// One task for each run of stages of one lane in one direction.
+    #[must_use]
+    pub fn spans(&self, program: &Program) -> SpanChoice {
+        let end = program.loss().map_or(program.stages.len(), StageId::index);
+        let starts = |at: &usize| *at == 0 || *at == end || self.lanes.get(*at) != self.lanes.get(at - 1);
+        // A program has at most 2^16 stages.
+        SpanChoice::Firsts((0..self.lanes.len()).filter(starts).map(|at| at as u32).collect())
+    }
+
+    /// Puts the spans of a program, as stages, on their lanes.
+    pub fn place(&self, fused: &mut Program, spans: &crate::Spans) {
+        for (stage, span) in fused.stages.iter_mut().zip(spans.as_slice()) {
+            if let Some(&lane) = self.lanes.get(span.stages.start) {
+                stage.place = Place::Lane(lane);
+            }
+        }
+    }
+}
+
+/// What each forward stage costs, forward and back.
+fn costs(program: &Program, end: usize) -> Vec<f64> {
+    let forward = program.stages.get(..end).unwrap_or_default();
+    let of = |stage: &crate::Stage| stage.cost.flops + stage.cost.feature_flops;
+    let back = |operation| -> f64 {
+        let stages = program.stages.get(end..).unwrap_or_default().iter();
+        stages.filter(|stage| stage.operation == operation).map(of).sum()
+    };
+    forward.iter().map(|stage| of(stage) + back(stage.operation)).collect()
+}
+
+/// The first stage of each of so many runs whose largest sum is as small as can be; of those the one whose
+/// runs begin earliest. `None`: there are fewer stages than runs.
+#[must_use]
+pub fn balanced(costs: &[f64], runs: usize) -> Option<Vec<usize>> {
+    if runs == 0 || costs.len() < runs {
+        return None;
+    }
+    // By number of runs and of stages in them: the smallest largest sum, and where the last run begins.
+    let mut before: Vec<f64> = Vec::with_capacity(costs.len() + 1);
+    let mut sums = vec![0.0];
+    for cost in costs {
+        sums.push(sums.last().copied().unwrap_or(0.0) + cost);
+    }
+    before.extend(&sums);
+    let mut begins = Vec::with_capacity(runs);
+    for run in 2..=runs {
+        let mut next = vec![f64::INFINITY; costs.len() + 1];
+        let mut begin = vec![0; costs.len() + 1];
+        for end in run..=costs.len() {
+            for first in run - 1..end {
+                let most = before[first].max(sums[end] - sums[first]);
+                if most < next[end] {
+                    (next[end], begin[end]) = (most, first);
+                }
+            }
+        }
+        begins.push(begin);
+        before = next;
+    }
+    let mut firsts = vec![0; runs];
+    let mut end = costs.len();
+    for (run, begin) in begins.iter().enumerate().rev() {
+        end = begin[end];
+        firsts[run + 1] = end;
+    }
+    Some(firsts)
+}
+
+/// The first forward stages of layers.
+fn first_stages(program: &Program, end: usize, layers: &[u32]) -> Option<Vec<usize>> {
+    let layer = |at: usize| {
+        let stage = program.stages.get(at)?;
+        program.operations.get(stage.operation.index()).map(|operation| u32::from(operation.layer.0))
+    };
+    let first = |&wanted: &u32| (0..end).find(|&at| layer(at).is_some_and(|layer| layer >= wanted));
+    let firsts: Vec<usize> = layers.iter().map(first).collect::<Option<_>>()?;
+    let mut firsts = firsts;
+    if let Some(first) = firsts.first_mut() {
+        *first = 0;
+    }
+    firsts.windows(2).all(|two| two[0] < two[1]).then_some(firsts)
+}
+
+/// By lane of a replica, how many intervals it has at once, of so many of a replica. Stages are a program's
+/// that are on lanes.
+#[must_use]
+pub fn caps(program: &Program, lanes: &Lanes, intervals: u32) -> Vec<u32> {
+    let depth = lanes.depth() as usize;
+    let most = lanes.cap.unwrap_or(intervals).max(1);
+    if lanes.order == Order::ForwardFirst {
+        return vec![most; depth];
+    }
+    let lane = |stage: StageId| match program.place(stage) {
+        Place::Lane(lane) => Some(usize::from(lane)),
+        _ => None,
+    };
+    let end = program.loss().map_or(program.stages.len(), StageId::index);
+    let mut followers: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); depth];
+    for id in (0u16..).map(StageId).take(end + 1) {
+        for (before, _) in program.dependencies(id) {
+            if let (Some(from), Some(to)) = (lane(before), lane(id))
+                && from != to
+                && let Some(of) = followers.get_mut(from)
+            {
+                of.insert(to);
+            }
+        }
+    }
+    // Lanes that follow each other in a circle need all that there is.
+    let mut longest = vec![1u32; depth];
+    for _ in 0..depth {
+        for at in 0..depth {
+            let next = followers[at].iter().filter_map(|&to| longest.get(to)).max().map_or(1, |&n| n + 1);
+            longest[at] = longest[at].max(next).min(depth as u32);
+        }
+    }
+    longest.into_iter().map(|path| path.min(most)).collect()
+}

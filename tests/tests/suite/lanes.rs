@@ -1,0 +1,83 @@
+//! Pipelines on lanes of this machine: however a network is cut, replicated and scheduled, one version of the
+//! weights gives the same bits; two versions give those of the rule that says which.
+
+use eciton_plan::Config;
+use eciton_tests::{options, train};
+
+/// A perceptron of six layers over the digits, a batch of 240.
+fn config(settings: &[&str]) -> Config {
+    let text = "[data]\nsource = \"digits\"\n[model]\nkind = \"mlp\"\nlayers = 6\nhidden = 24\ndropout = 0.1\n\
+                [batch]\nrows = 240\n[run]\nepochs = 2\neval_every = 0\n[optimiser]\nlr = 0.003\n";
+    let mut config = Config::parse(text, "lanes.toml").unwrap();
+    settings.iter().for_each(|setting| config.set(setting).unwrap());
+    config
+}
+
+fn digest(settings: &[&str]) -> String {
+    let config = config(settings);
+    config.check().unwrap();
+    train(&config, &options()).unwrap_or_else(|error| panic!("{settings:?}: {error}")).0.model_digest
+}
+
+#[test]
+fn every_cut_replica_and_order_of_one_version_ends_with_the_same_bits() {
+    let wanted = digest(&[]);
+    assert_ne!(digest(&["run.seed=1"]), wanted);
+    for depth in 1..=4 {
+        for width in 1..=2 {
+            for micro in [1, 2, 4, 8].into_iter().filter(|micro| micro % width == 0) {
+                for order in ["forward-first", "backward-first"] {
+                    let settings = [
+                        format!("lanes.count={}", depth * width),
+                        format!("lanes.width={width}"),
+                        format!("batch.micro={micro}"),
+                        format!("lanes.order={order}"),
+                    ];
+                    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+                    assert_eq!(digest(&settings), wanted, "{settings:?}");
+                }
+            }
+        }
+    }
+    for other in [
+        &["lanes.count=3", "lanes.cut=[0,1,5]", "batch.micro=4"][..],
+        &["lanes.count=4", "lanes.cap=1", "batch.micro=4"],
+        &["lanes.count=4", "batch.micro=4", "run.threads=1"],
+    ] {
+        assert_eq!(digest(other), wanted, "{other:?}");
+    }
+}
+
+#[test]
+fn two_versions_are_one_rule_for_every_cut() {
+    let two = ["pipeline.weights=2bw", "batch.micro=4"];
+    let with = |more: &[&str]| digest(&[&two[..], more].concat());
+    let wanted = with(&[]);
+    assert_ne!(wanted, digest(&["batch.micro=4"]));
+    for other in [&["lanes.count=1"][..], &["lanes.count=4"], &["lanes.count=4", "lanes.width=2"], &["lanes.count=3"]] {
+        assert_eq!(with(other), wanted, "{other:?}");
+    }
+}
+
+#[test]
+fn lanes_that_cannot_be_are_refused_in_words() {
+    let refused = |settings: &[&str]| {
+        let config = config(settings);
+        let checked = config.check().map_err(|error| error.to_string());
+        checked.and_then(|()| train(&config, &options()).map(drop).map_err(|e| e.to_string())).unwrap_err()
+    };
+    for (settings, part) in [
+        (&["lanes.count=4", "lanes.width=3"][..], "a width that divides the count"),
+        (&["lanes.width=2"], "say how many lanes"),
+        (&["lanes.count=2", "lanes.cut=[0,3,4]"], "the first layer of each lane"),
+        (&["lanes.count=2", "lanes.cut=[3,4]"], "the first layer of each lane"),
+        (&["lanes.count=64"], "at most as many lanes"),
+        (&["lanes.count=2", "executor.spans=auto"], "leave executor.spans out"),
+        (&["lanes.count=2", "executor.kind=loopback"], "lanes are threads here"),
+        (&["lanes.count=2", "pipeline.mode=sync"], "lanes pass rows of one round"),
+        (&["lanes.count=2", "data.source=cora", "model.kind=gcn", "batch.rows=100000"], "models without a graph"),
+    ] {
+        let found = refused(settings);
+        assert!(found.contains(part), "{settings:?}: {found}");
+    }
+}
