@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_plan::{Config, Error, Layers, ModelKind, ModelSettings, Schedule};
+use eciton_plan::{Config, Error, Layers, ModelKind, ModelSettings, PipelineSchedule};
 
 use crate::failure::Failure;
 use crate::train::Arguments;
@@ -162,8 +162,10 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
 
 /// An order of steps and the weights that they read, by one name.
 fn choose_schedule(config: &mut Config, name: &str) -> Result<(), Failure> {
-    let Some((_, schedule)) = Schedule::ALL.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)) else {
-        let known = Schedule::ALL.map(|(name, _)| name).join(", ");
+    let Some((_, schedule)) =
+        PipelineSchedule::ALL.iter().find(|(known, _)| name.eq_ignore_ascii_case(known))
+    else {
+        let known = PipelineSchedule::ALL.map(|(name, _)| name).join(", ");
         return Err(Failure::Usage(format!("--schedule {name}: no schedule is called that; known: {known}")));
     };
     let (order, weights) = schedule.settings();

@@ -462,7 +462,8 @@ mod tests {
     fn all_work_is_done_once_and_a_panic_ends_its_own_job_only() {
         for threads in [1, 2, 3] {
             let mut pool =
-                LocalPool::new(Settings { threads, fresh_instances: false, newest_first: false, lanes: 0 }).unwrap();
+                LocalPool::new(Settings { threads, fresh_instances: false, newest_first: false, lanes: 0 })
+                    .unwrap();
             let counter = Arc::new(AtomicUsize::new(0));
             for n in 0..100 {
                 let counter = counter.clone();
@@ -502,7 +503,8 @@ mod tests {
     #[test]
     fn no_more_threads_work_than_may_and_none_is_lost() {
         let mut pool =
-            LocalPool::new(Settings { threads: 4, fresh_instances: false, newest_first: false, lanes: 0 }).unwrap();
+            LocalPool::new(Settings { threads: 4, fresh_instances: false, newest_first: false, lanes: 0 })
+                .unwrap();
         assert_eq!(pool.most(), 3);
         for limit in [3, 0, 1, 0, 9, 2] {
             pool.set_limit(limit);

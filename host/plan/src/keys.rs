@@ -4,9 +4,9 @@
 //! in the same words.
 
 mod batch;
-mod lanes;
 mod checkpoint;
 mod executor;
+mod lanes;
 mod links;
 mod model;
 mod optimiser;

@@ -57,7 +57,7 @@ impl Order {
 
 /// A published schedule: an order of steps and the weights that they read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Schedule {
+pub enum PipelineSchedule {
     /// All forward steps, then all backward steps.
     GPipe,
     /// One forward, one backward; one version of the weights.
@@ -68,7 +68,7 @@ pub enum Schedule {
     Naive,
 }
 
-impl Schedule {
+impl PipelineSchedule {
     /// All, with their names.
     pub const ALL: [(&'static str, Self); 4] =
         [("gpipe", Self::GPipe), ("1f1b", Self::Flush), ("2bw", Self::TwoBuffered), ("naive", Self::Naive)];
@@ -187,7 +187,8 @@ impl Placement {
             Err(Error::Together { key: "lanes.count", found, other, other_found, remedy })
         };
         let wide = program.stages.iter().find(|stage| {
-            stage.place == Place::Host || !program.apart && stage.reads().any(|(_, scope)| scope == Scope::All)
+            stage.place == Place::Host
+                || !program.apart && stage.reads().any(|(_, scope)| scope == Scope::All)
         });
         if let Some(stage) = wide {
             let remedy = "lanes run models without a graph; leave lanes out, or have layers of rows alone";

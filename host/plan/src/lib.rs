@@ -24,8 +24,6 @@
 
 pub mod atoms;
 pub mod batch;
-pub mod lanes;
-pub mod schedule;
 pub mod buffers;
 pub mod checkpoint;
 pub mod class_weights;
@@ -36,6 +34,7 @@ mod error;
 pub mod executor;
 pub mod ids;
 mod keys;
+pub mod lanes;
 pub mod links;
 mod lower;
 pub mod model;
@@ -49,6 +48,7 @@ pub mod prices;
 pub mod profile;
 pub mod program;
 pub mod savings;
+pub mod schedule;
 pub mod signature;
 pub mod span;
 pub mod split_rule;
@@ -59,7 +59,6 @@ pub mod until;
 
 pub use atoms::{Atoms, FAN_OUT, Intervals, Node, Tree};
 pub use batch::{Batch, Sampler};
-pub use lanes::{LaneSettings, Lanes, Order, Placement, Schedule};
 pub use buffers::Buffers;
 pub use checkpoint::Checkpoint;
 pub use class_weights::ClassWeights;
@@ -74,6 +73,7 @@ pub use ids::{
     StageId, Version,
 };
 pub use keys::{KeyInfo, keys};
+pub use lanes::{LaneSettings, Lanes, Order, PipelineSchedule, Placement};
 pub use links::Links;
 pub use model::{
     Activation, Aggregator, Attention, Conv2d, DeepSettings, Embedding, FeatureGather, First, FirstKind,
@@ -88,8 +88,8 @@ pub use pipeline::{Mode, Pipeline, WeightVersions};
 pub use prices::{HostPlace, Moved, Prices, Processor};
 pub use profile::{Profile, StageProfile};
 pub use program::{
-    Along, Cost, DataShape, Domain, Hops, LossOf, Normalisation, Open, Operation, Over, Parameter, Phase, Place,
-    Port, Program, Read, Relation, RowsOf, Scope, SlotOf, SlotSpec, Stage,
+    Along, Cost, DataShape, Domain, Hops, LossOf, Normalisation, Open, Operation, Over, Parameter, Phase,
+    Place, Port, Program, Read, Relation, RowsOf, Scope, SlotOf, SlotSpec, Stage,
 };
 pub use savings::{GatherFeatures, LabelledGathers, Savings, Workload, loss_gathers};
 pub use signature::{

@@ -16,8 +16,8 @@ use crate::network::{
 use crate::op::kernel::{self, Kernel};
 use crate::op::{Made, Node, Opens};
 use crate::program::{
-    Along, Cost, DataShape, Domain, LossOf, Operation, Parameter, Phase, Place, Program, Relation, RowsOf, SlotOf,
-    SlotSpec, Stage,
+    Along, Cost, DataShape, Domain, LossOf, Operation, Parameter, Phase, Place, Program, Relation, RowsOf,
+    SlotOf, SlotSpec, Stage,
 };
 use crate::savings::Savings;
 use crate::signature::{Attribute, GROUP, Initialiser, ParameterSpec, Signature, TargetKind, Value};

@@ -162,7 +162,10 @@ impl Grid {
                 }
             }
             let clash = |other: &&Cell| {
-                other.lane == cell.lane && *other != cell && other.time.0 < cell.time.1 && cell.time.0 < other.time.1
+                other.lane == cell.lane
+                    && *other != cell
+                    && other.time.0 < cell.time.1
+                    && cell.time.0 < other.time.1
             };
             if let Some(other) = self.cells.iter().find(clash) {
                 return Err(format!("{what} goes with stage {} on one lane", other.stage));
@@ -225,7 +228,8 @@ impl<'a> Making<'a> {
     fn new(shape: &'a Shape<'a>) -> Self {
         let width = shape.lanes.width.max(1);
         let depth = shape.lanes.depth().max(1);
-        let lane = |number| Lane { ready: BTreeSet::new(), free: 0.0, open: Vec::new(), next: (0, number / depth) };
+        let lane =
+            |number| Lane { ready: BTreeSet::new(), free: 0.0, open: Vec::new(), next: (0, number / depth) };
         let count = width * depth;
         Self {
             shape,
@@ -251,7 +255,8 @@ impl<'a> Making<'a> {
                 return self.grid;
             }
             now = next;
-            let (done, going): (Vec<Cell>, Vec<Cell>) = self.going.iter().partition(|cell| cell.time.1 <= now);
+            let (done, going): (Vec<Cell>, Vec<Cell>) =
+                self.going.iter().partition(|cell| cell.time.1 <= now);
             self.going = going;
             for cell in done {
                 self.done(&cell, now);
@@ -291,7 +296,8 @@ impl<'a> Making<'a> {
     fn begin(&mut self, now: f64, took: &dyn Fn(StageId, u32) -> f64) {
         let (depth, width) = (self.shape.lanes.depth().max(1) as usize, self.shape.lanes.width.max(1));
         for number in 0..self.lanes.len() {
-            let (cap, count) = (self.caps.get(number % depth).copied().unwrap_or(1), self.shape.count(number));
+            let (cap, count) =
+                (self.caps.get(number % depth).copied().unwrap_or(1), self.shape.count(number));
             let Some(lane) = self.lanes.get_mut(number).filter(|lane| lane.free <= now) else { continue };
             let may = |&&(_, round, interval, _): &&Ready| {
                 let inside = lane.open.iter().any(|&(r, i, _)| (r, i) == (round, interval));
@@ -303,7 +309,8 @@ impl<'a> Making<'a> {
             if !lane.open.iter().any(|&(r, i, _)| (r, i) == (round, interval)) {
                 lane.open.push((round, interval, count));
                 let next = interval + width;
-                lane.next = if next < self.shape.intervals { (round, next) } else { (round + 1, interval % width) };
+                lane.next =
+                    if next < self.shape.intervals { (round, next) } else { (round + 1, interval % width) };
             }
             let end = now + took(StageId(stage), interval).max(0.0);
             lane.free = end;

@@ -11,8 +11,9 @@ use eciton_graph::dataset::Dataset;
 use eciton_kernel::{Kernel, Layer};
 use eciton_plan::executor::CORE_HOUR_USD;
 use eciton_plan::{
-    Attribute, Config, Domain, EdgePlace, ExecutorKind, FunctionCount, GROUP, GatherFeatures, Lanes, Layers, Mode,
-    Model, Pipeline, Place, Placement, Program, Readout, Round, RowFormat, Savings, SlotId, SpanChoice, Spans, Value,
+    Attribute, Config, Domain, EdgePlace, ExecutorKind, FunctionCount, GROUP, GatherFeatures, Lanes, Layers,
+    Mode, Model, Pipeline, Place, Placement, Program, Readout, Round, RowFormat, Savings, SlotId, SpanChoice,
+    Spans, Value,
 };
 
 use crate::batch::{Batches, Chooser, RowBatches, Source};

@@ -314,7 +314,8 @@ fn a_retry_is_the_hosts_where_no_function_may_be() {
     let product = Product::new(64, 8, 8);
     let opened = Opened::new("slow", &product);
     let mut in_place =
-        LocalPool::new(Settings { threads: 1, fresh_instances: false, newest_first: false, lanes: 0 }).unwrap();
+        LocalPool::new(Settings { threads: 1, fresh_instances: false, newest_first: false, lanes: 0 })
+            .unwrap();
     let next = |pool: &mut dyn eciton_exec::Executor| {
         let mut done = Vec::new();
         while done.is_empty() {

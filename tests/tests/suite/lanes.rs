@@ -54,7 +54,9 @@ fn two_versions_are_one_rule_for_every_cut() {
     let with = |more: &[&str]| digest(&[&two[..], more].concat());
     let wanted = with(&[]);
     assert_ne!(wanted, digest(&["batch.micro=4"]));
-    for other in [&["lanes.count=1"][..], &["lanes.count=4"], &["lanes.count=4", "lanes.width=2"], &["lanes.count=3"]] {
+    for other in
+        [&["lanes.count=1"][..], &["lanes.count=4"], &["lanes.count=4", "lanes.width=2"], &["lanes.count=3"]]
+    {
         assert_eq!(with(other), wanted, "{other:?}");
     }
 }
@@ -75,7 +77,10 @@ fn lanes_that_cannot_be_are_refused_in_words() {
         (&["lanes.count=2", "executor.spans=auto"], "leave executor.spans out"),
         (&["lanes.count=2", "executor.kind=loopback"], "lanes are threads here"),
         (&["lanes.count=2", "pipeline.mode=sync"], "lanes pass rows of one round"),
-        (&["lanes.count=2", "data.source=cora", "model.kind=gcn", "batch.rows=100000"], "models without a graph"),
+        (
+            &["lanes.count=2", "data.source=cora", "model.kind=gcn", "batch.rows=100000"],
+            "models without a graph",
+        ),
     ] {
         let found = refused(settings);
         assert!(found.contains(part), "{settings:?}: {found}");

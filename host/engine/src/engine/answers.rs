@@ -18,6 +18,7 @@ enum Found {
 
 impl Engine {
     pub(super) fn completed(&mut self, key: TaskKey, took_us: u64) {
+        self.lane_reported(key);
         let Some(found) = self.find(key.step()) else { return };
         let Found::Now(place) = found else { return self.told_late(found, key) };
         let task = self.is_task(key.stage);
@@ -49,6 +50,7 @@ impl Engine {
     }
 
     pub(super) fn failed(&mut self, key: TaskKey, retryable: bool) {
+        self.lane_reported(key);
         let Some(found) = self.find(key.step()) else { return };
         let Found::Now(place) = found else { return self.told_late(found, key) };
         let task = self.is_task(key.stage);
@@ -73,7 +75,10 @@ impl Engine {
         } else if attempts.is_newest_alive() {
             // A straggler failed; the one launched in its place goes on.
         } else if attempts.launched() < most {
-            let attempt = attempts.launch();
+            if let Some(lane) = self.lane_of(key.stage.index()) {
+                return self.put_on_lane(lane, key.step());
+            }
+            let attempt = self.steps[place].attempts.launch();
             self.counters.retries += 1;
             self.actions.push_back(Action::Retry(self.task(key.step(), attempt)));
         } else if !attempts.is_any_alive() {
@@ -82,6 +87,10 @@ impl Engine {
     }
 
     pub(super) fn overdue(&mut self, key: TaskKey) {
+        // A lane's place does one attempt at a time: a further one would wait for it.
+        if self.lane_of(key.stage.index()).is_some() {
+            return self.counters.ignored += 1;
+        }
         if self.deadline_us(key.stage).is_none() {
             self.counters.unexpected += 1;
             return;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use eciton_plan::{Lanes as Settings, Order, Place, Program, Round, Step, lanes::caps};
+use eciton_plan::{Lanes as Settings, Order, Place, Program, Round, Step, TaskKey, lanes::caps};
 
 use super::{Engine, planted};
 use crate::attempts::{Progress, Report};
@@ -27,8 +27,8 @@ pub(super) struct Lanes {
     stages: Vec<u32>,
     /// By lane.
     lanes: Vec<Lane>,
-    /// By place: what it does.
-    doing: Vec<Option<Step>>,
+    /// By place: the attempt that it is at.
+    doing: Vec<Option<TaskKey>>,
     /// By place: whether it is there.
     alive: Vec<bool>,
     /// By lane of a replica and interval: steps of the interval's round that are not done.
@@ -150,11 +150,8 @@ impl Lanes {
         Some(found)
     }
 
-    /// A step is done: its place is free.
+    /// A step is done, by whichever attempt.
     fn done(&mut self, lane: u16, step: Step) {
-        for doing in self.doing.iter_mut().filter(|doing| **doing == Some(step)) {
-            *doing = None;
-        }
         let number = self.number(lane, step.interval.0);
         // A lost attempt that answered all the same.
         let waiting = self.waiting(step);
@@ -182,8 +179,9 @@ impl Engine {
     #[must_use]
     pub fn place_of(&self, step: Step) -> Option<u32> {
         let lanes = self.lanes.as_ref()?;
-        let at = lanes.doing.iter().position(|doing| *doing == Some(step))?;
-        u32::try_from(at).ok()
+        let newest = |doing: &Option<TaskKey>| doing.filter(|key| key.step() == step).map(|key| key.attempt);
+        let places = (0u32..).zip(&lanes.doing).filter_map(|(at, doing)| Some((newest(doing)?, at)));
+        places.max().map(|(_, at)| at)
     }
 
     /// The most intervals that each lane has had between their first and their last step there.
@@ -210,6 +208,12 @@ impl Engine {
         if let Some(lane) = lanes.lanes.get_mut(number) {
             lane.ready.insert(waiting);
         }
+    }
+
+    /// An attempt was reported, for the first time or again: its place is free.
+    pub(super) fn lane_reported(&mut self, key: TaskKey) {
+        let places = self.lanes.iter_mut().flat_map(|lanes| &mut lanes.doing);
+        places.filter(|doing| **doing == Some(key)).for_each(|doing| *doing = None);
     }
 
     /// A step is done.
@@ -243,8 +247,9 @@ impl Engine {
             let cap = cap + u32::from(planted!(self, CapOffByOne));
             let Some((_, round, interval, stage)) = lanes.pick(number, cap) else { continue };
             let (stage, interval) = (eciton_plan::StageId(stage), eciton_plan::IntervalId(interval));
-            lanes.doing[place] = Some(Step { round, stage, interval });
             self.begin(stage.index(), interval.0);
+            let attempt = self.steps[self.place(stage.index(), interval.0)].attempts.newest();
+            lanes.doing[place] = Some(TaskKey { round, stage, interval, attempt });
         }
         self.lanes = Some(lanes);
     }
@@ -271,20 +276,34 @@ impl Engine {
             lanes.alive[place] = false;
             lanes.reassign(place);
             let forgotten = planted!(self, PlaceForgotten);
-            if let Some(step) = lanes.doing[place].take().filter(|_| !forgotten) {
-                let at = self.place(step.stage.index(), step.interval.0);
-                let attempts = &mut self.steps[at].attempts;
-                if attempts.report(attempts.newest()) == Report::First {
-                    self.counters.failures += 1;
-                }
-                if let Some(lane) = self.lane_of(step.stage.index()) {
-                    lanes.put(lane, step);
-                }
+            if let Some(key) = lanes.doing[place].take().filter(|_| !forgotten) {
+                self.lost(&mut lanes, key);
             }
         } else {
             self.counters.ignored += 1;
         }
         self.lanes = Some(lanes);
+    }
+
+    /// An attempt went with its place: the step is done once more, unless another attempt has done it.
+    fn lost(&mut self, lanes: &mut Lanes, key: TaskKey) {
+        let step = key.step();
+        let at = self.place(step.stage.index(), step.interval.0);
+        let now = self.intervals[step.interval.index()].round == Some(step.round);
+        let attempts = &mut self.steps[at].attempts;
+        if !now || attempts.progress() != Progress::Running {
+            return;
+        }
+        if attempts.report(key.attempt) == Report::First {
+            self.counters.failures += 1;
+        }
+        if let Some(lane) = self.lane_of(step.stage.index()).filter(|_| key.attempt == self.newest(at)) {
+            lanes.put(lane, step);
+        }
+    }
+
+    fn newest(&self, at: usize) -> eciton_plan::Attempt {
+        self.steps[at].attempts.newest()
     }
 
     /// A place is there again.

@@ -17,7 +17,10 @@ fn program(layers: u32, branches: bool, lanes: Lanes) -> Program {
         let one = "[[layers]]\nkernel = \"linear\"\n";
         let branch = |name: &str| {
             let first = "[[layers]]\nkernel = \"linear\"\ninputs = [\"x\"]\n";
-            format!("{first}{}[[layers]]\nkernel = \"linear\"\nname = \"{name}\"\n", one.repeat(layers as usize))
+            format!(
+                "{first}{}[[layers]]\nkernel = \"linear\"\nname = \"{name}\"\n",
+                one.repeat(layers as usize)
+            )
         };
         let [a, b] = ["a", "b"].map(branch);
         let join = "[[layers]]\nkernel = \"sum\"\ninputs = [\"a\", \"b\"]\n[[layers]]\nkernel = \"linear\"\n";
@@ -53,7 +56,6 @@ struct World<'a> {
     engine: Engine,
     store: Store,
     random: Random,
-    planted: Option<Planted>,
     now: u64,
     coming: BTreeMap<(u64, u64), Event>,
     /// Attempts: what each comes to, and where it is.
@@ -81,7 +83,6 @@ impl<'a> World<'a> {
             engine,
             store: Store::new(program, settings, None),
             random: Random(seed),
-            planted,
             now: 0,
             coming: BTreeMap::new(),
             attempts: BTreeMap::new(),
@@ -134,6 +135,8 @@ impl<'a> World<'a> {
             return;
         }
         let doing = self.doing.remove(&place);
+        let of = |event: &Event| matches!(event, Event::Completed { key, .. } if Some(*key) == doing);
+        self.coming.retain(|_, event| !of(event));
         self.deliver(Event::PlaceLost { place });
         // What it did is never heard of, reported lost, or was answered in the last moment.
         if let Some(key) = doing {
@@ -151,7 +154,7 @@ impl<'a> World<'a> {
     }
 
     fn deliver(&mut self, event: Event) {
-        if let Event::Completed { key, .. } = event {
+        if let Event::Completed { key, .. } | Event::Failed { key, .. } = event {
             self.doing.retain(|_, doing| *doing != key);
         }
         let actions: Vec<Action> = self.engine.step(event).collect();
@@ -224,9 +227,10 @@ impl<'a> World<'a> {
         for round in rounds {
             for other in (interval % width..self.settings.intervals).step_by(width as usize) {
                 let (done, all) = self.on_lane(lane, round, other);
-                let begun = self.begun.iter().any(|b| {
-                    (b.round, b.interval.0) == (round, other) && self.lane(b.stage) == lane
-                });
+                let begun = self
+                    .begun
+                    .iter()
+                    .any(|b| (b.round, b.interval.0) == (round, other) && self.lane(b.stage) == lane);
                 open += u32::from(begun && done < all);
             }
         }
@@ -327,7 +331,11 @@ fn every_schedule_ends_with_the_bits_of_a_run_without_faults_whatever_places_are
             assert_eq!(world.end, Some(Reason::Completed), "{context:?}");
             assert_eq!(world.store.newest.0, alone(layers, branches, intervals, weights), "{context:?}");
             let caps = world.engine.most_on_lanes().iter().zip(world.caps.iter().cycle());
-            assert!(caps.clone().all(|(most, cap)| most <= cap), "{context:?}: {:?}", caps.collect::<Vec<_>>());
+            assert!(
+                caps.clone().all(|(most, cap)| most <= cap),
+                "{context:?}: {:?}",
+                caps.collect::<Vec<_>>()
+            );
             let most = usize::try_from(settings.pipeline.weight_versions()).unwrap();
             assert!(world.store.versions <= most, "{context:?}");
         }

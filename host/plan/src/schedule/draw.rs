@@ -33,13 +33,14 @@ impl Grid {
             let columns = (self.span() / unit).ceil() as usize;
             let mut line = vec![format!("{:>width$} ", ".", width = digits); columns];
             for cell in self.cells.iter().filter(|cell| cell.lane == lane) {
-                let (from, to) = ((cell.time.0 / unit).round() as usize, (cell.time.1 / unit).round() as usize);
+                let (from, to) =
+                    ((cell.time.0 / unit).round() as usize, (cell.time.1 / unit).round() as usize);
                 let mark = if cell.back { '\'' } else { ' ' };
                 for place in line.iter_mut().take(to.max(from + 1)).skip(from) {
                     *place = format!("{:>digits$}{mark}", cell.interval);
                 }
             }
-            let _ = writeln!(text, "lane {lane:>label$} | {}", line.join(" ").trim_end());
+            let _ = writeln!(text, "lane {lane:>label$} | {}", line.join(" ").trim_end_matches([' ', '.']));
         }
         text
     }
@@ -79,7 +80,10 @@ impl Grid {
             );
             if wide >= 14.0 {
                 let (x, y, of) = (x + wide / 2.0, y + 14.0, cell.interval);
-                let _ = writeln!(text, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" fill=\"{ink}\">{of}</text>");
+                let _ = writeln!(
+                    text,
+                    "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" fill=\"{ink}\">{of}</text>"
+                );
             }
         }
         text + "</svg>\n"

@@ -3,16 +3,17 @@
 
 use super::*;
 use crate::lanes::{LaneSettings, Placement};
-use crate::program::tests::opened;
+use crate::program::tests::signature;
 use crate::testing::Random;
 use crate::{DataShape, Model, ModelSettings, Savings, Spans, TaskType};
 
 /// A perceptron of so many layers on lanes.
 pub(crate) fn chain(layers: u32, lanes: Lanes) -> Program {
-    let settings = ModelSettings::parse(&format!("kind = \"mlp\"\nhidden = 8\nlayers = {layers}"), "m").unwrap();
+    let settings =
+        ModelSettings::parse(&format!("kind = \"mlp\"\nhidden = 8\nlayers = {layers}"), "m").unwrap();
     let model = Model::resolve(&settings, 8, 8, TaskType::Classification).unwrap();
     let shape = DataShape { rows: 64, features: 8, classes: 8, edge_features: 0, graphs: 0, group: 1 };
-    let mut program = Program::build(&model, shape, Savings::default(), &opened).unwrap();
+    let mut program = Program::build(&model, shape, Savings::default(), &signature).unwrap();
     program.set_apart(64);
     let placement = Placement::of(&program, &LaneSettings { lanes, cut: Vec::new() }).unwrap();
     let spans = Spans::of(&program, &placement.spans(&program)).unwrap();
@@ -41,9 +42,9 @@ fn four_lanes_draw_what_the_papers_do() {
     // Narayanan et al. 2021, figure 2 (b), with backward twice as long.
     assert_eq!(
         grid.text(),
-        "lane 0 | 0  1  2  3  .  .  .  .  .  0' 0' .  1' 1' .  2' 2' .  3' 3'\n\
-         lane 1 | .  0  1  2  .  .  .  0' 0' 3  1' 1' .  2' 2' .  3' 3'\n\
-         lane 2 | .  .  0  1  .  0' 0' 2  1' 1' 3  2' 2' .  3' 3'\n\
+        "lane 0 | 0  1  2  3  .  .  .  .  .  .  0' 0' .  1' 1' .  2' 2' .  3' 3'\n\
+         lane 1 | .  0  1  2  .  .  .  .  0' 0' 3  1' 1' .  2' 2' .  3' 3'\n\
+         lane 2 | .  .  0  1  .  .  0' 0' 2  1' 1' 3  2' 2' .  3' 3'\n\
          lane 3 | .  .  .  0  0' 0' 1  1' 1' 2  2' 2' 3  3' 3'\n"
     );
     let of = Lanes { order: Order::ForwardFirst, ..of };
@@ -66,7 +67,8 @@ fn two_buffers_have_no_bubble_in_the_steady_state() {
     let shape = Shape { program: &program, lanes: of, intervals: 4, rounds: 12, bound: 1 };
     let grid = Grid::of(&shape, &units(&program));
     grid.check(&shape).unwrap();
-    assert!(grid.bubble() < 0.01 && (grid.round() - 12.0).abs() < 0.2, "{} {}", grid.bubble(), grid.round());
+    // All that is idle is the drain of the last round.
+    assert!(grid.bubble() < 0.04 && (grid.round() - 12.0).abs() < 1e-9, "{} {}", grid.bubble(), grid.round());
     assert!((0..4).all(|lane| grid.most(lane) <= 4 - lane));
 }
 
@@ -106,7 +108,10 @@ fn a_wrong_grid_is_refused_in_words() {
     assert!(refused(&|grid| grid.cells[0].time = (90.0, 91.0)).contains("begins before stage"));
     let clash = refused(&|grid| {
         let last = grid.cells.len() - 1;
-        let before = grid.cells.iter().rposition(|cell| cell.lane == grid.cells[last].lane && *cell != grid.cells[last]);
+        let before = grid
+            .cells
+            .iter()
+            .rposition(|cell| cell.lane == grid.cells[last].lane && *cell != grid.cells[last]);
         let start = grid.cells[before.unwrap()].time.0;
         grid.cells[last].time.0 = start;
     });

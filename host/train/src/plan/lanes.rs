@@ -87,7 +87,8 @@ impl LanesPlan {
             flops(stage) * rows.get(interval as usize).map_or(1.0, |&rows| rows.max(1) as f64)
         };
         let grid = Grid::of(&shape, &count);
-        let (largest, sum) = each.iter().fold((0.0f64, 0.0), |(m, s), lane| (m.max(lane.flops), s + lane.flops));
+        let (largest, sum) =
+            each.iter().fold((0.0f64, 0.0), |(m, s), lane| (m.max(lane.flops), s + lane.flops));
         Some(Self {
             width: lanes.width,
             order: lanes.order,

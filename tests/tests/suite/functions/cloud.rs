@@ -99,7 +99,8 @@ impl Opened {
 
     /// What a pool of functions for it is started with.
     pub(crate) fn wanted(&self, executor: Executor) -> Wanted {
-        let local = eciton_exec::Settings { threads: 1, fresh_instances: false, newest_first: false, lanes: 0 };
+        let local =
+            eciton_exec::Settings { threads: 1, fresh_instances: false, newest_first: false, lanes: 0 };
         Wanted {
             local: LocalPool::new(local).unwrap(),
             kernels: vec![self.kernel.clone()],

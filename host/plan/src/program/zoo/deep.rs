@@ -479,7 +479,7 @@ fn a_layer_may_have_a_loss_of_its_own() {
         ("loss_weight = 0.25", "loss_weight = 0.25\nwidth = 7", "3, the number of classes"),
         ("loss_weight = 0.25", "loss_weight = 0.25\nactivation = \"relu\"", "with a `loss_weight`"),
         ("loss_weight = 0.25", "loss_weight = 0", "above 0, at most 1000"),
-        ("loss_weight = 0.25", "", "which no later layer reads, or with a `loss_weight`"),
+        ("loss_weight = 0.25", "", "or with a `loss_weight`; or leave the layer out"),
         ("inputs = [\"a\"]\n[[layers]]\n", "[[layers]]\nloss_weight = 2\n", "whose loss counts 1"),
     ] {
         let found = refused(from, to);
