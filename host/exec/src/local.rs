@@ -402,7 +402,7 @@ impl Executor for LocalPool {
                 done.push(completion);
                 return queues.busy();
             }
-            if queues.running == 0 {
+            if !queues.busy() {
                 return false;
             }
             drop(queues);
@@ -411,7 +411,7 @@ impl Executor for LocalPool {
                 std::hint::spin_loop();
             }
             let queues = self.shared.lock();
-            if queues.done.is_empty() && queues.running > 0 {
+            if queues.done.is_empty() && queues.busy() {
                 let Some(end) = end else {
                     drop(self.shared.done.wait(queues).unwrap_or_else(PoisonError::into_inner));
                     continue;

@@ -5,8 +5,7 @@ mod lanes;
 use eciton_exec::Prices;
 use eciton_exec::functions::Outlook;
 use eciton_plan::{
-    Aggregator, Config, Domain, Image, LayerKind, Mode, Pipeline, Place, Program, Source, SpanChoice, Stage,
-    StageId,
+    Aggregator, Config, Domain, Image, LayerKind, Mode, Pipeline, Program, Source, SpanChoice, Stage, StageId,
 };
 use serde::Serialize;
 
@@ -96,7 +95,7 @@ impl FunctionsPlan {
 }
 
 /// One layer of the model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LayerPlan {
     /// For instance `sage`.
     pub kind: String,

@@ -10,8 +10,8 @@ use eciton_exec::Job;
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Finished, Layer};
 use eciton_plan::{
-    Buffers, Domain, DomainId, Hops, IntervalId, Operation, OperationId, Place, Program, RowFormat, Scope,
-    SlotId, Span, Spans, Stage, StageId, Step, Task, TaskKey,
+    Buffers, Domain, DomainId, Hops, IntervalId, Operation, OperationId, Program, RowFormat, Scope, SlotId,
+    Span, Spans, Stage, StageId, Step, Task, TaskKey,
 };
 use eciton_tensor::Matrix;
 
