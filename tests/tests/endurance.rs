@@ -147,7 +147,7 @@ fn job(tried: &Tried, number: u32, into: &Buffer) -> Job {
         constant_inputs: Vec::new(),
         place: Place::Anywhere,
     };
-    Job { pass: 1, task, work: Work::Kernel(work), deadline: None }
+    Job { pass: 1, task, work: Work::Kernel(work), deadline: None, lane: None }
 }
 
 fn bits(buffer: &Buffer) -> Vec<u32> {

@@ -37,7 +37,7 @@ fn run(program: &Program, engine: &mut Engine, waiting: &mut Vec<Event>) -> u64 
                         waiting.push(Event::Overdue(task.key()));
                     }
                 }
-                Action::Retry(task) | Action::Relaunch(task) => {
+                Action::Retry(task) | Action::Relaunch(task) | Action::Again(task) => {
                     waiting.push(Event::Completed { key: task.key(), took_us: 100 });
                 }
                 Action::Update { round } => waiting.push(Event::Updated { round }),

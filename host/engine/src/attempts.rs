@@ -64,6 +64,14 @@ impl Attempts {
         Attempt(attempt as u32)
     }
 
+    /// Launches one more at a step that is done.
+    pub(crate) const fn launch_again(&mut self) -> Attempt {
+        let progress = self.progress;
+        let attempt = self.launch();
+        self.progress = progress;
+        attempt
+    }
+
     pub(crate) const fn launched(&self) -> u32 {
         self.launched as u32
     }

@@ -15,6 +15,8 @@ pub struct Counters {
     pub retries: u64,
     /// Further attempts after a deadline.
     pub relaunches: u64,
+    /// Steps of lanes done once more for what they keep.
+    pub again: u64,
     /// Deadlines that passed for the newest attempt at a step not yet done, relaunched or not.
     pub overdue: u64,
     /// Answers committed: one for each task that was not given up.
@@ -43,10 +45,10 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Attempts launched: first ones, retries and relaunches.
+    /// Attempts launched: first ones, retries, relaunches, and those of steps that were done.
     #[must_use]
     pub const fn attempts(&self) -> u64 {
-        self.tasks + self.retries + self.relaunches
+        self.tasks + self.retries + self.relaunches + self.again
     }
 
     /// Attempts launched that nothing is known of yet.

@@ -77,6 +77,9 @@ pub enum Action {
     /// it was, ages included. Earlier attempts stay alive beside it, so each writes to a place of its
     /// own until one is committed.
     Relaunch(Task),
+    /// Do a step of a lane that is done once more, at the place that [`crate::Engine::place_of`] says, for what
+    /// it keeps there ([`crate::Residence`]). Nothing of it is committed.
+    Again(Task),
     /// This answer is the first to its step: its rows, gradients and loss count from now on. What is
     /// not committed is thrown away. The attempt need not be the newest, and may have been reported
     /// failed before.

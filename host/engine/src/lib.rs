@@ -74,7 +74,7 @@
 //! let mut events = vec![Event::Started];
 //! while let Some(event) = events.pop() {
 //!     events.extend(engine.step(event).filter_map(|action| match action {
-//!         Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) => {
+//!         Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) | Action::Again(task) => {
 //!             Some(Event::Completed { key: task.key(), took_us: 250 })
 //!         }
 //!         Action::Update { round } => Some(Event::Updated { round }),
@@ -102,6 +102,7 @@ pub use counters::Counters;
 pub use engine::{Engine, Parked, WaitsFor};
 pub use error::Error;
 pub use event::{Action, Event, Reason};
+pub use settings::Residence;
 pub use settings::{
     Deadlines, MAX_APART_INTERVALS, MAX_ATTEMPTS, MAX_DEADLINE_RATIO, MAX_DEADLINE_US, MAX_INTERVALS,
     MAX_STEPS, Settings,

@@ -36,6 +36,18 @@ impl Default for Deadlines {
     }
 }
 
+/// Who holds what forward steps of lanes keep for their backward steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Residence {
+    /// The host: nothing is lost with a place.
+    #[default]
+    Host,
+    /// The place that did the step: what a lost place held is computed once more.
+    Places,
+    /// The same, and the place before it, which does forward steps of its neighbour's lanes in idle time.
+    Shadowed,
+}
+
 /// An engine's settings. All are public; [`Settings::new`] fills in defaults.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
@@ -65,6 +77,8 @@ pub struct Settings {
     pub pipeline: Pipeline,
     /// The lanes that do the stages whose place is one.
     pub lanes: Lanes,
+    /// Who holds what their forward steps keep.
+    pub residence: Residence,
 }
 
 impl Settings {
@@ -84,6 +98,7 @@ impl Settings {
             only_host_steps: false,
             pipeline: Pipeline::default(),
             lanes: Lanes::default(),
+            residence: Residence::default(),
         }
     }
 }

@@ -260,7 +260,7 @@ impl<'a> World<'a> {
         let mut touched = BTreeSet::new();
         for action in actions.drain(..) {
             match action {
-                Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) => {
+                Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) | Action::Again(task) => {
                     touched.insert(self.submit(task))
                 }
                 Action::Commit(_) => false,

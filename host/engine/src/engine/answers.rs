@@ -18,10 +18,11 @@ enum Found {
 
 impl Engine {
     pub(super) fn completed(&mut self, key: TaskKey, took_us: u64) {
-        self.lane_reported(key);
+        let at = self.lane_reported(key);
         let Some(found) = self.find(key.step()) else { return };
         let Found::Now(place) = found else { return self.told_late(found, key) };
         let task = self.is_task(key.stage);
+        self.held_at(key.step(), at);
         let attempts = &mut self.steps[place].attempts;
         match (attempts.progress(), attempts.report(key.attempt)) {
             (_, Report::Unknown) => self.counters.unexpected += 1,
@@ -38,6 +39,7 @@ impl Engine {
             }
             (_, Report::First) => {
                 self.counters.duplicates += 1;
+                self.held_again(key.step(), at);
                 if planted!(self, DuplicateCommitted) {
                     self.actions.push_back(Action::Commit(key));
                 }

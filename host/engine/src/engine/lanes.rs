@@ -3,6 +3,8 @@
 //! A lane lets intervals in by round and number, and no more than its cap at once, so the smallest interval
 //! that is not through can always go on: a lane that has not let it in holds none behind it.
 
+mod held;
+
 use std::collections::BTreeSet;
 
 use eciton_plan::{Lanes as Settings, Order, Place, Program, Round, Step, TaskKey, lanes::caps};
@@ -10,6 +12,8 @@ use eciton_plan::{Lanes as Settings, Order, Place, Program, Round, Step, TaskKey
 use super::{Engine, planted};
 use crate::attempts::{Progress, Report};
 use crate::event::Action;
+use crate::settings::{MAX_ATTEMPTS, Residence};
+use held::Held;
 
 /// A step that could be done: (what comes later, round, interval, stage).
 type Waiting = (bool, Round, u32, u16);
@@ -29,8 +33,10 @@ pub(super) struct Lanes {
     lanes: Vec<Lane>,
     /// By place: the attempt that it is at.
     doing: Vec<Option<TaskKey>>,
-    /// By place: whether it is there.
+    /// By place: whether it is there, and the lanes that run there.
     alive: Vec<bool>,
+    homes: Vec<Vec<usize>>,
+    held: Held,
     /// By lane of a replica and interval: steps of the interval's round that are not done.
     left: Vec<u32>,
     /// The most intervals that a lane had at once, by lane.
@@ -44,12 +50,14 @@ struct Lane {
     open: u32,
     /// Who is let in next.
     next: (Round, u32),
-    /// The place where it runs.
-    runs_on: usize,
 }
 
 impl Lanes {
-    pub(super) fn new(program: &Program, settings: Settings, intervals: u32) -> Option<Self> {
+    pub(super) fn new(
+        program: &Program,
+        (settings, residence): (Settings, Residence),
+        intervals: u32,
+    ) -> Option<Self> {
         if settings.count == 0 {
             return None;
         }
@@ -64,16 +72,19 @@ impl Lanes {
         }
         let of_replica = intervals.div_ceil(settings.width.max(1));
         let count = settings.count as usize;
-        let lane = |runs_on| Lane { ready: BTreeSet::new(), open: 0, next: (Round(0), 0), runs_on };
+        let lane = |_| Lane { ready: BTreeSet::new(), open: 0, next: (Round(0), 0) };
+        let loss = program.loss().map_or(u16::MAX, |loss| loss.0);
         Some(Self {
             settings,
             intervals,
-            loss: program.loss().map_or(u16::MAX, |loss| loss.0),
+            loss,
             caps: caps(program, &settings, of_replica),
             stages,
             lanes: (0..count).map(lane).collect(),
             doing: vec![None; count],
             alive: vec![true; count],
+            homes: (0..count).map(|lane| vec![lane]).collect(),
+            held: Held::new(program, residence, depth as usize, loss),
             left: vec![0; depth as usize * intervals as usize],
             most: vec![0; count],
         })
@@ -89,6 +100,7 @@ impl Lanes {
         }
         self.doing.fill(None);
         self.left.fill(0);
+        self.held.forget();
     }
 
     fn waiting(&self, step: Step) -> Waiting {
@@ -160,6 +172,7 @@ impl Lanes {
         *left -= 1;
         if *left == 0 {
             self.lanes[number].open -= 1;
+            self.held.through(usize::from(lane), step);
         }
     }
 
@@ -168,9 +181,8 @@ impl Lanes {
         let count = self.alive.len();
         let before = (1..count).map(|by| (place + count - by) % count).find(|&at| self.alive[at]);
         let Some(before) = before else { return };
-        for lane in self.lanes.iter_mut().filter(|lane| lane.runs_on == place) {
-            lane.runs_on = before;
-        }
+        let moved = std::mem::take(&mut self.homes[place]);
+        self.homes[before].extend(moved);
     }
 }
 
@@ -210,10 +222,12 @@ impl Engine {
         }
     }
 
-    /// An attempt was reported, for the first time or again: its place is free.
-    pub(super) fn lane_reported(&mut self, key: TaskKey) {
-        let places = self.lanes.iter_mut().flat_map(|lanes| &mut lanes.doing);
-        places.filter(|doing| **doing == Some(key)).for_each(|doing| *doing = None);
+    /// An attempt was reported, for the first time or again: its place is free. Gives back which, if it is there.
+    pub(super) fn lane_reported(&mut self, key: TaskKey) -> Option<usize> {
+        let doing = &mut self.lanes.as_mut()?.doing;
+        let place = doing.iter().position(|doing| *doing == Some(key))?;
+        doing[place] = None;
+        Some(place)
     }
 
     /// A step is done.
@@ -227,45 +241,63 @@ impl Engine {
     /// Starts steps on places that do none.
     pub(super) fn hand_out_lanes(&mut self) {
         let Some(mut lanes) = self.lanes.take() else { return };
-        let depth = lanes.settings.depth().max(1) as usize;
         for place in 0..lanes.doing.len() {
-            if lanes.doing[place].is_some() || !lanes.alive[place] {
-                continue;
+            if lanes.doing[place].is_none() && lanes.alive[place] && !self.is_finished() {
+                lanes.doing[place] = self.hand_out_to(&mut lanes, place);
             }
-            // Of several lanes the one whose step comes first.
-            let mut best: Option<(Waiting, usize)> = None;
-            for number in (0..lanes.lanes.len()).filter(|&at| lanes.lanes[at].runs_on == place) {
-                let cap = lanes.caps.get(number % depth).copied().unwrap_or(1);
-                let cap = cap + u32::from(planted!(self, CapOffByOne));
-                let Some(first) = lanes.peek(number, cap) else { continue };
-                if best.is_none_or(|(known, _)| first < known) {
-                    best = Some((first, number));
-                }
-            }
-            let Some((_, number)) = best else { continue };
-            let cap = lanes.caps.get(number % depth).copied().unwrap_or(1);
-            let cap = cap + u32::from(planted!(self, CapOffByOne));
-            let Some((_, round, interval, stage)) = lanes.pick(number, cap) else { continue };
-            let (stage, interval) = (eciton_plan::StageId(stage), eciton_plan::IntervalId(interval));
-            self.begin(stage.index(), interval.0);
-            let attempt = self.steps[self.place(stage.index(), interval.0)].attempts.newest();
-            lanes.doing[place] = Some(TaskKey { round, stage, interval, attempt });
+        }
+        if !self.is_finished() {
+            self.hand_out_shadows(&mut lanes);
         }
         self.lanes = Some(lanes);
     }
 
+    /// Starts a step on a place.
+    fn hand_out_to(&mut self, lanes: &mut Lanes, place: usize) -> Option<TaskKey> {
+        let depth = lanes.settings.depth().max(1) as usize;
+        let more = u32::from(planted!(self, CapOffByOne));
+        let cap = |lanes: &Lanes, number: usize| lanes.caps.get(number % depth).map_or(1, |cap| cap + more);
+        // Of several lanes the one whose step comes first.
+        let homes = lanes.homes[place].iter();
+        let first = homes.filter_map(|&number| Some((lanes.peek(number, cap(lanes, number))?, number)));
+        let (waiting, number) = first.min()?;
+        let (_, round, interval, stage) = waiting;
+        let (stage, interval) = (eciton_plan::StageId(stage), eciton_plan::IntervalId(interval));
+        let step = Step { round, stage, interval };
+        if stage.0 >= lanes.loss
+            && let Some(wanted) = lanes.held.wanted(number % depth, place, step)
+        {
+            // What it reads went with another place.
+            let Some(attempt) = self.again(wanted) else {
+                self.too_often(wanted);
+                return None;
+            };
+            return Some(TaskKey { round, stage: wanted.stage, interval, attempt });
+        }
+        lanes.pick(number, cap(lanes, number))?;
+        self.begin(stage.index(), interval.0)?;
+        let attempt = self.newest(self.place(stage.index(), interval.0));
+        Some(TaskKey { round, stage, interval, attempt })
+    }
+
     /// Starts a lane's step, or, where a place with it was lost, starts it once more.
-    fn begin(&mut self, stage: usize, interval: u32) {
+    fn begin(&mut self, stage: usize, interval: u32) -> Option<()> {
         let place = self.place(stage, interval);
         if self.steps[place].attempts.progress() != Progress::Running {
-            return self.launch(stage, interval);
+            self.launch(stage, interval);
+            return Some(());
         }
-        let attempt = self.steps[place].attempts.launch();
         let round = self.intervals[interval as usize].round.unwrap_or_default();
         let (stage, interval) = (eciton_plan::StageId(stage as u16), eciton_plan::IntervalId(interval));
+        let step = Step { round, stage, interval };
+        if self.steps[place].attempts.launched() >= MAX_ATTEMPTS {
+            self.too_often(step);
+            return None;
+        }
+        let attempt = self.steps[place].attempts.launch();
         self.counters.retries += 1;
-        let task = self.task(Step { round, stage, interval }, attempt);
-        self.actions.push_back(Action::Retry(task));
+        self.actions.push_back(Action::Retry(self.task(step, attempt)));
+        Some(())
     }
 
     /// A place is gone.
@@ -275,6 +307,7 @@ impl Engine {
         if lanes.alive.get(place) == Some(&true) {
             lanes.alive[place] = false;
             lanes.reassign(place);
+            lanes.held.lost(place);
             let forgotten = planted!(self, PlaceForgotten);
             if let Some(key) = lanes.doing[place].take().filter(|_| !forgotten) {
                 self.lost(&mut lanes, key);
@@ -291,12 +324,15 @@ impl Engine {
         let at = self.place(step.stage.index(), step.interval.0);
         let now = self.intervals[step.interval.index()].round == Some(step.round);
         let attempts = &mut self.steps[at].attempts;
-        if !now || attempts.progress() != Progress::Running {
+        if !now {
             return;
         }
-        if attempts.report(key.attempt) == Report::First {
-            self.counters.failures += 1;
+        let first = attempts.report(key.attempt) == Report::First;
+        if attempts.progress() != Progress::Running {
+            self.counters.duplicates += u64::from(first);
+            return;
         }
+        self.counters.failures += u64::from(first);
         if let Some(lane) = self.lane_of(step.stage.index()).filter(|_| key.attempt == self.newest(at)) {
             lanes.put(lane, step);
         }
@@ -315,10 +351,11 @@ impl Engine {
         }
         lanes.alive[place] = true;
         // Its own, and those of places after it that are gone: it is the nearest before them now.
+        let count = lanes.alive.len();
+        lanes.homes.iter_mut().for_each(Vec::clear);
         for number in 0..lanes.lanes.len() {
-            let count = lanes.alive.len();
             let home = (0..count).map(|by| (number + count - by) % count).find(|&at| lanes.alive[at]);
-            lanes.lanes[number].runs_on = home.unwrap_or(number);
+            lanes.homes[home.unwrap_or(number)].push(number);
         }
     }
 }

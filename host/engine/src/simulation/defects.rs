@@ -39,6 +39,10 @@ pub(crate) enum Planted {
     ForwardBeforeBackward,
     /// The step that a lost place did is not done again.
     PlaceForgotten,
+    /// What a shadow has done counts as a gradient of its own.
+    ShadowCounted,
+    /// What a shadow holds is computed again all the same.
+    ShadowNeverUsed,
     /// Of two values that a step reads of all intervals, only the first is guarded against being
     /// written over.
     FirstReadGuarded,

@@ -80,7 +80,7 @@ fn mess(programs: &[Program], seed: u64) -> (u64, u64) {
         assert!(actions.is_empty() || !finished, "{event:?} after the end");
         for action in actions {
             match action {
-                Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) => {
+                Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) | Action::Again(task) => {
                     let count = launched.entry(task.step()).or_default();
                     assert_eq!(task.attempt.0, *count);
                     *count += 1;

@@ -3,7 +3,7 @@
 
 use super::store::Store;
 use super::{Context, Planted, Random, hash, seeds, signature};
-use crate::{Action, Engine, Event, Reason, Settings};
+use crate::{Action, Engine, Event, Reason, Residence, Settings};
 use eciton_plan::{
     DataShape, LaneSettings, Lanes, Model, ModelSettings, Order, Pipeline, Place, Placement, Program, Round,
     Scope, Spans, StageId, Step, Task, TaskKey, TaskType, Version, WeightVersions,
@@ -63,6 +63,10 @@ struct World<'a> {
     /// By place: what it does, as submitted here.
     doing: BTreeMap<u32, TaskKey>,
     gone: BTreeSet<u32>,
+    /// Where what a forward step keeps is.
+    holds: BTreeSet<(Step, u32)>,
+    /// Steps done once more.
+    again: u64,
     done: BTreeSet<Step>,
     begun: BTreeSet<Step>,
     rounds: Vec<Round>,
@@ -88,6 +92,8 @@ impl<'a> World<'a> {
             attempts: BTreeMap::new(),
             doing: BTreeMap::new(),
             gone: BTreeSet::new(),
+            holds: BTreeSet::new(),
+            again: 0,
             done: BTreeSet::new(),
             begun: BTreeSet::new(),
             rounds: vec![Round(0); settings.intervals as usize],
@@ -135,6 +141,7 @@ impl<'a> World<'a> {
             return;
         }
         let doing = self.doing.remove(&place);
+        self.holds.retain(|(_, at)| *at != place);
         let of = |event: &Event| matches!(event, Event::Completed { key, .. } if Some(*key) == doing);
         self.coming.retain(|_, event| !of(event));
         self.deliver(Event::PlaceLost { place });
@@ -155,7 +162,11 @@ impl<'a> World<'a> {
 
     fn deliver(&mut self, event: Event) {
         if let Event::Completed { key, .. } | Event::Failed { key, .. } = event {
+            let place = self.doing.iter().find(|(_, doing)| **doing == key).map(|(&place, _)| place);
             self.doing.retain(|_, doing| *doing != key);
+            if let (Event::Completed { .. }, Some(place)) = (event, place) {
+                self.holds.insert((key.step(), place));
+            }
         }
         let actions: Vec<Action> = self.engine.step(event).collect();
         for action in actions {
@@ -170,6 +181,7 @@ impl<'a> World<'a> {
                 self.launch(task);
             }
             Action::Retry(task) => self.launch(task),
+            Action::Again(task) => self.again(task),
             Action::Relaunch(task) => panic!("{task:?} without deadlines"),
             Action::Commit(key) => {
                 let (value, _) = self.attempts[&key];
@@ -252,12 +264,37 @@ impl<'a> World<'a> {
         }
     }
 
-    fn launch(&mut self, task: Task) {
+    /// The place of an attempt that begins.
+    fn occupy(&mut self, task: Task) -> u32 {
         let (step, key) = (task.step(), task.key());
         let place = self.engine.place_of(step).unwrap_or_else(|| panic!("{step} has no place"));
         assert!(!self.gone.contains(&place), "{step} on place {place}, which is gone");
         let before = self.doing.insert(place, key);
         assert!(before.is_none(), "place {place} does {before:?} and {key}");
+        place
+    }
+
+    /// A step is done once more, where what it keeps is not.
+    fn again(&mut self, task: Task) {
+        let (step, key) = (task.step(), task.key());
+        assert!(self.done.contains(&step), "{step} again before it is done");
+        let place = self.occupy(task);
+        assert!(!self.holds.contains(&(step, place)), "{step} again at place {place}, which holds it");
+        self.attempts.insert(key, (0, place));
+        self.again += 1;
+        self.put(10, Event::Completed { key, took_us: 10 });
+    }
+
+    fn launch(&mut self, task: Task) {
+        let (step, key) = (task.step(), task.key());
+        let place = self.occupy(task);
+        if self.settings.residence != Residence::Host && self.is_back(step.stage) {
+            let lane = self.lane(step.stage);
+            for stage in (0..self.program.loss().unwrap().0).map(StageId).filter(|&s| self.lane(s) == lane) {
+                let kept = Step { stage, ..step };
+                assert!(self.holds.contains(&(kept, place)), "{step} at place {place} without {kept}");
+            }
+        }
         if self.gone.is_empty() {
             let lane = self.settings.lanes.of(self.lane(step.stage), step.interval.0);
             // Places that came back have their own lanes again.
@@ -315,13 +352,15 @@ fn choose(random: &mut Random) -> (Lanes, u32, u32, bool, WeightVersions) {
 
 #[test]
 fn every_schedule_ends_with_the_bits_of_a_run_without_faults_whatever_places_are_lost() {
-    let (mut losses, mut retries) = (0, 0);
+    let (mut losses, mut retries, mut again) = (0, 0, 0);
     for seed in 0..seeds(500) {
         let random = &mut Random(seed);
         let (of, layers, intervals, branches, weights) = choose(random);
         let context = Context(format!("seed {seed}: {of:?}, {intervals} intervals, {layers}, {weights:?}"));
         let program = program(layers, branches, of);
-        let settings = settings(of, intervals, weights);
+        let residences = [Residence::Host, Residence::Places, Residence::Shadowed];
+        let residence = residences[random.below(3) as usize];
+        let settings = Settings { residence, ..settings(of, intervals, weights) };
         let mut smooth = World::new(&program, settings, !seed, None);
         assert!(smooth.run(Losses::default()), "stalled: {context:?}");
         let chance = if of.count > 1 { random.below(30) } else { 0 };
@@ -342,8 +381,12 @@ fn every_schedule_ends_with_the_bits_of_a_run_without_faults_whatever_places_are
         assert_eq!(smooth.store.value(), rough.store.value(), "the result depends on losses: {context:?}");
         losses += u64::from(chance > 0);
         retries += rough.engine.counters().retries;
+        let redone = residence == Residence::Places && rough.again > 0;
+        again += u64::from(redone);
+        assert!(residence != Residence::Places || smooth.again == 0, "{context:?}");
+        assert_eq!(rough.engine.counters().again, rough.again, "{context:?}");
     }
-    assert!(losses > 50 && retries > 200, "{losses} runs with losses, {retries} retries");
+    assert!(losses > 50 && retries > 200 && again > 20, "{losses}, {retries} retries, {again}");
 }
 
 #[test]
@@ -379,6 +422,32 @@ fn any_places_may_be_lost_before_any_event() {
 }
 
 #[test]
+fn a_shadow_makes_a_loss_cheaper() {
+    let of = lanes(4, 1, Order::BackwardFirst);
+    let program = program(6, false, of);
+    let mut sums = [0; 4];
+    for at in 20..120 {
+        let time = |residence, at| {
+            let settings = Settings { last: Round(4), residence, ..settings(of, 4, WeightVersions::Latest) };
+            let mut world = World::new(&program, settings, 9, None);
+            assert!(world.run(Losses { at, chance: 0 }));
+            world.ended
+        };
+        for (sum, residence) in sums.chunks_mut(2).zip([Residence::Shadowed, Residence::Places]) {
+            sum[0] += time(residence, None);
+            sum[1] += time(residence, Some((at, 2, 2)));
+        }
+    }
+    let [shadowed, lost_shadowed, plain, lost_plain] = sums;
+    let (with, without) = (lost_shadowed - shadowed, lost_plain - plain);
+    #[allow(clippy::disallowed_macros, clippy::print_stderr)]
+    {
+        eprintln!("a loss costs {with} with shadows, {without} without; no loss {shadowed} and {plain}");
+    }
+    assert!(with < without, "{sums:?}");
+}
+
+#[test]
 fn two_buffers_keep_lanes_busy_where_a_flush_drains_them() {
     let of = lanes(4, 1, Order::BackwardFirst);
     let program = program(6, false, of);
@@ -398,7 +467,8 @@ fn planted_defects_of_lanes_are_found() {
         let (of, layers, intervals, branches, weights) = choose(&mut Random(seed));
         let program = program(layers, branches, of);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let settings = settings(of, intervals, weights);
+            let residence = if seed % 2 == 0 { Residence::Shadowed } else { Residence::Places };
+            let settings = Settings { residence, ..settings(of, intervals, weights) };
             let mut world = World::new(&program, settings, seed, planted);
             !world.run(Losses { chance: if of.count > 1 { 5 } else { 0 }, at: None })
                 || world.end != Some(Reason::Completed)
@@ -412,6 +482,8 @@ fn planted_defects_of_lanes_are_found() {
         Planted::WrongReplica,
         Planted::ForwardBeforeBackward,
         Planted::PlaceForgotten,
+        Planted::ShadowCounted,
+        Planted::ShadowNeverUsed,
     ] {
         let found = (0..1000).find(|&seed| is_wrong(seed, Some(planted)));
         assert!(found.is_some(), "{planted:?}");

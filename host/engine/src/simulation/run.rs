@@ -262,6 +262,7 @@ impl<'a> Run<'a> {
                 self.expected.relaunches += 1;
                 self.launch(task);
             }
+            Action::Again(task) => panic!("{task:?} without lanes"),
             Action::Commit(key) => {
                 let (value, _) = self.attempts[&key];
                 assert!(self.asked.contains_key(&key.step()), "{key} was not asked for");

@@ -74,7 +74,7 @@ impl Product {
             constant_inputs: Vec::new(),
             place: Place::Anywhere,
         };
-        Job { pass, task, work: Work::Kernel(work), deadline: None }
+        Job { pass, task, work: Work::Kernel(work), deadline: None, lane: None }
     }
 }
 

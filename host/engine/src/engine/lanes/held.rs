@@ -1,0 +1,184 @@
+//! Which places hold what forward steps keep for their backward steps, where the host does not.
+//!
+//! A backward step runs where all that its lane kept for the interval is held. Where something is not, since
+//! the place that held it is gone, the forward step is done once more there: a pure task, so its rows are the
+//! same bits. With shadows a place also does forward steps of the lanes at the next place, when it has
+//! nothing else to do, so that it holds what it needs to take them over (Thorpe et al. 2023, Bamboo, section
+//! 5: eager redundant forward, lazy redundant backward).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use eciton_plan::{Attempt, Place, Program, Round, StageId, Step};
+
+use super::super::{Engine, planted};
+use super::Lanes;
+use crate::attempts::Progress;
+use crate::event::{Action, Reason};
+use crate::settings::{MAX_ATTEMPTS, Residence};
+
+/// Where rows are.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    residence: Residence,
+    /// By lane of a replica, its forward stages.
+    forward: Vec<Vec<u16>>,
+    /// By forward step that is done, the places that hold what it kept.
+    at: BTreeMap<Step, BTreeSet<usize>>,
+}
+
+impl Held {
+    pub(super) fn new(program: &Program, residence: Residence, depth: usize, loss: u16) -> Self {
+        let mut forward = vec![Vec::new(); depth];
+        for (id, stage) in (0..loss).zip(&program.stages) {
+            if let Place::Lane(lane) = stage.place
+                && let Some(of) = forward.get_mut(usize::from(lane))
+            {
+                of.push(id);
+            }
+        }
+        Self { residence, forward, at: BTreeMap::new() }
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.at.clear();
+    }
+
+    /// A forward step was done at a place, or, where that is gone, nowhere.
+    pub(super) fn put(&mut self, step: Step, place: Option<usize>) {
+        if self.residence != Residence::Host {
+            self.at.entry(step).or_default().extend(place);
+        }
+    }
+
+    /// An interval is through a lane.
+    pub(super) fn through(&mut self, lane: usize, step: Step) {
+        for &stage in self.forward.get(lane).into_iter().flatten() {
+            self.at.remove(&Step { stage: StageId(stage), ..step });
+        }
+    }
+
+    pub(super) fn lost(&mut self, place: usize) {
+        for places in self.at.values_mut() {
+            places.remove(&place);
+        }
+    }
+
+    /// The first forward step of an interval on a lane that is done and not held at a place.
+    fn missing(&self, lane: usize, place: usize, like: Step) -> Option<Step> {
+        let steps = self.forward.get(lane)?.iter().map(|&stage| Step { stage: StageId(stage), ..like });
+        let is_missing = |step: &Step| self.at.get(step).is_some_and(|places| !places.contains(&place));
+        steps.into_iter().find(is_missing)
+    }
+
+    /// What a backward step at a place must wait for.
+    pub(super) fn wanted(&self, lane: usize, place: usize, step: Step) -> Option<Step> {
+        match self.residence {
+            Residence::Host => None,
+            Residence::Places | Residence::Shadowed => self.missing(lane, place, step),
+        }
+    }
+}
+
+impl Lanes {
+    /// A step that a place without other work does for the lanes at the next one.
+    fn shadow(&self, place: usize, rounds: &[Option<Round>]) -> Option<Step> {
+        let count = self.alive.len();
+        let next = (1..count).map(|by| (place + by) % count).find(|&at| self.alive[at])?;
+        let depth = self.settings.depth().max(1) as usize;
+        let mut first: Option<Step> = None;
+        for &number in &self.homes[next] {
+            let within = self.within(number);
+            for interval in 0..self.intervals {
+                if self.left[within + interval as usize] == 0 || self.number_of(number, interval) != number {
+                    continue;
+                }
+                let Some(round) = rounds.get(interval as usize).copied().flatten() else { continue };
+                let like = Step { round, stage: StageId(0), interval: eciton_plan::IntervalId(interval) };
+                let found = self.held.missing(number % depth, place, like);
+                // Somebody else may be at it.
+                let idle = |step: &Step| !self.doing.iter().flatten().any(|key| key.step() == *step);
+                let earlier = |step: &Step| {
+                    first.is_none_or(|known| (step.round, step.interval) < (known.round, known.interval))
+                };
+                first = found.filter(idle).filter(earlier).or(first);
+            }
+        }
+        first
+    }
+
+    fn number_of(&self, number: usize, interval: u32) -> usize {
+        let depth = self.settings.depth().max(1) as usize;
+        self.number((number % depth) as u16, interval)
+    }
+}
+
+impl Engine {
+    /// Does a step that is done once more, at a place, for what it keeps.
+    pub(super) fn again(&mut self, step: Step) -> Option<Attempt> {
+        let at = self.place(step.stage.index(), step.interval.0);
+        let attempts = &mut self.steps[at].attempts;
+        if attempts.launched() >= MAX_ATTEMPTS {
+            return None;
+        }
+        let attempt = attempts.launch_again();
+        self.counters.again += 1;
+        self.actions.push_back(Action::Again(self.task(step, attempt)));
+        Some(attempt)
+    }
+
+    /// Lets places without work do what their neighbours may lose.
+    pub(super) fn hand_out_shadows(&mut self, lanes: &mut Lanes) {
+        if lanes.held.residence != Residence::Shadowed {
+            return;
+        }
+        let rounds: Vec<Option<Round>> = self.intervals.iter().map(|interval| interval.round).collect();
+        for place in 0..lanes.doing.len() {
+            if lanes.doing[place].is_some() || !lanes.alive[place] {
+                continue;
+            }
+            let Some(step) = lanes.shadow(place, &rounds) else { continue };
+            // A shadow is no reason to fail.
+            if let Some(attempt) = self.again(step) {
+                lanes.doing[place] = Some(key(step, attempt));
+            }
+        }
+    }
+
+    /// An attempt at a step that was done ended at a place.
+    pub(in super::super) fn held_again(&mut self, step: Step, place: Option<usize>) {
+        if planted!(self, ShadowNeverUsed) {
+            return;
+        }
+        let round = self.intervals[step.interval.index()].round;
+        if planted!(self, ShadowCounted) {
+            let attempt = self.steps[self.place(step.stage.index(), step.interval.0)].attempts.newest();
+            self.actions.push_back(Action::Commit(key(step, attempt)));
+        }
+        if let (Some(lanes), true) = (&mut self.lanes, round == Some(step.round))
+            && lanes.held.at.contains_key(&step)
+        {
+            lanes.held.put(step, place);
+        }
+    }
+
+    /// The end of a run whose step cannot be done as often as places are lost.
+    pub(super) fn too_often(&mut self, step: Step) {
+        let attempt = self.newest(self.place(step.stage.index(), step.interval.0));
+        self.finish(Reason::Failed { key: key(step, attempt), retryable: true });
+    }
+
+    /// Notes where a forward step's kept rows are.
+    pub(in super::super) fn held_at(&mut self, step: Step, place: Option<usize>) {
+        let done = self.steps[self.place(step.stage.index(), step.interval.0)].attempts.progress();
+        if let Some(lanes) = self.lanes.as_mut().filter(|lanes| step.stage.0 < lanes.loss)
+            && done == Progress::Running
+        {
+            lanes.held.put(step, place);
+        }
+    }
+}
+
+fn key(step: Step, attempt: Attempt) -> eciton_plan::TaskKey {
+    let Step { round, stage, interval } = step;
+    eciton_plan::TaskKey { round, stage, interval, attempt }
+}
