@@ -234,7 +234,7 @@ fn a_hundred_thousand_calls_lose_nothing() {
     let mut numbers = Numbers(seed);
     let (runtimes, tried) = kernels();
     let _clocks = runtimes.each_ref().map(|runtime| Clock::start(runtime).unwrap());
-    let threads = Threads { threads: THREADS, fresh_instances: false, newest_first: false };
+    let threads = Threads { threads: THREADS, fresh_instances: false, newest_first: false, lanes: 0 };
     let mut pool = LocalPool::new(threads).unwrap();
     let (mut known, mut counts) = (BTreeMap::new(), Counts::new());
     let begun = Instant::now();

@@ -14,6 +14,7 @@ mod error;
 mod flight;
 mod host;
 mod link;
+pub mod pipeline;
 mod random;
 mod report;
 mod settings;

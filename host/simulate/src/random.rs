@@ -13,6 +13,9 @@ pub(crate) enum Purpose {
     Doubled,
     DoubledTime,
     Backoff,
+    Preempted,
+    Burst,
+    BurstPlace,
 }
 
 /// SplitMix64's finaliser.

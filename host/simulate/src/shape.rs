@@ -160,7 +160,11 @@ impl Shape {
 }
 
 /// What the built-in kernels `linear` and `head` say of themselves (`guest-kernels/`).
-fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Result<Signature, String> {
+pub(crate) fn signature(
+    kernel: &str,
+    inputs: &[Vec<u32>],
+    attributes: &[Attribute],
+) -> Result<Signature, String> {
     let find = |name: &str| attributes.iter().find(|a| a.name == name).map(|a| &a.value);
     let flag = |name: &str| find(name) == Some(&Value::Flag(true));
     let width = inputs.first().and_then(|extents| extents.first()).copied().unwrap_or_default();

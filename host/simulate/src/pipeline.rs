@@ -1,0 +1,149 @@
+//! Pipelines in a simulated world: lanes of a real [`Engine`], links between them, places that are preempted.
+//!
+//! A step of a lane takes its stage's seconds over its place's pace, at most a share longer at random, and
+//! begins when the rows that it reads have come: a boundary takes its bytes over the link. Places are lost one
+//! by one (exponential times) and in bursts of a zone, and are there again after a while. The engine does
+//! what it does in a run: lanes move to the place before, rows that went are computed once more, shadows
+//! hold a neighbour's.
+//!
+//! Beside it, the same trace by checkpoints: each loss costs a restart and all rounds since the last one.
+
+mod program;
+mod trace;
+mod world;
+
+use eciton_engine::Residence;
+use eciton_plan::{Order, WeightVersions};
+
+use crate::error::Error;
+
+pub use trace::{Preemption, checkpointed};
+
+/// A stage of a pipeline, on one micro-batch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stage {
+    /// Seconds forward.
+    pub forward: f64,
+    /// Seconds back.
+    pub backward: f64,
+    /// The stages that it reads, each before it, and bytes of their rows; as many go back.
+    pub reads: Vec<(u16, f64)>,
+}
+
+/// A pipeline and how it runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pipeline {
+    /// In topological order; each is a lane of every replica.
+    pub stages: Vec<Stage>,
+    /// Replicas.
+    pub width: u32,
+    /// Micro-batches of an update, of all replicas together.
+    pub micro: u32,
+    /// Rows of an update.
+    pub rows: u32,
+    /// What a lane does first.
+    pub order: Order,
+    /// Which weights a round reads.
+    pub weights: WeightVersions,
+    /// Seconds of an update of the weights, in which no lane waits but of the next round.
+    pub update: f64,
+    /// Who holds what forward steps keep.
+    pub residence: Residence,
+}
+
+/// Places and what they cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Places {
+    /// Bytes a second between two of them.
+    pub link: f64,
+    /// How many times as fast each is, in turn; empty: all 1.
+    pub paces: Vec<f64>,
+    /// Dollars of a place an hour that it is there.
+    pub usd_hour: f64,
+    /// The largest share that a step takes longer.
+    pub jitter: f64,
+    /// How they are lost.
+    pub preemption: Preemption,
+}
+
+/// What a simulated pipeline came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PipelineReport {
+    /// Simulated seconds.
+    pub seconds: f64,
+    /// Rounds that were over.
+    pub rounds: u32,
+    /// Rows a second.
+    pub rows_per_s: f64,
+    /// Dollars of all places while they were there.
+    pub usd: f64,
+    /// Places lost.
+    pub losses: u64,
+    /// Places that were there, on average.
+    pub places: f64,
+    /// The share of that time in which a place did nothing.
+    pub idle: f64,
+    /// Steps done once more since their place was lost, and since what they keep was, shadows included.
+    pub retries: u64,
+    /// See `retries`.
+    pub again: u64,
+}
+
+impl Pipeline {
+    /// Runs it for so many simulated seconds.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for no stage, no micro-batch, a figure out of range; those of the engine;
+    /// [`Error::Failed`] for a step that was lost more often than attempts are counted.
+    pub fn run(&self, places: &Places, seconds: f64, seed: u64) -> Result<PipelineReport, Error> {
+        self.check(places, seconds)?;
+        world::World::new(self, places, seed)?.run(seconds)
+    }
+
+    fn check(&self, places: &Places, seconds: f64) -> Result<(), Error> {
+        let refuse = |what, found: String, allowed: &str| {
+            Err(Error::Setting { what, found, allowed: allowed.to_owned() })
+        };
+        let (count, width) = (self.stages.len() as u64, u64::from(self.width));
+        if count == 0 || width == 0 || count * width > u64::from(eciton_plan::lanes::MAX_LANES) {
+            let found = format!("{count} stages in {width} replicas");
+            return refuse("lanes", found, "1 to 4,096, stages times replicas");
+        }
+        if self.micro == 0 || !self.micro.is_multiple_of(self.width) {
+            let found = self.micro.to_string();
+            return refuse("micro-batches", found, "a multiple of the replicas, at least one each");
+        }
+        for (at, stage) in self.stages.iter().enumerate() {
+            let figures = [stage.forward, stage.backward];
+            let figures = figures.into_iter().chain(stage.reads.iter().map(|(_, bytes)| *bytes));
+            if let Some(figure) = figures.into_iter().find(|f| !(f.is_finite() && *f >= 0.0)) {
+                return refuse("a stage's seconds or bytes", figure.to_string(), "0 and more");
+            }
+            if let Some((read, _)) = stage.reads.iter().find(|(read, _)| usize::from(*read) >= at) {
+                return refuse("a stage's reads", format!("stage {read} by stage {at}"), "earlier stages");
+            }
+        }
+        let preemption = &places.preemption;
+        let positive = [("link", places.link), ("seconds", seconds)];
+        let paces = places.paces.iter().map(|&pace| ("pace", pace));
+        if let Some((what, f)) = positive.into_iter().chain(paces).find(|(_, f)| !(f.is_finite() && *f > 0.0))
+        {
+            return refuse(what, f.to_string(), "above 0");
+        }
+        let shares = [
+            ("update seconds", self.update),
+            ("dollars an hour", places.usd_hour),
+            ("jitter", places.jitter),
+            ("losses an hour", preemption.per_hour),
+            ("bursts an hour", preemption.bursts_per_hour),
+            ("seconds until a place is back", preemption.back),
+        ];
+        match shares.into_iter().find(|(_, figure)| !(figure.is_finite() && *figure >= 0.0)) {
+            Some((what, figure)) => refuse(what, figure.to_string(), "0 and more"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

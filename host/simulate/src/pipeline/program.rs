@@ -1,0 +1,83 @@
+//! A pipeline as a program: a stage forward and one back for each, on its lane.
+
+use eciton_plan::{
+    Cost, DataShape, Domain, LossOf, Model, ModelSettings, ParameterId, Phase, Place, Port, Program, Read,
+    Savings, Scope, SlotId, SlotOf, SlotSpec, Stage, StageId, TaskType,
+};
+
+use super::Pipeline;
+use crate::error::Error;
+use crate::shape::signature;
+
+/// The program of a pipeline. Stage i forward is number i, back 2 d - 1 - i: the last stage's backward step
+/// is the loss.
+pub(super) fn program(of: &Pipeline) -> Result<Program, Error> {
+    let settings = ModelSettings::parse("kind = \"mlp\"\nlayers = 1\ndropout = 0", "pipeline")?;
+    let model = Model::resolve(&settings, 1, 2, TaskType::Classification)?;
+    let rows = of.rows.max(1);
+    let shape = DataShape { rows, features: 1, classes: 2, edge_features: 0, graphs: 0, group: 1 };
+    let mut program = Program::build(&model, shape, Savings::default(), &signature)?;
+    // At most `MAX_LANES`.
+    let depth = of.stages.len() as u16;
+    let back = |stage: u16| 2 * depth - 1 - stage;
+    let read = |slot: SlotId, port| Read { slot, scope: Scope::Own, port };
+    let like = program.slots.first().cloned();
+    let slot = |written_by: Option<StageId>, of: SlotOf, like: &SlotSpec| SlotSpec {
+        of,
+        written_by,
+        kept_until: StageId(2 * depth - 1),
+        ..like.clone()
+    };
+    let Some(like) = like else {
+        return Err(Error::Setting {
+            what: "stages",
+            found: "none".to_owned(),
+            allowed: "1 and more".to_owned(),
+        });
+    };
+    // The features, what each stage makes forward, what each gives back.
+    let mut slots = vec![slot(None, SlotOf::Features, &like)];
+    slots.extend((0..depth).map(|stage| slot(Some(StageId(stage)), SlotOf::Activation, &like)));
+    slots.extend((0..depth).map(|stage| slot(Some(StageId(back(stage))), SlotOf::Gradient, &like)));
+    let (forward_slot, back_slot) = (|stage: u16| SlotId(1 + stage), |stage: u16| SlotId(1 + depth + stage));
+    let operation = program.stages.first().map(|stage| stage.operation).unwrap_or_default();
+    let stage = |name: String, phase, lane: u16| Stage {
+        name,
+        operation,
+        phase,
+        place: Place::Lane(lane),
+        domain: Domain::VERTICES,
+        via: None,
+        reads: Vec::new(),
+        writes: Vec::new(),
+        sums: Vec::new(),
+        exact: false,
+        cost: Cost::default(),
+    };
+    let mut stages = Vec::with_capacity(2 * of.stages.len());
+    for (number, one) in (0..depth).zip(&of.stages) {
+        let mut made = stage(format!("stage {number} forward"), Phase::Forward, number);
+        made.reads = one.reads.iter().map(|&(from, _)| read(forward_slot(from), Port::Input)).collect();
+        if made.reads.is_empty() {
+            made.reads.push(read(SlotId(0), Port::Input));
+        }
+        made.writes = vec![Some(forward_slot(number))];
+        stages.push(made);
+    }
+    for number in (0..depth).rev() {
+        let loss = number + 1 == depth;
+        let phase = if loss { Phase::Loss } else { Phase::Backward };
+        let mut made = stage(format!("stage {number} backward"), phase, number);
+        made.reads.push(read(forward_slot(number), Port::Kept));
+        let readers = (0..depth).zip(&of.stages);
+        let readers = readers.filter(|(_, one)| one.reads.iter().any(|&(from, _)| from == number));
+        made.reads.extend(readers.map(|(reader, _)| read(back_slot(reader), Port::Gradient)));
+        made.writes = vec![Some(back_slot(number))];
+        made.sums = vec![ParameterId(0)];
+        stages.push(made);
+    }
+    (program.stages, program.slots) = (stages, slots);
+    program.losses = vec![LossOf { stage: StageId(depth), weight: 1.0 }];
+    program.set_apart(rows);
+    Ok(program)
+}

@@ -1,0 +1,100 @@
+//! Pipelines whose figures are known, and what losses cost.
+#![allow(clippy::unwrap_used, clippy::print_stderr, clippy::disallowed_macros)]
+
+use super::*;
+
+/// A chain of equal stages, 1 s forward and 2 s back.
+fn chain(depth: u16, micro: u32, weights: WeightVersions, residence: Residence) -> Pipeline {
+    let reads = |at: u16| at.checked_sub(1).map(|from| vec![(from, 1e6)]).unwrap_or_default();
+    Pipeline {
+        stages: (0..depth).map(|at| Stage { forward: 1.0, backward: 2.0, reads: reads(at) }).collect(),
+        width: 1,
+        micro,
+        rows: micro,
+        order: Order::BackwardFirst,
+        weights,
+        update: 0.0,
+        residence,
+    }
+}
+
+fn places(preemption: Preemption) -> Places {
+    Places { link: 1e12, paces: Vec::new(), usd_hour: 1.0, jitter: 0.0, preemption }
+}
+
+#[test]
+fn rounds_take_what_the_formulas_say() {
+    // Flush: (m + d - 1) (f + b); two buffers: m (f + b).
+    let run =
+        |weights| chain(4, 8, weights, Residence::Host).run(&places(Preemption::default()), 33_000.5, 1);
+    let (flush, two) = (run(WeightVersions::Latest).unwrap(), run(WeightVersions::TwoBuffered).unwrap());
+    assert_eq!(flush.rounds, 1000);
+    assert!((1373..=1375).contains(&two.rounds), "{two:?}");
+    assert!((flush.idle - 3.0 / 11.0).abs() < 1e-4 && two.idle < 0.001, "{flush:?} {two:?}");
+    assert!((flush.usd - 4.0 * 33_000.5 / 3600.0).abs() < 1e-9);
+}
+
+#[test]
+fn parallel_branches_are_in_flight_less_and_drain_sooner() {
+    // Eight stages in a row, or two branches of four between a first and a last.
+    let row = chain(10, 8, WeightVersions::Latest, Residence::Host);
+    let mut branches = row.clone();
+    branches.stages[5].reads = vec![(0, 1e6)];
+    branches.stages[9].reads = vec![(4, 1e6), (8, 1e6)];
+    let time = |pipeline: &Pipeline| pipeline.run(&places(Preemption::default()), 36_000.5, 1).unwrap();
+    let (row, branches) = (time(&row), time(&branches));
+    let gain = branches.rows_per_s / row.rows_per_s;
+    // (m + 9) 3 against (m + 5) 3.
+    assert!((gain - 17.0 / 13.0).abs() < 0.01, "{gain}");
+}
+
+#[test]
+fn a_pipeline_outlives_its_places_and_beats_restarts() {
+    let preemption = Preemption { per_hour: 0.2, bursts_per_hour: 0.1, burst: 3, zones: 3, back: 300.0 };
+    let hours = 12.0 * 3600.0;
+    let run = |residence, seed| {
+        let report =
+            chain(12, 24, WeightVersions::Latest, residence).run(&places(preemption), hours, seed).unwrap();
+        assert_eq!(
+            report,
+            chain(12, 24, WeightVersions::Latest, residence).run(&places(preemption), hours, seed).unwrap()
+        );
+        report
+    };
+    let (mut host, mut alone, mut shadowed, mut restarts) = (0, 0, 0, 0);
+    for seed in 0..5 {
+        let reports =
+            [Residence::Host, Residence::Places, Residence::Shadowed].map(|residence| run(residence, seed));
+        assert!(reports.iter().all(|report| report.losses > 10 && report.places < 12.0), "{reports:?}");
+        host += reports[0].rounds;
+        alone += reports[1].rounds;
+        shadowed += reports[2].rounds;
+        assert!(reports[0].again == 0 && reports[1].again > 0, "{reports:?}");
+        let round = 3.0 * 35.0;
+        restarts += checkpointed(&preemption, (12, round), (10, 300.0), hours, seed);
+    }
+    eprintln!(
+        "rounds of 5 x 12 h: {host} host, {alone} places, {shadowed} shadowed, {restarts} by checkpoints"
+    );
+    assert!(host >= alone && alone > restarts && shadowed > restarts, "{host} {alone} {shadowed} {restarts}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_words() {
+    let run = |change: &dyn Fn(&mut Pipeline, &mut Places)| {
+        let (mut pipeline, mut at) =
+            (chain(2, 2, WeightVersions::Latest, Residence::Host), places(Preemption::default()));
+        change(&mut pipeline, &mut at);
+        pipeline.run(&at, 10.0, 1).unwrap_err().to_string()
+    };
+    for (found, part) in [
+        (run(&|pipeline, _| pipeline.stages.clear()), "1 to 4,096"),
+        (run(&|pipeline, _| pipeline.width = 3), "a multiple of the replicas"),
+        (run(&|pipeline, _| pipeline.stages[0].reads = vec![(1, 1.0)]), "earlier stages"),
+        (run(&|pipeline, _| pipeline.stages[0].forward = f64::NAN), "NaN"),
+        (run(&|_, places| places.link = 0.0), "above 0"),
+        (run(&|_, places| places.preemption.back = -1.0), "0 and more"),
+    ] {
+        assert!(found.contains(part), "{found}");
+    }
+}

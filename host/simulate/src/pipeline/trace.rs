@@ -1,0 +1,106 @@
+//! When places are lost and come back.
+
+use crate::random::{Purpose, unit};
+
+/// How places are preempted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Preemption {
+    /// Losses of each place an hour, one by one.
+    pub per_hour: f64,
+    /// Bursts of each zone an hour.
+    pub bursts_per_hour: f64,
+    /// Places that a burst takes at once.
+    pub burst: u32,
+    /// Zones; place p is in zone p modulo this, so that neighbours are in different ones.
+    pub zones: u32,
+    /// Seconds until a place is there again.
+    pub back: f64,
+}
+
+/// Losses of a run in order: when, and which places.
+pub(super) type Losses = Vec<(f64, Vec<u32>)>;
+
+/// Seconds to the next of events that come at a rate an hour.
+fn wait(seed: u64, purpose: Purpose, key: &[u64], per_hour: f64) -> f64 {
+    -(1.0 - unit(seed, purpose, key)).ln() * 3600.0 / per_hour
+}
+
+impl Preemption {
+    /// What happens to so many places within some seconds. A place that is gone may be named.
+    pub(super) fn losses(&self, count: u32, seconds: f64, seed: u64) -> Losses {
+        let mut all: Losses = Vec::new();
+        if self.per_hour > 0.0 {
+            for place in 0..count {
+                let mut time = 0.0;
+                for nth in 0.. {
+                    time += wait(seed, Purpose::Preempted, &[u64::from(place), nth], self.per_hour);
+                    if time > seconds {
+                        break;
+                    }
+                    all.push((time, vec![place]));
+                    time += self.back;
+                }
+            }
+        }
+        let zones = self.zones.clamp(1, count.max(1));
+        if self.bursts_per_hour > 0.0 && self.burst > 0 {
+            for zone in 0..zones {
+                let mut time = 0.0;
+                for nth in 0.. {
+                    let key = [u64::from(zone), nth];
+                    time += wait(seed, Purpose::Burst, &key, self.bursts_per_hour);
+                    if time > seconds {
+                        break;
+                    }
+                    let own: Vec<u32> = (zone..count).step_by(zones as usize).collect();
+                    let from = (unit(seed, Purpose::BurstPlace, &key) * own.len() as f64) as usize;
+                    let taken = own.iter().cycle().skip(from).take(own.len().min(self.burst as usize));
+                    all.push((time, taken.copied().collect()));
+                }
+            }
+        }
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        all
+    }
+}
+
+/// Rounds done by checkpoint and restart in the same trace: a round takes `round` seconds with all places;
+/// each loss costs `restart` seconds and all rounds since the last checkpoint, of which there is one every
+/// `every` rounds, and the places that are left do the work of all meanwhile.
+#[must_use]
+pub fn checkpointed(
+    preemption: &Preemption,
+    (count, round): (u32, f64),
+    (every, restart): (u32, f64),
+    seconds: f64,
+    seed: u64,
+) -> u32 {
+    let losses = preemption.losses(count, seconds, seed);
+    let (mut now, mut kept, mut since) = (0.0, 0u32, 0u32);
+    let mut back: Vec<f64> = Vec::new();
+    let mut next = losses.iter().peekable();
+    while now < seconds {
+        back.retain(|&time| time > now);
+        let alive = f64::from(count) - back.len() as f64;
+        let took = round * f64::from(count) / alive.max(1.0);
+        match next.peek() {
+            Some((time, places)) if *time < now + took => {
+                now = now.max(*time) + restart;
+                since = 0;
+                back.extend(places.iter().map(|_| time + preemption.back));
+                next.next();
+            }
+            _ => {
+                now += took;
+                if now > seconds {
+                    break;
+                }
+                since += 1;
+                if since >= every.max(1) {
+                    (kept, since) = (kept + since, 0);
+                }
+            }
+        }
+    }
+    kept + since
+}

@@ -1,0 +1,218 @@
+//! The world of a pipeline: a clock, steps under way, rows on links.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use eciton_engine::{Action, Engine, Event, Reason, Settings};
+use eciton_plan::{Lanes, Round, Step, Task, TaskKey};
+
+use super::program::program;
+use super::{Pipeline, PipelineReport, Places};
+use crate::error::Error;
+use crate::random::{Purpose, unit};
+
+/// Most rounds of a run.
+const MAX_ROUNDS: u32 = 10_000_000;
+
+/// What comes when its time has come.
+#[derive(Clone, Copy, Debug)]
+enum Item {
+    /// A step ends at a place, unless that was lost meanwhile.
+    Ended {
+        key: TaskKey,
+        place: u32,
+        life: u32,
+    },
+    Told(Event),
+    Lost {
+        place: u32,
+    },
+    Back {
+        place: u32,
+    },
+}
+
+pub(super) struct World<'a> {
+    of: &'a Pipeline,
+    places: &'a Places,
+    seed: u64,
+    engine: Engine,
+    now: f64,
+    coming: BTreeMap<(u64, u64), Item>,
+    made: u64,
+    /// By place: how often it was lost, since when it is there, and whether.
+    lives: Vec<u32>,
+    alive: Vec<Option<f64>>,
+    /// When rows of a step are at others, and where they were made.
+    rows: BTreeMap<Step, (f64, u32)>,
+    doing: BTreeSet<u32>,
+    busy: f64,
+    there: f64,
+    report: PipelineReport,
+    end: Option<Reason>,
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(of: &'a Pipeline, places: &'a Places, seed: u64) -> Result<Self, Error> {
+        let program = program(of)?;
+        let count = of.stages.len() as u32 * of.width;
+        let settings = Settings {
+            eval_every: 0,
+            pipeline: eciton_plan::Pipeline { weights: Some(of.weights), ..eciton_plan::Pipeline::default() },
+            lanes: Lanes { count, width: of.width, order: of.order, cap: None },
+            residence: of.residence,
+            ..Settings::new(of.micro, MAX_ROUNDS)
+        };
+        Ok(Self {
+            of,
+            places,
+            seed,
+            engine: Engine::new(&program, settings)?,
+            now: 0.0,
+            coming: BTreeMap::new(),
+            made: 0,
+            lives: vec![0; count as usize],
+            alive: vec![Some(0.0); count as usize],
+            rows: BTreeMap::new(),
+            doing: BTreeSet::new(),
+            busy: 0.0,
+            there: 0.0,
+            report: PipelineReport::default(),
+            end: None,
+        })
+    }
+
+    fn put(&mut self, time: f64, item: Item) {
+        self.made += 1;
+        // Nanoseconds: 584 years.
+        self.coming.insert(((time * 1e9) as u64, self.made), item);
+    }
+
+    pub(super) fn run(mut self, seconds: f64) -> Result<PipelineReport, Error> {
+        let count = self.lives.len() as u32;
+        for (time, places) in self.places.preemption.losses(count, seconds, self.seed) {
+            places.into_iter().for_each(|place| self.put(time, Item::Lost { place }));
+        }
+        self.put(0.0, Item::Told(Event::Started));
+        while let Some(((time, _), item)) = self.coming.pop_first() {
+            let time = time as f64 / 1e9;
+            if time > seconds {
+                break;
+            }
+            self.now = time;
+            self.happen(item);
+            if let Some(Reason::Failed { key, .. }) = self.end {
+                let attempts = key.attempt.0 + 1;
+                return Err(Error::Failed { seconds: time, key, attempts, throttled: 0 });
+            }
+        }
+        self.now = seconds;
+        for since in self.alive.iter().flatten() {
+            self.there += seconds - since;
+        }
+        let counters = self.engine.counters();
+        Ok(PipelineReport {
+            seconds,
+            rows_per_s: f64::from(self.report.rounds) * f64::from(self.of.rows) / seconds,
+            usd: self.there / 3600.0 * self.places.usd_hour,
+            places: self.there / seconds,
+            idle: if self.there > 0.0 { (1.0 - self.busy / self.there).max(0.0) } else { 0.0 },
+            retries: counters.retries,
+            again: counters.again,
+            ..self.report
+        })
+    }
+
+    fn happen(&mut self, item: Item) {
+        match item {
+            Item::Ended { key, place, life } => {
+                if self.lives.get(place as usize) == Some(&life) {
+                    self.doing.remove(&place);
+                    self.rows.entry(key.step()).or_insert((self.now, place));
+                    self.deliver(Event::Completed { key, took_us: 0 });
+                }
+            }
+            Item::Told(event) => self.deliver(event),
+            Item::Lost { place } => {
+                let Some(since) = self.alive.get_mut(place as usize).and_then(Option::take) else { return };
+                self.there += self.now - since;
+                self.doing.remove(&place);
+                if let Some(life) = self.lives.get_mut(place as usize) {
+                    *life += 1;
+                }
+                self.report.losses += 1;
+                self.put(self.now + self.places.preemption.back, Item::Back { place });
+                self.deliver(Event::PlaceLost { place });
+            }
+            Item::Back { place } => {
+                if let Some(alive) = self.alive.get_mut(place as usize) {
+                    *alive = Some(self.now);
+                }
+                self.deliver(Event::PlaceJoined { place });
+            }
+        }
+    }
+
+    fn deliver(&mut self, event: Event) {
+        let actions: Vec<Action> = self.engine.step(event).collect();
+        for action in actions {
+            match action {
+                Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) | Action::Again(task) => {
+                    self.begin(task);
+                }
+                Action::Commit(_) => {}
+                Action::Update { round } => {
+                    self.put(self.now + self.of.update, Item::Told(Event::Updated { round }));
+                }
+                Action::Evaluate { round } => self.put(self.now, Item::Told(Event::Evaluated { round })),
+                Action::RoundFinished { round } => {
+                    self.report.rounds += 1;
+                    // Nobody reads rows of rounds that are over.
+                    let first = Step {
+                        round: Round(round.0 + 1),
+                        stage: Default::default(),
+                        interval: Default::default(),
+                    };
+                    self.rows = self.rows.split_off(&first);
+                }
+                Action::Finished { reason, .. } => self.end = Some(reason),
+            }
+        }
+    }
+
+    /// A step begins when its rows have come.
+    fn begin(&mut self, task: Task) {
+        let (step, key) = (task.step(), task.key());
+        let Some(place) = self.engine.place_of(step) else { return };
+        let depth = self.of.stages.len() as u16;
+        let back = step.stage.0 >= depth;
+        let number = if back { 2 * depth - 1 - step.stage.0 } else { step.stage.0 };
+        let Some(stage) = self.of.stages.get(usize::from(number)) else { return };
+        let mut start = self.now;
+        let mut arrive = |from: eciton_plan::StageId, bytes: f64| {
+            let read = Step { stage: from, ..step };
+            if let Some(&(made, at)) = self.rows.get(&read) {
+                let on_the_way = if at == place { 0.0 } else { bytes / self.places.link };
+                start = start.max(made + on_the_way);
+            }
+        };
+        if back {
+            for (reader, other) in (0..depth).zip(&self.of.stages) {
+                for (_, bytes) in other.reads.iter().filter(|(from, _)| *from == number) {
+                    arrive(eciton_plan::StageId(2 * depth - 1 - reader), *bytes);
+                }
+            }
+        } else {
+            stage.reads.iter().for_each(|&(from, bytes)| arrive(eciton_plan::StageId(from), bytes));
+        }
+        let paces = &self.places.paces;
+        let pace = paces.get(place as usize % paces.len().max(1)).copied().unwrap_or(1.0);
+        let numbers =
+            [step.round.0.into(), step.stage.0.into(), step.interval.0.into(), key.attempt.0.into()];
+        let longer = 1.0 + self.places.jitter * unit(self.seed, Purpose::Jitter, &numbers);
+        let took = if back { stage.backward } else { stage.forward } * longer / pace;
+        self.busy += took;
+        self.doing.insert(place);
+        let life = self.lives.get(place as usize).copied().unwrap_or_default();
+        self.put(start + took, Item::Ended { key, place, life });
+    }
+}
