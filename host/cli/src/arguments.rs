@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Train(Box<crate::train::Arguments>),
     /// What a training would do and hold, without training: takes what `train` takes
     Plan(Box<crate::plan::Arguments>),
+    /// What each stage of a model takes on this machine, a call and a row: for `plan --measured`
+    Profile(Box<crate::profile::Arguments>),
     /// Go on with a run that was killed, from its last checkpoint
     Resume(crate::resume::Arguments),
     /// A training at any size on simulated hosts and functions: times, dollars, and what they buy

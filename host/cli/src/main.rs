@@ -20,6 +20,7 @@ mod kernel;
 mod output;
 mod plan;
 mod predict;
+mod profile;
 mod progress;
 mod recipe;
 mod recipes;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
     }
     let done = match &arguments.command {
         Command::Plan(arguments) => plan::run(arguments, &mut output),
+        Command::Profile(arguments) => profile::run(arguments, &mut output),
         Command::Train(arguments) if arguments.dry_run => plan::dry_run(arguments, (None, None), &mut output),
         Command::Train(arguments) => train::run(arguments, &mut output),
         Command::Resume(arguments) => resume::run(arguments, &mut output),

@@ -113,6 +113,9 @@ pub struct StageProfile {
     /// Seconds a row in a function of at least one vCPU, measured, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function_seconds_per_row: Option<f64>,
+    /// Seconds a call on a core of the host besides, where calls of several sizes were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_seconds_per_call: Option<f64>,
 }
 
 impl Default for Profile {
@@ -179,6 +182,7 @@ impl Profile {
                 s.bytes_out_per_task,
                 s.host_seconds_per_row.unwrap_or(0.0),
                 s.function_seconds_per_row.unwrap_or(0.0),
+                s.host_seconds_per_call.unwrap_or(0.0),
             ]
         });
         if let Some(figure) = paces.into_iter().chain(stages).find(|f| !(f.is_finite() && *f >= 0.0)) {
@@ -250,6 +254,7 @@ fn count(program: &Program, stage: StageId, what: &Stage, stored: f64) -> StageP
         gather_width: what.cost.edge_values,
         host_seconds_per_row: None,
         function_seconds_per_row: None,
+        host_seconds_per_call: None,
     };
     if what.place == Place::Host {
         return found;

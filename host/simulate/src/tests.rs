@@ -26,6 +26,7 @@ fn profile() -> Profile {
         gather_width,
         host_seconds_per_row: None,
         function_seconds_per_row: None,
+        host_seconds_per_call: None,
         constant_bytes_per_row: 0.0,
         bytes_in_per_row: 0.0,
         bytes_in_per_task: 0.0,

@@ -34,6 +34,7 @@ mod picture;
 mod plan;
 mod predict;
 mod predicted;
+mod profile;
 mod recorder;
 mod relation;
 mod report;
@@ -57,6 +58,7 @@ pub use logs::{MAX_EVENTS_BYTES, MAX_SPANS, Recording};
 pub use memory::{MemoryItem, MemoryPlan, Phase, PhaseBytes};
 pub use plan::{FunctionsPlan, LanePlan, LanesPlan, LayerFirst, LayerPlan, Plan, SpanPlan, StagePlan, plan};
 pub use predict::{Evaluation, Predictions, evaluate, predict};
+pub use profile::{profile, read as read_profile};
 pub use report::{
     Attempts, Chosen, EpochReport, Helpers, HelpersUsed, Metrics, Observer, Ordered, Resumed, RowsByAge,
     SeedReport, Silent, Started, Summary, Target,

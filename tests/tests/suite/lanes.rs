@@ -78,7 +78,7 @@ fn lanes_that_cannot_be_are_refused_in_words() {
         (&["lanes.count=2", "executor.kind=loopback"], "lanes are threads here"),
         (&["lanes.count=2", "pipeline.mode=sync"], "lanes pass rows of one round"),
         (
-            &["lanes.count=2", "data.source=cora", "model.kind=gcn", "batch.rows=100000"],
+            &["lanes.count=2", "data.source=cora", "model.kind=gcn", "batch.sampler=neighbours"],
             "models without a graph",
         ),
     ] {

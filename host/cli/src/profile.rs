@@ -1,0 +1,57 @@
+//! `eciton profile`: what each stage of a model takes here, a call and a row.
+
+use std::path::PathBuf;
+
+use eciton_train::{Options, Silent};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::{recipe, train};
+
+const AFTER_HELP: &str = "\
+A batch is trained in 1, 2, 4 and 8 parts in turn; each stage's seconds are fitted as a call and a row.\n\
+The file is a task profile (docs/SIMULATION.md), by which `eciton plan --measured FILE` cuts a pipeline.\n\n\
+Examples:  eciton profile digits --layers 6 --batch 240 --epochs 3 --file digits.json\n\
+\x20          eciton plan digits --layers 6 --batch 240 --micro 4 --lanes 3 --measured digits.json";
+
+/// What `eciton profile` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    train: train::Arguments,
+    /// Where the profile is written
+    #[arg(long, value_name = "FILE")]
+    file: PathBuf,
+    /// Parts of a batch, one run each
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = "1,2,4,8")]
+    parts: Vec<u32>,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    event: &'static str,
+    #[serde(flatten)]
+    profile: &'a eciton_plan::Profile,
+}
+
+/// Profiles, and prints each stage's figures.
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let config = recipe::configure(&arguments.train)?;
+    let options = Options::default();
+    crate::interrupt::watch(options.stop.clone(), indicatif::ProgressBar::hidden(), None)?;
+    let profile = eciton_train::profile(&config, &options, &arguments.parts, &arguments.file, &mut Silent)?;
+    if arguments.train.json {
+        output.json(&Line { event: "profile", profile: &profile });
+        return Ok(());
+    }
+    output.line(format_args!("{:<28} {:>14} {:>14}", "stage", "us a call", "us a row"));
+    for (stage, name) in profile.stages.iter().zip(&profile.program) {
+        let figure = |seconds: Option<f64>| seconds.map_or("-".to_owned(), |s| format!("{:.4}", s * 1e6));
+        let (call, row) = (figure(stage.host_seconds_per_call), figure(stage.host_seconds_per_row));
+        output.line(format_args!("{name:<28} {call:>14} {row:>14}"));
+    }
+    output.line(format_args!("written to {}", arguments.file.display()));
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! Task profiles by calls of several sizes: what each stage takes a call and a row.
+//!
+//! A stage's seconds on r rows are taken as a + b r. Runs with a batch in 1, 2, 4, ... parts give its mean
+//! seconds a row s at several r, and s = a (1 / r) + b is a line in 1 / r: least squares give a and b, neither
+//! below 0.
+
+use std::path::Path;
+
+use eciton_plan::{Config, Profile};
+
+use crate::error::{Error, Result};
+use crate::logs::Recording;
+use crate::report::Observer;
+use crate::session::Options;
+
+/// Runs a configuration with its batches, or all rows, in so many parts in turn, and fits each stage's
+/// seconds. `path` holds the profile of each run, and in the end the fitted one.
+///
+/// # Errors
+/// As [`crate::train`]; [`Error::Plan`] for fewer than two different numbers of parts.
+pub fn profile(
+    config: &Config,
+    options: &Options,
+    parts: &[u32],
+    path: &Path,
+    observer: &mut dyn Observer,
+) -> Result<Profile> {
+    let mut sizes: Vec<u32> = parts.to_vec();
+    sizes.sort_unstable();
+    sizes.dedup();
+    if sizes.len() < 2 {
+        let reason = format!("{parts:?}, where two sizes of calls are needed at least");
+        return Err(Error::Plan(eciton_plan::Error::Content { what: "parts of a batch to profile", reason }));
+    }
+    let recording = Recording { profile: Some(path.to_owned()), ..Recording::default() };
+    let options = Options { out: None, seeds: 1, recording, ..options.clone() };
+    let mut measured: Vec<(f64, Profile)> = Vec::with_capacity(sizes.len());
+    for &parts in &sizes {
+        let mut config = config.clone();
+        config.lanes = eciton_plan::LaneSettings::default();
+        match config.batch.is_on() {
+            true => config.batch.micro = parts,
+            false => config.run.intervals = Some(parts),
+        }
+        let draft = crate::plan::plan(&config, &options)?;
+        crate::train(&config, &options, observer)?;
+        let rows = f64::from(config.batch.rows.unwrap_or(draft.vertices).min(draft.vertices));
+        measured.push((f64::from(draft.intervals.max(1)) / rows.max(1.0), read(path)?));
+    }
+    let Some((_, last)) = measured.last() else { return Err(Error::Internal("no profile".to_owned())) };
+    let mut fitted = last.clone();
+    for (at, stage) in fitted.stages.iter_mut().enumerate() {
+        let points = measured
+            .iter()
+            .filter_map(|(calls, profile)| Some((*calls, profile.stages.get(at)?.host_seconds_per_row?)));
+        let points: Vec<(f64, f64)> = points.collect();
+        if let Some((call, row)) = fit(&points) {
+            (stage.host_seconds_per_call, stage.host_seconds_per_row) = (Some(call), Some(row));
+        }
+    }
+    fitted.source = format!("{}, with {sizes:?} parts of a batch", fitted.source);
+    fitted.check()?;
+    write(path, &fitted)?;
+    Ok(fitted)
+}
+
+/// a and b of s = a x + b, neither below 0, by least squares; `None` for fewer than two points.
+fn fit(points: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let count = points.len() as f64;
+    if points.len() < 2 {
+        return None;
+    }
+    let (x, s) = points.iter().fold((0.0, 0.0), |(x, s), point| (x + point.0 / count, s + point.1 / count));
+    let (above, below) = points.iter().fold((0.0, 0.0), |(above, below), point| {
+        (above + (point.0 - x) * (point.1 - s), below + (point.0 - x).powi(2))
+    });
+    if below <= 0.0 {
+        return None;
+    }
+    let slope = above / below;
+    if slope < 0.0 {
+        return Some((0.0, s));
+    }
+    let row = s - slope * x;
+    if row >= 0.0 {
+        return Some((slope, row));
+    }
+    // Through the origin.
+    let (above, below) = points.iter().fold((0.0, 0.0), |(a, b), p| (a + p.0 * p.1, b + p.0 * p.0));
+    Some((above / below, 0.0))
+}
+
+/// Reads a task profile.
+///
+/// # Errors
+/// [`Error::Record`] for a file that cannot be read, [`Error::Plan`] for one that is no profile.
+pub fn read(path: &Path) -> Result<Profile> {
+    let failed = |source| Error::Record { path: path.to_owned(), source };
+    let limit = u64::try_from(eciton_plan::profile::MAX_PROFILE_BYTES).unwrap_or(u64::MAX);
+    let found = std::fs::metadata(path).map_err(failed)?.len();
+    let refuse = |reason: String| {
+        Error::Plan(eciton_plan::Error::Content {
+            what: "a task profile",
+            reason: format!("{}: {reason}", path.display()),
+        })
+    };
+    if found > limit {
+        return Err(refuse(format!("{found} bytes, at most {limit} are read")));
+    }
+    let text = std::fs::read(path).map_err(failed)?;
+    let profile: Profile = serde_json::from_slice(&text).map_err(|error| refuse(error.to_string()))?;
+    profile.check()?;
+    Ok(profile)
+}
+
+fn write(path: &Path, profile: &Profile) -> Result<()> {
+    let failed = |source: std::io::Error| Error::Record { path: path.to_owned(), source };
+    let text = serde_json::to_string_pretty(profile).map_err(|error| failed(error.into()))?;
+    std::fs::write(path, text + "\n").map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_line_is_found_and_never_below_zero() {
+        let line = |call: f64, row: f64| -> Vec<(f64, f64)> {
+            [0.01, 0.02, 0.05, 0.5].into_iter().map(|x| (x, call * x + row)).collect()
+        };
+        let (call, row) = fit(&line(3e-5, 2e-7)).unwrap();
+        assert!((call - 3e-5).abs() < 1e-12 && (row - 2e-7).abs() < 1e-12);
+        // Fewer rows a call were quicker: no call has a price below 0.
+        assert_eq!(fit(&[(0.1, 3.0), (0.2, 1.0)]), Some((0.0, 2.0)));
+        assert_eq!(fit(&[(0.1, 0.0), (0.3, 4.0)]).map(|(_, row)| row), Some(0.0));
+        assert_eq!((fit(&[(0.1, 1.0)]), fit(&[(0.1, 1.0), (0.1, 2.0)])), (None, None));
+    }
+}
