@@ -3,7 +3,7 @@
 #![allow(missing_docs, clippy::disallowed_types, clippy::disallowed_methods, clippy::disallowed_macros)]
 
 use eciton_engine::{Action, Deadlines, Engine, Event, Settings};
-use eciton_plan::{Attribute, BackwardNeeds, DataShape, Model, Place, Program, RowsSpec, Signature, Value};
+use eciton_plan::{Attribute, BackwardNeeds, DataShape, Model, Program, RowsSpec, Signature, Value};
 use std::time::Instant;
 
 fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Result<Signature, String> {

@@ -443,3 +443,41 @@ fn a_run_of_batches_that_is_killed_goes_on() {
     assert!(kills > 0);
     assert_eq!(digests(works(folder, &["resume", "r", "--json"]).last().unwrap()), wanted);
 }
+
+#[test]
+fn a_language_model_on_lanes_that_is_killed_goes_on_to_the_same_bits() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path();
+    std::fs::write(folder.join("rose.txt"), "a rose is a rose is a rose. ".repeat(150)).unwrap();
+    let line = [
+        "train",
+        "rose.txt",
+        "--recipe",
+        "char-lm",
+        "--sequence",
+        "16",
+        "--batch",
+        "512",
+        "--micro",
+        "4",
+        "--lanes",
+        "2",
+        "--schedule",
+        "2bw",
+        "--epochs",
+        "12",
+        "--json",
+        "--set",
+        "checkpoint.every=1",
+    ];
+    let unbroken = works(folder, &[&line[..], &["--out", "unbroken"]].concat());
+    let mut child = eciton(folder, &[&line[..], &["--out", "r"]].concat())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    assert!(kill(&mut child, folder, Moment::Checkpoints(2), 0), "it ended before its second checkpoint");
+    let resumed = works(folder, &["resume", "r", "--json"]);
+    assert!(resumed.iter().any(|line| line["event"] == "resumed"), "{resumed:?}");
+    assert_eq!(digests(resumed.last().unwrap()), digests(unbroken.last().unwrap()));
+}
