@@ -17,15 +17,18 @@
 
 mod balance;
 mod blocks;
+mod branches;
 mod chain;
 mod cost;
 mod graph;
+mod lattice;
 mod machine;
 mod partition;
 mod plan;
 mod pool;
 mod predict;
 mod search;
+mod tree;
 
 pub use graph::{Graph, MAX_OPERATORS, Operator, Pace};
 pub use machine::{Host, Lane, Machine, Wanted};

@@ -2,12 +2,15 @@
 
 use super::chain::{self, Runs};
 use super::cost::{Setting, Sums};
+use super::branches::Branches;
 use super::graph::Graph;
+use super::lattice::Lattice;
 use super::machine::{Lane, Machine, Wanted};
 use super::partition::Partition;
 use super::plan::{Answer, Plan};
 use super::pool::Pool;
 use super::predict::Candidate;
+use super::tree::Part;
 use super::{balance, blocks};
 use crate::error::Error;
 
@@ -18,7 +21,15 @@ use crate::error::Error;
 /// [`Error::TooMany`] for a machine or a wish that cannot be.
 pub fn plan(graph: &Graph, machine: &Machine, wanted: &Wanted) -> Result<Answer, Error> {
     wanted.check(machine)?;
-    let mut search = Search { graph, machine, wanted, runs: Runs::of(graph), states: 0, found: Vec::new() };
+    let mut search = Search {
+        graph,
+        machine,
+        wanted,
+        runs: Runs::of(graph),
+        lattice: lattice(graph, wanted),
+        states: 0,
+        found: Vec::new(),
+    };
     for shape in wanted.shapes(machine) {
         for &schedule in &wanted.schedules {
             search.partitions(Setting::new(machine, wanted, schedule, shape));
@@ -35,11 +46,26 @@ pub fn plan(graph: &Graph, machine: &Machine, wanted: &Wanted) -> Result<Answer,
     }
 }
 
+/// The stages of a graph that is more than a chain.
+fn lattice(graph: &Graph, wanted: &Wanted) -> Option<Lattice> {
+    let part = Part::of(graph);
+    if !wanted.parallel || part.is_chain() {
+        return None;
+    }
+    let weight = |operators: &[usize]| -> f64 {
+        let operators = operators.iter().filter_map(|&at| graph.operators().get(at));
+        operators.map(|of| (of.forward + of.backward).on(1.0)).sum()
+    };
+    Lattice::of(graph, &part, &weight)
+}
+
 struct Search<'a> {
     graph: &'a Graph,
     machine: &'a Machine,
     wanted: &'a Wanted,
     runs: Runs,
+    /// Where the graph has branches that may run side by side.
+    lattice: Option<Lattice>,
     states: u64,
     found: Vec<Candidate<'a>>,
 }
@@ -58,7 +84,15 @@ impl<'a> Search<'a> {
             |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
         let mut states = 0;
         let mut found: Vec<Partition> = Vec::new();
-        found.extend(chain::cuts(&self.runs, &pool, &price, &mut states).into_iter().map(|(_, cut)| cut));
+        let chains = chain::cuts(&self.runs, &pool, &price, &mut states);
+        if let Some(lattice) = &self.lattice {
+            let pool = if pool.shares().is_some() { pool.clone() } else { pool.levelled() };
+            let branches = Branches::new(lattice, &pool, &price);
+            for depth in chain::depths(pool.groups.len().min(lattice.atoms.len())).filter(|&depth| depth > 1) {
+                found.extend(branches.best(depth, f64::MAX, &mut states).map(|(_, of)| of));
+            }
+        }
+        found.extend(chains.into_iter().map(|(_, cut)| cut));
         let mut quickest: Option<(f64, Candidate<'a>)> = None;
         for depth in chain::depths(pool.groups.len().min(self.runs.len())) {
             let Some(equal) = blocks::equal(&self.runs, &pool, depth, setting.rows) else { continue };

@@ -45,3 +45,6 @@ fn equal_chains_have_the_bubble_of_the_papers() {
         assert!(answer.reason.contains("% slower"), "{}", answer.reason);
     }
 }
+
+mod exhaustive;
+mod random;
