@@ -12,7 +12,6 @@
 //! ```
 
 use super::cost::Setting;
-use super::graph::Graph;
 use super::machine::{Lane, Machine};
 use super::partition::{Counted, Partition};
 use crate::lanes::Lanes;
@@ -25,7 +24,6 @@ const FIRST: usize = 1;
 
 /// A partition in a setting, counted.
 pub(super) struct Candidate<'a> {
-    pub graph: &'a Graph,
     pub machine: &'a Machine,
     pub setting: Setting,
     pub partition: Partition,

@@ -74,7 +74,7 @@ impl<'a> Search<'a> {
     fn candidate(&self, setting: Setting, partition: Partition) -> Candidate<'a> {
         let Self { graph, machine, wanted, .. } = *self;
         let counted = partition.count(graph, machine, &setting, wanted.parallel);
-        Candidate { graph, machine, setting, partition, counted, rows: wanted.rows }
+        Candidate { machine, setting, partition, counted, rows: wanted.rows }
     }
 
     /// What the planners find in a setting.

@@ -84,10 +84,9 @@ pub(super) fn machine(random: &mut Random, most: u64) -> Machine {
     let first = lane(random);
     let lanes = (0..count).map(|_| if alike { first } else { lane(random) });
     let lanes = lanes.collect();
-    let host = random.below(3) == 0;
     let memory = Some(whole(random, 100, 2000)).filter(|_| limited);
     let host = Host { link: whole(random, 1, 30), memory };
-    Machine { lanes, host: Some(host).filter(|_| random.below(3) == 0 && host.link > 0.0) }
+    Machine { lanes, host: Some(host).filter(|_| random.below(3) == 0) }
 }
 
 pub(super) fn setting(random: &mut Random, machine: &Machine) -> Setting {
