@@ -97,6 +97,21 @@ pub enum Error {
         /// How many there may be.
         most: u64,
     },
+    /// A model that no plan fits on a machine.
+    #[error(
+        "no plan fits: {what} needs {:.3} GB and has {:.3}, {:.3} short; {remedy}",
+        *.need as f64 / 1e9, *.have as f64 / 1e9, need.saturating_sub(*.have) as f64 / 1e9
+    )]
+    Short {
+        /// What is short of memory, in the plan that is the least short.
+        what: String,
+        /// Bytes that it needs.
+        need: u64,
+        /// Bytes that it has.
+        have: u64,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// A model that does not fit the data or itself.
     #[error("layer {layer} of the model: `{attribute}` is {found}, but must be {allowed}")]
     Model {

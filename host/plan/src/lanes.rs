@@ -212,27 +212,8 @@ impl Placement {
     /// Forward stages up to `end` in runs from each of `firsts`; the others by what they belong to.
     fn with(program: &Program, end: usize, firsts: &[usize]) -> Self {
         let forward = |at: usize| firsts.iter().filter(|&&first| first <= at).count().saturating_sub(1);
-        let mut of_operation = vec![None; program.operations.len()];
-        let mut lanes: Vec<u16> = Vec::with_capacity(program.stages.len());
-        for (at, stage) in program.stages.iter().enumerate() {
-            let own = of_operation.get_mut(stage.operation.index());
-            let lane = match own {
-                Some(of) if at < end => *of.get_or_insert(forward(at)),
-                Some(Some(of)) => *of,
-                // A loss is where its scores are made; a sum of gradients where the last of them is.
-                _ if stage.phase == Phase::Loss => {
-                    let writer = |slot: crate::ids::SlotId| {
-                        program.slots.get(slot.index()).and_then(|spec| spec.written_by)
-                    };
-                    let made = stage.reads().filter_map(|(slot, _)| writer(slot)).map(StageId::index);
-                    made.filter_map(|made| lanes.get(made)).max().map_or(0, |&lane| usize::from(lane))
-                }
-                _ => lanes.last().map_or(0, |&lane| usize::from(lane)),
-            };
-            // At most `MAX_LANES`.
-            lanes.push(lane as u16);
-        }
-        Self { lanes }
+        // At most `MAX_LANES`.
+        Self { lanes: owners(program, end).into_iter().map(|at| forward(at) as u16).collect() }
     }
 
     /// By stage, its lane of a replica.
@@ -258,6 +239,31 @@ impl Placement {
             }
         }
     }
+}
+
+/// By stage, the first forward stage, of those before `end`, of the operation that it belongs to.
+///
+/// A backward stage belongs to its own operation. A loss belongs to where its scores are made, a sum of
+/// gradients to where the stage before it belongs.
+pub(crate) fn owners(program: &Program, end: usize) -> Vec<usize> {
+    let mut of_operation = vec![None; program.operations.len()];
+    let mut owners: Vec<usize> = Vec::with_capacity(program.stages.len());
+    for (at, stage) in program.stages.iter().enumerate() {
+        let own = of_operation.get_mut(stage.operation.index());
+        owners.push(match own {
+            Some(of) if at < end => *of.get_or_insert(at),
+            Some(Some(of)) => *of,
+            _ if stage.phase == Phase::Loss => {
+                let writer = |slot: crate::ids::SlotId| {
+                    program.slots.get(slot.index()).and_then(|spec| spec.written_by)
+                };
+                let made = stage.reads().filter_map(|(slot, _)| writer(slot)).map(StageId::index);
+                made.filter_map(|made| owners.get(made)).max().copied().unwrap_or(0)
+            }
+            _ => owners.last().copied().unwrap_or(0),
+        });
+    }
+    owners
 }
 
 /// What each forward stage costs, forward and back.

@@ -44,6 +44,7 @@ pub mod op;
 pub mod optimiser;
 pub mod order;
 pub mod pipeline;
+pub mod planner;
 pub mod prices;
 pub mod profile;
 pub mod program;

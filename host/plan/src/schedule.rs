@@ -9,11 +9,12 @@
 //! drains the pipeline (Huang et al. 2019, section 2.3).
 
 mod draw;
+pub(crate) mod list;
 
-use std::collections::BTreeSet;
+use list::{Job, List, World};
 
 use crate::ids::StageId;
-use crate::lanes::{Lanes, Order, caps};
+use crate::lanes::{Lanes, caps};
 use crate::program::{Place, Program};
 
 /// A step of a lane.
@@ -59,17 +60,6 @@ pub struct Shape<'a> {
     pub bound: u32,
 }
 
-/// (what comes later, round, interval, stage).
-type Ready = (bool, u32, u32, u16);
-
-struct Lane {
-    ready: BTreeSet<Ready>,
-    free: f64,
-    /// Intervals between their first step here and their last, each with what is left.
-    open: Vec<(u32, u32, u32)>,
-    next: (u32, u32),
-}
-
 impl Shape<'_> {
     fn stages(&self) -> u16 {
         // A program has at most 2^16 stages.
@@ -83,19 +73,37 @@ impl Shape<'_> {
         }
     }
 
-    fn is_back(&self, stage: u16) -> bool {
-        self.program.loss().is_some_and(|loss| stage >= loss.0)
-    }
-
-    /// Stages of a lane.
-    fn count(&self, lane: usize) -> u32 {
-        let depth = self.lanes.depth().max(1) as usize;
-        let on = |id: &u16| self.program.place(StageId(*id)) == Place::Lane((lane % depth) as u16);
-        (0..self.stages()).filter(on).count() as u32
-    }
-
     fn caps(&self) -> Vec<u32> {
         caps(self.program, &self.lanes, self.intervals.div_ceil(self.lanes.width.max(1)))
+    }
+
+    fn list(&self) -> List {
+        let loss = self.program.loss();
+        let job = |id: StageId| Job {
+            lane: match self.program.place(id) {
+                Place::Lane(lane) => u32::from(lane),
+                _ => 0,
+            },
+            back: loss.is_some_and(|loss| id >= loss),
+            reads: self.program.dependencies(id).into_iter().map(|(before, _)| before.0).collect(),
+        };
+        List {
+            jobs: (0..self.stages()).map(|id| job(StageId(id))).collect(),
+            lanes: self.lanes,
+            caps: self.caps(),
+            intervals: self.intervals,
+            rounds: self.rounds,
+            bound: self.bound,
+        }
+    }
+}
+
+/// Steps of given lengths, whose rows are at once where they are read.
+struct Lengths<'a>(&'a dyn Fn(StageId, u32) -> f64);
+
+impl World for Lengths<'_> {
+    fn took(&self, job: u16, interval: u32) -> f64 {
+        (self.0)(StageId(job), interval)
     }
 }
 
@@ -103,7 +111,7 @@ impl Grid {
     /// The grid of some rounds, if a stage takes `took` on an interval.
     #[must_use]
     pub fn of(shape: &Shape<'_>, took: &dyn Fn(StageId, u32) -> f64) -> Self {
-        Making::new(shape).run(took)
+        shape.list().run(&mut Lengths(took))
     }
 
     /// From the first step to the last.
@@ -205,162 +213,6 @@ impl Grid {
             open.len() as u32
         };
         of_lane().map(|cell| inside(cell.time.0)).max().unwrap_or(0)
-    }
-}
-
-/// A grid on its way.
-struct Making<'a> {
-    shape: &'a Shape<'a>,
-    caps: Vec<u32>,
-    lanes: Vec<Lane>,
-    /// By stage and interval, what the step of the interval's round still waits for.
-    waits: Vec<u32>,
-    /// By interval: the round that it is in, and what is left of it.
-    intervals: Vec<(u32, u32)>,
-    /// By round: how many intervals are through.
-    through: Vec<u32>,
-    /// When a step under way ends.
-    going: Vec<Cell>,
-    grid: Grid,
-}
-
-impl<'a> Making<'a> {
-    fn new(shape: &'a Shape<'a>) -> Self {
-        let width = shape.lanes.width.max(1);
-        let depth = shape.lanes.depth().max(1);
-        let lane =
-            |number| Lane { ready: BTreeSet::new(), free: 0.0, open: Vec::new(), next: (0, number / depth) };
-        let count = width * depth;
-        Self {
-            shape,
-            caps: shape.caps(),
-            lanes: (0..count).map(lane).collect(),
-            waits: vec![0; usize::from(shape.stages()) * shape.intervals as usize],
-            intervals: vec![(0, 0); shape.intervals as usize],
-            through: vec![0; shape.rounds as usize],
-            going: Vec::new(),
-            grid: Grid { cells: Vec::new(), lanes: count, rounds: Vec::new() },
-        }
-    }
-
-    fn run(mut self, took: &dyn Fn(StageId, u32) -> f64) -> Grid {
-        for interval in 0..self.shape.intervals {
-            self.enter(0, interval);
-        }
-        let mut now = 0.0;
-        loop {
-            self.begin(now, took);
-            let next = self.going.iter().map(|cell| cell.time.1).fold(f64::INFINITY, f64::min);
-            if !next.is_finite() {
-                return self.grid;
-            }
-            now = next;
-            let (done, going): (Vec<Cell>, Vec<Cell>) =
-                self.going.iter().partition(|cell| cell.time.1 <= now);
-            self.going = going;
-            for cell in done {
-                self.done(&cell, now);
-            }
-        }
-    }
-
-    fn ready(&mut self, round: u32, stage: u16, interval: u32) {
-        let back = self.shape.is_back(stage);
-        let later = back == (self.shape.lanes.order == Order::ForwardFirst);
-        let lane = self.shape.lane(stage, interval);
-        if let Some(lane) = self.lanes.get_mut(lane) {
-            lane.ready.insert((later, round, interval, stage));
-        }
-    }
-
-    fn waits(&mut self, stage: u16, interval: u32) -> Option<&mut u32> {
-        self.waits.get_mut(usize::from(stage) * self.shape.intervals as usize + interval as usize)
-    }
-
-    fn enter(&mut self, round: u32, interval: u32) {
-        if let Some(of) = self.intervals.get_mut(interval as usize) {
-            *of = (round, u32::from(self.shape.stages()));
-        }
-        for stage in 0..self.shape.stages() {
-            let needed = self.shape.program.dependencies(StageId(stage)).len() as u32;
-            if let Some(waits) = self.waits(stage, interval) {
-                *waits = needed;
-            }
-            if needed == 0 {
-                self.ready(round, stage, interval);
-            }
-        }
-    }
-
-    /// Begins what can be begun.
-    fn begin(&mut self, now: f64, took: &dyn Fn(StageId, u32) -> f64) {
-        let (depth, width) = (self.shape.lanes.depth().max(1) as usize, self.shape.lanes.width.max(1));
-        for number in 0..self.lanes.len() {
-            let (cap, count) =
-                (self.caps.get(number % depth).copied().unwrap_or(1), self.shape.count(number));
-            let Some(lane) = self.lanes.get_mut(number).filter(|lane| lane.free <= now) else { continue };
-            let may = |&&(_, round, interval, _): &&Ready| {
-                let inside = lane.open.iter().any(|&(r, i, _)| (r, i) == (round, interval));
-                inside || (lane.open.len() as u32) < cap && lane.next == (round, interval)
-            };
-            let Some(found) = lane.ready.iter().find(may).copied() else { continue };
-            lane.ready.remove(&found);
-            let (_, round, interval, stage) = found;
-            if !lane.open.iter().any(|&(r, i, _)| (r, i) == (round, interval)) {
-                lane.open.push((round, interval, count));
-                let next = interval + width;
-                lane.next =
-                    if next < self.shape.intervals { (round, next) } else { (round + 1, interval % width) };
-            }
-            let end = now + took(StageId(stage), interval).max(0.0);
-            lane.free = end;
-            let (back, stage) = (self.shape.is_back(stage), StageId(stage));
-            let cell = Cell { lane: number as u32, round, stage, back, interval, time: (now, end) };
-            self.going.push(cell);
-            self.grid.cells.push(cell);
-        }
-    }
-
-    fn done(&mut self, cell: &Cell, now: f64) {
-        let Cell { lane, round, stage, interval, .. } = *cell;
-        if let Some(lane) = self.lanes.get_mut(lane as usize) {
-            for (r, i, left) in &mut lane.open {
-                *left -= u32::from((*r, *i) == (round, interval));
-            }
-            lane.open.retain(|&(_, _, left)| left > 0);
-        }
-        for follower in 0..self.shape.stages() {
-            let reads = self.shape.program.dependencies(StageId(follower));
-            if !reads.iter().any(|(before, _)| *before == stage) {
-                continue;
-            }
-            let Some(waits) = self.waits(follower, interval) else { continue };
-            *waits -= 1;
-            if *waits == 0 {
-                self.ready(round, follower, interval);
-            }
-        }
-        if let Some((_, left)) = self.intervals.get_mut(interval as usize) {
-            *left -= 1;
-            if *left > 0 {
-                return;
-            }
-        }
-        if let Some(through) = self.through.get_mut(round as usize) {
-            *through += 1;
-        }
-        // Rounds end in order.
-        while self.through.get(self.grid.rounds.len()) == Some(&self.shape.intervals) {
-            self.grid.rounds.push(now);
-        }
-        let over = self.grid.rounds.len() as u32;
-        for interval in 0..self.shape.intervals {
-            let Some(&(round, left)) = self.intervals.get(interval as usize) else { continue };
-            let next = round + 1;
-            if left == 0 && next < self.shape.rounds && next <= over + self.shape.bound {
-                self.enter(next, interval);
-            }
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
-use crate::lanes::{LaneSettings, Placement};
+use crate::lanes::{LaneSettings, Order, Placement};
 use crate::program::tests::signature;
 use crate::testing::Random;
 use crate::{DataShape, Model, ModelSettings, Savings, Spans, TaskType};

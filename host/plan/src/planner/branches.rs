@@ -1,0 +1,201 @@
+//! GraphPipe's search: binary search on the slowest stage's target, dynamic programming over the stages of a
+//! series-parallel graph.
+//!
+//! For a target T, over the states of the graph's [`Lattice`] from the last operators to the first, the fewest
+//! lanes, and for each operator that others still read the length of the longest path of stages from it:
+//!
+//! ```text
+//! path(stage) = 1 + max over the stages that read it of path          1 at the end
+//! in flight   = path of 1F1B and 2BW, all micro-batches of GPipe      (`cost`)
+//! ```
+//!
+//! A stage is taken if its cost on a class of lanes is at most T. Ways that use no fewer lanes of any class and
+//! have no shorter path anywhere are dropped. Source: Jeon et al. 2025 (GraphPipe), sections 4 and 5.
+
+use super::chain::Price;
+use super::lattice::{Lattice, bits};
+use super::partition::{Partition, Planner, StageOf};
+use super::pool::Pool;
+
+/// Most ways that are kept of a state; those of fewest lanes and shortest paths stay.
+const MOST_WAYS: usize = 24;
+/// Halvings of the target, after which it only falls.
+const HALVINGS: u32 = 24;
+
+/// A way to do all operators of a state.
+#[derive(Clone, Debug)]
+struct Way {
+    /// By class, how many groups are used.
+    used: Vec<u16>,
+    /// By atom, the longest path from it, where it reads what is not done yet; else 0.
+    paths: Vec<u16>,
+    /// The longest path of all.
+    longest: u16,
+    /// The slowest stage.
+    cost: f64,
+    /// State, way of it, step, class.
+    from: Option<(usize, usize, usize, usize)>,
+}
+
+impl Way {
+    fn is_no_worse(&self, other: &Self) -> bool {
+        let under = |one: &[u16], other: &[u16]| one.iter().zip(other).all(|(one, other)| one <= other);
+        self.longest <= other.longest && under(&self.used, &other.used) && under(&self.paths, &other.paths)
+    }
+
+    fn lanes(&self) -> u16 {
+        self.used.iter().sum()
+    }
+}
+
+/// The search for one pool and price.
+pub(super) struct Branches<'a> {
+    lattice: &'a Lattice,
+    pool: &'a Pool,
+    price: &'a Price<'a>,
+    /// By state and step, by class: the cost with nothing else in flight.
+    least: Vec<Vec<Vec<f64>>>,
+}
+
+impl<'a> Branches<'a> {
+    pub(super) fn new(lattice: &'a Lattice, pool: &'a Pool, price: &'a Price<'a>) -> Self {
+        let lanes: Vec<_> = (0..pool.classes.len()).filter_map(|class| pool.lane(class)).collect();
+        let least = lattice.states.iter().map(|state| {
+            let of = |step: &super::lattice::Step| lanes.iter().map(|lane| price(&step.sums, lane, 1)).collect();
+            state.steps.iter().map(of).collect()
+        });
+        Self { lattice, pool, price, least: least.collect() }
+    }
+
+    /// The partition of at most so many stages whose slowest is quickest, and its cost. `above`: a cost that
+    /// some partition has.
+    pub(super) fn best(&self, depth: usize, above: f64, states: &mut u64) -> Option<(f64, Partition)> {
+        let mut best = self.within(above, depth, states)?;
+        let mut least = 0.0f64;
+        for _ in 0..HALVINGS {
+            let target = f64::midpoint(least, best.0);
+            match self.within(target, depth, states) {
+                Some(found) => best = found,
+                None => least = target,
+            }
+        }
+        // Below what was found, by one cost at a time.
+        while let Some(found) = self.within(best.0.next_down(), depth, states) {
+            best = found;
+        }
+        Some(best)
+    }
+
+    /// The shallowest partition whose stages cost at most `target`.
+    fn within(&self, target: f64, depth: usize, states: &mut u64) -> Option<(f64, Partition)> {
+        let first = Way {
+            used: vec![0; self.pool.classes.len()],
+            paths: vec![0; self.lattice.atoms.len()],
+            longest: 0,
+            cost: 0.0,
+            from: None,
+        };
+        let mut ways: Vec<Vec<Way>> = vec![Vec::new(); self.lattice.states.len()];
+        ways.first_mut()?.push(first);
+        for (at, state) in self.lattice.states.iter().enumerate() {
+            let own = std::mem::take(ways.get_mut(at)?);
+            if !own.is_empty() {
+                for (number, step) in state.steps.iter().enumerate() {
+                    for class in 0..self.pool.classes.len() {
+                        if self.least[at][number][class] > target {
+                            continue;
+                        }
+                        for (from, way) in own.iter().enumerate() {
+                            *states += 1;
+                            let next = self.with(way, (at, from, number, class), step, target, depth);
+                            if let (Some(next), Some(to)) = (next, ways.get_mut(step.to)) {
+                                keep(to, next);
+                            }
+                        }
+                    }
+                }
+            }
+            ways[at] = own;
+        }
+        let last = ways.last()?;
+        let best = last.iter().min_by_key(|way| (way.longest, way.lanes()))?;
+        Some((best.cost, self.partition(best, &ways)))
+    }
+
+    /// A way and one more stage.
+    fn with(
+        &self,
+        way: &Way,
+        from: (usize, usize, usize, usize),
+        step: &super::lattice::Step,
+        target: f64,
+        depth: usize,
+    ) -> Option<Way> {
+        let class = from.3;
+        let (_, count) = self.pool.classes.get(class)?;
+        if usize::from(*way.used.get(class)?) >= *count || usize::from(way.lanes()) >= depth {
+            return None;
+        }
+        let path = 1 + bits(step.readers).filter_map(|at| way.paths.get(at)).copied().max().unwrap_or(0);
+        let cost = (self.price)(&step.sums, self.pool.lane(class)?, u32::from(path));
+        if cost > target {
+            return None;
+        }
+        let mut used = way.used.clone();
+        used[class] += 1;
+        let places = self.lattice.renamed(self.lattice.states.get(from.0)?.set | step.stage);
+        let frontier = self.lattice.states.get(step.to)?.frontier;
+        let mut paths = vec![0; way.paths.len()];
+        for (at, &place) in places.iter().enumerate() {
+            if frontier >> place & 1 == 1 {
+                paths[place] = if step.stage >> at & 1 == 1 { path } else { way.paths[at] };
+            }
+        }
+        let (longest, cost) = (way.longest.max(path), way.cost.max(cost));
+        Some(Way { used, paths, longest, cost, from: Some(from) })
+    }
+
+    fn partition(&self, last: &Way, ways: &[Vec<Way>]) -> Partition {
+        // From the first operators back to the last: states, steps and classes.
+        let mut steps = Vec::new();
+        let mut way = last;
+        while let Some((state, number, step, class)) = way.from {
+            steps.push((state, step, class));
+            let Some(before) = ways.get(state).and_then(|ways| ways.get(number)) else { break };
+            way = before;
+        }
+        // By place in a state's numbering of branches, the atom.
+        let mut atoms: Vec<usize> = (0..self.lattice.atoms.len()).collect();
+        let mut taken = vec![0; self.pool.classes.len()];
+        let mut stages = Vec::new();
+        for &(state, step, class) in steps.iter().rev() {
+            let Some(of) = self.lattice.states.get(state) else { break };
+            let Some(found) = of.steps.get(step) else { break };
+            let stage = bits(found.stage).fold(0, |all, at| all | 1 << atoms[at]);
+            let mut operators: Vec<usize> = self.lattice.operators(stage).collect();
+            operators.sort_unstable();
+            let group = self.pool.classes.get(class).and_then(|(at, _)| self.pool.groups.get(at + taken[class]));
+            stages.push(StageOf { operators, lanes: group.map_or_else(Vec::new, |group| group.lanes.clone()) });
+            taken[class] += 1;
+            let mut renamed = atoms.clone();
+            for (at, place) in self.lattice.renamed(of.set | found.stage).into_iter().enumerate() {
+                renamed[place] = atoms[at];
+            }
+            atoms = renamed;
+        }
+        stages.reverse();
+        Partition { planner: Planner::Branches, stages }
+    }
+}
+
+/// Keeps a way of a state unless another is no worse.
+fn keep(ways: &mut Vec<Way>, next: Way) {
+    if ways.iter().any(|way| way.is_no_worse(&next)) {
+        return;
+    }
+    ways.retain(|way| !next.is_no_worse(way));
+    let key = |way: &Way| (way.lanes(), way.longest, way.paths.iter().map(|&path| u32::from(path)).sum::<u32>());
+    let at = ways.partition_point(|way| key(way) <= key(&next));
+    ways.insert(at, next);
+    ways.truncate(MOST_WAYS);
+}

@@ -1,0 +1,331 @@
+//! Stages of a series-parallel graph, from the last operators to the first.
+//!
+//! A *state* is a set of operators with all that follow them; a *step* adds a stage to it, which is then convex,
+//! and the stages of a way from nothing to all operators are a partition in topological order. All partitions
+//! into convex stages are such ways (Tarnawski et al. 2020, section 4: ideals), those of GraphPipe's recursive
+//! cuts among them. States that differ by an exchange of equal branches are one.
+//!
+//! Where there are more than [`MOST_STEPS`] steps, neighbouring operators are put together, from the lightest
+//! on, until there are no more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::cost::Sums;
+use super::graph::Graph;
+use super::tree::Part;
+
+/// Most steps of a lattice.
+const MOST_STEPS: usize = 100_000;
+/// Most atoms: bits of a set.
+const MOST_ATOMS: usize = 128;
+/// How much more is put together in each trial.
+const COARSER: f64 = 1.3;
+
+/// A set of atoms, by bit. Atoms are operators that stay together, numbered depth first.
+pub(super) type Set = u128;
+
+/// A stage that may be added to a state.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub to: usize,
+    /// The stage, in the first state's numbering of branches.
+    pub stage: Set,
+    /// Atoms of the first state that read the stage.
+    pub readers: Set,
+    pub sums: Sums,
+}
+
+/// States in the order of their sizes, and the steps from each.
+#[derive(Clone, Debug)]
+pub(super) struct Lattice {
+    pub atoms: Vec<Vec<usize>>,
+    pub states: Vec<State>,
+    twins: Vec<Vec<(usize, usize)>>,
+}
+
+/// Atoms that are in stages already.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    pub set: Set,
+    /// Its atoms that read others than its own.
+    pub frontier: Set,
+    pub steps: Vec<Step>,
+}
+
+impl Lattice {
+    /// The lattice of a graph, whose operators weigh so much.
+    pub(super) fn of(graph: &Graph, part: &Part, weight: &dyn Fn(&[usize]) -> f64) -> Option<Self> {
+        let all = weight(&part.operators());
+        let mut limit = 0.0;
+        loop {
+            let coarse = part.coarse(limit, weight);
+            if let Some(found) = Shape::of(graph, &coarse).and_then(|shape| shape.lattice(graph)) {
+                return Some(found);
+            }
+            if limit >= all {
+                return None;
+            }
+            limit = (limit * COARSER).max(all / MOST_ATOMS as f64).min(all);
+        }
+    }
+
+    /// Where each atom goes when a set takes its state's numbering of branches.
+    pub(super) fn renamed(&self, set: Set) -> Vec<usize> {
+        named(&self.twins, self.atoms.len(), set).1
+    }
+
+    /// The operators of a set.
+    pub(super) fn operators(&self, set: Set) -> impl Iterator<Item = usize> {
+        bits(set).filter_map(|at| self.atoms.get(at)).flatten().copied()
+    }
+}
+
+/// The places of a set's bits, ascending.
+pub(super) fn bits(mut set: Set) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = set.trailing_zeros() as usize;
+        (set != 0).then(|| {
+            set &= set - 1;
+            at
+        })
+    })
+}
+
+fn ones(length: usize) -> Set {
+    if length >= Set::BITS as usize { Set::MAX } else { (1 << length) - 1 }
+}
+
+/// A set with equal branches in the order of what they have of it, and where each atom went.
+fn named(twins: &[Vec<(usize, usize)>], atoms: usize, set: Set) -> (Set, Vec<usize>) {
+    let mut places: Vec<usize> = (0..atoms).collect();
+    let mut set = set;
+    for blocks in twins {
+        let value = |&(start, length): &(usize, usize)| set >> start & ones(length);
+        let mut order: Vec<&(usize, usize)> = blocks.iter().collect();
+        order.sort_by_key(|block| value(block));
+        if order.iter().zip(blocks).all(|(one, other)| *one == other) {
+            continue;
+        }
+        let mut next = set;
+        let mut moved = vec![None; atoms];
+        for (&&(from, length), &(to, _)) in order.iter().zip(blocks) {
+            next = next & !(ones(length) << to) | (set >> from & ones(length)) << to;
+            (0..length).for_each(|at| moved[from + at] = Some(to + at));
+        }
+        set = next;
+        for place in &mut places {
+            *place = moved.get(*place).copied().flatten().unwrap_or(*place);
+        }
+    }
+    (set, places)
+}
+
+/// Atoms with what each reads and is read by.
+struct Shape {
+    atoms: Vec<Vec<usize>>,
+    reads: Vec<Set>,
+    readers: Vec<Set>,
+    /// Runs of atoms, start and length, that are equal branches; inner ones first.
+    twins: Vec<Vec<(usize, usize)>>,
+    /// By atom, its runs of `twins` that have a next one: start of both, and length.
+    ahead: Vec<Vec<(usize, usize, usize)>>,
+}
+
+impl Shape {
+    /// `None`: there are too many atoms.
+    fn of(graph: &Graph, part: &Part) -> Option<Self> {
+        let mut shape = Self {
+            atoms: Vec::new(),
+            reads: Vec::new(),
+            readers: Vec::new(),
+            twins: Vec::new(),
+            ahead: Vec::new(),
+        };
+        shape.add(graph, part);
+        let count = shape.atoms.len();
+        if count > MOST_ATOMS {
+            return None;
+        }
+        let mut atom_of = vec![0; graph.len()];
+        for (at, operators) in shape.atoms.iter().enumerate() {
+            operators.iter().for_each(|&of| atom_of[of] = at);
+        }
+        shape.reads = vec![0; count];
+        shape.readers = vec![0; count];
+        for of in 0..graph.len() {
+            for &read in graph.reads(of) {
+                let (from, to) = (atom_of[read], atom_of[of]);
+                if from != to {
+                    shape.reads[to] |= 1 << from;
+                    shape.readers[from] |= 1 << to;
+                }
+            }
+        }
+        shape.chain(part, &mut 0);
+        shape.ahead = vec![Vec::new(); count];
+        for blocks in &shape.twins {
+            for two in blocks.windows(2) {
+                let ((start, length), (next, _)) = (two[0], two[1]);
+                shape.ahead[start..start + length].iter_mut().for_each(|of| of.push((start, next, length)));
+            }
+        }
+        Some(shape)
+    }
+
+    /// Numbers a part's atoms, and finds equal branches.
+    fn add(&mut self, graph: &Graph, part: &Part) {
+        match part {
+            Part::Whole(operators) => self.atoms.push(operators.clone()),
+            Part::Series(parts) => parts.iter().for_each(|part| self.add(graph, part)),
+            Part::Parallel(parts) => {
+                let mut kinds: BTreeMap<Vec<u64>, Vec<(usize, usize)>> = BTreeMap::new();
+                for part in parts {
+                    let start = self.atoms.len();
+                    self.add(graph, part);
+                    let block = (start, self.atoms.len() - start);
+                    kinds.entry(kind(graph, part, &self.atoms[start..])).or_default().push(block);
+                }
+                self.twins.extend(kinds.into_values().filter(|blocks| blocks.len() > 1));
+            }
+        }
+    }
+
+    /// Orders series parts of which no operator reads another: those of a part that is taken as a chain.
+    /// Returns the part's atoms.
+    fn chain(&mut self, part: &Part, next: &mut usize) -> (usize, usize) {
+        let start = *next;
+        match part {
+            Part::Whole(_) => *next += 1,
+            Part::Parallel(parts) => {
+                for part in parts {
+                    self.chain(part, next);
+                }
+            }
+            Part::Series(parts) => {
+                let mut last: Option<(usize, usize)> = None;
+                for part in parts {
+                    let range = self.chain(part, next);
+                    if let Some((from, to)) = last
+                        && to - from == 1
+                        && range.1 - range.0 == 1
+                    {
+                        self.reads[range.0] |= 1 << from;
+                        self.readers[from] |= 1 << range.0;
+                    }
+                    last = Some(range);
+                }
+            }
+        }
+        (start, *next)
+    }
+
+    /// `None`: there are too many steps.
+    fn lattice(self, graph: &Graph) -> Option<Lattice> {
+        let count = self.atoms.len();
+        let mut numbers: BTreeMap<(u32, Set), usize> = BTreeMap::new();
+        // Sizes only grow: what leads to a set is found before its turn comes.
+        let mut found: Vec<(Set, Vec<(Set, Set)>)> = Vec::new();
+        let mut waiting: BTreeSet<(u32, Set)> = BTreeSet::from([(0, 0)]);
+        let mut steps = 0;
+        while let Some((_, set)) = waiting.pop_first() {
+            let mut stages = Vec::new();
+            self.stages(set, 0, self.open(set), count, &mut stages, MOST_STEPS - steps)?;
+            steps += stages.len();
+            let mut reached = Vec::with_capacity(stages.len());
+            for stage in stages {
+                let (to, _) = named(&self.twins, count, set | stage);
+                waiting.insert((to.count_ones(), to));
+                reached.push((stage, to));
+            }
+            numbers.insert((set.count_ones(), set), found.len());
+            found.push((set, reached));
+        }
+        let states = found.iter().map(|(set, reached)| {
+            let frontier = bits(*set).filter(|&at| self.reads[at] & !set != 0).fold(0, |all, at| all | 1 << at);
+            let steps = reached.iter().map(|&(stage, to)| self.step(graph, &numbers, *set, stage, to));
+            State { set: *set, frontier, steps: steps.collect() }
+        });
+        let states = states.collect();
+        Some(Lattice { states, atoms: self.atoms, twins: self.twins })
+    }
+
+    fn step(
+        &self,
+        graph: &Graph,
+        numbers: &BTreeMap<(u32, Set), usize>,
+        set: Set,
+        stage: Set,
+        to: Set,
+    ) -> Step {
+        let mut inside: Vec<usize> = bits(stage).flat_map(|at| &self.atoms[at]).copied().collect();
+        inside.sort_unstable();
+        let has = |of: usize| inside.binary_search(&of).is_ok();
+        let readers = bits(stage).fold(0, |all, at| all | self.readers[at]) & set;
+        let to = numbers.get(&(to.count_ones(), to)).copied().unwrap_or(0);
+        Step { to, stage, readers, sums: Sums::of(graph, inside.iter().copied(), has) }
+    }
+
+    /// Atoms outside a set that nothing outside it reads.
+    fn open(&self, set: Set) -> Set {
+        let open = |at: &usize| set >> at & 1 == 0 && self.readers[*at] & !set == 0;
+        (0..self.atoms.len()).filter(open).fold(0, |all, at| all | 1 << at)
+    }
+
+    /// All stages that may be added to a set, each once up to an exchange of equal branches.
+    fn stages(
+        &self,
+        set: Set,
+        stage: Set,
+        open: Set,
+        below: usize,
+        found: &mut Vec<Set>,
+        most: usize,
+    ) -> Option<()> {
+        let candidates = bits(open & ones(below)).collect::<Vec<usize>>();
+        for at in candidates {
+            let next = stage | 1 << at;
+            // Of equal branches with equally much in the set, a later one has as much of the stage or more.
+            let ahead = self.ahead[at].iter().all(|&(start, after, length)| {
+                let of = |set: Set, start: usize| set >> start & ones(length);
+                of(set, start) != of(set, after) || of(next, start) <= of(next, after)
+            });
+            if !ahead {
+                continue;
+            }
+            if found.len() >= most {
+                return None;
+            }
+            found.push(next);
+            let all = set | next;
+            let opened = bits(self.reads[at]).filter(|&read| self.readers[read] & !all == 0);
+            let opened = opened.fold(open & !(1 << at), |open, read| open | 1 << read);
+            self.stages(set, next, opened, at, found, most)?;
+        }
+        Some(())
+    }
+}
+
+/// What makes branches equal: their operators' figures, what these read, and who reads them.
+fn kind(graph: &Graph, part: &Part, atoms: &[Vec<usize>]) -> Vec<u64> {
+    let own = part.operators();
+    let place = |of: usize| own.binary_search(&of).map_or((1, of as u64), |at| (0, at as u64));
+    let mut kind: Vec<u64> = atoms.iter().map(|atom| atom.len() as u64).collect();
+    for operator in own.iter().filter_map(|&at| Some((at, graph.operators().get(at)?))) {
+        let (at, of) = operator;
+        let figures = [
+            of.forward.call,
+            of.forward.row,
+            of.backward.call,
+            of.backward.row,
+            of.weights,
+            of.kept,
+            of.output,
+        ];
+        kind.extend(figures.map(f64::to_bits));
+        for list in [graph.reads(at), graph.readers(at)] {
+            kind.push(list.len() as u64);
+            kind.extend(list.iter().flat_map(|&of| <[u64; 2]>::from(place(of))));
+        }
+    }
+    kind
+}

@@ -1,0 +1,101 @@
+//! Operators of a training program.
+
+use super::graph::{Graph, Operator, Pace};
+use crate::error::Error;
+use crate::ids::{SlotId, StageId};
+use crate::lanes::owners;
+use crate::profile::{Profile, StageProfile};
+use crate::program::{Place, Program, SlotOf};
+
+/// Bytes of a value.
+const VALUE_BYTES: f64 = 4.0;
+
+impl Graph {
+    /// The operators of a training program: each forward stage, or several of one operation, with all stages
+    /// back that belong to it (`lanes`: a loss to where its scores are made, a sum of gradients to the stage
+    /// before it). Seconds are those of a core of the profile's host, measured where the profile says so.
+    /// `stored`: the share of the features that is stored.
+    ///
+    /// # Errors
+    /// As [`Profile::stages`]; [`Error::Together`] for a program with stages of the host, which lanes do not
+    /// take; as [`Graph::new`].
+    pub fn of(program: &Program, profile: &Profile, stored: f64) -> Result<Self, Error> {
+        let stages = profile.stages(program, stored)?;
+        if let Some(stage) = program.stages.iter().find(|stage| stage.place == Place::Host) {
+            return Err(Error::Together {
+                key: "lanes.count",
+                found: "planned".to_owned(),
+                other: "model",
+                other_found: format!("stage {}", stage.name),
+                remedy: "lanes run models without a graph; plan for no lanes, or have layers of rows alone",
+            });
+        }
+        let end = program.loss().map_or(program.stages.len(), StageId::index);
+        let owners = owners(program, end);
+        // By stage, the operator that it belongs to: the forward stages that own themselves, in order.
+        let mut first: Vec<usize> = owners.iter().copied().take(end).collect();
+        first.dedup();
+        first.sort_unstable();
+        first.dedup();
+        let operator = |stage: usize| {
+            let owner = owners.get(stage).copied().unwrap_or(0);
+            first.binary_search(&owner).unwrap_or(0)
+        };
+        let names = first.iter().map(|&at| program.stages.get(at).map_or("", |stage| stage.name.as_str()));
+        let mut operators: Vec<Operator> =
+            names.map(|name| Operator { name: name.to_owned(), ..Operator::default() }).collect();
+        for (at, (stage, measured)) in program.stages.iter().zip(&stages).enumerate() {
+            let own = operator(at);
+            let writers = stage.reads().filter_map(|(slot, _)| program.slots.get(slot.index())?.written_by);
+            let reads: Vec<usize> = writers.map(|writer| operator(writer.index())).collect();
+            let weights = program.operations.get(stage.operation.index()).map(|of| of.parameters.as_slice());
+            let values = |id: &crate::ids::ParameterId| program.parameter(*id).map_or(0, |of| of.len());
+            let weights: usize = weights.unwrap_or_default().iter().map(values).sum();
+            let Some(of) = operators.get_mut(own) else { continue };
+            let pace = pace(profile, measured);
+            if at >= end {
+                of.backward = of.backward + pace;
+                // The loss is an operation of its own, with weights that are nobody else's.
+                if program.loss_of(StageId(at as u16)).is_some() {
+                    of.weights += VALUE_BYTES * weights as f64;
+                }
+                continue;
+            }
+            of.forward = of.forward + pace;
+            of.reads.extend(reads.into_iter().filter(|&read| read != own));
+            if first.binary_search(&at).is_ok() {
+                of.weights += VALUE_BYTES * weights as f64;
+            }
+            for slot in stage.writes() {
+                let (kept, output) = readers(program, slot, end, own, &operator);
+                let width = program.slots.get(slot.index()).map_or(0.0, |spec| f64::from(spec.width));
+                of.kept += if kept { VALUE_BYTES * width } else { 0.0 };
+                of.output += if output { VALUE_BYTES * width } else { 0.0 };
+            }
+        }
+        Self::new(operators)
+    }
+}
+
+/// Whether a slot that an operator writes forward is read on the way back, and whether another reads it forward.
+fn readers(
+    program: &Program,
+    slot: SlotId,
+    end: usize,
+    own: usize,
+    operator: &dyn Fn(usize) -> usize,
+) -> (bool, bool) {
+    let reads = |at: &usize| {
+        program.stages.get(*at).is_some_and(|stage| stage.reads().any(|(read, _)| read == slot))
+    };
+    let activation = program.slots.get(slot.index()).is_some_and(|spec| spec.of == SlotOf::Activation);
+    let kept = (end..program.stages.len()).any(|at| reads(&at));
+    (kept, activation && (0..end).filter(reads).any(|at| operator(at) != own))
+}
+
+/// What a stage takes on a core of the host.
+fn pace(profile: &Profile, stage: &StageProfile) -> Pace {
+    let counted = stage.flops_per_row * profile.host.seconds_per_flop;
+    let row = stage.host_seconds_per_row.unwrap_or(counted);
+    Pace { call: profile.host.seconds_per_step, row }
+}

@@ -1,0 +1,127 @@
+//! What a planner plans for: lanes with their links, and what is wanted of them.
+
+use crate::error::Error;
+use crate::lanes::{MAX_LANES, PipelineSchedule};
+
+/// A place that does one step at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lane {
+    /// How many times as fast as the graph's figures.
+    pub pace: f64,
+    /// Bytes that it may hold; `None`: no limit.
+    pub memory: Option<f64>,
+    /// Bytes a second, each way at once.
+    pub link: f64,
+}
+
+/// The host that owns weights and boundary rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Host {
+    /// Bytes a second that all lanes together send through it; it sends as many on at once.
+    pub link: f64,
+    /// Bytes that it may hold; `None`: no limit.
+    pub memory: Option<f64>,
+}
+
+/// Lanes, and who owns the weights.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// The lanes.
+    pub lanes: Vec<Lane>,
+    /// With a host, weights are its own and all rows between lanes pass through it (owner = host). Without
+    /// one, lanes keep their weights, send rows to each other and add gradients in a ring (owner = lanes).
+    pub host: Option<Host>,
+}
+
+impl Machine {
+    /// So many lanes of one kind, without a host.
+    #[must_use]
+    pub fn equal(count: u32, lane: Lane) -> Self {
+        Self { lanes: vec![lane; count as usize], host: None }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let (found, most) = (self.lanes.len() as u64, u64::from(MAX_LANES));
+        if found > most {
+            return Err(Error::TooMany { what: "lanes of a machine", found, most });
+        }
+        let wrong = |reason: String| Err(Error::Content { what: "a machine", reason });
+        if self.lanes.is_empty() {
+            return wrong("no lane, where one is needed at least".to_owned());
+        }
+        for (at, lane) in self.lanes.iter().enumerate() {
+            let figures = [("pace", lane.pace), ("link", lane.link), ("memory", lane.memory.unwrap_or(1.0))];
+            if let Some((name, figure)) = figures.into_iter().find(|&(_, figure)| !is_above_zero(figure)) {
+                return wrong(format!("lane {at} has a {name} of {figure}: take a number above 0"));
+            }
+        }
+        let host = self.host.map_or([1.0, 1.0], |host| [host.link, host.memory.unwrap_or(1.0)]);
+        match host.into_iter().find(|&figure| !is_above_zero(figure)) {
+            Some(figure) => wrong(format!("the host has a link or memory of {figure}: take a number above 0")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a plan may be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    /// Rows of an update.
+    pub rows: u32,
+    /// Schedules to choose from.
+    pub schedules: Vec<PipelineSchedule>,
+    /// Numbers of replicas to choose from.
+    pub widths: Vec<u32>,
+    /// Micro-batches of an update, of all replicas together, to choose from: multiples of the width.
+    pub micro: Vec<u32>,
+    /// Whether a stage may keep its inputs only, and go forward again before it goes back.
+    pub recompute: bool,
+    /// Whether stages that do not need each other may run side by side (GraphPipe); else each follows the one
+    /// before it, as in plans for chains.
+    pub parallel: bool,
+    /// Copies of the weights that their owner holds besides their versions: the sum of gradients and the
+    /// optimiser's moments (Adam: 3).
+    pub copies: f64,
+}
+
+impl Wanted {
+    /// Whether there can be such plans for a machine.
+    pub(super) fn check(&self, machine: &Machine) -> Result<(), Error> {
+        machine.check()?;
+        let wrong = |reason: String| Err(Error::Content { what: "a wish for a plan", reason });
+        if self.rows == 0 {
+            return wrong("0 rows of an update: take 1 at least".to_owned());
+        }
+        if self.schedules.is_empty() {
+            return wrong("no schedule to choose from: name one at least".to_owned());
+        }
+        if !(self.copies.is_finite() && self.copies >= 0.0) {
+            return wrong(format!("{} copies of the weights: take a number of at least 0", self.copies));
+        }
+        if self.shapes(machine).next().is_none() {
+            return wrong(format!(
+                "widths {:?} and {:?} micro-batches of {} rows on {} lanes: have a width of at most as many \
+                 lanes, and a multiple of it, of at most as many rows, as micro-batches",
+                self.widths,
+                self.micro,
+                self.rows,
+                machine.lanes.len()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Widths with their numbers of micro-batches that can be.
+    pub(super) fn shapes(&self, machine: &Machine) -> impl Iterator<Item = (u32, u32)> {
+        let fits = |&width: &u32| width > 0 && width as usize <= machine.lanes.len();
+        let widths = self.widths.iter().copied().filter(fits);
+        widths.flat_map(move |width| {
+            let fits = move |&micro: &u32| micro > 0 && micro <= self.rows && micro.is_multiple_of(width);
+            self.micro.iter().copied().filter(fits).map(move |micro| (width, micro))
+        })
+    }
+}
+
+fn is_above_zero(figure: f64) -> bool {
+    figure.is_finite() && figure > 0.0
+}

@@ -1,0 +1,290 @@
+//! How long a round of a partition takes: its list schedule, with what goes over links.
+//!
+//! Rows go from the sender's link over the host's, where there is one, to the receiver's. A transfer begins
+//! when all of them are free, holds each for its bytes over that link's pace, and ends after its bytes over the
+//! slowest. Links work in both directions at once.
+//!
+//! ```text
+//! bytes an update      boundaries  2 B sum |A|                weights  (1 + w) |W|      owner = host
+//!                      (B rows, A: bytes a row that           weights  2 (w - 1) |W|    owner = lanes, a ring
+//!                      a stage reads of another)
+//! memory of the host   (v + c) |W| + w sum (k + 1) b |A|      k in flight where A is made
+//! ```
+
+use super::cost::Setting;
+use super::machine::{Lane, Machine};
+use super::partition::{Counted, Partition};
+use crate::lanes::Lanes;
+use crate::pipeline::WeightVersions;
+use crate::schedule::list::{Job, List, World};
+
+/// Rounds that are timed where they overlap, and the first of them that counts.
+const ROUNDS: usize = 4;
+const FIRST: usize = 1;
+
+/// A partition in a setting, counted.
+pub(super) struct Candidate<'a> {
+    pub machine: &'a Machine,
+    pub setting: Setting,
+    pub partition: Partition,
+    pub counted: Vec<Counted>,
+    /// Rows of an update.
+    pub rows: u32,
+}
+
+/// What a candidate takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Predicted {
+    /// Seconds of a round in the steady state.
+    pub round: f64,
+    /// The share of the lanes' time in which they do nothing.
+    pub bubble: f64,
+}
+
+impl Candidate<'_> {
+    pub(super) fn depth(&self) -> usize {
+        self.partition.stages.len()
+    }
+
+    /// The machine's lane of a stage in a replica.
+    fn lane(&self, stage: usize, replica: usize) -> Option<&Lane> {
+        let lane = self.partition.stages.get(stage)?.lanes.get(replica)?;
+        self.machine.lanes.get(*lane)
+    }
+
+    /// Bytes an update, between stages and for weights.
+    pub(super) fn bytes(&self) -> (f64, f64) {
+        let width = f64::from(self.setting.width);
+        let copies = if self.setting.host.is_some() { 1.0 + width } else { 2.0 * (width - 1.0) };
+        (2.0 * f64::from(self.rows) * self.boundaries(), copies * self.weights())
+    }
+
+    fn weights(&self) -> f64 {
+        self.counted.iter().map(|stage| stage.sums.weights).sum()
+    }
+
+    /// Bytes a row that stages read of others.
+    fn boundaries(&self) -> f64 {
+        self.counted.iter().flat_map(|stage| &stage.reads).map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Bytes that the host holds; 0 without one.
+    pub(super) fn host_memory(&self) -> f64 {
+        if self.setting.host.is_none() {
+            return 0.0;
+        }
+        let in_flight = |read: usize| self.counted.get(read).map_or(0.0, |of| f64::from(of.in_flight) + 1.0);
+        let rows = self.counted.iter().flat_map(|stage| &stage.reads);
+        let rows: f64 = rows.map(|&(read, bytes)| in_flight(read) * bytes).sum();
+        (self.setting.versions() + self.setting.copies) * self.weights()
+            + f64::from(self.setting.width) * self.setting.rows * rows
+    }
+
+    /// Seconds forward and backward of a stage in a replica, a micro-batch.
+    pub(super) fn seconds(&self, stage: usize, replica: usize) -> (f64, f64) {
+        let (Some(counted), Some(lane)) = (self.counted.get(stage), self.lane(stage, replica)) else {
+            return (0.0, 0.0);
+        };
+        self.setting.seconds(&counted.sums, lane, counted.recompute.unwrap_or(true))
+    }
+
+    /// The longest that a lane works in a round.
+    pub(super) fn slowest(&self) -> f64 {
+        let own = f64::from(self.setting.own());
+        let lanes = (0..self.depth()).flat_map(|stage| (0..self.setting.width as usize).map(move |r| (stage, r)));
+        let works = lanes.map(|(stage, replica)| {
+            let (forward, backward) = self.seconds(stage, replica);
+            own * (forward + backward)
+        });
+        works.fold(0.0, f64::max)
+    }
+
+    /// Seconds of the update between rounds: gradients to the owner, weights from it.
+    pub(super) fn update(&self) -> f64 {
+        let width = f64::from(self.setting.width);
+        let lanes = (0..self.depth()).flat_map(|stage| (0..self.setting.width as usize).map(move |r| (stage, r)));
+        let of_lanes = lanes.map(|(stage, replica)| self.update_of(stage, replica)).fold(0.0, f64::max);
+        let host = self.setting.host.map_or(0.0, |host| (1.0 + width) * self.weights() / host.link);
+        of_lanes.max(host)
+    }
+
+    pub(super) fn update_of(&self, stage: usize, replica: usize) -> f64 {
+        let width = f64::from(self.setting.width);
+        let times = if self.setting.host.is_some() { 2.0 } else { 2.0 * (width - 1.0) / width };
+        let weights = self.counted.get(stage).map_or(0.0, |of| of.sums.weights);
+        self.lane(stage, replica).map_or(0.0, |lane| times * weights / lane.link)
+    }
+
+    fn overlaps(&self) -> bool {
+        self.setting.schedule.settings().1 != WeightVersions::Latest
+    }
+
+    /// A round takes at least so long: the slowest lane's work, and where rounds do not overlap what must come
+    /// before and after it.
+    pub(super) fn least(&self) -> f64 {
+        let (boundaries, weights) = self.bytes();
+        let host = self.setting.host.map_or(0.0, |host| host.link);
+        let over = |bytes: f64| if host > 0.0 { bytes / host } else { 0.0 };
+        if self.overlaps() {
+            return self.slowest().max(over(boundaries + weights));
+        }
+        let work = (0..self.setting.width as usize).map(|replica| self.drained(replica));
+        work.fold(0.0, f64::max).max(over(boundaries)) + self.update()
+    }
+
+    /// The longest, over stages, of a stage's work, the way to its first step and the way back from its last.
+    fn drained(&self, replica: usize) -> f64 {
+        let own = f64::from(self.setting.own());
+        let mut ways: Vec<(f64, f64)> = Vec::with_capacity(self.depth());
+        let mut longest = 0.0f64;
+        for (stage, counted) in self.counted.iter().enumerate() {
+            let (forward, backward) = self.seconds(stage, replica);
+            let before = counted.reads.iter().filter_map(|&(read, _)| ways.get(read));
+            let (to, back) = before.fold((0.0f64, 0.0f64), |(to, back), way| (to.max(way.0), back.max(way.1)));
+            longest = longest.max(to + back + own * (forward + backward));
+            ways.push((to + forward, back + backward));
+        }
+        longest
+    }
+
+    /// Whether each lane and the host hold what they have to.
+    pub(super) fn fits(&self) -> bool {
+        let host = self.setting.host.and_then(|host| host.memory);
+        self.counted.iter().all(|stage| stage.recompute.is_some())
+            && host.is_none_or(|most| self.host_memory() <= most)
+    }
+
+    fn list(&self) -> List {
+        let depth = self.depth() as u16;
+        let back = |stage: u16| 2 * depth - 1 - stage;
+        let mut jobs: Vec<Job> = Vec::new();
+        for (stage, counted) in (0..depth).zip(&self.counted) {
+            let reads = counted.reads.iter().map(|&(read, _)| read as u16).collect();
+            jobs.push(Job { lane: u32::from(stage), back: false, reads });
+        }
+        for stage in (0..depth).rev() {
+            let read_by = |(_, of): &(u16, &Counted)| of.reads.iter().any(|&(read, _)| read as u16 == stage);
+            let readers = (0..depth).zip(&self.counted).filter(read_by).map(|(reader, _)| back(reader));
+            let reads = [stage].into_iter().chain(readers).collect();
+            jobs.push(Job { lane: u32::from(stage), back: true, reads });
+        }
+        let (width, depth) = (self.setting.width, u32::from(depth));
+        List {
+            jobs,
+            lanes: Lanes { count: width * depth, width, order: self.setting.order(), cap: None },
+            caps: self.counted.iter().map(|stage| stage.in_flight).collect(),
+            intervals: self.setting.micro,
+            rounds: if self.overlaps() { ROUNDS as u32 } else { 1 },
+            bound: u32::from(self.overlaps()),
+        }
+    }
+
+    /// The list schedule's round.
+    pub(super) fn predict(&self) -> Predicted {
+        let grid = self.list().run(&mut Links::of(self));
+        let round = match grid.rounds[..] {
+            [only] => only,
+            [.., last] => {
+                let first = grid.rounds.get(FIRST).copied().unwrap_or(0.0);
+                (last - first) / (grid.rounds.len().saturating_sub(FIRST + 1)).max(1) as f64
+            }
+            [] => grid.span(),
+        };
+        let busy: f64 = grid.cells.iter().map(|cell| cell.time.1 - cell.time.0).sum();
+        let busy = busy / grid.rounds.len().max(1) as f64;
+        let all = f64::from(grid.lanes) * round;
+        Predicted { round, bubble: if all > 0.0 { (1.0 - busy / all).max(0.0) } else { 0.0 } }
+    }
+}
+
+/// When each link is free again.
+struct Links<'a> {
+    of: &'a Candidate<'a>,
+    /// By replica and stage: out, in.
+    lanes: Vec<[f64; 2]>,
+    host: f64,
+    /// By stage and replica, seconds forward and backward.
+    seconds: Vec<(f64, f64)>,
+}
+
+impl<'a> Links<'a> {
+    fn of(of: &'a Candidate<'a>) -> Self {
+        let width = of.setting.width as usize;
+        let count = of.depth() * width;
+        let seconds = (0..of.depth()).flat_map(|stage| (0..width).map(move |replica| (stage, replica)));
+        Self {
+            of,
+            lanes: vec![[0.0; 2]; count],
+            host: 0.0,
+            seconds: seconds.map(|(stage, replica)| of.seconds(stage, replica)).collect(),
+        }
+    }
+
+    fn place(&self, job: u16, interval: u32) -> (usize, usize) {
+        let (depth, job) = (self.of.depth(), usize::from(job));
+        let stage = if job < depth { job } else { 2 * depth - 1 - job };
+        (stage, (interval % self.of.setting.width) as usize)
+    }
+
+    fn at(&self, (stage, replica): (usize, usize)) -> usize {
+        stage * self.of.setting.width as usize + replica
+    }
+}
+
+impl World for Links<'_> {
+    fn took(&self, job: u16, interval: u32) -> f64 {
+        let (forward, backward) =
+            self.seconds.get(self.at(self.place(job, interval))).copied().unwrap_or_default();
+        if usize::from(job) < self.of.depth() { forward } else { backward }
+    }
+
+    fn carried(&mut self, now: f64, from: u16, to: u16, interval: u32) -> f64 {
+        let (sender, receiver) = (self.place(from, interval), self.place(to, interval));
+        if sender.0 == receiver.0 {
+            return now;
+        }
+        let (first, last) = (sender.0.min(receiver.0), sender.0.max(receiver.0));
+        let reads = self.of.counted.get(last).map_or(&[][..], |stage| &stage.reads);
+        let row = reads.iter().find(|(read, _)| *read == first).map_or(0.0, |(_, bytes)| *bytes);
+        if row == 0.0 {
+            return now;
+        }
+        let bytes = row * self.of.setting.rows;
+        let link = |(stage, replica): (usize, usize)| self.of.lane(stage, replica).map_or(1.0, |lane| lane.link);
+        let (out, into) = (link(sender), link(receiver));
+        let (at, to) = (self.at(sender), self.at(receiver));
+        let host = self.of.setting.host.map(|host| host.link);
+        let free = |links: &[[f64; 2]], at: usize, way: usize| links.get(at).map_or(0.0, |ways| ways[way]);
+        let begins = now.max(free(&self.lanes, at, 0)).max(free(&self.lanes, to, 1));
+        let begins = if host.is_some() { begins.max(self.host) } else { begins };
+        if let Some(ways) = self.lanes.get_mut(at) {
+            ways[0] = begins + bytes / out;
+        }
+        if let Some(ways) = self.lanes.get_mut(to) {
+            ways[1] = begins + bytes / into;
+        }
+        self.host = host.map_or(self.host, |host| begins + bytes / host);
+        begins + bytes / out.min(into).min(host.unwrap_or(f64::INFINITY))
+    }
+
+    fn updated(&mut self, now: f64) -> f64 {
+        let width = self.of.setting.width;
+        let mut there = now;
+        for stage in 0..self.of.depth() {
+            for replica in 0..width as usize {
+                let took = self.of.update_of(stage, replica);
+                let at = self.at((stage, replica));
+                let Some(ways) = self.lanes.get_mut(at).filter(|_| took > 0.0) else { continue };
+                for free in ways {
+                    *free = free.max(now) + took;
+                    there = there.max(*free);
+                }
+            }
+        }
+        if let Some(host) = self.of.setting.host {
+            self.host = self.host.max(now) + (1.0 + f64::from(width)) * self.of.weights() / host.link;
+            there = there.max(self.host);
+        }
+        there
+    }
+}

@@ -1,0 +1,200 @@
+//! All candidates, the best of them, and what is short where there is none.
+
+use super::chain::{self, Runs};
+use super::cost::{Setting, Sums};
+use super::branches::Branches;
+use super::graph::Graph;
+use super::lattice::Lattice;
+use super::machine::{Lane, Machine, Wanted};
+use super::partition::Partition;
+use super::plan::{Answer, Plan};
+use super::pool::Pool;
+use super::predict::Candidate;
+use super::tree::Part;
+use super::{balance, blocks};
+use crate::error::Error;
+
+/// The plan of most rows a second.
+///
+/// # Errors
+/// [`Error::Short`] where nothing fits: what is short of memory, and by how much; [`Error::Content`] and
+/// [`Error::TooMany`] for a machine or a wish that cannot be.
+pub fn plan(graph: &Graph, machine: &Machine, wanted: &Wanted) -> Result<Answer, Error> {
+    wanted.check(machine)?;
+    let mut search = Search {
+        graph,
+        machine,
+        wanted,
+        runs: Runs::of(graph),
+        lattice: lattice(graph, wanted),
+        states: 0,
+        found: Vec::new(),
+    };
+    for shape in wanted.shapes(machine) {
+        for &schedule in &wanted.schedules {
+            search.partitions(Setting::new(machine, wanted, schedule, shape));
+        }
+    }
+    let all = std::mem::take(&mut search.found);
+    let (fitting, others): (Vec<_>, Vec<_>) = all.into_iter().partition(Candidate::fits);
+    match best(fitting) {
+        Some((plan, runner_up)) => {
+            let reason = runner_up.as_ref().map_or_else(String::new, |second| second.loses(&plan));
+            Ok(Answer { plan, runner_up, reason, states: search.states })
+        }
+        None => Err(search.short(&others)),
+    }
+}
+
+/// The stages of a graph that is more than a chain.
+fn lattice(graph: &Graph, wanted: &Wanted) -> Option<Lattice> {
+    let part = Part::of(graph);
+    if !wanted.parallel || part.is_chain() {
+        return None;
+    }
+    let weight = |operators: &[usize]| -> f64 {
+        let operators = operators.iter().filter_map(|&at| graph.operators().get(at));
+        operators.map(|of| (of.forward + of.backward).on(1.0)).sum()
+    };
+    Lattice::of(graph, &part, &weight)
+}
+
+struct Search<'a> {
+    graph: &'a Graph,
+    machine: &'a Machine,
+    wanted: &'a Wanted,
+    runs: Runs,
+    /// Where the graph has branches that may run side by side.
+    lattice: Option<Lattice>,
+    states: u64,
+    found: Vec<Candidate<'a>>,
+}
+
+impl<'a> Search<'a> {
+    fn candidate(&self, setting: Setting, partition: Partition) -> Candidate<'a> {
+        let Self { graph, machine, wanted, .. } = *self;
+        let counted = partition.count(graph, machine, &setting, wanted.parallel);
+        Candidate { machine, setting, partition, counted, rows: wanted.rows }
+    }
+
+    /// What the planners find in a setting.
+    fn partitions(&mut self, setting: Setting) {
+        let pool = Pool::of(self.machine, setting.width);
+        let price =
+            |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
+        let mut states = 0;
+        let mut found: Vec<Partition> = Vec::new();
+        let chains = chain::cuts(&self.runs, &pool, &price, &mut states);
+        if let Some(lattice) = &self.lattice {
+            let pool = if pool.shares().is_some() { pool.clone() } else { pool.levelled() };
+            let branches = Branches::new(lattice, &pool, &price);
+            for depth in chain::depths(pool.groups.len().min(lattice.atoms.len())).filter(|&depth| depth > 1) {
+                found.extend(branches.best(depth, f64::MAX, &mut states).map(|(_, of)| of));
+            }
+        }
+        found.extend(chains.into_iter().map(|(_, cut)| cut));
+        let mut quickest: Option<(f64, Candidate<'a>)> = None;
+        for depth in chain::depths(pool.groups.len().min(self.runs.len())) {
+            let Some(equal) = blocks::equal(&self.runs, &pool, depth, setting.rows) else { continue };
+            let lanes: Vec<Lane> = pool.groups.iter().take(depth).map(|group| group.lane).collect();
+            found.push(balance::moved(&self.runs, &equal, &lanes, &price, &mut states));
+            let equal = self.candidate(setting, equal);
+            let throughput = blocks::throughput(&equal);
+            if equal.fits() && quickest.as_ref().is_none_or(|(most, _)| throughput > *most) {
+                quickest = Some((throughput, equal));
+            }
+        }
+        self.states += states;
+        self.found.extend(quickest.map(|(_, of)| of));
+        for partition in found {
+            let known = self.found.iter().any(|of| of.setting == setting && of.partition.stages == partition.stages);
+            if !known {
+                self.found.push(self.candidate(setting, partition));
+            }
+        }
+    }
+
+    /// What is short of memory in the plan that is the least short.
+    fn short(&mut self, others: &[Candidate<'a>]) -> Error {
+        let host = others.iter().filter(|of| of.counted.iter().all(|stage| stage.recompute.is_some()));
+        let least = host.map(Candidate::host_memory).fold(f64::INFINITY, f64::min);
+        if let Some(have) = self.machine.host.and_then(|host| host.memory).filter(|_| least.is_finite()) {
+            return Error::Short {
+                what: "the host, with its versions of the weights and rows between stages,".to_owned(),
+                need: least.ceil() as u64,
+                have: have as u64,
+                remedy: "give the host more memory, or take fewer stages, smaller micro-batches or 1f1b",
+            };
+        }
+        let mut worst: Option<(f64, Candidate<'a>)> = None;
+        for shape in self.wanted.shapes(self.machine) {
+            for &schedule in &self.wanted.schedules {
+                let setting = Setting::new(self.machine, self.wanted, schedule, shape);
+                let pool = Pool::of(self.machine, setting.width);
+                let price =
+                    |sums: &Sums, lane: &Lane, path: u32| setting.strain(sums, lane, setting.in_flight(path));
+                for (strain, cut) in chain::cuts(&self.runs, &pool, &price, &mut self.states) {
+                    if worst.as_ref().is_none_or(|(least, _)| strain < *least) {
+                        worst = Some((strain, self.candidate(setting, cut)));
+                    }
+                }
+            }
+        }
+        let stages = worst.as_ref().map(|(_, of)| of.partition.stages.iter().zip(&of.counted));
+        let lanes = stages.into_iter().flatten().flat_map(|(stage, counted)| {
+            let lanes = stage.lanes.iter().filter_map(|&at| Some((at, self.machine.lanes.get(at)?.memory?)));
+            lanes.map(move |(at, have)| (at, have, counted.memory, stage))
+        });
+        let tightest = lanes.max_by(|one, other| (one.2 / one.1).total_cmp(&(other.2 / other.1)));
+        let (what, need, have) = tightest.map_or(("a lane".to_owned(), 0.0, 0.0), |(at, have, need, stage)| {
+            let name = |of: Option<&usize>| {
+                of.and_then(|&of| self.graph.operators().get(of)).map_or("", |of| of.name.as_str())
+            };
+            let (first, last) = (name(stage.operators.first()), name(stage.operators.last()));
+            (format!("lane {at}, with operators `{first}` to `{last}`,"), need, have)
+        });
+        let remedy = match self.wanted.recompute {
+            true => "take more lanes, lanes of more memory, or smaller micro-batches",
+            false => "allow recomputation, or take more lanes, lanes of more memory, or smaller micro-batches",
+        };
+        Error::Short { what, need: need.ceil() as u64, have: have as u64, remedy }
+    }
+}
+
+/// The quickest candidate and the quickest of other width, schedule or stages.
+fn best(candidates: Vec<Candidate<'_>>) -> Option<(Plan, Option<Plan>)> {
+    let mut all: Vec<(f64, Candidate<'_>)> = candidates.into_iter().map(|of| (of.least(), of)).collect();
+    all.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut first: Option<Plan> = None;
+    let mut second: Option<Plan> = None;
+    for (least, candidate) in all {
+        if second.as_ref().is_some_and(|second| least >= second.round_seconds) {
+            break;
+        }
+        let plan = Plan::of(&candidate, candidate.predict());
+        match first.take() {
+            None => first = Some(plan),
+            Some(best) if plan.round_seconds < best.round_seconds => {
+                if differ(&plan, &best) {
+                    second = Some(best);
+                }
+                first = Some(plan);
+            }
+            Some(best) => {
+                let quicker = second.as_ref().is_none_or(|second| plan.round_seconds < second.round_seconds);
+                if quicker && differ(&plan, &best) {
+                    second = Some(plan);
+                }
+                first = Some(best);
+            }
+        }
+    }
+    Some((first?, second))
+}
+
+fn differ(one: &Plan, other: &Plan) -> bool {
+    let operators = |of: &Plan| -> Vec<Vec<usize>> {
+        of.stages.iter().map(|stage| stage.operators.clone()).collect()
+    };
+    (one.width, one.schedule) != (other.width, other.schedule) || operators(one) != operators(other)
+}

@@ -1,0 +1,52 @@
+//! Planners against exhaustive search, published models and their own recount.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use super::*;
+use crate::PipelineSchedule;
+
+/// A chain of equal operators: 1 s forward, 2 s backward a row.
+fn chain(count: usize) -> Graph {
+    let operator = |at: usize| Operator {
+        name: format!("op {at}"),
+        reads: at.checked_sub(1).into_iter().collect(),
+        forward: Pace { call: 0.0, row: 1.0 },
+        backward: Pace { call: 0.0, row: 2.0 },
+        weights: 1.0,
+        kept: 1.0,
+        output: 0.0,
+    };
+    Graph::new((0..count).map(operator).collect()).unwrap()
+}
+
+fn wanted(rows: u32, schedules: &[PipelineSchedule], micro: &[u32]) -> Wanted {
+    Wanted {
+        rows,
+        schedules: schedules.to_vec(),
+        widths: vec![1],
+        micro: micro.to_vec(),
+        recompute: false,
+        parallel: true,
+        copies: 3.0,
+    }
+}
+
+const LANE: Lane = Lane { pace: 1.0, memory: None, link: 1e9 };
+
+#[test]
+fn equal_chains_have_the_bubble_of_the_papers() {
+    let all = [PipelineSchedule::GPipe, PipelineSchedule::Flush];
+    for schedule in all {
+        let answer = plan(&chain(8), &Machine::equal(4, LANE), &wanted(8, &[schedule], &[8])).unwrap();
+        let plan = answer.plan;
+        assert_eq!((plan.depth, plan.stages[0].operators.clone()), (4, vec![0, 1]));
+        // Huang et al. 2019: (d - 1) / (m + d - 1).
+        assert!((plan.bubble - 3.0 / 11.0).abs() < 1e-12, "{} {}", plan.shape(), plan.bubble);
+        assert!((plan.round_seconds - 66.0).abs() < 1e-9);
+        assert!(answer.reason.contains("% slower"), "{}", answer.reason);
+    }
+}
+
+mod exhaustive;
+mod random;
+mod models;
+mod program;
