@@ -5,7 +5,7 @@ mod drawing;
 use std::path::{Path, PathBuf};
 
 use eciton_plan::{HostPlace, Mode, Source, WeightVersions};
-use eciton_train::{LanesPlan, LayerFirst, LayerPlan, Options, Plan};
+use eciton_train::{LanesPlan, LayerFirst, LayerPlan, Options, PipelinePlan, Plan, PlannedPipeline};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -121,6 +121,23 @@ fn print_lanes(plan: &LanesPlan, row: &mut impl FnMut(&str, String)) {
     plan.grid.lines().for_each(|line| row("", line.to_owned()));
 }
 
+/// What planners say.
+fn print_planned(of: &PipelinePlan, row: &mut impl FnMut(&str, String)) {
+    let told = |plan: &PlannedPipeline| {
+        let (rows, bubble) = (plan.rows_per_second, 100.0 * plan.bubble);
+        format!("{}: {rows:.0} rows a second, bubble {bubble:.1} %", plan.shape)
+    };
+    row("predicted", told(&of.own));
+    row("best", told(&of.best));
+    for (place, (operators, forward, backward)) in of.best.stages.iter().enumerate() {
+        let times = format!("{} forward, {} back a part", seconds(*forward), seconds(*backward));
+        row("", format!("stage {place}: {}; {times}", operators.join(", ")));
+    }
+    if let Some((second, reason)) = &of.runner_up {
+        row("runner-up", format!("{}; {reason}", told(second)));
+    }
+}
+
 fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<18} {text}"));
     row(
@@ -227,6 +244,9 @@ fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
     }
     if let Some(lanes) = &plan.lanes {
         print_lanes(lanes, &mut row);
+    }
+    if let Some(planned) = &plan.planned {
+        print_planned(planned, &mut row);
     }
     let memory = &plan.memory;
     for item in &memory.items {

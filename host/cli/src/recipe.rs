@@ -86,9 +86,10 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
 /// the error that follows.
 fn make_absolute(config: &mut Config) {
     let data = Some(&mut config.data.source).filter(|source| builtin(source).is_none());
+    let lanes = config.lanes.profile.as_mut();
     let own = config.model.own_kernels_mut();
     let init = config.run.init.as_mut();
-    for path in data.into_iter().chain(init).chain(config.kernels.values_mut()).chain(own) {
+    for path in data.into_iter().chain(init).chain(lanes).chain(config.kernels.values_mut()).chain(own) {
         if let Ok(whole) = Path::new(path).canonicalize()
             && let Some(whole) = whole.to_str()
         {
@@ -116,7 +117,7 @@ fn is_recipe(path: &str) -> bool {
 }
 
 /// The flags that stand for a key, with the text that follows them.
-fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 39] {
+fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 40] {
     [
         ("--layers", "model.layers", arguments.layers.as_ref()),
         ("--hidden", "model.hidden", arguments.hidden.as_ref()),
@@ -139,6 +140,7 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
         ("--fan-out", "batch.fan_out", arguments.fan_out.as_ref()),
         ("--lanes", "lanes.count", arguments.lanes.as_ref()),
         ("--width", "lanes.width", arguments.width.as_ref()),
+        ("--measured", "lanes.profile", arguments.measured.as_ref()),
         ("--until", "run.until", arguments.until.as_ref()),
         ("--init", "run.init", arguments.init.as_ref()),
         ("--init-fresh", "run.init_fresh", arguments.init_fresh.as_ref()),

@@ -123,6 +123,9 @@ pub(crate) struct Arguments {
     /// Replicas of the pipeline, which share the parts of a batch: a divisor of --lanes [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Pipeline")]
     pub(crate) width: Option<String>,
+    /// A task profile of this model (eciton profile), by which layers are cut over lanes [default: by operations]
+    #[arg(long, value_name = "FILE", help_heading = "Pipeline")]
+    pub(crate) measured: Option<String>,
     /// What lanes do first and which weights they read: gpipe, 1f1b, 2bw, naive [default: 1f1b]
     #[arg(long, value_name = "NAME", help_heading = "Pipeline")]
     pub(crate) schedule: Option<String>,

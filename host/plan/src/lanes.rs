@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::executor::SpanChoice;
 use crate::ids::StageId;
 use crate::pipeline::WeightVersions;
+use crate::planner::Plan;
 use crate::program::{Phase, Place, Program, Scope};
 
 /// Most lanes.
@@ -133,6 +134,9 @@ pub struct LaneSettings {
     /// The first layer of each lane of a replica, from 0; empty: so that all take as long.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cut: Vec<u32>,
+    /// The path of a task profile, by which stages are planned; `None`: by counts of operations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
 }
 
 impl LaneSettings {
@@ -159,6 +163,10 @@ impl LaneSettings {
         if width == 0 || !count.is_multiple_of(width) {
             let remedy = "let each replica have as many lanes: a width that divides the count";
             return refuse("lanes.width", width.to_string(), "lanes.count", counted, remedy);
+        }
+        if let Some(profile) = self.profile.as_ref().filter(|_| !self.cut.is_empty()) {
+            let remedy = "leave one of both out: a profile says where to cut";
+            return refuse("lanes.cut", format!("{:?}", self.cut), "lanes.profile", profile.clone(), remedy);
         }
         let rising = self.cut.windows(2).all(|two| two[0] < two[1]);
         let whole = self.cut.len() == self.lanes.depth() as usize && self.cut.first() == Some(&0) && rising;
@@ -207,6 +215,22 @@ impl Placement {
             return refuse("model", format!("{end} stages forward"), remedy);
         };
         Ok(Self::with(program, end, &firsts))
+    }
+
+    /// The stages of a plan, each on the lane of its number.
+    #[must_use]
+    pub fn planned(program: &Program, plan: &Plan) -> Self {
+        let end = program.loss().map_or(program.stages.len(), StageId::index);
+        let owners = owners(program, end);
+        let mut operators: Vec<usize> = owners.iter().copied().take(end).collect();
+        operators.sort_unstable();
+        operators.dedup();
+        let lane = |owner: usize| {
+            let operator = operators.binary_search(&owner).unwrap_or(0);
+            plan.stages.iter().position(|stage| stage.operators.contains(&operator)).unwrap_or(0)
+        };
+        // At most `MAX_LANES`.
+        Self { lanes: owners.iter().map(|&owner| lane(owner) as u16).collect() }
     }
 
     /// Forward stages up to `end` in runs from each of `firsts`; the others by what they belong to.

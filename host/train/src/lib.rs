@@ -56,7 +56,10 @@ pub use generate::{Drawing, Writer};
 pub use kernels::CachePolicy;
 pub use logs::{MAX_EVENTS_BYTES, MAX_SPANS, Recording};
 pub use memory::{MemoryItem, MemoryPlan, Phase, PhaseBytes};
-pub use plan::{FunctionsPlan, LanePlan, LanesPlan, LayerFirst, LayerPlan, Plan, SpanPlan, StagePlan, plan};
+pub use plan::{
+    FunctionsPlan, LanePlan, LanesPlan, LayerFirst, LayerPlan, PipelinePlan, Plan, PlannedPipeline, SpanPlan,
+    StagePlan, plan,
+};
 pub use predict::{Evaluation, Predictions, evaluate, predict};
 pub use profile::{profile, read as read_profile};
 pub use report::{

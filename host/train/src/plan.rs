@@ -1,6 +1,7 @@
 //! The plan: what a run will do and hold, told without running it.
 
 mod lanes;
+mod pipeline;
 
 use eciton_exec::Prices;
 use eciton_exec::functions::Outlook;
@@ -10,6 +11,8 @@ use eciton_plan::{
 use serde::Serialize;
 
 pub use self::lanes::{LanePlan, LanesPlan};
+pub(crate) use self::pipeline::Planning;
+pub use self::pipeline::{PipelinePlan, PlannedPipeline};
 use crate::driver::stage_bytes;
 use crate::error::Result;
 use crate::memory::MemoryPlan;
@@ -61,6 +64,9 @@ pub struct Plan {
     /// Lanes, where there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lanes: Option<LanesPlan>,
+    /// What planners say, where stages were measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub planned: Option<PipelinePlan>,
     /// Where the host of functions is, by what their number will be cut, and what a GB costs there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub functions: Option<FunctionsPlan>,
@@ -212,6 +218,18 @@ fn spans(draft: &Draft, config: &Config, rows: &[usize]) -> Vec<SpanPlan> {
     (0..).zip(spans.as_slice()).map(one).collect()
 }
 
+/// What planners say of lanes whose stages were measured.
+fn planned(draft: &Draft, config: &Config) -> Result<Option<PipelinePlan>> {
+    let Some(path) = config.lanes.profile.as_ref().filter(|_| config.lanes.lanes.count > 0) else {
+        return Ok(None);
+    };
+    let profile = crate::profile::read(std::path::Path::new(path))?;
+    let (program, inputs) = (&draft.planned.program, &draft.inputs);
+    let (rows, parts) = crate::session::parts(config, inputs, program);
+    let (stored, threads) = (inputs.stored(), draft.threads);
+    Planning { program, profile: &profile, stored, rows, parts, threads }.report(config).map(Some)
+}
+
 /// Reads the data set and opens the kernels, and plans the run. Rows, weights and gathered features
 /// are not allocated.
 ///
@@ -290,6 +308,7 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         stages,
         spans: spans(&draft, config, &rows),
         lanes: LanesPlan::of(&draft, config, &rows),
+        planned: planned(&draft, config)?,
         functions: FunctionsPlan::of(config, intervals)?,
         fits: draft.planned.memory.check(config.run.memory_bytes).is_ok(),
         memory: draft.planned.memory,

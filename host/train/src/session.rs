@@ -26,6 +26,7 @@ use crate::kernels::{CachePolicy, Kernels, Own};
 use crate::labelled::LabelledPlan;
 use crate::logs::{Header, Logs, Profiled, Recording};
 use crate::memory::{self, MemoryPlan};
+use crate::plan::Planning;
 use crate::recorder::Recorder;
 use crate::report::{Attempts, Helpers, HelpersUsed, Metrics, Observer};
 use crate::stop::Stop;
@@ -291,7 +292,7 @@ impl Planned {
         });
         let lanes = match config.lanes.lanes.count {
             0 => None,
-            _ => Some(Placement::of(&program, &config.lanes)?),
+            _ => Some(placed(config, inputs, &program, threads)?),
         };
         let wanted = lanes.as_ref().map(|lanes| lanes.spans(&program));
         let spans = Spans::of(&program, wanted.as_ref().unwrap_or(&config.executor.spans))?;
@@ -315,6 +316,24 @@ impl Planned {
     fn fits(&self, config: &Config) -> bool {
         self.memory.check(config.run.memory_bytes).is_ok()
     }
+}
+
+/// Which lane does what.
+fn placed(config: &Config, inputs: &Inputs, program: &Program, threads: u32) -> Result<Placement> {
+    let placed = Placement::of(program, &config.lanes)?;
+    let Some(path) = &config.lanes.profile else { return Ok(placed) };
+    let profile = crate::profile::read(std::path::Path::new(path))?;
+    let (rows, parts) = parts(config, inputs, program);
+    let planning = Planning { program, profile: &profile, stored: inputs.stored(), rows, parts, threads };
+    Ok(Placement::planned(program, &planning.own(config)?.plan))
+}
+
+/// Rows of an update, and the parts that they are cut into.
+pub(crate) fn parts(config: &Config, inputs: &Inputs, program: &Program) -> (u32, u32) {
+    let rows = config.batch.rows.unwrap_or(inputs.shape.rows).min(inputs.shape.rows);
+    // As many as the interval count is.
+    let whole = inputs.intervals.len() as u32;
+    (rows, if program.apart { config.batch.micro } else { whole })
 }
 
 impl Session {

@@ -50,4 +50,13 @@ pub(super) const LANES: &[Key<LaneSettings>] = &[
             Ok(())
         },
     ),
+    key(
+        "profile",
+        &["measured", "costs"],
+        "the path of a task profile (eciton profile), by which stages are planned; left out: by operations",
+        |lanes, field| {
+            lanes.profile = Some(field.text("the path of a task profile")?);
+            Ok(())
+        },
+    ),
 ];

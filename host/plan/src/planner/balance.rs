@@ -53,10 +53,8 @@ pub(super) fn moved(
         (ends, now) = (moved, then);
     }
     let runs = ends.windows(2).zip(&start.stages);
-    let stages = runs.map(|(two, stage)| StageOf {
-        operators: (two[0]..two[1]).collect(),
-        lanes: stage.lanes.clone(),
-    });
+    let stages = runs
+        .map(|(two, stage)| StageOf { operators: (two[0]..two[1]).collect(), lanes: stage.lanes.clone() });
     Partition { planner: Planner::Balanced, stages: stages.collect() }
 }
 

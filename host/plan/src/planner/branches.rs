@@ -61,7 +61,8 @@ impl<'a> Branches<'a> {
     pub(super) fn new(lattice: &'a Lattice, pool: &'a Pool, price: &'a Price<'a>) -> Self {
         let lanes: Vec<_> = (0..pool.classes.len()).filter_map(|class| pool.lane(class)).collect();
         let least = lattice.states.iter().map(|state| {
-            let of = |step: &super::lattice::Step| lanes.iter().map(|lane| price(&step.sums, lane, 1)).collect();
+            let of =
+                |step: &super::lattice::Step| lanes.iter().map(|lane| price(&step.sums, lane, 1)).collect();
             state.steps.iter().map(of).collect()
         });
         Self { lattice, pool, price, least: least.collect() }
@@ -174,8 +175,10 @@ impl<'a> Branches<'a> {
             let stage = bits(found.stage).fold(0, |all, at| all | 1 << atoms[at]);
             let mut operators: Vec<usize> = self.lattice.operators(stage).collect();
             operators.sort_unstable();
-            let group = self.pool.classes.get(class).and_then(|(at, _)| self.pool.groups.get(at + taken[class]));
-            stages.push(StageOf { operators, lanes: group.map_or_else(Vec::new, |group| group.lanes.clone()) });
+            let group =
+                self.pool.classes.get(class).and_then(|(at, _)| self.pool.groups.get(at + taken[class]));
+            stages
+                .push(StageOf { operators, lanes: group.map_or_else(Vec::new, |group| group.lanes.clone()) });
             taken[class] += 1;
             let mut renamed = atoms.clone();
             for (at, place) in self.lattice.renamed(of.set | found.stage).into_iter().enumerate() {
@@ -194,7 +197,8 @@ fn keep(ways: &mut Vec<Way>, next: Way) {
         return;
     }
     ways.retain(|way| !next.is_no_worse(way));
-    let key = |way: &Way| (way.lanes(), way.longest, way.paths.iter().map(|&path| u32::from(path)).sum::<u32>());
+    let key =
+        |way: &Way| (way.lanes(), way.longest, way.paths.iter().map(|&path| u32::from(path)).sum::<u32>());
     let at = ways.partition_point(|way| key(way) <= key(&next));
     ways.insert(at, next);
     ways.truncate(MOST_WAYS);

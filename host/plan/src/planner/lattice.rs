@@ -241,7 +241,8 @@ impl Shape {
             found.push((set, reached));
         }
         let states = found.iter().map(|(set, reached)| {
-            let frontier = bits(*set).filter(|&at| self.reads[at] & !set != 0).fold(0, |all, at| all | 1 << at);
+            let frontier =
+                bits(*set).filter(|&at| self.reads[at] & !set != 0).fold(0, |all, at| all | 1 << at);
             let steps = reached.iter().map(|&(stage, to)| self.step(graph, &numbers, *set, stage, to));
             State { set: *set, frontier, steps: steps.collect() }
         });

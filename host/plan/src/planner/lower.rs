@@ -85,9 +85,8 @@ fn readers(
     own: usize,
     operator: &dyn Fn(usize) -> usize,
 ) -> (bool, bool) {
-    let reads = |at: &usize| {
-        program.stages.get(*at).is_some_and(|stage| stage.reads().any(|(read, _)| read == slot))
-    };
+    let reads =
+        |at: &usize| program.stages.get(*at).is_some_and(|stage| stage.reads().any(|(read, _)| read == slot));
     let activation = program.slots.get(slot.index()).is_some_and(|spec| spec.of == SlotOf::Activation);
     let kept = (end..program.stages.len()).any(|at| reads(&at));
     (kept, activation && (0..end).filter(reads).any(|at| operator(at) != own))
@@ -97,5 +96,5 @@ fn readers(
 fn pace(profile: &Profile, stage: &StageProfile) -> Pace {
     let counted = stage.flops_per_row * profile.host.seconds_per_flop;
     let row = stage.host_seconds_per_row.unwrap_or(counted);
-    Pace { call: profile.host.seconds_per_step, row }
+    Pace { call: stage.host_seconds_per_call.unwrap_or(profile.host.seconds_per_step), row }
 }

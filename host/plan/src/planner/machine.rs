@@ -57,7 +57,9 @@ impl Machine {
         }
         let host = self.host.map_or([1.0, 1.0], |host| [host.link, host.memory.unwrap_or(1.0)]);
         match host.into_iter().find(|&figure| !is_above_zero(figure)) {
-            Some(figure) => wrong(format!("the host has a link or memory of {figure}: take a number above 0")),
+            Some(figure) => {
+                wrong(format!("the host has a link or memory of {figure}: take a number above 0"))
+            }
             None => Ok(()),
         }
     }

@@ -91,7 +91,8 @@ impl Candidate<'_> {
     /// The longest that a lane works in a round.
     pub(super) fn slowest(&self) -> f64 {
         let own = f64::from(self.setting.own());
-        let lanes = (0..self.depth()).flat_map(|stage| (0..self.setting.width as usize).map(move |r| (stage, r)));
+        let lanes =
+            (0..self.depth()).flat_map(|stage| (0..self.setting.width as usize).map(move |r| (stage, r)));
         let works = lanes.map(|(stage, replica)| {
             let (forward, backward) = self.seconds(stage, replica);
             own * (forward + backward)
@@ -102,7 +103,8 @@ impl Candidate<'_> {
     /// Seconds of the update between rounds: gradients to the owner, weights from it.
     pub(super) fn update(&self) -> f64 {
         let width = f64::from(self.setting.width);
-        let lanes = (0..self.depth()).flat_map(|stage| (0..self.setting.width as usize).map(move |r| (stage, r)));
+        let lanes =
+            (0..self.depth()).flat_map(|stage| (0..self.setting.width as usize).map(move |r| (stage, r)));
         let of_lanes = lanes.map(|(stage, replica)| self.update_of(stage, replica)).fold(0.0, f64::max);
         let host = self.setting.host.map_or(0.0, |host| (1.0 + width) * self.weights() / host.link);
         of_lanes.max(host)
@@ -140,7 +142,8 @@ impl Candidate<'_> {
         for (stage, counted) in self.counted.iter().enumerate() {
             let (forward, backward) = self.seconds(stage, replica);
             let before = counted.reads.iter().filter_map(|&(read, _)| ways.get(read));
-            let (to, back) = before.fold((0.0f64, 0.0f64), |(to, back), way| (to.max(way.0), back.max(way.1)));
+            let (to, back) =
+                before.fold((0.0f64, 0.0f64), |(to, back), way| (to.max(way.0), back.max(way.1)));
             longest = longest.max(to + back + own * (forward + backward));
             ways.push((to + forward, back + backward));
         }
@@ -250,7 +253,8 @@ impl World for Links<'_> {
             return now;
         }
         let bytes = row * self.of.setting.rows;
-        let link = |(stage, replica): (usize, usize)| self.of.lane(stage, replica).map_or(1.0, |lane| lane.link);
+        let link =
+            |(stage, replica): (usize, usize)| self.of.lane(stage, replica).map_or(1.0, |lane| lane.link);
         let (out, into) = (link(sender), link(receiver));
         let (at, to) = (self.at(sender), self.at(receiver));
         let host = self.of.setting.host.map(|host| host.link);

@@ -1,8 +1,8 @@
 //! All candidates, the best of them, and what is short where there is none.
 
+use super::branches::Branches;
 use super::chain::{self, Runs};
 use super::cost::{Setting, Sums};
-use super::branches::Branches;
 use super::graph::Graph;
 use super::lattice::Lattice;
 use super::machine::{Lane, Machine, Wanted};
@@ -80,15 +80,15 @@ impl<'a> Search<'a> {
     /// What the planners find in a setting.
     fn partitions(&mut self, setting: Setting) {
         let pool = Pool::of(self.machine, setting.width);
-        let price =
-            |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
+        let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
         let mut states = 0;
         let mut found: Vec<Partition> = Vec::new();
         let chains = chain::cuts(&self.runs, &pool, &price, &mut states);
         if let Some(lattice) = &self.lattice {
             let pool = if pool.shares().is_some() { pool.clone() } else { pool.levelled() };
             let branches = Branches::new(lattice, &pool, &price);
-            for depth in chain::depths(pool.groups.len().min(lattice.atoms.len())).filter(|&depth| depth > 1) {
+            for depth in chain::depths(pool.groups.len().min(lattice.atoms.len())).filter(|&depth| depth > 1)
+            {
                 found.extend(branches.best(depth, f64::MAX, &mut states).map(|(_, of)| of));
             }
         }
@@ -107,7 +107,8 @@ impl<'a> Search<'a> {
         self.states += states;
         self.found.extend(quickest.map(|(_, of)| of));
         for partition in found {
-            let known = self.found.iter().any(|of| of.setting == setting && of.partition.stages == partition.stages);
+            let known =
+                self.found.iter().any(|of| of.setting == setting && of.partition.stages == partition.stages);
             if !known {
                 self.found.push(self.candidate(setting, partition));
             }
@@ -146,16 +147,19 @@ impl<'a> Search<'a> {
             lanes.map(move |(at, have)| (at, have, counted.memory, stage))
         });
         let tightest = lanes.max_by(|one, other| (one.2 / one.1).total_cmp(&(other.2 / other.1)));
-        let (what, need, have) = tightest.map_or(("a lane".to_owned(), 0.0, 0.0), |(at, have, need, stage)| {
-            let name = |of: Option<&usize>| {
-                of.and_then(|&of| self.graph.operators().get(of)).map_or("", |of| of.name.as_str())
-            };
-            let (first, last) = (name(stage.operators.first()), name(stage.operators.last()));
-            (format!("lane {at}, with operators `{first}` to `{last}`,"), need, have)
-        });
+        let (what, need, have) =
+            tightest.map_or(("a lane".to_owned(), 0.0, 0.0), |(at, have, need, stage)| {
+                let name = |of: Option<&usize>| {
+                    of.and_then(|&of| self.graph.operators().get(of)).map_or("", |of| of.name.as_str())
+                };
+                let (first, last) = (name(stage.operators.first()), name(stage.operators.last()));
+                (format!("lane {at}, with operators `{first}` to `{last}`,"), need, have)
+            });
         let remedy = match self.wanted.recompute {
             true => "take more lanes, lanes of more memory, or smaller micro-batches",
-            false => "allow recomputation, or take more lanes, lanes of more memory, or smaller micro-batches",
+            false => {
+                "allow recomputation, or take more lanes, lanes of more memory, or smaller micro-batches"
+            }
         };
         Error::Short { what, need: need.ceil() as u64, have: have as u64, remedy }
     }
@@ -193,8 +197,7 @@ fn best(candidates: Vec<Candidate<'_>>) -> Option<(Plan, Option<Plan>)> {
 }
 
 fn differ(one: &Plan, other: &Plan) -> bool {
-    let operators = |of: &Plan| -> Vec<Vec<usize>> {
-        of.stages.iter().map(|stage| stage.operators.clone()).collect()
-    };
+    let operators =
+        |of: &Plan| -> Vec<Vec<usize>> { of.stages.iter().map(|stage| stage.operators.clone()).collect() };
     (one.width, one.schedule) != (other.width, other.schedule) || operators(one) != operators(other)
 }

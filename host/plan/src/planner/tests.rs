@@ -47,6 +47,6 @@ fn equal_chains_have_the_bubble_of_the_papers() {
 }
 
 mod exhaustive;
-mod random;
 mod models;
 mod program;
+mod random;

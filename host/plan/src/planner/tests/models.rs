@@ -26,7 +26,8 @@ fn stages_side_by_side_beat_chains() {
         ("candle-uno", 8, 1.0),
     ];
     for (name, lanes, least) in cases {
-        let mut of = Wanted { recompute: true, copies: COPIES, ..wanted(64, &[PipelineSchedule::Flush], &[]) };
+        let mut of =
+            Wanted { recompute: true, copies: COPIES, ..wanted(64, &[PipelineSchedule::Flush], &[]) };
         of.micro = vec![4, 8, 16, 32, 64];
         let branches = planned(name, lanes, &of);
         let chain = planned(name, lanes, &Wanted { parallel: false, ..of.clone() });

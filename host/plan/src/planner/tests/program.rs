@@ -34,10 +34,8 @@ fn a_perceptrons_operators_by_hand() {
     let values: usize = program.parameters.iter().map(|of| of.len()).sum();
     assert_eq!(graph.weights(), 4.0 * values as f64);
     let mut measured = profile.clone();
-    let slow = crate::StageProfile {
-        host_seconds_per_row: Some(0.25),
-        ..profile.stages(&program, 1.0).unwrap()[1]
-    };
+    let slow =
+        crate::StageProfile { host_seconds_per_row: Some(0.25), ..profile.stages(&program, 1.0).unwrap()[1] };
     measured.stages.push(slow);
     let graph = Graph::of(&program, &measured, 1.0).unwrap();
     assert_eq!(graph.operators()[1].forward.row, 0.25);

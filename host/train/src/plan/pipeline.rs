@@ -1,0 +1,120 @@
+//! What a planner says of a run on lanes whose stages were measured (`eciton profile`).
+
+use eciton_plan::planner::{Answer, Graph, Lane, Machine, Plan, Wanted, plan};
+use eciton_plan::{Config, PipelineSchedule, Profile, Program};
+use serde::Serialize;
+
+use crate::error::Result;
+
+/// Bytes a second between threads of one machine.
+const LINK: f64 = 1e10;
+/// Parts of a batch that a planner may choose.
+const PARTS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+/// Pipelines that a planner found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PipelinePlan {
+    /// As the run is set up.
+    pub own: PlannedPipeline,
+    /// The best of all widths, numbers of parts and schedules.
+    pub best: PlannedPipeline,
+    /// The best of the others, and why it lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runner_up: Option<(PlannedPipeline, String)>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PlannedPipeline {
+    /// For instance `1f1b, 1 wide, 4 deep, 8 micro-batches, stages of chain`.
+    pub shape: String,
+    /// Predicted.
+    pub rows_per_second: f64,
+    /// The share of the lanes' time in which they do nothing.
+    pub bubble: f64,
+    /// By stage, the operators and seconds of a part, forward and back.
+    pub stages: Vec<(Vec<String>, f64, f64)>,
+}
+
+impl PlannedPipeline {
+    fn of(plan: &Plan, graph: &Graph) -> Self {
+        let name = |&at: &usize| graph.operators().get(at).map_or_else(String::new, |of| of.name.clone());
+        let stages = plan.stages.iter().map(|stage| {
+            let operators = stage.operators.iter().map(name).collect();
+            (operators, stage.forward_seconds, stage.backward_seconds)
+        });
+        Self {
+            shape: plan.shape(),
+            rows_per_second: plan.rows_a_second,
+            bubble: plan.bubble,
+            stages: stages.collect(),
+        }
+    }
+}
+
+/// What is known of a run: its program, rows of an update, and threads.
+pub(crate) struct Planning<'a> {
+    pub program: &'a Program,
+    pub profile: &'a Profile,
+    pub stored: f64,
+    pub rows: u32,
+    pub parts: u32,
+    pub threads: u32,
+}
+
+impl Planning<'_> {
+    fn graph(&self) -> Result<Graph> {
+        Ok(Graph::of(self.program, self.profile, self.stored)?)
+    }
+
+    fn machine(&self, count: u32) -> Machine {
+        // Threads beyond cores share them.
+        let pace = (f64::from(self.threads) / f64::from(count.max(1))).min(1.0);
+        Machine::equal(count, Lane { pace, memory: None, link: LINK })
+    }
+
+    /// The plan of a run's own width, parts and schedule.
+    pub(crate) fn own(&self, config: &Config) -> Result<Answer> {
+        let lanes = config.lanes.lanes;
+        let schedule = (lanes.order, config.pipeline.weights());
+        let known = PipelineSchedule::ALL.into_iter().map(|(_, known)| known);
+        let schedule = known.into_iter().find(|known| known.settings() == schedule);
+        self.plan(config, vec![lanes.width], vec![self.parts], schedule.into_iter().collect())
+    }
+
+    fn plan(
+        &self,
+        config: &Config,
+        widths: Vec<u32>,
+        micro: Vec<u32>,
+        schedules: Vec<PipelineSchedule>,
+    ) -> Result<Answer> {
+        let schedules = if schedules.is_empty() { vec![PipelineSchedule::Flush] } else { schedules };
+        let wanted = Wanted {
+            rows: self.rows,
+            schedules,
+            widths,
+            micro,
+            recompute: false,
+            parallel: true,
+            copies: 3.0,
+        };
+        Ok(plan(&self.graph()?, &self.machine(config.lanes.lanes.count), &wanted)?)
+    }
+
+    /// What planners say of a run.
+    pub(super) fn report(&self, config: &Config) -> Result<PipelinePlan> {
+        let count = config.lanes.lanes.count;
+        let widths: Vec<u32> = (1..=count).filter(|width| count.is_multiple_of(*width)).collect();
+        let parts = PARTS.into_iter().filter(|&parts| parts <= self.rows).collect();
+        let schedules = vec![PipelineSchedule::Flush, PipelineSchedule::GPipe, PipelineSchedule::TwoBuffered];
+        let (graph, own) = (self.graph()?, self.own(config)?);
+        let best = self.plan(config, widths, parts, schedules)?;
+        let told = |plan: &Plan| PlannedPipeline::of(plan, &graph);
+        Ok(PipelinePlan {
+            own: told(&own.plan),
+            best: told(&best.plan),
+            runner_up: best.runner_up.as_ref().map(|second| (told(second), best.reason.clone())),
+        })
+    }
+}
