@@ -33,5 +33,5 @@ pub use settings::{
     Bursts, Faults, Functions, Hosts, MAX_EPOCHS, MAX_FUNCTIONS, MAX_HOSTS, Placement, Settings, Signal,
     Transport, VCPU_MB,
 };
-pub use shape::{NAMED, Named, Shape};
+pub use shape::{Kind, LayerOrder, NAMED, Named, Shape};
 pub use world::simulate;
