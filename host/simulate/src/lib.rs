@@ -17,6 +17,7 @@ mod link;
 pub mod pipeline;
 mod random;
 mod report;
+pub mod reproduce;
 mod settings;
 mod shape;
 #[cfg(test)]
