@@ -89,23 +89,27 @@ pub fn fit(prices: &Prices) -> Result<Fitted, Error> {
         let [_, tensor_s, computing_s] = world.seconds_of_work()?;
         let hosts_usd = f64::from(row.hosts) * world.settings.hosts.hour_usd * row.functions.seconds / 3600.0;
         let used = functions.report.usd;
-        let epochs = (row.functions.usd - hosts_usd) / (used.functions + used.requests);
-        let billed_s = functions.report.functions.billed_ms as f64 / 1e3;
+        let epochs = (row.functions.usd - hosts_usd) / ((used.functions + used.requests) * functions.of_all);
+        let epochs_run = f64::from(world.settings.epochs);
+        let billed_s = functions.report.functions.billed_ms as f64 / 1e3 / epochs_run;
         let exchange_s = (billed_s - computing_s).max(1e-3 * billed_s);
         // Tensor seconds of the cores that would make up for what is missing.
         let cores = f64::from(row.hosts * world.settings.hosts.cores);
-        let missing_s = (row.cpu.seconds / found.epochs - cpu.seconds) * cores;
+        let missing_s = (row.cpu.seconds / found.epochs - cpu.run.seconds) * cores;
         let off = [
             epochs / found.epochs,
             exchange_s * (1.0 - EXCHANGE_SHARE) / EXCHANGE_SHARE / computing_s,
-            row.functions.seconds / found.epochs / functions.seconds,
+            row.functions.seconds / found.epochs / functions.run.seconds,
             (tensor_s + missing_s) / tensor_s,
-            gpu.seconds * found.epochs / row.gpu.seconds,
+            gpu.run.seconds * found.epochs / row.gpu.seconds,
         ];
         worst = off.iter().fold(0.0f64, |worst, off| worst.max((off - 1.0).abs()));
         found.steps = step;
         if worst < CLOSE {
             return Ok(found);
+        }
+        if !off.iter().all(|off| off.is_finite()) {
+            break;
         }
         let [epochs, function, edge, flop, gpu] = off.map(|off| off.clamp(0.5, 2.0).sqrt());
         found.epochs *= epochs;
@@ -114,5 +118,5 @@ pub fn fit(prices: &Prices) -> Result<Fitted, Error> {
         found.core_seconds_per_flop *= flop;
         found.gpu_cores *= gpu;
     }
-    Err(Error::Fit { what: "GCN Reddit-small of Thorpe et al. 2021", off: worst, steps: STEPS })
+    Err(Error::Fit { what: "GCN Reddit-small of Thorpe et al. 2021", off: worst, steps: found.steps })
 }

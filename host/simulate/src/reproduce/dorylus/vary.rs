@@ -1,5 +1,7 @@
 //! Why a prediction errs: one figure at a time, varied for a row alone until the published ratio comes out.
 
+use std::fmt::{Display, Formatter};
+
 use eciton_plan::Prices;
 use serde::Serialize;
 
@@ -11,8 +13,10 @@ use crate::shape::Kind;
 
 /// A figure is at most so many times larger or smaller.
 const MOST: f64 = 16.0;
-/// Halvings of the range.
-const HALVINGS: u32 = 12;
+/// Secants, at most.
+const SECANTS: u32 = 12;
+/// V ratios within this share are the same.
+const CLOSE: f64 = 0.01;
 
 /// A figure that may be otherwise for a row than for the one that was fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -41,11 +45,25 @@ pub struct Reason {
     pub times: f64,
 }
 
+impl Display for Reason {
+    fn fmt(&self, to: &mut Formatter<'_>) -> std::fmt::Result {
+        let times = self.times;
+        match self.suspect {
+            Suspect::Gathers => write!(to, "gathers on cores take {times:.2} times as long"),
+            Suspect::Products => write!(to, "products on cores take {times:.2} times as long"),
+            Suspect::Functions => write!(to, "functions compute {times:.2} times as long"),
+            Suspect::EdgeNetwork => write!(to, "the edge network has {times:.2} times the operations"),
+            Suspect::Gpu => write!(to, "a GPU is {times:.2} times as many cores"),
+            Suspect::Cut => write!(to, "{times:.2} of the edges that a random partition cuts are cut"),
+        }
+    }
+}
+
 impl Suspect {
     const ALL: [Self; 6] =
         [Self::Gathers, Self::Products, Self::Functions, Self::EdgeNetwork, Self::Gpu, Self::Cut];
 
-    fn times(self, times: f64) -> Varied {
+    pub(super) fn times(self, times: f64) -> Varied {
         let mut varied = Varied::default();
         let figure = match self {
             Self::Gathers => &mut varied.edge,
@@ -59,8 +77,7 @@ impl Suspect {
         varied
     }
 
-    /// Whether it could matter to a row against another variant. GPUs are what a GPU's pace makes of cores':
-    /// against them, that alone is varied, and not the paces behind it.
+    /// Whether it is in a row's work.
     fn matters(self, row: &Published, other: Backend) -> bool {
         match self {
             Self::Gpu => other == Backend::Gpu,
@@ -78,13 +95,17 @@ pub(super) fn reasons(
     fitted: &Fitted,
     prices: &Prices,
 ) -> Result<Vec<Reason>, Error> {
+    let functions = epoch(row, Backend::Functions, fitted, &Varied::default(), prices)?.run.value();
     let mut found = Vec::new();
     for suspect in Suspect::ALL.into_iter().filter(|suspect| suspect.matters(row, other)) {
         let off = |times: f64| -> Result<f64, Error> {
             let varied = suspect.times(times);
-            let with = epoch(row, Backend::Functions, fitted, &varied, prices)?;
-            let without = epoch(row, other, fitted, &varied, prices)?;
-            Ok((with.value() / without.value() / published).ln())
+            let with = match suspect {
+                Suspect::Gpu => functions,
+                _ => epoch(row, Backend::Functions, fitted, &varied, prices)?.run.value(),
+            };
+            let without = epoch(row, other, fitted, &varied, prices)?.run.value();
+            Ok((with / without / published).ln())
         };
         if let Some(times) = root(off, if suspect == Suspect::Cut { 1.0 } else { MOST })? {
             found.push(Reason { suspect, times });
@@ -94,23 +115,30 @@ pub(super) fn reasons(
     Ok(found)
 }
 
-/// Where a function is 0, on one side of 1 or the other, from 1 / [`MOST`] to `most`.
+/// Where a function is 0, on one side of 1 or the other, from 1 / [`MOST`] to `most`: by secants over the
+/// logarithm, each of which keeps a change of sign between its ends (the Illinois form of regula falsi).
 fn root(off: impl Fn(f64) -> Result<f64, Error>, most: f64) -> Result<Option<f64>, Error> {
     let middle = off(1.0)?;
-    for mut far in [1.0 / MOST, most] {
-        if far == 1.0 || off(far)?.signum() == middle.signum() {
+    for far in [1.0 / MOST, most] {
+        let end = if far == 1.0 { middle } else { off(far)? };
+        if end.signum() == middle.signum() {
             continue;
         }
-        let mut near = 1.0f64;
-        for _ in 0..HALVINGS {
-            let half = (near * far).sqrt();
-            if off(half)?.signum() == middle.signum() {
-                near = half;
-            } else {
-                far = half;
+        let (mut one, mut other) = ((0.0f64, middle), (far.ln(), end));
+        for _ in 0..SECANTS {
+            let at = one.0 - one.1 * (other.0 - one.0) / (other.1 - one.1);
+            let found = off(at.exp())?;
+            if found.abs() < CLOSE {
+                return Ok(Some(at.exp()));
             }
+            if found.signum() == other.1.signum() {
+                one.1 /= 2.0;
+            } else {
+                one = other;
+            }
+            other = (at, found);
         }
-        return Ok(Some((near * far).sqrt()));
+        return Ok(Some(other.0.exp()));
     }
     Ok(None)
 }
