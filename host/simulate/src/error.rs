@@ -50,6 +50,19 @@ pub enum Error {
         /// For what.
         waits_for: String,
     },
+    /// Figures that do not come together.
+    #[error(
+        "the fit on {what} is still {percent:.2} % off after {steps} steps; check the price list's machines and functions",
+        percent = .off * 100.0
+    )]
+    Fit {
+        /// On what.
+        what: &'static str,
+        /// The largest share by which a figure is off.
+        off: f64,
+        /// Steps of the search.
+        steps: u32,
+    },
     /// Model, profile or prices.
     #[error(transparent)]
     Plan(#[from] eciton_plan::Error),

@@ -17,6 +17,7 @@ mod link;
 pub mod pipeline;
 mod random;
 mod report;
+pub mod reproduce;
 mod settings;
 mod shape;
 #[cfg(test)]
@@ -33,5 +34,5 @@ pub use settings::{
     Bursts, Faults, Functions, Hosts, MAX_EPOCHS, MAX_FUNCTIONS, MAX_HOSTS, Placement, Settings, Signal,
     Transport, VCPU_MB,
 };
-pub use shape::{NAMED, Named, Shape};
+pub use shape::{Kind, LayerOrder, NAMED, Named, Shape};
 pub use world::simulate;

@@ -1,6 +1,7 @@
 //! Settings of a simulated world.
 
 use eciton_engine::Deadlines;
+use eciton_plan::prices::Machine;
 use eciton_plan::{Pipeline, Processor};
 use serde::Serialize;
 
@@ -135,6 +136,17 @@ pub struct Bursts {
     pub share: f64,
     /// Times as long.
     pub factor: f64,
+}
+
+impl Hosts {
+    /// So many machines of a kind, which the price list has under this name. Two vCPUs are a core,
+    /// but on Graviton, whose names have a g after the generation, each is.
+    #[must_use]
+    pub fn of_machine(count: u32, name: &str, machine: Machine) -> Self {
+        let whole = name.split('.').next().is_some_and(|family| family.ends_with('g'));
+        let cores = if whole { machine.vcpus } else { (machine.vcpus / 2).max(1) };
+        Self { count, cores, mbits: machine.gbits * 1e3, hour_usd: machine.hour, cut: None }
+    }
 }
 
 impl Default for Faults {

@@ -1,14 +1,17 @@
 //! Shapes: what a simulation needs to know of a graph and a model, in place of the graph itself.
 
+mod layers;
+
 use eciton_plan::{
-    Attribute, BackwardNeeds, DataShape, Initialiser, Model, ParameterSpec, Profile, Program, RowsSpec,
-    Savings, Signature, TargetKind, Value,
+    Attribute, BackwardNeeds, DataShape, Initialiser, ParameterSpec, Profile, Program, RowsSpec, Savings,
+    Signature, TargetKind, Value,
 };
 use serde::Serialize;
 
 use crate::error::Error;
+pub use layers::{Kind, LayerOrder};
 
-/// A graph and a GCN.
+/// A graph and a model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Shape {
     /// For reports.
@@ -27,6 +30,16 @@ pub struct Shape {
     pub hidden: u32,
     /// Layers.
     pub layers: u32,
+    /// What they compute.
+    #[serde(skip_serializing_if = "is_default")]
+    pub kind: Kind,
+    /// In which order.
+    #[serde(skip_serializing_if = "is_default")]
+    pub order: LayerOrder,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A published experiment: its shape, and what it ran on (Thorpe et al. 2021, tables 1 and 4).
@@ -114,19 +127,22 @@ impl Named {
             classes: self.classes,
             hidden: self.hidden,
             layers: 2,
+            kind: Kind::default(),
+            order: LayerOrder::default(),
         }
     }
 }
 
 impl Shape {
-    /// The training program of a GCN on it, without dropout: the one that a profile was measured of, if it
-    /// says one with the features gathered once, else every layer's product before its gather.
+    /// The training program, without dropout: the one that a profile was measured of, if it says one with
+    /// the features gathered once, else as [`Shape::order`] says.
     ///
     /// # Errors
     /// [`Error::Setting`] without vertices or with a share of stored features out of range;
     /// [`Error::Plan`] for a model that cannot be, and for a profile of another.
     pub fn program(&self, profile: &Profile) -> Result<Program, Error> {
-        let first = self.program_with(Savings::default())?;
+        let aggregate_first = if self.is_gathered_first() { u64::MAX } else { 0 };
+        let first = self.program_with(Savings { aggregate_first, ..Savings::default() })?;
         let Err(other) = profile.check_program(&first) else { return Ok(first) };
         let gathered = Savings { gathered_features: true, ..Savings::default() };
         let second = self.program_with(gathered)?;
@@ -146,7 +162,7 @@ impl Shape {
         if !(self.stored > 0.0 && self.stored <= 1.0) {
             return refuse("the share of features that is stored", self.stored.to_string(), "above 0 to 1");
         }
-        let model = Model::gcn(self.layers, self.hidden, 0.0, self.features, self.classes)?;
+        let model = self.model()?;
         let shape = DataShape {
             rows: self.vertices,
             features: self.features,
@@ -155,11 +171,12 @@ impl Shape {
             graphs: 0,
             group: 1,
         };
-        Ok(Program::build(&model, shape, savings, &signature)?)
+        self.ordered(Program::build(&model, shape, savings, &signature)?)
     }
 }
 
-/// What the built-in kernels `linear` and `head` say of themselves (`guest-kernels/`).
+/// What the built-in kernels say of themselves (`guest-kernels/`): `linear`, `attention`, `activate`, `head`;
+/// and what stands for features that are gathered first, which hands them on.
 pub(crate) fn signature(
     kernel: &str,
     inputs: &[Vec<u32>],
@@ -167,31 +184,51 @@ pub(crate) fn signature(
 ) -> Result<Signature, String> {
     let find = |name: &str| attributes.iter().find(|a| a.name == name).map(|a| &a.value);
     let flag = |name: &str| find(name) == Some(&Value::Flag(true));
+    let count = |name: &str| match find(name) {
+        Some(&Value::Integer(count)) => u32::try_from(count).ok(),
+        _ => None,
+    };
+    let count = |name: &str| count(name).ok_or_else(|| format!("{kernel}: {name} must be given"));
     let width = inputs.first().and_then(|extents| extents.first()).copied().unwrap_or_default();
-    let parameter = |name: &str, shape: Vec<u32>, initialiser| ParameterSpec {
+    let zeros = |name: &str, len| ParameterSpec {
         name: name.to_owned(),
-        shape,
-        initialiser,
+        shape: vec![len],
+        initialiser: Initialiser::Zeros,
+    };
+    let weight = |out| ParameterSpec {
+        name: "weight".to_owned(),
+        shape: vec![width, out],
+        initialiser: Initialiser::GlorotUniform,
     };
     let rows = |width| vec![RowsSpec { name: "rows".into(), extents: vec![width] }];
     let mut signature = Signature { inputs: rows(width), outputs: rows(width), ..Signature::default() };
-    if kernel == "head" {
-        if flag("bias") {
-            signature.parameters.push(parameter("bias", vec![width], Initialiser::Zeros));
+    let needs = BackwardNeeds { inputs: true, outputs: false };
+    let bias = || flag("input-bias").then(|| zeros("input-bias", width));
+    match kernel {
+        layers::FEATURES => {}
+        "head" => {
+            signature.parameters.extend(flag("bias").then(|| zeros("bias", width)));
+            signature.loss = Some(TargetKind::Classes);
         }
-        signature.loss = Some(TargetKind::Classes);
-    } else {
-        let out = match find("out-features") {
-            Some(&Value::Integer(out)) => u32::try_from(out).ok(),
-            _ => None,
-        };
-        let out = out.ok_or_else(|| format!("{kernel}: out-features must be given"))?;
-        signature.parameters.push(parameter("weight", vec![width, out], Initialiser::GlorotUniform));
-        if flag("input-bias") {
-            signature.parameters.push(parameter("input-bias", vec![width], Initialiser::Zeros));
+        "activate" => {
+            signature.parameters.extend(bias());
+            signature.backward_needs = needs;
         }
-        signature.outputs = rows(out);
-        signature.backward_needs = BackwardNeeds { inputs: true, outputs: false };
+        "attention" => {
+            let (heads, features) = (count("heads")?, count("features")?);
+            let values = heads.saturating_mul(features);
+            signature.parameters.extend(bias());
+            signature.parameters.extend([weight(values), zeros("source", values), zeros("target", values)]);
+            signature.outputs = rows(values.saturating_add(heads.saturating_mul(2)));
+            signature.backward_needs = needs;
+        }
+        _ => {
+            let out = count("out-features")?;
+            signature.parameters.push(weight(out));
+            signature.parameters.extend(bias());
+            signature.outputs = rows(out);
+            signature.backward_needs = needs;
+        }
     }
     Ok(signature)
 }

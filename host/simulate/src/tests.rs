@@ -5,7 +5,9 @@
 use eciton_engine::Deadlines;
 use eciton_plan::{Pipeline, Prices, Profile, StageId, StageProfile};
 
-use crate::{Error, Faults, Named, Placement, Report, Settings, Shape, Transport, simulate};
+use crate::{
+    Error, Faults, Kind, LayerOrder, Named, Placement, Report, Settings, Shape, Transport, simulate,
+};
 
 fn prices() -> Prices {
     Prices::parse(include_str!("../../../infra/prices.toml")).unwrap()
@@ -14,7 +16,18 @@ fn prices() -> Prices {
 /// One layer on so many rows without edges: T, G, loss, G', T'.
 fn line(vertices: u32) -> Shape {
     let name = "line".to_owned();
-    Shape { name, vertices, edges: 0, features: 1, stored: 1.0, classes: 2, hidden: 1, layers: 1 }
+    Shape {
+        name,
+        vertices,
+        edges: 0,
+        features: 1,
+        stored: 1.0,
+        classes: 2,
+        hidden: 1,
+        layers: 1,
+        kind: Kind::Gcn,
+        order: LayerOrder::default(),
+    }
 }
 
 /// Tensor stages of 1, 4 and 2 operations a row, gathers of 3 and 5 values; an operation takes a

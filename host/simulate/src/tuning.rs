@@ -8,7 +8,9 @@
 
 use eciton_plan::{Pipeline, Prices, Profile};
 
-use crate::{Bursts, Error, Placement, Report, Settings, Shape, Signal, Transport, simulate};
+use crate::{
+    Bursts, Error, Kind, LayerOrder, Placement, Report, Settings, Shape, Signal, Transport, simulate,
+};
 
 #[derive(Clone)]
 struct Workload {
@@ -32,7 +34,18 @@ fn heavier(shape: &Shape, times: f64) -> Profile {
 }
 
 fn shape(vertices: u32, edges: u64, features: u32, stored: f64) -> Shape {
-    Shape { name: "test".into(), vertices, edges, features, stored, classes: 16, hidden: 64, layers: 2 }
+    Shape {
+        name: "test".into(),
+        vertices,
+        edges,
+        features,
+        stored,
+        classes: 16,
+        hidden: 64,
+        layers: 2,
+        kind: Kind::Gcn,
+        order: LayerOrder::default(),
+    }
 }
 
 /// One c5n.xlarge, of 2 cores; functions of one vCPU; up to 1,000 of them.

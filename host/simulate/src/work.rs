@@ -1,6 +1,8 @@
 //! What each stage takes on one interval of this world: times, bytes.
 
-use eciton_plan::{Place, Profile, Program, Scope, StageId};
+use std::collections::BTreeSet;
+
+use eciton_plan::{Place, Profile, Program, Scope, SlotId, SlotOf, Stage};
 
 use crate::error::Error;
 use crate::settings::{Placement, Settings, Transport, VCPU_MB};
@@ -8,6 +10,8 @@ use crate::shape::Shape;
 
 /// Smaller weights are cheaper to send along than to fetch (as `eciton-exec`), bytes.
 const OBJECT_BYTES: f64 = 32768.0;
+/// Bytes of a value of rows.
+const VALUE_BYTES: f64 = 4.0;
 /// What runs beside a task's matrices in a function, MB.
 const RUNTIME_MB: u64 = 64;
 
@@ -55,12 +59,7 @@ impl Work {
         let (rows, edges) = (f64::from(shape.vertices) / intervals, shape.edges as f64 / intervals);
         let vcpus = f64::from(settings.functions.memory_mb) / f64::from(VCPU_MB);
         let ghosts = ghosts(shape, settings);
-        let mut gathered = vec![false; program.stages.len()];
-        for id in (0u16..).take(program.stages.len()) {
-            for (stage, scope) in program.dependencies(StageId(id)) {
-                gathered[stage.index()] |= scope == Scope::All;
-            }
-        }
+        let gathered = gathered_widths(program);
         let (host, function) = (profile.host, profile.function);
         let mut stages = Vec::with_capacity(program.stages.len());
         for (stage, gathered) in profile.stages(program, shape.stored)?.into_iter().zip(gathered) {
@@ -85,7 +84,7 @@ impl Work {
                 constant_bytes: features + weights,
                 constant_objects: u32::from(features > 0.0) + u32::from(apart),
                 out_bytes: out_rows + stage.bytes_out_per_task,
-                scatter_bytes: if gathered { out_rows * ghosts } else { 0.0 },
+                scatter_bytes: gathered * VALUE_BYTES * rows * ghosts,
             };
             let needs = 2.0 * (work.in_bytes + work.constant_bytes + work.out_bytes);
             let needs_mb = RUNTIME_MB + (needs / 1e6).ceil() as u64;
@@ -109,6 +108,29 @@ impl Work {
         let tensor_stages = program.tasks() as u64;
         Ok(Self { stages, update_s, weight_bytes: 4.0 * values, tensor_stages })
     }
+}
+
+/// By stage: how many values of its rows other intervals read. Rows that follow from the features without
+/// weights are everywhere from the start.
+fn gathered_widths(program: &Program) -> Vec<f64> {
+    let is_features = |slot: usize| program.slots.get(slot).is_some_and(|slot| slot.of == SlotOf::Features);
+    let is_constant = |stage: &Stage| {
+        let weights = program.operations.get(stage.operation.index()).map(|of| of.parameters.len());
+        weights == Some(0) && stage.reads().all(|(slot, _)| is_features(slot.index()))
+    };
+    let mut slots: BTreeSet<SlotId> = BTreeSet::new();
+    for stage in &program.stages {
+        slots.extend(stage.reads().filter(|(_, scope)| *scope == Scope::All).map(|(slot, _)| slot));
+    }
+    let width = |slot: SlotId| program.slots.get(slot.index()).map_or(0.0, |slot| f64::from(slot.width));
+    let of = |stage: &Stage| {
+        if is_constant(stage) {
+            0.0
+        } else {
+            stage.writes().filter(|slot| slots.contains(slot)).map(width).sum()
+        }
+    };
+    program.stages.iter().map(of).collect()
 }
 
 /// On how many other hosts a row is needed, on average: with d edges, each leading to one of H - 1 others

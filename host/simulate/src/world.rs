@@ -359,7 +359,7 @@ impl<'a> World<'a> {
     fn core_done(&mut self, host: u32, job: Job) {
         self.hosts[host as usize].free_cores += 1;
         match job.kind {
-            JobKind::Gather => self.tell(Event::Completed { key: job.key, took_us: 0 }),
+            JobKind::Gather => self.deliver(host, job.key, 0),
             JobKind::Tensor => {
                 self.tally.local_tasks += 1;
                 // The engine's averages are of functions, whose deadlines they make.

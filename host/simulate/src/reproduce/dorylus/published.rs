@@ -1,0 +1,181 @@
+//! The published table: time and cost of whole runs, to the target accuracy.
+//!
+//! Dollars of runs without functions are those of the graph servers alone, count x hours x price: weight
+//! servers are not in them, nor in what is simulated.
+
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::shape::{Kind, LayerOrder, Named, Shape};
+
+/// Where the figures of every row are from.
+pub const SOURCE: &str = "Thorpe et al. 2021, as recalled";
+/// GPU servers were these, as many as graph servers.
+pub(super) const GPU_MACHINE: &str = "p3.2xlarge";
+/// Memory of a function, MB.
+pub(super) const FUNCTION_MB: u32 = 192;
+/// The heads of the published GAT are not known: one is assumed.
+const HEADS: u32 = 1;
+
+/// Time and cost of a whole run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Run {
+    /// To the target accuracy.
+    pub seconds: f64,
+    /// Of graph servers and functions.
+    pub usd: f64,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Published {
+    /// What its layers compute.
+    pub kind: Kind,
+    /// The graph, one of [`NAMED`](crate::NAMED).
+    pub graph: &'static str,
+    /// Graph servers.
+    pub hosts: u32,
+    /// Their kind.
+    pub machine: &'static str,
+    /// Weight servers.
+    pub weight_servers: u32,
+    /// Their kind, where it is known.
+    pub weight_machine: Option<&'static str>,
+    /// Functions of each graph server.
+    pub functions_each: u32,
+    /// With functions.
+    pub functions: Run,
+    /// On the graph servers alone.
+    pub cpu: Run,
+    /// On as many p3.2xlarge.
+    pub gpu: Run,
+    /// Where these figures are from.
+    pub source: &'static str,
+}
+
+const fn run(seconds: f64, usd: f64) -> Run {
+    Run { seconds, usd }
+}
+
+const GAT: Kind = Kind::Gat { heads: HEADS };
+
+/// The six rows; the first is what is fitted.
+pub const PUBLISHED: [Published; 6] = [
+    Published {
+        kind: Kind::Gcn,
+        graph: "reddit-small",
+        hosts: 2,
+        machine: "c5.2xlarge",
+        weight_servers: 2,
+        weight_machine: Some("c5.xlarge"),
+        functions_each: 80,
+        functions: run(860.6, 0.20),
+        cpu: run(1005.4, 0.19),
+        gpu: run(162.9, 0.28),
+        source: SOURCE,
+    },
+    Published {
+        kind: Kind::Gcn,
+        graph: "reddit-large",
+        hosts: 12,
+        machine: "c5n.2xlarge",
+        weight_servers: 4,
+        weight_machine: None,
+        functions_each: 40,
+        functions: run(1020.1, 1.69),
+        cpu: run(1290.5, 1.85),
+        gpu: run(324.9, 3.31),
+        source: SOURCE,
+    },
+    Published {
+        kind: Kind::Gcn,
+        graph: "amazon",
+        hosts: 8,
+        machine: "c5n.2xlarge",
+        weight_servers: 4,
+        weight_machine: Some("c5.xlarge"),
+        functions_each: 90,
+        functions: run(512.7, 0.79),
+        cpu: run(710.2, 0.68),
+        gpu: run(385.3, 2.62),
+        source: SOURCE,
+    },
+    Published {
+        kind: Kind::Gcn,
+        graph: "friendster",
+        hosts: 32,
+        machine: "c5n.4xlarge",
+        weight_servers: 8,
+        weight_machine: Some("c5.2xlarge"),
+        functions_each: 50,
+        functions: run(1133.3, 13.0),
+        cpu: run(1990.8, 15.3),
+        gpu: run(1490.4, 40.5),
+        source: SOURCE,
+    },
+    Published {
+        kind: GAT,
+        graph: "reddit-small",
+        hosts: 10,
+        machine: "c5.2xlarge",
+        weight_servers: 4,
+        weight_machine: None,
+        functions_each: 40,
+        functions: run(496.3, 1.15),
+        cpu: run(1270.4, 1.20),
+        gpu: run(130.9, 1.11),
+        source: SOURCE,
+    },
+    Published {
+        kind: GAT,
+        graph: "amazon",
+        hosts: 12,
+        machine: "c5n.2xlarge",
+        weight_servers: 4,
+        weight_machine: None,
+        functions_each: 100,
+        functions: run(853.4, 2.67),
+        cpu: run(2092.7, 3.01),
+        gpu: run(1039.2, 10.60),
+        source: SOURCE,
+    },
+];
+
+impl Run {
+    /// V = 1 / (T x C).
+    #[must_use]
+    pub fn value(&self) -> f64 {
+        1.0 / (self.seconds * self.usd)
+    }
+}
+
+impl Published {
+    /// V with functions / V on CPUs only.
+    #[must_use]
+    pub fn value_against_cpu(&self) -> f64 {
+        self.functions.value() / self.cpu.value()
+    }
+
+    /// V with functions / V on GPUs only.
+    #[must_use]
+    pub fn value_against_gpu(&self) -> f64 {
+        self.functions.value() / self.gpu.value()
+    }
+
+    /// Functions of all graph servers.
+    #[must_use]
+    pub const fn functions_in_all(&self) -> u32 {
+        self.hosts * self.functions_each
+    }
+
+    /// Its graph and model: two layers, gathers first, the last product in one task with its gradient.
+    pub(super) fn shape(&self) -> Result<Shape, Error> {
+        let named = Named::find(self.graph).ok_or_else(|| Error::Setting {
+            what: "the graph of a published row",
+            found: self.graph.to_owned(),
+            allowed: "the named shapes".to_owned(),
+        })?;
+        let order = LayerOrder { gather_first: true, fused: true };
+        Ok(Shape { kind: self.kind, order, ..named.shape() })
+    }
+}

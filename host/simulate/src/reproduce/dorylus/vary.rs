@@ -1,0 +1,144 @@
+//! Why a prediction errs: one figure at a time, varied for a row alone until the published ratio comes out.
+
+use std::fmt::{Display, Formatter};
+
+use eciton_plan::Prices;
+use serde::Serialize;
+
+use super::fit::Fitted;
+use super::published::Published;
+use super::world::{Backend, Varied, epoch};
+use crate::error::Error;
+use crate::shape::Kind;
+
+/// A figure is at most so many times larger or smaller.
+const MOST: f64 = 16.0;
+/// Secants, at most.
+const SECANTS: u32 = 12;
+/// V ratios within this share are the same.
+const CLOSE: f64 = 0.01;
+
+/// A figure that may be otherwise for a row than for the one that was fitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Suspect {
+    /// Seconds of a core for an edge and value.
+    Gathers,
+    /// Seconds of a core for an operation.
+    Products,
+    /// Seconds of a function for an operation.
+    Functions,
+    /// Operations of the edge network.
+    EdgeNetwork,
+    /// Cores that a GPU is.
+    Gpu,
+    /// The share of cut edges.
+    Cut,
+}
+
+/// What a figure would have to be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Reason {
+    /// Which.
+    pub suspect: Suspect,
+    /// Times what was fitted, or assumed.
+    pub times: f64,
+}
+
+impl Display for Reason {
+    fn fmt(&self, to: &mut Formatter<'_>) -> std::fmt::Result {
+        let times = self.times;
+        match self.suspect {
+            Suspect::Gathers => write!(to, "gathers on cores take {times:.2} times as long"),
+            Suspect::Products => write!(to, "products on cores take {times:.2} times as long"),
+            Suspect::Functions => write!(to, "functions compute {times:.2} times as long"),
+            Suspect::EdgeNetwork => write!(to, "the edge network has {times:.2} times the operations"),
+            Suspect::Gpu => write!(to, "a GPU is {times:.2} times as many cores"),
+            Suspect::Cut => write!(to, "{times:.2} of the edges that a random partition cuts are cut"),
+        }
+    }
+}
+
+impl Suspect {
+    const ALL: [Self; 6] =
+        [Self::Gathers, Self::Products, Self::Functions, Self::EdgeNetwork, Self::Gpu, Self::Cut];
+
+    pub(super) fn times(self, times: f64) -> Varied {
+        let mut varied = Varied::default();
+        let figure = match self {
+            Self::Gathers => &mut varied.edge,
+            Self::Products => &mut varied.flop,
+            Self::Functions => &mut varied.function,
+            Self::EdgeNetwork => &mut varied.network,
+            Self::Gpu => &mut varied.gpu,
+            Self::Cut => &mut varied.cut,
+        };
+        *figure = times;
+        varied
+    }
+
+    /// Whether it is in a row's work.
+    fn matters(self, row: &Published, other: Backend) -> bool {
+        match self {
+            Self::Gpu => other == Backend::Gpu,
+            Self::EdgeNetwork => row.kind != Kind::Gcn,
+            _ => true,
+        }
+    }
+}
+
+/// All that alone would explain a published ratio of V, the least change first.
+pub(super) fn reasons(
+    row: &Published,
+    other: Backend,
+    published: f64,
+    fitted: &Fitted,
+    prices: &Prices,
+) -> Result<Vec<Reason>, Error> {
+    let functions = epoch(row, Backend::Functions, fitted, &Varied::default(), prices)?.run.value();
+    let mut found = Vec::new();
+    for suspect in Suspect::ALL.into_iter().filter(|suspect| suspect.matters(row, other)) {
+        let off = |times: f64| -> Result<f64, Error> {
+            let varied = suspect.times(times);
+            let with = match suspect {
+                Suspect::Gpu => functions,
+                _ => epoch(row, Backend::Functions, fitted, &varied, prices)?.run.value(),
+            };
+            let without = epoch(row, other, fitted, &varied, prices)?.run.value();
+            Ok((with / without / published).ln())
+        };
+        if let Some(times) = root(off, if suspect == Suspect::Cut { 1.0 } else { MOST })? {
+            found.push(Reason { suspect, times });
+        }
+    }
+    found.sort_by(|one, other| one.times.ln().abs().total_cmp(&other.times.ln().abs()));
+    Ok(found)
+}
+
+/// Where a function is 0, on one side of 1 or the other, from 1 / [`MOST`] to `most`: by secants over the
+/// logarithm, each of which keeps a change of sign between its ends (the Illinois form of regula falsi).
+fn root(off: impl Fn(f64) -> Result<f64, Error>, most: f64) -> Result<Option<f64>, Error> {
+    let middle = off(1.0)?;
+    for far in [1.0 / MOST, most] {
+        let end = if far == 1.0 { middle } else { off(far)? };
+        if end.signum() == middle.signum() {
+            continue;
+        }
+        let (mut one, mut other) = ((0.0f64, middle), (far.ln(), end));
+        for _ in 0..SECANTS {
+            let at = one.0 - one.1 * (other.0 - one.0) / (other.1 - one.1);
+            let found = off(at.exp())?;
+            if found.abs() < CLOSE {
+                return Ok(Some(at.exp()));
+            }
+            if found.signum() == other.1.signum() {
+                one.1 /= 2.0;
+            } else {
+                one = other;
+            }
+            other = (at, found);
+        }
+        return Ok(Some(other.0.exp()));
+    }
+    Ok(None)
+}

@@ -1,0 +1,189 @@
+//! A published row in the simulated world: machines, paces and the edge network of its three variants.
+
+use eciton_plan::prices::Machine;
+use eciton_plan::{Mode, Phase, Pipeline, Place, Prices, Profile, Program, StageProfile};
+
+use super::fit::Fitted;
+use super::published::{FUNCTION_MB, GPU_MACHINE, Published, Run};
+use crate::error::Error;
+use crate::report::Report;
+use crate::settings::{Functions, Hosts, Settings, Transport};
+use crate::shape::{Kind, Shape};
+use crate::work::Work;
+use crate::world::simulate;
+
+/// Intervals for each core where there are no functions.
+const INTERVALS_A_CORE: u32 = 4;
+/// Epochs that are simulated where they run into each other.
+const ASYNC_EPOCHS: u32 = 3;
+/// More epochs to the same accuracy, asynchronously with staleness 0: as published.
+const MORE_EPOCHS: f64 = 0.08;
+/// Bytes of an edge's score, and of its gradient, for each head.
+const SCORE_BYTES: f64 = 4.0;
+
+/// What a row runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Backend {
+    Functions,
+    Cpu,
+    Gpu,
+}
+
+/// Figures times so much, for a row alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Varied {
+    /// Seconds of a core for an edge and value.
+    pub edge: f64,
+    /// Seconds of a core for an operation.
+    pub flop: f64,
+    /// Seconds of a function for an operation.
+    pub function: f64,
+    /// Operations of the edge network.
+    pub network: f64,
+    /// Cores that a GPU is.
+    pub gpu: f64,
+    /// The share of cut edges, of that in a random partition.
+    pub cut: f64,
+}
+
+impl Default for Varied {
+    fn default() -> Self {
+        Self { edge: 1.0, flop: 1.0, function: 1.0, network: 1.0, gpu: 1.0, cut: 1.0 }
+    }
+}
+
+/// An epoch, or as many asynchronous ones as train as far.
+#[derive(Clone, Debug)]
+pub(super) struct Ran {
+    pub run: Run,
+    /// What of the report it is.
+    pub of_all: f64,
+    pub report: Report,
+}
+
+/// Everything that [`simulate`] takes.
+pub(super) struct World {
+    pub shape: Shape,
+    pub profile: Profile,
+    pub settings: Settings,
+}
+
+/// Simulates an epoch of a row.
+pub(super) fn epoch(
+    row: &Published,
+    backend: Backend,
+    fitted: &Fitted,
+    varied: &Varied,
+    prices: &Prices,
+) -> Result<Ran, Error> {
+    let name = if backend == Backend::Gpu { GPU_MACHINE } else { row.machine };
+    let machine = (name, prices.machine(name)?);
+    world(row, backend, machine, fitted, varied)?.epoch(prices)
+}
+
+/// The world of a row on other machines than its own.
+pub(super) fn world(
+    row: &Published,
+    backend: Backend,
+    (name, machine): (&str, Machine),
+    fitted: &Fitted,
+    varied: &Varied,
+) -> Result<World, Error> {
+    let shape = row.shape()?;
+    let mut hosts = Hosts::of_machine(row.hosts, name, machine);
+    let random = (f64::from(row.hosts) - 1.0) / f64::from(row.hosts);
+    hosts.cut = Some(random * varied.cut);
+    let mut profile = fitted.profile(varied);
+    let functions = row.functions_in_all();
+    let intervals = match backend {
+        // One task a function, as there.
+        Backend::Functions => functions,
+        Backend::Cpu => row.hosts * hosts.cores * INTERVALS_A_CORE,
+        Backend::Gpu => {
+            hosts.cores = 1;
+            let times = fitted.gpu_cores * varied.gpu;
+            profile.host.seconds_per_flop /= times;
+            profile.host.seconds_per_edge_value /= times;
+            row.hosts
+        }
+    };
+    let mut settings = Settings::new(intervals, 1);
+    (settings.hosts, settings.jitter, settings.deadlines) = (hosts, 0.0, None);
+    // Environments are warm: an epoch stands for many.
+    (settings.cloud.cold_us, settings.cloud.init_us) = (0, 0);
+    if backend == Backend::Functions {
+        settings.functions = Functions {
+            count: functions,
+            transport: Transport::Direct,
+            memory_mb: FUNCTION_MB,
+            ..Functions::default()
+        };
+        (settings.pipeline, settings.epochs) = (Pipeline::asynchronous(0), ASYNC_EPOCHS);
+        let limits = &mut settings.cloud;
+        (limits.concurrency, limits.burst) = (functions, functions);
+    }
+    if let Kind::Gat { heads } = shape.kind {
+        let program = shape.program(&profile)?;
+        profile.stages = with_edge_network(&program, &shape, &profile, intervals, heads, varied)?;
+    }
+    Ok(World { shape, profile, settings })
+}
+
+impl World {
+    pub(super) fn epoch(&self, prices: &Prices) -> Result<Ran, Error> {
+        let report = simulate(&self.shape, &self.profile, prices, &self.settings)?;
+        let more = if self.settings.pipeline.mode == Mode::Async { 1.0 + MORE_EPOCHS } else { 1.0 };
+        let of_all = more / f64::from(self.settings.epochs);
+        let run = Run { seconds: report.seconds * of_all, usd: report.usd.total * of_all };
+        Ok(Ran { run, of_all, report })
+    }
+
+    /// Seconds of an epoch that one core takes for gathers, that it takes for tensor steps, and that one
+    /// function takes for these, without exchange.
+    pub(super) fn seconds_of_work(&self) -> Result<[f64; 3], Error> {
+        let program = self.shape.program(&self.profile)?;
+        let work = Work::new(&program, &self.shape, &self.profile, &self.settings)?;
+        let intervals = f64::from(self.settings.intervals);
+        let sum = |of: fn(&crate::work::StageWork) -> f64, place: fn(Place) -> bool| -> f64 {
+            work.stages.iter().filter(|stage| place(stage.place)).map(of).sum::<f64>() * intervals
+        };
+        Ok([
+            sum(|stage| stage.host_s, |place| !place.is_task()),
+            sum(|stage| stage.host_s, Place::is_task),
+            sum(|stage| stage.function_s, Place::is_task),
+        ])
+    }
+}
+
+/// The steps of a GAT with the edge network (ApplyEdge) in the tensor steps: a score for each edge and head
+/// from the vertex's own row, as the released code has it (without the source's term). `F` values of `H`
+/// heads: forward 2 F H operations an edge and `4 H` bytes back, backward 4 F H and `4 H` bytes in. What
+/// is left to the host is one sum of weighted rows a pass.
+fn with_edge_network(
+    program: &Program,
+    shape: &Shape,
+    profile: &Profile,
+    intervals: u32,
+    heads: u32,
+    varied: &Varied,
+) -> Result<Vec<StageProfile>, Error> {
+    let mut found = profile.stages(program, shape.stored)?;
+    let degree = shape.edges as f64 / f64::from(shape.vertices);
+    let bytes = shape.edges as f64 / f64::from(intervals) * SCORE_BYTES * f64::from(heads);
+    for (counted, stage) in found.iter_mut().zip(&program.stages) {
+        counted.gather_width /= 2;
+        let operation = program.operations.get(stage.operation.index());
+        let Some(operation) = operation.filter(|operation| operation.kernel == "attention") else { continue };
+        let values = operation.signature.as_ref().and_then(|signature| signature.outputs.first());
+        let width = values.and_then(|rows| rows.extents.first()).copied().unwrap_or_default();
+        let flops = degree * 2.0 * f64::from(width.saturating_sub(2 * heads)) * varied.network;
+        if stage.phase == Phase::Forward {
+            counted.flops_per_row += flops;
+            counted.bytes_out_per_task += bytes;
+        } else {
+            counted.flops_per_row += 2.0 * flops;
+            counted.bytes_in_per_task += bytes;
+        }
+    }
+    Ok(found)
+}

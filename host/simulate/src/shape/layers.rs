@@ -1,0 +1,116 @@
+//! The layers of a shape's model, and the order of their work.
+
+use eciton_plan::{
+    Activation, Cost, KindSettings, LayerKind, Layers, Model, ModelKind, ModelSettings, On, Place, Program,
+    SpanChoice, Spans, TaskType,
+};
+use serde::Serialize;
+
+use super::Shape;
+use crate::error::Error;
+
+/// The operator-less kernel that stands for the features where a gather of them comes first.
+pub(super) const FEATURES: &str = "features.wasm";
+
+/// What the layers of a shape compute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Graph convolution (Kipf and Welling 2017).
+    #[default]
+    Gcn,
+    /// Graph attention (Velickovic et al. 2018).
+    Gat {
+        /// Heads of every layer, whose results are averaged.
+        heads: u32,
+    },
+}
+
+/// In which order, and in which pieces, layers are computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LayerOrder {
+    /// Whether each layer of a GCN gathers before its product, the first one in every epoch too.
+    pub gather_first: bool,
+    /// Whether consecutive tensor steps on the same rows are one task.
+    pub fused: bool,
+}
+
+impl Shape {
+    pub(super) fn is_gathered_first(&self) -> bool {
+        self.order.gather_first && self.kind == Kind::Gcn
+    }
+
+    /// The model, without dropout.
+    pub(super) fn model(&self) -> Result<Model, Error> {
+        let (kind, own) = match self.kind {
+            Kind::Gcn => (ModelKind::Gcn, KindSettings::default()),
+            Kind::Gat { heads } => {
+                (ModelKind::Gat, KindSettings { heads: Some(heads), ..KindSettings::default() })
+            }
+        };
+        let first = u32::from(self.is_gathered_first());
+        let layers = Layers::Count(self.layers.saturating_add(first));
+        let settings = ModelSettings {
+            layers,
+            hidden: self.hidden,
+            dropout: 0.0,
+            kind,
+            own,
+            ..ModelSettings::default()
+        };
+        let mut model = Model::resolve(&settings, self.features, self.classes, TaskType::Classification)?;
+        if let Some(layer) = model.layers.first_mut().filter(|_| first > 0) {
+            let kernel = FEATURES.to_owned();
+            layer.kind = LayerKind::Own { kernel, on: On::Rows, attributes: Vec::new(), with_self: false };
+            (layer.width, layer.bias, layer.activation) = (self.features, false, Activation::Identity);
+        }
+        Ok(model)
+    }
+
+    /// Puts the steps of a program in the shape's order: what stands for the features takes no time and
+    /// sends nothing, since features are everywhere from the start.
+    pub(super) fn ordered(&self, mut program: Program) -> Result<Program, Error> {
+        if let Some(stage) = program.stages.first_mut().filter(|_| self.is_gathered_first()) {
+            (stage.place, stage.cost) = (Place::Host, Cost::default());
+        }
+        if !self.order.fused {
+            return Ok(program);
+        }
+        Ok(Spans::of(&program, &SpanChoice::Auto)?.fuse(&program))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::shape::Named;
+    use eciton_plan::Profile;
+
+    fn lines(shape: &Shape) -> Vec<(String, u32, bool)> {
+        let program = shape.program(&Profile::default()).unwrap();
+        let stages = program.stages.iter();
+        stages.map(|stage| (stage.name.clone(), stage.cost.edge_values, stage.place.is_task())).collect()
+    }
+
+    #[test]
+    fn a_gcn_that_gathers_first_gathers_features_and_hidden_rows_and_no_gradient_of_features() {
+        let mut shape = Named::find("amazon").unwrap().shape();
+        shape.order = LayerOrder { gather_first: true, fused: true };
+        let found = lines(&shape);
+        let gathers: Vec<u32> = found.iter().filter(|line| line.1 > 0).map(|line| line.1).collect();
+        // AH of 300 features, of 64 hidden values, and the gradient of the latter.
+        assert_eq!(gathers, [300, 64, 64], "{found:?}");
+        // AV of the first layer; AV of the last with the loss and its gradient; the first weight's gradient.
+        assert_eq!(found.iter().filter(|line| line.2).count(), 3, "{found:?}");
+    }
+
+    #[test]
+    fn a_gat_has_attention_over_edges_forward_and_back() {
+        let shape = Shape { kind: Kind::Gat { heads: 1 }, ..Named::find("amazon").unwrap().shape() };
+        let found = lines(&shape);
+        let gathers: Vec<u32> = found.iter().filter(|line| line.1 > 0).map(|line| line.1).collect();
+        // Twice [z | s | t], forward; twice the gradient and five figures, backward.
+        assert_eq!(gathers, [2 * 66, 2 * 27, 2 * 30, 2 * 69], "{found:?}");
+    }
+}
