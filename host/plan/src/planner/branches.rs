@@ -19,8 +19,12 @@ use super::pool::Pool;
 
 /// Most ways that are kept of a state; those of fewest lanes and shortest paths stay.
 const MOST_WAYS: usize = 24;
+/// Doublings of the target, the last one to any.
+const DOUBLINGS: u32 = 4;
 /// Halvings of the target, after which it only falls.
-const HALVINGS: u32 = 24;
+const HALVINGS: u32 = 10;
+/// Costs that differ by less are one.
+const NEAR: f64 = 1e-10;
 
 /// A way to do all operators of a state.
 #[derive(Clone, Debug)]
@@ -55,33 +59,47 @@ pub(super) struct Branches<'a> {
     price: &'a Price<'a>,
     /// By state and step, by class: the cost with nothing else in flight.
     least: Vec<Vec<Vec<f64>>>,
+    /// By state, seconds of what is in no stage yet, on the fastest lane.
+    rest: Vec<f64>,
 }
 
 impl<'a> Branches<'a> {
-    pub(super) fn new(lattice: &'a Lattice, pool: &'a Pool, price: &'a Price<'a>) -> Self {
+    pub(super) fn new(lattice: &'a Lattice, pool: &'a Pool, price: &'a Price<'a>, rows: f64) -> Self {
         let lanes: Vec<_> = (0..pool.classes.len()).filter_map(|class| pool.lane(class)).collect();
         let least = lattice.states.iter().map(|state| {
             let of =
                 |step: &super::lattice::Step| lanes.iter().map(|lane| price(&step.sums, lane, 1)).collect();
             state.steps.iter().map(of).collect()
         });
-        Self { lattice, pool, price, least: least.collect() }
+        let pace = lanes.iter().map(|lane| lane.pace).fold(0.0, f64::max);
+        let rest =
+            lattice.states.iter().map(|state| (state.rest.forward + state.rest.backward).on(rows) / pace);
+        Self { lattice, pool, price, least: least.collect(), rest: rest.collect() }
     }
 
-    /// The partition of at most so many stages whose slowest is quickest, and its cost. `above`: a cost that
-    /// some partition has.
-    pub(super) fn best(&self, depth: usize, above: f64, states: &mut u64) -> Option<(f64, Partition)> {
-        let mut best = self.within(above, depth, states)?;
-        let mut least = 0.0f64;
+    /// The partition of at most so many stages whose slowest is quickest, and its cost.
+    pub(super) fn best(&self, depth: usize, states: &mut u64) -> Option<(f64, Partition)> {
+        // Twice the mean of equal stages, then twice that, until there is a partition.
+        let mut least = self.rest.first().map_or(0.0, |rest| rest / depth as f64) * (1.0 - NEAR);
+        let mut best = None;
+        for doubling in 1..=DOUBLINGS {
+            let target = if doubling == DOUBLINGS { f64::MAX } else { least * 2.0 };
+            best = self.within(target, depth, states);
+            if best.is_some() {
+                break;
+            }
+            least = target;
+        }
+        let mut best = best?;
         for _ in 0..HALVINGS {
-            let target = f64::midpoint(least, best.0);
+            let target = f64::midpoint(least.min(best.0), best.0);
             match self.within(target, depth, states) {
                 Some(found) => best = found,
                 None => least = target,
             }
         }
         // Below what was found, by one cost at a time.
-        while let Some(found) = self.within(best.0.next_down(), depth, states) {
+        while let Some(found) = self.within(best.0 * (1.0 - NEAR), depth, states) {
             best = found;
         }
         Some(best)
@@ -139,15 +157,16 @@ impl<'a> Branches<'a> {
         }
         let path = 1 + bits(step.readers).filter_map(|at| way.paths.get(at)).copied().max().unwrap_or(0);
         let cost = (self.price)(&step.sums, self.pool.lane(class)?, u32::from(path));
-        if cost > target {
+        // What is left has to fit on the lanes that are left.
+        let left = depth.saturating_sub(usize::from(way.lanes()) + 1) as f64;
+        if cost > target || self.rest.get(step.to)? * (1.0 - NEAR) > left * target {
             return None;
         }
         let mut used = way.used.clone();
         used[class] += 1;
-        let places = self.lattice.renamed(self.lattice.states.get(from.0)?.set | step.stage);
         let frontier = self.lattice.states.get(step.to)?.frontier;
         let mut paths = vec![0; way.paths.len()];
-        for (at, &place) in places.iter().enumerate() {
+        for (at, place) in step.places.iter().map(|&place| usize::from(place)).enumerate() {
             if frontier >> place & 1 == 1 {
                 paths[place] = if step.stage >> at & 1 == 1 { path } else { way.paths[at] };
             }
@@ -181,8 +200,8 @@ impl<'a> Branches<'a> {
                 .push(StageOf { operators, lanes: group.map_or_else(Vec::new, |group| group.lanes.clone()) });
             taken[class] += 1;
             let mut renamed = atoms.clone();
-            for (at, place) in self.lattice.renamed(of.set | found.stage).into_iter().enumerate() {
-                renamed[place] = atoms[at];
+            for (&place, &atom) in found.places.iter().zip(&atoms) {
+                renamed[usize::from(place)] = atom;
             }
             atoms = renamed;
         }

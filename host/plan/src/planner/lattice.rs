@@ -32,6 +32,8 @@ pub(super) struct Step {
     pub stage: Set,
     /// Atoms of the first state that read the stage.
     pub readers: Set,
+    /// By atom, where it goes in the numbering of branches of the state that is reached.
+    pub places: Vec<u8>,
     pub sums: Sums,
 }
 
@@ -40,13 +42,13 @@ pub(super) struct Step {
 pub(super) struct Lattice {
     pub atoms: Vec<Vec<usize>>,
     pub states: Vec<State>,
-    twins: Vec<Vec<(usize, usize)>>,
 }
 
 /// Atoms that are in stages already.
 #[derive(Clone, Debug)]
 pub(super) struct State {
-    pub set: Set,
+    /// What is in none yet.
+    pub rest: Sums,
     /// Its atoms that read others than its own.
     pub frontier: Set,
     pub steps: Vec<Step>,
@@ -67,11 +69,6 @@ impl Lattice {
             }
             limit = (limit * COARSER).max(all / MOST_ATOMS as f64).min(all);
         }
-    }
-
-    /// Where each atom goes when a set takes its state's numbering of branches.
-    pub(super) fn renamed(&self, set: Set) -> Vec<usize> {
-        named(&self.twins, self.atoms.len(), set).1
     }
 
     /// The operators of a set.
@@ -96,8 +93,9 @@ fn ones(length: usize) -> Set {
 }
 
 /// A set with equal branches in the order of what they have of it, and where each atom went.
-fn named(twins: &[Vec<(usize, usize)>], atoms: usize, set: Set) -> (Set, Vec<usize>) {
-    let mut places: Vec<usize> = (0..atoms).collect();
+fn named(twins: &[Vec<(usize, usize)>], atoms: usize, set: Set) -> (Set, Vec<u8>) {
+    // At most `MOST_ATOMS`.
+    let mut places: Vec<u8> = (0..atoms).map(|at| at as u8).collect();
     let mut set = set;
     for blocks in twins {
         let value = |&(start, length): &(usize, usize)| set >> start & ones(length);
@@ -110,11 +108,11 @@ fn named(twins: &[Vec<(usize, usize)>], atoms: usize, set: Set) -> (Set, Vec<usi
         let mut moved = vec![None; atoms];
         for (&&(from, length), &(to, _)) in order.iter().zip(blocks) {
             next = next & !(ones(length) << to) | (set >> from & ones(length)) << to;
-            (0..length).for_each(|at| moved[from + at] = Some(to + at));
+            (0..length).for_each(|at| moved[from + at] = Some((to + at) as u8));
         }
         set = next;
         for place in &mut places {
-            *place = moved.get(*place).copied().flatten().unwrap_or(*place);
+            *place = moved.get(usize::from(*place)).copied().flatten().unwrap_or(*place);
         }
     }
     (set, places)
@@ -224,7 +222,7 @@ impl Shape {
         let count = self.atoms.len();
         let mut numbers: BTreeMap<(u32, Set), usize> = BTreeMap::new();
         // Sizes only grow: what leads to a set is found before its turn comes.
-        let mut found: Vec<(Set, Vec<(Set, Set)>)> = Vec::new();
+        let mut found: Vec<(Set, Vec<(Set, Set, Vec<u8>)>)> = Vec::new();
         let mut waiting: BTreeSet<(u32, Set)> = BTreeSet::from([(0, 0)]);
         let mut steps = 0;
         while let Some((_, set)) = waiting.pop_first() {
@@ -233,37 +231,34 @@ impl Shape {
             steps += stages.len();
             let mut reached = Vec::with_capacity(stages.len());
             for stage in stages {
-                let (to, _) = named(&self.twins, count, set | stage);
+                let (to, places) = named(&self.twins, count, set | stage);
                 waiting.insert((to.count_ones(), to));
-                reached.push((stage, to));
+                reached.push((stage, to, places));
             }
             numbers.insert((set.count_ones(), set), found.len());
             found.push((set, reached));
         }
-        let states = found.iter().map(|(set, reached)| {
+        let states = found.into_iter().map(|(set, reached)| {
             let frontier =
-                bits(*set).filter(|&at| self.reads[at] & !set != 0).fold(0, |all, at| all | 1 << at);
-            let steps = reached.iter().map(|&(stage, to)| self.step(graph, &numbers, *set, stage, to));
-            State { set: *set, frontier, steps: steps.collect() }
+                bits(set).filter(|&at| self.reads[at] & !set != 0).fold(0, |all, at| all | 1 << at);
+            let rest = self.sums(graph, !set & ones(count));
+            let steps = reached.into_iter().map(|(stage, to, places)| Step {
+                to: numbers.get(&(to.count_ones(), to)).copied().unwrap_or(0),
+                stage,
+                readers: bits(stage).fold(0, |all, at| all | self.readers[at]) & set,
+                places,
+                sums: self.sums(graph, stage),
+            });
+            State { frontier, rest, steps: steps.collect() }
         });
         let states = states.collect();
-        Some(Lattice { states, atoms: self.atoms, twins: self.twins })
+        Some(Lattice { states, atoms: self.atoms })
     }
 
-    fn step(
-        &self,
-        graph: &Graph,
-        numbers: &BTreeMap<(u32, Set), usize>,
-        set: Set,
-        stage: Set,
-        to: Set,
-    ) -> Step {
-        let mut inside: Vec<usize> = bits(stage).flat_map(|at| &self.atoms[at]).copied().collect();
+    fn sums(&self, graph: &Graph, set: Set) -> Sums {
+        let mut inside: Vec<usize> = bits(set).flat_map(|at| &self.atoms[at]).copied().collect();
         inside.sort_unstable();
-        let has = |of: usize| inside.binary_search(&of).is_ok();
-        let readers = bits(stage).fold(0, |all, at| all | self.readers[at]) & set;
-        let to = numbers.get(&(to.count_ones(), to)).copied().unwrap_or(0);
-        Step { to, stage, readers, sums: Sums::of(graph, inside.iter().copied(), has) }
+        Sums::of(graph, inside.iter().copied(), |of| inside.binary_search(&of).is_ok())
     }
 
     /// Atoms outside a set that nothing outside it reads.

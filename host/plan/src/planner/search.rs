@@ -86,10 +86,10 @@ impl<'a> Search<'a> {
         let chains = chain::cuts(&self.runs, &pool, &price, &mut states);
         if let Some(lattice) = &self.lattice {
             let pool = if pool.shares().is_some() { pool.clone() } else { pool.levelled() };
-            let branches = Branches::new(lattice, &pool, &price);
-            for depth in chain::depths(pool.groups.len().min(lattice.atoms.len())).filter(|&depth| depth > 1)
-            {
-                found.extend(branches.best(depth, f64::MAX, &mut states).map(|(_, of)| of));
+            let branches = Branches::new(lattice, &pool, &price, setting.rows);
+            let most = pool.groups.len().min(lattice.atoms.len());
+            for depth in chain::depths(most).filter(|&depth| depth > 1) {
+                found.extend(branches.best(depth, &mut states).map(|(_, of)| of));
             }
         }
         found.extend(chains.into_iter().map(|(_, cut)| cut));

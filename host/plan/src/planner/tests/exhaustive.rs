@@ -147,7 +147,8 @@ fn series_parallel_graphs_are_cut_as_well_as_can_be() {
         let pool = Pool::of(&machine, 1);
         let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
         let lattice = Lattice::of(&graph, &Part::of(&graph), &|of| of.len() as f64).unwrap();
-        let found = Branches::new(&lattice, &pool, &price).best(machine.lanes.len(), f64::MAX, &mut 0);
+        let found = Branches::new(&lattice, &pool, &price, setting.rows);
+        let found = found.best(machine.lanes.len(), &mut 0);
         let best = found.as_ref().map_or(f64::INFINITY, |(cost, _)| *cost);
         let equal = best == least || (best - least).abs() <= 1e-9 * least;
         assert!(
