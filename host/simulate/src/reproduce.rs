@@ -2,3 +2,4 @@
 //! one row of it, what the simulation predicts of the others, and by how much it errs.
 
 pub mod dorylus;
+pub mod pipelines;

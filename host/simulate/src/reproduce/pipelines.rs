@@ -1,0 +1,274 @@
+//! Tables of pipelines: what was published, what the planner and the simulated world make of it.
+
+use eciton_engine::Residence;
+use eciton_plan::PipelineSchedule;
+use eciton_plan::planner::models::{Speed, published};
+use eciton_plan::planner::{Graph, Lane, Machine, Plan, Wanted, plan};
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::pipeline::{Pipeline, Places, Preemption, Stage, checkpointed};
+
+/// A V100 of 16 GB at 40 % of its 125 TFLOP/s, 5 us a kernel, links of 100 Gbit/s: estimates.
+const SPEED: Speed = Speed { flops: 50e12, call: 5e-6 };
+const LANE: Lane = Lane { pace: 1.0, memory: Some(16e9), link: 12.5e9 };
+/// Mixed precision: for weights of 2 bytes a gradient, and main weights and two moments of 4.
+const COPIES: f64 = 7.0;
+/// Hours that a preempted run is simulated for a table, and how many runs there are.
+pub const HOURS: f64 = 2.0;
+const SEEDS: u64 = 2;
+/// A p3.2xlarge on demand and as a spot instance, dollars an hour (Thorpe et al. 2023, section 6).
+const ON_DEMAND: f64 = 3.06;
+const SPOT: f64 = 0.918;
+
+/// A line of a table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Line {
+    /// What is compared.
+    pub what: String,
+    /// The published figure, as recalled.
+    pub published: String,
+    /// What the simulation gives.
+    pub ours: String,
+    /// Why they differ.
+    pub why: String,
+}
+
+fn line(what: String, published: &str, ours: String, why: String) -> Line {
+    Line { what, published: published.to_owned(), ours, why }
+}
+
+fn wanted(rows: u32, schedules: &[PipelineSchedule], micro: &[u32], widths: &[u32]) -> Wanted {
+    Wanted {
+        rows,
+        schedules: schedules.to_vec(),
+        widths: widths.to_vec(),
+        micro: micro.to_vec(),
+        recompute: true,
+        parallel: true,
+        copies: COPIES,
+    }
+}
+
+fn planned(graph: &Graph, lanes: u32, wanted: &Wanted) -> Result<Plan, Error> {
+    Ok(plan(graph, &Machine::equal(lanes, LANE), wanted)?.plan)
+}
+
+/// PipeDream-2BW beside GPipe (Narayanan et al. 2021, section 5): language models of three sizes.
+///
+/// # Errors
+/// Those of [`plan`].
+pub fn two_buffers() -> Result<Vec<Line>, Error> {
+    let mut lines = Vec::new();
+    for (name, lanes) in [("gpt-1.3b", 16), ("gpt-2.2b", 32), ("gpt-3.9b", 64)] {
+        let graph = published(name, SPEED)?;
+        for rows in [64, 512] {
+            let (micro, widths) = ([32, 64, 128, 512], [1, 2, 4, 8]);
+            let of = |schedule| wanted(rows, &[schedule], &micro, &widths);
+            let ours = planned(&graph, lanes, &of(PipelineSchedule::TwoBuffered))?;
+            let best = planned(&graph, lanes, &of(PipelineSchedule::GPipe))?;
+            let alike = wanted(rows, &[PipelineSchedule::GPipe], &[ours.micro], &[ours.width]);
+            let alike = planned(&graph, lanes, &alike)?;
+            let factor = ours.rows_a_second / best.rows_a_second;
+            let same = ours.rows_a_second / alike.rows_a_second;
+            let again = |plan: &Plan| plan.stages.iter().filter(|stage| stage.recompute).count();
+            lines.push(line(
+                format!("{name}, {lanes} lanes, {rows} rows an update: 2BW over GPipe"),
+                "up to 3.2x",
+                format!("{factor:.2}x of GPipe's best plan, {same:.2}x of the same width and parts"),
+                format!(
+                    "bubble {:.0} % against {:.0} %; {} of {} stages go forward again against {} of {}",
+                    100.0 * ours.bubble,
+                    100.0 * alike.bubble,
+                    again(&ours),
+                    ours.depth,
+                    again(&alike),
+                    alike.depth
+                ),
+            ));
+        }
+    }
+    Ok(lines)
+}
+
+/// GraphPipe beside planners of chains (Jeon et al. 2025, section 7).
+///
+/// # Errors
+/// Those of [`plan`].
+pub fn branches() -> Result<Vec<Line>, Error> {
+    let cases = [
+        ("transformer-4x8", 8, "1.1x to 1.6x"),
+        ("transformer-8x4", 8, "1.1x to 1.6x"),
+        ("transformer-16x2", 16, "2x at 16 branches"),
+        ("dlrm", 8, "1.1x to 1.6x"),
+        ("candle-uno", 8, "1.1x to 1.6x"),
+    ];
+    let mut lines = Vec::new();
+    for (name, lanes, said) in cases {
+        let graph = published(name, SPEED)?;
+        let of = wanted(64, &[PipelineSchedule::Flush], &[4, 8, 16, 32, 64], &[1]);
+        let machine = Machine::equal(lanes, LANE);
+        let side_by_side = plan(&graph, &machine, &of)?;
+        let chain = plan(&graph, &machine, &Wanted { parallel: false, ..of })?;
+        let factor = side_by_side.plan.rows_a_second / chain.plan.rows_a_second;
+        let in_flight = |plan: &Plan| plan.stages.iter().map(|stage| stage.in_flight).max().unwrap_or(0);
+        lines.push(line(
+            format!("{name}, {lanes} lanes, 64 rows an update: stages side by side over a chain"),
+            said,
+            format!("{factor:.2}x"),
+            format!(
+                "{} parts in flight at most against {}; {} states looked at against {}",
+                in_flight(&side_by_side.plan),
+                in_flight(&chain.plan),
+                side_by_side.states,
+                chain.states
+            ),
+        ));
+    }
+    Ok(lines)
+}
+
+/// A plan as a simulated pipeline.
+fn pipeline(plan: &Plan, graph: &Graph, residence: Residence) -> Pipeline {
+    let stage_of = |operator: usize| plan.stages.iter().position(|stage| stage.operators.contains(&operator));
+    let rows = f64::from(plan.rows);
+    let stage = |at: usize| {
+        let own = plan.stages.get(at).map_or(&[][..], |stage| &stage.operators);
+        let mut reads: Vec<(u16, f64)> = Vec::new();
+        let mut seen: Vec<usize> = Vec::new();
+        for read in own.iter().filter_map(|&op| graph.operators().get(op)).flat_map(|op| &op.reads) {
+            let from = stage_of(*read).filter(|&from| from != at);
+            let Some(from) = from.filter(|_| !seen.contains(read)) else { continue };
+            seen.push(*read);
+            let bytes = graph.operators().get(*read).map_or(0.0, |op| op.output * rows);
+            match reads.iter_mut().find(|(known, _)| usize::from(*known) == from) {
+                Some((_, sum)) => *sum += bytes,
+                // At most `MAX_LANES`.
+                None => reads.push((from as u16, bytes)),
+            }
+        }
+        let (forward, backward) =
+            plan.stages.get(at).map_or((0.0, 0.0), |of| (of.forward_seconds, of.backward_seconds));
+        Stage { forward, backward, reads }
+    };
+    let (order, weights) = plan.schedule.settings();
+    Pipeline {
+        stages: (0..plan.stages.len()).map(stage).collect(),
+        width: plan.width,
+        micro: plan.micro,
+        rows: plan.rows * plan.micro,
+        order,
+        weights,
+        update: plan.update_seconds,
+        residence,
+    }
+}
+
+/// Bamboo on 48 spot instances (Thorpe et al. 2023, section 6): a language model under preemption.
+///
+/// # Errors
+/// Those of [`plan`] and of [`Pipeline::run`].
+pub fn preempted(hours: f64) -> Result<Vec<Line>, Error> {
+    let graph = published("gpt-1.3b", SPEED)?;
+    let of = wanted(1024, &[PipelineSchedule::Flush], &[64], &[4]);
+    let found = planned(&graph, 48, &of)?;
+    let seconds = hours * 3600.0;
+    let count = found.width * found.depth;
+    let mut lines = Vec::new();
+    for per_hour in [0.1, 0.16, 0.33] {
+        // A third of all losses come in bursts of four in one zone of three.
+        let bursts = per_hour / 3.0 * f64::from(count) / (4.0 * 3.0);
+        let preemption = Preemption {
+            per_hour: per_hour * 2.0 / 3.0,
+            bursts_per_hour: bursts,
+            burst: 4,
+            zones: 3,
+            back: 300.0,
+        };
+        let places = |usd_hour, preemption| Places {
+            link: LANE.link,
+            paces: Vec::new(),
+            usd_hour,
+            jitter: 0.05,
+            preemption,
+        };
+        let run = |residence, places: &Places| -> Result<(f64, f64), Error> {
+            let (mut rows, mut value) = (0.0, 0.0);
+            for seed in 0..SEEDS {
+                let report = pipeline(&found, &graph, residence).run(places, seconds, seed)?;
+                rows += report.rows_per_s / SEEDS as f64;
+                value += report.rows_per_s * seconds / report.usd / SEEDS as f64;
+            }
+            Ok((rows, value))
+        };
+        let spot = places(SPOT, preemption);
+        let quiet = pipeline(&found, &graph, Residence::Host);
+        let quiet = quiet.run(&places(ON_DEMAND, Preemption::default()), seconds, 0)?;
+        let (steady, steady_value) = (quiet.rows_per_s, quiet.rows_per_s * seconds / quiet.usd);
+        let (host, host_value) = run(Residence::Host, &spot)?;
+        let (alone, _) = run(Residence::Places, &spot)?;
+        let (shadowed, _) = run(Residence::Shadowed, &spot)?;
+        let round = f64::from(found.rows * found.micro) / steady;
+        let restarts = (0..SEEDS)
+            .map(|seed| f64::from(checkpointed(&preemption, (count, round), (10, 300.0), seconds, seed)))
+            .sum::<f64>()
+            / SEEDS as f64;
+        let restarted = restarts * f64::from(found.rows * found.micro) / seconds;
+        let percent = 100.0 * per_hour;
+        lines.push(line(
+            format!("{count} places, {percent:.0} % lost an hour: rows a second over checkpoint and restart"),
+            "3.7x",
+            format!("{:.2}x", host / restarted),
+            format!(
+                "boundary rows are the host's, so a loss costs one step; kept rows on places {:.2}x, with shadows \
+                 {:.2}x; the restart takes 300 s and up to 10 rounds of {round:.1} s",
+                alone / restarted,
+                shadowed / restarted
+            ),
+        ));
+        lines.push(line(
+            format!("{count} places, {percent:.0} % lost an hour: rows a dollar over on-demand"),
+            "2.4x",
+            format!("{:.2}x", host_value / steady_value),
+            format!(
+                "the spot discount alone is {:.2}x; {:.0} % of the steady pace is kept",
+                ON_DEMAND / SPOT,
+                100.0 * host / steady
+            ),
+        ));
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_macros)]
+    use super::*;
+
+    fn figure(line: &Line) -> f64 {
+        line.ours.split('x').next().unwrap().parse().unwrap()
+    }
+
+    fn show(lines: &[Line]) {
+        for Line { what, published, ours, why } in lines {
+            println!("{what}: published {published}, ours {ours} ({why})");
+        }
+    }
+
+    #[test]
+    fn plans_side_by_side_and_two_buffers_win_as_published() {
+        let (side, two) = (branches().unwrap(), two_buffers().unwrap());
+        show(&side);
+        show(&two);
+        assert!(side.iter().all(|line| figure(line) > 1.05) && two.iter().all(|line| figure(line) > 1.1));
+    }
+
+    #[test]
+    fn preempted_pipelines_keep_most_of_their_pace() {
+        let lines = preempted(0.05).unwrap();
+        show(&lines);
+        let restarts: Vec<f64> = lines.iter().step_by(2).map(figure).collect();
+        assert!(restarts.iter().all(|factor| *factor >= 1.0) && restarts[2] > 1.0, "{restarts:?}");
+        assert!(lines.iter().skip(1).step_by(2).all(|line| figure(line) > 1.5));
+    }
+}
