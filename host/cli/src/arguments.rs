@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Resume(crate::resume::Arguments),
     /// A training at any size on simulated hosts and functions: times, dollars, and what they buy
     Simulate(Box<crate::simulate::Arguments>),
+    /// The tables of a published system beside what the simulation makes of them
+    Reproduce(crate::reproduce::Arguments),
     /// Scores of every vertex, or of pairs of vertices, from a run folder
     Predict(crate::predict::Arguments),
     /// The accuracy of a run's model, from its run folder

@@ -1,4 +1,4 @@
-//! The command line of Eciton: `eciton train`, `plan`, `resume`, `simulate`, `predict`, `eval`, `data`, `recipes`,
+//! The command line of Eciton: `eciton train`, `plan`, `resume`, `simulate`, `reproduce`, `predict`, `eval`, `data`, `recipes`,
 //! `kernel`, `deploy`, `destroy`, `clean` and `doctor`.
 //!
 //! One file a command. This crate alone prints and exits: results go to standard output through
@@ -24,6 +24,7 @@ mod profile;
 mod progress;
 mod recipe;
 mod recipes;
+mod reproduce;
 mod resume;
 mod run_name;
 mod simulate;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Train(arguments) => train::run(arguments, &mut output),
         Command::Resume(arguments) => resume::run(arguments, &mut output),
         Command::Simulate(arguments) => simulate::run(arguments, &mut output),
+        Command::Reproduce(arguments) => reproduce::run(arguments, &mut output),
         Command::Predict(arguments) => predict::run(arguments, &mut output),
         Command::Eval(arguments) => evaluate::run(arguments, &mut output),
         Command::Generate(arguments) => generate::run(arguments, &mut output),

@@ -267,9 +267,8 @@ impl Arguments {
         let machine_name = self.machine.as_deref().unwrap_or(named.machine);
         let machine = prices.machine(machine_name).map_err(|e| Failure::usage(&e))?;
         let hosts = self.hosts.unwrap_or(if own { 1 } else { named.hosts });
-        // Graviton's names have a g after their generation; there a vCPU is a core.
-        let whole = machine_name.split('.').next().is_some_and(|family| family.ends_with('g'));
-        let cores = self.cores.unwrap_or(if whole { machine.vcpus } else { (machine.vcpus / 2).max(1) });
+        let of_machine = Hosts::of_machine(hosts, machine_name, machine);
+        let cores = self.cores.unwrap_or(of_machine.cores);
         let auto = self.functions == Some(FunctionCount::Auto);
         let count = match self.functions {
             Some(FunctionCount::Fixed(count)) => count,
@@ -300,8 +299,7 @@ impl Arguments {
             let maximum_us = floor_us.max(Deadlines::default().maximum_us);
             Deadlines { floor_us, ratio: self.deadline_ratio, maximum_us }
         });
-        settings.hosts =
-            Hosts { count: hosts, cores, mbits: machine.gbits * 1e3, hour_usd: machine.hour, cut: self.cut };
+        settings.hosts = Hosts { cores, cut: self.cut, ..of_machine };
         settings.functions = Functions {
             count,
             auto: auto.then_some(Signal::Queue),

@@ -150,7 +150,7 @@ fn ghosts(shape: &Shape, settings: &Settings) -> f64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::shape::Named;
+    use crate::shape::{Kind, LayerOrder, Named};
 
     #[test]
     fn ghosts_by_hand() {
@@ -167,6 +167,28 @@ mod tests {
         // Two edges, each to one of three others with 1/4: 3 (1 - (3/4)^2).
         assert!((of(4, None) - 3.0 * (1.0 - 0.5625)).abs() < 1e-12);
         assert_eq!(of(4, Some(0.0)), 0.0);
+    }
+
+    /// Rows that go to other hosts, by stage, in values.
+    fn sent(kind: Kind, order: LayerOrder) -> Vec<f64> {
+        let shape = Shape { kind, order, ..Named::find("amazon").unwrap().shape() };
+        gathered_widths(&shape.program(&Profile::default()).unwrap())
+    }
+
+    #[test]
+    fn only_what_other_intervals_read_goes_to_other_hosts_and_features_never() {
+        let product_first = LayerOrder::default();
+        // T0, T1, the loss's gradient, T1'; the rows of the gathers between are their own interval's.
+        let plain = [64.0, 0.0, 25.0, 0.0, 25.0, 0.0, 64.0, 0.0, 0.0];
+        assert_eq!(sent(Kind::Gcn, product_first), plain);
+        // Features are there; hidden rows, without what is kept of them, and their gradient are sent.
+        let gather_first = LayerOrder { gather_first: true, fused: true };
+        let sent_first: Vec<f64> = sent(Kind::Gcn, gather_first).into_iter().filter(|w| *w > 0.0).collect();
+        assert_eq!(sent_first, [64.0, 64.0]);
+        // [z | s | t] forward; the gradient and five figures of each target backward, which hosts make.
+        let gat = sent(Kind::Gat { heads: 1 }, product_first);
+        let gat: Vec<f64> = gat.into_iter().filter(|width| *width > 0.0).collect();
+        assert_eq!(gat, [66.0, 27.0, 30.0, 69.0]);
     }
 
     #[test]

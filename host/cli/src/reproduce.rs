@@ -1,0 +1,47 @@
+//! `eciton reproduce`: tables of published systems beside what the simulation makes of them.
+
+mod dorylus;
+
+use eciton_exec::Prices;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::text::nearest;
+
+const AFTER_HELP: &str = "\
+Systems: dorylus (Thorpe et al. 2021).\n\
+Published figures are as recalled. A few figures are fitted on one row, the others are predicted by the simulator of\n\
+`eciton simulate`, errors included. docs/SIMULATION.md says what is fitted, and why errors are what they are.\n\
+Prices are infra/prices.toml, or the file that ECITON_PRICES names.\n\n\
+Examples:  eciton reproduce dorylus\n\
+\x20          eciton reproduce dorylus --json";
+
+/// What `eciton reproduce` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    /// A published system: dorylus
+    #[arg(value_name = "SYSTEM")]
+    system: String,
+    /// One object for programs; the same input gives the same bytes
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reproduces a system's tables at these prices, and prints them, as JSON if asked.
+type Reproduce = fn(&Prices, bool, &mut Output) -> Result<(), Failure>;
+
+/// Systems by name.
+const SYSTEMS: [(&str, Reproduce); 1] = [("dorylus", dorylus::run)];
+
+/// Finds the system and prints its tables.
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let wanted = arguments.system.as_str();
+    let Some((_, reproduce)) = SYSTEMS.iter().find(|(name, _)| *name == wanted) else {
+        let known = SYSTEMS.iter().map(|(name, _)| *name);
+        let all = known.clone().collect::<Vec<_>>().join(", ");
+        let near = nearest(wanted, known).map_or_else(String::new, |near| format!("; did you mean {near}?"));
+        return Err(Failure::Usage(format!("reproduce {wanted}: known are {all}{near}")));
+    };
+    reproduce(&Prices::read()?, arguments.json, output)
+}

@@ -1,0 +1,125 @@
+//! The tables of Dorylus.
+
+use eciton_exec::Prices;
+use eciton_simulate::Kind;
+use eciton_simulate::reproduce::dorylus::{
+    Compared, Dorylus, Fitted, MachineValue, Row, Run, SOURCE, reproduce,
+};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Reasons that are printed of each error.
+const REASONS: usize = 2;
+
+#[derive(Serialize)]
+struct Line<'a> {
+    event: &'static str,
+    system: &'static str,
+    prices: String,
+    #[serde(flatten)]
+    found: &'a Dorylus,
+}
+
+pub(super) fn run(prices: &Prices, json: bool, output: &mut Output) -> Result<(), Failure> {
+    let found = reproduce(prices).map_err(|e| match e {
+        eciton_simulate::Error::Plan(_) => Failure::usage(&e),
+        other => Failure::Failed(other.to_string()),
+    })?;
+    let prices = format!("{}, {}", prices.date, prices.region);
+    if json {
+        output.json(&Line { event: "reproduction", system: "dorylus", prices, found: &found });
+        return Ok(());
+    }
+    output.line(format_args!("system    dorylus: {SOURCE}; prices of {prices}"));
+    fitted(&found.fitted, output);
+    output.line("");
+    values(&found.rows, output);
+    output.line("");
+    reasons(&found.rows, output);
+    output.line("");
+    machines(&found.machines, output);
+    Ok(())
+}
+
+fn fitted(found: &Fitted, output: &mut Output) {
+    let core = |seconds: f64| format!("{:.2} G/s a core", 1e-9 / seconds);
+    output.line(format_args!(
+        "fitted    on GCN reddit-small, in {} steps: products {}, gathers {}, functions {:.2} G/s a vCPU, \
+         a GPU {:.1} cores, {:.1} epochs",
+        found.steps,
+        core(found.core_seconds_per_flop),
+        core(found.core_seconds_per_edge_value),
+        1e-9 / found.vcpu_seconds_per_flop,
+        found.gpu_cores,
+        found.epochs
+    ));
+}
+
+/// A row's name: `gat amazon`.
+fn name(row: &Row) -> String {
+    let kind = match row.published.kind {
+        Kind::Gcn => "gcn",
+        Kind::Gat { .. } => "gat",
+    };
+    format!("{kind} {}", row.published.graph)
+}
+
+/// Times and V of functions against CPUs and GPUs only, published and simulated.
+fn values(rows: &[Row], output: &mut Output) {
+    output.line(format_args!(
+        "{:<18} {:>23} {:>31} {:>31}",
+        "V = 1 / (T x C)", "seconds of an epoch", "V functions / CPUs only", "V functions / GPUs only"
+    ));
+    output.line(format_args!(
+        "{:<18} {:>9} {:>6} {:>6} {:>13} {:>9} {:>7} {:>13} {:>9} {:>7}",
+        "", "functions", "CPUs", "GPUs", "published", "simulated", "error", "published", "simulated", "error"
+    ));
+    for row in rows {
+        let compared = |of: &Compared| {
+            let error = format!("{:+.0} %", of.error() * 100.0);
+            format!("{:>13.2} {:>9.2} {error:>7}", of.published, of.simulated)
+        };
+        output.line(format_args!(
+            "{:<18} {:>9.2} {:>6.2} {:>6.2} {} {}",
+            name(row),
+            row.functions.seconds,
+            row.cpu.seconds,
+            row.gpu.seconds,
+            compared(&row.against_cpu),
+            compared(&row.against_gpu)
+        ));
+    }
+}
+
+/// What alone would explain each large error.
+fn reasons(rows: &[Row], output: &mut Output) {
+    output.line("what, varied for a row alone, would bring the published ratio (the least changes)");
+    for row in rows {
+        for (compared, other) in [(&row.against_cpu, "CPUs"), (&row.against_gpu, "GPUs")] {
+            if !compared.is_large() {
+                continue;
+            }
+            let words: Vec<String> = compared.reasons.iter().take(REASONS).map(ToString::to_string).collect();
+            let words =
+                if words.is_empty() { "nothing that was varied".to_owned() } else { words.join("; or ") };
+            output.line(format_args!("{:<18} against {other}: {words}", name(row)));
+        }
+    }
+}
+
+/// Whole runs of GCN Reddit-small on each kind of machine.
+fn machines(found: &[MachineValue], output: &mut Output) {
+    output.line(format_args!(
+        "{:<18} {:>25} {:>29}",
+        "gcn reddit-small", "on the machines alone", "with functions"
+    ));
+    let head = format!("{:>8} {:>8} {:>8}", "seconds", "dollars", "V");
+    output.line(format_args!("{:<18} {head} {:>3} {head}", "machine", ""));
+    let run = |run: &Run| format!("{:>8.1} {:>8.3} {:>8.5}", run.seconds, run.usd, run.value());
+    for one in found {
+        let functions = one.functions.as_ref().map_or_else(|| format!("{:>8}", "none"), run);
+        output.line(format_args!("{:<18} {} {:>3} {functions}", one.machine, run(&one.alone), ""));
+    }
+}
