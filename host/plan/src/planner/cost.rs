@@ -53,7 +53,8 @@ impl Sums {
         }
         read.sort_unstable();
         read.dedup();
-        sums.input = read.iter().filter_map(|&read| graph.operators().get(read)).map(|of| of.output).sum();
+        let read = read.iter().filter_map(|&read| graph.operators().get(read));
+        sums.input = read.fold(0.0, |all, of| all + of.output);
         sums
     }
 }

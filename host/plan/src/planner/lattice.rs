@@ -15,7 +15,7 @@ use super::graph::Graph;
 use super::tree::Part;
 
 /// Most steps of a lattice.
-const MOST_STEPS: usize = 100_000;
+const MOST_STEPS: usize = 40_000;
 /// Most atoms: bits of a set.
 const MOST_ATOMS: usize = 128;
 /// How much more is put together in each trial.

@@ -10,6 +10,9 @@
 //! weights  12 h^2 values
 //! ```
 //!
+//! An operator starts some kernels, each way: 20 a transformer layer, 2 a product with its activation, else 1.
+//! These numbers are estimates.
+//!
 //! | model | shape | source |
 //! | --- | --- | --- |
 //! | `transformer-4x8`, `-8x4`, `-16x2` | branches x layers; width 1,024, 16 heads, 256 tokens: round numbers | branches x layers of GraphPipe, whose widths were not at hand; 16 is for its growth with branches |
@@ -31,8 +34,8 @@ const WORDS: f64 = 51_200.0;
 pub struct Speed {
     /// Floating-point operations a second.
     pub flops: f64,
-    /// Seconds of an operator's call besides, each way.
-    pub call: f64,
+    /// Seconds that the start of a kernel takes besides.
+    pub start: f64,
 }
 
 /// The names of all, as [`published`] takes them.
@@ -84,9 +87,16 @@ struct Width {
 }
 
 impl Making {
-    /// An operator of so many operations forward on a row, of values of weights, kept and put out.
-    fn add(&mut self, name: String, reads: &[usize], flops: f64, [weights, kept, output]: [f64; 3]) -> usize {
-        let Speed { flops: pace, call } = self.speed;
+    /// An operator of so many kernels and operations forward on a row, of values of weights, kept and put out.
+    fn add(
+        &mut self,
+        name: String,
+        reads: &[usize],
+        (kernels, flops): (f64, f64),
+        [weights, kept, output]: [f64; 3],
+    ) -> usize {
+        let Speed { flops: pace, start } = self.speed;
+        let call = kernels * start;
         self.operators.push(Operator {
             name,
             reads: reads.to_vec(),
@@ -101,14 +111,14 @@ impl Making {
 
     /// A product of rows, with an activation, of which the result is kept.
     fn dense(&mut self, name: String, reads: &[usize], from: f64, to: f64) -> usize {
-        self.add(name, reads, 2.0 * from * to, [from * to, to, to])
+        self.add(name, reads, (2.0, 2.0 * from * to), [from * to, to, to])
     }
 
     fn layer(&mut self, name: String, reads: &[usize], of: Width) -> usize {
         let Width { tokens, hidden, heads } = of;
         let flops = 24.0 * tokens * hidden * hidden + 4.0 * tokens * tokens * hidden;
         let kept = tokens * hidden * (34.0 + 5.0 * heads * tokens / hidden) / VALUE_BYTES;
-        self.add(name, reads, flops, [12.0 * hidden * hidden, kept, tokens * hidden])
+        self.add(name, reads, (20.0, flops), [12.0 * hidden * hidden, kept, tokens * hidden])
     }
 
     /// Branches of layers, joined by a product of all their widths.
@@ -125,7 +135,7 @@ impl Making {
             .collect();
         let (from, rows) = (branches as f64 * of.hidden, of.tokens);
         let to = of.hidden;
-        self.add("join".to_owned(), &ends, 2.0 * rows * from * to, [from * to, rows * to, rows * to]);
+        self.add("join".to_owned(), &ends, (2.0, 2.0 * rows * from * to), [from * to, rows * to, rows * to]);
     }
 
     /// Layers of one width on so many features; the last.
@@ -146,7 +156,7 @@ impl Making {
         }
         for branch in 0..7 {
             let weights = [entries * columns, 0.0, columns];
-            let table = self.add(format!("table {branch}"), &[], 2.0 * columns, weights);
+            let table = self.add(format!("table {branch}"), &[], (1.0, 2.0 * columns), weights);
             ends.push(self.dense(format!("sparse {branch}"), &[table], columns, width));
         }
         self.stack("top", &ends, 14.0 * width, width, 4);
@@ -170,12 +180,12 @@ impl Making {
     fn gpt(&mut self, layers: usize, hidden: f64, heads: f64) {
         let of = Width { tokens: 512.0, hidden, heads };
         let rows = of.tokens * hidden;
-        let mut last = self.add("embedding".to_owned(), &[], 0.0, [WORDS * hidden, 0.0, rows]);
+        let mut last = self.add("embedding".to_owned(), &[], (1.0, 0.0), [WORDS * hidden, 0.0, rows]);
         for layer in 0..layers {
             last = self.layer(format!("layer {layer}"), &[last], of);
         }
         // The head has the embedding's weights; scores are kept.
         let scores = of.tokens * WORDS;
-        self.add("head".to_owned(), &[last], 2.0 * rows * WORDS, [WORDS * hidden, scores, 0.0]);
+        self.add("head".to_owned(), &[last], (2.0, 2.0 * rows * WORDS), [WORDS * hidden, scores, 0.0]);
     }
 }

@@ -50,3 +50,5 @@ mod exhaustive;
 mod random;
 mod models;
 mod program;
+mod by_hand;
+mod limits;
