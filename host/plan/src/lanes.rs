@@ -110,7 +110,10 @@ impl Lanes {
     /// Lanes of one replica.
     #[must_use]
     pub const fn depth(&self) -> u32 {
-        if self.width == 0 { self.count } else { self.count / self.width }
+        match self.count.checked_div(self.width) {
+            Some(depth) => depth,
+            None => self.count,
+        }
     }
 
     /// The lane of a replica's lane for an interval.

@@ -1,8 +1,8 @@
 //! BaPipe's balancing: equal compute first, then boundary operators away from the slowest lane.
 //!
-//! The slowest stage gives its boundary operator to the neighbour with the most slack, while the slowest cost
-//! falls and memory holds. Of GPipe and 1F1B the one with the smaller bubble stays: the list schedule says
-//! which. Source: Zhao et al. 2020 (BaPipe), section 3.
+//! The slowest stage gives its boundary operator to the neighbour with the most slack, while the
+//! slowest cost falls and memory holds. Of GPipe and 1F1B the one with the smaller bubble stays:
+//! the list schedule says which. Source: Zhao et al. 2020 (BaPipe).
 
 use super::chain::{Price, Runs};
 use super::machine::Lane;
@@ -28,8 +28,7 @@ pub(super) fn moved(
         priced.map(|(at, (sums, lane))| price(&sums, lane, (depth - at) as u32)).collect()
     };
     let mut now = costs(&ends);
-    loop {
-        let Some(slowest) = (0..depth).max_by(|&one, &other| now[one].total_cmp(&now[other])) else { break };
+    while let Some(slowest) = (0..depth).max_by(|&one, &other| now[one].total_cmp(&now[other])) {
         // A stage keeps one operator at least.
         if ends[slowest + 1] - ends[slowest] < 2 {
             break;
@@ -53,10 +52,8 @@ pub(super) fn moved(
         (ends, now) = (moved, then);
     }
     let runs = ends.windows(2).zip(&start.stages);
-    let stages = runs.map(|(two, stage)| StageOf {
-        operators: (two[0]..two[1]).collect(),
-        lanes: stage.lanes.clone(),
-    });
+    let stages = runs
+        .map(|(two, stage)| StageOf { operators: (two[0]..two[1]).collect(), lanes: stage.lanes.clone() });
     Partition { planner: Planner::Balanced, stages: stages.collect() }
 }
 

@@ -1,16 +1,17 @@
-//! GraphPipe's search: binary search on the slowest stage's target, dynamic programming over the stages of a
-//! series-parallel graph.
+//! GraphPipe's search: binary search on the slowest stage's target, dynamic programming over the
+//! stages of a series-parallel graph.
 //!
-//! For a target T, over the states of the graph's [`Lattice`] from the last operators to the first, the fewest
-//! lanes, and for each operator that others still read the length of the longest path of stages from it:
+//! For a target T, over the states of the graph's [`Lattice`] from the last operators to the first,
+//! the fewest lanes, and for each operator that others still read the length of the longest path of
+//! stages from it:
 //!
 //! ```text
 //! path(stage) = 1 + max over the stages that read it of path          1 at the end
 //! in flight   = path of 1F1B and 2BW, all micro-batches of GPipe      (`cost`)
 //! ```
 //!
-//! A stage is taken if its cost on a class of lanes is at most T. Ways that use no fewer lanes of any class and
-//! have no shorter path anywhere are dropped. Source: Jeon et al. 2025 (GraphPipe), sections 4 and 5.
+//! A stage is taken if its cost on a class of lanes is at most T. Ways that use no fewer lanes of
+//! any class and have no shorter path anywhere are dropped. Source: Jeon et al. 2025 (GraphPipe).
 
 use super::chain::Price;
 use super::lattice::{Lattice, bits};
@@ -67,11 +68,13 @@ impl<'a> Branches<'a> {
     pub(super) fn new(lattice: &'a Lattice, pool: &'a Pool, price: &'a Price<'a>, rows: f64) -> Self {
         let lanes: Vec<_> = (0..pool.classes.len()).filter_map(|class| pool.lane(class)).collect();
         let least = lattice.states.iter().map(|state| {
-            let of = |step: &super::lattice::Step| lanes.iter().map(|lane| price(&step.sums, lane, 1)).collect();
+            let of =
+                |step: &super::lattice::Step| lanes.iter().map(|lane| price(&step.sums, lane, 1)).collect();
             state.steps.iter().map(of).collect()
         });
         let pace = lanes.iter().map(|lane| lane.pace).fold(0.0, f64::max);
-        let rest = lattice.states.iter().map(|state| (state.rest.forward + state.rest.backward).on(rows) / pace);
+        let rest =
+            lattice.states.iter().map(|state| (state.rest.forward + state.rest.backward).on(rows) / pace);
         Self { lattice, pool, price, least: least.collect(), rest: rest.collect() }
     }
 
@@ -192,8 +195,10 @@ impl<'a> Branches<'a> {
             let stage = bits(found.stage).fold(0, |all, at| all | 1 << atoms[at]);
             let mut operators: Vec<usize> = self.lattice.operators(stage).collect();
             operators.sort_unstable();
-            let group = self.pool.classes.get(class).and_then(|(at, _)| self.pool.groups.get(at + taken[class]));
-            stages.push(StageOf { operators, lanes: group.map_or_else(Vec::new, |group| group.lanes.clone()) });
+            let group =
+                self.pool.classes.get(class).and_then(|(at, _)| self.pool.groups.get(at + taken[class]));
+            stages
+                .push(StageOf { operators, lanes: group.map_or_else(Vec::new, |group| group.lanes.clone()) });
             taken[class] += 1;
             let mut renamed = atoms.clone();
             for (&place, &atom) in found.places.iter().zip(&atoms) {
@@ -212,7 +217,8 @@ fn keep(ways: &mut Vec<Way>, next: Way) {
         return;
     }
     ways.retain(|way| !next.is_no_worse(way));
-    let key = |way: &Way| (way.lanes(), way.longest, way.paths.iter().map(|&path| u32::from(path)).sum::<u32>());
+    let key =
+        |way: &Way| (way.lanes(), way.longest, way.paths.iter().map(|&path| u32::from(path)).sum::<u32>());
     let at = ways.partition_point(|way| key(way) <= key(&next));
     ways.insert(at, next);
     ways.truncate(MOST_WAYS);

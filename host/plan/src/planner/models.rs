@@ -1,8 +1,8 @@
 //! Published models by shape, without weights: what planners are compared on.
 //!
-//! A row is a sample: a sequence of tokens, or a record. Values have 2 bytes. A product [n, k] x [k, m] takes
-//! 2 n k m operations forward and twice as many backward. What a transformer layer takes and keeps, for a
-//! sequence of s tokens, width h, a heads:
+//! A row is a sample: a sequence of tokens, or a record. Values have 2 bytes. A product [n, k] x
+//! [k, m] takes 2 n k m operations forward and twice as many backward. What a transformer layer
+//! takes and keeps, for a sequence of s tokens, width h, a heads:
 //!
 //! ```text
 //! forward  24 s h^2 + 4 s^2 h operations      Narayanan et al. 2021 (Megatron-LM, SC'21), appendix
@@ -10,16 +10,18 @@
 //! weights  12 h^2 values
 //! ```
 //!
-//! An operator starts some kernels, each way: 20 a transformer layer, 2 a product with its activation, else 1.
-//! These numbers are estimates.
+//! An operator starts some kernels, each way: 20 a transformer layer, 2 a product with its
+//! activation, else 1. These numbers are estimates.
 //!
-//! | model | shape | source |
-//! | --- | --- | --- |
-//! | `transformer-4x8`, `-8x4`, `-16x2` | branches x layers; width 1,024, 16 heads, 256 tokens: round numbers | branches x layers of GraphPipe, whose widths were not at hand; 16 is for its growth with branches |
-//! | `dlrm` | 7 dense branches of 4 layers of 4,096; 7 tables of 1,000,000 x 64, each with a layer; 4 layers behind: round numbers | 7 + 7 branches of GraphPipe |
-//! | `candle-uno` | 7 branches of 4 layers of 4,192 on 1, 1, 942, 5,270, 2,048, 5,270, 2,048 features; 4 layers behind | 7 x 4 of GraphPipe; widths and features of FlexFlow's `candle_uno` |
-//! | `gpt-1.3b`, `gpt-2.2b` | 24 layers of 2,048, 48 of 1,920; 512 tokens, 51,200 words | sizes of PipeDream-2BW; widths chosen so that 12 L h^2 + V h is the size |
-//! | `gpt-3.9b` | 48 layers of 2,560, 40 heads | Shoeybi et al. 2019 (Megatron-LM), BERT of 3.9 B |
+//! * `transformer-4x8`, `-8x4`: branches x layers of GraphPipe (Jeon et al. 2025). Its widths were not
+//!   at hand: width 1,024, 16 heads and 256 tokens are round numbers. `-16x2` is for more branches.
+//! * `dlrm`: 7 + 7 branches of GraphPipe. Round numbers: dense branches of 4 layers of 4,096; tables of
+//!   1,000,000 x 64, each with a layer of 4,096; 4 layers behind all.
+//! * `candle-uno`: 7 branches of 4 layers of GraphPipe, 4 layers behind all. Width 4,192 and the inputs'
+//!   features are those of FlexFlow's example `candle_uno`.
+//! * `gpt-1.3b`, `gpt-2.2b`: sizes of PipeDream-2BW (Narayanan et al. 2021). 24 layers of 2,048 and 48
+//!   of 1,920, so that 12 L h^2 + V h is the size; 512 tokens, V = 51,200.
+//! * `gpt-3.9b`: 48 layers of 2,560 with 40 heads, as BERT of 3.9 B (Shoeybi et al. 2019, Megatron-LM).
 
 use super::graph::{Graph, Operator, Pace};
 use crate::error::Error;
@@ -87,7 +89,8 @@ struct Width {
 }
 
 impl Making {
-    /// An operator of so many kernels and operations forward on a row, of values of weights, kept and put out.
+    /// An operator of so many kernels and operations forward on a row, of values of weights, kept
+    /// and put out.
     fn add(
         &mut self,
         name: String,

@@ -70,11 +70,14 @@ impl Partition {
     ) -> Vec<Counted> {
         let mut stage_of = vec![0; graph.len()];
         for (at, stage) in self.stages.iter().enumerate() {
-            stage.operators.iter().filter_map(|&of| Some(*stage_of.get_mut(of)? = at)).count();
+            for &of in &stage.operators {
+                if let Some(own) = stage_of.get_mut(of) {
+                    *own = at;
+                }
+            }
         }
-        let edges: Vec<Vec<(usize, f64)>> = (0..self.stages.len())
-            .map(|at| self.edges(graph, &stage_of, at, parallel))
-            .collect();
+        let edges: Vec<Vec<(usize, f64)>> =
+            (0..self.stages.len()).map(|at| self.edges(graph, &stage_of, at, parallel)).collect();
         let mut paths = vec![1u32; self.stages.len()];
         for (at, reads) in edges.iter().enumerate().rev() {
             for &(read, _) in reads {
@@ -107,7 +110,9 @@ impl Partition {
             edges.push((at - 1, 0.0));
         }
         for of in read {
-            let (Some(&from), Some(operator)) = (stage_of.get(of), graph.operators().get(of)) else { continue };
+            let (Some(&from), Some(operator)) = (stage_of.get(of), graph.operators().get(of)) else {
+                continue;
+            };
             if from == at {
                 continue;
             }

@@ -115,9 +115,13 @@ impl Plan {
     /// The pipeline in a few words: `1f1b, 2 wide, 4 deep, 8 micro-batches, stages of chain`.
     #[must_use]
     pub fn shape(&self) -> String {
-        let schedule = PipelineSchedule::ALL.iter().find(|(_, of)| *of == self.schedule).map_or("", |of| of.0);
+        let schedule =
+            PipelineSchedule::ALL.iter().find(|(_, of)| *of == self.schedule).map_or("", |of| of.0);
         let Self { width, depth, micro, .. } = self;
-        format!("{schedule}, {width} wide, {depth} deep, {micro} micro-batches, stages of {}", self.planner.name())
+        format!(
+            "{schedule}, {width} wide, {depth} deep, {micro} micro-batches, stages of {}",
+            self.planner.name()
+        )
     }
 
     /// Seconds of a round in which the slowest lane waits: for rows, for its turn, for weights.
@@ -144,8 +148,14 @@ impl Plan {
             let update = self.update_seconds - best.update_seconds;
             let (own, other) = (seconds(self.waits()), seconds(best.waits()));
             let of = match update > waits / 2.0 {
-                true => format!(", {} of it for weights against {}", seconds(self.update_seconds), seconds(best.update_seconds)),
-                false => format!(" (bubble {:.1} % against {:.1} %)", 100.0 * self.bubble, 100.0 * best.bubble),
+                true => format!(
+                    ", {} of it for weights against {}",
+                    seconds(self.update_seconds),
+                    seconds(best.update_seconds)
+                ),
+                false => {
+                    format!(" (bubble {:.1} % against {:.1} %)", 100.0 * self.bubble, 100.0 * best.bubble)
+                }
             };
             format!("its slowest lane waits {own} a round, against {other}{of}")
         };

@@ -1,13 +1,13 @@
 //! How long a round of a partition takes: its list schedule, with what goes over links.
 //!
-//! Rows go from the sender's link over the host's, where there is one, to the receiver's. A transfer begins
-//! when all of them are free, holds each for its bytes over that link's pace, and ends after its bytes over the
-//! slowest. Links work in both directions at once.
+//! Rows go from the sender's link over the host's, where there is one, to the receiver's. A
+//! transfer begins when all of them are free, holds each for its bytes over that link's pace, and
+//! ends after its bytes over the slowest. Links work in both directions at once.
 //!
 //! ```text
-//! bytes an update      boundaries  2 B sum |A|                weights  (1 + w) |W|      owner = host
-//!                      (B rows, A: bytes a row that           weights  2 (w - 1) |W|    owner = lanes, a ring
-//!                      a stage reads of another)
+//! bytes an update      rows     2 B sum |A|      B rows; A: bytes a row that a stage reads of another
+//!                      weights  (1 + w) |W|      owner = host
+//!                      weights  2 (w - 1) |W|    owner = lanes, in a ring
 //! memory of the host   (v + c) |W| + w sum (k + 1) b |A|      k in flight where A is made
 //! ```
 
@@ -19,8 +19,8 @@ use crate::pipeline::WeightVersions;
 use crate::schedule::Grid;
 use crate::schedule::list::{Job, List, World};
 
-/// Micro-batches of the rounds that are timed where rounds overlap, and how many rounds there are. Those after
-/// the first two count, but for the last, which nothing follows.
+/// Micro-batches of the rounds that are timed where rounds overlap, and how many rounds there are.
+/// Those after the first two count, but for the last, which nothing follows.
 const TIMED: u32 = 64;
 const ROUNDS: std::ops::RangeInclusive<u32> = 5..=20;
 const FIRST: usize = 1;
@@ -68,7 +68,11 @@ impl Candidate<'_> {
 
     /// Bytes a row that stages read of others.
     fn boundaries(&self) -> f64 {
-        self.counted.iter().flat_map(|stage| &stage.reads).map(|(_, bytes)| bytes).fold(0.0, |all, of| all + of)
+        self.counted
+            .iter()
+            .flat_map(|stage| &stage.reads)
+            .map(|(_, bytes)| bytes)
+            .fold(0.0, |all, of| all + of)
     }
 
     /// Bytes that the host holds; 0 without one.
@@ -94,7 +98,8 @@ impl Candidate<'_> {
     /// The longest that a lane works in a round.
     pub(super) fn slowest(&self) -> f64 {
         let own = f64::from(self.setting.own());
-        let lanes = (0..self.depth()).flat_map(|stage| (0..self.setting.width as usize).map(move |r| (stage, r)));
+        let lanes =
+            (0..self.depth()).flat_map(|stage| (0..self.setting.width as usize).map(move |r| (stage, r)));
         let works = lanes.map(|(stage, replica)| {
             let (forward, backward) = self.seconds(stage, replica);
             own * (forward + backward)
@@ -105,7 +110,8 @@ impl Candidate<'_> {
     /// Seconds of the update between rounds: gradients to the owner, weights from it.
     pub(super) fn update(&self) -> f64 {
         let width = f64::from(self.setting.width);
-        let lanes = (0..self.depth()).flat_map(|stage| (0..self.setting.width as usize).map(move |r| (stage, r)));
+        let lanes =
+            (0..self.depth()).flat_map(|stage| (0..self.setting.width as usize).map(move |r| (stage, r)));
         let of_lanes = lanes.map(|(stage, replica)| self.update_of(stage, replica)).fold(0.0, f64::max);
         let host = self.setting.host.map_or(0.0, |host| (1.0 + width) * self.weights() / host.link);
         of_lanes.max(host)
@@ -122,8 +128,8 @@ impl Candidate<'_> {
         self.setting.schedule.settings().1 != WeightVersions::Latest
     }
 
-    /// A round takes at least so long: the slowest lane's work, and where rounds do not overlap what must come
-    /// before and after it.
+    /// A round takes at least so long: the slowest lane's work, and where rounds do not overlap
+    /// what must come before and after it.
     pub(super) fn least(&self) -> f64 {
         let (boundaries, weights) = self.bytes();
         let host = self.setting.host.map_or(0.0, |host| host.link);
@@ -135,7 +141,8 @@ impl Candidate<'_> {
         work.fold(0.0, f64::max).max(over(boundaries)) + self.update()
     }
 
-    /// The longest, over stages, of a stage's work, the way to its first step and the way back from its last.
+    /// The longest, over stages, of a stage's work, the way to its first step and the way back from
+    /// its last.
     fn drained(&self, replica: usize) -> f64 {
         let own = f64::from(self.setting.own());
         let mut ways: Vec<(f64, f64)> = Vec::with_capacity(self.depth());
@@ -143,7 +150,8 @@ impl Candidate<'_> {
         for (stage, counted) in self.counted.iter().enumerate() {
             let (forward, backward) = self.seconds(stage, replica);
             let before = counted.reads.iter().filter_map(|&(read, _)| ways.get(read));
-            let (to, back) = before.fold((0.0f64, 0.0f64), |(to, back), way| (to.max(way.0), back.max(way.1)));
+            let (to, back) =
+                before.fold((0.0f64, 0.0f64), |(to, back), way| (to.max(way.0), back.max(way.1)));
             longest = longest.max(to + back + own * (forward + backward));
             ways.push((to + forward, back + backward));
         }
@@ -268,7 +276,8 @@ impl World for Links<'_> {
             return now;
         }
         let bytes = row * self.of.setting.rows;
-        let link = |(stage, replica): (usize, usize)| self.of.lane(stage, replica).map_or(1.0, |lane| lane.link);
+        let link =
+            |(stage, replica): (usize, usize)| self.of.lane(stage, replica).map_or(1.0, |lane| lane.link);
         let (out, into) = (link(sender), link(receiver));
         let (at, to) = (self.at(sender), self.at(receiver));
         let host = self.of.setting.host.map(|host| host.link);

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::branches::Branches;
 use super::chain::{self, Runs};
 use super::cost::{Setting, Sums};
-use super::branches::Branches;
 use super::graph::Graph;
 use super::lattice::Lattice;
 use super::machine::{Lane, Machine, Wanted};
@@ -19,8 +19,8 @@ use crate::error::Error;
 /// The plan of most rows a second.
 ///
 /// # Errors
-/// [`Error::Short`] where nothing fits: what is short of memory, and by how much; [`Error::Content`] and
-/// [`Error::TooMany`] for a machine or a wish that cannot be.
+/// [`Error::Short`] where nothing fits: what is short of memory, and by how much;
+/// [`Error::Content`] and [`Error::TooMany`] for a machine or a wish that cannot be.
 pub fn plan(graph: &Graph, machine: &Machine, wanted: &Wanted) -> Result<Answer, Error> {
     wanted.check(machine)?;
     let mut search = Search {
@@ -83,8 +83,7 @@ impl<'a> Search<'a> {
     /// What the planners find in a setting.
     fn partitions(&mut self, setting: Setting) {
         let pool = Pool::of(self.machine, setting.width);
-        let price =
-            |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
+        let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
         let mut states = 0;
         let mut found: Vec<Partition> = Vec::new();
         found.extend(chain::cuts(&self.runs, &pool, &price, &mut states).into_iter().map(|(_, cut)| cut));
@@ -118,7 +117,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What is short of memory in the plan that is the least short; `others` are short of the host's alone.
+    /// What is short of memory in the plan that is the least short; `others` are short of the
+    /// host's alone.
     fn short(&mut self, others: &[Candidate<'a>]) -> Error {
         let least = others.iter().map(Candidate::host_memory).fold(f64::INFINITY, f64::min);
         if let Some(have) = self.machine.host.and_then(|host| host.memory).filter(|_| least.is_finite()) {
@@ -149,16 +149,19 @@ impl<'a> Search<'a> {
             lanes.map(move |(at, have)| (at, have, counted.memory, stage))
         });
         let tightest = lanes.max_by(|one, other| (one.2 / one.1).total_cmp(&(other.2 / other.1)));
-        let (what, need, have) = tightest.map_or(("a lane".to_owned(), 0.0, 0.0), |(at, have, need, stage)| {
-            let name = |of: Option<&usize>| {
-                of.and_then(|&of| self.graph.operators().get(of)).map_or("", |of| of.name.as_str())
-            };
-            let (first, last) = (name(stage.operators.first()), name(stage.operators.last()));
-            (format!("lane {at}, with operators `{first}` to `{last}`,"), need, have)
-        });
+        let (what, need, have) =
+            tightest.map_or(("a lane".to_owned(), 0.0, 0.0), |(at, have, need, stage)| {
+                let name = |of: Option<&usize>| {
+                    of.and_then(|&of| self.graph.operators().get(of)).map_or("", |of| of.name.as_str())
+                };
+                let (first, last) = (name(stage.operators.first()), name(stage.operators.last()));
+                (format!("lane {at}, with operators `{first}` to `{last}`,"), need, have)
+            });
         let remedy = match self.wanted.recompute {
             true => "take more lanes, lanes of more memory, or smaller micro-batches",
-            false => "allow recomputation, or take more lanes, lanes of more memory, or smaller micro-batches",
+            false => {
+                "allow recomputation, or take more lanes, lanes of more memory, or smaller micro-batches"
+            }
         };
         Error::Short { what, need: need.ceil() as u64, have: have as u64, remedy }
     }
@@ -196,8 +199,7 @@ fn best(candidates: Vec<Candidate<'_>>) -> Option<(Plan, Option<Plan>)> {
 }
 
 fn differ(one: &Plan, other: &Plan) -> bool {
-    let operators = |of: &Plan| -> Vec<Vec<usize>> {
-        of.stages.iter().map(|stage| stage.operators.clone()).collect()
-    };
+    let operators =
+        |of: &Plan| -> Vec<Vec<usize>> { of.stages.iter().map(|stage| stage.operators.clone()).collect() };
     (one.width, one.schedule) != (other.width, other.schedule) || operators(one) != operators(other)
 }

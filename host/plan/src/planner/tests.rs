@@ -46,9 +46,9 @@ fn equal_chains_have_the_bubble_of_the_papers() {
     }
 }
 
+mod by_hand;
 mod exhaustive;
-mod random;
+mod limits;
 mod models;
 mod program;
-mod by_hand;
-mod limits;
+mod random;

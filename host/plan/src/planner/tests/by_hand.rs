@@ -21,7 +21,8 @@ fn a_lane_three_times_as_fast_takes_three_quarters() {
     assert!(found.bubble.abs() < 1e-9, "{}", found.bubble);
 }
 
-/// Two operators of 1 s forward and 1 s back a row, 8 bytes a row between them, 16 bytes of weights each.
+/// Two operators of 1 s forward and 1 s back a row, 8 bytes a row between them, 16 bytes of weights
+/// each.
 fn pair() -> Graph {
     let of = |reads: Vec<usize>| Operator {
         name: "op".to_owned(),
@@ -39,15 +40,16 @@ fn pair() -> Graph {
 fn transfers_and_updates_are_counted_by_hand() {
     let lane = Lane { link: 4.0, memory: Some(40.0), ..LANE };
     let of = Wanted { copies: 1.0, ..wanted(2, &[PipelineSchedule::Flush], &[2]) };
-    // Each lane holds one operator alone: 2 copies of 16 and a row of 8. A row takes 2 s over a link of 4
-    // bytes a second. Forward 0..1, over 1..3, forward and back 3..5, over 5..7, and so the second row: lane
-    // 0 forward 1..2, over 3..5, lane 1 forward and back 5..7, over 7..9, lane 0 back 9..10.
+    // Each lane holds one operator alone: 2 copies of 16 and a row of 8. A row takes 2 s over a
+    // link of 4 bytes a second. Forward 0..1, over 1..3, forward and back 3..5, over 5..7, and so
+    // the second row: lane 0 forward 1..2, over 3..5, lane 1 forward and back 5..7, over 7..9, lane
+    // 0 back 9..10.
     let machine = Machine { lanes: vec![lane; 2], host: None };
     let found = plan(&pair(), &machine, &of).unwrap().plan;
     assert_eq!((found.depth, found.round_seconds), (2, 10.0));
     assert_eq!((found.boundary_bytes, found.weight_bytes, found.host_memory), (2.0 * 2.0 * 8.0, 0.0, 0.0));
-    // A host of 8 bytes a second: (1 + w) |W| = 64 bytes, 8 s, which is what a lane's 2 * 16 bytes take as
-    // well; rows as before.
+    // A host of 8 bytes a second: (1 + w) |W| = 64 bytes, 8 s, which is what a lane's 2 * 16 bytes
+    // take as well; rows as before.
     let host = Host { link: 8.0, memory: None };
     let machine = Machine { host: Some(host), ..machine };
     let found = plan(&pair(), &machine, &of).unwrap().plan;

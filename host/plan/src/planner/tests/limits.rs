@@ -5,9 +5,9 @@ use super::super::partition::{Partition, StageOf};
 use super::super::predict::Candidate;
 use super::super::{Graph, Host, Lane, Machine, Plan, Wanted, plan};
 use super::{LANE, chain, random, wanted};
+use crate::PipelineSchedule;
 use crate::error::Error;
 use crate::testing::Random;
-use crate::PipelineSchedule;
 
 /// Bytes of a plan's stages and of the host, by formulas written again here.
 fn recount(graph: &Graph, machine: &Machine, of: &Wanted, plan: &Plan) -> (Vec<f64>, f64) {
@@ -61,7 +61,7 @@ fn no_plan_is_over_a_limit() {
     let seed = 4520;
     let mut random = Random::new(seed);
     let (mut short, mut recomputed, mut hosts) = (0, 0, 0);
-    for round in 0..600 {
+    for round in 0..300 {
         let graph = random::series_parallel(&mut random);
         let machine = random::machine(&mut random, 4);
         let of = Wanted {
@@ -116,7 +116,7 @@ fn no_plan_is_over_a_limit() {
             assert!(answer.reason.contains("% slower"), "{what}: {}", answer.reason);
         }
     }
-    assert!(short > 30 && recomputed > 30 && hosts > 30, "{short} {recomputed} {hosts}");
+    assert!(short > 20 && recomputed > 20 && hosts > 20, "{short} {recomputed} {hosts}");
 }
 
 #[test]
@@ -135,8 +135,7 @@ fn predicted_lanes_never_hold_more_than_they_count_with() {
             .collect();
         let partition = Partition { planner: super::super::Planner::Chain, stages };
         let counted = partition.count(&graph, &machine, &setting, true);
-        let candidate =
-            Candidate { machine: &machine, setting, partition, counted, rows: setting.micro * 3 };
+        let candidate = Candidate { machine: &machine, setting, partition, counted, rows: setting.micro * 3 };
         let grid = candidate.grid();
         let what = format!("seed {seed}, {round}");
         for (lane, stage) in (0u32..).zip(&candidate.counted) {
@@ -157,7 +156,8 @@ fn predicted_lanes_never_hold_more_than_they_count_with() {
 fn what_is_short_is_said() {
     let lane = Lane { memory: Some(10.0), ..LANE };
     let of = wanted(4, &[PipelineSchedule::Flush], &[4]);
-    // Four operators on two lanes, each with 4 copies of 2 weights and two rows in flight of 2 values.
+    // Four operators on two lanes, each with 4 copies of 2 weights and two rows in flight of 2
+    // values.
     let error = plan(&chain(4), &Machine::equal(2, lane), &of).unwrap_err().to_string();
     assert_eq!(
         error,
@@ -185,7 +185,8 @@ fn what_is_short_is_said() {
 
 #[test]
 fn settings_hold_the_formulas_of_two_buffers() {
-    // Narayanan et al. 2021, section 3.3: 2 |W| / d + d (|A| / d + |A_in|), recomputing |A| / d once.
+    // Narayanan et al. 2021, section 4: 2 |W| / d + d (|A| / d + |A_in|), recomputing |A| / d
+    // once.
     let setting = Setting {
         width: 1,
         schedule: PipelineSchedule::TwoBuffered,

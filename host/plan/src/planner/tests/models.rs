@@ -1,4 +1,8 @@
-//! Published models: planned within a number of states, and beside the planners that they were compared with.
+//! Published models: planned within a number of states, and beside the planners that they were
+//! compared with.
+
+// Factors are printed, to stand beside the papers'.
+#![allow(clippy::disallowed_macros, clippy::print_stdout)]
 
 use super::super::models::{NAMES, Speed, published};
 use super::super::{Answer, Graph, Lane, Machine, Plan, Wanted, plan};
@@ -18,7 +22,7 @@ fn planned(name: &str, lanes: u32, wanted: &Wanted) -> Answer {
 
 #[test]
 fn stages_side_by_side_beat_chains() {
-    // GraphPipe, section 7: 1.1 to 1.6 times PipeDream's and Piper's chains, growing with branches.
+    // GraphPipe: 1.1 to 1.6 times PipeDream's and Piper's chains, growing with branches.
     let cases = [
         ("transformer-4x8", 8, 1.1),
         ("transformer-8x4", 8, 1.15),
@@ -46,7 +50,7 @@ fn stages_side_by_side_beat_chains() {
 
 #[test]
 fn two_buffers_beat_gpipe() {
-    // Narayanan et al. 2021, section 5: up to 3.2 times GPipe, which recomputes there.
+    // Narayanan et al. 2021: up to 3.2 times GPipe, which recomputes there.
     for (name, lanes) in [("gpt-1.3b", 16), ("gpt-2.2b", 32), ("gpt-3.9b", 64)] {
         for rows in [64, 512] {
             let of = Wanted {
