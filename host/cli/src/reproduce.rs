@@ -1,6 +1,7 @@
 //! `eciton reproduce`: tables of published systems beside what the simulation makes of them.
 
 mod dorylus;
+mod pipelines;
 
 use eciton_exec::Prices;
 
@@ -9,7 +10,8 @@ use crate::output::Output;
 use crate::text::nearest;
 
 const AFTER_HELP: &str = "\
-Systems: dorylus (Thorpe et al. 2021).\n\
+Systems: dorylus (Thorpe et al. 2021), pipedream-2bw (Narayanan et al. 2021), graphpipe (Jeon et al. 2025),\n\
+bamboo (Thorpe et al. 2023).\n\
 Published figures are as recalled. A few figures are fitted on one row, the others are predicted by the simulator of\n\
 `eciton simulate`, errors included. docs/SIMULATION.md says what is fitted, and why errors are what they are.\n\
 Prices are infra/prices.toml, or the file that ECITON_PRICES names.\n\n\
@@ -20,7 +22,7 @@ Examples:  eciton reproduce dorylus\n\
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// A published system: dorylus
+    /// A published system: dorylus, pipedream-2bw, graphpipe, bamboo
     #[arg(value_name = "SYSTEM")]
     system: String,
     /// One object for programs; the same input gives the same bytes
@@ -32,7 +34,12 @@ pub(crate) struct Arguments {
 type Reproduce = fn(&Prices, bool, &mut Output) -> Result<(), Failure>;
 
 /// Systems by name.
-const SYSTEMS: [(&str, Reproduce); 1] = [("dorylus", dorylus::run)];
+const SYSTEMS: [(&str, Reproduce); 4] = [
+    ("dorylus", dorylus::run),
+    ("pipedream-2bw", pipelines::two),
+    ("graphpipe", pipelines::graph),
+    ("bamboo", pipelines::spot),
+];
 
 /// Finds the system and prints its tables.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {

@@ -99,8 +99,8 @@ pub enum Error {
     },
     /// A model that no plan fits on a machine.
     #[error(
-        "no plan fits: {what} needs {:.3} GB and has {:.3}, {:.3} short; {remedy}",
-        *.need as f64 / 1e9, *.have as f64 / 1e9, need.saturating_sub(*.have) as f64 / 1e9
+        "no plan fits: {what} needs {} and has {}, {} short; {remedy}",
+        bytes(*.need), bytes(*.have), bytes(need.saturating_sub(*.have))
     )]
     Short {
         /// What is short of memory, in the plan that is the least short.
@@ -361,6 +361,15 @@ impl std::fmt::Display for TextPlace {
             write!(f, "\n  {margin} | {}{marks}", " ".repeat(column - 1))?;
         }
         Ok(())
+    }
+}
+
+/// Bytes in words.
+fn bytes(of: u64) -> String {
+    match of {
+        1_000_000_000.. => format!("{:.3} GB", of as f64 / 1e9),
+        1_000_000.. => format!("{:.3} MB", of as f64 / 1e6),
+        _ => format!("{of} bytes"),
     }
 }
 

@@ -11,6 +11,8 @@
 mod draw;
 pub(crate) mod list;
 
+use std::collections::BTreeMap;
+
 use list::{Job, List, World};
 
 use crate::ids::StageId;
@@ -194,25 +196,14 @@ impl Grid {
     /// The most intervals between their first and their last step on a lane at once.
     #[must_use]
     pub fn most(&self, lane: u32) -> u32 {
-        let of_lane = || self.cells.iter().filter(|cell| cell.lane == lane);
-        let span = |cell: &Cell| {
-            let same = |other: &&Cell| (other.round, other.interval) == (cell.round, cell.interval);
-            let starts = of_lane().filter(same).map(|other| other.time.0).fold(f64::INFINITY, f64::min);
-            (starts, of_lane().filter(same).map(|other| other.time.1).fold(0.0, f64::max))
-        };
-        let inside = |time: f64| {
-            let mut open: Vec<(u32, u32)> = of_lane()
-                .filter(|cell| {
-                    let (start, end) = span(cell);
-                    start <= time && time < end
-                })
-                .map(|cell| (cell.round, cell.interval))
-                .collect();
-            open.sort_unstable();
-            open.dedup();
-            open.len() as u32
-        };
-        of_lane().map(|cell| inside(cell.time.0)).max().unwrap_or(0)
+        let mut spans: BTreeMap<(u32, u32), (f64, f64)> = BTreeMap::new();
+        for cell in self.cells.iter().filter(|cell| cell.lane == lane) {
+            let span = spans.entry((cell.round, cell.interval)).or_insert(cell.time);
+            *span = (span.0.min(cell.time.0), span.1.max(cell.time.1));
+        }
+        let starts = spans.values().map(|span| span.0);
+        let inside = |time: f64| spans.values().filter(|&&(from, to)| from <= time && time < to).count();
+        starts.map(|start| inside(start) as u32).max().unwrap_or(0)
     }
 }
 

@@ -1,8 +1,8 @@
 //! BaPipe's balancing: equal compute first, then boundary operators away from the slowest lane.
 //!
-//! The slowest stage gives its boundary operator to the neighbour with the most slack, while the slowest cost
-//! falls and memory holds. Of GPipe and 1F1B the one with the smaller bubble stays: the list schedule says
-//! which. Source: Zhao et al. 2020 (BaPipe), section 3.
+//! The slowest stage gives its boundary operator to the neighbour with the most slack, while the
+//! slowest cost falls and memory holds. Of GPipe and 1F1B the one with the smaller bubble stays:
+//! the list schedule says which. Source: Zhao et al. 2020 (BaPipe).
 
 use super::chain::{Price, Runs};
 use super::machine::Lane;
@@ -28,8 +28,7 @@ pub(super) fn moved(
         priced.map(|(at, (sums, lane))| price(&sums, lane, (depth - at) as u32)).collect()
     };
     let mut now = costs(&ends);
-    loop {
-        let Some(slowest) = (0..depth).max_by(|&one, &other| now[one].total_cmp(&now[other])) else { break };
+    while let Some(slowest) = (0..depth).max_by(|&one, &other| now[one].total_cmp(&now[other])) {
         // A stage keeps one operator at least.
         if ends[slowest + 1] - ends[slowest] < 2 {
             break;

@@ -3,14 +3,15 @@
 //! For each width w and depth d, with micro-batches of b rows, m = B / (w b) a replica:
 //!
 //! ```text
-//! t(w, d, b)  = max over stages i of max(T_comp(i, b) + sum over j of T_comm(j to i, b), T_comm(i) / m)
+//! t(w, d, b)  = max over i of max(T_comp(i, b) + sum over j of T_comm(j to i, b), T_comm(i) / m)
 //! throughput  = w b / t
-//! memory      = 2 |W| / d + |A| + d |A_in|      recomputing  2 |W| / d + |A| / d + d |A_in|, T_comp x 4/3
+//! memory      = 2 |W| / d + |A| + d |A_in|
+//! recomputing = 2 |W| / d + |A| / d + d |A_in|, and T_comp x 4/3
 //! ```
 //!
-//! T_comm(i): the update of stage i's weights, spread over the m micro-batches. A, A_in of one micro-batch.
-//! Memory is counted of the stages as they are, which is this where they are equal (`cost`). Source: Narayanan
-//! et al. 2021, section 3.3.
+//! T_comm(i): the update of stage i's weights, spread over the m micro-batches. A, A_in of one
+//! micro-batch. Memory is counted of the stages as they are, which is this where they are equal
+//! (`cost`). Source: Narayanan et al. 2021, section 4.
 
 use super::chain::Runs;
 use super::partition::{Partition, Planner, StageOf};

@@ -1,16 +1,17 @@
-//! GraphPipe's search: binary search on the slowest stage's target, dynamic programming over the stages of a
-//! series-parallel graph.
+//! GraphPipe's search: binary search on the slowest stage's target, dynamic programming over the
+//! stages of a series-parallel graph.
 //!
-//! For a target T, over the states of the graph's [`Lattice`] from the last operators to the first, the fewest
-//! lanes, and for each operator that others still read the length of the longest path of stages from it:
+//! For a target T, over the states of the graph's [`Lattice`] from the last operators to the first,
+//! the fewest lanes, and for each operator that others still read the length of the longest path of
+//! stages from it:
 //!
 //! ```text
 //! path(stage) = 1 + max over the stages that read it of path          1 at the end
 //! in flight   = path of 1F1B and 2BW, all micro-batches of GPipe      (`cost`)
 //! ```
 //!
-//! A stage is taken if its cost on a class of lanes is at most T. Ways that use no fewer lanes of any class and
-//! have no shorter path anywhere are dropped. Source: Jeon et al. 2025 (GraphPipe), sections 4 and 5.
+//! A stage is taken if its cost on a class of lanes is at most T. Ways that use no fewer lanes of
+//! any class and have no shorter path anywhere are dropped. Source: Jeon et al. 2025 (GraphPipe).
 
 use super::chain::Price;
 use super::lattice::{Lattice, bits};

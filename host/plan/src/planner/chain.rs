@@ -1,15 +1,17 @@
 //! Contiguous cuts of operators in their order: the one whose slowest stage is quickest.
 //!
 //! ```text
-//! T(j, U) = min over classes c in U, ends i of max(t(j..i, c, |U|), T(i, U - c))        T(n, {}) = 0
+//! T(j, U)  = min over classes c in U, ends i of max(t(j..i, c, |U|), T(i, U - c))
+//! T(n, {}) = 0
 //! ```
 //!
-//! T(j, U): the slowest of the stages of operators j and later on groups of lanes U. t: the larger of a stage's
-//! seconds and its transfers', infinite where it does not fit in memory with |U| micro-batches in flight
-//! (`cost`). Source: Narayanan et al. 2019 (PipeDream), section 3.1, with lanes of unequal pace added.
+//! T(j, U): the slowest of the stages of operators j and later on groups of lanes U. t: the larger
+//! of a stage's seconds and its transfers', infinite where it does not fit in memory with |U|
+//! micro-batches in flight (`cost`). Source: Narayanan et al. 2019 (PipeDream), section 3.1, with
+//! lanes of unequal pace added.
 //!
-//! Lanes are taken in any order while there are few numbers of used lanes by class (all of 8 unlike lanes);
-//! else the fastest first.
+//! Lanes are taken in any order while there are few numbers of used lanes by class (all of 8 unlike
+//! lanes); else the fastest first.
 
 use super::cost::Sums;
 use super::graph::Graph;
@@ -17,7 +19,8 @@ use super::machine::Lane;
 use super::partition::{Partition, Planner, StageOf};
 use super::pool::Pool;
 
-/// Depths up to this are all looked at; above it powers of two and the most, where each costs by itself.
+/// Depths up to this are all looked at; above it powers of two and the most, where each costs by
+/// itself.
 const ALL_DEPTHS: usize = 16;
 
 /// Sums of all runs of operators.
@@ -47,7 +50,8 @@ impl Runs {
     }
 }
 
-/// The best cuts, one for each depth that can be, and the cost of each. `states` counts what was looked at.
+/// The best cuts, one for each depth that can be, and the cost of each. `states` counts what was
+/// looked at.
 pub(super) fn cuts(runs: &Runs, pool: &Pool, price: &Price<'_>, states: &mut u64) -> Vec<(f64, Partition)> {
     match pool.shares() {
         Some(shares) => any_order(runs, pool, shares, price, states),

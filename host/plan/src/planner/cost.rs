@@ -1,17 +1,17 @@
 //! What a stage takes and holds.
 //!
-//! Of a stage with forward f, backward g, weights W, kept rows K, inputs A_in and outputs A_out, bytes a row,
-//! in micro-batches of b rows, k of them in flight, on a lane of pace p and link l:
+//! Of a stage with forward f, backward g, weights W, kept rows K, inputs A_in and outputs A_out,
+//! bytes a row, in micro-batches of b rows, k of them in flight, on a lane of pace p and link l:
 //!
 //! ```text
-//! seconds      (f(b) + g(b)) / p            recomputing  (2 f(b) + g(b)) / p: 4/3 of it where g = 2 f
+//! seconds      (f(b) + g(b)) / p            recomputing  (2 f(b) + g(b)) / p, 4/3 if g = 2 f
 //! memory       (v + c) W + k b (A_in + K)   recomputing  (v + c) W + k b A_in + b K
 //! links        b A_in / l forward and in, b A_out / l forward and out; the same backward
 //! ```
 //!
-//! v versions of the weights: 2 with two buffers, else 1. c copies: of lanes that own their weights the wanted
-//! ones, else 1, the gradient. Source: Narayanan et al. 2021 (PipeDream-2BW), section 3.3, where W, K are of a
-//! d-th of the model, v = 2, c = 0, k = d.
+//! v versions of the weights: 2 with two buffers, else 1. c copies: of lanes that own their weights
+//! the wanted ones, else 1, the gradient. Source: Narayanan et al. 2021 (PipeDream-2BW), section
+//! 3.3, where W, K are of a d-th of the model, v = 2, c = 0, k = d.
 
 use super::graph::{Graph, Pace};
 use super::machine::{Host, Lane, Machine, Wanted};
@@ -53,7 +53,8 @@ impl Sums {
         }
         read.sort_unstable();
         read.dedup();
-        sums.input = read.iter().filter_map(|&read| graph.operators().get(read)).map(|of| of.output).sum();
+        let read = read.iter().filter_map(|&read| graph.operators().get(read));
+        sums.input = read.fold(0.0, |all, of| all + of.output);
         sums
     }
 }
@@ -107,7 +108,8 @@ impl Setting {
         }
     }
 
-    /// Micro-batches in flight on a lane from which the longest path to the last one has so many lanes.
+    /// Micro-batches in flight on a lane from which the longest path to the last one has so many
+    /// lanes.
     pub(super) fn in_flight(&self, path: u32) -> u32 {
         match self.order() {
             Order::ForwardFirst => self.own(),
@@ -137,7 +139,8 @@ impl Setting {
         [false, true].into_iter().take(if self.recompute { 2 } else { 1 }).find(fits)
     }
 
-    /// The larger of a stage's seconds of work and of transfer a micro-batch, where it fits; else infinite.
+    /// The larger of a stage's seconds of work and of transfer a micro-batch, where it fits; else
+    /// infinite.
     pub(super) fn cost(&self, sums: &Sums, lane: &Lane, in_flight: u32) -> f64 {
         let Some(recompute) = self.fits(sums, lane, in_flight) else { return f64::INFINITY };
         let (forward, backward) = self.seconds(sums, lane, recompute);

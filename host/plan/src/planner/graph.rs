@@ -62,8 +62,8 @@ impl Graph {
     /// The graph of operators.
     ///
     /// # Errors
-    /// [`Error::TooMany`] above [`MAX_OPERATORS`]; [`Error::Content`] for none, for an operator that reads
-    /// itself or a later one, and for a figure that is negative or not finite.
+    /// [`Error::TooMany`] above [`MAX_OPERATORS`]; [`Error::Content`] for none, for an operator
+    /// that reads itself or a later one, and for a figure that is negative or not finite.
     pub fn new(mut operators: Vec<Operator>) -> Result<Self, Error> {
         let wrong = |reason: String| Err(Error::Content { what: "a graph of operators", reason });
         if operators.is_empty() {

@@ -1,12 +1,13 @@
 //! Stages of a series-parallel graph, from the last operators to the first.
 //!
-//! A *state* is a set of operators with all that follow them; a *step* adds a stage to it, which is then convex,
-//! and the stages of a way from nothing to all operators are a partition in topological order. All partitions
-//! into convex stages are such ways (Tarnawski et al. 2020, section 4: ideals), those of GraphPipe's recursive
-//! cuts among them. States that differ by an exchange of equal branches are one.
+//! A *state* is a set of operators with all that follow them; a *step* adds a stage to it, which is
+//! then convex, and the stages of a way from nothing to all operators are a partition in
+//! topological order. All partitions into convex stages are such ways (Tarnawski et al. 2020:
+//! ideals), those of GraphPipe's recursive cuts among them. States that differ by an
+//! exchange of equal branches are one.
 //!
-//! Where there are more than [`MOST_STEPS`] steps, neighbouring operators are put together, from the lightest
-//! on, until there are no more.
+//! Where there are more than [`MOST_STEPS`] steps, neighbouring operators are put together, from
+//! the lightest on, until there are no more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ use super::graph::Graph;
 use super::tree::Part;
 
 /// Most steps of a lattice.
-const MOST_STEPS: usize = 100_000;
+const MOST_STEPS: usize = 40_000;
 /// Most atoms: bits of a set.
 const MOST_ATOMS: usize = 128;
 /// How much more is put together in each trial.
@@ -118,6 +119,9 @@ fn named(twins: &[Vec<(usize, usize)>], atoms: usize, set: Set) -> (Set, Vec<u8>
     (set, places)
 }
 
+/// A stage, the set that is reached by it, and where each atom goes there.
+type Reached = (Set, Set, Vec<u8>);
+
 /// Atoms with what each reads and is read by.
 struct Shape {
     atoms: Vec<Vec<usize>>,
@@ -188,8 +192,8 @@ impl Shape {
         }
     }
 
-    /// Orders series parts of which no operator reads another: those of a part that is taken as a chain.
-    /// Returns the part's atoms.
+    /// Orders series parts of which no operator reads another: those of a part that is taken as a
+    /// chain. Returns the part's atoms.
     fn chain(&mut self, part: &Part, next: &mut usize) -> (usize, usize) {
         let start = *next;
         match part {
@@ -222,7 +226,7 @@ impl Shape {
         let count = self.atoms.len();
         let mut numbers: BTreeMap<(u32, Set), usize> = BTreeMap::new();
         // Sizes only grow: what leads to a set is found before its turn comes.
-        let mut found: Vec<(Set, Vec<(Set, Set, Vec<u8>)>)> = Vec::new();
+        let mut found: Vec<(Set, Vec<Reached>)> = Vec::new();
         let mut waiting: BTreeSet<(u32, Set)> = BTreeSet::from([(0, 0)]);
         let mut steps = 0;
         while let Some((_, set)) = waiting.pop_first() {
@@ -280,7 +284,8 @@ impl Shape {
         let candidates = bits(open & ones(below)).collect::<Vec<usize>>();
         for at in candidates {
             let next = stage | 1 << at;
-            // Of equal branches with equally much in the set, a later one has as much of the stage or more.
+            // Of equal branches with equally much in the set, a later one has as much of the stage
+            // or more.
             let ahead = self.ahead[at].iter().all(|&(start, after, length)| {
                 let of = |set: Set, start: usize| set >> start & ones(length);
                 of(set, start) != of(set, after) || of(next, start) <= of(next, after)

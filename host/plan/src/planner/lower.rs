@@ -11,14 +11,14 @@ use crate::program::{Place, Program, SlotOf};
 const VALUE_BYTES: f64 = 4.0;
 
 impl Graph {
-    /// The operators of a training program: each forward stage, or several of one operation, with all stages
-    /// back that belong to it (`lanes`: a loss to where its scores are made, a sum of gradients to the stage
-    /// before it). Seconds are those of a core of the profile's host, measured where the profile says so.
-    /// `stored`: the share of the features that is stored.
+    /// The operators of a training program: each forward stage, or several of one operation, with
+    /// all stages back that belong to it (`lanes`: a loss to where its scores are made, a sum of
+    /// gradients to the stage before it). Seconds are those of a core of the profile's host,
+    /// measured where the profile says so. `stored`: the share of the features that is stored.
     ///
     /// # Errors
-    /// As [`Profile::stages`]; [`Error::Together`] for a program with stages of the host, which lanes do not
-    /// take; as [`Graph::new`].
+    /// As [`Profile::stages`]; [`Error::Together`] for a program with stages of the host, which
+    /// lanes do not take; as [`Graph::new`].
     pub fn of(program: &Program, profile: &Profile, stored: f64) -> Result<Self, Error> {
         let stages = profile.stages(program, stored)?;
         if let Some(stage) = program.stages.iter().find(|stage| stage.place == Place::Host) {
@@ -32,7 +32,8 @@ impl Graph {
         }
         let end = program.loss().map_or(program.stages.len(), StageId::index);
         let owners = owners(program, end);
-        // By stage, the operator that it belongs to: the forward stages that own themselves, in order.
+        // By stage, the operator that it belongs to: the forward stages that own themselves, in
+        // order.
         let mut first: Vec<usize> = owners.iter().copied().take(end).collect();
         first.dedup();
         first.sort_unstable();
@@ -77,7 +78,8 @@ impl Graph {
     }
 }
 
-/// Whether a slot that an operator writes forward is read on the way back, and whether another reads it forward.
+/// Whether a slot that an operator writes forward is read on the way back, and whether another
+/// reads it forward.
 fn readers(
     program: &Program,
     slot: SlotId,

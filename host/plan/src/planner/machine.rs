@@ -28,8 +28,9 @@ pub struct Host {
 pub struct Machine {
     /// The lanes.
     pub lanes: Vec<Lane>,
-    /// With a host, weights are its own and all rows between lanes pass through it (owner = host). Without
-    /// one, lanes keep their weights, send rows to each other and add gradients in a ring (owner = lanes).
+    /// With a host, weights are its own and all rows between lanes pass through it (owner = host).
+    /// Without one, lanes keep their weights, send rows to each other and add gradients in a ring
+    /// (owner = lanes).
     pub host: Option<Host>,
 }
 
@@ -74,15 +75,16 @@ pub struct Wanted {
     pub schedules: Vec<PipelineSchedule>,
     /// Numbers of replicas to choose from.
     pub widths: Vec<u32>,
-    /// Micro-batches of an update, of all replicas together, to choose from: multiples of the width.
+    /// Micro-batches of an update, of all replicas together, to choose from: multiples of the
+    /// width.
     pub micro: Vec<u32>,
     /// Whether a stage may keep its inputs only, and go forward again before it goes back.
     pub recompute: bool,
-    /// Whether stages that do not need each other may run side by side (GraphPipe); else each follows the one
-    /// before it, as in plans for chains.
+    /// Whether stages that do not need each other may run side by side (GraphPipe); else each
+    /// follows the one before it, as in plans for chains.
     pub parallel: bool,
-    /// Copies of the weights that their owner holds besides their versions: the sum of gradients and the
-    /// optimiser's moments (Adam: 3).
+    /// Copies of the weights that their owner holds besides their versions: the sum of gradients
+    /// and the optimiser's moments (Adam: 3).
     pub copies: f64,
 }
 

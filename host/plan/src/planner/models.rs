@@ -1,8 +1,8 @@
 //! Published models by shape, without weights: what planners are compared on.
 //!
-//! A row is a sample: a sequence of tokens, or a record. Values have 2 bytes. A product [n, k] x [k, m] takes
-//! 2 n k m operations forward and twice as many backward. What a transformer layer takes and keeps, for a
-//! sequence of s tokens, width h, a heads:
+//! A row is a sample: a sequence of tokens, or a record. Values have 2 bytes. A product [n, k] x
+//! [k, m] takes 2 n k m operations forward and twice as many backward. What a transformer layer
+//! takes and keeps, for a sequence of s tokens, width h, a heads:
 //!
 //! ```text
 //! forward  24 s h^2 + 4 s^2 h operations      Narayanan et al. 2021 (Megatron-LM, SC'21), appendix
@@ -10,13 +10,18 @@
 //! weights  12 h^2 values
 //! ```
 //!
-//! | model | shape | source |
-//! | --- | --- | --- |
-//! | `transformer-4x8`, `-8x4`, `-16x2` | branches x layers; width 1,024, 16 heads, 256 tokens: round numbers | branches x layers of GraphPipe, whose widths were not at hand; 16 is for its growth with branches |
-//! | `dlrm` | 7 dense branches of 4 layers of 4,096; 7 tables of 1,000,000 x 64, each with a layer; 4 layers behind: round numbers | 7 + 7 branches of GraphPipe |
-//! | `candle-uno` | 7 branches of 4 layers of 4,192 on 1, 1, 942, 5,270, 2,048, 5,270, 2,048 features; 4 layers behind | 7 x 4 of GraphPipe; widths and features of FlexFlow's `candle_uno` |
-//! | `gpt-1.3b`, `gpt-2.2b` | 24 layers of 2,048, 48 of 1,920; 512 tokens, 51,200 words | sizes of PipeDream-2BW; widths chosen so that 12 L h^2 + V h is the size |
-//! | `gpt-3.9b` | 48 layers of 2,560, 40 heads | Shoeybi et al. 2019 (Megatron-LM), BERT of 3.9 B |
+//! An operator starts some kernels, each way: 20 a transformer layer, 2 a product with its
+//! activation, else 1. These numbers are estimates.
+//!
+//! * `transformer-4x8`, `-8x4`: branches x layers of GraphPipe (Jeon et al. 2025). Its widths were not
+//!   at hand: width 1,024, 16 heads and 256 tokens are round numbers. `-16x2` is for more branches.
+//! * `dlrm`: 7 + 7 branches of GraphPipe. Round numbers: dense branches of 4 layers of 4,096; tables of
+//!   1,000,000 x 64, each with a layer of 4,096; 4 layers behind all.
+//! * `candle-uno`: 7 branches of 4 layers of GraphPipe, 4 layers behind all. Width 4,192 and the inputs'
+//!   features are those of FlexFlow's example `candle_uno`.
+//! * `gpt-1.3b`, `gpt-2.2b`: sizes of PipeDream-2BW (Narayanan et al. 2021). 24 layers of 2,048 and 48
+//!   of 1,920, so that 12 L h^2 + V h is the size; 512 tokens, V = 51,200.
+//! * `gpt-3.9b`: 48 layers of 2,560 with 40 heads, as BERT of 3.9 B (Shoeybi et al. 2019, Megatron-LM).
 
 use super::graph::{Graph, Operator, Pace};
 use crate::error::Error;
@@ -31,8 +36,8 @@ const WORDS: f64 = 51_200.0;
 pub struct Speed {
     /// Floating-point operations a second.
     pub flops: f64,
-    /// Seconds of an operator's call besides, each way.
-    pub call: f64,
+    /// Seconds that the start of a kernel takes besides.
+    pub start: f64,
 }
 
 /// The names of all, as [`published`] takes them.
@@ -84,9 +89,17 @@ struct Width {
 }
 
 impl Making {
-    /// An operator of so many operations forward on a row, of values of weights, kept and put out.
-    fn add(&mut self, name: String, reads: &[usize], flops: f64, [weights, kept, output]: [f64; 3]) -> usize {
-        let Speed { flops: pace, call } = self.speed;
+    /// An operator of so many kernels and operations forward on a row, of values of weights, kept
+    /// and put out.
+    fn add(
+        &mut self,
+        name: String,
+        reads: &[usize],
+        (kernels, flops): (f64, f64),
+        [weights, kept, output]: [f64; 3],
+    ) -> usize {
+        let Speed { flops: pace, start } = self.speed;
+        let call = kernels * start;
         self.operators.push(Operator {
             name,
             reads: reads.to_vec(),
@@ -101,14 +114,14 @@ impl Making {
 
     /// A product of rows, with an activation, of which the result is kept.
     fn dense(&mut self, name: String, reads: &[usize], from: f64, to: f64) -> usize {
-        self.add(name, reads, 2.0 * from * to, [from * to, to, to])
+        self.add(name, reads, (2.0, 2.0 * from * to), [from * to, to, to])
     }
 
     fn layer(&mut self, name: String, reads: &[usize], of: Width) -> usize {
         let Width { tokens, hidden, heads } = of;
         let flops = 24.0 * tokens * hidden * hidden + 4.0 * tokens * tokens * hidden;
         let kept = tokens * hidden * (34.0 + 5.0 * heads * tokens / hidden) / VALUE_BYTES;
-        self.add(name, reads, flops, [12.0 * hidden * hidden, kept, tokens * hidden])
+        self.add(name, reads, (20.0, flops), [12.0 * hidden * hidden, kept, tokens * hidden])
     }
 
     /// Branches of layers, joined by a product of all their widths.
@@ -125,7 +138,7 @@ impl Making {
             .collect();
         let (from, rows) = (branches as f64 * of.hidden, of.tokens);
         let to = of.hidden;
-        self.add("join".to_owned(), &ends, 2.0 * rows * from * to, [from * to, rows * to, rows * to]);
+        self.add("join".to_owned(), &ends, (2.0, 2.0 * rows * from * to), [from * to, rows * to, rows * to]);
     }
 
     /// Layers of one width on so many features; the last.
@@ -146,7 +159,7 @@ impl Making {
         }
         for branch in 0..7 {
             let weights = [entries * columns, 0.0, columns];
-            let table = self.add(format!("table {branch}"), &[], 2.0 * columns, weights);
+            let table = self.add(format!("table {branch}"), &[], (1.0, 2.0 * columns), weights);
             ends.push(self.dense(format!("sparse {branch}"), &[table], columns, width));
         }
         self.stack("top", &ends, 14.0 * width, width, 4);
@@ -170,12 +183,12 @@ impl Making {
     fn gpt(&mut self, layers: usize, hidden: f64, heads: f64) {
         let of = Width { tokens: 512.0, hidden, heads };
         let rows = of.tokens * hidden;
-        let mut last = self.add("embedding".to_owned(), &[], 0.0, [WORDS * hidden, 0.0, rows]);
+        let mut last = self.add("embedding".to_owned(), &[], (1.0, 0.0), [WORDS * hidden, 0.0, rows]);
         for layer in 0..layers {
             last = self.layer(format!("layer {layer}"), &[last], of);
         }
         // The head has the embedding's weights; scores are kept.
         let scores = of.tokens * WORDS;
-        self.add("head".to_owned(), &[last], 2.0 * rows * WORDS, [WORDS * hidden, scores, 0.0]);
+        self.add("head".to_owned(), &[last], (2.0, 2.0 * rows * WORDS), [WORDS * hidden, scores, 0.0]);
     }
 }

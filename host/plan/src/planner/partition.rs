@@ -70,7 +70,11 @@ impl Partition {
     ) -> Vec<Counted> {
         let mut stage_of = vec![0; graph.len()];
         for (at, stage) in self.stages.iter().enumerate() {
-            stage.operators.iter().filter_map(|&of| Some(*stage_of.get_mut(of)? = at)).count();
+            for &of in &stage.operators {
+                if let Some(own) = stage_of.get_mut(of) {
+                    *own = at;
+                }
+            }
         }
         let edges: Vec<Vec<(usize, f64)>> =
             (0..self.stages.len()).map(|at| self.edges(graph, &stage_of, at, parallel)).collect();

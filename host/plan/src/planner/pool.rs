@@ -22,7 +22,8 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Groups of so many lanes each, lanes of like pace together. Lanes that are left over do nothing.
+    /// Groups of so many lanes each, lanes of like pace together. Lanes that are left over do
+    /// nothing.
     pub(super) fn of(machine: &Machine, width: u32) -> Self {
         let memory = |lane: &Lane| lane.memory.unwrap_or(f64::INFINITY);
         let mut order: Vec<(usize, Lane)> = machine.lanes.iter().copied().enumerate().collect();

@@ -1,13 +1,13 @@
 //! How long a round of a partition takes: its list schedule, with what goes over links.
 //!
-//! Rows go from the sender's link over the host's, where there is one, to the receiver's. A transfer begins
-//! when all of them are free, holds each for its bytes over that link's pace, and ends after its bytes over the
-//! slowest. Links work in both directions at once.
+//! Rows go from the sender's link over the host's, where there is one, to the receiver's. A
+//! transfer begins when all of them are free, holds each for its bytes over that link's pace, and
+//! ends after its bytes over the slowest. Links work in both directions at once.
 //!
 //! ```text
-//! bytes an update      boundaries  2 B sum |A|                weights  (1 + w) |W|      owner = host
-//!                      (B rows, A: bytes a row that           weights  2 (w - 1) |W|    owner = lanes, a ring
-//!                      a stage reads of another)
+//! bytes an update      rows     2 B sum |A|      B rows; A: bytes a row that a stage reads of another
+//!                      weights  (1 + w) |W|      owner = host
+//!                      weights  2 (w - 1) |W|    owner = lanes, in a ring
 //! memory of the host   (v + c) |W| + w sum (k + 1) b |A|      k in flight where A is made
 //! ```
 
@@ -16,10 +16,13 @@ use super::machine::{Lane, Machine};
 use super::partition::{Counted, Partition};
 use crate::lanes::Lanes;
 use crate::pipeline::WeightVersions;
+use crate::schedule::Grid;
 use crate::schedule::list::{Job, List, World};
 
-/// Rounds that are timed where they overlap, and the first of them that counts.
-const ROUNDS: usize = 4;
+/// Micro-batches of the rounds that are timed where rounds overlap, and how many rounds there are.
+/// Those after the first two count, but for the last, which nothing follows.
+const TIMED: u32 = 64;
+const ROUNDS: std::ops::RangeInclusive<u32> = 5..=20;
 const FIRST: usize = 1;
 
 /// A partition in a setting, counted.
@@ -65,7 +68,11 @@ impl Candidate<'_> {
 
     /// Bytes a row that stages read of others.
     fn boundaries(&self) -> f64 {
-        self.counted.iter().flat_map(|stage| &stage.reads).map(|(_, bytes)| bytes).sum()
+        self.counted
+            .iter()
+            .flat_map(|stage| &stage.reads)
+            .map(|(_, bytes)| bytes)
+            .fold(0.0, |all, of| all + of)
     }
 
     /// Bytes that the host holds; 0 without one.
@@ -121,8 +128,8 @@ impl Candidate<'_> {
         self.setting.schedule.settings().1 != WeightVersions::Latest
     }
 
-    /// A round takes at least so long: the slowest lane's work, and where rounds do not overlap what must come
-    /// before and after it.
+    /// A round takes at least so long: the slowest lane's work, and where rounds do not overlap
+    /// what must come before and after it.
     pub(super) fn least(&self) -> f64 {
         let (boundaries, weights) = self.bytes();
         let host = self.setting.host.map_or(0.0, |host| host.link);
@@ -134,7 +141,8 @@ impl Candidate<'_> {
         work.fold(0.0, f64::max).max(over(boundaries)) + self.update()
     }
 
-    /// The longest, over stages, of a stage's work, the way to its first step and the way back from its last.
+    /// The longest, over stages, of a stage's work, the way to its first step and the way back from
+    /// its last.
     fn drained(&self, replica: usize) -> f64 {
         let own = f64::from(self.setting.own());
         let mut ways: Vec<(f64, f64)> = Vec::with_capacity(self.depth());
@@ -150,11 +158,15 @@ impl Candidate<'_> {
         longest
     }
 
-    /// Whether each lane and the host hold what they have to.
+    /// Whether each lane holds what it has to.
+    pub(super) fn fits_lanes(&self) -> bool {
+        self.counted.iter().all(|stage| stage.recompute.is_some())
+    }
+
+    /// Whether the lanes and the host do.
     pub(super) fn fits(&self) -> bool {
         let host = self.setting.host.and_then(|host| host.memory);
-        self.counted.iter().all(|stage| stage.recompute.is_some())
-            && host.is_none_or(|most| self.host_memory() <= most)
+        self.fits_lanes() && host.is_none_or(|most| self.host_memory() <= most)
     }
 
     fn list(&self) -> List {
@@ -177,22 +189,33 @@ impl Candidate<'_> {
             lanes: Lanes { count: width * depth, width, order: self.setting.order(), cap: None },
             caps: self.counted.iter().map(|stage| stage.in_flight).collect(),
             intervals: self.setting.micro,
-            rounds: if self.overlaps() { ROUNDS as u32 } else { 1 },
+            rounds: if self.overlaps() {
+                (TIMED / self.setting.micro.max(1)).clamp(*ROUNDS.start(), *ROUNDS.end())
+            } else {
+                1
+            },
             bound: u32::from(self.overlaps()),
         }
     }
 
+    /// The list schedule.
+    pub(super) fn grid(&self) -> Grid {
+        self.list().run(&mut Links::of(self))
+    }
+
     /// The list schedule's round.
     pub(super) fn predict(&self) -> Predicted {
-        let grid = self.list().run(&mut Links::of(self));
+        let grid = self.grid();
         let round = match grid.rounds[..] {
             [only] => only,
-            [.., last] => {
+            [.., last, _] => {
                 let first = grid.rounds.get(FIRST).copied().unwrap_or(0.0);
-                (last - first) / (grid.rounds.len().saturating_sub(FIRST + 1)).max(1) as f64
+                (last - first) / (grid.rounds.len().saturating_sub(FIRST + 2)).max(1) as f64
             }
             [] => grid.span(),
         };
+        // No mean of few rounds is below what the slowest lane or link takes in the long run.
+        let round = round.max(self.least());
         let busy: f64 = grid.cells.iter().map(|cell| cell.time.1 - cell.time.0).sum();
         let busy = busy / grid.rounds.len().max(1) as f64;
         let all = f64::from(grid.lanes) * round;

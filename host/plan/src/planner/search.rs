@@ -1,12 +1,14 @@
 //! All candidates, the best of them, and what is short where there is none.
 
+use std::collections::BTreeSet;
+
 use super::branches::Branches;
 use super::chain::{self, Runs};
 use super::cost::{Setting, Sums};
 use super::graph::Graph;
 use super::lattice::Lattice;
 use super::machine::{Lane, Machine, Wanted};
-use super::partition::Partition;
+use super::partition::{Partition, StageOf};
 use super::plan::{Answer, Plan};
 use super::pool::Pool;
 use super::predict::Candidate;
@@ -17,8 +19,8 @@ use crate::error::Error;
 /// The plan of most rows a second.
 ///
 /// # Errors
-/// [`Error::Short`] where nothing fits: what is short of memory, and by how much; [`Error::Content`] and
-/// [`Error::TooMany`] for a machine or a wish that cannot be.
+/// [`Error::Short`] where nothing fits: what is short of memory, and by how much;
+/// [`Error::Content`] and [`Error::TooMany`] for a machine or a wish that cannot be.
 pub fn plan(graph: &Graph, machine: &Machine, wanted: &Wanted) -> Result<Answer, Error> {
     wanted.check(machine)?;
     let mut search = Search {
@@ -52,9 +54,10 @@ fn lattice(graph: &Graph, wanted: &Wanted) -> Option<Lattice> {
     if !wanted.parallel || part.is_chain() {
         return None;
     }
+    let rows = wanted.micro.iter().map(|&micro| wanted.rows.div_ceil(micro.max(1))).max().unwrap_or(1);
     let weight = |operators: &[usize]| -> f64 {
         let operators = operators.iter().filter_map(|&at| graph.operators().get(at));
-        operators.map(|of| (of.forward + of.backward).on(1.0)).sum()
+        operators.map(|of| (of.forward + of.backward).on(f64::from(rows))).sum()
     };
     Lattice::of(graph, &part, &weight)
 }
@@ -83,7 +86,7 @@ impl<'a> Search<'a> {
         let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
         let mut states = 0;
         let mut found: Vec<Partition> = Vec::new();
-        let chains = chain::cuts(&self.runs, &pool, &price, &mut states);
+        found.extend(chain::cuts(&self.runs, &pool, &price, &mut states).into_iter().map(|(_, cut)| cut));
         if let Some(lattice) = &self.lattice {
             let pool = if pool.shares().is_some() { pool.clone() } else { pool.levelled() };
             let branches = Branches::new(lattice, &pool, &price, setting.rows);
@@ -92,33 +95,32 @@ impl<'a> Search<'a> {
                 found.extend(branches.best(depth, &mut states).map(|(_, of)| of));
             }
         }
-        found.extend(chains.into_iter().map(|(_, cut)| cut));
-        let mut quickest: Option<(f64, Candidate<'a>)> = None;
+        let mut quickest: Option<(f64, Partition)> = None;
         for depth in chain::depths(pool.groups.len().min(self.runs.len())) {
             let Some(equal) = blocks::equal(&self.runs, &pool, depth, setting.rows) else { continue };
             let lanes: Vec<Lane> = pool.groups.iter().take(depth).map(|group| group.lane).collect();
             found.push(balance::moved(&self.runs, &equal, &lanes, &price, &mut states));
-            let equal = self.candidate(setting, equal);
-            let throughput = blocks::throughput(&equal);
-            if equal.fits() && quickest.as_ref().is_none_or(|(most, _)| throughput > *most) {
-                quickest = Some((throughput, equal));
+            let candidate = self.candidate(setting, equal);
+            let throughput = blocks::throughput(&candidate);
+            if candidate.fits() && quickest.as_ref().is_none_or(|(most, _)| throughput > *most) {
+                quickest = Some((throughput, candidate.partition));
             }
         }
+        found.extend(quickest.map(|(_, of)| of));
         self.states += states;
-        self.found.extend(quickest.map(|(_, of)| of));
+        let mut seen: BTreeSet<Vec<StageOf>> = BTreeSet::new();
         for partition in found {
-            let known =
-                self.found.iter().any(|of| of.setting == setting && of.partition.stages == partition.stages);
-            if !known {
-                self.found.push(self.candidate(setting, partition));
+            if seen.insert(partition.stages.clone()) {
+                let candidate = self.candidate(setting, partition);
+                self.found.extend(Some(candidate).filter(Candidate::fits_lanes));
             }
         }
     }
 
-    /// What is short of memory in the plan that is the least short.
+    /// What is short of memory in the plan that is the least short; `others` are short of the
+    /// host's alone.
     fn short(&mut self, others: &[Candidate<'a>]) -> Error {
-        let host = others.iter().filter(|of| of.counted.iter().all(|stage| stage.recompute.is_some()));
-        let least = host.map(Candidate::host_memory).fold(f64::INFINITY, f64::min);
+        let least = others.iter().map(Candidate::host_memory).fold(f64::INFINITY, f64::min);
         if let Some(have) = self.machine.host.and_then(|host| host.memory).filter(|_| least.is_finite()) {
             return Error::Short {
                 what: "the host, with its versions of the weights and rows between stages,".to_owned(),

@@ -46,7 +46,9 @@ fn equal_chains_have_the_bubble_of_the_papers() {
     }
 }
 
+mod by_hand;
 mod exhaustive;
+mod limits;
 mod models;
 mod program;
 mod random;

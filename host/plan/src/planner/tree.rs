@@ -1,9 +1,10 @@
 //! Series-parallel decomposition of a graph's order.
 //!
-//! Operators of different *series* parts are all ordered, those of different *parallel* parts never: connected
-//! components of the graph of what is not ordered, and of what is. A part that is neither is no series-parallel
-//! one, and is taken as a chain in its topological order. Edges that skip operators change no order, so residual
-//! networks are chains. Source: Jeon et al. 2025 (GraphPipe), section 4; Valdes, Tarjan, Lawler 1982.
+//! Operators of different *series* parts are all ordered, those of different *parallel* parts
+//! never: connected components of the graph of what is not ordered, and of what is. A part that is
+//! neither is no series-parallel one, and is taken as a chain in its topological order. Edges that
+//! skip operators change no order, so residual networks are chains. Source: Jeon et al. 2025
+//! (GraphPipe); Valdes, Tarjan, Lawler 1982.
 
 use super::graph::Graph;
 

@@ -1,10 +1,12 @@
-//! The list schedule: each lane takes the first step of its order that it may take, whenever it is free.
+//! The list schedule: each lane takes the first step of its order that it may take, whenever it is
+//! free.
 //!
-//! A [`List`] is jobs, each on a lane of a replica, with what each reads. [`Grid`] makes one of a program on
-//! lanes, the planner one of the stages that it thinks of. What a step takes, how long rows are on their way and
-//! what an update takes, a [`World`] says.
+//! A [`List`] is jobs, each on a lane of a replica, with what each reads. [`Grid`] makes one of a
+//! program on lanes, the planner one of the stages that it thinks of. What a step takes, how long
+//! rows are on their way and what an update takes, a [`World`] says.
 //!
-//! A lane's intervals come in by their numbers, at most its cap of them between their first and last step.
+//! A lane's intervals come in by their numbers, at most its cap of them between their first and
+//! last step.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::pipeline::{Pipeline, Places, Preemption, Stage, checkpointed};
 
 /// A V100 of 16 GB at 40 % of its 125 TFLOP/s, 5 us a kernel, links of 100 Gbit/s: estimates.
-const SPEED: Speed = Speed { flops: 50e12, call: 5e-6 };
+const SPEED: Speed = Speed { flops: 50e12, start: 5e-6 };
 const LANE: Lane = Lane { pace: 1.0, memory: Some(16e9), link: 12.5e9 };
 /// Mixed precision: for weights of 2 bytes a gradient, and main weights and two moments of 4.
 const COPIES: f64 = 7.0;

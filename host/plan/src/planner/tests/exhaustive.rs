@@ -11,10 +11,12 @@ use super::random;
 use crate::testing::Random;
 use crate::{Order, PipelineSchedule};
 
-/// The slowest stage of a partition on lanes, transfers and memory included; infinite if it is none.
+/// The slowest stage of a partition on lanes, transfers and memory included; infinite if it is
+/// none.
 fn slowest(graph: &Graph, machine: &Machine, setting: &Setting, stage_of: &[usize], lanes: &[usize]) -> f64 {
     let count = lanes.len();
-    // Longest paths, by as many rounds as there are stages: what still grows after them is a circle.
+    // Longest paths, by as many rounds as there are stages: what still grows after them is a
+    // circle.
     let mut path = vec![1u32; count];
     for round in 0..=count {
         let before = path.clone();

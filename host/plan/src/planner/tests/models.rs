@@ -1,12 +1,16 @@
-//! Published models: planned within a number of states, and beside the planners that they were compared with.
+//! Published models: planned within a number of states, and beside the planners that they were
+//! compared with.
+
+// Factors are printed, to stand beside the papers'.
+#![allow(clippy::disallowed_macros, clippy::print_stdout)]
 
 use super::super::models::{NAMES, Speed, published};
-use super::super::{Answer, Graph, Lane, Machine, Wanted, plan};
+use super::super::{Answer, Graph, Lane, Machine, Plan, Wanted, plan};
 use super::wanted;
 use crate::PipelineSchedule;
 
-/// A V100 of 16 GB at 40 % of 125 TFLOP/s, 20 us a call, in machines joined by 25 Gbit/s.
-const SPEED: Speed = Speed { flops: 50e12, call: 2e-5 };
+/// A V100 of 16 GB at 40 % of 125 TFLOP/s, 5 us a kernel, links of 100 Gbit/s: estimates.
+const SPEED: Speed = Speed { flops: 50e12, start: 5e-6 };
 const LANE: Lane = Lane { pace: 1.0, memory: Some(16e9), link: 12.5e9 };
 /// Mixed precision: of weights of 2 bytes a gradient, and main weights and two moments of 4.
 const COPIES: f64 = 7.0;
@@ -18,69 +22,64 @@ fn planned(name: &str, lanes: u32, wanted: &Wanted) -> Answer {
 
 #[test]
 fn stages_side_by_side_beat_chains() {
+    // GraphPipe: 1.1 to 1.6 times PipeDream's and Piper's chains, growing with branches.
     let cases = [
-        ("transformer-4x8", 8, 1.05),
-        ("transformer-8x4", 8, 1.05),
-        ("transformer-16x2", 16, 1.05),
-        ("dlrm", 8, 1.0),
-        ("candle-uno", 8, 1.0),
+        ("transformer-4x8", 8, 1.1),
+        ("transformer-8x4", 8, 1.15),
+        ("transformer-16x2", 16, 1.25),
+        ("dlrm", 8, 1.15),
+        ("candle-uno", 8, 1.15),
     ];
     for (name, lanes, least) in cases {
-        let mut of =
-            Wanted { recompute: true, copies: COPIES, ..wanted(64, &[PipelineSchedule::Flush], &[]) };
-        of.micro = vec![4, 8, 16, 32, 64];
+        let of = Wanted {
+            recompute: true,
+            copies: COPIES,
+            ..wanted(64, &[PipelineSchedule::Flush], &[4, 8, 16, 32, 64])
+        };
         let branches = planned(name, lanes, &of);
         let chain = planned(name, lanes, &Wanted { parallel: false, ..of.clone() });
         let factor = branches.plan.rows_a_second / chain.plan.rows_a_second;
-        println!(
-            "{name}, {lanes} lanes: {factor:.2} times the chain's rows a second ({}; chain {}), {} states",
-            branches.plan.shape(),
-            chain.plan.shape(),
-            branches.states
-        );
+        println!("{name}, {lanes} lanes, 64 rows: {factor:.2} times the chain's rows a second");
+        println!("    {}, {} states", branches.plan.shape(), branches.states);
         println!("    second: {}", branches.reason);
-        for stage in branches.plan.stages.iter() {
-            println!(
-                "{:?} reads {:?} k {} {:.3} {:.3}",
-                stage.operators,
-                stage.reads,
-                stage.in_flight,
-                stage.forward_seconds * 1e3,
-                stage.backward_seconds * 1e3
-            );
-        }
-        println!(
-            "bubble {} chain {} round {} slow {} / {} slow {}",
-            branches.plan.bubble,
-            chain.plan.bubble,
-            branches.plan.round_seconds,
-            branches.plan.slowest_seconds,
-            chain.plan.round_seconds,
-            chain.plan.slowest_seconds
-        );
-        let _ = least;
-        assert!(branches.states < 30_000_000, "{name}: {} states", branches.states);
+        println!("    chain: {}", chain.plan.shape());
+        assert!(factor >= least, "{name}: {factor}");
+        assert!(branches.states < 5_000_000, "{name}: {} states", branches.states);
     }
 }
 
 #[test]
 fn two_buffers_beat_gpipe() {
+    // Narayanan et al. 2021: up to 3.2 times GPipe, which recomputes there.
     for (name, lanes) in [("gpt-1.3b", 16), ("gpt-2.2b", 32), ("gpt-3.9b", 64)] {
-        let mut of = Wanted { recompute: true, copies: COPIES, ..wanted(512, &[], &[]) };
-        of.widths = vec![1, 2, 4, 8];
-        of.micro = vec![32, 64, 128, 256, 512];
-        let with = |schedule| planned(name, lanes, &Wanted { schedules: vec![schedule], ..of.clone() });
-        let (ours, gpipe) = (with(PipelineSchedule::TwoBuffered), with(PipelineSchedule::GPipe));
-        let factor = ours.plan.rows_a_second / gpipe.plan.rows_a_second;
-        println!(
-            "{name}, {lanes} lanes: 2bw {factor:.2} times gpipe ({}, {} of its stages recompute; {}, {})",
-            ours.plan.shape(),
-            ours.plan.stages.iter().filter(|stage| stage.recompute).count(),
-            gpipe.plan.shape(),
-            gpipe.plan.stages.iter().filter(|stage| stage.recompute).count(),
-        );
-        assert!(factor > 1.0, "{name}: {factor}");
-        assert!(ours.states < 30_000_000, "{name}: {} states", ours.states);
+        for rows in [64, 512] {
+            let of = Wanted {
+                recompute: true,
+                copies: COPIES,
+                widths: vec![1, 2, 4, 8],
+                ..wanted(rows, &[], &[32, 64, 128, 512])
+            };
+            let with = |of: &Wanted, schedule| {
+                planned(name, lanes, &Wanted { schedules: vec![schedule], ..of.clone() })
+            };
+            let ours = with(&of, PipelineSchedule::TwoBuffered);
+            let best = with(&of, PipelineSchedule::GPipe).plan;
+            let plan = &ours.plan;
+            let alike = Wanted { widths: vec![plan.width], micro: vec![plan.micro], ..of.clone() };
+            let alike = with(&alike, PipelineSchedule::GPipe).plan;
+            let recomputes = |of: &Plan| of.stages.iter().filter(|stage| stage.recompute).count();
+            let (factor, same) =
+                (plan.rows_a_second / best.rows_a_second, plan.rows_a_second / alike.rows_a_second);
+            println!(
+                "{name}, {lanes} lanes, {rows} rows: 2bw is {factor:.2} times gpipe's best, {same:.2} times \
+                 gpipe of its width and micro-batches"
+            );
+            for of in [plan, &best, &alike] {
+                println!("    {}, {} of them recompute", of.shape(), recomputes(of));
+            }
+            assert!(factor > 1.1 && same >= factor, "{name}: {factor} {same}");
+            assert!(ours.states < 5_000_000, "{name}: {} states", ours.states);
+        }
     }
 }
 
@@ -96,5 +95,5 @@ fn sizes_are_those_of_the_papers() {
         assert!(published(name, SPEED).is_ok(), "{name}");
     }
     assert!(published("gpt", SPEED).unwrap_err().to_string().contains("gpt-2.2b"));
-    assert!(published("dlrm", Speed { flops: 0.0, call: 0.0 }).is_err());
+    assert!(published("dlrm", Speed { flops: 0.0, start: 0.0 }).is_err());
 }

@@ -29,7 +29,8 @@ fn a_perceptrons_operators_by_hand() {
     let profile = Profile::default();
     let graph = Graph::of(&program, &profile, 1.0).unwrap();
     let of: Vec<_> = graph.operators().iter().map(|of| (of.reads.clone(), of.kept, of.output)).collect();
-    // Rows of 8 values each, read by the next layer and again on its way back; scores by the loss alone.
+    // Rows of 8 values each, read by the next layer and again on its way back; scores by the loss
+    // alone.
     assert_eq!(of, [(vec![], 32.0, 32.0), (vec![0], 32.0, 32.0), (vec![1], 32.0, 0.0)]);
     let values: usize = program.parameters.iter().map(|of| of.len()).sum();
     assert_eq!(graph.weights(), 4.0 * values as f64);
@@ -76,7 +77,8 @@ fn predictions_are_the_grids_of_programs_on_lanes() {
     for (name, schedule) in [PipelineSchedule::ALL[0], PipelineSchedule::ALL[1]] {
         let lane = Lane { pace: 1.0, memory: None, link: 1e18 };
         let answer = plan(&graph, &Machine::equal(3, lane), &wanted(64, &[schedule], &[8])).unwrap().plan;
-        // The same cut as layers: all layers are alike but for the first, which gives no gradient back.
+        // The same cut as layers: all layers are alike but for the first, which gives no gradient
+        // back.
         let cut: Vec<u32> = answer.stages.iter().map(|stage| stage.operators[0] as u32).collect();
         let lanes = Lanes { count: answer.depth, width: 1, order: schedule.settings().0, cap: None };
         let placement = Placement::of(&program, &LaneSettings { lanes, cut }).unwrap();

@@ -27,7 +27,8 @@ pub(super) fn chain(random: &mut Random) -> Graph {
     Graph::new(operators.collect()).unwrap()
 }
 
-/// A series-parallel graph, with branches that are equal now and then, and edges that skip operators.
+/// A series-parallel graph, with branches that are equal now and then, and edges that skip
+/// operators.
 pub(super) fn series_parallel(random: &mut Random) -> Graph {
     let count = 2 + random.below(7) as usize;
     let mut operators: Vec<Operator> = Vec::new();
@@ -39,8 +40,8 @@ pub(super) fn series_parallel(random: &mut Random) -> Graph {
             reached[at].iter_mut().zip(earlier).for_each(|(own, of)| *own |= of);
             reached[at][read] = true;
         }
-        for read in 0..at {
-            if reached[at][read] && !operators[at].reads.contains(&read) && random.below(6) == 0 {
+        for (read, is_before) in reached[at].clone().into_iter().enumerate() {
+            if is_before && !operators[at].reads.contains(&read) && random.below(6) == 0 {
                 operators[at].reads.push(read);
             }
         }
