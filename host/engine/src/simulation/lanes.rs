@@ -467,7 +467,7 @@ fn planted_defects_of_lanes_are_found() {
         let (of, layers, intervals, branches, weights) = choose(&mut Random(seed));
         let program = program(layers, branches, of);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let residence = if seed % 2 == 0 { Residence::Shadowed } else { Residence::Places };
+            let residence = if seed.is_multiple_of(2) { Residence::Shadowed } else { Residence::Places };
             let settings = Settings { residence, ..settings(of, intervals, weights) };
             let mut world = World::new(&program, settings, seed, planted);
             !world.run(Losses { chance: if of.count > 1 { 5 } else { 0 }, at: None })
