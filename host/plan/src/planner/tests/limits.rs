@@ -116,7 +116,7 @@ fn no_plan_is_over_a_limit() {
             assert!(answer.reason.contains("% slower"), "{what}: {}", answer.reason);
         }
     }
-    assert!(short > 20 && recomputed > 20 && hosts > 20, "{short} {recomputed} {hosts}");
+    assert!(short > 10 && recomputed > 10 && hosts > 10, "{short} {recomputed} {hosts}");
 }
 
 #[test]
