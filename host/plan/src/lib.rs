@@ -20,6 +20,8 @@
 //! A [`Profile`] says how long stages take and how many bytes they move, [`Prices`] what machines and
 //! functions cost: what the simulation and the planners count with.
 //!
+//! A [`planner`] cuts operators over lanes: which lane does what, in which schedule, how fast.
+//!
 //! At run time a stage on an interval at a round is a [`Step`]; an attempt at it is a [`Task`].
 
 pub mod atoms;

@@ -101,6 +101,9 @@ impl<'a> Branches<'a> {
         }
         // Below what was found, by one cost at a time.
         while let Some(found) = self.within(best.0 * (1.0 - NEAR), depth, states) {
+            if found.0 >= best.0 {
+                break;
+            }
             best = found;
         }
         Some(best)

@@ -62,8 +62,9 @@ impl Graph {
     /// The graph of operators.
     ///
     /// # Errors
-    /// [`Error::TooMany`] above [`MAX_OPERATORS`]; [`Error::Content`] for none, for an operator
-    /// that reads itself or a later one, and for a figure that is negative or not finite.
+    /// [`Error::TooMany`] above [`MAX_OPERATORS`]. [`Error::Content`] for none, for none that takes
+    /// time, for one that reads itself or a later one, and for a figure that is negative or not
+    /// finite.
     pub fn new(mut operators: Vec<Operator>) -> Result<Self, Error> {
         let wrong = |reason: String| Err(Error::Content { what: "a graph of operators", reason });
         if operators.is_empty() {
@@ -92,6 +93,9 @@ impl Graph {
                 ));
             }
             operator.reads.iter().for_each(|&read| readers[read].push(at));
+        }
+        if operators.iter().all(|of| (of.forward + of.backward).on(1.0) == 0.0) {
+            return wrong("no operator takes any time, where one has to".to_owned());
         }
         Ok(Self { operators, readers })
     }

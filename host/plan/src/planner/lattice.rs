@@ -16,11 +16,11 @@ use super::graph::Graph;
 use super::tree::Part;
 
 /// Most steps of a lattice.
-const MOST_STEPS: usize = 40_000;
+const MOST_STEPS: usize = 60_000;
 /// Most atoms: bits of a set.
 const MOST_ATOMS: usize = 128;
 /// How much more is put together in each trial.
-const COARSER: f64 = 1.3;
+const COARSER: f64 = 1.15;
 
 /// A set of atoms, by bit. Atoms are operators that stay together, numbered depth first.
 pub(super) type Set = u128;

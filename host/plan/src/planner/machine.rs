@@ -3,6 +3,11 @@
 use crate::error::Error;
 use crate::lanes::{MAX_LANES, PipelineSchedule};
 
+/// Most steps of a prediction: micro-batches x lanes of a replica x [`STEPS_A_PLACE`].
+const MAX_STEPS: u64 = 1 << 24;
+/// Forward and backward, in as many rounds as are timed of many micro-batches.
+const STEPS_A_PLACE: u64 = 10;
+
 /// A place that does one step at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lane {
@@ -101,6 +106,13 @@ impl Wanted {
         }
         if !(self.copies.is_finite() && self.copies >= 0.0) {
             return wrong(format!("{} copies of the weights: take a number of at least 0", self.copies));
+        }
+        for (width, micro) in self.shapes(machine) {
+            let depth = machine.lanes.len() as u64 / u64::from(width);
+            let (what, found) = ("steps of a prediction", STEPS_A_PLACE * u64::from(micro) * depth);
+            if found > MAX_STEPS {
+                return Err(Error::TooMany { what, found, most: MAX_STEPS });
+            }
         }
         if self.shapes(machine).next().is_none() {
             return wrong(format!(

@@ -46,6 +46,27 @@ fn equal_chains_have_the_bubble_of_the_papers() {
     }
 }
 
+#[test]
+fn graphs_that_cannot_be_are_refused() {
+    let refused = |change: &dyn Fn(&mut Vec<Operator>)| {
+        let mut operators = chain(3).operators().to_vec();
+        change(&mut operators);
+        Graph::new(operators).unwrap_err().to_string()
+    };
+    assert!(refused(&|of| of.clear()).contains("no operator, where"));
+    assert!(refused(&|of| of[1].reads.push(1)).contains("operator 1, op 1, reads operator 1"));
+    assert!(refused(&|of| of[2].kept = f64::NAN).contains("operator 2, op 2, has NaN"));
+    assert!(refused(&|of| of[0].forward.row = -1.0).contains("has -1"));
+    let still = |of: &mut Vec<Operator>| {
+        for operator in of {
+            (operator.forward, operator.backward) = (Pace::default(), Pace::default());
+        }
+    };
+    assert!(refused(&still).contains("takes any time"));
+    let many = |of: &mut Vec<Operator>| *of = vec![of[0].clone(); MAX_OPERATORS + 1];
+    assert!(refused(&many).contains("at most 1024"));
+}
+
 mod by_hand;
 mod exhaustive;
 mod limits;

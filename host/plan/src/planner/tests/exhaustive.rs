@@ -174,3 +174,47 @@ fn series_parallel_graphs_are_cut_as_well_as_can_be() {
     assert!((50..500).contains(&none), "{none} of 1000 graphs fit nowhere");
     assert!(parallel > 20, "{parallel} partitions have stages side by side");
 }
+
+#[test]
+fn equal_branches_are_as_good_as_unlike_ones() {
+    let seed = 4503;
+    let mut random = Random::new(seed);
+    let mut fewer = 0;
+    for round in 0..60 {
+        let (branches, layers) = (2 + random.below(3) as usize, 1 + random.below(3) as usize);
+        let alike = random::branches(&mut random, branches, layers);
+        // Seconds too few to matter tell branches from each other.
+        let mut unlike = alike.operators().to_vec();
+        for (at, operator) in unlike.iter_mut().enumerate() {
+            operator.backward.call += at as f64 * 1e-13;
+        }
+        let unlike = Graph::new(unlike).unwrap();
+        let machine = random::machine(&mut random, 6);
+        let setting = random::setting(&mut random, &machine);
+        let pool = Pool::of(&machine, 1);
+        let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
+        let what = format!("seed {seed}, {round}: {branches} branches of {layers}");
+        let best = |graph: &Graph| {
+            let lattice = Lattice::of(graph, &Part::of(graph), &|of| of.len() as f64).unwrap();
+            let search = Branches::new(&lattice, &pool, &price, setting.rows);
+            (search.best(machine.lanes.len(), &mut 0), lattice.states.len())
+        };
+        let ((found, states), (other, all)) = (best(&alike), best(&unlike));
+        fewer += u32::from(states < all);
+        assert_eq!(found.is_some(), other.is_some(), "{what}");
+        let (Some((cost, partition)), Some((same, _))) = (found, other) else { continue };
+        assert!((cost - same).abs() <= 1e-9 * cost, "{what}: {cost}, unlike {same}");
+        let mut operators: Vec<usize> =
+            partition.stages.iter().flat_map(|stage| stage.operators.clone()).collect();
+        operators.sort_unstable();
+        assert!(operators.into_iter().eq(0..alike.operators().len()), "{what}: {partition:?}");
+        let counted = partition.count(&alike, &machine, &setting, true);
+        for (stage, of) in partition.stages.iter().zip(counted) {
+            let before = of.reads.iter().all(|&(read, _)| partition.stages[read] != *stage);
+            let lane = machine.lanes[stage.lanes[0]];
+            let again = of.recompute.map(|_| setting.cost(&of.sums, &lane, of.in_flight));
+            assert!(before && again.is_some_and(|again| again <= cost * (1.0 + 1e-9)), "{what}");
+        }
+    }
+    assert!(fewer > 20, "{fewer} of 60 lattices are smaller for equal branches");
+}

@@ -56,6 +56,23 @@ pub(super) fn series_parallel(random: &mut Random) -> Graph {
     Graph::new(operators).unwrap()
 }
 
+/// Equal branches of so many layers behind one operator and before another.
+pub(super) fn branches(random: &mut Random, branches: usize, layers: usize) -> Graph {
+    let layer: Vec<Operator> = (0..layers).map(|at| operator(random, at, Vec::new())).collect();
+    let mut operators = vec![operator(random, 0, Vec::new())];
+    let mut ends = Vec::new();
+    for _ in 0..branches {
+        let mut last = 0;
+        for of in &layer {
+            operators.push(Operator { reads: vec![last], ..of.clone() });
+            last = operators.len() - 1;
+        }
+        ends.push(last);
+    }
+    operators.push(operator(random, 0, ends));
+    Graph::new(operators).unwrap()
+}
+
 /// Adds a part of so many operators behind others; returns its last ones.
 fn part(random: &mut Random, count: usize, behind: &[usize], to: &mut Vec<Operator>) -> Vec<usize> {
     if count == 1 {
