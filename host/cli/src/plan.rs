@@ -62,7 +62,8 @@ pub(crate) fn dry_run(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let config = recipe::configure(arguments)?;
-    let plan = eciton_train::plan(&config, &Options::default())?;
+    let (embeddings, scores) = (arguments.embeddings, arguments.scores);
+    let plan = eciton_train::plan(&config, &Options { embeddings, scores, ..Options::default() })?;
     if let Some((path, form)) = draw.and_then(|path| Some((path, form(path)?))) {
         write(path, &form(&plan.layers))?;
     }

@@ -154,6 +154,10 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     if summary.stopped {
         rows.push(("stopped", "before the last epoch, as asked".to_owned()));
     }
+    if summary.without_predictions {
+        let text = "none: tokens have a score for every token there is; --scores keeps them, and `eciton predict` makes them";
+        rows.push(("predictions", text.to_owned()));
+    }
     match &summary.run_dir {
         Some(folder) => rows.push(("run folder", folder.display().to_string())),
         None => rows.push(("run folder", "none, as asked".to_owned())),

@@ -189,6 +189,10 @@ pub(crate) struct Arguments {
     /// Also keep the last hidden layer, in predictions.npz; not with link prediction, whose embeddings are there
     #[arg(long, conflicts_with = "no_out", help_heading = "Output")]
     pub(crate) embeddings: bool,
+    /// Also keep the scores of tokens, in predictions.npz: tokens x vocabulary x 4 bytes; those of other rows
+    /// are there
+    #[arg(long, conflicts_with = "no_out", help_heading = "Output")]
+    pub(crate) scores: bool,
     /// Write a trace of every step, which ui.perfetto.dev opens
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) trace: Option<PathBuf>,
@@ -233,6 +237,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         out,
         fresh_instances: arguments.fresh_instances,
         embeddings: arguments.embeddings,
+        scores: arguments.scores,
         recording: Recording {
             events: arguments.record_events.clone(),
             replay: arguments.replay_events.clone(),

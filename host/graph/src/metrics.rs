@@ -1,5 +1,8 @@
 //! How good predictions are.
 
+mod terms;
+
+pub use self::terms::{Folded, Terms};
 use crate::labels::{Labels, Values};
 pub use crate::links::metrics::{hits_at, mean_reciprocal_rank, pair_area, pair_scores};
 use crate::split::NO_LABEL;
@@ -52,7 +55,7 @@ pub fn accuracy_of(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) 
             let (mut right, mut known) = (0u64, 0u64);
             each_known(scores, stride, values, ids, |score, flag| {
                 known += 1;
-                right += u64::from(if flag == 1.0 { score > 0.0 } else { score <= 0.0 });
+                right += u64::from(is_right(score, flag));
             });
             (known > 0).then(|| right as f64 / known as f64)
         }
@@ -115,10 +118,10 @@ pub fn f1_micro(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> 
         Labels::Flags(values) => {
             let (mut known, mut both, mut either) = (false, 0u64, 0u64);
             each_known(scores, stride, values, ids, |score, flag| {
-                let (holds, predicted) = (flag == 1.0, score > 0.0);
+                let [twice, sum] = overlap(score, flag);
                 known = true;
-                both += 2 * u64::from(holds && predicted);
-                either += u64::from(holds) + u64::from(predicted);
+                both += u64::from(twice);
+                either += u64::from(sum);
             });
             known.then(|| if either == 0 { 0.0 } else { both as f64 / either as f64 })
         }
@@ -138,12 +141,28 @@ pub fn cross_entropy(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]
         counted += 1;
         let from = (id as usize).saturating_mul(stride);
         let row = scores.get(from..from.saturating_add(*count as usize)).unwrap_or_default();
-        let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let total: f32 = row.iter().map(|&score| (score - most).exp()).sum();
-        let own = row.get(label as usize).map_or(f32::NAN, |&score| score - most);
-        sum += f64::from(total.ln() - own);
+        sum += f64::from(loss(row, label));
     }
     (counted > 0).then(|| sum / counted as f64)
+}
+
+/// `-log softmax(row)[label]`, nats; NaN where a score is, or where there is none.
+fn loss(row: &[f32], label: u32) -> f32 {
+    let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let total: f32 = row.iter().map(|&score| (score - most).exp()).sum();
+    let own = row.get(label as usize).map_or(f32::NAN, |&score| score - most);
+    total.ln() - own
+}
+
+/// Whether a logit tells a flag right; NaN never does.
+fn is_right(score: f32, flag: f32) -> bool {
+    if flag == 1.0 { score > 0.0 } else { score <= 0.0 }
+}
+
+/// Twice whether a flag holds and is predicted, and how many of the two are so: terms of the F1 score.
+fn overlap(score: f32, flag: f32) -> [u8; 2] {
+    let (holds, predicted) = (flag == 1.0, score > 0.0);
+    [2 * u8::from(holds && predicted), u8::from(holds) + u8::from(predicted)]
 }
 
 /// The mean of `|score - number|` over all known values of all columns; NaN where a score is. None where

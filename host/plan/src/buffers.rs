@@ -348,7 +348,10 @@ mod tests {
             let random = &mut Random::new(seed);
             let program = crate::program::zoo::random(random);
             let deep = crate::program::zoo::deep::random(random);
-            for program in [&program, &program.evaluation(), &deep, &deep.evaluation()] {
+            let scores = [&program, &deep].map(|program| program.evaluation().without_embeddings());
+            for program in
+                [&program, &program.evaluation(), &scores[0], &deep, &deep.evaluation(), &scores[1]]
+            {
                 for intervals in [1, 4] {
                     let buffers = Buffers::assign(program, intervals, &Pipeline::default(), RowFormat::F32);
                     slots += program.slots.len();

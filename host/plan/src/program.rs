@@ -443,6 +443,22 @@ impl Program {
         lower::evaluation(self)
     }
 
+    /// An evaluation of which scores alone are wanted: [`Program::embeddings`] last until they are read.
+    #[must_use]
+    pub fn without_embeddings(mut self) -> Self {
+        let Some(slot) = self.embeddings.take().filter(|&slot| self.scores != Some(slot)) else {
+            return self;
+        };
+        let touches = |stage: &Stage| stage.reads().any(|(read, _)| read == slot);
+        let last = self.stages.iter().rposition(touches);
+        if let Some(spec) = self.slots.get_mut(slot.index()) {
+            // A program has at most 2^16 stages.
+            let read = last.map(|last| StageId(last as u16));
+            spec.kept_until = read.or(spec.written_by).unwrap_or(spec.kept_until);
+        }
+        self
+    }
+
     /// The parameter of an id, also of a further use.
     #[must_use]
     pub fn owner(&self, id: ParameterId) -> ParameterId {

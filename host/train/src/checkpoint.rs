@@ -54,5 +54,7 @@ pub(crate) struct RunRecord {
     pub format: u64,
     pub seeds: u32,
     pub embeddings: bool,
+    #[serde(default)]
+    pub scores: bool,
     pub data: Fingerprint,
 }

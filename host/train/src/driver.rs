@@ -1,6 +1,7 @@
 //! The driver: carries out the engine's actions on real executors and reports their ends as events.
 
 mod epochs;
+mod fold;
 mod judge;
 mod op;
 mod pass;
@@ -19,6 +20,7 @@ use eciton_tensor::Matrix;
 
 pub(crate) use self::epochs::Epochs;
 use self::epochs::Sum;
+pub(crate) use self::fold::Fold;
 use self::judge::Judge;
 use self::pass::Pass;
 pub(crate) use self::pass::State;
@@ -220,7 +222,7 @@ impl Training<'_> {
     }
 }
 
-/// Runs the evaluation program once; the class scores lie in its slot afterwards.
+/// Runs the evaluation program once; the class scores lie in its slot afterwards, or are folded.
 pub(crate) fn forward<M: Executor + ?Sized>(
     machine: &mut M,
     engine: &mut Engine,
@@ -249,8 +251,11 @@ fn near(config: &Config, found: &Metrics) -> bool {
     target.is_some_and(|target| found.goodness() >= Some(target))
 }
 
-/// How good the scores are that the evaluation program left.
+/// How good the scores are that the evaluation program left, or that it folded.
 pub(crate) fn measured(stages: &Stages<'_>) -> Result<Metrics> {
+    if let Some(fold) = &stages.fold {
+        return Ok(fold.measured(stages.inputs, stages.inputs.metric));
+    }
     let slot = stages.program.scores.ok_or_else(|| Error::Internal("no scores".to_owned()))?;
     let Matrix::Dense(scores) = stages.rows.all(slot)? else {
         return Err(Error::Internal("scores are sparse".to_owned()));

@@ -12,10 +12,11 @@ use eciton_graph::adjacency::{Graph, Options as GraphOptions};
 use eciton_graph::dataset::{Dataset, Features, Labels, Split, VertexIds};
 use eciton_graph::metrics::best;
 use eciton_graph::random::SplitMix64;
-use eciton_plan::{Batch, ExecutorKind};
+use eciton_plan::{Batch, Config, ExecutorKind};
 use eciton_tensor::{Buffer, Matrix};
 
 use crate::error::{Error, Result, at};
+use crate::evaluation::Asked;
 use crate::predict::set_weights;
 use crate::report::Silent;
 use crate::run_folder::Run;
@@ -33,6 +34,7 @@ pub struct Drawing {
 /// A language model that writes.
 pub struct Writer {
     session: Session,
+    config: Config,
     vocabulary: Vocabulary,
     /// Tokens of a sequence.
     length: usize,
@@ -70,10 +72,11 @@ impl Writer {
         let mut config = opened.config.clone();
         config.run_on(ExecutorKind::Local);
         config.batch = Batch::default();
-        let session = Session::new(&config, options, Some(sequence(length, vocabulary.symbols.len())?))?;
+        let prompt = sequence(length, vocabulary.symbols.len())?;
+        let session = Session::new(&config, options, Some(prompt), Asked::Scores)?;
         let random = SplitMix64::new(drawing.seed);
         let length = length as usize;
-        let mut writer = Self { session, vocabulary, length, drawing, random, tokens };
+        let mut writer = Self { session, config, vocabulary, length, drawing, random, tokens };
         set_weights(&mut writer.session, &opened.tensors)?;
         Ok(writer)
     }
@@ -91,7 +94,7 @@ impl Writer {
         self.session.inputs.features = Matrix::from(rows.read(0..self.length).map_err(at("a context"))?);
         let last = context.len().saturating_sub(1);
         self.session.evaluate(&mut Silent)?;
-        let scores = self.session.scores()?;
+        let scores = self.session.predicted(&self.config, false, &mut Silent)?.scores;
         let width = self.vocabulary.symbols.len();
         let row = scores.chunks_exact(width.max(1)).nth(last).unwrap_or_default();
         let token = draw(row, self.drawing.temperature, &mut self.random);

@@ -20,6 +20,7 @@ mod data;
 mod driver;
 mod edge_data;
 mod error;
+mod evaluation;
 mod gathered;
 mod generate;
 mod initial;

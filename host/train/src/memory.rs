@@ -1,5 +1,7 @@
 //! The memory plan: what a run will hold, by purpose, before it is allocated.
 
+mod spans;
+
 use eciton_graph::adjacency::Graph;
 use eciton_graph::dataset::{Dataset, Features};
 use eciton_graph::graphs::Graphs;
@@ -14,10 +16,12 @@ use eciton_tensor::pages::Pages;
 use eciton_tensor::{Buffer, Matrix};
 use serde::Serialize;
 
+use self::spans::span_bytes;
 use crate::batch::RowBatches;
 use crate::data::Inputs;
 use crate::edge_data::{EdgeWeights, KnownEdges};
 use crate::error::{Error, Result};
+use crate::evaluation::EvaluationPlan;
 use crate::labelled::LabelledPlan;
 
 /// Code, compiled kernels, the executor and the program itself: what the smallest run was seen to hold
@@ -99,7 +103,7 @@ pub struct MemoryPlan {
 pub(crate) struct Wanted<'a> {
     pub inputs: &'a Inputs,
     pub program: &'a Program,
-    pub evaluation: &'a Program,
+    pub evaluation: &'a EvaluationPlan,
     pub config: &'a Config,
     pub threads: u32,
     pub labelled: Option<&'a LabelledPlan>,
@@ -325,6 +329,13 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
             format!("rows of the {edges} edges that {threads} tasks of edge kernels take at once at most");
         item("edges", detail, bytes);
     }
+    let evaluation = wanted.evaluation;
+    let rows = evaluation.longest(inputs);
+    let held = span_bytes(&evaluation.program, &evaluation.spans, rows, format) * u64::from(threads);
+    let folded = evaluation.folded_bytes(inputs, threads);
+    let scores = if folded > 0 { "; scores on their way, and what is left of each row's" } else { "" };
+    let detail = format!("{threads} times what {rows} rows are between a pass's stages{scores}");
+    item("evaluation", detail, held + folded);
     let bytes = u64::from(threads) * each;
     item("threads", format!("{threads} times a block of source rows and sums of products"), bytes);
 }
@@ -422,17 +433,18 @@ fn padded(width: u32) -> u64 {
     Buffer::row_bytes(width as usize) as u64
 }
 
+/// The same of a row stored as `format`.
+fn row_bytes(width: u32, format: RowFormat) -> u64 {
+    match format {
+        RowFormat::F32 => padded(width),
+        RowFormat::Bf16 => HalfBuffer::row_bytes(width as usize) as u64,
+    }
+}
+
 /// Bytes of all rows stored as `format`.
 fn rows_bytes(wanted: &Wanted<'_>, format: RowFormat) -> u64 {
-    let bytes = |(rows, width, format): (u32, u32, RowFormat)| {
-        pages(
-            u64::from(rows)
-                * match format {
-                    RowFormat::F32 => padded(width),
-                    RowFormat::Bf16 => HalfBuffer::row_bytes(width as usize) as u64,
-                },
-        )
-    };
+    let bytes =
+        |(rows, width, format): (u32, u32, RowFormat)| pages(u64::from(rows) * row_bytes(width, format));
     slots(wanted, format).into_iter().map(bytes).sum()
 }
 
@@ -441,16 +453,20 @@ fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
     let Wanted { inputs, program, evaluation, config, .. } = *wanted;
     let (intervals, pipeline) = (inputs.intervals.len() as u32, &config.pipeline);
     let parts = if program.apart { config.batch.micro } else { intervals };
+    let pieces = evaluation.intervals(inputs).len() as u32;
     let assigned = Buffers::assign(program, parts, pipeline, format);
-    let like = |assigned: &Buffers| -> Vec<(u32, u32, RowFormat)> {
+    let like = |assigned: &Buffers, program: &Program| -> Vec<(u32, u32, RowFormat)> {
         let each = assigned.widths().iter().zip(assigned.formats()).zip(assigned.domains());
         each.map(|((&width, &format), &domain)| (program.rows(domain), width, format)).collect()
     };
-    let kept = like(&assigned).into_iter().zip(assigned.versions());
+    let kept = like(&assigned, program).into_iter().zip(assigned.versions());
     let mut slots: Vec<_> = kept.flat_map(|(slot, &kept)| (0..kept).map(move |_| slot)).collect();
     let mut spare = if pipeline.row_versions() > 1 { Vec::new() } else { slots.clone() };
-    let assigned = Buffers::assign(evaluation, intervals, &Pipeline::default(), format);
-    for wanted in like(&assigned) {
+    if evaluation.folds() {
+        return slots;
+    }
+    let assigned = Buffers::assign(&evaluation.schedule, pieces, &Pipeline::default(), format);
+    for wanted in like(&assigned, &evaluation.schedule) {
         match spare.iter().position(|&slot| slot == wanted) {
             Some(at) => drop(spare.swap_remove(at)),
             None => slots.push(wanted),

@@ -15,6 +15,7 @@ pub(crate) use self::pipeline::Planning;
 pub use self::pipeline::{PipelinePlan, PlannedPipeline};
 use crate::driver::stage_bytes;
 use crate::error::Result;
+use crate::evaluation::Asked;
 use crate::memory::MemoryPlan;
 use crate::report::Ordered;
 use crate::session::{Draft, Options};
@@ -242,7 +243,7 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
         config.pipeline = Pipeline { mode: Mode::Async, staleness: 1, auto: false, ..config.pipeline };
     }
     let config = &config;
-    let draft = Draft::new(config, options, None)?;
+    let draft = Draft::new(config, options, None, Asked::Folder)?;
     let (inputs, program) = (&draft.inputs, &draft.planned.program);
     let intervals = if program.apart { config.batch.micro } else { inputs.intervals.len() as u32 };
     let gathered = |stage: &Stage| {

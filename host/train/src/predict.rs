@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use eciton_graph::dataset::VertexIds;
-use eciton_plan::{Data, ExecutorKind, TaskType};
+use eciton_plan::{Config, Data, ExecutorKind, TaskType};
 use ndarray::Array2;
 
 use crate::data;
 use crate::error::{Error, Result};
+use crate::evaluation::Asked;
 use crate::report::{Metrics, SeedReport, Silent};
 use crate::run_folder::{NamedTensor, Run};
 use crate::session::{Options, Session};
@@ -45,7 +46,7 @@ pub struct Predictions {
 }
 
 /// A session with the weights of a run.
-fn restore(run: &Run, data: Option<&Data>, options: &Options) -> Result<Session> {
+fn restore(run: &Run, data: Option<&Data>, options: &Options, asked: Asked) -> Result<(Session, Config)> {
     let mut config = run.config.clone();
     // Looking at a run costs nothing, wherever it was trained.
     config.run_on(ExecutorKind::Local);
@@ -63,9 +64,9 @@ fn restore(run: &Run, data: Option<&Data>, options: &Options) -> Result<Session>
         };
     }
     let dataset = data::load(&config.data)?;
-    let mut session = Session::new(&config, options, Some(dataset))?;
+    let mut session = Session::new(&config, options, Some(dataset), asked)?;
     set_weights(&mut session, &run.tensors)?;
-    Ok(session)
+    Ok((session, config))
 }
 
 /// Gives a session's model these weights, by name.
@@ -111,7 +112,7 @@ pub(crate) fn set_weights(session: &mut Session, weights: &[NamedTensor]) -> Res
 /// A damaged run folder, data that cannot be read or does not fit the model.
 pub fn evaluate(run: &Path, data: Option<&Data>, options: &Options) -> Result<Evaluation> {
     let opened = Run::open(run)?;
-    let mut session = restore(&opened, data, options)?;
+    let (mut session, _) = restore(&opened, data, options, Asked::Nothing)?;
     let metrics = session.evaluate(&mut Silent)?;
     let recorded = opened.summary.seeds.first().map(SeedReport::written).filter(|_| data.is_none());
     Ok(Evaluation {
@@ -130,15 +131,16 @@ pub fn evaluate(run: &Path, data: Option<&Data>, options: &Options) -> Result<Ev
 /// As [`evaluate`].
 pub fn predict(run: &Path, data: Option<&Data>, options: &Options) -> Result<Predictions> {
     let opened = Run::open(run)?;
-    let mut session = restore(&opened, data, options)?;
+    let (mut session, config) = restore(&opened, data, options, Asked::Scores)?;
     session.evaluate(&mut Silent)?;
+    let found = session.predicted(&config, options.embeddings, &mut Silent)?;
     let (ids, rows) = session.inputs.vertices.named();
     let (ids, rows) = (ids.clone(), rows as usize);
     let matrix = |columns: usize, values: Vec<f32>| {
         Array2::from_shape_vec((rows, columns), values).map_err(|e| Error::Internal(e.to_string()))
     };
-    let scores = matrix(session.inputs.shape.classes as usize, session.scores()?)?;
-    let embeddings = match session.embeddings()?.filter(|_| options.embeddings) {
+    let scores = matrix(session.inputs.shape.classes as usize, found.scores)?;
+    let embeddings = match found.embeddings {
         Some((width, values)) => Some(matrix(width, values)?),
         None => None,
     };

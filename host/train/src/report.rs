@@ -344,6 +344,9 @@ pub struct Summary {
     /// What that costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
+    /// Whether there is no `predictions.npz`: rows are tokens, whose scores were not asked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_predictions: bool,
     /// Whether the run was asked to stop before its last epoch. (Early stops are told seed by seed.)
     pub stopped: bool,
     /// Where everything was written; `None` if nothing was.

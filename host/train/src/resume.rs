@@ -6,6 +6,7 @@ use std::time::Instant;
 use crate::checkpoint::{self, Found, Place};
 use crate::driver::Trained;
 use crate::error::{Error, Result};
+use crate::evaluation::Asked;
 use crate::recorder::Recorder;
 use crate::report::{EpochReport, Observer, Resumed, Summary};
 use crate::run_folder::{self, RunFolder, Versions};
@@ -35,6 +36,7 @@ pub fn resume(run: &Path, force: bool, options: &Options, observer: &mut dyn Obs
     let options = Options {
         seeds: found.seeds(),
         embeddings: found.record.embeddings,
+        scores: found.record.scores,
         out: Some(run.to_owned()),
         ..options.clone()
     };
@@ -42,7 +44,7 @@ pub fn resume(run: &Path, force: bool, options: &Options, observer: &mut dyn Obs
     let mut folder = RunFolder::create_over(run)?;
     folder.append_lines(&found.metrics);
     let config = found.config.clone();
-    let session = Session::new(&config, &options, None)?;
+    let session = Session::new(&config, &options, None, Asked::Folder)?;
     let recorder = Recorder { folder: Some(folder), ..Recorder::default() };
     let mut going = Run { config: &config, options: &options, session, recorder, begun };
     let Some(beginning) = going.begin()? else {
@@ -65,7 +67,9 @@ pub fn resume(run: &Path, force: bool, options: &Options, observer: &mut dyn Obs
         for (parameter, tensor) in model.tensors.iter().enumerate() {
             going.session.weights.set(parameter, &tensor.values)?;
         }
-        going.session.evaluate(observer)?;
+        if going.session.are_predictions_kept() {
+            going.session.evaluate(observer)?;
+        }
         going.write_seed(n, report.seed, &model, &found.epochs_of(report.seed))?;
         going.recorder.finished.push(report);
     }

@@ -11,9 +11,8 @@ use eciton_graph::dataset::Dataset;
 use eciton_kernel::{Kernel, Layer};
 use eciton_plan::executor::CORE_HOUR_USD;
 use eciton_plan::{
-    Attribute, Config, Domain, EdgePlace, ExecutorKind, FunctionCount, GROUP, GatherFeatures, Lanes, Layers,
-    Mode, Model, Pipeline, Place, Placement, Program, Readout, Round, RowFormat, Savings, SlotId, SpanChoice,
-    Spans, Value,
+    Attribute, Config, Domain, EdgePlace, ExecutorKind, FunctionCount, GROUP, GatherFeatures, Layers, Mode,
+    Model, Place, Placement, Program, Readout, Round, Savings, SlotId, Spans, Value,
 };
 
 use crate::batch::{Batches, Chooser, RowBatches, Source};
@@ -21,6 +20,7 @@ use crate::checkpoint::Fingerprint;
 use crate::data::{self, Inputs, Interval};
 use crate::driver::{self, Counts, Epochs, Money, RowStore, Stages, State, Trained, Training, Tuning};
 use crate::error::{Error, Result, at};
+use crate::evaluation::{Asked, Evaluation, EvaluationPlan, Keeps};
 use crate::initial::{self, Initial};
 use crate::kernels::{CachePolicy, Kernels, Own};
 use crate::labelled::LabelledPlan;
@@ -50,6 +50,9 @@ pub struct Options {
     /// Also write the rows before the last layer into `predictions.npz`; of links, whose embedding is there
     /// anyway, they are not.
     pub embeddings: bool,
+    /// Also write the scores of tokens into `predictions.npz`: a token has one for every token there is. Those of
+    /// other rows are written in any case, and these with the rows before the last layer.
+    pub scores: bool,
     /// What is recorded beside the results, and repeated.
     pub recording: Recording,
     /// A pool's threads take what came last first: intervals then run as far apart as they may, one
@@ -68,6 +71,7 @@ impl Default for Options {
             cache: CachePolicy::default(),
             fresh_instances: false,
             embeddings: false,
+            scores: false,
             recording: Recording::default(),
             newest_first: false,
             stop: Arc::default(),
@@ -94,12 +98,9 @@ pub(crate) struct Session {
     schedule: Program,
     pub kernels: Kernels,
     pub threads: u32,
-    evaluation: Program,
-    evaluation_spans: Spans,
-    evaluation_schedule: Program,
+    evaluation: Evaluation,
     layers: Vec<Option<Arc<Layer>>>,
     rows: RowStore,
-    evaluation_rows: RowStore,
     pub weights: Weights,
     /// What parts of batches are made from, where rounds have some.
     source: Option<Arc<Source>>,
@@ -109,7 +110,6 @@ pub(crate) struct Session {
     /// What `run.init` names, once it was read.
     initial: Option<Initial>,
     engine: Engine,
-    evaluator: Engine,
     machine: Box<dyn Executor>,
     /// How many functions or threads, where that is to be known.
     tuning: Option<Tuning>,
@@ -132,7 +132,12 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    pub(crate) fn new(config: &Config, options: &Options, dataset: Option<Dataset>) -> Result<Self> {
+    pub(crate) fn new(
+        config: &Config,
+        options: &Options,
+        dataset: Option<Dataset>,
+        asked: Asked,
+    ) -> Result<Self> {
         config.check()?;
         config.pipeline.check()?;
         let own = Own::read(config)?;
@@ -171,11 +176,13 @@ impl Draft {
             let work = inputs.workload(model.constant_gather());
             Savings::choose(&model, &work, config.run.gather_features)?
         };
-        let mut planned = Planned::new(config, &inputs, &kernels, threads, (&model, savings))?;
+        let keeps = Keeps::of(asked, options, &inputs);
+        let plan = |savings| Planned::new(config, &inputs, &kernels, threads, (&model, savings, keeps));
+        let mut planned = plan(savings)?;
         let gives_up = savings.gathered_features && config.run.gather_features == GatherFeatures::Auto;
         if gives_up && !planned.fits(config) {
             let savings = Savings { gathered_features: false, ..savings };
-            let without = Planned::new(config, &inputs, &kernels, threads, (&model, savings))?;
+            let without = plan(savings)?;
             if without.fits(config) {
                 planned = without;
             }
@@ -196,8 +203,7 @@ pub(crate) struct Planned {
     pub spans: Spans,
     /// What the engine schedules: the spans as stages, on their lanes.
     pub schedule: Program,
-    evaluation: Program,
-    evaluation_spans: Spans,
+    evaluation: EvaluationPlan,
     layers: Vec<Option<Arc<Layer>>>,
     /// Who chooses the rows of batches.
     chooser: Option<Chooser>,
@@ -221,7 +227,7 @@ impl Planned {
         inputs: &Inputs,
         kernels: &Kernels,
         threads: u32,
-        (model, savings): (&Model, Savings),
+        (model, savings, keeps): (&Model, Savings, Keeps),
     ) -> Result<Self> {
         let layers: RefCell<Vec<Arc<Layer>>> = RefCell::default();
         let failure: RefCell<Option<Error>> = RefCell::default();
@@ -250,15 +256,7 @@ impl Planned {
         if executor.edge_kernels == EdgePlace::Functions && executor.kind != ExecutorKind::Local {
             program.place_edges(Place::Anywhere);
         }
-        let evaluation = program.evaluation();
-        // Where no row reads another, nothing but scores need outlast an interval's turn.
-        let rounds = executor.kind != ExecutorKind::Local && executor.rows == RowFormat::Bf16;
-        let whole = match evaluation.relations.is_empty() && !rounds {
-            true => SpanChoice::Auto,
-            false => SpanChoice::None,
-        };
-        let evaluation_spans = Spans::of(&evaluation, &whole)?;
-        let evaluated = evaluation_spans.fuse(&evaluation);
+        let evaluation = EvaluationPlan::new(&program, config, inputs, keeps)?;
         let dataset = &inputs.dataset;
         let chooser = match config.batch.is_on() {
             false => None,
@@ -273,7 +271,7 @@ impl Planned {
             false => LabelledPlan::new(config, &program, &dataset.graph, &dataset.split.train),
         };
         let plan = |labelled| {
-            let (program, evaluation) = (&program, &evaluated);
+            let (program, evaluation) = (&program, &evaluation);
             MemoryPlan::of(&memory::Wanted { inputs, program, evaluation, config, threads, labelled })
         };
         let mut memory = plan(labelled.as_ref());
@@ -306,7 +304,6 @@ impl Planned {
             spans,
             schedule,
             evaluation,
-            evaluation_spans,
             chooser,
             labelled,
             memory,
@@ -337,13 +334,17 @@ pub(crate) fn parts(config: &Config, inputs: &Inputs, program: &Program) -> (u32
 }
 
 impl Session {
-    pub(crate) fn new(config: &Config, options: &Options, dataset: Option<Dataset>) -> Result<Self> {
+    pub(crate) fn new(
+        config: &Config,
+        options: &Options,
+        dataset: Option<Dataset>,
+        asked: Asked,
+    ) -> Result<Self> {
         functions::check(config.executor.kind)?;
-        let draft = Draft::new(config, options, dataset)?;
+        let draft = Draft::new(config, options, dataset, asked)?;
         draft.planned.memory.check(config.run.memory_bytes)?;
         let Draft { inputs, normalised_features, kernels, threads, planned } = draft;
-        let Planned { program, spans, schedule, evaluation, evaluation_spans, layers, chooser, .. } = planned;
-        let evaluation_schedule = evaluation_spans.fuse(&evaluation);
+        let Planned { program, spans, schedule, evaluation, layers, chooser, .. } = planned;
         let watched = options.out.is_some() && config.checkpoint.is_on();
         let fingerprint = watched.then(|| Fingerprint::of(&inputs)).transpose()?;
         let inputs = inputs.complete(&program, threads)?;
@@ -382,16 +383,6 @@ impl Session {
         let logs = Logs::new(&options.recording, &header)?;
         let weights = Weights::new(&program, &config.optimiser, &config.pipeline, &sums)?;
         let engine = Engine::new(&schedule, settings)?;
-        let evaluator_settings = eciton_engine::Settings {
-            last: Round(1),
-            pipeline: Pipeline::default(),
-            lanes: Lanes::default(),
-            in_flight: None,
-            eval_every: 1,
-            intervals: whole,
-            ..settings
-        };
-        let evaluator = Engine::new(&evaluation_schedule, evaluator_settings)?;
         let (fresh_instances, newest_first) = (options.fresh_instances, options.newest_first);
         // Each lane has a thread, and the driver another, which no lane waits for.
         let lanes = config.lanes.lanes.count;
@@ -418,13 +409,12 @@ impl Session {
         let rows = RowStore::new(&schedule, parts, &config.pipeline, config.run.row_storage, &[])?;
         // Where epochs run apart an evaluation is among them, or old rows outlast it.
         let others: &[&RowStore] = if config.pipeline.row_versions() > 1 { &[] } else { &[&rows] };
-        let evaluation_rows =
-            RowStore::new(&evaluation_schedule, cut(), &Pipeline::default(), config.run.row_storage, others)?;
+        let (settings, format) = ((settings, threads), config.run.row_storage);
+        let evaluation = Evaluation::new(evaluation, &inputs, settings, format, others)?;
         let source = chooser.map(|chooser| Source::new(&config.batch, &inputs, chooser));
         let source = source.transpose()?.map(Arc::new);
         Ok(Self {
             rows,
-            evaluation_rows,
             source,
             epochs,
             inputs,
@@ -435,14 +425,11 @@ impl Session {
             kernels,
             threads,
             evaluation,
-            evaluation_spans,
-            evaluation_schedule,
             layers,
             weights,
             trial: None,
             initial: None,
             engine,
-            evaluator,
             machine,
             tuning,
             prices,
@@ -509,17 +496,11 @@ impl Session {
         self.engine.restart(first, last, self.weights.newest());
         let batches = self.source.as_ref().map(|source| Batches::new(source.clone(), seed, last));
         let stages = Stages::new(&self.program, &self.inputs, &self.rows, &self.layers, Some(seed))?;
+        let Evaluation { plan, rows, engine: evaluator } = &mut self.evaluation;
         let mut training = Training {
             stages: stages.with_spans(&self.spans, &self.schedule).with_batches(batches),
-            evaluation: Stages::new(
-                &self.evaluation,
-                &self.inputs,
-                &self.evaluation_rows,
-                &self.layers,
-                None,
-            )?
-            .with_spans(&self.evaluation_spans, &self.evaluation_schedule),
-            evaluator: &mut self.evaluator,
+            evaluation: plan.stages(&self.inputs, rows, &self.layers)?,
+            evaluator,
             config,
             epochs: self.epochs,
             stop: &self.stop,
@@ -531,13 +512,16 @@ impl Session {
 
     /// Scores of all vertices with the weights as they are, without dropout.
     pub(crate) fn evaluate(&mut self, observer: &mut dyn Observer) -> Result<Metrics> {
-        let (inputs, rows) = (&self.inputs, &self.evaluation_rows);
-        let stages = Stages::new(&self.evaluation, inputs, rows, &self.layers, None)?
-            .with_spans(&self.evaluation_spans, &self.evaluation_schedule);
+        self.forward(None, observer)
+    }
+
+    /// The same by another evaluation than that of the session.
+    fn forward(&mut self, other: Option<&mut Evaluation>, observer: &mut dyn Observer) -> Result<Metrics> {
+        let Evaluation { plan, rows, engine } = other.unwrap_or(&mut self.evaluation);
+        let stages = plan.stages(&self.inputs, rows, &self.layers)?;
         let (weights, counts) = (&mut self.weights, &mut self.counts);
         let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), None);
-        let (machine, engine) = (&mut *self.machine, &mut self.evaluator);
-        driver::forward(machine, engine, &stages, &mut state, Round(1), Some(&self.stop))?;
+        driver::forward(&mut *self.machine, engine, &stages, &mut state, Round(1), Some(&self.stop))?;
         driver::measured(&stages)
     }
 
@@ -599,7 +583,7 @@ impl Session {
 
     /// How attempts ended; `None` where there is one for each task.
     pub(crate) fn attempts(&self) -> Option<Attempts> {
-        let both = [self.engine.counters(), self.evaluator.counters()];
+        let both = [self.engine.counters(), self.evaluation.engine.counters()];
         let sum = |of: fn(&eciton_engine::Counters) -> u64| both.iter().map(|c| of(c)).sum::<u64>();
         self.machine.bill().map(|_| Attempts {
             committed: sum(|c| c.committed),
@@ -611,29 +595,52 @@ impl Session {
         })
     }
 
-    /// The class scores of the last evaluation, [V, classes] row-major, in the data set's order; of many graphs
-    /// one row each.
-    pub(crate) fn scores(&self) -> Result<Vec<f32>> {
-        let slot = self.evaluation.scores.ok_or_else(|| Error::Internal("no scores".to_owned()))?;
-        Ok(self.evaluated(slot)?.1)
-    }
-
-    /// The rows that the last layer's kernel read in the last evaluation, in the data set's order:
-    /// (width, values), or `None` for a model of one layer.
-    pub(crate) fn embeddings(&self) -> Result<Option<(usize, Vec<f32>)>> {
-        match self.evaluation.embeddings {
-            None => Ok(None),
-            Some(slot) => self.evaluated(slot).map(Some),
+    /// What is predicted with the weights as they are, which were evaluated; `embeddings`: of what the last layer
+    /// reads as well. Where no scores outlasted that evaluation, another one makes them.
+    pub(crate) fn predicted(
+        &mut self,
+        config: &Config,
+        embeddings: bool,
+        observer: &mut dyn Observer,
+    ) -> Result<Predicted> {
+        if self.evaluation.plan.holds(embeddings) {
+            return self.read(&self.evaluation, embeddings);
         }
+        let keeps = Keeps { scores: true, embeddings };
+        let plan = EvaluationPlan::new(&self.program, config, &self.inputs, keeps)?;
+        let settings = (*self.engine.settings(), self.threads);
+        let mut whole = Evaluation::new(plan, &self.inputs, settings, self.rows.format, &[])?;
+        self.forward(Some(&mut whole), observer)?;
+        self.read(&whole, embeddings)
     }
 
-    /// A slot's rows after the last evaluation, in the data set's order: (width, values).
-    fn evaluated(&self, slot: SlotId) -> Result<(usize, Vec<f32>)> {
-        let rows = self.evaluation_rows.all(slot)?;
-        let (mut values, width) = (Vec::new(), rows.columns());
-        rows.read_rows(0, rows.rows(), None, &mut values).map_err(at("rows of an evaluation"))?;
-        Ok((width, self.inputs.vertices.rows_back(values, width)?))
+    /// Whether a run folder has what is predicted.
+    pub(crate) fn are_predictions_kept(&self) -> bool {
+        self.evaluation.plan.keeps.scores
     }
+
+    /// What an evaluation left, in the data set's order.
+    fn read(&self, evaluation: &Evaluation, embeddings: bool) -> Result<Predicted> {
+        let slot = |slot: SlotId| -> Result<(usize, Vec<f32>)> {
+            let rows = evaluation.rows.all(slot)?;
+            let (mut values, width) = (Vec::new(), rows.columns());
+            rows.read_rows(0, rows.rows(), None, &mut values).map_err(at("rows of an evaluation"))?;
+            Ok((width, self.inputs.vertices.rows_back(values, width)?))
+        };
+        let program = &evaluation.plan.program;
+        let scores = program.scores.ok_or_else(|| Error::Internal("no scores".to_owned()))?;
+        let embeddings = program.embeddings.filter(|_| embeddings);
+        Ok(Predicted { scores: slot(scores)?.1, embeddings: embeddings.map(slot).transpose()? })
+    }
+}
+
+/// What a model says of every row, in the data set's order.
+pub(crate) struct Predicted {
+    /// [V, classes] row-major; of many graphs one row each.
+    pub scores: Vec<f32>,
+    /// The rows that the last layer's kernel read, with their width; `None` where they are not wanted, and for a
+    /// model of one layer.
+    pub embeddings: Option<(usize, Vec<f32>)>,
 }
 
 /// Who runs tasks.

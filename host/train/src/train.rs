@@ -11,12 +11,13 @@ use crate::checkpoint::{Beginning, Place, RunRecord, Saver};
 use crate::data;
 use crate::driver::Trained;
 use crate::error::{Error, Result};
+use crate::evaluation::Asked;
 use crate::logs;
 use crate::picture;
 use crate::recorder::Recorder;
-use crate::report::{EpochReport, Observer, SeedReport, Started, Summary, Target};
+use crate::report::{EpochReport, Observer, SeedReport, Silent, Started, Summary, Target};
 use crate::run_folder::{Error as FileError, Model, NamedTensor, RunFolder, Versions, json, model_digest};
-use crate::session::{Options, Position, Session};
+use crate::session::{Options, Position, Predicted, Session};
 use crate::trial::settle_pipeline;
 
 /// Trains as the configuration says, for each seed, and writes the run folder.
@@ -45,7 +46,8 @@ pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) ->
         trial.iter().for_each(|trial| observer.tried(trial));
     }
     let config = &config;
-    let mut session = Session::new(config, options, None)?;
+    let asked = if options.out.is_some() { Asked::Folder } else { Asked::Nothing };
+    let mut session = Session::new(config, options, None, asked)?;
     session.trial = trial;
     session.read_initial(config)?;
     let recorder = Recorder { folder, place, ..Recorder::default() };
@@ -86,6 +88,7 @@ impl Run<'_> {
             format: crate::checkpoint::FORMAT,
             seeds: self.options.seeds.max(1),
             embeddings: self.options.embeddings,
+            scores: self.options.scores,
             data: fingerprint.clone(),
         };
         let record = json(&record, Path::new("run.json"))?;
@@ -199,6 +202,7 @@ impl Run<'_> {
             (summary.bill, summary.cost) = (Some(bill), self.session.cost_of(&bill));
         }
         if let Some(folder) = &mut self.recorder.folder {
+            summary.without_predictions = !self.session.are_predictions_kept();
             folder.write_summary(&summary)?;
         }
         Ok(summary)
@@ -269,25 +273,31 @@ impl Run<'_> {
     ) -> Result<()> {
         let Some(folder) = &mut self.recorder.folder else { return Ok(()) };
         folder.release();
+        let session = &mut self.session;
+        let predicted = match session.are_predictions_kept() {
+            true => Some(session.predicted(self.config, self.options.embeddings, &mut Silent)?),
+            false => None,
+        };
         let session = &self.session;
         let dataset = &session.inputs.dataset;
-        let last = session.scores()?;
-        let (scores, embeddings) = match &session.inputs.links {
-            Some(_) => (None, Some((session.inputs.shape.classes as usize, last))),
-            None if self.options.embeddings => (Some(last), session.embeddings()?),
-            None => (Some(last), None),
-        };
         let mut place = if n == 0 { folder.top() } else { folder.seed(seed)? };
         place.write_model(&model.tensors, &model.metadata)?;
-        let embeddings = embeddings.as_ref().map(|(width, values)| (*width, values.as_slice()));
         let (ids, rows) = session.inputs.vertices.named();
+        let write = |Predicted { scores, embeddings }: Predicted| {
+            let embeddings = embeddings.as_ref().map(|(width, values)| (*width, values.as_slice()));
+            let (scores, embeddings) = match &session.inputs.links {
+                Some(_) => (None, Some((session.inputs.shape.classes as usize, &scores[..]))),
+                None => (Some(&scores[..]), embeddings),
+            };
+            place.write_predictions(ids, rows, scores, embeddings)
+        };
         // The model is what cannot be made again: a disk that is full by now does not take it along.
-        let predicted = match place.write_predictions(ids, rows, scores.as_deref(), embeddings) {
+        let predicted = match predicted.map(write).transpose() {
             Err(error @ FileError::Write { .. }) => {
                 place.discard_predictions();
                 Some(error)
             }
-            written => written.map(|()| None)?,
+            written => written.map(|_| None)?,
         };
         if n == 0 {
             let model = model_name(&session.program);
@@ -425,6 +435,7 @@ fn summarise(
         attempts: session.attempts(),
         bill: session.bill(),
         cost: session.cost(),
+        without_predictions: false,
         stopped: false,
         run_dir: None,
         seeds,

@@ -44,6 +44,7 @@ use ndarray::Array2;
 use crate::data;
 use crate::driver::{Best, Trained};
 use crate::error::{Error, Result};
+use crate::evaluation::Asked;
 use crate::predict::set_weights;
 use crate::report::{EpochReport, Metrics, Observer, Silent, Target};
 use crate::run_folder::{NamedTensor, model_digest};
@@ -115,7 +116,7 @@ impl Trainer {
             let (wanted, found) = (wanted.name(), found.name());
             return Err(Error::Task { dataset: dataset.name, wanted, found });
         }
-        let mut session = Session::new(config, options, Some(dataset))?;
+        let mut session = Session::new(config, options, Some(dataset), Asked::Anything)?;
         let seed = config.run.seed;
         session.initialise(config, seed)?;
         let state = session.weights.state()?;
@@ -222,7 +223,8 @@ impl Trainer {
     pub fn predict(&mut self) -> Result<Array2<f32>> {
         self.evaluate()?;
         let columns = self.session.inputs.shape.classes as usize;
-        self.matrix(columns, self.session.scores()?)
+        let found = self.session.predicted(&self.config, false, &mut Silent)?;
+        self.matrix(columns, found.scores)
     }
 
     /// The rows that the last layer reads, `[V, width]`, in the order of [`Trainer::predict`];
@@ -232,7 +234,7 @@ impl Trainer {
     /// As [`Trainer::evaluate`].
     pub fn embeddings(&mut self) -> Result<Option<Array2<f32>>> {
         self.evaluate()?;
-        let found = self.session.embeddings()?;
+        let found = self.session.predicted(&self.config, true, &mut Silent)?.embeddings;
         found.map(|(columns, values)| self.matrix(columns, values)).transpose()
     }
 

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::driver::Trained;
 use crate::error::{Error, Result};
+use crate::evaluation::Asked;
 use crate::logs::Recording;
 use crate::report::Silent;
 use crate::session::{Options, Position, Session};
@@ -141,7 +142,7 @@ fn try_one(
     config.run.keep = eciton_plan::Keep::Last;
     config.pipeline.synchronous_at = None;
     let options = Options { out: None, seeds: 1, recording: Recording::default(), ..options.clone() };
-    let mut session = Session::new(&config, &options, dataset.cloned())?;
+    let mut session = Session::new(&config, &options, dataset.cloned(), Asked::Nothing)?;
     check_training(&config, &session)?;
     let from = Position { weights: None, trained: Trained::default(), until: Some(epochs) };
     let trained = session.train(&config, config.run.seed, Some(from), &mut Silent, None)?;

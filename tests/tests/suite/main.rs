@@ -7,6 +7,7 @@ mod compatibility;
 mod deep;
 mod doors;
 mod equivalence;
+mod folded;
 mod functions;
 mod hostile;
 mod kernels;

@@ -565,7 +565,7 @@ fn every_model_writes_each_slot_once_and_reads_what_it_writes() {
 
 /// Whether every slot is written once, before it is read, and lasts until it is read for the last time.
 fn check_program(program: &Program, seed: u64) {
-    for program in [program, &program.evaluation()] {
+    for program in [program, &program.evaluation(), &program.evaluation().without_embeddings()] {
         for (id, stage) in (0u16..).map(StageId).zip(&program.stages) {
             assert!(program.dependencies(id).iter().all(|(before, _)| *before < id), "seed {seed}");
             for slot in stage.writes() {

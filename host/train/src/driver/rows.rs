@@ -4,6 +4,8 @@
 //! kept ([`Pipeline::row_versions`]). Leases keep rows from being torn, tags from being others than a
 //! step wants: a write takes the tag away, and only what was committed gets one.
 
+mod passing;
+
 use std::cell::RefCell;
 use std::ops::Range;
 
@@ -13,6 +15,7 @@ use eciton_plan::{Buffers, DomainId, IntervalId, Pipeline, Program, Round, RowFo
 use eciton_tensor::half::{HalfBuffer, ReadHalf, WriteHalf};
 use eciton_tensor::{Buffer, Matrix, ReadRows, WriteRows};
 
+use self::passing::Passing;
 use crate::error::{Error, Result, at};
 
 /// Whose rows a place holds; round 0: nobody's.
@@ -127,6 +130,8 @@ struct Ring {
 #[derive(Debug)]
 pub(crate) struct RowStore {
     rings: Vec<Ring>,
+    /// The slot whose rows do not stay.
+    passing: Option<Passing>,
     /// By slot, its ring.
     of: Vec<Option<usize>>,
     /// By domain, rows by interval.
@@ -170,7 +175,35 @@ impl RowStore {
         let rings = rings.collect::<Result<_>>()?;
         let of = |slot: usize| Some(assigned.of(SlotId(u16::try_from(slot).ok()?))?.index());
         let of = (0..program.slots.len()).map(of).collect();
-        Ok(Self { rings, of, intervals, format })
+        Ok(Self { rings, passing: None, of, intervals, format })
+    }
+
+    /// Rows of one slot that lie here from when a step writes them until they are [taken](Self::take).
+    pub(crate) fn passing(
+        slot: SlotId,
+        width: u32,
+        intervals: Vec<Vec<Range<usize>>>,
+        format: RowFormat,
+    ) -> Self {
+        let longest = intervals.iter().flatten().map(Range::len).max().unwrap_or(0);
+        let passing = Some(Passing::new(slot, width, longest));
+        Self { rings: Vec::new(), passing, of: Vec::new(), intervals, format }
+    }
+
+    /// An interval's rows that passed, whole, in the first rows of what they lie in.
+    pub(crate) fn take(&self, interval: IntervalId) -> Result<Buffer> {
+        let passing = self.passing.as_ref();
+        passing.ok_or_else(|| Error::Internal("rows stay where they are".to_owned()))?.take(interval)
+    }
+
+    /// What rows were taken in, for others.
+    pub(crate) fn give_back(&self, place: Buffer) {
+        self.passing.iter().for_each(|passing| passing.give_back(place.clone()));
+    }
+
+    /// Whether a slot's rows do not stay.
+    fn passes(&self, slot: SlotId) -> Option<&Passing> {
+        self.passing.as_ref().filter(|passing| passing.slot == slot)
     }
 
     fn ring(&self, slot: SlotId) -> Result<&Ring> {
@@ -219,6 +252,7 @@ impl RowStore {
         for ring in &self.rings {
             ring.tags.borrow_mut().fill(NONE);
         }
+        self.passing.iter().for_each(Passing::forget);
     }
 
     /// An interval's rows of a round, or the first of them, to write: they are nobody's until they are
@@ -230,6 +264,10 @@ impl RowStore {
         interval: IntervalId,
         first: Option<usize>,
     ) -> Result<WriteLease> {
+        if let Some(passing) = self.passes(slot) {
+            let rows = self.intervals.first().and_then(|cut| cut.get(interval.index())).map_or(0, Range::len);
+            return passing.write(interval, first.unwrap_or(rows).min(rows)).map(WriteLease::F32);
+        }
         let (ring, buffer, tag) = self.place(slot, round, interval)?;
         let rows = buffer.write(self.rows(ring, interval, first)?).map_err(at("rows to write"))?;
         if let Some(tag) = ring.tags.borrow_mut().get_mut(tag) {
@@ -264,6 +302,9 @@ impl RowStore {
 
     /// An interval's rows of a round are whole, and count.
     pub(crate) fn publish(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<()> {
+        if self.passes(slot).is_some() {
+            return Ok(());
+        }
         let (ring, _, tag) = self.place(slot, round, interval)?;
         if let Some(tag) = ring.tags.borrow_mut().get_mut(tag) {
             *tag = Tag { slot, round };

@@ -15,6 +15,7 @@ use eciton_plan::{
 };
 use eciton_tensor::Matrix;
 
+use super::fold::Fold;
 use super::op::{self, On, Operator};
 use super::rows::RowStore;
 use super::span::Thick;
@@ -39,6 +40,10 @@ pub(crate) struct Stages<'a> {
     /// How many gathers lie between rows and the loss: rows of parts are in that order.
     hops: Hops,
     operators: Vec<Box<dyn Operator>>,
+    /// What steps are of, where that is not the intervals.
+    pieces: Option<&'a [Interval]>,
+    /// Where scores go that do not stay.
+    pub fold: Option<Fold>,
 }
 
 impl<'a> Stages<'a> {
@@ -54,7 +59,40 @@ impl<'a> Stages<'a> {
         let (training, seed) = (trains_with.is_some(), trains_with.unwrap_or(0));
         let hops = Hops::of(program);
         let (schedule, spans, batches) = (program, None, None);
-        Ok(Self { program, schedule, spans, inputs, rows, layers, training, seed, batches, hops, operators })
+        let (pieces, fold) = (None, None);
+        Ok(Self {
+            program,
+            schedule,
+            spans,
+            inputs,
+            rows,
+            layers,
+            training,
+            seed,
+            batches,
+            hops,
+            operators,
+            pieces,
+            fold,
+        })
+    }
+
+    /// With steps of other rows than intervals': of a program whose rows are all vertices'.
+    pub(crate) fn with_pieces(mut self, pieces: Option<&'a [Interval]>) -> Self {
+        self.pieces = pieces;
+        self
+    }
+
+    /// With scores that are folded into a metric.
+    pub(crate) fn with_fold(mut self, fold: Option<Fold>) -> Self {
+        self.fold = fold;
+        self
+    }
+
+    /// What steps on a domain are of.
+    fn intervals_of(&self, domain: DomainId) -> &[Interval] {
+        let pieces = self.pieces.filter(|_| domain == Domain::VERTICES);
+        pieces.unwrap_or_else(|| self.inputs.intervals_of(domain))
     }
 
     /// As spans, whose program is `schedule`.
@@ -104,7 +142,7 @@ impl<'a> Stages<'a> {
 
     /// An interval's rows of a domain.
     pub(super) fn interval(&self, domain: DomainId, id: IntervalId) -> Result<&Interval> {
-        let interval = self.inputs.intervals_of(domain).get(id.index());
+        let interval = self.intervals_of(domain).get(id.index());
         interval.ok_or_else(|| Error::Internal(format!("no interval {id}")))
     }
 
@@ -188,7 +226,7 @@ impl<'a> Stages<'a> {
 
     /// How many rows each interval has, of all rows.
     pub(super) fn rows_by_interval(&self) -> impl Iterator<Item = usize> {
-        self.inputs.intervals.iter().map(|interval| interval.rows.len())
+        self.intervals_of(Domain::VERTICES).iter().map(|interval| interval.rows.len())
     }
 
     /// How many rows a step is of.
@@ -199,7 +237,7 @@ impl<'a> Stages<'a> {
             return part.map_or(0, |(part, _)| part.rows(hops));
         }
         let domain = self.schedule.stage(step.stage).map_or(Domain::VERTICES, |stage| stage.domain);
-        self.inputs.intervals_of(domain).get(step.interval.index()).map_or(0, |i| i.rows.len())
+        self.intervals_of(domain).get(step.interval.index()).map_or(0, |i| i.rows.len())
     }
 
     /// Floating-point operations of a step: its products by the rows, two a value that is gathered by the edges.
@@ -241,7 +279,14 @@ impl<'a> Stages<'a> {
     /// What a step has written is whole, and counts from now on.
     pub(super) fn publish(&self, step: Step) -> Result<()> {
         let mut slots = self.stage(step)?.writes();
-        slots.try_for_each(|slot| self.rows.publish(slot, step.round, step.interval))
+        slots.try_for_each(|slot| self.rows.publish(slot, step.round, step.interval))?;
+        match &self.fold {
+            None => Ok(()),
+            Some(fold) => {
+                let interval = self.interval(Domain::VERTICES, step.interval)?;
+                fold.take(self.rows, self.inputs, (step.interval, interval))
+            }
+        }
     }
 }
 

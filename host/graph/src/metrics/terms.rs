@@ -1,0 +1,248 @@
+//! Terms of metrics that are sums over rows: what is left of scores once they were looked at.
+//!
+//! A row's term takes 4 or 8 bytes, whatever its number of scores. Terms may come in any order of rows; sums are
+//! taken over them in the order of the ids, as [`accuracy_of`], [`f1_micro`] and [`cross_entropy`] take them over
+//! scores, and have the same bits. The area under a curve ranks scores, and is no sum. Errors of numbers
+//! are sums too, but their terms would take as much as the scores.
+
+use std::ops::Range;
+
+#[cfg(doc)]
+use super::{accuracy_of, cross_entropy, f1_micro};
+use super::{best, is_right, loss, overlap};
+use crate::labels::{Labels, Values};
+
+/// A metric whose terms are smaller than scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Folded {
+    /// That of [`accuracy_of`].
+    Accuracy,
+    /// That of [`f1_micro`].
+    F1Micro,
+    /// That of [`cross_entropy`].
+    CrossEntropy,
+}
+
+/// What each row adds to a metric.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Terms(Of);
+
+#[derive(Debug, Clone, PartialEq)]
+enum Of {
+    /// How many of a row's labels are told right.
+    Right(Vec<u32>),
+    /// `2 TP` and `2 TP + FP + FN` of a row's flags.
+    Overlaps(Vec<[u32; 2]>),
+    /// The loss of a row's class, nats.
+    Losses(Vec<f32>),
+}
+
+impl Terms {
+    /// Terms of so many rows, of which none has come; `None` where labels have no such metric.
+    #[must_use]
+    pub fn new(metric: Folded, labels: &Labels, rows: usize) -> Option<Self> {
+        Some(Self(match (metric, labels) {
+            (Folded::CrossEntropy, Labels::Classes { .. }) => Of::Losses(vec![f32::NAN; rows]),
+            (Folded::F1Micro, Labels::Flags(_)) => {
+                Of::Overlaps((0..rows).map(|row| overlaps(labels, row, &[])).collect())
+            }
+            (Folded::Accuracy | Folded::F1Micro, Labels::Classes { .. })
+            | (Folded::Accuracy, Labels::Flags(_)) => Of::Right(vec![0; rows]),
+            (_, Labels::Numbers(_)) | (Folded::CrossEntropy, Labels::Flags(_)) => return None,
+        }))
+    }
+
+    /// Bytes that a row's term takes.
+    #[must_use]
+    pub fn row_bytes(&self) -> u64 {
+        match self.0 {
+            Of::Right(_) | Of::Losses(_) => 4,
+            Of::Overlaps(_) => 8,
+        }
+    }
+
+    /// Takes the terms of some rows from their scores: row-major, the first row of `rows` at 0, the next
+    /// one at `stride`.
+    pub fn take(&mut self, labels: &Labels, rows: Range<usize>, scores: &[f32], stride: usize) {
+        for (at, row) in rows.enumerate() {
+            let own = scores.get(at.saturating_mul(stride)..).unwrap_or_default();
+            match &mut self.0 {
+                Of::Right(all) => put(all, row, right(labels, row, own)),
+                Of::Overlaps(all) => put(all, row, overlaps(labels, row, own)),
+                Of::Losses(all) => put(all, row, loss_of(labels, row, own)),
+            }
+        }
+    }
+
+    /// The metric over `ids`; `None` where nothing is known of them. Rows that have not come count as
+    /// those beyond all scores do.
+    #[must_use]
+    pub fn metric(&self, labels: &Labels, ids: &[u32]) -> Option<f64> {
+        let known = || ids.iter().filter(|&&id| labels.known(id as usize));
+        let count: u64 = known().map(|&id| values(labels, id as usize)).sum();
+        if count == 0 {
+            return None;
+        }
+        Some(match &self.0 {
+            Of::Right(all) => known().map(|&id| u64::from(at(all, id, 0))).sum::<u64>() as f64 / count as f64,
+            Of::Overlaps(all) => {
+                let add = |sum: [u64; 2], [both, either]: [u32; 2]| {
+                    [sum[0] + u64::from(both), sum[1] + u64::from(either)]
+                };
+                let missing = |id: u32| overlaps(labels, id as usize, &[]);
+                let of = |&id: &u32| all.get(id as usize).copied().unwrap_or_else(|| missing(id));
+                let [both, either] = known().map(of).fold([0; 2], add);
+                if either == 0 { 0.0 } else { both as f64 / either as f64 }
+            }
+            Of::Losses(all) => {
+                let add = |sum: f64, &id: &u32| sum + f64::from(at(all, id, f32::NAN));
+                known().fold(0.0, add) / count as f64
+            }
+        })
+    }
+}
+
+fn put<T>(all: &mut [T], row: usize, term: T) {
+    if let Some(place) = all.get_mut(row) {
+        *place = term;
+    }
+}
+
+fn at<T: Copy>(all: &[T], id: u32, missing: T) -> T {
+    all.get(id as usize).copied().unwrap_or(missing)
+}
+
+/// How many labels of a row are known.
+fn values(labels: &Labels, row: usize) -> u64 {
+    match labels.as_values() {
+        None => u64::from(labels.known(row)),
+        Some(values) if row < values.rows() => {
+            values.row(row).iter().filter(|value| !value.is_nan()).count() as u64
+        }
+        Some(_) => 0,
+    }
+}
+
+/// How many labels of a row are told right; its scores come first.
+fn right(labels: &Labels, row: usize, scores: &[f32]) -> u32 {
+    match labels {
+        Labels::Classes { of, count } => {
+            let scores = scores.get(..*count as usize).unwrap_or_default();
+            let label = of.get(row).map(|&label| label as usize);
+            u32::from(label.is_some() && best(scores) == label)
+        }
+        Labels::Flags(flags) => each(flags, row, scores).map(|(s, flag)| u32::from(is_right(s, flag))).sum(),
+        Labels::Numbers(_) => 0,
+    }
+}
+
+/// `2 TP` and `2 TP + FP + FN` of a row of flags; its scores come first.
+fn overlaps(labels: &Labels, row: usize, scores: &[f32]) -> [u32; 2] {
+    let Labels::Flags(flags) = labels else { return [0; 2] };
+    each(flags, row, scores).fold([0; 2], |[both, either], (score, flag)| {
+        let [twice, sum] = overlap(score, flag);
+        [both + u32::from(twice), either + u32::from(sum)]
+    })
+}
+
+/// The loss of a row's class; its scores come first.
+fn loss_of(labels: &Labels, row: usize, scores: &[f32]) -> f32 {
+    let Labels::Classes { of, count } = labels else { return f32::NAN };
+    let scores = scores.get(..*count as usize).unwrap_or_default();
+    of.get(row).map_or(f32::NAN, |&label| loss(scores, label))
+}
+
+/// Score and flag of each known flag of a row.
+fn each<'a>(flags: &'a Values, row: usize, scores: &'a [f32]) -> impl Iterator<Item = (f32, f32)> + 'a {
+    let known = if row < flags.rows() { flags.row(row) } else { &[] };
+    let score = |column: usize| scores.get(column).copied().unwrap_or(f32::NAN);
+    known.iter().enumerate().filter(|(_, flag)| !flag.is_nan()).map(move |(at, &flag)| (score(at), flag))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::{accuracy_of, cross_entropy, f1_micro};
+    use super::*;
+    use crate::random::SplitMix64;
+    use crate::split::NO_LABEL;
+
+    fn labels(random: &mut SplitMix64, rows: usize, columns: u32) -> Labels {
+        match random.below(2) {
+            0 => {
+                let mut label =
+                    || [random.below(columns.into()) as u32, NO_LABEL][usize::from(random.below(5) == 0)];
+                Labels::Classes { of: (0..rows).map(|_| label()).collect(), count: columns }
+            }
+            _ => {
+                let flags =
+                    (0..rows * columns as usize).map(|_| [0.0, 1.0, f32::NAN][random.below(3) as usize]);
+                Labels::Flags(Values::new(columns, flags.collect()).unwrap())
+            }
+        }
+    }
+
+    #[test]
+    fn sums_over_terms_are_those_over_scores_bit_for_bit() {
+        let seed = 83;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        let mut compared = [0; 3];
+        for case in 0..600 {
+            let (rows, columns) = (1 + random.below(60) as usize, 1 + random.below(5) as u32);
+            let labels = labels(&mut random, rows, columns);
+            let stride = columns as usize + random.below(4) as usize;
+            let few = [f32::NAN, f32::NEG_INFINITY, -2.5, -0.0, 0.0, 3.0, f32::INFINITY];
+            let scores: Vec<f32> = (0..rows * stride)
+                .map(|_| match random.below(9) {
+                    0 => few[random.below(7) as usize],
+                    _ => random.below(1 << 20) as f32 * 1e-4 - 50.0,
+                })
+                .collect();
+            // In any order, some twice, some beyond all rows.
+            let ids: Vec<u32> = (0..random.below(90)).map(|_| random.below(rows as u64 + 2) as u32).collect();
+            for (at, metric) in
+                [Folded::Accuracy, Folded::F1Micro, Folded::CrossEntropy].into_iter().enumerate()
+            {
+                let Some(mut terms) = Terms::new(metric, &labels, rows) else { continue };
+                // Pieces of rows come in any order.
+                let mut pieces: Vec<Range<usize>> = Vec::new();
+                while pieces.last().map_or(0, |last| last.end) < rows {
+                    let from = pieces.last().map_or(0, |last| last.end);
+                    pieces.push(from..(from + 1 + random.below(20) as usize).min(rows));
+                }
+                while !pieces.is_empty() {
+                    let piece = pieces.swap_remove(random.below(pieces.len() as u64) as usize);
+                    let own = &scores[piece.start * stride..piece.end * stride];
+                    terms.take(&labels, piece, own, stride);
+                }
+                let by = [accuracy_of, f1_micro, cross_entropy][at];
+                let (folded, wanted) = (terms.metric(&labels, &ids), by(&scores, stride, &labels, &ids));
+                assert_eq!(
+                    folded.map(f64::to_bits),
+                    wanted.map(f64::to_bits),
+                    "seed {seed}, case {case}, {metric:?}"
+                );
+                compared[at] += usize::from(wanted.is_some_and(|metric| !metric.is_nan()));
+            }
+        }
+        assert!(compared.iter().all(|&count| count > 50), "{compared:?}");
+    }
+
+    #[test]
+    fn rows_that_have_not_come_count_as_wrong() {
+        let classes = Labels::classes(vec![1, 0, 1], 2);
+        let mut terms = Terms::new(Folded::Accuracy, &classes, 3).unwrap();
+        terms.take(&classes, 1..2, &[2.0, 1.0], 2);
+        assert_eq!(terms.metric(&classes, &[0, 1]), Some(0.5));
+        assert_eq!((terms.metric(&classes, &[]), terms.metric(&classes, &[9])), (None, None));
+        let losses = Terms::new(Folded::CrossEntropy, &classes, 3).unwrap();
+        assert!(losses.metric(&classes, &[2]).unwrap().is_nan());
+        let flags = Labels::Flags(Values::new(2, vec![1.0, 0.0]).unwrap());
+        let overlaps = Terms::new(Folded::F1Micro, &flags, 1).unwrap();
+        assert_eq!(overlaps.metric(&flags, &[0]), Some(0.0));
+        let numbers = Labels::Numbers(Values::new(1, vec![1.0]).unwrap());
+        assert_eq!(Terms::new(Folded::Accuracy, &numbers, 1), None);
+        assert_eq!(Terms::new(Folded::CrossEntropy, &flags, 1), None);
+    }
+}

@@ -1,0 +1,91 @@
+//! Rows that pass: each interval's lie in a place of their own until they are taken out.
+//!
+//! There are as many places as intervals whose rows are written or not yet taken: as many steps as are
+//! under way.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use eciton_plan::{IntervalId, SlotId};
+use eciton_tensor::{Buffer, WriteRows};
+
+use crate::error::{Error, Result, at};
+
+/// One slot's places.
+#[derive(Debug)]
+pub(super) struct Passing {
+    pub(super) slot: SlotId,
+    width: usize,
+    /// Rows of a place.
+    longest: usize,
+    used: RefCell<BTreeMap<IntervalId, Buffer>>,
+    free: RefCell<Vec<Buffer>>,
+}
+
+impl Passing {
+    pub(super) fn new(slot: SlotId, width: u32, longest: usize) -> Self {
+        let (used, free) = Default::default();
+        Self { slot, width: width as usize, longest, used, free }
+    }
+
+    /// An interval's first rows, to write.
+    pub(super) fn write(&self, interval: IntervalId, rows: usize) -> Result<WriteRows> {
+        let mut used = self.used.borrow_mut();
+        let place = match used.remove(&interval).or_else(|| self.free.borrow_mut().pop()) {
+            Some(place) => place,
+            None => Buffer::zeroed(self.longest, self.width).map_err(at("row buffers"))?,
+        };
+        let lease = place.write(0..rows).map_err(at("rows to write"));
+        used.insert(interval, place);
+        lease
+    }
+
+    /// An interval's place, which is nobody's then.
+    pub(super) fn take(&self, interval: IntervalId) -> Result<Buffer> {
+        let place = self.used.borrow_mut().remove(&interval);
+        place.ok_or_else(|| {
+            Error::Internal(format!("rows of interval {interval} were taken, or never written"))
+        })
+    }
+
+    /// A place to use again.
+    pub(super) fn give_back(&self, place: Buffer) {
+        self.free.borrow_mut().push(place);
+    }
+
+    /// Whatever is there is nobody's. A place that a late attempt still writes is let go of.
+    pub(super) fn forget(&self) {
+        let places = std::mem::take(&mut *self.used.borrow_mut()).into_values();
+        let idle = places.filter(|place| place.write(0..self.longest).is_ok());
+        self.free.borrow_mut().extend(idle);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn there_are_as_many_places_as_steps_under_way() {
+        let passing = Passing::new(SlotId(3), 5, 8);
+        let mut leases: Vec<WriteRows> = Vec::new();
+        for round in 0..30u32 {
+            leases.push(passing.write(IntervalId(round), 8 - round as usize % 3).unwrap());
+            if round >= 2 {
+                leases.remove(0);
+                let place = passing.take(IntervalId(round - 2)).unwrap();
+                assert!(passing.take(IntervalId(round - 2)).is_err(), "taken");
+                passing.give_back(place);
+            }
+        }
+        assert_eq!((passing.used.borrow().len(), passing.free.borrow().len()), (2, 1));
+        // Another attempt at a step writes where the first one did, once that is over.
+        assert!(passing.write(IntervalId(29), 8).is_err());
+        leases.pop();
+        drop(passing.write(IntervalId(29), 8).unwrap());
+        // Interval 28's place is still written.
+        passing.forget();
+        assert_eq!((passing.used.borrow().len(), passing.free.borrow().len()), (0, 2));
+    }
+}

@@ -1,0 +1,30 @@
+//! What spans hold: rows between their stages, which are nobody else's.
+
+use eciton_plan::{Buffers, Program, RowFormat, SlotId, Spans};
+
+use super::{pages, row_bytes};
+
+/// The most bytes that a task of a run of several stages holds at once on so many rows: from the stage that
+/// writes a slot to the last one that reads it.
+pub(super) fn span_bytes(program: &Program, spans: &Spans, rows: u64, format: RowFormat) -> u64 {
+    let bytes = |slot: SlotId| {
+        let width = program.slots.get(slot.index()).map_or(0, |spec| spec.width);
+        pages(rows * row_bytes(width, Buffers::format(program, slot, format)))
+    };
+    let most = |span: &eciton_plan::Span| {
+        let held = |at: usize| {
+            let slots = (0u16..).map(SlotId).zip(&program.slots);
+            let live = slots.filter(|(_, spec)| {
+                let first = spec.written_by.map(eciton_plan::StageId::index);
+                first.is_some_and(|first| span.stages.contains(&first) && first <= at)
+                    && spec.kept_until.index() >= at
+            });
+            let leaves = span.writes.iter().filter(|slot| {
+                program.slots.get(slot.index()).is_some_and(|spec| spec.kept_until.index() < at)
+            });
+            live.map(|(slot, _)| bytes(slot)).sum::<u64>() + leaves.map(|&slot| bytes(slot)).sum::<u64>()
+        };
+        span.stages.clone().map(held).max().unwrap_or(0)
+    };
+    spans.as_slice().iter().filter(|span| span.is_thick()).map(most).max().unwrap_or(0)
+}
