@@ -173,9 +173,9 @@ mod tests {
         let tokens = vocabulary.encode(&text).unwrap();
         assert_eq!((found.vertices(), found.labels.width()), (35, 5));
         let mut row = [0.0];
-        for at in 0..35 {
+        for (at, &token) in (0..35).zip(&tokens) {
             found.features.copy_row(at, &mut row);
-            assert_eq!(row[0], tokens[at] as f32);
+            assert_eq!(row[0], token as f32);
         }
         assert_eq!(found.labels.as_classes().unwrap(), &tokens[1..36]);
         let Split { train, validation, test } = &found.split;

@@ -63,6 +63,7 @@ fn summary(seeds: &[u64]) -> Summary {
         model_digest: model_digest(&tensors(seed)),
     };
     Summary {
+        without_predictions: false,
         dataset: "tiny".to_owned(),
         model: "gcn 2-3-2".to_owned(),
         seeds: seeds.iter().map(report).collect(),
