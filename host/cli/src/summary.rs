@@ -296,7 +296,7 @@ mod tests {
             model_digest: "00".to_owned(),
         };
         Summary {
-        without_predictions: false,
+            without_predictions: false,
             dataset: "cora".to_owned(),
             model: "gcn 1433-16-7".to_owned(),
             seeds: tests.iter().enumerate().map(seed).collect(),

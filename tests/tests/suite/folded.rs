@@ -72,12 +72,12 @@ fn metrics_of_scores_that_are_kept_are_those_of_scores_that_are_not() {
             let metric = format!("run.metric={metric}");
             let settings = [&["model.kind=mlp", &metric][..], settings].concat();
             let config = config(source, &settings);
-            let out = Some(folder.path().join(format!("run-{at}-{more}")));
-            let kept = told(&config, &Options { out: out.clone(), ..options() });
+            let out = folder.path().join(format!("run-{at}-{more}"));
+            let kept = told(&config, &Options { out: Some(out.clone()), ..options() });
             let folded = told(&config, &options());
             assert_eq!(kept.1, folded.1, "{settings:?}");
             assert_eq!(kept.0.model_digest, folded.0.model_digest, "{settings:?}");
-            assert!(out.unwrap().join("predictions.npz").is_file(), "{settings:?}");
+            assert!(out.join("predictions.npz").is_file(), "{settings:?}");
         }
     }
 }
