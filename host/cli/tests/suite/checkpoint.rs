@@ -448,7 +448,7 @@ fn a_run_of_batches_that_is_killed_goes_on() {
 fn a_language_model_on_lanes_that_is_killed_goes_on_to_the_same_bits() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path();
-    std::fs::write(folder.join("rose.txt"), "a rose is a rose is a rose. ".repeat(150)).unwrap();
+    std::fs::write(folder.join("rose.txt"), "a rose is a rose is a rose. ".repeat(60)).unwrap();
     let line = [
         "train",
         "rose.txt",
@@ -463,9 +463,9 @@ fn a_language_model_on_lanes_that_is_killed_goes_on_to_the_same_bits() {
         "--lanes",
         "2",
         "--schedule",
-        "2bw",
+        "1f1b",
         "--epochs",
-        "12",
+        "6",
         "--json",
         "--set",
         "checkpoint.every=1",
