@@ -3,6 +3,7 @@
 mod terms;
 
 pub use self::terms::{Folded, Terms};
+use self::terms::{is_right, overlap};
 use crate::labels::{Labels, Values};
 pub use crate::links::metrics::{hits_at, mean_reciprocal_rank, pair_area, pair_scores};
 use crate::split::NO_LABEL;
@@ -152,17 +153,6 @@ fn loss(row: &[f32], label: u32) -> f32 {
     let total: f32 = row.iter().map(|&score| (score - most).exp()).sum();
     let own = row.get(label as usize).map_or(f32::NAN, |&score| score - most);
     total.ln() - own
-}
-
-/// Whether a logit tells a flag right; NaN never does.
-fn is_right(score: f32, flag: f32) -> bool {
-    if flag == 1.0 { score > 0.0 } else { score <= 0.0 }
-}
-
-/// Twice whether a flag holds and is predicted, and how many of the two are so: terms of the F1 score.
-fn overlap(score: f32, flag: f32) -> [u8; 2] {
-    let (holds, predicted) = (flag == 1.0, score > 0.0);
-    [2 * u8::from(holds && predicted), u8::from(holds) + u8::from(predicted)]
 }
 
 /// The mean of `|score - number|` over all known values of all columns; NaN where a score is. None where

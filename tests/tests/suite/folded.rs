@@ -124,6 +124,18 @@ fn scores_of_tokens_are_written_where_they_are_asked_for() {
 }
 
 #[test]
+fn a_language_model_takes_little_besides_its_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("text.txt");
+    std::fs::write(&path, text(5, 800_000)).unwrap();
+    let recipe = eciton_tests::root().join("docs/recipes/any/char-lm.toml");
+    let mut config = Config::parse(&std::fs::read_to_string(recipe).unwrap(), "char-lm").unwrap();
+    (config.data.source, config.run.threads) = (path.to_str().unwrap().to_owned(), Some(2));
+    let memory = plan(&config, &options()).unwrap().memory;
+    assert!(memory.total_bytes < 280_000_000, "{memory:?}");
+}
+
+#[test]
 fn scores_that_are_not_kept_are_not_planned() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("text.txt");

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 #[cfg(doc)]
 use super::{accuracy_of, cross_entropy, f1_micro};
-use super::{best, is_right, loss, overlap};
+use super::{best, loss};
 use crate::labels::{Labels, Values};
 
 /// A metric whose terms are smaller than scores.
@@ -121,6 +121,17 @@ fn values(labels: &Labels, row: usize) -> u64 {
         }
         Some(_) => 0,
     }
+}
+
+/// Whether a logit tells a flag right; NaN never does.
+pub(super) fn is_right(score: f32, flag: f32) -> bool {
+    if flag == 1.0 { score > 0.0 } else { score <= 0.0 }
+}
+
+/// Twice whether a flag holds and is predicted, and how many of the two are so: terms of the F1 score.
+pub(super) fn overlap(score: f32, flag: f32) -> [u8; 2] {
+    let (holds, predicted) = (flag == 1.0, score > 0.0);
+    [2 * u8::from(holds && predicted), u8::from(holds) + u8::from(predicted)]
 }
 
 /// How many labels of a row are told right; its scores come first.

@@ -1,0 +1,101 @@
+//! Memory of rows, and leases of some of them.
+
+use std::ops::Range;
+
+use eciton_graph::gather::Rows;
+use eciton_kernel::Target;
+use eciton_plan::RowFormat;
+use eciton_tensor::half::{HalfBuffer, ReadHalf, WriteHalf};
+use eciton_tensor::{Buffer, Matrix, ReadRows, WriteRows};
+
+use crate::error::{Result, at};
+
+/// Rows in memory, as f32 or as bfloat16.
+#[derive(Debug, Clone)]
+pub(super) enum Stored {
+    F32(Buffer),
+    Bf16(HalfBuffer),
+}
+
+/// Some of them, to read.
+#[derive(Debug)]
+pub(crate) enum Lease {
+    F32(ReadRows),
+    Bf16(ReadHalf),
+}
+
+impl Lease {
+    /// The rows, as a gather reads them.
+    pub(crate) fn rows(&self) -> Rows<'_> {
+        match self {
+            Self::F32(lease) => lease.view().into(),
+            Self::Bf16(lease) => lease.view().into(),
+        }
+    }
+}
+
+impl From<Lease> for Matrix {
+    fn from(lease: Lease) -> Self {
+        match lease {
+            Lease::F32(lease) => lease.into(),
+            Lease::Bf16(lease) => lease.into(),
+        }
+    }
+}
+
+/// Some of them, to write.
+#[derive(Debug)]
+pub(crate) enum WriteLease {
+    F32(WriteRows),
+    Bf16(WriteHalf),
+}
+
+impl WriteLease {
+    /// As a kernel writes them, a row of these extents.
+    pub(crate) fn target(self, extents: Vec<u32>) -> Target {
+        match self {
+            Self::F32(rows) => Target::Rows { rows, extents },
+            Self::Bf16(rows) => Target::Half { rows, extents },
+        }
+    }
+}
+
+impl Stored {
+    pub(super) fn zeroed(rows: usize, width: usize, format: RowFormat) -> Result<Self> {
+        let made = match format {
+            RowFormat::F32 => Buffer::zeroed(rows, width).map(Self::F32),
+            RowFormat::Bf16 => HalfBuffer::zeroed(rows, width).map(Self::Bf16),
+        };
+        made.map_err(at("row buffers"))
+    }
+
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::F32(a), Self::F32(b)) => a.is_same(b),
+            (Self::Bf16(a), Self::Bf16(b)) => a.is_same(b),
+            _ => false,
+        }
+    }
+
+    pub(super) fn is_like(&self, rows: usize, width: usize, format: RowFormat) -> bool {
+        (rows, width, format)
+            == match self {
+                Self::F32(buffer) => (buffer.rows(), buffer.columns(), RowFormat::F32),
+                Self::Bf16(buffer) => (buffer.rows(), buffer.columns(), RowFormat::Bf16),
+            }
+    }
+
+    pub(super) fn read(&self, rows: Range<usize>) -> eciton_tensor::Result<Lease> {
+        match self {
+            Self::F32(buffer) => buffer.read(rows).map(Lease::F32),
+            Self::Bf16(buffer) => buffer.read(rows).map(Lease::Bf16),
+        }
+    }
+
+    pub(super) fn write(&self, rows: Range<usize>) -> eciton_tensor::Result<WriteLease> {
+        match self {
+            Self::F32(buffer) => buffer.write(rows).map(WriteLease::F32),
+            Self::Bf16(buffer) => buffer.write(rows).map(WriteLease::Bf16),
+        }
+    }
+}
