@@ -97,17 +97,16 @@ fn fit(points: &[(f64, f64)]) -> Option<(f64, f64)> {
 pub fn read(path: &Path) -> Result<Profile> {
     let failed = |source| Error::Record { path: path.to_owned(), source };
     let limit = u64::try_from(eciton_plan::profile::MAX_PROFILE_BYTES).unwrap_or(u64::MAX);
-    let found = std::fs::metadata(path).map_err(failed)?.len();
     let refuse = |reason: String| {
         Error::Plan(eciton_plan::Error::Content {
             what: "a task profile",
             reason: format!("{}: {reason}", path.display()),
         })
     };
-    if found > limit {
-        return Err(refuse(format!("{found} bytes, at most {limit} are read")));
-    }
-    let text = std::fs::read(path).map_err(failed)?;
+    let text = eciton_input::file::read(path, limit).map_err(|error| match error.kind() {
+        std::io::ErrorKind::FileTooLarge => refuse(error.to_string()),
+        _ => failed(error),
+    })?;
     let profile: Profile = serde_json::from_slice(&text).map_err(|error| refuse(error.to_string()))?;
     profile.check()?;
     Ok(profile)

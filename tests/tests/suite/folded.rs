@@ -30,7 +30,9 @@ fn flags(seed: u64) -> Dataset {
     let mut random = Numbers(seed);
     let (rows, columns, flags) = (2500u32, 5, 3);
     let values: Vec<f32> = (0..rows * columns).map(|_| random.value()).collect();
-    let known = (0..rows * flags).map(|_| [0.0, 1.0, 1.0, f32::NAN][random.below(4) as usize]).collect();
+    // The first flag of a row is known: a row of a part has one.
+    let mut flag = |at: u32| [0.0, 1.0, 1.0, f32::NAN][random.below(3 + u32::from(at % flags > 0)) as usize];
+    let known = (0..rows * flags).map(&mut flag).collect();
     let mut order: Vec<u32> = (0..rows).collect();
     (1..rows as usize).rev().for_each(|at| order.swap(at, random.below(at as u32 + 1) as usize));
     let part = |from: usize, to: usize| order[from..to].to_vec();
@@ -82,10 +84,11 @@ fn metrics_of_scores_that_are_kept_are_those_of_scores_that_are_not() {
     }
 }
 
-/// A text of so many characters.
+/// A text of so many characters, in lines of 80.
 fn text(seed: u64, characters: usize) -> String {
     let mut random = Numbers(seed);
-    (0..characters).map(|_| char::from(b' ' + random.below(70) as u8)).collect()
+    let mut next = || char::from(b' ' + random.below(70) as u8);
+    (1..=characters).map(|at| if at % 80 == 0 { '\n' } else { next() }).collect()
 }
 
 #[test]
