@@ -31,7 +31,8 @@ fn flags(seed: u64) -> Dataset {
     let (rows, columns, flags) = (2500u32, 5, 3);
     let values: Vec<f32> = (0..rows * columns).map(|_| random.value()).collect();
     // The first flag of a row is known: a row of a part has one.
-    let mut flag = |at: u32| [0.0, 1.0, 1.0, f32::NAN][random.below(3 + u32::from(at % flags > 0)) as usize];
+    let mut flag =
+        |at: u32| [0.0, 1.0, 1.0, f32::NAN][random.below(3 + u32::from(!at.is_multiple_of(flags))) as usize];
     let known = (0..rows * flags).map(&mut flag).collect();
     let mut order: Vec<u32> = (0..rows).collect();
     (1..rows as usize).rev().for_each(|at| order.swap(at, random.below(at as u32 + 1) as usize));
