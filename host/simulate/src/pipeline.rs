@@ -28,6 +28,8 @@ pub struct Stage {
     pub backward: f64,
     /// The stages that it reads, each before it, and bytes of their rows; as many go back.
     pub reads: Vec<(u16, f64)>,
+    /// Bytes of its weights; as many are its gradient.
+    pub weights: f64,
 }
 
 /// A pipeline and how it runs.
@@ -51,11 +53,24 @@ pub struct Pipeline {
     pub residence: Residence,
 }
 
+/// Who holds boundaries and weights, and so what goes over which link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Owner {
+    /// The places: a boundary goes from place to place, and a stage's weights, moments and versions stay
+    /// where the stage runs.
+    Worker,
+    /// The host: boundaries go up to it and down to their readers, gradients go up and weights down once an
+    /// update, all over one link of so many bytes a second each way, one after the other.
+    Host(f64),
+}
+
 /// Places and what they cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Places {
-    /// Bytes a second between two of them.
+    /// Bytes a second of a place's own link.
     pub link: f64,
+    /// Who holds what goes over links.
+    pub owner: Owner,
     /// How many times as fast each is, in turn; empty: all 1.
     pub paces: Vec<f64>,
     /// Dollars of a place an hour that it is there.
@@ -115,7 +130,8 @@ impl Pipeline {
         }
         for (at, stage) in self.stages.iter().enumerate() {
             let figures = [stage.forward, stage.backward];
-            let figures = figures.into_iter().chain(stage.reads.iter().map(|(_, bytes)| *bytes));
+            let figures =
+                figures.into_iter().chain([stage.weights]).chain(stage.reads.iter().map(|(_, bytes)| *bytes));
             if let Some(figure) = figures.into_iter().find(|f| !(f.is_finite() && *f >= 0.0)) {
                 return refuse("a stage's seconds or bytes", figure.to_string(), "0 and more");
             }
@@ -124,7 +140,11 @@ impl Pipeline {
             }
         }
         let preemption = &places.preemption;
-        let positive = [("link", places.link), ("seconds", seconds)];
+        let host = match places.owner {
+            Owner::Worker => places.link,
+            Owner::Host(link) => link,
+        };
+        let positive = [("link", places.link), ("host's link", host), ("seconds", seconds)];
         let paces = places.paces.iter().map(|&pace| ("pace", pace));
         if let Some((what, f)) = positive.into_iter().chain(paces).find(|(_, f)| !(f.is_finite() && *f > 0.0))
         {

@@ -7,7 +7,9 @@ use super::*;
 fn chain(depth: u16, micro: u32, weights: WeightVersions, residence: Residence) -> Pipeline {
     let reads = |at: u16| at.checked_sub(1).map(|from| vec![(from, 1e6)]).unwrap_or_default();
     Pipeline {
-        stages: (0..depth).map(|at| Stage { forward: 1.0, backward: 2.0, reads: reads(at) }).collect(),
+        stages: (0..depth)
+            .map(|at| Stage { forward: 1.0, backward: 2.0, reads: reads(at), weights: 1e6 })
+            .collect(),
         width: 1,
         micro,
         rows: micro,
@@ -19,7 +21,7 @@ fn chain(depth: u16, micro: u32, weights: WeightVersions, residence: Residence) 
 }
 
 fn places(preemption: Preemption) -> Places {
-    Places { link: 1e12, paces: Vec::new(), usd_hour: 1.0, jitter: 0.0, preemption }
+    Places { link: 1e12, owner: Owner::Worker, paces: Vec::new(), usd_hour: 1.0, jitter: 0.0, preemption }
 }
 
 #[test]
@@ -32,6 +34,24 @@ fn rounds_take_what_the_formulas_say() {
     assert!((1373..=1375).contains(&two.rounds), "{two:?}");
     assert!((flush.idle - 3.0 / 11.0).abs() < 1e-4 && two.idle < 0.001, "{flush:?} {two:?}");
     assert!((flush.usd - 4.0 * 33_000.5 / 3600.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_host_that_holds_all_waits_for_its_link() {
+    let run = |owner| {
+        let at = Places { owner, ..places(Preemption::default()) };
+        chain(4, 8, WeightVersions::Latest, Residence::Host).run(&at, 33_000.5, 1).unwrap()
+    };
+    let (workers, wide, narrow) = (run(Owner::Worker), run(Owner::Host(1e12)), run(Owner::Host(1e6)));
+    assert_eq!(workers.rounds, wide.rounds);
+    // 24 boundaries go up and down forward, and 24 back, 1 s each; then 4 s of gradients up and 4 s of weights
+    // down.
+    let round = 33_000.5 / f64::from(narrow.rounds);
+    assert!((48.0 + 8.0..33.0 + 8.0 + 96.0).contains(&round), "{round}");
+    // The link alone: 48 boundaries each way, and the weights.
+    let slow = run(Owner::Host(1e5));
+    let round = 33_000.5 / f64::from(slow.rounds);
+    assert!(round >= 10.0 * 48.0 + 80.0, "{round}");
 }
 
 #[test]
@@ -93,6 +113,7 @@ fn what_cannot_be_is_refused_in_words() {
         (run(&|pipeline, _| pipeline.stages[0].reads = vec![(1, 1.0)]), "earlier stages"),
         (run(&|pipeline, _| pipeline.stages[0].forward = f64::NAN), "NaN"),
         (run(&|_, places| places.link = 0.0), "above 0"),
+        (run(&|_, places| places.owner = Owner::Host(0.0)), "host's link"),
         (run(&|_, places| places.preemption.back = -1.0), "0 and more"),
     ] {
         assert!(found.contains(part), "{found}");

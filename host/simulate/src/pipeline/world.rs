@@ -3,13 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use eciton_engine::{Action, Engine, Event, Reason, Settings};
-use eciton_plan::{Lanes, Round, Step, Task, TaskKey};
+use eciton_plan::{Lanes, Round, StageId, Step, Task, TaskKey};
 
 use super::program::program;
-use super::{Pipeline, PipelineReport, Places};
+use super::{Owner, Pipeline, PipelineReport, Places, Stage};
 use crate::error::Error;
 use crate::random::{Purpose, unit};
 
+/// The ways of the host's link.
+const UP: usize = 0;
+const DOWN: usize = 1;
 /// Most rounds of a run.
 const MAX_ROUNDS: u32 = 10_000_000;
 
@@ -45,6 +48,8 @@ pub(super) struct World<'a> {
     /// When rows of a step are at others, and where they were made.
     rows: BTreeMap<Step, (f64, u32)>,
     doing: BTreeSet<u32>,
+    /// When the host's link is free: up, and down.
+    host: [f64; 2],
     busy: f64,
     there: f64,
     report: PipelineReport,
@@ -74,6 +79,7 @@ impl<'a> World<'a> {
             alive: vec![Some(0.0); count as usize],
             rows: BTreeMap::new(),
             doing: BTreeSet::new(),
+            host: [0.0; 2],
             busy: 0.0,
             there: 0.0,
             report: PipelineReport::default(),
@@ -127,7 +133,10 @@ impl<'a> World<'a> {
             Item::Ended { key, place, life } => {
                 if self.lives.get(place as usize) == Some(&life) {
                     self.doing.remove(&place);
-                    self.rows.entry(key.step()).or_insert((self.now, place));
+                    let (number, back) = self.stage_of(key.step());
+                    let bytes = self.made(number, back);
+                    let there = self.over(UP, self.now, bytes);
+                    self.rows.entry(key.step()).or_insert((there, place));
                     self.deliver(Event::Completed { key, took_us: 0 });
                 }
             }
@@ -161,7 +170,11 @@ impl<'a> World<'a> {
                 }
                 Action::Commit(_) => {}
                 Action::Update { round } => {
-                    self.put(self.now + self.of.update, Item::Told(Event::Updated { round }));
+                    let stages = self.of.stages.iter().map(|stage| stage.weights);
+                    let bytes = stages.sum::<f64>() * f64::from(self.of.width);
+                    let updated = self.over(UP, self.now, bytes) + self.of.update;
+                    let there = self.over(DOWN, updated, bytes);
+                    self.put(there, Item::Told(Event::Updated { round }));
                 }
                 Action::Evaluate { round } => self.put(self.now, Item::Told(Event::Evaluated { round })),
                 Action::RoundFinished { round } => {
@@ -179,37 +192,67 @@ impl<'a> World<'a> {
         }
     }
 
+    /// When bytes that are ready at a time are over the host's link, one after the other.
+    fn over(&mut self, way: usize, ready: f64, bytes: f64) -> f64 {
+        match (self.places.owner, self.host.get_mut(way)) {
+            (Owner::Host(link), Some(free)) if bytes > 0.0 => {
+                *free = free.max(ready) + bytes / link;
+                *free
+            }
+            _ => ready,
+        }
+    }
+
+    /// The steps whose rows a stage's step reads, and bytes of each.
+    fn reads(&self, number: u16, back: bool) -> Vec<(u16, f64)> {
+        let depth = self.of.stages.len() as u16;
+        let own = self.of.stages.get(usize::from(number)).map_or(&[][..], |stage| &stage.reads);
+        if !back {
+            return own.to_vec();
+        }
+        let of = |(reader, other): (u16, &Stage)| {
+            let bytes = other.reads.iter().filter(|(from, _)| *from == number).map(|(_, bytes)| bytes).sum();
+            (other.reads.iter().any(|(from, _)| *from == number)).then_some((2 * depth - 1 - reader, bytes))
+        };
+        (0..depth).zip(&self.of.stages).filter_map(of).collect()
+    }
+
+    /// Bytes of what a stage's step makes for others: forward rows go up once, gradients to each stage read.
+    fn made(&self, number: u16, back: bool) -> f64 {
+        match back {
+            true => self.reads(number, false).iter().map(|(_, bytes)| bytes).sum(),
+            false => self.reads(number, true).iter().map(|(_, bytes)| *bytes).fold(0.0, f64::max),
+        }
+    }
+
+    /// A step's stage, and whether it goes back.
+    fn stage_of(&self, step: Step) -> (u16, bool) {
+        let depth = self.of.stages.len() as u16;
+        let back = step.stage.0 >= depth;
+        (if back { 2 * depth - 1 - step.stage.0 } else { step.stage.0 }, back)
+    }
+
     /// A step begins when its rows have come.
     fn begin(&mut self, task: Task) {
         let (step, key) = (task.step(), task.key());
         let Some(place) = self.engine.place_of(step) else { return };
-        let depth = self.of.stages.len() as u16;
-        let back = step.stage.0 >= depth;
-        let number = if back { 2 * depth - 1 - step.stage.0 } else { step.stage.0 };
+        let (number, back) = self.stage_of(step);
         let Some(stage) = self.of.stages.get(usize::from(number)) else { return };
-        let mut start = self.now;
-        let mut arrive = |from: eciton_plan::StageId, bytes: f64| {
-            let read = Step { stage: from, ..step };
-            if let Some(&(made, at)) = self.rows.get(&read) {
-                let on_the_way = if at == place { 0.0 } else { bytes / self.places.link };
-                start = start.max(made + on_the_way);
-            }
+        let seconds = if back { stage.backward } else { stage.forward };
+        let reads = self.reads(number, back);
+        let arrive = |&(from, bytes): &(u16, f64)| {
+            let &(made, at) = self.rows.get(&Step { stage: StageId(from), ..step })?;
+            let direct = self.places.owner == Owner::Worker && at != place;
+            Some(made + if direct { bytes / self.places.link } else { 0.0 })
         };
-        if back {
-            for (reader, other) in (0..depth).zip(&self.of.stages) {
-                for (_, bytes) in other.reads.iter().filter(|(from, _)| *from == number) {
-                    arrive(eciton_plan::StageId(2 * depth - 1 - reader), *bytes);
-                }
-            }
-        } else {
-            stage.reads.iter().for_each(|&(from, bytes)| arrive(eciton_plan::StageId(from), bytes));
-        }
+        let ready = reads.iter().filter_map(arrive).fold(self.now, f64::max);
+        let start = self.over(DOWN, ready, reads.iter().map(|(_, bytes)| bytes).sum());
         let paces = &self.places.paces;
         let pace = paces.get(place as usize % paces.len().max(1)).copied().unwrap_or(1.0);
         let numbers =
             [step.round.0.into(), step.stage.0.into(), step.interval.0.into(), key.attempt.0.into()];
         let longer = 1.0 + self.places.jitter * unit(self.seed, Purpose::Jitter, &numbers);
-        let took = if back { stage.backward } else { stage.forward } * longer / pace;
+        let took = seconds * longer / pace;
         self.busy += took;
         self.doing.insert(place);
         let life = self.lives.get(place as usize).copied().unwrap_or_default();
