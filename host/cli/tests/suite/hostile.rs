@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::eciton;
 
-const TIME: Duration = Duration::from_secs(5);
+const TIME: Duration = Duration::from_secs(20);
 /// Of addresses, in KiB: a bound of the memory as well.
 const MEMORY_KIB: u64 = 1 << 20;
 const PRINTED: usize = 8 << 10;
