@@ -185,7 +185,7 @@ fn damage(path: &Path, random: &mut Random) -> String {
             bytes.resize(bytes.len() + (1 << 24), if random.below(2) == 0 { b'1' } else { b'\n' });
             put(&bytes);
         }
-        14 => put(&gzip(&whole.repeat(1 + (64 << 20) / whole.len().max(1)))),
+        14 => put(&gzip(&whole.repeat(1 + (16 << 20) / whole.len().max(1)))),
         _ => {
             // A sparse file of eight gigabytes behind the first bytes.
             let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
