@@ -107,11 +107,12 @@ def table(of, seeds, schedules):
 
 def delay():
     text = work / "text.txt"
-    text.write_bytes(pathlib.Path(a.text).read_bytes()[:800_000])
+    whole = pathlib.Path(a.text).read_bytes()
     recipe = pathlib.Path(__file__).resolve().parent.parent.parent / "docs/recipes/any/char-lm.toml"
-    for kind, rate in [("adamw", 3e-4), ("sgd", 0.05)]:
+    for kind, rate, size in [("adamw", 3e-4, 800_000), ("sgd", 0.01, 200_000)]:
+        text.write_bytes(whole[:size])
         more = ["--set", f"optimiser.kind={kind}", "--set", f"optimiser.lr={rate}"]
-        more += ["--set", "optimiser.momentum=0.9"] if kind == "sgd" else []
+        more += ["--set", "optimiser.momentum=0.9", "--set", "optimiser.weight_decay=0"] if kind == "sgd" else []
         print(f"{kind}, rate {rate}: test loss, training loss")
         table(lambda seed, schedule: train(recipe, "--set", f"data.source={text}", "--lanes", 2, "--micro", 4, "--eval-every", 0,
                                            seed=seed, schedule=schedule, more=more), a.seeds, ["1f1b", "2bw"])
