@@ -211,10 +211,10 @@ impl<'a> World<'a> {
             return own.to_vec();
         }
         let of = |(reader, other): (u16, &Stage)| {
-            let bytes = other.reads.iter().filter(|(from, _)| *from == number).map(|(_, bytes)| bytes).sum();
-            (other.reads.iter().any(|(from, _)| *from == number)).then_some((2 * depth - 1 - reader, bytes))
+            let own = other.reads.iter().filter(|(from, _)| *from == number);
+            own.map(|&(_, bytes)| (2 * depth - 1 - reader, bytes)).collect::<Vec<_>>()
         };
-        (0..depth).zip(&self.of.stages).filter_map(of).collect()
+        (0..depth).zip(&self.of.stages).flat_map(of).collect()
     }
 
     /// Bytes of what a stage's step makes for others: forward rows go up once, gradients to each stage read.

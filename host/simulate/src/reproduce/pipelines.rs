@@ -175,11 +175,8 @@ fn pipeline(plan: &Plan, graph: &Graph, residence: Residence) -> Pipeline {
     }
 }
 
-/// Plans of published models on the simulated engine, with boundaries and weights at the lanes and at the host.
-///
-/// # Errors
-/// Those of [`plan`] and of [`Pipeline::run`].
-pub fn simulated(cases: &[(&str, u32, PipelineSchedule)]) -> Result<Vec<Line>, Error> {
+/// Plans of published models on the simulated engine, in both topologies.
+fn simulated(cases: &[(&str, u32, PipelineSchedule)]) -> Result<Vec<Line>, Error> {
     let mut lines = Vec::new();
     for &(name, lanes, schedule) in cases {
         let graph = published(name, SPEED)?;

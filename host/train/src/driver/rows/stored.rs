@@ -51,7 +51,7 @@ pub(crate) enum WriteLease {
 }
 
 impl WriteLease {
-    /// As a kernel writes them, a row of these extents.
+    /// The rows as a kernel's target, each of these extents.
     pub(crate) fn target(self, extents: Vec<u32>) -> Target {
         match self {
             Self::F32(rows) => Target::Rows { rows, extents },
