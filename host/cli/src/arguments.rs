@@ -33,6 +33,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Train a model; with nothing else said, a two-layer GCN on Cora
     Train(Box<crate::train::Arguments>),
+    /// Many trainings of one recipe: grids, random choices, seeds, folds; and one table of them
+    Sweep(crate::sweep::Arguments),
     /// What a training would do and hold, without training: takes what `train` takes
     Plan(Box<crate::plan::Arguments>),
     /// What each stage of a model takes on this machine, a call and a row: for `plan --measured`

@@ -48,6 +48,19 @@ pub(crate) fn watch(stop: Arc<Stop>, bar: ProgressBar, out: Option<&Path>) -> Re
     })
 }
 
+/// Asks the trainings of a sweep to end after their epochs, with checkpoints. At the second signal, and
+/// before any of them trains, the process exits: what it leaves is cleared by the sweep that goes on.
+pub(crate) fn watch_sweep(stop: Arc<Stop>) -> Result<(), Failure> {
+    listen(ProgressBar::hidden(), None, move |signal| {
+        if stop.is_asked() || !stop.is_training() {
+            return None;
+        }
+        HEARD.store(signal, Ordering::Release);
+        stop.ask(Ask::Leave);
+        Some("stopping the trials under way after their epochs (again: at once)")
+    })
+}
+
 /// Removes at a signal what was written of a folder to be, and exits.
 pub(crate) fn remove_at_once(bar: ProgressBar, out: &Path) -> Result<(), Failure> {
     listen(bar, Some(out), |_| None)

@@ -1,5 +1,5 @@
-//! The command line of Eciton: `eciton train`, `plan`, `resume`, `simulate`, `reproduce`, `predict`, `eval`, `data`, `recipes`,
-//! `kernel`, `deploy`, `destroy`, `clean` and `doctor`.
+//! The command line of Eciton: `eciton train`, `sweep`, `plan`, `resume`, `simulate`, `reproduce`, `predict`,
+//! `eval`, `data`, `recipes`, `kernel`, `deploy`, `destroy`, `clean` and `doctor`.
 //!
 //! One file a command. This crate alone prints and exits: results go to standard output through
 //! [`output::Output`], all else to standard error. Exit codes: 0 done; 1 failed, with `error: ...` on
@@ -29,6 +29,7 @@ mod resume;
 mod run_name;
 mod simulate;
 mod summary;
+mod sweep;
 mod text;
 mod train;
 
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Command::Resume(arguments) => resume::run(arguments, &mut output),
         Command::Simulate(arguments) => simulate::run(arguments, &mut output),
         Command::Reproduce(arguments) => reproduce::run(arguments, &mut output),
+        Command::Sweep(arguments) => sweep::run(arguments, &mut output),
         Command::Predict(arguments) => predict::run(arguments, &mut output),
         Command::Eval(arguments) => evaluate::run(arguments, &mut output),
         Command::Generate(arguments) => generate::run(arguments, &mut output),

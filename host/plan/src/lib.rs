@@ -55,6 +55,7 @@ pub mod schedule;
 pub mod signature;
 pub mod span;
 pub mod split_rule;
+pub mod sweep;
 pub mod task;
 #[cfg(test)]
 mod testing;
@@ -101,5 +102,6 @@ pub use signature::{
 };
 pub use span::{Span, Spans};
 pub use split_rule::SplitRule;
+pub use sweep::Sweep;
 pub use task::{Step, Task, TaskKey};
 pub use until::{Part, Until};

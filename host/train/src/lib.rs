@@ -44,6 +44,7 @@ pub mod run_folder;
 mod session;
 mod split;
 mod stop;
+pub mod sweep;
 mod train;
 mod trainer;
 mod trial;

@@ -1,0 +1,299 @@
+//! `eciton sweep`: many trainings of one recipe, and one table of what they came to.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Parser as _;
+use eciton_plan::{Config, Sweep};
+use eciton_train::Stop;
+use eciton_train::sweep::{Group, Outcome, Row, csv, groups, picture, trial_folder};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::{Output, tell};
+use crate::text::{counted, measured, seconds, unit};
+use crate::{arguments, interrupt, recipe};
+
+/// Most choices that are printed; the files have them all.
+const MAX_SHOWN: usize = 20;
+/// Bytes of a sweep's file that are read: one more than the plan takes.
+const MAX_BYTES: u64 = (1 << 20) + 1;
+
+/// `eciton sweep`
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    /// What to try (.toml)
+    #[arg(value_name = "SWEEP.toml")]
+    file: PathBuf,
+    /// The sweep's folder; one that is there goes on [default: sweeps/NAME, of the file]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Trainings at once, with one thread each where there are several [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    workers: Option<u32>,
+    /// Set a key of the recipe for all trials
+    #[arg(long, value_name = "SECTION.KEY=VALUE")]
+    set: Vec<String>,
+    /// Say what would be trained, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+A sweep's file:
+
+  recipe = \"cora/gcn\"                  # of `eciton recipes`, or a recipe's file
+  data = \"stores/mine\"                 # in place of the recipe's data set
+  seeds = 3                            # each choice so often
+  folds = 5                            # cross-validation: data.split = folds:5/0 to 5/4; with stratified = true
+  random = 20                          # so many draws of the grid (draw_seed = 0); left out: every choice
+  [grid]
+  \"model.hidden\" = [16, 64]
+  \"optimiser.lr\" = { low = 0.001, high = 0.1, log = true }    # with random; or a list
+
+A sweep that was stopped or killed goes on with the same command. Its folder has results.csv, results.json,
+sweep.svg, and a run folder for each trial (trials/00000, ...), which `eciton predict` takes.";
+
+#[derive(Serialize)]
+struct TrialLine<'a> {
+    event: &'static str,
+    done: usize,
+    of: usize,
+    #[serde(flatten)]
+    row: &'a Row,
+}
+
+#[derive(Serialize)]
+struct Results<'a> {
+    event: &'static str,
+    trials: usize,
+    done: usize,
+    failed: usize,
+    seconds: f64,
+    groups: &'a [Group],
+    rows: &'a [Row],
+}
+
+/// Trains all that is not trained, and prints the table.
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let shown = arguments.file.display();
+    let text = eciton_input::file::read(&arguments.file, MAX_BYTES)
+        .map_err(|error| Failure::Failed(format!("{shown}: cannot be read: {error}")))?;
+    let text = String::from_utf8(text).map_err(|_| Failure::Failed(format!("{shown}: not UTF-8 text")))?;
+    let named = |error: eciton_plan::Error| Failure::Usage(format!("{shown}: {}", Failure::text(&error)));
+    let sweep = Sweep::parse(&text).map_err(named)?;
+    let base = base(&sweep, arguments)?;
+    let trials = sweep.trials(base.run.seed).map_err(named)?;
+    let mut configs = Vec::with_capacity(trials.len());
+    for trial in &trials {
+        let mut config = base.clone();
+        for assignment in trial.assignments() {
+            config.set(&assignment).map_err(named)?;
+        }
+        config.check().map_err(|error| {
+            let text = Failure::text(&error);
+            Failure::Usage(format!("{shown}: trial {}, {}: {text}", trial.number, trial.settings()))
+        })?;
+        configs.push(config);
+    }
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    let workers = arguments.workers.unwrap_or(cores).min(configs.len() as u32);
+    let name = arguments.file.file_stem().unwrap_or_default();
+    let folder = arguments.out.clone().unwrap_or_else(|| Path::new("sweeps").join(name));
+    if !arguments.json {
+        let count = counted(configs.len() as u64, "trial");
+        output.line(format_args!(
+            "{count} of {}, {workers} at once, into {}",
+            sweep.recipe,
+            folder.display()
+        ));
+    }
+    if arguments.dry_run {
+        for trial in trials.iter().take(if arguments.json { usize::MAX } else { MAX_SHOWN }) {
+            match arguments.json {
+                true => output.json(&serde_json::json!({"event": "trial", "trial": trial.number, "settings": trial.settings()})),
+                false => output.line(format_args!("{:>5}  {}", trial.number, trial.settings())),
+            }
+        }
+        if trials.len() > MAX_SHOWN && !arguments.json {
+            output.line(format_args!("  ... {} more", trials.len() - MAX_SHOWN));
+        }
+        return Ok(());
+    }
+    claim(&folder, &configs)?;
+    let stop: std::sync::Arc<Stop> = std::sync::Arc::default();
+    interrupt::watch_sweep(stop.clone())?;
+    let mut rows: Vec<Option<Row>> = vec![None; trials.len()];
+    let (mut ended, all) = (0, trials.len());
+    eciton_train::sweep::sweep(&configs, &folder, workers, &stop, &mut |at, outcome| {
+        let Some(trial) = trials.get(at) else { return };
+        let row = Row::of(trial, &outcome);
+        ended += 1;
+        if arguments.json {
+            output.json(&TrialLine { event: "trial", done: ended, of: all, row: &row });
+        } else if !matches!(outcome, Outcome::Left) {
+            output.line(line(&row, &outcome, (ended, all)));
+        }
+        output.flush();
+        if let Some(place) = rows.get_mut(at) {
+            *place = Some(row);
+        }
+    })?;
+    let rows: Vec<Row> = rows.into_iter().flatten().collect();
+    let groups = groups(&rows);
+    let count = |state: &str| rows.iter().filter(|row| row.state == state).count();
+    let results = Results {
+        event: "sweep",
+        trials: rows.len(),
+        done: count("done"),
+        failed: count("failed"),
+        seconds: begun.elapsed().as_secs_f64(),
+        groups: &groups,
+        rows: &rows,
+    };
+    let title = name.to_string_lossy();
+    write(&folder.join("results.csv"), csv(&rows).as_bytes())?;
+    write(&folder.join("results.json"), &serde_json::to_vec_pretty(&results)?)?;
+    write(&folder.join("sweep.svg"), picture(&rows, &title).as_bytes())?;
+    match arguments.json {
+        true => output.json(&results),
+        false => print(&results, &folder, output),
+    }
+    end(&results, arguments)
+}
+
+/// The recipe of all trials.
+fn base(sweep: &Sweep, arguments: &Arguments) -> Result<Config, Failure> {
+    let mut words = vec!["eciton".to_owned(), "train".to_owned()];
+    let beside = arguments.file.parent().unwrap_or(Path::new("")).join(&sweep.recipe);
+    let is_file = sweep.recipe.to_ascii_lowercase().ends_with(".toml");
+    match sweep.recipe.split_once('/').filter(|_| !is_file) {
+        _ if is_file => words.push(beside.display().to_string()),
+        Some((set, model)) => words.extend([set.to_owned(), "--recipe".to_owned(), model.to_owned()]),
+        None => {
+            let reason = "write DATASET/MODEL, as `eciton recipes` lists them, or a recipe's file (.toml)";
+            return Err(Failure::Usage(format!("recipe = \"{}\": {reason}", sweep.recipe)));
+        }
+    }
+    let data = sweep.data.iter().map(|data| format!("data.source={data}"));
+    for assignment in data.chain(arguments.set.iter().cloned()) {
+        words.extend(["--set".to_owned(), assignment]);
+    }
+    match arguments::Arguments::try_parse_from(words).map(|parsed| parsed.command) {
+        Ok(arguments::Command::Train(train)) => recipe::configure(&train),
+        Ok(_) => Err(Failure::Usage(format!("recipe = \"{}\": no recipe", sweep.recipe))),
+        Err(error) => Err(Failure::Usage(error.to_string())),
+    }
+}
+
+/// Makes the folder, or sees that it is of the same trials.
+fn claim(folder: &Path, configs: &[Config]) -> Result<(), Failure> {
+    let mut text = String::new();
+    for config in configs {
+        text.push_str(&config.to_toml()?);
+        text.push('\n');
+    }
+    let path = folder.join("trials.toml");
+    match std::fs::metadata(&path) {
+        Ok(_) => {
+            let found = eciton_input::file::read(&path, u64::MAX)
+                .map_err(|error| Failure::Failed(format!("{}: cannot be read: {error}", path.display())))?;
+            if found == text.as_bytes() {
+                return Ok(());
+            }
+            Err(Failure::Failed(format!(
+                "{}: the sweep of other trials is there; name another folder with --out, or remove it",
+                folder.display()
+            )))
+        }
+        Err(_) => {
+            let trials = folder.join("trials");
+            std::fs::create_dir_all(&trials)
+                .map_err(|error| Failure::Failed(format!("{}: cannot be made: {error}", trials.display())))?;
+            write(&path, text.as_bytes())
+        }
+    }
+}
+
+/// Writes a file, all of it or nothing.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let beside = path.with_extension("partial");
+    std::fs::write(&beside, bytes)
+        .and_then(|()| std::fs::rename(&beside, path))
+        .map_err(|error| Failure::Failed(format!("{}: cannot be written: {error}", path.display())))
+}
+
+fn line(row: &Row, outcome: &Outcome, (ended, all): (usize, usize)) -> String {
+    let repeat: Vec<String> = row.repeat.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let settings = format!("{} {}", row.label(), repeat.join(" "));
+    let told = match (outcome, row.metric) {
+        (Outcome::Failed(text), _) => format!("failed: {text}"),
+        (_, Some(metric)) => {
+            let test = measured(metric, row.test);
+            let took = match outcome {
+                Outcome::Found(_) => "trained before".to_owned(),
+                _ => seconds(row.seconds.unwrap_or_default()),
+            };
+            format!("test {test}{}, {took}", unit(metric))
+        }
+        _ => String::new(),
+    };
+    format!("{ended:>5} of {all}  trial {:>5}  {}: {told}", row.trial, settings.trim())
+}
+
+fn print(results: &Results<'_>, folder: &Path, output: &mut Output) {
+    let widest =
+        results.groups.iter().take(MAX_SHOWN).map(|group| group.label.len()).max().unwrap_or(0).max(7);
+    output.line("");
+    output.line(format_args!("{:<widest$}  {:>6}  {:>16}  {:>16}", "choice", "trials", "validation", "test"));
+    for group in results.groups.iter().take(MAX_SHOWN) {
+        let metric = group.metric.unwrap_or_default();
+        let told = |found: Option<(f64, f64)>| match found {
+            None => "-".to_owned(),
+            Some((mean, deviation)) => {
+                format!("{} ± {}", measured(metric, Some(mean)), measured(metric, Some(deviation)))
+            }
+        };
+        let label = if group.label.is_empty() { "recipe" } else { &group.label };
+        let (validation, test) = (told(group.validation), told(group.test));
+        output.line(format_args!("{label:<widest$}  {:>6}  {validation:>16}  {test:>16}", group.trials));
+    }
+    if results.groups.len() > MAX_SHOWN {
+        output.line(format_args!("... {} more in results.csv", results.groups.len() - MAX_SHOWN));
+    }
+    let (done, failed) = (results.done, results.failed);
+    let left = results.trials - done - failed;
+    output.line("");
+    output.line(format_args!("{done} done, {failed} failed, {left} left, {}", seconds(results.seconds)));
+    output.line(format_args!("results.csv, results.json and sweep.svg are in {}", folder.display()));
+}
+
+fn end(results: &Results<'_>, arguments: &Arguments) -> Result<(), Failure> {
+    let left = results.trials - results.done - results.failed;
+    if let (Some(code), true) = (interrupt::code(), left > 0) {
+        let text =
+            format!("the sweep was stopped; `eciton sweep {}` goes on with it", arguments.file.display());
+        return Err(Failure::Stopped { text, code });
+    }
+    if results.failed > 0 {
+        let first = results.rows.iter().find_map(|row| row.error.as_ref().map(|error| (row.trial, error)));
+        if let Some((trial, error)) = first {
+            let folder = arguments.out.clone().unwrap_or_default();
+            tell(format_args!(
+                "trial {trial} ({}): {error}",
+                trial_folder(&folder, trial as usize).display()
+            ));
+        }
+        let failed = counted(results.failed as u64, "trial");
+        return Err(Failure::Failed(format!(
+            "{failed} of {} failed; the others' results are kept",
+            results.trials
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! Many trainings on this machine, side by side, each of which leaves a run folder.
+//!
+//! A trial is done once: its folder appears whole ([`crate::run_folder`]), and one that is there is
+//! not trained again. So a sweep that was killed goes on by being asked for again. A trial that was
+//! under way goes on from its newest checkpoint, if it has one.
+
+mod picture;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+
+use eciton_plan::Config;
+
+use crate::checkpoint;
+use crate::error::{Error, Result};
+use crate::report::{Silent, Summary};
+use crate::resume::{is_finished, resume};
+use crate::session::Options;
+use crate::stop::Stop;
+use crate::train::train;
+
+pub use picture::picture;
+pub use table::{Group, Row, csv, groups};
+
+/// How a trial ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It was trained now.
+    Trained(Box<Summary>),
+    /// Its run folder was there.
+    Found(Box<Summary>),
+    /// It failed; the text has the causes. Further trials go on.
+    Failed(String),
+    /// The sweep was asked to stop before its end.
+    Left,
+}
+
+impl Outcome {
+    /// What it came to, if it came to anything.
+    #[must_use]
+    pub fn summary(&self) -> Option<&Summary> {
+        match self {
+            Self::Trained(summary) | Self::Found(summary) => Some(summary),
+            Self::Failed(_) | Self::Left => None,
+        }
+    }
+}
+
+/// The run folder of a trial in a sweep's folder.
+#[must_use]
+pub fn trial_folder(sweep: &Path, number: usize) -> PathBuf {
+    sweep.join("trials").join(format!("{number:05}"))
+}
+
+/// Trains each configuration, `workers` at once, with one thread each where there are several.
+/// `told` hears of each trial at its end, with its number.
+///
+/// # Errors
+/// [`Error::Threads`] where no thread can be had. What is wrong with a trial is its outcome.
+pub fn sweep(
+    trials: &[Config],
+    folder: &Path,
+    workers: u32,
+    stop: &Arc<Stop>,
+    told: &mut dyn FnMut(usize, Outcome),
+) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    let (send, receive) = mpsc::channel();
+    let work = |send: mpsc::Sender<(usize, Outcome)>| {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(config) = trials.get(at) else { return };
+            let mut config = config.clone();
+            if workers > 1 {
+                config.run.threads = Some(1);
+            }
+            let outcome = match stop.is_asked() {
+                true => Outcome::Left,
+                false => trial(&config, trial_folder(folder, at), stop),
+            };
+            if send.send((at, outcome)).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for number in 0..workers.max(1) {
+            let (work, send) = (&work, send.clone());
+            std::thread::Builder::new()
+                .name(format!("trial-{number}"))
+                .spawn_scoped(scope, move || work(send))
+                .map_err(Error::Threads)?;
+        }
+        drop(send);
+        receive.iter().for_each(|(at, outcome)| told(at, outcome));
+        Ok(())
+    })
+}
+
+fn trial(config: &Config, folder: PathBuf, stop: &Arc<Stop>) -> Outcome {
+    let options = Options { out: Some(folder.clone()), stop: stop.clone(), ..Options::default() };
+    let found = is_finished(&folder);
+    let summary = if found || checkpoint::is_resumable(&folder) {
+        resume(&folder, false, &options, &mut Silent)
+    } else {
+        train(config, &options, &mut Silent)
+    };
+    match summary {
+        Ok(summary) if found => Outcome::Found(Box::new(summary)),
+        Ok(summary) if summary.stopped => {
+            // Without checkpoints a stop writes results of fewer epochs: those of no trial.
+            let _ = std::fs::remove_dir_all(&folder);
+            Outcome::Left
+        }
+        Ok(summary) => Outcome::Trained(Box::new(summary)),
+        Err(Error::Left { .. } | Error::Stopped) => Outcome::Left,
+        Err(error) => Outcome::Failed(eciton_input::text::causes(&error)),
+    }
+}

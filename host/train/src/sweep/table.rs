@@ -1,0 +1,218 @@
+//! The table of a sweep: a row a trial, and what the trials of a choice came to together.
+
+use std::fmt::Write as _;
+
+use eciton_plan::Metric;
+use eciton_plan::sweep::Trial;
+use serde::Serialize;
+
+use super::Outcome;
+
+/// A trial and how it ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// From 0, in the order of the sweep.
+    pub trial: u32,
+    /// The parameters that differ, as they are written in a recipe.
+    pub choice: Vec<(String, String)>,
+    /// What repeats a choice: fold and seed.
+    pub repeat: Vec<(String, String)>,
+    /// `done`, `failed` or `left`.
+    pub state: &'static str,
+    /// By which measure the following are.
+    pub metric: Option<Metric>,
+    /// Of the model that is written, on the validation rows.
+    pub validation: Option<f64>,
+    /// The same on the test rows.
+    pub test: Option<f64>,
+    /// The last epoch.
+    pub epochs: Option<u32>,
+    /// Seconds of the training, data and kernels included.
+    pub seconds: Option<f64>,
+    /// SHA-256 of the weights.
+    pub model_digest: Option<String>,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+impl Row {
+    /// Of a trial.
+    #[must_use]
+    pub fn of(trial: &Trial, outcome: &Outcome) -> Self {
+        let summary = outcome.summary();
+        let seed = summary.and_then(|summary| summary.seeds.first());
+        let metrics = seed.map(crate::report::SeedReport::written);
+        Self {
+            trial: trial.number,
+            choice: trial.choice.clone(),
+            repeat: trial.repeat.clone(),
+            state: match outcome {
+                Outcome::Trained(_) | Outcome::Found(_) => "done",
+                Outcome::Failed(_) => "failed",
+                Outcome::Left => "left",
+            },
+            metric: metrics.map(|metrics| metrics.metric),
+            validation: metrics.and_then(|metrics| metrics.validation),
+            test: metrics.and_then(|metrics| metrics.test),
+            epochs: seed.map(|seed| seed.epochs),
+            seconds: summary.map(|summary| summary.total_seconds),
+            model_digest: seed.map(|seed| seed.model_digest.clone()),
+            error: match outcome {
+                Outcome::Failed(text) => Some(text.clone()),
+                _ => None,
+            },
+        }
+    }
+
+    /// The choice as one text; empty where nothing differs.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let one = |(key, value): &(String, String)| format!("{key}={}", value.trim_matches(['"', '\'']));
+        self.choice.iter().map(one).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The trials of one choice together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Group {
+    /// The parameters that differ.
+    pub choice: Vec<(String, String)>,
+    /// As one text.
+    #[serde(skip)]
+    pub label: String,
+    /// Trials that have ended well.
+    pub trials: u32,
+    /// By which measure the following are.
+    pub metric: Option<Metric>,
+    /// Mean and standard deviation (n - 1; 0 for one) of the validation metric.
+    pub validation: Option<(f64, f64)>,
+    /// The same of the test metric.
+    pub test: Option<(f64, f64)>,
+}
+
+/// The choices of a sweep, the best validation metric first; those without one last.
+#[must_use]
+pub fn groups(rows: &[Row]) -> Vec<Group> {
+    let mut groups: Vec<(Group, Vec<&Row>)> = Vec::new();
+    for row in rows {
+        match groups.iter_mut().find(|(group, _)| group.choice == row.choice) {
+            Some((_, of)) => of.push(row),
+            None => {
+                let (choice, label) = (row.choice.clone(), row.label());
+                let group = Group { choice, label, trials: 0, metric: None, validation: None, test: None };
+                groups.push((group, vec![row]));
+            }
+        }
+    }
+    let finished = groups.into_iter().map(|(mut group, of)| {
+        let done: Vec<&Row> = of.into_iter().filter(|row| row.state == "done").collect();
+        group.trials = done.len() as u32;
+        group.metric = done.iter().find_map(|row| row.metric);
+        group.validation = spread(done.iter().filter_map(|row| row.validation));
+        group.test = spread(done.iter().filter_map(|row| row.test));
+        group
+    });
+    let mut groups: Vec<Group> = finished.collect();
+    let goodness = |group: &Group| {
+        let mean = group.validation.or(group.test)?.0;
+        Some(group.metric?.goodness(mean))
+    };
+    groups.sort_by(|a, b| match (goodness(a), goodness(b)) {
+        (Some(a), Some(b)) => b.total_cmp(&a),
+        (a, b) => b.is_some().cmp(&a.is_some()),
+    });
+    groups
+}
+
+fn spread(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let values: Vec<f64> = values.collect();
+    let count = values.len() as f64;
+    if values.is_empty() {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((mean, (squares / (count - 1.0).max(1.0)).sqrt()))
+}
+
+/// The rows as CSV (RFC 4180), a column a parameter.
+#[must_use]
+pub fn csv(rows: &[Row]) -> String {
+    let quoted = |text: &str| match text.contains(['"', ',', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    };
+    let first = rows.first();
+    let settings =
+        |row: &Row| -> Vec<(String, String)> { row.choice.iter().chain(&row.repeat).cloned().collect() };
+    let mut head = vec!["trial".to_owned()];
+    head.extend(first.map(settings).unwrap_or_default().into_iter().map(|(key, _)| key));
+    let rest = ["state", "metric", "validation", "test", "epochs", "seconds", "model_digest", "error"];
+    head.extend(rest.map(str::to_owned));
+    let mut text = head.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(",");
+    text.push('\n');
+    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    for row in rows {
+        let mut fields = vec![row.trial.to_string()];
+        fields.extend(settings(row).into_iter().map(|(_, value)| value.trim_matches('"').to_owned()));
+        fields.extend([
+            row.state.to_owned(),
+            row.metric.map_or_else(String::new, |metric| metric.name().to_owned()),
+            number(row.validation),
+            number(row.test),
+            row.epochs.map_or_else(String::new, |epochs| epochs.to_string()),
+            number(row.seconds),
+            row.model_digest.clone().unwrap_or_default(),
+            row.error.clone().unwrap_or_default(),
+        ]);
+        let fields: Vec<String> = fields.iter().map(|field| quoted(field)).collect();
+        let _ = writeln!(text, "{}", fields.join(","));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn row(trial: u32, lr: &str, validation: Option<f64>) -> Row {
+        Row {
+            trial,
+            choice: vec![("optimiser.lr".to_owned(), lr.to_owned())],
+            repeat: vec![("run.seed".to_owned(), trial.to_string())],
+            state: if validation.is_some() { "done" } else { "failed" },
+            metric: validation.map(|_| Metric::Accuracy),
+            validation,
+            test: validation,
+            epochs: Some(3),
+            seconds: Some(0.5),
+            model_digest: None,
+            error: validation.is_none().then(|| "a, \"b\"".to_owned()),
+        }
+    }
+
+    #[test]
+    fn choices_are_ranked_by_their_means() {
+        let rows = [
+            row(0, "0.1", Some(0.5)),
+            row(1, "0.1", Some(0.7)),
+            row(2, "0.2", Some(0.9)),
+            row(3, "0.3", None),
+        ];
+        let found = groups(&rows);
+        let labels: Vec<&str> = found.iter().map(|group| group.label.as_str()).collect();
+        assert_eq!(labels, ["optimiser.lr=0.2", "optimiser.lr=0.1", "optimiser.lr=0.3"]);
+        let (mean, deviation) = found[1].validation.unwrap();
+        assert!((mean - 0.6).abs() < 1e-12 && (deviation - 0.02f64.sqrt()).abs() < 1e-12);
+        assert_eq!((found[0].validation, found[2].trials), (Some((0.9, 0.0)), 0));
+    }
+
+    #[test]
+    fn fields_with_commas_are_quoted() {
+        let text = csv(&[row(3, "0.3", None)]);
+        let head =
+            "trial,optimiser.lr,run.seed,state,metric,validation,test,epochs,seconds,model_digest,error";
+        assert_eq!(text, format!("{head}\n3,0.3,3,failed,,,,3,0.5,,\"a, \"\"b\"\"\"\n"));
+    }
+}
