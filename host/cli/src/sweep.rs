@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Parser as _;
-use eciton_plan::{Config, Sweep};
+use eciton_plan::{Config, Error, Sweep};
 use eciton_train::Stop;
 use eciton_train::sweep::{Group, Outcome, Row, csv, groups, picture, trial_folder};
 use serde::Serialize;
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let text = eciton_input::file::read(&arguments.file, MAX_BYTES)
         .map_err(|error| Failure::Failed(format!("{shown}: cannot be read: {error}")))?;
     let text = String::from_utf8(text).map_err(|_| Failure::Failed(format!("{shown}: not UTF-8 text")))?;
-    let named = |error: eciton_plan::Error| Failure::Usage(format!("{shown}: {}", Failure::text(&error)));
+    let named = |error: Error| Failure::Usage(format!("{shown}: {}", Failure::text(&error)));
     let sweep = Sweep::parse(&text).map_err(named)?;
     let base = base(&sweep, arguments)?;
     let trials = sweep.trials(base.run.seed).map_err(named)?;
@@ -93,7 +93,12 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     for trial in &trials {
         let mut config = base.clone();
         for assignment in trial.assignments() {
-            config.set(&assignment).map_err(named)?;
+            config.set(&assignment).map_err(|mut error| {
+                if let Error::Value { place, .. } | Error::UnknownKey { place, .. } = &mut error {
+                    place.origin = format!("{shown}, trial {}", trial.number);
+                }
+                Failure::usage(&error)
+            })?;
         }
         config.check().map_err(|error| {
             let text = Failure::text(&error);

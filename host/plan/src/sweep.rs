@@ -157,8 +157,10 @@ impl Sweep {
         if found.seeds == 0 || found.random == Some(0) {
             return Err(wrong("0 trainings: `seeds` and `random` are 1 at least"));
         }
-        if found.folds == 1 {
-            return Err(wrong("1 fold: `folds` is 2 at least, or 0 for the data's own split"));
+        if matches!(found.folds, 1 | 2) {
+            let reason =
+                "one fold tests, one validates, the others train: 3 at least, or 0 for the data's own split";
+            return Err(wrong(format!("folds = {}: {reason}", found.folds)));
         }
         let reserved = |key: &str| (key == "run.seed") || (found.folds > 0 && key.starts_with("data.split"));
         if let Some(taken) = parameters.iter().find(|parameter| reserved(&parameter.key)) {
@@ -305,10 +307,10 @@ mod tests {
 
     #[test]
     fn a_grid_is_every_choice_by_fold_and_seed() {
-        let text = "recipe = 'cora/gcn'\nfolds = 2\n[grid]\nmodel.kind = ['gcn', 'gat']\n";
-        let expected = ["'gcn' data.split=folds:2/0", "'gcn' data.split=folds:2/1"];
+        let text = "recipe = 'cora/gcn'\nfolds = 3\n[grid]\nmodel.kind = ['gcn', 'gat']\n";
+        let expected = ["'gcn' data.split=folds:3/0", "'gcn' data.split=folds:3/1"];
         let found = trials(text);
-        assert_eq!(found.len(), 4);
+        assert_eq!(found.len(), 6);
         for (found, expected) in found.iter().zip(expected) {
             let found = found.replace('"', "'");
             assert_eq!(found, format!("model.kind={expected} run.seed=7"));
@@ -343,7 +345,7 @@ mod tests {
             ("recipe = 'x'\nseed = 3", "unknown field `seed`"),
             ("seeds = 3", "missing field `recipe`"),
             ("recipe = 'x'\nseeds = 0", "0 trainings"),
-            ("recipe = 'x'\nfolds = 1", "1 fold"),
+            ("recipe = 'x'\nfolds = 2", "3 at least"),
             ("recipe = 'x'\n[grid]\nmodel.hidden = 3", "a list of values"),
             ("recipe = 'x'\n[grid]\nmodel.hidden = []", "a list of values"),
             ("recipe = 'x'\n[grid]\nrun.seed = [1, 2]", "`seeds` and `folds` set it"),

@@ -200,6 +200,11 @@ fn simulation() {
 }
 
 #[test]
+fn sweeps() {
+    assert!(check("docs/SWEEPS.md") >= 4);
+}
+
+#[test]
 fn store() {
     check("docs/STORE.md");
 }

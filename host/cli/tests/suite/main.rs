@@ -14,4 +14,5 @@ mod kernels;
 mod links;
 mod many_graphs;
 mod stop;
+mod sweep;
 mod tasks;

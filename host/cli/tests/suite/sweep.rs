@@ -1,0 +1,117 @@
+//! Sweeps: the same weights as single runs, every trial once whatever kills the sweep, and failures that stay alone.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use crate::common::{eciton, works};
+use serde_json::Value;
+
+fn write(folder: &Path, text: &str) {
+    std::fs::write(folder.join("tries.toml"), text).unwrap();
+}
+
+/// The last line of a sweep's output.
+fn results(text: &str) -> Value {
+    serde_json::from_str(text.lines().last().unwrap()).unwrap()
+}
+
+/// Number, settings, state and digest of each trial.
+fn table(results: &Value) -> Vec<(u64, String, String)> {
+    let row = |row: &Value| {
+        let digest = row["model_digest"].as_str().unwrap_or_default();
+        (row["trial"].as_u64().unwrap(), row["choice"].to_string(), digest.to_owned())
+    };
+    results["rows"].as_array().unwrap().iter().map(row).collect()
+}
+
+#[test]
+fn a_trial_has_the_weights_of_a_run_of_its_own() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    write(folder, "recipe = \"cora/gcn\"\nseeds = 2\n[grid]\n\"model.hidden\" = [8, 16]\n");
+    let found = results(&works(folder, &["sweep", "tries.toml", "--set", "run.epochs=10", "--json"]));
+    assert_eq!((&found["trials"], &found["done"], &found["failed"]), (&4.into(), &4.into(), &0.into()));
+    let alone =
+        ["train", "cora", "--recipe", "gcn", "--hidden", "16", "--seed", "1", "--epochs", "10", "--json"];
+    let alone = results(&works(folder, &[&alone[..], &["--out", "alone"]].concat()));
+    assert_eq!(table(&found)[3].2, alone["model_digest"].as_str().unwrap());
+    let predicted = works(folder, &["predict", "sweeps/tries/trials/00003"]);
+    assert_eq!(predicted, works(folder, &["predict", "alone"]));
+    let csv = std::fs::read_to_string(folder.join("sweeps/tries/results.csv")).unwrap();
+    assert!(csv.starts_with("trial,model.hidden,run.seed,state,metric,"), "{csv}");
+    assert_eq!(csv.lines().count(), 5);
+    let picture = std::fs::read_to_string(folder.join("sweeps/tries/sweep.svg")).unwrap();
+    assert_eq!(picture.matches("<circle").count(), 4);
+}
+
+#[test]
+fn a_sweep_killed_ten_times_trains_nothing_twice() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    write(folder, "recipe = \"cora/gcn\"\nseeds = 12\n");
+    let line = ["sweep", "tries.toml", "--set", "run.epochs=40", "--json"];
+    let mut kept: Vec<(usize, SystemTime)> = Vec::new();
+    for kill in 0..10 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_eciton"))
+            .args(line)
+            .current_dir(folder)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(60 + 17 * kill));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let summary = |trial: &usize| folder.join(format!("sweeps/tries/trials/{trial:05}/summary.json"));
+        let written = |trial: &usize| summary(trial).metadata().ok().and_then(|found| found.modified().ok());
+        for (trial, time) in &kept {
+            assert_eq!(written(trial), Some(*time), "trial {trial} was trained again after kill {kill}");
+        }
+        kept = (0..12).filter_map(|trial| Some((trial, written(&trial)?))).collect();
+    }
+    let killed = results(&works(folder, &line));
+    let whole = results(&works(folder, &[&line[..], &["--out", "whole"]].concat()));
+    assert_eq!(table(&killed), table(&whole));
+    assert_eq!(killed["done"], 12);
+    let beside = std::fs::read_dir(folder.join("sweeps/tries/trials")).unwrap().count();
+    assert_eq!(beside, 12, "no half-written folder stays");
+}
+
+#[test]
+fn a_trial_that_fails_leaves_the_others() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    write(folder, "recipe = \"cora/gcn\"\n[grid]\n\"run.memory_bytes\" = [1048576, 1073741824]\n");
+    let line = ["sweep", "tries.toml", "--set", "run.epochs=5"];
+    let (code, text, errors) = eciton(folder, &line);
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(text.contains("1 done, 1 failed"), "{text}");
+    assert!(errors.contains("1 trial of 2 failed") && errors.contains("memory"), "{errors}");
+    let csv = std::fs::read_to_string(folder.join("sweeps/tries/results.csv")).unwrap();
+    assert!(csv.contains(",failed,") && csv.contains(",done,accuracy,"), "{csv}");
+}
+
+#[test]
+fn what_cannot_be_tried_is_told_before_the_first_trial() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    for (text, words) in [
+        ("recipe = \"cora/gcn\"\n[grid]\n\"model.hiden\" = [16]\n", "did you mean `model.hidden`"),
+        ("recipe = \"cora/gcn\"\n[grid]\n\"optimiser.lr\" = [0.1, -1]\n", "tries.toml, trial 1"),
+        ("recipe = \"cora/nosuch\"\n", "no recipe `nosuch`"),
+        ("recipe = \"cora\"\n", "write DATASET/MODEL"),
+        ("recipe = \"absent.toml\"\n", "absent.toml"),
+        ("recipe = \"cora/gcn\"\nseeds = 0\n", "0 trainings"),
+        ("recipe = ", "tries.toml"),
+    ] {
+        write(folder, text);
+        let (code, _, errors) = eciton(folder, &["sweep", "tries.toml"]);
+        assert!(code != Some(0) && errors.contains(words), "{text}: {errors}");
+        assert!(!folder.join("sweeps").exists());
+    }
+    write(folder, "recipe = \"cora/gcn\"\n");
+    works(folder, &["sweep", "tries.toml", "--set", "run.epochs=2"]);
+    let (code, _, errors) = eciton(folder, &["sweep", "tries.toml", "--set", "run.epochs=3"]);
+    assert!(code == Some(1) && errors.contains("the sweep of other trials is there"), "{errors}");
+}
