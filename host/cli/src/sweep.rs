@@ -169,7 +169,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         true => output.json(&results),
         false => print(&results, &folder, output),
     }
-    end(&results, arguments)
+    end(&results, &folder)
 }
 
 /// The recipe of all trials.
@@ -278,21 +278,16 @@ fn print(results: &Results<'_>, folder: &Path, output: &mut Output) {
     output.line(format_args!("results.csv, results.json and sweep.svg are in {}", folder.display()));
 }
 
-fn end(results: &Results<'_>, arguments: &Arguments) -> Result<(), Failure> {
+fn end(results: &Results<'_>, folder: &Path) -> Result<(), Failure> {
     let left = results.trials - results.done - results.failed;
     if let (Some(code), true) = (interrupt::code(), left > 0) {
-        let text =
-            format!("the sweep was stopped; `eciton sweep {}` goes on with it", arguments.file.display());
+        let text = "the sweep was stopped; the same command goes on with it".to_owned();
         return Err(Failure::Stopped { text, code });
     }
     if results.failed > 0 {
         let first = results.rows.iter().find_map(|row| row.error.as_ref().map(|error| (row.trial, error)));
         if let Some((trial, error)) = first {
-            let folder = arguments.out.clone().unwrap_or_default();
-            tell(format_args!(
-                "trial {trial} ({}): {error}",
-                trial_folder(&folder, trial as usize).display()
-            ));
+            tell(format_args!("trial {trial}, {}: {error}", trial_folder(folder, trial as usize).display()));
         }
         let failed = counted(results.failed as u64, "trial");
         return Err(Failure::Failed(format!(

@@ -236,13 +236,18 @@ impl Sweep {
                         true => (low.ln() + share * (high.ln() - low.ln())).exp(),
                         false => low + share * (high - low),
                     };
-                    format!("{:?}", value.clamp(*low, *high))
+                    rounded(value.clamp(*low, *high)).clamp(*low, *high).to_string()
                 }
             };
             (key.clone(), value)
         };
         (0u64..).zip(&self.parameters).map(draw).collect()
     }
+}
+
+/// To four significant digits.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
 }
 
 /// SplitMix64 (Steele, Lea and Flood 2014) of three numbers.

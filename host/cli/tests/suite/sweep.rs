@@ -1,8 +1,9 @@
 //! Sweeps: the same weights as single runs, every trial once whatever kills the sweep, and failures that stay alone.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use crate::common::{eciton, works};
 use serde_json::Value;
@@ -56,12 +57,15 @@ fn a_sweep_killed_ten_times_trains_nothing_twice() {
         let mut child = Command::new(env!("CARGO_BIN_EXE_eciton"))
             .args(line)
             .current_dir(folder)
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(60 + 17 * kill));
+        // Killed when so many trials have ended: those of before, and one more every second time.
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let ended = lines.take(kept.len() + kill % 2).count();
         child.kill().unwrap();
+        assert!(ended <= 12);
         child.wait().unwrap();
         let summary = |trial: &usize| folder.join(format!("sweeps/tries/trials/{trial:05}/summary.json"));
         let written = |trial: &usize| summary(trial).metadata().ok().and_then(|found| found.modified().ok());
