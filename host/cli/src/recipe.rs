@@ -82,6 +82,22 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
     Ok(config)
 }
 
+/// The configuration with further settings written over it, checked. `origin` names them in messages.
+pub(crate) fn settle(
+    mut config: Config,
+    assignments: impl Iterator<Item = String>,
+    origin: &str,
+) -> Result<Config, Failure> {
+    for assignment in assignments {
+        set(&mut config, &assignment, origin)?;
+        read_model(&mut config)?;
+    }
+    check_kernels(&config)?;
+    config.check().map_err(|error| Failure::Usage(format!("{origin}: {}", Failure::text(&error))))?;
+    make_absolute(&mut config);
+    Ok(config)
+}
+
 /// A run folder must find its data from wherever it is asked. What does not exist stays as typed, for
 /// the error that follows.
 fn make_absolute(config: &mut Config) {

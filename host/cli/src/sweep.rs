@@ -1,9 +1,10 @@
 //! `eciton sweep`: many trainings of one recipe, and one table of what they came to.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use clap::Parser as _;
+use eciton_plan::sweep::Trial;
 use eciton_plan::{Config, Error, Sweep};
 use eciton_train::Stop;
 use eciton_train::sweep::{Group, Outcome, Row, csv, groups, picture, trial_folder};
@@ -12,7 +13,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::{Output, tell};
 use crate::text::{counted, measured, seconds, unit};
-use crate::{arguments, interrupt, recipe};
+use crate::{interrupt, recipe, train};
 
 /// Most choices that are printed; the files have them all.
 const MAX_SHOWN: usize = 20;
@@ -23,7 +24,7 @@ const MAX_BYTES: u64 = (1 << 20) + 1;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// What to try (.toml)
+    /// A file of choices to try (.toml), as below
     #[arg(value_name = "SWEEP.toml")]
     file: PathBuf,
     /// The sweep's folder; one that is there goes on [default: sweeps/NAME, of the file]
@@ -91,20 +92,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let trials = sweep.trials(base.run.seed).map_err(named)?;
     let mut configs = Vec::with_capacity(trials.len());
     for trial in &trials {
-        let mut config = base.clone();
-        for assignment in trial.assignments() {
-            config.set(&assignment).map_err(|mut error| {
-                if let Error::Value { place, .. } | Error::UnknownKey { place, .. } = &mut error {
-                    place.origin = format!("{shown}, trial {}", trial.number);
-                }
-                Failure::usage(&error)
-            })?;
-        }
-        config.check().map_err(|error| {
-            let text = Failure::text(&error);
-            Failure::Usage(format!("{shown}: trial {}, {}: {text}", trial.number, trial.settings()))
-        })?;
-        configs.push(config);
+        let origin = format!("{shown}, trial {}", trial.number);
+        configs.push(recipe::settle(base.clone(), trial.assignments(), &origin)?);
     }
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let workers = arguments.workers.unwrap_or(cores).min(configs.len() as u32);
@@ -130,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         }
         return Ok(());
     }
-    claim(&folder, &configs)?;
+    claim(&folder, &base, &trials)?;
     let stop: std::sync::Arc<Stop> = std::sync::Arc::default();
     interrupt::watch_sweep(stop.clone())?;
     let mut rows: Vec<Option<Row>> = vec![None; trials.len()];
@@ -174,39 +163,30 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 
 /// The recipe of all trials.
 fn base(sweep: &Sweep, arguments: &Arguments) -> Result<Config, Failure> {
-    let mut words = vec!["eciton".to_owned(), "train".to_owned()];
     let beside = arguments.file.parent().unwrap_or(Path::new("")).join(&sweep.recipe);
-    let is_file = sweep.recipe.to_ascii_lowercase().ends_with(".toml");
-    match sweep.recipe.split_once('/').filter(|_| !is_file) {
-        _ if is_file => words.push(beside.display().to_string()),
-        Some((set, model)) => words.extend([set.to_owned(), "--recipe".to_owned(), model.to_owned()]),
+    let (what, recipe) = match sweep.recipe.split_once('/') {
+        _ if sweep.recipe.to_ascii_lowercase().ends_with(".toml") => (beside.display().to_string(), None),
+        Some((set, model)) => (set.to_owned(), Some(model.to_owned())),
         None => {
             let reason = "write DATASET/MODEL, as `eciton recipes` lists them, or a recipe's file (.toml)";
             return Err(Failure::Usage(format!("recipe = \"{}\": {reason}", sweep.recipe)));
         }
-    }
+    };
     let data = sweep.data.iter().map(|data| format!("data.source={data}"));
-    for assignment in data.chain(arguments.set.iter().cloned()) {
-        words.extend(["--set".to_owned(), assignment]);
-    }
-    match arguments::Arguments::try_parse_from(words).map(|parsed| parsed.command) {
-        Ok(arguments::Command::Train(train)) => recipe::configure(&train),
-        Ok(_) => Err(Failure::Usage(format!("recipe = \"{}\": no recipe", sweep.recipe))),
-        Err(error) => Err(Failure::Usage(error.to_string())),
-    }
+    let set = data.chain(arguments.set.iter().cloned()).collect();
+    recipe::configure(&train::Arguments { what: Some(what), recipe, set, ..train::Arguments::default() })
 }
 
 /// Makes the folder, or sees that it is of the same trials.
-fn claim(folder: &Path, configs: &[Config]) -> Result<(), Failure> {
-    let mut text = String::new();
-    for config in configs {
-        text.push_str(&config.to_toml()?);
-        text.push('\n');
+fn claim(folder: &Path, base: &Config, trials: &[Trial]) -> Result<(), Failure> {
+    let mut text = base.to_toml()?;
+    for trial in trials {
+        let _ = writeln!(text, "# trial {:05}: {}", trial.number, trial.settings());
     }
     let path = folder.join("trials.toml");
     match std::fs::metadata(&path) {
         Ok(_) => {
-            let found = eciton_input::file::read(&path, u64::MAX)
+            let found = eciton_input::file::read(&path, text.len() as u64 + 1)
                 .map_err(|error| Failure::Failed(format!("{}: cannot be read: {error}", path.display())))?;
             if found == text.as_bytes() {
                 return Ok(());

@@ -11,7 +11,7 @@ use crate::progress::{self, Bar, JsonLines, Lines};
 use crate::{interrupt, recipe, run_name, summary};
 
 /// What `eciton train` takes. What stands for a key of a recipe is kept as text: the plan reads it.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
     /// A data set's name, a path to one, or a recipe (.toml) [default: cora]

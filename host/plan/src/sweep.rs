@@ -29,12 +29,12 @@ const MAX_VALUES: u64 = 10_000;
 /// Longest text of a sweep, bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What a sweep's file says.
+/// A sweep, as its file has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
     /// `DATASET/MODEL` of `eciton recipes`, or a recipe's file.
     pub recipe: String,
-    /// In the place of the recipe's data set.
+    /// Another data set than the recipe's.
     pub data: Option<String>,
     /// Trainings of each choice, with `run.seed` and those that follow it.
     pub seeds: u32,
@@ -42,9 +42,9 @@ pub struct Sweep {
     pub folds: u32,
     /// Whether folds are drawn class by class.
     pub stratified: bool,
-    /// So many choices are drawn in place of all; `None`: all.
+    /// The number of choices that are drawn; `None`: all are taken.
     pub random: Option<u32>,
-    /// What they are drawn from.
+    /// The seed of the draws.
     pub draw_seed: u64,
     /// The keys that differ, in alphabetical order.
     pub parameters: Vec<Parameter>,
@@ -53,7 +53,7 @@ pub struct Sweep {
 /// A key of a recipe and the values that it takes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// For instance `optimiser.lr`.
+    /// The key with its section, for instance `optimiser.lr`.
     pub key: String,
     /// Its values.
     pub values: Values,
@@ -78,11 +78,11 @@ pub enum Values {
 /// One training of a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// From 0, in the order of the sweep.
+    /// The number, from 0, in the order of the sweep.
     pub number: u32,
     /// Its choice of the parameters, as `key=value`.
     pub choice: Vec<(String, String)>,
-    /// What repeats a choice: fold and seed.
+    /// Fold and seed, which repeat a choice.
     pub repeat: Vec<(String, String)>,
 }
 

@@ -261,7 +261,7 @@ fn write_text(into: &mut String, (x, y): (f64, f64), anchor: &str, size: u32, co
 }
 
 /// Text as XML holds it, at most 100 characters: a data set's name is whatever a file is called.
-fn escape(into: &mut String, text: &str) {
+pub(crate) fn escape(into: &mut String, text: &str) {
     for c in text.chars().take(100) {
         match c {
             '&' => into.push_str("&amp;"),

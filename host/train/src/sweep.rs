@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::report::{Silent, Summary};
 use crate::resume::{is_finished, resume};
 use crate::session::Options;
-use crate::stop::Stop;
+use crate::stop::{Ask, Stop};
 use crate::train::train;
 
 pub use picture::picture;
@@ -38,7 +38,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// What it came to, if it came to anything.
+    /// The run's summary, where there is one.
     #[must_use]
     pub fn summary(&self) -> Option<&Summary> {
         match self {
@@ -91,6 +91,8 @@ pub fn sweep(
             std::thread::Builder::new()
                 .name(format!("trial-{number}"))
                 .spawn_scoped(scope, move || work(send))
+                // Those that have begun need not train to the end.
+                .inspect_err(|_| stop.ask(Ask::Leave))
                 .map_err(Error::Threads)?;
         }
         drop(send);

@@ -392,6 +392,13 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
+/// Mean and standard deviation (n - 1; 0 for one value).
+pub(crate) fn spread(values: &[f64]) -> Option<(f64, f64)> {
+    let mean = mean(values)?;
+    let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
+    Some((mean, if values.len() < 2 { 0.0 } else { (squares / (values.len() - 1) as f64).sqrt() }))
+}
+
 fn summarise(
     config: &Config,
     session: &Session,
@@ -400,11 +407,7 @@ fn summarise(
 ) -> Summary {
     let tests: Vec<f64> = seeds.iter().filter_map(|s| s.metrics.test).collect();
     let best: Vec<f64> = seeds.iter().filter_map(|s| s.best?.1.test).collect();
-    let test = mean(&tests);
-    let spread = test.map(|m| {
-        let squares: f64 = tests.iter().map(|t| (t - m) * (t - m)).sum();
-        if tests.len() < 2 { 0.0 } else { (squares / (tests.len() - 1) as f64).sqrt() }
-    });
+    let spread = spread(&tests);
     epoch_seconds.sort_by(f64::total_cmp);
     let middle = epoch_seconds.len() / 2;
     let median = match epoch_seconds.len() {
@@ -416,8 +419,8 @@ fn summarise(
         dataset: session.inputs.dataset.name.clone(),
         model: model_name(&session.program),
         metric: session.inputs.metric,
-        test_metric: test,
-        test_metric_std: spread,
+        test_metric: spread.map(|(mean, _)| mean),
+        test_metric_std: spread.map(|(_, deviation)| deviation),
         test_metric_at_best_validation: mean(&best),
         epoch_seconds_median: median,
         total_seconds: 0.0,

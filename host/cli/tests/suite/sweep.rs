@@ -63,9 +63,8 @@ fn a_sweep_killed_ten_times_trains_nothing_twice() {
             .unwrap();
         // Killed when so many trials have ended: those of before, and one more every second time.
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let ended = lines.take(kept.len() + kill % 2).count();
+        lines.take(kept.len() + kill % 2).for_each(|line| drop(line.unwrap()));
         child.kill().unwrap();
-        assert!(ended <= 12);
         child.wait().unwrap();
         let summary = |trial: &usize| folder.join(format!("sweeps/tries/trials/{trial:05}/summary.json"));
         let written = |trial: &usize| summary(trial).metadata().ok().and_then(|found| found.modified().ok());

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::table::Row;
+use crate::picture::escape;
 
 const PANEL: (f64, f64) = (300.0, 240.0);
 const MARGIN: (f64, f64) = (64.0, 44.0);
@@ -104,9 +105,12 @@ enum Axis {
 
 impl Axis {
     fn of(numbers: Option<Vec<f64>>, words: Vec<String>) -> Self {
-        let Some(mut values) = numbers.filter(|values| values.len() > 1) else { return Self::Words(words) };
+        let Some(mut values) = numbers else { return Self::Words(words) };
         values.sort_by(f64::total_cmp);
-        let (low, high) = (values.first().copied().unwrap_or(0.0), values.last().copied().unwrap_or(1.0));
+        let (Some(&low), Some(&high)) = (values.first(), values.last()) else { return Self::Words(words) };
+        if low == high {
+            return Self::Words(words);
+        }
         Self::Numbers { low, high, log: low > 0.0 && high / low > WIDE, values }
     }
 
@@ -126,7 +130,7 @@ impl Axis {
 
     fn ticks(&self) -> Vec<(f64, String)> {
         let shown = |text: &str| text.trim_matches('"').chars().take(12).collect::<String>();
-        let all: Vec<(f64, String)> = match self {
+        match self {
             Self::Numbers { values, low, high, .. } if values.len() > MAX_TICKS => {
                 [(0.0, low), (1.0, high)].map(|(share, value)| (share, format!("{value:.3e}"))).to_vec()
             }
@@ -140,11 +144,12 @@ impl Axis {
             Self::Words(words) => {
                 words.iter().take(64).filter_map(|word| Some((self.share(word)?, shown(word)))).collect()
             }
-        };
-        all
+        }
     }
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    let mut into = String::new();
+    escape(&mut into, text);
+    into
 }

@@ -7,21 +7,22 @@ use eciton_plan::sweep::Trial;
 use serde::Serialize;
 
 use super::Outcome;
+use crate::train::spread;
 
 /// A trial and how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// From 0, in the order of the sweep.
+    /// The trial's number, from 0, in the order of the sweep.
     pub trial: u32,
     /// The parameters that differ, as they are written in a recipe.
     pub choice: Vec<(String, String)>,
-    /// What repeats a choice: fold and seed.
+    /// Fold and seed, which repeat a choice.
     pub repeat: Vec<(String, String)>,
     /// `done`, `failed` or `left`.
     pub state: &'static str,
-    /// By which measure the following are.
+    /// The measure of the figures below.
     pub metric: Option<Metric>,
-    /// Of the model that is written, on the validation rows.
+    /// The written model's metric on the validation rows.
     pub validation: Option<f64>,
     /// The same on the test rows.
     pub test: Option<f64>,
@@ -31,12 +32,12 @@ pub struct Row {
     pub seconds: Option<f64>,
     /// SHA-256 of the weights.
     pub model_digest: Option<String>,
-    /// Why it failed.
+    /// The failure's text.
     pub error: Option<String>,
 }
 
 impl Row {
-    /// Of a trial.
+    /// The row of a trial.
     #[must_use]
     pub fn of(trial: &Trial, outcome: &Outcome) -> Self {
         let summary = outcome.summary();
@@ -77,12 +78,12 @@ impl Row {
 pub struct Group {
     /// The parameters that differ.
     pub choice: Vec<(String, String)>,
-    /// As one text.
+    /// The choice as one text.
     #[serde(skip)]
     pub label: String,
     /// Trials that have ended well.
     pub trials: u32,
-    /// By which measure the following are.
+    /// The measure of the figures below.
     pub metric: Option<Metric>,
     /// Mean and standard deviation (n - 1; 0 for one) of the validation metric.
     pub validation: Option<(f64, f64)>,
@@ -108,8 +109,11 @@ pub fn groups(rows: &[Row]) -> Vec<Group> {
         let done: Vec<&Row> = of.into_iter().filter(|row| row.state == "done").collect();
         group.trials = done.len() as u32;
         group.metric = done.iter().find_map(|row| row.metric);
-        group.validation = spread(done.iter().filter_map(|row| row.validation));
-        group.test = spread(done.iter().filter_map(|row| row.test));
+        let of = |value: fn(&Row) -> Option<f64>| -> Vec<f64> {
+            done.iter().filter_map(|row| value(row)).collect()
+        };
+        group.validation = spread(&of(|row| row.validation));
+        group.test = spread(&of(|row| row.test));
         group
     });
     let mut groups: Vec<Group> = finished.collect();
@@ -122,17 +126,6 @@ pub fn groups(rows: &[Row]) -> Vec<Group> {
         (a, b) => b.is_some().cmp(&a.is_some()),
     });
     groups
-}
-
-fn spread(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    let values: Vec<f64> = values.collect();
-    let count = values.len() as f64;
-    if values.is_empty() {
-        return None;
-    }
-    let mean = values.iter().sum::<f64>() / count;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    Some((mean, (squares / (count - 1.0).max(1.0)).sqrt()))
 }
 
 /// The rows as CSV (RFC 4180), a column a parameter.
