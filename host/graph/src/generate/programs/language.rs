@@ -339,7 +339,8 @@ impl Program {
     /// Steps that a network takes: 1, and for each line 2^l, l the loops around it, and 2^(l + 1) more at a `while`.
     #[must_use]
     pub fn steps(&self) -> u32 {
-        let of = |line: &Line| (1u32 << line.loops) + if line.statement == S::While { 2 << line.loops } else { 0 };
+        let of =
+            |line: &Line| (1u32 << line.loops) + if line.statement == S::While { 2 << line.loops } else { 0 };
         1 + self.lines.iter().map(of).sum::<u32>()
     }
 
@@ -541,7 +542,9 @@ mod tests {
             assert_eq!(i64::from(program.run().unwrap()), values[0], "seed {seed}:\n{program}");
             kinds.extend(program.lines.iter().map(|line| format!("{:?}", line.statement)));
             for line in &program.lines {
-                assert!(line.yes <= lines && line.no <= lines && line.indent <= DEEPEST && line.loops <= LOOPS);
+                assert!(
+                    line.yes <= lines && line.no <= lines && line.indent <= DEEPEST && line.loops <= LOOPS
+                );
             }
         }
         assert_eq!(kinds.len(), STATEMENTS.len() - 1, "{kinds:?}");
