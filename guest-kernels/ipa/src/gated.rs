@@ -211,7 +211,7 @@ impl Gated<'_> {
         }
         let mut start = State { c: vec![R::ZERO; dh.len()], h: dh };
         let zeros = vec![R::ZERO; start.h.len()];
-        self.lstm.back(programs, &nodes.places, &cells, zeros, &mut start, lines)
+        self.lstm.back(&nodes.places, &cells, zeros, &mut start, lines)
     }
 
     fn step_back<R: Real>(

@@ -170,7 +170,7 @@ impl Kernel for Ipa {
             text if text == usual => Ok(false),
             text if text == other => Ok(true),
             text => {
-                Err(Error::Argument(format!("attribute `{name}` is {text:?}; it is `{usual}` or `{other}`")))
+                Err(Error::Argument(format!("attribute `{name}` is `{text}`; it is `{usual}` or `{other}`")))
             }
         };
         let parts = Parts {
@@ -232,9 +232,14 @@ impl Kernel for Ipa {
             at_exit.iter().for_each(|&p| mass += p);
         }
         if self.probe && !self.gated && !task.training && task.rows > 0 {
-            let mean = mass / R::from_f32(task.rows as f32);
+            // Numbers of this arithmetic are read as f32 through the host, and printed as whole ones: formatting floats
+            // would add a third to the component.
+            let mean = lstm::matrix(1, &[mass / R::from_f32(task.rows as f32)])?;
+            let mean: Vec<f32> = lstm::read(&mean)?;
+            let millionths = mean.iter().map(|&mean| (mean * 1e6 + 0.5) as u32).sum::<u32>();
+            let (ones, rest) = (millionths / 1_000_000, millionths % 1_000_000);
             eciton_sdk::log(&format!(
-                "ipa: pointer mass at the exit {mean:?}, the mean of {} programs",
+                "ipa: pointer mass at the exit {ones}.{rest:06}, the mean of {} programs",
                 task.rows
             ));
         }

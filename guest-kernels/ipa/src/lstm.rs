@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! z = T[token] + h W_h,  T = E W_x + b
-//! i, f, g, o = sigmoid(z_i), sigmoid(z_f), tanh(z_g), sigmoid(z_o)
+//! i, f, o, g = sigmoid(z_i), sigmoid(z_f), sigmoid(z_o), tanh(z_g)
 //! c' = f c + i g,  h' = o tanh(c')
 //! ```
 //!
-//! h, c [rows, H]; z [rows, 4 H] = [i | f | g | o]; E [entries, H], W_x and W_h [H, 4 H], b [4 H]. Products and the rows
+//! h, c [rows, H]; z [rows, 4 H] = [i | f | o | g]; E [entries, H], W_x and W_h [H, 4 H], b [4 H]. Products and the rows
 //! of T are the host's; what is between is computed here.
 
 use eciton_sdk::{Ids, Matrix, Out, Real, Result, linalg, scratch};
@@ -40,10 +40,12 @@ pub(crate) struct State<R> {
     pub(crate) h: Vec<R>,
 }
 
+#[inline(always)]
 pub(crate) fn sigmoid<R: Real>(x: R) -> R {
     R::ONE / (R::ONE + (-x).exp())
 }
 
+#[inline(always)]
 pub(crate) fn tanh<R: Real>(x: R) -> R {
     // exp of what is large would be infinite in f64.
     let two = R::ONE + R::ONE;
@@ -52,31 +54,27 @@ pub(crate) fn tanh<R: Real>(x: R) -> R {
     two / (R::ONE + (-(two * x)).exp()) - R::ONE
 }
 
-/// z's four parts, of one row.
-fn parts<R>(z: &[R], hidden: usize) -> [&[R]; 4] {
-    let (one, two) = z.split_at(2 * hidden);
-    let ((i, f), (g, o)) = (one.split_at(hidden), two.split_at(hidden));
-    [i, f, g, o]
+/// Four parts of a row, of H values each: i, f, o, g.
+fn parts<R>(row: &[R], hidden: usize) -> [&[R]; 4] {
+    let (one, two) = row.split_at(2 * hidden);
+    let ((i, f), (o, g)) = (one.split_at(hidden), two.split_at(hidden));
+    [i, f, o, g]
 }
 
-/// z becomes [i | f | g | o] after their functions.
+/// z becomes [i | f | o | g] after their functions.
 fn open<R: Real>(z: &mut [R], hidden: usize) {
     for row in z.chunks_exact_mut(4 * hidden) {
-        let (before, rest) = row.split_at_mut(2 * hidden);
-        let (g, o) = rest.split_at_mut(hidden);
-        before.iter_mut().for_each(|v| *v = sigmoid(*v));
+        let (gates, g) = row.split_at_mut(3 * hidden);
+        gates.iter_mut().for_each(|v| *v = sigmoid(*v));
         g.iter_mut().for_each(|v| *v = tanh(*v));
-        o.iter_mut().for_each(|v| *v = sigmoid(*v));
     }
 }
 
 /// c after a token, given its gates.
 fn carry<R: Real>(gates: &[R], c: &mut [R], hidden: usize) {
     for (gates, c) in gates.chunks_exact(4 * hidden).zip(c.chunks_exact_mut(hidden)) {
-        let [i, f, g, _] = parts(gates, hidden);
-        for (((c, &i), &f), &g) in c.iter_mut().zip(i).zip(f).zip(g) {
-            *c = f * *c + i * g;
-        }
+        let [i, f, _, g] = parts(gates, hidden);
+        each(c, [i, f, g], |c, [i, f, g]| f * c + i * g);
     }
 }
 
@@ -84,10 +82,16 @@ fn carry<R: Real>(gates: &[R], c: &mut [R], hidden: usize) {
 fn show<R: Real>(gates: &[R], c: &[R], h: &mut [R], hidden: usize) {
     let rows = gates.chunks_exact(4 * hidden).zip(c.chunks_exact(hidden));
     for ((gates, c), h) in rows.zip(h.chunks_exact_mut(hidden)) {
-        let [.., o] = parts(gates, hidden);
-        for ((h, &c), &o) in h.iter_mut().zip(c).zip(o) {
-            *h = o * tanh(c);
-        }
+        let [_, _, o, _] = parts(gates, hidden);
+        each(h, [o, c, c], |_, [o, c, _]| o * tanh(c));
+    }
+}
+
+/// Each value of `to` from itself and those beside it. One loop a result: such loops become vectors.
+#[inline(always)]
+fn each<R: Real>(to: &mut [R], [a, b, c]: [&[R]; 3], by: impl Fn(R, [R; 3]) -> R) {
+    for (((to, &a), &b), &c) in to.iter_mut().zip(a).zip(b).zip(c) {
+        *to = by(*to, [a, b, c]);
     }
 }
 
@@ -102,22 +106,21 @@ fn cell_back<R: Real>(
     hidden: usize,
 ) -> Vec<R> {
     let mut dz = vec![R::ZERO; gates.len()];
+    let mut t = vec![R::ZERO; hidden];
     let rows = dz.chunks_exact_mut(4 * hidden).zip(gates.chunks_exact(4 * hidden));
     let states = before.chunks_exact(hidden).zip(after.chunks_exact(hidden));
     let grads = dh.chunks_exact(hidden).zip(dc.chunks_exact_mut(hidden));
-    for (((dz, gates), (before, after)), (dh, dc)) in rows.zip(states).zip(grads) {
-        let [i, f, g, o] = parts(gates, hidden);
+    for (((dz, gates), (before, after)), (dh, d)) in rows.zip(states).zip(grads) {
+        let [i, f, o, g] = parts(gates, hidden);
         let (one, two) = dz.split_at_mut(2 * hidden);
-        let ((di, df), (dg, d_o)) = (one.split_at_mut(hidden), two.split_at_mut(hidden));
-        for k in 0..hidden {
-            let t = tanh(after[k]);
-            let d = dc[k] + dh[k] * o[k] * (R::ONE - t * t);
-            d_o[k] = dh[k] * t * o[k] * (R::ONE - o[k]);
-            di[k] = d * g[k] * i[k] * (R::ONE - i[k]);
-            df[k] = d * before[k] * f[k] * (R::ONE - f[k]);
-            dg[k] = d * i[k] * (R::ONE - g[k] * g[k]);
-            dc[k] = d * f[k];
-        }
+        let ((di, df), (d_o, dg)) = (one.split_at_mut(hidden), two.split_at_mut(hidden));
+        t.iter_mut().zip(after).for_each(|(t, &c)| *t = tanh(c));
+        each(d, [dh, o, &t], |d, [dh, o, t]| d + dh * o * (R::ONE - t * t));
+        each(d_o, [dh, o, &t], |_, [dh, o, t]| dh * t * o * (R::ONE - o));
+        each(di, [d, i, g], |_, [d, i, g]| d * g * i * (R::ONE - i));
+        each(df, [d, f, before], |_, [d, f, c]| d * c * f * (R::ONE - f));
+        each(dg, [d, i, g], |_, [d, i, g]| d * i * (R::ONE - g * g));
+        each(d, [f, f, f], |d, [f, ..]| d * f);
     }
     dz
 }
@@ -166,7 +169,6 @@ impl Lstm<'_> {
     /// The gradient of the state before the lines in the place of that after them, `grad`; `c` is that state's.
     pub(crate) fn back<R: Real>(
         &self,
-        programs: &Programs,
         places: &[Place],
         cells: &[Cell],
         c: Vec<R>,
@@ -185,7 +187,7 @@ impl Lstm<'_> {
         for (position, (cell, gates)) in cells.iter().zip(&gates).enumerate().rev() {
             let (before, after) = (&carried[position], &carried[position + 1]);
             let dz = cell_back(gates, before, after, &grad.h, &mut grad.c, self.hidden);
-            sums.add(programs, places, position, &dz);
+            sums.add(places, position, &dz);
             let dz = matrix(4 * self.hidden, &dz)?;
             let dh = scratch(&cell.h.shape(), |into| {
                 linalg::matmul(&dz, false, self.recurrent, true, false, into)
@@ -204,8 +206,10 @@ pub(crate) struct LineSums<R> {
     recurrent: Products,
     nodes: usize,
     tokens: usize,
-    /// Gradients of rows of T by program, node and position, [4 H] each, where there are any.
-    rows: Vec<Option<Vec<R>>>,
+    /// Where `sums` has the gradient of a row of T, by program, node and position; from 1, 0 for nowhere.
+    rows: Vec<u32>,
+    /// [.., 4 H]
+    sums: Vec<R>,
     hidden: usize,
 }
 
@@ -218,18 +222,25 @@ impl<R: Real> LineSums<R> {
             recurrent: Products::new(count, runs * tokens, hidden, 4 * hidden)?,
             nodes,
             tokens,
-            rows: vec![None; count * nodes * tokens],
+            rows: vec![0; count * nodes * tokens],
+            sums: Vec::new(),
             hidden,
         })
     }
 
-    fn add(&mut self, programs: &Programs, places: &[Place], position: usize, dz: &[R]) {
-        let _ = programs;
-        for (place, dz) in places.iter().zip(dz.chunks_exact(4 * self.hidden)) {
-            let at = (place.program as usize * self.nodes + place.node as usize) * self.tokens + position;
-            match &mut self.rows[at] {
-                Some(sum) => sum.iter_mut().zip(dz).for_each(|(sum, &dz)| *sum += dz),
-                none => *none = Some(dz.to_vec()),
+    fn add(&mut self, places: &[Place], position: usize, dz: &[R]) {
+        let wide = 4 * self.hidden;
+        for (place, dz) in places.iter().zip(dz.chunks_exact(wide)) {
+            let row = (place.program as usize * self.nodes + place.node as usize) * self.tokens + position;
+            match self.rows[row] {
+                0 => {
+                    self.sums.extend_from_slice(dz);
+                    self.rows[row] = (self.sums.len() / wide) as u32;
+                }
+                at => {
+                    let sum = &mut self.sums[(at as usize - 1) * wide..][..wide];
+                    sum.iter_mut().zip(dz).for_each(|(sum, &dz)| *sum += dz);
+                }
             }
         }
     }
@@ -242,8 +253,8 @@ impl<R: Real> LineSums<R> {
         let (nodes, tokens) = (self.nodes, self.tokens);
         let (mut values, mut at, mut owners, mut entries) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut bias = vec![R::ZERO; programs.count() * 4 * self.hidden];
-        for (row, sum) in self.rows.iter().enumerate() {
-            let Some(sum) = sum else { continue };
+        for (row, &sum) in self.rows.iter().enumerate().filter(|(_, sum)| **sum > 0) {
+            let sum = &self.sums[(sum as usize - 1) * 4 * self.hidden..][..4 * self.hidden];
             let program = row / tokens / nodes;
             let place = Place { program: program as u32, node: (row / tokens % nodes) as u32 };
             let of = &mut bias[program * 4 * self.hidden..][..4 * self.hidden];

@@ -274,7 +274,7 @@ impl<R: Real> Machine<'_, R> {
             self.decide_back(level, &ran, &shares, &d_shares, &mut d_ran, branches);
             let mut state = self.running(level, &d_ran);
             let c = self.running(level, &before.states).c;
-            self.lstm.back(programs, &self.places(level), &cells, c, &mut state, lines)?;
+            self.lstm.back(&self.places(level), &cells, c, &mut state, lines)?;
             self.put(level, &state, &mut d_ran);
             grads = self.ending(programs, levels, at, grad);
             add(&mut grads, R::ONE, &d_ran);

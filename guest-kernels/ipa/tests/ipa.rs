@@ -106,8 +106,8 @@ impl Slow<'_> {
             let (x, u) = (times(&p[0][token * h..][..h], &p[1], 4 * h), times(&s, &p[3], 4 * h));
             let z: Vec<f64> = (0..4 * h).map(|k| x[k] + u[k] + p[2][k]).collect();
             for k in 0..h {
-                c[k] = sigmoid(z[h + k]) * c[k] + sigmoid(z[k]) * z[2 * h + k].tanh();
-                s[k] = sigmoid(z[3 * h + k]) * c[k].tanh();
+                c[k] = sigmoid(z[h + k]) * c[k] + sigmoid(z[k]) * z[3 * h + k].tanh();
+                s[k] = sigmoid(z[2 * h + k]) * c[k].tanh();
             }
         }
         (c, s)
@@ -196,7 +196,8 @@ fn programs() -> Vec<Row> {
     };
     vec![
         pad(straight.to_vec(), 3, 4),
-        pad(looped[..3].to_vec(), 3, 0),
+        pad(looped.to_vec(), 4, 0),
+        pad(looped.to_vec(), 4, 6),
         pad(vec![node([1, 2], 1, 1), node([4, 4], 2, 3), node([3, 1], 3, 1)], 3, 7),
         pad(
             vec![
