@@ -6,7 +6,8 @@
 //! row by row. So any thread makes any part at any time, nothing is kept, and a graph may be larger
 //! than memory. How the parts are cut into chunks changes nothing.
 //!
-//! [`ManyGraphs`] says what a data set of many small graphs should be, each of which has a class.
+//! [`ManyGraphs`] says what a data set of many small graphs should be, each of which has a class; [`Programs`]
+//! says what programs there should be, each with the number that it ends with.
 //!
 //! What is drawn has repeats and pairs of a vertex with itself; builders drop them.
 //! [`Generated::expected_edges`] says how many edges are left, [`Generated::aim`] how many pairs to
@@ -34,6 +35,7 @@ mod keyed;
 mod layout;
 mod many;
 mod planted;
+pub mod programs;
 mod repeats;
 mod rmat;
 mod rows;
@@ -43,6 +45,7 @@ pub use arrays::{Arrays, write_arrays};
 pub use block_model::BlockModel;
 pub use many::{GeneratedMany, ManyGraphs};
 pub use planted::{Division, Planted, Target};
+pub use programs::Programs;
 pub use rmat::Rmat;
 pub use rows::{LinearRows, TowerRows};
 

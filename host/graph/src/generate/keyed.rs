@@ -34,6 +34,8 @@ pub(crate) enum Purpose {
     Links = 13,
     /// Of which kinds the vertices of a graph of many are.
     Kinds = 14,
+    /// A program and its length.
+    Programs = 15,
 }
 
 /// The stream of `seed` for a purpose at a position.

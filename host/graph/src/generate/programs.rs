@@ -1,0 +1,182 @@
+//! Programs of a small language with the number that they end with: for networks that learn to run programs (Bieber et
+//! al. 2020).
+//!
+//! A row is a program, [`language::Program::encode`]d; its class is v0 after the last line. A set for training has
+//! programs of mostly the longest length; sets of longer programs show whether what was learnt carries over. All
+//! sets of a specification have rows of one width. Every program comes from a stream of its own.
+
+pub mod language;
+
+use language::{Program, length};
+
+use super::keyed::{Purpose, stream};
+use super::{MAX_FEATURES, whole};
+use crate::adjacency::{Graph, Options};
+use crate::dataset::{Dataset, VertexIds};
+use crate::error::{Error, Result};
+use crate::features::Features;
+use crate::labels::Labels;
+use crate::split::Split;
+
+/// Most programs of a set.
+const MAX_PROGRAMS: u64 = 1 << 26;
+/// Most lines of a program.
+const MAX_LINES: u64 = 1000;
+/// Most values of v0: their tokens and those of everything else are exact as f32, and classes are as many.
+const MAX_MODULUS: u64 = 1 << 16;
+/// Steps of a program at most, whatever its length says.
+const MAX_STEPS: u32 = 1000;
+
+/// What programs there should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Programs {
+    /// Lines of the longest program that trains; 9 of 10 have as many, the others fewer, down to 2.
+    pub lines: u32,
+    /// Programs of these lengths: 90 % train, 5 % validate, 5 % test.
+    pub programs: u64,
+    /// Lengths of further sets, all of whose programs test.
+    pub lengths: Vec<u32>,
+    /// Programs of each.
+    pub each: u64,
+    /// What v0 is kept modulo: the number of classes.
+    pub modulus: u32,
+    /// Whether one statement of each program is hidden: the task is then to guess what it was.
+    pub partial: bool,
+    /// Where numbers come from.
+    pub seed: u64,
+}
+
+impl Default for Programs {
+    /// 20,000 programs of up to 6 lines modulo 10, and 2,000 of 8, 12 and 20 lines each.
+    fn default() -> Self {
+        let (lines, programs, each) = (6, 20_000, 2_000);
+        Self { lines, programs, lengths: vec![8, 12, 20], each, modulus: 10, partial: false, seed: 0 }
+    }
+}
+
+impl Programs {
+    fn check(&self) -> Result<()> {
+        whole("lines", self.lines.into(), 2, MAX_LINES)?;
+        whole("programs", self.programs, 20, MAX_PROGRAMS)?;
+        whole("programs of each length", self.each, 1, MAX_PROGRAMS)?;
+        whole("modulus", self.modulus.into(), 2, MAX_MODULUS)?;
+        self.lengths.iter().try_for_each(|&lines| whole("lines", lines.into(), 2, MAX_LINES))?;
+        whole("values of a row", self.columns(), 1, MAX_FEATURES.into())
+    }
+
+    /// Nodes of a row: the lines of the longest program and its exit.
+    #[must_use]
+    pub fn nodes(&self) -> u32 {
+        1 + self.lengths.iter().copied().fold(self.lines, u32::max)
+    }
+
+    fn columns(&self) -> u64 {
+        u64::from(self.nodes()) * language::NODE as u64
+    }
+
+    /// Tokens that there are.
+    #[must_use]
+    pub fn entries(&self) -> u32 {
+        Program::entries(self.modulus)
+    }
+
+    /// The set for training.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for numbers out of bounds.
+    pub fn train(&self, name: &str) -> Result<Dataset> {
+        let count = self.programs;
+        let at = |twentieths: u64| (count * twentieths / 20) as u32;
+        let (first, second) = (at(18), at(19));
+        let split = Split {
+            train: (0..first).collect(),
+            validation: (first..second).collect(),
+            test: (second..count as u32).collect(),
+        };
+        self.set(name, None, count, split)
+    }
+
+    /// The set of programs of exactly so many lines.
+    ///
+    /// # Errors
+    /// As [`Self::train`].
+    pub fn test(&self, name: &str, lines: u32) -> Result<Dataset> {
+        let test = (0..self.each as u32).collect();
+        let split = Split { train: Vec::new(), validation: Vec::new(), test };
+        self.set(name, Some(lines), self.each, split)
+    }
+
+    fn set(&self, name: &str, exactly: Option<u32>, count: u64, split: Split) -> Result<Dataset> {
+        self.check()?;
+        let (nodes, columns) = (self.nodes() as usize, self.columns());
+        let mut values = Vec::new();
+        let mut labels = Vec::new();
+        for row in 0..count {
+            // Sets by length; lengths are above 0, which is the one for training.
+            let position = u64::from(exactly.unwrap_or(0)) << 40 | row;
+            let mut numbers = stream(self.seed, Purpose::Programs, position);
+            let mut draw = |bound: u32| numbers.below(u64::from(bound)) as u32;
+            let lines =
+                exactly.map_or_else(|| length(&mut draw, self.lines as usize), |lines| lines as usize);
+            let program = Program::draw(&mut draw, lines, self.modulus);
+            // Loops nest no deeper than ends soon.
+            let endless = || Error::Parameter {
+                name: "lines",
+                found: lines.to_string(),
+                allowed: "lengths of which every program ends within 2^24 lines".to_owned(),
+            };
+            labels.push(program.run().ok_or_else(endless)?);
+            let program = if self.partial { program.with_hidden(&mut draw) } else { program };
+            program.encode(nodes, MAX_STEPS, &mut values).ok_or_else(endless)?;
+        }
+        Dataset {
+            name: name.to_owned(),
+            graph: Graph::from_edges(count, std::iter::empty(), Options::default())?,
+            features: Features::dense(columns as u32, &values)?,
+            edge_features: None,
+            labels: Labels::classes(labels, self.modulus),
+            split,
+            graphs: None,
+            ids: VertexIds::Dense,
+        }
+        .checked()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn sets_have_rows_of_one_width_and_are_the_same_again() {
+        let made = Programs { programs: 200, lengths: vec![8, 12], each: 50, ..Programs::default() };
+        let (train, test) = (made.train("a").unwrap(), made.test("b", 12).unwrap());
+        assert_eq!((train.features.columns(), test.features.columns()), (13 * 8, 13 * 8));
+        assert_eq!(
+            [train.split.train.len(), train.split.validation.len(), train.split.test.len()],
+            [180, 10, 10]
+        );
+        assert_eq!([test.split.train.len(), test.split.test.len()], [0, 50]);
+        assert!(train.labels == made.train("a").unwrap().labels);
+        let partial = Programs { partial: true, ..made.clone() };
+        // Hiding a statement changes no result.
+        assert!(partial.train("a").unwrap().labels == train.labels);
+        assert!(Programs { seed: 1, ..made.clone() }.train("a").unwrap().labels != train.labels);
+        let mut row = [0.0; 13 * 8];
+        for at in 0..50 {
+            test.features.copy_row(at, &mut row);
+            assert!(row.iter().all(|&v| v.fract() == 0.0 && v >= 0.0));
+            assert_eq!(row[6], 12.0);
+        }
+        for wrong in [
+            Programs { lines: 1, ..made.clone() },
+            Programs { modulus: 1, ..made.clone() },
+            Programs { programs: 19, ..made.clone() },
+            Programs { each: 0, ..made.clone() },
+            Programs { lengths: vec![1001], ..made.clone() },
+        ] {
+            assert!(matches!(wrong.train("a"), Err(Error::Parameter { .. })), "{wrong:?}");
+        }
+    }
+}
