@@ -27,6 +27,7 @@ pub const BUILTIN: &[Builtin] = &[
     Builtin { name: "embedding", package: "eciton-embedding" },
     Builtin { name: "gatv2", package: "eciton-gatv2" },
     Builtin { name: "head", package: "eciton-head" },
+    Builtin { name: "ipa", package: "eciton-ipa" },
     Builtin { name: "linear", package: "eciton-linear" },
     Builtin { name: "maximum", package: "eciton-maximum" },
     Builtin { name: "normalise", package: "eciton-normalise" },

@@ -25,6 +25,7 @@ use eciton_tensor::random::Purpose;
 use embedding::Embedding;
 use gatv2::Gatv2;
 use head::Head;
+use ipa::Ipa;
 use linear::Linear;
 use maximum::Maximum;
 use normalise::Normalise;
@@ -77,6 +78,7 @@ enum Opened {
     Concat(Concat),
     Slice(Slice),
     Product(Product),
+    Ipa(Ipa),
 }
 
 impl Opened {
@@ -104,6 +106,7 @@ impl Opened {
             "concat" => Concat::open(inputs, &attributes).map(Self::Concat),
             "slice" => Slice::open(inputs, &attributes).map(Self::Slice),
             "product" => Product::open(inputs, &attributes).map(Self::Product),
+            "ipa" => Ipa::open(inputs, &attributes).map(Self::Ipa),
             "gatv2" | "maximum" => match (name, inputs) {
                 ("gatv2", [source, target, ..]) => {
                     Gatv2::open(source, target, layer.edge_features(), &attributes).map(Self::Gatv2)
@@ -224,6 +227,7 @@ impl Native {
             Opened::Concat(kernel) => call_kernel(kernel, kind, args),
             Opened::Slice(kernel) => call_kernel(kernel, kind, args),
             Opened::Product(kernel) => call_kernel(kernel, kind, args),
+            Opened::Ipa(kernel) => call_kernel(kernel, kind, args),
             Opened::Gatv2(_) | Opened::Maximum(_) => {
                 Err(sdk::Error::Unsupported("this kernel works on edges".to_owned()))
             }

@@ -61,6 +61,10 @@ fn all() -> Vec<Arc<Layer>> {
         let rest = [("window", Value::Integer(2)), ("by", text(by))];
         open("pool2d", &[vec![32]], &[&[side("height"), side("width")], &rest[..]].concat())
     };
+    let ipa = |given: &[(&'static str, Value)]| {
+        let size = [("entries", Value::Integer(5)), ("hidden", Value::Integer(6))];
+        open("ipa", &[vec![5 * 8]], &[&size[..], given].concat())
+    };
     vec![
         open(
             "linear",
@@ -93,6 +97,9 @@ fn all() -> Vec<Arc<Layer>> {
         open("concat", &[vec![3], vec![5], vec![1]], &[]),
         open("slice", &[vec![9]], &[("start", Value::Integer(2)), ("count", Value::Integer(4))]),
         open("product", &[vec![6], vec![6]], &[]),
+        ipa(&[]),
+        ipa(&[("decisions", Value::Flag(false)), ("pointer", Value::Flag(false))]),
+        ipa(&[("execute", text("gru"))]),
         open("head", &[vec![6]], &[("bias", Value::Flag(true))]),
         open("head", &[vec![6]], &[("focal", Value::Number(2.0))]),
         open("head", &[vec![6]], &[("of", text("squared-error"))]),

@@ -34,7 +34,8 @@
 //! without cycles, whose last layer makes the scores.
 //!
 //! A layer whose `kernel` is a path to a component ([`LayerSettings::is_path`]) puts its rows through that
-//! kernel: one row at a time, or along edges ([`On`]).
+//! kernel: one row at a time, or along edges ([`On`]). A few built-in kernels are named so by their own name
+//! ([`LayerSettings::BUILT_IN`]).
 //!
 //! What follows is, in this order: `norm` (each row by itself), the activation, and with `residual` the
 //! layer's input, as it was before dropout, is added.
@@ -648,7 +649,11 @@ impl Model {
         let mut all: Vec<&str> = Vec::new();
         for layer in &self.layers {
             match &layer.kind {
-                LayerKind::Own { kernel, .. } if !all.contains(&&kernel[..]) => all.push(kernel),
+                LayerKind::Own { kernel, .. }
+                    if LayerSettings::is_path(kernel) && !all.contains(&&kernel[..]) =>
+                {
+                    all.push(kernel);
+                }
                 _ => {}
             }
         }

@@ -1,6 +1,7 @@
 //! `eciton data generate`: graphs of any size from a seed, with something to learn.
 
 mod many;
+mod programs;
 mod rows;
 
 use std::path::{Path, PathBuf};
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     Linear(rows::LinearArguments),
     /// Rows of a user, an item and numbers, with a class: for recommenders of two towers
     Towers(rows::TowerArguments),
+    /// Programs of up to so many lines, with what they compute: for networks that learn to run programs
+    Programs(programs::Arguments),
 }
 
 /// `eciton data generate block-model`
@@ -322,6 +325,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
         Command::Graphs(arguments) => return many::run(arguments, output),
         Command::Linear(arguments) => return rows::linear(arguments, output),
         Command::Towers(arguments) => return rows::towers(arguments, output),
+        Command::Programs(arguments) => return programs::run(arguments, output),
     };
     let edges = common.edges.unwrap_or(EDGES_PER_VERTEX.saturating_mul(common.vertices));
     let aimed = |made: Generated| if common.pairs.is_some() { Ok(made) } else { made.aim(edges) };

@@ -582,6 +582,7 @@ fn data_kernels_and_doctor() {
         "embedding",
         "gatv2",
         "head",
+        "ipa",
         "linear",
         "maximum",
         "normalise",

@@ -234,7 +234,7 @@ pub(super) const LAYER: &[Key<LayerSettings>] = &[
         "the layer's kind, for instance gcn, linear, conv2d or transformer, or the path of a component",
         |layer, field| {
             layer.kernel = match &field.value {
-                Found::Text(text) if LayerSettings::is_path(text) => text.clone(),
+                Found::Text(text) if LayerSettings::is_own(text) => text.clone(),
                 _ => kernel(field)?.to_owned(),
             };
             Ok(())
@@ -445,7 +445,8 @@ fn names(field: &Field) -> Result<Vec<String>, Error> {
 fn kernel(field: &Field) -> Result<&'static str, Error> {
     let names = LayerSettings::KERNELS;
     field.choice(&names.map(|name| (name, name))).map_err(|_| {
-        let names = names.map(|name| format!("{name:?}")).join(", ");
+        let names = names.iter().chain(&LayerSettings::BUILT_IN);
+        let names = names.map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
         field.refuse(format!("one of {names}, {}", LayerSettings::OR_PATH))
     })
 }

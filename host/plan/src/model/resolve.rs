@@ -435,7 +435,7 @@ impl Resolving<'_> {
             let allowed = format!("left out: it belongs to {}", all_of(kinds));
             return self.refuse(name, format!("given for kernel {:?}", layer.kernel), &allowed);
         }
-        if LayerSettings::is_path(&layer.kernel) {
+        if LayerSettings::is_own(&layer.kernel) {
             return self.own_kernel();
         }
         let of = [
@@ -480,7 +480,8 @@ impl Resolving<'_> {
             }
             other if deep::is_one(other) => self.deep()?,
             other => {
-                let known = LayerSettings::KERNELS.map(|name| format!("{name:?}")).join(", ");
+                let known = LayerSettings::KERNELS.iter().chain(&LayerSettings::BUILT_IN);
+                let known = known.map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
                 let allowed = format!("one of {known}, {}", LayerSettings::OR_PATH);
                 return self.refuse("kernel", format!("{other:?}"), &allowed);
             }
@@ -490,6 +491,10 @@ impl Resolving<'_> {
     fn own_kernel(&self) -> Result<LayerKind, Error> {
         let layer = self.layer;
         let on = layer.on.unwrap_or_default();
+        if on == On::Edges && !LayerSettings::is_path(&layer.kernel) {
+            let allowed = "left out, or \"rows\": the kernel is one of rows";
+            return self.refuse("on", "\"edges\"".to_owned(), allowed);
+        }
         if on == On::Rows && layer.self_loops.is_some() {
             let allowed = "left out, or on = \"edges\": a kernel of rows sees no neighbours";
             return self.refuse("self_loops", "given for a kernel of rows".to_owned(), allowed);

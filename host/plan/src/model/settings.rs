@@ -196,7 +196,7 @@ pub enum Layers {
 /// A layer as written: what is `None` comes from the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LayerSettings {
-    /// The layer's kind: one of [`LayerSettings::KERNELS`], or the path of a component
+    /// The layer's kind: one of [`LayerSettings::KERNELS`] or [`LayerSettings::BUILT_IN`], or the path of a component
     /// ([`LayerSettings::is_path`]).
     pub kernel: String,
     /// Width of its output.
@@ -391,6 +391,16 @@ impl LayerSettings {
     #[must_use]
     pub fn is_path(kernel: &str) -> bool {
         kernel.contains('/') || kernel.ends_with(".wasm")
+    }
+
+    /// Built-in kernels that are layers by their own name, with `attributes` as the kernel has them.
+    pub const BUILT_IN: [&'static str; 1] = ["ipa"];
+
+    /// Whether a layer hands its rows to a kernel as they are, and takes what comes: a component's path, or one of
+    /// [`Self::BUILT_IN`].
+    #[must_use]
+    pub fn is_own(kernel: &str) -> bool {
+        Self::is_path(kernel) || Self::BUILT_IN.contains(&kernel)
     }
 
     /// Whether it has a key that only some kinds have.

@@ -168,6 +168,21 @@ fn layers_of_ones_own_kernels_are_written_as_they_were_read() {
 }
 
 #[test]
+fn a_built_in_kernel_may_be_named_as_one_of_ones_own() {
+    let text = "[[layers]]\nkernel = \"ipa\"\nwidth = 12\nattributes = { hidden = 6 }\n[[layers]]\nkernel = \"linear\"\n";
+    let settings = ModelSettings::parse(text, "m.toml").unwrap();
+    assert_eq!(settings.own_kernels().count(), 0, "it is no path");
+    let model = resolved(text).unwrap();
+    let attributes = vec![Attribute::new("hidden", Value::Integer(6))];
+    let own = LayerKind::Own { kernel: "ipa".to_owned(), on: On::Rows, attributes, with_self: false };
+    assert_eq!((&model.layers[0].kind, model.layers[0].width), (&own, 12));
+    assert!(model.own_kernels().is_empty());
+    let error = resolved("[[layers]]\nkernel = \"ipa\"\non = \"edges\"\n[[layers]]\nkernel = \"linear\"\n")
+        .unwrap_err();
+    assert!(error.to_string().contains("the kernel is one of rows"), "{error}");
+}
+
+#[test]
 fn what_follows_layers_is_said_once_or_by_layer() {
     let model = resolved("norm = \"layer\"\nresidual = true\nlayers = 3").unwrap();
     assert_eq!(

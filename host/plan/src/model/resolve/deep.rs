@@ -121,7 +121,7 @@ impl Resolving<'_> {
             "concat" | "sum" | "product" => {}
             _ if self.layer.jumping.is_some() => {}
             // A kernel of the user's own says how many rows it reads.
-            _ if LayerSettings::is_path(kernel) && self.layer.on != Some(On::Edges) => {}
+            _ if LayerSettings::is_own(kernel) && self.layer.on != Some(On::Edges) => {}
             _ if count != 1 => {
                 let allowed = format!("one: put a `concat`, `sum` or `product` layer before `{kernel}`");
                 return self.refuse("inputs", said, &allowed);
