@@ -15,7 +15,7 @@
 
 use eciton_sdk::{Activation, Epilogue, Matrix, Prologue, Real, Result, linalg, scratch};
 
-use crate::lstm::{Cell, LineSums, Lstm, State, matrix, read, sigmoid, tanh};
+use crate::lstm::{Cell, LineSums, Lstm, State, each, matrix, read, sigmoid, tanh};
 use crate::program::{Place, Programs};
 use crate::sums::{Products, Rows};
 
@@ -54,8 +54,8 @@ struct Step {
     s: Matrix,
     m: Matrix,
     h: Matrix,
-    x: Matrix,
-    u: Matrix,
+    /// [r | z | u] and, last, h W_u,u
+    gates: Matrix,
 }
 
 /// What gradients are summed from.
@@ -165,17 +165,22 @@ impl Gated<'_> {
         let shape = [count, 3 * columns];
         let x = scratch(&shape, |into| linalg::linear(&m, &PLAIN, self.input, &after, into))?;
         let u = scratch(&shape, |into| linalg::matmul(&own, false, self.recurrent, false, false, into))?;
-        let (gx, gu): (Vec<R>, Vec<R>) = (read(&x)?, read(&u)?);
-        let rows = gx.chunks_exact(3 * hidden).zip(gu.chunks_exact(3 * hidden));
-        for (&node, (x, u)) in which.iter().zip(rows) {
-            let h = &mut h[node * hidden..][..hidden];
-            for (k, h) in h.iter_mut().enumerate() {
-                let [r, z] = [k, hidden + k].map(|at| sigmoid(x[at] + u[at]));
-                let n = tanh(x[2 * hidden + k] + r * u[2 * hidden + k]);
-                *h = (R::ONE - z) * n + z * *h;
-            }
+        let (x, u): (Vec<R>, Vec<R>) = (read(&x)?, read(&u)?);
+        let mut gates = vec![R::ZERO; which.len() * 4 * hidden];
+        let rows = gates
+            .chunks_exact_mut(4 * hidden)
+            .zip(x.chunks_exact(3 * hidden).zip(u.chunks_exact(3 * hidden)));
+        for (&node, (gates, (x, u))) in which.iter().zip(rows) {
+            let ((x, x_new), (u, u_new)) = (x.split_at(2 * hidden), u.split_at(2 * hidden));
+            let (open, rest) = gates.split_at_mut(2 * hidden);
+            let (new, kept) = rest.split_at_mut(hidden);
+            each(open, [x, u, u], |_, [x, u, _]| sigmoid(x + u));
+            let (r, z) = open.split_at(hidden);
+            each(new, [x_new, u_new, r], |_, [x, u, r]| tanh(x + r * u));
+            kept.copy_from_slice(u_new);
+            each(&mut h[node * hidden..][..hidden], [new, z, z], |h, [n, z, _]| (R::ONE - z) * n + z * h);
         }
-        Ok(Step { nodes: which, s, m, h: own, x, u })
+        Ok(Step { nodes: which, s, m, h: own, gates: matrix(4 * hidden, &gates)? })
     }
 
     /// The exits' h [programs, H] after the last step.
@@ -222,24 +227,30 @@ impl Gated<'_> {
         sums: &mut GatedSums<R>,
     ) -> Result<()> {
         let hidden = self.lstm.hidden;
-        let (gx, gu, h): (Vec<R>, Vec<R>, Vec<R>) = (read(&step.x)?, read(&step.u)?, read(&step.h)?);
-        let (mut dx, mut du) = (vec![R::ZERO; gx.len()], vec![R::ZERO; gu.len()]);
+        let (gates, h): (Vec<R>, Vec<R>) = (read(&step.gates)?, read(&step.h)?);
+        let count = step.nodes.len();
+        let (mut dx, mut du) = (vec![R::ZERO; count * 3 * hidden], vec![R::ZERO; count * 3 * hidden]);
         let owner = |&node: &usize| nodes.places[node].program;
-        for (row, &node) in step.nodes.iter().enumerate() {
-            let wide = row * 3 * hidden;
-            for k in 0..hidden {
-                let (at, d) = ([k, hidden + k, 2 * hidden + k].map(|at| wide + at), dh[node * hidden + k]);
-                let [r, z] = [at[0], at[1]].map(|at| sigmoid(gx[at] + gu[at]));
-                let n = tanh(gx[at[2]] + r * gu[at[2]]);
-                let dn = d * (R::ONE - z) * (R::ONE - n * n);
-                let dz = d * (h[row * hidden + k] - n) * z * (R::ONE - z);
-                let dr = dn * gu[at[2]] * r * (R::ONE - r);
-                (dx[at[0]], dx[at[1]], dx[at[2]]) = (dr, dz, dn);
-                (du[at[0]], du[at[1]], du[at[2]]) = (dr, dz, dn * r);
-                dh[node * hidden + k] = d * z;
-            }
-            let bias = sums.bias.of(owner(&node));
-            bias.iter_mut().zip(&dx[wide..]).for_each(|(bias, &d)| *bias += d);
+        let rows = dx.chunks_exact_mut(3 * hidden).zip(du.chunks_exact_mut(3 * hidden));
+        let known = gates.chunks_exact(4 * hidden).zip(h.chunks_exact(hidden));
+        for ((node, (dx, du)), (gates, h)) in step.nodes.iter().zip(rows).zip(known) {
+            let d = &mut dh[node * hidden..][..hidden];
+            let ((r, z), (n, u)) = {
+                let (open, rest) = gates.split_at(2 * hidden);
+                (open.split_at(hidden), rest.split_at(hidden))
+            };
+            let (dr, rest) = dx.split_at_mut(hidden);
+            let (dz, dn) = rest.split_at_mut(hidden);
+            each(dn, [d, z, n], |_, [d, z, n]| d * (R::ONE - z) * (R::ONE - n * n));
+            each(dz, [d, h, n], |_, [d, h, n]| d * (h - n));
+            each(dz, [z, z, z], |dz, [z, ..]| dz * z * (R::ONE - z));
+            each(dr, [dn, u, r], |_, [dn, u, r]| dn * u * r * (R::ONE - r));
+            let (du_open, du_new) = du.split_at_mut(2 * hidden);
+            each(du_new, [dn, r, r], |_, [dn, r, _]| dn * r);
+            du_open.copy_from_slice(&dx[..2 * hidden]);
+            each(d, [z, z, z], |d, [z, ..]| d * z);
+            let bias = sums.bias.of(owner(node));
+            bias.iter_mut().zip(&*dx).for_each(|(bias, &d)| *bias += d);
         }
         let (dx, du) = (matrix(3 * hidden, &dx)?, matrix(3 * hidden, &du)?);
         let product = |d: &Matrix, w: &Matrix, like: &Matrix| {

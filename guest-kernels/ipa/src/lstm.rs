@@ -26,11 +26,11 @@ pub(crate) struct Lstm<'a> {
     pub(crate) recurrent: &'a Matrix,
 }
 
-/// What `back` needs of a token: h before it, and z.
+/// What `back` needs of a token: h before it, and the gates [i | f | o | g].
 #[derive(Debug)]
 pub(crate) struct Cell {
     h: Matrix,
-    z: Matrix,
+    gates: Matrix,
 }
 
 /// State of some rows.
@@ -89,7 +89,7 @@ fn show<R: Real>(gates: &[R], c: &[R], h: &mut [R], hidden: usize) {
 
 /// Each value of `to` from itself and those beside it. One loop a result: such loops become vectors.
 #[inline(always)]
-fn each<R: Real>(to: &mut [R], [a, b, c]: [&[R]; 3], by: impl Fn(R, [R; 3]) -> R) {
+pub(crate) fn each<R: Real>(to: &mut [R], [a, b, c]: [&[R]; 3], by: impl Fn(R, [R; 3]) -> R) {
     for (((to, &a), &b), &c) in to.iter_mut().zip(a).zip(b).zip(c) {
         *to = by(*to, [a, b, c]);
     }
@@ -160,7 +160,7 @@ impl Lstm<'_> {
             carry(&gates, &mut state.c, self.hidden);
             show(&gates, &state.c, &mut state.h, self.hidden);
             if keep {
-                cells.push(Cell { h, z });
+                cells.push(Cell { h, gates: matrix(4 * self.hidden, &gates)? });
             }
         }
         Ok(cells)
@@ -177,8 +177,7 @@ impl Lstm<'_> {
     ) -> Result<()> {
         let (mut gates, mut carried) = (Vec::new(), vec![c]);
         for cell in cells {
-            let mut opened: Vec<R> = read(&cell.z)?;
-            open(&mut opened, self.hidden);
+            let opened: Vec<R> = read(&cell.gates)?;
             let mut after = carried.last().cloned().unwrap_or_default();
             carry(&opened, &mut after, self.hidden);
             gates.push(opened);

@@ -160,6 +160,11 @@ fn deep() {
 }
 
 #[test]
+fn programs() {
+    assert!(check("docs/PROGRAMS.md") >= 6);
+}
+
+#[test]
 fn pipelines() {
     assert!(check("docs/PIPELINES.md") >= 3);
 }
@@ -247,7 +252,11 @@ fn recipes_train() {
             run(&[&data[..], &["linear", "branches", "--rows", "600", "--features", "2048"]].concat());
             run(&[&data[..], &["towers", "towers", "--rows", "600"]].concat());
             run(&[&data[..], &["block-model", "images", "--vertices", "300", "--features", "64"]].concat());
+            run(&[&data[..], &["programs", "programs", "--programs", "400", "--each", "20"]].concat());
             for (set, recipe) in [
+                ("programs/train", "ipa"),
+                ("programs/train", "ipa-gru"),
+                ("programs/train", "ipa-lines"),
                 ("branches", "branches"),
                 ("towers", "two-tower"),
                 ("images", "cnn-graph"),
