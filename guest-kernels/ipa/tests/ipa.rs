@@ -51,9 +51,14 @@ fn variants() -> Vec<Vec<(&'static str, Value)>> {
 #[test]
 fn gradients() {
     for others in variants() {
-        for (rows, nodes, entries, hidden, tokens) in
-            [(0, 3, 3, 2, 1), (1, 1, 1, 1, 1), (3, 4, 4, 2, 2), (5, 6, 5, 3, 1), (4, 3, 3, 1, 3)]
-        {
+        for (rows, nodes, entries, hidden, tokens) in [
+            (0, 3, 3, 2, 1),
+            (1, 1, 1, 1, 1),
+            (3, 4, 4, 2, 2),
+            (5, 6, 5, 3, 1),
+            (4, 3, 3, 1, 3),
+            (70, 2, 2, 1, 1),
+        ] {
             let inputs = [vec![nodes * (tokens + 4)]];
             let given = attributes(entries, hidden, tokens.into(), &others);
             let report = check::gradients::<Ipa>(&inputs, &given, rows, SEED)

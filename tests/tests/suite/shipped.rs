@@ -2,7 +2,7 @@
 use std::process::Command;
 
 /// The kernels' Rust code and what runs it natively.
-const NEVER: [&str; 19] = [
+const NEVER: [&str; 18] = [
     "eciton-sdk",
     "eciton-linear",
     "eciton-head",
@@ -16,7 +16,6 @@ const NEVER: [&str; 19] = [
     "eciton-pool2d",
     "eciton-gatv2",
     "eciton-maximum",
-    "eciton-pool2d",
     "eciton-concat",
     "eciton-slice",
     "eciton-product",
