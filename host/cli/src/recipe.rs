@@ -101,16 +101,17 @@ pub(crate) fn settle(
 /// A run folder must find its data from wherever it is asked. What does not exist stays as typed, for
 /// the error that follows.
 fn make_absolute(config: &mut Config) {
-    let data = Some(&mut config.data.source).filter(|source| builtin(source).is_none());
-    let lanes = config.lanes.profile.as_mut();
-    let own = config.model.own_kernels_mut();
-    let init = config.run.init.as_mut();
-    for path in data.into_iter().chain(init).chain(lanes).chain(config.kernels.values_mut()).chain(own) {
-        if let Ok(whole) = Path::new(path).canonicalize()
-            && let Some(whole) = whole.to_str()
-        {
-            *path = whole.to_owned();
-        }
+    if builtin(&config.data.source).is_none() {
+        absolute(&mut config.data.source);
+    }
+    config.paths_mut().for_each(absolute);
+}
+
+fn absolute(path: &mut String) {
+    if let Ok(whole) = Path::new(path).canonicalize()
+        && let Some(whole) = whole.to_str()
+    {
+        *path = whole.to_owned();
     }
 }
 

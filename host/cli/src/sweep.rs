@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use eciton_plan::sweep::Trial;
-use eciton_plan::{Config, Error, Sweep};
-use eciton_train::Stop;
-use eciton_train::sweep::{Group, Outcome, Row, csv, groups, picture, trial_folder};
+use eciton_plan::{Config, Error, ExecutorKind, Sweep};
+use eciton_train::sweep::{
+    Group, Outcome, Row, Spent, csv, folders, groups, picture, sweep_on_functions, trial_folder,
+};
+use eciton_train::{Bill, Stop};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -33,7 +35,23 @@ pub(crate) struct Arguments {
     /// Trainings at once, with one thread each where there are several [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     workers: Option<u32>,
-    /// Set a key of the recipe for all trials
+    /// Where trials are trained: local, emulated (real functions behind a stand-in for AWS), lambda; a function trains
+    /// a whole trial [default: local]
+    #[arg(long, value_name = "WHERE", help_heading = "Functions")]
+    executor: Option<String>,
+    /// Functions at work at once, at most; auto: one a trial [default: 16]
+    #[arg(long, value_name = "N|auto", allow_negative_numbers = true, help_heading = "Functions")]
+    functions: Option<String>,
+    /// The function's size in MiB [default: 1769, one processor]
+    #[arg(long, value_name = "MIB", allow_negative_numbers = true, help_heading = "Functions")]
+    memory: Option<String>,
+    /// A deployment's name or file, as `eciton deploy` wrote it [default: eciton]
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Functions")]
+    deployment: Option<String>,
+    /// US dollars that functions may cost, what is under way included; trials that do not fit are left
+    #[arg(long, value_name = "USD", value_parser = usd, help_heading = "Functions")]
+    max_usd: Option<f64>,
+    /// Set a key of the recipe for all trials; keys of [executor] and [emulator] are about the functions
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
     /// Say what would be trained, and do nothing
@@ -42,6 +60,14 @@ pub(crate) struct Arguments {
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
+}
+
+/// A limit of a bill.
+pub(crate) fn usd(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(usd) if usd > 0.0 && usd.is_finite() => Ok(usd),
+        _ => Err("a number of dollars above 0, for instance 0.50".to_owned()),
+    }
 }
 
 const AFTER_HELP: &str = "\
@@ -75,6 +101,8 @@ struct Results<'a> {
     done: usize,
     failed: usize,
     seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spent: Option<&'a Spent>,
     groups: &'a [Group],
     rows: &'a [Row],
 }
@@ -88,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let text = String::from_utf8(text).map_err(|_| Failure::Failed(format!("{shown}: not UTF-8 text")))?;
     let named = |error: Error| Failure::Usage(format!("{shown}: {}", Failure::text(&error)));
     let sweep = Sweep::parse(&text).map_err(named)?;
-    let base = base(&sweep, arguments)?;
+    let (base, place) = base(&sweep, arguments)?;
     let trials = sweep.trials(base.run.seed).map_err(named)?;
     let mut configs = Vec::with_capacity(trials.len());
     for trial in &trials {
@@ -97,15 +125,19 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     }
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let workers = arguments.workers.unwrap_or(cores).min(configs.len() as u32);
+    let local = place.executor.kind == ExecutorKind::Local;
+    if local && arguments.max_usd.is_some() {
+        return Err(Failure::Usage("--max-usd: nothing is charged here; add --executor lambda".to_owned()));
+    }
     let name = arguments.file.file_stem().unwrap_or_default();
     let folder = arguments.out.clone().unwrap_or_else(|| Path::new("sweeps").join(name));
     if !arguments.json {
         let count = counted(configs.len() as u64, "trial");
-        output.line(format_args!(
-            "{count} of {}, {workers} at once, into {}",
-            sweep.recipe,
-            folder.display()
-        ));
+        let at_once = match local {
+            true => format!("{workers} at once"),
+            false => format!("on functions ({})", place.executor.kind.name()),
+        };
+        output.line(format_args!("{count} of {}, {at_once}, into {}", sweep.recipe, folder.display()));
     }
     if arguments.dry_run {
         for trial in trials.iter().take(if arguments.json { usize::MAX } else { MAX_SHOWN }) {
@@ -124,7 +156,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     interrupt::watch_sweep(stop.clone())?;
     let mut rows: Vec<Option<Row>> = vec![None; trials.len()];
     let (mut ended, all) = (0, trials.len());
-    eciton_train::sweep::sweep(&configs, &folder, workers, &stop, &mut |at, outcome| {
+    let mut told = |at: usize, outcome: Outcome| {
         let Some(trial) = trials.get(at) else { return };
         let row = Row::of(trial, &outcome);
         ended += 1;
@@ -134,10 +166,20 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             output.line(line(&row, &outcome, (ended, all)));
         }
         output.flush();
-        if let Some(place) = rows.get_mut(at) {
-            *place = Some(row);
+        if let Some(to) = rows.get_mut(at) {
+            *to = Some(row);
         }
-    })?;
+    };
+    let spent = match local {
+        true => {
+            eciton_train::sweep::sweep(&configs, &folder, workers, &stop, &mut told)?;
+            None
+        }
+        false => {
+            let folders = folders(&folder);
+            sweep_on_functions(&configs, (&folders, 1), (&place, arguments.max_usd), &stop, &mut told)?
+        }
+    };
     let rows: Vec<Row> = rows.into_iter().flatten().collect();
     let groups = groups(&rows);
     let count = |state: &str| rows.iter().filter(|row| row.state == state).count();
@@ -147,6 +189,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         done: count("done"),
         failed: count("failed"),
         seconds: begun.elapsed().as_secs_f64(),
+        spent: spent.as_ref(),
         groups: &groups,
         rows: &rows,
     };
@@ -161,8 +204,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     end(&results, &folder)
 }
 
-/// The recipe of all trials.
-fn base(sweep: &Sweep, arguments: &Arguments) -> Result<Config, Failure> {
+/// The recipe of all trials, which know of no functions, and the functions that train them.
+fn base(sweep: &Sweep, arguments: &Arguments) -> Result<(Config, Config), Failure> {
     let beside = arguments.file.parent().unwrap_or(Path::new("")).join(&sweep.recipe);
     let (what, recipe) = match sweep.recipe.split_once('/') {
         _ if sweep.recipe.to_ascii_lowercase().ends_with(".toml") => (beside.display().to_string(), None),
@@ -173,8 +216,28 @@ fn base(sweep: &Sweep, arguments: &Arguments) -> Result<Config, Failure> {
         }
     };
     let data = sweep.data.iter().map(|data| format!("data.source={data}"));
-    let set = data.chain(arguments.set.iter().cloned()).collect();
-    recipe::configure(&train::Arguments { what: Some(what), recipe, set, ..train::Arguments::default() })
+    let of_functions = |set: &&String| set.starts_with("executor.") || set.starts_with("emulator.");
+    let set = data.chain(arguments.set.iter().filter(|set| !of_functions(set)).cloned()).collect();
+    let mut config = recipe::configure(&train::Arguments {
+        what: Some(what),
+        recipe,
+        set,
+        ..train::Arguments::default()
+    })?;
+    let mut place = Config::default();
+    (place.executor, place.emulator) = (config.executor.clone(), config.emulator.clone());
+    config.run_on(ExecutorKind::Local);
+    let flags = [
+        ("executor.kind", &arguments.executor),
+        ("executor.functions", &arguments.functions),
+        ("executor.memory_mb", &arguments.memory),
+        ("executor.deployment", &arguments.deployment),
+    ];
+    let flags =
+        flags.into_iter().filter_map(|(key, value)| value.as_ref().map(|value| format!("{key}={value}")));
+    let set = arguments.set.iter().filter(of_functions).cloned();
+    let place = recipe::settle(place, flags.chain(set), &arguments.file.display().to_string())?;
+    Ok((config, place))
 }
 
 /// Makes the folder, or sees that it is of the same trials.
@@ -255,7 +318,24 @@ fn print(results: &Results<'_>, folder: &Path, output: &mut Output) {
     let left = results.trials - done - failed;
     output.line("");
     output.line(format_args!("{done} done, {failed} failed, {left} left, {}", seconds(results.seconds)));
+    if let Some(spent) = results.spent {
+        output.line(told_spent(spent));
+    }
     output.line(format_args!("results.csv, results.json and sweep.svg are in {}", folder.display()));
+}
+
+/// What functions did and cost, in a line.
+pub(crate) fn told_spent(spent: &Spent) -> String {
+    let Bill { invocations, cold_starts, failed, throttled, gb_seconds, .. } = spent.bill;
+    let mut text = format!(
+        "functions: {invocations} calls, {cold_starts} cold, {failed} failed, {throttled} throttled; {gb_seconds:.1} \
+         GB-s; USD {:.4} ({} prices)",
+        spent.cost.usd, spent.cost.prices
+    );
+    if let Some(cut) = &spent.cut {
+        let _ = write!(text, "\nfunctions: {cut}");
+    }
+    text
 }
 
 fn end(results: &Results<'_>, folder: &Path) -> Result<(), Failure> {
@@ -263,6 +343,11 @@ fn end(results: &Results<'_>, folder: &Path) -> Result<(), Failure> {
     if let (Some(code), true) = (interrupt::code(), left > 0) {
         let text = "the sweep was stopped; the same command goes on with it".to_owned();
         return Err(Failure::Stopped { text, code });
+    }
+    if left > 0 && results.failed == 0 {
+        let text =
+            format!("{left} of {} are left: --max-usd is used up; more goes on with them", results.trials);
+        return Err(Failure::Failed(text));
     }
     if results.failed > 0 {
         let first = results.rows.iter().find_map(|row| row.error.as_ref().map(|error| (row.trial, error)));

@@ -1,14 +1,17 @@
 //! `eciton train`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use eciton_plan::{Config, ExecutorKind};
+use eciton_train::sweep::{Outcome, sweep_on_functions};
 use eciton_train::{Error, Observer, Options, Recording, Summary, checkpoint};
 use indicatif::ProgressBar;
 
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::{self, Bar, JsonLines, Lines};
-use crate::{interrupt, recipe, run_name, summary};
+use crate::sweep::told_spent;
+use crate::{interrupt, recipe, run_name, summary, text};
 
 /// What `eciton train` takes. What stands for a key of a recipe is kept as text: the plan reads it.
 #[derive(Debug, Default, clap::Args)]
@@ -180,6 +183,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH", help_heading = "Functions")]
     pub(crate) worker: Option<String>,
 
+    /// Train as one task: one invocation of a function does the whole run (with --executor emulated or lambda)
+    #[arg(
+        long,
+        help_heading = "Functions",
+        conflicts_with_all = ["no_out", "embeddings", "scores", "trace", "record_events", "replay_events", "profile", "dry_run", "fresh_instances", "worker"]
+    )]
+    pub(crate) as_task: bool,
+    /// US dollars that the task may cost
+    #[arg(long, value_name = "USD", value_parser = crate::sweep::usd, requires = "as_task", help_heading = "Functions")]
+    pub(crate) max_usd: Option<f64>,
+
     /// The run folder [default: runs/DATASET-MODEL-DATE-TIME]
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,
@@ -231,6 +245,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Some(folder) => Some(folder.clone()),
         None => Some(run_name::choose(&config)),
     };
+    if let (true, Some(out)) = (arguments.as_task, &out) {
+        return as_task(arguments, &config, out, output);
+    }
     let bar = bar(arguments.json, output);
     let options = Options {
         seeds: arguments.seeds,
@@ -251,6 +268,49 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let summary = eciton_train::train(&config, &options, &mut *observer);
     drop(observer);
     finish(summary, arguments.json, &options, output)
+}
+
+/// Trains on a function, one invocation for all of it.
+fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Output) -> Result<(), Failure> {
+    if config.executor.kind == ExecutorKind::Local {
+        let remedy = "add --executor emulated or --executor lambda";
+        return Err(Failure::Usage(format!("--as-task: this machine's threads are no functions; {remedy}")));
+    }
+    let options = Options { seeds: arguments.seeds, out: Some(out.to_owned()), ..Options::default() };
+    let stop = options.stop.clone();
+    interrupt::watch_sweep(stop.clone())?;
+    let mut ended = None;
+    let spent = sweep_on_functions(
+        std::slice::from_ref(config),
+        (&|_| out.to_owned(), arguments.seeds),
+        (config, arguments.max_usd),
+        &stop,
+        &mut |_, outcome| ended = Some(outcome),
+    )?;
+    let summary = match ended {
+        Some(Outcome::Trained(summary) | Outcome::Found(summary)) => Ok(*summary),
+        Some(Outcome::Failed(text)) => return Err(Failure::Failed(text)),
+        Some(Outcome::Left) | None => Err(Error::Stopped),
+    };
+    finish(summary, arguments.json, &options, output)?;
+    if let Some(spent) = spent {
+        match arguments.json {
+            true => output.json(&spent),
+            false => {
+                for job in &spent.jobs {
+                    output.line(format_args!(
+                        "function: {:.2} s, of them {:.2} s for {} of files; peak {}",
+                        job.seconds,
+                        job.files_seconds,
+                        text::bytes(job.files_bytes),
+                        text::bytes(job.peak_memory_bytes)
+                    ));
+                }
+                output.line(told_spent(&spent));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A bar, hidden where none can be drawn or none is wanted.

@@ -74,6 +74,7 @@ pub fn deploy(
         zone: None,
         profile: choices.profile.clone(),
         functions,
+        trainers: Vec::new(),
         timeout_s: choices.timeout_s,
         bucket,
         packaged: built.kernels.clone(),

@@ -69,6 +69,9 @@ pub struct Deployment {
     pub profile: Option<String>,
     /// The functions, by memory, the smallest first. At least one, at most 64.
     pub functions: Vec<Function>,
+    /// Functions that do whole runs, by memory, the smallest first; none where none were deployed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trainers: Vec<Function>,
     /// After which a function is ended, seconds.
     pub timeout_s: u32,
     /// The bucket of runs and of the user's kernels.
@@ -194,6 +197,23 @@ impl Deployment {
 }
 
 impl Deployment {
+    /// The function that does whole runs and has this memory, MiB; of another size, the smallest that has as much.
+    ///
+    /// # Errors
+    /// None has as much.
+    pub fn trainer(&self, memory_mb: u32) -> Result<&Function> {
+        let fit = self.trainers.iter().filter(|function| function.memory_mb >= memory_mb);
+        fit.min_by_key(|function| function.memory_mb).ok_or_else(|| {
+            let sizes: Vec<String> = self.trainers.iter().map(|f| f.memory_mb.to_string()).collect();
+            let has = if sizes.is_empty() { "none".to_owned() } else { sizes.join(", ") };
+            Error::Choice(format!(
+                "deployment `{}` has no function for whole runs of {memory_mb} MB or more; it has {has}; \
+                 `eciton deploy` makes them",
+                self.stack
+            ))
+        })
+    }
+
     /// How many of its functions may run at once, and by what limit.
     pub(crate) fn most(&self) -> Most {
         let stack = &self.stack;
@@ -271,6 +291,7 @@ mod tests {
             zone: None,
             profile: None,
             functions: vec![function(1769), function(3538)],
+            trainers: Vec::new(),
             timeout_s: 120,
             bucket: "eciton-bucket-1".to_owned(),
             packaged: Vec::new(),

@@ -1,7 +1,7 @@
 //! The emulated cloud: the same client code as on AWS, against a stand-in on this machine that starts
 //! real worker processes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use eciton_emulator as emulator;
@@ -17,30 +17,30 @@ const BUCKET: &str = "eciton-emulated";
 /// What the stand-in and its clients share; it is reached from this machine only, and for one run.
 const CREDENTIALS: (&str, &str) = ("emulated", "emulated-secret");
 
-/// A remote pool and the cloud that it uses.
+/// A stand-in for AWS with functions of one kind, and its clients.
 #[derive(Debug)]
-pub struct Emulated {
-    /// None while dropped: it must go before the cloud.
-    pool: Option<RemotePool<LambdaInvoker>>,
-    cloud: emulator::Emulator,
-    runtime: Option<tokio::runtime::Runtime>,
+pub(crate) struct Stand {
+    pub(crate) cloud: emulator::Emulator,
+    pub(crate) runtime: tokio::runtime::Runtime,
+    pub(crate) store: S3Store,
+    pub(crate) keys: Keys,
+    pub(crate) baseline: Baseline,
+    pub(crate) invoker: LambdaInvoker,
 }
 
-impl Emulated {
-    /// Starts the cloud and puts the kernels into it.
-    ///
-    /// # Errors
-    /// No worker program, a port or folder that the system refuses, a kernel that cannot be compiled
-    /// for functions.
-    pub fn start(wanted: Wanted, settings: &eciton_plan::Emulator) -> Result<Self, Error> {
-        let worker = crate::worker::find(settings.worker.as_deref().map(Path::new))?;
+impl Stand {
+    /// Starts functions `eciton-KIND-SIZE` of this program.
+    pub(crate) fn start(
+        (kind, program): (&str, PathBuf),
+        executor: &eciton_plan::Executor,
+        settings: &eciton_plan::Emulator,
+    ) -> Result<Self, Error> {
         let baseline = Baseline::of_this_machine().ok_or(Error::Processor)?;
         let folder = tempfile::tempdir().map_err(functions::system("a folder for the signing key"))?;
         let signer = Signer::open(&folder.path().join("signing.key"))?;
         let runtime = functions::runtime(2)?;
-        let executor = &wanted.executor;
-        let name = format!("eciton-worker-{}", executor.memory_mb);
-        let mut function = emulator::Function::new(&name, worker);
+        let name = format!("eciton-{kind}-{}", executor.memory_mb);
+        let mut function = emulator::Function::new(&name, program);
         function.memory_mb = executor.memory_mb;
         function.timeout = Duration::from_secs(u64::from(executor.timeout_s));
         function.environment.insert("ECITON_BUCKET".to_owned(), BUCKET.to_owned());
@@ -78,8 +78,6 @@ impl Emulated {
         bucket.endpoint = Some(cloud.s3_endpoint());
         bucket.credentials = Credentials::keys(CREDENTIALS.0, CREDENTIALS.1);
         let store = S3Store::new(bucket).map_err(functions::at_store("opening the object store"))?;
-        let keys = Keys::own(signer);
-        runtime.block_on(wanted.store_kernels(&store, baseline, &keys))?;
         let invoker = LambdaInvoker::with_credentials(
             LambdaSettings {
                 function: name,
@@ -91,10 +89,60 @@ impl Emulated {
             CREDENTIALS.0,
             CREDENTIALS.1,
         );
-        let architecture = match baseline {
+        Ok(Self { cloud, runtime, store, keys: Keys::own(signer), baseline, invoker })
+    }
+
+    pub(crate) fn architecture(&self) -> Architecture {
+        match self.baseline {
             Baseline::NeoverseN1 => Architecture::Arm64,
             _ => Architecture::X86_64,
-        };
+        }
+    }
+}
+
+/// A service's own counts; of the client's, what crossed between host and store.
+pub(crate) fn bill(service: &emulator::Bill, client: &Bill) -> Bill {
+    Bill {
+        invocations: service.invocations,
+        cold_starts: service.cold_starts,
+        throttled: service.throttled,
+        failed: service.function_errors,
+        unreported: 0,
+        billed_ms: service.billed_ms,
+        gb_seconds: service.gb_seconds(),
+        bytes_to_functions: service.payload_bytes_in,
+        bytes_from_functions: service.payload_bytes_out,
+        store_writes: service.s3.puts + service.s3.lists,
+        store_reads: service.s3.gets + service.s3.heads,
+        store_bytes_in: service.s3.bytes_in,
+        store_bytes_out: service.s3.bytes_out,
+        store_bytes_host: client.store_bytes_host,
+        store_bytes_to_host: client.store_bytes_to_host,
+    }
+}
+
+/// A remote pool and the cloud that it uses.
+#[derive(Debug)]
+pub struct Emulated {
+    /// None while dropped: it must go before the cloud.
+    pool: Option<RemotePool<LambdaInvoker>>,
+    cloud: emulator::Emulator,
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl Emulated {
+    /// Starts the cloud and puts the kernels into it.
+    ///
+    /// # Errors
+    /// No worker program, a port or folder that the system refuses, a kernel that cannot be compiled
+    /// for functions.
+    pub fn start(wanted: Wanted, settings: &eciton_plan::Emulator) -> Result<Self, Error> {
+        let worker = crate::worker::find(settings.worker.as_deref().map(Path::new))?;
+        let executor = &wanted.executor;
+        let stand = Stand::start(("worker", worker), executor, settings)?;
+        let architecture = stand.architecture();
+        let Stand { cloud, runtime, store, keys, baseline, invoker } = stand;
+        runtime.block_on(wanted.store_kernels(&store, baseline, &keys))?;
         let (most, host) = (Most::of_emulator(settings), Host::of_emulated(executor.host));
         let remote = wanted.settings(functions::run_name(), Some(architecture), &most, Some(host));
         let pool = RemotePool::new(
@@ -176,24 +224,6 @@ impl Executor for Emulated {
     }
 
     fn bill(&self) -> Option<Bill> {
-        let service = self.cloud.bill();
-        let client = self.client_bill().unwrap_or_default();
-        Some(Bill {
-            invocations: service.invocations,
-            cold_starts: service.cold_starts,
-            throttled: service.throttled,
-            failed: service.function_errors,
-            unreported: 0,
-            billed_ms: service.billed_ms,
-            gb_seconds: service.gb_seconds(),
-            bytes_to_functions: service.payload_bytes_in,
-            bytes_from_functions: service.payload_bytes_out,
-            store_writes: service.s3.puts + service.s3.lists,
-            store_reads: service.s3.gets + service.s3.heads,
-            store_bytes_in: service.s3.bytes_in,
-            store_bytes_out: service.s3.bytes_out,
-            store_bytes_host: client.store_bytes_host,
-            store_bytes_to_host: client.store_bytes_to_host,
-        })
+        Some(bill(&self.cloud.bill(), &self.client_bill().unwrap_or_default()))
     }
 }

@@ -62,7 +62,7 @@ impl std::fmt::Display for Cut {
 
 impl Cut {
     /// Compares the number that is asked for with the limit.
-    fn find(count: FunctionCount, intervals: u32, most: &Most) -> Option<Self> {
+    pub(crate) fn find(count: FunctionCount, intervals: u32, most: &Most) -> Option<Self> {
         let asked = match count {
             FunctionCount::Fixed(count) => count,
             // With an autotuner more than the intervals would have nothing to do.
@@ -151,9 +151,13 @@ pub enum Error {
     },
     /// A worker binary that cannot be found.
     #[error(
-        "no worker binary: {tried}; build it in Eciton's repository with `cargo build --locked --profile worker -p eciton-worker`, or name the file with --worker or ECITON_WORKER"
+        "no {program} binary: {tried}; build it in Eciton's repository with `cargo build --locked --profile worker -p eciton-{program}`, or name the file with {names}"
     )]
     NoWorker {
+        /// `worker` or `trainer`.
+        program: &'static str,
+        /// What may name its file.
+        names: &'static str,
         /// Where it was looked for.
         tried: String,
     },

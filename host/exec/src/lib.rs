@@ -28,6 +28,7 @@ mod local;
 pub mod loopback;
 mod prices;
 mod remote;
+pub mod trainers;
 mod without;
 pub mod worker;
 

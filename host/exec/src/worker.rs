@@ -10,7 +10,11 @@ use crate::functions::{Error, Result};
 /// # Errors
 /// There is none; a file that was named and is not there.
 pub fn find(given: Option<&Path>) -> Result<PathBuf> {
-    first(given, program_folder().map(|folder| folder.join("bootstrap")).into_iter().chain(built_here()?))
+    first(
+        WORKER,
+        given,
+        program_folder().map(|folder| folder.join("bootstrap")).into_iter().chain(built_here()?),
+    )
 }
 
 /// Finds the worker's binary for a package: as [`find`], but what `--profile worker` built, a quarter
@@ -22,8 +26,35 @@ pub fn find_for_package(given: Option<&Path>) -> Result<PathBuf> {
     let folder = program_folder();
     let own = folder.as_ref().and_then(|folder| Some(folder.parent()?.join("worker/bootstrap")));
     let beside = folder.map(|folder| folder.join("bootstrap"));
-    first(given, own.into_iter().chain(built_here()?).chain(beside))
+    first(WORKER, given, own.into_iter().chain(built_here()?).chain(beside))
 }
+
+/// Finds the trainer's binary: as given, else `ECITON_TRAINER`, else `trainer` beside this program, else
+/// `target/worker/trainer` in this folder or above.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_trainer(given: Option<&Path>) -> Result<PathBuf> {
+    let beside = program_folder().map(|folder| folder.join("trainer"));
+    let built = built_here()?.into_iter().map(|path| path.with_file_name("trainer"));
+    first(TRAINER, given, beside.into_iter().chain(built))
+}
+
+/// Finds the trainer's binary for a package, as [`find_for_package`] finds the worker's.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_trainer_for_package(given: Option<&Path>) -> Result<PathBuf> {
+    let folder = program_folder();
+    let own = folder.as_ref().and_then(|folder| Some(folder.parent()?.join("worker/trainer")));
+    let built = built_here()?.into_iter().map(|path| path.with_file_name("trainer"));
+    first(TRAINER, given, own.into_iter().chain(built).chain(folder.map(|folder| folder.join("trainer"))))
+}
+
+/// What is looked for: its name, the variable that names its file, and all that does.
+type What = (&'static str, &'static str, &'static str);
+const WORKER: What = ("worker", "ECITON_WORKER", "--worker or ECITON_WORKER");
+const TRAINER: What = ("trainer", "ECITON_TRAINER", "ECITON_TRAINER");
 
 fn program_folder() -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.parent()?.to_owned())
@@ -34,19 +65,19 @@ fn built_here() -> Result<Vec<PathBuf>> {
     Ok(here.ancestors().map(|folder| folder.join("target/worker/bootstrap")).collect())
 }
 
-fn first(given: Option<&Path>, places: impl Iterator<Item = PathBuf>) -> Result<PathBuf> {
-    let variable = std::env::var_os("ECITON_WORKER").filter(|v| !v.is_empty()).map(PathBuf::from);
+fn first(what: What, given: Option<&Path>, places: impl Iterator<Item = PathBuf>) -> Result<PathBuf> {
+    let variable = std::env::var_os(what.1).filter(|v| !v.is_empty()).map(PathBuf::from);
     if let Some(path) = given.map(Path::to_owned).or(variable) {
-        return if path.is_file() { Ok(path) } else { none(&[path]) };
+        return if path.is_file() { Ok(path) } else { none(what, &[path]) };
     }
     let tried: Vec<PathBuf> = places.collect();
     match tried.iter().find(|path| path.is_file()) {
         Some(path) => Ok(path.clone()),
-        None => none(&tried),
+        None => none(what, &tried),
     }
 }
 
-fn none(tried: &[PathBuf]) -> Result<PathBuf> {
+fn none((program, _, names): What, tried: &[PathBuf]) -> Result<PathBuf> {
     let shown: Vec<String> = tried.iter().take(3).map(|path| path.display().to_string()).collect();
-    Err(Error::NoWorker { tried: format!("there is no {}", shown.join(", no ")) })
+    Err(Error::NoWorker { program, names, tried: format!("there is no {}", shown.join(", no ")) })
 }

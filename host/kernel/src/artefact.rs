@@ -18,7 +18,7 @@ mod keys;
 
 pub use baseline::Baseline;
 #[cfg(feature = "compiler")]
-pub use compile::compile;
+pub use compile::{compile, compile_once};
 pub use keys::{Signer, Verifier};
 
 const MAGIC: [u8; 4] = *b"ECAF";

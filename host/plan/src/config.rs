@@ -609,6 +609,13 @@ impl Config {
         }
     }
 
+    /// Every path that is set, but for the data set's: components, a model's weights, a profile.
+    pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let (init, profile) = (self.run.init.as_mut(), self.lanes.profile.as_mut());
+        let own = self.model.own_kernels_mut();
+        init.into_iter().chain(profile).chain(self.kernels.values_mut()).chain(own)
+    }
+
     /// The configuration as a recipe, defaults included. [`Config::parse`] reads it back.
     ///
     /// # Errors

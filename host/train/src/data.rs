@@ -1,7 +1,7 @@
 //! Data sets by name or path, and what of them a run uses.
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use eciton_fetch::cache::{Cache, Found};
@@ -65,6 +65,23 @@ pub fn load(data: &Data) -> Result<Dataset> {
     }
     crate::split::apply(data, &mut dataset)?;
     Ok(dataset)
+}
+
+/// Where a data set's files lie, with the name that chooses among several; `None` for one that the binary carries.
+///
+/// # Errors
+/// A path or name of no data set.
+pub(crate) fn located(data: &Data) -> Result<Option<(PathBuf, Option<String>)>> {
+    let path = Path::new(&data.source);
+    if eciton_formats::builtins().iter().any(|builtin| builtin.name.eq_ignore_ascii_case(&data.source)) {
+        return Ok(None);
+    }
+    if path.exists() {
+        return Ok(Some((path.to_owned(), data.name.clone())));
+    }
+    let found = published(&data.source)?;
+    let name = data.name.as_deref().filter(|name| found.name != Some(name)).or(found.name);
+    Ok(Some((found.path, name.map(str::to_owned))))
 }
 
 /// Whether a file is read as a text, or as a list of tokens: in sequences everything is that has no known layout

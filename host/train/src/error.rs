@@ -82,6 +82,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A component of the user's own that may not run, or the lock file that says which may.
+    #[cfg(feature = "compiler")]
     #[error(transparent)]
     Pins(#[from] eciton_author::Error),
     /// The run folder.
@@ -425,6 +426,9 @@ pub enum Error {
     /// Threads could not be started.
     #[error("compute threads: {0}")]
     Threads(std::io::Error),
+    /// A run that is a function's task, and cannot be one.
+    #[error("{0}")]
+    Job(String),
     /// The engine and the driver disagree; a bug.
     #[error("internal: {0}; please report it with the run's config.toml")]
     Internal(String),

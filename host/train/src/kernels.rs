@@ -6,9 +6,11 @@ use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use eciton_author::{MAX_COMPONENT_BYTES, Pins};
+#[cfg(feature = "compiler")]
+use eciton_author::Pins;
 use eciton_exec::Clock;
-use eciton_kernel::cache::Cache;
+use eciton_kernel::artefact::{Baseline, Verifier, store_key};
+use eciton_kernel::cache::{Cache, digest};
 use eciton_kernel::{Kernel, Layer, Limits, Runtime, Settings};
 use eciton_plan::{Config, EdgePlace, ExecutorKind, FunctionCount, LayerSettings, On};
 
@@ -58,6 +60,18 @@ pub enum CachePolicy {
     Off,
 }
 
+impl CachePolicy {
+    /// The cache, where there is to be one.
+    pub(crate) fn open(&self) -> Option<eciton_kernel::Result<Cache>> {
+        let paths = match self {
+            Self::User => cache_paths(),
+            Self::Folder(folder) => Some(with_key(folder.clone())),
+            Self::Off => None,
+        };
+        paths.map(|(folder, key)| Cache::open(&folder, &key))
+    }
+}
+
 /// A cache folder and the file of its key beside it.
 fn with_key(folder: PathBuf) -> (PathBuf, PathBuf) {
     let mut key = folder.clone().into_os_string();
@@ -95,13 +109,28 @@ pub fn limits(config: &Config) -> Limits {
     }
 }
 
+/// Largest component that is read, bytes.
+const MAX_COMPONENT_BYTES: u64 = 64 << 20;
+
+/// A source of native code that was compiled elsewhere and signed, for a process that compiles nothing.
+pub trait SignedCode: Send + Sync + std::fmt::Debug {
+    /// The key that must have signed it.
+    fn trusted(&self) -> &Verifier;
+
+    /// The code under this key of [`store_key`].
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    fn sealed(&self, key: &str) -> std::result::Result<Vec<u8>, String>;
+}
+
 type Component = Cow<'static, [u8]>;
 
 /// A kernel with its component.
 pub(crate) type Used = (Arc<Kernel>, Arc<[u8]>);
 
 /// A component's bytes, as many as one may have.
-fn read(path: &Path) -> Result<Vec<u8>> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     let failed = |source| Error::Read { path: path.to_owned(), source };
     let mut component = Vec::new();
     let file = eciton_input::file::open(path).map_err(failed)?;
@@ -116,16 +145,43 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     Ok(component)
 }
 
-/// Loads a kernel. One that is not built in is compared with the contract before it is compiled, which
+/// Loads a kernel: signed code where there is a source of it, else compiled here.
+fn load(
+    runtime: &Runtime,
+    name: &str,
+    component: &Component,
+    code: Option<&dyn SignedCode>,
+) -> eciton_kernel::Result<Arc<Kernel>> {
+    let Some(code) = code else { return compile(runtime, name, component) };
+    let refused = |reason: String| eciton_kernel::Error::Engine {
+        doing: "loading signed code",
+        reason: format!("kernel `{name}`: {reason}"),
+    };
+    let baseline = Baseline::of_this_machine()
+        .ok_or_else(|| refused("this processor is below every level that code is signed for".to_owned()))?;
+    let digest = digest(component);
+    let sealed = code.sealed(&store_key(&digest, baseline)).map_err(refused)?;
+    runtime.load_artefact(name, &digest, &sealed, code.trusted())
+}
+
+/// Compiles a kernel. One that is not built in is compared with the contract before it is compiled, which
 /// costs much more.
-fn load(runtime: &Runtime, name: &str, component: &Component) -> eciton_kernel::Result<Arc<Kernel>> {
+#[cfg(feature = "compiler")]
+fn compile(runtime: &Runtime, name: &str, component: &Component) -> eciton_kernel::Result<Arc<Kernel>> {
     match component {
         Cow::Borrowed(builtin) => runtime.load(name, builtin),
         Cow::Owned(own) => runtime.load_vetted(name, own, |component| vet(name, component)),
     }
 }
 
+#[cfg(not(feature = "compiler"))]
+fn compile(_: &Runtime, name: &str, _: &Component) -> eciton_kernel::Result<Arc<Kernel>> {
+    let reason = format!("kernel `{name}`: this build compiles no kernels, and no signed code was given");
+    Err(eciton_kernel::Error::Engine { doing: "loading", reason })
+}
+
 /// Refuses what `eciton kernel check` refuses without compiling it.
+#[cfg(feature = "compiler")]
 fn vet(name: &str, component: &[u8]) -> eciton_kernel::Result<()> {
     let differences = eciton_author::check(component).map_err(|error| eciton_kernel::Error::Engine {
         doing: "reading the contract",
@@ -151,6 +207,7 @@ impl Own {
         for (name, path) in replacing.chain(layers) {
             if !all.contains_key(name) {
                 let component = read(Path::new(path))?;
+                #[cfg(feature = "compiler")]
                 Pins::check(Path::new(path), &component)?;
                 all.insert(name.to_owned(), component.into());
             }
@@ -182,6 +239,7 @@ pub(crate) struct Kernels {
     /// By name, or by path.
     components: BTreeMap<String, Component>,
     runtime: Runtime,
+    code: Option<Arc<dyn SignedCode>>,
     cache_fault: Option<eciton_kernel::Error>,
     /// From before the first kernel is loaded to after the last task.
     _clock: Clock,
@@ -194,17 +252,11 @@ impl Kernels {
         config: &Config,
         own: Own,
         folder: Option<&Path>,
-        policy: &CachePolicy,
+        (policy, code): (&CachePolicy, Option<&Arc<dyn SignedCode>>),
         threads: u32,
     ) -> Result<Self> {
         // A cache that cannot be opened must not stop a run, which tells of it.
-        let paths = match policy {
-            CachePolicy::User => cache_paths(),
-            CachePolicy::Folder(folder) => Some(with_key(folder.clone())),
-            CachePolicy::Off => None,
-        };
-        let opened = paths.map(|(folder, key)| Cache::open(&folder, &key));
-        let (cache, cache_fault) = match opened {
+        let (cache, cache_fault) = match policy.open() {
             Some(Ok(cache)) => (Some(cache), None),
             Some(Err(fault)) => (None, Some(fault)),
             None => (None, None),
@@ -230,12 +282,12 @@ impl Kernels {
         let runtime = Runtime::new(Settings { limits: limits(config), cache, instances })?;
         let clock = Clock::start(&runtime).map_err(Error::Threads)?;
         let loaded: Vec<_> = std::thread::scope(|scope| {
-            let runtime = &runtime;
+            let (runtime, code) = (&runtime, code.map(|code| &**code));
             let now = |name: &str| ALWAYS.contains(&name) || config.kernels.contains_key(name);
             let handles: Vec<_> = sources
                 .iter()
                 .filter(|(name, _)| now(name))
-                .map(|(name, component)| (name, scope.spawn(move || load(runtime, name, component))))
+                .map(|(name, component)| (name, scope.spawn(move || load(runtime, name, component, code))))
                 .collect();
             handles.into_iter().map(|(name, handle)| (name, handle.join())).collect()
         });
@@ -245,7 +297,14 @@ impl Kernels {
                 result.map_err(|_| Error::Internal(format!("loading kernel `{name}` panicked")))??;
             all.insert(name.clone(), kernel);
         }
-        Ok(Self { loaded: Mutex::new(all), components: sources, runtime, cache_fault, _clock: clock })
+        Ok(Self {
+            loaded: Mutex::new(all),
+            components: sources,
+            runtime,
+            code: code.cloned(),
+            cache_fault,
+            _clock: clock,
+        })
     }
 
     /// Why compiled kernels are not kept between runs, if that is so though it was wanted.
@@ -264,7 +323,7 @@ impl Kernels {
             name: name.to_owned(),
             known: known().cloned().collect::<Vec<_>>().join(", "),
         })?;
-        let kernel = load(&self.runtime, name, component)?;
+        let kernel = load(&self.runtime, name, component, self.code.as_deref())?;
         loaded.insert(name.to_owned(), kernel.clone());
         Ok(kernel)
     }

@@ -26,6 +26,7 @@ mod generate;
 mod initial;
 #[cfg(any(test, feature = "inspect"))]
 pub mod inspect;
+pub mod job;
 pub mod kernels;
 mod labelled;
 mod logs;
@@ -55,7 +56,7 @@ pub use data::{load, task};
 pub use eciton_exec::{Bill, Cost};
 pub use error::{Error, Result};
 pub use generate::{Drawing, Writer};
-pub use kernels::CachePolicy;
+pub use kernels::{CachePolicy, SignedCode};
 pub use logs::{MAX_EVENTS_BYTES, MAX_SPANS, Recording};
 pub use memory::{MemoryItem, MemoryPlan, Phase, PhaseBytes};
 pub use plan::{

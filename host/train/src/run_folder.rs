@@ -577,3 +577,13 @@ impl Drop for Parents {
         }
     }
 }
+
+/// Writes anew what a run folder says of its own place and of its data's, before it is moved to `target`.
+pub(crate) fn readdress(folder: &Path, target: &Path, config: &Config, summary: &Summary) -> Result<()> {
+    let path = folder.join(CONFIG);
+    let text = config.to_toml().map_err(|e| Error::Config { path: path.clone(), source: Box::new(e) })?;
+    fs::write(&path, text).map_err(writing(&path))?;
+    let path = folder.join(SUMMARY);
+    let bytes = record::summary_json(summary, target, &path)?;
+    fs::write(&path, bytes).map_err(writing(&path))
+}

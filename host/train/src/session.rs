@@ -22,7 +22,7 @@ use crate::driver::{self, Counts, Epochs, Money, RowStore, Stages, State, Traine
 use crate::error::{Error, Result, at};
 use crate::evaluation::{Asked, Evaluation, EvaluationPlan, Keeps};
 use crate::initial::{self, Initial};
-use crate::kernels::{CachePolicy, Kernels, Own};
+use crate::kernels::{CachePolicy, Kernels, Own, SignedCode};
 use crate::labelled::LabelledPlan;
 use crate::logs::{Header, Logs, Profiled, Recording};
 use crate::memory::{self, MemoryPlan};
@@ -45,6 +45,8 @@ pub struct Options {
     pub kernel_folder: Option<PathBuf>,
     /// Where compiled kernels are kept.
     pub cache: CachePolicy,
+    /// Kernels' native code that was compiled elsewhere; `None`: it is compiled here.
+    pub code: Option<Arc<dyn SignedCode>>,
     /// A fresh instance for every task; the result is the same.
     pub fresh_instances: bool,
     /// Also write the rows before the last layer into `predictions.npz`; of links, whose embedding is there
@@ -69,6 +71,7 @@ impl Default for Options {
             out: None,
             kernel_folder: std::env::var_os("ECITON_KERNEL_DIR").filter(|v| !v.is_empty()).map(PathBuf::from),
             cache: CachePolicy::default(),
+            code: None,
             fresh_instances: false,
             embeddings: false,
             scores: false,
@@ -147,7 +150,8 @@ impl Draft {
         // Kernels are compiled while the data is read.
         let (inputs, kernels) = std::thread::scope(|scope| {
             let kernels = scope.spawn(|| {
-                Kernels::load(config, own, options.kernel_folder.as_deref(), &options.cache, threads)
+                let code = (&options.cache, options.code.as_ref());
+                Kernels::load(config, own, options.kernel_folder.as_deref(), code, threads)
             });
             let inputs = match dataset {
                 Some(dataset) => Ok(dataset),

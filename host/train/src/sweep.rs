@@ -4,6 +4,7 @@
 //! not trained again. So a sweep that was killed goes on by being asked for again. A trial that was
 //! under way goes on from its newest checkpoint, if it has one.
 
+mod functions;
 mod picture;
 mod table;
 
@@ -21,6 +22,7 @@ use crate::session::Options;
 use crate::stop::{Ask, Stop};
 use crate::train::train;
 
+pub use functions::{Spent, folders, sweep_on_functions};
 pub use picture::picture;
 pub use table::{Group, Row, csv, groups};
 

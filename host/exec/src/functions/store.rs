@@ -8,6 +8,7 @@
 use std::path::Path;
 
 use eciton_kernel::artefact::{self, Baseline, Signer, Verifier};
+use eciton_kernel::cache::Cache;
 use eciton_transport::{Condition, Key, Store};
 
 use super::{Error, Wanted};
@@ -28,13 +29,15 @@ pub(crate) struct Keys {
     signer: Result<Signer, String>,
     /// Kernels of the functions' package, as [`artefact::store_key`] names them.
     packaged: Vec<String>,
+    /// Where code is kept that was compiled for functions.
+    pub(crate) cache: Option<Cache>,
 }
 
 impl Keys {
     /// Of functions that trust this signer.
     pub(crate) fn own(signer: Signer) -> Self {
         let trusted = signer.verifier();
-        Self { stack: "emulated".to_owned(), trusted, signer: Ok(signer), packaged: Vec::new() }
+        Self { stack: "emulated".to_owned(), trusted, signer: Ok(signer), packaged: Vec::new(), cache: None }
     }
 
     /// Of a deployment. Its key's file may be another machine's: no key is made in its place.
@@ -46,7 +49,7 @@ impl Keys {
             found => Err(refusal(path, found.as_ref(), &trusted)),
         };
         let packaged = deployment.packaged.clone();
-        Ok(Self { stack: deployment.stack.clone(), trusted, signer, packaged })
+        Ok(Self { stack: deployment.stack.clone(), trusted, signer, packaged, cache: None })
     }
 
     /// The reason why a stored kernel is not taken; `None` where it is.
@@ -88,7 +91,7 @@ impl Keys {
             found,
             key: why.clone(),
         })?;
-        let sealed = artefact::compile(name, component, baseline, signer)?;
+        let sealed = artefact::compile_once(name, component, baseline, signer, self.cache.as_ref())?;
         let put = store.put(&key, sealed.into(), Condition::Always).await;
         put.map_err(at_store(format!("storing kernel `{name}` for functions")))?;
         Ok(())

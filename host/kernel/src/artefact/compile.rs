@@ -1,6 +1,7 @@
 //! From a component to signed code.
 
 use super::{Baseline, Heading, Signer, seal};
+use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::{Limits, Runtime, Settings, cache, engine};
 
@@ -10,11 +11,36 @@ use crate::{Limits, Runtime, Settings, cache, engine};
 /// [`Error::TooLarge`], [`Error::Contract`] and [`Error::Compile`] as [`Runtime::load`] gives them; [`Error::Artefact`]
 /// where the code is larger than [`super::MAX_BYTES`].
 pub fn compile(name: &str, component: &[u8], baseline: Baseline, signer: &Signer) -> Result<Vec<u8>> {
+    compile_once(name, component, baseline, signer, None)
+}
+
+/// As [`compile`]; the code is taken from `cache` if it is there, and kept there if it is not.
+///
+/// # Errors
+/// The same.
+pub fn compile_once(
+    name: &str,
+    component: &[u8],
+    baseline: Baseline,
+    signer: &Signer,
+    cache: Option<&Cache>,
+) -> Result<Vec<u8>> {
     crate::compile::measure(name, component)?;
-    let code = engine::foreign(baseline)?
-        .precompile_component(component)
-        .map_err(|e| Error::Compile { kernel: name.to_owned(), reason: format!("{e:#}") })?;
     let digest = cache::digest(component);
+    let engine = super::engine_id(baseline).first_chunk().map_or(0, |id| u64::from_le_bytes(*id));
+    let code = match cache.and_then(|cache| cache.get(engine, &digest)) {
+        Some(code) => code,
+        None => {
+            let code = engine::foreign(baseline)?
+                .precompile_component(component)
+                .map_err(|e| Error::Compile { kernel: name.to_owned(), reason: format!("{e:#}") })?;
+            if let Some(cache) = cache {
+                // What is not kept is compiled again.
+                let _ = cache.put(engine, &digest, &code);
+            }
+            code
+        }
+    };
     let sealed = seal(&Heading::new(baseline, digest), &code, signer)
         .map_err(|source| Error::Artefact { kernel: name.to_owned(), source })?;
     // The contract is checked as a runtime does it. A machine that cannot run the code runs its own.

@@ -31,6 +31,7 @@ impl Stack {
             zone: None,
             profile: None,
             functions: vec![function],
+            trainers: Vec::new(),
             timeout_s: 120,
             bucket: "bucket".to_owned(),
             packaged: Vec::new(),

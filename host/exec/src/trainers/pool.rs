@@ -1,0 +1,406 @@
+//! The calls of whole runs: launched, made again, paid for.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use eciton_kernel::cache::{Cache, digest};
+use eciton_plan::{Emulator, Executor, ExecutorKind, FunctionCount};
+use eciton_transport::{Condition, Key, S3Store, Store};
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
+use super::{Call, Ended, Rules};
+use crate::deployment::{DEFAULT_STACK, Deployment};
+use crate::emulated::{self, Stand};
+use crate::functions::{self, Cut, Error, Keys, Most, Result, at_store};
+use crate::invoker::Charge;
+use crate::lambda::{LambdaInvoker, LambdaSettings};
+use crate::{Architecture, Bill, Cost, Host, InvokeError, Invoker, Prices, aws};
+
+/// Attempts at a call; throttled ones do not count.
+const ATTEMPTS: u32 = 10;
+/// How often what is under way is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// A call is a straggler after so many times the median of those that have answered.
+const STRAGGLES: u32 = 3;
+/// And after this time at least.
+const STRAGGLES_AFTER: Duration = Duration::from_millis(500);
+/// Of what is under way, each call is expected to cost at most so many times the dearest so far.
+const DEARER: f64 = 1.5;
+
+/// Functions that do whole runs.
+#[derive(Debug)]
+pub struct Trainers {
+    invoker: Arc<LambdaInvoker>,
+    store: Arc<S3Store>,
+    architecture: Architecture,
+    host: Host,
+    most: Most,
+    asked: FunctionCount,
+    memory_mb: u32,
+    timeout: Duration,
+    prices: Prices,
+    bill: Bill,
+    /// What the functions' own requests to the store were, as far as it is known.
+    cloud: Option<eciton_emulator::Emulator>,
+    runtime: Option<Runtime>,
+}
+
+impl Trainers {
+    /// The functions of a deployment, or emulated ones, with these kernels (name, component) at hand.
+    ///
+    /// # Errors
+    /// An executor without functions that train; no trainer program or deployment, no credentials, a kernel that cannot
+    /// be compiled, or that only another's key can sign.
+    pub fn start(
+        executor: &Executor,
+        emulator: &Emulator,
+        kernels: &[(&str, &[u8])],
+        cache: Option<Cache>,
+    ) -> Result<Self> {
+        let timeout = Duration::from_secs(u64::from(executor.timeout_s));
+        let mut trainers = match executor.kind {
+            ExecutorKind::Emulated => {
+                let program = crate::worker::find_trainer(None)?;
+                let mut stand = Stand::start(("trainer", program), executor, emulator)?;
+                stand.keys.cache = cache;
+                let architecture = stand.architecture();
+                let Stand { cloud, runtime, store, keys, baseline, invoker } = stand;
+                runtime.block_on(at_hand(&store, baseline, &keys, kernels))?;
+                Self {
+                    invoker: Arc::new(invoker),
+                    store: Arc::new(store),
+                    architecture,
+                    host: Host::of_emulated(executor.host),
+                    most: Most::of_emulator(emulator),
+                    asked: executor.functions,
+                    memory_mb: executor.memory_mb,
+                    timeout,
+                    prices: Prices::read()?,
+                    bill: Bill::default(),
+                    cloud: Some(cloud),
+                    runtime: Some(runtime),
+                }
+            }
+            ExecutorKind::Lambda => Self::of_deployment(executor, kernels, cache)?,
+            _ => {
+                let name = executor.kind.name();
+                return Err(Error::Choice(format!(
+                    "whole runs are tasks of functions, and executor {name} has none: emulated, lambda"
+                )));
+            }
+        };
+        trainers.most.count = trainers.most.count.max(1);
+        Ok(trainers)
+    }
+
+    fn of_deployment(executor: &Executor, kernels: &[(&str, &[u8])], cache: Option<Cache>) -> Result<Self> {
+        let deployment = Deployment::load(executor.deployment.as_deref().unwrap_or(DEFAULT_STACK))?;
+        let function = deployment.trainer(executor.memory_mb)?;
+        let runtime = functions::runtime(2)?;
+        let config =
+            runtime.block_on(aws::sdk(Some(deployment.region.as_str()), deployment.profile.as_deref()))?;
+        let store = aws::store(&deployment, &config).map_err(at_store("opening the object store"))?;
+        let mut keys = Keys::of(&deployment)?;
+        keys.cache = cache;
+        runtime.block_on(at_hand(&store, function.architecture.baseline(), &keys, kernels))?;
+        let timeout = Duration::from_secs(u64::from(deployment.timeout_s));
+        let settings = LambdaSettings {
+            function: function.name.clone(),
+            region: deployment.region.clone(),
+            endpoint: deployment.endpoints.lambda.clone(),
+            timeout,
+            memory_mb: function.memory_mb,
+        };
+        Ok(Self {
+            invoker: Arc::new(LambdaInvoker::new(&config, settings)),
+            store: Arc::new(store),
+            architecture: function.architecture,
+            host: Host::find(executor.host, Some(&deployment.region), deployment.zone.as_deref()),
+            most: deployment.most(),
+            asked: executor.functions,
+            memory_mb: function.memory_mb,
+            timeout,
+            prices: Prices::read()?,
+            bill: Bill::default(),
+            cloud: None,
+            runtime: Some(runtime),
+        })
+    }
+
+    fn runtime(&self) -> Result<&Runtime> {
+        self.runtime.as_ref().ok_or_else(|| Error::Choice("the functions were stopped".to_owned()))
+    }
+
+    /// Stores an object that calls need, unless it is there.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn put(&mut self, key: &str, bytes: Vec<u8>) -> Result<()> {
+        let key = Key::new(key).map_err(at_store(format!("storing `{key}`")))?;
+        let put = self.store.put(&key, bytes.into(), Condition::IfAbsent);
+        self.runtime()?.block_on(put).map_err(at_store(format!("storing `{key}`")))?;
+        Ok(())
+    }
+
+    /// By what the number of functions for so many calls is cut.
+    #[must_use]
+    pub fn cut(&self, calls: usize) -> Option<Cut> {
+        let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+        Cut::find(self.asked, calls, &self.most)
+    }
+
+    /// What was used so far of what is charged for.
+    #[must_use]
+    pub fn bill(&self) -> Bill {
+        let counts = self.store.counts();
+        let mut own = self.bill;
+        own.store_writes = counts.puts + counts.lists;
+        own.store_reads = counts.gets + counts.heads;
+        (own.store_bytes_in, own.store_bytes_out) = (counts.bytes_out, counts.bytes_in);
+        own.store_bytes_host = counts.bytes_in + counts.bytes_out;
+        own.store_bytes_to_host = counts.bytes_in;
+        match &self.cloud {
+            Some(cloud) => emulated::bill(&cloud.bill(), &own),
+            None => own,
+        }
+    }
+
+    /// That, in money.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        self.bill().cost(&self.prices, self.architecture, &self.host)
+    }
+
+    fn usd(&self, charge: &Charge) -> f64 {
+        let gb_seconds = charge.billed_ms as f64 / 1e3 * f64::from(self.memory_mb) / 1024.0;
+        self.prices.lambda_usd(self.architecture, gb_seconds, 1)
+    }
+
+    /// Makes the calls, as many at once as the executor's setting and the account allow. `told` hears of each end.
+    ///
+    /// # Errors
+    /// A budget that not even one call fits into.
+    pub fn run(
+        &mut self,
+        calls: &[Call],
+        rules: &Rules<'_>,
+        told: &mut dyn FnMut(usize, Ended),
+    ) -> Result<()> {
+        let longest = Charge { billed_ms: self.timeout.as_millis() as u64, ..Charge::default() };
+        let longest = self.usd(&longest);
+        if let Some(limit) = rules.max_usd.filter(|limit| *limit < longest) {
+            return Err(Error::Choice(format!(
+                "--max-usd {limit}: one call may cost {longest:.4} (its time limit is {} s); allow more, or set \
+                 executor.timeout_s lower",
+                self.timeout.as_secs()
+            )));
+        }
+        let runtime = self.runtime.take().ok_or_else(|| Error::Choice("already at work".to_owned()))?;
+        runtime.block_on(self.work(calls, rules, longest, told));
+        self.runtime = Some(runtime);
+        Ok(())
+    }
+
+    async fn work(
+        &mut self,
+        calls: &[Call],
+        rules: &Rules<'_>,
+        longest: f64,
+        told: &mut dyn FnMut(usize, Ended),
+    ) {
+        let asked = match self.asked {
+            FunctionCount::Fixed(count) => count.max(1),
+            FunctionCount::Auto => u32::try_from(calls.len()).unwrap_or(u32::MAX),
+        };
+        let mut limit = asked.min(self.most.count) as usize;
+        let most = limit;
+        let mut states = vec![State::default(); calls.len()];
+        let mut waiting: VecDeque<usize> = (0..calls.len()).collect();
+        let mut under: JoinSet<(usize, Duration, Result<Answer, Fault>)> = JoinSet::new();
+        let mut took: Vec<Duration> = Vec::new();
+        let (mut spent, mut dearest) = (0.0, None::<f64>);
+        loop {
+            let stopped = (rules.stop)();
+            while !stopped && under.len() < limit {
+                let each = dearest.map_or(longest, |usd: f64| (usd * DEARER).min(longest));
+                let fits = |limit: f64| spent + each * (under.len() + 1) as f64 <= limit;
+                if !rules.max_usd.is_none_or(fits) {
+                    break;
+                }
+                let Some(at) = waiting.pop_front().or_else(|| straggler(&states, &mut took)) else { break };
+                let (Some(call), Some(state)) = (calls.get(at), states.get_mut(at)) else { continue };
+                if state.ended {
+                    continue;
+                }
+                state.begun = Some(state.begun.unwrap_or_else(Instant::now));
+                state.under += 1;
+                state.attempts += 1;
+                let (invoker, store, call) = (self.invoker.clone(), self.store.clone(), call.clone());
+                self.bill.bytes_to_functions += call.event.len() as u64;
+                under.spawn(async move {
+                    let begun = Instant::now();
+                    let answer = make(&invoker, &store, call).await;
+                    (at, begun.elapsed(), answer)
+                });
+            }
+            if stopped || under.is_empty() {
+                break;
+            }
+            let Ok(Some(joined)) = tokio::time::timeout(LOOK, under.join_next()).await else { continue };
+            // A call that panicked has no number: what it was for ends as left.
+            let Ok((at, lasted, result)) = joined else { continue };
+            let charge = match &result {
+                Ok(answer) => answer.charge,
+                Err(fault) => fault.charge,
+            };
+            self.count(&result, charge);
+            // Of what was lost nobody says what it cost.
+            let usd = charge.map_or(dearest.unwrap_or(longest), |charge| self.usd(&charge));
+            spent += usd;
+            if charge.is_some() {
+                dearest = Some(dearest.map_or(usd, |most| most.max(usd)));
+            }
+            let Some(state) = states.get_mut(at) else { continue };
+            state.under -= 1;
+            if state.ended {
+                continue;
+            }
+            match result {
+                Ok(answer) => {
+                    took.push(lasted);
+                    state.ended = true;
+                    limit = (limit + 1).min(most);
+                    told(at, Ended::Answered { reply: answer.reply, object: answer.object });
+                }
+                Err(fault) => {
+                    if fault.throttled {
+                        limit = (limit * 3 / 4).max(1);
+                        state.attempts -= 1;
+                        state.throttled += 1;
+                    }
+                    let again =
+                        fault.retryable && state.attempts < ATTEMPTS && state.throttled < 10 * ATTEMPTS;
+                    match (again, state.under) {
+                        (true, 0) => waiting.push_back(at),
+                        (false, 0) => {
+                            state.ended = true;
+                            told(at, Ended::Failed(fault.text));
+                        }
+                        // The other attempt may end well.
+                        _ => {}
+                    }
+                }
+            }
+        }
+        under.abort_all();
+        for (at, _) in states.iter().enumerate().filter(|(_, state)| !state.ended) {
+            told(at, Ended::Left);
+        }
+    }
+
+    fn count(&mut self, result: &Result<Answer, Fault>, charge: Option<Charge>) {
+        let bill = &mut self.bill;
+        bill.invocations += 1;
+        if let Some(charge) = charge {
+            bill.billed_ms += charge.billed_ms;
+            bill.gb_seconds += charge.billed_ms as f64 / 1e3 * f64::from(self.memory_mb) / 1024.0;
+            bill.cold_starts += u64::from(charge.init_ms.is_some());
+        } else {
+            bill.unreported += 1;
+        }
+        match result {
+            Ok(answer) => {
+                bill.bytes_from_functions += answer.reply.len() as u64;
+                bill.throttled += answer.throttled;
+            }
+            Err(fault) => {
+                bill.failed += 1;
+                bill.throttled += fault.throttles;
+            }
+        }
+    }
+}
+
+impl Drop for Trainers {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            if let Some(cloud) = &self.cloud {
+                // Functions die with it at the latest.
+                let _ = runtime.block_on(cloud.stop());
+            }
+            runtime.shutdown_timeout(Duration::from_millis(200));
+        }
+    }
+}
+
+/// Puts kernels where functions take them from.
+async fn at_hand(
+    store: &S3Store,
+    baseline: eciton_kernel::artefact::Baseline,
+    keys: &Keys,
+    kernels: &[(&str, &[u8])],
+) -> Result<()> {
+    for (name, component) in kernels {
+        keys.store(store, baseline, name, &digest(component), component).await?;
+    }
+    Ok(())
+}
+
+/// Where a call stands.
+#[derive(Debug, Clone, Default)]
+struct State {
+    /// Of its first attempt.
+    begun: Option<Instant>,
+    attempts: u32,
+    throttled: u32,
+    under: u32,
+    ended: bool,
+}
+
+/// A call that takes much longer than the others did, and has one attempt under way.
+fn straggler(states: &[State], took: &mut [Duration]) -> Option<usize> {
+    let middle = took.len() / 2;
+    if took.is_empty() {
+        return None;
+    }
+    let (_, median, _) = took.select_nth_unstable(middle);
+    let late = STRAGGLES_AFTER.max(*median * STRAGGLES);
+    let is_late = |state: &State| state.begun.is_some_and(|begun| begun.elapsed() > late);
+    let one = |state: &State| !state.ended && state.under == 1 && state.attempts < ATTEMPTS && is_late(state);
+    states.iter().position(one)
+}
+
+struct Answer {
+    reply: Bytes,
+    object: Bytes,
+    charge: Option<Charge>,
+    throttled: u64,
+}
+
+struct Fault {
+    text: String,
+    retryable: bool,
+    throttled: bool,
+    throttles: u64,
+    charge: Option<Charge>,
+}
+
+async fn make(invoker: &LambdaInvoker, store: &S3Store, call: Call) -> Result<Answer, Fault> {
+    let invoked = invoker.invoke(call.event).await.map_err(|error| {
+        let (_, throttles) = error.requests();
+        let throttled = matches!(&error, InvokeError::Service { .. }) && throttles > 0;
+        let (retryable, charge) = (error.is_retryable(), error.charge());
+        Fault { text: error.to_string(), retryable, throttled, throttles, charge }
+    })?;
+    let object = store.get(&call.answer, None).await.map_err(|error| Fault {
+        text: format!("reading the answer `{}`: {error}", call.answer),
+        retryable: true,
+        throttled: false,
+        throttles: invoked.throttled,
+        charge: invoked.charge,
+    })?;
+    Ok(Answer { reply: invoked.payload, object, charge: invoked.charge, throttled: invoked.throttled })
+}

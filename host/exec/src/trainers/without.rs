@@ -1,0 +1,56 @@
+//! A build without AWS's clients has no functions.
+
+use eciton_kernel::cache::Cache;
+use eciton_plan::{Emulator, Executor};
+
+use super::{Call, Ended, Rules};
+use crate::functions::{Cut, Error, Result};
+use crate::{Bill, Cost, NoAws};
+
+/// Functions that do whole runs: none.
+#[derive(Debug)]
+pub enum Trainers {}
+
+impl Trainers {
+    /// Refuses, in words.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn start(_: &Executor, _: &Emulator, _: &[(&str, &[u8])], _: Option<Cache>) -> Result<Self> {
+        Err(Error::NoAws(NoAws("a run as a function's task")))
+    }
+
+    /// As with AWS.
+    ///
+    /// # Errors
+    /// As with AWS.
+    pub fn put(&mut self, _: &str, _: Vec<u8>) -> Result<()> {
+        match *self {}
+    }
+
+    /// As with AWS.
+    #[must_use]
+    pub fn cut(&self, _: usize) -> Option<Cut> {
+        match *self {}
+    }
+
+    /// As with AWS.
+    #[must_use]
+    pub fn bill(&self) -> Bill {
+        match *self {}
+    }
+
+    /// As with AWS.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        match *self {}
+    }
+
+    /// As with AWS.
+    ///
+    /// # Errors
+    /// As with AWS.
+    pub fn run(&mut self, _: &[Call], _: &Rules<'_>, _: &mut dyn FnMut(usize, Ended)) -> Result<()> {
+        match *self {}
+    }
+}

@@ -1,0 +1,277 @@
+//! A whole run as one task: what a function is told, what it does, and what it answers.
+//!
+//! ```text
+//! here                            store                          function
+//! files of the recipe's paths ──> files/{sha256}.zip ──────────> kept under their digest
+//! job (recipe, files) ─────────────────────────────────────────> train
+//! run folder <─────────────────── jobs/{sha256}.zip <─────────── run folder, if none is there
+//! ```
+//! An answer's name follows from the job alone, and the first that is written stays: a job that is done
+//! again costs a look at the store. A bundle is a zip archive without compression, entries by name.
+
+mod bundle;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use eciton_plan::{Config, ExecutorKind};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::data;
+use crate::error::{Error, Result};
+use crate::kernels::{SignedCode, builtin};
+use crate::report::Silent;
+use crate::run_folder::{self, json};
+use crate::session::Options;
+use crate::train::train;
+
+pub use bundle::{pack, unpack};
+
+/// Version of the event.
+pub const VERSION: u32 = 1;
+/// Where answers lie in a store.
+pub const JOBS: &str = "jobs/";
+/// Where files lie in a store.
+pub const FILES: &str = "files/";
+
+/// Files of one path of a recipe, as an object of a store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Carried {
+    /// `files/{sha256}.zip`
+    pub key: String,
+    /// The file or folder within.
+    pub name: String,
+}
+
+/// The event of a function that trains.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The configuration, TOML. Its paths are names of `files`.
+    pub recipe: String,
+    /// How many seeds.
+    pub seeds: u32,
+    /// By the path that the recipe has.
+    pub files: BTreeMap<String, Carried>,
+    /// The class of the machine that must do it; `None`: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numeric_class: Option<String>,
+    /// `jobs/{sha256}.zip`, where the run folder goes.
+    pub answer: String,
+}
+
+/// What the function answers; the run folder lies in the store.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    /// Whether the answer was there already.
+    pub found: bool,
+    /// From the event to the answer.
+    pub seconds: f64,
+    /// Of these, until the job's files were there.
+    pub files_seconds: f64,
+    /// Bytes of files that were fetched; 0: all were warm.
+    pub files_bytes: u64,
+    /// The process's peak resident memory.
+    pub peak_memory_bytes: u64,
+    /// Jobs that the process had done before.
+    pub before: u64,
+}
+
+/// A file or folder that a job needs, in memory until it is stored.
+#[derive(Debug, Clone)]
+pub struct File {
+    /// Its object.
+    pub carried: Carried,
+    /// What lies there.
+    pub bytes: Vec<u8>,
+}
+
+/// Files by the path that a recipe has, each read once for all jobs.
+#[derive(Debug, Default)]
+pub struct Files(BTreeMap<PathBuf, File>);
+
+impl Files {
+    /// All of them, to be stored.
+    pub fn take(self) -> impl Iterator<Item = File> {
+        self.0.into_values()
+    }
+
+    fn get(&mut self, path: &Path) -> Result<Carried> {
+        if let Some(file) = self.0.get(path) {
+            return Ok(file.carried.clone());
+        }
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let bytes = pack(path, &name)?;
+        let carried = Carried { key: format!("{FILES}{}.zip", hex(&Sha256::digest(&bytes))), name };
+        self.0.insert(path.to_owned(), File { carried: carried.clone(), bytes });
+        Ok(carried)
+    }
+}
+
+fn hex(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What a job's name is made of.
+#[derive(Serialize)]
+struct Named<'a> {
+    version: u32,
+    eciton: &'a str,
+    kernels: Vec<String>,
+    recipe: &'a str,
+    seeds: u32,
+    files: &'a BTreeMap<String, Carried>,
+    numeric_class: Option<&'a str>,
+}
+
+impl Job {
+    /// The job that a configuration is, wherever its tasks would run. Its files are read into `files`.
+    ///
+    /// # Errors
+    /// Data or files that are not there; a configuration that no recipe can hold.
+    pub fn of(config: &Config, seeds: u32, numeric_class: Option<&str>, files: &mut Files) -> Result<Self> {
+        let mut config = config.clone();
+        config.run_on(ExecutorKind::Local);
+        config.run.threads = None;
+        let mut named = BTreeMap::new();
+        if let Some((path, name)) = data::located(&config.data)? {
+            let shown = path.display().to_string();
+            named.insert(shown.clone(), files.get(&path)?);
+            (config.data.source, config.data.name) = (shown, name);
+        }
+        for path in config.paths_mut() {
+            named.insert(path.clone(), files.get(Path::new(path))?);
+        }
+        let recipe = config.to_toml()?;
+        let kernels = builtin().iter().map(|kernel| hex(&Sha256::digest(kernel.component))).collect();
+        let eciton = env!("CARGO_PKG_VERSION");
+        let of =
+            Named { version: VERSION, eciton, kernels, recipe: &recipe, seeds, files: &named, numeric_class };
+        let text = json(&of, Path::new("job"))?;
+        let answer = format!("{JOBS}{}.zip", hex(&Sha256::digest(&text)));
+        let numeric_class = numeric_class.map(str::to_owned);
+        Ok(Self { version: VERSION, recipe, seeds, files: named, numeric_class, answer })
+    }
+}
+
+/// Where a function does jobs.
+#[derive(Debug)]
+pub struct Place {
+    /// Its own folder, for files and for the run on its way.
+    pub folder: PathBuf,
+    /// The function's memory.
+    pub memory_bytes: u64,
+    /// Kernels' code.
+    pub code: Arc<dyn SignedCode>,
+}
+
+/// How a job went.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Took {
+    /// Until its files were there.
+    pub files_seconds: f64,
+    /// Bytes that were fetched.
+    pub files_bytes: u64,
+}
+
+/// Gets an object of the store; an error is words.
+pub type Fetch<'a> = dyn FnMut(&str) -> std::result::Result<Vec<u8>, String> + 'a;
+
+/// Does a job. Returns the bundle of its run folder.
+///
+/// # Errors
+/// All of [`crate::train`]; [`Error::Job`] for files that cannot be had or do not fit the function.
+pub fn perform(job: &Job, place: &Place, fetch: &mut Fetch<'_>) -> Result<(Vec<u8>, Took)> {
+    let begun = Instant::now();
+    let own = eciton_tensor::simd::numeric_class();
+    if let Some(wanted) = job.numeric_class.as_deref().filter(|wanted| *wanted != own) {
+        return Err(Error::Job(format!(
+            "the job is for numeric class {wanted}, and this function is of {own}; set ECITON_SIMD, or ask for {own}"
+        )));
+    }
+    let mut config = Config::parse(&job.recipe, "job")?;
+    let mut took = Took::default();
+    let kept = place.folder.join("files");
+    bundle::keep_only(&kept, job.files.values().filter_map(|carried| bundle::name(&carried.key)))?;
+    let mut found = BTreeMap::new();
+    for (path, carried) in &job.files {
+        let folder = carried.here(&kept, place.memory_bytes, &mut took, fetch)?;
+        found.insert(path.clone(), folder.join(&carried.name).display().to_string());
+    }
+    let move_here = |path: &mut String| {
+        if let Some(here) = found.get(path) {
+            path.clone_from(here);
+        }
+    };
+    move_here(&mut config.data.source);
+    config.paths_mut().for_each(move_here);
+    took.files_seconds = begun.elapsed().as_secs_f64();
+    let limit = place.memory_bytes.saturating_sub(RESERVED_BYTES);
+    config.run.memory_bytes = Some(config.run.memory_bytes.unwrap_or(limit).min(limit));
+    let run = place.folder.join("run");
+    bundle::remove(&run)?;
+    let options = Options {
+        seeds: job.seeds,
+        out: Some(run.clone()),
+        cache: crate::CachePolicy::Off,
+        code: Some(place.code.clone()),
+        ..Options::default()
+    };
+    train(&config, &options, &mut Silent)?;
+    let bytes = pack(&run, "")?;
+    bundle::remove(&run)?;
+    Ok((bytes, took))
+}
+
+/// Of a function's memory, what its program and the system take.
+const RESERVED_BYTES: u64 = 64 << 20;
+
+impl Carried {
+    /// The folder of these files, fetched unless it is there.
+    fn here(&self, kept: &Path, memory: u64, took: &mut Took, fetch: &mut Fetch<'_>) -> Result<PathBuf> {
+        let refused = |reason: &str| Error::Job(format!("object `{}`: {reason}", self.key));
+        let digest = bundle::name(&self.key).ok_or_else(|| refused("no name of a job's files"))?;
+        let folder = kept.join(digest);
+        if folder.is_dir() {
+            return Ok(folder);
+        }
+        let bytes = fetch(&self.key).map_err(|reason| refused(&reason))?;
+        if hex(&Sha256::digest(&bytes)) != digest {
+            return Err(refused("its bytes are not those that its name says"));
+        }
+        took.files_bytes += bytes.len() as u64;
+        unpack(&bytes, &folder, memory)?;
+        Ok(folder)
+    }
+}
+
+/// Makes the run folder of a job's answer, under the paths that are this machine's own.
+///
+/// # Errors
+/// A damaged bundle; a folder that cannot be written.
+pub fn adopt(bytes: &[u8], folder: &Path, config: &Config) -> Result<()> {
+    let beside = bundle::beside(folder, "partial");
+    bundle::remove(&beside)?;
+    unpack(bytes, &beside, MAX_RUN_BYTES)?;
+    let run = run_folder::Run::open(&beside)?;
+    let mut own = run.config.clone();
+    own.data.clone_from(&config.data);
+    (own.run.init, own.lanes.profile) = (config.run.init.clone(), config.lanes.profile.clone());
+    own.kernels.clone_from(&config.kernels);
+    let names: Vec<String> = config.model.own_kernels().map(str::to_owned).collect();
+    for (name, path) in names.into_iter().zip(own.model.own_kernels_mut()) {
+        *path = name;
+    }
+    run_folder::readdress(&beside, folder, &own, &run.summary)?;
+    let failed = |source| Error::Read { path: folder.to_owned(), source };
+    std::fs::rename(&beside, folder).map_err(failed)
+}
+
+/// Largest run folder that is taken, bytes.
+const MAX_RUN_BYTES: u64 = 64 << 30;

@@ -1,0 +1,198 @@
+//! A file or folder as one object: a zip archive without compression, entries in the order of their names.
+
+use std::collections::BTreeSet;
+use std::io::{Cursor, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
+
+use crate::error::{Error, Result};
+
+/// Most files of a bundle.
+const MAX_FILES: usize = 100_000;
+/// Deepest folder within a folder.
+const MAX_DEPTH: usize = 16;
+
+fn failed(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
+    move |source| Error::Read { path: path.to_owned(), source }
+}
+
+fn damaged(path: &Path) -> impl Fn(zip::result::ZipError) -> Error + '_ {
+    move |error| Error::Read { path: path.to_owned(), source: std::io::Error::other(error) }
+}
+
+/// A file, or the files of a folder, under a name; without one a folder's files lie at the top. The same files give
+/// the same bytes.
+///
+/// # Errors
+/// A file that cannot be read; too many, or too deep.
+pub fn pack(path: &Path, name: &str) -> Result<Vec<u8>> {
+    let mut files = BTreeSet::new();
+    if path.is_dir() {
+        let prefix = if name.is_empty() { String::new() } else { format!("{name}/") };
+        walk(path, &prefix, 0, &mut files)?;
+    } else {
+        files.insert((name.to_owned(), path.to_owned()));
+    }
+    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, path) in files {
+        let mut from = eciton_input::file::open(&path).map_err(failed(&path))?;
+        let options = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Stored)
+            .last_modified_time(DateTime::default())
+            .large_file(true);
+        archive.start_file(name, options).map_err(damaged(&path))?;
+        std::io::copy(&mut from, &mut archive).map_err(failed(&path))?;
+    }
+    let bytes = archive.finish().map_err(damaged(path))?;
+    Ok(bytes.into_inner())
+}
+
+/// A path beside a folder, for what is on its way there.
+pub(super) fn beside(folder: &Path, ending: &str) -> PathBuf {
+    let mut name = folder.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    name.into()
+}
+
+fn walk(folder: &Path, prefix: &str, depth: usize, files: &mut BTreeSet<(String, PathBuf)>) -> Result<()> {
+    let refuse = |found: &str| {
+        let reason = format!("{found} cannot be carried to a function");
+        failed(folder)(std::io::Error::other(reason))
+    };
+    if depth > MAX_DEPTH {
+        return Err(refuse("a folder this deep"));
+    }
+    for entry in std::fs::read_dir(folder).map_err(failed(folder))? {
+        let path = entry.map_err(failed(folder))?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+            return Err(refuse("a file whose name is no text"));
+        };
+        let name = format!("{prefix}{name}");
+        if path.is_dir() {
+            walk(&path, &format!("{name}/"), depth + 1, files)?;
+        } else {
+            files.insert((name, path));
+        }
+        if files.len() > MAX_FILES {
+            return Err(refuse("so many files"));
+        }
+    }
+    Ok(())
+}
+
+/// Writes a bundle's files into a folder that appears whole.
+///
+/// # Errors
+/// A damaged bundle, names that lead elsewhere, more than `limit` bytes, a folder that cannot be written.
+pub fn unpack(bytes: &[u8], folder: &Path, limit: u64) -> Result<()> {
+    let beside = beside(folder, "unpacked");
+    remove(&beside)?;
+    std::fs::create_dir_all(&beside).map_err(failed(&beside))?;
+    let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(damaged(folder))?;
+    let mut left = limit;
+    for at in 0..archive.len().min(MAX_FILES) {
+        let mut entry = archive.by_index(at).map_err(damaged(folder))?;
+        let name = entry.enclosed_name().ok_or_else(|| {
+            Error::Job(format!("a bundle has a file named `{}`", entry.name().unwrap_or_default()))
+        })?;
+        let path = beside.join(name);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(failed(parent))?;
+        }
+        let mut file = std::fs::File::create(&path).map_err(failed(&path))?;
+        let written = std::io::copy(&mut (&mut entry).take(left + 1), &mut file).map_err(failed(&path))?;
+        if written > left {
+            return Err(Error::Job(format!(
+                "files of more than {limit} bytes: more than the function's memory; choose a larger one \
+                 (executor.memory_mb)"
+            )));
+        }
+        left -= written;
+        file.flush().map_err(failed(&path))?;
+    }
+    remove(folder)?;
+    std::fs::rename(&beside, folder).map_err(failed(folder))
+}
+
+/// Removes a folder, if there is one.
+pub(super) fn remove(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed(folder)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// The digest that an object's key has.
+pub(super) fn name(key: &str) -> Option<&str> {
+    let name = key.strip_prefix(super::FILES)?.strip_suffix(".zip")?;
+    (name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(name)
+}
+
+/// Removes the folders of other files than these: a function's disk is small.
+pub(super) fn keep_only<'a>(kept: &Path, wanted: impl Iterator<Item = &'a str>) -> Result<()> {
+    std::fs::create_dir_all(kept).map_err(failed(kept))?;
+    let wanted: BTreeSet<&str> = wanted.collect();
+    for entry in std::fs::read_dir(kept).map_err(failed(kept))?.flatten() {
+        if entry.file_name().to_str().is_none_or(|name| !wanted.contains(name)) {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_folder_comes_back_and_the_same_files_give_the_same_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let from = dir.path().join("from");
+        std::fs::create_dir_all(from.join("deep/er")).unwrap();
+        std::fs::write(from.join("b.txt"), "two").unwrap();
+        std::fs::write(from.join("deep/er/a.txt"), "one").unwrap();
+        let bytes = pack(&from, "").unwrap();
+        assert_eq!(bytes, pack(&from, "").unwrap());
+        let to = dir.path().join("to");
+        unpack(&bytes, &to, 6).unwrap();
+        assert_eq!(std::fs::read_to_string(to.join("deep/er/a.txt")).unwrap(), "one");
+        unpack(&bytes, &to, 6).unwrap();
+        let said = unpack(&bytes, &dir.path().join("small"), 5).unwrap_err().to_string();
+        assert!(said.contains("memory_mb") && !dir.path().join("small").exists(), "{said}");
+        unpack(&pack(&from, "from").unwrap(), &to, 6).unwrap();
+        assert!(to.join("from/b.txt").exists());
+        unpack(&pack(&from.join("b.txt"), "c.txt").unwrap(), &to, 3).unwrap();
+        assert!(to.join("c.txt").exists());
+        assert_eq!(std::fs::read_dir(&to).unwrap().count(), 1, "what was there has gone");
+    }
+
+    #[test]
+    fn what_is_no_bundle_or_leads_elsewhere_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("to");
+        assert!(unpack(b"PK", &to, 9).is_err());
+        let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+        archive.start_file("../out.txt", SimpleFileOptions::default()).unwrap();
+        let bytes = archive.finish().unwrap().into_inner();
+        assert!(unpack(&bytes, &to, 9).unwrap_err().to_string().contains("../out.txt"));
+        assert!(!dir.path().join("out.txt").exists() && !to.exists());
+        for key in ["files/a.zip", "jobs/../a", &format!("files/{}.zip", "/".repeat(64))] {
+            assert_eq!(name(key), None);
+        }
+        assert!(pack(&dir.path().join("none"), "none").is_err());
+    }
+
+    #[test]
+    fn a_function_keeps_the_files_of_its_last_job() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a", "b"] {
+            std::fs::create_dir_all(dir.path().join(name)).unwrap();
+        }
+        keep_only(dir.path(), ["b"].into_iter()).unwrap();
+        assert!(!dir.path().join("a").exists() && dir.path().join("b").exists());
+    }
+}

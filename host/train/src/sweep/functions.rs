@@ -1,0 +1,135 @@
+//! The trials of a sweep as tasks of functions, one invocation each.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use eciton_exec::functions::Cut;
+use eciton_exec::trainers::{Call, Ended, Rules, Trainers};
+use eciton_exec::{Bill, Cost};
+use eciton_plan::{Config, ExecutorKind};
+use eciton_transport::Key;
+
+use super::{Outcome, trial_folder};
+use crate::error::{Error, Result};
+use crate::job::{Done, Files, Job, adopt};
+use crate::kernels::{CachePolicy, builtin};
+use crate::report::{Silent, Summary};
+use crate::resume::{is_finished, resume};
+use crate::session::Options;
+use crate::stop::Stop;
+
+/// What functions were used, and for how much.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Spent {
+    /// What was used of what is charged for.
+    pub bill: Bill,
+    /// That, in money.
+    pub cost: Cost,
+    /// By what the number of functions was cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
+    /// How each answered job went.
+    #[serde(skip)]
+    pub jobs: Vec<Done>,
+}
+
+/// Trains each configuration on functions, `place` says which: one invocation does one run. Run folders are those of
+/// [`super::sweep`], and so are their digests. `None` where nothing was left to train.
+///
+/// # Errors
+/// No functions; a store that cannot be written. What is wrong with a trial is its outcome.
+pub fn sweep_on_functions(
+    trials: &[Config],
+    (folder, seeds): (&dyn Fn(usize) -> std::path::PathBuf, u32),
+    (place, max_usd): (&Config, Option<f64>),
+    stop: &Arc<Stop>,
+    told: &mut dyn FnMut(usize, Outcome),
+) -> Result<Option<Spent>> {
+    let class = match place.executor.kind {
+        // The same processor, so the same bits.
+        ExecutorKind::Emulated => Some(eciton_tensor::simd::numeric_class()),
+        _ => None,
+    };
+    let mut files = Files::default();
+    let (mut calls, mut numbers) = (Vec::new(), Vec::new());
+    for (at, config) in trials.iter().enumerate() {
+        let own = folder(at);
+        if is_finished(&own) {
+            told(at, read(&own).map_or_else(failed, Outcome::Found));
+            continue;
+        }
+        match call(config, seeds, class, &mut files) {
+            Ok(call) => {
+                numbers.push(at);
+                calls.push(call);
+            }
+            Err(error) => told(at, failed(error)),
+        }
+    }
+    if calls.is_empty() {
+        return Ok(None);
+    }
+    let mut kernels: Vec<(&str, &[u8])> = builtin().iter().map(|b| (b.name, b.component)).collect();
+    let own = own_components(trials, &numbers)?;
+    kernels.extend(own.iter().map(|(path, component)| (&path[..], &component[..])));
+    let cache = CachePolicy::User.open().and_then(std::result::Result::ok);
+    let mut trainers = Trainers::start(&place.executor, &place.emulator, &kernels, cache)?;
+    for file in files.take() {
+        trainers.put(&file.carried.key, file.bytes)?;
+    }
+    let mut jobs = Vec::new();
+    let rules = Rules { max_usd, stop: &|| stop.is_asked() };
+    trainers.run(&calls, &rules, &mut |number, ended| {
+        let (Some(&at), Some(config)) =
+            (numbers.get(number), numbers.get(number).and_then(|at| trials.get(*at)))
+        else {
+            return;
+        };
+        let own = folder(at);
+        let outcome = match ended {
+            Ended::Left => Outcome::Left,
+            Ended::Failed(text) => Outcome::Failed(text),
+            Ended::Answered { reply, object } => {
+                jobs.extend(serde_json::from_slice::<Done>(&reply));
+                let adopted = adopt(&object, &own, config).and_then(|()| read(&own));
+                adopted.map_or_else(failed, Outcome::Trained)
+            }
+        };
+        told(at, outcome);
+    })?;
+    let cut = trainers.cut(calls.len());
+    Ok(Some(Spent { bill: trainers.bill(), cost: trainers.cost(), cut, jobs }))
+}
+
+/// The folder of a trial of a sweep, by its number.
+pub fn folders(sweep: &Path) -> impl Fn(usize) -> std::path::PathBuf + '_ {
+    move |at| trial_folder(sweep, at)
+}
+
+fn failed(error: Error) -> Outcome {
+    Outcome::Failed(eciton_input::text::causes(&error))
+}
+
+fn read(run: &Path) -> Result<Box<Summary>> {
+    resume(run, false, &Options::default(), &mut Silent).map(Box::new)
+}
+
+fn call(config: &Config, seeds: u32, class: Option<&str>, files: &mut Files) -> Result<Call> {
+    let job = Job::of(config, seeds, class, files)?;
+    let event = serde_json::to_vec(&job).map_err(|error| Error::Internal(error.to_string()))?;
+    let answer = Key::new(job.answer).map_err(|error| Error::Internal(error.to_string()))?;
+    Ok(Call { event: event.into(), answer })
+}
+
+/// The components of the user's own kernels, each once.
+fn own_components(trials: &[Config], numbers: &[usize]) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut all: Vec<(String, Vec<u8>)> = Vec::new();
+    for config in numbers.iter().filter_map(|&at| trials.get(at)) {
+        for path in config.kernels.values().map(String::as_str).chain(config.model.own_kernels()) {
+            if !all.iter().any(|(known, _)| known == path) {
+                all.push((path.to_owned(), crate::kernels::read(Path::new(path))?));
+            }
+        }
+    }
+    Ok(all)
+}

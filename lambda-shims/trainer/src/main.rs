@@ -1,0 +1,172 @@
+//! The `bootstrap` of functions that train: a whole run as one invocation.
+//!
+//! The event is a [`Job`]; its files and its answer lie in the store. The environment is that of a worker
+//! ([`eciton_worker::Settings`]), and kernels are loaded as there: compiled elsewhere, signed, from the package
+//! or the store. Nothing of the host's is read but the job and its files.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use bytes::Bytes;
+use eciton_kernel::artefact::{MAX_BYTES, Verifier};
+use eciton_train::SignedCode;
+use eciton_train::job::{Done, FILES, JOBS, Job, Place, VERSION, perform};
+use eciton_transport::{Condition, Error as StoreError, Key, Store};
+use eciton_worker::Settings;
+use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
+use serde_json::Value;
+use tokio::runtime::Handle;
+
+/// Largest object of a job's files, bytes.
+const MAX_FILE_BYTES: u64 = 10 << 30;
+
+fn main() -> ExitCode {
+    let ended = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(tokio) => tokio.block_on(serve()),
+        Err(error) => Err(error.into()),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The function's log is all that is left.
+            eprintln!("eciton-trainer: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve() -> Result<(), lambda_runtime::Error> {
+    if std::env::var_os("AWS_LAMBDA_RUNTIME_API").is_none() {
+        return Err("AWS_LAMBDA_RUNTIME_API is missing: this is the bootstrap of a Lambda function".into());
+    }
+    // A function that is set up wrongly says so to whoever invokes it.
+    let trainer = Settings::from_env().map_err(|error| refused(error.name(), error.to_string()));
+    let trainer = trainer.and_then(Trainer::new).map(Arc::new);
+    let handler = service_fn(move |event: LambdaEvent<Value>| {
+        let trainer = trainer.clone();
+        async move { trainer?.answer(event.payload).await }
+    });
+    lambda_runtime::run(handler).await
+}
+
+/// A function error. Names that begin with `Eciton.` would be the same at another try.
+fn refused(name: &str, message: String) -> Diagnostic {
+    Diagnostic { error_type: name.to_owned(), error_message: message }
+}
+
+fn at_store(doing: &str, key: &str, error: &StoreError) -> Diagnostic {
+    refused("Trainer.Store", format!("{doing} `{key}`: {error}"))
+}
+
+/// Does jobs, one after the other.
+#[derive(Debug)]
+struct Trainer {
+    store: Arc<dyn Store>,
+    place: Place,
+    done: AtomicU64,
+}
+
+impl Trainer {
+    fn new(settings: Settings) -> Result<Self, Diagnostic> {
+        let store = settings
+            .store
+            .ok_or_else(|| refused("Eciton.Settings", "ECITON_BUCKET is missing".to_owned()))?;
+        let code = Code {
+            trusted: settings.trusted,
+            package: settings.kernel_folder,
+            store: store.clone(),
+            tokio: Handle::current(),
+        };
+        // Of its own: emulated functions share a disk.
+        let folder = std::env::temp_dir().join(format!("eciton-trainer-{}", std::process::id()));
+        let place = Place { folder, memory_bytes: settings.memory_bytes, code: Arc::new(code) };
+        Ok(Self { store, place, done: AtomicU64::new(0) })
+    }
+
+    async fn answer(self: Arc<Self>, event: Value) -> Result<Done, Diagnostic> {
+        let begun = Instant::now();
+        let job = serde_json::from_value::<Job>(event).map_err(|e| refused("Eciton.Event", e.to_string()))?;
+        let wrong = |reason: String| refused("Eciton.Event", reason);
+        if job.version != VERSION {
+            return Err(wrong(format!("a job of version {}, this function does {VERSION}", job.version)));
+        }
+        let key = Key::new(job.answer.as_str()).map_err(|error| wrong(error.to_string()))?;
+        if !key.as_str().starts_with(JOBS) {
+            return Err(wrong(format!("an answer goes to {JOBS}, not to `{key}`")));
+        }
+        let before = self.done.load(Ordering::Relaxed);
+        let mut done = Done { before, found: true, ..Done::default() };
+        match self.store.size(&key).await {
+            Ok(_) => {}
+            Err(StoreError::NotFound { .. }) => {
+                let (own, tokio) = (self.clone(), Handle::current());
+                let work = tokio::task::spawn_blocking(move || {
+                    let mut fetch = |key: &str| own.fetch(&tokio, key);
+                    perform(&job, &own.place, &mut fetch)
+                });
+                let ended = work.await.map_err(|error| refused("Eciton.Panic", error.to_string()))?;
+                let (bytes, took) =
+                    ended.map_err(|error| refused("Eciton.Train", eciton_input::text::causes(&error)))?;
+                done = Done {
+                    found: false,
+                    files_seconds: took.files_seconds,
+                    files_bytes: took.files_bytes,
+                    ..done
+                };
+                let put = self.store.put(&key, bytes.into(), Condition::IfAbsent).await;
+                put.map_err(|error| at_store("writing", key.as_str(), &error))?;
+            }
+            Err(error) => return Err(at_store("looking for", key.as_str(), &error)),
+        }
+        self.done.store(before + 1, Ordering::Relaxed);
+        done.seconds = begun.elapsed().as_secs_f64();
+        done.peak_memory_bytes = eciton_input::memory::peak_bytes().unwrap_or_default();
+        Ok(done)
+    }
+
+    /// An object of a job's files.
+    fn fetch(&self, tokio: &Handle, key: &str) -> Result<Vec<u8>, String> {
+        if !key.starts_with(FILES) {
+            return Err(format!("files lie in {FILES}"));
+        }
+        let key = Key::new(key).map_err(|error| error.to_string())?;
+        let size = tokio.block_on(self.store.size(&key)).map_err(|error| error.to_string())?;
+        let limit = self.place.memory_bytes.min(MAX_FILE_BYTES);
+        if size > limit {
+            return Err(format!(
+                "{size} bytes, and the function has {limit} bytes of memory; choose a larger one (executor.memory_mb)"
+            ));
+        }
+        tokio.block_on(self.store.get(&key, None)).map(Vec::from).map_err(|error| error.to_string())
+    }
+}
+
+/// Signed kernels of the package, else of the store.
+#[derive(Debug)]
+struct Code {
+    trusted: Verifier,
+    package: Option<PathBuf>,
+    store: Arc<dyn Store>,
+    tokio: Handle,
+}
+
+impl SignedCode for Code {
+    fn trusted(&self) -> &Verifier {
+        &self.trusted
+    }
+
+    fn sealed(&self, key: &str) -> Result<Vec<u8>, String> {
+        let file = self.package.as_ref().zip(key.strip_prefix("kernels/")).map(|(f, name)| f.join(name));
+        if let Some(sealed) = file.and_then(|file| std::fs::read(file).ok()) {
+            return Ok(sealed);
+        }
+        let key = Key::new(key).map_err(|error| error.to_string())?;
+        // One byte more than allowed, so that a larger one is refused.
+        let get = self.store.get(&key, Some(0..MAX_BYTES as u64 + 1));
+        let got: Result<Bytes, StoreError> = self.tokio.block_on(get);
+        got.map(Vec::from).map_err(|error| format!("neither in the package nor in the store: {error}"))
+    }
+}
