@@ -35,6 +35,7 @@ pub const BUILTIN: &[Builtin] = &[
     Builtin { name: "product", package: "eciton-product" },
     Builtin { name: "self-attention", package: "eciton-self-attention" },
     Builtin { name: "slice", package: "eciton-slice" },
+    Builtin { name: "spiking", package: "eciton-spiking" },
     Builtin { name: "sum", package: "eciton-sum" },
 ];
 

@@ -33,6 +33,7 @@ use pool2d::Pool2d;
 use product::Product;
 use self_attention::SelfAttention;
 use slice::Slice;
+use spiking::Spiking;
 use sum::Sum;
 
 use crate::bindings::eciton::kernel::log::Level;
@@ -79,6 +80,7 @@ enum Opened {
     Slice(Slice),
     Product(Product),
     Ipa(Ipa),
+    Spiking(Spiking),
 }
 
 impl Opened {
@@ -107,6 +109,7 @@ impl Opened {
             "slice" => Slice::open(inputs, &attributes).map(Self::Slice),
             "product" => Product::open(inputs, &attributes).map(Self::Product),
             "ipa" => Ipa::open(inputs, &attributes).map(Self::Ipa),
+            "spiking" => Spiking::open(inputs, &attributes).map(Self::Spiking),
             "gatv2" | "maximum" => match (name, inputs) {
                 ("gatv2", [source, target, ..]) => {
                     Gatv2::open(source, target, layer.edge_features(), &attributes).map(Self::Gatv2)
@@ -228,6 +231,7 @@ impl Native {
             Opened::Slice(kernel) => call_kernel(kernel, kind, args),
             Opened::Product(kernel) => call_kernel(kernel, kind, args),
             Opened::Ipa(kernel) => call_kernel(kernel, kind, args),
+            Opened::Spiking(kernel) => call_kernel(kernel, kind, args),
             Opened::Gatv2(_) | Opened::Maximum(_) => {
                 Err(sdk::Error::Unsupported("this kernel works on edges".to_owned()))
             }

@@ -65,6 +65,17 @@ fn all() -> Vec<Arc<Layer>> {
         let size = [("entries", Value::Integer(5)), ("hidden", Value::Integer(6))];
         open("ipa", &[vec![5 * 8]], &[&size[..], given].concat())
     };
+    let spiking = |given: &[(&'static str, Value)]| {
+        let sizes =
+            [("hidden", Value::Integer(7)), ("classes", Value::Integer(3)), ("steps", Value::Integer(4))];
+        // The smooth form, and a threshold that nothing reaches: a reset is a step, of which a difference sees the edge.
+        let smooth = [
+            ("smooth", Value::Flag(true)),
+            ("threshold", Value::Number(16.0)),
+            ("slope", Value::Number(0.05)),
+        ];
+        open("spiking", &[vec![5]], &[&sizes[..], &smooth, given].concat())
+    };
     vec![
         open(
             "linear",
@@ -100,6 +111,9 @@ fn all() -> Vec<Arc<Layer>> {
         ipa(&[]),
         ipa(&[("decisions", Value::Flag(false)), ("pointer", Value::Flag(false))]),
         ipa(&[("execute", text("gru"))]),
+        spiking(&[]),
+        spiking(&[("reset", text("zero")), ("population", Value::Integer(2)), ("output", text("rate"))]),
+        spiking(&[("surrogate", text("fast-sigmoid")), ("output", text("steps"))]),
         open("head", &[vec![6]], &[("bias", Value::Flag(true))]),
         open("head", &[vec![6]], &[("focal", Value::Number(2.0))]),
         open("head", &[vec![6]], &[("of", text("squared-error"))]),

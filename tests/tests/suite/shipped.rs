@@ -2,7 +2,7 @@
 use std::process::Command;
 
 /// The kernels' Rust code and what runs it natively.
-const NEVER: [&str; 18] = [
+const NEVER: [&str; 19] = [
     "eciton-sdk",
     "eciton-linear",
     "eciton-head",
@@ -20,6 +20,7 @@ const NEVER: [&str; 18] = [
     "eciton-slice",
     "eciton-product",
     "eciton-ipa",
+    "eciton-spiking",
     "native-kernels",
 ];
 
