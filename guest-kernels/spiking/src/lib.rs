@@ -33,7 +33,7 @@ mod lif;
 use eciton_sdk::linalg::LinearGradients;
 use eciton_sdk::prelude::*;
 
-use lif::{Neurons, Surrogate};
+use lif::{BySteps, Layer, Neurons, Surrogate};
 
 /// Values of a layer's steps at once: 512 KiB as f32.
 const TILE_VALUES: u64 = 1 << 17;
@@ -96,26 +96,21 @@ impl Spiking {
         }
     }
 
-    /// U1 of a row's steps from its I1.
-    fn hidden_potentials<R: Real>(&self, current: &[R], potentials: &mut Vec<R>) {
-        potentials.clear();
-        (0..self.steps).for_each(|_| potentials.extend_from_slice(current));
-        self.neurons.steps(potentials, self.hidden as usize);
+    /// Extents of so many rows in a layer of so many neurons.
+    fn layer(&self, rows: u32, neurons: u32) -> Layer {
+        Layer { rows: rows as usize, steps: self.steps as usize, neurons: neurons as usize }
     }
 
     /// S1 [n T, hidden] from I1 [n, hidden]; currents go to `kept`.
     fn hidden_spikes<R: Real>(&self, currents: &Matrix, kept: Option<&Out>) -> Result<Matrix> {
-        let (rows, hidden) = (currents.row_count(), self.hidden as usize);
+        let rows = currents.row_count();
         let spikes = Out::create(&[rows * self.steps, self.hidden])?;
-        let (mut potentials, mut fired) = (Vec::new(), Vec::<R>::new());
-        let each = self.steps as usize * hidden;
+        let mut fired = Vec::new();
         for (start, count) in self.tiles(rows, self.hidden) {
             let currents: Vec<R> = currents.read_rows(start, count)?;
-            fired.resize(count as usize * each, R::ZERO);
-            for (current, fired) in currents.chunks_exact(hidden).zip(fired.chunks_exact_mut(each)) {
-                self.hidden_potentials(current, &mut potentials);
-                self.neurons.fire(&potentials, fired);
-            }
+            fired.resize(currents.len() * self.steps as usize, R::ZERO);
+            let by_steps = BySteps { values: &currents, constant: true };
+            self.neurons.forward(self.layer(count, self.hidden), by_steps, false, &mut fired);
             spikes.write_rows(start * self.steps, &fired)?;
             if let Some(kept) = kept {
                 kept.write_rows(start, &currents)?;
@@ -124,43 +119,31 @@ impl Spiking {
         spikes.finish()
     }
 
-    /// y of a row from its S2.
-    fn count<R: Real>(&self, spikes: &[R], y: &mut [R]) {
-        let (classes, by) = (self.classes as usize, self.each::<R>());
-        let all = spikes.chunks_exact(self.population as usize).enumerate();
-        for (at, spikes) in all {
-            let mut sum = R::ZERO;
-            spikes.iter().for_each(|&s| sum += s);
-            let to = if self.output == Output::Steps { at } else { at % classes };
-            y[to] += sum;
-        }
-        y.iter_mut().for_each(|y| *y *= by);
+    /// y of some rows from their S2, summed over steps unless y is by step.
+    fn count<R: Real>(&self, spikes: &[R]) -> Vec<R> {
+        let by = self.each::<R>();
+        let sum = |of: &[R]| of.iter().fold(R::ZERO, |sum, &s| sum + s);
+        spikes.chunks_exact(self.population as usize).map(|of| sum(of) * by).collect()
     }
 
-    /// dS2 of a row from its dy.
-    fn share<R: Real>(&self, dy: &[R], d: &mut [R]) {
-        let (classes, by) = (self.classes as usize, self.each::<R>());
-        for (at, d) in d.chunks_exact_mut(self.population as usize).enumerate() {
-            let of = if self.output == Output::Steps { at } else { at % classes };
-            d.fill(dy[of] * by);
-        }
+    /// dS2 of some rows from their dy: the same in all steps, unless y is by step.
+    fn share<R: Real>(&self, dy: &[R]) -> Vec<R> {
+        let by = self.each::<R>();
+        let all = dy.iter().flat_map(|&dy| core::iter::repeat_n(dy * by, self.population as usize));
+        all.collect()
     }
 
     /// dI2 [n T, outgoing] from I2 [n, T outgoing] and dy.
     fn outgoing_back<R: Real>(&self, currents: &Matrix, dy: &Matrix) -> Result<Matrix> {
         let (rows, outgoing) = (currents.row_count(), self.outgoing());
         let into = Out::create(&[rows * self.steps, outgoing])?;
-        let each = self.steps as usize * outgoing as usize;
         for (start, count) in self.tiles(rows, outgoing) {
-            let mut potentials: Vec<R> = currents.read_rows(start, count)?;
-            let dy: Vec<R> = dy.read_rows(start, count)?;
-            let mut d = vec![R::ZERO; potentials.len()];
-            let all = potentials.chunks_exact_mut(each).zip(d.chunks_exact_mut(each));
-            for ((potentials, d), dy) in all.zip(dy.chunks_exact(self.width() as usize)) {
-                self.neurons.steps(potentials, outgoing as usize);
-                self.share(dy, d);
-                self.neurons.back(potentials, d, outgoing as usize);
-            }
+            let currents: Vec<R> = currents.read_rows(start, count)?;
+            let spikes = self.share(&dy.read_rows::<R>(start, count)?);
+            let spikes = BySteps { values: &spikes, constant: self.output != Output::Steps };
+            let mut d = vec![R::ZERO; currents.len()];
+            let by_steps = BySteps { values: &currents, constant: false };
+            self.neurons.backward(self.layer(count, outgoing), by_steps, spikes, &mut d);
             into.write_rows(start * self.steps, &d)?;
         }
         into.finish()
@@ -168,22 +151,15 @@ impl Spiking {
 
     /// dI1 [n, hidden] from I1 and dS1 [n T, hidden].
     fn hidden_back<R: Real>(&self, currents: &Matrix, spikes: &Matrix) -> Result<Matrix> {
-        let (rows, hidden) = (currents.row_count(), self.hidden as usize);
+        let rows = currents.row_count();
         let into = Out::create(&[rows, self.hidden])?;
-        let each = self.steps as usize * hidden;
-        let mut potentials = Vec::new();
         for (start, count) in self.tiles(rows, self.hidden) {
             let currents: Vec<R> = currents.read_rows(start, count)?;
-            let mut d: Vec<R> = spikes.read_rows(start * self.steps, count * self.steps)?;
+            let d: Vec<R> = spikes.read_rows(start * self.steps, count * self.steps)?;
             let mut sums = vec![R::ZERO; currents.len()];
-            let all = currents.chunks_exact(hidden).zip(sums.chunks_exact_mut(hidden));
-            for ((current, sums), d) in all.zip(d.chunks_exact_mut(each)) {
-                self.hidden_potentials(current, &mut potentials);
-                self.neurons.back(&potentials, d, hidden);
-                for d in d.chunks_exact(hidden) {
-                    sums.iter_mut().zip(d).for_each(|(sum, &d)| *sum += d);
-                }
-            }
+            let by_steps = BySteps { values: &currents, constant: true };
+            let spikes = BySteps { values: &d, constant: false };
+            self.neurons.backward(self.layer(count, self.hidden), by_steps, spikes, &mut sums);
             into.write_rows(start, &sums)?;
         }
         into.finish()
@@ -313,20 +289,18 @@ impl Kernel for Spiking {
         let currents = scratch(&[task.rows * self.steps, outgoing], |into| {
             linalg::linear(&spikes, &BEFORE, w2, &after(b2), into)
         })?;
-        let (each, width) = (self.steps as usize * outgoing as usize, self.width() as usize);
+        let mut fired = Vec::new();
         for (start, count) in self.tiles(task.rows, outgoing) {
-            let mut potentials: Vec<R> = currents.read_rows(start * self.steps, count * self.steps)?;
+            let currents: Vec<R> = currents.read_rows(start * self.steps, count * self.steps)?;
             if let Some(kept) = io.kept.get(1) {
-                kept.write_rows(start, &potentials)?;
+                kept.write_rows(start, &currents)?;
             }
-            let mut y = vec![R::ZERO; count as usize * width];
-            let mut fired = vec![R::ZERO; each];
-            for (potentials, y) in potentials.chunks_exact_mut(each).zip(y.chunks_exact_mut(width)) {
-                self.neurons.steps(potentials, outgoing as usize);
-                self.neurons.fire(potentials, &mut fired);
-                self.count(&fired, y);
-            }
-            io.outputs[0].write_rows(start, &y)?;
+            let summed = self.output != Output::Steps;
+            let by_row = if summed { outgoing } else { self.steps * outgoing };
+            fired.resize(count as usize * by_row as usize, R::ZERO);
+            let by_steps = BySteps { values: &currents, constant: false };
+            self.neurons.forward(self.layer(count, outgoing), by_steps, summed, &mut fired);
+            io.outputs[0].write_rows(start, &self.count(&fired))?;
         }
         Ok(())
     }

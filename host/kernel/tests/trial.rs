@@ -69,11 +69,7 @@ fn all() -> Vec<Arc<Layer>> {
         let sizes =
             [("hidden", Value::Integer(7)), ("classes", Value::Integer(3)), ("steps", Value::Integer(4))];
         // The smooth form, and a threshold that nothing reaches: a reset is a step, of which a difference sees the edge.
-        let smooth = [
-            ("smooth", Value::Flag(true)),
-            ("threshold", Value::Number(16.0)),
-            ("slope", Value::Number(0.05)),
-        ];
+        let smooth = [("smooth", Value::Flag(true)), ("threshold", Value::Number(16.0))];
         open("spiking", &[vec![5]], &[&sizes[..], &smooth, given].concat())
     };
     vec![
@@ -111,9 +107,18 @@ fn all() -> Vec<Arc<Layer>> {
         ipa(&[]),
         ipa(&[("decisions", Value::Flag(false)), ("pointer", Value::Flag(false))]),
         ipa(&[("execute", text("gru"))]),
-        spiking(&[]),
-        spiking(&[("reset", text("zero")), ("population", Value::Integer(2)), ("output", text("rate"))]),
-        spiking(&[("surrogate", text("fast-sigmoid")), ("output", text("steps"))]),
+        spiking(&[("slope", Value::Number(0.05))]),
+        spiking(&[
+            ("slope", Value::Number(0.05)),
+            ("reset", text("zero")),
+            ("population", Value::Integer(2)),
+            ("output", text("rate")),
+        ]),
+        spiking(&[
+            ("slope", Value::Number(1.0)),
+            ("surrogate", text("fast-sigmoid")),
+            ("output", text("steps")),
+        ]),
         open("head", &[vec![6]], &[("bias", Value::Flag(true))]),
         open("head", &[vec![6]], &[("focal", Value::Number(2.0))]),
         open("head", &[vec![6]], &[("of", text("squared-error"))]),
