@@ -34,7 +34,7 @@ const ALL: &[Recipe] = recipes! {
     "amazon-photo": "appnp" "gat" "gatv2" "gcn" "gin" "mlp" "sage" "sgc";
     "coauthor-cs": "appnp" "gat" "gatv2" "gcn" "gin" "mlp" "sage" "sgc";
     "facebook": "appnp" "gat" "gatv2" "gcn" "gin" "mlp" "sage" "sgc";
-    "digits": "cnn" "mlp";
+    "digits": "cnn" "mlp" "spiking" "spiking-population";
     "any": "branches" "char-lm" "cnn-graph" "ipa" "ipa-gru" "ipa-lines" "two-tower";
 };
 

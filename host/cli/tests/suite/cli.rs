@@ -590,6 +590,7 @@ fn data_kernels_and_doctor() {
         "product",
         "self-attention",
         "slice",
+        "spiking",
         "sum",
     ];
     assert_eq!(names, builtin);

@@ -165,6 +165,11 @@ fn programs() {
 }
 
 #[test]
+fn spiking() {
+    assert!(check("docs/SPIKING.md") >= 3);
+}
+
+#[test]
 fn pipelines() {
     assert!(check("docs/PIPELINES.md") >= 3);
 }
