@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     /// A deployment's name or file, as `eciton deploy` wrote it [default: eciton]
     #[arg(long, value_name = "NAME|FILE", help_heading = "Functions")]
     deployment: Option<String>,
-    /// US dollars that functions may cost, what is under way included; trials that do not fit are left
+    /// US dollars that the sweep may cost, what is under way included; trials that do not fit are left
     #[arg(long, value_name = "USD", value_parser = usd, help_heading = "Functions")]
     max_usd: Option<f64>,
     /// Set a key of the recipe for all trials; keys of [executor] and [emulator] are about the functions

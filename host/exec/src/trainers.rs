@@ -43,7 +43,7 @@ pub enum Ended {
 
 /// What may be spent, and when to end.
 pub struct Rules<'a> {
-    /// US dollars for functions, what is under way included; `None`: no limit.
+    /// US dollars, what is under way included; `None`: no limit.
     pub max_usd: Option<f64>,
     /// Asked now and then.
     pub stop: &'a dyn Fn() -> bool,

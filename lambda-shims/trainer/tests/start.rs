@@ -1,4 +1,4 @@
-//! The program by itself. Whole jobs are tested where sweeps are, in `host/cli/tests/suite/tasks.rs`.
+//! The program by itself. Whole jobs are tested where sweeps are, in `host/cli/tests/suite/jobs.rs`.
 use std::process::Command;
 
 #[test]

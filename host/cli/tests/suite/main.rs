@@ -10,6 +10,7 @@ mod edges;
 mod fetch;
 mod graphs;
 mod hostile;
+mod jobs;
 mod kernels;
 mod links;
 mod many_graphs;

@@ -221,11 +221,16 @@ impl Trainers {
         let mut waiting: VecDeque<usize> = (0..calls.len()).collect();
         let mut under: JoinSet<(usize, Duration, Result<Answer, Fault>)> = JoinSet::new();
         let mut took: Vec<Duration> = Vec::new();
-        let (mut spent, mut dearest) = (0.0, None::<f64>);
+        // Of what was lost nobody says what it cost; of the rest, `dearest` is the dearest call.
+        let (mut lost, mut dearest) = (0.0, None::<f64>);
         loop {
             let stopped = (rules.stop)();
             while !stopped && under.len() < limit {
-                let each = dearest.map_or(longest, |usd: f64| (usd * DEARER).min(longest));
+                let Cost { usd, functions_usd, .. } = self.cost();
+                let spent = usd + lost;
+                // Each brings requests to the store and bytes besides.
+                let beside = (usd - functions_usd) / took.len().max(1) as f64;
+                let each = dearest.map_or(longest, |usd: f64| (usd * DEARER).min(longest)) + beside;
                 let fits = |limit: f64| spent + each * (under.len() + 1) as f64 <= limit;
                 if !rules.max_usd.is_none_or(fits) {
                     break;
@@ -257,11 +262,10 @@ impl Trainers {
                 Err(fault) => fault.charge,
             };
             self.count(&result, charge);
-            // Of what was lost nobody says what it cost.
-            let usd = charge.map_or(dearest.unwrap_or(longest), |charge| self.usd(&charge));
-            spent += usd;
-            if charge.is_some() {
-                dearest = Some(dearest.map_or(usd, |most| most.max(usd)));
+            match charge.map(|charge| self.usd(&charge)) {
+                Some(usd) => dearest = Some(dearest.map_or(usd, |most| most.max(usd))),
+                None if self.cloud.is_none() => lost += dearest.unwrap_or(longest),
+                None => {}
             }
             let Some(state) = states.get_mut(at) else { continue };
             state.under -= 1;

@@ -1,0 +1,152 @@
+//! Whole runs as tasks of emulated functions: the bits of runs here, each trial once whatever fails, and limits
+//! that are told in words.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::common::{eciton, works};
+use serde_json::Value;
+
+fn last(text: &str) -> Value {
+    let of = |line: &str| serde_json::from_str::<Value>(line).ok();
+    text.lines().rev().find_map(of).unwrap()
+}
+
+fn found(text: &str, event: &str) -> Value {
+    let of = |line: &str| serde_json::from_str::<Value>(line).ok();
+    text.lines().filter_map(of).find(|line| line["event"] == event).unwrap()
+}
+
+/// Settings, state, metric and digest of each trial.
+fn table(folder: &Path, sweep: &str) -> Vec<[String; 4]> {
+    let text = std::fs::read_to_string(folder.join(sweep).join("results.json")).unwrap();
+    let results: Value = serde_json::from_str(&text).unwrap();
+    let row = |row: &Value| ["choice", "state", "test", "model_digest"].map(|key| row[key].to_string());
+    results["rows"].as_array().unwrap().iter().map(row).collect()
+}
+
+const EMULATED: [&str; 4] = ["--executor", "emulated", "--functions", "4"];
+
+#[test]
+fn a_run_on_a_function_has_the_bits_of_a_run_here() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    // Of the binary, of a text, of a table, and with a kernel of one's own.
+    std::fs::write(folder.join("text.txt"), "to be or not to be, that is the question; ".repeat(40)).unwrap();
+    works(folder, &["data", "generate", "linear", "made", "--rows", "256"]);
+    works(folder, &["data", "convert", "cora", "store"]);
+    let linear = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-kernels/prebuilt/linear.wasm");
+    std::fs::copy(linear, folder.join("own.wasm")).unwrap();
+    let runs: [&[&str]; 5] = [
+        &["cora", "--recipe", "gat", "--epochs", "3", "--seeds", "2"],
+        &["store", "--model", "sage", "--epochs", "3"],
+        &["made", "--epochs", "3"],
+        &["text.txt", "--recipe", "char-lm", "--epochs", "1", "--batch", "8"],
+        &["cora", "--epochs", "3", "--kernel", "linear=own.wasm"],
+    ];
+    for run in runs {
+        let line = |rest: &[&str]| works(folder, &[&["train"], run, &["--json"], rest].concat());
+        let (here, there) =
+            (last(&line(&["--no-out"])), line(&["--as-task", "--executor", "emulated", "--out", "task"]));
+        let there = found(&there, "summary");
+        assert_eq!(here["model_digest"], there["model_digest"], "{run:?}");
+        assert_eq!(here["seeds"], there["seeds"], "{run:?}");
+        // The folder is one of this machine: it finds its data here.
+        let evaluated = last(&works(folder, &["eval", "task", "--json"]));
+        assert_eq!(evaluated["reproduced"], true, "{run:?}: {evaluated}");
+        std::fs::remove_dir_all(folder.join("task")).unwrap();
+    }
+}
+
+#[test]
+fn a_sweep_under_faults_has_the_table_of_one_without() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    std::fs::write(
+        folder.join("tries.toml"),
+        "recipe = \"cora/gcn\"\nseeds = 10\n[grid]\n\"model.hidden\" = [8, 16]\n\"optimiser.lr\" = [0.01, 0.05]\n",
+    )
+    .unwrap();
+    let line = ["sweep", "tries.toml", "--set", "run.epochs=10", "--json"];
+    works(folder, &[&line[..], &["--out", "here"]].concat());
+    let faults =
+        ["crash=0.2", "lose=0.05", "double=0.05", "throttle=0.1"].map(|fault| format!("emulator.{fault}"));
+    let faults: Vec<&str> = faults.iter().flat_map(|fault| ["--set", fault]).collect();
+    let told = works(folder, &[&line[..], &EMULATED, &faults, &["--out", "there"]].concat());
+    assert_eq!(table(folder, "here"), table(folder, "there"));
+    let bill = &last(&told)["spent"]["bill"];
+    assert!(bill["failed"].as_u64().unwrap() > 0 && bill["invocations"].as_u64().unwrap() > 40, "{bill}");
+    assert!(bill["cold_starts"].as_u64().unwrap() > 4, "{bill}");
+}
+
+#[test]
+fn a_sweep_on_functions_killed_ten_times_goes_on() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    std::fs::write(folder.join("tries.toml"), "recipe = \"cora/gcn\"\nseeds = 12\n").unwrap();
+    let line = [&["sweep", "tries.toml", "--set", "run.epochs=10", "--json"], &EMULATED[..]].concat();
+    let mut kept = 0;
+    for kill in 0..10 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_eciton"))
+            .args(&line)
+            .current_dir(folder)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let before = lines
+            .take(kept + kill % 2)
+            .filter(|line| line.as_ref().is_ok_and(|line| line.contains("\"state\":\"done\"")))
+            .count();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        kept = before.max(kept);
+    }
+    works(folder, &line);
+    works(folder, &["sweep", "tries.toml", "--set", "run.epochs=10", "--out", "whole"]);
+    assert_eq!(table(folder, "sweeps/tries"), table(folder, "whole"));
+}
+
+#[test]
+fn limits_are_told_and_the_others_results_are_kept() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    std::fs::write(
+        folder.join("tries.toml"),
+        "recipe = \"cora/gcn\"\n[grid]\n\"run.memory_bytes\" = [1000000, 900000000]\n",
+    )
+    .unwrap();
+    let refused = |rest: &[&str]| {
+        let (code, said, error) = eciton(folder, rest);
+        assert_ne!(code, Some(0), "{said}");
+        said + &error
+    };
+    let line = ["sweep", "tries.toml", "--set", "run.epochs=2", "--executor", "emulated"];
+    let said = refused(&line);
+    assert!(said.contains("1 done, 1 failed, 0 left") && said.contains("needs"), "{said}");
+    assert!(said.contains("the others' results are kept"), "{said}");
+    // An account of ten functions.
+    std::fs::write(folder.join("tries.toml"), "recipe = \"cora/gcn\"\nseeds = 12\n").unwrap();
+    let many =
+        [&line[..], &["--functions", "500", "--set", "emulator.account_concurrency=10", "--out", "ten"]];
+    let said = works(folder, &many.concat());
+    assert!(said.contains("500 asked for, 10 given") && said.contains("12 done"), "{said}");
+    // A budget for some of the trials, and for not even one.
+    let some = [&line[..], &["--functions", "1", "--max-usd", "0.0002", "--out", "some"]].concat();
+    let said = refused(&[&some[..], &["--set", "executor.timeout_s=1"]].concat());
+    assert!(said.contains("--max-usd is used up"), "{said}");
+    let none = refused(&[&line[..], &["--max-usd", "0.00001", "--out", "none"]].concat());
+    assert!(none.contains("one call may cost"), "{none}");
+    // Data that no function of this size holds.
+    works(folder, &["data", "generate", "linear", "large", "--rows", "200000", "--features", "256"]);
+    let task = ["train", "large", "--as-task", "--executor", "emulated", "--memory", "128", "--epochs", "1"];
+    let said = refused(&task);
+    assert!(said.contains("executor.memory_mb"), "{said}");
+    // Nothing to train on, and flags that say nothing to a task.
+    let said = refused(&["train", "--as-task"]);
+    assert!(said.contains("--executor emulated"), "{said}");
+    let said = refused(&["sweep", "tries.toml", "--max-usd", "1"]);
+    assert!(said.contains("nothing is charged here"), "{said}");
+}
