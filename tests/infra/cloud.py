@@ -68,7 +68,8 @@ class Cloud:
         """Runs it; the last line of its output as JSON where there is one, and what it said besides."""
         program = os.environ.get("ECITON", ROOT / "target/release/eciton")
         worker = os.environ.get("ECITON_WORKER", ROOT / "target/worker/bootstrap")
-        done = subprocess.run([program, *map(str, line)], env=self.environment | {"ECITON_WORKER": str(worker)} | environment, cwd=self.folder,
+        trainer = os.environ.get("ECITON_TRAINER", ROOT / "target/worker/trainer")
+        done = subprocess.run([program, *map(str, line)], env=self.environment | {"ECITON_WORKER": str(worker), "ECITON_TRAINER": str(trainer)} | environment, cwd=self.folder,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
         if done.returncode != code:
             raise AssertionError(f"eciton {' '.join(map(str, line))}: exit code {done.returncode}, not {code}\n{done.stdout[-4000:]}\n{done.stderr[-8000:]}")

@@ -51,6 +51,9 @@ def problems(template, given=None):
     of = lambda kind: {name: p for name, (t, p, _) in made.items() if t == kind}
     sizes = [size for size in (1769, 3538, 7076, 10240) if values[f"Size{size}"] == "true"]
     email = values["Email"] != ""
+    trainer = int(values["TrainerMemory"])
+    # Logical name -> what its physical name ends with, and its size.
+    wanted_functions = {f"Worker{size}": (str(size), size) for size in sizes} | ({"Trainer": ("runs", trainer)} if trainer else {})
     found = [f"{name}: resources of type {t} are not wanted" for name, (t, _, _) in made.items() if t not in TYPES]
 
     def expect(what, is_, wanted):
@@ -97,28 +100,30 @@ def problems(template, given=None):
 
     # Functions.
     functions = of("AWS::Lambda::Function")
-    expect("functions", sorted(functions), sorted(f"Worker{size}" for size in sizes))
+    expect("functions", sorted(functions), sorted(wanted_functions))
     reserved = int(values["ReservedConcurrency"])
-    for size in sizes:
-        function = functions.get(f"Worker{size}", {})
+    for logical, (ending, size) in wanted_functions.items():
+        function = dict(functions.get(logical, {}))
+        # A parameter is text.
+        function["MemorySize"] = int(function.get("MemorySize", 0))
         wanted = {
-            "FunctionName": f"eciton-worker-{size}", "MemorySize": size, "Runtime": "provided.al2023", "Handler": "bootstrap",
+            "FunctionName": f"eciton-worker-{ending}", "MemorySize": size, "Runtime": "provided.al2023", "Handler": "bootstrap",
             "Architectures": [values["Architecture"]], "Timeout": values["TimeoutSeconds"], "Role": "{WorkerRole.Arn}",
             "Environment": {"Variables": {"ECITON_BUCKET": "{Bucket}", "ECITON_SIGNING_KEY": values["VerifyingKey"]}},
             "ReservedConcurrentExecutions": values["ReservedConcurrency"] if reserved else None,
             "Code": {"S3Bucket": "packages", "S3Key": "eciton/code"},
         }
         for property_, value in wanted.items():
-            expect(f"Worker{size} {property_}", function.get(property_), value)
+            expect(f"{logical} {property_}", function.get(property_), value)
         extra = set(function) - set(wanted) - {"Tags", "PackageType"}
-        expect(f"Worker{size}, other properties", sorted(extra), [])
+        expect(f"{logical}, other properties", sorted(extra), [])
 
     # Logs: made with the stack, so that they end with it and do not keep for ever.
     groups = {p["LogGroupName"]: p.get("RetentionInDays") for p in of("AWS::Logs::LogGroup").values()}
-    expect("log groups", groups, {f"/aws/lambda/eciton-worker-{size}": values["LogRetentionDays"] for size in sizes})
-    for size in sizes:
-        if f"Worker{size}Logs" not in listed(made.get(f"Worker{size}", (0, 0, {}))[2].get("DependsOn", [])):
-            found.append(f"Worker{size}: does not wait for its log group, which Lambda would then make itself, without an end")
+    expect("log groups", groups, {f"/aws/lambda/eciton-worker-{ending}": values["LogRetentionDays"] for ending, _ in wanted_functions.values()})
+    for logical in wanted_functions:
+        if f"{logical}Logs" not in listed(made.get(logical, (0, 0, {}))[2].get("DependsOn", [])):
+            found.append(f"{logical}: does not wait for its log group, which Lambda would then make itself, without an end")
 
     # Alarms and budget.
     alarms = {}
@@ -142,6 +147,7 @@ def problems(template, given=None):
 
     # Outputs.
     wanted = {"Bucket": "{Bucket}", "TrainerPolicy": "{TrainerPolicy}"} | {f"Function{size}": "{Worker%d}" % size for size in sizes}
+    wanted |= {"Trainer": "{Trainer}"} if trainer else {}
     expect("outputs", resolver.outputs(), wanted)
     return found
 

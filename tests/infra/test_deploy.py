@@ -1,6 +1,6 @@
 """A deployment from nothing and back, by `eciton` itself, against a loopback endpoint; and what it says before it starts.
 
-Needs `eciton` (ECITON, else target/release/eciton), the worker (ECITON_WORKER, else target/worker/bootstrap) and the endpoint
+Needs `eciton` (ECITON, else target/release/eciton), the worker (ECITON_WORKER, else target/worker/bootstrap), the trainer (ECITON_TRAINER, else target/worker/trainer) and the endpoint
 (ECITON_MINISTACK, else beside Python). What the endpoint drops
 (reserved concurrency, lifecycle, encryption) is test_template.py's.
 """
@@ -37,7 +37,7 @@ class Deploy(unittest.TestCase):
                 resolver = resolve(source(), told["parameters"] | {"VerifyingKey": KEY})
                 self.assertEqual(rules.problems(source(), told["parameters"] | {"VerifyingKey": KEY}), [])
                 made = resolver.resources()
-                functions = [p for t, p, _ in made.values() if t == "AWS::Lambda::Function"]
+                functions = [p for t, p, _ in made.values() if t == "AWS::Lambda::Function" and not p["FunctionName"].endswith("-runs")]
                 self.assertEqual(len(made), facts["resources"])
                 self.assertEqual(facts["role_actions"], sorted(rules.ROLE))
                 self.assertEqual([f["name"] for f in facts["functions"]], [f["FunctionName"] for f in sorted(functions, key=lambda f: f["MemorySize"])])
@@ -65,8 +65,8 @@ class Deploy(unittest.TestCase):
         self.cloud.eciton("deploy", "--policy", "--stack", "Not_One", code=2)
 
     def test_2_what_is_missing_is_said(self):
-        told, _, _ = self.cloud.eciton("deploy", "--dry-run", "--json", ECITON_WORKER="/nowhere", PATH="/nowhere")
-        self.assertEqual(len(told["missing"]), 3)
+        told, _, _ = self.cloud.eciton("deploy", "--dry-run", "--json", ECITON_WORKER="/nowhere", ECITON_TRAINER="/nowhere", PATH="/nowhere")
+        self.assertEqual(len(told["missing"]), 4)
         self.assertRegex(" ".join(told["missing"]), "cargo build.*pipx install aws-sam-cli.*make")
         refusals = [
             (["deploy", "--memory", "1000"], {}, 2, "1769, 3538, 7076, 10240"),
@@ -98,8 +98,8 @@ class Deploy(unittest.TestCase):
         deployment, file = done["result"]["deployment"], pathlib.Path(done["result"]["file"])
         self.assertEqual(json.loads(file.read_text()), deployment)
         there = cloud.everything("eciton")
-        self.assertEqual(there["functions"], ["eciton-worker-1769", "eciton-worker-3538"])
-        self.assertEqual(there["functions"], [f["name"] for f in deployment["functions"]])
+        self.assertEqual(there["functions"], ["eciton-worker-1769", "eciton-worker-3538", "eciton-worker-runs"])
+        self.assertEqual(there["functions"], [f["name"] for f in deployment["functions"] + deployment["trainers"]])
         self.assertEqual(there["log groups"], [f"/aws/lambda/{name}" for name in there["functions"]])
         self.assertEqual([len(there[k]) for k in ("stacks", "buckets", "roles", "policies", "alarms")], [1, 2, 1, 1, 6])
         self.assertIn(deployment["bucket"], there["buckets"])
@@ -109,12 +109,12 @@ class Deploy(unittest.TestCase):
         self.assertEqual(self.parameter(cloud, "ReservedConcurrency"), "0")
         self.assertEqual(pathlib.Path(deployment["signing_key"]).stat().st_mode & 0o777, 0o600)
         made = [cloud.client("lambda").get_function(FunctionName=name)["Configuration"] for name in there["functions"]]
-        self.assertEqual(len({f["CodeSha256"] for f in made}), 1, "one package for all functions")
-        self.assertEqual([f["MemorySize"] for f in made], [1769, 3538])
+        self.assertEqual(len({f["CodeSha256"] for f in made}), 2, "one package for all workers, one for whole runs")
+        self.assertEqual([f["MemorySize"] for f in made], [1769, 3538, 1769])
         for function in made:
             self.assertEqual(function["Environment"]["Variables"], {"ECITON_BUCKET": deployment["bucket"], "ECITON_SIGNING_KEY": deployment["verifying_key"]})
         packages = cloud.client("s3").list_objects_v2(Bucket=done["result"]["packages"])["Contents"]
-        package, = (o for o in packages if not o["Key"].endswith(".template"))  # uploaded once
+        package, runs = sorted((o for o in packages if not o["Key"].endswith(".template")), key=lambda o: o["Size"])  # each uploaded once
 
         self.answers(deployment)
         self.trains(file)
@@ -135,7 +135,7 @@ class Deploy(unittest.TestCase):
         component = pathlib.Path(__file__).parents[2] / "guest-kernels/prebuilt/linear.wasm"
         again, _, _ = cloud.eciton("deploy", "--memory", "1769", "--no-alarms", "--reserve", "auto", "--kernel", f"mine={component}", "--json")
         there = cloud.everything("eciton")
-        self.assertEqual((there["functions"], there["alarms"], len(there["buckets"])), (["eciton-worker-1769"], [], 2))
+        self.assertEqual((there["functions"], there["alarms"], len(there["buckets"])), (["eciton-worker-1769", "eciton-worker-runs"], [], 2))
         self.assertEqual(again["result"]["deployment"]["reserved_concurrency"], 100)
         self.assertEqual(self.parameter(cloud, "ReservedConcurrency"), "100")
         run, _, said = cloud.eciton("train", "--epochs", "1", "--no-out", "--json", "--executor", "lambda", "--functions", "500")
@@ -168,7 +168,7 @@ class Deploy(unittest.TestCase):
             self.addCleanup(cloud.stop)
             cloud.wait()
             _, _, said = cloud.eciton("deploy", "--reserve", "5", code=1)
-            self.assertRegex(said, "5 for each of 2 functions cannot be reserved: the account may run 10 at once")
+            self.assertRegex(said, "5 for each of 3 functions cannot be reserved: the account may run 10 at once")
             done, _, _ = cloud.eciton("deploy", "--memory", "1769", "--stack", "new", "--reserve", "auto", "--json")
             self.assertEqual(done["result"]["deployment"]["account_concurrency"], 10)
             self.assertNotIn("reserved_concurrency", done["result"]["deployment"])
@@ -199,7 +199,19 @@ class Deploy(unittest.TestCase):
         self.assertGreater(deployed["cost"]["transfer_usd"], 0)
         inside, _, said = self.cloud.eciton(*line, "--host", "zone", "--functions", "2000")
         self.assertEqual((inside["cost"]["host"], inside["cost"]["transfer_usd"]), ({"place": "zone", "because": "as set"}, 0.0))
+        self.whole_runs(file, local)
         self.assertIn("functions: 2000 asked for, 1000 given: the account may run 1000 functions at once", said)
+
+    def whole_runs(self, file, local):
+        """The function of whole runs gives the same weights, and a second time finds its answer in the bucket."""
+        line = ["--epochs", "2", "--json", "--executor", "lambda", "--deployment", file]
+        for out, found in ("one", False), ("two", True):
+            spent, text, _ = self.cloud.eciton("train", "--as-task", "--out", out, *line)
+            summary = next(json.loads(said) for said in text.splitlines() if "model_digest" in said)
+            self.assertEqual(summary["model_digest"], local["model_digest"])
+            self.assertEqual([job["found"] for job in spent["jobs"]], [found])
+        _, _, said = self.cloud.eciton("train", "--as-task", *line, "--memory", "10240", code=1)
+        self.assertIn("has no function for whole runs of 10240 MB or more; it has 1769", said)
 
     def trains_without_the_key(self, deployment):
         """Somebody else's home has no key, or another one: what is there runs, what is new is refused, and nothing is made or overwritten."""

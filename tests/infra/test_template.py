@@ -16,7 +16,7 @@ ALL = {f"Size{size}": "true" for size in (1769, 3538, 7076, 10240)}
 CHOICES = {
     "defaults": {},
     "everything": ALL | {"Architecture": "arm64", "Email": "a@b.org", "ReservedConcurrency": "100", "TimeoutSeconds": "900", "LogRetentionDays": "1"},
-    "little": {"Size3538": "false", "Alarms": "false", "TimeoutSeconds": "30"},
+    "little": {"Size3538": "false", "TrainerMemory": "0", "Alarms": "false", "TimeoutSeconds": "30"},
     "no budget": {"Email": "a@b.org", "BudgetUsd": "0"},
 }
 
@@ -92,6 +92,7 @@ class Plants(unittest.TestCase):
         self.planted(lambda r, _: r.pop("BucketPolicy"), "bucket policy")
         self.planted(lambda r, _: r["Bucket"].update(DeletionPolicy="Retain"), "would stay")
         self.planted(lambda r, _: r["Worker1769Logs"]["Properties"].pop("RetentionInDays"), "log groups")
+        self.planted(lambda r, _: r["Trainer"].pop("DependsOn"), "Trainer: does not wait for its log group")
         self.planted(lambda r, _: r["Worker1769"].pop("DependsOn"), "does not wait for its log group")
         always = lambda _, t: t["Globals"]["Function"].update(ReservedConcurrentExecutions=100)
         self.planted(always, "ReservedConcurrentExecutions: 100, not null")
@@ -124,13 +125,13 @@ class Plants(unittest.TestCase):
 class Build(unittest.TestCase):
     """What the Makefile refuses before anything is uploaded."""
 
-    def build(self, *files):
+    def build(self, *files, target="build-Worker1769"):
         with tempfile.TemporaryDirectory() as folder:
             package, out = pathlib.Path(folder, "package"), pathlib.Path(folder, "out")
             (package / "kernels").mkdir(parents=True)
             for name, content in files:
                 (package / name).write_bytes(content)
-            done = subprocess.run(["make", "-s", "build-Worker1769", f"PACKAGE={package}", f"ARTIFACTS_DIR={out}"],
+            done = subprocess.run(["make", "-s", target, f"PACKAGE={package}", f"ARTIFACTS_DIR={out}"],
                                   cwd=INFRA, capture_output=True, text=True, timeout=60)
             made = sorted(str(p.relative_to(out)) for p in out.rglob("*") if p.is_file()) if out.exists() else []
             return done.returncode, done.stderr, made
@@ -145,6 +146,11 @@ class Build(unittest.TestCase):
     def test_no_worker_and_no_kernels(self):
         self.assertRegex(self.build(self.kernel)[1], "no worker at .*cargo build")
         self.assertRegex(self.build(("bootstrap", b""))[1], "no kernels at .*eciton deploy")
+
+    def test_a_trainer_is_the_bootstrap_of_its_function(self):
+        self.assertRegex(self.build(("bootstrap", self.worker), self.kernel, target="build-Trainer")[1], "no trainer at .*eciton-trainer")
+        files = ("bootstrap", self.worker), ("trainer", self.worker), self.kernel
+        self.assertEqual(self.build(*files, target="build-Trainer")[::2], (0, ["bootstrap", "kernels/k.cwasm"]))
 
     def test_a_script(self):
         self.assertRegex(self.build(("bootstrap", b"#!/bin/sh\n"), self.kernel)[1], "is no Linux program")

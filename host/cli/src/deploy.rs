@@ -32,6 +32,10 @@ pub(crate) struct Arguments {
     /// A function of each size, in MB: 1769 (one processor), 3538, 7076, 10240
     #[arg(long, value_name = "MB", value_delimiter = ',', default_value = "1769,3538")]
     memory: Vec<u32>,
+    /// The size in MB of the function that does whole runs (`eciton sweep`, `eciton train --as-task`): one of the
+    /// same; 0 for none
+    #[arg(long, value_name = "MB", default_value_t = 1769)]
+    trainer: u32,
     /// After which a function is ended, in seconds: 30, 60, 120, 300 or 900
     #[arg(long, value_name = "S", default_value_t = 120)]
     timeout: u32,
@@ -119,6 +123,7 @@ impl Arguments {
             email: self.email.clone(),
             budget_usd: self.budget,
             log_days: self.log_days,
+            trainer_mb: self.trainer,
             worker: self.worker.clone(),
             key: self.key.clone(),
             folder: self.folder.clone(),
@@ -185,6 +190,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
                 "package": built.package.contents(),
                 "package_bytes": len,
                 "worker": built.worker,
+                "trainer": built.trainer,
                 "verifying_key": built.signer.verifier().to_string(),
                 "sam": built.sam.version,
             }));
@@ -267,7 +273,7 @@ fn dry_run(
 fn describe(facts: &Facts, money: &Money, output: &mut Output) {
     let prices = &money.prices;
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<12} {text}"));
-    for (at, function) in facts.functions.iter().enumerate() {
+    for (at, function) in facts.functions.iter().chain(&facts.trainers).enumerate() {
         let name = if at == 0 { "functions" } else { "" };
         let second = f64::from(function.memory_mb) / 1024.0;
         let usd = prices.lambda_usd(function.architecture, second, 0);

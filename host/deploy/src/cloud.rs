@@ -36,7 +36,8 @@ pub fn deploy(
     let (config, account, reserved) = wait(async {
         let config = sdk(choices.region.as_deref(), choices.profile.as_deref()).await?;
         let account = account(&config, &stack::function_names(&choices.stack)).await?;
-        let reserved = account.reservation(functions.len() as u32, choices.reserve)?;
+        let reserved =
+            account.reservation((functions.len() + choices.trainers().len()) as u32, choices.reserve)?;
         Ok((config, account, reserved))
     })?;
     let region = region(&config);
@@ -74,7 +75,7 @@ pub fn deploy(
         zone: None,
         profile: choices.profile.clone(),
         functions,
-        trainers: Vec::new(),
+        trainers: choices.trainers(),
         timeout_s: choices.timeout_s,
         bucket,
         packaged: built.kernels.clone(),

@@ -36,7 +36,7 @@ pub use worker::Worker;
 use std::path::{Path, PathBuf};
 
 use eciton_exec::deployment::user_folder;
-use eciton_exec::worker::find_for_package;
+use eciton_exec::worker::{find_for_package, find_trainer_for_package};
 use eciton_exec::{Architecture, Deployment};
 use eciton_kernel::artefact::Signer;
 use serde::Serialize;
@@ -70,6 +70,8 @@ pub struct Built {
     pub kernels: Vec<String>,
     /// The worker.
     pub worker: Worker,
+    /// What does whole runs.
+    pub trainer: Option<Worker>,
     /// The key.
     pub signer: Signer,
     /// Its file.
@@ -81,6 +83,7 @@ pub struct Built {
 /// What is needed on this machine, found.
 struct Ready {
     worker: Worker,
+    trainer: Option<Worker>,
     sam: Sam,
 }
 
@@ -89,9 +92,10 @@ impl Ready {
         choices.check()?;
         let path = find_for_package(choices.worker.as_deref())?;
         let worker = own_worker(&path, choices.architecture)?;
+        let trainer = trainer(choices)?;
         let sam = Sam::find()?;
         tools()?;
-        Ok(Self { worker, sam })
+        Ok(Self { worker, trainer, sam })
     }
 
     fn build(
@@ -100,7 +104,7 @@ impl Ready {
         builtin: &[Component],
         watch: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Built> {
-        let Self { worker, sam } = self;
+        let Self { worker, trainer, sam } = self;
         let key = choices.key.clone().map_or_else(signing_key, Ok)?;
         let signer = Signer::open(&key)?;
         watch(Progress::Step("compiling and signing the built-in kernels"));
@@ -115,14 +119,14 @@ impl Ready {
                 })?,
         };
         let folder = std::path::absolute(&folder).map_err(Error::file(&folder, "found"))?;
-        let package = Package::write(&folder, &worker, &kernels)?;
+        let package = Package::write(&folder, &worker, trainer.as_ref(), &kernels)?;
         watch(Progress::Step("making the functions' packages (sam build)"));
         let contents = package.contents();
         sam.run(&package.folder, &choices.build_line(), &[("PACKAGE", &contents)], &mut |line| {
             watch(Progress::Line(line));
         })?;
         let kernels = kernels.into_iter().map(|kernel| kernel.key).collect();
-        Ok(Built { package, kernels, worker, signer, key, sam })
+        Ok(Built { package, kernels, worker, trainer, signer, key, sam })
     }
 }
 
@@ -135,6 +139,7 @@ pub fn missing(choices: &Choices) -> Vec<String> {
         Ok(_) => {}
         Err(error) => found.push(error.to_string()),
     }
+    found.extend(trainer(choices).err().map(|error| error.to_string()));
     found.extend(Sam::find().err().map(|error| error.to_string()));
     found.extend(tools().err().map(|error| error.to_string()));
     found
@@ -149,6 +154,14 @@ fn tools() -> Result<()> {
         return Err(Error::NoTool { tool: "readelf", remedy: "install the package binutils" });
     }
     Ok(())
+}
+
+/// The program of whole runs, where there is to be a function for them.
+fn trainer(choices: &Choices) -> Result<Option<Worker>> {
+    match choices.trainer_mb {
+        0 => Ok(None),
+        _ => own_worker(&find_trainer_for_package(None)?, choices.architecture).map(Some),
+    }
 }
 
 fn own_worker(path: &Path, architecture: Architecture) -> Result<Worker> {

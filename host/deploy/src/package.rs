@@ -3,6 +3,7 @@
 //! ```text
 //! FOLDER/template.yaml Makefile samconfig.toml    as in infra/
 //! FOLDER/package/bootstrap                        the worker
+//! FOLDER/package/trainer                          what does whole runs, if anything is to
 //! FOLDER/package/kernels/DIGEST.BASELINE.cwasm    built-in kernels, compiled and signed
 //! ```
 //! Nothing in it is secret. Kernels of users do not go here but into the bucket: signed, they need no
@@ -74,7 +75,12 @@ impl Package {
     ///
     /// # Errors
     /// Files that cannot be written; a package too large for Lambda.
-    pub fn write(folder: &Path, worker: &Worker, kernels: &[Artefact]) -> Result<Self> {
+    pub fn write(
+        folder: &Path,
+        worker: &Worker,
+        trainer: Option<&Worker>,
+        kernels: &[Artefact],
+    ) -> Result<Self> {
         let package = folder.join("package");
         for old in [package.clone(), folder.join(".aws-sam")] {
             match fs::remove_dir_all(&old) {
@@ -93,6 +99,12 @@ impl Package {
         }
         let bootstrap = package.join("bootstrap");
         let mut bytes_len = fs::copy(&worker.path, &bootstrap).map_err(Error::file(&bootstrap, "written"))?;
+        if let Some(trainer) = trainer {
+            let path = package.join("trainer");
+            let len = fs::copy(&trainer.path, &path).map_err(Error::file(&path, "written"))?;
+            // A function has one of the two.
+            bytes_len = bytes_len.max(len);
+        }
         for kernel in kernels {
             let path = package.join(&kernel.key);
             fs::write(&path, &kernel.sealed).map_err(Error::file(&path, "written"))?;
@@ -133,14 +145,15 @@ mod tests {
         let worker = Worker { path: binary, bytes_len: 6, architecture: Architecture::X86_64, glibc: None };
         let folder = dir.path().join("a b");
         let kernel = |key: &str| Artefact { name: "k".to_owned(), key: key.to_owned(), sealed: vec![1; 4] };
-        Package::write(&folder, &worker, &[kernel("kernels/old.x.cwasm")]).unwrap();
-        let package = Package::write(&folder, &worker, &[kernel("kernels/new.x.cwasm")]).unwrap();
+        Package::write(&folder, &worker, Some(&worker), &[kernel("kernels/old.x.cwasm")]).unwrap();
+        let package = Package::write(&folder, &worker, None, &[kernel("kernels/new.x.cwasm")]).unwrap();
         assert_eq!(package.bytes_len, 10);
         let names: Vec<_> = fs::read_dir(package.contents().join("kernels"))
             .unwrap()
             .map(|e| e.unwrap().file_name())
             .collect();
         assert_eq!(names, ["new.x.cwasm"]);
+        assert!(!package.contents().join("trainer").exists());
         assert_eq!(fs::read(package.contents().join("bootstrap")).unwrap(), b"worker");
     }
 }

@@ -44,6 +44,8 @@ pub struct Choices {
     pub architecture: Architecture,
     /// Sizes of functions, MiB.
     pub memory_mb: Vec<u32>,
+    /// Size of the function that does whole runs, MiB; 0: none.
+    pub trainer_mb: u32,
     /// Time limit of functions, seconds.
     pub timeout_s: u32,
     /// Concurrency to set aside.
@@ -83,6 +85,8 @@ pub struct Step {
 pub struct Facts {
     /// The functions.
     pub functions: Vec<Function>,
+    /// Those that do whole runs.
+    pub trainers: Vec<Function>,
     /// Their time limit, seconds.
     pub timeout_s: u32,
     /// Their system.
@@ -118,6 +122,9 @@ impl Choices {
         for size in &self.memory_mb {
             one_of("--memory", *size, &SIZES)?;
         }
+        if self.trainer_mb != 0 {
+            one_of("--trainer", self.trainer_mb, &SIZES)?;
+        }
         one_of("--timeout", self.timeout_s, &TIME_LIMITS)?;
         one_of("--log-days", self.log_days, &LOG_DAYS)?;
         // The template's pattern, checked here because CloudFormation says it after a minute.
@@ -145,18 +152,33 @@ impl Choices {
         sizes.into_iter().map(named).collect()
     }
 
+    /// The function that does whole runs, if there is to be one.
+    #[must_use]
+    pub fn trainers(&self) -> Vec<Function> {
+        let named = |memory_mb| Function {
+            name: trainer_name(&self.stack),
+            memory_mb,
+            architecture: self.architecture,
+        };
+        Some(self.trainer_mb).filter(|size| *size > 0).map(named).into_iter().collect()
+    }
+
     /// What the template will make.
     #[must_use]
     pub fn facts(&self, prices: &Prices) -> Facts {
         let functions = self.functions();
-        let count = functions.len() as u32;
+        let (trainers, count) = (self.trainers(), functions.len() as u32);
         let alarms = if self.alarms { ALARMS * count } else { 0 };
         let budget_usd = self.email.as_ref().map(|_| self.budget_usd).filter(|usd| *usd > 0);
         // Bucket, its policy, role, trainers' policy; a function and its log group; topic, budget.
-        let resources =
-            4 + 2 * count + alarms + u32::from(self.email.is_some()) + u32::from(budget_usd.is_some());
+        let resources = 4
+            + 2 * (count + trainers.len() as u32)
+            + alarms
+            + u32::from(self.email.is_some())
+            + u32::from(budget_usd.is_some());
         Facts {
             functions,
+            trainers,
             timeout_s: self.timeout_s,
             runtime: "provided.al2023",
             role_actions: ROLE_ACTIONS,
@@ -179,6 +201,7 @@ impl Choices {
         let rest = [
             ("VerifyingKey", verifying_key.to_owned()),
             ("Architecture", self.architecture.to_string()),
+            ("TrainerMemory", self.trainer_mb.to_string()),
             ("TimeoutSeconds", self.timeout_s.to_string()),
             ("ReservedConcurrency", reserved.to_string()),
             ("LogRetentionDays", self.log_days.to_string()),
@@ -292,7 +315,13 @@ pub fn policy(choices: &Choices) -> String {
 #[cfg(feature = "aws")]
 /// The functions that a stack of this name can have.
 pub(super) fn function_names(stack: &str) -> Vec<String> {
-    SIZES.iter().map(|size| format!("{stack}-worker-{size}")).collect()
+    let sizes = SIZES.iter().map(|size| format!("{stack}-worker-{size}"));
+    sizes.chain([trainer_name(stack)]).collect()
+}
+
+/// The function that does whole runs.
+fn trainer_name(stack: &str) -> String {
+    format!("{stack}-worker-runs")
 }
 
 /// `--region R`, `--profile P`.
@@ -322,6 +351,7 @@ pub(super) mod tests {
             profile: None,
             architecture: Architecture::X86_64,
             memory_mb: vec![3538, 1769, 1769],
+            trainer_mb: 1769,
             timeout_s: 120,
             reserve: Reserve::default(),
             alarms: true,
@@ -351,6 +381,7 @@ pub(super) mod tests {
         choices().check().unwrap();
         assert!(refused(&|c| c.memory_mb = vec![]).contains("--memory"));
         assert!(refused(&|c| c.memory_mb = vec![1000]).contains("1769, 3538, 7076, 10240"));
+        assert!(refused(&|c| c.trainer_mb = 1).contains("--trainer"));
         assert!(refused(&|c| c.timeout_s = 1).contains("--timeout"));
         assert!(refused(&|c| c.log_days = 2).contains("--log-days"));
         assert!(refused(&|c| c.stack = "A".to_owned()).contains("lower-case"));

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! here                            store                          function
-//! files of the recipe's paths ──> files/{sha256}.zip ──────────> kept under their digest
+//! files of the recipe's paths ──> runs/files/{sha256}.zip ─────> kept under their digest
 //! job (recipe, files) ─────────────────────────────────────────> train
-//! run folder <─────────────────── jobs/{sha256}.zip <─────────── run folder, if none is there
+//! run folder <─────────────────── runs/jobs/{sha256}.zip <────── run folder, if none is there
 //! ```
 //! An answer's name follows from the job alone, and the first that is written stays: a job that is done
 //! again costs a look at the store. A bundle is a zip archive without compression, entries by name.
@@ -33,15 +33,15 @@ pub use bundle::{pack, unpack};
 /// Version of the event.
 pub const VERSION: u32 = 1;
 /// Where answers lie in a store.
-pub const JOBS: &str = "jobs/";
+pub const JOBS: &str = "runs/jobs/";
 /// Where files lie in a store.
-pub const FILES: &str = "files/";
+pub const FILES: &str = "runs/files/";
 
 /// Files of one path of a recipe, as an object of a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Carried {
-    /// `files/{sha256}.zip`
+    /// `runs/files/{sha256}.zip`
     pub key: String,
     /// The file or folder within.
     pub name: String,
@@ -62,7 +62,7 @@ pub struct Job {
     /// The class of the machine that must do it; `None`: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numeric_class: Option<String>,
-    /// `jobs/{sha256}.zip`, where the run folder goes.
+    /// `runs/jobs/{sha256}.zip`, where the run folder goes.
     pub answer: String,
 }
 

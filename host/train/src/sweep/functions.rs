@@ -29,7 +29,6 @@ pub struct Spent {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
     /// How each answered job went.
-    #[serde(skip)]
     pub jobs: Vec<Done>,
 }
 
