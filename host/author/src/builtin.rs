@@ -22,6 +22,7 @@ pub struct Builtin {
 pub const BUILTIN: &[Builtin] = &[
     Builtin { name: "activate", package: "eciton-activate" },
     Builtin { name: "attention", package: "eciton-attention" },
+    Builtin { name: "binary", package: "eciton-binary" },
     Builtin { name: "concat", package: "eciton-concat" },
     Builtin { name: "conv2d", package: "eciton-conv2d" },
     Builtin { name: "embedding", package: "eciton-embedding" },

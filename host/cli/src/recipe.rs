@@ -402,7 +402,7 @@ mod tests {
                 &["--set", "kernels.softmax=x"],
                 &[
                     "no kernel is called `softmax`",
-                    "activate, attention, concat, conv2d, embedding, gatv2, head, linear, maximum, normalise, pool2d",
+                    "activate, attention, binary, concat, conv2d, embedding, gatv2, head, ipa, linear, maximum",
                 ],
             ),
         ];

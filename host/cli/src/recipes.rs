@@ -28,9 +28,9 @@ macro_rules! recipes {
 }
 
 const ALL: &[Recipe] = recipes! {
-    "cora": "appnp" "gat" "gatv2" "gcn" "gin" "links" "mlp" "sage" "sgc";
-    "citeseer": "appnp" "gat" "gatv2" "gcn" "gin" "links" "mlp" "sage" "sgc";
-    "pubmed": "appnp" "gat" "gatv2" "gcn" "gin" "links" "mlp" "sage" "sgc";
+    "cora": "appnp" "binary" "gat" "gatv2" "gcn" "gin" "links" "mlp" "sage" "sgc";
+    "citeseer": "appnp" "binary" "gat" "gatv2" "gcn" "gin" "links" "mlp" "sage" "sgc";
+    "pubmed": "appnp" "binary" "gat" "gatv2" "gcn" "gin" "links" "mlp" "sage" "sgc";
     "amazon-photo": "appnp" "gat" "gatv2" "gcn" "gin" "mlp" "sage" "sgc";
     "coauthor-cs": "appnp" "gat" "gatv2" "gcn" "gin" "mlp" "sage" "sgc";
     "facebook": "appnp" "gat" "gatv2" "gcn" "gin" "mlp" "sage" "sgc";

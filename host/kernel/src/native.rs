@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use activate::Activate;
 use attention::Attention;
+use binary::Binary;
 use concat::Concat;
 use conv2d::Conv2d;
 use eciton_sdk::native::{Host, Kind as Handle, with_host};
@@ -81,6 +82,7 @@ enum Opened {
     Product(Product),
     Ipa(Ipa),
     Spiking(Spiking),
+    Binary(Binary),
 }
 
 impl Opened {
@@ -110,6 +112,7 @@ impl Opened {
             "product" => Product::open(inputs, &attributes).map(Self::Product),
             "ipa" => Ipa::open(inputs, &attributes).map(Self::Ipa),
             "spiking" => Spiking::open(inputs, &attributes).map(Self::Spiking),
+            "binary" => Binary::open(inputs, &attributes).map(Self::Binary),
             "gatv2" | "maximum" => match (name, inputs) {
                 ("gatv2", [source, target, ..]) => {
                     Gatv2::open(source, target, layer.edge_features(), &attributes).map(Self::Gatv2)
@@ -232,6 +235,7 @@ impl Native {
             Opened::Product(kernel) => call_kernel(kernel, kind, args),
             Opened::Ipa(kernel) => call_kernel(kernel, kind, args),
             Opened::Spiking(kernel) => call_kernel(kernel, kind, args),
+            Opened::Binary(kernel) => call_kernel(kernel, kind, args),
             Opened::Gatv2(_) | Opened::Maximum(_) => {
                 Err(sdk::Error::Unsupported("this kernel works on edges".to_owned()))
             }

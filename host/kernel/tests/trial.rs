@@ -72,6 +72,11 @@ fn all() -> Vec<Arc<Layer>> {
         let smooth = [("smooth", Value::Flag(true)), ("threshold", Value::Number(16.0))];
         open("spiking", &[vec![5]], &[&sizes[..], &smooth, given].concat())
     };
+    // Signs have no differences: the function whose gradients the kernel's are.
+    let binary = |dropout| {
+        let size = [("out-features", Value::Integer(4)), ("dropout", Value::Number(dropout))];
+        open("binary", &[vec![9]], &[&size[..], &[("surrogate", Value::Flag(true))]].concat())
+    };
     vec![
         open(
             "linear",
@@ -119,6 +124,8 @@ fn all() -> Vec<Arc<Layer>> {
             ("surrogate", text("fast-sigmoid")),
             ("output", text("steps")),
         ]),
+        binary(0.0),
+        binary(0.4),
         open("head", &[vec![6]], &[("bias", Value::Flag(true))]),
         open("head", &[vec![6]], &[("focal", Value::Number(2.0))]),
         open("head", &[vec![6]], &[("of", text("squared-error"))]),

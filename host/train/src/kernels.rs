@@ -39,7 +39,7 @@ pub fn builtin() -> &'static [Builtin] {
         };
     }
     carried!(
-        "activate": Rows, "attention": Rows, "concat": Rows, "conv2d": Rows, "embedding": Rows,
+        "activate": Rows, "attention": Rows, "binary": Rows, "concat": Rows, "conv2d": Rows, "embedding": Rows,
         "gatv2": Edges, "head": Rows, "ipa": Rows, "linear": Rows, "maximum": Edges, "normalise": Rows,
         "pool2d": Rows, "product": Rows, "self-attention": Rows, "slice": Rows,
         "spiking": Rows, "sum": Rows

@@ -65,6 +65,31 @@ fn linear_is_its_reference() {
     }
 }
 
+/// Depths within a vector, over several, and beyond what a byte counts of them.
+#[test]
+fn signs_are_their_reference() {
+    let (kernel, mut instances) = (load("binary", Limits::default()), Instances::new(false));
+    for case in 0..60u32 {
+        let numbers = &mut Numbers(4000 + u64::from(case));
+        let most = if case % 12 == 0 { 9000 } else { 400 };
+        let (rows, columns, features) =
+            (1 + numbers.below(70), 1 + numbers.below(most), 1 + numbers.below(20));
+        let rows = if most > 400 { 1 + rows % 3 } else { rows };
+        let given = [
+            ("out-features", Value::Integer(i64::from(features))),
+            ("dropout", Value::Number([0.5, 0.0, 0.2, 0.9][(case / 2 % 4) as usize])),
+        ];
+        let (layer, native) = open::<binary::Binary>(&kernel, columns, &given);
+        let mut made = Case::new(numbers, &layer, rows, case % 5 != 4);
+        let sparse = case % 3 == 2;
+        if sparse {
+            made.inputs[0].values.iter_mut().for_each(|v| *v = if numbers.below(4) > 0 { 0.0 } else { *v });
+        }
+        let what = format!("case {case}: {rows} x {columns} x {features}, sparse {sparse}, {given:?}");
+        made.check(&what, &mut instances, &native, sparse);
+    }
+}
+
 #[test]
 fn cross_entropy_is_its_reference() {
     let (kernel, mut instances) = (load("head", Limits::default()), Instances::new(false));

@@ -2,7 +2,7 @@
 use std::process::Command;
 
 /// The kernels' Rust code and what runs it natively.
-const NEVER: [&str; 19] = [
+const NEVER: [&str; 20] = [
     "eciton-sdk",
     "eciton-linear",
     "eciton-head",
@@ -21,6 +21,7 @@ const NEVER: [&str; 19] = [
     "eciton-product",
     "eciton-ipa",
     "eciton-spiking",
+    "eciton-binary",
     "native-kernels",
 ];
 

@@ -577,6 +577,7 @@ fn data_kernels_and_doctor() {
     let builtin = [
         "activate",
         "attention",
+        "binary",
         "concat",
         "conv2d",
         "embedding",

@@ -170,6 +170,11 @@ fn spiking() {
 }
 
 #[test]
+fn binary() {
+    assert!(check("docs/BINARY.md") >= 2);
+}
+
+#[test]
 fn pipelines() {
     assert!(check("docs/PIPELINES.md") >= 3);
 }

@@ -394,7 +394,7 @@ impl LayerSettings {
     }
 
     /// Built-in kernels that are layers by their own name, with `attributes` as the kernel has them.
-    pub const BUILT_IN: [&'static str; 2] = ["ipa", "spiking"];
+    pub const BUILT_IN: [&'static str; 3] = ["binary", "ipa", "spiking"];
 
     /// Whether a layer hands its rows to a kernel as they are, and takes what comes: a component's path, or one of
     /// [`Self::BUILT_IN`].
