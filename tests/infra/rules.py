@@ -109,7 +109,7 @@ def problems(template, given=None):
         wanted = {
             "FunctionName": f"eciton-worker-{ending}", "MemorySize": size, "Runtime": "provided.al2023", "Handler": "bootstrap",
             "Architectures": [values["Architecture"]], "Timeout": values["TimeoutSeconds"], "Role": "{WorkerRole.Arn}",
-            "Environment": {"Variables": {"ECITON_BUCKET": "{Bucket}", "ECITON_SIGNING_KEY": values["VerifyingKey"]}},
+            "Environment": {"Variables": {"ECITON_BUCKET": "{Bucket}", "ECITON_SIGNING_KEY": values["VerifyingKey"], "ECITON_SIMD": {"x86_64": "avx2", "arm64": "neon"}[values["Architecture"]]}},
             "ReservedConcurrentExecutions": values["ReservedConcurrency"] if reserved else None,
             "Code": {"S3Bucket": "packages", "S3Key": "eciton/code"},
         }

@@ -112,7 +112,7 @@ class Deploy(unittest.TestCase):
         self.assertEqual(len({f["CodeSha256"] for f in made}), 2, "one package for all workers, one for whole runs")
         self.assertEqual([f["MemorySize"] for f in made], [1769, 3538, 1769])
         for function in made:
-            self.assertEqual(function["Environment"]["Variables"], {"ECITON_BUCKET": deployment["bucket"], "ECITON_SIGNING_KEY": deployment["verifying_key"]})
+            self.assertEqual(function["Environment"]["Variables"], {"ECITON_BUCKET": deployment["bucket"], "ECITON_SIGNING_KEY": deployment["verifying_key"], "ECITON_SIMD": "avx2"})
         packages = cloud.client("s3").list_objects_v2(Bucket=done["result"]["packages"])["Contents"]
         package, runs = sorted((o for o in packages if not o["Key"].endswith(".template")), key=lambda o: o["Size"])  # each uploaded once
 
@@ -190,11 +190,12 @@ class Deploy(unittest.TestCase):
             self.assertRegex(body["errorType"], r"^Eciton\.", body)
 
     def trains(self, file):
-        """A run on the deployed functions gives the weights of a local one."""
-        local, _, _ = self.cloud.eciton("train", "--epochs", "2", "--no-out", "--json")
+        """A run on the deployed functions gives the weights of a local one in the deployment's class."""
+        local, _, _ = self.cloud.eciton("train", "--epochs", "2", "--no-out", "--json", "--set", "run.numeric_class=avx2-fma-1")
         line = ["train", "--epochs", "2", "--no-out", "--json", "--executor", "lambda", "--deployment", file]
         deployed, _, said = self.cloud.eciton(*line)
         self.assertEqual((deployed["model_digest"], said), (local["model_digest"], ""))
+        self.assertEqual((deployed["numeric_class"], local["numeric_class"]), ("avx2-fma-1",) * 2)
         self.assertEqual(deployed["cost"]["host"]["place"], "home")
         self.assertGreater(deployed["cost"]["transfer_usd"], 0)
         inside, _, said = self.cloud.eciton(*line, "--host", "zone", "--functions", "2000")

@@ -73,7 +73,7 @@ pub(crate) enum Command {
 fn version() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
     TEXT.get_or_init(|| {
-        format!("{} (numeric class {})", env!("CARGO_PKG_VERSION"), eciton_tensor::numeric_class())
+        format!("{} (numeric class {})", env!("CARGO_PKG_VERSION"), eciton_tensor::simd::usual_class())
     })
 }
 

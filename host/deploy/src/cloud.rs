@@ -77,6 +77,7 @@ pub fn deploy(
         functions,
         trainers: choices.trainers(),
         timeout_s: choices.timeout_s,
+        numeric_class: Some(choices.architecture.numeric_class().to_owned()),
         bucket,
         packaged: built.kernels.clone(),
         signing_key: std::path::absolute(&built.key).map_err(Error::file(&built.key, "found"))?,

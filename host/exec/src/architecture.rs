@@ -27,6 +27,15 @@ impl Architecture {
         }
     }
 
+    /// The numeric class that deployments pin: one that every processor of this kind at AWS has.
+    #[must_use]
+    pub fn numeric_class(self) -> &'static str {
+        match self {
+            Self::X86_64 => "avx2-fma-1",
+            Self::Arm64 => "neon-fma-1",
+        }
+    }
+
     /// What kernels are compiled for: what every processor of this kind at AWS has.
     #[must_use]
     pub fn baseline(self) -> Baseline {

@@ -74,6 +74,9 @@ pub struct Deployment {
     pub trainers: Vec<Function>,
     /// After which a function is ended, seconds.
     pub timeout_s: u32,
+    /// The class that functions compute in, whatever processor they get; `None`: the best of each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numeric_class: Option<String>,
     /// The bucket of runs and of the user's kernels.
     pub bucket: String,
     /// Kernels of the functions' package, `kernels/DIGEST.BASELINE.cwasm`; the bucket need not have
@@ -293,6 +296,7 @@ mod tests {
             functions: vec![function(1769), function(3538)],
             trainers: Vec::new(),
             timeout_s: 120,
+            numeric_class: None,
             bucket: "eciton-bucket-1".to_owned(),
             packaged: Vec::new(),
             signing_key: "/k".into(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use eciton_emulator as emulator;
 use eciton_kernel::artefact::{Baseline, Signer};
+use eciton_tensor::simd;
 use eciton_transport::{Credentials, S3Settings, S3Store};
 
 use crate::functions::{self, Error, Keys, Most, Wanted};
@@ -45,8 +46,9 @@ impl Stand {
         function.timeout = Duration::from_secs(u64::from(executor.timeout_s));
         function.environment.insert("ECITON_BUCKET".to_owned(), BUCKET.to_owned());
         function.environment.insert("ECITON_SIGNING_KEY".to_owned(), signer.verifier().to_string());
-        // So that a worker computes in the class of the run that a test asked for.
-        if let Ok(level) = std::env::var("ECITON_SIMD") {
+        // So that a worker computes in the class of the run; a trainer in that of its job.
+        if kind == "worker" {
+            let level = simd::level_of(simd::numeric_class()).to_owned();
             function.environment.insert("ECITON_SIMD".to_owned(), level);
         }
         let timeout = function.timeout;

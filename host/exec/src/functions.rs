@@ -251,6 +251,15 @@ pub fn check(kind: ExecutorKind) -> Result<(), Error> {
     }
 }
 
+/// The numeric class that a deployment's functions are pinned to; `None` where nothing says so.
+#[must_use]
+pub fn numeric_class(executor: &Executor) -> Option<String> {
+    if executor.kind != ExecutorKind::Lambda {
+        return None;
+    }
+    Deployment::load(executor.deployment.as_deref().unwrap_or(DEFAULT_STACK)).ok()?.numeric_class
+}
+
 /// The functions of a run: a deployment's, emulated ones, or this process.
 ///
 /// # Errors

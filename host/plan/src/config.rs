@@ -212,6 +212,10 @@ pub struct Run {
     /// less than it costs is left to others. Never changes a result.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tune_threads: bool,
+    /// The numeric class of the run, by name; `None`: the best of the processor, or the deployment's. Within a class
+    /// bits are equal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numeric_class: Option<String>,
     /// Bytes that the run may hold; `None`: what the machine has. More is refused before it is
     /// allocated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -248,6 +252,7 @@ impl Default for Run {
             intervals: None,
             threads: None,
             tune_threads: false,
+            numeric_class: None,
             memory_bytes: None,
             gather_features: GatherFeatures::Auto,
             labelled_gathers: LabelledGathers::Auto,

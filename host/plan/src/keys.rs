@@ -276,6 +276,16 @@ const RUN: &[Key<Run>] = &[
         },
     ),
     key(
+        "numeric_class",
+        &["class", "simd"],
+        "the class of processors whose bits the run has: portable-1, neon-fma-1, avx2-fma-1, avx512-fma-2; left out: the best of this one",
+        |run, field| {
+            let classes = ["portable-1", "neon-fma-1", "avx2-fma-1", "avx512-fma-2"];
+            run.numeric_class = Some(field.choice(&classes.map(|name| (name, name)))?.to_owned());
+            Ok(())
+        },
+    ),
+    key(
         "memory_bytes",
         &["max_memory", "memory_limit"],
         "bytes that the run may hold; left out: what the machine has",

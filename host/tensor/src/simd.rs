@@ -18,19 +18,76 @@ pub enum Level {
     Avx512,
 }
 
-/// The best level of this processor, or the lower one that `ECITON_SIMD` names
-/// (`portable`, `avx2`, `avx512`), for tests.
+/// One for the whole process, settled by the first that asks.
+static LEVEL: OnceLock<Level> = OnceLock::new();
+
+/// The level of this process: what [`require`] has settled, else the best of the processor, or the lower one that
+/// `ECITON_SIMD` names (`portable`, `avx2`, `avx512`).
 #[doc(hidden)]
 pub fn level() -> Level {
-    static LEVEL: OnceLock<Level> = OnceLock::new();
-    *LEVEL.get_or_init(|| {
-        let best = detect();
-        match std::env::var("ECITON_SIMD").as_deref() {
-            Ok("portable") => Level::Portable,
-            Ok("avx2") => best.min(Level::Avx2),
-            _ => best,
-        }
-    })
+    *LEVEL.get_or_init(usual)
+}
+
+fn usual() -> Level {
+    let best = detect();
+    match std::env::var("ECITON_SIMD").as_deref() {
+        Ok("portable") => Level::Portable,
+        Ok("avx2") => best.min(Level::Avx2),
+        _ => best,
+    }
+}
+
+/// Why a process does not compute in a numeric class.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClassError {
+    /// The processor lacks the instructions, or rounds otherwise.
+    #[error("this processor computes in {best} at best, and {wanted} was asked for")]
+    Processor {
+        /// What was asked for.
+        wanted: String,
+        /// The best that it has.
+        best: &'static str,
+    },
+    /// Another class was settled, and results of both would be mixed.
+    #[error(
+        "this process computes in {settled} already, and {wanted} was asked for: use a process of its own"
+    )]
+    Settled {
+        /// What was asked for.
+        wanted: String,
+        /// The process's.
+        settled: &'static str,
+    },
+}
+
+/// Settles the numeric class of the whole process, before anything is computed.
+///
+/// # Errors
+/// A class that the processor does not have; another one that is settled.
+pub fn require(class: &str) -> Result<(), ClassError> {
+    let best = detect();
+    let wanted = [Level::Portable, Level::Neon, Level::Avx2, Level::Avx512]
+        .into_iter()
+        .find(|level| level.class() == class)
+        // NEON and AVX are no steps of one another.
+        .filter(|level| *level <= best && (*level == Level::Neon) <= (best == Level::Neon))
+        .ok_or_else(|| ClassError::Processor { wanted: class.to_owned(), best: best.class() })?;
+    let settled = *LEVEL.get_or_init(|| wanted);
+    match settled == wanted {
+        true => Ok(()),
+        false => Err(ClassError::Settled { wanted: class.to_owned(), settled: settled.class() }),
+    }
+}
+
+/// What `ECITON_SIMD` calls a class, for another process.
+#[must_use]
+pub fn level_of(class: &str) -> &'static str {
+    match class {
+        "portable-1" => "portable",
+        "avx2-fma-1" => "avx2",
+        "neon-fma-1" => "neon",
+        _ => "avx512",
+    }
 }
 
 fn detect() -> Level {
@@ -58,14 +115,25 @@ fn detect() -> Level {
     Level::Portable
 }
 
-/// The class within which results are bit-equal: instruction set and routines.
-pub fn numeric_class() -> &'static str {
-    match level() {
-        Level::Portable => "portable-1",
-        Level::Neon => "neon-fma-1",
-        Level::Avx2 => "avx2-fma-1",
-        Level::Avx512 => "avx512-fma-2",
+impl Level {
+    fn class(self) -> &'static str {
+        match self {
+            Self::Portable => "portable-1",
+            Self::Neon => "neon-fma-1",
+            Self::Avx2 => "avx2-fma-1",
+            Self::Avx512 => "avx512-fma-2",
+        }
     }
+}
+
+/// The class within which results are bit-equal: instruction set and routines. Settles it.
+pub fn numeric_class() -> &'static str {
+    level().class()
+}
+
+/// The class of this process, or the one that it would have where nothing is settled yet.
+pub fn usual_class() -> &'static str {
+    LEVEL.get().copied().unwrap_or_else(usual).class()
 }
 
 /// a * b + c, fused where the level has it.

@@ -426,6 +426,9 @@ pub enum Error {
     /// Threads could not be started.
     #[error("compute threads: {0}")]
     Threads(std::io::Error),
+    /// A numeric class that this process cannot compute in.
+    #[error("run.numeric_class: {0}")]
+    Class(#[from] eciton_tensor::simd::ClassError),
     /// A run that is a function's task, and cannot be one.
     #[error("{0}")]
     Job(String),

@@ -148,6 +148,9 @@ impl Job {
         for path in config.paths_mut() {
             named.insert(path.clone(), files.get(Path::new(path))?);
         }
+        // The class is the job's, so that a run folder is as that of a run here.
+        let own = config.run.numeric_class.take();
+        let numeric_class = own.as_deref().or(numeric_class);
         let recipe = config.to_toml()?;
         let kernels = builtin().iter().map(|kernel| hex(&Sha256::digest(kernel.component))).collect();
         let eciton = env!("CARGO_PKG_VERSION");
@@ -189,11 +192,8 @@ pub type Fetch<'a> = dyn FnMut(&str) -> std::result::Result<Vec<u8>, String> + '
 /// All of [`crate::train`]; [`Error::Job`] for files that cannot be had or do not fit the function.
 pub fn perform(job: &Job, place: &Place, fetch: &mut Fetch<'_>) -> Result<(Vec<u8>, Took)> {
     let begun = Instant::now();
-    let own = eciton_tensor::simd::numeric_class();
-    if let Some(wanted) = job.numeric_class.as_deref().filter(|wanted| *wanted != own) {
-        return Err(Error::Job(format!(
-            "the job is for numeric class {wanted}, and this function is of {own}; set ECITON_SIMD, or ask for {own}"
-        )));
+    if let Some(class) = &job.numeric_class {
+        eciton_tensor::simd::require(class)?;
     }
     let mut config = Config::parse(&job.recipe, "job")?;
     let mut took = Took::default();
@@ -261,7 +261,10 @@ pub fn adopt(bytes: &[u8], folder: &Path, config: &Config) -> Result<()> {
     unpack(bytes, &beside, MAX_RUN_BYTES)?;
     let run = run_folder::Run::open(&beside)?;
     let mut own = run.config.clone();
-    own.data.clone_from(&config.data);
+    own.data.source.clone_from(&config.data.source);
+    own.data.name.clone_from(&config.data.name);
+    own.run.numeric_class.clone_from(&config.run.numeric_class);
+    (own.run.threads, own.run.memory_bytes) = (config.run.threads, config.run.memory_bytes);
     (own.run.init, own.lanes.profile) = (config.run.init.clone(), config.lanes.profile.clone());
     own.kernels.clone_from(&config.kernels);
     let names: Vec<String> = config.model.own_kernels().map(str::to_owned).collect();

@@ -50,6 +50,7 @@ fn restore(run: &Run, data: Option<&Data>, options: &Options, asked: Asked) -> R
     let mut config = run.config.clone();
     // Looking at a run costs nothing, wherever it was trained.
     config.run_on(ExecutorKind::Local);
+    Session::settle_class(&config)?;
     if let Some(data) = data {
         if run.vocabulary()?.is_some() {
             let reason = "tokens of another text have other numbers".to_owned();

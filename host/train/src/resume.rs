@@ -44,6 +44,7 @@ pub fn resume(run: &Path, force: bool, options: &Options, observer: &mut dyn Obs
     let mut folder = RunFolder::create_over(run)?;
     folder.append_lines(&found.metrics);
     let config = found.config.clone();
+    Session::settle_class(&config)?;
     let session = Session::new(&config, &options, None, Asked::Folder)?;
     let recorder = Recorder { folder: Some(folder), ..Recorder::default() };
     let mut going = Run { config: &config, options: &options, session, recorder, begun };

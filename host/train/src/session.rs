@@ -537,6 +537,21 @@ impl Session {
         }
     }
 
+    /// Settles the class that this process computes in: the configuration's, else that of the functions which take part.
+    ///
+    /// # Errors
+    /// [`Error::Class`]: a class that the configuration asks for and this process cannot have.
+    pub(crate) fn settle_class(config: &Config) -> Result<()> {
+        if let Some(class) = &config.run.numeric_class {
+            return Ok(eciton_tensor::simd::require(class)?);
+        }
+        if let Some(class) = functions::numeric_class(&config.executor) {
+            // Where it cannot be, the summary names both classes.
+            let _ = eciton_tensor::simd::require(&class);
+        }
+        Ok(())
+    }
+
     /// The numeric classes of this machine and of all that answered.
     pub(crate) fn numeric_class(&self) -> String {
         let own = eciton_tensor::simd::numeric_class();

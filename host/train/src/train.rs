@@ -30,6 +30,7 @@ use crate::trial::settle_pipeline;
 /// [`Options::stop`] is asked to leave.
 pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) -> Result<Summary> {
     let begun = Instant::now();
+    Session::settle_class(config)?;
     let mut config = logs::completed(config, &options.recording)?;
     let folder = options.out.as_deref().map(RunFolder::create).transpose()?;
     let place = match (&folder, &options.out) {

@@ -60,6 +60,41 @@ fn a_run_on_a_function_has_the_bits_of_a_run_here() {
 }
 
 #[test]
+fn a_numeric_class_is_that_of_the_run_wherever_it_is_done() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let train = |rest: &[&str]| last(&works(folder, &[&["train", "--epochs", "3", "--json"], rest].concat()));
+    let portable = ["--set", "run.numeric_class=portable-1"];
+    let here = train(&[&portable[..], &["--no-out"]].concat());
+    assert_eq!(here["numeric_class"], "portable-1");
+    let task = ["--as-task", "--executor", "emulated", "--out", "task", "--json", "--epochs", "3"];
+    let there = works(folder, &[&["train"], &portable[..], &task].concat());
+    let there = found(&there, "summary");
+    assert_eq!(
+        (&there["model_digest"], &there["numeric_class"]),
+        (&here["model_digest"], &here["numeric_class"])
+    );
+    let layers = train(&[&portable[..], &["--no-out", "--executor", "emulated"]].concat());
+    assert_eq!(
+        (&layers["model_digest"], &layers["numeric_class"]),
+        (&here["model_digest"], &here["numeric_class"])
+    );
+    // A class that is no step of this processor's.
+    let (own, other) = match cfg!(target_arch = "aarch64") {
+        true => ("neon", "avx2-fma-1"),
+        false => ("", "neon-fma-1"),
+    };
+    let (code, _, said) =
+        eciton(folder, &["train", "--no-out", "--set", &format!("run.numeric_class={other}")]);
+    assert!(
+        code == Some(1) && said.contains(other) && said.contains(own) && said.contains("at best"),
+        "{said}"
+    );
+    let (code, _, said) = eciton(folder, &["train", "--no-out", "--set", "run.numeric_class=sse"]);
+    assert!(code == Some(2) && said.contains("portable-1"), "{said}");
+}
+
+#[test]
 fn a_sweep_under_faults_has_the_table_of_one_without() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();

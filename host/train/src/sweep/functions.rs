@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use eciton_exec::functions::Cut;
+use eciton_exec::functions::{self, Cut};
 use eciton_exec::trainers::{Call, Ended, Rules, Trainers};
 use eciton_exec::{Bill, Cost};
 use eciton_plan::{Config, ExecutorKind};
@@ -44,10 +44,11 @@ pub fn sweep_on_functions(
     stop: &Arc<Stop>,
     told: &mut dyn FnMut(usize, Outcome),
 ) -> Result<Option<Spent>> {
+    // Lambda's processors are of several kinds: a deployment pins one class. Emulated functions run on this machine's.
+    let pinned = functions::numeric_class(&place.executor);
     let class = match place.executor.kind {
-        // The same processor, so the same bits.
-        ExecutorKind::Emulated => Some(eciton_tensor::simd::numeric_class()),
-        _ => None,
+        ExecutorKind::Emulated => Some(eciton_tensor::simd::usual_class()),
+        _ => pinned.as_deref(),
     };
     let mut files = Files::default();
     let (mut calls, mut numbers) = (Vec::new(), Vec::new());

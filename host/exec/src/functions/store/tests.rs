@@ -33,6 +33,7 @@ impl Stack {
             functions: vec![function],
             trainers: Vec::new(),
             timeout_s: 120,
+            numeric_class: None,
             bucket: "bucket".to_owned(),
             packaged: Vec::new(),
             signing_key,
