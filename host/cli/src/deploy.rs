@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use eciton_deploy::{Choices, Component, Deployed, Facts, Progress, Reserve, Step};
 use eciton_exec::{Architecture, DEFAULT_STACK, Host, Prices};
-use eciton_plan::{HostPlace, On};
+use eciton_plan::HostPlace;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -159,10 +159,10 @@ impl Arguments {
     }
 }
 
-/// The built-in kernels that functions run: those on edges stay on the host.
+/// The built-in kernels: whole runs have those on edges too, which tasks leave to the host.
 fn builtin() -> Vec<Component> {
-    let run = eciton_train::kernels::builtin().iter().filter(|kernel| kernel.on == On::Rows);
-    run.map(|kernel| Component { name: kernel.name.to_owned(), bytes: kernel.component.to_vec() }).collect()
+    let all = eciton_train::kernels::builtin().iter();
+    all.map(|kernel| Component { name: kernel.name.to_owned(), bytes: kernel.component.to_vec() }).collect()
 }
 
 /// Makes or changes a stack, or tells what that would be.
