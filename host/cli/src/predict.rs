@@ -7,8 +7,9 @@ use std::io::{self, BufWriter, IntoInnerError, Write as _};
 use std::path::{Path, PathBuf};
 
 use eciton_graph::dataset::VertexIds;
-use eciton_plan::TaskType;
+use eciton_plan::{Config, ExecutorKind, TaskType};
 use eciton_train::run_folder::{Run, save_predictions};
+use eciton_train::sweep::predict_on_function;
 use eciton_train::{Options, Predictions};
 use ndarray::Array2;
 use serde::Serialize;
@@ -16,7 +17,9 @@ use tempfile::NamedTempFile;
 
 use crate::evaluate::OtherData;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, tell};
+use crate::recipe;
+use crate::sweep::told_spent;
 use crate::text::grouped;
 
 /// `eciton predict`
@@ -35,6 +38,12 @@ pub(crate) struct Arguments {
     /// Score the pairs of vertices in this file, source,target a line, by a run of link prediction
     #[arg(long, value_name = "FILE.csv", conflicts_with = "embeddings")]
     pairs: Option<PathBuf>,
+    /// Predict as one task of a function: emulated, or lambda (docs/SWEEPS.md)
+    #[arg(long, value_name = "WHERE", conflicts_with = "pairs")]
+    as_task: Option<String>,
+    /// A setting of the function, with --as-task: a key of [executor] or [emulator]
+    #[arg(long, value_name = "SECTION.KEY=VALUE", requires = "as_task")]
+    set: Vec<String>,
     /// Print one JSON object a vertex or pair; with --out one object in all
     #[arg(long)]
     json: bool,
@@ -147,6 +156,19 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 /// What the run predicts of all vertices.
 fn predicted(arguments: &Arguments) -> Result<Predictions, Failure> {
     let data = arguments.data.chosen();
+    if let Some(executor) = &arguments.as_task {
+        let kind = format!("executor.kind={executor}");
+        let all = std::iter::once(kind).chain(arguments.set.iter().cloned());
+        let place = recipe::settle(Config::default(), all, "--as-task")?;
+        if place.executor.kind == ExecutorKind::Local {
+            return Err(Failure::Usage("--as-task: this machine's threads are no functions".to_owned()));
+        }
+        let wanted = (data.as_ref(), arguments.embeddings);
+        let run = std::path::absolute(&arguments.run).unwrap_or_else(|_| arguments.run.clone());
+        let (found, spent) = predict_on_function(&run, wanted, (&place, None))?;
+        tell(told_spent(&spent));
+        return Ok(found);
+    }
     let options = Options { embeddings: arguments.embeddings, ..Options::default() };
     Ok(eciton_train::predict(&arguments.run, data.as_ref(), &options)?)
 }

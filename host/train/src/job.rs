@@ -10,6 +10,7 @@
 //! again costs a look at the store. A bundle is a zip archive without compression, entries by name.
 
 mod bundle;
+mod predicting;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,7 @@ use crate::session::Options;
 use crate::train::train;
 
 pub use bundle::{pack, unpack};
+pub use predicting::{Predicting, predictions};
 
 /// Version of the event.
 pub const VERSION: u32 = 1;
@@ -59,6 +61,9 @@ pub struct Job {
     pub seeds: u32,
     /// By the path that the recipe has.
     pub files: BTreeMap<String, Carried>,
+    /// What is to be predicted; `None`: the recipe is trained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predict: Option<Predicting>,
     /// The class of the machine that must do it; `None`: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numeric_class: Option<String>,
@@ -127,6 +132,7 @@ struct Named<'a> {
     recipe: &'a str,
     seeds: u32,
     files: &'a BTreeMap<String, Carried>,
+    predict: Option<&'a Predicting>,
     numeric_class: Option<&'a str>,
 }
 
@@ -136,6 +142,15 @@ impl Job {
     /// # Errors
     /// Data or files that are not there; a configuration that no recipe can hold.
     pub fn of(config: &Config, seeds: u32, numeric_class: Option<&str>, files: &mut Files) -> Result<Self> {
+        Self::named(config, (seeds, None), numeric_class, files)
+    }
+
+    fn named(
+        config: &Config,
+        (seeds, predict): (u32, Option<Predicting>),
+        numeric_class: Option<&str>,
+        files: &mut Files,
+    ) -> Result<Self> {
         let mut config = config.clone();
         config.run_on(ExecutorKind::Local);
         config.run.threads = None;
@@ -151,15 +166,26 @@ impl Job {
         // The class is the job's, so that a run folder is as that of a run here.
         let own = config.run.numeric_class.take();
         let numeric_class = own.as_deref().or(numeric_class);
+        if let Some(Predicting { run, .. }) = &predict {
+            named.insert(run.clone(), files.get(Path::new(run))?);
+        }
         let recipe = config.to_toml()?;
         let kernels = builtin().iter().map(|kernel| hex(&Sha256::digest(kernel.component))).collect();
         let eciton = env!("CARGO_PKG_VERSION");
-        let of =
-            Named { version: VERSION, eciton, kernels, recipe: &recipe, seeds, files: &named, numeric_class };
+        let of = Named {
+            version: VERSION,
+            eciton,
+            kernels,
+            recipe: &recipe,
+            seeds,
+            files: &named,
+            predict: predict.as_ref(),
+            numeric_class,
+        };
         let text = json(&of, Path::new("job"))?;
         let answer = format!("{JOBS}{}.zip", hex(&Sha256::digest(&text)));
         let numeric_class = numeric_class.map(str::to_owned);
-        Ok(Self { version: VERSION, recipe, seeds, files: named, numeric_class, answer })
+        Ok(Self { version: VERSION, recipe, seeds, files: named, predict, numeric_class, answer })
     }
 }
 
@@ -186,7 +212,7 @@ pub struct Took {
 /// Gets an object of the store; an error is words.
 pub type Fetch<'a> = dyn FnMut(&str) -> std::result::Result<Vec<u8>, String> + 'a;
 
-/// Does a job. Returns the bundle of its run folder.
+/// Does a job. Returns the bundle of its run folder, or of what it predicts.
 ///
 /// # Errors
 /// All of [`crate::train`]; [`Error::Job`] for files that cannot be had or do not fit the function.
@@ -223,7 +249,13 @@ pub fn perform(job: &Job, place: &Place, fetch: &mut Fetch<'_>) -> Result<(Vec<u
         code: Some(place.code.clone()),
         ..Options::default()
     };
-    train(&config, &options, &mut Silent)?;
+    match &job.predict {
+        Some(predict) => {
+            let of = found.get(&predict.run).map(PathBuf::from).unwrap_or_default();
+            predict.perform(&of, &config, options, &run)?;
+        }
+        None => drop(train(&config, &options, &mut Silent)?),
+    }
     let bytes = pack(&run, "")?;
     bundle::remove(&run)?;
     Ok((bytes, took))

@@ -22,7 +22,7 @@ use crate::session::Options;
 use crate::stop::{Ask, Stop};
 use crate::train::train;
 
-pub use functions::{Spent, folders, sweep_on_functions};
+pub use functions::{Spent, folders, predict_on_function, sweep_on_functions};
 pub use picture::picture;
 pub use table::{Group, Row, csv, groups};
 

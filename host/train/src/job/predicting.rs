@@ -1,0 +1,128 @@
+//! Predictions as a function's task: a run folder there, scores back.
+
+use std::path::Path;
+
+use eciton_graph::dataset::VertexIds;
+use eciton_plan::{Config, Data, TaskType};
+use ndarray::Array2;
+use serde::{Deserialize, Serialize};
+
+use super::{Files, Job, bundle};
+use crate::error::{Error, Result};
+use crate::predict::{Predictions, predict};
+use crate::run_folder::{self, Run, json, parse};
+use crate::session::Options;
+
+/// What is to be predicted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Predicting {
+    /// The run folder, a name of the job's files.
+    pub run: String,
+    /// Whether of the recipe's data in place of the run's own.
+    pub other_data: bool,
+    /// Whether rows before the last layer come too.
+    pub embeddings: bool,
+}
+
+const HEAD: &str = "predicted.json";
+const SCORES: &str = "scores.f32";
+const EMBEDDINGS: &str = "embeddings.f32";
+/// Largest file of predictions, bytes.
+const MAX_BYTES: u64 = 8 << 30;
+
+/// What lies beside the numbers, which are little-endian, row after row.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    graphs: bool,
+    task: TaskType,
+    rows: usize,
+    columns: usize,
+    embedding: Option<usize>,
+    numbers: Option<Vec<u64>>,
+    words: Option<Vec<String>>,
+}
+
+impl Job {
+    /// Predictions of a run, of its own data or of other. The configuration comes back, with whose kernels they are made.
+    ///
+    /// # Errors
+    /// No run; data that is not there.
+    pub fn predict(
+        run: &Path,
+        (data, embeddings): (Option<&Data>, bool),
+        numeric_class: Option<&str>,
+        files: &mut Files,
+    ) -> Result<(Self, Config)> {
+        let mut config = Run::open(run)?.config;
+        if let Some(data) = data {
+            config.data.clone_from(data);
+        }
+        // First weights and a pipeline's profile were for training.
+        (config.run.init, config.lanes.profile) = (None, None);
+        let predict = Predicting { run: run.display().to_string(), other_data: data.is_some(), embeddings };
+        let job = Self::named(&config, (1, Some(predict)), numeric_class, files)?;
+        Ok((job, config))
+    }
+}
+
+impl Predicting {
+    /// Predicts with the run folder `run`, and leaves what it came to in `out`.
+    pub(super) fn perform(&self, run: &Path, config: &Config, options: Options, out: &Path) -> Result<()> {
+        // Its paths become those of this machine.
+        let summary = Run::open(run)?.summary;
+        run_folder::readdress(run, run, config, &summary)?;
+        let options = Options { out: None, embeddings: self.embeddings, ..options };
+        let found = predict(run, self.other_data.then_some(&config.data), &options)?;
+        let (rows, columns) = found.scores.dim();
+        let (numbers, words) = match found.ids {
+            VertexIds::Dense => (None, None),
+            VertexIds::Numbers(numbers) => (Some(numbers), None),
+            VertexIds::Words(words) => (None, Some(words)),
+        };
+        let embedding = found.embeddings.as_ref().map(Array2::ncols);
+        let head = Head { graphs: found.graphs, task: found.task, rows, columns, embedding, numbers, words };
+        let write = |name: &str, bytes: &[u8]| {
+            let path = out.join(name);
+            std::fs::write(&path, bytes).map_err(|source| Error::Read { path, source })
+        };
+        std::fs::create_dir_all(out).map_err(|source| Error::Read { path: out.to_owned(), source })?;
+        write(HEAD, &json(&head, Path::new(HEAD))?)?;
+        let little =
+            |values: &Array2<f32>| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>();
+        write(SCORES, &little(&found.scores))?;
+        found.embeddings.map_or(Ok(()), |values| write(EMBEDDINGS, &little(&values)))
+    }
+}
+
+/// What a job's answer predicts.
+///
+/// # Errors
+/// A damaged bundle; a disk that is full.
+pub fn predictions(bytes: &[u8]) -> Result<Predictions> {
+    let place = tempfile::tempdir().map_err(|source| Error::Read { path: std::env::temp_dir(), source })?;
+    let folder = place.path().join("predicted");
+    bundle::unpack(bytes, &folder, MAX_BYTES)?;
+    let read = |name: &str| {
+        let path = folder.join(name);
+        eciton_input::file::read(&path, MAX_BYTES).map_err(|source| Error::Read { path, source })
+    };
+    let head: Head = parse(&read(HEAD)?, Path::new(HEAD))?;
+    let matrix = |name: &str, columns: usize| {
+        let bytes = read(name)?;
+        let (values, rest) = bytes.as_chunks::<4>();
+        let values: Vec<f32> = values.iter().map(|value| f32::from_le_bytes(*value)).collect();
+        let found = Array2::from_shape_vec((head.rows, columns), values).ok().filter(|_| rest.is_empty());
+        let wrong =
+            || Error::Job(format!("{name}: {} bytes for {} rows of {columns}", bytes.len(), head.rows));
+        found.ok_or_else(wrong)
+    };
+    let scores = matrix(SCORES, head.columns)?;
+    let embeddings = head.embedding.map(|width| matrix(EMBEDDINGS, width)).transpose()?;
+    let ids = match (head.numbers, head.words) {
+        (Some(numbers), _) => VertexIds::Numbers(numbers),
+        (None, Some(words)) => VertexIds::Words(words),
+        (None, None) => VertexIds::Dense,
+    };
+    Ok(Predictions { ids, graphs: head.graphs, task: head.task, scores, embeddings })
+}
