@@ -4,6 +4,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::SystemTime;
 
 use crate::common::{eciton, works};
 use serde_json::Value;
@@ -123,7 +124,7 @@ fn a_sweep_on_functions_killed_ten_times_goes_on() {
     let folder = place.path();
     std::fs::write(folder.join("tries.toml"), "recipe = \"cora/gcn\"\nseeds = 12\n").unwrap();
     let line = [&["sweep", "tries.toml", "--set", "run.epochs=10", "--json"], &EMULATED[..]].concat();
-    let mut kept = 0;
+    let mut kept: Vec<(usize, SystemTime)> = Vec::new();
     for kill in 0..10 {
         let mut child = Command::new(env!("CARGO_BIN_EXE_eciton"))
             .args(&line)
@@ -133,14 +134,17 @@ fn a_sweep_on_functions_killed_ten_times_goes_on() {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let before = lines
-            .take(kept + kill % 2)
-            .filter(|line| line.as_ref().is_ok_and(|line| line.contains("\"state\":\"done\"")))
-            .count();
+        lines.take(kept.len() + kill % 2).for_each(|line| drop(line.unwrap()));
         child.kill().unwrap();
         child.wait().unwrap();
-        kept = before.max(kept);
+        let summary = |trial: &usize| folder.join(format!("sweeps/tries/trials/{trial:05}/summary.json"));
+        let written = |trial: &usize| summary(trial).metadata().ok().and_then(|found| found.modified().ok());
+        for (trial, time) in &kept {
+            assert_eq!(written(trial), Some(*time), "trial {trial} was trained again after kill {kill}");
+        }
+        kept = (0..12).filter_map(|trial| Some((trial, written(&trial)?))).collect();
     }
+    assert!(!kept.is_empty());
     works(folder, &line);
     works(folder, &["sweep", "tries.toml", "--set", "run.epochs=10", "--out", "whole"]);
     assert_eq!(table(folder, "sweeps/tries"), table(folder, "whole"));
