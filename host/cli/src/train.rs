@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use eciton_plan::{Config, ExecutorKind};
+use eciton_train::run_folder::RunFolder;
 use eciton_train::sweep::{Outcome, sweep_on_functions};
 use eciton_train::{Error, Observer, Options, Recording, Summary, checkpoint};
 use indicatif::ProgressBar;
@@ -276,6 +277,8 @@ fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Outp
         let remedy = "add --executor emulated or --executor lambda";
         return Err(Failure::Usage(format!("--as-task: this machine's threads are no functions; {remedy}")));
     }
+    // A place that has something, or cannot be written, is refused before anything is paid for.
+    drop(RunFolder::create(out).map_err(Error::from)?);
     let options = Options { seeds: arguments.seeds, out: Some(out.to_owned()), ..Options::default() };
     let stop = options.stop.clone();
     interrupt::watch_sweep(stop.clone())?;

@@ -27,6 +27,8 @@ pub(crate) struct Stand {
     pub(crate) keys: Keys,
     pub(crate) baseline: Baseline,
     pub(crate) invoker: LambdaInvoker,
+    /// What the functions write goes with it: a killed process leaves its files.
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl Stand {
@@ -37,7 +39,7 @@ impl Stand {
         settings: &eciton_plan::Emulator,
     ) -> Result<Self, Error> {
         let baseline = Baseline::of_this_machine().ok_or(Error::Processor)?;
-        let folder = tempfile::tempdir().map_err(functions::system("a folder for the signing key"))?;
+        let folder = tempfile::tempdir().map_err(functions::system("a folder for the functions"))?;
         let signer = Signer::open(&folder.path().join("signing.key"))?;
         let runtime = functions::runtime(2)?;
         let name = format!("eciton-{kind}-{}", executor.memory_mb);
@@ -50,6 +52,8 @@ impl Stand {
         if kind == "worker" {
             let level = simd::level_of(simd::numeric_class()).to_owned();
             function.environment.insert("ECITON_SIMD".to_owned(), level);
+        } else {
+            function.environment.insert("TMPDIR".to_owned(), folder.path().display().to_string());
         }
         let timeout = function.timeout;
         let share = settings.crash / 3.0;
@@ -91,7 +95,7 @@ impl Stand {
             CREDENTIALS.0,
             CREDENTIALS.1,
         );
-        Ok(Self { cloud, runtime, store, keys: Keys::own(signer), baseline, invoker })
+        Ok(Self { cloud, runtime, store, keys: Keys::own(signer), baseline, invoker, folder })
     }
 
     pub(crate) fn architecture(&self) -> Architecture {
@@ -143,7 +147,8 @@ impl Emulated {
         let executor = &wanted.executor;
         let stand = Stand::start(("worker", worker), executor, settings)?;
         let architecture = stand.architecture();
-        let Stand { cloud, runtime, store, keys, baseline, invoker } = stand;
+        // A worker writes nothing, so that its folder may go.
+        let Stand { cloud, runtime, store, keys, baseline, invoker, .. } = stand;
         runtime.block_on(wanted.store_kernels(&store, baseline, &keys))?;
         let (most, host) = (Most::of_emulator(settings), Host::of_emulated(executor.host));
         let remote = wanted.settings(functions::run_name(), Some(architecture), &most, Some(host));

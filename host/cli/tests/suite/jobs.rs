@@ -77,6 +77,15 @@ fn a_numeric_class_is_that_of_the_run_wherever_it_is_done() {
         (&there["model_digest"], &there["numeric_class"]),
         (&here["model_digest"], &here["numeric_class"])
     );
+    // What functions write goes with them.
+    let left = tempfile::tempdir().unwrap();
+    let ran = Command::new(env!("CARGO_BIN_EXE_eciton"))
+        .args(["train", "--epochs", "1", "--as-task", "--executor", "emulated", "--out", "beside"])
+        .current_dir(folder)
+        .env("TMPDIR", left.path())
+        .output()
+        .unwrap();
+    assert!(ran.status.success() && std::fs::read_dir(left.path()).unwrap().next().is_none());
     let layers = train(&[&portable[..], &["--no-out", "--executor", "emulated"]].concat());
     assert_eq!(
         (&layers["model_digest"], &layers["numeric_class"]),
@@ -185,6 +194,10 @@ fn limits_are_told_and_the_others_results_are_kept() {
     let task = ["train", "large", "--as-task", "--executor", "emulated", "--memory", "128", "--epochs", "1"];
     let said = refused(&task);
     assert!(said.contains("executor.memory_mb"), "{said}");
+    // A folder that has another run.
+    works(folder, &["train", "--epochs", "1", "--out", "taken"]);
+    let said = refused(&["train", "--epochs", "2", "--as-task", "--executor", "emulated", "--out", "taken"]);
+    assert!(said.contains("must be new or empty"), "{said}");
     // Nothing to train on, and flags that say nothing to a task.
     let said = refused(&["train", "--as-task"]);
     assert!(said.contains("--executor emulated"), "{said}");

@@ -43,9 +43,11 @@ pub struct Trainers {
     timeout: Duration,
     prices: Prices,
     bill: Bill,
-    /// What the functions' own requests to the store were, as far as it is known.
+    /// The stand-in for AWS, which counts what functions do.
     cloud: Option<eciton_emulator::Emulator>,
     runtime: Option<Runtime>,
+    /// Of emulated functions; removed after they are.
+    _folder: Option<tempfile::TempDir>,
 }
 
 impl Trainers {
@@ -67,7 +69,7 @@ impl Trainers {
                 let mut stand = Stand::start(("trainer", program), executor, emulator)?;
                 stand.keys.cache = cache;
                 let architecture = stand.architecture();
-                let Stand { cloud, runtime, store, keys, baseline, invoker } = stand;
+                let Stand { cloud, runtime, store, keys, baseline, invoker, folder } = stand;
                 runtime.block_on(at_hand(&store, baseline, &keys, kernels))?;
                 Self {
                     invoker: Arc::new(invoker),
@@ -82,6 +84,7 @@ impl Trainers {
                     bill: Bill::default(),
                     cloud: Some(cloud),
                     runtime: Some(runtime),
+                    _folder: Some(folder),
                 }
             }
             ExecutorKind::Lambda => Self::of_deployment(executor, kernels, cache)?,
@@ -127,6 +130,7 @@ impl Trainers {
             bill: Bill::default(),
             cloud: None,
             runtime: Some(runtime),
+            _folder: None,
         })
     }
 
