@@ -45,6 +45,8 @@ pub(crate) enum Command {
     Simulate(Box<crate::simulate::Arguments>),
     /// The tables of a published system beside what the simulation makes of them
     Reproduce(crate::reproduce::Arguments),
+    /// Do a part of a run that listens for workers: this machine is one of them
+    Worker(crate::worker::Arguments),
     /// Scores of every vertex, or of pairs of vertices, from a run folder
     Predict(crate::predict::Arguments),
     /// The accuracy of a run's model, from its run folder

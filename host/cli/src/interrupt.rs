@@ -61,6 +61,13 @@ pub(crate) fn watch_sweep(stop: Arc<Stop>) -> Result<(), Failure> {
     })
 }
 
+/// Asks a worker to end its task and go at the first signal; at the second the process exits.
+pub(crate) fn watch_worker(leave: Arc<eciton_train::Leave>) -> Result<(), Failure> {
+    listen(ProgressBar::hidden(), None, move |_| {
+        leave.ask().then_some("going after this task (again: at once)")
+    })
+}
+
 /// Removes at a signal what was written of a folder to be, and exits.
 pub(crate) fn remove_at_once(bar: ProgressBar, out: &Path) -> Result<(), Failure> {
     listen(bar, Some(out), |_| None)

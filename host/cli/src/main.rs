@@ -1,5 +1,5 @@
 //! The command line of Eciton: `eciton train`, `sweep`, `plan`, `resume`, `simulate`, `reproduce`, `predict`,
-//! `eval`, `data`, `recipes`, `kernel`, `deploy`, `destroy`, `clean` and `doctor`.
+//! `worker`, `eval`, `data`, `recipes`, `kernel`, `deploy`, `destroy`, `clean` and `doctor`.
 //!
 //! One file a command. This crate alone prints and exits: results go to standard output through
 //! [`output::Output`], all else to standard error. Exit codes: 0 done; 1 failed, with `error: ...` on
@@ -32,6 +32,7 @@ mod summary;
 mod sweep;
 mod text;
 mod train;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Command::Simulate(arguments) => simulate::run(arguments, &mut output),
         Command::Reproduce(arguments) => reproduce::run(arguments, &mut output),
         Command::Sweep(arguments) => sweep::run(arguments, &mut output),
+        Command::Worker(arguments) => worker::run(arguments, &mut output),
         Command::Predict(arguments) => predict::run(arguments, &mut output),
         Command::Eval(arguments) => evaluate::run(arguments, &mut output),
         Command::Generate(arguments) => generate::run(arguments, &mut output),

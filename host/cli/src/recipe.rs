@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_plan::{Config, Error, Layers, ModelKind, ModelSettings, PipelineSchedule};
+use eciton_plan::{Config, Error, ExecutorKind, Layers, ModelKind, ModelSettings, PipelineSchedule};
 
 use crate::failure::Failure;
 use crate::train::Arguments;
@@ -50,6 +50,9 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
         choose_model(&mut config, model)?;
     }
     read_model(&mut config)?;
+    if arguments.workers.is_some() {
+        config.run_on(ExecutorKind::Workers);
+    }
     for (flag, key, value) in flags(arguments) {
         let Some(value) = value else { continue };
         set(&mut config, &format!("{key}={value}"), &format!("{flag} {value}"))?;
@@ -134,7 +137,7 @@ fn is_recipe(path: &str) -> bool {
 }
 
 /// The flags that stand for a key, with the text that follows them.
-fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 40] {
+fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 41] {
     [
         ("--layers", "model.layers", arguments.layers.as_ref()),
         ("--hidden", "model.hidden", arguments.hidden.as_ref()),
@@ -176,6 +179,7 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
         ("--host", "executor.host", arguments.host.as_ref()),
         ("--deployment", "executor.deployment", arguments.deployment.as_ref()),
         ("--worker", "emulator.worker", arguments.worker.as_ref()),
+        ("--workers", "workers.count", arguments.workers.as_ref()),
     ]
 }
 

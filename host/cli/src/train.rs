@@ -124,6 +124,9 @@ pub(crate) struct Arguments {
     /// or 1f1b no result changes [default: none]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Pipeline")]
     pub(crate) lanes: Option<String>,
+    /// Workers that dial this run, one a lane where there are lanes; started here, unless workers.listen is set
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Pipeline")]
+    pub(crate) workers: Option<String>,
     /// Replicas of the pipeline, which share the parts of a batch: a divisor of --lanes [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Pipeline")]
     pub(crate) width: Option<String>,

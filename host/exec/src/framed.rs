@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use eciton_kernel::wire::{Answer, AnswerMeta, Constants, Request, Source, encode};
+use eciton_kernel::wire::{Answer, AnswerMeta, Constants, Decoded, Places, Request, Source, encode};
 use eciton_kernel::{AnyCall, Error, Instances, Layer, Limits};
 use eciton_plan::TaskKey;
 use eciton_tensor::frame::{Encoding, Frame};
@@ -65,7 +65,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Frame<'_>, Error> {
     Frame::parse(bytes).map_err(tensor)
 }
 
-fn tensor(source: eciton_tensor::Error) -> Error {
+pub(crate) fn tensor(source: eciton_tensor::Error) -> Error {
     Error::Tensor { place: "a request's frame".to_owned(), source }
 }
 
@@ -78,15 +78,27 @@ pub(crate) fn run(
     layers: &[Arc<Layer>],
     instances: &mut Instances,
 ) -> Result<Vec<u8>, Error> {
-    let begun = Instant::now();
-    let (key, encoding) = (request.key, request.encoding);
-    let (call, places) = request.into_task(layers, &mut |&Source { object, part }| {
+    let encoding = request.encoding;
+    let (meta, places) = compute(request, layers, instances, &mut |&Source { object, part }| {
         let frame = match object {
             None => own,
             Some(at) => others.get(at as usize).unwrap_or(own),
         };
         frame.part(part).map_err(tensor)
     })?;
+    places.encode(&meta, encoding)
+}
+
+/// Runs a request on its calls' layers. `resolve` finds its tensors.
+pub(crate) fn compute(
+    request: Request,
+    layers: &[Arc<Layer>],
+    instances: &mut Instances,
+    resolve: &mut dyn FnMut(&Source) -> Result<Decoded, Error>,
+) -> Result<(AnswerMeta, Places), Error> {
+    let begun = Instant::now();
+    let key = request.key;
+    let (call, places) = request.into_task(layers, resolve)?;
     let layer = layers.first().ok_or_else(|| Error::Wire {
         place: "a request".to_owned(),
         reason: "no layer is open for it".to_owned(),
@@ -94,5 +106,5 @@ pub(crate) fn run(
     let result = instances.run(layer, call);
     let mut meta = AnswerMeta::new(key, &result);
     meta.times.compute_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-    places.encode(&meta, encoding)
+    Ok((meta, places))
 }

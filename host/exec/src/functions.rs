@@ -276,6 +276,14 @@ pub fn start(wanted: Wanted, emulator: &eciton_plan::Emulator) -> Result<Box<dyn
 }
 
 impl Wanted {
+    /// What rows are written as.
+    pub(crate) fn rows(&self) -> Encoding {
+        match self.executor.rows {
+            RowFormat::F32 => Encoding::F32,
+            RowFormat::Bf16 => Encoding::Bf16,
+        }
+    }
+
     /// `most`: functions that may run at once; `host`: where this machine is, if anything is
     /// charged.
     pub(crate) fn settings(
@@ -285,14 +293,10 @@ impl Wanted {
         most: &Most,
         host: Option<Host>,
     ) -> RemoteSettings {
-        let rows = match self.executor.rows {
-            RowFormat::F32 => Encoding::F32,
-            RowFormat::Bf16 => Encoding::Bf16,
-        };
         RemoteSettings {
             run,
             transport: self.executor.transport,
-            rows,
+            rows: self.rows(),
             stream: self.executor.stream,
             most: match self.executor.functions {
                 FunctionCount::Fixed(count) => count.min(most.count),

@@ -4,6 +4,9 @@
 //! what to do with them. The [`LocalPool`] does jobs on this machine's threads. A job is one thread;
 //! the driver's thread does jobs too while it has nothing else to do.
 //!
+//! A [`workers::WorkerPool`] hands them to processes that have dialled this one ([`eciton_connect`]), lanes to
+//! those at their places. Places may be lost ([`Completion::Lost`]) and come back.
+//!
 //! A [`RemotePool`] hands out kernels' jobs that may be done anywhere, as frames, through an
 //! [`Invoker`]: AWS Lambda ([`lambda`]), the same behind endpoints of this machine ([`emulated`]), or
 //! this process itself ([`loopback`]). The first two need the feature `aws`. All other jobs stay on
@@ -28,9 +31,11 @@ mod local;
 pub mod loopback;
 mod prices;
 mod remote;
+mod ticket;
 pub mod trainers;
 mod without;
 pub mod worker;
+pub mod workers;
 
 pub use architecture::Architecture;
 pub use bill::{Bill, Cost};
@@ -49,7 +54,7 @@ use std::time::{Duration, Instant};
 
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{AnyCall, Finished, Layer};
-use eciton_plan::{OperationId, Place, SlotId, Task, TaskKey};
+use eciton_plan::{OperationId, ParameterId, Place, SlotId, Task, TaskKey};
 
 /// An attempt at a step, for an executor.
 #[derive(Debug)]
@@ -92,6 +97,8 @@ pub struct KernelWork {
     /// Inputs that are rows of the data set's features, or gathered of them: the same in every pass,
     /// and of one slot for every task of an interval.
     pub constant_inputs: Vec<(usize, SlotId)>,
+    /// Of a span: which of its matrices from outside are which parameters.
+    pub parameters: Vec<(usize, ParameterId)>,
     /// Where the call may be made.
     pub place: Place,
 }
@@ -207,13 +214,31 @@ pub enum Completion {
         /// Which.
         key: TaskKey,
     },
+    /// A lane's place is gone, with all that it kept. What it was at is not reported any more.
+    Lost {
+        /// Which.
+        place: u32,
+        /// Why, in words.
+        reason: String,
+    },
+    /// It is there again, and keeps nothing.
+    Joined {
+        /// Which.
+        place: u32,
+    },
+    /// Nobody is left who could do what waits.
+    Deserted {
+        /// Why, in words, with what to do.
+        reason: String,
+    },
 }
 
 impl Completion {
-    /// Of which pass.
-    pub fn pass(&self) -> u32 {
+    /// Of which pass; `None`: it is of none.
+    pub fn pass(&self) -> Option<u32> {
         match *self {
-            Self::Ended { pass, .. } | Self::Overdue { pass, .. } => pass,
+            Self::Ended { pass, .. } | Self::Overdue { pass, .. } => Some(pass),
+            Self::Lost { .. } | Self::Joined { .. } | Self::Deserted { .. } => None,
         }
     }
 
@@ -249,6 +274,25 @@ pub trait Executor {
     /// while the first is under way.
     fn is_apart(&self) -> bool {
         false
+    }
+
+    /// Whether lanes' places keep rows between steps ([`eciton_kernel::Kept`]).
+    fn keeps(&self) -> bool {
+        false
+    }
+
+    /// Waits, before a first pass, until whoever does its jobs is there. By place of a lane, whether it is
+    /// there; empty where places do not come and go.
+    ///
+    /// # Errors
+    /// Who is missing, in words, with what to do.
+    fn prepare(&mut self) -> Result<Vec<bool>, String> {
+        Ok(Vec::new())
+    }
+
+    /// What places of lanes have sent and received so far; empty where there are none.
+    fn traffic(&self) -> Vec<workers::Traffic> {
+        Vec::new()
     }
 
     /// The most helpers that there may be.

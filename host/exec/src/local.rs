@@ -72,7 +72,7 @@ impl Waiting {
 }
 
 /// Runs a task; a panic in it throws the instances away.
-fn guarded<T>(
+pub(crate) fn guarded<T>(
     instances: &mut Instances,
     run: impl FnOnce(&mut Instances) -> Result<T, eciton_kernel::Error>,
 ) -> Result<T, WorkError> {

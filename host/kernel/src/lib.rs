@@ -49,7 +49,7 @@ pub use error::{Error, GuestError, Result};
 pub use instance::{Finished, Instance, Instances, Peak};
 pub use limits::Limits;
 pub use runtime::{Kernel, Layer, Runtime, Settings};
-pub use span::{GatherStep, KernelStep, Local, Operand, SpanCall, SpanLists, SpanStep};
+pub use span::{GatherStep, Given, Kept, KernelStep, Local, Operand, SpanCall, SpanLists, SpanStep};
 
 /// The generated side of the contract.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]

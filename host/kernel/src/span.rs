@@ -20,13 +20,37 @@ use crate::runtime::Layer;
 #[derive(Debug, Default)]
 pub struct SpanCall {
     /// Matrices from outside that steps read, each once.
-    pub given: Vec<Matrix>,
+    pub given: Vec<Given>,
     /// Rows that steps leave for later ones.
     pub slots: Vec<Local>,
     /// What is done, in order.
     pub steps: Vec<SpanStep>,
     /// Slots whose rows leave the span, and where they go.
     pub outs: Vec<(u32, Target)>,
+    /// Slots whose rows stay with the worker that does the span, for a later one there.
+    pub keeps: Vec<(u32, Kept)>,
+    /// Names of kept rows that nobody reads after this span.
+    pub frees: Vec<String>,
+}
+
+/// A matrix from outside.
+#[derive(Debug)]
+pub enum Given {
+    /// It is here.
+    Here(Matrix),
+    /// It stayed with the worker.
+    Kept(Kept),
+}
+
+/// Rows that a worker keeps between spans.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// What both spans call them. Rows of an earlier round under the same name are no longer there.
+    pub name: String,
+    /// Rows.
+    pub rows: usize,
+    /// Extents of one row.
+    pub extents: Vec<u32>,
 }
 
 /// Rows that a span makes for itself: zeros until a step writes them.
@@ -194,7 +218,7 @@ fn no_slot(slot: u32) -> Error {
 
 /// Slots on their way: made when a step touches them first, let go of after the last.
 struct Slots<'a> {
-    given: &'a [Matrix],
+    given: &'a [Given],
     specs: &'a mut [Local],
     made: Vec<Option<Stored>>,
 }
@@ -223,8 +247,12 @@ impl Slots<'_> {
     }
 
     fn given(&self, at: u32) -> Result<Matrix> {
-        let missing = || Error::Wire { place: PLACE.to_owned(), reason: format!("matrix {at} is not there") };
-        self.given.get(at as usize).cloned().ok_or_else(missing)
+        let refuse = |reason| Err(Error::Wire { place: PLACE.to_owned(), reason });
+        match self.given.get(at as usize) {
+            Some(Given::Here(matrix)) => Ok(matrix.clone()),
+            Some(Given::Kept(kept)) => refuse(format!("rows `{}` are a worker's", kept.name)),
+            None => refuse(format!("matrix {at} is not there")),
+        }
     }
 
     fn matrices(&mut self, operands: Vec<Operand>) -> Result<Vec<Matrix>> {
@@ -376,7 +404,11 @@ impl Instances {
     /// Runs a span's steps one after the other.
     pub(crate) fn run_span(&mut self, span: SpanCall) -> Result<Finished> {
         let last = span.last_uses();
-        let SpanCall { given, slots: mut specs, steps, outs } = span;
+        let SpanCall { given, slots: mut specs, steps, outs, keeps, frees: _ } = span;
+        if let Some((slot, kept)) = keeps.first() {
+            let reason = format!("slot {slot} is to stay as `{}`, and this is no worker", kept.name);
+            return Err(Error::Wire { place: PLACE.to_owned(), reason });
+        }
         let made = specs.iter().map(|_| None).collect();
         let mut slots = Slots { given: &given, specs: &mut specs, made };
         let mut all = Finished::default();

@@ -35,10 +35,10 @@ pub use answer::{
 };
 pub use eciton_tensor::frame::{Decoded, Encoding};
 pub use edges::EdgesRef;
-pub use encode::{Constants, encode, encode_input, encode_parameters};
+pub use encode::{Constants, encode, encode_input, encode_matrix, encode_parameters};
 pub use places::Places;
 pub use request::{GridPart, KernelRef, LabelledRef, MatrixRef, Numbers, Request, TargetsRef, WireLimits};
-pub use span::{GatherRef, ListsRef, OutRef, SlotRef, SpanRef, StepRef};
+pub use span::{GatherRef, KeepRef, ListsRef, OutRef, SlotRef, SpanRef, StepRef};
 
 use crate::error::Error;
 

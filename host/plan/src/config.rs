@@ -26,6 +26,7 @@ use crate::pipeline::{Mode, Pipeline};
 use crate::savings::{GatherFeatures, LabelledGathers};
 use crate::split_rule::SplitRule;
 use crate::until::Until;
+use crate::workers::Workers;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -68,6 +69,9 @@ pub struct Config {
     /// The stand-in for AWS.
     #[serde(default, skip_serializing_if = "Emulator::is_default")]
     pub emulator: Emulator,
+    /// Workers that dial the run.
+    #[serde(default, skip_serializing_if = "Workers::is_default")]
+    pub workers: Workers,
 }
 
 /// `[data]`
@@ -355,6 +359,9 @@ impl Config {
         if !reads("emulator.seed") {
             self.emulator = Emulator::default();
         }
+        if !reads("workers.count") {
+            self.workers = Workers::default();
+        }
         self.run.tune_threads &= reads("run.tune_threads");
     }
 
@@ -377,6 +384,7 @@ impl Config {
         let sections = [
             ("executor", changes(&self.executor, &Executor::default())?),
             ("emulator", changes(&self.emulator, &Emulator::default())?),
+            ("workers", changes(&self.workers, &Workers::default())?),
         ];
         for (section, changes) in sections {
             for (name, value) in changes {
@@ -567,9 +575,48 @@ impl Config {
                 let remedy = "leave executor.spans out: a lane's layers are one task";
                 refuse("executor.spans", "given".to_owned(), remedy)
             }
+            () if self.executor.kind == ExecutorKind::Workers => {
+                let workers = self.workers.count;
+                match workers == count {
+                    true => Ok(()),
+                    false => {
+                        let remedy = "have as many workers as lanes: each lane is a worker's";
+                        refuse("workers.count", workers.to_string(), remedy)
+                    }
+                }
+            }
             () if self.executor.kind != ExecutorKind::Local => {
                 let found = self.executor.kind.name().to_owned();
-                refuse("executor.kind", found, "say executor.kind = \"local\": lanes are threads here")
+                let remedy = "say executor.kind = \"local\" or \"workers\": lanes are threads, or workers";
+                refuse("executor.kind", found, remedy)
+            }
+            () => Ok(()),
+        }
+    }
+
+    /// Whether there are workers, where they are to do the work.
+    fn check_workers(&self) -> Result<(), Error> {
+        let together = |key, found: String, other, other_found: &str, remedy| {
+            Err(Error::Together { key, found, other, other_found: other_found.to_owned(), remedy })
+        };
+        let Workers { count, listen, tokens, shadows, vanish_at, .. } = &self.workers;
+        match () {
+            () if self.executor.kind != ExecutorKind::Workers => Ok(()),
+            () if *count == 0 => {
+                let remedy = "say how many there are: workers.count, or --workers";
+                together("executor.kind", "\"workers\"".to_owned(), "workers.count", "0", remedy)
+            }
+            () if listen.is_some() && tokens.is_none() => {
+                let remedy = "say where the workers' tokens are to be written: workers.tokens";
+                together("workers.listen", "given".to_owned(), "workers.tokens", "left out", remedy)
+            }
+            () if *shadows && self.lanes.lanes.count == 0 => {
+                let remedy = "say how many lanes there are: lanes.count, or --lanes";
+                together("workers.shadows", "true".to_owned(), "lanes.count", "0", remedy)
+            }
+            () if !vanish_at.is_empty() && listen.is_some() => {
+                let remedy = "end workers that others start where they run";
+                together("workers.vanish_at", "given".to_owned(), "workers.listen", "given", remedy)
             }
             () => Ok(()),
         }
@@ -599,6 +646,7 @@ impl Config {
         self.check_sequences()?;
         self.check_spans()?;
         self.check_lanes()?;
+        self.check_workers()?;
         self.check_split()?;
         self.check_init()?;
         self.check_auto()?;
@@ -618,6 +666,7 @@ impl Config {
     pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut String> {
         let (init, profile) = (self.run.init.as_mut(), self.lanes.profile.as_mut());
         let own = self.model.own_kernels_mut();
+        let profile = profile.into_iter().chain(self.workers.tokens.as_mut());
         init.into_iter().chain(profile).chain(self.kernels.values_mut()).chain(own)
     }
 

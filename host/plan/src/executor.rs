@@ -15,6 +15,8 @@ pub enum ExecutorKind {
     Emulated,
     /// Functions of AWS Lambda.
     Lambda,
+    /// Workers that dial this machine.
+    Workers,
     /// This process, but every task goes through a frame and may be tried twice: for tests of what
     /// the other two rest on.
     Loopback,
@@ -22,10 +24,11 @@ pub enum ExecutorKind {
 
 impl ExecutorKind {
     /// Words for all.
-    pub const ALL: [(&'static str, Self); 4] = [
+    pub const ALL: [(&'static str, Self); 5] = [
         ("local", Self::Local),
         ("emulated", Self::Emulated),
         ("lambda", Self::Lambda),
+        ("workers", Self::Workers),
         ("loopback", Self::Loopback),
     ];
 
@@ -44,7 +47,11 @@ impl ExecutorKind {
             ("executor", "deployment") => Some(&[Self::Lambda]),
             // Only these have a bill.
             ("executor", "host") => Some(&[Self::Emulated, Self::Lambda]),
+            ("executor", "rows" | "edge_kernels" | "deadline_ms" | "deadline_ratio") => {
+                Some(&[Self::Emulated, Self::Lambda, Self::Workers, Self::Loopback])
+            }
             ("executor", _) => Some(&[Self::Emulated, Self::Lambda, Self::Loopback]),
+            ("workers", _) => Some(&[Self::Workers]),
             ("emulator", _) => Some(&[Self::Emulated, Self::Loopback]),
             ("run", "tune_threads") => Some(&[Self::Local]),
             _ => None,

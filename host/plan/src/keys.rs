@@ -11,6 +11,7 @@ mod links;
 mod model;
 mod optimiser;
 mod pipeline;
+mod workers;
 
 use self::model::MODEL;
 use crate::config::{Config, Data, Keep, Limits, MAX_SEQUENCE, Run, Tokens};
@@ -373,7 +374,7 @@ const LIMITS: &[Key<Limits>] = &[
 ];
 
 /// The sections of a recipe, and what else people call them.
-const SECTIONS: [(&str, &[&str]); 13] = [
+const SECTIONS: [(&str, &[&str]); 14] = [
     ("data", &["dataset"]),
     ("model", &["network"]),
     ("optimiser", &["optimizer"]),
@@ -387,6 +388,7 @@ const SECTIONS: [(&str, &[&str]); 13] = [
     ("checkpoint", &["checkpoints"]),
     ("executor", &[]),
     ("emulator", &["emulated"]),
+    ("workers", &["worker", "cluster"]),
 ];
 
 fn is_section(name: &str) -> bool {
@@ -434,6 +436,7 @@ fn write_section(config: &mut Config, section: &str, fields: &Fields) -> Result<
         "run" => write(&mut config.run, section, RUN, fields),
         "batch" => write(&mut config.batch, section, batch::BATCH, fields),
         "lanes" => write(&mut config.lanes, section, lanes::LANES, fields),
+        "workers" => write(&mut config.workers, section, workers::WORKERS, fields),
         "pipeline" => write(&mut config.pipeline, section, pipeline::PIPELINE, fields),
         "links" => write(&mut config.links, section, links::LINKS, fields),
         "limits" => write(&mut config.limits, section, LIMITS, fields),
@@ -550,6 +553,7 @@ fn known(mut each: impl FnMut(Offer, &'static str)) {
     of("checkpoint", checkpoint::CHECKPOINT, &mut each);
     of("executor", executor::EXECUTOR, &mut each);
     of("emulator", executor::EMULATOR, &mut each);
+    of("workers", workers::WORKERS, &mut each);
 }
 
 /// In [0, 1]; long keys are cut, since the measure takes quadratic time.

@@ -60,6 +60,7 @@ pub mod task;
 #[cfg(test)]
 mod testing;
 pub mod until;
+pub mod workers;
 
 pub use atoms::{Atoms, FAN_OUT, Intervals, Node, Tree};
 pub use batch::{Batch, Sampler};
@@ -105,3 +106,4 @@ pub use split_rule::SplitRule;
 pub use sweep::Sweep;
 pub use task::{Step, Task, TaskKey};
 pub use until::{Part, Until};
+pub use workers::Workers;

@@ -420,6 +420,12 @@ pub enum Error {
         /// Whether it is a run that can be used.
         finished: bool,
     },
+    /// A worker's connection to its run.
+    #[error(transparent)]
+    Connection(#[from] eciton_exec::workers::ConnectError),
+    /// Workers that did not come, or have all gone.
+    #[error("workers: {0}")]
+    Workers(String),
     /// Stopped before anything was learnt.
     #[error("stopped before the first epoch was over; nothing was written")]
     Stopped,

@@ -81,7 +81,12 @@ impl EvaluationPlan {
     pub(crate) fn new(training: &Program, config: &Config, inputs: &Inputs, keeps: Keeps) -> Result<Self> {
         let program = training.evaluation();
         let program = if keeps.embeddings { program } else { program.without_embeddings() };
-        let local = config.executor.kind == ExecutorKind::Local;
+        let local = match config.executor.kind {
+            ExecutorKind::Local => true,
+            // Workers do lanes' tasks alone.
+            ExecutorKind::Workers => config.lanes.lanes.count > 0,
+            _ => false,
+        };
         // Where no row reads another, nothing but scores need outlast an interval's turn.
         let alone = program.relations.is_empty() && (local || config.executor.rows != RowFormat::Bf16);
         let spans = Spans::of(&program, if alone { &SpanChoice::Auto } else { &SpanChoice::None })?;

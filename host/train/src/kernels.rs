@@ -165,6 +165,16 @@ fn load(
     runtime.load_artefact(name, &digest, &sealed, code.trusted())
 }
 
+/// Loads a kernel that came from elsewhere with its name.
+pub(crate) fn load_sent(
+    runtime: &Runtime,
+    name: &str,
+    component: &[u8],
+) -> eciton_kernel::Result<Arc<Kernel>> {
+    let own = builtin().iter().find(|kernel| kernel.component == component);
+    compile(runtime, name, &own.map_or_else(|| component.to_vec().into(), |kernel| kernel.component.into()))
+}
+
 /// Compiles a kernel. One that is not built in is compared with the contract before it is compiled, which
 /// costs much more.
 #[cfg(feature = "compiler")]

@@ -51,8 +51,10 @@ mod trainer;
 mod trial;
 mod vertices;
 mod weights;
+mod worker;
 
 pub use data::{load, task};
+pub use eciton_exec::workers::{Leave, Served, Traffic};
 pub use eciton_exec::{Bill, Cost};
 pub use error::{Error, Result};
 pub use generate::{Drawing, Writer};
@@ -75,3 +77,4 @@ pub use stop::{Ask, Stop};
 pub use train::train;
 pub use trainer::Trainer;
 pub use trial::{PipelineTrial, Tried, settle_pipeline};
+pub use worker::{Worker, work};

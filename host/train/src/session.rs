@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use eciton_engine::{Deadlines, Engine, TunerSettings};
+use eciton_engine::{Deadlines, Engine, Residence, TunerSettings};
 use eciton_exec::functions::{self, Outlook, Wanted};
 use eciton_exec::{Completion, Executor, LocalPool, Prices};
 use eciton_graph::dataset::Dataset;
@@ -362,6 +362,11 @@ impl Session {
         settings.eval_every = config.run.eval_every.saturating_mul(epochs.rounds());
         settings.pipeline = config.pipeline;
         settings.lanes = config.lanes.lanes;
+        settings.residence = match (config.executor.kind, config.workers.shadows) {
+            (ExecutorKind::Workers, false) => Residence::Places,
+            (ExecutorKind::Workers, true) => Residence::Shadowed,
+            _ => Residence::Host,
+        };
         if config.pipeline.mode == Mode::Async {
             let most = config.pipeline.in_flight.unwrap_or(threads.saturating_mul(2));
             settings.in_flight = (most > 0).then_some(most);
@@ -388,8 +393,8 @@ impl Session {
         let weights = Weights::new(&program, &config.optimiser, &config.pipeline, &sums)?;
         let engine = Engine::new(&schedule, settings)?;
         let (fresh_instances, newest_first) = (options.fresh_instances, options.newest_first);
-        // Each lane has a thread, and the driver another, which no lane waits for.
-        let lanes = config.lanes.lanes.count;
+        // Each lane has a thread, or a worker, and the driver another thread, which no lane waits for.
+        let lanes = if executor.kind == ExecutorKind::Workers { 0 } else { config.lanes.lanes.count };
         let threads = threads.max(if lanes == 0 { 0 } else { lanes.saturating_add(1) });
         let pool_settings = eciton_exec::Settings { threads, fresh_instances, newest_first, lanes };
         let local = LocalPool::new(pool_settings).map_err(Error::Threads)?;
@@ -502,7 +507,10 @@ impl Session {
         let stages = Stages::new(&self.program, &self.inputs, &self.rows, &self.layers, Some(seed))?;
         let Evaluation { plan, rows, engine: evaluator } = &mut self.evaluation;
         let mut training = Training {
-            stages: stages.with_spans(&self.spans, &self.schedule).with_batches(batches),
+            stages: stages
+                .with_spans(&self.spans, &self.schedule)
+                .with_places(self.machine.keeps())
+                .with_batches(batches),
             evaluation: plan.stages(&self.inputs, rows, &self.layers)?,
             evaluator,
             config,
@@ -681,6 +689,10 @@ fn machine(
         intervals,
         weight_versions: config.pipeline.weight_versions(),
     };
+    if config.executor.kind == ExecutorKind::Workers {
+        let lanes = config.lanes.lanes.count > 0;
+        return Ok(Box::new(eciton_exec::workers::start(wanted, &config.workers, lanes)?));
+    }
     Ok(functions::start(wanted, &config.emulator)?)
 }
 
@@ -718,6 +730,8 @@ fn tuning(
         ExecutorKind::Loopback => LOOPBACK_ROUND_TRIP_US,
         ExecutorKind::Emulated => EMULATED_ROUND_TRIP_US,
         ExecutorKind::Lambda => LAMBDA_ROUND_TRIP_US,
+        // As many as there are.
+        ExecutorKind::Workers => return None,
     };
     let hour = executor.host_hour_usd.unwrap_or(CORE_HOUR_USD * f64::from(threads));
     let charged = || Some((prices?.clone(), machine.architecture()?, machine.host()?.clone()));

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use eciton_kernel::Error;
-use eciton_plan::{Place, TaskKey};
 use eciton_transport::Key;
 use tokio::sync::watch;
 
@@ -20,7 +19,8 @@ use super::objects::Objects;
 use super::pace::Pace;
 use crate::invoker::Invoker;
 use crate::local::Inbox;
-use crate::{Answered, Completion, Order, Timing, WorkError};
+use crate::ticket::Ticket;
+use crate::{Answered, Completion, Order};
 
 /// Counts of flights, and attempts that wait for one.
 pub(super) struct Flights {
@@ -209,37 +209,5 @@ impl<I: Invoker> Shared<I> {
         flights.pace.after(throttled, limit);
         drop(flights);
         self.dispatch();
-    }
-}
-
-/// Something under way: reports once, or takes itself back when it is dropped before.
-pub(super) struct Ticket {
-    inbox: Option<Inbox>,
-}
-
-impl Ticket {
-    fn new(inbox: &Inbox) -> Self {
-        Self { inbox: Some(inbox.clone()) }
-    }
-
-    /// An order that cannot be written.
-    fn fail(self, order: &Order, error: Error) {
-        self.end(order.pass, order.task.key(), Instant::now(), Err(error));
-    }
-
-    fn end(mut self, pass: u32, key: TaskKey, begun: Instant, result: Result<Answered, Error>) {
-        let (place, timing) = (Place::Anywhere, Timing::since(begun, None));
-        let result = result.map_err(WorkError::from);
-        if let Some(inbox) = self.inbox.take() {
-            inbox.end(Completion::Ended { pass, key, place, timing, result });
-        }
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        if let Some(inbox) = self.inbox.take() {
-            inbox.forget();
-        }
     }
 }

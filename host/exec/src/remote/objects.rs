@@ -70,7 +70,7 @@ impl Objects {
                 }
             }
         }
-        let constants = Constants { inputs: &inputs, parameters };
+        let constants = Constants { inputs: &inputs, parameters, given: &[] };
         let frame = encode(
             &settings.run,
             key,

@@ -177,7 +177,12 @@ impl Request {
             let place = |e: &Vec<u32>| Ok((buffer(rows, e)?, e.clone()));
             extents.as_ref().map(place).transpose()
         });
-        Ok(Places { rows: rows_out.collect::<Result<_>>()?, sums: self.sums()? })
+        Ok(Places {
+            rows: rows_out.collect::<Result<_>>()?,
+            sums: self.sums()?,
+            kept: Vec::new(),
+            freed: Vec::new(),
+        })
     }
 
     /// Places for sums.

@@ -27,6 +27,8 @@ pub struct Constants<'a> {
     pub inputs: &'a [(usize, Source)],
     /// The object that holds all parameters: part i is parameter i.
     pub parameters: Option<u32>,
+    /// Of a span: matrices by their place among those from outside, and where they lie.
+    pub given: &'a [(usize, Source)],
 }
 
 /// How a matrix is written: sparse rows keep their values, which are few; what is stored as bfloat16
@@ -100,11 +102,12 @@ pub fn encode(
     let (parts, common) = match call {
         AnyCall::Rows(call) => (parts(&mut writer, call, encoding, constants)?, call.common()),
         _ if constants.parameters.is_some() || !constants.inputs.is_empty() => {
-            return Err(wire(CALL, "constants of an edge kernel or of a span"));
+            return Err(wire(CALL, "constants of an edge kernel, or of one call of a span"));
         }
         AnyCall::Edges(call) => (edges::parts(&mut writer, call)?, call.common()),
         AnyCall::Span(call) => {
-            let request = span::request(&mut writer, &Task { run, key, limits }, call, encoding, objects)?;
+            let (task, given) = (Task { run, key, limits }, constants.given);
+            let request = span::request(&mut writer, &task, call, encoding, objects, given)?;
             return finish(writer, &request);
         }
     };
@@ -285,6 +288,16 @@ pub fn encode_parameters(call: &Call) -> Result<Vec<u8>> {
         writer.matrix(matrix, Encoding::F32).map_err(at("parameters"))?;
     }
     writer.finish().map_err(at("parameters"))
+}
+
+/// A constant frame of one matrix as its only part, as f32.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_matrix(matrix: &Matrix) -> Result<Vec<u8>> {
+    let mut writer = Writer::new(Vec::new());
+    writer.matrix(matrix, Encoding::F32).map_err(at("a matrix"))?;
+    writer.finish().map_err(at("a matrix"))
 }
 
 /// A constant frame of one input as its only part; sparse rows always as f32.

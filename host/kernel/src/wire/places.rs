@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use eciton_tensor::frame::{Encoding, Writer};
-use eciton_tensor::{Buffer, ReadRows};
+use eciton_tensor::{Buffer, Matrix, ReadRows};
 
 use super::answer::AnswerMeta;
-use super::{Outcome, at, encode_failure};
+use super::{Outcome, at, encode_failure, wire};
 use crate::error::Result;
 
 /// One sum: a buffer for each part of the grid.
@@ -22,13 +22,30 @@ pub struct Places {
     /// With the extents of one row.
     pub(super) rows: Vec<Option<(Buffer, Vec<u32>)>>,
     pub(super) sums: Vec<Sums>,
+    /// Rows that stay, by name.
+    pub(super) kept: Vec<(String, Buffer)>,
+    /// Names of rows that need not stay any longer.
+    pub(super) freed: Vec<String>,
 }
 
 impl Places {
+    /// Takes the rows that stay with the worker, by name, and the names of those that need not any longer.
+    ///
+    /// # Errors
+    /// [`Error::Wire`](crate::Error::Wire) while a call still writes.
+    pub fn take_kept(&mut self) -> Result<(Vec<(String, Matrix)>, Vec<String>)> {
+        let read = |(name, buffer): (String, Buffer)| {
+            Ok((name, buffer.read(0..buffer.rows()).map_err(at("rows to keep"))?.into()))
+        };
+        let kept = std::mem::take(&mut self.kept).into_iter().map(read).collect::<Result<_>>()?;
+        Ok((kept, std::mem::take(&mut self.freed)))
+    }
+
     /// Bytes allocated.
     pub fn bytes(&self) -> u64 {
         let rows = self.rows.iter().flatten().map(|(buffer, _)| buffer.bytes() as u64);
-        rows.chain(self.sums.iter().flat_map(|s| &s.parts).map(|b| b.bytes() as u64)).sum()
+        let kept = self.kept.iter().map(|(_, buffer)| buffer.bytes() as u64);
+        rows.chain(self.sums.iter().flat_map(|s| &s.parts).map(|b| b.bytes() as u64)).chain(kept).sum()
     }
 
     /// The answer: its frame's parts are the rows that were wanted, with `encoding`, then the sums as
@@ -40,6 +57,9 @@ impl Places {
     pub fn encode(self, meta: &AnswerMeta, encoding: Encoding) -> Result<Vec<u8>> {
         if meta.outcome != Outcome::Done {
             return encode_failure(meta);
+        }
+        if let Some((name, _)) = self.kept.first() {
+            return Err(wire("answer", format!("rows `{name}` are to stay, and nobody here keeps any")));
         }
         let begun = Instant::now();
         let lease = |b: &Buffer| b.read(0..b.rows()).map_err(at("answer"));

@@ -14,7 +14,7 @@ pub(super) use write::request;
 
 use super::encode::CALL;
 use super::request::{REQUEST, bounded, check_extents, check_source};
-use super::{MatrixRef, Request, Source, width, wire};
+use super::{MAX_NAME_BYTES, MatrixRef, Request, Source, width, wire};
 use crate::error::Result;
 
 /// Steps, or slots, or lists of a span.
@@ -32,6 +32,12 @@ pub struct SpanRef {
     pub steps: Vec<StepRef>,
     /// Rows of the answer.
     pub outs: Vec<OutRef>,
+    /// Rows that stay with the worker.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keeps: Vec<KeepRef>,
+    /// Names of rows that stayed there and need not any longer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frees: Vec<String>,
 }
 
 /// Rows that stay where a span runs.
@@ -103,6 +109,20 @@ pub struct OutRef {
     pub extents: Vec<u32>,
 }
 
+/// Rows that stay with the worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeepRef {
+    /// The slot that they are of.
+    pub slot: u32,
+    /// How many, from the first one on.
+    pub rows: u32,
+    /// Extents of one row.
+    pub extents: Vec<u32>,
+    /// What later requests name them by, among their objects.
+    pub name: String,
+}
+
 fn refuse<T>(what: &str, reason: impl Into<String>) -> Result<T> {
     Err(wire(format!("{REQUEST}, span, {what}"), reason))
 }
@@ -127,6 +147,8 @@ impl SpanRef {
             ("slots", self.slots.len()),
             ("lists", self.lists.len()),
             ("rows_out", self.outs.len()),
+            ("rows to keep", self.keeps.len()),
+            ("names to forget", self.frees.len()),
         ] {
             bounded(what, count, MAX_STEPS)?;
         }
@@ -148,6 +170,14 @@ impl SpanRef {
             let columns = check_extents("rows_out", &out.extents)?;
             add(out.rows.into(), columns.into());
             self.fits("rows_out", out.slot, out.rows, Some(columns))?;
+        }
+        for keep in &self.keeps {
+            let columns = check_extents("rows to keep", &keep.extents)?;
+            add(keep.rows.into(), columns.into());
+            self.fits("rows to keep", keep.slot, keep.rows, Some(columns))?;
+        }
+        for name in self.keeps.iter().map(|keep| &keep.name).chain(&self.frees) {
+            bounded("bytes of the name of kept rows", name.len(), MAX_NAME_BYTES)?;
         }
         for lists in &self.lists {
             let columns = [lists.factors, lists.weights].into_iter().flatten();
@@ -255,6 +285,7 @@ mod tests {
             json!({ "normalisation": "sum", "reversed": false, "lists": 0, "from": 1, "into": 2, "rows": 5 });
         let span = json!({
             "slots": [slot, slot, slot], "lists": [lists], "outs": [{ "slot": 2, "rows": 5, "extents": [4] }],
+            "keeps": [{ "slot": 1, "rows": 5, "extents": [4], "name": "kept" }], "frees": ["older"],
             "steps": [{ "kernel": [call, [1]] }, { "gather": gather }]
         });
         one(span, 0, json!([]), json!([]))
@@ -282,6 +313,11 @@ mod tests {
             ("/span/slots/2/columns", json!(5), "slot 2"),
             ("/span/slots/0/rows", json!(1 << 20), "matrix-bytes"),
             ("/span/outs/0/rows", json!(6), "6 rows"),
+            ("/span/keeps/0/slot", json!(3), "slot 3"),
+            ("/span/keeps/0/rows", json!(6), "6 rows"),
+            ("/span/keeps/0/extents", json!([5]), "slot 1"),
+            ("/span/keeps/0/name", json!("n".repeat(1025)), "1025 bytes of the name"),
+            ("/span/frees/0", json!("n".repeat(1025)), "1025 bytes of the name"),
             ("/span/lists/0/offsets/object", json!(0), "object 0"),
             ("/span/steps", json!([]), "at least one call"),
         ] {

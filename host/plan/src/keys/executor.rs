@@ -16,7 +16,7 @@ pub(super) const EXECUTOR: &[Key<Executor>] = &[
     key(
         "kind",
         &["name", "where"],
-        "local, emulated or lambda (or loopback, for tests)",
+        "local, emulated, lambda or workers (or loopback, for tests)",
         |executor, field| {
             executor.kind = field.choice(&ExecutorKind::ALL)?;
             Ok(())

@@ -350,6 +350,7 @@ impl On<'_> {
             layer: self.stages.layer(self.stage.operation)?.clone(),
             call,
             constant_inputs,
+            parameters: Vec::new(),
             place: self.stage.place,
         }))
     }

@@ -74,9 +74,10 @@ struct Passes {
 }
 
 impl Passes {
-    /// Moves to `done` what has ended for this pass.
-    fn take(&mut self, pass: u32, done: &mut Vec<Completion>) {
-        done.extend(self.aside.extract_if(.., |completion| completion.pass() == pass));
+    /// Moves to `done` what has ended for this pass, and, where it is on `lanes`, what is told of places.
+    fn take(&mut self, (pass, lanes): (u32, bool), done: &mut Vec<Completion>) {
+        let own = |completion: &Completion| completion.pass().map_or(lanes, |of| of == pass);
+        done.extend(self.aside.extract_if(.., |completion| own(completion)));
     }
 }
 
@@ -133,7 +134,15 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     ) -> Result<Reason> {
         let mut heard = Instant::now();
         let mut told = 0;
+        let there = self.machine.prepare().map_err(Error::Workers)?;
         self.pending.push_back(Event::Started);
+        if stages.is_on_lanes() {
+            let told = (0u32..).zip(there).map(|(place, there)| match there {
+                true => Event::PlaceJoined { place },
+                false => Event::PlaceLost { place },
+            });
+            self.pending.extend(told);
+        }
         loop {
             // One event and all that follows from it, then the next: what a run computes depends on their
             // order alone, not on how many came at once.
@@ -173,7 +182,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
             if let Some(trace) = &mut state.logs.trace {
                 engine.parked().for_each(|parked| trace.waits(parked.interval.0, reason(parked.waits_for)));
             }
-            state.passes.take(self.number, &mut self.done);
+            state.passes.take((self.number, stages.is_on_lanes()), &mut self.done);
             // Nothing waits for more while something is there.
             let wait = self.stop.map_or(WATCH, |_| LOOK);
             pause(state, stages, engine);
@@ -258,6 +267,11 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 let job = stages.job(self.number, task, ages, state.weights, deadline)?;
                 self.machine.submit(Job { lane: engine.place_of(step), ..job });
             }
+            Action::Again(task) => {
+                let job = stages.again(self.number, task, state.weights)?;
+                state.counts.tasks += 1;
+                self.machine.submit(Job { lane: engine.place_of(task.step()), ..job });
+            }
             Action::Commit(key) => {
                 // Nothing waits where the only attempt alive has written in place.
                 if let Some(answer) = self.apart.remove(&key) {
@@ -300,7 +314,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         stages: &Stages<'_>,
         state: &mut State<'_>,
     ) -> Result<Option<Event>> {
-        let pass = completion.pass();
+        let Some(pass) = completion.pass() else { return self.place(completion, stages, state) };
         if pass != self.number {
             if state.passes.numbers.contains(&pass) {
                 state.passes.aside.push(completion);
@@ -326,6 +340,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         let (key, timing, result) = match completion {
             Completion::Ended { key, timing, result, .. } => (key, timing, result),
             Completion::Overdue { key, .. } => return Ok(Some(Event::Overdue(key))),
+            other => return Err(Error::Internal(format!("{other:?} of a pass"))),
         };
         let answered = match result {
             Ok(answered) => answered,
@@ -344,6 +359,29 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
         let took_us = u64::try_from(timing.took.as_micros()).unwrap_or(u64::MAX);
         Ok(Some(Event::Completed { key, took_us: if here { 0 } else { took_us } }))
+    }
+
+    /// What the engine is told of a place.
+    fn place(
+        &mut self,
+        completion: Completion,
+        stages: &Stages<'_>,
+        state: &mut State<'_>,
+    ) -> Result<Option<Event>> {
+        match completion {
+            Completion::Deserted { reason } => Err(Error::Workers(reason)),
+            // A training's, which goes on when this pass is over.
+            other if !stages.is_on_lanes() => {
+                state.passes.aside.push(other);
+                Ok(None)
+            }
+            Completion::Lost { place, reason } => {
+                state.observer.warning(&format!("the worker at place {place} is gone: {reason}"));
+                Ok(Some(Event::PlaceLost { place }))
+            }
+            Completion::Joined { place } => Ok(Some(Event::PlaceJoined { place })),
+            other => Err(Error::Internal(format!("{other:?} of no pass"))),
+        }
     }
 
     /// Keeps the reason of a failure, for the run's end.

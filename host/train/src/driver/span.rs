@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use eciton_exec::workers::KEPT;
 use eciton_exec::{KernelWork, Work};
 use eciton_kernel::wire::Answer;
-use eciton_kernel::{Finished, GatherStep, Layer, Local, Operand, SpanCall, SpanStep, Target};
+use eciton_kernel::{Finished, GatherStep, Given, Kept, Layer, Local, Operand, SpanCall, SpanStep, Target};
 use eciton_plan::{Buffers, OperationId, ParameterId, Place, RowFormat, SlotId, Span, Task};
 
 use super::op::{self, On};
@@ -42,7 +43,16 @@ impl Building {
             return Ok(Operand::Given(known));
         }
         let place = number(self.call.given.len())?;
-        self.call.given.push(on.read(slot)?);
+        self.call.given.push(match on.stages.stays(slot) {
+            Some(last) => {
+                let kept = on.kept(slot, rows);
+                if last == on.task.stage {
+                    self.call.frees.push(kept.name.clone());
+                }
+                Given::Kept(kept)
+            }
+            None => Given::Here(on.read(slot)?),
+        });
         self.given.insert((slot, rows), place);
         Ok(Operand::Given(place))
     }
@@ -88,7 +98,7 @@ impl Building {
             let place = match self.parameters.get(&id) {
                 Some(&known) => known,
                 None => {
-                    self.call.given.push(on.weights.matrix(id.index(), on.task.weights)?);
+                    self.call.given.push(Given::Here(on.weights.matrix(id.index(), on.task.weights)?));
                     let place = number(self.call.given.len() - 1)?;
                     self.parameters.insert(id, place);
                     place
@@ -131,12 +141,17 @@ impl<'a> Thick<'a> {
         Ok(sums.into_iter().flatten().collect())
     }
 
-    /// Rows that leave it, in order.
+    /// The stage that writes a slot.
+    fn writer(&self, slot: SlotId) -> Result<&On<'a>> {
+        let on = self.each.iter().find(|on| on.stage.writes().any(|written| written == slot));
+        on.ok_or_else(|| Error::Internal(format!("nobody writes slot {slot}")))
+    }
+
+    /// Rows that leave it for the host, in order.
     fn targets(&self) -> Result<Vec<(SlotId, Target)>> {
         let mut targets = Vec::with_capacity(self.span.writes.len());
-        for &slot in &self.span.writes {
-            let on = self.each.iter().find(|on| on.stage.writes().any(|written| written == slot));
-            let on = on.ok_or_else(|| Error::Internal(format!("nobody writes slot {slot}")))?;
+        for &slot in self.span.writes.iter().filter(|slot| self.stages.stays(**slot).is_none()) {
+            let on = self.writer(slot)?;
             let (round, interval) = on.at();
             let rows = on.slot_rows(slot)?;
             let lease = self.stages.rows.write(slot, round, interval, Some(rows))?;
@@ -145,8 +160,13 @@ impl<'a> Thick<'a> {
         Ok(targets)
     }
 
-    /// Its work.
-    pub(super) fn work(&self, weights: &Weights) -> Result<Work> {
+    /// Its work; `again`: only for the rows that stay where it is done.
+    pub(super) fn work(&self, weights: &Weights, again: bool) -> Result<Work> {
+        let stay = self.span.writes.iter().filter(|slot| self.stages.stays(**slot).is_some());
+        let stay: Vec<SlotId> = stay.copied().collect();
+        if again && stay.is_empty() {
+            return op::nothing(Vec::new());
+        }
         let empty = self.each.iter().map(|on| Ok(on.rows()?.is_empty())).collect::<Result<Vec<_>>>()?;
         if empty.iter().all(|&empty| empty) {
             return op::nothing(self.sums()?);
@@ -158,11 +178,21 @@ impl<'a> Thick<'a> {
         for on in &self.each {
             self.stages.operator(on.stage.operation)?.inside(on, &mut building)?;
         }
-        for (slot, target) in self.targets()? {
+        let place = |slot: SlotId| {
             let place = building.slots.get(&slot).copied();
-            let place = place.ok_or_else(|| Error::Internal(format!("slot {slot} is not written")))?;
-            building.call.outs.push((place, target));
+            place.ok_or_else(|| Error::Internal(format!("slot {slot} is not written")))
+        };
+        let mut outs = Vec::new();
+        for (slot, target) in if again { Vec::new() } else { self.targets()? } {
+            outs.push((place(slot)?, target));
         }
+        let mut keeps = Vec::with_capacity(stay.len());
+        for slot in stay {
+            let on = self.writer(slot)?;
+            keeps.push((place(slot)?, on.kept(slot, on.slot_rows(slot)?)));
+        }
+        (building.call.outs, building.call.keeps) = (outs, keeps);
+        let parameters = building.parameters.iter().map(|(&id, &given)| (given as usize, id)).collect();
         let first = building.first.ok_or_else(|| Error::Internal("a span without a kernel".to_owned()))?;
         Ok(Work::Kernel(KernelWork {
             operation: first.0,
@@ -170,6 +200,7 @@ impl<'a> Thick<'a> {
             layer: first.1,
             call: building.call.into(),
             constant_inputs: Vec::new(),
+            parameters,
             place: Place::Anywhere,
         }))
     }
@@ -182,6 +213,12 @@ impl<'a> Thick<'a> {
 }
 
 impl On<'_> {
+    /// What rows of a slot are called that stay where they are made.
+    fn kept(&self, slot: SlotId, rows: usize) -> Kept {
+        let name = format!("{KEPT}p{}.s{}.i{}", self.pass, slot.0, self.task.interval.0);
+        Kept { name, rows, extents: self.stages.extents(slot) }
+    }
+
     /// Rows of a slot that its readers may read: its writer's, then zeros.
     pub(super) fn slot_rows(&self, slot: SlotId) -> Result<usize> {
         match &self.part {

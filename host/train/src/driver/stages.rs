@@ -10,8 +10,8 @@ use eciton_exec::Job;
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Finished, Layer};
 use eciton_plan::{
-    Buffers, Domain, DomainId, Hops, IntervalId, Operation, OperationId, Program, RowFormat, Scope, SlotId,
-    Span, Spans, Stage, StageId, Step, Task, TaskKey,
+    Buffers, Domain, DomainId, Hops, IntervalId, Operation, OperationId, Place, Program, RowFormat, Scope,
+    SlotId, Span, Spans, Stage, StageId, Step, Task, TaskKey,
 };
 use eciton_tensor::Matrix;
 
@@ -44,6 +44,10 @@ pub(crate) struct Stages<'a> {
     pieces: Option<&'a [Interval]>,
     /// Where scores go that do not stay.
     pub fold: Option<Fold>,
+    /// By slot, the last stage that reads its rows, where these stay on the lane's place.
+    stay: Vec<Option<StageId>>,
+    /// Whether a place keeps rows.
+    keeps: bool,
 }
 
 impl<'a> Stages<'a> {
@@ -74,6 +78,8 @@ impl<'a> Stages<'a> {
             operators,
             pieces,
             fold,
+            stay: Vec::new(),
+            keeps: false,
         })
     }
 
@@ -101,6 +107,51 @@ impl<'a> Stages<'a> {
         self
     }
 
+    /// With lanes whose places keep what their forward steps leave for their backward steps alone; after
+    /// [`Stages::with_spans`].
+    pub(crate) fn with_places(mut self, keeps: bool) -> Self {
+        self.keeps = keeps;
+        if keeps {
+            let slots = (0..self.program.slots.len()).map(|slot| SlotId(slot as u16));
+            self.stay = slots.map(|slot| self.last_reader(slot)).collect();
+        }
+        self
+    }
+
+    /// The last stage that reads a slot, if a lane's forward stages write it and only that lane's backward
+    /// stages read it.
+    fn last_reader(&self, slot: SlotId) -> Option<StageId> {
+        let loss = self.schedule.loss()?;
+        let all = (0u16..).map(StageId).zip(&self.schedule.stages);
+        let mut lane = None;
+        let mut last = None;
+        for (id, stage) in all {
+            let writes = stage.writes().any(|written| written == slot);
+            let reads = stage.reads().any(|(read, _)| read == slot);
+            if !writes && !reads {
+                continue;
+            }
+            let Place::Lane(at) = stage.place else { return None };
+            let right = if id < loss { writes && !reads } else { reads && !writes };
+            if !right || lane.is_some_and(|lane| lane != at) || self.thick(id).is_none() {
+                return None;
+            }
+            lane = Some(at);
+            last = (id >= loss).then_some(id).or(last);
+        }
+        last
+    }
+
+    /// The last stage that reads a slot whose rows stay on a lane's place; `None`: the host has them.
+    pub(super) fn stays(&self, slot: SlotId) -> Option<StageId> {
+        self.stay.get(slot.index()).copied().flatten()
+    }
+
+    /// Whether lanes do its stages.
+    pub(super) fn is_on_lanes(&self) -> bool {
+        self.schedule.stages.iter().any(|stage| matches!(stage.place, Place::Lane(_)))
+    }
+
     /// With rounds of parts.
     pub(crate) fn with_batches(mut self, batches: Option<Batches>) -> Self {
         self.batches = batches;
@@ -120,9 +171,17 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// A step's span, where that has several stages.
+    /// A step's span, where that has several stages, or a kernel whose rows may stay.
     fn thick(&self, stage: StageId) -> Option<&'a Span> {
-        self.spans.and_then(|spans| spans.get(stage)).filter(|span| span.is_thick())
+        let span = self.spans.and_then(|spans| spans.get(stage))?;
+        let kernel = |id| self.program.stage(id).is_some_and(|stage| self.is_kernel(stage.operation));
+        (span.is_thick() || self.keeps && span.ids().all(kernel)).then_some(span)
+    }
+
+    /// Whether an operation is a vertex kernel's.
+    fn is_kernel(&self, id: OperationId) -> bool {
+        let operation = self.program.operations.get(id.index());
+        operation.is_some_and(|operation| operation.signature.is_some() && operation.along.is_none())
     }
 
     pub(super) fn operator(&self, id: OperationId) -> Result<&dyn Operator> {
@@ -187,7 +246,7 @@ impl<'a> Stages<'a> {
     ) -> Result<Job> {
         let each = self.on((pass, task), ages, weights)?;
         if let Some(span) = self.thick(task.stage) {
-            let work = Thick::new(self, span, each, task).work(weights)?;
+            let work = Thick::new(self, span, each, task).work(weights, false)?;
             return Ok(Job { pass, task, work, deadline, lane: None });
         }
         let on = self.one(each, task.step())?;
@@ -196,6 +255,18 @@ impl<'a> Stages<'a> {
         // An interval of vertices may have no graph that stands in it, a part no row.
         let work = if on.rows()?.is_empty() { on.nothing()? } else { operator.work(&on)? };
         Ok(Job { pass, task, work, deadline, lane: None })
+    }
+
+    /// A step that was done, once more for the rows that stay where it is done.
+    pub(super) fn again(&self, pass: u32, task: Task, weights: &Weights) -> Result<Job> {
+        let work = match self.thick(task.stage) {
+            Some(span) => {
+                let each = self.on((pass, task), None, weights)?;
+                Thick::new(self, span, each, task).work(weights, true)?
+            }
+            None => op::nothing(Vec::new())?,
+        };
+        Ok(Job { pass, task, work, deadline: None, lane: None })
     }
 
     /// What sampling counts as: the stage after the last.
@@ -278,7 +349,7 @@ impl<'a> Stages<'a> {
 
     /// What a step has written is whole, and counts from now on.
     pub(super) fn publish(&self, step: Step) -> Result<()> {
-        let mut slots = self.stage(step)?.writes();
+        let mut slots = self.stage(step)?.writes().filter(|slot| self.stays(*slot).is_none());
         slots.try_for_each(|slot| self.rows.publish(slot, step.round, step.interval))?;
         match &self.fold {
             None => Ok(()),

@@ -15,7 +15,7 @@ use super::{GatherRef, ListsRef, SlotRef, SpanRef, StepRef, refuse, small};
 use crate::call::{AnyCall, Call, Target};
 use crate::error::Result;
 use crate::runtime::Layer;
-use crate::span::{GatherStep, KernelStep, Local, Operand, SpanCall, SpanLists, SpanStep};
+use crate::span::{GatherStep, Given, KernelStep, Local, Operand, SpanCall, SpanLists, SpanStep};
 
 impl Request {
     /// As [`Request::into_call`], of a request that may be a span. `layers` are those of its
@@ -35,7 +35,7 @@ impl Request {
         let Some(span) = self.span.take() else { return refuse("steps", "there are none") };
         let (objects, limit) = (self.objects.len(), self.limits.matrix_bytes);
         let mut reading = Reading { tensors: Tensors::new(resolve), objects, limit, given: Vec::new() };
-        let SpanRef { slots, lists, steps, outs } = *span;
+        let SpanRef { slots, lists, steps, outs, keeps, frees } = *span;
         let lists = lists.iter().map(|lists| reading.lists(lists)).collect::<Result<Vec<_>>>()?;
         let mut layers = layers.iter();
         let (mut made, mut sums) = (Vec::with_capacity(steps.len()), Vec::new());
@@ -61,15 +61,24 @@ impl Request {
         let slots = slots.iter().map(local).collect::<Result<Vec<_>>>()?;
         let mut rows = Vec::with_capacity(outs.len());
         let mut targets = Vec::with_capacity(outs.len());
-        for out in outs {
-            let columns = width(&out.extents).unwrap_or(0) as usize;
-            let buffer = Buffer::zeroed(out.rows as usize, columns).map_err(at("places to write"))?;
+        let mut place = |slot: u32, rows: u32, extents: &[u32]| -> Result<Buffer> {
+            let columns = width(extents).unwrap_or(0) as usize;
+            let buffer = Buffer::zeroed(rows as usize, columns).map_err(at("places to write"))?;
             let lease = buffer.write(0..buffer.rows()).map_err(at("places to write"))?;
-            targets.push((out.slot, Target::Rows { rows: lease, extents: out.extents.clone() }));
-            rows.push(Some((buffer, out.extents)));
+            targets.push((slot, Target::Rows { rows: lease, extents: extents.to_vec() }));
+            Ok(buffer)
+        };
+        for out in outs {
+            rows.push(Some((place(out.slot, out.rows, &out.extents)?, out.extents)));
         }
-        let span = SpanCall { given: reading.given, slots, steps: made, outs: targets };
-        Ok((span.into(), Places { rows, sums }))
+        let mut kept = Vec::with_capacity(keeps.len());
+        for keep in keeps {
+            kept.push((keep.name, place(keep.slot, keep.rows, &keep.extents)?));
+        }
+        let given = reading.given.into_iter().map(Given::Here).collect();
+        let span =
+            SpanCall { given, slots, steps: made, outs: targets, keeps: Vec::new(), frees: Vec::new() };
+        Ok((span.into(), Places { rows, sums, kept, freed: frees }))
     }
 }
 

@@ -7,21 +7,22 @@ use eciton_tensor::frame::{Encoding, Writer};
 
 use super::super::encode::{self, CALL, Parts, Task, extents_out, ids, labelled, numbers, refer};
 use super::super::{GridPart, KernelRef, MatrixRef, Numbers, Request, Source, VERSION, WireLimits, wire};
-use super::{GatherRef, ListsRef, OutRef, SlotRef, SpanRef, StepRef, small};
+use super::{GatherRef, KeepRef, ListsRef, OutRef, SlotRef, SpanRef, StepRef, small};
 use crate::call::{Kind, RowNumbers, Target};
 use crate::error::Result;
-use crate::span::{GatherStep, KernelStep, Operand, SpanCall, SpanLists, SpanStep};
+use crate::span::{GatherStep, Given, KernelStep, Operand, SpanCall, SpanLists, SpanStep};
 
-/// Writes a span's matrices, each once; the request of all its calls.
+/// Writes a span's matrices, each once, but those that lie `elsewhere`: in one of the objects. The request
+/// of all its calls.
 pub(crate) fn request(
     writer: &mut Writer<'_>,
     task: &Task<'_>,
     span: &SpanCall,
     encoding: Encoding,
-    objects: Vec<String>,
+    mut objects: Vec<String>,
+    elsewhere: &[(usize, Source)],
 ) -> Result<Request> {
     let first = span.kernels().next().ok_or_else(|| wire(CALL, "a span without a kernel"))?;
-    let locals = objects.len();
     let mut used = vec![false; span.given.len()];
     for kernel in span.kernels() {
         kernel.parameters.iter().for_each(|&at| mark(&mut used, at));
@@ -36,8 +37,18 @@ pub(crate) fn request(
     for ((matrix, used), at) in span.given.iter().zip(used).zip(0..) {
         // Parameters are exact whatever rows are written as.
         let encoding = if parameters.contains(&at) { Encoding::F32 } else { encoding };
-        given.push(if used { Some(refer(writer, matrix, encoding, None)?) } else { None });
+        let source = elsewhere.iter().find(|(given, _)| *given == at as usize).map(|(_, source)| *source);
+        given.push(match matrix {
+            _ if !used => None,
+            Given::Here(matrix) => Some(refer(writer, matrix, encoding, source)?),
+            Given::Kept(kept) => {
+                let source = Source { object: Some(small(objects.len())?), part: 0 };
+                objects.push(kept.name.clone());
+                Some(MatrixRef { source, extents: kept.extents.clone(), encoding: Some(Encoding::F32) })
+            }
+        });
     }
+    let locals = objects.len();
     let mut slots = Vec::with_capacity(span.slots.len());
     for slot in &span.slots {
         let from = slot.from.as_ref().map(|from| refer(writer, from, encoding, None)).transpose()?;
@@ -65,6 +76,12 @@ pub(crate) fn request(
         };
         outs.push(OutRef { slot: *slot, rows: small(rows)?, extents: extents_out(target)? });
     }
+    let mut keeps = Vec::with_capacity(span.keeps.len());
+    for (slot, kept) in &span.keeps {
+        let (name, extents) = (kept.name.clone(), kept.extents.clone());
+        keeps.push(KeepRef { slot: *slot, rows: small(kept.rows)?, extents, name });
+    }
+    let frees = span.frees.clone();
     let half = !outs.is_empty() && span.outs.iter().all(|(_, target)| matches!(target, Target::Half { .. }));
     Ok(Request {
         version: VERSION,
@@ -90,7 +107,7 @@ pub(crate) fn request(
         sums_out: Vec::new(),
         labelled: None,
         edges: None,
-        span: Some(Box::new(SpanRef { slots, lists, steps, outs })),
+        span: Some(Box::new(SpanRef { slots, lists, steps, outs, keeps, frees })),
         objects,
         limits: WireLimits::from(task.limits),
         encoding: if half { Encoding::Bf16 } else { encoding },

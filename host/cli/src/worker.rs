@@ -1,0 +1,77 @@
+//! `eciton worker`: this process does a part of a run elsewhere.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use eciton_train::{CachePolicy, Leave, Served, Worker, work};
+
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::output::{Output, tell};
+use crate::text::counted;
+
+/// `eciton worker`
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    /// The run, where it listens (`workers.listen`)
+    #[arg(long, value_name = "HOST:PORT")]
+    connect: String,
+    /// The token that the run wrote for this worker (`workers.tokens`)
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+    /// Memory for weights and rows that stay between tasks [default: half of what is free]
+    #[arg(long, value_name = "SIZE", value_parser = crate::data::size)]
+    keep: Option<u64>,
+    /// Seconds for which a run that does not listen yet is tried
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    wait: u32,
+    /// Vanish in place of the answer to the N-th task, to try out losses
+    #[arg(long, value_name = "N")]
+    vanish_at: Option<u64>,
+    /// Say nothing but what goes wrong
+    #[arg(long)]
+    quiet: bool,
+    /// Print one JSON object at the end
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+The run's machine:    eciton train digits --layers 6 --batch 240 --micro 4 --lanes 2 --workers 2
+                      --set workers.listen=0.0.0.0:7070 --set workers.tokens=tokens
+Each worker's:        eciton worker --connect HOST:7070 --token-file worker-0.token
+
+A token is for one place of one run: copy worker-0.token to one machine, worker-1.token to the next.
+At SIGTERM a worker ends its task and goes; the run gives its layers to others.
+docs/WORKERS.md has more.";
+
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let leave = Arc::new(Leave::default());
+    interrupt::watch_worker(leave.clone())?;
+    let free = || eciton_input::memory::available().map_or(1 << 30, |bytes| bytes / 2);
+    let worker = Worker {
+        address: &arguments.connect,
+        token: &arguments.token_file,
+        patience: Duration::from_secs(arguments.wait.into()),
+        keep_bytes: arguments.keep.unwrap_or_else(free),
+        vanish_at: arguments.vanish_at,
+        cache: CachePolicy::User,
+        leave: &leave,
+    };
+    let served = work(&worker, |run, place| {
+        if !arguments.quiet {
+            tell(format_args!("serving run {run} at place {place}"));
+        }
+    })?;
+    let Served { run, tasks, kept_bytes, reason } = served;
+    if arguments.json {
+        output.json(&serde_json::json!({
+            "run": run, "tasks": tasks, "kept_bytes": kept_bytes, "reason": reason,
+        }));
+    } else if !arguments.quiet {
+        output.line(format_args!("{}; ended: {reason}", counted(tasks, "task")));
+    }
+    Ok(())
+}

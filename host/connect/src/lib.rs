@@ -1,0 +1,38 @@
+//! Connections of workers: one TLS connection that a worker dials, and the messages on it.
+//!
+//! A run listens ([`Listener`]). It has a certificate of its own, made at its start, and a token a place
+//! ([`Token`]). A worker has a token's file, which also holds the certificate's digest: it trusts that
+//! certificate and no other. It dials ([`dial`]), proves that it has the token, and is let in
+//! ([`Joined`]). From then on the host sends objects and tasks, the worker answers; both are bytes here.
+//!
+//! ```text
+//! worker                          host
+//!   ── Hello {place, proof, ...} ──>
+//!   <── Welcome {silence, ...} ────        or Refused {reason}
+//!   <── Object {key} + bytes ──────
+//!   <── Task {number} + frame ─────
+//!   ── Answer {number} + frame ────>       or Missing {number, keys}
+//!   ── Alive ──────────────────────>       both ways, where nothing else goes
+//!   ── Drain ──────────────────────>       no further tasks, please
+//!   <── Bye ───────────────────────        or the end of the connection
+//! ```
+//!
+//! The proof is an HMAC of bytes that both ends draw from their TLS session (RFC 8446, section 7.5), keyed
+//! with the token: it holds on this connection alone, and the token itself never travels.
+//!
+//! All that comes from the other end is bounded ([`limits`]) and a typed [`Error`] otherwise.
+
+mod dial;
+mod error;
+pub mod limits;
+mod listener;
+mod message;
+mod secret;
+mod wire;
+
+pub use dial::{Dialled, dial};
+pub use error::{Error, Result};
+pub use listener::{Joined, Listener, Refusals};
+pub use message::{Hello, Message, Welcome};
+pub use secret::{Certificate, Token};
+pub use wire::{Receiver, Sender};

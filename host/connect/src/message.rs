@@ -1,0 +1,306 @@
+//! Messages: a kind, a head in JSON, and bytes behind it.
+//!
+//! On the wire a message is `length u32 | kind u8 | head length u32 | head | body`, numbers little-endian;
+//! the length counts all that follows it.
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::limits::HEAD_BYTES;
+
+/// The version of this protocol.
+pub(crate) const VERSION: u32 = 1;
+
+/// A worker's first message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {
+    /// The version of the protocol: 1.
+    pub version: u32,
+    /// The place that its token is for.
+    pub place: u32,
+    /// HMAC-SHA-256, keyed with the token, of 32 bytes exported from the session; hexadecimal.
+    pub proof: String,
+    /// The numeric class of its processor.
+    pub numeric_class: String,
+    /// Its process.
+    pub pid: u32,
+    /// Bytes that it may keep of objects and rows.
+    pub keeps_bytes: u64,
+}
+
+/// The host's answer to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Welcome {
+    /// The run.
+    pub run: String,
+    /// After so long without a message an end is gone.
+    pub silence_ms: u64,
+    /// The numeric class that it must compute in; `None`: its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numeric_class: Option<String>,
+}
+
+/// A message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// A worker is there.
+    Hello(Hello),
+    /// It is let in.
+    Welcome(Welcome),
+    /// It is not, and why.
+    Refused(String),
+    /// Bytes to keep, under a key.
+    Object {
+        /// What tasks name it by.
+        key: String,
+        /// What it is.
+        bytes: Bytes,
+    },
+    /// Keys of objects that no task will name again.
+    Forget(Vec<String>),
+    /// Something to do.
+    Task {
+        /// What its answer is filed under: none twice on a connection.
+        number: u64,
+        /// What.
+        frame: Bytes,
+    },
+    /// What came of it.
+    Answer {
+        /// The task's.
+        number: u64,
+        /// What.
+        frame: Bytes,
+    },
+    /// A task was not done, since it names what is not there.
+    Missing {
+        /// The task's.
+        number: u64,
+        /// What it names.
+        keys: Vec<String>,
+    },
+    /// A sign of life.
+    Alive,
+    /// The worker will go: no further tasks.
+    Drain,
+    /// The end, and why.
+    Bye(String),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Keyed {
+    key: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Numbered {
+    number: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unmet {
+    number: u64,
+    keys: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Told {
+    reason: String,
+}
+
+/// Names of kinds, by number.
+const KINDS: [&str; 11] =
+    ["hello", "welcome", "refused", "object", "forget", "task", "answer", "missing", "alive", "drain", "bye"];
+
+/// The name of a kind.
+pub(crate) fn kind_name(kind: u8) -> String {
+    KINDS
+        .get(usize::from(kind))
+        .map_or_else(|| format!("a message of kind {kind}"), |name| (*name).to_owned())
+}
+
+fn head<T: Serialize>(kind: u8, of: &T) -> Result<Vec<u8>> {
+    serde_json::to_vec(of).map_err(|e| Error::message(kind_name(kind), e))
+}
+
+fn parse<T: DeserializeOwned>(kind: u8, head: &[u8]) -> Result<T> {
+    serde_json::from_slice(head).map_err(|e| Error::message(kind_name(kind), e))
+}
+
+impl Message {
+    fn kind(&self) -> u8 {
+        match self {
+            Self::Hello(_) => 0,
+            Self::Welcome(_) => 1,
+            Self::Refused(_) => 2,
+            Self::Object { .. } => 3,
+            Self::Forget(_) => 4,
+            Self::Task { .. } => 5,
+            Self::Answer { .. } => 6,
+            Self::Missing { .. } => 7,
+            Self::Alive => 8,
+            Self::Drain => 9,
+            Self::Bye(_) => 10,
+        }
+    }
+
+    /// Its kind in words.
+    #[must_use]
+    pub fn name(&self) -> String {
+        kind_name(self.kind())
+    }
+
+    /// All but the body; the body.
+    pub(crate) fn encode(&self) -> Result<(Vec<u8>, Bytes)> {
+        let kind = self.kind();
+        let (head, body) = match self {
+            Self::Hello(hello) => (head(kind, hello)?, Bytes::new()),
+            Self::Welcome(welcome) => (head(kind, welcome)?, Bytes::new()),
+            Self::Refused(reason) | Self::Bye(reason) => {
+                (head(kind, &Told { reason: reason.clone() })?, Bytes::new())
+            }
+            Self::Object { key, bytes } => (head(kind, &Keyed { key: key.clone() })?, bytes.clone()),
+            Self::Forget(keys) => (head(kind, keys)?, Bytes::new()),
+            Self::Task { number, frame } | Self::Answer { number, frame } => {
+                (head(kind, &Numbered { number: *number })?, frame.clone())
+            }
+            Self::Missing { number, keys } => {
+                (head(kind, &Unmet { number: *number, keys: keys.clone() })?, Bytes::new())
+            }
+            Self::Alive | Self::Drain => (Vec::new(), Bytes::new()),
+        };
+        let too_large = |what, found: usize, allowed| Error::TooLarge { what, found: found as u64, allowed };
+        if head.len() as u64 > HEAD_BYTES {
+            return Err(too_large("a message's head", head.len(), HEAD_BYTES));
+        }
+        let length = 5 + head.len() + body.len();
+        let length = u32::try_from(length)
+            .map_err(|_| too_large("a message", length, crate::limits::MESSAGE_BYTES))?;
+        let mut start = Vec::with_capacity(9 + head.len());
+        start.extend_from_slice(&length.to_le_bytes());
+        start.push(kind);
+        start.extend_from_slice(&(head.len() as u32).to_le_bytes());
+        start.extend_from_slice(&head);
+        Ok((start, body))
+    }
+
+    /// A message from what follows its length.
+    pub(crate) fn decode(mut bytes: Bytes) -> Result<Self> {
+        let short = || Error::message("a message", "it ends within its head");
+        let kind = *bytes.first().ok_or_else(short)?;
+        let length = bytes.get(1..5).and_then(|length| <[u8; 4]>::try_from(length).ok()).ok_or_else(short)?;
+        let length = u32::from_le_bytes(length);
+        if u64::from(length) > HEAD_BYTES {
+            let found = length.into();
+            return Err(Error::TooLarge { what: "a message's head", found, allowed: HEAD_BYTES });
+        }
+        let end = 5 + length as usize;
+        if bytes.len() < end {
+            return Err(short());
+        }
+        let mut head = bytes.split_to(end);
+        let (head, body) = (head.split_off(5), bytes);
+        let found = match kind {
+            0 => Self::Hello(parse(kind, &head)?),
+            1 => Self::Welcome(parse(kind, &head)?),
+            2 => Self::Refused(parse::<Told>(kind, &head)?.reason),
+            3 => return Ok(Self::Object { key: parse::<Keyed>(kind, &head)?.key, bytes: body }),
+            4 => Self::Forget(parse(kind, &head)?),
+            5 => return Ok(Self::Task { number: parse::<Numbered>(kind, &head)?.number, frame: body }),
+            6 => return Ok(Self::Answer { number: parse::<Numbered>(kind, &head)?.number, frame: body }),
+            7 => {
+                let Unmet { number, keys } = parse(kind, &head)?;
+                Self::Missing { number, keys }
+            }
+            8 | 9 if !head.is_empty() => return Err(Error::message(kind_name(kind), "it has a head")),
+            8 => Self::Alive,
+            9 => Self::Drain,
+            10 => Self::Bye(parse::<Told>(kind, &head)?.reason),
+            _ => return Err(Error::message(kind_name(kind), "there is no such kind")),
+        };
+        match body.len() {
+            0 => Ok(found),
+            more => Err(Error::message(kind_name(kind), format!("{more} bytes behind its head"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn all() -> Vec<Message> {
+        let hello = Hello {
+            version: VERSION,
+            place: 3,
+            proof: "ab".to_owned(),
+            numeric_class: "avx2-fma-1".to_owned(),
+            pid: 1,
+            keeps_bytes: 1 << 40,
+        };
+        let welcome = Welcome { run: "r".to_owned(), silence_ms: 9, numeric_class: None };
+        vec![
+            Message::Hello(hello),
+            Message::Welcome(welcome),
+            Message::Refused("no".to_owned()),
+            Message::Object { key: "w/1".to_owned(), bytes: Bytes::from_static(b"weights") },
+            Message::Forget(vec!["w/0".to_owned()]),
+            Message::Task { number: u64::MAX, frame: Bytes::from_static(b"frame") },
+            Message::Answer { number: 0, frame: Bytes::new() },
+            Message::Missing { number: 7, keys: vec!["w/1".to_owned()] },
+            Message::Alive,
+            Message::Drain,
+            Message::Bye("done".to_owned()),
+        ]
+    }
+
+    fn bytes(message: &Message) -> Bytes {
+        let (start, body) = message.encode().unwrap();
+        Bytes::from([&start[4..], &body].concat())
+    }
+
+    #[test]
+    fn every_message_comes_back() {
+        for message in all() {
+            assert_eq!(Message::decode(bytes(&message)).unwrap(), message);
+            let (start, body) = message.encode().unwrap();
+            let length = u32::from_le_bytes(start[..4].try_into().unwrap());
+            assert_eq!(length as usize, start.len() - 4 + body.len(), "{}", message.name());
+        }
+        let names: Vec<String> = all().iter().map(Message::name).collect();
+        assert_eq!(names, KINDS);
+    }
+
+    #[test]
+    fn bytes_that_are_cut_or_changed_are_errors_or_other_messages() {
+        for message in all() {
+            let whole = bytes(&message);
+            for end in 0..whole.len() {
+                let _ = Message::decode(whole.slice(..end));
+            }
+            for at in 0..whole.len() {
+                for bit in 0..8 {
+                    let mut changed = whole.to_vec();
+                    changed[at] ^= 1 << bit;
+                    let _ = Message::decode(changed.into());
+                }
+            }
+        }
+        let told = |bytes: &'static [u8]| Message::decode(Bytes::from_static(bytes)).unwrap_err().to_string();
+        assert_eq!(told(b""), "a message: it ends within its head");
+        assert_eq!(told(&[8, 9, 0, 0, 0]), "a message: it ends within its head");
+        assert_eq!(told(&[99, 0, 0, 0, 0]), "a message of kind 99: there is no such kind");
+        assert_eq!(told(&[8, 0, 0, 0, 0, 1]), "alive: 1 bytes behind its head");
+        let over = told(&[8, 255, 255, 255, 255]);
+        assert_eq!(over, "a message's head of 4294967295 bytes is over the limit of 1048576 bytes");
+    }
+}

@@ -1,0 +1,277 @@
+//! Secrets of a run: its certificate, and a token a place.
+
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tokio_rustls::rustls;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme};
+
+use crate::error::{Error, Result};
+use crate::limits::TOKEN_FILE_BYTES;
+
+/// The name in every run's certificate: which run's it is says its digest alone.
+pub(crate) const NAME: &str = "eciton";
+/// The label under which both ends draw bytes from their session.
+const LABEL: &[u8] = b"EXPORTER-eciton-worker";
+const TOKEN_BYTES: usize = 32;
+
+/// A run's certificate and its key.
+pub struct Certificate {
+    certificate: CertificateDer<'static>,
+    key: PrivatePkcs8KeyDer<'static>,
+}
+
+impl std::fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Certificate({})", self.digest())
+    }
+}
+
+impl Certificate {
+    /// A new one, for this run alone.
+    ///
+    /// # Errors
+    /// [`Error::Tls`].
+    pub fn new() -> Result<Self> {
+        let made = rcgen::generate_simple_self_signed([NAME.to_owned()]);
+        let made = made.map_err(|e| tls("making the run's certificate", e))?;
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        Ok(Self { certificate: made.cert.der().clone(), key })
+    }
+
+    /// Its SHA-256, hexadecimal.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        hexadecimal(&Sha256::digest(&self.certificate))
+    }
+
+    /// A new token for a place.
+    ///
+    /// # Errors
+    /// [`Error::Tls`] where the system has no random bytes.
+    pub fn token(&self, place: u32) -> Result<Token> {
+        let mut token = [0; TOKEN_BYTES];
+        let filled = ring::default_provider().secure_random.fill(&mut token);
+        filled.map_err(|e| tls("drawing a token", format!("{e:?}")))?;
+        Ok(Token { version: 1, place, certificate_sha256: self.digest(), token: hexadecimal(&token) })
+    }
+
+    /// The host's side of TLS 1.3.
+    pub(crate) fn server(&self) -> Result<Arc<ServerConfig>> {
+        let refused = |e| tls("using the run's certificate", e);
+        let key = PrivateKeyDer::Pkcs8(self.key.clone_key());
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(refused)?
+            .with_no_client_auth()
+            .with_single_cert(vec![self.certificate.clone()], key)
+            .map_err(refused)?;
+        Ok(Arc::new(config))
+    }
+}
+
+/// What lets a worker in at one place of one run.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Token {
+    version: u32,
+    /// The place.
+    pub place: u32,
+    certificate_sha256: String,
+    token: String,
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Token(place {})", self.place)
+    }
+}
+
+impl Token {
+    /// Reads a token's file.
+    ///
+    /// # Errors
+    /// [`Error::TokenFile`]
+    pub fn read(path: &Path) -> Result<Self> {
+        let refuse = |reason: String| Error::TokenFile { path: path.to_owned(), reason };
+        let text = eciton_input::file::read(path, TOKEN_FILE_BYTES).map_err(|e| refuse(e.to_string()))?;
+        let token: Self = serde_json::from_slice(&text).map_err(|e| {
+            refuse(format!("it is no token ({e}); `eciton train --workers N` writes one a worker"))
+        })?;
+        let long =
+            |text: &str, bytes: usize| text.len() == 2 * bytes && text.bytes().all(|b| b.is_ascii_hexdigit());
+        if token.version != 1 || !long(&token.token, TOKEN_BYTES) || !long(&token.certificate_sha256, 32) {
+            return Err(refuse("its version or its lengths are wrong; copy the file again".to_owned()));
+        }
+        Ok(token)
+    }
+
+    /// Writes it to a new file that nobody else can read.
+    ///
+    /// # Errors
+    /// [`Error::TokenFile`]
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let refuse = |reason: String| Error::TokenFile { path: path.to_owned(), reason };
+        let text = serde_json::to_vec(self).map_err(|e| refuse(e.to_string()))?;
+        let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        let written = file.and_then(|mut file| file.write_all(&text));
+        written.map_err(|e| refuse(format!("cannot be written: {e}")))
+    }
+
+    /// What proves that an end of a session has it.
+    pub(crate) fn proof(&self, session: &[u8]) -> String {
+        let mac = self.mac(session);
+        hexadecimal(&mac.finalize().into_bytes())
+    }
+
+    /// Whether the other end of a session has it, in a time that does not depend on the answer.
+    pub(crate) fn is_proved(&self, session: &[u8], proof: &str) -> bool {
+        bytes(proof).is_some_and(|proof| self.mac(session).verify_slice(&proof).is_ok())
+    }
+
+    fn mac(&self, session: &[u8]) -> Hmac<Sha256> {
+        let mut mac = Hmac::new(&key(self.token.as_bytes()));
+        mac.update(session);
+        mac
+    }
+
+    /// A worker's side of TLS 1.3: it trusts this run's certificate and no other.
+    pub(crate) fn client(&self) -> Result<Arc<ClientConfig>> {
+        let provider = Arc::new(ring::default_provider());
+        let pinned = Pinned { digest: self.certificate_sha256.to_lowercase(), provider: provider.clone() };
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|e| tls("setting TLS up", e))?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(pinned))
+            .with_no_client_auth();
+        Ok(Arc::new(config))
+    }
+}
+
+/// A key of one block: 64 hexadecimal digits are one.
+fn key(token: &[u8]) -> hmac::digest::Key<Hmac<Sha256>> {
+    let mut key = hmac::digest::Key::<Hmac<Sha256>>::default();
+    key.iter_mut().zip(token).for_each(|(to, from)| *to = *from);
+    key
+}
+
+/// The bytes that both ends of a session draw from it.
+pub(crate) fn session<Data>(connection: &rustls::ConnectionCommon<Data>) -> Result<[u8; 32]> {
+    let drawn = connection.export_keying_material([0; 32], LABEL, None);
+    drawn.map_err(|e| tls("drawing bytes from the session", e))
+}
+
+/// Trust in one certificate.
+#[derive(Debug)]
+struct Pinned {
+    digest: String,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        match hexadecimal(&Sha256::digest(certificate)) == self.digest {
+            true => Ok(ServerCertVerified::assertion()),
+            false => Err(rustls::Error::General("it is not the certificate of the token's run".to_owned())),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(rustls::Error::General("TLS 1.2 is not spoken here".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+pub(crate) fn tls(doing: &'static str, reason: impl std::fmt::Display) -> Error {
+    Error::Tls { doing, reason: reason.to_string() }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes(hexadecimal: &str) -> Option<Vec<u8>> {
+    let digits = hexadecimal.as_bytes().as_chunks::<2>();
+    let pair = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    digits.1.is_empty().then(|| digits.0.iter().map(pair).collect())?
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_proof_holds_for_its_token_and_session() {
+        let certificate = Certificate::new().unwrap();
+        let (one, two) = (certificate.token(0).unwrap(), certificate.token(0).unwrap());
+        let proof = one.proof(&[1; 32]);
+        assert!(one.is_proved(&[1; 32], &proof));
+        assert!(!one.is_proved(&[2; 32], &proof), "another session");
+        assert!(!two.is_proved(&[1; 32], &proof), "another token");
+        for wrong in ["", "00", &proof[2..], &format!("{proof}00"), "zz"] {
+            assert!(!one.is_proved(&[1; 32], wrong), "{wrong}");
+        }
+        assert!(!format!("{one:?}{certificate:?}").contains(&one.token), "a token is not printed");
+    }
+
+    #[test]
+    fn a_token_is_written_once_and_read_back() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("worker-0.token");
+        let token = Certificate::new().unwrap().token(7).unwrap();
+        token.write(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(Token::read(&path).unwrap(), token);
+        assert!(token.write(&path).is_err(), "an older file is not overwritten");
+        let told = |text: &str| {
+            let path = folder.path().join("wrong");
+            std::fs::write(&path, text).unwrap();
+            Token::read(&path).unwrap_err().to_string()
+        };
+        assert!(told("{}").contains("it is no token"), "{}", told("{}"));
+        let short = serde_json::to_string(&token).unwrap().replace(&token.token, "00");
+        assert!(told(&short).contains("lengths are wrong"), "{}", told(&short));
+        assert!(told(&" ".repeat(1 << 20)).contains("4096"), "{}", told(&" ".repeat(1 << 20)));
+    }
+}

@@ -1,0 +1,41 @@
+//! Tickets of work that is under way elsewhere.
+
+use std::time::Instant;
+
+use eciton_kernel::Error;
+use eciton_plan::{Place, TaskKey};
+
+use crate::local::Inbox;
+use crate::{Answered, Completion, Order, Timing, WorkError};
+
+/// Something under way: reports once, or takes itself back when it is dropped before.
+pub(crate) struct Ticket {
+    inbox: Option<Inbox>,
+}
+
+impl Ticket {
+    pub(crate) fn new(inbox: &Inbox) -> Self {
+        Self { inbox: Some(inbox.clone()) }
+    }
+
+    /// An order that cannot be written.
+    pub(crate) fn fail(self, order: &Order, error: Error) {
+        self.end(order.pass, order.task.key(), Instant::now(), Err(error));
+    }
+
+    pub(crate) fn end(mut self, pass: u32, key: TaskKey, begun: Instant, result: Result<Answered, Error>) {
+        let (place, timing) = (Place::Anywhere, Timing::since(begun, None));
+        let result = result.map_err(WorkError::from);
+        if let Some(inbox) = self.inbox.take() {
+            inbox.end(Completion::Ended { pass, key, place, timing, result });
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some(inbox) = self.inbox.take() {
+            inbox.forget();
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Workers: processes that have dialled this one, each at a place of its own.
+//!
+//! A [`WorkerPool`] lets them in ([`eciton_connect::Listener`]), sends each what it has to do, and keeps on
+//! it what later steps read: weights under their generation, rows of lanes' forward steps until their
+//! backward steps. A worker ([`serve`]) is one place: it does one task at a time. Which task is whose, a lane
+//! says; a task without one is anybody's who is free.
+//!
+//! What a place keeps is a copy or can be computed again, so a place may vanish at any time.
+
+mod link;
+mod objects;
+mod pool;
+mod serve;
+mod start;
+
+use serde::{Deserialize, Serialize};
+
+pub use eciton_connect::{Error as ConnectError, Token};
+pub use pool::{Settings, WorkerPool};
+pub use serve::{Leave, Load, Served, Serving, serve};
+pub use start::start;
+
+/// Keys of kernels' components on a worker, before their digest.
+const KERNELS: &str = "kernel/";
+/// Keys of rows that stay on a worker. Everything else is an object that the host has as well.
+pub const KEPT: &str = "kept/";
+
+/// What a place has sent and received.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// The place.
+    pub place: u32,
+    /// Tasks that it has answered.
+    pub tasks: u64,
+    /// Bytes of all messages to it.
+    pub bytes_out: u64,
+    /// Bytes of all messages from it.
+    pub bytes_in: u64,
+    /// Of `bytes_out`: weights and other objects that it keeps.
+    pub object_bytes: u64,
+    /// How often it was lost.
+    pub lost: u32,
+}

@@ -1,0 +1,441 @@
+//! The worker's side: one task after the other, and what is kept between them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use eciton_connect::{Dialled, Error as ConnectError, Hello, Message, Receiver, Sender, Token, dial};
+use eciton_kernel::wire::{AnswerMeta, Decoded, Outcome, Request, Source, encode_failure};
+use eciton_kernel::{Error, Instances, Kernel, Layer, Limits};
+use eciton_plan::TaskKey;
+use eciton_tensor::frame::Frame;
+use tokio::sync::{mpsc, watch};
+
+use super::{KEPT, KERNELS};
+use crate::framed;
+use crate::local::guarded;
+
+/// Messages that wait for the worker, at most; then the host's wait on the wire.
+const WAITING: usize = 64;
+/// Layers that stay open.
+const LAYERS: usize = 1024;
+
+/// Loads a kernel of this name from its component.
+pub type Load = Box<dyn FnMut(&str, &[u8]) -> Result<Arc<Kernel>, Error> + Send>;
+
+/// What a worker is.
+pub struct Serving<'a> {
+    /// The host: `HOST:PORT`.
+    pub address: &'a str,
+    /// What lets it in.
+    pub token: &'a Token,
+    /// For how long a host that does not answer yet is tried.
+    pub patience: Duration,
+    /// Bytes that it keeps of objects and rows, at most.
+    pub keeps_bytes: u64,
+    /// What a task may use, whatever the host says.
+    pub limits: Limits,
+    /// How kernels are loaded.
+    pub load: Load,
+    /// How it is asked to go.
+    pub leave: &'a Leave,
+    /// Vanishes without a word in place of the answer to the so many-th task: to try out losses.
+    pub vanishes_at: Option<u64>,
+}
+
+impl std::fmt::Debug for Serving<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Serving({}, place {})", self.address, self.token.place)
+    }
+}
+
+/// Asks a worker to go once its task is done.
+#[derive(Debug)]
+pub struct Leave(watch::Sender<bool>);
+
+impl Default for Leave {
+    fn default() -> Self {
+        Self(watch::Sender::new(false))
+    }
+}
+
+impl Leave {
+    /// Asks. Whether that is the first time.
+    pub fn ask(&self) -> bool {
+        !self.0.send_replace(true)
+    }
+}
+
+/// How a worker's time with a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Served {
+    /// The run.
+    pub run: String,
+    /// Tasks that it did.
+    pub tasks: u64,
+    /// The most bytes that it kept.
+    pub kept_bytes: u64,
+    /// Why it ended.
+    pub reason: String,
+}
+
+/// Serves a run from its welcome to its end. `welcomed` is called in between.
+///
+/// # Errors
+/// As [`dial`]; [`ConnectError`] where the connection ends without a farewell.
+pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served, ConnectError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("eciton-io")
+        .enable_all()
+        .build()
+        .map_err(|source| ConnectError::System { doing: "starting an I/O thread".to_owned(), source })?;
+    let hello = Hello {
+        version: 0,
+        place: 0,
+        proof: String::new(),
+        numeric_class: eciton_tensor::numeric_class().to_owned(),
+        pid: std::process::id(),
+        keeps_bytes: serving.keeps_bytes,
+    };
+    let dialled = runtime.block_on(dial(serving.address, serving.token, hello, serving.patience))?;
+    let Dialled { welcome, receiver, sender } = dialled;
+    welcomed(&welcome.run);
+    let (inwards, tasks) = mpsc::channel(WAITING);
+    let (out, outwards) = mpsc::unbounded_channel();
+    let between = Duration::from_millis(welcome.silence_ms) / eciton_connect::limits::SIGNS;
+    let writing = runtime.spawn(write(sender, outwards, between));
+    let reading = runtime.spawn(read(receiver, inwards));
+    runtime.spawn(leave(serving.leave.0.subscribe(), out.clone()));
+    let mut worker = Worker {
+        load: serving.load,
+        limits: serving.limits,
+        kernels: HashMap::new(),
+        layers: HashMap::new(),
+        instances: Instances::new(false),
+        room: Room { most: serving.keeps_bytes, ..Room::default() },
+        done: 0,
+    };
+    let vanished = worker.work(tasks, &out, serving.vanishes_at);
+    let (tasks, kept_bytes, run) = (worker.done, worker.room.peak, welcome.run);
+    if vanished {
+        runtime.shutdown_timeout(Duration::ZERO);
+        return Ok(Served { run, tasks, kept_bytes, reason: "it vanished, as it was asked to".to_owned() });
+    }
+    drop(out);
+    let reason = runtime.block_on(reading);
+    writing.abort();
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    let reason =
+        reason.map_err(|e| ConnectError::Message { what: "reading".to_owned(), reason: e.to_string() })??;
+    Ok(Served { run, tasks, kept_bytes, reason })
+}
+
+/// Asks the host for no more once this process is to go.
+async fn leave(mut leaves: watch::Receiver<bool>, out: mpsc::UnboundedSender<Message>) {
+    if leaves.wait_for(|leaves| *leaves).await.is_ok() {
+        drop(out.send(Message::Drain));
+    }
+}
+
+/// Hears the host, to its farewell; why that came.
+async fn read(mut receiver: Receiver, inwards: mpsc::Sender<Message>) -> Result<String, ConnectError> {
+    loop {
+        let (message, _) = receiver.next().await?;
+        match message {
+            Message::Object { .. } | Message::Forget(_) | Message::Task { .. } => {
+                if inwards.send(message).await.is_err() {
+                    return Ok("it has ended".to_owned());
+                }
+            }
+            Message::Alive => {}
+            Message::Bye(reason) => return Ok(reason),
+            other => {
+                let reason = "it is the worker's to send".to_owned();
+                return Err(ConnectError::Message { what: other.name(), reason });
+            }
+        }
+    }
+}
+
+async fn write(
+    mut sender: Sender,
+    mut messages: mpsc::UnboundedReceiver<Message>,
+    between: Duration,
+) -> Result<(), ConnectError> {
+    loop {
+        match tokio::time::timeout(between, messages.recv()).await {
+            Ok(Some(message)) => drop(sender.send(&message).await?),
+            Ok(None) => return Ok(()),
+            Err(_) => drop(sender.send(&Message::Alive).await?),
+        }
+    }
+}
+
+/// Tensors that are kept, by name, within bytes.
+#[derive(Default)]
+struct Room {
+    most: u64,
+    bytes: u64,
+    peak: u64,
+    objects: HashMap<String, Vec<Decoded>>,
+    /// Rows, and of which round they are.
+    rows: HashMap<String, (u32, Decoded)>,
+    /// Names of rows, the oldest first.
+    order: VecDeque<String>,
+}
+
+fn bytes(of: &[Decoded]) -> u64 {
+    of.iter().map(Decoded::bytes).sum()
+}
+
+impl Room {
+    /// Makes room, at the cost of the oldest rows: whoever wants them is told that they are missing.
+    fn make(&mut self, bytes: u64) {
+        while self.bytes.saturating_add(bytes) > self.most {
+            let Some(oldest) = self.order.front().cloned() else { return };
+            self.free(&oldest);
+        }
+    }
+
+    fn count(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        self.peak = self.peak.max(self.bytes);
+    }
+
+    fn put_object(&mut self, key: String, parts: Vec<Decoded>) {
+        self.forget(&key);
+        let bytes = bytes(&parts);
+        self.make(bytes);
+        self.count(bytes);
+        self.objects.insert(key, parts);
+    }
+
+    fn forget(&mut self, key: &str) {
+        if let Some(parts) = self.objects.remove(key) {
+            self.bytes -= bytes(&parts);
+        }
+    }
+
+    fn keep(&mut self, name: String, round: u32, rows: Decoded) {
+        self.free(&name);
+        let bytes = rows.bytes();
+        self.make(bytes);
+        self.count(bytes);
+        self.order.push_back(name.clone());
+        self.rows.insert(name, (round, rows));
+    }
+
+    fn free(&mut self, name: &str) {
+        if let Some((_, rows)) = self.rows.remove(name) {
+            self.bytes -= rows.bytes();
+            self.order.retain(|known| known != name);
+        }
+    }
+
+    fn has(&self, name: &str, round: u32) -> bool {
+        match name.starts_with(KEPT) {
+            true => self.rows.get(name).is_some_and(|(of, _)| *of == round),
+            false => self.objects.contains_key(name),
+        }
+    }
+
+    fn part(&self, name: &str, part: u32) -> Option<Decoded> {
+        match name.starts_with(KEPT) {
+            true => self.rows.get(name).filter(|_| part == 0).map(|(_, rows)| rows.clone()),
+            false => self.objects.get(name)?.get(part as usize).cloned(),
+        }
+    }
+}
+
+struct Worker {
+    load: Load,
+    limits: Limits,
+    /// Components that have come, or what was made of them, by digest.
+    kernels: HashMap<String, Component>,
+    /// By what they were opened with.
+    layers: HashMap<String, Arc<Layer>>,
+    instances: Instances,
+    room: Room,
+    done: u64,
+}
+
+enum Component {
+    Bytes(Bytes),
+    Loaded(Arc<Kernel>),
+}
+
+fn refused(place: impl Into<String>, reason: impl Into<String>) -> Error {
+    Error::Wire { place: place.into(), reason: reason.into() }
+}
+
+impl Worker {
+    /// Does what comes, to the end; whether it vanished.
+    fn work(
+        &mut self,
+        mut tasks: mpsc::Receiver<Message>,
+        out: &mpsc::UnboundedSender<Message>,
+        vanishes_at: Option<u64>,
+    ) -> bool {
+        while let Some(message) = tasks.blocking_recv() {
+            match message {
+                Message::Object { key, bytes } => self.object(key, bytes),
+                Message::Forget(keys) => keys.iter().for_each(|key| self.room.forget(key)),
+                Message::Task { number, frame } => {
+                    let answer = self.task(number, &frame);
+                    self.done += 1;
+                    if vanishes_at.is_some_and(|at| self.done >= at) {
+                        return true;
+                    }
+                    if out.send(answer).is_err() {
+                        return false;
+                    }
+                }
+                // The reader lets nothing else through.
+                _ => {}
+            }
+        }
+        false
+    }
+
+    fn object(&mut self, key: String, bytes: Bytes) {
+        if let Some(digest) = key.strip_prefix(KERNELS) {
+            self.kernels.insert(digest.to_owned(), Component::Bytes(bytes));
+            return;
+        }
+        let parts = framed::parse(&bytes).and_then(|frame| {
+            let count = u32::try_from(frame.header().parts.len()).unwrap_or(u32::MAX);
+            (0..count).map(|part| frame.part(part).map_err(framed::tensor)).collect::<Result<Vec<_>, _>>()
+        });
+        // One that cannot be read is missing, and sent once more.
+        if let Ok(parts) = parts {
+            self.room.put_object(key, parts);
+        }
+    }
+
+    /// The answer to a task.
+    fn task(&mut self, number: u64, frame: &[u8]) -> Message {
+        let parsed = framed::parse(frame).and_then(|own| Ok((Request::parse(&own.header().meta)?, own)));
+        let (request, own) = match parsed {
+            Ok(parsed) => parsed,
+            Err(error) => return failed(number, nobody(), error),
+        };
+        let key = request.key;
+        let round = key.round.0;
+        let missing = request.objects.iter().filter(|name| !self.room.has(name, round));
+        let missing: Vec<String> = missing.cloned().collect();
+        if !missing.is_empty() {
+            return Message::Missing { number, keys: missing };
+        }
+        match self.run(request, &own) {
+            Ok(frame) => Message::Answer { number, frame: frame.into() },
+            Err(error) => failed(number, key, error),
+        }
+    }
+
+    fn run(&mut self, mut request: Request, own: &Frame<'_>) -> Result<Vec<u8>, Error> {
+        request.restrict(&self.limits);
+        let layers = request.calls().map(|call| open(self, call)).collect::<Result<Vec<_>, _>>()?;
+        let (encoding, names, round) = (request.encoding, request.objects.clone(), request.key.round.0);
+        let room = &self.room;
+        let mut resolve = |source: &Source| match source.object {
+            None => own.part(source.part).map_err(framed::tensor),
+            Some(at) => {
+                let name = names.get(at as usize).map_or("", |name| name);
+                room.part(name, source.part)
+                    .ok_or_else(|| refused("a request", format!("{source}: `{name}` has no such part")))
+            }
+        };
+        let computed = guarded(&mut self.instances, |instances| {
+            framed::compute(request, &layers, instances, &mut resolve)
+        });
+        let (meta, mut places) = computed.map_err(|error| match error {
+            crate::WorkError::Kernel(error) => *error,
+            crate::WorkError::Host(reason) => Error::Host { place: "a task".to_owned(), reason },
+        })?;
+        if meta.outcome == Outcome::Done {
+            let (kept, freed) = places.take_kept()?;
+            freed.iter().for_each(|name| self.room.free(name));
+            for (name, rows) in kept {
+                if !name.starts_with(KEPT) {
+                    return Err(refused("a request", format!("rows that are kept under `{name}`")));
+                }
+                self.room.keep(name, round, Decoded::Matrix(rows));
+            }
+        }
+        places.encode(&meta, encoding)
+    }
+}
+
+/// The layer of a call, opened once for all that call it alike.
+fn open(worker: &mut Worker, call: &Request) -> Result<Arc<Layer>, Error> {
+    let attributes = serde_json::to_string(&(&call.kernel.digest, &call.inputs_extents));
+    let attributes = attributes.map_err(|e| refused("a request", e.to_string()))?;
+    let name = format!("{attributes} {:?}", call.attributes);
+    if let Some(layer) = worker.layers.get(&name) {
+        call.fits(layer)?;
+        return Ok(layer.clone());
+    }
+    let digest = &call.kernel.digest;
+    let kernel = match worker.kernels.get(digest) {
+        Some(Component::Loaded(kernel)) => kernel.clone(),
+        Some(Component::Bytes(component)) => (worker.load)(&call.kernel.name, component)?,
+        None => return Err(refused("a request", format!("kernel `{}` was not sent", call.kernel.name))),
+    };
+    worker.kernels.insert(digest.clone(), Component::Loaded(kernel.clone()));
+    // Compares the digests.
+    let layer = call.open(&kernel)?;
+    if worker.layers.len() >= LAYERS {
+        worker.layers.clear();
+    }
+    worker.layers.insert(name, layer.clone());
+    Ok(layer)
+}
+
+/// The key of a task that cannot be read.
+fn nobody() -> TaskKey {
+    TaskKey {
+        round: eciton_plan::Round(0),
+        stage: eciton_plan::StageId(0),
+        interval: eciton_plan::IntervalId(0),
+        attempt: eciton_plan::Attempt(0),
+    }
+}
+
+fn failed(number: u64, key: TaskKey, error: Error) -> Message {
+    let meta = AnswerMeta::new(key, &Err(error));
+    let frame = encode_failure(&meta).unwrap_or_default().into();
+    Message::Answer { number, frame }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn rows(value: f32) -> Decoded {
+        let buffer = eciton_tensor::Buffer::from_rows(16, 16, &[value; 256]).unwrap();
+        Decoded::Matrix(buffer.read(0..16).unwrap().into())
+    }
+
+    #[test]
+    fn rows_make_room_for_newer_ones_and_are_of_one_round() {
+        let one = rows(1.0).bytes();
+        let mut room = Room { most: 3 * one, ..Room::default() };
+        room.put_object("weights/1".to_owned(), vec![rows(0.0)]);
+        room.keep("kept/a".to_owned(), 1, rows(1.0));
+        room.keep("kept/b".to_owned(), 1, rows(2.0));
+        assert!(room.has("kept/a", 1) && !room.has("kept/a", 2), "of another round");
+        room.keep("kept/c".to_owned(), 1, rows(3.0));
+        assert!(!room.has("kept/a", 1), "the oldest");
+        room.keep("kept/b".to_owned(), 2, rows(4.0));
+        assert!(room.has("kept/b", 2) && !room.has("kept/b", 1) && room.has("kept/c", 1));
+        assert_eq!((room.bytes, room.peak, room.order.len()), (3 * one, 3 * one, 2));
+        room.put_object("weights/2".to_owned(), vec![rows(0.0)]);
+        assert!(room.has("weights/1", 9) && room.has("weights/2", 9) && !room.has("kept/c", 1));
+        room.forget("weights/1");
+        room.free("kept/b");
+        assert_eq!((room.bytes, room.rows.len(), room.order.len()), (one, 0, 0));
+    }
+}

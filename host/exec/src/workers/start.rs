@@ -1,0 +1,69 @@
+//! Workers for a run: processes that this one starts, or those that somebody else does.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use eciton_plan::Workers;
+
+use super::pool::{Settings, WorkerPool, token_name};
+use crate::framed::Framing;
+use crate::functions::{self, Error, Wanted};
+
+/// A pool for a run. Without `workers.listen` it starts its workers itself, on this machine.
+///
+/// # Errors
+/// As [`WorkerPool::new`]; where a process cannot be started.
+pub fn start(wanted: Wanted, workers: &Workers, lanes: bool) -> functions::Result<WorkerPool> {
+    let rows = wanted.rows();
+    let settings = Settings {
+        run: functions::run_name(),
+        framing: Framing { rows, limits: wanted.limits.clone() },
+        count: workers.count,
+        listen: workers.listen.clone().unwrap_or_else(|| "127.0.0.1:0".to_owned()),
+        tokens: workers.tokens.as_ref().map(PathBuf::from),
+        silence: Duration::from_millis(workers.silence_ms),
+        patience: Duration::from_secs(workers.wait_s.into()),
+        numeric_class: eciton_tensor::numeric_class().to_owned(),
+        lanes,
+        weight_versions: wanted.weight_versions,
+    };
+    let mut pool = WorkerPool::new(wanted.local, &wanted.kernels, settings)?;
+    if workers.listen.is_none() {
+        let program = program()?;
+        let place = pool.place().clone();
+        let one = |number: u32| {
+            let mut command = Command::new(&program);
+            command.args(["worker", "--connect", &place.address, "--token-file"]);
+            command.arg(place.tokens.join(token_name(number)));
+            command.args(["--quiet", "--keep", &workers.keep_bytes.to_string()]);
+            if let Some(at) = workers.vanish_at.get(number as usize).filter(|at| **at > 0) {
+                command.args(["--vanish-at", &at.to_string()]);
+            }
+            // Ctrl-C is the run's to hear.
+            std::os::unix::process::CommandExt::process_group(&mut command, 0);
+            command.stdin(Stdio::null()).stdout(Stdio::null());
+            command.spawn().map_err(Error::file(program.clone(), "started"))
+        };
+        let mut children = Vec::new();
+        for number in 0..workers.count {
+            match one(number) {
+                Ok(child) => children.push(child),
+                Err(error) => {
+                    pool.adopt(children);
+                    return Err(error);
+                }
+            }
+        }
+        pool.adopt(children);
+    }
+    Ok(pool)
+}
+
+/// The program whose command `worker` is one: `ECITON_PROGRAM`, else this one.
+fn program() -> functions::Result<PathBuf> {
+    match std::env::var_os("ECITON_PROGRAM").filter(|path| !path.is_empty()) {
+        Some(path) => Ok(path.into()),
+        None => std::env::current_exe().map_err(functions::system("finding this program")),
+    }
+}

@@ -1,0 +1,79 @@
+//! The keys of `[workers]`.
+
+use super::{Key, key};
+use crate::workers::{MAX_WORKERS, Workers};
+
+pub(super) const WORKERS: &[Key<Workers>] = &[
+    key(
+        "count",
+        &["workers", "nodes", "world_size"],
+        "workers, which dial this run (executor.kind = \"workers\"): 0 to 1024",
+        |workers, field| {
+            workers.count = field.integer32(0..=MAX_WORKERS)?;
+            Ok(())
+        },
+    ),
+    key(
+        "listen",
+        &["address", "master_addr", "bind"],
+        "where the run listens for workers that others start, as HOST:PORT; left out: it starts them here",
+        |workers, field| {
+            workers.listen = Some(field.text("HOST:PORT, for instance \"0.0.0.0:7070\"")?);
+            Ok(())
+        },
+    ),
+    key(
+        "tokens",
+        &["token_folder"],
+        "the folder that a token a worker is written to, as worker-0.token; left out: one that goes with the run",
+        |workers, field| {
+            workers.tokens = Some(field.text("the path of a folder")?);
+            Ok(())
+        },
+    ),
+    key(
+        "silence_ms",
+        &["timeout_ms", "heartbeat_ms"],
+        "after so many milliseconds without a message a worker is gone: 100 to 10^7",
+        |workers, field| {
+            workers.silence_ms = field.integer(100..=10_000_000)?;
+            Ok(())
+        },
+    ),
+    key(
+        "wait_s",
+        &["wait", "patience"],
+        "for how many seconds workers are waited for, at the start and when all are gone: 1 to 86400",
+        |workers, field| {
+            workers.wait_s = field.integer32(1..=86_400)?;
+            Ok(())
+        },
+    ),
+    key(
+        "keep_bytes",
+        &["memory_bytes", "memory"],
+        "bytes that a worker which the run starts keeps of weights and rows: 1 MiB and more",
+        |workers, field| {
+            workers.keep_bytes = field.integer(1 << 20..=i64::MAX as u64)?;
+            Ok(())
+        },
+    ),
+    key(
+        "shadows",
+        &["redundancy", "redundant"],
+        "whether a worker with nothing else to do also does its successor's forward steps: true or false",
+        |workers, field| {
+            workers.shadows = field.flag()?;
+            Ok(())
+        },
+    ),
+    key(
+        "vanish_at",
+        &["faults"],
+        "at which of its tasks each worker that the run starts vanishes, to try out losses: [0, 12]; 0: never",
+        |workers, field| {
+            workers.vanish_at = field.integers32(0..=u32::MAX)?;
+            Ok(())
+        },
+    ),
+];
