@@ -201,6 +201,10 @@ impl Observer for JsonLines<'_> {
         stalled(seconds, waits_for);
     }
 
+    fn waiting(&mut self, text: &str) {
+        tell(text);
+    }
+
     fn warning(&mut self, text: &str) {
         warning(text);
     }
@@ -273,6 +277,10 @@ impl Observer for Lines<'_> {
 
     fn stalled(&mut self, seconds: u64, waits_for: &[String]) {
         stalled(seconds, waits_for);
+    }
+
+    fn waiting(&mut self, text: &str) {
+        tell(text);
     }
 
     fn warning(&mut self, text: &str) {
@@ -406,6 +414,10 @@ impl Observer for Bar<'_> {
 
     fn stalled(&mut self, seconds: u64, waits_for: &[String]) {
         self.bar.suspend(|| stalled(seconds, waits_for));
+    }
+
+    fn waiting(&mut self, text: &str) {
+        self.bar.suspend(|| tell(text));
     }
 
     fn warning(&mut self, text: &str) {

@@ -1,7 +1,7 @@
 //! The end of a run: a block of text, or the last JSON object.
 
 use eciton_plan::Metric;
-use eciton_train::{Bill, Helpers, HelpersUsed, SeedReport, Summary, Target};
+use eciton_train::{Bill, Helpers, HelpersUsed, SeedReport, Summary, Target, WorkersUsed};
 use serde::Serialize;
 
 use crate::output::Output;
@@ -123,6 +123,9 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         let text = format!("{} committed{}", grouped(attempts.committed), parts.collect::<String>());
         rows.push(("attempts", text));
     }
+    if let Some(workers) = &summary.workers {
+        rows.extend(of_workers(workers));
+    }
     if let Some(bill) = &summary.bill {
         rows.extend(billed(bill));
     }
@@ -166,6 +169,38 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
 }
 
 /// How many functions or threads, and why.
+/// What workers sent and received, place by place, and what losses cost.
+fn of_workers(workers: &WorkersUsed) -> Vec<(&'static str, String)> {
+    let mut rows: Vec<(&'static str, String)> = Vec::new();
+    for (at, place) in workers.places.iter().enumerate().take(MAX_PLACES) {
+        let lost = match place.lost {
+            0 => String::new(),
+            1 => ", lost once".to_owned(),
+            times => format!(", lost {times} times"),
+        };
+        let text = format!(
+            "{}: {}, {} to it ({} weights), {} from it{lost}",
+            place.place,
+            counted(place.tasks, "task"),
+            bytes(place.bytes_out),
+            bytes(place.object_bytes),
+            bytes(place.bytes_in)
+        );
+        rows.push((if at == 0 { "workers" } else { "" }, text));
+    }
+    if workers.places.len() > MAX_PLACES {
+        rows.push(("", format!("and {} more", workers.places.len() - MAX_PLACES)));
+    }
+    if workers.again + workers.retries > 0 {
+        let text = format!("{} begun anew, {} done once more for their rows", workers.retries, workers.again);
+        rows.push(("steps", text));
+    }
+    rows
+}
+
+/// Places that are printed; `--json` has all.
+const MAX_PLACES: usize = 16;
+
 fn at_work(helpers: &HelpersUsed) -> String {
     let HelpersUsed { what, least, last, most, changes, why, cut, tasks, own_tasks, .. } = helpers;
     let (one, own) = match what {
@@ -318,6 +353,7 @@ mod tests {
             trial: None,
             helpers: None,
             attempts: None,
+            workers: None,
             bill: None,
             cost: None,
             stopped: false,

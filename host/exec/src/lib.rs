@@ -281,12 +281,12 @@ pub trait Executor {
         false
     }
 
-    /// Waits, before a first pass, until whoever does its jobs is there. By place of a lane, whether it is
+    /// Waits, before a first pass, until whoever does its jobs is there; `tell` hears of whom. By place of a lane, whether it is
     /// there; empty where places do not come and go.
     ///
     /// # Errors
     /// Who is missing, in words, with what to do.
-    fn prepare(&mut self) -> Result<Vec<bool>, String> {
+    fn prepare(&mut self, _tell: &mut dyn FnMut(&str)) -> Result<Vec<bool>, String> {
         Ok(Vec::new())
     }
 

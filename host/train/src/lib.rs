@@ -69,7 +69,7 @@ pub use predict::{Evaluation, Predictions, evaluate, predict};
 pub use profile::{profile, read as read_profile};
 pub use report::{
     Attempts, Chosen, EpochReport, Helpers, HelpersUsed, Metrics, Observer, Ordered, Resumed, RowsByAge,
-    SeedReport, Silent, Started, Summary, Target,
+    SeedReport, Silent, Started, Summary, Target, WorkersUsed,
 };
 pub use resume::{is_finished, resume};
 pub use session::Options;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use eciton_exec::functions::Outlook;
+use eciton_exec::workers::Traffic;
 use eciton_exec::{Bill, Cost, Cut};
 use eciton_plan::{Metric, Part, TaskType, Until};
 use serde::{Deserialize, Serialize};
@@ -197,6 +198,18 @@ impl SeedReport {
     }
 }
 
+/// Workers of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkersUsed {
+    /// Each place.
+    pub places: Vec<Traffic>,
+    /// Steps that were done once more for the rows that a lost place had kept, or, with shadows, that one might
+    /// lose.
+    pub again: u64,
+    /// Steps that were under way at a place when it was lost.
+    pub retries: u64,
+}
+
 /// Attempts at tasks beyond the one each that was committed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempts {
@@ -338,6 +351,9 @@ pub struct Summary {
     /// How attempts at tasks ended that did not count, in this process; `None` with the local executor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<Attempts>,
+    /// What workers sent and received, and what their losses cost, in this process; `None` without workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<WorkersUsed>,
     /// What the run used of what is charged for, as the service saw it; `None` where nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bill: Option<Bill>,
@@ -369,6 +385,8 @@ pub trait Observer {
     fn chosen(&mut self, _: &Chosen) {}
     /// For so many seconds nothing has ended that is under way: what the run waits for.
     fn stalled(&mut self, _seconds: u64, _waits_for: &[String]) {}
+    /// The run waits for workers: where they dial. One line.
+    fn waiting(&mut self, _text: &str) {}
     /// Something is not as it should be, and the run goes on all the same. One line.
     fn warning(&mut self, _text: &str) {}
     /// A kernel wrote a line to its log.

@@ -28,7 +28,7 @@ use crate::logs::{Header, Logs, Profiled, Recording};
 use crate::memory::{self, MemoryPlan};
 use crate::plan::Planning;
 use crate::recorder::Recorder;
-use crate::report::{Attempts, Helpers, HelpersUsed, Metrics, Observer};
+use crate::report::{Attempts, Helpers, HelpersUsed, Metrics, Observer, WorkersUsed};
 use crate::stop::Stop;
 use crate::trial::PipelineTrial;
 use crate::weights::{Sums, WeightState, Weights};
@@ -606,6 +606,14 @@ impl Session {
     /// How many functions were at work.
     pub(crate) fn helpers(&self) -> Option<HelpersUsed> {
         self.tuning.as_ref().map(|tuning| tuning.used().clone())
+    }
+
+    /// What workers did; `None` where there are none.
+    pub(crate) fn workers(&self) -> Option<WorkersUsed> {
+        let places = self.machine.traffic();
+        let counters = self.engine.counters();
+        let (again, retries) = (counters.again, counters.retries);
+        (!places.is_empty()).then_some(WorkersUsed { places, again, retries })
     }
 
     /// How attempts ended; `None` where there is one for each task.

@@ -437,6 +437,7 @@ fn summarise(
         trial: session.trial.clone(),
         helpers: session.helpers(),
         attempts: session.attempts(),
+        workers: session.workers(),
         bill: session.bill(),
         cost: session.cost(),
         without_predictions: false,

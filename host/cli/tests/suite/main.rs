@@ -17,3 +17,4 @@ mod many_graphs;
 mod stop;
 mod sweep;
 mod tasks;
+mod workers;

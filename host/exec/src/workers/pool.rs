@@ -66,8 +66,8 @@ struct State {
     connections: u64,
     /// Tasks so far.
     numbers: u64,
-    /// Why places that are gone have gone.
-    reasons: Vec<String>,
+    /// Who sends messages.
+    writers: Vec<tokio::task::JoinHandle<()>>,
     /// Nothing is handed out any more.
     closed: bool,
     /// Nobody is there: the local pool waits for them.
@@ -166,7 +166,7 @@ impl WorkerPool {
             local.round(settings.framing.clone());
         }
         let place = Place { address: listener.address.to_string(), tokens: folder };
-        let (count, nobody) = (settings.count as usize, "it has never come".to_owned());
+        let count = settings.count as usize;
         let state = State {
             links: (0..count).map(|_| None).collect(),
             objects,
@@ -174,7 +174,7 @@ impl WorkerPool {
             classes: BTreeSet::new(),
             connections: 0,
             numbers: 0,
-            reasons: vec![nobody; count],
+            writers: Vec::new(),
             closed: false,
             deserted: false,
         };
@@ -382,11 +382,11 @@ impl Shared {
             // What is computed again, the engine says: for it the place is another one now.
             let gone: Vec<u64> = link.flights.iter().filter(|(_, f)| f.of_lane).map(|(at, _)| *at).collect();
             let dropped: Vec<_> = gone.iter().filter_map(|at| link.flights.remove(at)).collect();
-            drop(state);
-            drop(dropped);
             let reason = "its memory did not suffice for the rows that it was to keep".to_owned();
             self.inbox.note(Completion::Lost { place, reason });
-            return self.inbox.note(Completion::Joined { place });
+            self.inbox.note(Completion::Joined { place });
+            drop(state);
+            return drop(dropped);
         }
         if let Some(sent) = link.again(number, objects) {
             if let Some(traffic) = traffic.get_mut(place as usize) {
@@ -402,7 +402,8 @@ impl Shared {
         }
     }
 
-    /// A worker has gone, or is to go.
+    /// A worker has gone, or is to go. Its loss is told before its tasks are forgotten: something is under way
+    /// all the time.
     fn lost(&self, (place, id): (u32, u64), reason: &str) {
         let mut state = self.lock();
         let Some(slot) = state.links.get_mut(place as usize) else { return };
@@ -411,15 +412,17 @@ impl Shared {
         if let Some(traffic) = state.traffic.get_mut(place as usize) {
             traffic.lost += u32::from(!closed);
         }
-        if let Some(known) = state.reasons.get_mut(place as usize) {
-            *known = reason.to_owned();
+        if !closed {
+            self.inbox.note(Completion::Lost { place, reason: reason.to_owned() });
         }
-        let deserted = state.is_empty() && !state.closed && !state.deserted && self.settings.lanes;
-        state.deserted |= deserted;
-        drop(state);
+        let deserted = state.is_empty() && !closed && !state.deserted && self.settings.lanes;
         if deserted {
+            state.deserted = true;
             // Under way until somebody comes.
             self.inbox.begin();
+        }
+        drop(state);
+        if deserted {
             self.wait_for_others();
         }
         link.say(Message::Bye(reason.to_owned()));
@@ -427,9 +430,6 @@ impl Shared {
             let Flight { pass, key, begun, ticket, .. } = flight;
             let reason = format!("the worker at place {place} has gone: {reason}");
             ticket.end(pass, key, begun, Err(Error::Host { place: key.to_string(), reason }));
-        }
-        if !closed {
-            self.inbox.note(Completion::Lost { place, reason: reason.to_owned() });
         }
         self.changed.notify_all();
     }
@@ -478,12 +478,16 @@ async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
         let deserted = std::mem::take(&mut state.deserted);
         drop(state);
         let (writes, reads) = (shared.clone(), shared.clone());
-        tokio::spawn(async move {
+        let writer = tokio::spawn(async move {
             let ended = write(&writes, place, sender, messages).await;
             if let Err(error) = ended {
                 writes.lost((place, id), &error.to_string());
             }
         });
+        let mut state = shared.lock();
+        state.writers.retain(|writer| !writer.is_finished());
+        state.writers.push(writer);
+        drop(state);
         tokio::spawn(async move {
             let ended = read(&reads, (place, id), receiver).await;
             // Only then another worker may sit there.
@@ -605,8 +609,12 @@ impl Executor for WorkerPool {
         self.shared.settings.lanes && !self.at_home
     }
 
-    fn prepare(&mut self) -> Result<Vec<bool>, String> {
+    fn prepare(&mut self, tell: &mut dyn FnMut(&str)) -> Result<Vec<bool>, String> {
         if !std::mem::replace(&mut self.gathered, true) {
+            if self.children.is_empty() {
+                let (address, tokens) = (&self.place.address, self.place.tokens.display());
+                tell(&format!("listens at {address}; tokens of {} workers are in {tokens}", self.most()));
+            }
             self.gather()?;
         }
         Ok(self.shared.lock().links.iter().map(Option::is_some).collect())
@@ -662,15 +670,16 @@ impl Drop for WorkerPool {
         for link in state.links.iter_mut().filter_map(Option::take) {
             link.say(Message::Bye("the run has ended".to_owned()));
         }
+        let writers = std::mem::take(&mut state.writers);
         drop(state);
         if let Some(runtime) = self.runtime.take() {
             // So long that workers hear of the end.
-            let end = Instant::now() + Duration::from_secs(1);
-            for child in &mut self.children {
-                while Instant::now() < end && child.try_wait().is_ok_and(|ended| ended.is_none()) {
-                    std::thread::sleep(Duration::from_millis(2));
+            let all = async {
+                for writer in writers {
+                    drop(writer.await);
                 }
-            }
+            };
+            runtime.block_on(async { drop(tokio::time::timeout(Duration::from_secs(2), all).await) });
             runtime.shutdown_timeout(Duration::from_millis(200));
         }
         for child in &mut self.children {

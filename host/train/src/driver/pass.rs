@@ -134,7 +134,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     ) -> Result<Reason> {
         let mut heard = Instant::now();
         let mut told = 0;
-        let there = self.machine.prepare().map_err(Error::Workers)?;
+        let there = self.machine.prepare(&mut |text| state.observer.waiting(text)).map_err(Error::Workers)?;
         self.pending.push_back(Event::Started);
         if stages.is_on_lanes() {
             let told = (0u32..).zip(there).map(|(place, there)| match there {

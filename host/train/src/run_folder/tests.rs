@@ -85,6 +85,7 @@ fn summary(seeds: &[u64]) -> Summary {
         trial: None,
         helpers: None,
         attempts: None,
+        workers: None,
         bill: None,
         cost: None,
         stopped: false,

@@ -1,0 +1,299 @@
+//! Workers that dial a run: the bits of a run without them, whoever vanishes and when; and bad input.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::common::{eciton, works};
+
+fn summary(text: &str) -> Value {
+    let of = |line: &str| serde_json::from_str::<Value>(line).ok();
+    text.lines().filter_map(of).find(|line| line["event"] == "summary").unwrap()
+}
+
+/// A network of six layers, four parts an update.
+const DIGITS: [&str; 10] =
+    ["train", "digits", "--layers", "6", "--batch", "600", "--micro", "4", "--no-out", "--json"];
+
+fn digits(folder: &Path, rest: &[&str]) -> Value {
+    summary(&works(folder, &[&DIGITS[..], &["--epochs", "1"], rest].concat()))
+}
+
+/// Of an undisturbed run over two workers.
+fn digits_on(folder: &Path, epochs: &[&str]) -> Value {
+    summary(&works(folder, &[&DIGITS[..], epochs, &["--workers", "2"]].concat()))
+}
+
+fn tasks(summary: &Value) -> Vec<u64> {
+    let places = summary["workers"]["places"].as_array().unwrap();
+    places.iter().map(|place| place["tasks"].as_u64().unwrap()).collect()
+}
+
+fn lost(summary: &Value) -> u64 {
+    let places = summary["workers"]["places"].as_array().unwrap();
+    places.iter().map(|place| place["lost"].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn pipelines_over_workers_have_the_bits_of_one_process() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let alone = digits(folder, &[]);
+    for schedule in ["gpipe", "1f1b"] {
+        for (lanes, width) in [("1", "1"), ("2", "1"), ("4", "2"), ("6", "1")] {
+            let line = ["--lanes", lanes, "--width", width, "--workers", lanes, "--schedule", schedule];
+            let found = digits(folder, &line);
+            assert_eq!(found["model_digest"], alone["model_digest"], "{line:?}");
+            assert_eq!(found["seeds"], alone["seeds"], "{line:?}");
+            assert!(tasks(&found).iter().all(|tasks| *tasks > 0), "{line:?}: {found}");
+        }
+    }
+    // The rule of two versions: that of threads.
+    let threads = digits(folder, &["--lanes", "3", "--schedule", "2bw"]);
+    let workers = digits(folder, &["--lanes", "3", "--workers", "3", "--schedule", "2bw"]);
+    assert_eq!(workers["model_digest"], threads["model_digest"]);
+    assert_ne!(threads["model_digest"], alone["model_digest"]);
+}
+
+#[test]
+fn a_graphs_tasks_may_be_anybodys() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let cora = ["train", "cora", "--epochs", "5", "--no-out", "--json"];
+    for model in [&["--intervals", "4"][..], &["--recipe", "gat"]] {
+        let alone = summary(&works(folder, &[&cora[..], model].concat()));
+        // A worker vanishes; one kernel in two comes from the run's machine as the user's own.
+        for rest in [&["--workers", "2"][..], &["--workers", "3", "--set", "workers.vanish_at=[0,7,9]"]] {
+            let found = summary(&works(folder, &[&cora[..], model, rest].concat()));
+            assert_eq!(found["seeds"], alone["seeds"], "{model:?} {rest:?}");
+        }
+    }
+    let linear = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-kernels/prebuilt/linear.wasm");
+    std::fs::copy(linear, folder.join("own.wasm")).unwrap();
+    let own = [&cora[..], &["--kernel", "linear=own.wasm"]].concat();
+    let alone = summary(&works(folder, &own));
+    let found = summary(&works(folder, &[&own[..], &["--workers", "2", "--intervals", "4"]].concat()));
+    assert_eq!(found["model_digest"].to_string().len(), alone["model_digest"].to_string().len());
+    assert!(tasks(&found).iter().sum::<u64>() > 0, "{found}");
+}
+
+#[test]
+fn whoever_vanishes_at_whichever_task_the_bits_are_those_of_a_run_without_losses() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let alone = digits(folder, &[]);
+    let line = ["--lanes", "3", "--workers", "3"];
+    let most = tasks(&digits(folder, &line)).into_iter().max().unwrap();
+    assert!(most >= 16, "{most}");
+    let mut again = 0;
+    let mut check = |vanish: [u64; 3], shadows: &str, losses: u64| {
+        let vanish = format!("workers.vanish_at={vanish:?}");
+        let found = digits(folder, &[&line[..], &["--set", &vanish, "--set", shadows]].concat());
+        assert_eq!(found["seeds"], alone["seeds"], "{vanish} {shadows}");
+        assert_eq!(lost(&found), losses, "{vanish} {shadows}: {found}");
+        again += found["workers"]["again"].as_u64().unwrap();
+    };
+    // One at every task of its own; neighbours at once; all but one.
+    for at in 1..=most {
+        check([at, 0, 0], "workers.shadows=false", 1);
+        check([0, at, 0], "workers.shadows=false", 1);
+        check([0, 0, at], "workers.shadows=false", 1);
+    }
+    for at in (1..=most).step_by(3) {
+        check([at, at, 0], "workers.shadows=false", 2);
+        check([0, at, at + 1], "workers.shadows=true", 2);
+        check([at + 1, 0, at], "workers.shadows=true", 2);
+    }
+    assert!(again > 0, "rows that went with a place were computed again");
+}
+
+/// A run that listens, and its workers.
+struct Cluster {
+    run: Child,
+    lines: BufReader<std::process::ChildStderr>,
+    out: BufReader<std::process::ChildStdout>,
+    /// What was read of `out`.
+    told: String,
+}
+
+fn binary(folder: &Path, line: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_eciton"));
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli-cache/kernels");
+    command.env("ECITON_CACHE_DIR", cache).current_dir(folder).stdin(Stdio::null()).args(line);
+    command
+}
+
+impl Cluster {
+    /// Its address is told on standard error.
+    fn start(folder: &Path, rest: &[&str]) -> (Self, String) {
+        let line =
+            [&DIGITS[..], &["--set", "workers.listen=127.0.0.1:0", "--set", "workers.tokens=tokens"], rest];
+        let mut run =
+            binary(folder, &line.concat()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (lines, out) = (run.stderr.take().unwrap(), run.stdout.take().unwrap());
+        let (lines, out) = (BufReader::new(lines), BufReader::new(out));
+        let mut cluster = Self { run, lines, out, told: String::new() };
+        let told = cluster.wait_for("listens at ");
+        let address = told.split("listens at ").nth(1).unwrap().split([';', ' ', '\n']).next().unwrap();
+        (cluster, address.to_owned())
+    }
+
+    fn wait_for(&mut self, words: &str) -> String {
+        let mut all = String::new();
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.lines.read_line(&mut line).unwrap(), 0, "{words} never came: {all}");
+            if line.contains(words) {
+                return line;
+            }
+            all += &line;
+        }
+    }
+
+    fn wait_for_an_epoch(&mut self) {
+        while !self.told.contains("\"event\":\"epoch\"") {
+            assert_ne!(self.out.read_line(&mut self.told).unwrap(), 0, "no epoch: {}", self.told);
+        }
+    }
+
+    fn end(mut self) -> (Option<i32>, String, String) {
+        let (mut out, mut err) = (self.told, String::new());
+        self.out.read_to_string(&mut out).unwrap();
+        self.lines.read_to_string(&mut err).unwrap();
+        (self.run.wait().unwrap().code(), out, err)
+    }
+}
+
+fn worker(folder: &Path, address: &str, token: &str, rest: &[&str]) -> Child {
+    let token = PathBuf::from("tokens").join(token);
+    let line = ["worker", "--connect", address, "--token-file", token.to_str().unwrap(), "--json"];
+    let mut command = binary(folder, &[&line[..], rest].concat());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn ended(child: Child) -> (Option<i32>, String) {
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout) + &text(output.stderr))
+}
+
+#[test]
+fn workers_that_others_start_come_go_and_are_replaced() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let epochs = ["--epochs", "8", "--lanes", "2"];
+    let alone = summary(&works(folder, &[&DIGITS[..], &epochs].concat()));
+    let (mut cluster, address) = Cluster::start(folder, &[&epochs[..], &["--workers", "2"]].concat());
+    let first = worker(folder, &address, "worker-0.token", &["--vanish-at", "9"]);
+    let second = worker(folder, &address, "worker-1.token", &[]);
+    cluster.wait_for("worker at place 0 is gone");
+    // A spare at the place that is free; nobody at one that is taken.
+    let spare = worker(folder, &address, "worker-0.token", &[]);
+    let (code, told) = ended(worker(folder, &address, "worker-1.token", &[]));
+    assert!(code == Some(1) && told.contains("place 1 is taken"), "{told}");
+    let (code, out, err) = cluster.end();
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(summary(&out)["seeds"], alone["seeds"]);
+    assert_eq!(ended(first).0, Some(0), "it vanished as it was told to");
+    for child in [second, spare] {
+        let (code, told) = ended(child);
+        assert!(code == Some(0) && told.contains("the run has ended"), "{told}");
+    }
+}
+
+#[test]
+fn a_worker_that_is_told_to_go_ends_its_task_first() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let epochs = ["--epochs", "40", "--lanes", "2"];
+    let alone = summary(&works(folder, &[&DIGITS[..], &epochs].concat()));
+    let (mut cluster, address) = Cluster::start(folder, &[&epochs[..], &["--workers", "2"]].concat());
+    let stays = worker(folder, &address, "worker-0.token", &[]);
+    let goes = worker(folder, &address, "worker-1.token", &[]);
+    cluster.wait_for_an_epoch();
+    let id = goes.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    let (code, told) = ended(goes);
+    assert!(code == Some(0) && told.contains("it was asked to go"), "{told}");
+    let (code, out, err) = cluster.end();
+    assert_eq!((code, &summary(&out)["seeds"]), (Some(0), &alone["seeds"]), "{err}");
+    // What was done once more is what its rows went with; no answer was lost.
+    let (whole, left) = (digits_on(folder, &epochs), summary(&out));
+    let again = left["workers"]["again"].as_u64().unwrap();
+    let answered = |of: &Value| tasks(of).iter().sum::<u64>();
+    assert_eq!(answered(&left), answered(&whole) + again, "{out}");
+    assert_eq!(ended(stays).0, Some(0));
+}
+
+#[test]
+fn a_run_without_its_workers_ends_in_words() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let fails = |rest: &[&str]| {
+        let (code, _, err) = eciton(folder, &[&DIGITS[..], &["--epochs", "2"], rest].concat());
+        assert_eq!(code.is_none_or(|code| code == 0), false, "{rest:?}: {err}");
+        err
+    };
+    let gone = ["--lanes", "2", "--workers", "2", "--set", "workers.wait_s=1"];
+    let err = fails(&[&gone[..], &["--set", "workers.vanish_at=[3,4]"]].concat());
+    assert!(err.contains("all workers have gone, and none has come for 1 s"), "{err}");
+    let listens = ["--set", "workers.listen=127.0.0.1:0"];
+    let err = fails(&[&gone[..], &listens, &["--set", "workers.tokens=t"]].concat());
+    assert!(
+        err.contains("0 of 2 workers are there after 1 s") && err.contains("--token-file t/worker-0"),
+        "{err}"
+    );
+    let err = fails(&[&gone[..], &listens, &["--set", "workers.tokens=t"]].concat());
+    assert!(err.contains("t/worker-0.token") && err.contains("cannot be written"), "{err}");
+    for (line, words) in [
+        (&["--workers", "2", "--lanes", "3"][..], "have as many workers as lanes"),
+        (&["--executor", "workers"], "say how many there are"),
+        (&["--workers", "2", "--set", "workers.listen=0.0.0.0:1"], "workers.tokens"),
+        (&["--workers", "2", "--set", "workers.shadows=true"], "lanes.count"),
+        (
+            &[
+                "--workers",
+                "2",
+                "--lanes",
+                "2",
+                "--set",
+                "workers.listen=nowhere",
+                "--set",
+                "workers.tokens=u",
+            ],
+            "listening at nowhere",
+        ),
+    ] {
+        let err = fails(line);
+        assert!(err.contains(words), "{line:?}: {err}");
+    }
+}
+
+#[test]
+fn a_worker_is_told_what_is_wrong() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    std::fs::create_dir(folder.join("tokens")).unwrap();
+    std::fs::write(folder.join("tokens/wrong"), "{}").unwrap();
+    let (code, told) = ended(worker(folder, "127.0.0.1:1", "wrong", &[]));
+    assert!(code == Some(1) && told.contains("tokens/wrong: it is no token"), "{told}");
+    let (code, told) = ended(worker(folder, "127.0.0.1:1", "none", &[]));
+    assert!(code == Some(1) && told.contains("tokens/none"), "{told}");
+    let (mut cluster, address) = Cluster::start(folder, &["--epochs", "1", "--lanes", "1", "--workers", "1"]);
+    let (code, told) = ended(worker(folder, "127.0.0.1:1", "worker-0.token", &["--wait", "0"]));
+    assert!(code == Some(1) && told.contains("connecting to 127.0.0.1:1"), "{told}");
+    let token = std::fs::read_to_string(folder.join("tokens/worker-0.token")).unwrap();
+    let mut other: Value = serde_json::from_str(&token).unwrap();
+    other["token"] = Value::from("0".repeat(64));
+    std::fs::write(folder.join("tokens/forged"), other.to_string()).unwrap();
+    let (code, told) = ended(worker(folder, &address, "forged", &[]));
+    assert!(code == Some(1) && told.contains("its token is not one of this run"), "{told}");
+    other["certificate_sha256"] = Value::from("0".repeat(64));
+    std::fs::write(folder.join("tokens/elsewhere"), other.to_string()).unwrap();
+    let (code, told) = ended(worker(folder, &address, "elsewhere", &[]));
+    assert!(code == Some(1) && told.contains("not the certificate of the token's run"), "{told}");
+    cluster.run.kill().unwrap();
+    cluster.run.wait().unwrap();
+}
