@@ -100,11 +100,12 @@ fn print_lanes(plan: &LanesPlan, row: &mut impl FnMut(&str, String)) {
     for (place, lane) in plan.lanes.iter().enumerate() {
         let name = if place == 0 { "lanes" } else { "" };
         let text = format!(
-            "{place} {}; {:.1} Mflop a row, {} parameters, at most {} at once",
+            "{place} {}; {:.1} Mflop a row, {} parameters, at most {} at once; a worker keeps {}",
             lane.stages.join(", "),
             lane.flops / 1e6,
             grouped(lane.parameters),
             counted(u64::from(lane.cap), "part"),
+            bytes(lane.worker_bytes),
         );
         row(name, text);
     }

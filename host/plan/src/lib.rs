@@ -50,6 +50,7 @@ pub mod planner;
 pub mod prices;
 pub mod profile;
 pub mod program;
+pub mod residents;
 pub mod savings;
 pub mod schedule;
 pub mod signature;
@@ -96,6 +97,7 @@ pub use program::{
     Along, Cost, DataShape, Domain, Hops, LossOf, Normalisation, Open, Operation, Over, Parameter, Phase,
     Place, Port, Program, Read, Relation, RowsOf, Scope, SlotOf, SlotSpec, Stage,
 };
+pub use residents::Residents;
 pub use savings::{GatherFeatures, LabelledGathers, Savings, Workload, loss_gathers};
 pub use signature::{
     Attribute, AttributeSpec, BackwardNeeds, EdgeSignature, GROUP, Initialiser, ParameterSpec, RowsSpec,

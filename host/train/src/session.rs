@@ -26,7 +26,7 @@ use crate::kernels::{CachePolicy, Kernels, Own, SignedCode};
 use crate::labelled::LabelledPlan;
 use crate::logs::{Header, Logs, Profiled, Recording};
 use crate::memory::{self, MemoryPlan};
-use crate::plan::Planning;
+use crate::plan::{Planning, needs};
 use crate::recorder::Recorder;
 use crate::report::{Attempts, Helpers, HelpersUsed, Metrics, Observer, WorkersUsed};
 use crate::stop::Stop;
@@ -401,7 +401,11 @@ impl Session {
         let charged = matches!(executor.kind, ExecutorKind::Emulated | ExecutorKind::Lambda);
         // Before anything is spent: a price list that cannot be read must not end a run.
         let prices = charged.then(Prices::read).transpose()?;
-        let mut machine = machine(config, local, &kernels, &layers, intervals)?;
+        let lanes = (config.lanes.lanes.count > 0).then(|| {
+            let (rows, parts) = parts(config, &inputs, &program);
+            needs(config, (&program, &spans, &schedule), (rows.div_ceil(parts.max(1)) as usize, parts))
+        });
+        let mut machine = machine(config, local, &kernels, &layers, (intervals, lanes))?;
         let mut tuning = tuning(config, &*machine, &schedule, prices.as_ref(), intervals, threads);
         if let Some(tuning) = &mut tuning {
             tuning.begin(&mut *machine);
@@ -684,7 +688,7 @@ fn machine(
     local: LocalPool,
     kernels: &Kernels,
     layers: &[Option<Arc<Layer>>],
-    intervals: u32,
+    (intervals, lanes): (u32, Option<Vec<(u64, u64)>>),
 ) -> Result<Box<dyn Executor>> {
     if config.executor.kind == ExecutorKind::Local {
         return Ok(Box::new(local));
@@ -698,7 +702,6 @@ fn machine(
         weight_versions: config.pipeline.weight_versions(),
     };
     if config.executor.kind == ExecutorKind::Workers {
-        let lanes = config.lanes.lanes.count > 0;
         return Ok(Box::new(eciton_exec::workers::start(wanted, &config.workers, lanes)?));
     }
     Ok(functions::start(wanted, &config.emulator)?)

@@ -271,6 +271,46 @@ fn a_run_without_its_workers_ends_in_words() {
     }
 }
 
+/// Bytes that workers keep, at most: as planned, and refused where they keep less.
+#[test]
+fn a_worker_keeps_what_was_planned_and_no_run_begins_where_it_cannot() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let shape =
+        ["digits", "--layers", "6", "--hidden", "256", "--batch", "600", "--micro", "4", "--lanes", "2"];
+    let plan: Value =
+        serde_json::from_str(&works(folder, &[&["plan"], &shape[..], &["--json"]].concat())).unwrap();
+    let planned: Vec<u64> = plan["lanes"]["lanes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|lane| lane["worker_bytes"].as_u64().unwrap())
+        .collect();
+    let line = [&["--layers", "6", "--hidden", "256", "--lanes", "2", "--workers", "2", "--epochs", "2"][..]]
+        .concat();
+    let (cluster, address) = Cluster::start(folder, &line);
+    let workers = [0, 1].map(|at| {
+        let keep = planned[at].to_string();
+        worker(folder, &address, &format!("worker-{at}.token"), &["--keep", &keep])
+    });
+    let (code, out, err) = cluster.end();
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(lost(&summary(&out)), 0, "nothing was missing: {out}");
+    for (child, planned) in workers.into_iter().zip(&planned) {
+        let (_, told) = ended(child);
+        let told: Value =
+            serde_json::from_str(told.lines().find(|line| line.starts_with('{')).unwrap()).unwrap();
+        let kept = told["kept_bytes"].as_u64().unwrap();
+        // Small parameters travel with each task; rows of the widest part are planned.
+        assert!(kept <= *planned && kept * 10 >= planned * 9, "{kept} of {planned}");
+    }
+    let little = (planned[0] - 1).to_string();
+    let rest = ["--hidden", "256", "--epochs", "2", "--lanes", "2", "--workers", "2", "--set"];
+    let keep = format!("workers.keep_bytes={little}");
+    let (code, _, err) = eciton(folder, &[&DIGITS[..], &rest, &[&keep]].concat());
+    assert!(code == Some(1) && err.contains(&format!("keeps {little} bytes, and its lane needs")), "{err}");
+}
+
 #[test]
 fn a_worker_is_told_what_is_wrong() {
     let place = tempfile::tempdir().unwrap();

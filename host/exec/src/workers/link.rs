@@ -45,6 +45,8 @@ impl Flight {
 pub(super) struct Link {
     /// Of all connections of the run the so many-th.
     pub(super) id: u64,
+    /// Bytes that it keeps.
+    pub(super) keeps_bytes: u64,
     out: mpsc::UnboundedSender<Message>,
     pub(super) flights: BTreeMap<u64, Flight>,
     /// Objects that it has, with their bytes.
@@ -54,8 +56,8 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(id: u64, out: mpsc::UnboundedSender<Message>) -> Self {
-        Self { id, out, flights: BTreeMap::new(), known: BTreeMap::new(), draining: false }
+    pub(super) fn new((id, keeps_bytes): (u64, u64), out: mpsc::UnboundedSender<Message>) -> Self {
+        Self { id, keeps_bytes, out, flights: BTreeMap::new(), known: BTreeMap::new(), draining: false }
     }
 
     /// Hands a message to whoever sends them; a connection that is gone says so itself.

@@ -11,8 +11,6 @@ use crate::framed::Framing;
 
 /// Smaller matrices travel along.
 const OBJECT_BYTES: usize = 4 << 10;
-/// Generations of weights that stay besides those that tasks read at once.
-const MORE_GENERATIONS: u64 = 2;
 
 /// A task written down.
 #[derive(Debug)]
@@ -49,7 +47,7 @@ impl Names {
 impl Objects {
     /// None yet. Tasks read so many generations of weights at once.
     pub(super) fn new(weight_versions: u32) -> Self {
-        let generations = u64::from(weight_versions) + MORE_GENERATIONS;
+        let generations = weight_versions.max(1).into();
         Self { known: BTreeMap::new(), weights: BTreeMap::new(), generations }
     }
 
@@ -135,7 +133,7 @@ mod tests {
 
     #[test]
     fn weights_are_kept_as_long_as_tasks_read_them() {
-        let mut objects = Objects::new(1);
+        let mut objects = Objects::new(2);
         objects.put("kernel/1".to_owned(), Bytes::new());
         for generation in 1..=4 {
             let key = format!("weights/g{generation}.p0");
@@ -144,8 +142,8 @@ mod tests {
             let never = || Err(Error::Wire { place: String::new(), reason: String::new() });
             objects.weights(generation, again, never).unwrap();
         }
-        assert_eq!(objects.forget_before(3), Vec::<String>::new());
-        assert_eq!(objects.forget_before(4), ["weights/g1.p0"]);
+        assert_eq!(objects.forget_before(2), Vec::<String>::new());
+        assert_eq!(objects.forget_before(3), ["weights/g1.p0"]);
         assert_eq!(objects.get("weights/g1.p0"), None);
         assert!(objects.get("weights/g2.p0").is_some() && objects.get("kernel/1").is_some());
     }

@@ -1,6 +1,6 @@
 //! The host's side: who is there, who does what, and what is told of those who have gone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use eciton_connect::{
 };
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Error, Kernel};
+use eciton_plan::Step;
 use tokio::sync::mpsc;
 
 use super::link::{CREDIT, Flight, Link};
@@ -45,6 +46,8 @@ pub struct Settings {
     pub lanes: bool,
     /// Versions of the weights that tasks read at once, at most.
     pub weight_versions: u32,
+    /// By lane, bytes of weights and of rows that its worker keeps at once.
+    pub needs: Vec<(u64, u64)>,
 }
 
 /// Where a pool listens.
@@ -66,6 +69,8 @@ struct State {
     connections: u64,
     /// Tasks so far.
     numbers: u64,
+    /// How often steps of the newest round found no rows where they were done.
+    unmet: BTreeMap<Step, u32>,
     /// Who sends messages.
     writers: Vec<tokio::task::JoinHandle<()>>,
     /// Nothing is handed out any more.
@@ -174,6 +179,7 @@ impl WorkerPool {
             classes: BTreeSet::new(),
             connections: 0,
             numbers: 0,
+            unmet: BTreeMap::new(),
             writers: Vec::new(),
             closed: false,
             deserted: false,
@@ -208,7 +214,7 @@ impl WorkerPool {
         loop {
             let there = state.links.iter().flatten().count();
             if there == state.links.len() {
-                return Ok(());
+                return self.shared.check(&state);
             }
             let left = end.saturating_duration_since(Instant::now());
             let ended = self.children.iter_mut().find_map(|child| child.try_wait().ok().flatten());
@@ -241,6 +247,22 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether each place keeps what its lane needs.
+    fn check(&self, state: &State) -> Result<(), String> {
+        for (place, (&(weights, rows), link)) in self.settings.needs.iter().zip(&state.links).enumerate() {
+            let keeps = link.as_ref().map_or(u64::MAX, |link| link.keeps_bytes);
+            if weights.saturating_add(rows) > keeps {
+                return Err(format!(
+                    "the worker at place {place} keeps {keeps} bytes, and its lane needs {} ({weights} of weights, {rows} \
+                     of rows); have more lanes (--lanes), more parts (--micro), or workers that keep more (--keep, \
+                     workers.keep_bytes)",
+                    weights.saturating_add(rows)
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Gives a place a task. One whose worker has gone meanwhile is forgotten if it is a lane's: its loss is
     /// told.
     fn hand(self: &Arc<Self>, place: u32, order: &Order) {
@@ -253,8 +275,8 @@ impl Shared {
             return;
         }
         let State { links, objects, numbers, traffic, .. } = &mut *state;
-        let link = links.get_mut(place as usize).and_then(Option::as_mut).filter(|link| !link.draining);
-        let Some(link) = link else {
+        let link = links.get(place as usize).and_then(Option::as_ref);
+        if link.is_none_or(|link| link.draining) {
             drop(state);
             if !of_lane {
                 let reason = format!("the worker at place {place} has gone");
@@ -267,6 +289,10 @@ impl Shared {
             }
             return;
         };
+        // Before what comes in their place.
+        let gone = objects.forget_before(order.work.generation);
+        links.iter_mut().flatten().for_each(|link| link.forget(&gone));
+        let Some(link) = links.get_mut(place as usize).and_then(Option::as_mut) else { return };
         let written = match objects.write(&self.settings.run, &self.settings.framing, order) {
             Ok(written) => written,
             Err(error) => {
@@ -282,8 +308,6 @@ impl Shared {
         let flight = Flight::new((order.pass, key), ticket, of_lane, (written.frame, written.keys));
         let number = *numbers;
         link.begin(number, flight);
-        let gone = objects.forget_before(order.work.generation);
-        links.iter_mut().flatten().for_each(|link| link.forget(&gone));
         drop(state);
         if let Some(deadline) = order.deadline.filter(|_| !of_lane) {
             self.watch((order.pass, key), deadline, (place, number));
@@ -372,16 +396,32 @@ impl Shared {
     }
 
     /// A worker has not got what a task names.
-    fn missing(&self, place: u32, id: u64, (number, keys): (u64, &[String])) {
+    fn missing(self: &Arc<Self>, place: u32, id: u64, (number, keys): (u64, &[String])) {
         let rows = keys.iter().any(|key| key.starts_with(KEPT));
         let mut state = self.lock();
-        let State { links, objects, traffic, .. } = &mut *state;
+        let State { links, objects, traffic, unmet, .. } = &mut *state;
         let link = links.get_mut(place as usize).and_then(Option::as_mut).filter(|link| link.id == id);
         let Some(link) = link else { return };
         if rows {
             // What is computed again, the engine says: for it the place is another one now.
             let gone: Vec<u64> = link.flights.iter().filter(|(_, f)| f.of_lane).map(|(at, _)| *at).collect();
             let dropped: Vec<_> = gone.iter().filter_map(|at| link.flights.remove(at)).collect();
+            // Of one step again and again: it is not that others came in between.
+            let step = link.flights.get(&number).map(|flight| flight.key.step());
+            let times = step.map(|step| {
+                unmet.retain(|known, _| known.round == step.round);
+                let times = unmet.entry(step).or_default();
+                *times += 1;
+                *times
+            });
+            if times.is_some_and(|times| times > THRASHED) {
+                let reason = format!(
+                    "the worker at place {place} keeps {} bytes, which do not suffice for the lanes that it has taken \
+                     over; have workers that keep more, or a spare at once",
+                    link.keeps_bytes
+                );
+                self.inbox.note(Completion::Deserted { reason });
+            }
             let reason = "its memory did not suffice for the rows that it was to keep".to_owned();
             self.inbox.note(Completion::Lost { place, reason });
             self.inbox.note(Completion::Joined { place });
@@ -404,7 +444,7 @@ impl Shared {
 
     /// A worker has gone, or is to go. Its loss is told before its tasks are forgotten: something is under way
     /// all the time.
-    fn lost(&self, (place, id): (u32, u64), reason: &str) {
+    fn lost(self: &Arc<Self>, (place, id): (u32, u64), reason: &str) {
         let mut state = self.lock();
         let Some(slot) = state.links.get_mut(place as usize) else { return };
         let Some(link) = slot.take_if(|link| link.id == id) else { return };
@@ -421,9 +461,10 @@ impl Shared {
             // Under way until somebody comes.
             self.inbox.begin();
         }
+        let connections = state.connections;
         drop(state);
         if deserted {
-            self.wait_for_others();
+            self.wait_for_others(connections);
         }
         link.say(Message::Bye(reason.to_owned()));
         for flight in link.flights.into_values().filter(|flight| !flight.of_lane) {
@@ -434,13 +475,16 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    fn wait_for_others(&self) {
-        let (inbox, patience) = (self.inbox.clone(), self.settings.patience);
+    fn wait_for_others(self: &Arc<Self>, connections: u64) {
+        let (shared, patience) = (self.clone(), self.settings.patience);
         let reason = format!("all workers have gone, and none has come for {} s", patience.as_secs());
         self.runtime.spawn(async move {
             tokio::time::sleep(patience).await;
-            // Asked again by whoever hears it.
-            inbox.note(Completion::Deserted { reason });
+            let state = shared.lock();
+            // Nobody has come, not even one who has gone again.
+            if state.deserted && state.connections == connections {
+                shared.inbox.note(Completion::Deserted { reason });
+            }
         });
     }
 
@@ -452,12 +496,14 @@ impl Shared {
     }
 }
 
+/// How often a step may find no rows where it is done.
+const THRASHED: u32 = 6;
 /// Numeric classes that are remembered; there are four.
 const CLASSES: usize = 16;
 
 /// Lets workers in, for as long as the pool is there.
 async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
-    while let Some(Joined { seat, receiver, sender, .. }) = listener.next().await {
+    while let Some(Joined { seat, hello, receiver, sender, .. }) = listener.next().await {
         let place = seat.place;
         let (out, messages) = mpsc::unbounded_channel();
         let mut state = shared.lock();
@@ -466,7 +512,7 @@ async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
         }
         state.connections += 1;
         let id = state.connections;
-        let mut link = Link::new(id, out);
+        let mut link = Link::new((id, hello.keeps_bytes), out);
         let sent = link.give(&shared.kernels, &state.objects);
         if let Some(traffic) = state.traffic.get_mut(place as usize) {
             traffic.object_bytes += sent;
@@ -505,7 +551,7 @@ async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
 
 /// Sends a worker's messages, and signs of life between them.
 async fn write(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     place: u32,
     mut sender: Sender,
     mut messages: mpsc::UnboundedReceiver<Message>,
@@ -593,12 +639,7 @@ impl Executor for WorkerPool {
     }
 
     fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> bool {
-        let before = done.len();
-        let busy = self.local.drain(done, timeout);
-        let deserted = self.shared.lock().deserted;
-        // Somebody has come after all.
-        done.retain(|completion| deserted || !matches!(completion, Completion::Deserted { .. }));
-        busy || done.len() > before
+        self.local.drain(done, timeout)
     }
 
     fn is_apart(&self) -> bool {

@@ -16,8 +16,8 @@ use super::{KEPT, KERNELS};
 use crate::framed;
 use crate::local::guarded;
 
-/// Messages that wait for the worker, at most; then the host's wait on the wire.
-const WAITING: usize = 64;
+/// What waits for the worker, at most; then the host's messages wait on the wire.
+const WAITING: usize = 4;
 /// Layers that stay open.
 const LAYERS: usize = 1024;
 
@@ -139,24 +139,50 @@ async fn leave(mut leaves: watch::Receiver<bool>, out: mpsc::UnboundedSender<Mes
     }
 }
 
+/// What comes for the worker.
+enum Incoming {
+    /// A kernel's component, by its digest.
+    Kernel(String, Bytes),
+    /// An object's tensors.
+    Object(String, Vec<Decoded>),
+    Forget(Vec<String>),
+    Task(u64, Bytes),
+}
+
 /// Hears the host, to its farewell; why that came.
-async fn read(mut receiver: Receiver, inwards: mpsc::Sender<Message>) -> Result<String, ConnectError> {
+async fn read(mut receiver: Receiver, inwards: mpsc::Sender<Incoming>) -> Result<String, ConnectError> {
     loop {
         let (message, _) = receiver.next().await?;
-        match message {
-            Message::Object { .. } | Message::Forget(_) | Message::Task { .. } => {
-                if inwards.send(message).await.is_err() {
-                    return Ok("it has ended".to_owned());
-                }
-            }
-            Message::Alive => {}
+        let incoming = match message {
+            Message::Object { key, bytes } => match key.strip_prefix(KERNELS) {
+                Some(digest) => Incoming::Kernel(digest.to_owned(), bytes),
+                // Of two copies one, for as short as can be.
+                None => match decode(&bytes) {
+                    Ok(parts) => Incoming::Object(key, parts),
+                    // One that cannot be read is missing, and sent once more.
+                    Err(_) => continue,
+                },
+            },
+            Message::Forget(keys) => Incoming::Forget(keys),
+            Message::Task { number, frame } => Incoming::Task(number, frame),
+            Message::Alive => continue,
             Message::Bye(reason) => return Ok(reason),
             other => {
                 let reason = "it is the worker's to send".to_owned();
                 return Err(ConnectError::Message { what: other.name(), reason });
             }
+        };
+        if inwards.send(incoming).await.is_err() {
+            return Ok("it has ended".to_owned());
         }
     }
+}
+
+/// An object's tensors.
+fn decode(bytes: &[u8]) -> Result<Vec<Decoded>, Error> {
+    let frame = framed::parse(bytes)?;
+    let count = u32::try_from(frame.header().parts.len()).unwrap_or(u32::MAX);
+    (0..count).map(|part| frame.part(part).map_err(framed::tensor)).collect()
 }
 
 async fn write(
@@ -274,15 +300,18 @@ impl Worker {
     /// Does what comes, to the end; whether it vanished.
     fn work(
         &mut self,
-        mut tasks: mpsc::Receiver<Message>,
+        mut tasks: mpsc::Receiver<Incoming>,
         out: &mpsc::UnboundedSender<Message>,
         vanishes_at: Option<u64>,
     ) -> bool {
         while let Some(message) = tasks.blocking_recv() {
             match message {
-                Message::Object { key, bytes } => self.object(key, bytes),
-                Message::Forget(keys) => keys.iter().for_each(|key| self.room.forget(key)),
-                Message::Task { number, frame } => {
+                Incoming::Kernel(digest, bytes) => {
+                    self.kernels.insert(digest, Component::Bytes(bytes));
+                }
+                Incoming::Object(key, parts) => self.room.put_object(key, parts),
+                Incoming::Forget(keys) => keys.iter().for_each(|key| self.room.forget(key)),
+                Incoming::Task(number, frame) => {
                     let answer = self.task(number, &frame);
                     self.done += 1;
                     if vanishes_at.is_some_and(|at| self.done >= at) {
@@ -292,26 +321,9 @@ impl Worker {
                         return false;
                     }
                 }
-                // The reader lets nothing else through.
-                _ => {}
             }
         }
         false
-    }
-
-    fn object(&mut self, key: String, bytes: Bytes) {
-        if let Some(digest) = key.strip_prefix(KERNELS) {
-            self.kernels.insert(digest.to_owned(), Component::Bytes(bytes));
-            return;
-        }
-        let parts = framed::parse(&bytes).and_then(|frame| {
-            let count = u32::try_from(frame.header().parts.len()).unwrap_or(u32::MAX);
-            (0..count).map(|part| frame.part(part).map_err(framed::tensor)).collect::<Result<Vec<_>, _>>()
-        });
-        // One that cannot be read is missing, and sent once more.
-        if let Ok(parts) = parts {
-            self.room.put_object(key, parts);
-        }
     }
 
     /// The answer to a task.

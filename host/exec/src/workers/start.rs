@@ -10,11 +10,15 @@ use super::pool::{Settings, WorkerPool, token_name};
 use crate::framed::Framing;
 use crate::functions::{self, Error, Wanted};
 
-/// A pool for a run. Without `workers.listen` it starts its workers itself, on this machine.
+/// A pool for a run. `lanes`: by lane, bytes of weights and of rows that its worker keeps, where there are lanes. Without `workers.listen` it starts its workers itself, on this machine.
 ///
 /// # Errors
 /// As [`WorkerPool::new`]; where a process cannot be started.
-pub fn start(wanted: Wanted, workers: &Workers, lanes: bool) -> functions::Result<WorkerPool> {
+pub fn start(
+    wanted: Wanted,
+    workers: &Workers,
+    lanes: Option<Vec<(u64, u64)>>,
+) -> functions::Result<WorkerPool> {
     let rows = wanted.rows();
     let settings = Settings {
         run: functions::run_name(),
@@ -25,8 +29,9 @@ pub fn start(wanted: Wanted, workers: &Workers, lanes: bool) -> functions::Resul
         silence: Duration::from_millis(workers.silence_ms),
         patience: Duration::from_secs(workers.wait_s.into()),
         numeric_class: eciton_tensor::numeric_class().to_owned(),
-        lanes,
+        lanes: lanes.is_some(),
         weight_versions: wanted.weight_versions,
+        needs: lanes.unwrap_or_default(),
     };
     let mut pool = WorkerPool::new(wanted.local, &wanted.kernels, settings)?;
     if workers.listen.is_none() {

@@ -10,8 +10,8 @@ use eciton_exec::Job;
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Finished, Layer};
 use eciton_plan::{
-    Buffers, Domain, DomainId, Hops, IntervalId, Operation, OperationId, Place, Program, RowFormat, Scope,
-    SlotId, Span, Spans, Stage, StageId, Step, Task, TaskKey,
+    Buffers, Domain, DomainId, Hops, IntervalId, Operation, OperationId, Place, Program, Residents,
+    RowFormat, Scope, SlotId, Span, Spans, Stage, StageId, Step, Task, TaskKey, residents,
 };
 use eciton_tensor::Matrix;
 
@@ -44,10 +44,8 @@ pub(crate) struct Stages<'a> {
     pieces: Option<&'a [Interval]>,
     /// Where scores go that do not stay.
     pub fold: Option<Fold>,
-    /// By slot, the last stage that reads its rows, where these stay on the lane's place.
-    stay: Vec<Option<StageId>>,
-    /// Whether a place keeps rows.
-    keeps: bool,
+    /// Which rows stay on lanes' places, where these keep any.
+    residents: Option<Residents>,
 }
 
 impl<'a> Stages<'a> {
@@ -78,8 +76,7 @@ impl<'a> Stages<'a> {
             operators,
             pieces,
             fold,
-            stay: Vec::new(),
-            keeps: false,
+            residents: None,
         })
     }
 
@@ -110,41 +107,16 @@ impl<'a> Stages<'a> {
     /// With lanes whose places keep what their forward steps leave for their backward steps alone; after
     /// [`Stages::with_spans`].
     pub(crate) fn with_places(mut self, keeps: bool) -> Self {
-        self.keeps = keeps;
-        if keeps {
-            let slots = (0..self.program.slots.len()).map(|slot| SlotId(slot as u16));
-            self.stay = slots.map(|slot| self.last_reader(slot)).collect();
-        }
+        self.residents = match self.spans.filter(|_| keeps) {
+            Some(spans) => Some(Residents::of(self.program, spans, self.schedule)),
+            None => None,
+        };
         self
-    }
-
-    /// The last stage that reads a slot, if a lane's forward stages write it and only that lane's backward
-    /// stages read it.
-    fn last_reader(&self, slot: SlotId) -> Option<StageId> {
-        let loss = self.schedule.loss()?;
-        let all = (0u16..).map(StageId).zip(&self.schedule.stages);
-        let mut lane = None;
-        let mut last = None;
-        for (id, stage) in all {
-            let writes = stage.writes().any(|written| written == slot);
-            let reads = stage.reads().any(|(read, _)| read == slot);
-            if !writes && !reads {
-                continue;
-            }
-            let Place::Lane(at) = stage.place else { return None };
-            let right = if id < loss { writes && !reads } else { reads && !writes };
-            if !right || lane.is_some_and(|lane| lane != at) || self.thick(id).is_none() {
-                return None;
-            }
-            lane = Some(at);
-            last = (id >= loss).then_some(id).or(last);
-        }
-        last
     }
 
     /// The last stage that reads a slot whose rows stay on a lane's place; `None`: the host has them.
     pub(super) fn stays(&self, slot: SlotId) -> Option<StageId> {
-        self.stay.get(slot.index()).copied().flatten()
+        self.residents.as_ref()?.last_reader(slot)
     }
 
     /// Whether lanes do its stages.
@@ -174,14 +146,11 @@ impl<'a> Stages<'a> {
     /// A step's span, where that has several stages, or a kernel whose rows may stay.
     fn thick(&self, stage: StageId) -> Option<&'a Span> {
         let span = self.spans.and_then(|spans| spans.get(stage))?;
-        let kernel = |id| self.program.stage(id).is_some_and(|stage| self.is_kernel(stage.operation));
-        (span.is_thick() || self.keeps && span.ids().all(kernel)).then_some(span)
-    }
-
-    /// Whether an operation is a vertex kernel's.
-    fn is_kernel(&self, id: OperationId) -> bool {
-        let operation = self.program.operations.get(id.index());
-        operation.is_some_and(|operation| operation.signature.is_some() && operation.along.is_none())
+        let kernel = |id| {
+            let stage = self.program.stage(id);
+            stage.is_some_and(|stage| residents::is_kernel(self.program, stage.operation))
+        };
+        (span.is_thick() || self.residents.is_some() && span.ids().all(kernel)).then_some(span)
     }
 
     pub(super) fn operator(&self, id: OperationId) -> Result<&dyn Operator> {

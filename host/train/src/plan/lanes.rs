@@ -1,8 +1,10 @@
 //! What a plan says of lanes: who does which layers, and the schedule, by count of operations.
 
 use eciton_plan::lanes::caps;
+use eciton_plan::program::Parameter;
 use eciton_plan::schedule::{Grid, Shape};
-use eciton_plan::{Config, Order, Place, StageId, WeightVersions};
+use eciton_plan::{Config, Order, Place, Program, Residents, Spans, StageId, WeightVersions};
+use eciton_tensor::frame::padded_bytes;
 use serde::Serialize;
 
 use crate::session::Draft;
@@ -43,6 +45,50 @@ pub struct LanePlan {
     pub parameters: u64,
     /// Most parts of a batch between their first step here and their last.
     pub cap: u32,
+    /// Bytes of weights and rows that a worker at this lane keeps at once.
+    pub worker_bytes: u64,
+}
+
+/// A program, its spans, and these as stages on lanes.
+type Cut<'a> = (&'a Program, &'a Spans, &'a Program);
+
+/// The parameters that a lane's stages read.
+fn parameters<'a>((program, spans, schedule): Cut<'a>, lane: u16) -> impl Iterator<Item = &'a Parameter> {
+    let all = (0u16..).map(StageId).zip(&schedule.stages);
+    let mut read: Vec<_> = all
+        .filter(|(_, stage)| stage.place == Place::Lane(lane))
+        .filter_map(|(id, _)| spans.get(id))
+        .flat_map(|span| span.ids())
+        .filter_map(|id| program.operation(id))
+        .flat_map(|operation| operation.parameters.iter().map(|&id| program.owner(id)))
+        .collect();
+    read.sort_unstable();
+    read.dedup();
+    read.into_iter().filter_map(|id| program.parameter(id))
+}
+
+/// By lane of all replicas, bytes of weights and of rows that a worker keeps at once; parts have at most so many
+/// rows, and there are so many.
+pub(crate) fn needs(config: &Config, cut: Cut<'_>, (rows, parts): (usize, u32)) -> Vec<(u64, u64)> {
+    let (program, spans, schedule) = cut;
+    let lanes = config.lanes.lanes;
+    let caps = caps(schedule, &lanes, parts.div_ceil(lanes.width.max(1)));
+    let residents = Residents::of(program, spans, schedule);
+    let padded = |rows: u64, columns: u64| padded_bytes(rows, columns).unwrap_or(u64::MAX);
+    let versions = u64::from(config.pipeline.weight_versions());
+    let one = |lane: u16| {
+        let weights = parameters(cut, lane).map(|one| {
+            let (first, rest) = one.shape.split_first().map_or((1, 1), |(first, rest)| {
+                (u64::from(*first), rest.iter().map(|extent| u64::from(*extent)).product())
+            });
+            padded(first, rest)
+        });
+        let kept: u64 = residents.widths(schedule, lane).map(|width| padded(rows as u64, width.into())).sum();
+        let cap = caps.get(usize::from(lane)).copied().unwrap_or(1);
+        (weights.sum::<u64>() * versions, kept * u64::from(cap))
+    };
+    // At most `MAX_LANES`.
+    (0..lanes.count).map(|lane| one((lane % lanes.depth().max(1)) as u16)).collect()
 }
 
 impl LanesPlan {
@@ -61,22 +107,14 @@ impl LanesPlan {
             let all = (0u16..).map(StageId).zip(&schedule.stages);
             all.filter(move |(_, stage)| stage.place == Place::Lane(lane))
         };
-        let one = |lane: u16| {
-            let mut read: Vec<_> = on(lane)
-                .filter_map(|(id, _)| spans.get(id))
-                .flat_map(|span| span.ids())
-                .filter_map(|id| program.operation(id))
-                .flat_map(|operation| operation.parameters.iter().map(|&id| program.owner(id)))
-                .collect();
-            read.sort_unstable();
-            read.dedup();
-            let values = read.iter().filter_map(|&id| program.parameter(id)).map(|one| one.len() as u64);
-            LanePlan {
-                stages: on(lane).map(|(_, stage)| stage.name.clone()).collect(),
-                flops: on(lane).map(|(id, _)| flops(id)).sum(),
-                parameters: values.sum(),
-                cap: caps.get(usize::from(lane)).copied().unwrap_or(1),
-            }
+        let most = rows.iter().copied().max().unwrap_or(0);
+        let needs = needs(config, (program, spans, schedule), (most, intervals));
+        let one = |lane: u16| LanePlan {
+            stages: on(lane).map(|(_, stage)| stage.name.clone()).collect(),
+            flops: on(lane).map(|(id, _)| flops(id)).sum(),
+            parameters: parameters((program, spans, schedule), lane).map(|one| one.len() as u64).sum(),
+            cap: caps.get(usize::from(lane)).copied().unwrap_or(1),
+            worker_bytes: needs.get(usize::from(lane)).map_or(0, |(weights, rows)| weights + rows),
         };
         // At most `MAX_LANES`.
         let each: Vec<LanePlan> = (0..lanes.depth() as u16).map(one).collect();

@@ -1,0 +1,74 @@
+//! Residents: rows that stay on the place of a lane, since nobody else reads them.
+//!
+//! What a lane's forward stages write and its backward stages alone read need not leave the place that does
+//! both. A place that is lost takes them along; the forward step makes them again.
+
+use crate::ids::{OperationId, SlotId, StageId};
+use crate::program::{Place, Program};
+use crate::span::Spans;
+
+/// Which slots are resident, of a program as spans on lanes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Residents {
+    /// By slot, the last stage that reads it.
+    last: Vec<Option<StageId>>,
+}
+
+impl Residents {
+    /// Of `program`, cut into `spans`, which on their lanes are the stages of `schedule`.
+    #[must_use]
+    pub fn of(program: &Program, spans: &Spans, schedule: &Program) -> Self {
+        let whole: Vec<bool> = spans
+            .as_slice()
+            .iter()
+            .map(|span| {
+                span.ids()
+                    .all(|id| program.stage(id).is_some_and(|stage| is_kernel(program, stage.operation)))
+            })
+            .collect();
+        let slots = (0..program.slots.len()).map(|slot| SlotId(slot as u16));
+        Self { last: slots.map(|slot| last_reader(schedule, &whole, slot)).collect() }
+    }
+
+    /// The last stage that reads a resident slot; `None`: the host has its rows.
+    #[must_use]
+    pub fn last_reader(&self, slot: SlotId) -> Option<StageId> {
+        self.last.get(slot.index()).copied().flatten()
+    }
+
+    /// Values of one row of each slot that a lane of a replica keeps.
+    pub fn widths<'a>(&'a self, schedule: &'a Program, lane: u16) -> impl Iterator<Item = u32> + 'a {
+        let all = (0u16..).map(SlotId).zip(&self.last).zip(&schedule.slots);
+        all.filter_map(move |((_, last), spec)| {
+            (schedule.place((*last)?) == Place::Lane(lane)).then_some(spec.width)
+        })
+    }
+}
+
+/// Whether an operation is a vertex kernel's: only its rows stay.
+#[must_use]
+pub fn is_kernel(program: &Program, id: OperationId) -> bool {
+    let operation = program.operations.get(id.index());
+    operation.is_some_and(|operation| operation.signature.is_some() && operation.along.is_none())
+}
+
+/// The last reader of a slot that a lane's forward stages write and only that lane's backward stages read.
+fn last_reader(schedule: &Program, whole: &[bool], slot: SlotId) -> Option<StageId> {
+    let loss = schedule.loss()?;
+    let (mut lane, mut last) = (None, None);
+    for (id, stage) in (0u16..).map(StageId).zip(&schedule.stages) {
+        let writes = stage.writes().any(|written| written == slot);
+        let reads = stage.reads().any(|(read, _)| read == slot);
+        if !writes && !reads {
+            continue;
+        }
+        let Place::Lane(at) = stage.place else { return None };
+        let right = if id < loss { writes && !reads } else { reads && !writes };
+        if !right || lane.is_some_and(|lane| lane != at) || whole.get(id.index()) != Some(&true) {
+            return None;
+        }
+        lane = Some(at);
+        last = (id >= loss).then_some(id).or(last);
+    }
+    last
+}

@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Pipelines over workers: pace, losses, memory.
+
+  workers.py pace ECITON TEXT [--rounds 3]      # two workers beside one process of two threads: language model, branches
+  workers.py losses ECITON TEXT [--seeds 3]     # workers killed at a mean of three update times, with spares
+  workers.py memory ECITON TEXT                 # four workers in control groups (v1, as root); refused on one
+
+`pace` and `losses` compare the digests of all runs of a model. `losses` prints the time lost beside a run without losses: with
+shadows, without, and for a run without workers that is killed at the same times and resumed from its checkpoints.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+
+p = argparse.ArgumentParser()
+p.add_argument("what", choices=["pace", "losses", "memory"]), p.add_argument("eciton"), p.add_argument("text")
+p.add_argument("--rounds", type=int, default=3), p.add_argument("--seeds", type=int, default=3)
+p.add_argument("--bytes", type=int, default=200_000), p.add_argument("--mean", type=float, default=3.0)
+p.add_argument("--limit", type=int, default=384, help="MiB of a worker's group")
+a = p.parse_args()
+a.eciton = str(pathlib.Path(a.eciton).absolute())
+work = pathlib.Path(tempfile.mkdtemp())
+(work / "text.txt").write_bytes(pathlib.Path(a.text).read_bytes()[: a.bytes])
+LM = ["text.txt", "--recipe", "char-lm", "--epochs", "1", "--micro", "8"]
+
+
+def start(*words, **more):
+    return subprocess.Popen([a.eciton, *map(str, words)], cwd=work, text=True, **more)
+
+
+def summary(out, err):
+    for line in out.splitlines():
+        if line.startswith("{") and json.loads(line).get("event") == "summary":
+            return json.loads(line)
+    raise SystemExit(f"no summary: {err}")
+
+
+def run(*words):
+    process = start("train", *words, "--json", "--no-out", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return summary(*process.communicate())
+
+
+def spread(values):
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def branches():
+    """Eight branches of four layers, joined: generated rows, a model file."""
+    subprocess.run([a.eciton, "data", "generate", "linear", "made", "--rows", "16384", "--columns", "256"], cwd=work, check=True,
+                   capture_output=True)
+    return ["made", "--recipe", "branches", "--epochs", "2", "--batch", "2048", "--micro", "8"]
+
+
+def pace():
+    for name, model in [("language model", LM), ("branches", branches())]:
+        alone, over, digests = [], [], set()
+        for _ in range(a.rounds):
+            for times, more in [(alone, ["--threads", "2"]), (over, ["--lanes", "2", "--workers", "2", "--threads", "1"])]:
+                found = run(*model, *more)
+                times.append(found["epoch_seconds_median"]), digests.add(found["model_digest"])
+        ratio = [one / two for one, two in zip(alone, over)]
+        print(f"{name}: one process {spread(alone)} s an epoch, two workers {spread(over)} s, pace {spread(ratio)}, "
+              f"digests {len(digests)}", flush=True)
+
+
+def worker(address, place):
+    line = ["worker", "--connect", address, "--token-file", f"tokens/worker-{place}.token", "--quiet", "--wait", "20"]
+    return start(*line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def over_workers(count, gaps, *more):
+    """A run whose workers are killed after gaps, and started again at once: its summary, seconds, kills."""
+    for token in (work / "tokens").glob("*"):
+        token.unlink()
+    words = [*LM, "--lanes", count, "--workers", count, "--threads", "1", "--json", "--no-out", *more,
+             "--set", "workers.listen=127.0.0.1:0", "--set", "workers.tokens=tokens"]
+    process = start("train", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while "listens at " not in (line := process.stderr.readline()):
+        if not line:
+            raise SystemExit("the run does not listen")
+    address = line.split("listens at ")[1].split(";")[0]
+    there = [worker(address, place) for place in range(count)]
+    begun, kills, draw = time.time(), 0, random.Random(1)
+    for gap in gaps:
+        end = time.time() + gap
+        while time.time() < end and process.poll() is None:
+            time.sleep(0.01)
+        if process.poll() is not None:
+            break
+        # One, or two neighbours at once.
+        at, both = draw.randrange(count), draw.random() < 0.3
+        for place in {at, (at + 1) % count} if both else {at}:
+            there[place].kill(), there[place].wait()
+            there[place] = worker(address, place)
+            kills += 1
+    out, err = process.communicate()
+    took = time.time() - begun
+    for process in there:
+        process.kill(), process.wait()
+    return summary(out, err), took, kills
+
+
+def killed(gaps):
+    """A run of one process with a checkpoint every update, killed after gaps and resumed: digest, seconds, kills."""
+    words = [*LM, "--threads", "2", "--out", "killed", "--json", "--set", "checkpoint.every_seconds=1"]
+    begun, kills, line = time.time(), 0, ["train", *words]
+    for gap in [*gaps, 1e9]:
+        process = start(*line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            out, err = process.communicate(timeout=gap)
+            break
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL), process.communicate()
+            kills += 1
+            line = ["resume", "killed", "--json"] if any(work.glob(".killed*")) or (work / "killed").exists() else line
+    took = time.time() - begun
+    found = summary(out, err)
+    subprocess.run(["rm", "-rf", "killed"], cwd=work)
+    return found, took, kills
+
+
+def losses():
+    quiet, base, _ = over_workers(3, [])
+    updates = -(-a.bytes * 8 // 10 // 2048)
+    mean = a.mean * quiet["epoch_seconds_median"] / updates
+    print(f"without losses: {base:.1f} s, some {updates} updates; a kill each {mean:.2f} s in the mean", flush=True)
+    digests = {quiet["model_digest"]}
+    for seed in range(a.seeds):
+        draw = random.Random(seed)
+        gaps = [draw.expovariate(1 / mean) for _ in range(10_000)]
+        for name, of in [("without shadows", lambda: over_workers(3, gaps)),
+                         ("with shadows", lambda: over_workers(3, gaps, "--set", "workers.shadows=true"))]:
+            found, took, kills = of()
+            digests.add(found["model_digest"])
+            print(f"seed {seed}, {name}: {kills} kills, {took:.1f} s, lost {took - base:.1f} s, "
+                  f"{found['workers']['retries']} steps begun anew, {found['workers']['again']} done once more", flush=True)
+    print(f"digests: {len(digests)}")
+
+
+def grouped(limit):
+    """Puts a process to be into a group of its own with so many bytes of memory (control groups v1)."""
+    group = pathlib.Path("/sys/fs/cgroup/memory") / f"eciton-worker-{os.getpid()}-{random.random()}"
+
+    def enter():
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text(str(limit))
+        (group / "tasks").write_text("0")
+
+    return group, enter
+
+
+def memory():
+    limit = a.limit << 20
+    model = ["digits", "--layers", "16", "--hidden", "2048", "--batch", "240", "--micro", "4", "--epochs", "1", "--lr", "0.001"]
+
+    def over(count):
+        for token in (work / "tokens").glob("*"):
+            token.unlink()
+        process = start("train", *model, "--lanes", count, "--workers", count, "--json", "--no-out", "--threads", "1",
+                        "--set", "workers.listen=127.0.0.1:0", "--set", "workers.tokens=tokens",
+                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        while "listens at " not in (line := process.stderr.readline()):
+            pass
+        address = line.split("listens at ")[1].split(";")[0]
+        there = []
+        for place in range(count):
+            group, enter = grouped(limit)
+            words = ["worker", "--connect", address, "--token-file", f"tokens/worker-{place}.token", "--json"]
+            there.append((start(*words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, preexec_fn=enter), group))
+        out, err = process.communicate()
+        peaks = []
+        for process, group in there:
+            process.communicate()
+            peaks.append(round(int((group / "memory.max_usage_in_bytes").read_text()) / 2**20))
+            group.rmdir()
+        return out, err, peaks
+
+    plan = start("plan", *model, "--lanes", "4", "--json", stdout=subprocess.PIPE)
+    lanes = json.loads(plan.communicate()[0])["lanes"]["lanes"]
+    print(f"limit of each worker {a.limit} MiB; planned to keep, MiB:", [round(lane["worker_bytes"] / 2**20) for lane in lanes])
+    out, err, _ = over(1)
+    print("on one:", err.strip().splitlines()[-1])
+    out, err, peaks = over(4)
+    alone = run(*model)
+    print("on four: digest", "equal" if summary(out, err)["model_digest"] == alone["model_digest"] else "DIFFERS",
+          "peaks of the groups, MiB:", peaks, "one process, MiB:", alone["peak_memory_bytes"] >> 20)
+
+
+globals()[a.what]()
