@@ -29,6 +29,9 @@ a.eciton = str(pathlib.Path(a.eciton).absolute())
 work = pathlib.Path(tempfile.mkdtemp())
 (work / "text.txt").write_bytes(pathlib.Path(a.text).read_bytes()[: a.bytes])
 LM = ["text.txt", "--recipe", "char-lm", "--epochs", "1", "--micro", "8"]
+# Three updates an epoch, so that a run on one process has checkpoints to go on from.
+(work / "short.txt").write_bytes(pathlib.Path(a.text).read_bytes()[:7_700])
+SHORT = ["short.txt", "--recipe", "char-lm", "--epochs", "8", "--micro", "8", "--eval-every", "0"]
 
 
 def start(*words, **more):
@@ -79,7 +82,7 @@ def over_workers(count, gaps, *more):
     """A run whose workers are killed after gaps, and started again at once: its summary, seconds, kills."""
     for token in (work / "tokens").glob("*"):
         token.unlink()
-    words = [*LM, "--lanes", count, "--workers", count, "--threads", "1", "--json", "--no-out", *more,
+    words = [*SHORT, "--lanes", count, "--workers", count, "--threads", "1", "--json", "--no-out", *more,
              "--set", "workers.listen=127.0.0.1:0", "--set", "workers.tokens=tokens"]
     process = start("train", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     while "listens at " not in (line := process.stderr.readline()):
@@ -107,31 +110,36 @@ def over_workers(count, gaps, *more):
     return summary(out, err), took, kills
 
 
-def killed(gaps):
-    """A run of one process with a checkpoint every update, killed after gaps and resumed: digest, seconds, kills."""
-    words = [*LM, "--threads", "2", "--out", "killed", "--json", "--set", "checkpoint.every_seconds=1"]
-    begun, kills, line = time.time(), 0, ["train", *words]
-    for gap in [*gaps, 1e9]:
+def restarted(gaps):
+    """A run of two threads with a checkpoint an epoch, killed after gaps and resumed: its summary, seconds, kills."""
+    words = ["train", *SHORT, "--threads", "2", "--out", "killed", "--json", "--set", "checkpoint.every=1"]
+    begun, kills, line = time.time(), 0, words
+    for gap in [*gaps[:200], 1e6]:
         process = start(*line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             out, err = process.communicate(timeout=gap)
-            break
+            if "nothing to go on from" not in err:
+                break
+            line = words
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL), process.communicate()
+            process.kill(), process.communicate()
             kills += 1
-            line = ["resume", "killed", "--json"] if any(work.glob(".killed*")) or (work / "killed").exists() else line
+            # Before the first epoch is over there is nothing to go on from.
+            line = ["resume", "killed", "--json"] if [*work.glob("killed.checkpoint/*")] else words
     took = time.time() - begun
     found = summary(out, err)
-    subprocess.run(["rm", "-rf", "killed"], cwd=work)
+    subprocess.run(["rm", "-rf", "killed", "killed.checkpoint"], cwd=work)
     return found, took, kills
 
 
 def losses():
     quiet, base, _ = over_workers(3, [])
-    updates = -(-a.bytes * 8 // 10 // 2048)
-    mean = a.mean * quiet["epoch_seconds_median"] / updates
-    print(f"without losses: {base:.1f} s, some {updates} updates; a kill each {mean:.2f} s in the mean", flush=True)
-    digests = {quiet["model_digest"]}
+    one = time.time()
+    alone = run(*SHORT, "--threads", "2")
+    one = time.time() - one
+    mean = a.mean * base / 24
+    print(f"without losses: {base:.1f} s over three workers, {one:.1f} s in one process; a loss each {mean:.2f} s in the mean", flush=True)
+    digests = {quiet["model_digest"], alone["model_digest"]}
     for seed in range(a.seeds):
         draw = random.Random(seed)
         gaps = [draw.expovariate(1 / mean) for _ in range(10_000)]
@@ -139,8 +147,11 @@ def losses():
                          ("with shadows", lambda: over_workers(3, gaps, "--set", "workers.shadows=true"))]:
             found, took, kills = of()
             digests.add(found["model_digest"])
-            print(f"seed {seed}, {name}: {kills} kills, {took:.1f} s, lost {took - base:.1f} s, "
+            print(f"seed {seed}, {name}: {kills} workers lost, {took:.1f} s, lost {took - base:.1f} s, "
                   f"{found['workers']['retries']} steps begun anew, {found['workers']['again']} done once more", flush=True)
+        found, took, kills = restarted(gaps)
+        digests.add(found["model_digest"])
+        print(f"seed {seed}, checkpoint and restart: {kills} times, {took:.1f} s, lost {took - one:.1f} s", flush=True)
     print(f"digests: {len(digests)}")
 
 
