@@ -230,7 +230,7 @@ fn dry_run(
     facts: &Facts,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let worker = eciton_exec::worker::find_for_package(arguments.worker.as_deref()).ok();
+    let worker = eciton_exec::worker::find_for_package(arguments.worker.as_deref(), arguments.arch).ok();
     let key = arguments.key.clone().map_or_else(eciton_deploy::signing_key, Ok)?;
     let names: Vec<String> = arguments.kernel.iter().map(|(name, _)| name.clone()).collect();
     let steps = choices.steps(worker.as_deref(), &key, key.is_file(), &names);

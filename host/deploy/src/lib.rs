@@ -90,7 +90,7 @@ struct Ready {
 impl Ready {
     fn find(choices: &Choices) -> Result<Self> {
         choices.check()?;
-        let path = find_for_package(choices.worker.as_deref())?;
+        let path = find_for_package(choices.worker.as_deref(), choices.architecture)?;
         let worker = own_worker(&path, choices.architecture)?;
         let trainer = trainer(choices)?;
         let sam = Sam::find()?;
@@ -134,7 +134,7 @@ impl Ready {
 #[must_use]
 pub fn missing(choices: &Choices) -> Vec<String> {
     let mut found = Vec::new();
-    let worker = find_for_package(choices.worker.as_deref()).map_err(Error::from);
+    let worker = find_for_package(choices.worker.as_deref(), choices.architecture).map_err(Error::from);
     match worker.and_then(|path| own_worker(&path, choices.architecture)) {
         Ok(_) => {}
         Err(error) => found.push(error.to_string()),
@@ -160,7 +160,9 @@ fn tools() -> Result<()> {
 fn trainer(choices: &Choices) -> Result<Option<Worker>> {
     match choices.trainer_mb {
         0 => Ok(None),
-        _ => own_worker(&find_trainer_for_package(None)?, choices.architecture).map(Some),
+        _ => {
+            own_worker(&find_trainer_for_package(None, choices.architecture)?, choices.architecture).map(Some)
+        }
     }
 }
 

@@ -64,6 +64,15 @@ impl std::str::FromStr for Architecture {
     }
 }
 
+impl From<Processor> for Architecture {
+    fn from(processor: Processor) -> Self {
+        match processor {
+            Processor::X86_64 => Self::X86_64,
+            Processor::Arm64 => Self::Arm64,
+        }
+    }
+}
+
 impl From<Architecture> for Processor {
     fn from(architecture: Architecture) -> Self {
         match architecture {

@@ -38,7 +38,9 @@ impl Stand {
         executor: &eciton_plan::Executor,
         settings: &eciton_plan::Emulator,
     ) -> Result<Self, Error> {
-        let baseline = Baseline::of_this_machine().ok_or(Error::Processor)?;
+        // Programs of another architecture run here through a program such as qemu-aarch64.
+        let other = settings.architecture.map(|processor| Architecture::from(processor).baseline());
+        let baseline = other.or_else(Baseline::of_this_machine).ok_or(Error::Processor)?;
         let folder = tempfile::tempdir().map_err(functions::system("a folder for the functions"))?;
         let signer = Signer::open(&folder.path().join("signing.key"))?;
         let runtime = functions::runtime(2)?;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::Architecture;
 use crate::functions::{Error, Result};
 
 /// Finds the worker's binary: as given, else `ECITON_WORKER`, else `bootstrap` beside this program,
@@ -18,15 +19,17 @@ pub fn find(given: Option<&Path>) -> Result<PathBuf> {
 }
 
 /// Finds the worker's binary for a package: as [`find`], but what `--profile worker` built, a quarter
-/// of the size, goes before what another build put beside this program.
+/// of the size, goes before what another build put beside this program. What was built for the
+/// functions' architecture alone goes before both.
 ///
 /// # Errors
 /// As [`find`].
-pub fn find_for_package(given: Option<&Path>) -> Result<PathBuf> {
+pub fn find_for_package(given: Option<&Path>, architecture: Architecture) -> Result<PathBuf> {
     let folder = program_folder();
     let own = folder.as_ref().and_then(|folder| Some(folder.parent()?.join("worker/bootstrap")));
     let beside = folder.map(|folder| folder.join("bootstrap"));
-    first(WORKER, given, own.into_iter().chain(built_here()?).chain(beside))
+    let places = crossed(architecture)?.into_iter().chain(own).chain(built_here()?).chain(beside);
+    first(WORKER, given, places)
 }
 
 /// Finds the trainer's binary: as given, else `ECITON_TRAINER`, else `trainer` beside this program, else
@@ -44,11 +47,13 @@ pub fn find_trainer(given: Option<&Path>) -> Result<PathBuf> {
 ///
 /// # Errors
 /// As [`find`].
-pub fn find_trainer_for_package(given: Option<&Path>) -> Result<PathBuf> {
+pub fn find_trainer_for_package(given: Option<&Path>, architecture: Architecture) -> Result<PathBuf> {
     let folder = program_folder();
     let own = folder.as_ref().and_then(|folder| Some(folder.parent()?.join("worker/trainer")));
-    let built = built_here()?.into_iter().map(|path| path.with_file_name("trainer"));
-    first(TRAINER, given, own.into_iter().chain(built).chain(folder.map(|folder| folder.join("trainer"))))
+    let named = |path: PathBuf| path.with_file_name("trainer");
+    let crossed = crossed(architecture)?.into_iter().map(named);
+    let places = crossed.chain(own).chain(built_here()?.into_iter().map(named));
+    first(TRAINER, given, places.chain(folder.map(|folder| folder.join("trainer"))))
 }
 
 /// What is looked for: its name, the variable that names its file, and all that does.
@@ -61,8 +66,21 @@ fn program_folder() -> Option<PathBuf> {
 }
 
 fn built_here() -> Result<Vec<PathBuf>> {
+    above("target/worker/bootstrap")
+}
+
+/// What `make -C infra arm64` built.
+fn crossed(architecture: Architecture) -> Result<Vec<PathBuf>> {
+    match architecture {
+        Architecture::X86_64 => Ok(Vec::new()),
+        Architecture::Arm64 => above("target/aarch64-unknown-linux-gnu/worker/bootstrap"),
+    }
+}
+
+/// A file in this folder or in one above.
+fn above(file: &str) -> Result<Vec<PathBuf>> {
     let here = std::env::current_dir().map_err(Error::file(".", "found"))?;
-    Ok(here.ancestors().map(|folder| folder.join("target/worker/bootstrap")).collect())
+    Ok(here.ancestors().map(|folder| folder.join(file)).collect())
 }
 
 fn first(what: What, given: Option<&Path>, places: impl Iterator<Item = PathBuf>) -> Result<PathBuf> {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::prices::HostPlace;
+use crate::prices::{HostPlace, Processor};
 
 /// Who runs tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -310,6 +310,9 @@ pub struct Emulator {
     /// The worker program; `None`: `ECITON_WORKER`, or `bootstrap` beside `eciton`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
+    /// The processors that the programs were built for; `None`: this machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<Processor>,
 }
 
 impl Default for Emulator {
@@ -326,6 +329,7 @@ impl Default for Emulator {
             straggle_ms: 1000,
             throttle: 0.0,
             worker: None,
+            architecture: None,
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::executor::{
     EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, MAX_FUNCTIONS, RowFormat, SpanChoice,
     Transport,
 };
-use crate::prices::HostPlace;
+use crate::prices::{HostPlace, Processor};
 
 /// The last stage that a program may have.
 const MAX_FIRST: u32 = 65_535;
@@ -198,4 +198,17 @@ pub(super) const EMULATOR: &[Key<Emulator>] = &[
         emulator.worker = Some(field.text("a path to a program")?);
         Ok(())
     }),
+    key(
+        "architecture",
+        &["arch"],
+        "the processors that the programs were built for: auto (this machine's), x86_64, arm64",
+        |emulator, field| {
+            emulator.architecture = field.choice(&[
+                ("auto", None),
+                ("x86_64", Some(Processor::X86_64)),
+                ("arm64", Some(Processor::Arm64)),
+            ])?;
+            Ok(())
+        },
+    ),
 ];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use eciton_exec::functions::{self, Cut};
 use eciton_exec::trainers::{Call, Ended, Rules, Trainers};
-use eciton_exec::{Bill, Cost};
+use eciton_exec::{Architecture, Bill, Cost};
 use eciton_plan::{Config, Data, ExecutorKind};
 use eciton_transport::Key;
 
@@ -112,8 +112,12 @@ pub fn predict_on_function(
 /// The class of what functions do: Lambda's processors are of several kinds, of which a deployment pins one; emulated
 /// functions have this machine's.
 fn class(place: &Config) -> Option<String> {
+    let pinned = |processor| Architecture::from(processor).numeric_class();
     match place.executor.kind {
-        ExecutorKind::Emulated => Some(eciton_tensor::simd::usual_class().to_owned()),
+        ExecutorKind::Emulated => {
+            let other = place.emulator.architecture.map(pinned);
+            Some(other.unwrap_or_else(eciton_tensor::simd::usual_class).to_owned())
+        }
         _ => functions::numeric_class(&place.executor),
     }
 }
