@@ -18,15 +18,20 @@ from botocore import xform_name
 from translated import INFRA, PSEUDO, resolve, source
 
 ROOT = INFRA.parent
-ROLE, TRAINER, DEPLOYER = "role", "trainer", "deployer"
+# The role of functions that do tasks, that of the function that does whole runs, a person who trains, one who deploys.
+ROLE, RUNS, TRAINER, DEPLOYER = "role", "role of whole runs", "trainer", "deployer"
 OURS = "arn:aws:%s:us-east-1:123456789012:%s"
 # What an action is on; names for the table.
 ON = {
     "runs": "arn:aws:s3:::{Bucket}/runs/*",
     "kernels": "arn:aws:s3:::{Bucket}/kernels/*",
+    # Of whole runs: `prefixes` compares these with the sources.
+    "files": "arn:aws:s3:::{Bucket}/runs/files/*",
+    "jobs": "arn:aws:s3:::{Bucket}/runs/jobs/*",
     "bucket": "arn:aws:s3:::{Bucket}",
     "functions": OURS % ("lambda", "function:eciton-worker-*"),
     "log streams": OURS % ("logs", "log-group:/aws/lambda/eciton-worker-*:log-stream:*"),
+    "log streams of whole runs": OURS % ("logs", "log-group:/aws/lambda/eciton-worker-runs:log-stream:*"),
     # A deployer's: before there is a stack.
     "all": "*",
     "buckets": "arn:aws:s3:::eciton-*",
@@ -34,6 +39,7 @@ ON = {
     "stack": OURS % ("cloudformation", "stack/eciton/*"),
     "transform": "arn:aws:cloudformation:us-east-1:aws:transform/Serverless-2016-10-31",
     "role": "arn:aws:iam::123456789012:role/eciton-WorkerRole-*",
+    "role of whole runs": "arn:aws:iam::123456789012:role/eciton-TrainerRole-*",
     "policy": "arn:aws:iam::123456789012:policy/eciton-TrainerPolicy-*",
     "log groups": OURS % ("logs", "log-group:/aws/lambda/eciton-worker-*"),
     "alarms": OURS % ("cloudwatch", "alarm:eciton-*"),
@@ -41,10 +47,10 @@ ON = {
     "budget": "arn:aws:budgets::123456789012:budget/eciton-*",
 }
 
-READS = {ROLE: ("s3:GetObject", "runs", "kernels"), TRAINER: ("s3:GetObject", "runs", "kernels")}
+READS = {ROLE: ("s3:GetObject", "runs", "kernels"), RUNS: ("s3:GetObject", "files", "jobs", "kernels"), TRAINER: ("s3:GetObject", "runs", "kernels")}
 # Only the host writes kernels.
-WRITES = {ROLE: ("s3:PutObject", "runs"), TRAINER: ("s3:PutObject", "runs", "kernels")}
-ABANDONS = {ROLE: ("s3:AbortMultipartUpload", "runs"), TRAINER: ("s3:AbortMultipartUpload", "runs", "kernels")}
+WRITES = {ROLE: ("s3:PutObject", "runs"), RUNS: ("s3:PutObject", "jobs"), TRAINER: ("s3:PutObject", "runs", "kernels")}
+ABANDONS = {ROLE: ("s3:AbortMultipartUpload", "runs"), RUNS: ("s3:AbortMultipartUpload", "jobs"), TRAINER: ("s3:AbortMultipartUpload", "runs", "kernels")}
 # Whoever cleans a run up: the run itself, or `eciton clean`.
 REMOVES = {TRAINER: ("s3:DeleteObject", "runs")}
 STORE, CLOUD = "host/transport/src/s3", "host/deploy/src/cloud"
@@ -77,8 +83,8 @@ CALLS = {
 }
 # The Lambda service, on the function's role.
 SERVICE = {
-    "opens a log stream": {ROLE: ("logs:CreateLogStream", "log streams")},
-    "writes log lines": {ROLE: ("logs:PutLogEvents", "log streams")},
+    "opens a log stream": {ROLE: ("logs:CreateLogStream", "log streams"), RUNS: ("logs:CreateLogStream", "log streams of whole runs")},
+    "writes log lines": {ROLE: ("logs:PutLogEvents", "log streams"), RUNS: ("logs:PutLogEvents", "log streams of whole runs")},
 }
 # `sam deploy`, `sam list stack-outputs`, `sam delete`; None: it is in these files, and Eciton's command lines do not come there.
 SAM = {
@@ -104,13 +110,14 @@ SAM_BESIDE = {"s3:PutObject": "objects", "s3:AbortMultipartUpload": "objects", "
 SAM_FILES = ["lib/deploy/deployer.py", "lib/delete/cfn_utils.py", "lib/package/s3_uploader.py", "lib/list/stack_outputs/stack_outputs_producer.py"]
 # Operations whose action has another name.
 NAMED = {"s3:HeadObject": "s3:GetObject", "s3:ListObjectsV2": "s3:ListBucket"}
-# CloudFormation: what the actions of a type are on, by their service, or by their whole name.
+ROLES = ("role", "role of whole runs")
+# CloudFormation: what the actions of a type are on, by their service, or by their whole name; of both roles alike.
 TYPES = {
     "AWS::S3::Bucket": {"s3": "buckets"},
     "AWS::S3::BucketPolicy": {"s3": "buckets"},
-    "AWS::IAM::Role": {"iam": "role"},
+    "AWS::IAM::Role": {"iam": ROLES},
     "AWS::IAM::ManagedPolicy": {"iam": "policy"},
-    "AWS::Lambda::Function": {"lambda": "functions", "iam": "role", "s3": "objects"},
+    "AWS::Lambda::Function": {"lambda": "functions", "iam": ROLES, "s3": "objects"},
     "AWS::Logs::LogGroup": {"logs": "log groups"} | dict.fromkeys(["logs:DescribeLogGroups", "logs:DescribeIndexPolicies", "logs:DescribeResourcePolicies"], "all"),
     "AWS::CloudWatch::Alarm": {"cloudwatch": "alarms", "cloudwatch:DescribeAlarms": "all"},
     "AWS::SNS::Topic": {"sns": "topic"},
@@ -252,8 +259,14 @@ def wanted(who, kinds=()):
                     on = TYPES[kind].get(action) or TYPES[kind].get(action.split(":")[0])
                     if on is None:
                         raise ValueError(f"{kind}: {action}: neither in TYPES nor in UNUSED")
-                    grants.setdefault(action, set()).add(ON[on])
+                    grants.setdefault(action, set()).update(ON[name] for name in ([on] if isinstance(on, str) else on))
     return grants
+
+
+def prefixes(texts):
+    """What a bucket's objects of whole runs begin with, as the sources have it: by the name of `ON`."""
+    named = re.findall(r'pub const (FILES|JOBS): &str = "([^"]+)";', texts["host/exec/src/trainers.rs"])
+    return {name.lower(): "arn:aws:s3:::{Bucket}/%s*" % prefix for name, prefix in named}
 
 
 def deployers(text=None):

@@ -8,6 +8,7 @@ from translated import INFRA, resolve
 # What functions, and a person who trains, may do, and on what: as the table of calls has it. A misspelt action grants nothing, and one too
 # many is no error to any linter.
 ROLE = {action: sorted(where) for action, where in actions.wanted(actions.ROLE).items()}
+RUNS = {action: sorted(where) for action, where in actions.wanted(actions.RUNS).items()}
 TRAINER = {action: sorted(where) for action, where in actions.wanted(actions.TRAINER).items()}
 TYPES = {
     "AWS::S3::Bucket", "AWS::S3::BucketPolicy", "AWS::IAM::Role", "AWS::IAM::ManagedPolicy", "AWS::Lambda::Function",
@@ -54,6 +55,7 @@ def problems(template, given=None):
     trainer = int(values["TrainerMemory"])
     # Logical name -> what its physical name ends with, and its size.
     wanted_functions = {f"Worker{size}": (str(size), size) for size in sizes} | ({"Trainer": ("runs", trainer)} if trainer else {})
+    role_of = lambda logical: "TrainerRole" if logical == "Trainer" else "WorkerRole"
     found = [f"{name}: resources of type {t} are not wanted" for name, (t, _, _) in made.items() if t not in TYPES]
 
     def expect(what, is_, wanted):
@@ -84,13 +86,15 @@ def problems(template, given=None):
 
     # Who may do what.
     roles = of("AWS::IAM::Role")
-    expect("roles", sorted(roles), ["WorkerRole"])
-    role = roles["WorkerRole"]
-    expect("managed policies of the role", role.get("ManagedPolicyArns", []), [])
-    trust = [{k: v for k, v in s.items() if k != "Sid"} for s in role["AssumeRolePolicyDocument"]["Statement"]]
-    expect("who takes the role on", trust, [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}])
+    allowed = {"WorkerRole": ROLE} | ({"TrainerRole": RUNS} if trainer else {})
+    expect("roles", sorted(roles), sorted(allowed))
+    for name, role in roles.items():
+        expect(f"managed policies of {name}", role.get("ManagedPolicyArns", []), [])
+        trust = [{k: v for k, v in s.items() if k != "Sid"} for s in role["AssumeRolePolicyDocument"]["Statement"]]
+        expect(f"who takes {name} on", trust, [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}])
     try:
-        found.extend(compare("WorkerRole", granted(p["PolicyDocument"] for p in role["Policies"]), ROLE))
+        for name, role in roles.items():
+            found.extend(compare(name, granted(p["PolicyDocument"] for p in role["Policies"]), allowed.get(name, {})))
         policies = of("AWS::IAM::ManagedPolicy")
         expect("policies", sorted(policies), ["TrainerPolicy"])
         found.extend(compare("TrainerPolicy", granted(p["PolicyDocument"] for p in policies.values()), TRAINER))
@@ -108,7 +112,7 @@ def problems(template, given=None):
         function["MemorySize"] = int(function.get("MemorySize", 0))
         wanted = {
             "FunctionName": f"eciton-worker-{ending}", "MemorySize": size, "Runtime": "provided.al2023", "Handler": "bootstrap",
-            "Architectures": [values["Architecture"]], "Timeout": values["TimeoutSeconds"], "Role": "{WorkerRole.Arn}",
+            "Architectures": [values["Architecture"]], "Timeout": values["TimeoutSeconds"], "Role": "{%s.Arn}" % role_of(logical),
             "Environment": {"Variables": {"ECITON_BUCKET": "{Bucket}", "ECITON_SIGNING_KEY": values["VerifyingKey"], "ECITON_SIMD": {"x86_64": "avx2", "arm64": "neon"}[values["Architecture"]]}},
             "ReservedConcurrentExecutions": values["ReservedConcurrency"] if reserved else None,
             "Code": {"S3Bucket": "packages", "S3Key": "eciton/code"},
@@ -133,7 +137,7 @@ def problems(template, given=None):
         expect("whom an alarm tells", p.get("AlarmActions"), ["{Notices}"] if email else None)
         expect("an alarm without data", p["TreatMissingData"], "notBreaching")
         expect("alarm's namespace", p["Namespace"], "AWS/Lambda")
-    wanted = {(m, "{Worker%d}" % size) for size in sizes for m in ("Errors", "Throttles", "Duration")} if values["Alarms"] == "true" else set()
+    wanted = {(m, "{%s}" % logical) for logical in wanted_functions for m in ("Errors", "Throttles", "Duration")} if values["Alarms"] == "true" else set()
     expect("alarms", sorted(alarms), sorted(wanted))
     for (metric, name), p in alarms.items():
         if metric == "Duration":

@@ -8,16 +8,17 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import actions  # noqa: E402
 import rules  # noqa: E402
-from actions import DEPLOYER, ROLE, TRAINER  # noqa: E402
+from actions import DEPLOYER, ROLE, RUNS, TRAINER  # noqa: E402
 from translated import resolve, source  # noqa: E402
 
 
 def policies():
     """Who -> action -> resources, as the template and the deployer's policy have them."""
     made = resolve(source()).resources()
-    role = made["WorkerRole"][1]["Policies"]
+    role = lambda name: rules.granted(policy["PolicyDocument"] for policy in made[name][1]["Policies"])
     return {
-        ROLE: rules.granted(policy["PolicyDocument"] for policy in role),
+        ROLE: role("WorkerRole"),
+        RUNS: role("TrainerRole"),
         TRAINER: rules.granted([made["TrainerPolicy"][1]["PolicyDocument"]]),
         DEPLOYER: rules.granted([without_condition(actions.deployers())]),
     }
@@ -36,7 +37,7 @@ class Actions(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.known = actions.operations(actions.services())
-        cls.needed = {who: actions.wanted(who, actions.types()) for who in (ROLE, TRAINER, DEPLOYER)}
+        cls.needed = {who: actions.wanted(who, actions.types()) for who in (ROLE, RUNS, TRAINER, DEPLOYER)}
 
     def test_every_call_has_a_row(self):
         self.assertEqual(actions.services(), ["lambda", "s3", "sts"])
@@ -79,6 +80,22 @@ class Actions(unittest.TestCase):
                     self.assertRegex("\n".join(actions.missing(who, less, self.needed[who])), f"{who}: {action.rstrip('*')}.* is missing")
         more = policies()[TRAINER] | {"s3:DeleteBucket": ["arn:aws:s3:::{Bucket}"]}
         self.assertEqual(list(actions.missing(TRAINER, more, self.needed[TRAINER])), ["trainer: s3:DeleteBucket on arn:aws:s3:::{Bucket} is needed by no call"])
+
+    def test_whole_runs_have_the_prefixes_of_the_sources(self):
+        texts = actions.sources()
+        named = {name: actions.ON[name] for name in ("files", "jobs")}
+        self.assertEqual(actions.prefixes(texts), named)
+        name = "host/exec/src/trainers.rs"
+        moved = actions.prefixes(texts | {name: texts[name].replace('"runs/jobs/"', '"runs/answers/"')})
+        self.assertNotEqual(moved, named)
+
+    def test_whole_runs_may_not_write_what_tasks_read(self):
+        grants = policies()[RUNS]
+        self.assertEqual(grants["s3:PutObject"], ["arn:aws:s3:::{Bucket}/runs/jobs/*"])
+        wider = grants | {"s3:PutObject": ["arn:aws:s3:::{Bucket}/runs/*"]}
+        said = "\n".join(actions.missing(RUNS, wider, self.needed[RUNS]))
+        self.assertIn("role of whole runs: s3:PutObject on arn:aws:s3:::{Bucket}/runs/* is needed by no call", said)
+        self.assertIn("role of whole runs: s3:PutObject on arn:aws:s3:::{Bucket}/runs/jobs/* is missing", said)
 
     def test_clean_needed_what_trainers_may_not(self):
         """It listed versions and removed by version: neither is in TrainerPolicy, and a loopback endpoint ignores policies."""

@@ -40,6 +40,7 @@ class Deploy(unittest.TestCase):
                 functions = [p for t, p, _ in made.values() if t == "AWS::Lambda::Function" and not p["FunctionName"].endswith("-runs")]
                 self.assertEqual(len(made), facts["resources"])
                 self.assertEqual(facts["role_actions"], sorted(rules.ROLE))
+                self.assertEqual(sorted(rules.ROLE), sorted(rules.RUNS))
                 self.assertEqual([f["name"] for f in facts["functions"]], [f["FunctionName"] for f in sorted(functions, key=lambda f: f["MemorySize"])])
                 self.assertEqual({f["memory_mb"] for f in facts["functions"]}, {f["MemorySize"] for f in functions})
                 self.assertEqual({facts["timeout_s"]}, {int(f["Timeout"]) for f in functions})
@@ -101,7 +102,7 @@ class Deploy(unittest.TestCase):
         self.assertEqual(there["functions"], ["eciton-worker-1769", "eciton-worker-3538", "eciton-worker-runs"])
         self.assertEqual(there["functions"], [f["name"] for f in deployment["functions"] + deployment["trainers"]])
         self.assertEqual(there["log groups"], [f"/aws/lambda/{name}" for name in there["functions"]])
-        self.assertEqual([len(there[k]) for k in ("stacks", "buckets", "roles", "policies", "alarms")], [1, 2, 1, 1, 6])
+        self.assertEqual([len(there[k]) for k in ("stacks", "buckets", "roles", "policies", "alarms")], [1, 2, 2, 1, 9])
         self.assertIn(deployment["bucket"], there["buckets"])
         # The account has room, and keeps it.
         self.assertEqual(deployment["account_concurrency"], 1000)

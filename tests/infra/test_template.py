@@ -43,7 +43,7 @@ class Template(unittest.TestCase):
 
     def test_each_action_has_its_sentence(self):
         self.assertEqual(rules.without_a_sentence(rules.text()), [])
-        self.assertEqual(set(rules.actions_in(rules.text())), set(rules.ROLE) | set(rules.TRAINER) | {"sts:AssumeRole", "s3:*"})
+        self.assertEqual(set(rules.actions_in(rules.text())), set(rules.ROLE) | set(rules.RUNS) | set(rules.TRAINER) | {"sts:AssumeRole", "s3:*"})
 
     def test_sam_builds_from_where_the_package_is(self):
         config = tomllib.loads((INFRA / "samconfig.toml").read_text())["default"]
@@ -60,7 +60,7 @@ class Plants(unittest.TestCase):
         self.assertRegex("\n".join(rules.problems(template, given)), words)
 
     def statement(self, resources, sid):
-        documents = [p["PolicyDocument"] for p in resources["WorkerRole"]["Properties"]["Policies"]]
+        documents = [p["PolicyDocument"] for role in ("WorkerRole", "TrainerRole") for p in resources[role]["Properties"]["Policies"]]
         documents.append(resources["TrainerPolicy"]["Properties"]["PolicyDocument"])
         return next(s for d in documents for s in d["Statement"] if s["Sid"] == sid)
 
@@ -79,9 +79,23 @@ class Plants(unittest.TestCase):
         self.planted(lambda r, _: self.statement(r, "Read").update(Action="s3:*"), r"s3:\* is not on the list")
         self.planted(lambda r, _: self.statement(r, "Read").update(Resource="*"), r"s3:GetObject on \['\*'\]")
         self.planted(lambda r, _: self.statement(r, "Write").update(Resource={"Fn::Sub": "arn:aws:s3:::${Bucket}/*"}), "s3:PutObject on")
-        self.planted(lambda r, _: r["WorkerRole"]["Properties"].update(ManagedPolicyArns=["arn:aws:iam::aws:policy/AdministratorAccess"]), "managed policies of the role")
+        self.planted(lambda r, _: r["WorkerRole"]["Properties"].update(ManagedPolicyArns=["arn:aws:iam::aws:policy/AdministratorAccess"]), "managed policies of WorkerRole")
         self.planted(lambda r, _: self.statement(r, "Read").update(NotResource="*"), "NotResource")
-        self.planted(lambda r, _: r["WorkerRole"]["Properties"]["AssumeRolePolicyDocument"]["Statement"][0].update(Principal="*"), "takes the role on")
+        self.planted(lambda r, _: r["WorkerRole"]["Properties"]["AssumeRolePolicyDocument"]["Statement"][0].update(Principal="*"), "takes WorkerRole on")
+
+    def test_the_role_of_whole_runs(self):
+        role = lambda r: r["TrainerRole"]["Properties"]
+        less = lambda r, _: self.statement(r, "ReadRuns")["Resource"].pop(0)
+        self.planted(less, r"TrainerRole: s3:GetObject on .*jobs.*, not on .*files")
+        self.planted(lambda r, _: self.statement(r, "WriteRuns")["Action"].remove("s3:AbortMultipartUpload"), "TrainerRole: s3:AbortMultipartUpload is missing")
+        wider = {"Fn::Sub": "arn:aws:s3:::${Bucket}/runs/*"}
+        self.planted(lambda r, _: self.statement(r, "WriteRuns").update(Resource=wider), r"TrainerRole: s3:PutObject on \['arn:aws:s3:::\{Bucket\}/runs/\*'\]")
+        self.planted(lambda r, _: self.statement(r, "ReadRuns").update(Action=["s3:GetObject", "s3:DeleteObject"]), "TrainerRole: s3:DeleteObject is not on the list")
+        self.planted(lambda r, _: role(r).update(ManagedPolicyArns=["arn:aws:iam::aws:policy/AdministratorAccess"]), "managed policies of TrainerRole")
+        self.planted(lambda r, _: r["Trainer"]["Properties"].update(Role={"Fn::GetAtt": ["WorkerRole", "Arn"]}), "Trainer Role")
+        self.planted(lambda r, _: r["TrainerRole"].pop("Condition"), "roles", {"TrainerMemory": "0"})
+        self.planted(lambda r, _: r.pop("TrainerThrottles"), "alarms")
+        self.planted(lambda r, _: r["TrainerDuration"]["Properties"].update(Threshold=1), "Duration")
 
     def test_what_a_loopback_endpoint_drops(self):
         bucket = lambda r: r["Bucket"]["Properties"]

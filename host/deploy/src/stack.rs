@@ -167,15 +167,13 @@ impl Choices {
     #[must_use]
     pub fn facts(&self, prices: &Prices) -> Facts {
         let functions = self.functions();
-        let (trainers, count) = (self.trainers(), functions.len() as u32);
+        let trainers = self.trainers();
+        let (runs, count) = (trainers.len() as u32, (functions.len() + trainers.len()) as u32);
         let alarms = if self.alarms { ALARMS * count } else { 0 };
         let budget_usd = self.email.as_ref().map(|_| self.budget_usd).filter(|usd| *usd > 0);
-        // Bucket, its policy, role, trainers' policy; a function and its log group; topic, budget.
-        let resources = 4
-            + 2 * (count + trainers.len() as u32)
-            + alarms
-            + u32::from(self.email.is_some())
-            + u32::from(budget_usd.is_some());
+        // Bucket, its policy, role, trainers' policy; the role of whole runs; a function and its log group; topic, budget.
+        let resources =
+            4 + runs + 2 * count + alarms + u32::from(self.email.is_some()) + u32::from(budget_usd.is_some());
         Facts {
             functions,
             trainers,

@@ -29,7 +29,8 @@
 //! # What is not
 //!
 //! A function's memory is billed and not enforced, its processor share not limited. Scaling up is not slowed down. An asynchronous event is run once, without AWS's two retries. Payloads of
-//! an invocation use the instance's network (at AWS they have one of their own). Entity tags are not MD5. No versions, locks, lists of access rules or lifecycles of buckets.
+//! an invocation use the instance's network (at AWS they have one of their own). Entity tags are not MD5. No versions, locks, lists of access rules or lifecycles of buckets. A function's role is
+//! prefixes of keys ([`Role`]), not IAM's language.
 //!
 //! # Limits
 //!
@@ -49,6 +50,7 @@ mod log;
 mod objects;
 mod pool;
 mod process;
+mod role;
 mod runtime_api;
 mod s3;
 mod serve;
@@ -59,6 +61,7 @@ pub use bill::{Bill, S3Bill};
 pub use emulator::{Emulator, InstanceInfo};
 pub use error::{Error, Result};
 pub use faults::Faults;
+pub use role::Role;
 pub use settings::{
     ASYNCHRONOUS_PAYLOAD_BYTES, BUCKETS, FUNCTIONS, Function, LOG_LINE_BYTES, LogLine, LogSink,
     SYNCHRONOUS_PAYLOAD_BYTES, Settings,

@@ -169,7 +169,7 @@ fn command(
         .env("AWS_ENDPOINT_URL_S3", format!("http://{s3}"))
         .envs(&function.environment)
         .env("_HANDLER", "bootstrap")
-        .env("AWS_ACCESS_KEY_ID", &settings.access_key)
+        .env("AWS_ACCESS_KEY_ID", crate::role::access_key(settings, function))
         .env("AWS_SECRET_ACCESS_KEY", &settings.secret_key)
         .env("AWS_REGION", &settings.region)
         .env("AWS_DEFAULT_REGION", &settings.region)

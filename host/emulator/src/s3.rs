@@ -3,6 +3,7 @@
 use crate::bill::{Bill, S3Bill};
 use crate::link::Link;
 use crate::objects::{Condition, LISTED_KEYS, Object, Objects, PARTS, PUT_BYTES, Refusal};
+use crate::role::Roles;
 use crate::serve::{BodyError, BodyFate, Limits, Paced, Server, serve};
 use crate::settings::Settings;
 use base64::Engine;
@@ -35,11 +36,17 @@ impl Account {
 
 /// The service for all listeners.
 pub(crate) fn service(settings: &Settings, account: &Account) -> S3Service {
-    let objects = Objects::new(&settings.buckets, settings.store_bytes);
+    let objects = Arc::new(Objects::new(&settings.buckets, settings.store_bytes));
+    let (region, account) = (settings.region.clone(), account.clone());
     let mut builder =
-        S3ServiceBuilder::new(Backend { objects, region: settings.region.clone(), account: account.clone() });
-    builder.set_auth(SimpleAuth::from_single(settings.access_key.clone(), settings.secret_key.clone()));
-    builder.set_access(Counted(account.clone()));
+        S3ServiceBuilder::new(Backend { objects: objects.clone(), region, account: account.clone() });
+    let mut auth = SimpleAuth::from_single(settings.access_key.clone(), settings.secret_key.clone());
+    let roles = Roles::of(settings);
+    for access_key in roles.access_keys() {
+        auth.register(access_key.clone(), settings.secret_key.clone().into());
+    }
+    builder.set_auth(auth);
+    builder.set_access(Door { account, roles, objects });
     let mut config = S3Config::default();
     config.xml_max_body_size = XML_BYTES;
     // Uploads by HTML forms are not for programs.
@@ -88,17 +95,23 @@ pub(crate) fn serve_s3(
     })
 }
 
-/// Lets signed requests in, and counts them.
-struct Counted(Account);
+/// Lets signed requests in that the signer's role allows, and counts them.
+struct Door {
+    account: Account,
+    roles: Roles,
+    objects: Arc<Objects>,
+}
 
 #[async_trait::async_trait]
-impl S3Access for Counted {
+impl S3Access for Door {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
-        if context.credentials().is_none() {
+        let Some(credentials) = context.credentials() else {
             return Err(s3_error!(AccessDenied, "Requests have to be signed"));
-        }
+        };
         let operation = context.s3_op().name();
-        self.0.count(|bill| match operation {
+        let object = context.s3_path().as_object();
+        let is_there = || object.is_some_and(|(bucket, key)| self.objects.get(bucket, key).is_ok());
+        self.account.count(|bill| match operation {
             "PutObject" | "UploadPart" | "CreateMultipartUpload" | "CompleteMultipartUpload" => {
                 bill.puts += 1
             }
@@ -108,12 +121,16 @@ impl S3Access for Counted {
             "DeleteObject" | "DeleteObjects" | "AbortMultipartUpload" => bill.deletes += 1,
             _ => {}
         });
+        let asked = (operation, object.map(|(_, key)| key));
+        if self.roles.refuse(&credentials.access_key, asked, is_there) {
+            return Err(s3_error!(AccessDenied, "The role allows no such request, or the object is absent"));
+        }
         Ok(())
     }
 }
 
 struct Backend {
-    objects: Objects,
+    objects: Arc<Objects>,
     region: String,
     account: Account,
 }

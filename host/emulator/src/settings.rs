@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::faults::Faults;
+use crate::role::Role;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -32,6 +33,8 @@ pub struct Function {
     pub timeout: Duration,
     /// Variables on top of those that Lambda sets. Those that Lambda sets itself cannot be overridden, except `AWS_ENDPOINT_URL_*`.
     pub environment: BTreeMap<String, String>,
+    /// What it may do with objects; None: all that the account may.
+    pub role: Option<Role>,
 }
 
 impl Function {
@@ -44,6 +47,7 @@ impl Function {
             memory_mb: 1769,
             timeout: Duration::from_secs(60),
             environment: BTreeMap::new(),
+            role: None,
         }
     }
 }

@@ -11,6 +11,7 @@ use eciton_transport::{Credentials, S3Settings, S3Store};
 
 use crate::functions::{self, Error, Keys, Most, Wanted};
 use crate::lambda::{LambdaInvoker, LambdaSettings};
+use crate::trainers::{FILES, JOBS};
 use crate::{Architecture, Bill, Completion, Cut, Executor, Host, Job, Load, RemotePool};
 
 const REGION: &str = "us-east-1";
@@ -48,6 +49,7 @@ impl Stand {
         let mut function = emulator::Function::new(&name, program);
         function.memory_mb = executor.memory_mb;
         function.timeout = Duration::from_secs(u64::from(executor.timeout_s));
+        function.role = Some(role(kind));
         function.environment.insert("ECITON_BUCKET".to_owned(), BUCKET.to_owned());
         function.environment.insert("ECITON_SIGNING_KEY".to_owned(), signer.verifier().to_string());
         // So that a worker computes in the class of the run; a trainer in that of its job.
@@ -106,6 +108,15 @@ impl Stand {
             _ => Architecture::X86_64,
         }
     }
+}
+
+/// What functions of a kind may do with objects, as the roles of `infra/template.yaml`.
+fn role(kind: &str) -> emulator::Role {
+    let (read, write): (&[&str], &str) = match kind {
+        "worker" => (&["runs/", "kernels/"], "runs/"),
+        _ => (&[FILES, JOBS, "kernels/"], JOBS),
+    };
+    emulator::Role { read: read.iter().copied().map(str::to_owned).collect(), write: vec![write.to_owned()] }
 }
 
 /// A service's own counts; of the client's, what crossed between host and store.

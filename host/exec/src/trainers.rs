@@ -16,6 +16,11 @@ pub use pool::Trainers;
 #[cfg(not(feature = "aws"))]
 pub use without::Trainers;
 
+/// Where answers lie in a store. A function's role may write there.
+pub const JOBS: &str = "runs/jobs/";
+/// Where files lie in a store. A function's role may read there.
+pub const FILES: &str = "runs/files/";
+
 /// A call of a function.
 #[derive(Debug, Clone)]
 pub struct Call {

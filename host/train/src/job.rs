@@ -30,15 +30,11 @@ use crate::session::Options;
 use crate::train::train;
 
 pub use bundle::{pack, unpack};
+pub use eciton_exec::trainers::{FILES, JOBS};
 pub use predicting::{Predicting, predictions};
 
 /// Version of the event.
 pub const VERSION: u32 = 1;
-/// Where answers lie in a store.
-pub const JOBS: &str = "runs/jobs/";
-/// Where files lie in a store.
-pub const FILES: &str = "runs/files/";
-
 /// Files of one path of a recipe, as an object of a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -101,7 +101,8 @@ impl Trainer {
         let mut done = Done { before, found: true, ..Done::default() };
         match self.store.size(&key).await {
             Ok(_) => {}
-            Err(StoreError::NotFound { .. }) => {
+            // Absent and forbidden are one answer to a role that may not list the bucket.
+            Err(error) if error.may_be_absent() => {
                 let (own, tokio) = (self.clone(), Handle::current());
                 let work = tokio::task::spawn_blocking(move || {
                     let mut fetch = |key: &str| own.fetch(&tokio, key);

@@ -267,7 +267,7 @@ impl Worker {
             || absent(format!("`{key}` is neither in the package nor, to this function, in the store"));
         // One byte more than allowed, so that a larger one is seen.
         let sealed = match self.store.get(&key, Some(0..MAX_BYTES as u64 + 1)).await {
-            Err(Error::Store { source, .. }) if is_absent(&source) => return Err(neither()),
+            Err(Error::Store { source, .. }) if source.may_be_absent() => return Err(neither()),
             sealed => sealed?,
         };
         let kernel = load(Some(sealed)).await?;
@@ -300,12 +300,6 @@ impl Worker {
         let reply = Reply { frame: Carrier::Object { key, bytes_len }, send_us, existed };
         reply.to_json().map_err(Error::Event)
     }
-}
-
-/// Whether there is no such object. To a role that may not list a bucket, S3 says so of none.
-fn is_absent(error: &eciton_transport::Error) -> bool {
-    matches!(error, eciton_transport::Error::Service { code, .. } if code == "AccessDenied")
-        || error.is_not_found()
 }
 
 fn restricted(limits: &Limits, ceiling: &Limits) -> Limits {

@@ -1,12 +1,12 @@
 //! S3 as AWS's own client sees it.
 
-use crate::common::{s3, s3_at, settings, start};
+use crate::common::{s3, s3_at, s3_signed_by, settings, start};
 use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{
     ChecksumAlgorithm, CompletedMultipartUpload, CompletedPart, Delete, ObjectIdentifier,
 };
-use eciton_emulator::{Emulator, Settings};
+use eciton_emulator::{Emulator, Role, Settings};
 
 const BUCKET: &str = "eciton";
 const MEGABYTE: usize = 1 << 20;
@@ -74,6 +74,45 @@ async fn objects_come_back_whole_and_in_ranges() {
     assert_eq!((bill.puts, bill.gets, bill.heads, bill.deletes, bill.lists), (3, 9, 3, 2, 1));
     assert_eq!((bill.bytes_in, bill.refused), (content.len() as u64, 4));
     assert_eq!(bill.bytes_out, content.len() as u64 + 1 + 1000 + 15);
+}
+
+#[tokio::test]
+async fn a_function_with_a_role_is_kept_to_its_prefixes_and_lists_nothing() {
+    let mut settings = settings();
+    let role = Role { read: vec!["a/".into(), "b/".into()], write: vec!["b/".into()] };
+    settings.functions[0].role = Some(role);
+    let emulator = start(settings).await;
+    let account = s3(&emulator);
+    for key in ["a/x", "c/x"] {
+        account
+            .put_object()
+            .bucket(BUCKET)
+            .key(key)
+            .body(ByteStream::from_static(b"x"))
+            .send()
+            .await
+            .unwrap();
+    }
+    let own = s3_signed_by(&emulator.s3_endpoint(), "emulator.echo", "emulator-secret");
+    assert_eq!(get(&own, "a/x").await, b"x");
+    own.put_object().bucket(BUCKET).key("b/x").send().await.unwrap();
+    own.head_object().bucket(BUCKET).key("b/x").send().await.unwrap();
+    // One that is absent, one that is another's.
+    for key in ["a/none", "c/x"] {
+        let refused = own.get_object().bucket(BUCKET).key(key).send().await.unwrap_err();
+        assert_eq!(refused.code(), Some("AccessDenied"), "{key}");
+        let refused = own.head_object().bucket(BUCKET).key(key).send().await.unwrap_err();
+        assert_eq!(refused.raw_response().unwrap().status().as_u16(), 403, "{key}");
+    }
+    let refused = own.put_object().bucket(BUCKET).key("a/y").send().await.unwrap_err();
+    assert_eq!(refused.code(), Some("AccessDenied"));
+    let refused = own.list_objects_v2().bucket(BUCKET).send().await.unwrap_err();
+    assert_eq!(refused.code(), Some("AccessDenied"));
+    let refused = own.delete_object().bucket(BUCKET).key("b/x").send().await.unwrap_err();
+    assert_eq!(refused.code(), Some("AccessDenied"));
+    // The account itself is told that an object is absent.
+    let absent = account.get_object().bucket(BUCKET).key("a/none").send().await.unwrap_err();
+    assert!(absent.into_service_error().is_no_such_key());
 }
 
 #[tokio::test]

@@ -38,7 +38,9 @@ where
             if status == 404 && matches!(meta.code(), None | Some("NoSuchKey" | "NotFound")) {
                 return Error::NotFound { operation, key: shortened(key) };
             }
-            coded(operation, key, meta.code(), meta.message(), Some(status))
+            // The answer to a HEAD has no body, and so no code.
+            let code = meta.code().or((status == 403).then_some("AccessDenied"));
+            coded(operation, key, code, meta.message(), Some(status))
         }
         SdkError::TimeoutError(_) => timeout(chain(&error)),
         SdkError::DispatchFailure(lost) if lost.is_timeout() => timeout(chain(&error)),

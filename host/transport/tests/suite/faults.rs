@@ -174,6 +174,16 @@ async fn tries_are_bounded_whatever_goes_wrong() {
     }
 }
 
+/// A function's role may not list: S3 says 403 of an absent object, and to a HEAD it says no more. A trainer that took
+/// this for a failure would have done no job at AWS.
+#[tokio::test]
+async fn a_head_that_is_forbidden_may_be_of_an_absent_object() {
+    let script = Script::answers(vec![answer("403 Forbidden", &[], b"")]).await;
+    let failed = store(&script).size(&key("runs/jobs/a")).await.unwrap_err();
+    assert!(failed.may_be_absent() && !failed.is_not_found() && !failed.is_retryable(), "{failed:?}");
+    assert_eq!(script.requests().len(), 1);
+}
+
 #[tokio::test]
 async fn nobody_there_and_nobody_answering_end_in_time() {
     let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -37,10 +37,14 @@ pub fn lambda_signed_by(emulator: &Emulator, key: &str, secret: &str) -> aws_sdk
 }
 
 pub fn s3_at(endpoint: &str, secret: &str) -> aws_sdk_s3::Client {
+    s3_signed_by(endpoint, "emulator", secret)
+}
+
+pub fn s3_signed_by(endpoint: &str, key: &str, secret: &str) -> aws_sdk_s3::Client {
     let config = aws_sdk_s3::Config::builder()
         .behavior_version(aws_sdk_s3::config::BehaviorVersion::latest())
         .region(aws_sdk_s3::config::Region::new("us-east-1"))
-        .credentials_provider(Credentials::new("emulator", secret, None, None, "test"))
+        .credentials_provider(Credentials::new(key, secret, None, None, "test"))
         .endpoint_url(endpoint)
         .force_path_style(true)
         .retry_config(aws_sdk_s3::config::retry::RetryConfig::disabled())

@@ -1,0 +1,98 @@
+//! The role of a function: which objects it may read and write, as IAM says it at AWS.
+//!
+//! A role never lists and never deletes. Who may not list is not told that an object is absent: `AccessDenied` is
+//! the answer for both, as at S3.
+
+use crate::settings::{Function, Settings};
+use std::collections::BTreeMap;
+
+/// Prefixes of the keys that a function may use, in every bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Role {
+    /// Of objects that it may read (`s3:GetObject`).
+    pub read: Vec<String>,
+    /// Of objects that it may write (`s3:PutObject`, `s3:AbortMultipartUpload`).
+    pub write: Vec<String>,
+}
+
+impl Role {
+    /// Whether it allows an operation on a key.
+    fn allows(&self, operation: &str, key: Option<&str>) -> bool {
+        let within = |prefixes: &[String]| key.is_some_and(|key| prefixes.iter().any(|p| key.starts_with(p)));
+        match operation {
+            "GetObject" | "HeadObject" => within(&self.read),
+            "PutObject"
+            | "CreateMultipartUpload"
+            | "UploadPart"
+            | "CompleteMultipartUpload"
+            | "AbortMultipartUpload" => within(&self.write),
+            _ => false,
+        }
+    }
+}
+
+/// The access key that a function signs with: its own if it has a role, else the account's.
+pub(crate) fn access_key(settings: &Settings, function: &Function) -> String {
+    match function.role {
+        Some(_) => format!("{}.{}", settings.access_key, function.name),
+        None => settings.access_key.clone(),
+    }
+}
+
+/// Roles by access key.
+pub(crate) struct Roles(BTreeMap<String, Role>);
+
+impl Roles {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        let own = |function: &Function| Some((access_key(settings, function), function.role.clone()?));
+        Self(settings.functions.iter().filter_map(own).collect())
+    }
+
+    pub(crate) fn access_keys(&self) -> impl Iterator<Item = &String> {
+        self.0.keys()
+    }
+
+    /// Whether who signs with this key is refused. `is_there` looks for the object that is read.
+    pub(crate) fn refuse(
+        &self,
+        access_key: &str,
+        (operation, key): (&str, Option<&str>),
+        is_there: impl FnOnce() -> bool,
+    ) -> bool {
+        let reads = matches!(operation, "GetObject" | "HeadObject");
+        self.0.get(access_key).is_some_and(|role| !role.allows(operation, key) || (reads && !is_there()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_allows_its_prefixes_and_no_listing() {
+        let role = Role { read: vec!["a/".into(), "b/".into()], write: vec!["b/".into()] };
+        for (operation, key, allowed) in [
+            ("GetObject", Some("a/x"), true),
+            ("HeadObject", Some("b/x"), true),
+            ("GetObject", Some("ab/x"), false),
+            ("PutObject", Some("a/x"), false),
+            ("UploadPart", Some("b/x"), true),
+            ("DeleteObject", Some("b/x"), false),
+            ("ListObjectsV2", None, false),
+            ("HeadBucket", None, false),
+        ] {
+            assert_eq!(role.allows(operation, key), allowed, "{operation} {key:?}");
+        }
+    }
+
+    #[test]
+    fn an_absent_object_looks_like_a_forbidden_one_to_a_role() {
+        let mut function = Function::new("f", "/bin/true");
+        function.role = Some(Role { read: vec!["a/".into()], ..Role::default() });
+        let settings = Settings { functions: vec![function], ..Settings::default() };
+        let roles = Roles::of(&settings);
+        let get = ("GetObject", Some("a/x"));
+        assert!(roles.refuse("emulator.f", get, || false) && !roles.refuse("emulator.f", get, || true));
+        assert!(!roles.refuse("emulator", get, || false), "the account may list");
+    }
+}
