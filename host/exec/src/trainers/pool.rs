@@ -23,11 +23,8 @@ use crate::{Architecture, Bill, Cost, Host, InvokeError, Invoker, Prices, aws};
 const ATTEMPTS: u32 = 10;
 /// How often what is under way is looked at.
 const LOOK: Duration = Duration::from_millis(50);
-/// A call is a straggler after so many times the median of those that have answered.
-const STRAGGLES: u32 = 3;
-/// And after this time at least.
-const STRAGGLES_AFTER: Duration = Duration::from_millis(500);
-/// Of what is under way, each call is expected to cost at most so many times the dearest so far.
+/// Of what is under way, each call is expected to cost at most so many times the dearest so far, and so many times the
+/// mean of the store's requests and bytes.
 const DEARER: f64 = 1.5;
 
 /// Functions that do whole runs.
@@ -41,6 +38,7 @@ pub struct Trainers {
     asked: FunctionCount,
     memory_mb: u32,
     timeout: Duration,
+    deadline: Deadline,
     prices: Prices,
     bill: Bill,
     /// The stand-in for AWS, which counts what functions do.
@@ -80,6 +78,7 @@ impl Trainers {
                     asked: executor.functions,
                     memory_mb: executor.memory_mb,
                     timeout,
+                    deadline: Deadline::of(executor),
                     prices: Prices::read()?,
                     bill: Bill::default(),
                     cloud: Some(cloud),
@@ -126,6 +125,7 @@ impl Trainers {
             asked: executor.functions,
             memory_mb: function.memory_mb,
             timeout,
+            deadline: Deadline::of(executor),
             prices: Prices::read()?,
             bill: Bill::default(),
             cloud: None,
@@ -239,7 +239,10 @@ impl Trainers {
                 if !rules.max_usd.is_none_or(fits) {
                     break;
                 }
-                let Some(at) = waiting.pop_front().or_else(|| straggler(&states, &mut took)) else { break };
+                let Some(at) = waiting.pop_front().or_else(|| straggler(&states, &mut took, self.deadline))
+                else {
+                    break;
+                };
                 let (Some(call), Some(state)) = (calls.get(at), states.get_mut(at)) else { continue };
                 if state.ended {
                     continue;
@@ -255,7 +258,8 @@ impl Trainers {
                     (at, begun.elapsed(), answer)
                 });
             }
-            if stopped || under.is_empty() {
+            // What is under way beside a call that has ended answers nothing new.
+            if stopped || under.is_empty() || states.iter().all(|state| state.ended) {
                 break;
             }
             let Ok(Some(joined)) = tokio::time::timeout(LOOK, under.join_next()).await else { continue };
@@ -368,14 +372,29 @@ struct State {
     ended: bool,
 }
 
+/// When a call is a straggler: `executor.deadline_ms`, `executor.deadline_ratio`.
+#[derive(Debug, Clone, Copy)]
+struct Deadline {
+    /// After this time at least.
+    floor: Duration,
+    /// And after so many times the median of the calls that have answered.
+    ratio: f64,
+}
+
+impl Deadline {
+    fn of(executor: &Executor) -> Self {
+        Self { floor: Duration::from_millis(executor.deadline_ms), ratio: executor.deadline_ratio }
+    }
+}
+
 /// A call that takes much longer than the others did, and has one attempt under way.
-fn straggler(states: &[State], took: &mut [Duration]) -> Option<usize> {
+fn straggler(states: &[State], took: &mut [Duration], deadline: Deadline) -> Option<usize> {
     let middle = took.len() / 2;
     if took.is_empty() {
         return None;
     }
     let (_, median, _) = took.select_nth_unstable(middle);
-    let late = STRAGGLES_AFTER.max(*median * STRAGGLES);
+    let late = deadline.floor.max(median.mul_f64(deadline.ratio));
     let is_late = |state: &State| state.begun.is_some_and(|begun| begun.elapsed() > late);
     let one = |state: &State| !state.ended && state.under == 1 && state.attempts < ATTEMPTS && is_late(state);
     states.iter().position(one)
@@ -411,4 +430,29 @@ async fn make(invoker: &LambdaInvoker, store: &S3Store, call: Call) -> Result<An
         charge: invoked.charge,
     })?;
     Ok(Answer { reply: invoked.payload, object, charge: invoked.charge, throttled: invoked.throttled })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_call_is_a_straggler_after_both_times() {
+        let second = Duration::from_secs(1);
+        let state = State { begun: Instant::now().checked_sub(second), under: 1, ..State::default() };
+        let of = |took: &[u64], floor_ms, ratio| {
+            let mut took: Vec<Duration> = took.iter().map(|&ms| Duration::from_millis(ms)).collect();
+            let deadline = Deadline { floor: Duration::from_millis(floor_ms), ratio };
+            straggler(std::slice::from_ref(&state), &mut took, deadline)
+        };
+        assert_eq!(of(&[100, 90, 5000], 500, 4.0), Some(0), "the median is 100 ms");
+        assert_eq!(of(&[100, 90, 5000], 900_000, 4.0), None, "not before the floor");
+        assert_eq!(of(&[400, 400], 500, 4.0), None, "not before so many times the median");
+        assert_eq!(of(&[], 0, 4.0), None, "nothing has answered");
+        let states = [State { under: 2, ..state.clone() }, State { ended: true, ..state.clone() }];
+        let mut took = [Duration::from_millis(1)];
+        let deadline = Deadline { floor: Duration::ZERO, ratio: 4.0 };
+        assert_eq!(straggler(&states, &mut took, deadline), None, "one attempt more, and of what goes on");
+    }
 }

@@ -116,7 +116,7 @@ pub(super) const EXECUTOR: &[Key<Executor>] = &[
     key(
         "deadline_ms",
         &["deadline"],
-        "a task is launched again when it takes longer than this, in milliseconds, ...",
+        "a task, or a whole run, is launched again when it takes longer than this, in milliseconds, ...",
         |executor, field| {
             executor.deadline_ms = field.integer(0..=900_000)?;
             Ok(())
@@ -125,7 +125,7 @@ pub(super) const EXECUTOR: &[Key<Executor>] = &[
     key(
         "deadline_ratio",
         &[],
-        "... and longer than so many times its stage's average: above 1, up to 1000",
+        "... and longer than so many times its stage's average, or the runs' median: above 1, up to 1000",
         |executor, field| {
             executor.deadline_ratio =
                 field.number("a number above 1, up to 1000", |v| v > 1.0 && v <= 1000.0)?;
