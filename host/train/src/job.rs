@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use eciton_plan::{Config, ExecutorKind};
+use eciton_transport::Counts;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -82,6 +83,9 @@ pub struct Done {
     pub peak_memory_bytes: u64,
     /// Jobs that the process had done before.
     pub before: u64,
+    /// Requests to the store, and bytes, until the answer was there.
+    #[serde(default)]
+    pub store: Counts,
 }
 
 /// A file or folder that a job needs, in memory until it is stored.

@@ -97,7 +97,7 @@ impl Trainer {
         if !key.as_str().starts_with(JOBS) {
             return Err(wrong(format!("an answer goes to {JOBS}, not to `{key}`")));
         }
-        let before = self.done.load(Ordering::Relaxed);
+        let (before, counted) = (self.done.load(Ordering::Relaxed), self.store.counts());
         let mut done = Done { before, found: true, ..Done::default() };
         match self.store.size(&key).await {
             Ok(_) => {}
@@ -124,6 +124,7 @@ impl Trainer {
         }
         self.done.store(before + 1, Ordering::Relaxed);
         done.seconds = begun.elapsed().as_secs_f64();
+        done.store = self.store.counts().since(&counted);
         done.peak_memory_bytes = eciton_input::memory::peak_bytes().unwrap_or_default();
         Ok(done)
     }

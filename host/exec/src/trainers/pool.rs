@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use eciton_kernel::cache::{Cache, digest};
 use eciton_plan::{Emulator, Executor, ExecutorKind, FunctionCount};
-use eciton_transport::{Condition, Key, S3Store, Store};
+use eciton_transport::{Condition, Counts, Key, S3Store, Store};
+use serde::Deserialize;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
@@ -26,6 +27,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Of what is under way, each call is expected to cost at most so many times the dearest so far, and so many times the
 /// mean of the store's requests and bytes.
 const DEARER: f64 = 1.5;
+/// Requests to the store that a call is taken to make which has not told: looks and files, and its answer, in parts.
+const UNTOLD: (u64, u64) = (16, 4);
 
 /// Functions that do whole runs.
 #[derive(Debug)]
@@ -41,6 +44,9 @@ pub struct Trainers {
     deadline: Deadline,
     prices: Prices,
     bill: Bill,
+    /// Requests of functions to the store, as their answers tell.
+    told: Counts,
+    budget: Budget,
     /// The stand-in for AWS, which counts what functions do.
     cloud: Option<eciton_emulator::Emulator>,
     runtime: Option<Runtime>,
@@ -81,6 +87,8 @@ impl Trainers {
                     deadline: Deadline::of(executor),
                     prices: Prices::read()?,
                     bill: Bill::default(),
+                    told: Counts::default(),
+                    budget: Budget::default(),
                     cloud: Some(cloud),
                     runtime: Some(runtime),
                     _folder: Some(folder),
@@ -128,6 +136,8 @@ impl Trainers {
             deadline: Deadline::of(executor),
             prices: Prices::read()?,
             bill: Bill::default(),
+            told: Counts::default(),
+            budget: Budget::default(),
             cloud: None,
             runtime: Some(runtime),
             _folder: None,
@@ -159,11 +169,12 @@ impl Trainers {
     /// What was used so far of what is charged for.
     #[must_use]
     pub fn bill(&self) -> Bill {
-        let counts = self.store.counts();
+        let (counts, told) = (self.store.counts(), self.told);
         let mut own = self.bill;
-        own.store_writes = counts.puts + counts.lists;
-        own.store_reads = counts.gets + counts.heads;
-        (own.store_bytes_in, own.store_bytes_out) = (counts.bytes_out, counts.bytes_in);
+        own.store_writes = counts.puts + counts.lists + told.puts + told.lists;
+        own.store_reads = counts.gets + counts.heads + told.gets + told.heads;
+        own.store_bytes_in = counts.bytes_out + told.bytes_out;
+        own.store_bytes_out = counts.bytes_in + told.bytes_in;
         own.store_bytes_host = counts.bytes_in + counts.bytes_out;
         own.store_bytes_to_host = counts.bytes_in;
         match &self.cloud {
@@ -183,6 +194,47 @@ impl Trainers {
         self.prices.lambda_usd(self.architecture, gb_seconds, 1)
     }
 
+    /// The store's requests of a call that has not told of them.
+    fn untold_usd(&self) -> f64 {
+        let (reads, writes) = UNTOLD;
+        self.prices.s3_usd(writes, reads)
+    }
+
+    /// Whether one call more, beside those under way, keeps the bill within a limit, as far as anybody can tell.
+    fn fits(&self, limit: f64, under: usize, longest: f64) -> bool {
+        let Cost { usd, functions_usd, .. } = self.cost();
+        let Budget { lost_usd, dearest_usd, answered } = self.budget;
+        // Each brings requests to the store, and bytes.
+        let beside = match answered {
+            0 => self.untold_usd(),
+            answered => (usd - functions_usd) / answered as f64 * DEARER,
+        };
+        let each = dearest_usd.map_or(longest, |usd| (usd * DEARER).min(longest)) + beside;
+        usd + lost_usd + each * (under + 1) as f64 <= limit
+    }
+
+    /// Counts a call that has ended, and what nobody tells of it.
+    fn settle(&mut self, result: &Result<Answer, Fault>, charge: Option<Charge>, longest: f64) {
+        self.count(result, charge);
+        let known = charge.map(|charge| self.usd(&charge));
+        let of = |reply: &Bytes| serde_json::from_slice::<Told>(reply).ok().and_then(|told| told.store);
+        let told = result.as_ref().ok().and_then(|answer| of(&answer.reply));
+        let untold_usd = self.untold_usd();
+        let budget = &mut self.budget;
+        budget.answered += u64::from(result.is_ok());
+        // The stand-in counts all by itself.
+        if self.cloud.is_none() {
+            budget.lost_usd += if known.is_none() { budget.dearest_usd.unwrap_or(longest) } else { 0.0 };
+            match told {
+                Some(told) => add(&mut self.told, &told),
+                None => budget.lost_usd += untold_usd,
+            }
+        }
+        if let Some(usd) = known {
+            budget.dearest_usd = Some(budget.dearest_usd.map_or(usd, |most| most.max(usd)));
+        }
+    }
+
     /// Makes the calls, as many at once as the executor's setting and the account allow. `told` hears of each end.
     ///
     /// # Errors
@@ -195,9 +247,10 @@ impl Trainers {
     ) -> Result<()> {
         let longest = Charge { billed_ms: self.timeout.as_millis() as u64, ..Charge::default() };
         let longest = self.usd(&longest);
-        if let Some(limit) = rules.max_usd.filter(|limit| *limit < longest) {
+        let one = longest + self.untold_usd();
+        if let Some(limit) = rules.max_usd.filter(|limit| *limit < one) {
             return Err(Error::Choice(format!(
-                "--max-usd {limit}: one call may cost {longest:.4} (its time limit is {} s); allow more, or set \
+                "--max-usd {limit}: one call may cost {one:.4} (its time limit is {} s); allow more, or set \
                  executor.timeout_s lower",
                 self.timeout.as_secs()
             )));
@@ -225,18 +278,10 @@ impl Trainers {
         let mut waiting: VecDeque<usize> = (0..calls.len()).collect();
         let mut under: JoinSet<(usize, Duration, Result<Answer, Fault>)> = JoinSet::new();
         let mut took: Vec<Duration> = Vec::new();
-        // Of what was lost nobody says what it cost; of the rest, `dearest` is the dearest call.
-        let (mut lost, mut dearest) = (0.0, None::<f64>);
         loop {
             let stopped = (rules.stop)();
             while !stopped && under.len() < limit {
-                let Cost { usd, functions_usd, .. } = self.cost();
-                let spent = usd + lost;
-                // Each brings requests to the store and bytes besides.
-                let beside = (usd - functions_usd) / took.len().max(1) as f64;
-                let each = dearest.map_or(longest, |usd: f64| (usd * DEARER).min(longest)) + beside;
-                let fits = |limit: f64| spent + each * (under.len() + 1) as f64 <= limit;
-                if !rules.max_usd.is_none_or(fits) {
+                if rules.max_usd.is_some_and(|limit| !self.fits(limit, under.len(), longest)) {
                     break;
                 }
                 let Some(at) = waiting.pop_front().or_else(|| straggler(&states, &mut took, self.deadline))
@@ -269,12 +314,7 @@ impl Trainers {
                 Ok(answer) => answer.charge,
                 Err(fault) => fault.charge,
             };
-            self.count(&result, charge);
-            match charge.map(|charge| self.usd(&charge)) {
-                Some(usd) => dearest = Some(dearest.map_or(usd, |most| most.max(usd))),
-                None if self.cloud.is_none() => lost += dearest.unwrap_or(longest),
-                None => {}
-            }
+            self.settle(&result, charge, longest);
             let Some(state) = states.get_mut(at) else { continue };
             state.under -= 1;
             if state.ended {
@@ -307,10 +347,19 @@ impl Trainers {
                 }
             }
         }
+        self.abandon(under.len(), longest);
         under.abort_all();
         for (at, _) in states.iter().enumerate().filter(|(_, state)| !state.ended) {
             told(at, Ended::Left);
         }
+    }
+
+    /// Counts calls that are given up: they are charged to their end, which nobody tells.
+    fn abandon(&mut self, calls: usize, longest: f64) {
+        self.bill.invocations += calls as u64;
+        self.bill.unreported += calls as u64;
+        let each = self.budget.dearest_usd.unwrap_or(longest) + self.untold_usd();
+        self.budget.lost_usd += each * calls as f64;
     }
 
     fn count(&mut self, result: &Result<Answer, Fault>, charge: Option<Charge>) {
@@ -359,6 +408,31 @@ async fn at_hand(
         keys.store(store, baseline, name, &digest(component), component).await?;
     }
     Ok(())
+}
+
+/// What calls have cost, as far as the bill does not have it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Budget {
+    /// Of calls that nobody told of.
+    lost_usd: f64,
+    /// The dearest call, its requests to the store aside.
+    dearest_usd: Option<f64>,
+    answered: u64,
+}
+
+/// What an answer tells of the function's use of the store.
+#[derive(Deserialize)]
+struct Told {
+    store: Option<Counts>,
+}
+
+fn add(sum: &mut Counts, more: &Counts) {
+    sum.gets += more.gets;
+    sum.puts += more.puts;
+    sum.lists += more.lists;
+    sum.heads += more.heads;
+    sum.bytes_in += more.bytes_in;
+    sum.bytes_out += more.bytes_out;
 }
 
 /// Where a call stands.
