@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use eciton_plan::sweep::Trial;
+use eciton_plan::sweep::{Halving, Rung, Trial};
 use eciton_plan::{Config, Error, ExecutorKind, Sweep};
 use eciton_train::sweep::{
-    Group, Outcome, Row, Spent, csv, folders, groups, picture, sweep_on_functions, trial_folder,
+    Functions, Group, Lot, Outcome, Row, Spent, choices, csv, groups, halve, picture, trial_folder,
 };
 use eciton_train::{Bill, Stop};
 use serde::Serialize;
@@ -81,6 +81,9 @@ A sweep's file:
   [grid]
   \"model.hidden\" = [16, 64]
   \"optimiser.lr\" = { low = 0.001, high = 0.1, log = true }    # with random; or a list
+  [halving]                            # all choices to epoch 10, the best third to 30, and so on to run.epochs
+  eta = 3
+  epochs = 10
 
 A sweep that was stopped or killed goes on with the same command. Its folder has results.csv, results.json,
 sweep.svg, and a run folder for each trial (trials/00000, ...), which `eciton predict` takes.";
@@ -101,6 +104,9 @@ struct Results<'a> {
     done: usize,
     failed: usize,
     seconds: f64,
+    /// Epochs that were trained, and those of every trial trained to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epochs: Option<[u64; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     spent: Option<&'a Spent>,
     groups: &'a [Group],
@@ -123,6 +129,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         let origin = format!("{shown}, trial {}", trial.number);
         configs.push(recipe::settle(base.clone(), trial.assignments(), &origin)?);
     }
+    let rungs = rungs(&sweep, &base, &trials).map_err(named)?;
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let workers = arguments.workers.unwrap_or(cores).min(configs.len() as u32);
     let local = place.executor.kind == ExecutorKind::Local;
@@ -138,6 +145,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             false => format!("on functions ({})", place.executor.kind.name()),
         };
         output.line(format_args!("{count} of {}, {at_once}, into {}", sweep.recipe, folder.display()));
+        for (number, rung) in rungs.iter().enumerate().filter(|_| sweep.halving.is_some()) {
+            let count = counted(rung.choices, "choice");
+            output.line(format_args!("rung {}: {count} to epoch {}", number + 1, rung.epochs));
+        }
     }
     if arguments.dry_run {
         for trial in trials.iter().take(if arguments.json { usize::MAX } else { MAX_SHOWN }) {
@@ -151,15 +162,21 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         }
         return Ok(());
     }
-    claim(&folder, &base, &trials)?;
+    claim(&folder, &base, &trials, sweep.halving)?;
     let stop: std::sync::Arc<Stop> = std::sync::Arc::default();
     interrupt::watch_sweep(stop.clone())?;
     let mut rows: Vec<Option<Row>> = vec![None; trials.len()];
-    let (mut ended, all) = (0, trials.len());
-    let mut told = |at: usize, outcome: Outcome| {
+    let (mut ended, mut now) = (0, 0);
+    let repeats = trials.len() as u64 / (choices(&trials).len() as u64).max(1);
+    let mut told = |rung: usize, at: usize, outcome: Outcome| {
         let Some(trial) = trials.get(at) else { return };
-        let row = Row::of(trial, &outcome);
+        let mut row = Row::of(trial, &outcome);
+        row.rung = sweep.halving.map(|_| rung as u32 + 1);
+        if rung != std::mem::replace(&mut now, rung) {
+            ended = 0;
+        }
         ended += 1;
+        let all = rungs.get(rung).map_or(trials.len(), |rung| (rung.choices * repeats) as usize);
         if arguments.json {
             output.json(&TrialLine { event: "trial", done: ended, of: all, row: &row });
         } else if !matches!(outcome, Outcome::Left) {
@@ -170,16 +187,21 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             *to = Some(row);
         }
     };
-    let spent = match local {
-        true => {
-            eciton_train::sweep::sweep(&configs, &folder, workers, &stop, &mut told)?;
-            None
-        }
-        false => {
-            let folders = folders(&folder);
-            sweep_on_functions(&configs, (&folders, 1), (&place, arguments.max_usd), &stop, &mut told)?
-        }
+    let mut functions = (!local).then(|| Functions::new(&place, arguments.max_usd));
+    let folders = |at: usize| trial_folder(&folder, at);
+    let mut train = |lot: Lot<'_>, told: &mut dyn FnMut(usize, Outcome)| match &mut functions {
+        None => eciton_train::sweep::sweep(lot, &folder, workers, &stop, told),
+        Some(functions) => functions.train(lot, (&folders, 1), &stop, told),
     };
+    match sweep.halving {
+        Some(_) => halve((&trials, &configs), &rungs, &folder, &mut train, &mut told)?,
+        None => {
+            let numbers: Vec<usize> = (0..configs.len()).collect();
+            let lot = Lot { configs: &configs, numbers: &numbers, pause_after: None };
+            train(lot, &mut |at, outcome| told(0, at, outcome))?;
+        }
+    }
+    let spent = functions.as_ref().and_then(Functions::spent);
     let rows: Vec<Row> = rows.into_iter().flatten().collect();
     let groups = groups(&rows);
     let count = |state: &str| rows.iter().filter(|row| row.state == state).count();
@@ -189,6 +211,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         done: count("done"),
         failed: count("failed"),
         seconds: begun.elapsed().as_secs_f64(),
+        epochs: sweep.halving.map(|_| {
+            let trained = rows.iter().filter_map(|row| row.epochs).map(u64::from).sum();
+            [trained, u64::from(base.run.epochs) * rows.len() as u64]
+        }),
         spent: spent.as_ref(),
         groups: &groups,
         rows: &rows,
@@ -240,9 +266,23 @@ fn base(sweep: &Sweep, arguments: &Arguments) -> Result<(Config, Config), Failur
     Ok((config, place))
 }
 
+/// The rungs of successive halving; without it, one of all choices.
+fn rungs(sweep: &Sweep, base: &Config, trials: &[Trial]) -> Result<Vec<Rung>, Error> {
+    let (choices, epochs) = (choices(trials).len() as u64, base.run.epochs);
+    let Some(halving) = sweep.halving else { return Ok(vec![Rung { epochs, choices }]) };
+    if !base.checkpoint.is_on() {
+        let reason = "[halving]: a trial goes on from its checkpoint; set checkpoint.every or checkpoint.seconds above 0";
+        return Err(Error::Content { what: "a sweep", reason: reason.to_owned() });
+    }
+    halving.rungs(choices, epochs)
+}
+
 /// Makes the folder, or sees that it is of the same trials.
-fn claim(folder: &Path, base: &Config, trials: &[Trial]) -> Result<(), Failure> {
+fn claim(folder: &Path, base: &Config, trials: &[Trial], halving: Option<Halving>) -> Result<(), Failure> {
     let mut text = base.to_toml()?;
+    if let Some(Halving { eta, epochs }) = halving {
+        let _ = writeln!(text, "# halving: eta {eta}, epochs {epochs}");
+    }
     for trial in trials {
         let _ = writeln!(text, "# trial {:05}: {}", trial.number, trial.settings());
     }
@@ -291,14 +331,20 @@ fn line(row: &Row, outcome: &Outcome, (ended, all): (usize, usize)) -> String {
         }
         _ => String::new(),
     };
-    format!("{ended:>5} of {all}  trial {:>5}  {}: {told}", row.trial, settings.trim())
+    let rung = row.rung.map_or_else(String::new, |rung| format!("rung {rung}, "));
+    format!("{rung}{ended:>5} of {all}  trial {:>5}  {}: {told}", row.trial, settings.trim())
 }
 
 fn print(results: &Results<'_>, folder: &Path, output: &mut Output) {
     let widest =
         results.groups.iter().take(MAX_SHOWN).map(|group| group.label.len()).max().unwrap_or(0).max(7);
     output.line("");
-    output.line(format_args!("{:<widest$}  {:>6}  {:>16}  {:>16}", "choice", "trials", "validation", "test"));
+    let halved = results.epochs.is_some();
+    let head = if halved { format!("{:>4}  {:>6}  ", "rung", "epochs") } else { String::new() };
+    output.line(format_args!(
+        "{:<widest$}  {:>6}  {head}{:>16}  {:>16}",
+        "choice", "trials", "validation", "test"
+    ));
     for group in results.groups.iter().take(MAX_SHOWN) {
         let metric = group.metric.unwrap_or_default();
         let told = |found: Option<(f64, f64)>| match found {
@@ -309,7 +355,10 @@ fn print(results: &Results<'_>, folder: &Path, output: &mut Output) {
         };
         let label = if group.label.is_empty() { "recipe" } else { &group.label };
         let (validation, test) = (told(group.validation), told(group.test));
-        output.line(format_args!("{label:<widest$}  {:>6}  {validation:>16}  {test:>16}", group.trials));
+        let [rung, epochs] = [group.rung, group.epochs].map(|n| n.map_or("-".to_owned(), |n| n.to_string()));
+        let came = if halved { format!("{rung:>4}  {epochs:>6}  ") } else { String::new() };
+        output
+            .line(format_args!("{label:<widest$}  {:>6}  {came}{validation:>16}  {test:>16}", group.trials));
     }
     if results.groups.len() > MAX_SHOWN {
         output.line(format_args!("... {} more in results.csv", results.groups.len() - MAX_SHOWN));
@@ -318,6 +367,9 @@ fn print(results: &Results<'_>, folder: &Path, output: &mut Output) {
     let left = results.trials - done - failed;
     output.line("");
     output.line(format_args!("{done} done, {failed} failed, {left} left, {}", seconds(results.seconds)));
+    if let Some([trained, all]) = results.epochs {
+        output.line(format_args!("{trained} epochs of the {all} that all trials have"));
+    }
     if let Some(spent) = results.spent {
         output.line(told_spent(spent));
     }

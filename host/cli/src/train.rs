@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use eciton_plan::{Config, ExecutorKind};
-use eciton_train::run_folder::RunFolder;
-use eciton_train::sweep::{Outcome, sweep_on_functions};
+use eciton_train::sweep::{Functions, Lot, Outcome};
 use eciton_train::{Error, Observer, Options, Recording, Summary, checkpoint};
 use indicatif::ProgressBar;
 
@@ -280,19 +279,16 @@ fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Outp
         let remedy = "add --executor emulated or --executor lambda";
         return Err(Failure::Usage(format!("--as-task: this machine's threads are no functions; {remedy}")));
     }
-    // A place that has something, or cannot be written, is refused before anything is paid for.
-    drop(RunFolder::create(out).map_err(Error::from)?);
+    eciton_train::job::check_vacant(out)?;
     let options = Options { seeds: arguments.seeds, out: Some(out.to_owned()), ..Options::default() };
     let stop = options.stop.clone();
     interrupt::watch_sweep(stop.clone())?;
     let mut ended = None;
-    let spent = sweep_on_functions(
-        std::slice::from_ref(config),
-        (&|_| out.to_owned(), arguments.seeds),
-        (config, arguments.max_usd),
-        &stop,
-        &mut |_, outcome| ended = Some(outcome),
-    )?;
+    let lot = Lot { configs: std::slice::from_ref(config), numbers: &[0], pause_after: None };
+    let mut functions = Functions::new(config, arguments.max_usd);
+    let folder = |_| out.to_owned();
+    functions.train(lot, (&folder, arguments.seeds), &stop, &mut |_, outcome| ended = Some(outcome))?;
+    let spent = functions.spent();
     let summary = match ended {
         Some(Outcome::Trained(summary) | Outcome::Found(summary)) => Ok(*summary),
         Some(Outcome::Failed(text)) => return Err(Failure::Failed(text)),

@@ -46,8 +46,65 @@ pub struct Sweep {
     pub random: Option<u32>,
     /// The seed of the draws.
     pub draw_seed: u64,
+    /// Successive halving; `None`: every trial is trained to its end.
+    pub halving: Option<Halving>,
     /// The keys that differ, in alphabetical order.
     pub parameters: Vec<Parameter>,
+}
+
+/// Successive halving: all choices are trained for a few epochs, the best `1 / eta` of them go on to `eta` times as
+/// many, and so on to the recipe's last epoch (Jamieson and Talwalkar 2016; the rungs of Li et al. 2017, Hyperband).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Halving {
+    /// Of the choices of a rung, one in so many goes on: 2 to 100.
+    #[serde(default = "three")]
+    pub eta: u32,
+    /// Epochs of the first rung.
+    pub epochs: u32,
+}
+
+/// A step of successive halving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rung {
+    /// The epoch that its trials are trained to.
+    pub epochs: u32,
+    /// Its choices.
+    pub choices: u64,
+}
+
+fn three() -> u32 {
+    3
+}
+
+impl Halving {
+    /// The rungs of so many choices, trained to epoch `last` at most. One choice that is left goes there at once.
+    ///
+    /// ```
+    /// use eciton_plan::sweep::{Halving, Rung};
+    /// let rungs = Halving { eta: 3, epochs: 10 }.rungs(27, 200)?;
+    /// let found: Vec<_> = rungs.iter().map(|rung| (rung.epochs, rung.choices)).collect();
+    /// assert_eq!(found, [(10, 27), (30, 9), (90, 3), (200, 1)]);
+    /// # Ok::<(), eciton_plan::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Content`] for a first rung that is as long as the recipe's training.
+    pub fn rungs(self, choices: u64, last: u32) -> Result<Vec<Rung>, Error> {
+        if self.epochs >= last {
+            let reason = "trains no longer; choose fewer for the first rung, or raise run.epochs";
+            return Err(wrong(format!("halving.epochs = {}: the recipe, of {last}, {reason}", self.epochs)));
+        }
+        let mut rungs = Vec::new();
+        let (mut choices, mut epochs) = (choices.max(1), self.epochs);
+        while choices > 1 && epochs < last {
+            rungs.push(Rung { epochs, choices });
+            choices = (choices / u64::from(self.eta)).max(1);
+            epochs = epochs.saturating_mul(self.eta);
+        }
+        rungs.push(Rung { epochs: last, choices });
+        Ok(rungs)
+    }
 }
 
 /// A key of a recipe and the values that it takes.
@@ -113,6 +170,7 @@ struct Text {
     random: Option<u32>,
     #[serde(default)]
     draw_seed: u64,
+    halving: Option<Halving>,
     #[serde(default)]
     grid: Table,
 }
@@ -167,13 +225,24 @@ impl Sweep {
             let reason = format!("`{}` in [grid]: `seeds` and `folds` set it, use these", taken.key);
             return Err(wrong(reason));
         }
+        if let Some(Halving { eta, epochs }) = found.halving {
+            if !(2..=100).contains(&eta) || epochs == 0 {
+                let reason = "eta is 2 to 100, and the first rung has 1 epoch at least";
+                return Err(wrong(format!("halving: eta = {eta}, epochs = {epochs}: {reason}")));
+            }
+            let length = ["run.epochs", "checkpoint.every", "checkpoint.seconds"];
+            if let Some(taken) = parameters.iter().find(|p| length.contains(&p.key.as_str())) {
+                let reason = "trials of a rung are compared at one epoch; set it for all with --set";
+                return Err(wrong(format!("`{}` in [grid], and [halving]: {reason}", taken.key)));
+            }
+        }
         let ranged = parameters.iter().find(|parameter| matches!(parameter.values, Values::Range { .. }));
         if let (Some(parameter), None) = (ranged, found.random) {
             let reason = "is a range, of which `random = N` draws; or list its values";
             return Err(wrong(format!("`{}` {reason}", parameter.key)));
         }
-        let Text { recipe, data, seeds, folds, stratified, random, draw_seed, .. } = found;
-        Ok(Self { recipe, data, seeds, folds, stratified, random, draw_seed, parameters })
+        let Text { recipe, data, seeds, folds, stratified, random, draw_seed, halving, .. } = found;
+        Ok(Self { recipe, data, seeds, folds, stratified, random, draw_seed, halving, parameters })
     }
 
     /// All trials: choices in order, the last key's values changing first; of a choice the folds;
@@ -345,6 +414,21 @@ mod tests {
     }
 
     #[test]
+    fn rungs_end_at_the_last_epoch_or_with_one_choice() {
+        let of = |eta, epochs, choices, last| {
+            let rungs = Halving { eta, epochs }.rungs(choices, last).unwrap();
+            rungs.iter().map(|rung| (rung.epochs, rung.choices)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(2, 5, 8, 40), [(5, 8), (10, 4), (20, 2), (40, 1)]);
+        assert_eq!(of(3, 5, 20, 30), [(5, 20), (15, 6), (30, 2)], "the last epoch comes first");
+        assert_eq!(of(4, 1, 3, 1000), [(1, 3), (1000, 1)]);
+        assert_eq!(of(3, 5, 1, 30), [(30, 1)]);
+        assert_eq!(of(100, u32::MAX / 2, 200, u32::MAX), [(u32::MAX / 2, 200), (u32::MAX, 2)]);
+        let said = Halving { eta: 3, epochs: 30 }.rungs(9, 30).unwrap_err().to_string();
+        assert!(said.contains("halving.epochs = 30") && said.contains("run.epochs"), "{said}");
+    }
+
+    #[test]
     fn what_is_no_sweep_is_told_in_words() {
         for (text, words) in [
             ("recipe = 'x'\nseed = 3", "unknown field `seed`"),
@@ -358,6 +442,10 @@ mod tests {
             ("recipe = 'x'\nrandom = 2\n[grid]\na = { low = 0.0, high = 2.0, log = true }", "above 0"),
             ("recipe = 'x'\nrandom = 2\n[grid]\na = { low = 0.0 }", "is no range"),
             ("recipe = 'x'\n[grid]\n'a.b' = [1]\na.b = [2]", "twice"),
+            ("recipe = 'x'\n[halving]\neta = 3", "missing field `epochs`"),
+            ("recipe = 'x'\n[halving]\nepochs = 3\nrungs = 4", "unknown field `rungs`"),
+            ("recipe = 'x'\n[halving]\nepochs = 3\neta = 1", "eta is 2 to 100"),
+            ("recipe = 'x'\n[halving]\nepochs = 3\n[grid]\nrun.epochs = [5, 9]", "compared at one epoch"),
             ("recipe = ", "TOML"),
         ] {
             let said = Sweep::parse(text).and_then(|sweep| sweep.trials(0)).unwrap_err().to_string();

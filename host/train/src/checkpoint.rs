@@ -33,8 +33,9 @@ mod tests;
 pub(crate) use durable::sync_folder;
 pub(crate) use fingerprint::Fingerprint;
 pub(crate) use found::Found;
-pub(crate) use place::Place;
+pub(crate) use place::{Place, numeric_class};
 pub use place::{discard_empty, folder, is_resumable};
+pub(crate) use point::readdress;
 pub(crate) use saver::{Beginning, Now, Saver};
 
 use serde::{Deserialize, Serialize};

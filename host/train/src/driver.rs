@@ -54,6 +54,8 @@ pub(crate) struct Training<'a> {
     pub config: &'a Config,
     pub epochs: Epochs,
     pub stop: &'a Stop,
+    /// The epoch after which it ends as if it had been asked to.
+    pub pause_after: Option<u32>,
 }
 
 /// What [`Training::run`] found.
@@ -117,7 +119,10 @@ impl Training<'_> {
             // Before the start there is nothing to do.
             drop(engine.step(Event::Synchronise));
         }
-        if trained.is_over() {
+        let pause_after = self.pause_after;
+        let pauses = |done: u32| pause_after.is_some_and(|epoch| done >= epoch);
+        trained.stopped = pauses(trained.epochs.last().map_or(0, |last| last.epoch)) && !trained.is_over();
+        if trained.is_over() || trained.stopped {
             return Ok(trained);
         }
         let parameters = self.stages.program.parameters.iter();
@@ -157,7 +162,9 @@ impl Training<'_> {
                     gradient_norm,
                     bill: None,
                 });
-                Ok([Some(Event::Updated { round }), None])
+                // Asked before the update is reported, so that no further epoch begins.
+                let pausing = pauses(epoch) && !std::mem::replace(&mut trained.stopped, pauses(epoch));
+                Ok([pausing.then_some(Event::StopRequested), Some(Event::Updated { round })])
             }
             Action::Evaluate { round } => {
                 forward(machine, evaluator, evaluation, state, round, Some(stop))?;

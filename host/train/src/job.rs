@@ -22,10 +22,12 @@ use eciton_transport::Counts;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::checkpoint;
 use crate::data;
 use crate::error::{Error, Result};
 use crate::kernels::{SignedCode, builtin};
 use crate::report::Silent;
+use crate::resume::resume;
 use crate::run_folder::{self, json};
 use crate::session::Options;
 use crate::train::train;
@@ -61,6 +63,12 @@ pub struct Job {
     /// What is to be predicted; `None`: the recipe is trained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predict: Option<Predicting>,
+    /// The epoch after which the run pauses; `None`: it is trained to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_after: Option<u32>,
+    /// The checkpoints that the run goes on from, a name of the job's files; `None`: it begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goes_on: Option<String>,
     /// The class of the machine that must do it; `None`: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numeric_class: Option<String>,
@@ -133,7 +141,24 @@ struct Named<'a> {
     seeds: u32,
     files: &'a BTreeMap<String, Carried>,
     predict: Option<&'a Predicting>,
+    pause_after: Option<u32>,
     numeric_class: Option<&'a str>,
+}
+
+/// The part of a run that one job is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Part<'a> {
+    /// The epoch after which the run pauses; `None`: it is trained to its end.
+    pub pause_after: Option<u32>,
+    /// The run folder, finished or not, from whose checkpoints it goes on; `None`: it begins.
+    pub goes_on: Option<&'a Path>,
+}
+
+/// What a job does besides reading its recipe.
+struct Work<'a> {
+    seeds: u32,
+    predict: Option<Predicting>,
+    part: Part<'a>,
 }
 
 impl Job {
@@ -141,13 +166,18 @@ impl Job {
     ///
     /// # Errors
     /// Data or files that are not there; a configuration that no recipe can hold.
-    pub fn of(config: &Config, seeds: u32, numeric_class: Option<&str>, files: &mut Files) -> Result<Self> {
-        Self::named(config, (seeds, None), numeric_class, files)
+    pub fn of(
+        config: &Config,
+        (seeds, part): (u32, Part<'_>),
+        numeric_class: Option<&str>,
+        files: &mut Files,
+    ) -> Result<Self> {
+        Self::named(config, Work { seeds, predict: None, part }, numeric_class, files)
     }
 
     fn named(
         config: &Config,
-        (seeds, predict): (u32, Option<Predicting>),
+        Work { seeds, predict, part }: Work<'_>,
         numeric_class: Option<&str>,
         files: &mut Files,
     ) -> Result<Self> {
@@ -169,6 +199,13 @@ impl Job {
         if let Some(Predicting { run, .. }) = &predict {
             named.insert(run.clone(), files.get(Path::new(run))?);
         }
+        let mut goes_on = None;
+        if let Some(place) = part.goes_on.map(checkpoint::folder) {
+            let shown = place.display().to_string();
+            named.insert(shown.clone(), files.get(&place)?);
+            goes_on = Some(shown);
+        }
+        let pause_after = part.pause_after;
         let recipe = config.to_toml()?;
         let kernels = builtin().iter().map(|kernel| hex(&Sha256::digest(kernel.component))).collect();
         let eciton = env!("CARGO_PKG_VERSION");
@@ -180,12 +217,24 @@ impl Job {
             seeds,
             files: &named,
             predict: predict.as_ref(),
+            pause_after,
             numeric_class,
         };
         let text = json(&of, Path::new("job"))?;
         let answer = format!("{JOBS}{}.zip", hex(&Sha256::digest(&text)));
         let numeric_class = numeric_class.map(str::to_owned);
-        Ok(Self { version: VERSION, recipe, seeds, files: named, predict, numeric_class, answer })
+        let version = VERSION;
+        Ok(Self {
+            version,
+            recipe,
+            seeds,
+            files: named,
+            predict,
+            pause_after,
+            goes_on,
+            numeric_class,
+            answer,
+        })
     }
 }
 
@@ -241,10 +290,13 @@ pub fn perform(job: &Job, place: &Place, fetch: &mut Fetch<'_>) -> Result<(Vec<u
     let limit = place.memory_bytes.saturating_sub(RESERVED_BYTES);
     config.run.memory_bytes = Some(config.run.memory_bytes.unwrap_or(limit).min(limit));
     let run = place.folder.join("run");
-    bundle::remove(&run)?;
+    let checkpoints = checkpoint::folder(&run);
+    // What a job before left that failed.
+    [&run, &checkpoints].into_iter().try_for_each(|left| bundle::remove(left))?;
     let options = Options {
         seeds: job.seeds,
         out: Some(run.clone()),
+        pause_after: job.pause_after,
         cache: crate::CachePolicy::Off,
         code: Some(place.code.clone()),
         ..Options::default()
@@ -254,11 +306,48 @@ pub fn perform(job: &Job, place: &Place, fetch: &mut Fetch<'_>) -> Result<(Vec<u
             let of = found.get(&predict.run).map(PathBuf::from).unwrap_or_default();
             predict.perform(&of, &config, options, &run)?;
         }
-        None => drop(train(&config, &options, &mut Silent)?),
+        None => {
+            let summary = match job.goes_on.as_ref().and_then(|path| found.get(path)) {
+                Some(kept) => {
+                    let kept = Path::new(kept);
+                    move_folder(kept, &checkpoints)?;
+                    // Moved and not copied: the folder that is left is no longer the object's.
+                    kept.parent().map_or(Ok(()), bundle::remove)?;
+                    checkpoint::readdress(&run, |own| settle(own, &config))?;
+                    resume(&run, false, &options, &mut Silent)?
+                }
+                None => train(&config, &options, &mut Silent)?,
+            };
+            if summary.stopped {
+                move_folder(&checkpoints, &run.join(CHECKPOINTS))?;
+            }
+        }
     }
     let bytes = pack(&run, "")?;
     bundle::remove(&run)?;
     Ok((bytes, took))
+}
+
+/// In the bundle of a run that paused, its checkpoints.
+const CHECKPOINTS: &str = "checkpoints";
+
+fn move_folder(from: &Path, to: &Path) -> Result<()> {
+    bundle::remove(to)?;
+    std::fs::rename(from, to).map_err(|source| Error::Read { path: from.to_owned(), source })
+}
+
+/// Gives a configuration that comes from another machine the paths and sizes of this one's, `here`.
+fn settle(own: &mut Config, here: &Config) {
+    own.data.source.clone_from(&here.data.source);
+    own.data.name.clone_from(&here.data.name);
+    own.run.numeric_class.clone_from(&here.run.numeric_class);
+    (own.run.threads, own.run.memory_bytes) = (here.run.threads, here.run.memory_bytes);
+    (own.run.init, own.lanes.profile) = (here.run.init.clone(), here.lanes.profile.clone());
+    own.kernels.clone_from(&here.kernels);
+    let names: Vec<String> = here.model.own_kernels().map(str::to_owned).collect();
+    for (name, path) in names.into_iter().zip(own.model.own_kernels_mut()) {
+        *path = name;
+    }
 }
 
 /// Of a function's memory, what its program and the system take.
@@ -283,7 +372,18 @@ impl Carried {
     }
 }
 
-/// Makes the run folder of a job's answer, under the paths that are this machine's own.
+/// Refuses a place for a run folder where something is, that cannot be written, or beside which the checkpoints of
+/// another run are: before anything is paid for.
+///
+/// # Errors
+/// As [`crate::train`], for its folder.
+pub fn check_vacant(out: &Path) -> Result<()> {
+    let folder = run_folder::RunFolder::create(out)?;
+    checkpoint::Place::create(folder.target(), out).map(drop)
+}
+
+/// Makes the run folder of a job's answer, under the paths that are this machine's own; of a run that paused, the
+/// checkpoints beside it too. They take the place of those that are there.
 ///
 /// # Errors
 /// A damaged bundle; a folder that cannot be written.
@@ -293,19 +393,21 @@ pub fn adopt(bytes: &[u8], folder: &Path, config: &Config) -> Result<()> {
     unpack(bytes, &beside, MAX_RUN_BYTES)?;
     let run = run_folder::Run::open(&beside)?;
     let mut own = run.config.clone();
-    own.data.source.clone_from(&config.data.source);
-    own.data.name.clone_from(&config.data.name);
-    own.run.numeric_class.clone_from(&config.run.numeric_class);
-    (own.run.threads, own.run.memory_bytes) = (config.run.threads, config.run.memory_bytes);
-    (own.run.init, own.lanes.profile) = (config.run.init.clone(), config.lanes.profile.clone());
-    own.kernels.clone_from(&config.kernels);
-    let names: Vec<String> = config.model.own_kernels().map(str::to_owned).collect();
-    for (name, path) in names.into_iter().zip(own.model.own_kernels_mut()) {
-        *path = name;
-    }
+    settle(&mut own, config);
     run_folder::readdress(&beside, folder, &own, &run.summary)?;
-    let failed = |source| Error::Read { path: folder.to_owned(), source };
-    std::fs::rename(&beside, folder).map_err(failed)
+    let (carried, place) = (beside.join(CHECKPOINTS), checkpoint::folder(folder));
+    if carried.is_dir() {
+        let unpacked = checkpoint::folder(&beside);
+        move_folder(&carried, &unpacked)?;
+        checkpoint::readdress(&beside, |own| settle(own, config))?;
+        // Killed between these, a run goes on from its checkpoints, or begins.
+        bundle::remove(folder)?;
+        move_folder(&unpacked, &place)?;
+    } else if place.is_dir() {
+        bundle::remove(folder)?;
+        bundle::remove(&place)?;
+    }
+    std::fs::rename(&beside, folder).map_err(|source| Error::Read { path: folder.to_owned(), source })
 }
 
 /// Largest run folder that is taken, bytes.

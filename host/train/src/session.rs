@@ -62,6 +62,9 @@ pub struct Options {
     pub newest_first: bool,
     /// Asked from elsewhere: finish the epoch and end.
     pub stop: Arc<Stop>,
+    /// The epoch after which a run ends as one that was stopped, with its results and a checkpoint; one that has come
+    /// so far trains nothing. `None`, or the run's last epoch: it ends by itself.
+    pub pause_after: Option<u32>,
 }
 
 impl Default for Options {
@@ -78,6 +81,7 @@ impl Default for Options {
             recording: Recording::default(),
             newest_first: false,
             stop: Arc::default(),
+            pause_after: None,
         }
     }
 }
@@ -123,6 +127,7 @@ pub(crate) struct Session {
     /// Of the data, where checkpoints may be written.
     pub fingerprint: Option<Fingerprint>,
     stop: Arc<Stop>,
+    pause_after: Option<u32>,
 }
 
 /// A run as far as it is known before memory for it is allocated.
@@ -450,6 +455,7 @@ impl Session {
             logs,
             fingerprint,
             stop: options.stop.clone(),
+            pause_after: options.pause_after,
         })
     }
 
@@ -520,6 +526,7 @@ impl Session {
             config,
             epochs: self.epochs,
             stop: &self.stop,
+            pause_after: self.pause_after.filter(|&epoch| epoch < until),
         };
         let (weights, counts) = (&mut self.weights, &mut self.counts);
         let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), recorder);

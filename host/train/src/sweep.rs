@@ -2,9 +2,11 @@
 //!
 //! A trial is done once: its folder appears whole ([`crate::run_folder`]), and one that is there is
 //! not trained again. So a sweep that was killed goes on by being asked for again. A trial that was
-//! under way goes on from its newest checkpoint, if it has one.
+//! under way goes on from its newest checkpoint, if it has one. Trials of a rung of successive halving pause after its
+//! last epoch: such a folder has results and checkpoints, and goes on to the bits of an unbroken run.
 
 mod functions;
+mod halving;
 mod picture;
 mod table;
 
@@ -18,11 +20,13 @@ use crate::checkpoint;
 use crate::error::{Error, Result};
 use crate::report::{Silent, Summary};
 use crate::resume::{is_finished, resume};
+use crate::run_folder;
 use crate::session::Options;
 use crate::stop::{Ask, Stop};
 use crate::train::train;
 
-pub use functions::{Spent, folders, predict_on_function, sweep_on_functions};
+pub use functions::{Functions, Spent, predict_on_function};
+pub use halving::{choices, halve};
 pub use picture::picture;
 pub use table::{Group, Row, csv, groups};
 
@@ -56,13 +60,24 @@ pub fn trial_folder(sweep: &Path, number: usize) -> PathBuf {
     sweep.join("trials").join(format!("{number:05}"))
 }
 
-/// Trains each configuration, `workers` at once, with one thread each where there are several.
+/// Trials of a sweep that are to be trained, and how far.
+#[derive(Debug, Clone, Copy)]
+pub struct Lot<'a> {
+    /// Of every trial of the sweep, by its number.
+    pub configs: &'a [Config],
+    /// The trials that are trained.
+    pub numbers: &'a [usize],
+    /// The epoch after which they pause; `None`: they are trained to their end.
+    pub pause_after: Option<u32>,
+}
+
+/// Trains each trial of a lot, `workers` at once, with one thread each where there are several.
 /// `told` hears of each trial at its end, with its number.
 ///
 /// # Errors
 /// [`Error::Threads`] where no thread can be had. What is wrong with a trial is its outcome.
 pub fn sweep(
-    trials: &[Config],
+    lot: Lot<'_>,
     folder: &Path,
     workers: u32,
     stop: &Arc<Stop>,
@@ -72,15 +87,15 @@ pub fn sweep(
     let (send, receive) = mpsc::channel();
     let work = |send: mpsc::Sender<(usize, Outcome)>| {
         loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(config) = trials.get(at) else { return };
+            let Some(&at) = lot.numbers.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+            let Some(config) = lot.configs.get(at) else { return };
             let mut config = config.clone();
             if workers > 1 {
                 config.run.threads = Some(1);
             }
             let outcome = match stop.is_asked() {
                 true => Outcome::Left,
-                false => trial(&config, trial_folder(folder, at), stop),
+                false => trial(&config, trial_folder(folder, at), lot.pause_after, stop),
             };
             if send.send((at, outcome)).is_err() {
                 return;
@@ -103,17 +118,20 @@ pub fn sweep(
     })
 }
 
-fn trial(config: &Config, folder: PathBuf, stop: &Arc<Stop>) -> Outcome {
-    let options = Options { out: Some(folder.clone()), stop: stop.clone(), ..Options::default() };
-    let found = is_finished(&folder);
-    let summary = if found || checkpoint::is_resumable(&folder) {
-        resume(&folder, false, &options, &mut Silent)
-    } else {
-        train(config, &options, &mut Silent)
+fn trial(config: &Config, folder: PathBuf, pause_after: Option<u32>, stop: &Arc<Stop>) -> Outcome {
+    match reached(&folder, pause_after) {
+        Ok(Some(summary)) => return Outcome::Found(summary),
+        Ok(None) => {}
+        Err(error) => return Outcome::Failed(eciton_input::text::causes(&error)),
+    }
+    let out = Some(folder.clone());
+    let options = Options { out, stop: stop.clone(), pause_after, ..Options::default() };
+    let summary = match checkpoint::is_resumable(&folder) {
+        true => resume(&folder, false, &options, &mut Silent),
+        false => train(config, &options, &mut Silent),
     };
     match summary {
-        Ok(summary) if found => Outcome::Found(Box::new(summary)),
-        Ok(summary) if summary.stopped => {
+        Ok(summary) if summary.stopped && !is_paused(&summary, pause_after) => {
             // Without checkpoints a stop writes results of fewer epochs: those of no trial.
             let _ = std::fs::remove_dir_all(&folder);
             Outcome::Left
@@ -122,4 +140,22 @@ fn trial(config: &Config, folder: PathBuf, stop: &Arc<Stop>) -> Outcome {
         Err(Error::Left { .. } | Error::Stopped) => Outcome::Left,
         Err(error) => Outcome::Failed(eciton_input::text::causes(&error)),
     }
+}
+
+/// The summary of a trial that has come as far as it is wanted: it has finished, or it paused there.
+fn reached(folder: &Path, pause_after: Option<u32>) -> Result<Option<Box<Summary>>> {
+    if is_finished(folder) {
+        return resume(folder, false, &Options::default(), &mut Silent).map(|found| Some(Box::new(found)));
+    }
+    if pause_after.is_none() || !checkpoint::is_resumable(folder) || !run_folder::is_run(folder) {
+        return Ok(None);
+    }
+    let summary = run_folder::Run::open(folder)?.summary;
+    Ok(is_paused(&summary, pause_after).then(|| Box::new(summary)))
+}
+
+/// Whether a run that was stopped has come to the epoch after which it was to pause.
+fn is_paused(summary: &Summary, pause_after: Option<u32>) -> bool {
+    let done = summary.seeds.last().map_or(0, |seed| seed.epochs);
+    pause_after.is_some_and(|epoch| done >= epoch)
 }

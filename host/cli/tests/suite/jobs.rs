@@ -128,6 +128,33 @@ fn a_sweep_under_faults_has_the_table_of_one_without() {
 }
 
 #[test]
+fn a_halved_sweep_on_functions_has_the_table_of_one_here() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    works(folder, &["data", "convert", "cora", "store"]);
+    let text = "recipe = \"cora/gcn\"\ndata = \"store\"\nseeds = 2\n[grid]\n\"model.hidden\" = [4, 8]\n\
+                \"optimiser.lr\" = [0.005, 0.08]\n[halving]\neta = 2\nepochs = 3\n";
+    std::fs::write(folder.join("tries.toml"), text).unwrap();
+    let line = ["sweep", "tries.toml", "--set", "run.epochs=12", "--json"];
+    works(folder, &[&line[..], &["--out", "here"]].concat());
+    let faults = ["--set", "emulator.crash=0.2", "--set", "emulator.double=0.1"];
+    let told = works(folder, &[&line[..], &EMULATED, &faults, &["--out", "there"]].concat());
+    assert_eq!(table(folder, "here"), table(folder, "there"));
+    let found = last(&told);
+    // Of four choices two go on to epoch 6, and of these one to epoch 12.
+    assert_eq!(found["epochs"], serde_json::json!([2 * (2 * 3 + 6 + 12), 8 * 12]));
+    // Functions answered 8, 4 and 2 jobs.
+    assert_eq!(found["spent"]["jobs"].as_array().unwrap().len(), 14);
+    // What went out on a function goes on here, with this machine's paths.
+    let rows = found["rows"].as_array().unwrap();
+    let out = rows.iter().find(|row| row["rung"] == 1).unwrap()["trial"].as_u64().unwrap();
+    let run = |sweep: &str| format!("{sweep}/trials/{out:05}");
+    let resumed =
+        |sweep: &str| last(&works(folder, &["resume", &run(sweep), "--json"]))["model_digest"].clone();
+    assert_eq!(resumed("here"), resumed("there"));
+}
+
+#[test]
 fn a_sweep_on_functions_killed_ten_times_goes_on() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
@@ -198,6 +225,24 @@ fn limits_are_told_and_the_others_results_are_kept() {
     works(folder, &["train", "--epochs", "1", "--out", "taken"]);
     let said = refused(&["train", "--epochs", "2", "--as-task", "--executor", "emulated", "--out", "taken"]);
     assert!(said.contains("must be new or empty"), "{said}");
+    // One beside which another run's checkpoints are.
+    works(
+        folder,
+        &[
+            "train",
+            "--epochs",
+            "2",
+            "--set",
+            "checkpoint.every=1",
+            "--set",
+            "checkpoint.keep_after=true",
+            "--out",
+            "begun",
+        ],
+    );
+    std::fs::remove_dir_all(folder.join("begun")).unwrap();
+    let said = refused(&["train", "--epochs", "2", "--as-task", "--executor", "emulated", "--out", "begun"]);
+    assert!(said.contains("eciton resume begun"), "{said}");
     // Nothing to train on, and flags that say nothing to a task.
     let said = refused(&["train", "--as-task"]);
     assert!(said.contains("--executor emulated"), "{said}");

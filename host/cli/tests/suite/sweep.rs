@@ -81,6 +81,103 @@ fn a_sweep_killed_ten_times_trains_nothing_twice() {
     assert_eq!(beside, 12, "no half-written folder stays");
 }
 
+/// Nine choices, of which three go on to epoch 6 and one to epoch 20.
+const HALVED: &str = "recipe = \"cora/gcn\"\n[grid]\n\"model.hidden\" = [4, 8, 16]\n\"optimiser.lr\" = [0.005, 0.02, 0.08]\n\
+                      [halving]\neta = 3\nepochs = 2\n";
+
+/// Trial, rung, epochs and digest of each row.
+fn rungs(results: &Value) -> Vec<[String; 4]> {
+    let row = |row: &Value| ["trial", "rung", "epochs", "model_digest"].map(|key| row[key].to_string());
+    results["rows"].as_array().unwrap().iter().map(row).collect()
+}
+
+#[test]
+fn a_trial_that_was_halved_has_the_weights_of_an_unbroken_run() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    write(folder, HALVED);
+    // The rate of an epoch and the model that is kept depend on what the whole run is.
+    let settings = ["run.epochs=20", "optimiser.schedule=cosine", "run.keep=best", "run.eval_every=3"];
+    let settings: Vec<&str> = settings.iter().flat_map(|set| ["--set", set]).collect();
+    let found = results(&works(folder, &[&["sweep", "tries.toml", "--json"], &settings[..]].concat()));
+    let mut counts = [0; 3];
+    for row in found["rows"].as_array().unwrap() {
+        let (rung, epochs) = (row["rung"].as_u64().unwrap(), row["epochs"].as_u64().unwrap());
+        counts[rung as usize - 1] += 1;
+        assert_eq!(epochs, [2, 6, 20][rung as usize - 1], "{row}");
+        let run = folder.join(format!("sweeps/tries/trials/{:05}", row["trial"].as_u64().unwrap()));
+        let lines = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap().lines().count();
+        assert_eq!((lines as u64, run.with_extension("checkpoint").exists()), (epochs, rung < 3), "{row}");
+        if rung == 3 {
+            let choice = row["choice"].as_array().unwrap().iter();
+            let own: Vec<String> =
+                choice.map(|set| format!("{}={}", set[0], set[1]).replace('"', "")).collect();
+            let own: Vec<&str> = own.iter().flat_map(|set| ["--set", set]).collect();
+            let line =
+                [&["train", "cora", "--recipe", "gcn", "--json", "--no-out"], &settings[..], &own].concat();
+            assert_eq!(results(&works(folder, &line))["model_digest"], row["model_digest"], "{row}");
+        }
+    }
+    assert_eq!((counts, &found["epochs"]), ([6, 2, 1], &serde_json::json!([6 * 2 + 2 * 6 + 20, 9 * 20])));
+    let best = found["groups"][0]["rung"].as_u64();
+    assert_eq!(best, Some(3), "the choice that was trained to the end comes first");
+    // A trial that went out is a run: it predicts, and it can go on.
+    let out = found["rows"].as_array().unwrap().iter().find(|row| row["rung"] == 1).unwrap();
+    let run = format!("sweeps/tries/trials/{:05}", out["trial"].as_u64().unwrap());
+    works(folder, &["predict", &run]);
+    assert_eq!(results(&works(folder, &["resume", &run, "--json"]))["seeds"][0]["epochs"], 20);
+}
+
+#[test]
+fn a_rung_has_the_weights_of_a_run_of_so_many_epochs() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    write(folder, HALVED);
+    let found = results(&works(folder, &["sweep", "tries.toml", "--json", "--set", "run.epochs=20"]));
+    for (rung, epochs) in [(1, "2"), (2, "6")] {
+        let row = found["rows"].as_array().unwrap().iter().find(|row| row["rung"] == rung).unwrap();
+        let choice = row["choice"].as_array().unwrap().iter();
+        let own: Vec<String> = choice.map(|set| format!("{}={}", set[0], set[1]).replace('"', "")).collect();
+        let own: Vec<&str> = own.iter().flat_map(|set| ["--set", set]).collect();
+        let line = ["train", "cora", "--recipe", "gcn", "--json", "--no-out", "--epochs", epochs];
+        let alone = results(&works(folder, &[&line[..], &own].concat()));
+        assert_eq!(
+            (&alone["model_digest"], alone["seeds"][0]["epochs"].to_string()),
+            (&row["model_digest"], epochs.to_owned())
+        );
+    }
+}
+
+#[test]
+fn a_halved_sweep_killed_ten_times_ends_with_the_same_table() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    write(folder, HALVED);
+    let line = ["sweep", "tries.toml", "--set", "run.epochs=20", "--json"];
+    for kill in 0..10 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_eciton"))
+            .args(line)
+            .current_dir(folder)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        lines.take(kill + kill % 2).for_each(|line| drop(line.unwrap()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let killed = results(&works(folder, &line));
+    let whole = results(&works(folder, &[&line[..], &["--out", "whole"]].concat()));
+    assert_eq!(rungs(&killed), rungs(&whole));
+    // Once more: nothing is trained, and the table is the same.
+    let again = results(&works(folder, &line));
+    assert_eq!(rungs(&again), rungs(&whole));
+    write(folder, &HALVED.replace("eta = 3", "eta = 2"));
+    let (code, _, errors) = eciton(folder, &line);
+    assert!(code == Some(1) && errors.contains("the sweep of other trials is there"), "{errors}");
+}
+
 #[test]
 fn a_trial_that_fails_leaves_the_others() {
     let place = tempfile::tempdir().unwrap();
@@ -106,6 +203,8 @@ fn what_cannot_be_tried_is_told_before_the_first_trial() {
         ("recipe = \"cora\"\n", "write DATASET/MODEL"),
         ("recipe = \"absent.toml\"\n", "absent.toml"),
         ("recipe = \"cora/gcn\"\nseeds = 0\n", "0 trainings"),
+        ("recipe = \"cora/gcn\"\n[halving]\nepochs = 200\n", "halving.epochs = 200"),
+        ("recipe = \"cora/gcn\"\n[halving]\nepochs = 0\n", "1 epoch at least"),
         ("recipe = ", "tries.toml"),
     ] {
         write(folder, text);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::durable::{TEMPORARY, sync_folder};
 use super::{CONFIG, METRICS, RUN, SEEDS, VERSIONS};
 use crate::error::{Error, Result};
-use crate::run_folder::{self, MAX_RECORD_BYTES, read, reading, writing};
+use crate::run_folder::{self, MAX_RECORD_BYTES, Versions, parse, read, reading, writing};
 
 const LOCK: &str = "lock";
 /// How often a lock is tried whose file goes away meanwhile.
@@ -29,6 +29,13 @@ pub fn is_resumable(run: &Path) -> bool {
     let any =
         |names: Vec<String>| names.iter().any(|name| Named::parse(name).is_some_and(|n| n.epoch.is_some()));
     names(&folder(run)).is_ok_and(any)
+}
+
+/// The numeric class of the checkpoints beside a run's folder; `None`: there are none, or nobody can say.
+pub(crate) fn numeric_class(run: &Path) -> Option<String> {
+    let path = folder(run).join(VERSIONS);
+    let versions: Versions = parse(&read(&path, MAX_RECORD_BYTES).ok()?, &path).ok()?;
+    Some(versions.numeric_class)
 }
 
 /// Removes a place where nothing but a lock is left, as a process leaves it that exits at once.

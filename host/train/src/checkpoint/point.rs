@@ -8,15 +8,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use eciton_exec::Bill;
+use eciton_plan::Config;
 use serde::{Deserialize, Serialize};
 
 use super::durable::{self, Extent, sha256};
 use super::place::Named;
-use super::{FORMAT, Place};
+use super::{CONFIG, FORMAT, Place};
 use crate::driver::Best;
 use crate::error::Result;
 use crate::run_folder::model::{self, Model, NamedTensor};
-use crate::run_folder::{Error as FileError, malformed, model_digest, read};
+use crate::run_folder::{Error as FileError, MAX_RECORD_BYTES, malformed, model_digest, read};
 use crate::weights::WeightState;
 
 /// The most bytes of a checkpoint: four times those of a model.
@@ -56,6 +57,26 @@ pub(crate) struct Point {
     pub best: Option<Best>,
     /// Name and extents of each parameter, in the program's order.
     pub parameters: Vec<(String, Vec<usize>)>,
+}
+
+/// Writes anew what the checkpoints beside `run` say of places: `change` gets their configuration, and returns the one
+/// that they have from now on.
+pub(crate) fn readdress(run: &Path, change: impl FnOnce(&mut Config)) -> Result<()> {
+    let Some(place) = Place::open(run, run)? else { return Ok(()) };
+    let path = place.path().join(CONFIG);
+    let text = read(&path, MAX_RECORD_BYTES)?;
+    let text = std::str::from_utf8(&text).map_err(|e| malformed(&path, "UTF-8 text", &e.to_string()))?;
+    let mut config = Config::parse(text, &path.display().to_string())?;
+    change(&mut config);
+    let text = config.to_toml()?;
+    for named in place.points()?.into_iter().filter(|named| named.epoch.is_some()) {
+        let mut point = Point::read(&place.path().join(named.file()))?;
+        let [own, _, _] = &mut point.mark.records;
+        *own = sha256(text.as_bytes());
+        point.write(&place, named)?;
+    }
+    durable::write(place.path(), CONFIG, |file| std::io::Write::write_all(file, text.as_bytes()))?;
+    Ok(())
 }
 
 impl Point {

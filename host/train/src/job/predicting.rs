@@ -7,7 +7,7 @@ use eciton_plan::{Config, Data, TaskType};
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
-use super::{Files, Job, bundle};
+use super::{Files, Job, Part, Work, bundle};
 use crate::error::{Error, Result};
 use crate::predict::{Predictions, predict};
 use crate::run_folder::{self, Run, json, parse};
@@ -61,7 +61,8 @@ impl Job {
         // First weights and a pipeline's profile were for training.
         (config.run.init, config.lanes.profile) = (None, None);
         let predict = Predicting { run: run.display().to_string(), other_data: data.is_some(), embeddings };
-        let job = Self::named(&config, (1, Some(predict)), numeric_class, files)?;
+        let work = Work { seeds: 1, predict: Some(predict), part: Part::default() };
+        let job = Self::named(&config, work, numeric_class, files)?;
         Ok((job, config))
     }
 }

@@ -1,6 +1,6 @@
 //! The trials of a sweep as tasks of functions, one invocation each.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eciton_exec::functions::{self, Cut};
@@ -9,14 +9,14 @@ use eciton_exec::{Architecture, Bill, Cost};
 use eciton_plan::{Config, Data, ExecutorKind};
 use eciton_transport::Key;
 
-use super::{Outcome, trial_folder};
+use super::{Lot, Outcome, reached};
+use crate::checkpoint;
 use crate::error::{Error, Result};
-use crate::job::{Done, Files, Job, adopt, predictions};
+use crate::job::{Done, Files, Job, Part, adopt, predictions};
 use crate::kernels::{CachePolicy, builtin};
 use crate::predict::Predictions;
-use crate::report::{Silent, Summary};
-use crate::resume::{is_finished, resume};
-use crate::session::Options;
+use crate::report::Summary;
+use crate::run_folder::Run;
 use crate::stop::Stop;
 
 /// What functions were used, and for how much.
@@ -33,56 +33,131 @@ pub struct Spent {
     pub jobs: Vec<Done>,
 }
 
-/// Trains each configuration on functions, `place` says which: one invocation does one run. Run folders are those of
-/// [`super::sweep`], and so are their digests. `None` where nothing was left to train.
-///
-/// # Errors
-/// No functions; a store that cannot be written. What is wrong with a trial is its outcome.
-pub fn sweep_on_functions(
-    trials: &[Config],
-    (folder, seeds): (&dyn Fn(usize) -> std::path::PathBuf, u32),
-    (place, max_usd): (&Config, Option<f64>),
-    stop: &Arc<Stop>,
-    told: &mut dyn FnMut(usize, Outcome),
-) -> Result<Option<Spent>> {
-    let class = class(place);
-    let mut files = Files::default();
-    let (mut jobs, mut numbers) = (Vec::new(), Vec::new());
-    for (at, config) in trials.iter().enumerate() {
-        let own = folder(at);
-        if is_finished(&own) {
-            told(at, read(&own).map_or_else(failed, Outcome::Found));
-            continue;
-        }
-        match Job::of(config, seeds, class.as_deref(), &mut files) {
-            Ok(job) => {
-                numbers.push(at);
-                jobs.push(job);
-            }
-            Err(error) => told(at, failed(error)),
-        }
+/// The functions that train the trials of a sweep, and what they cost so far. They are started by the first trial that
+/// needs one.
+#[derive(Debug)]
+pub struct Functions<'a> {
+    /// Which they are.
+    place: &'a Config,
+    /// The most that they may cost, US dollars.
+    max_usd: Option<f64>,
+    trainers: Option<Trainers>,
+    jobs: Vec<Done>,
+    /// The most calls that were wanted at once.
+    calls: usize,
+}
+
+impl<'a> Functions<'a> {
+    /// The functions of an executor, none of which is started.
+    #[must_use]
+    pub fn new(place: &'a Config, max_usd: Option<f64>) -> Self {
+        Self { place, max_usd, trainers: None, jobs: Vec::new(), calls: 0 }
     }
-    if jobs.is_empty() {
-        return Ok(None);
-    }
-    let configs = numbers.iter().filter_map(|&at| trials.get(at));
-    let work = Work { jobs, files, components: own_components(configs)? };
-    let mut ended = |number: usize, ended: Ended| {
-        let Some((&at, config)) = numbers.get(number).and_then(|at| Some((at, trials.get(*at)?))) else {
-            return;
-        };
-        let own = folder(at);
-        let outcome = match ended {
-            Ended::Left => Outcome::Left,
-            Ended::Failed(text) => Outcome::Failed(text),
-            Ended::Answered { object, .. } => {
-                let adopted = adopt(&object, &own, config).and_then(|()| read(&own));
-                adopted.map_or_else(failed, Outcome::Trained)
+
+    /// Trains each trial of a lot, `seeds` seeds each: one invocation does one run, or its part up to the pause. Run
+    /// folders are those of [`super::sweep`], and so are their digests.
+    ///
+    /// # Errors
+    /// No functions; a store that cannot be written. What is wrong with a trial is its outcome.
+    pub fn train(
+        &mut self,
+        lot: Lot<'_>,
+        (folder, seeds): (&dyn Fn(usize) -> PathBuf, u32),
+        stop: &Arc<Stop>,
+        told: &mut dyn FnMut(usize, Outcome),
+    ) -> Result<()> {
+        let class = class(self.place);
+        let mut files = Files::default();
+        let (mut jobs, mut numbers) = (Vec::new(), Vec::new());
+        for &at in lot.numbers {
+            let (own, Some(config)) = (folder(at), lot.configs.get(at)) else { continue };
+            // Of another class a run could not go on: it begins.
+            let wanted = config.run.numeric_class.as_ref().or(class.as_ref());
+            let goes_on =
+                checkpoint::is_resumable(&own) && checkpoint::numeric_class(&own).as_ref() == wanted;
+            let part = Part { pause_after: lot.pause_after, goes_on: goes_on.then_some(&own) };
+            let job = match reached(&own, lot.pause_after) {
+                Ok(Some(summary)) => {
+                    told(at, Outcome::Found(summary));
+                    continue;
+                }
+                Ok(None) => Job::of(config, (seeds, part), class.as_deref(), &mut files),
+                Err(error) => Err(error),
+            };
+            match job {
+                Ok(job) => {
+                    numbers.push(at);
+                    jobs.push(job);
+                }
+                Err(error) => told(at, failed(error)),
             }
+        }
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let components = match self.trainers {
+            Some(_) => Vec::new(),
+            None => own_components(lot.configs.iter())?,
         };
-        told(at, outcome);
-    };
-    work.on(place, max_usd, stop, &mut ended).map(Some)
+        let work = Work { jobs, files, components };
+        let mut ended = |number: usize, ended: Ended| {
+            let Some((&at, config)) = numbers.get(number).and_then(|at| Some((at, lot.configs.get(*at)?)))
+            else {
+                return;
+            };
+            let own = folder(at);
+            let outcome = match ended {
+                Ended::Left => Outcome::Left,
+                Ended::Failed(text) => Outcome::Failed(text),
+                Ended::Answered { object, .. } => {
+                    let adopted = adopt(&object, &own, config).and_then(|()| read(&own));
+                    adopted.map_or_else(failed, Outcome::Trained)
+                }
+            };
+            told(at, outcome);
+        };
+        self.do_work(work, stop, &mut ended)
+    }
+
+    /// Has jobs done.
+    fn do_work(&mut self, work: Work, stop: &Arc<Stop>, told: &mut dyn FnMut(usize, Ended)) -> Result<()> {
+        let Work { jobs, files, components } = work;
+        let mut trainers = match self.trainers.take() {
+            Some(trainers) => trainers,
+            None => start(self.place, &components)?,
+        };
+        for file in files.take() {
+            trainers.put(&file.carried.key, file.bytes)?;
+        }
+        let calls = jobs.into_iter().map(call).collect::<Result<Vec<_>>>()?;
+        let rules = Rules { max_usd: self.max_usd, stop: &|| stop.is_asked() };
+        let done = &mut self.jobs;
+        trainers.run(&calls, &rules, &mut |number, ended| {
+            if let Ended::Answered { reply, .. } = &ended {
+                done.extend(serde_json::from_slice::<Done>(reply));
+            }
+            told(number, ended);
+        })?;
+        self.calls = self.calls.max(calls.len());
+        self.trainers = Some(trainers);
+        Ok(())
+    }
+
+    /// What they were used for. `None`: for nothing.
+    #[must_use]
+    pub fn spent(&self) -> Option<Spent> {
+        let trainers = self.trainers.as_ref()?;
+        let (bill, cost, cut) = (trainers.bill(), trainers.cost(), trainers.cut(self.calls));
+        Some(Spent { bill, cost, cut, jobs: self.jobs.clone() })
+    }
+}
+
+/// Starts the functions of an executor, with the built-in kernels and these at hand.
+fn start(place: &Config, components: &[(String, Vec<u8>)]) -> Result<Trainers> {
+    let mut kernels: Vec<(&str, &[u8])> = builtin().iter().map(|b| (b.name, b.component)).collect();
+    kernels.extend(components.iter().map(|(path, component)| (&path[..], &component[..])));
+    let cache = CachePolicy::User.open().and_then(std::result::Result::ok);
+    Ok(Trainers::start(&place.executor, &place.emulator, &kernels, cache)?)
 }
 
 /// Predictions of a run, made by a function.
@@ -105,12 +180,15 @@ pub fn predict_on_function(
             Ended::Left => Err(Error::Stopped),
         };
     };
-    let spent = work.on(place, max_usd, &Arc::default(), &mut ended)?;
+    let mut functions = Functions::new(place, max_usd);
+    functions.do_work(work, &Arc::default(), &mut ended)?;
+    let spent =
+        functions.spent().ok_or_else(|| Error::Internal("a prediction without a function".to_owned()))?;
     Ok((answer?, spent))
 }
 
 /// The class of what functions do: Lambda's processors are of several kinds, of which a deployment pins one; emulated
-/// functions have this machine's.
+/// functions have this machine's, or that of the architecture that their program was built for.
 fn class(place: &Config) -> Option<String> {
     let pinned = |processor| Architecture::from(processor).numeric_class();
     match place.executor.kind {
@@ -130,47 +208,12 @@ struct Work {
     components: Vec<(String, Vec<u8>)>,
 }
 
-impl Work {
-    /// Has it done by the functions of an executor.
-    fn on(
-        self,
-        place: &Config,
-        max_usd: Option<f64>,
-        stop: &Arc<Stop>,
-        told: &mut dyn FnMut(usize, Ended),
-    ) -> Result<Spent> {
-        let mut kernels: Vec<(&str, &[u8])> = builtin().iter().map(|b| (b.name, b.component)).collect();
-        kernels.extend(self.components.iter().map(|(path, component)| (&path[..], &component[..])));
-        let cache = CachePolicy::User.open().and_then(std::result::Result::ok);
-        let mut trainers = Trainers::start(&place.executor, &place.emulator, &kernels, cache)?;
-        for file in self.files.take() {
-            trainers.put(&file.carried.key, file.bytes)?;
-        }
-        let calls = self.jobs.into_iter().map(call).collect::<Result<Vec<_>>>()?;
-        let mut jobs = Vec::new();
-        let rules = Rules { max_usd, stop: &|| stop.is_asked() };
-        trainers.run(&calls, &rules, &mut |number, ended| {
-            if let Ended::Answered { reply, .. } = &ended {
-                jobs.extend(serde_json::from_slice::<Done>(reply));
-            }
-            told(number, ended);
-        })?;
-        let cut = trainers.cut(calls.len());
-        Ok(Spent { bill: trainers.bill(), cost: trainers.cost(), cut, jobs })
-    }
-}
-
-/// The folder of a trial of a sweep, by its number.
-pub fn folders(sweep: &Path) -> impl Fn(usize) -> std::path::PathBuf + '_ {
-    move |at| trial_folder(sweep, at)
-}
-
 fn failed(error: Error) -> Outcome {
     Outcome::Failed(eciton_input::text::causes(&error))
 }
 
 fn read(run: &Path) -> Result<Box<Summary>> {
-    resume(run, false, &Options::default(), &mut Silent).map(Box::new)
+    Ok(Box::new(Run::open(run)?.summary))
 }
 
 fn call(job: Job) -> Result<Call> {

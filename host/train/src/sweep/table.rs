@@ -28,6 +28,9 @@ pub struct Row {
     pub test: Option<f64>,
     /// The last epoch.
     pub epochs: Option<u32>,
+    /// Of successive halving, the rung that it came to, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rung: Option<u32>,
     /// Seconds of the training, data and kernels included.
     pub seconds: Option<f64>,
     /// SHA-256 of the weights.
@@ -56,6 +59,7 @@ impl Row {
             validation: metrics.and_then(|metrics| metrics.validation),
             test: metrics.and_then(|metrics| metrics.test),
             epochs: seed.map(|seed| seed.epochs),
+            rung: None,
             seconds: summary.map(|summary| summary.total_seconds),
             model_digest: seed.map(|seed| seed.model_digest.clone()),
             error: match outcome {
@@ -83,6 +87,11 @@ pub struct Group {
     pub label: String,
     /// Trials that have ended well.
     pub trials: u32,
+    /// Of successive halving, the rung that they came to, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rung: Option<u32>,
+    /// The last epoch of the longest.
+    pub epochs: Option<u32>,
     /// The measure of the figures below.
     pub metric: Option<Metric>,
     /// Mean and standard deviation (n - 1; 0 for one) of the validation metric.
@@ -91,7 +100,8 @@ pub struct Group {
     pub test: Option<(f64, f64)>,
 }
 
-/// The choices of a sweep, the best validation metric first; those without one last.
+/// The choices of a sweep, the best validation metric first; those without one last. Of successive halving, choices of
+/// the last rung come first: metrics of other rungs are of other epochs.
 #[must_use]
 pub fn groups(rows: &[Row]) -> Vec<Group> {
     let mut groups: Vec<(Group, Vec<&Row>)> = Vec::new();
@@ -100,14 +110,17 @@ pub fn groups(rows: &[Row]) -> Vec<Group> {
             Some((_, of)) => of.push(row),
             None => {
                 let (choice, label) = (row.choice.clone(), row.label());
-                let group = Group { choice, label, trials: 0, metric: None, validation: None, test: None };
+                let (rung, epochs, metric, validation, test) = (None, None, None, None, None);
+                let group = Group { choice, label, trials: 0, rung, epochs, metric, validation, test };
                 groups.push((group, vec![row]));
             }
         }
     }
     let finished = groups.into_iter().map(|(mut group, of)| {
-        let done: Vec<&Row> = of.into_iter().filter(|row| row.state == "done").collect();
+        let done: Vec<&Row> = of.iter().copied().filter(|row| row.state == "done").collect();
         group.trials = done.len() as u32;
+        group.rung = of.iter().filter_map(|row| row.rung).max();
+        group.epochs = of.iter().filter_map(|row| row.epochs).max();
         group.metric = done.iter().find_map(|row| row.metric);
         let of = |value: fn(&Row) -> Option<f64>| -> Vec<f64> {
             done.iter().filter_map(|row| value(row)).collect()
@@ -121,10 +134,11 @@ pub fn groups(rows: &[Row]) -> Vec<Group> {
         let mean = group.validation.or(group.test)?.0;
         Some(group.metric?.goodness(mean))
     };
-    groups.sort_by(|a, b| match (goodness(a), goodness(b)) {
+    let better = |a: &Group, b: &Group| match (goodness(a), goodness(b)) {
         (Some(a), Some(b)) => b.total_cmp(&a),
         (a, b) => b.is_some().cmp(&a.is_some()),
-    });
+    };
+    groups.sort_by(|a, b| b.rung.cmp(&a.rung).then_with(|| better(a, b)));
     groups
 }
 
@@ -140,6 +154,8 @@ pub fn csv(rows: &[Row]) -> String {
         |row: &Row| -> Vec<(String, String)> { row.choice.iter().chain(&row.repeat).cloned().collect() };
     let mut head = vec!["trial".to_owned()];
     head.extend(first.map(settings).unwrap_or_default().into_iter().map(|(key, _)| key));
+    let has_rungs = rows.iter().any(|row| row.rung.is_some());
+    head.extend(has_rungs.then(|| "rung".to_owned()));
     let rest = ["state", "metric", "validation", "test", "epochs", "seconds", "model_digest", "error"];
     head.extend(rest.map(str::to_owned));
     let mut text = head.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(",");
@@ -148,6 +164,7 @@ pub fn csv(rows: &[Row]) -> String {
     for row in rows {
         let mut fields = vec![row.trial.to_string()];
         fields.extend(settings(row).into_iter().map(|(_, value)| value.trim_matches('"').to_owned()));
+        fields.extend(has_rungs.then(|| row.rung.map_or_else(String::new, |rung| rung.to_string())));
         fields.extend([
             row.state.to_owned(),
             row.metric.map_or_else(String::new, |metric| metric.name().to_owned()),
@@ -179,6 +196,7 @@ mod tests {
             validation,
             test: validation,
             epochs: Some(3),
+            rung: None,
             seconds: Some(0.5),
             model_digest: None,
             error: validation.is_none().then(|| "a, \"b\"".to_owned()),
@@ -199,6 +217,19 @@ mod tests {
         let (mean, deviation) = found[1].validation.unwrap();
         assert!((mean - 0.6).abs() < 1e-12 && (deviation - 0.02f64.sqrt()).abs() < 1e-12);
         assert_eq!((found[0].validation, found[2].trials), (Some((0.9, 0.0)), 0));
+    }
+
+    #[test]
+    fn choices_of_the_last_rung_come_first() {
+        let mut rows = [row(0, "0.1", Some(0.9)), row(1, "0.2", Some(0.5)), row(2, "0.3", Some(0.6))];
+        for (row, rung) in rows.iter_mut().zip([1, 2, 2]) {
+            row.rung = Some(rung);
+        }
+        let found = groups(&rows);
+        let labels: Vec<&str> = found.iter().map(|group| group.label.as_str()).collect();
+        assert_eq!(labels, ["optimiser.lr=0.3", "optimiser.lr=0.2", "optimiser.lr=0.1"]);
+        assert_eq!((found[0].rung, found[2].rung, found[0].epochs), (Some(2), Some(1), Some(3)));
+        assert!(csv(&rows).starts_with("trial,optimiser.lr,run.seed,rung,state,"));
     }
 
     #[test]

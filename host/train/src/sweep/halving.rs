@@ -1,0 +1,194 @@
+//! Successive halving: rungs of trials, of which the best choices go on.
+//!
+//! A rung trains its trials to one epoch, where they pause. Choices are ranked by the mean of their trials' validation
+//! metric; a choice of which a trial failed does not go on. `rungs.json` in the sweep's folder has each rung that was
+//! decided, so that a sweep that was killed goes on with the same choices.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use eciton_plan::Config;
+use eciton_plan::sweep::{Rung, Trial};
+use serde::{Deserialize, Serialize};
+
+use super::{Lot, Outcome, reached, trial_folder};
+use crate::error::{Error, Result};
+use crate::run_folder::{MAX_RECORD_BYTES, json, parse, read, writing};
+use crate::train::spread;
+
+/// The file of the rungs that were decided.
+const RUNGS: &str = "rungs.json";
+/// The setting, for messages.
+const KEY: &str = "[halving]";
+
+/// A rung that was decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Decided {
+    epochs: u32,
+    /// Of each choice that goes on, the number of its first trial; the best first.
+    goes_on: Vec<usize>,
+    /// Why trials failed.
+    failed: BTreeMap<usize, String>,
+}
+
+/// Trains a sweep rung by rung. `train` trains a lot and tells of each trial; `told` hears of it with the rung's number,
+/// from 0. Of a rung that was decided before, it hears of the trials that did not go on.
+///
+/// # Errors
+/// Whatever `train` returns; data without a validation part; a record that cannot be read or written.
+pub fn halve(
+    (trials, configs): (&[Trial], &[Config]),
+    rungs: &[Rung],
+    folder: &Path,
+    train: &mut dyn FnMut(Lot<'_>, &mut dyn FnMut(usize, Outcome)) -> Result<()>,
+    told: &mut dyn FnMut(usize, usize, Outcome),
+) -> Result<()> {
+    let mut choices = choices(trials);
+    let mut decided = earlier(folder)?;
+    let last = rungs.len().saturating_sub(1);
+    for (number, rung) in rungs.iter().enumerate() {
+        let numbers: Vec<usize> = choices.iter().flatten().copied().collect();
+        let pause_after = (number < last).then_some(rung.epochs);
+        let of = match decided.get(number) {
+            Some(of) => {
+                let out = |choice: &&Vec<usize>| choice.first().is_some_and(|at| !of.goes_on.contains(at));
+                for &at in choices.iter().filter(out).flatten() {
+                    told(number, at, before(&trial_folder(folder, at), at, pause_after, of)?);
+                }
+                of.clone()
+            }
+            None => {
+                let mut found = Found::default();
+                train(Lot { configs, numbers: &numbers, pause_after }, &mut |at, outcome| {
+                    found.hear(at, &outcome);
+                    told(number, at, outcome);
+                })?;
+                if found.is_left || number == last {
+                    return Ok(());
+                }
+                let wanted = rungs.get(number + 1).map_or(1, |next| next.choices);
+                let goes_on = found.best(&choices, configs, wanted)?;
+                let of = Decided { epochs: rung.epochs, goes_on, failed: found.failed };
+                decided.push(of.clone());
+                write(folder, &decided)?;
+                of
+            }
+        };
+        let next = |first: &usize| choices.iter().find(|choice| choice.first() == Some(first)).cloned();
+        choices = of.goes_on.iter().filter_map(next).collect();
+        if choices.is_empty() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// The numbers of the trials of each choice, in order.
+#[must_use]
+pub fn choices(trials: &[Trial]) -> Vec<Vec<usize>> {
+    let mut known = BTreeMap::new();
+    let mut choices: Vec<Vec<usize>> = Vec::new();
+    for (at, trial) in trials.iter().enumerate() {
+        let number = *known.entry(&trial.choice).or_insert(choices.len());
+        match choices.get_mut(number) {
+            Some(choice) => choice.push(at),
+            None => choices.push(vec![at]),
+        }
+    }
+    choices
+}
+
+/// What the trials of a rung came to.
+#[derive(Default)]
+struct Found {
+    goodness: BTreeMap<usize, Option<f64>>,
+    failed: BTreeMap<usize, String>,
+    is_left: bool,
+}
+
+impl Found {
+    fn hear(&mut self, at: usize, outcome: &Outcome) {
+        match outcome {
+            Outcome::Trained(summary) | Outcome::Found(summary) => {
+                let written = summary.seeds.first().map(crate::report::SeedReport::written);
+                self.goodness.insert(at, written.and_then(|metrics| metrics.goodness()));
+            }
+            Outcome::Failed(text) => drop(self.failed.insert(at, text.clone())),
+            Outcome::Left => self.is_left = true,
+        }
+    }
+
+    /// The first trials of the best choices, the best first; of equals the one that comes first in the sweep.
+    fn best(&self, choices: &[Vec<usize>], configs: &[Config], wanted: u64) -> Result<Vec<usize>> {
+        let mut ranked: Vec<(f64, usize)> = Vec::new();
+        for choice in choices {
+            let Some(first) = choice.first() else { continue };
+            let found: Option<Vec<Option<f64>>> =
+                choice.iter().map(|at| self.goodness.get(at).copied()).collect();
+            // A trial of it failed.
+            let Some(found) = found else { continue };
+            let found: Option<Vec<f64>> = found.into_iter().collect();
+            let mean = found.as_deref().and_then(spread).ok_or_else(|| {
+                let source = configs.get(*first).map(|config| config.data.source.clone());
+                Error::NoValidation { dataset: source.unwrap_or_default(), key: KEY }
+            })?;
+            ranked.push((mean.0, *first));
+        }
+        ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+        Ok(ranked.into_iter().take(wanted).map(|(_, first)| first).collect())
+    }
+}
+
+/// How a trial ended that did not go on from a rung that was decided before.
+fn before(folder: &Path, at: usize, pause_after: Option<u32>, of: &Decided) -> Result<Outcome> {
+    if let Some(text) = of.failed.get(&at) {
+        return Ok(Outcome::Failed(text.clone()));
+    }
+    let gone = || Outcome::Failed(format!("{}: its run is gone", folder.display()));
+    Ok(reached(folder, pause_after)?.map_or_else(gone, Outcome::Found))
+}
+
+fn earlier(folder: &Path) -> Result<Vec<Decided>> {
+    let path = folder.join(RUNGS);
+    match path.exists() {
+        true => Ok(parse(&read(&path, MAX_RECORD_BYTES)?, &path)?),
+        false => Ok(Vec::new()),
+    }
+}
+
+fn write(folder: &Path, decided: &[Decided]) -> Result<()> {
+    let (path, beside) = (folder.join(RUNGS), folder.join("rungs.partial"));
+    let bytes = json(&decided, &path)?;
+    std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, &path)).map_err(writing(&path))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn found(goodness: &[(usize, f64)], failed: &[usize]) -> Found {
+        Found {
+            goodness: goodness.iter().map(|&(at, value)| (at, Some(value))).collect(),
+            failed: failed.iter().map(|&at| (at, "x".to_owned())).collect(),
+            is_left: false,
+        }
+    }
+
+    #[test]
+    fn choices_go_on_by_their_means_and_not_with_a_failure() {
+        let choices = [vec![0, 1], vec![2, 3], vec![4, 5], vec![6, 7]];
+        let of = |found: Found, wanted| found.best(&choices, &[], wanted).unwrap();
+        let values = [(0, 0.5), (1, 0.7), (2, 0.6), (3, 0.6), (4, 0.9), (5, 0.1), (6, 0.95), (7, 0.95)];
+        // The means are 0.6, 0.6, 0.5, 0.95: of equals the first.
+        assert_eq!(of(found(&values, &[]), 3), [6, 0, 2]);
+        assert_eq!(of(found(&values[..7], &[7]), 9), [0, 2, 4]);
+        assert_eq!(of(found(&[], &[0, 1]), 2), Vec::<usize>::new());
+        let mut none = found(&values, &[]);
+        none.goodness.insert(3, None);
+        let said = none.best(&choices, &[], 1).unwrap_err().to_string();
+        assert!(said.contains(KEY), "{said}");
+    }
+}
