@@ -54,7 +54,7 @@ use std::time::{Duration, Instant};
 
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{AnyCall, Finished, Layer};
-use eciton_plan::{OperationId, ParameterId, Place, SlotId, Task, TaskKey};
+use eciton_plan::{OperationId, Place, SlotId, Task, TaskKey};
 
 /// An attempt at a step, for an executor.
 #[derive(Debug)]
@@ -97,8 +97,6 @@ pub struct KernelWork {
     /// Inputs that are rows of the data set's features, or gathered of them: the same in every pass,
     /// and of one slot for every task of an interval.
     pub constant_inputs: Vec<(usize, SlotId)>,
-    /// Of a span: which of its matrices from outside are which parameters.
-    pub parameters: Vec<(usize, ParameterId)>,
     /// Where the call may be made.
     pub place: Place,
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use eciton_graph::adjacency::{Adjacency, Graph};
 use eciton_graph::gather::{EdgeWeights, Gather, Reduce, Sources};
-use eciton_plan::Normalisation;
+use eciton_plan::{Normalisation, ParameterId};
 use eciton_tensor::half::HalfBuffer;
 use eciton_tensor::{Buffer, Matrix, WriteRows};
 
@@ -29,6 +29,8 @@ pub struct SpanCall {
     pub outs: Vec<(u32, Target)>,
     /// Slots whose rows stay with the worker that does the span, for a later one there.
     pub keeps: Vec<(u32, Kept)>,
+    /// Which of `given` are which of the program's parameters.
+    pub parameters: Vec<(u32, ParameterId)>,
     /// Names of kept rows that nobody reads after this span.
     pub frees: Vec<String>,
 }
@@ -404,7 +406,7 @@ impl Instances {
     /// Runs a span's steps one after the other.
     pub(crate) fn run_span(&mut self, span: SpanCall) -> Result<Finished> {
         let last = span.last_uses();
-        let SpanCall { given, slots: mut specs, steps, outs, keeps, frees: _ } = span;
+        let SpanCall { given, slots: mut specs, steps, outs, keeps, parameters: _, frees: _ } = span;
         if let Some((slot, kept)) = keeps.first() {
             let reason = format!("slot {slot} is to stay as `{}`, and this is no worker", kept.name);
             return Err(Error::Wire { place: PLACE.to_owned(), reason });

@@ -36,7 +36,7 @@ pub use answer::{
 pub use eciton_tensor::frame::{Decoded, Encoding};
 pub use edges::EdgesRef;
 pub use encode::{Constants, encode, encode_input, encode_matrix, encode_parameters};
-pub use places::Places;
+pub use places::{KeptRows, Places};
 pub use request::{GridPart, KernelRef, LabelledRef, MatrixRef, Numbers, Request, TargetsRef, WireLimits};
 pub use span::{GatherRef, KeepRef, ListsRef, OutRef, SlotRef, SpanRef, StepRef};
 

@@ -106,7 +106,8 @@ impl Objects {
                 }
             }
             AnyCall::Span(span) => {
-                for &(at, id) in &work.parameters {
+                for &(at, id) in &span.parameters {
+                    let at = at as usize;
                     let Some(Given::Here(matrix)) = span.given.get(at) else { continue };
                     if matrix.rows() * matrix.columns() * 4 < OBJECT_BYTES {
                         continue;

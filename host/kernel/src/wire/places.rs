@@ -16,6 +16,9 @@ pub(super) struct Sums {
     pub(super) shape: Vec<u32>,
 }
 
+/// Rows that stay with the worker, and their name.
+pub type KeptRows = (String, Matrix);
+
 /// The buffers that a call writes to, on the worker's side.
 #[derive(Debug)]
 pub struct Places {
@@ -33,7 +36,7 @@ impl Places {
     ///
     /// # Errors
     /// [`Error::Wire`](crate::Error::Wire) while a call still writes.
-    pub fn take_kept(&mut self) -> Result<(Vec<(String, Matrix)>, Vec<String>)> {
+    pub fn take_kept(&mut self) -> Result<(Vec<KeptRows>, Vec<String>)> {
         let read = |(name, buffer): (String, Buffer)| {
             Ok((name, buffer.read(0..buffer.rows()).map_err(at("rows to keep"))?.into()))
         };

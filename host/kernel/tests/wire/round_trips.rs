@@ -66,7 +66,7 @@ fn constants_are_left_out_and_found() {
             objects.push(encode_input(&call, 0, Encoding::F32).unwrap());
         }
         let inputs = [(0, Source { object: Some(1), part: 0 })];
-        let constants = Constants { inputs: if with_input { &inputs } else { &[] }, parameters: Some(0) };
+        let constants = Constants { inputs: if with_input { &inputs } else { &[] }, parameters: Some(0), given: &[] };
         let names = (0..objects.len()).map(|i| format!("runs/r/weights/{i}")).collect();
         let frame = case.frame(Encoding::F32, names, &constants);
         let whole = case.frame(Encoding::F32, vec![], &Constants::default());
@@ -79,7 +79,7 @@ fn constants_are_left_out_and_found() {
         assert_eq!(found, expected, "case {}", seed + i);
         // Only what lies in an object is a constant, and only what the call has.
         for bad in [(0, Source { object: None, part: 0 }), (9, Source { object: Some(0), part: 0 })] {
-            let constants = Constants { inputs: &[bad], parameters: None };
+            let constants = Constants { inputs: &[bad], parameters: None, given: &[] };
             let limits = Limits::default();
             let (objects, call) = (vec!["a".into()], case.call().0.into());
             let made = encode("r", KEY, &case.layer, &call, Encoding::F32, &limits, objects, &constants);
@@ -202,7 +202,7 @@ fn what_may_be_streamed_comes_last() {
     let bytes = case.frame(
         Encoding::F32,
         vec!["x".into()],
-        &Constants { inputs: &[(0, Source { object: Some(0), part: 0 })], parameters: None },
+        &Constants { inputs: &[(0, Source { object: Some(0), part: 0 })], parameters: None, given: &[] },
     );
     let header = Header::parse(&bytes).unwrap();
     let request = Request::parse(&header.meta).unwrap();

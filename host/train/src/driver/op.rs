@@ -350,7 +350,6 @@ impl On<'_> {
             layer: self.stages.layer(self.stage.operation)?.clone(),
             call,
             constant_inputs,
-            parameters: Vec::new(),
             place: self.stage.place,
         }))
     }

@@ -192,7 +192,7 @@ impl<'a> Thick<'a> {
             keeps.push((place(slot)?, on.kept(slot, on.slot_rows(slot)?)));
         }
         (building.call.outs, building.call.keeps) = (outs, keeps);
-        let parameters = building.parameters.iter().map(|(&id, &given)| (given as usize, id)).collect();
+        building.call.parameters = building.parameters.iter().map(|(&id, &given)| (given, id)).collect();
         let first = building.first.ok_or_else(|| Error::Internal("a span without a kernel".to_owned()))?;
         Ok(Work::Kernel(KernelWork {
             operation: first.0,
@@ -200,7 +200,6 @@ impl<'a> Thick<'a> {
             layer: first.1,
             call: building.call.into(),
             constant_inputs: Vec::new(),
-            parameters,
             place: Place::Anywhere,
         }))
     }

@@ -31,6 +31,9 @@ struct Decided {
     failed: BTreeMap<usize, String>,
 }
 
+/// Trains a lot of trials, and tells of each.
+pub type Training<'t> = dyn FnMut(Lot<'_>, &mut dyn FnMut(usize, Outcome)) -> Result<()> + 't;
+
 /// Trains a sweep rung by rung. `train` trains a lot and tells of each trial; `told` hears of it with the rung's number,
 /// from 0. Of a rung that was decided before, it hears of the trials that did not go on.
 ///
@@ -40,7 +43,7 @@ pub fn halve(
     (trials, configs): (&[Trial], &[Config]),
     rungs: &[Rung],
     folder: &Path,
-    train: &mut dyn FnMut(Lot<'_>, &mut dyn FnMut(usize, Outcome)) -> Result<()>,
+    train: &mut Training<'_>,
     told: &mut dyn FnMut(usize, usize, Outcome),
 ) -> Result<()> {
     let mut choices = choices(trials);

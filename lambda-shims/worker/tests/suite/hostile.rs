@@ -150,7 +150,7 @@ async fn constants_of_others_are_refused() {
     let fixture = Fixture::new();
     let case = small();
     let call = case.call().0.into();
-    let none = Constants { inputs: &[], parameters: Some(0) };
+    let none = Constants { inputs: &[], parameters: Some(0), given: &[] };
     let foreign = RunKeys::new("cora-2").unwrap().weights(Version(1), OperationId(1)).unwrap().to_string();
     let absolute = "/etc/passwd".to_owned();
     let upwards = format!("runs/{RUN}/weights/../../../etc/passwd");
@@ -385,7 +385,7 @@ async fn what_a_kernel_does_wrong_is_an_answer() {
         fixture.store.put(&kernel_key(kernel), sealed(kernel), Condition::Always).await.unwrap();
         let case = Case::new(Shape { kernel, ..Shape::linear(Kind::Forward, 6000, 65, 16) });
         let short = eciton_kernel::Limits { task_time: Duration::from_millis(300), ..limits() };
-        let none = Constants { inputs: &[], parameters: None };
+        let none = Constants { inputs: &[], parameters: None, given: &[] };
         let call = case.call().0.into();
         let frame = encode(RUN, case.key, &case.layer, &call, Encoding::F32, &short, vec![], &none).unwrap();
         for event in [case.inline(frame.clone()), case.stored(&*fixture.store, frame.clone(), true).await] {
@@ -463,7 +463,7 @@ async fn other_limits_begin_anew_and_stay_right() {
     let fixture = Fixture::new();
     let case = small();
     let call = case.call().0.into();
-    let none = Constants { inputs: &[], parameters: None };
+    let none = Constants { inputs: &[], parameters: None, given: &[] };
     for (megabytes, cached) in [(64, 0), (64, 1), (32, 0), (64, 0)] {
         let limits = eciton_kernel::Limits { guest_memory_bytes: megabytes << 20, ..limits() };
         let frame = encode(RUN, case.key, &case.layer, &call, Encoding::F32, &limits, vec![], &none).unwrap();

@@ -76,8 +76,7 @@ impl Request {
             kept.push((keep.name, place(keep.slot, keep.rows, &keep.extents)?));
         }
         let given = reading.given.into_iter().map(Given::Here).collect();
-        let span =
-            SpanCall { given, slots, steps: made, outs: targets, keeps: Vec::new(), frees: Vec::new() };
+        let span = SpanCall { given, slots, steps: made, outs: targets, ..SpanCall::default() };
         Ok((span.into(), Places { rows, sums, kept, freed: frees }))
     }
 }
