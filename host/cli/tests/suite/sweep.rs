@@ -119,6 +119,11 @@ fn a_trial_that_was_halved_has_the_weights_of_an_unbroken_run() {
         }
     }
     assert_eq!((counts, &found["epochs"]), ([6, 2, 1], &serde_json::json!([6 * 2 + 2 * 6 + 20, 9 * 20])));
+    let picture = std::fs::read_to_string(folder.join("sweeps/tries/sweep.svg")).unwrap();
+    assert_eq!(
+        (picture.matches("fill=\"none\" stroke=\"#2166ac\"").count(), picture.matches("<circle").count()),
+        (16, 18)
+    );
     let best = found["groups"][0]["rung"].as_u64();
     assert_eq!(best, Some(3), "the choice that was trained to the end comes first");
     // A trial that went out is a run: it predicts, and it can go on.

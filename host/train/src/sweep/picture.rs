@@ -14,7 +14,8 @@ const WIDE: f64 = 20.0;
 /// Most values of an axis that are written.
 const MAX_TICKS: usize = 8;
 
-/// The trials' test metric over each parameter, as SVG 1.1.
+/// The trials' test metric over each parameter, as SVG 1.1. Of successive halving, trials that did not come to the last
+/// rung are hollow: their metric is of another epoch.
 #[must_use]
 pub fn picture(rows: &[Row], title: &str) -> String {
     let keys: Vec<&str> = rows
@@ -85,12 +86,17 @@ fn panel(svg: &mut String, rows: &[Row], key: &str, (left, top): (f64, f64), (lo
             escaped(&text)
         );
     }
+    let last = rows.iter().filter_map(|row| row.rung).max();
     for row in rows {
+        let drawn = match row.rung < last {
+            true => "fill=\"none\" stroke=\"#2166ac\" stroke-opacity=\"0.6\"",
+            false => "fill=\"#2166ac\" fill-opacity=\"0.45\"",
+        };
         let (Some(value), Some(found)) = (value(row), row.test.or(row.validation)) else { continue };
         let Some(share) = axis.share(&value) else { continue };
         let _ = writeln!(
             svg,
-            "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\" fill=\"#2166ac\" fill-opacity=\"0.45\"><title>{}</title></circle>",
+            "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\" {drawn}><title>{}</title></circle>",
             x(share),
             y(found),
             escaped(&format!("trial {}: {found:.4}, {}", row.trial, row.label()))
