@@ -26,7 +26,7 @@ use crate::stop::{Ask, Stop};
 use crate::train::train;
 
 pub use functions::{Functions, Spent, predict_on_function};
-pub use halving::{choices, halve};
+pub use halving::{Training, choices, halve};
 pub use picture::picture;
 pub use table::{Group, Row, csv, groups};
 

@@ -66,7 +66,8 @@ fn constants_are_left_out_and_found() {
             objects.push(encode_input(&call, 0, Encoding::F32).unwrap());
         }
         let inputs = [(0, Source { object: Some(1), part: 0 })];
-        let constants = Constants { inputs: if with_input { &inputs } else { &[] }, parameters: Some(0), given: &[] };
+        let constants =
+            Constants { inputs: if with_input { &inputs } else { &[] }, parameters: Some(0), given: &[] };
         let names = (0..objects.len()).map(|i| format!("runs/r/weights/{i}")).collect();
         let frame = case.frame(Encoding::F32, names, &constants);
         let whole = case.frame(Encoding::F32, vec![], &Constants::default());
