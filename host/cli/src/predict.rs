@@ -10,7 +10,7 @@ use eciton_graph::dataset::VertexIds;
 use eciton_plan::{Config, ExecutorKind, TaskType};
 use eciton_train::run_folder::{Run, save_predictions};
 use eciton_train::sweep::predict_on_function;
-use eciton_train::{Options, Predictions};
+use eciton_train::{Options, Predictions, Split};
 use ndarray::Array2;
 use serde::Serialize;
 use tempfile::NamedTempFile;
@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::output::{Output, tell};
 use crate::recipe;
 use crate::sweep::told_spent;
-use crate::text::grouped;
+use crate::text::{counted, grouped};
 
 /// `eciton predict`
 #[derive(Debug, clap::Args)]
@@ -38,6 +38,10 @@ pub(crate) struct Arguments {
     /// Score the pairs of vertices in this file, source,target a line, by a run of link prediction
     #[arg(long, value_name = "FILE.csv", conflicts_with = "embeddings")]
     pairs: Option<PathBuf>,
+    /// Cut each image into N strips of rows that threads work on side by side (docs/RECEPTIVE.md); the scores are the same
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64),
+        conflicts_with_all = ["pairs", "as_task"])]
+    split: Option<u32>,
     /// Predict as one task of a function: emulated, or lambda (docs/SWEEPS.md)
     #[arg(long, value_name = "WHERE", conflicts_with = "pairs")]
     as_task: Option<String>,
@@ -169,8 +173,27 @@ fn predicted(arguments: &Arguments) -> Result<Predictions, Failure> {
         tell(told_spent(&spent));
         return Ok(found);
     }
-    let options = Options { embeddings: arguments.embeddings, ..Options::default() };
-    Ok(eciton_train::predict(&arguments.run, data.as_ref(), &options)?)
+    let options = Options { embeddings: arguments.embeddings, strips: arguments.split, ..Options::default() };
+    let found = eciton_train::predict(&arguments.run, data.as_ref(), &options)?;
+    if let Some(split) = &found.split {
+        tell(told_split(split));
+    }
+    Ok(found)
+}
+
+/// How images were split, in words.
+fn told_split(split: &Split) -> String {
+    let block = |layers: &std::ops::Range<usize>| match layers.len() {
+        1 => layers.start.to_string(),
+        _ => format!("{} to {}", layers.start, layers.end - 1),
+    };
+    let blocks: Vec<String> = split.blocks.iter().map(block).collect();
+    format!(
+        "{} of an image; blocks of layers {}; {} bytes of halos an image",
+        counted(split.strips.into(), "strip"),
+        blocks.join(", "),
+        grouped(split.halo_bytes)
+    )
 }
 
 fn predicts_links(arguments: &Arguments) -> Result<bool, Failure> {
@@ -333,6 +356,7 @@ mod tests {
             task: TaskType::Classification,
             scores: array![[0.5, 0.5, -1.0], [0.1, f32::NAN, 2.0]],
             embeddings: None,
+            split: None,
         }
     }
 

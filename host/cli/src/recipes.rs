@@ -35,7 +35,7 @@ const ALL: &[Recipe] = recipes! {
     "coauthor-cs": "appnp" "gat" "gatv2" "gcn" "gin" "mlp" "sage" "sgc";
     "facebook": "appnp" "gat" "gatv2" "gcn" "gin" "mlp" "sage" "sgc";
     "digits": "cnn" "mlp" "spiking" "spiking-population";
-    "any": "branches" "char-lm" "cnn-graph" "ipa" "ipa-gru" "ipa-lines" "two-tower";
+    "any": "branches" "char-lm" "cnn-graph" "ipa" "ipa-gru" "ipa-lines" "lines" "two-tower";
 };
 
 /// The recipes of models that no data set of a name is for.

@@ -7,7 +7,8 @@
 //! than memory. How the parts are cut into chunks changes nothing.
 //!
 //! [`ManyGraphs`] says what a data set of many small graphs should be, each of which has a class; [`Programs`]
-//! says what programs there should be, each with the number that it ends with.
+//! says what programs there should be, each with the number that it ends with; [`Lines`] what images, in which
+//! lines are to be found.
 //!
 //! What is drawn has repeats and pairs of a vertex with itself; builders drop them.
 //! [`Generated::expected_edges`] says how many edges are left, [`Generated::aim`] how many pairs to
@@ -33,6 +34,7 @@ mod arrays;
 mod block_model;
 mod keyed;
 mod layout;
+pub mod lines;
 mod many;
 mod planted;
 pub mod programs;
@@ -43,6 +45,7 @@ mod scramble;
 
 pub use arrays::{Arrays, write_arrays};
 pub use block_model::BlockModel;
+pub use lines::Lines;
 pub use many::{GeneratedMany, ManyGraphs};
 pub use planted::{Division, Planted, Target};
 pub use programs::Programs;

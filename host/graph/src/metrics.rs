@@ -73,6 +73,26 @@ pub fn accuracy_of(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) 
 /// Graph Benchmark's evaluators (Hu et al. 2020), the measure of ogbn-proteins: the mean over tasks of
 /// scikit-learn's `roc_auc_score`, without unknown labels and without tasks of one kind of label.
 pub fn roc_auc(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
+    ranked(scores, stride, labels, ids, area)
+}
+
+/// The average precision: `sum over thresholds n of (R_n - R_(n-1)) P_n`, P the precision and R the recall of
+/// all whose score is at least the n-th highest one. Columns, classes and None are as for [`roc_auc`].
+///
+/// This is the mean over columns of scikit-learn's `average_precision_score`, `ap` of the Open Graph
+/// Benchmark's evaluators.
+pub fn average_precision(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
+    ranked(scores, stride, labels, ids, precision)
+}
+
+/// The mean over columns of a measure of ranks, each with whether the label holds.
+fn ranked(
+    scores: &[f32],
+    stride: usize,
+    labels: &Labels,
+    ids: &[u32],
+    measure: fn(&mut [(u64, bool)]) -> Option<f64>,
+) -> Option<f64> {
     let mut ranked = Vec::with_capacity(ids.len());
     match labels {
         Labels::Classes { of, count: 2 } => {
@@ -83,7 +103,7 @@ pub fn roc_auc(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> O
                     ranked.push((rank_key(score(1) - score(0)), class == 1));
                 }
             }
-            area(&mut ranked)
+            measure(&mut ranked)
         }
         Labels::Flags(values) => {
             let (mut sum, mut columns) = (0.0, 0u32);
@@ -96,8 +116,8 @@ pub fn roc_auc(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> O
                         ranked.push((rank_key(f64::from(score)), flag == 1.0));
                     }
                 }
-                if let Some(area) = area(&mut ranked) {
-                    sum += area;
+                if let Some(found) = measure(&mut ranked) {
+                    sum += found;
                     columns += 1;
                 }
             }
@@ -228,6 +248,19 @@ pub(crate) fn area(ranked: &mut [(u64, bool)]) -> Option<f64> {
     (pairs > 0).then(|| halves as f64 / 2.0 / pairs as f64)
 }
 
+/// The average precision of ranks; equal ones share a threshold. None without both kinds.
+fn precision(ranked: &mut [(u64, bool)]) -> Option<f64> {
+    ranked.sort_unstable_by_key(|&(key, _)| std::cmp::Reverse(key));
+    let (mut sum, mut above, mut positives) = (0.0, 0usize, 0usize);
+    for equal in ranked.chunk_by(|a, b| a.0 == b.0) {
+        let holds = equal.iter().filter(|(_, holds)| *holds).count();
+        above += equal.len();
+        positives += holds;
+        sum += holds as f64 * positives as f64 / above as f64;
+    }
+    (positives > 0 && positives < above).then(|| sum / positives as f64)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -347,6 +380,52 @@ mod tests {
         assert_eq!(roc_auc(&scores[..3], 3, &truth, &[0, 1]), Some(0.0));
         assert_eq!(roc_auc(&scores, 3, &Labels::classes(vec![0, 1], 3), &[0, 1]), None);
         assert_eq!(roc_auc(&scores, 3, &numbers(1, &[0.0, 1.0]), &[0, 1]), None);
+    }
+
+    /// By its definition: each threshold anew.
+    fn precision_by_thresholds(scores: &[f64], holds: &[bool]) -> f64 {
+        let all = holds.iter().filter(|&&h| h).count() as f64;
+        let mut thresholds = scores.to_vec();
+        thresholds.sort_by(|a, b| b.total_cmp(a));
+        thresholds.dedup();
+        let (mut sum, mut recall) = (0.0, 0.0);
+        for threshold in thresholds {
+            let chosen = scores.iter().zip(holds).filter(|(score, _)| **score >= threshold);
+            let (count, right) =
+                chosen.fold((0.0, 0.0), |(c, r), (_, &h)| (c + 1.0, r + f64::from(u8::from(h))));
+            sum += (right / all - recall) * right / count;
+            recall = right / all;
+        }
+        sum
+    }
+
+    #[test]
+    fn average_precision_is_that_of_all_thresholds() {
+        // scikit-learn's own example.
+        let found =
+            average_precision(&[0.1, 0.4, 0.35, 0.8], 1, &flags(1, &[0.0, 0.0, 1.0, 1.0]), &[0, 1, 2, 3]);
+        assert!((found.unwrap() - 5.0 / 6.0).abs() < 1e-12);
+        let seed = 62;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        for case in 0..200 {
+            let (rows, kinds) = (2 + random.below(60), 1 + random.below(30));
+            let scores: Vec<f32> = (0..rows).map(|_| random.below(kinds) as f32).collect();
+            let mut holds: Vec<bool> = (0..rows).map(|_| random.below(3) == 0).collect();
+            (holds[0], holds[1]) = (true, false);
+            let expected =
+                precision_by_thresholds(&scores.iter().map(|&s| s.into()).collect::<Vec<_>>(), &holds);
+            let ids: Vec<u32> = (0..rows as u32).collect();
+            let truth: Vec<f32> = holds.iter().map(|&h| f32::from(u8::from(h))).collect();
+            let found = average_precision(&scores, 1, &flags(1, &truth), &ids).unwrap();
+            assert!((found - expected).abs() < 1e-12, "case {case}: {found}, but {expected}");
+            // Two classes: the second score less the first.
+            let two: Vec<f32> = scores.iter().flat_map(|&s| [1.0, s + 1.0]).collect();
+            let classes = Labels::classes(holds.iter().map(|&h| u32::from(h)).collect(), 2);
+            assert_eq!(average_precision(&two, 2, &classes, &ids), Some(found), "case {case}");
+        }
+        assert_eq!(average_precision(&[1.0, 2.0], 1, &flags(1, &[1.0, 1.0]), &[0, 1]), None);
+        assert_eq!(average_precision(&[1.0, 2.0], 1, &numbers(1, &[1.0, 0.0]), &[0, 1]), None);
     }
 
     #[test]

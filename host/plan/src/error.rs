@@ -202,6 +202,24 @@ pub enum Error {
         /// What to do.
         allowed: &'static str,
     },
+    /// A layer that does not fit its place in a chain of convolutions.
+    #[error("layer {layer} of the chain {found}, but needs {wanted}")]
+    Chain {
+        /// Its place, from 0.
+        layer: usize,
+        /// What it is.
+        found: String,
+        /// What would fit.
+        wanted: String,
+    },
+    /// A model whose images cannot be split into strips.
+    #[error("{found}, but must have {allowed}")]
+    Strips {
+        /// What was found.
+        found: String,
+        /// What can be split.
+        allowed: &'static str,
+    },
     /// A kernel did not say what it takes.
     #[error("kernel `{kernel}` (layer {layer}) refused its inputs or attributes")]
     Signature {

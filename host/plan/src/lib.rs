@@ -20,7 +20,8 @@
 //! A [`Profile`] says how long stages take and how many bytes they move, [`Prices`] what machines and
 //! functions cost: what the simulation and the planners count with.
 //!
-//! A [`planner`] cuts operators over lanes: which lane does what, in which schedule, how fast.
+//! A [`planner`] cuts operators over lanes: which lane does what, in which schedule, how fast. [`receptive`] cuts
+//! images into strips of rows, and convolutions into blocks that need no other strip's rows.
 //!
 //! At run time a stage on an interval at a round is a [`Step`]; an attempt at it is a [`Task`].
 
@@ -51,6 +52,7 @@ pub mod prices;
 pub mod profile;
 pub mod program;
 pub mod residents;
+pub mod receptive;
 pub mod savings;
 pub mod schedule;
 pub mod signature;

@@ -115,6 +115,8 @@ pub enum Metric {
     Accuracy,
     /// The area under the receiver operating characteristic; its mean over labels.
     RocAuc,
+    /// The average precision, which the area under the precision-recall curve is estimated by; its mean over labels.
+    AveragePrecision,
     /// F1 of all labels together.
     F1Micro,
     /// The mean of `-log p` of each row's class, in nats; its exponential is the perplexity.
@@ -142,9 +144,10 @@ pub enum Metric {
 
 impl Metric {
     /// All, with their names.
-    pub const ALL: [(&'static str, Self); 11] = [
+    pub const ALL: [(&'static str, Self); 12] = [
         ("accuracy", Self::Accuracy),
         ("roc-auc", Self::RocAuc),
+        ("average-precision", Self::AveragePrecision),
         ("f1-micro", Self::F1Micro),
         ("cross-entropy", Self::CrossEntropy),
         ("mean-absolute-error", Self::MeanAbsoluteError),
@@ -181,10 +184,10 @@ impl Metric {
     pub fn choose(wanted: Option<Self>, task: TaskType, classes: u32) -> Result<Self, Error> {
         let all: &[Self] = match task {
             TaskType::Classification if classes == 2 => {
-                &[Self::Accuracy, Self::F1Micro, Self::RocAuc, Self::CrossEntropy]
+                &[Self::Accuracy, Self::F1Micro, Self::RocAuc, Self::AveragePrecision, Self::CrossEntropy]
             }
             TaskType::Classification => &[Self::Accuracy, Self::F1Micro, Self::CrossEntropy],
-            TaskType::MultiLabel => &[Self::RocAuc, Self::F1Micro, Self::Accuracy],
+            TaskType::MultiLabel => &[Self::RocAuc, Self::AveragePrecision, Self::F1Micro, Self::Accuracy],
             TaskType::Regression => &[Self::MeanAbsoluteError, Self::RootMeanSquaredError],
             TaskType::LinkPrediction => &[
                 Self::RocAuc,

@@ -22,9 +22,10 @@ use crate::objective::Metric;
 const FORM: &str = "PART[_METRIC]=VALUE, for instance \"test_acc=0.94\" or \"val=0.8\"";
 
 /// Short names of metrics, beside their own.
-const SHORT: [(&str, Metric); 7] = [
+const SHORT: [(&str, Metric); 8] = [
     ("acc", Metric::Accuracy),
     ("auc", Metric::RocAuc),
+    ("ap", Metric::AveragePrecision),
     ("f1", Metric::F1Micro),
     ("loss", Metric::CrossEntropy),
     ("mae", Metric::MeanAbsoluteError),

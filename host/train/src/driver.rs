@@ -277,6 +277,7 @@ pub(crate) fn measured(stages: &Stages<'_>) -> Result<Metrics> {
     let by = match metric {
         Metric::F1Micro => metrics::f1_micro,
         Metric::RocAuc => metrics::roc_auc,
+        Metric::AveragePrecision => metrics::average_precision,
         Metric::MeanAbsoluteError => metrics::mean_absolute_error,
         Metric::RootMeanSquaredError => metrics::root_mean_squared_error,
         Metric::Accuracy => metrics::accuracy_of,

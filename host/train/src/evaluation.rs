@@ -44,16 +44,20 @@ pub(crate) struct Keeps {
     pub scores: bool,
     /// Then scores as well.
     pub embeddings: bool,
+    /// What each stage makes, for its step: strips of an image are steps side by side.
+    pub strips: bool,
 }
 
 impl Keeps {
     pub(crate) fn of(asked: Asked, options: &Options, inputs: &Inputs) -> Self {
-        let asks = options.scores || options.embeddings;
+        let (asks, strips) = (options.scores || options.embeddings, options.strips.is_some());
         match asked {
-            Asked::Nothing => Self { scores: false, embeddings: false },
-            Asked::Folder => Self { scores: asks || !has_tokens(inputs), embeddings: options.embeddings },
-            Asked::Anything => Self { scores: !has_tokens(inputs), embeddings: !has_tokens(inputs) },
-            Asked::Scores => Self { scores: true, embeddings: options.embeddings },
+            Asked::Nothing => Self { scores: false, embeddings: false, strips },
+            Asked::Folder => {
+                Self { scores: asks || !has_tokens(inputs), embeddings: options.embeddings, strips }
+            }
+            Asked::Anything => Self { scores: !has_tokens(inputs), embeddings: !has_tokens(inputs), strips },
+            Asked::Scores => Self { scores: true, embeddings: options.embeddings, strips },
         }
     }
 }
@@ -88,7 +92,9 @@ impl EvaluationPlan {
             _ => false,
         };
         // Where no row reads another, nothing but scores need outlast an interval's turn.
-        let alone = program.relations.is_empty() && (local || config.executor.rows != RowFormat::Bf16);
+        let alone = program.relations.is_empty()
+            && !keeps.strips
+            && (local || config.executor.rows != RowFormat::Bf16);
         let spans = Spans::of(&program, if alone { &SpanChoice::Auto } else { &SpanChoice::None })?;
         let schedule = spans.fuse(&program);
         // A function's task has its interval's rows: fewer, larger requests.
@@ -156,6 +162,7 @@ fn folded(inputs: &Inputs) -> Option<Folded> {
         Metric::F1Micro => Folded::F1Micro,
         Metric::CrossEntropy => Folded::CrossEntropy,
         Metric::RocAuc
+        | Metric::AveragePrecision
         | Metric::MeanAbsoluteError
         | Metric::RootMeanSquaredError
         | Metric::Hits10

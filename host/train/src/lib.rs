@@ -45,6 +45,7 @@ pub mod run_folder;
 mod session;
 mod split;
 mod stop;
+mod strips;
 pub mod sweep;
 mod train;
 mod trainer;
@@ -74,6 +75,7 @@ pub use report::{
 pub use resume::{is_finished, resume};
 pub use session::Options;
 pub use stop::{Ask, Stop};
+pub use strips::Split;
 pub use train::train;
 pub use trainer::Trainer;
 pub use trial::{PipelineTrial, Tried, settle_pipeline};

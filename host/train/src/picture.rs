@@ -41,6 +41,7 @@ impl Caption<'_> {
         match self.metric {
             Metric::Accuracy => "accuracy without dropout, % of what is labelled",
             Metric::RocAuc => "ROC-AUC without dropout, %",
+            Metric::AveragePrecision => "average precision without dropout, %",
             Metric::F1Micro => "micro-averaged F1 without dropout, %",
             Metric::CrossEntropy => "cross-entropy without dropout, nats",
             Metric::MeanAbsoluteError => "mean absolute error without dropout",

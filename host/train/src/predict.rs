@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use eciton_graph::dataset::VertexIds;
-use eciton_plan::{Config, Data, ExecutorKind, TaskType};
+use eciton_plan::{Config, Data, ExecutorKind, LaneSettings, TaskType};
 use ndarray::Array2;
 
 use crate::data;
@@ -12,6 +12,7 @@ use crate::evaluation::Asked;
 use crate::report::{Metrics, SeedReport, Silent};
 use crate::run_folder::{NamedTensor, Run};
 use crate::session::{Options, Session};
+use crate::strips::Split;
 use crate::train::parameters;
 
 /// What `eciton eval` prints.
@@ -43,6 +44,8 @@ pub struct Predictions {
     pub scores: Array2<f32>,
     /// [V, h]: the rows before the last layer, if asked for.
     pub embeddings: Option<Array2<f32>>,
+    /// How images were split, if that was asked for.
+    pub split: Option<Split>,
 }
 
 /// A session with the weights of a run.
@@ -65,8 +68,13 @@ fn restore(run: &Run, data: Option<&Data>, options: &Options, asked: Asked) -> R
         };
     }
     let dataset = data::load(&config.data)?;
+    if options.strips.is_some() {
+        // Lanes were for the whole model's layers.
+        config.lanes = LaneSettings::default();
+    }
     let mut session = Session::new(&config, options, Some(dataset), asked)?;
-    set_weights(&mut session, &run.tensors)?;
+    let in_strips = session.stripped.as_ref().map(|s| s.weights(&session.program, &run.tensors));
+    set_weights(&mut session, in_strips.as_ref().unwrap_or(&run.tensors))?;
     Ok((session, config))
 }
 
@@ -146,5 +154,6 @@ pub fn predict(run: &Path, data: Option<&Data>, options: &Options) -> Result<Pre
         None => None,
     };
     let (task, graphs) = (session.inputs.task, session.inputs.dataset.graphs.is_some());
-    Ok(Predictions { ids, graphs, task, scores, embeddings })
+    let split = session.stripped.as_ref().map(|stripped| stripped.split().clone());
+    Ok(Predictions { ids, graphs, task, scores, embeddings, split })
 }

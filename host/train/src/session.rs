@@ -30,6 +30,7 @@ use crate::plan::{Planning, needs};
 use crate::recorder::Recorder;
 use crate::report::{Attempts, Helpers, HelpersUsed, Metrics, Observer, WorkersUsed};
 use crate::stop::Stop;
+use crate::strips::Stripped;
 use crate::trial::PipelineTrial;
 use crate::weights::{Sums, WeightState, Weights};
 
@@ -55,6 +56,8 @@ pub struct Options {
     /// Also write the scores of tokens into `predictions.npz`: a token has one for every token there is. Those of
     /// other rows are written in any case, and these with the rows before the last layer.
     pub scores: bool,
+    /// Predictions by so many strips of each image, side by side, in the place of whole images.
+    pub strips: Option<u32>,
     /// What is recorded beside the results, and repeated.
     pub recording: Recording,
     /// A pool's threads take what came last first: intervals then run as far apart as they may, one
@@ -78,6 +81,7 @@ impl Default for Options {
             fresh_instances: false,
             embeddings: false,
             scores: false,
+            strips: None,
             recording: Recording::default(),
             newest_first: false,
             stop: Arc::default(),
@@ -105,6 +109,8 @@ pub(crate) struct Session {
     schedule: Program,
     pub kernels: Kernels,
     pub threads: u32,
+    /// The model in strips, where that is asked for.
+    pub stripped: Option<Stripped>,
     evaluation: Evaluation,
     layers: Vec<Option<Arc<Layer>>>,
     rows: RowStore,
@@ -136,6 +142,7 @@ pub(crate) struct Draft {
     normalised_features: bool,
     pub kernels: Kernels,
     pub threads: u32,
+    pub stripped: Option<Stripped>,
     pub planned: Planned,
 }
 
@@ -178,7 +185,13 @@ impl Draft {
         if inputs.dataset.graphs.is_some() && counted {
             settings.own.readout.get_or_insert(Readout::Mean);
         }
-        let model = Model::resolve(&settings, shape.features, shape.classes, inputs.task)?;
+        let resolve = |settings| Model::resolve(settings, shape.features, shape.classes, inputs.task);
+        let whole = resolve(&settings)?;
+        let stripped = options.strips.map(|strips| Stripped::new(&settings, &whole, strips)).transpose()?;
+        let model = match &stripped {
+            Some(stripped) => resolve(stripped.settings())?,
+            None => whole,
+        };
         inputs.check_readout(&model)?;
         let inputs = inputs.with_edges(&model)?.with_class_weights(settings.class_weights.as_ref())?;
         let savings = {
@@ -201,7 +214,7 @@ impl Draft {
         inputs.check_loss(&planned.program, &planned.layers, weighed)?;
         initial::check_layers(config, &planned.program)?;
         inputs.check_neighbours(config, &planned.program)?;
-        Ok(Self { inputs, normalised_features, kernels, threads, planned })
+        Ok(Self { inputs, normalised_features, kernels, threads, stripped, planned })
     }
 }
 
@@ -352,7 +365,7 @@ impl Session {
         functions::check(config.executor.kind)?;
         let draft = Draft::new(config, options, dataset, asked)?;
         draft.planned.memory.check(config.run.memory_bytes)?;
-        let Draft { inputs, normalised_features, kernels, threads, planned } = draft;
+        let Draft { inputs, normalised_features, kernels, threads, stripped, planned } = draft;
         let Planned { program, spans, schedule, evaluation, layers, chooser, .. } = planned;
         let watched = options.out.is_some() && config.checkpoint.is_on();
         let fingerprint = watched.then(|| Fingerprint::of(&inputs)).transpose()?;
@@ -442,6 +455,7 @@ impl Session {
             schedule,
             kernels,
             threads,
+            stripped,
             evaluation,
             layers,
             weights,
@@ -652,7 +666,7 @@ impl Session {
         if self.evaluation.plan.holds(embeddings) {
             return self.read(&self.evaluation, embeddings);
         }
-        let keeps = Keeps { scores: true, embeddings };
+        let keeps = Keeps { scores: true, embeddings, ..self.evaluation.plan.keeps };
         let plan = EvaluationPlan::new(&self.program, config, &self.inputs, keeps)?;
         let settings = (*self.engine.settings(), self.threads);
         let mut whole = Evaluation::new(plan, &self.inputs, settings, self.rows.format, &[])?;

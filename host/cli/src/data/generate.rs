@@ -1,5 +1,6 @@
 //! `eciton data generate`: graphs of any size from a seed, with something to learn.
 
+mod lines;
 mod many;
 mod programs;
 mod rows;
@@ -50,6 +51,8 @@ pub(crate) enum Command {
     Towers(rows::TowerArguments),
     /// Programs of up to so many lines, with what they compute: for networks that learn to run programs
     Programs(programs::Arguments),
+    /// Lines in images, of which those of closed outlines are to be found: for convolutions and a graph
+    Lines(lines::Arguments),
 }
 
 /// `eciton data generate block-model`
@@ -326,6 +329,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
         Command::Linear(arguments) => return rows::linear(arguments, output),
         Command::Towers(arguments) => return rows::towers(arguments, output),
         Command::Programs(arguments) => return programs::run(arguments, output),
+        Command::Lines(arguments) => return lines::run(arguments, output),
     };
     let edges = common.edges.unwrap_or(EDGES_PER_VERTEX.saturating_mul(common.vertices));
     let aimed = |made: Generated| if common.pairs.is_some() { Ok(made) } else { made.aim(edges) };

@@ -149,6 +149,7 @@ mod tests {
             task: TaskType::LinkPrediction,
             scores: array![[1.0, 2.0], [0.5, -0.25], [-4.0, 0.0]],
             embeddings: None,
+            split: None,
         };
         let scored = Scored::new(&PairTable::open(&file).unwrap(), &found).unwrap();
         assert_eq!(scored.scores, [0.0, -2.0, 16.0]);

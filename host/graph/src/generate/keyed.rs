@@ -36,6 +36,8 @@ pub(crate) enum Purpose {
     Kinds = 14,
     /// A program and its length.
     Programs = 15,
+    /// Outlines, strokes and proposals of an image.
+    Lines = 16,
 }
 
 /// The stream of `seed` for a purpose at a position.

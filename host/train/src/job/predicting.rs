@@ -125,5 +125,5 @@ pub fn predictions(bytes: &[u8]) -> Result<Predictions> {
         (None, Some(words)) => VertexIds::Words(words),
         (None, None) => VertexIds::Dense,
     };
-    Ok(Predictions { ids, graphs: head.graphs, task: head.task, scores, embeddings })
+    Ok(Predictions { ids, graphs: head.graphs, task: head.task, scores, embeddings, split: None })
 }
