@@ -2,6 +2,7 @@
 
 mod dorylus;
 mod pipelines;
+mod receptive;
 
 use eciton_exec::Prices;
 
@@ -11,9 +12,9 @@ use crate::text::nearest;
 
 const AFTER_HELP: &str = "\
 Systems: dorylus (Thorpe et al. 2021), pipedream-2bw (Narayanan et al. 2021), graphpipe (Jeon et al. 2025),\n\
-bamboo (Thorpe et al. 2023).\n\
+bamboo (Thorpe et al. 2023), dpfp (Li et al. 2022).\n\
 Published figures are as recalled. A few figures are fitted on one row, the others are predicted by the simulator of\n\
-`eciton simulate`, errors included. docs/SIMULATION.md says what is fitted, and why errors are what they are.\n\
+`eciton simulate`, errors included. docs/SIMULATION.md says what is fitted, and why errors are what they are; docs/RECEPTIVE.md has dpfp.\n\
 Prices are infra/prices.toml, or the file that ECITON_PRICES names.\n\n\
 Examples:  eciton reproduce dorylus\n\
 \x20          eciton reproduce dorylus --json";
@@ -22,7 +23,7 @@ Examples:  eciton reproduce dorylus\n\
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// A published system: dorylus, pipedream-2bw, graphpipe, bamboo
+    /// A published system: dorylus, pipedream-2bw, graphpipe, bamboo, dpfp
     #[arg(value_name = "SYSTEM")]
     system: String,
     /// One object for programs; the same input gives the same bytes
@@ -34,11 +35,12 @@ pub(crate) struct Arguments {
 type Reproduce = fn(&Prices, bool, &mut Output) -> Result<(), Failure>;
 
 /// Systems by name.
-const SYSTEMS: [(&str, Reproduce); 4] = [
+const SYSTEMS: [(&str, Reproduce); 5] = [
     ("dorylus", dorylus::run),
     ("pipedream-2bw", pipelines::two),
     ("graphpipe", pipelines::graph),
     ("bamboo", pipelines::spot),
+    ("dpfp", receptive::run),
 ];
 
 /// Finds the system and prints its tables.

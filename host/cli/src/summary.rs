@@ -33,6 +33,7 @@ fn test_of(metric: Metric) -> &'static str {
     match metric {
         Metric::Accuracy => "test accuracy",
         Metric::RocAuc => "test ROC-AUC",
+        Metric::AveragePrecision => "test AP",
         Metric::F1Micro => "test micro F1",
         Metric::CrossEntropy => "test loss",
         Metric::MeanAbsoluteError => "test MAE",

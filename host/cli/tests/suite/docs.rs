@@ -165,6 +165,16 @@ fn programs() {
 }
 
 #[test]
+fn lines() {
+    assert!(check("docs/LINES.md") >= 5);
+}
+
+#[test]
+fn receptive() {
+    assert!(check("docs/RECEPTIVE.md") >= 3);
+}
+
+#[test]
 fn spiking() {
     assert!(check("docs/SPIKING.md") >= 3);
 }
@@ -264,7 +274,9 @@ fn recipes_train() {
             run(&[&data[..], &["towers", "towers", "--rows", "600"]].concat());
             run(&[&data[..], &["block-model", "images", "--vertices", "300", "--features", "64"]].concat());
             run(&[&data[..], &["programs", "programs", "--programs", "400", "--each", "20"]].concat());
+            run(&[&data[..], &["lines", "lines", "--images", "20"]].concat());
             for (set, recipe) in [
+                ("lines", "lines"),
                 ("programs/train", "ipa"),
                 ("programs/train", "ipa-gru"),
                 ("programs/train", "ipa-lines"),

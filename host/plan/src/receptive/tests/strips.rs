@@ -148,7 +148,7 @@ fn models_in_strips_make_the_same_values_and_exchange_what_the_plan_says() {
         let model = resolved(&whole, drawn.image(0));
         let Ok(split) = Splittable::of(&model) else { continue };
         let chain = &split.chain;
-        let strips = 1 + draws.below32(5);
+        let strips = 2 + draws.below32(4);
         let speeds = (0..strips).map(|_| f64::from(1 + draws.below32(3))).collect();
         let workers = Workers { flops_per_s: speeds, share_image: true, ..Workers::alike(1, 1.0, 1e9) };
         let blocks = cut_of(draws.below32(1 << (chain.len() - 1)), chain.len());
@@ -169,7 +169,7 @@ fn models_in_strips_make_the_same_values_and_exchange_what_the_plan_says() {
         several += usize::from(cut.halo_bytes > 0);
         cases += 1;
     }
-    assert!(several > 60, "{several}");
+    assert!(several > 40, "{several}");
 }
 
 #[test]

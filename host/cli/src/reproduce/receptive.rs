@@ -1,0 +1,108 @@
+//! The figure of DPFP: VGG-16 on four workers, by strips of rows and fused blocks.
+
+use eciton_exec::Prices;
+use eciton_plan::receptive::{self, Cut, Workers};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+const SOURCE: &str = "Li, Iosifidis and Zhang 2022 (ICC)";
+/// Of a VGG-16 by itself, what four workers save at most.
+const PUBLISHED: f64 = 0.73;
+const WORKERS: usize = 4;
+/// Operations a second of a worker.
+const FLOPS_PER_S: [f64; 4] = [5e10, 1e11, 2e11, 1e12];
+/// Of a worker's link.
+const GIGABITS_PER_S: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
+/// Of an exchange.
+const LATENCY_S: f64 = 1e-4;
+
+#[derive(Serialize)]
+struct Row {
+    flops_per_s: f64,
+    gigabits_per_s: f64,
+    alone_ms: f64,
+    fused_ms: f64,
+    fused_saves: f64,
+    blocks: usize,
+    halo_bytes: u64,
+    layers_ms: f64,
+    layers_save: f64,
+    layers_halo_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    event: &'static str,
+    system: &'static str,
+    published: f64,
+    workers: usize,
+    latency_ms: f64,
+    rows: &'a [Row],
+}
+
+fn row(flops_per_s: f64, gigabits_per_s: f64) -> Row {
+    let vgg = receptive::vgg16();
+    let workers =
+        Workers { latency_s: LATENCY_S, ..Workers::alike(WORKERS, flops_per_s, gigabits_per_s * 1.25e8) };
+    let alone = receptive::alone(&vgg, &workers);
+    let [fused, layers] = [receptive::fuse, receptive::each].map(|cut: fn(_, _) -> Cut| cut(&vgg, &workers));
+    Row {
+        flops_per_s,
+        gigabits_per_s,
+        alone_ms: 1e3 * alone,
+        fused_ms: 1e3 * fused.seconds,
+        fused_saves: 1.0 - fused.seconds / alone,
+        blocks: fused.blocks.len(),
+        halo_bytes: fused.halo_bytes,
+        layers_ms: 1e3 * layers.seconds,
+        layers_save: 1.0 - layers.seconds / alone,
+        layers_halo_bytes: layers.halo_bytes,
+    }
+}
+
+pub(super) fn run(_: &Prices, json: bool, output: &mut Output) -> Result<(), Failure> {
+    let links = |flops: f64| GIGABITS_PER_S.map(|gigabits| row(flops, gigabits));
+    let rows: Vec<Row> = FLOPS_PER_S.into_iter().flat_map(links).collect();
+    let latency_ms = 1e3 * LATENCY_S;
+    if json {
+        let (event, system) = ("reproduction", "dpfp");
+        output.json(&Line { event, system, published: PUBLISHED, workers: WORKERS, latency_ms, rows: &rows });
+        return Ok(());
+    }
+    output.line(format_args!("system    dpfp: {SOURCE}; saves up to {:.0} % there", 100.0 * PUBLISHED));
+    output.line(format_args!(
+        "model     VGG-16's 13 convolutions and 5 poolings, {WORKERS} workers, {latency_ms} ms an exchange"
+    ));
+    output.line("");
+    output.line(format_args!(
+        "{:>9} {:>7} {:>9} {:>9} {:>7} {:>7} {:>9} {:>13} {:>7} {:>9}",
+        "Gflop/s",
+        "Gbit/s",
+        "alone, ms",
+        "fused, ms",
+        "saves",
+        "blocks",
+        "halos, MB",
+        "by layer, ms",
+        "saves",
+        "halos, MB"
+    ));
+    for row in rows {
+        let [fused, layers] =
+            [row.fused_saves, row.layers_save].map(|share| format!("{:.1} %", 100.0 * share));
+        output.line(format_args!(
+            "{:>9} {:>7} {:>9.1} {:>9.1} {fused:>7} {:>7} {:>9.2} {:>13.1} {layers:>7} {:>9.2}",
+            row.flops_per_s / 1e9,
+            row.gigabits_per_s,
+            row.alone_ms,
+            row.fused_ms,
+            row.blocks,
+            row.halo_bytes as f64 / 1e6,
+            row.layers_ms,
+            row.layers_halo_bytes as f64 / 1e6,
+        ));
+    }
+    Ok(())
+}
