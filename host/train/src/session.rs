@@ -187,7 +187,10 @@ impl Draft {
         }
         let resolve = |settings| Model::resolve(settings, shape.features, shape.classes, inputs.task);
         let whole = resolve(&settings)?;
-        let stripped = options.strips.map(|strips| Stripped::new(&settings, &whole, strips)).transpose()?;
+        let stripped = options
+            .strips
+            .map(|strips| Stripped::new(&settings, &whole, (strips, shape.rows)))
+            .transpose()?;
         let model = match &stripped {
             Some(stripped) => resolve(stripped.settings())?,
             None => whole,

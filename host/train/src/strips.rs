@@ -35,12 +35,12 @@ pub(crate) struct Stripped {
 }
 
 impl Stripped {
-    /// The quickest cut of a model for so many threads.
-    pub(crate) fn new(settings: &ModelSettings, model: &Model, strips: u32) -> Result<Self> {
+    /// The quickest cut of a model for so many threads, whose tasks are of so many images at once.
+    pub(crate) fn new(settings: &ModelSettings, model: &Model, (strips, images): (u32, u32)) -> Result<Self> {
         let splittable = Splittable::of(model)?;
         let count = strips as usize;
         let threads = Workers {
-            latency_s: EXCHANGE_S,
+            latency_s: EXCHANGE_S / f64::from(images.max(1)),
             share_image: true,
             ..Workers::alike(count, THREAD_FLOPS_PER_S, COPY_BYTES_PER_S)
         };

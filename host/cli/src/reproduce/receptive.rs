@@ -1,7 +1,7 @@
 //! The figure of DPFP: VGG-16 on four workers, by strips of rows and fused blocks.
 
 use eciton_exec::Prices;
-use eciton_plan::receptive::{self, Cut, Workers};
+use eciton_plan::receptive::{self, Workers};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -47,7 +47,7 @@ fn row(flops_per_s: f64, gigabits_per_s: f64) -> Row {
     let workers =
         Workers { latency_s: LATENCY_S, ..Workers::alike(WORKERS, flops_per_s, gigabits_per_s * 1.25e8) };
     let alone = receptive::alone(&vgg, &workers);
-    let [fused, layers] = [receptive::fuse, receptive::each].map(|cut: fn(_, _) -> Cut| cut(&vgg, &workers));
+    let (fused, layers) = (receptive::fuse(&vgg, &workers), receptive::each(&vgg, &workers));
     Row {
         flops_per_s,
         gigabits_per_s,

@@ -48,10 +48,7 @@ fn strips_have_the_scores_of_whole_images_bit_for_bit() {
     let folder = folder.path();
     std::fs::write(folder.join("strides.toml"), STRIDES).unwrap();
     let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
-    for (model, layers) in [
-        (&["--recipe", "cnn"][..], "layers 0 to 2"),
-        (&["--model", "strides.toml", "--batch", "128"], "layers 1 to 3"),
-    ] {
+    for model in [&["--recipe", "cnn"][..], &["--model", "strides.toml", "--batch", "128"]] {
         let out = ["--epochs", "1", "--eval-every", "0", "--out", "run"];
         works(folder, &[&["train", "digits"], model, &out].concat());
         works(folder, &["predict", "run", "--out", "whole.npz", "--embeddings"]);
@@ -60,7 +57,8 @@ fn strips_have_the_scores_of_whole_images_bit_for_bit() {
             let (code, _, told) = eciton(folder, &line);
             assert_eq!(code, Some(0), "{told}");
             assert!(told.contains(&format!("{strips} strip")) && told.contains("bytes of halos"), "{told}");
-            assert!(strips != "1" || told.contains(layers) && told.contains(" 0 bytes"), "{told}");
+            // Of many images an exchange costs nearly nothing, so several strips have several blocks.
+            assert_eq!(told.contains("layers") && told.contains("; 0 bytes"), strips == "1", "{told}");
             assert!(read("whole.npz") == read("split.npz"), "{model:?} {strips}");
             std::fs::remove_file(folder.join("split.npz")).unwrap();
         }

@@ -124,10 +124,10 @@ mod tests {
                 let mut crop = Vec::new();
                 scene.crop(line, &mut crop);
                 assert_eq!(crop.len(), ACROSS * ALONG);
-                // The middle of a side has ink all along.
+                // The middle of a side has ink nearly all along, for its ends are displaced.
                 let ink = |at: usize| crop[3 * ALONG + at].abs().max(crop[4 * ALONG + at].abs());
                 let inked = (0..ALONG).filter(|&at| ink(at) > 0.2).count();
-                assert!(!line.is_side || inked >= ALONG - 2, "{image}: {inked}");
+                assert!(!line.is_side || inked >= 3 * ALONG / 4, "{image}: {inked}");
             }
         }
         assert_ne!(made.scene(0), made.scene(1));
