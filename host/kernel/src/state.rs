@@ -373,8 +373,12 @@ impl State {
             Laid::Split(t) => (columns, t),
             Laid::Grouped(t) => (rows, t),
         };
-        let fits = u32::try_from(rows.saturating_mul(t as usize)).is_ok()
-            && u32::try_from(columns.saturating_mul(t as usize)).is_ok();
+        // What is cut has more rows, what is put together more columns.
+        let more = match laid {
+            Laid::Grouped(_) => columns.saturating_mul(t as usize),
+            Laid::Split(_) | Laid::AsTheyAre => rows.saturating_mul(t as usize),
+        };
+        let fits = u32::try_from(more).is_ok();
         if whole.checked_rem(t as usize) != Some(0) || !fits {
             return Err(Failure::Shape {
                 operation: operation.to_owned(),
@@ -468,4 +472,21 @@ pub(crate) fn limit(name: &'static str, unit: &'static str, allowed: u64, asked:
         return Err(Failure::Limit { limit: name, unit, allowed, asked });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn wide_rows_are_cut_into_many() {
+        let seen = |laid, rows, columns| State::other_rows("view", laid, rows, columns);
+        // An image of 128 x 128 pixels of 32 channels: its values times its windows are more than 2^32.
+        assert_eq!(seen(Laid::Split(1 << 14), 1, 1 << 19).unwrap(), (1 << 14, 32));
+        assert_eq!(seen(Laid::Grouped(1 << 14), 1 << 19, 1).unwrap(), (32, 1 << 14));
+        assert!(seen(Laid::Split(1 << 14), 1 << 18, 1 << 19).is_err());
+        assert!(seen(Laid::Grouped(1 << 14), 1 << 19, 1 << 18).is_err());
+        assert!(seen(Laid::Split(3), 1, 16).is_err() && seen(Laid::Split(0), 1, 16).is_err());
+    }
 }
