@@ -1,7 +1,6 @@
 //! Why a command did not do what was asked, and the exit code that says so.
 
 use std::error::Error;
-use std::process::ExitCode;
 
 use crate::output::tell;
 
@@ -35,18 +34,26 @@ impl Failure {
     }
 
     /// Prints the failure and gives the exit code.
-    pub(crate) fn report(self) -> ExitCode {
+    pub(crate) fn report(self) -> u8 {
         let (text, code) = match self {
             Self::Usage(text) => (text, 2),
             Self::Failed(text) => (text, 1),
             Self::Stopped { text, code } => {
                 tell(text);
-                return ExitCode::from(code);
+                return code;
             }
-            Self::OutputClosed => return ExitCode::from(141),
+            Self::OutputClosed => return 141,
         };
         tell(format_args!("error: {text}"));
-        ExitCode::from(code)
+        code
+    }
+
+    /// The words alone.
+    pub(crate) fn into_text(self) -> String {
+        match self {
+            Self::Usage(text) | Self::Failed(text) | Self::Stopped { text, .. } => text,
+            Self::OutputClosed => "the reader of standard output went away".to_owned(),
+        }
     }
 }
 

@@ -33,13 +33,9 @@ mod sweep;
 mod text;
 mod train;
 mod worker;
+//! The program `eciton`.
 
 use std::process::ExitCode;
-
-use clap::Parser as _;
-
-use arguments::{Arguments, Command};
-use output::Output;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -78,4 +74,5 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+    ExitCode::from(eciton_cli::run(std::env::args_os()))
 }

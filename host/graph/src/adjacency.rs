@@ -259,6 +259,15 @@ impl Graph {
         build::in_memory(&(vertices, &edges[..]), options, threads_for(edges.len() as u64))
     }
 
+    /// The same edges the other way round.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        match self.outgoing {
+            None => self,
+            Some(outgoing) => Self { incoming: outgoing, outgoing: Some(self.incoming) },
+        }
+    }
+
     /// The number of vertices; never 0.
     pub fn vertices(&self) -> u32 {
         self.incoming.vertices()

@@ -18,6 +18,8 @@ mod spill;
 pub(crate) mod threads;
 mod transpose;
 
+use eciton_tensor::Slab;
+
 use crate::adjacency::{Adjacency, Graph, Options, check_vertices};
 use crate::edges::{EdgeSource, MAX_STREAMED_COLUMNS};
 use crate::error::{Error, Place, Result};
@@ -57,6 +59,50 @@ pub fn from_lists(offsets: Vec<u64>, neighbours: Vec<u32>, threads: usize) -> Re
     }
     let as_stored = Options { symmetric: false, keep_self_loops: true };
     in_memory(&transpose::Lists::new(&offsets, &neighbours), as_stored, threads)
+}
+
+/// The graph of lists in memory that may be somebody else's. Where `options` would change nothing they are taken as
+/// they are, without a copy. `outgoing`: they are lists of targets by source, else of sources by target.
+///
+/// ```
+/// use eciton_graph::{adjacency::Options, build};
+/// let directed = Options { symmetric: false, ..Options::default() };
+/// let graph = build::of_lists((vec![0, 1, 1], vec![1]), true, directed, 1)?;
+/// assert_eq!((graph.out_neighbours(0), graph.in_neighbours(1)), (&[1][..], &[0][..]));
+/// # Ok::<(), eciton_graph::error::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`in_memory`]; [`Error::Malformed`] for offsets that do not ascend from 0 to the number of neighbours.
+pub fn of_lists(
+    (offsets, neighbours): (impl Into<Slab<u64>>, impl Into<Slab<u32>>),
+    outgoing: bool,
+    options: Options,
+    threads: usize,
+) -> Result<Graph> {
+    let (offsets, neighbours) = (offsets.into(), neighbours.into());
+    let (stored, threads) = (neighbours.len() as u64, threads.max(1));
+    check_vertices((offsets.len() as u64).saturating_sub(1), || Place::whole("lists"))?;
+    if offsets.first() != Some(&0) || offsets.last() != Some(&stored) || !offsets.is_sorted() {
+        let found = format!("offsets from {:?} to {:?}", offsets.first(), offsets.last());
+        let expected = format!("offsets that ascend from 0 to {stored}, the number of neighbours");
+        return Err(Error::malformed(Place::whole("lists"), expected, found));
+    }
+    let loops = || {
+        let mut lists = (0..).zip(offsets.windows(2));
+        lists.any(|(v, at)| neighbours[at[0] as usize..at[1] as usize].binary_search(&v).is_ok())
+    };
+    let made = match are_lists(&offsets, &neighbours) && (options.keep_self_loops || !loops()) {
+        true => {
+            let lists = Adjacency::from_parts(offsets, neighbours)?;
+            match options.symmetric && !transpose::equals_own(&lists, threads) {
+                true => in_memory(&transpose::Lists::of(&lists), options, threads)?,
+                false => with_transpose(lists, threads)?,
+            }
+        }
+        false => in_memory(&transpose::Lists::new(&offsets, &neighbours), options, threads)?,
+    };
+    Ok(if outgoing { made.reversed() } else { made })
 }
 
 /// Whether lists ascend without repeats, so that [`from_lists`] takes them as they are.

@@ -25,13 +25,27 @@ use crate::predicted::{self, PredictedLinks};
 use crate::relation::{Lists, Readout};
 use crate::vertices::Vertices;
 
-/// Loads a data set: a built-in name, a path to any layout that `eciton_formats` knows, or the
-/// name of a published set that is in the user's cache.
+/// `data.source` of a run whose data set was in memory: no name or path of one.
+pub const IN_MEMORY: &str = "(in memory)";
+
+/// Loads a data set and [prepares](prepare) it: a built-in name, a path to any layout that `eciton_formats` knows,
+/// or the name of a published set that is in the user's cache.
 pub fn load(data: &Data) -> Result<Dataset> {
+    prepare(data, open(data)?)
+}
+
+/// A data set as published, of any source that [`load`] takes.
+///
+/// # Errors
+/// A name or path of no data set, data that cannot be read; [`Error::WasInMemory`] for [`IN_MEMORY`].
+pub fn open(data: &Data) -> Result<Dataset> {
+    if data.source == IN_MEMORY {
+        return Err(Error::WasInMemory);
+    }
     let path = Path::new(&data.source);
     let lower = data.source.to_ascii_lowercase();
     let named = eciton_formats::builtins().iter().find(|b| b.name == lower);
-    let mut dataset = match named {
+    Ok(match named {
         Some(builtin) => match &data.name {
             None => eciton_formats::builtin(builtin.name)?,
             Some(name) => {
@@ -47,7 +61,15 @@ pub fn load(data: &Data) -> Result<Dataset> {
             let name = data.name.as_deref().filter(|name| found.name != Some(name)).or(found.name);
             eciton_formats::open(&found.path, name)?
         }
-    };
+    })
+}
+
+/// A data set as a run reads it: features normalised, labels of the task and a split drawn, as the settings say.
+/// Doing it twice changes nothing.
+///
+/// # Errors
+/// Labels that `data.task` or `data.split` does not suit; memory that cannot be had.
+pub fn prepare(data: &Data, mut dataset: Dataset) -> Result<Dataset> {
     if normalises(data, &dataset) {
         dataset.features = dataset.features.normalise_rows()?;
         dataset.validate()?;

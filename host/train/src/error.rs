@@ -22,6 +22,11 @@ pub enum Error {
         /// All names.
         known: String,
     },
+    /// The data of a run that was given a data set in memory.
+    #[error(
+        "the run's data set was in memory, and is not here now; name the data, or give its path or the graph"
+    )]
+    WasInMemory,
     /// A weight of an edge for which there is no symmetric normalisation.
     #[error(
         "the edge from {origin} to {target} weighs {weight}, and a {layer} layer divides by roots of sums of \

@@ -4,7 +4,8 @@
 //! that goes on, makes a stage program, and drives the engine on the local pool until it has
 //! finished, telling an [`Observer`] of each epoch. [`resume`] goes on with a run that was killed or
 //! [stopped](Stop), from its last [`checkpoint`]. [`evaluate`] and [`predict`] work from a run folder alone.
-//! A [`Trainer`] does the same with a data set in memory and without a folder.
+//! [`train_on`], [`resume_on`], [`evaluate_on`] and [`predict_on`] do the same with a data set in memory; a
+//! [`Trainer`] does it without a folder.
 //!
 //! ```no_run
 //! let config = eciton_plan::Config::default(); // Kipf and Welling's GCN on Cora
@@ -56,6 +57,7 @@ mod worker;
 
 pub use data::{load, task};
 pub use eciton_exec::workers::{Leave, Served, Traffic};
+pub use data::{IN_MEMORY, load, open, prepare, task};
 pub use eciton_exec::{Bill, Cost};
 pub use error::{Error, Result};
 pub use generate::{Drawing, Writer};
@@ -64,19 +66,20 @@ pub use logs::{MAX_EVENTS_BYTES, MAX_SPANS, Recording};
 pub use memory::{MemoryItem, MemoryPlan, Phase, PhaseBytes};
 pub use plan::{
     FunctionsPlan, LanePlan, LanesPlan, LayerFirst, LayerPlan, PipelinePlan, Plan, PlannedPipeline, SpanPlan,
-    StagePlan, plan,
+    StagePlan, plan, plan_on,
 };
-pub use predict::{Evaluation, Predictions, evaluate, predict};
+pub use predict::{Evaluation, Predictions, evaluate, evaluate_on, predict, predict_on};
 pub use profile::{profile, read as read_profile};
 pub use report::{
     Attempts, Chosen, EpochReport, Helpers, HelpersUsed, Metrics, Observer, Ordered, Resumed, RowsByAge,
     SeedReport, Silent, Started, Summary, Target, WorkersUsed,
 };
-pub use resume::{is_finished, resume};
+pub use resume::{is_finished, resume, resume_on};
 pub use session::Options;
 pub use stop::{Ask, Stop};
 pub use strips::Split;
 pub use train::train;
+pub use train::{train, train_on};
 pub use trainer::Trainer;
 pub use trial::{PipelineTrial, Tried, settle_pipeline};
 pub use worker::{Worker, work};

@@ -5,6 +5,7 @@ mod pipeline;
 
 use eciton_exec::Prices;
 use eciton_exec::functions::Outlook;
+use eciton_graph::dataset::Dataset;
 use eciton_plan::{
     Aggregator, Config, Domain, Image, LayerKind, Mode, Pipeline, Program, Source, SpanChoice, Stage, StageId,
 };
@@ -20,6 +21,7 @@ use crate::evaluation::Asked;
 use crate::memory::MemoryPlan;
 use crate::report::Ordered;
 use crate::session::{Draft, Options};
+use crate::train::checked;
 
 /// What `eciton plan` and `eciton train --dry-run` report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -238,13 +240,26 @@ fn planned(draft: &Draft, config: &Config) -> Result<Option<PipelinePlan>> {
 /// # Errors
 /// As [`crate::train`], up to the first epoch; not that it does not fit, which is a figure here.
 pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
+    plan_data(None, config, options)
+}
+
+/// [`plan`] of a run on a data set in memory.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_on(dataset: Dataset, config: &Config, options: &Options) -> Result<Plan> {
+    let dataset = checked(&config.data, dataset)?;
+    plan_data(Some(dataset), config, options)
+}
+
+fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Result<Plan> {
     let mut config = config.clone();
     if config.pipeline.auto {
         // What holds most of all that trials may choose.
         config.pipeline = Pipeline { mode: Mode::Async, staleness: 1, auto: false, ..config.pipeline };
     }
     let config = &config;
-    let draft = Draft::new(config, options, None, Asked::Folder)?;
+    let draft = Draft::new(config, options, dataset, Asked::Folder)?;
     let (inputs, program) = (&draft.inputs, &draft.planned.program);
     let intervals = if program.apart { config.batch.micro } else { inputs.intervals.len() as u32 };
     let gathered = |stage: &Stage| {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use eciton_graph::dataset::VertexIds;
+use eciton_graph::dataset::{Dataset, VertexIds};
 use eciton_plan::{Config, Data, ExecutorKind, LaneSettings, TaskType};
 use ndarray::Array2;
 
@@ -13,7 +13,7 @@ use crate::report::{Metrics, SeedReport, Silent};
 use crate::run_folder::{NamedTensor, Run};
 use crate::session::{Options, Session};
 use crate::strips::Split;
-use crate::train::parameters;
+use crate::train::{checked, parameters};
 
 /// What `eciton eval` prints.
 #[derive(Debug, Clone)]
@@ -48,13 +48,27 @@ pub struct Predictions {
     pub split: Option<Split>,
 }
 
+/// The data that a run's model is shown.
+enum Shown<'a> {
+    /// The run's own, read anew.
+    Run,
+    Named(&'a Data),
+    Memory(Box<Dataset>),
+}
+
+impl<'a> Shown<'a> {
+    fn of(data: Option<&'a Data>) -> Self {
+        data.map_or(Self::Run, Self::Named)
+    }
+}
+
 /// A session with the weights of a run.
-fn restore(run: &Run, data: Option<&Data>, options: &Options, asked: Asked) -> Result<(Session, Config)> {
+fn restore(run: &Run, data: Shown<'_>, options: &Options, asked: Asked) -> Result<(Session, Config)> {
     let mut config = run.config.clone();
     // Looking at a run costs nothing, wherever it was trained.
     config.run_on(ExecutorKind::Local);
     Session::settle_class(&config)?;
-    if let Some(data) = data {
+    if let Shown::Named(data) = data {
         if run.vocabulary()?.is_some() {
             let reason = "tokens of another text have other numbers".to_owned();
             let remedy = "name no other data: a language model is judged on its own text";
@@ -67,7 +81,10 @@ fn restore(run: &Run, data: Option<&Data>, options: &Options, asked: Asked) -> R
             ..data.clone()
         };
     }
-    let dataset = data::load(&config.data)?;
+    let dataset = match data {
+        Shown::Memory(dataset) => checked(&config.data, *dataset)?,
+        Shown::Run | Shown::Named(_) => data::load(&config.data)?,
+    };
     if options.strips.is_some() {
         // Lanes were for the whole model's layers.
         config.lanes = LaneSettings::default();
@@ -120,10 +137,23 @@ pub(crate) fn set_weights(session: &mut Session, weights: &[NamedTensor]) -> Res
 /// # Errors
 /// A damaged run folder, data that cannot be read or does not fit the model.
 pub fn evaluate(run: &Path, data: Option<&Data>, options: &Options) -> Result<Evaluation> {
+    evaluate_data(run, Shown::of(data), options)
+}
+
+/// [`evaluate`] on a data set in memory.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_on(run: &Path, dataset: Dataset, options: &Options) -> Result<Evaluation> {
+    evaluate_data(run, Shown::Memory(Box::new(dataset)), options)
+}
+
+fn evaluate_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Evaluation> {
     let opened = Run::open(run)?;
+    let own = matches!(data, Shown::Run);
     let (mut session, _) = restore(&opened, data, options, Asked::Nothing)?;
     let metrics = session.evaluate(&mut Silent)?;
-    let recorded = opened.summary.seeds.first().map(SeedReport::written).filter(|_| data.is_none());
+    let recorded = opened.summary.seeds.first().map(SeedReport::written).filter(|_| own);
     Ok(Evaluation {
         dataset: session.inputs.dataset.name.clone(),
         model: crate::train::model_name(&session.program),
@@ -139,6 +169,18 @@ pub fn evaluate(run: &Path, data: Option<&Data>, options: &Options) -> Result<Ev
 /// # Errors
 /// As [`evaluate`].
 pub fn predict(run: &Path, data: Option<&Data>, options: &Options) -> Result<Predictions> {
+    predict_data(run, Shown::of(data), options)
+}
+
+/// [`predict`] on a data set in memory.
+///
+/// # Errors
+/// As [`predict`].
+pub fn predict_on(run: &Path, dataset: Dataset, options: &Options) -> Result<Predictions> {
+    predict_data(run, Shown::Memory(Box::new(dataset)), options)
+}
+
+fn predict_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Predictions> {
     let opened = Run::open(run)?;
     let (mut session, config) = restore(&opened, data, options, Asked::Scores)?;
     session.evaluate(&mut Silent)?;

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Instant;
 
+use eciton_graph::dataset::Dataset;
+
 use crate::checkpoint::{self, Found, Place};
 use crate::driver::Trained;
 use crate::error::{Error, Result};
@@ -11,7 +13,7 @@ use crate::recorder::Recorder;
 use crate::report::{EpochReport, Observer, Resumed, Summary};
 use crate::run_folder::{self, RunFolder, Versions};
 use crate::session::{Options, Position, Session};
-use crate::train::Run;
+use crate::train::{Run, checked};
 
 /// Goes on with the run whose folder `run` is to be, and finishes it. `options` are about this process;
 /// seeds, embeddings and the folder are the run's own. In the end the run is bit for bit the one that
@@ -26,6 +28,29 @@ use crate::train::Run;
 /// processor are not what the run began with, unless `force` is set and it is possible at all; and all
 /// of [`crate::train`].
 pub fn resume(run: &Path, force: bool, options: &Options, observer: &mut dyn Observer) -> Result<Summary> {
+    resume_data(None, (run, force), options, observer)
+}
+
+/// [`resume`] of a run whose data set is in memory: the one of [`train_on`](crate::train_on).
+///
+/// # Errors
+/// As [`resume`]; [`Error::Changed`] for another data set.
+pub fn resume_on(
+    dataset: Dataset,
+    run: &Path,
+    force: bool,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Summary> {
+    resume_data(Some(dataset), (run, force), options, observer)
+}
+
+fn resume_data(
+    dataset: Option<Dataset>,
+    (run, force): (&Path, bool),
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Summary> {
     let begun = Instant::now();
     let target = run.canonicalize().or_else(|_| std::path::absolute(run));
     let target = target.map_err(|source| Error::Read { path: run.to_owned(), source })?;
@@ -45,7 +70,8 @@ pub fn resume(run: &Path, force: bool, options: &Options, observer: &mut dyn Obs
     folder.append_lines(&found.metrics);
     let config = found.config.clone();
     Session::settle_class(&config)?;
-    let session = Session::new(&config, &options, None, Asked::Folder)?;
+    let dataset = dataset.map(|dataset| checked(&config.data, dataset)).transpose()?;
+    let session = Session::new(&config, &options, dataset, Asked::Folder)?;
     let recorder = Recorder { folder: Some(folder), ..Recorder::default() };
     let mut going = Run { config: &config, options: &options, session, recorder, begun };
     let Some(beginning) = going.begin()? else {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
+use eciton_graph::dataset::Dataset;
 use eciton_graph::graphs::Graphs;
-use eciton_plan::{Config, Keep, Part, Program};
+use eciton_plan::{Config, Data, Keep, Part, Program};
 
 use crate::checkpoint::{Beginning, Place, RunRecord, Saver};
 use crate::data;
@@ -29,6 +30,29 @@ use crate::trial::settle_pipeline;
 /// model that is written when the disk is full ([`Error::Kept`]). [`Error::Left`] where
 /// [`Options::stop`] is asked to leave.
 pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) -> Result<Summary> {
+    train_data(None, config, options, observer)
+}
+
+/// [`train`] on a data set in memory, which [`prepare`](crate::prepare()) gets ready. The run folder names it by
+/// `config.data.source`: [`IN_MEMORY`](crate::IN_MEMORY), or where the data set came from.
+///
+/// # Errors
+/// As [`train`]; [`Error::Data`] for a data set whose parts do not fit together.
+pub fn train_on(
+    dataset: Dataset,
+    config: &Config,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Summary> {
+    train_data(Some(dataset), config, options, observer)
+}
+
+fn train_data(
+    dataset: Option<Dataset>,
+    config: &Config,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Summary> {
     let begun = Instant::now();
     Session::settle_class(config)?;
     let mut config = logs::completed(config, &options.recording)?;
@@ -41,14 +65,15 @@ pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) ->
         }
         _ => None,
     };
+    let dataset = dataset.map(|dataset| checked(&config.data, dataset)).transpose()?;
     let mut trial = None;
     if config.pipeline.auto {
-        (config, trial) = settle_pipeline(&config, options, None)?;
+        (config, trial) = settle_pipeline(&config, options, dataset.as_ref())?;
         trial.iter().for_each(|trial| observer.tried(trial));
     }
     let config = &config;
     let asked = if options.out.is_some() { Asked::Folder } else { Asked::Nothing };
-    let mut session = Session::new(config, options, None, asked)?;
+    let mut session = Session::new(config, options, dataset, asked)?;
     session.trial = trial;
     session.read_initial(config)?;
     let recorder = Recorder { folder, place, ..Recorder::default() };
@@ -58,6 +83,12 @@ pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) ->
     }
     run.started(observer);
     run.go(0, None, Vec::new(), observer)
+}
+
+/// A data set in memory as a run reads it.
+pub(crate) fn checked(data: &Data, dataset: Dataset) -> Result<Dataset> {
+    dataset.validate()?;
+    data::prepare(data, dataset)
 }
 
 /// A run on its way: what is set up, and what is written.

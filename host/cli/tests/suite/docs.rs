@@ -304,13 +304,22 @@ fn recipes_train() {
     }
 }
 
-/// The lines of Python are those that CI runs on a run folder.
+#[test]
+fn python_package() {
+    assert!(check("docs/PYTHON.md") >= 1);
+}
+
+/// The lines of Python that need no package are those that CI runs on a run folder. Blocks with the package are run by
+/// `tests/python/test_docs.py`.
 #[test]
 fn python() {
     let readme = std::fs::read_to_string(repository().join("README.md")).unwrap();
     let script = std::fs::read_to_string(repository().join("tests/python/read_run.py")).unwrap();
     let mut lines = 0;
     for block in blocks(&readme).iter().filter(|block| block.info == "python") {
+        if block.lines.contains(&"import eciton") {
+            continue;
+        }
         for line in block.lines.iter().filter(|line| !line.trim().is_empty()) {
             let line = line.replace("\"runs/first/", "f\"{a.run}/");
             assert!(script.contains(line.trim()), "tests/python/read_run.py has no line `{line}`");

@@ -290,3 +290,43 @@ fn external_leaves_nothing_after_a_fault() {
     let none = Cut { vertices: 0, edges: &[], chunk: 1 };
     assert!(external(&none, Options::default(), MIN_MEMORY_BYTES, 1, &mut writer).is_err());
 }
+
+#[test]
+fn lists_of_somebody_are_taken_as_they_are_where_nothing_changes() {
+    let options = |symmetric, keep_self_loops| Options { symmetric, keep_self_loops };
+    let cases: [(&[u64], &[u32]); 5] = [
+        (&[0, 1, 3, 4], &[1, 0, 2, 1]), // both ways
+        (&[0, 1, 2, 2], &[1, 2]),       // one way
+        (&[0, 2, 3, 4], &[0, 1, 0, 2]), // self loops
+        (&[0, 2, 3, 3], &[2, 1, 1]),    // not ascending
+        (&[0, 2, 2, 4], &[1, 1, 0, 1]), // repeats
+    ];
+    for (offsets, neighbours) in cases {
+        for (symmetric, keep) in [(true, false), (true, true), (false, false), (false, true)] {
+            for outgoing in [false, true] {
+                let options = options(symmetric, keep);
+                let lists = || (offsets.to_vec(), neighbours.to_vec());
+                let made = of_lists(lists(), outgoing, options, 2).unwrap();
+                let edges = (0..3).flat_map(|v| {
+                    let list = &neighbours[offsets[v] as usize..offsets[v + 1] as usize];
+                    list.iter().map(move |&u| if outgoing { (v as u32, u) } else { (u, v as u32) })
+                });
+                let mut wanted = Graph::from_edges(3, edges, options).unwrap();
+                if wanted.transpose().is_some_and(|out| out == wanted.incoming()) {
+                    wanted = Graph::from_parts(wanted.incoming().clone(), None).unwrap();
+                }
+                assert_eq!(made, wanted, "{neighbours:?} {options:?} outgoing {outgoing}");
+            }
+        }
+    }
+    let slab = eciton_tensor::Slab::from(vec![1u32, 0, 2, 1]);
+    let place = slab.as_ptr();
+    let made = of_lists((vec![0u64, 1, 3, 4], slab), false, Options::default(), 1).unwrap();
+    assert_eq!(made.neighbours().as_ptr(), place, "no copy");
+    for (offsets, neighbours) in [(vec![0, 2], vec![0]), (vec![1, 1], vec![0]), (vec![0, 2, 1, 1], vec![0])] {
+        let refused = of_lists((offsets, neighbours), false, Options::default(), 1).unwrap_err();
+        assert!(refused.to_string().contains("offsets that ascend from 0 to 1"), "{refused}");
+    }
+    let beyond = of_lists((vec![0, 1], vec![7]), false, Options::default(), 1).unwrap_err();
+    assert!(beyond.to_string().contains("vertex 7"), "{beyond}");
+}

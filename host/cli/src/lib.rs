@@ -1,0 +1,105 @@
+//! The command line of Eciton: `eciton train`, `sweep`, `plan`, `resume`, `simulate`, `reproduce`, `predict`,
+//! `eval`, `data`, `recipes`, `kernel`, `deploy`, `destroy`, `clean` and `doctor`. A library, which the program
+//! `eciton` and the Python package call.
+//!
+//! One file a command. This crate alone prints: results go to standard output through
+//! [`output::Output`], all else to standard error. Exit codes: 0 done; 1 failed, with `error: ...` on
+//! standard error; 2 asked wrongly; 130 (143) ended by Ctrl-C (SIGTERM), whatever was written before;
+//! 141 the reader of standard output went away.
+
+mod arguments;
+mod clean;
+mod data;
+mod deploy;
+mod destroy;
+mod doctor;
+mod evaluate;
+mod failure;
+mod generate;
+mod interrupt;
+mod kernel;
+mod output;
+mod plan;
+mod predict;
+mod profile;
+mod progress;
+mod recipe;
+mod recipes;
+mod reproduce;
+mod resume;
+mod run_name;
+mod simulate;
+mod summary;
+mod sweep;
+mod text;
+mod train;
+
+use std::ffi::OsString;
+
+use clap::Parser as _;
+use eciton_plan::Config;
+
+use arguments::{Arguments, Command};
+use failure::Failure;
+use output::Output;
+
+/// The whole command: parses `words`, of which the first is the program's name, does what they ask, and gives the
+/// exit code. To be called once a process, from its first thread: it takes over signals and both standard outputs.
+pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
+    let arguments = match Arguments::try_parse_from(words) {
+        Ok(arguments) => arguments,
+        Err(answer) => {
+            // Help and versions are answers too; a reader that went away has no use for one.
+            let _ = answer.print();
+            return u8::try_from(answer.exit_code()).unwrap_or(2);
+        }
+    };
+    if let Some(bytes) = arguments.input_memory {
+        eciton_input::budget::set_limit(bytes);
+    }
+    let mut output = Output::standard();
+    if let Err(failure) = interrupt::ignore_file_limit() {
+        return failure.report();
+    }
+    let done = match &arguments.command {
+        Command::Plan(arguments) => plan::run(arguments, &mut output),
+        Command::Profile(arguments) => profile::run(arguments, &mut output),
+        Command::Train(arguments) if arguments.dry_run => plan::dry_run(arguments, (None, None), &mut output),
+        Command::Train(arguments) => train::run(arguments, &mut output),
+        Command::Resume(arguments) => resume::run(arguments, &mut output),
+        Command::Simulate(arguments) => simulate::run(arguments, &mut output),
+        Command::Reproduce(arguments) => reproduce::run(arguments, &mut output),
+        Command::Sweep(arguments) => sweep::run(arguments, &mut output),
+        Command::Predict(arguments) => predict::run(arguments, &mut output),
+        Command::Eval(arguments) => evaluate::run(arguments, &mut output),
+        Command::Generate(arguments) => generate::run(arguments, &mut output),
+        Command::Data(command) => data::run(command, &mut output),
+        Command::Recipes(arguments) => recipes::run(arguments, &mut output),
+        Command::Kernel(command) => kernel::run(command, &mut output),
+        Command::Deploy(arguments) => deploy::run(arguments, &mut output),
+        Command::Destroy(arguments) => destroy::run(arguments, &mut output),
+        Command::Clean(arguments) => clean::run(arguments, &mut output),
+        Command::Doctor(arguments) => doctor::run(arguments, &mut output),
+    };
+    output::tell_notes();
+    // What was printed before a failure is still wanted; the failure itself weighs more.
+    let printed = output.finish();
+    match done.and(printed) {
+        Ok(()) => 0,
+        Err(failure) => failure.report(),
+    }
+}
+
+/// The configuration that `eciton train` makes of `words`, which follow `train` on a command line. Nothing but
+/// recipes and model files is read.
+///
+/// # Errors
+/// What `eciton train` prints after `error: `.
+pub fn configure(words: impl IntoIterator<Item = String>) -> Result<Config, String> {
+    let typed = ["eciton".to_owned(), "train".to_owned()].into_iter().chain(words);
+    let arguments = Arguments::try_parse_from(typed).map_err(|error| error.to_string())?;
+    let Command::Train(arguments) = arguments.command else {
+        return Err("no training was asked for".to_owned());
+    };
+    recipe::configure(&arguments).map_err(Failure::into_text)
+}

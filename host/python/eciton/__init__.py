@@ -1,0 +1,52 @@
+"""Graph neural networks on an ordinary CPU, trained through sandboxed WebAssembly kernels.
+
+>>> import eciton
+>>> g = eciton.graph("cora")
+>>> run = eciton.train(g, model="gcn", epochs=20, seed=0, progress=False)
+>>> run.predict().shape
+(2708,)
+
+`eciton.graph` takes matrices, edge lists, tables and graphs of other libraries, `eciton.train` any key of a recipe.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from eciton._eciton import __version__
+
+if TYPE_CHECKING:
+    from eciton import callbacks, datasets
+    from eciton._graph import Graph, graph
+    from eciton._kernel import Kernel
+    from eciton._run import History, Run, load
+    from eciton._sweep import Sweep, sweep
+    from eciton._train import plan, resume, train
+
+__all__ = [
+    "Graph", "History", "Kernel", "Run", "Sweep", "__version__", "callbacks", "datasets", "graph", "load", "plan",
+    "resume", "sweep", "train",
+]
+
+# Imported when they are asked for: the command `eciton` needs no NumPy.
+_HOMES = {
+    "Graph": "_graph", "graph": "_graph", "Kernel": "_kernel", "History": "_run", "Run": "_run", "load": "_run",
+    "Sweep": "_sweep", "sweep": "_sweep", "plan": "_train", "resume": "_train", "train": "_train",
+    "callbacks": "", "datasets": "",
+}
+
+
+def __getattr__(name: str) -> object:
+    import importlib
+
+    if name not in _HOMES:
+        raise AttributeError(f"module 'eciton' has no attribute {name!r}")
+    home = _HOMES[name]
+    module = importlib.import_module(f"eciton.{home or name}")
+    found: object = getattr(module, name) if home else module
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,193 @@
+"""What is known of vertices: features, labels, parts and ids, as the private module takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eciton import _arrays as arrays
+from eciton._eciton import Builder
+
+MAX_CLASSES = 1 << 20
+
+
+def features(builder: Builder, x: Any, rows: int, leave: Sequence[str] = ()) -> None:
+    """Features of `rows` vertices. Of a frame the columns that are numbers, but for `leave`."""
+    if arrays.is_sparse(x):
+        check_rows(x.shape[0], rows, "x")
+        csr = x.tocsr()
+        indptr, indices = arrays.whole(csr.indptr, "x.indptr"), arrays.whole(csr.indices, "x.indices")
+        builder.sparse(int(csr.shape[1]), indptr, indices, arrays.numbers(csr.data, "x.data"))
+        return
+    if arrays.is_frame(x):
+        names = [name for name in arrays.columns(x) if name not in leave]
+        found = {name: arrays.column(x, name, "x") for name in names}
+        words = [str(name) for name, values in found.items() if values.dtype.kind not in "fiub"]
+        if words:
+            raise TypeError(
+                f"x: columns of words: {', '.join(words)}; encode them as numbers, or name them in `y` or `ids`"
+            )
+        if not found:
+            raise ValueError("x: a frame without a column of numbers; leave x out")
+        values = np.stack([arrays.numbers(values, "x") for values in found.values()], axis=1)
+    else:
+        values = arrays.numbers(x, "x")
+    if values.ndim == 1:
+        values = values[:, None]
+    if values.ndim != 2:
+        raise ValueError(f"x: expected [nodes, features], found {list(values.shape)}")
+    check_rows(values.shape[0], rows, "x")
+    if values.shape[1] == 0:
+        raise ValueError("x: no column; leave x out, and vertices have features of their own")
+    builder.dense(np.ascontiguousarray(values).reshape(-1), values.shape[1])
+
+
+def check_rows(found: int, rows: int, what: str) -> None:
+    """Refuses another number of rows than there are vertices."""
+    if found != rows:
+        raise ValueError(f"{what}: {found:,} rows, but the graph has {rows:,} nodes; give each node a row")
+
+
+def is_none(label: Any) -> bool:
+    """Whether a label of words stands for none."""
+    return label is None or label == "" or label == "-1" or label != label
+
+
+def labels(builder: Builder, y: Any, rows: int, classes: Sequence[Any] | None, unit: str = "nodes") -> None:
+    """Labels: classes of whole numbers from 0 (-1: none) or words, several labels, or numbers."""
+    found = arrays.array(y, "y")
+    if found.ndim == 2 and found.shape[1] == 1:
+        found = found[:, 0]
+    if found.ndim not in (1, 2):
+        raise ValueError(f"y: expected [{unit}] or [{unit}, labels], found {list(found.shape)}")
+    if found.shape[0] != rows:
+        raise ValueError(f"y: {found.shape[0]:,} rows, but there are {rows:,} {unit}; give each a row, -1 or NaN for none")
+    names = None if classes is None else [str(name) for name in classes]
+    if found.ndim == 2:
+        builder.values(arrays.numbers(found, "y"))
+        return
+    if found.dtype.kind in "OUST":
+        words(builder, found, names)
+        return
+    if found.dtype.kind == "f":
+        known = found[np.isfinite(found)]
+        if np.any(np.isinf(found)) or np.any(known != np.floor(known)) or np.any(known < -1):
+            if names is not None:
+                raise ValueError("classes: y has fractions or negative numbers, which are no classes; leave classes out")
+            builder.values(arrays.numbers(found, "y")[:, None])
+            return
+        found = np.where(np.isfinite(found), found, -1)
+    of = arrays.whole(found, "y")
+    highest = int(of.max(initial=-1))
+    if highest >= MAX_CLASSES:
+        raise ValueError(f"y: class {highest:,}; classes are numbers from 0 to {MAX_CLASSES - 1:,}; give words, or floats to predict numbers")
+    if names is not None and len(names) <= highest:
+        raise ValueError(f"classes: {len(names)} names, but y has class {highest}; name every class from 0 on")
+    builder.classes(of, len(names) if names is not None else highest + 1, names or [])
+
+
+def words(builder: Builder, found: NDArray[Any], names: list[str] | None) -> None:
+    """Classes that are words: in alphabetical order, unless they are listed."""
+    listed = found.tolist()
+    known = {str(label) for label in listed if not is_none(label)}
+    order = names if names is not None else sorted(known)
+    unknown = sorted(known - set(order))
+    if unknown:
+        raise ValueError(f"classes: y has {unknown[0]!r}, which is not among them; name every class")
+    at = {name: number for number, name in enumerate(order)}
+    of = [-1 if is_none(label) else at[str(label)] for label in listed]
+    builder.classes(np.array(of, np.int64), len(order), order)
+
+
+def part(members: Any, rows: int, what: str, ids: Any, choice: int) -> NDArray[np.int64]:
+    """One part of a split: a mask, a table of masks of which one is chosen, numbers of rows, or ids that are words."""
+    found = arrays.array(members, what)
+    if found.dtype.kind == "b":
+        if found.ndim == 2:
+            if not 0 <= choice < found.shape[1]:
+                raise ValueError(f"mask: {choice}, but {what} has {found.shape[1]} columns, from 0")
+            found = found[:, choice]
+        if found.shape != (rows,):
+            raise ValueError(f"{what}: a mask of {list(found.shape)}, but there are {rows:,} rows; give each one an entry")
+        return np.flatnonzero(found).astype(np.int64)
+    if found.ndim != 1:
+        raise ValueError(f"{what}: expected a mask [rows] or numbers of rows, found {list(found.shape)}")
+    if found.dtype.kind in "OUST":
+        if ids is None:
+            raise TypeError(f"{what}: words, and the nodes have no ids; give ids, or a mask")
+        at = {str(name): row for row, name in enumerate(ids)}
+        missing = [name for name in found.tolist() if str(name) not in at]
+        if missing:
+            raise ValueError(f"{what}: no node is called {missing[0]!r}")
+        return np.array([at[str(name)] for name in found.tolist()], np.int64)
+    return arrays.whole(found, what)
+
+
+def split(
+    builder: Builder, parts: Sequence[Any], rows: int, labelled: NDArray[np.bool_], ids: Any, choice: int
+) -> None:
+    """Train, validation and test parts; nothing where none is given. Without a test part, all other labelled rows test."""
+    if all(one is None for one in parts):
+        return
+    names = ("train", "val", "test")
+    if parts[0] is None:
+        raise ValueError("train: missing, though val or test is given; say which rows train")
+    found = [np.zeros(0, np.int64) if one is None else part(one, rows, name, ids, choice) for one, name in zip(parts, names)]
+    for name, members in zip(names, found):
+        outside = members[(members < 0) | (members >= rows)]
+        if outside.size:
+            raise ValueError(f"{name}: row {outside[0]}, but rows are 0..{rows}")
+        bare = members[~labelled[members]]
+        if bare.size:
+            raise ValueError(f"{name}: row {bare[0]} has no label; leave it out of the part, or label it")
+    for one in range(3):
+        for other in range(one + 1, 3):
+            both = np.intersect1d(found[one], found[other])
+            if both.size:
+                raise ValueError(f"row {both[0]} is in {names[one]} and in {names[other]}; parts have no row in common")
+    if parts[2] is None:
+        rest = labelled.copy()
+        rest[np.concatenate(found[:2])] = False
+        found[2] = np.flatnonzero(rest).astype(np.int64)
+    builder.split(*found)
+
+
+def known(y: Any, rows: int) -> NDArray[np.bool_]:
+    """Which rows have a label."""
+    if y is None:
+        return np.zeros(rows, bool)
+    found = arrays.array(y, "y")
+    if found.dtype.kind in "OUST":
+        return np.array([not is_none(label) for label in found.reshape(rows, -1)[:, 0].tolist()], bool)
+    found = found.reshape(rows, -1)
+    if found.dtype.kind == "f":
+        present = ~np.isnan(found).all(axis=1)
+        return np.asarray(present & ~((found[:, 0] == -1) & (found.shape[1] == 1)), bool)
+    return np.asarray(found[:, 0] != -1 if found.shape[1] == 1 else np.ones(rows, bool), bool)
+
+
+def named(builder: Builder, ids: Any, rows: int) -> list[Any] | None:
+    """The nodes' ids: numbers or words, each once. `None` where they are 0, 1, 2, ..."""
+    if ids is None:
+        return None
+    found = arrays.array(ids, "ids") if not isinstance(ids, list) else np.array(ids, object)
+    if found.ndim != 1 or found.shape[0] != rows:
+        raise ValueError(f"ids: {list(found.shape)}, but the graph has {rows:,} nodes; give each node an id")
+    listed = found.tolist()
+    whole = all(type(one) is int and one >= 0 for one in listed)
+    if not whole:
+        listed = [str(one) for one in listed]
+    if len(set(listed)) != rows:
+        seen: set[Any] = set()
+        twice = next(one for one in listed if one in seen or seen.add(one))
+        raise ValueError(f"ids: {twice!r} is there twice; ids are each node's own")
+    if whole and listed == list(range(rows)):
+        return None
+    if whole:
+        builder.numbers(np.array(listed, np.uint64))
+    else:
+        builder.words(listed)
+    return listed

@@ -1,0 +1,231 @@
+"""What an object is that stands for a graph: found by its attributes, so that no library is imported for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eciton import _arrays as arrays
+
+
+@dataclass
+class Found:
+    """Edges of a graph, and what else the object knows."""
+
+    #: The number of nodes; `None`: as many as the edges name.
+    nodes: int | None = None
+    #: Compressed lists: offsets, neighbours, and whether they are of targets by source.
+    lists: tuple[Any, Any, bool] | None = None
+    #: Sources and targets.
+    edges: tuple[Any, Any] | None = None
+    #: A row an edge.
+    edge_features: Any = None
+    #: Whether an edge goes one way only.
+    directed: bool = True
+    #: Ids of nodes, or `None`: 0, 1, 2, ...
+    ids: list[Any] | None = None
+    #: Whether the edges name nodes by ids that are not known yet.
+    by_id: bool = False
+    x: Any = None
+    y: Any = None
+    masks: dict[str, Any] = field(default_factory=dict)
+    #: The graph of each node, where there are many.
+    graph_of: NDArray[np.uint64] | None = None
+    name: str = "graph"
+
+
+def find(thing: Any, edge_columns: Any) -> Found:
+    """What `thing` is. `edge_columns` are those of a frame, or names of edges' attributes, that are kept."""
+    if arrays.is_sparse(thing):
+        return matrix(thing, edge_columns)
+    if hasattr(thing, "edge_types") and hasattr(thing, "node_types"):
+        raise TypeError("a heterogeneous graph: eciton trains on one kind of nodes and edges; call to_homogeneous() first")
+    if getattr(thing, "edge_index", None) is not None:
+        return pyg(thing)
+    if hasattr(thing, "ndata") and hasattr(thing, "edata"):
+        return dgl(thing)
+    if hasattr(thing, "vs") and hasattr(thing, "get_edgelist"):
+        return igraph(thing, edge_columns)
+    if hasattr(thing, "nodes") and hasattr(thing, "is_directed"):
+        return networkx(thing, edge_columns)
+    if hasattr(thing, "get_idx_split"):
+        found = ogb(thing[0])
+        found.masks = dict(zip(("train", "val", "test"), (thing.get_idx_split()[key] for key in ("train", "valid", "test"))))
+        return found
+    if isinstance(thing, tuple) and len(thing) == 2 and isinstance(thing[0], dict):
+        return ogb(thing)
+    if not isinstance(thing, (np.ndarray, dict)) and many(thing):
+        return graphs(thing)
+    if arrays.is_frame(thing):
+        return frame(thing, edge_columns)
+    return edge_index(thing)
+
+
+def matrix(thing: Any, weights: Any) -> Found:
+    """A sparse matrix of SciPy: an entry [i, j] is an edge from i to j."""
+    if thing.shape[0] != thing.shape[1]:
+        raise ValueError(f"the adjacency is {thing.shape[0]:,} x {thing.shape[1]:,}; give a square matrix, a row a node")
+    nodes = int(thing.shape[0])
+    if weights is not None:
+        if not isinstance(weights, str) or weights != "data":
+            raise ValueError('edge_features: of a sparse matrix it is "data", its values, or an array with a row an entry of its COO form')
+        coo = thing.tocoo()
+        return Found(nodes, edges=(coo.row, coo.col), edge_features=coo.data[:, None])
+    if hasattr(thing, "indptr") and getattr(thing, "format", "") in ("csr", "csc"):
+        return Found(nodes, lists=(thing.indptr, thing.indices, thing.format == "csr"))
+    coo = thing.tocoo()
+    return Found(nodes, edges=(coo.row, coo.col))
+
+
+def edge_index(thing: Any) -> Found:
+    """An array [2, edges], or a list of pairs."""
+    found = arrays.array(thing, "graph")
+    if found.ndim == 2 and found.dtype.kind == "f" and found.shape[0] == found.shape[1] and found.shape[0] > 2:
+        raise TypeError("a dense adjacency: give scipy.sparse.csr_array(A), which keeps its edges alone")
+    if found.ndim == 2 and found.shape[0] != 2 and found.shape[1] == 2:
+        found = found.T
+    if found.ndim != 2 or found.shape[0] != 2:
+        raise TypeError(
+            f"graph: {type(thing).__name__} of {list(found.shape)} is nothing known here; give a sparse matrix, an "
+            "edge_index [2, edges], a graph of PyG, DGL, networkx or igraph, a frame of edges, a path or a name"
+        )
+    if found.dtype.kind in "OUST":
+        return Found(edges=(found[0], found[1]), directed=False, by_id=True)
+    whole = arrays.whole(found, "edge_index")
+    return Found(edges=(whole[0], whole[1]))
+
+
+def pyg(thing: Any) -> Found:
+    """A `Data` of PyTorch Geometric."""
+    index = arrays.whole(thing.edge_index, "edge_index")
+    if index.ndim != 2 or index.shape[0] != 2:
+        raise ValueError(f"edge_index: expected [2, edges], found {list(index.shape)}")
+    masks = {ours: getattr(thing, f"{theirs}_mask", None) for ours, theirs in (("train", "train"), ("val", "val"), ("test", "test"))}
+    nodes = getattr(thing, "num_nodes", None)
+    return Found(
+        nodes=None if nodes is None else int(nodes),
+        edges=(index[0], index[1]),
+        edge_features=getattr(thing, "edge_attr", None),
+        x=getattr(thing, "x", None),
+        y=getattr(thing, "y", None),
+        masks={name: mask for name, mask in masks.items() if mask is not None},
+    )
+
+
+def dgl(thing: Any) -> Found:
+    """A graph of DGL, with its usual names of node data."""
+    if len(getattr(thing, "ntypes", "1")) > 1 or len(getattr(thing, "etypes", "1")) > 1:
+        raise TypeError("a heterogeneous graph: eciton trains on one kind of nodes and edges; call dgl.to_homogeneous first")
+    sources, targets = thing.edges()
+    data = thing.ndata
+
+    def first(*names: str) -> Any:
+        return next((data[name] for name in names if name in data), None)
+
+    masks = {"train": first("train_mask"), "val": first("val_mask"), "test": first("test_mask")}
+    return Found(
+        nodes=int(thing.num_nodes()),
+        edges=(arrays.whole(sources, "edges"), arrays.whole(targets, "edges")),
+        x=first("feat", "x", "features"),
+        y=first("label", "y", "labels"),
+        masks={name: mask for name, mask in masks.items() if mask is not None},
+    )
+
+
+def attributes(rows: Iterator[dict[str, Any]], names: Any) -> NDArray[np.float32] | None:
+    """Attributes of edges, by name, as rows."""
+    if names is None:
+        return None
+    wanted = [names] if isinstance(names, str) else list(names)
+    try:
+        found = [[float(row[name]) for name in wanted] for row in rows]
+    except KeyError as error:
+        raise ValueError(f"edge_features: an edge has no attribute {error.args[0]!r}; give it to every edge") from None
+    return np.array(found, np.float32).reshape(len(found), len(wanted))
+
+
+def networkx(thing: Any, names: Any) -> Found:
+    """A graph of networkx. Ids are its nodes."""
+    ids = list(thing.nodes)
+    at = {node: row for row, node in enumerate(ids)}
+    pairs = np.fromiter((at[end] for edge in thing.edges() for end in edge[:2]), np.int64).reshape(-1, 2)
+    rows = attributes((edge[-1] for edge in thing.edges(data=True)), names)
+    return Found(
+        len(ids), edges=(pairs[:, 0].copy(), pairs[:, 1].copy()), edge_features=rows, directed=bool(thing.is_directed()),
+        ids=ids, name=str(getattr(thing, "name", "") or "graph"),
+    )
+
+
+def igraph(thing: Any, names: Any) -> Found:
+    """A graph of igraph. Ids are the attribute `name`, where it is there."""
+    pairs = np.array(thing.get_edgelist(), np.int64).reshape(-1, 2)
+    rows = attributes((edge.attributes() for edge in thing.es), names)
+    ids = list(thing.vs["name"]) if "name" in thing.vs.attributes() else None
+    return Found(
+        int(thing.vcount()), edges=(pairs[:, 0].copy(), pairs[:, 1].copy()), edge_features=rows,
+        directed=bool(thing.is_directed()), ids=ids,
+    )
+
+
+def ogb(thing: Any) -> Found:
+    """A graph of an OGB data set: a dictionary of arrays, and labels."""
+    graph, labels = thing
+    if "edge_index" not in graph:
+        raise TypeError("a graph of several kinds of edges: eciton trains on one kind; keep one kind's edge_index")
+    index = arrays.whole(graph["edge_index"], "edge_index")
+    return Found(
+        int(graph["num_nodes"]), edges=(index[0], index[1]), edge_features=graph.get("edge_feat"), x=graph.get("node_feat"),
+        y=labels,
+    )
+
+
+def many(thing: Any) -> bool:
+    """Whether it is a sequence of `Data`."""
+    if arrays.is_frame(thing) or not hasattr(thing, "__len__") or not hasattr(thing, "__getitem__") or hasattr(thing, "shape"):
+        return False
+    return not isinstance(thing, (str, bytes)) and len(thing) > 0 and getattr(thing[0], "edge_index", None) is not None
+
+
+def graphs(thing: Any) -> Found:
+    """A sequence of `Data`, each a graph with one label, or one row of labels."""
+    parts = [pyg(thing[at]) for at in range(len(thing))]
+    nodes: list[int] = []
+    for at, part in enumerate(parts):
+        if part.nodes is None or part.nodes == 0:
+            raise ValueError(f"graph {at}: it has no nodes, or does not say how many; set num_nodes")
+        nodes.append(part.nodes)
+    first = np.concatenate([[0], np.cumsum(nodes)])
+    edges = [part.edges for part in parts if part.edges is not None]
+    ends = [np.concatenate([pair[end] + start for pair, start in zip(edges, first)]) for end in (0, 1)]
+
+    def joined(name: str, what: str) -> Any:
+        rows = [getattr(part, name) for part in parts]
+        if all(one is None for one in rows):
+            return None
+        if any(one is None for one in rows):
+            raise ValueError(f"{what}: some graphs have it and some do not; give it to all")
+        return np.concatenate([np.atleast_1d(arrays.array(one, what)) for one in rows])
+
+    return Found(
+        int(first[-1]), edges=(ends[0], ends[1]), x=joined("x", "x"), y=joined("y", "y"),
+        edge_features=joined("edge_features", "edge_attr"),
+        graph_of=np.repeat(np.arange(len(parts), dtype=np.uint64), nodes),
+    )
+
+
+def frame(thing: Any, keep: Any) -> Found:
+    """A table of edges: the first two columns name their ends, columns of numbers after them are features of edges."""
+    names = arrays.columns(thing)
+    if len(names) < 2:
+        raise ValueError(f"a frame of edges needs two columns, source and target; found {', '.join(map(str, names))}")
+    ends = [arrays.column(thing, name, "edges") for name in names[:2]]
+    wanted = [keep] if isinstance(keep, str) else list(names[2:] if keep is None else keep)
+    rows = [arrays.column(thing, name, "edges") for name in wanted]
+    if keep is None:
+        rows = [row for row in rows if row.dtype.kind in "fiub"]
+    features = np.stack([arrays.numbers(row, "edge_features") for row in rows], axis=1) if rows else None
+    return Found(edges=(ends[0], ends[1]), edge_features=features, directed=False, by_id=True)

@@ -1,0 +1,113 @@
+"""The listener of a run: callbacks, and progress on the terminal or in the notebook."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+log = logging.getLogger("eciton")
+
+
+class Epoch(NamedTuple):
+    """One epoch, as callbacks hear of it. Metrics are `None` where the epoch was not evaluated."""
+
+    seed: int
+    epoch: int
+    loss: float
+    train: float | None
+    val: float | None
+    test: float | None
+    metric: str | None
+    seconds: float
+    lr: float
+    gradient_norm: float | None
+
+
+Callback = Callable[[Epoch], object]
+
+
+class Listener:
+    """Hears of a run, tells callbacks and shows how far it is."""
+
+    def __init__(self, callbacks: Sequence[Callback], progress: bool | None) -> None:
+        self.callbacks = callbacks
+        self.shown = wanted() if progress is None else progress
+        self.bar: Any = None
+        self.total = 0
+        self.first_seed = 0
+        self.epochs = 0
+        self.begun = self.told = time.monotonic()
+
+    def started(self, text: str) -> None:
+        found = json.loads(text)
+        self.epochs, seeds = int(found["epochs"]), found["seeds"]
+        self.total, self.first_seed = self.epochs * len(seeds), int(seeds[0])
+        self.begun = self.told = time.monotonic()
+        if self.shown:
+            self.bar = bar(self.total, f"{found['dataset']}, {found['model']}")
+
+    def epoch(self, report: dict[str, Any]) -> bool:
+        one = Epoch(**report)
+        if self.shown:
+            self.show(one)
+        # Every callback hears of every epoch, whatever another one says.
+        return any([bool(callback(one)) for callback in self.callbacks])
+
+    def show(self, one: Epoch) -> None:
+        done = (one.seed - self.first_seed) * self.epochs + one.epoch
+        figures = {"loss": f"{one.loss:.4f}"}
+        if one.val is not None:
+            figures["val"] = f"{one.val:.4f}"
+        if self.bar is not None:
+            self.bar.set_postfix(figures, refresh=False)
+            self.bar.update(max(0, done - self.bar.n))
+            return
+        now = time.monotonic()
+        if now - self.told < 5 and done < self.total:
+            return
+        self.told = now
+        left = (now - self.begun) / max(done, 1) * (self.total - done)
+        said = ", ".join(f"{name} {value}" for name, value in figures.items())
+        print(f"epoch {done:,} of {self.total:,}: {said}; {left:.0f} s left", file=sys.stderr, flush=True)
+
+    def seed(self, text: str) -> None:
+        if self.bar is not None:
+            seed = json.loads(text)
+            done = (int(seed["seed"]) - self.first_seed + 1) * self.epochs
+            self.bar.update(max(0, done - self.bar.n) if seed["epochs"] == self.epochs else 0)
+
+    def resumed(self, text: str) -> None:
+        found = json.loads(text)
+        for difference in found["differences"] + found["damaged"]:
+            warnings.warn(difference, stacklevel=4)
+
+    def warning(self, text: str) -> None:
+        warnings.warn(text, stacklevel=4)
+
+    def log(self, kernel: str, line: str) -> None:
+        log.info("kernel %s: %s", kernel, line)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+
+def wanted() -> bool:
+    """Whether somebody looks on: a terminal, or a notebook."""
+    return bool(getattr(sys.stderr, "isatty", bool)()) or "ipykernel" in sys.modules
+
+
+def bar(total: int, said: str) -> Any:
+    """A bar of tqdm, where it is installed; else `None`, and lines are printed."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about widgets that a notebook lacks
+            from tqdm.auto import tqdm
+    except ImportError:
+        return None
+    return tqdm(total=total, desc=said, unit="epoch", leave=False)

@@ -1,0 +1,95 @@
+"""Weights as the layers of PyTorch Geometric name and lay them out.
+
+| layer | PyG's | names there |
+| --- | --- | --- |
+| `gcn` | `GCNConv` | `lin.weight`, `bias` |
+| `sage` | `SAGEConv` | `lin_l` (neighbours), `lin_r` (the node itself) |
+| `gat` | `GATConv` | `lin.weight`, `att_src`, `att_dst`, `bias` |
+| `gatv2` | `GATv2Conv` | `lin_l` (source), `lin_r` (target), `att`, `bias` |
+| `gin` | `GINConv(Sequential(Linear, ReLU, Linear))` | `nn.0`, `nn.2`, `eps` |
+| `linear` | `Linear` | `weight`, `bias` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Weights = dict[str, NDArray[np.float32]]
+
+#: Heads where nothing is said, but for a last layer, which has one.
+HEADS = 8
+
+
+def gcn(of: Weights, _: int) -> Weights:
+    return {"lin.weight": of["weight"].T} | kept(of, {"bias": "bias"})
+
+
+def sage(of: Weights, _: int) -> Weights:
+    found = {"lin_l.weight": of["neighbour.weight"].T, "lin_r.weight": of["self.weight"].T}
+    return found | kept(of, {"self.bias": "lin_l.bias"})
+
+
+def gat(of: Weights, heads: int) -> Weights:
+    found = {
+        "lin.weight": of["weight"].T,
+        "att_src": of["source"].reshape(1, heads, -1),
+        "att_dst": of["target"].reshape(1, heads, -1),
+    }
+    return found | kept(of, {"bias": "bias"})
+
+
+def gatv2(of: Weights, heads: int) -> Weights:
+    found = {
+        "lin_l.weight": of["source.weight"].T,
+        "lin_r.weight": of["target.weight"].T,
+        "att": of["attention"].reshape(1, heads, -1),
+    }
+    return found | kept(of, {"source.bias": "lin_l.bias", "target.bias": "lin_r.bias", "bias": "bias"})
+
+
+def gin(of: Weights, _: int) -> Weights:
+    found = {"nn.0.weight": of["mlp.0.weight"].T, "nn.2.weight": of["mlp.1.weight"].T}
+    return found | kept(of, {"mlp.0.bias": "nn.0.bias", "mlp.1.bias": "nn.2.bias", "epsilon": "eps"})
+
+
+def linear(of: Weights, _: int) -> Weights:
+    return {"weight": of["weight"].T} | kept(of, {"bias": "bias"})
+
+
+def kept(of: Weights, names: Mapping[str, str]) -> Weights:
+    """What is there of `names`, under the other name."""
+    return {theirs: of[ours] for ours, theirs in names.items() if ours in of}
+
+
+LAYERS: dict[str, Callable[[Weights, int], Weights]] = {
+    "gcn": gcn, "sage": sage, "gat": gat, "gatv2": gatv2, "gin": gin, "linear": linear, "mlp": linear,
+}
+
+
+def state_dict(weights: Weights, model: Mapping[str, Any]) -> Weights:
+    """The state of a model whose layers are the `ModuleList` `convs`. Raises ValueError for a layer that PyG lacks."""
+    layers: dict[int, Weights] = {}
+    for name, values in weights.items():
+        _, at, rest = name.split(".", 2)
+        layers.setdefault(int(at), {})[rest] = values
+    last = max(layers)
+    listed = model["layers"] if isinstance(model["layers"], list) else None
+    found: Weights = {}
+    for at, of in layers.items():
+        own: Mapping[str, Any] = listed[at] if listed is not None else {}
+        kind = str(own.get("kernel") or model.get("kind") or "gcn")
+        if kind not in LAYERS:
+            raise ValueError(f'state_dict: layer {at} is a {kind}, which has no counterpart here; take layout="eciton"')
+        more = [name for name in of if name.startswith("norm") or name.startswith("edge")]
+        if more:
+            raise ValueError(f'state_dict: layer {at} has {more[0]}, which PyG\'s {kind} layer lacks; take layout="eciton"')
+        heads = int(own.get("heads") or (1 if at == last else model.get("heads") or HEADS))
+        named = LAYERS[kind](of, heads)
+        if kind == "gin":
+            named.setdefault("eps", np.array([own.get("epsilon") or model.get("epsilon") or 0.0], np.float32))
+        found |= {f"convs.{at}.{name}": np.ascontiguousarray(values) for name, values in named.items()}
+    return found

@@ -1,0 +1,328 @@
+"""A run: its folder, and what it tells."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import weakref
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eciton import _eciton, _measures, _picture
+from eciton._graph import Graph, _ids, graph
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+#: Names of classes, beside what the run itself has written.
+CLASSES = "classes.json"
+
+
+class History(Mapping[str, NDArray[Any]]):
+    """Columns of equal length, by name."""
+
+    def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        self._columns = dict(columns)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __repr__(self) -> str:
+        rows = len(next(iter(self._columns.values()), []))
+        return f"<eciton.History of {rows:,} rows: {', '.join(self._columns)}>"
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A frame of pandas."""
+        import pandas
+
+        return pandas.DataFrame({name: list(column) if column.dtype == object else column for name, column in self.items()})
+
+    def to_polars(self) -> polars.DataFrame:
+        """A frame of polars."""
+        import polars
+
+        return polars.DataFrame({name: column.tolist() if column.dtype == object else column for name, column in self.items()})
+
+
+class Run:
+    """A training that has ended. `eciton.train`, `eciton.resume` and `eciton.load` give one."""
+
+    def __init__(self, folder: Path, data: Graph | None = None, temporary: str | None = None) -> None:
+        summary, config, versions = _eciton.open_run(folder)
+        #: The run folder.
+        self.folder = Path(folder)
+        #: What `summary.json` says.
+        self.summary: dict[str, Any] = json.loads(summary)
+        #: Every setting, by section.
+        self.config: dict[str, Any] = json.loads(config)
+        #: What made it: versions, digests of kernels, the numeric class.
+        self.versions: dict[str, Any] = json.loads(versions)
+        self._data = data
+        self._classes = _read_classes(self.folder)
+        if temporary is not None:
+            weakref.finalize(self, shutil.rmtree, temporary, True)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that it trained on. Raises ValueError where that was in memory and is not known."""
+        if self._data is None:
+            place = self.config["data"]
+            if place["source"] == _eciton.IN_MEMORY:
+                raise ValueError("the run's graph was in memory: give it, as in eciton.load(path, graph)")
+            self._data = graph(place["source"], name=place.get("name"))
+        return self._data
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds that were trained. What a run tells of one model is of the first."""
+        return [int(seed["seed"]) for seed in self.summary["seeds"]]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the weights: equal digests are equal bits."""
+        return str(self.summary["model_digest"])
+
+    @property
+    def task(self) -> str:
+        """`classification`, `multi-label`, `regression` or `link-prediction`."""
+        wanted = self.config["data"].get("task")
+        return str(wanted) if wanted else self.graph.task
+
+    @property
+    def classes(self) -> list[str] | None:
+        """Names of the classes; `None` where they are numbers."""
+        return self._classes
+
+    @property
+    def metrics(self) -> dict[str, float | None]:
+        """The metric on `train`, `val` and `test`, of the model that was kept."""
+        first = self.summary["seeds"][0]
+        kept = first["best"][1] if first.get("kept_epoch") and first["best"] else first["metrics"]
+        return {"train": kept["train"], "val": kept["validation"], "test": kept["test"]}
+
+    @property
+    def bill(self) -> dict[str, Any] | None:
+        """What it used of what is charged for; `None` where nothing is."""
+        found: dict[str, Any] | None = self.summary.get("bill")
+        return found
+
+    @property
+    def history(self) -> History:
+        """Every epoch of every seed: arrays by name. NaN where an epoch was not evaluated."""
+        lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        reports = [json.loads(line) for line in lines if line]
+
+        def figure(value: Any) -> float:
+            return float("nan") if value is None else float(value)
+
+        columns: dict[str, NDArray[Any]] = {
+            "seed": np.array([report["seed"] for report in reports], np.uint64),
+            "epoch": np.array([report["epoch"] for report in reports], np.int64),
+        }
+        for name in ("loss", "seconds", "lr"):
+            columns[name] = np.array([figure(report.get(name)) for report in reports])
+        for ours, theirs in (("train", "train"), ("val", "validation"), ("test", "test")):
+            found = [report.get("metrics") or {} for report in reports]
+            columns[ours] = np.array([figure(metrics.get(theirs)) for metrics in found])
+        return History(columns)
+
+    @property
+    def ids(self) -> NDArray[Any]:
+        """What the rows of predictions are called."""
+        return self._scores(None, False)[2]
+
+    def _scores(self, data: Any, embeddings: bool) -> tuple[NDArray[np.float32], NDArray[np.float32] | None, NDArray[Any]]:
+        """Scores (of links: the embedding), rows before the last layer, and ids."""
+        if data is None and not embeddings:
+            stored = self.folder / "predictions.npz"
+            if stored.is_file() and self.config["data"].get("task") != "link-prediction":
+                with np.load(stored) as arrays:
+                    if "scores" in arrays:
+                        return arrays["scores"], None, arrays["ids"]
+        known = self._known(data)
+        scores, rows, ids, _ = _eciton.predict(self.folder, None if known is None else known._data, embeddings)
+        return scores, rows, _ids(ids, len(scores))
+
+    def _known(self, data: Any) -> Graph | None:
+        if data is not None:
+            return data if isinstance(data, Graph) else graph(data)
+        in_memory = self.config["data"]["source"] == _eciton.IN_MEMORY
+        return self.graph if in_memory or self._data is not None else None
+
+    def scores(self, data: Any = None) -> NDArray[np.float32]:
+        """What the last layer gives, [rows, columns]: before softmax or sigmoid; numbers are the prediction itself.
+
+        `data` is another graph with the same features, or the run's own.
+        """
+        self._no_links("scores", "embeddings() and predict_proba(pairs=...)")
+        return self._scores(data, False)[0]
+
+    def predict_proba(self, data: Any = None, *, pairs: Any = None) -> NDArray[np.float64]:
+        """Probabilities [rows, classes], of several labels [rows, labels]; of links one for each of `pairs` [n, 2].
+
+        >>> import eciton
+        >>> run = eciton.train("cora", epochs=5, progress=False)
+        >>> run.predict_proba().sum(axis=1).round(6).min()
+        1.0
+        """
+        if self.task == "link-prediction":
+            if pairs is None:
+                raise TypeError("predict_proba: a run that predicts links needs pairs=[[source, target], ...], rows of the graph")
+            return _measures.of_pairs(self.embeddings(data), pairs)
+        if pairs is not None:
+            raise TypeError(f"pairs: this run predicts {self.task}, not links; leave pairs out")
+        if self.task == "regression":
+            raise TypeError("predict_proba: numbers have no probabilities; call predict()")
+        return _measures.probabilities(self.scores(data), self.task)
+
+    def predict(self, data: Any = None) -> NDArray[Any]:
+        """Predictions [rows] in the order of `ids`: names or numbers of classes, flags [rows, labels], or numbers."""
+        self._no_links("predict", "predict_proba(pairs=...)")
+        found = _measures.decided(self.scores(data), self.task)
+        if self.task == "classification" and self._classes is not None:
+            return np.array(self._classes, object)[found]
+        return found
+
+    def embeddings(self, data: Any = None) -> NDArray[np.float32]:
+        """What the last layer reads, [rows, width]; of links the rows whose inner products are scores."""
+        if self.task == "link-prediction":
+            return self._scores(data, True)[0]
+        rows = self._scores(data, True)[1]
+        if rows is None:
+            raise ValueError("embeddings: a model of one layer has none before it; give layers=2 or more")
+        return rows
+
+    def score(self, metric: str | None = None, part: str = "test", data: Any = None) -> float:
+        """How good the model is on a part: `train`, `val` or `test`.
+
+        `metric`: the run's own, or accuracy, balanced-accuracy, f1-macro, f1-micro, mean-absolute-error,
+        root-mean-squared-error, r2. Raises ValueError where the part is empty.
+        """
+        if metric is None or metric == self.summary["metric"]:
+            if data is None:
+                found = self.metrics.get(part) if part in self.metrics else _measures.no_part(part)
+            else:
+                known = self._known(data)
+                measured = json.loads(_eciton.evaluate(self.folder, known._data if known else None))
+                found = measured[{"val": "validation"}.get(part, part)]
+            if found is None:
+                raise ValueError(f"score: there is nothing in the part {part!r}, or the metric has no value there")
+            return float(found)
+        labels, decided = self._part(part, data)
+        return _measures.measured(metric, labels, decided, self.task)
+
+    def confusion(self, part: str = "test", data: Any = None) -> NDArray[np.int64]:
+        """[classes, classes]: rows are what is true, columns what is predicted."""
+        if self.task != "classification":
+            raise TypeError(f"confusion: this run predicts {self.task}, and not one class of several")
+        labels, decided = self._part(part, data)
+        return _measures.confusion(labels, decided, int(self._scores(data, False)[0].shape[1]))
+
+    def _part(self, part: str, data: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Labels and decisions of a part's rows."""
+        self._no_links("score", "score() with the run's own metric")
+        known = self._known(data) or self.graph
+        drawn = self.config["data"].get("split")
+        if drawn is not None:
+            raise ValueError("score: the parts were drawn by data.split; other metrics need train=, val= and test= of the graph")
+        rows = known.split.get(part)
+        rows = _measures.no_part(part) if rows is None else rows
+        if len(rows) == 0:
+            raise ValueError(f"score: there is nothing in the part {part!r}")
+        return known.y[rows], _measures.decided(self.scores(data), self.task)[rows]
+
+    def table(self, data: Any = None) -> History:
+        """One row a node (or graph): `id`, `predicted`, `label`, `part`, and for classes `p(NAME)` of each."""
+        known = self._known(data) or self.graph
+        scores, _, ids = self._scores(data, False)
+        columns: dict[str, NDArray[Any]] = {"id": ids, "predicted": self.predict(data)}
+        part = np.full(len(ids), "", object)
+        for name, rows in known.split.items():
+            part[rows] = name
+        if self.task == "classification":
+            names = self._classes or [str(number) for number in range(scores.shape[1])]
+            label = np.array([*names, None], object)[known.y] if self._classes else known.y
+            columns |= {"label": label, "part": part}
+            found = _measures.probabilities(scores, self.task)
+            columns |= {f"p({name})": found[:, at] for at, name in enumerate(names)}
+            return History(columns)
+        if columns["predicted"].ndim == 2:
+            several = columns.pop("predicted")
+            columns |= {f"predicted {at}": several[:, at] for at in range(several.shape[1])}
+        return History(columns | {"part": part})
+
+    def state_dict(self, layout: str = "eciton", seed: int | None = None) -> dict[str, NDArray[np.float32]]:
+        """The weights: name -> array. `layout`: "eciton", as in the run folder, or "pyg", for models of PyG's layers.
+
+        Of "pyg" the names are those of `torch.nn.ModuleList` `convs` of GCNConv, SAGEConv, GATConv, GATv2Conv or
+        GINConv; `to_torch` makes tensors of them.
+        """
+        found = _eciton.weights(self.folder, self.seeds[0] if seed is None else seed)
+        if layout == "eciton":
+            return found
+        if layout == "pyg":
+            from eciton import _pyg
+
+            return _pyg.state_dict(found, self.config["model"])
+        raise ValueError(f"layout: {layout!r}; known: eciton, pyg")
+
+    def to_torch(self, layout: str = "pyg") -> dict[str, Any]:
+        """The weights as tensors of PyTorch, for `load_state_dict`."""
+        import torch
+
+        return {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in self.state_dict(layout).items()}
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Copies the run folder to `path`, where nothing may lie yet."""
+        target = Path(os.fspath(path))
+        if target.exists():
+            raise FileExistsError(f"{target}: there is something already; name a free place")
+        shutil.copytree(self.folder, target)
+        return target
+
+    def _no_links(self, asked: str, instead: str) -> None:
+        if self.task == "link-prediction":
+            raise TypeError(f"{asked}: this run predicts links; call {instead}")
+
+    def __repr__(self) -> str:
+        return f"<eciton.Run {', '.join(f'{name} {text}' for name, text in _picture.rows(self))}>"
+
+    def _repr_html_(self) -> str:
+        return _picture.picture(self)
+
+
+def load(path: str | os.PathLike[str], data: Any = None) -> Run:
+    """A run of its folder. `data` is the graph that it trained on, where that was in memory.
+
+    Raises FileNotFoundError where there is no run, ValueError for a damaged one.
+    """
+    known = data if data is None or isinstance(data, Graph) else graph(data)
+    return Run(Path(os.fspath(path)), known)
+
+
+def remember(folder: Path, data: Graph) -> None:
+    """Writes the names of classes beside a run that was written."""
+    if data.classes is not None and (folder / "summary.json").is_file():
+        (folder / CLASSES).write_text(json.dumps(data.classes), encoding="utf-8")
+
+
+def _read_classes(folder: Path) -> list[str] | None:
+    file = folder / CLASSES
+    if not file.is_file():
+        return None
+    found = json.loads(file.read_text(encoding="utf-8"))
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise ValueError(f"{file}: expected a list of names; delete the file, and classes are numbers")
+    return found

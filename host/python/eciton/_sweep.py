@@ -1,0 +1,76 @@
+"""Many trainings of one graph, and a table of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eciton._graph import Graph, graph
+from eciton._run import History, Run
+from eciton._train import train
+
+
+class Sweep:
+    """Runs with the settings that they differ in."""
+
+    def __init__(self, runs: list[Run], settings: list[dict[str, Any]]) -> None:
+        self.runs = runs
+        self.settings = settings
+
+    @property
+    def table(self) -> History:
+        """A row a run: its settings, then `val`, `test`, `test_std` and `digest`. `val` and `test` are means over seeds."""
+        names = list(self.settings[0]) if self.settings else []
+        columns: dict[str, Any] = {name: np.array([str(one[name]) if isinstance(one[name], (list, tuple, dict)) else one[name] for one in self.settings]) for name in names}
+        columns["val"] = np.array([_validation(run) for run in self.runs])
+        columns["test"] = np.array([run.summary["test_metric"] for run in self.runs], float)
+        columns["test_std"] = np.array([run.summary["test_metric_std"] for run in self.runs], float)
+        columns["digest"] = np.array([run.digest for run in self.runs])
+        return History(columns)
+
+    @property
+    def best(self) -> Run:
+        """The run with the best validation metric; of equal ones the first. Test figures choose nothing."""
+        values = [_validation(run) for run in self.runs]
+        if all(np.isnan(value) for value in values):
+            raise ValueError("best: no run has a validation metric; give the graph val=")
+        less = str(self.runs[0].summary["metric"]) in ("cross-entropy", "mean-absolute-error", "root-mean-squared-error")
+        return self.runs[int(np.nanargmin(values) if less else np.nanargmax(values))]
+
+    def __repr__(self) -> str:
+        return f"<eciton.Sweep of {len(self.runs)} runs>"
+
+
+def _validation(run: Run) -> float:
+    found = [seed["metrics"]["validation"] for seed in run.summary["seeds"]]
+    return float("nan") if any(value is None for value in found) else float(np.mean(found))
+
+
+def sweep(
+    data: Any,
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    out: str | Path | None = None,
+    **settings: Any,
+) -> Sweep:
+    """Trains once for each combination of `grid`: name of an argument of `train`, or key of a recipe -> values.
+
+    `settings` are those of all runs. With `out` each run has a folder there, `0`, `1`, ...
+
+    >>> tried = eciton.sweep("cora", {"hidden": [8, 16]}, epochs=10, progress=False)
+    >>> len(tried.table["test"])
+    2
+    """
+    if not grid or any(len(values) == 0 for values in grid.values()):
+        raise ValueError("grid: give each setting at least one value")
+    known = data if isinstance(data, Graph) else graph(data)
+    chosen = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
+    runs = [
+        train(known, out=None if out is None else Path(out) / str(at), **{**settings, **one})
+        for at, one in enumerate(chosen)
+    ]
+    return Sweep(runs, chosen)

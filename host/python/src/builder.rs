@@ -1,0 +1,351 @@
+//! A data set on its way from arrays: a graph, then what is known of its vertices and edges.
+
+use std::mem::take;
+
+use eciton_graph::adjacency::{Graph, Options};
+use eciton_graph::build;
+use eciton_graph::dataset::{
+    Dataset, DenseRows, EdgeFeatures, Features, Labels, NO_LABEL, SparseRows, Split, Values, VertexIds,
+};
+use eciton_graph::edges::{EdgeSource, MAX_CHUNK_EDGES};
+use eciton_graph::error::{Error, Place};
+use eciton_graph::features::{SPARSE_COLUMNS, SPARSE_SHARE};
+use eciton_graph::graphs::Graphs;
+use eciton_tensor::{Buffer, Slab};
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::arrays::{lend, refused};
+use crate::data::Data;
+
+/// The parts of a data set.
+#[pyclass(module = "eciton._eciton")]
+pub(crate) struct Builder {
+    name: String,
+    vertices: u32,
+    options: Options,
+    graph: Option<Graph>,
+    features: Option<Features>,
+    edge_features: Option<EdgeFeatures>,
+    labels: Option<Labels>,
+    /// Names of classes, in order; empty where they are numbers.
+    classes: Vec<String>,
+    split: Option<Split>,
+    graphs: Option<Graphs>,
+    ids: VertexIds,
+}
+
+/// Threads that build.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Edges as two arrays.
+struct Pairs<'a> {
+    vertices: u32,
+    sources: &'a [i64],
+    targets: &'a [i64],
+}
+
+impl Pairs<'_> {
+    /// The first edge with an end that does not exist.
+    fn check(&self) -> Result<(), Error> {
+        let known = 0..i64::from(self.vertices);
+        let fault =
+            |(&source, &target): (&i64, &i64)| [source, target].into_iter().find(|end| !known.contains(end));
+        for (row, pair) in (0..).zip(self.sources.iter().zip(self.targets)) {
+            if let Some(vertex) = fault(pair) {
+                return Err(unknown(Place::row("edges", row), vertex, self.vertices));
+            }
+        }
+        Ok(())
+    }
+
+    fn all(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        // Checked before.
+        self.sources.iter().zip(self.targets).map(|(&source, &target)| (source as u32, target as u32))
+    }
+}
+
+fn unknown(place: Place, vertex: i64, vertices: u32) -> Error {
+    Error::UnknownVertex { place, vertex: vertex.to_string(), known: format!("vertices are 0..{vertices}") }
+}
+
+impl EdgeSource for Pairs<'_> {
+    fn vertices(&self) -> u64 {
+        self.vertices.into()
+    }
+
+    fn chunks(&self) -> u64 {
+        self.sources.len().div_ceil(MAX_CHUNK_EDGES) as u64
+    }
+
+    fn read(&self, chunk: u64, edges: &mut Vec<(u32, u32)>) -> Result<(), Error> {
+        let first = usize::try_from(chunk).unwrap_or(usize::MAX).saturating_mul(MAX_CHUNK_EDGES);
+        edges.extend(self.all().skip(first).take(MAX_CHUNK_EDGES));
+        Ok(())
+    }
+}
+
+fn contiguous<T>(found: Result<&[T], numpy::AsSliceError>) -> PyResult<&[T]> {
+    found.map_err(|_| {
+        PyRuntimeError::new_err("the package's layer handed over an array that is not contiguous")
+    })
+}
+
+/// Vertices of one part of a split, ascending, each once.
+fn part(of: &PyReadonlyArray1<'_, i64>, vertices: u32, name: &str) -> PyResult<Vec<u32>> {
+    let mut part = Vec::new();
+    for (row, &vertex) in (0..).zip(contiguous(of.as_slice())?) {
+        match u32::try_from(vertex) {
+            Ok(vertex) if vertex < vertices => part.push(vertex),
+            _ => return Err(refused(unknown(Place::row(name, row), vertex, vertices))),
+        }
+    }
+    part.sort_unstable();
+    part.dedup();
+    Ok(part)
+}
+
+#[pymethods]
+impl Builder {
+    #[new]
+    fn new(name: String, vertices: u32, directed: bool, self_loops: bool) -> Self {
+        Self {
+            name,
+            vertices,
+            options: Options { symmetric: !directed, keep_self_loops: self_loops },
+            graph: None,
+            features: None,
+            edge_features: None,
+            labels: None,
+            classes: Vec::new(),
+            split: None,
+            graphs: None,
+            ids: VertexIds::Dense,
+        }
+    }
+
+    /// The graph of compressed lists, without a copy where they are as a run reads them.
+    fn lists(
+        &mut self,
+        py: Python<'_>,
+        offsets: PyReadonlyArray1<'_, i64>,
+        neighbours: &Bound<'_, PyArray1<i32>>,
+        outgoing: bool,
+    ) -> PyResult<()> {
+        let slab: Slab<u32> = lend(neighbours)?;
+        let offsets = contiguous(offsets.as_slice())?;
+        let (vertices, options) = (self.vertices, self.options);
+        let built = py.detach(move || {
+            if let Some(at) = slab.iter().position(|&neighbour| neighbour >= vertices) {
+                let place = Place::row("neighbours", at as u64);
+                return Err(unknown(place, i64::from(slab[at] as i32), vertices));
+            }
+            let negative = |&offset: &i64| u64::try_from(offset).unwrap_or(u64::MAX);
+            let offsets: Vec<u64> = offsets.iter().map(negative).collect();
+            build::of_lists((offsets, slab), outgoing, options, threads())
+        });
+        self.graph = Some(built.map_err(refused)?);
+        Ok(())
+    }
+
+    /// The graph of edges in any order; `values` are a row an edge, `columns` wide.
+    fn edges(
+        &mut self,
+        py: Python<'_>,
+        sources: PyReadonlyArray1<'_, i64>,
+        targets: PyReadonlyArray1<'_, i64>,
+        values: Option<PyReadonlyArray2<'_, f32>>,
+    ) -> PyResult<()> {
+        let (sources, targets) = (contiguous(sources.as_slice())?, contiguous(targets.as_slice())?);
+        let pairs = Pairs { vertices: self.vertices, sources, targets };
+        let rows = match &values {
+            None => None,
+            Some(values) => {
+                let columns = values.as_array().ncols();
+                Some((u32::try_from(columns).unwrap_or(u32::MAX), contiguous(values.as_slice())?))
+            }
+        };
+        let options = self.options;
+        let built = py.detach(|| {
+            pairs.check()?;
+            let graph = build::in_memory(&pairs, options, threads())?;
+            let placed = match rows {
+                None => None,
+                Some((columns, rows)) => {
+                    let edges: Vec<_> = pairs.all().collect();
+                    Some(EdgeFeatures::placed(&graph, &edges, columns, rows, options)?)
+                }
+            };
+            Ok((graph, placed))
+        });
+        let (graph, placed) = built.map_err(refused)?;
+        (self.graph, self.edge_features) = (Some(graph), placed);
+        Ok(())
+    }
+
+    /// Dense features, row-major. They become sparse where few values are not zero.
+    fn dense(&mut self, py: Python<'_>, values: &Bound<'_, PyArray1<f32>>, columns: u32) -> PyResult<()> {
+        use numpy::PyArrayMethods as _;
+        let width = columns as usize;
+        let features = {
+            let lent = values.try_readonly().map_err(|error| PyValueError::new_err(error.to_string()))?;
+            let slice = contiguous(lent.as_slice())?;
+            let filled = py.detach(|| slice.iter().filter(|value| **value != 0.0).count());
+            let sparse = columns >= SPARSE_COLUMNS && (filled as f64) < SPARSE_SHARE * slice.len() as f64;
+            let in_place = !sparse && width > 0 && Buffer::row_bytes(width) == width * 4;
+            match in_place {
+                true => None,
+                false => Some(py.detach(|| Features::from_dense(columns, slice)).map_err(refused)?),
+            }
+        };
+        self.features = Some(match features {
+            Some(features) => features,
+            None => {
+                let slab: Slab<f32> = lend(values)?;
+                let rows = slab.len().checked_div(width).unwrap_or(0);
+                let memory = |error: eciton_tensor::Error| PyMemoryError::new_err(error.to_string());
+                let buffer = Buffer::over(rows, width, slab).map_err(memory)?;
+                Features::Dense(DenseRows::new(&buffer).map_err(refused)?)
+            }
+        });
+        Ok(())
+    }
+
+    /// Sparse features; they become dense where too few values are zero.
+    fn sparse(
+        &mut self,
+        py: Python<'_>,
+        columns: u32,
+        offsets: PyReadonlyArray1<'_, i64>,
+        indices: PyReadonlyArray1<'_, i64>,
+        values: PyReadonlyArray1<'_, f32>,
+    ) -> PyResult<()> {
+        let (offsets, indices) = (contiguous(offsets.as_slice())?, contiguous(indices.as_slice())?);
+        let values = contiguous(values.as_slice())?;
+        let made = py.detach(|| {
+            let wrong = |expected: String, found: String| Error::Malformed {
+                place: Place::whole("features"),
+                expected,
+                found,
+                remedy: "correct the matrix",
+            };
+            let ends = (offsets.first().copied(), offsets.last().copied());
+            if !offsets.is_sorted()
+                || ends != (Some(0), Some(indices.len() as i64))
+                || indices.len() != values.len()
+            {
+                let expected = format!("row offsets from 0 to {}, a value a column", indices.len());
+                return Err(wrong(expected, format!("offsets {ends:?}, {} values", values.len())));
+            }
+            if let Some(column) = indices.iter().find(|column| !(0..i64::from(columns)).contains(column)) {
+                return Err(wrong(format!("columns below {columns}"), column.to_string()));
+            }
+            let offsets: Vec<u64> = offsets.iter().map(|&offset| offset as u64).collect();
+            let indices: Vec<u32> = indices.iter().map(|&column| column as u32).collect();
+            Features::from_sparse(SparseRows::from_unsorted(columns, &offsets, &indices, values))
+        });
+        self.features = Some(made.map_err(refused)?);
+        Ok(())
+    }
+
+    /// One class a vertex, -1 for none. `names` are those of the classes, or none.
+    fn classes(&mut self, of: PyReadonlyArray1<'_, i64>, count: u32, names: Vec<String>) -> PyResult<()> {
+        let class = |(row, &class): (u64, &i64)| match u32::try_from(class) {
+            Ok(class) if class < count => Ok(class),
+            _ if class == -1 => Ok(NO_LABEL),
+            _ => {
+                let place = Place::row("labels", row);
+                Err(Error::LabelRange { place, label: class, classes: u64::from(count) })
+            }
+        };
+        let of: Result<Vec<u32>, _> = (0..).zip(contiguous(of.as_slice())?).map(class).collect();
+        self.labels = Some(Labels::classes(of.map_err(refused)?, count));
+        self.classes = names;
+        Ok(())
+    }
+
+    /// Flags, where all are 0, 1 or NaN, or numbers.
+    fn values(&mut self, values: PyReadonlyArray2<'_, f32>) -> PyResult<()> {
+        let columns = u32::try_from(values.as_array().ncols()).unwrap_or(u32::MAX);
+        let values = Values::new(columns, contiguous(values.as_slice())?.to_vec()).map_err(refused)?;
+        self.labels = Some(match columns {
+            1 => Labels::Numbers(values),
+            _ => Labels::of_values(values),
+        });
+        Ok(())
+    }
+
+    /// Which vertices train, choose, and test.
+    fn split(
+        &mut self,
+        train: PyReadonlyArray1<'_, i64>,
+        validation: PyReadonlyArray1<'_, i64>,
+        test: PyReadonlyArray1<'_, i64>,
+    ) -> PyResult<()> {
+        let part = |of: &PyReadonlyArray1<'_, i64>, name| part(of, self.vertices, name);
+        let (train, validation, test) =
+            (part(&train, "train")?, part(&validation, "val")?, part(&test, "test")?);
+        self.split = Some(Split { train, validation, test });
+        Ok(())
+    }
+
+    /// Which graph each vertex is of, any numbers.
+    fn graphs(&mut self, of: PyReadonlyArray1<'_, u64>) -> PyResult<()> {
+        self.graphs = Some(Graphs::new(contiguous(of.as_slice())?).map_err(refused)?);
+        Ok(())
+    }
+
+    /// Ids that are numbers.
+    fn numbers(&mut self, ids: PyReadonlyArray1<'_, u64>) -> PyResult<()> {
+        self.ids = VertexIds::Numbers(contiguous(ids.as_slice())?.to_vec());
+        Ok(())
+    }
+
+    /// Ids that are words.
+    fn words(&mut self, ids: Vec<String>) {
+        self.ids = VertexIds::Words(ids);
+    }
+
+    /// The data set, checked. The builder is empty then.
+    fn finish(&mut self, py: Python<'_>) -> PyResult<Data> {
+        let graph = self.graph.take().ok_or_else(|| PyRuntimeError::new_err("a data set without a graph"))?;
+        let vertices = graph.vertices();
+        let features = match (self.features.take(), &self.graphs) {
+            (Some(features), _) => features,
+            (None, Some(_)) => Features::constant(u64::from(vertices)).map_err(refused)?,
+            (None, None) => Features::identity(vertices),
+        };
+        let mut labels = self.labels.take().unwrap_or_else(|| match &self.graphs {
+            Some(graphs) => Labels::none(graphs.count()),
+            None => Labels::none(vertices),
+        });
+        let standing = self.graphs.as_ref().map(Graphs::standing);
+        if let Some(standing) = &standing {
+            labels = labels.at_vertices(standing, vertices, "labels").map_err(refused)?;
+        }
+        let split = match (self.split.take(), &standing) {
+            (None, _) => Split::random(&labels, [0.6, 0.2], 0),
+            (Some(split), None) => split,
+            (Some(split), Some(standing)) => {
+                let of =
+                    |part: Vec<u32>| part.iter().filter_map(|&g| standing.get(g as usize).copied()).collect();
+                Split { train: of(split.train), validation: of(split.validation), test: of(split.test) }
+            }
+        };
+        let dataset = Dataset {
+            name: take(&mut self.name),
+            graph,
+            features,
+            edge_features: self.edge_features.take(),
+            labels,
+            split,
+            graphs: self.graphs.take(),
+            ids: std::mem::replace(&mut self.ids, VertexIds::Dense),
+        };
+        py.detach(|| dataset.validate()).map_err(refused)?;
+        Ok(Data::new(dataset, take(&mut self.classes), None))
+    }
+}

@@ -1,0 +1,145 @@
+//! Runs: training, going on, and what a run folder tells.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use eciton_train::run_folder::Run;
+use eciton_train::{Options, Summary, checkpoint};
+use numpy::{IntoPyArray as _, PyArray2, PyArrayMethods as _};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::data::{Data, named};
+use crate::error;
+use crate::listener::Listener;
+use crate::process;
+use crate::settings::Settings;
+
+fn json(value: &impl serde::Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+/// What came of a run, unless Python raised something meanwhile.
+fn ended(done: eciton_train::Result<Summary>, listener: Listener) -> PyResult<String> {
+    if let Some(raised) = listener.raised() {
+        return Err(raised);
+    }
+    json(&done.map_err(|error| error::train(&error))?)
+}
+
+/// Trains on `data` and writes the run folder `out`: the summary as JSON. `listener` hears of `each` epoch, or of one
+/// now and then.
+#[pyfunction]
+#[pyo3(signature = (data, settings, out, seeds, embeddings, listener, each))]
+pub(crate) fn train(
+    py: Python<'_>,
+    data: &Data,
+    settings: &Settings,
+    out: PathBuf,
+    seeds: u32,
+    embeddings: bool,
+    listener: Py<PyAny>,
+    each: bool,
+) -> PyResult<String> {
+    process::check()?;
+    let options = Options { seeds, out: Some(out), embeddings, ..Options::default() };
+    let mut listener = Listener::new(listener, each, options.stop.clone());
+    let (done, listener) = py.detach(|| {
+        let dataset = data.dataset.clone();
+        let done = eciton_train::train_on(dataset, &settings.0, &options, &mut listener);
+        (done, listener)
+    });
+    ended(done, listener)
+}
+
+/// Goes on with the run `run`, on its own data or on `data`.
+#[pyfunction]
+pub(crate) fn resume(
+    py: Python<'_>,
+    run: PathBuf,
+    data: Option<&Data>,
+    force: bool,
+    listener: Py<PyAny>,
+    each: bool,
+) -> PyResult<String> {
+    process::check()?;
+    let options = Options::default();
+    let mut listener = Listener::new(listener, each, Arc::clone(&options.stop));
+    let (done, listener) = py.detach(|| {
+        let done = match data {
+            Some(data) => eciton_train::resume_on(data.dataset.clone(), &run, force, &options, &mut listener),
+            None => eciton_train::resume(&run, force, &options, &mut listener),
+        };
+        (done, listener)
+    });
+    ended(done, listener)
+}
+
+/// Whether a run can go on from a checkpoint.
+#[pyfunction]
+pub(crate) fn is_resumable(run: PathBuf) -> bool {
+    checkpoint::is_resumable(&run)
+}
+
+/// Summary, configuration and versions, as JSON, of a finished run, whose weights are checked.
+#[pyfunction]
+pub(crate) fn open_run(py: Python<'_>, run: PathBuf) -> PyResult<(String, String, String)> {
+    let opened = py.detach(|| Run::open(&run)).map_err(|error| error::train(&error.into()))?;
+    Ok((json(&opened.summary)?, json(&opened.config)?, json(&opened.versions)?))
+}
+
+/// The weights of a seed of a run: name -> array, in the program's order.
+#[pyfunction]
+pub(crate) fn weights<'py>(py: Python<'py>, run: PathBuf, seed: u64) -> PyResult<Bound<'py, PyDict>> {
+    let model = py.detach(|| Run::open(&run)?.model(seed)).map_err(|error| error::train(&error.into()))?;
+    let found = PyDict::new(py);
+    for tensor in model.tensors {
+        found.set_item(tensor.name, tensor.values.into_pyarray(py).reshape(tensor.shape)?)?;
+    }
+    Ok(found)
+}
+
+type Scores<'py> =
+    (Bound<'py, PyArray2<f32>>, Option<Bound<'py, PyArray2<f32>>>, Option<Bound<'py, PyAny>>, &'static str);
+
+/// Scores [rows, columns], rows before the last layer if asked for, ids and the task, of a run's model on its own data
+/// or on `data`.
+#[pyfunction]
+pub(crate) fn predict<'py>(
+    py: Python<'py>,
+    run: PathBuf,
+    data: Option<&Data>,
+    embeddings: bool,
+) -> PyResult<Scores<'py>> {
+    process::check()?;
+    let options = Options { embeddings, ..Options::default() };
+    let found = py.detach(|| match data {
+        Some(data) => eciton_train::predict_on(&run, data.dataset.clone(), &options),
+        None => eciton_train::predict(&run, None, &options),
+    });
+    let found = found.map_err(|error| error::train(&error))?;
+    let embeddings = found.embeddings.map(|rows| rows.into_pyarray(py));
+    Ok((found.scores.into_pyarray(py), embeddings, named(py, &found.ids)?, found.task.name()))
+}
+
+/// Metrics of a run's model on its own data or on `data`, as JSON.
+#[pyfunction]
+pub(crate) fn evaluate(py: Python<'_>, run: PathBuf, data: Option<&Data>) -> PyResult<String> {
+    process::check()?;
+    let options = Options::default();
+    let found = py.detach(|| match data {
+        Some(data) => eciton_train::evaluate_on(&run, data.dataset.clone(), &options),
+        None => eciton_train::evaluate(&run, None, &options),
+    });
+    json(&found.map_err(|error| error::train(&error))?.metrics)
+}
+
+/// What a run would do and hold, as JSON.
+#[pyfunction]
+pub(crate) fn plan(py: Python<'_>, data: &Data, settings: &Settings) -> PyResult<String> {
+    process::check()?;
+    let options = Options::default();
+    let plan = py.detach(|| eciton_train::plan_on(data.dataset.clone(), &settings.0, &options));
+    json(&plan.map_err(|error| error::train(&error))?)
+}

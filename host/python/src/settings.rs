@@ -1,0 +1,35 @@
+//! The settings of a run, made of the words of a command line.
+
+use eciton_plan::Config;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::data::Data;
+
+/// A configuration.
+#[pyclass(frozen, module = "eciton._eciton")]
+pub(crate) struct Settings(pub(crate) Config);
+
+#[pymethods]
+impl Settings {
+    /// What `eciton train WORDS` would train, on `data` in the place of the data set that they name.
+    #[new]
+    fn new(words: Vec<String>, data: &Data) -> PyResult<Self> {
+        // Settings have no flags here: a refusal names the key.
+        let named = |text: String| text.replace("--set ", "");
+        let mut config = eciton_cli::configure(words).map_err(|text| PyValueError::new_err(named(text)))?;
+        (config.data.source, config.data.name) = data.place();
+        Ok(Self(config))
+    }
+
+    /// The configuration as a recipe, defaults included.
+    fn to_toml(&self) -> PyResult<String> {
+        self.0.to_toml().map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// Whether links are predicted.
+    #[getter]
+    fn predicts_links(&self) -> bool {
+        self.0.predicts_links()
+    }
+}

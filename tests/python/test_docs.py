@@ -1,0 +1,29 @@
+"""The blocks of Python in README.md and docs/PYTHON.md run, one after the other, in one namespace a page."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+class Pages(unittest.TestCase):
+    def test_pages(self) -> None:
+        for page, least in (("README.md", 1), ("docs/PYTHON.md", 1)):
+            text = (ROOT / page).read_text(encoding="utf-8")
+            blocks = [block for block in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S) if "import eciton" in block]
+            self.assertGreaterEqual(len(blocks), least, page)
+            names: dict[str, object] = {}
+            for block in blocks:
+                printed = io.StringIO()
+                with contextlib.redirect_stdout(printed):
+                    exec(compile(block, page, "exec"), names)
+                self.assertIn("0.7", printed.getvalue(), "an accuracy")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,283 @@
+"""Objects that stand for a graph: all of them train to the bits of the command on the same data."""
+
+from __future__ import annotations
+
+import unittest
+from types import SimpleNamespace
+
+import numpy as np
+import scipy.sparse as sp
+
+import eciton
+from common import Case, digest, folder, known, planted, train
+
+
+class Objects(Case):
+    @classmethod
+    def setUpClass(cls) -> None:
+        import tempfile
+        from pathlib import Path
+
+        cls.made = tempfile.TemporaryDirectory()
+        cls.path = folder(Path(cls.made.name) / "set")
+        cls.wanted = digest(str(cls.path), "--epochs", "5", "--hidden", "8")
+        cls.directed = None
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.made.cleanup()
+
+    def check(self, graph: eciton.Graph) -> eciton.Run:
+        _, _, group, names, ids, _ = planted()
+        run = train(graph, hidden=8)
+        self.assertEqual(run.digest, self.wanted)
+        self.assertEqual(run.ids.tolist(), ids)
+        self.assertEqual(run.classes, names.tolist())
+        self.assertLessEqual(set(run.predict()), set(names))
+        self.assertEqual(run.table()["label"].tolist(), names[group].tolist())
+        return run
+
+    def both_ways(self) -> np.ndarray:
+        pairs = planted()[0]
+        return np.concatenate([pairs, pairs[:, ::-1]]).T.copy()
+
+    def test_path(self) -> None:
+        run = train(eciton.graph(self.path), hidden=8)
+        self.assertEqual(run.digest, self.wanted)
+        self.assertEqual(run.ids.tolist(), planted()[4])
+
+    def test_matrices(self) -> None:
+        source, target = self.both_ways()
+        coo = sp.coo_matrix((np.ones(len(source)), (source, target)), shape=(60, 60))
+        for matrix in (coo, coo.tocsr(), coo.tocsc(), sp.csr_array(coo), coo.tolil(), sp.coo_array(coo)):
+            with self.subTest(type(matrix).__name__):
+                self.check(eciton.graph(matrix, **known()))
+        wide = coo.tocsr()
+        wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+        self.check(eciton.graph(wide, **known()))
+        unsorted = coo.tocsr()
+        for row in range(60):
+            span = slice(unsorted.indptr[row], unsorted.indptr[row + 1])
+            unsorted.indices[span] = unsorted.indices[span][::-1]
+        self.check(eciton.graph(unsorted, **known()))
+        # Each edge once, and the matrix is no symmetric one: both ways on request.
+        half = sp.csr_matrix((np.ones(len(planted()[0])), planted()[0].T), shape=(60, 60))
+        self.check(eciton.graph(half, directed=False, **known()))
+        self.assertTrue(eciton.graph(half, **known()).directed)
+
+    def test_directions(self) -> None:
+        pairs = planted()[0]
+        half = sp.coo_matrix((np.ones(len(pairs)), pairs.T), shape=(60, 60))
+        digests = set()
+        for graph in (half.tocsr(), half.tocsc(), half, pairs.T.copy()):
+            made = eciton.graph(graph, **known())
+            self.assertTrue(made.directed)
+            self.assertEqual(sorted(map(tuple, made.edge_index.T.tolist())), sorted(map(tuple, pairs.tolist())))
+            digests.add(train(made, hidden=8).digest)
+        self.assertEqual(len(digests), 1)
+        self.assertNotEqual(digests, {self.wanted})
+
+    def test_arrays(self) -> None:
+        both = self.both_ways()
+        self.check(eciton.graph(both, **known()))
+        self.check(eciton.graph(both.astype(np.int32), **known()))
+        self.check(eciton.graph(both.T, **known()))
+        self.check(eciton.graph(planted()[0].tolist(), directed=False, **known()))
+        self.check(eciton.graph((both[0], both[1]), **known()))
+
+    def test_lent_memory(self) -> None:
+        source, target = self.both_ways()
+        matrix = sp.csr_matrix((np.ones(len(source)), (source, target)), shape=(60, 60))
+        graph = eciton.graph(matrix, **known())
+        self.assertFalse(matrix.indices.flags.writeable)
+        with self.assertRaises(ValueError):
+            matrix.indices[0] = 99
+        (matrix @ np.ones(60)).sum()
+        del graph
+        self.assertTrue(matrix.indices.flags.writeable)
+        graph = eciton.graph(matrix, **known())
+        del matrix, source, target
+        self.check(graph)
+
+    def test_pandas(self) -> None:
+        pandas = self.skip_without("pandas")
+        pairs, x, group, names, ids, _ = planted()
+        edges = pandas.DataFrame({"a": np.array(ids)[pairs[:, 0]], "b": np.array(ids)[pairs[:, 1]]})
+        rest = known()
+        self.check(eciton.graph(edges, **rest))
+        nodes = pandas.DataFrame(x, columns=list("abcde")).assign(name=ids, kind=names[group])
+        parts = {key: rest[key] for key in ("train", "val", "test")}
+        self.check(eciton.graph(edges, x=nodes, ids="name", y="kind", **parts))
+        named = {key: np.array(ids)[mask] for key, mask in parts.items()}
+        self.check(eciton.graph(edges, x=nodes, ids="name", y=pandas.Series(names[group]), **named))
+
+    def test_polars_and_arrow(self) -> None:
+        polars = self.skip_without("polars")
+        pyarrow = self.skip_without("pyarrow")
+        pairs, x, group, names, ids, _ = planted()
+        columns = {"a": np.array(ids)[pairs[:, 0]].tolist(), "b": np.array(ids)[pairs[:, 1]].tolist()}
+        nodes = {"name": ids, "kind": names[group].tolist(), **{name: x[:, at] for at, name in enumerate("abcde")}}
+        parts = {key: known()[key] for key in ("train", "val", "test")}
+        for edges, table in ((polars.DataFrame(columns), polars.DataFrame(nodes)), (pyarrow.table(columns), pyarrow.table(nodes))):
+            with self.subTest(type(edges).__module__):
+                self.check(eciton.graph(edges, x=table, ids="name", y="kind", **parts))
+
+    def test_networkx(self) -> None:
+        networkx = self.skip_without("networkx")
+        pairs, _, _, _, ids, _ = planted()
+        graph = networkx.Graph()
+        graph.add_nodes_from(ids)
+        graph.add_edges_from((ids[a], ids[b]) for a, b in pairs)
+        rest = {key: value for key, value in known().items() if key != "ids"}
+        self.check(eciton.graph(graph, **rest))
+        one_way = eciton.graph(graph.to_directed(), **rest)
+        self.assertFalse(one_way.directed, "both directions are there")
+        weighted = networkx.DiGraph()
+        weighted.add_edge("x", "y", weight=2.5)
+        weighted.add_edge("y", "z", weight=0.5)
+        made = eciton.graph(weighted, edge_features="weight")
+        self.assertEqual((made.num_edge_features, made.directed, made.ids.tolist()), (1, True, ["x", "y", "z"]))
+        with self.assertRaisesRegex(ValueError, "no attribute 'cost'"):
+            eciton.graph(weighted, edge_features=["weight", "cost"])
+
+    def test_igraph(self) -> None:
+        igraph = self.skip_without("igraph")
+        pairs, _, _, _, ids, _ = planted()
+        graph = igraph.Graph(60, pairs.tolist())
+        self.check(eciton.graph(graph, **known()))
+        graph.vs["name"] = ids
+        self.check(eciton.graph(graph, **{key: value for key, value in known().items() if key != "ids"}))
+
+    def test_data_of_pyg(self) -> None:
+        _, x, group, names, ids, part = planted()
+        masks = {f"{name}_mask": part == name for name in ("train", "val", "test")}
+        data = SimpleNamespace(edge_index=self.both_ways(), x=x, y=group, num_nodes=60, **masks)
+        self.check(eciton.graph(data, ids=ids, classes=names))
+        several = {key: np.stack([~mask, mask], axis=1) for key, mask in masks.items()}
+        data = SimpleNamespace(edge_index=self.both_ways(), x=x, y=group[:, None], num_nodes=60, **several)
+        self.check(eciton.graph(data, ids=ids, classes=names, mask=1))
+        with self.assertRaisesRegex(TypeError, "heterogeneous"):
+            eciton.graph(SimpleNamespace(edge_types=[], node_types=[]))
+
+    def test_data_of_pyg_itself(self) -> None:
+        torch = self.skip_without("torch")
+        self.skip_without("torch_geometric")
+        from torch_geometric.data import Data
+
+        _, x, group, names, ids, part = planted()
+        masks = {f"{name}_mask": torch.tensor(part == name) for name in ("train", "val", "test")}
+        data = Data(edge_index=torch.tensor(self.both_ways()), x=torch.tensor(x), y=torch.tensor(group), **masks)
+        self.check(eciton.graph(data, ids=ids, classes=names))
+        self.check(eciton.graph(torch.tensor(self.both_ways()), **{**known(), "x": torch.tensor(x, requires_grad=True)}))
+
+    def test_ogb(self) -> None:
+        _, x, group, names, ids, part = planted()
+        graph = {"edge_index": self.both_ways(), "num_nodes": 60, "node_feat": x, "edge_feat": None}
+        parts = {key: np.flatnonzero(part == name) for key, name in (("train", "train"), ("valid", "val"), ("test", "test"))}
+
+        class Dataset:
+            def __getitem__(self, _):
+                return graph, group[:, None]
+
+            def get_idx_split(self):
+                return parts
+
+        self.check(eciton.graph(Dataset(), ids=ids, classes=names))
+        ours = {"train": parts["train"], "val": parts["valid"], "test": parts["test"]}
+        self.check(eciton.graph((graph, group[:, None]), ids=ids, classes=names, **ours))
+
+    def test_many_graphs(self) -> None:
+        random = np.random.default_rng(1)
+
+        def ring(size: int, label: int) -> SimpleNamespace:
+            at = np.arange(size)
+            edges = np.stack([np.concatenate([at, (at + 1) % size]), np.concatenate([(at + 1) % size, at])])
+            return SimpleNamespace(edge_index=edges, x=random.random((size, 3), np.float32) + label, y=[label], num_nodes=size)
+
+        graphs = [ring(3 + at % 4, at % 2) for at in range(30)]
+        made = eciton.graph(graphs)
+        self.assertEqual((made.num_graphs, made.num_classes, len(made.y)), (30, 2, 30))
+        self.assertEqual(sum(map(len, made.split.values())), 30)
+        run = train(made, hidden=8, epochs=3)
+        self.assertEqual(run.predict().shape, (30,))
+        chosen = eciton.graph(graphs, train=range(10), val=range(10, 20), test=range(20, 30))
+        self.assertEqual(chosen.split["val"].tolist(), list(range(10, 20)))
+
+    def test_edge_features(self) -> None:
+        pairs = planted()[0]
+        weights = np.arange(1, len(pairs) + 1, dtype=np.float32)
+        made = eciton.graph(pairs.T.copy(), directed=False, edge_features=weights, **known())
+        self.assertEqual(made.num_edge_features, 1)
+        run = train(made, **{"model.edge_weights": 0})
+        matrix = sp.csr_matrix((weights, pairs.T), shape=(60, 60))
+        same = eciton.graph(matrix, directed=False, edge_features="data", **known())
+        self.assertEqual(train(same, **{"model.edge_weights": 0}).digest, run.digest)
+        with self.assertRaisesRegex(ValueError, "3 rows, but there are"):
+            eciton.graph(pairs.T.copy(), edge_features=np.ones(3))
+
+
+class Cora(Case):
+    def test_equals_the_command(self) -> None:
+        wanted = digest("--epochs", "10", "--seed", "3")
+        self.assertEqual(train("cora", epochs=10, seed=3).digest, wanted)
+        cora = eciton.datasets.cora()
+        self.assertTrue(cora.sparse_features)
+        self.assertEqual((cora.num_nodes, cora.num_edges, cora.num_classes), (2708, 10556, 7))
+
+    def test_sparse_features_stay_sparse(self) -> None:
+        features = sp.random(60, 500, 0.01, format="csr", dtype=np.float32, random_state=1)
+        pairs = planted()[0].T.copy()
+        made = [eciton.graph(pairs, x=x, y=planted()[2]) for x in (features, features.toarray(), features.tocoo())]
+        self.assertTrue(all(graph.sparse_features for graph in made))
+        self.assertEqual(len({train(graph).digest for graph in made}), 1)
+
+
+class Mistakes(Case):
+    """Each is refused in words."""
+
+    def test_words(self) -> None:
+        pairs, x, group, _, ids, _ = planted()
+        edges = pairs.T.copy()
+        nan = x.copy()
+        nan[7, 2] = np.nan
+        beyond = edges.copy()
+        beyond[1, 3] = 60
+        negative = edges.copy()
+        negative[0, 5] = -1
+        mask = np.zeros(60, bool)
+        wide = sp.csr_matrix((60, 61))
+        lists = sp.csr_matrix((np.ones(len(pairs)), pairs.T), shape=(60, 60))
+        lists.indices[4] = -7
+        unlabelled = np.where(np.arange(60) == 3, -1, group)
+        cases = [
+            (ValueError, "features, row 7: feature column 2 is NaN", lambda: eciton.graph(edges, x=nan)),
+            (ValueError, "row 3: an edge names vertex 60", lambda: eciton.graph(beyond, x=x)),
+            (ValueError, "row 5: an edge names vertex -1", lambda: eciton.graph(negative, x=x)),
+            (ValueError, "vertex -7", lambda: eciton.graph(lists)),
+            (ValueError, "x: 59 rows, but the graph has 60 nodes", lambda: eciton.graph(edges, x=x[:59], num_nodes=60)),
+            (ValueError, "y: 61 rows, but there are 60 nodes", lambda: eciton.graph(edges, x=x, y=np.zeros(61, int))),
+            (ValueError, "60 x 61; give a square matrix", lambda: eciton.graph(wide)),
+            (ValueError, "a mask of .59.", lambda: eciton.graph(edges, x=x, y=group, train=mask[:59])),
+            (ValueError, "row 60, but rows are 0..60", lambda: eciton.graph(edges, x=x, y=group, train=[60])),
+            (ValueError, "in train and in val", lambda: eciton.graph(edges, x=x, y=group, train=[1, 2], val=[2])),
+            (ValueError, "row 3 has no label", lambda: eciton.graph(edges, x=x, y=unlabelled, train=[3])),
+            (ValueError, "train: missing", lambda: eciton.graph(edges, x=x, y=group, val=[3])),
+            (ValueError, "'n00' is there twice", lambda: eciton.graph(edges, x=x, ids=["n00"] * 60)),
+            (ValueError, "no node is called 'z'", lambda: eciton.graph(edges, x=x, y=group, ids=ids, train=["z"])),
+            (ValueError, "2 names, but y has class 2", lambda: eciton.graph(edges, x=x, y=group, classes=["a", "b"])),
+            (ValueError, "class 5,000,000", lambda: eciton.graph(edges, x=x, y=group + 5_000_000)),
+            (TypeError, "a dense adjacency", lambda: eciton.graph(np.eye(60))),
+            (TypeError, "nothing known here", lambda: eciton.graph(3)),
+            (TypeError, "nothing known here", lambda: eciton.graph(object())),
+            (TypeError, "expected numbers, found words", lambda: eciton.graph(edges, x=np.full((60, 1), "a"))),
+            (TypeError, "has its own", lambda: eciton.graph("cora", x=x)),
+            (ValueError, "did you mean `cora`", lambda: eciton.graph("corra")),
+            (ValueError, "no nodes", lambda: eciton.graph(np.zeros((2, 0), int))),
+        ]
+        for error, words, call in cases:
+            with self.subTest(words), self.assertRaisesRegex(error, words):
+                call()
+
+
+if __name__ == "__main__":
+    unittest.main()
