@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Compares logits of PyG's own layers, loaded with a run's weights, with the run's scores. Needs the wheel, torch and PyG.
+"""Compares logits of PyG's layers that have a run's weights with the run's scores. Needs the wheel, torch and PyG.
 
     weights.py [--nodes N] [--epochs N]
 
-Prints the largest difference, and the largest score, of each model; exits with 1 where one differs by more than 1e-5 of it.
+Prints the largest difference, and the largest score, of each model; exits with 1 where they differ by more than
+1e-5 of it.
 """
+
 import argparse
 import sys
 
@@ -50,7 +52,7 @@ def main():
     a.add_argument("--epochs", type=int, default=20)
     a = a.parse_args()
     random = np.random.default_rng(7)
-    pairs = random.integers(0, a.nodes - 3, (2, 4 * a.nodes))   # the last three nodes have no edge
+    pairs = random.integers(0, a.nodes - 3, (2, 4 * a.nodes))  # the last three nodes have no edge
     pairs = np.unique(pairs[:, pairs[0] != pairs[1]], axis=1)
     x = random.standard_normal((a.nodes, FEATURES), np.float32)
     worst = 0.0
@@ -58,7 +60,12 @@ def main():
         edges = pairs if directed else np.unique(np.concatenate([pairs, pairs[::-1]], axis=1), axis=1)
         g = eciton.graph(edges, x=x, y=random.integers(0, CLASSES, a.nodes))
         for kind, heads, settings in (
-            ("gcn", 1, {}), ("sage", 1, {}), ("gat", 8, {}), ("gat", 2, {"model.heads": 2}), ("gatv2", 8, {}), ("gin", 1, {"model.epsilon": 0.25}),
+            ("gcn", 1, {}),
+            ("sage", 1, {}),
+            ("gat", 8, {}),
+            ("gat", 2, {"model.heads": 2}),
+            ("gatv2", 8, {}),
+            ("gin", 1, {"model.epsilon": 0.25}),
         ):
             run = eciton.train(g, model=kind, hidden=HIDDEN, epochs=a.epochs, seed=3, progress=False, **settings)
             model = Model(layers(kind, heads))

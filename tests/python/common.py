@@ -37,7 +37,11 @@ def planted(seed: int = 0):
     """A graph of 60 nodes in three groups: pairs (each once), features, classes by name, ids, and parts."""
     random = np.random.default_rng(seed)
     group = np.repeat(np.arange(3), 20)
-    pairs = {(min(a, b), max(a, b)) for a, b in random.integers(0, 60, (400, 2)).tolist() if a != b and (group[a] == group[b] or random.random() < 0.1)}
+    pairs = {
+        (min(a, b), max(a, b))
+        for a, b in random.integers(0, 60, (400, 2)).tolist()
+        if a != b and (group[a] == group[b] or random.random() < 0.1)
+    }
     pairs = np.array(sorted(pairs))
     x = random.random((60, 5), np.float32)
     x[np.arange(60), group] += 1

@@ -15,7 +15,9 @@ class Pages(unittest.TestCase):
     def test_pages(self) -> None:
         for page, least in (("README.md", 1), ("docs/PYTHON.md", 1)):
             text = (ROOT / page).read_text(encoding="utf-8")
-            blocks = [block for block in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S) if "import eciton" in block]
+            blocks = [
+                block for block in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S) if "import eciton" in block
+            ]
             self.assertGreaterEqual(len(blocks), least, page)
             names: dict[str, object] = {}
             for block in blocks:

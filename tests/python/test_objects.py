@@ -118,7 +118,10 @@ class Objects(Case):
         columns = {"a": np.array(ids)[pairs[:, 0]].tolist(), "b": np.array(ids)[pairs[:, 1]].tolist()}
         nodes = {"name": ids, "kind": names[group].tolist(), **{name: x[:, at] for at, name in enumerate("abcde")}}
         parts = {key: known()[key] for key in ("train", "val", "test")}
-        for edges, table in ((polars.DataFrame(columns), polars.DataFrame(nodes)), (pyarrow.table(columns), pyarrow.table(nodes))):
+        for edges, table in (
+            (polars.DataFrame(columns), polars.DataFrame(nodes)),
+            (pyarrow.table(columns), pyarrow.table(nodes)),
+        ):
             with self.subTest(type(edges).__module__):
                 self.check(eciton.graph(edges, x=table, ids="name", y="kind", **parts))
 
@@ -168,12 +171,16 @@ class Objects(Case):
         masks = {f"{name}_mask": torch.tensor(part == name) for name in ("train", "val", "test")}
         data = Data(edge_index=torch.tensor(self.both_ways()), x=torch.tensor(x), y=torch.tensor(group), **masks)
         self.check(eciton.graph(data, ids=ids, classes=names))
-        self.check(eciton.graph(torch.tensor(self.both_ways()), **{**known(), "x": torch.tensor(x, requires_grad=True)}))
+        self.check(
+            eciton.graph(torch.tensor(self.both_ways()), **{**known(), "x": torch.tensor(x, requires_grad=True)})
+        )
 
     def test_ogb(self) -> None:
         _, x, group, names, ids, part = planted()
         graph = {"edge_index": self.both_ways(), "num_nodes": 60, "node_feat": x, "edge_feat": None}
-        parts = {key: np.flatnonzero(part == name) for key, name in (("train", "train"), ("valid", "val"), ("test", "test"))}
+        parts = {
+            key: np.flatnonzero(part == name) for key, name in (("train", "train"), ("valid", "val"), ("test", "test"))
+        }
 
         class Dataset:
             def __getitem__(self, _):
@@ -192,7 +199,9 @@ class Objects(Case):
         def ring(size: int, label: int) -> SimpleNamespace:
             at = np.arange(size)
             edges = np.stack([np.concatenate([at, (at + 1) % size]), np.concatenate([(at + 1) % size, at])])
-            return SimpleNamespace(edge_index=edges, x=random.random((size, 3), np.float32) + label, y=[label], num_nodes=size)
+            return SimpleNamespace(
+                edge_index=edges, x=random.random((size, 3), np.float32) + label, y=[label], num_nodes=size
+            )
 
         graphs = [ring(3 + at % 4, at % 2) for at in range(30)]
         made = eciton.graph(graphs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import json
 import os
 import signal
 import subprocess
@@ -76,8 +75,21 @@ class Runs(Case):
         self.assertFalse(place.exists() or place.parent.exists())
 
     def test_settings(self) -> None:
-        wanted = digest("--epochs", "3", "--model", "sage", "--set", "optimiser.schedule=cosine", "--set", "model.aggregator=max", "--hidden", "8")
-        run = train("cora", model="sage", epochs=3, hidden=8, **{"optimiser.schedule": "cosine", "model.aggregator": "max"})
+        wanted = digest(
+            "--epochs",
+            "3",
+            "--model",
+            "sage",
+            "--set",
+            "optimiser.schedule=cosine",
+            "--set",
+            "model.aggregator=max",
+            "--hidden",
+            "8",
+        )
+        run = train(
+            "cora", model="sage", epochs=3, hidden=8, **{"optimiser.schedule": "cosine", "model.aggregator": "max"}
+        )
         self.assertEqual(run.digest, wanted)
         layers = [{"width": 8}, {"dropout": 0.2}]
         wanted = digest("--epochs", "3", "--set", "model.layers=[{ width = 8 }, { dropout = 0.2 }]")
@@ -114,7 +126,9 @@ class Runs(Case):
     def test_plan_and_sweep(self) -> None:
         planned = eciton.plan(graph(), hidden=8)
         self.assertEqual((planned["vertices"], planned["fits"]), (60, True))
-        tried = eciton.sweep(graph(), {"hidden": [4, 8], "optimiser.lr": [0.01, 0.1]}, epochs=5, seeds=2, progress=False)
+        tried = eciton.sweep(
+            graph(), {"hidden": [4, 8], "optimiser.lr": [0.01, 0.1]}, epochs=5, seeds=2, progress=False
+        )
         self.assertEqual(len(tried.runs), 4)
         self.assertEqual(tried.table["hidden"].tolist(), [4, 4, 8, 8])
         self.assertIn(tried.best, tried.runs)
@@ -183,7 +197,9 @@ class Hearing(Case):
         with self.assertRaisesRegex(Own, "enough"):
             train(graph(), epochs=100, callbacks=[raises])
         self.assertEqual(heard, [1, 2, 3])
-        left = {name for name in set(os.listdir(os.path.dirname(str(self.folder)))) - before if name.startswith("eciton-")}
+        left = {
+            name for name in set(os.listdir(os.path.dirname(str(self.folder)))) - before if name.startswith("eciton-")
+        }
         self.assertEqual(left, set(), "its temporary folder is gone")
         train(graph())
 
@@ -213,7 +229,9 @@ class Hearing(Case):
         code = "import eciton; eciton.train('cora', epochs=3, progress=True)"
         ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         self.assertIn("3", ran.stderr)
-        ran = subprocess.run([sys.executable, "-c", code.replace("True", "None")], capture_output=True, text=True, check=True)
+        ran = subprocess.run(
+            [sys.executable, "-c", code.replace("True", "None")], capture_output=True, text=True, check=True
+        )
         self.assertEqual((ran.stdout, ran.stderr), ("", ""), "into a pipe nothing is told")
 
 
@@ -272,7 +290,9 @@ class Processes(Case):
         self.assertIn(eciton.__version__, command("--version"))
         ran = subprocess.run([sys.executable, "-m", "eciton", "trian"], capture_output=True, text=True)
         self.assertEqual(ran.returncode, 2)
-        ran = subprocess.run([sys.executable, "-m", "eciton", "data", "stat", "nothing"], capture_output=True, text=True)
+        ran = subprocess.run(
+            [sys.executable, "-m", "eciton", "data", "stat", "nothing"], capture_output=True, text=True
+        )
         self.assertEqual((ran.returncode, ran.stderr[:6]), (1, "error:"))
         code = "import sys, eciton.__main__; assert 'numpy' not in sys.modules"
         subprocess.run([sys.executable, "-c", code], check=True)

@@ -66,7 +66,16 @@ class Kernels(Case):
 class Examples(unittest.TestCase):
     def test_docstrings(self) -> None:
         tried = 0
-        for name in ("eciton", "eciton._graph", "eciton._train", "eciton._run", "eciton._sweep", "eciton.callbacks", "eciton.datasets", "eciton.sklearn"):
+        for name in (
+            "eciton",
+            "eciton._graph",
+            "eciton._train",
+            "eciton._run",
+            "eciton._sweep",
+            "eciton.callbacks",
+            "eciton.datasets",
+            "eciton.sklearn",
+        ):
             try:
                 module = importlib.import_module(name)
             except ImportError as error:

@@ -24,15 +24,37 @@ if TYPE_CHECKING:
     from eciton._train import plan, resume, train
 
 __all__ = [
-    "Graph", "History", "Kernel", "Run", "Sweep", "__version__", "callbacks", "datasets", "graph", "load", "plan",
-    "resume", "sweep", "train",
+    "Graph",
+    "History",
+    "Kernel",
+    "Run",
+    "Sweep",
+    "__version__",
+    "callbacks",
+    "datasets",
+    "graph",
+    "load",
+    "plan",
+    "resume",
+    "sweep",
+    "train",
 ]
 
 # Imported when they are asked for: the command `eciton` needs no NumPy.
 _HOMES = {
-    "Graph": "_graph", "graph": "_graph", "Kernel": "_kernel", "History": "_run", "Run": "_run", "load": "_run",
-    "Sweep": "_sweep", "sweep": "_sweep", "plan": "_train", "resume": "_train", "train": "_train",
-    "callbacks": "", "datasets": "",
+    "Graph": "_graph",
+    "graph": "_graph",
+    "Kernel": "_kernel",
+    "History": "_run",
+    "Run": "_run",
+    "load": "_run",
+    "Sweep": "_sweep",
+    "sweep": "_sweep",
+    "plan": "_train",
+    "resume": "_train",
+    "train": "_train",
+    "callbacks": "",
+    "datasets": "",
 }
 
 

@@ -175,7 +175,9 @@ def graph(
         given = {"x": x, "y": y, "train": train, "val": val, "test": test, "ids": ids, "edge_features": edge_features}
         others = [key for key, value in given.items() if value is not None]
         if others:
-            raise TypeError(f"{', '.join(others)}: a name or path of a data set has its own; give the arrays with a matrix or edges")
+            raise TypeError(
+                f"{', '.join(others)}: a name or path of a data set has its own; give the arrays with a matrix or edges"
+            )
         data, notes = _eciton.open(os.fspath(edges), name)
         for note in notes:
             warnings.warn(note, stacklevel=2)
@@ -198,7 +200,9 @@ def graph(
     _number(found, x, y)
     if found.nodes is None or found.nodes == 0:
         raise ValueError("the graph has no nodes; give edges, x or num_nodes")
-    builder = _eciton.Builder(name or found.name, found.nodes, found.directed if directed is None else directed, self_loops)
+    builder = _eciton.Builder(
+        name or found.name, found.nodes, found.directed if directed is None else directed, self_loops
+    )
     _edges(builder, found)
     if x is not None:
         _known.features(builder, x, found.nodes, leave)
@@ -211,7 +215,9 @@ def graph(
         named = _known.named(builder, found.ids, rows)
     if y is not None:
         _known.labels(builder, y, rows, classes, unit)
-    parts = [found.masks.get(key) if one is None else one for key, one in (("train", train), ("val", val), ("test", test))]
+    parts = [
+        found.masks.get(key) if one is None else one for key, one in (("train", train), ("val", val), ("test", test))
+    ]
     if found.masks and (train is not None or val is not None or test is not None):
         parts = [train, val, test]
     _known.split(builder, parts, rows, _known.known(y, rows), named, mask)
@@ -262,7 +268,9 @@ def _by_id(found: _objects.Found) -> None:
         number = {(one if whole else str(one)): row for row, one in enumerate(found.ids)}
         missing = [one for one in unique.tolist() if one not in number]
         if missing:
-            raise ValueError(f"an edge names node {missing[0]!r}, which is not among the ids; add the node, or drop the edge")
+            raise ValueError(
+                f"an edge names node {missing[0]!r}, which is not among the ids; add the node, or drop the edge"
+            )
         rows = np.array([number[one] for one in unique.tolist()], np.int64)
     numbered = rows[at].reshape(-1, 2)
     found.edges = (numbered[:, 0].copy(), numbered[:, 1].copy())
@@ -284,7 +292,9 @@ def _edges(builder: _eciton.Builder, found: _objects.Found) -> None:
         if neighbours.dtype != np.int32 or not neighbours.flags.c_contiguous:
             wide = arrays.whole(neighbours, "indices")
             if wide.size and (wide.max() > np.iinfo(np.int32).max or wide.min() < 0):
-                raise ValueError(f"indices: node {int(wide.max())} of {found.nodes}; rows are from 0 and below the matrix's size")
+                raise ValueError(
+                    f"indices: node {int(wide.max())} of {found.nodes}; rows are from 0 and below the matrix's size"
+                )
             narrow = wide.astype(np.int32)
         builder.lists(arrays.whole(offsets, "indptr"), narrow, outgoing)
         return
@@ -294,5 +304,7 @@ def _edges(builder: _eciton.Builder, found: _objects.Found) -> None:
     if len(sources) != len(targets):
         raise ValueError(f"edges: {len(sources):,} sources, but {len(targets):,} targets")
     if values is not None and len(values) != len(sources):
-        raise ValueError(f"edge_features: {len(values):,} rows, but there are {len(sources):,} edges; give each edge a row")
+        raise ValueError(
+            f"edge_features: {len(values):,} rows, but there are {len(sources):,} edges; give each edge a row"
+        )
     builder.edges(sources, targets, values)

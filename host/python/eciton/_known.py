@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,7 +65,9 @@ def labels(builder: Builder, y: Any, rows: int, classes: Sequence[Any] | None, u
     if found.ndim not in (1, 2):
         raise ValueError(f"y: expected [{unit}] or [{unit}, labels], found {list(found.shape)}")
     if found.shape[0] != rows:
-        raise ValueError(f"y: {found.shape[0]:,} rows, but there are {rows:,} {unit}; give each a row, -1 or NaN for none")
+        raise ValueError(
+            f"y: {found.shape[0]:,} rows, but there are {rows:,} {unit}; give each a row, -1 or NaN for none"
+        )
     names = None if classes is None else [str(name) for name in classes]
     if found.ndim == 2:
         builder.values(arrays.numbers(found, "y"))
@@ -76,14 +79,18 @@ def labels(builder: Builder, y: Any, rows: int, classes: Sequence[Any] | None, u
         known = found[np.isfinite(found)]
         if np.any(np.isinf(found)) or np.any(known != np.floor(known)) or np.any(known < -1):
             if names is not None:
-                raise ValueError("classes: y has fractions or negative numbers, which are no classes; leave classes out")
+                raise ValueError(
+                    "classes: y has fractions or negative numbers, which are no classes; leave classes out"
+                )
             builder.values(arrays.numbers(found, "y")[:, None])
             return
         found = np.where(np.isfinite(found), found, -1)
     of = arrays.whole(found, "y")
     highest = int(of.max(initial=-1))
     if highest >= MAX_CLASSES:
-        raise ValueError(f"y: class {highest:,}; classes are numbers from 0 to {MAX_CLASSES - 1:,}; give words, or floats to predict numbers")
+        raise ValueError(
+            f"y: class {highest:,}; classes are numbers below {MAX_CLASSES:,}; give words, or floats to predict numbers"
+        )
     if names is not None and len(names) <= highest:
         raise ValueError(f"classes: {len(names)} names, but y has class {highest}; name every class from 0 on")
     builder.classes(of, len(names) if names is not None else highest + 1, names or [])
@@ -111,7 +118,9 @@ def part(members: Any, rows: int, what: str, ids: Any, choice: int) -> NDArray[n
                 raise ValueError(f"mask: {choice}, but {what} has {found.shape[1]} columns, from 0")
             found = found[:, choice]
         if found.shape != (rows,):
-            raise ValueError(f"{what}: a mask of {list(found.shape)}, but there are {rows:,} rows; give each one an entry")
+            raise ValueError(
+                f"{what}: a mask of {list(found.shape)}, but there are {rows:,} rows; give each one an entry"
+            )
         return np.flatnonzero(found).astype(np.int64)
     if found.ndim != 1:
         raise ValueError(f"{what}: expected a mask [rows] or numbers of rows, found {list(found.shape)}")
@@ -129,13 +138,15 @@ def part(members: Any, rows: int, what: str, ids: Any, choice: int) -> NDArray[n
 def split(
     builder: Builder, parts: Sequence[Any], rows: int, labelled: NDArray[np.bool_], ids: Any, choice: int
 ) -> None:
-    """Train, validation and test parts; nothing where none is given. Without a test part, all other labelled rows test."""
+    """Train, validation and test parts. Without a test part all other labelled rows test; without any nothing is said."""
     if all(one is None for one in parts):
         return
     names = ("train", "val", "test")
     if parts[0] is None:
         raise ValueError("train: missing, though val or test is given; say which rows train")
-    found = [np.zeros(0, np.int64) if one is None else part(one, rows, name, ids, choice) for one, name in zip(parts, names)]
+    found = [
+        np.zeros(0, np.int64) if one is None else part(one, rows, name, ids, choice) for one, name in zip(parts, names)
+    ]
     for name, members in zip(names, found):
         outside = members[(members < 0) | (members >= rows)]
         if outside.size:
@@ -176,13 +187,12 @@ def named(builder: Builder, ids: Any, rows: int) -> list[Any] | None:
     found = arrays.array(ids, "ids") if not isinstance(ids, list) else np.array(ids, object)
     if found.ndim != 1 or found.shape[0] != rows:
         raise ValueError(f"ids: {list(found.shape)}, but the graph has {rows:,} nodes; give each node an id")
-    listed = found.tolist()
+    listed: list[Any] = found.tolist()
     whole = all(type(one) is int and one >= 0 for one in listed)
     if not whole:
         listed = [str(one) for one in listed]
     if len(set(listed)) != rows:
-        seen: set[Any] = set()
-        twice = next(one for one in listed if one in seen or seen.add(one))
+        twice = Counter(listed).most_common(1)[0][0]
         raise ValueError(f"ids: {twice!r} is there twice; ids are each node's own")
     if whole and listed == list(range(rows)):
         return None

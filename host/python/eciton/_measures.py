@@ -43,9 +43,11 @@ def of_pairs(embedding: NDArray[np.float32], pairs: Any) -> NDArray[np.float64]:
 def decided(scores: NDArray[np.float32], task: str) -> NDArray[Any]:
     """The first highest class, the flags whose score is above 0, or the numbers."""
     if task == "classification":
-        return np.argmax(scores, axis=1)
+        classes: NDArray[np.int64] = np.argmax(scores, axis=1)
+        return classes
     if task == "multi-label":
-        return scores > 0
+        flags: NDArray[np.bool_] = scores > 0
+        return flags
     return scores[:, 0] if scores.shape[1] == 1 else scores
 
 
@@ -60,7 +62,8 @@ def f1(right: Any, wrong: Any, missed: Any) -> NDArray[np.float64]:
     """2 TP / (2 TP + FP + FN), 0 where there is nothing."""
     right, wrong, missed = (np.asarray(one, float) for one in (right, wrong, missed))
     below = 2 * right + wrong + missed
-    return np.divide(2 * right, below, out=np.zeros_like(below), where=below > 0)
+    found: NDArray[np.float64] = np.divide(2 * right, below, out=np.zeros_like(below), where=below > 0)
+    return found
 
 
 def measured(metric: str, labels: NDArray[Any], found: NDArray[Any], task: str) -> float:

@@ -43,7 +43,9 @@ def find(thing: Any, edge_columns: Any) -> Found:
     if arrays.is_sparse(thing):
         return matrix(thing, edge_columns)
     if hasattr(thing, "edge_types") and hasattr(thing, "node_types"):
-        raise TypeError("a heterogeneous graph: eciton trains on one kind of nodes and edges; call to_homogeneous() first")
+        raise TypeError(
+            "a heterogeneous graph: eciton trains on one kind of nodes and edges; call to_homogeneous() first"
+        )
     if getattr(thing, "edge_index", None) is not None:
         return pyg(thing)
     if hasattr(thing, "ndata") and hasattr(thing, "edata"):
@@ -54,7 +56,9 @@ def find(thing: Any, edge_columns: Any) -> Found:
         return networkx(thing, edge_columns)
     if hasattr(thing, "get_idx_split"):
         found = ogb(thing[0])
-        found.masks = dict(zip(("train", "val", "test"), (thing.get_idx_split()[key] for key in ("train", "valid", "test"))))
+        found.masks = dict(
+            zip(("train", "val", "test"), (thing.get_idx_split()[key] for key in ("train", "valid", "test")))
+        )
         return found
     if isinstance(thing, tuple) and len(thing) == 2 and isinstance(thing[0], dict):
         return ogb(thing)
@@ -68,11 +72,15 @@ def find(thing: Any, edge_columns: Any) -> Found:
 def matrix(thing: Any, weights: Any) -> Found:
     """A sparse matrix of SciPy: an entry [i, j] is an edge from i to j."""
     if thing.shape[0] != thing.shape[1]:
-        raise ValueError(f"the adjacency is {thing.shape[0]:,} x {thing.shape[1]:,}; give a square matrix, a row a node")
+        raise ValueError(
+            f"the adjacency is {thing.shape[0]:,} x {thing.shape[1]:,}; give a square matrix, a row a node"
+        )
     nodes = int(thing.shape[0])
     if weights is not None:
         if not isinstance(weights, str) or weights != "data":
-            raise ValueError('edge_features: of a sparse matrix it is "data", its values, or an array with a row an entry of its COO form')
+            raise ValueError(
+                'edge_features: of a sparse matrix it is "data", its values; for more columns give its COO form and an array'
+            )
         coo = thing.tocoo()
         return Found(nodes, edges=(coo.row, coo.col), edge_features=coo.data[:, None])
     if hasattr(thing, "indptr") and getattr(thing, "format", "") in ("csr", "csc"):
@@ -104,7 +112,10 @@ def pyg(thing: Any) -> Found:
     index = arrays.whole(thing.edge_index, "edge_index")
     if index.ndim != 2 or index.shape[0] != 2:
         raise ValueError(f"edge_index: expected [2, edges], found {list(index.shape)}")
-    masks = {ours: getattr(thing, f"{theirs}_mask", None) for ours, theirs in (("train", "train"), ("val", "val"), ("test", "test"))}
+    masks = {
+        ours: getattr(thing, f"{theirs}_mask", None)
+        for ours, theirs in (("train", "train"), ("val", "val"), ("test", "test"))
+    }
     nodes = getattr(thing, "num_nodes", None)
     return Found(
         nodes=None if nodes is None else int(nodes),
@@ -119,7 +130,9 @@ def pyg(thing: Any) -> Found:
 def dgl(thing: Any) -> Found:
     """A graph of DGL, with its usual names of node data."""
     if len(getattr(thing, "ntypes", "1")) > 1 or len(getattr(thing, "etypes", "1")) > 1:
-        raise TypeError("a heterogeneous graph: eciton trains on one kind of nodes and edges; call dgl.to_homogeneous first")
+        raise TypeError(
+            "a heterogeneous graph: eciton trains on one kind of nodes and edges; call dgl.to_homogeneous first"
+        )
     sources, targets = thing.edges()
     data = thing.ndata
 
@@ -155,8 +168,12 @@ def networkx(thing: Any, names: Any) -> Found:
     pairs = np.fromiter((at[end] for edge in thing.edges() for end in edge[:2]), np.int64).reshape(-1, 2)
     rows = attributes((edge[-1] for edge in thing.edges(data=True)), names)
     return Found(
-        len(ids), edges=(pairs[:, 0].copy(), pairs[:, 1].copy()), edge_features=rows, directed=bool(thing.is_directed()),
-        ids=ids, name=str(getattr(thing, "name", "") or "graph"),
+        len(ids),
+        edges=(pairs[:, 0].copy(), pairs[:, 1].copy()),
+        edge_features=rows,
+        directed=bool(thing.is_directed()),
+        ids=ids,
+        name=str(getattr(thing, "name", "") or "graph"),
     )
 
 
@@ -166,8 +183,11 @@ def igraph(thing: Any, names: Any) -> Found:
     rows = attributes((edge.attributes() for edge in thing.es), names)
     ids = list(thing.vs["name"]) if "name" in thing.vs.attributes() else None
     return Found(
-        int(thing.vcount()), edges=(pairs[:, 0].copy(), pairs[:, 1].copy()), edge_features=rows,
-        directed=bool(thing.is_directed()), ids=ids,
+        int(thing.vcount()),
+        edges=(pairs[:, 0].copy(), pairs[:, 1].copy()),
+        edge_features=rows,
+        directed=bool(thing.is_directed()),
+        ids=ids,
     )
 
 
@@ -178,14 +198,22 @@ def ogb(thing: Any) -> Found:
         raise TypeError("a graph of several kinds of edges: eciton trains on one kind; keep one kind's edge_index")
     index = arrays.whole(graph["edge_index"], "edge_index")
     return Found(
-        int(graph["num_nodes"]), edges=(index[0], index[1]), edge_features=graph.get("edge_feat"), x=graph.get("node_feat"),
+        int(graph["num_nodes"]),
+        edges=(index[0], index[1]),
+        edge_features=graph.get("edge_feat"),
+        x=graph.get("node_feat"),
         y=labels,
     )
 
 
 def many(thing: Any) -> bool:
     """Whether it is a sequence of `Data`."""
-    if arrays.is_frame(thing) or not hasattr(thing, "__len__") or not hasattr(thing, "__getitem__") or hasattr(thing, "shape"):
+    if (
+        arrays.is_frame(thing)
+        or not hasattr(thing, "__len__")
+        or not hasattr(thing, "__getitem__")
+        or hasattr(thing, "shape")
+    ):
         return False
     return not isinstance(thing, (str, bytes)) and len(thing) > 0 and getattr(thing[0], "edge_index", None) is not None
 
@@ -211,7 +239,10 @@ def graphs(thing: Any) -> Found:
         return np.concatenate([np.atleast_1d(arrays.array(one, what)) for one in rows])
 
     return Found(
-        int(first[-1]), edges=(ends[0], ends[1]), x=joined("x", "x"), y=joined("y", "y"),
+        int(first[-1]),
+        edges=(ends[0], ends[1]),
+        x=joined("x", "x"),
+        y=joined("y", "y"),
         edge_features=joined("edge_features", "edge_attr"),
         graph_of=np.repeat(np.arange(len(parts), dtype=np.uint64), nodes),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from eciton._run import Run
 
-STYLE = "font:13px/1.5 system-ui,sans-serif;text-align:left;padding:1px 12px 1px 0;border:0;background:none;vertical-align:top"
+STYLE = "font:13px/1.5 system-ui,sans-serif;text-align:left;padding:1px 12px 1px 0;border:0;background:none"
 
 
 def shown(value: float | None, metric: str) -> str:
@@ -43,11 +43,12 @@ def rows(run: Run) -> list[tuple[str, str]]:
 def picture(run: Run) -> str:
     """HTML without a script and without a link to anything outside."""
     lines = "".join(
-        f'<tr><th style="{STYLE};font-weight:600">{html.escape(name)}</th><td style="{STYLE}">{html.escape(text)}</td></tr>'
+        f'<tr><th style="{STYLE};font-weight:600">{html.escape(name)}</th>'
+        f'<td style="{STYLE}">{html.escape(text)}</td></tr>'
         for name, text in rows(run)
     )
     curve = Path(run.folder) / "curve.svg"
     svg = curve.read_text(encoding="utf-8") if curve.is_file() else ""
-    svg = svg[svg.find("<svg"):] if "<svg" in svg else ""
+    svg = svg[svg.find("<svg") :] if "<svg" in svg else ""
     table = f'<table style="border-collapse:collapse;border:0;margin:0 0 8px">{lines}</table>'
     return f'<div style="max-width:720px">{table}<div style="background:#fff;border-radius:4px">{svg}</div></div>'

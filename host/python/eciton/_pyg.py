@@ -66,7 +66,13 @@ def kept(of: Weights, names: Mapping[str, str]) -> Weights:
 
 
 LAYERS: dict[str, Callable[[Weights, int], Weights]] = {
-    "gcn": gcn, "sage": sage, "gat": gat, "gatv2": gatv2, "gin": gin, "linear": linear, "mlp": linear,
+    "gcn": gcn,
+    "sage": sage,
+    "gat": gat,
+    "gatv2": gatv2,
+    "gin": gin,
+    "linear": linear,
+    "mlp": linear,
 }
 
 
@@ -74,8 +80,8 @@ def state_dict(weights: Weights, model: Mapping[str, Any]) -> Weights:
     """The state of a model whose layers are the `ModuleList` `convs`. Raises ValueError for a layer that PyG lacks."""
     layers: dict[int, Weights] = {}
     for name, values in weights.items():
-        _, at, rest = name.split(".", 2)
-        layers.setdefault(int(at), {})[rest] = values
+        _, number, rest = name.split(".", 2)
+        layers.setdefault(int(number), {})[rest] = values
     last = max(layers)
     listed = model["layers"] if isinstance(model["layers"], list) else None
     found: Weights = {}
@@ -86,7 +92,9 @@ def state_dict(weights: Weights, model: Mapping[str, Any]) -> Weights:
             raise ValueError(f'state_dict: layer {at} is a {kind}, which has no counterpart here; take layout="eciton"')
         more = [name for name in of if name.startswith("norm") or name.startswith("edge")]
         if more:
-            raise ValueError(f'state_dict: layer {at} has {more[0]}, which PyG\'s {kind} layer lacks; take layout="eciton"')
+            raise ValueError(
+                f'state_dict: layer {at} has {more[0]}, which PyG\'s {kind} layer lacks; take layout="eciton"'
+            )
         heads = int(own.get("heads") or (1 if at == last else model.get("heads") or HEADS))
         named = LAYERS[kind](of, heads)
         if kind == "gin":

@@ -47,13 +47,17 @@ class History(Mapping[str, NDArray[Any]]):
         """A frame of pandas."""
         import pandas
 
-        return pandas.DataFrame({name: list(column) if column.dtype == object else column for name, column in self.items()})
+        return pandas.DataFrame(
+            {name: list(column) if column.dtype == object else column for name, column in self.items()}
+        )
 
     def to_polars(self) -> polars.DataFrame:
         """A frame of polars."""
         import polars
 
-        return polars.DataFrame({name: column.tolist() if column.dtype == object else column for name, column in self.items()})
+        return polars.DataFrame(
+            {name: column.tolist() if column.dtype == object else column for name, column in self.items()}
+        )
 
 
 class Run:
@@ -143,7 +147,9 @@ class Run:
         """What the rows of predictions are called."""
         return self._scores(None, False)[2]
 
-    def _scores(self, data: Any, embeddings: bool) -> tuple[NDArray[np.float32], NDArray[np.float32] | None, NDArray[Any]]:
+    def _scores(
+        self, data: Any, embeddings: bool
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None, NDArray[Any]]:
         """Scores (of links: the embedding), rows before the last layer, and ids."""
         if data is None and not embeddings:
             stored = self.folder / "predictions.npz"
@@ -179,7 +185,9 @@ class Run:
         """
         if self.task == "link-prediction":
             if pairs is None:
-                raise TypeError("predict_proba: a run that predicts links needs pairs=[[source, target], ...], rows of the graph")
+                raise TypeError(
+                    "predict_proba: a run that predicts links needs pairs=[[source, target], ...], rows of the graph"
+                )
             return _measures.of_pairs(self.embeddings(data), pairs)
         if pairs is not None:
             raise TypeError(f"pairs: this run predicts {self.task}, not links; leave pairs out")
@@ -192,7 +200,7 @@ class Run:
         self._no_links("predict", "predict_proba(pairs=...)")
         found = _measures.decided(self.scores(data), self.task)
         if self.task == "classification" and self._classes is not None:
-            return np.array(self._classes, object)[found]
+            found = np.array(self._classes, object)[found]
         return found
 
     def embeddings(self, data: Any = None) -> NDArray[np.float32]:
@@ -236,7 +244,9 @@ class Run:
         known = self._known(data) or self.graph
         drawn = self.config["data"].get("split")
         if drawn is not None:
-            raise ValueError("score: the parts were drawn by data.split; other metrics need train=, val= and test= of the graph")
+            raise ValueError(
+                "score: the parts were drawn by data.split; other metrics need train=, val= and test= of the graph"
+            )
         rows = known.split.get(part)
         rows = _measures.no_part(part) if rows is None else rows
         if len(rows) == 0:
@@ -282,7 +292,9 @@ class Run:
         """The weights as tensors of PyTorch, for `load_state_dict`."""
         import torch
 
-        return {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in self.state_dict(layout).items()}
+        return {
+            name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in self.state_dict(layout).items()
+        }
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Copies the run folder to `path`, where nothing may lie yet."""

@@ -23,9 +23,14 @@ class Sweep:
 
     @property
     def table(self) -> History:
-        """A row a run: its settings, then `val`, `test`, `test_std` and `digest`. `val` and `test` are means over seeds."""
+        """A row a run: its settings, then `val` and `test`, means over seeds, `test_std` and `digest`."""
         names = list(self.settings[0]) if self.settings else []
-        columns: dict[str, Any] = {name: np.array([str(one[name]) if isinstance(one[name], (list, tuple, dict)) else one[name] for one in self.settings]) for name in names}
+        columns: dict[str, Any] = {
+            name: np.array(
+                [str(one[name]) if isinstance(one[name], (list, tuple, dict)) else one[name] for one in self.settings]
+            )
+            for name in names
+        }
         columns["val"] = np.array([_validation(run) for run in self.runs])
         columns["test"] = np.array([run.summary["test_metric"] for run in self.runs], float)
         columns["test_std"] = np.array([run.summary["test_metric_std"] for run in self.runs], float)
@@ -38,7 +43,11 @@ class Sweep:
         values = [_validation(run) for run in self.runs]
         if all(np.isnan(value) for value in values):
             raise ValueError("best: no run has a validation metric; give the graph val=")
-        less = str(self.runs[0].summary["metric"]) in ("cross-entropy", "mean-absolute-error", "root-mean-squared-error")
+        less = str(self.runs[0].summary["metric"]) in (
+            "cross-entropy",
+            "mean-absolute-error",
+            "root-mean-squared-error",
+        )
         return self.runs[int(np.nanargmin(values) if less else np.nanargmax(values))]
 
     def __repr__(self) -> str:

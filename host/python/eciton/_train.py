@@ -19,18 +19,31 @@ from eciton._run import Run, load, remember
 
 #: Arguments of `train` that stand for a key of a recipe.
 KEYS = {
-    "layers": "model.layers", "hidden": "model.hidden", "dropout": "model.dropout", "epochs": "run.epochs",
-    "lr": "optimiser.lr", "weight_decay": "optimiser.weight_decay", "seed": "run.seed", "metric": "run.metric",
-    "patience": "run.patience", "batch": "batch.rows", "sampler": "batch.sampler", "fan_out": "batch.fan_out",
-    "threads": "run.threads", "task": "data.task", "split": "data.split", "split_seed": "data.split_seed",
-    "class_weights": "model.class_weights", "optimiser": "optimiser.kind",
+    "layers": "model.layers",
+    "hidden": "model.hidden",
+    "dropout": "model.dropout",
+    "epochs": "run.epochs",
+    "lr": "optimiser.lr",
+    "weight_decay": "optimiser.weight_decay",
+    "seed": "run.seed",
+    "metric": "run.metric",
+    "patience": "run.patience",
+    "batch": "batch.rows",
+    "sampler": "batch.sampler",
+    "fan_out": "batch.fan_out",
+    "threads": "run.threads",
+    "task": "data.task",
+    "split": "data.split",
+    "split_seed": "data.split_seed",
+    "class_weights": "model.class_weights",
+    "optimiser": "optimiser.kind",
 }
 
 
 def toml(value: Any) -> str:
     """A value as TOML writes it."""
-    if hasattr(value, "item") and not isinstance(value, (list, tuple, dict)):
-        value = value.item()
+    if hasattr(value, "tolist"):
+        value = value.tolist()  # of NumPy: an array, or one number
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -43,14 +56,18 @@ def toml(value: Any) -> str:
         return json.dumps(os.fspath(value), ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{json.dumps(str(key))} = {toml(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, (list, tuple)) or hasattr(value, "tolist"):
-        listed = value.tolist() if hasattr(value, "tolist") else value
-        return "[" + ", ".join(toml(one) for one in listed) + "]"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(toml(one) for one in value) + "]"
     raise TypeError(f"{value!r}: a setting is a number, a text, a truth value, or a list or dictionary of these")
 
 
 def words(
-    data: Graph, model: Any, recipe: Any, kernels: Mapping[str, Any] | None, named: Mapping[str, Any], settings: Mapping[str, Any]
+    data: Graph,
+    model: Any,
+    recipe: Any,
+    kernels: Mapping[str, Any] | None,
+    named: Mapping[str, Any],
+    settings: Mapping[str, Any],
 ) -> list[str]:
     """The words after `eciton train` that ask for these settings."""
     found: list[str] = []
@@ -128,9 +145,23 @@ def train(
     """
     known = data if isinstance(data, Graph) else graph(data)
     given = {
-        "layers": layers, "hidden": hidden, "dropout": dropout, "epochs": epochs, "lr": lr, "weight_decay": weight_decay,
-        "optimiser": optimiser, "seed": seed, "metric": metric, "patience": patience, "batch": batch, "sampler": sampler,
-        "fan_out": fan_out, "threads": threads, "task": task, "split": split, "split_seed": split_seed,
+        "layers": layers,
+        "hidden": hidden,
+        "dropout": dropout,
+        "epochs": epochs,
+        "lr": lr,
+        "weight_decay": weight_decay,
+        "optimiser": optimiser,
+        "seed": seed,
+        "metric": metric,
+        "patience": patience,
+        "batch": batch,
+        "sampler": sampler,
+        "fan_out": fan_out,
+        "threads": threads,
+        "task": task,
+        "split": split,
+        "split_seed": split_seed,
         "class_weights": class_weights,
     }
     if seeds < 1:

@@ -2,7 +2,7 @@
 
 >>> import eciton
 >>> seen = {}
->>> run = eciton.train(eciton.graph("cora"), epochs=5, callbacks=[eciton.callbacks.record_evaluation(seen)], progress=False)
+>>> run = eciton.train("cora", epochs=5, callbacks=[eciton.callbacks.record_evaluation(seen)], progress=False)
 >>> len(seen["loss"])
 5
 """

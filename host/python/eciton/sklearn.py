@@ -72,9 +72,21 @@ class _Estimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         else:
             self.graph_ = graph(adjacency, features, labels, directed=self.directed, **masks)
         self.run_ = train(
-            self.graph_, model=self.model, hidden=self.hidden, layers=self.layers, dropout=self.dropout,
-            epochs=self.epochs, lr=self.lr, weight_decay=self.weight_decay, patience=self.patience, split=self.split,
-            seed=self.random_state, task=self._task, embeddings=False, progress=self.verbose, **(self.settings or {}),
+            self.graph_,
+            model=self.model,
+            hidden=self.hidden,
+            layers=self.layers,
+            dropout=self.dropout,
+            epochs=self.epochs,
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+            patience=self.patience,
+            split=self.split,
+            seed=self.random_state,
+            task=self._task,
+            embeddings=False,
+            progress=self.verbose,
+            **(self.settings or {}),
         )
 
     def _fitted(self) -> Run:
@@ -104,7 +116,14 @@ class GraphClassifier(_Estimator):
     _task = "classification"
 
     def fit(
-        self, adjacency: Any, features: Any = None, labels: Any = None, *, train_mask: Any = None, val_mask: Any = None, test_mask: Any = None
+        self,
+        adjacency: Any,
+        features: Any = None,
+        labels: Any = None,
+        *,
+        train_mask: Any = None,
+        val_mask: Any = None,
+        test_mask: Any = None,
     ) -> GraphClassifier:
         """Trains on the labelled nodes, or on those of `train_mask`."""
         self._fit(adjacency, features, labels, {"train": train_mask, "val": val_mask, "test": test_mask})
@@ -135,7 +154,14 @@ class GraphRegressor(_Estimator):
     _task = "regression"
 
     def fit(
-        self, adjacency: Any, features: Any = None, values: Any = None, *, train_mask: Any = None, val_mask: Any = None, test_mask: Any = None
+        self,
+        adjacency: Any,
+        features: Any = None,
+        values: Any = None,
+        *,
+        train_mask: Any = None,
+        val_mask: Any = None,
+        test_mask: Any = None,
     ) -> GraphRegressor:
         """Trains on the nodes whose values are known, or on those of `train_mask`."""
         self._fit(adjacency, features, values, {"train": train_mask, "val": val_mask, "test": test_mask})
