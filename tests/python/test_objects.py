@@ -109,7 +109,8 @@ class Objects(Case):
         parts = {key: rest[key] for key in ("train", "val", "test")}
         self.check(eciton.graph(edges, x=nodes, ids="name", y="kind", **parts))
         named = {key: np.array(ids)[mask] for key, mask in parts.items()}
-        self.check(eciton.graph(edges, x=nodes, ids="name", y=pandas.Series(names[group]), **named))
+        rest = nodes.drop(columns="kind")
+        self.check(eciton.graph(edges, x=rest, ids="name", y=pandas.Series(names[group]), **named))
 
     def test_polars_and_arrow(self) -> None:
         polars = self.skip_without("polars")
@@ -274,7 +275,7 @@ class Mistakes(Case):
             (ValueError, "'n00' is there twice", lambda: eciton.graph(edges, x=x, ids=["n00"] * 60)),
             (ValueError, "no node is called 'z'", lambda: eciton.graph(edges, x=x, y=group, ids=ids, train=["z"])),
             (ValueError, "2 names, but y has class 2", lambda: eciton.graph(edges, x=x, y=group, classes=["a", "b"])),
-            (ValueError, "class 5,000,000", lambda: eciton.graph(edges, x=x, y=group + 5_000_000)),
+            (ValueError, "class 5,000,002", lambda: eciton.graph(edges, x=x, y=group + 5_000_000)),
             (TypeError, "a dense adjacency", lambda: eciton.graph(np.eye(60))),
             (TypeError, "nothing known here", lambda: eciton.graph(3)),
             (TypeError, "nothing known here", lambda: eciton.graph(object())),

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import weakref
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -157,8 +158,7 @@ class Run:
                 with np.load(stored) as arrays:
                     if "scores" in arrays:
                         return arrays["scores"], None, arrays["ids"]
-        known = self._known(data)
-        scores, rows, ids, _ = _eciton.predict(self.folder, None if known is None else known._data, embeddings)
+        scores, rows, ids, _ = _eciton.predict(self.folder, self._shown(data), embeddings)
         return scores, rows, _ids(ids, len(scores))
 
     def _known(self, data: Any) -> Graph | None:
@@ -166,6 +166,14 @@ class Run:
             return data if isinstance(data, Graph) else graph(data)
         in_memory = self.config["data"]["source"] == _eciton.IN_MEMORY
         return self.graph if in_memory or self._data is not None else None
+
+    def _shown(self, data: Any) -> _eciton.Data | None:
+        """What the model is shown. Labels of another graph may be missing, or be of fewer classes."""
+        known = self._known(data)
+        if known is None or data is None or self.task == "link-prediction":
+            return None if known is None else known._data
+        columns = _columns(self.folder / "predictions.npz")
+        return known._data if columns is None else known._data.fitted(columns, self.task)
 
     def scores(self, data: Any = None) -> NDArray[np.float32]:
         """What the last layer gives, [rows, columns]: before softmax or sigmoid; numbers are the prediction itself.
@@ -222,8 +230,7 @@ class Run:
             if data is None:
                 found = self.metrics.get(part) if part in self.metrics else _measures.no_part(part)
             else:
-                known = self._known(data)
-                measured = json.loads(_eciton.evaluate(self.folder, known._data if known else None))
+                measured = json.loads(_eciton.evaluate(self.folder, self._shown(data)))
                 found = measured[{"val": "validation"}.get(part, part)]
             if found is None:
                 raise ValueError(f"score: there is nothing in the part {part!r}, or the metric has no value there")
@@ -328,6 +335,19 @@ def remember(folder: Path, data: Graph) -> None:
     """Writes the names of classes beside a run that was written."""
     if data.classes is not None and (folder / "summary.json").is_file():
         (folder / CLASSES).write_text(json.dumps(data.classes), encoding="utf-8")
+
+
+def _columns(predictions: Path) -> int | None:
+    """Columns of the scores of a run, which are not read; `None` where there are none."""
+    if not predictions.is_file():
+        return None
+    with zipfile.ZipFile(predictions) as archive:
+        if "scores.npy" not in archive.namelist():
+            return None
+        with archive.open("scores.npy") as file:
+            np.lib.format.read_magic(file)
+            shape, _, _ = np.lib.format.read_array_header_1_0(file)
+    return int(shape[1])
 
 
 def _read_classes(folder: Path) -> list[str] | None:

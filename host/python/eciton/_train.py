@@ -131,17 +131,19 @@ def train(
     `data` is a `Graph`, or what `eciton.graph` takes. `model`: gcn (as by default), sage, gin, sgc, appnp, gat, gatv2,
     mlp, or a model file; `recipe`: the usual settings of a model for a known data set, or a recipe file. Everything
     else that a recipe may say: `**{"optimiser.schedule": "cosine"}`. What is left out is as by the command `eciton`.
+    A setting that is `None` is left out as well.
 
     `seeds` trains so often, with `seed`, `seed + 1`, ... `out` is the run folder, where nothing may lie yet; without
     it the folder is a temporary one, which goes with the run. `callbacks` are called after each epoch; one that raises
-    ends the run, and what it raised comes out of here. So does Ctrl-C: the epoch ends, a run folder that has a name is
-    written, and `eciton.resume` goes on with it. `progress`: by default where somebody looks on.
+    ends the run, and what it raised comes out of here. So does Ctrl-C. The epoch that has begun meanwhile is done then,
+    a run folder that has a name is written, and `eciton.resume` goes on with it. `progress`: by default where somebody
+    looks on.
 
     Raises ValueError for settings and data that do not suit, in the words of the command.
 
     >>> run = eciton.train("cora", hidden=8, epochs=10, seed=1, progress=False, **{"optimiser.lr": 0.02})
-    >>> round(run.metrics["train"], 1)
-    1.0
+    >>> run.history["loss"][-1] < run.history["loss"][0]
+    True
     """
     known = data if isinstance(data, Graph) else graph(data)
     given = {
@@ -171,7 +173,7 @@ def train(
     folder = Path(temporary) / "run" if temporary is not None else Path(os.fspath(out or ""))
     listener = Listener(callbacks, progress)
     try:
-        _eciton.train(known._data, asked, folder, seeds, embeddings, listener, bool(callbacks))
+        _eciton.train(known._data, asked, (folder, seeds, embeddings), listener, bool(callbacks))
     except BaseException:
         remember(folder, known)
         if temporary is not None:

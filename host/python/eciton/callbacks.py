@@ -1,4 +1,6 @@
-"""Callbacks of a training: called after each epoch with an `Epoch`; a true answer ends the run after this epoch.
+"""Callbacks of a training: called after each epoch with an `Epoch`. A true answer ends the run.
+
+The epoch that has begun meanwhile is still done.
 
 >>> import eciton
 >>> seen = {}

@@ -1,6 +1,6 @@
 //! A data set that Python holds: read or built once, used by any number of runs.
 
-use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, NO_LABEL, VertexIds};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Values, VertexIds};
 use eciton_graph::graphs::Graphs;
 use eciton_plan::Data as Source;
 use numpy::{IntoPyArray as _, PyArray1, PyArrayMethods as _};
@@ -187,6 +187,25 @@ impl Data {
             return Err(PyValueError::new_err(text));
         }
         Ok(Self::new(self.dataset.clone(), classes, self.source.clone()))
+    }
+
+    /// The same data set for a model of `columns` outputs: of nodes without labels, or with fewer classes.
+    fn fitted(&self, columns: u32, task: &str) -> PyResult<Self> {
+        let labels = &self.dataset.labels;
+        let rows = labels.rows();
+        let labels = match labels {
+            Labels::Classes { of, count } if task == "classification" && *count < columns => {
+                Labels::classes(of.clone(), columns)
+            }
+            Labels::Classes { count: 0, .. } => {
+                let unknown = vec![f32::NAN; rows.saturating_mul(columns as usize)];
+                let unknown = Values::new(columns, unknown).map_err(refused)?;
+                if task == "regression" { Labels::Numbers(unknown) } else { Labels::Flags(unknown) }
+            }
+            labels => labels.clone(),
+        };
+        let dataset = Dataset { labels, ..self.dataset.clone() };
+        Ok(Self::new(dataset, self.classes.clone(), self.source.clone()))
     }
 
     /// Writes a store at `path`, where nothing may lie yet; what comes back is the data set there.

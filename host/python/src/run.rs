@@ -29,20 +29,18 @@ fn ended(done: eciton_train::Result<Summary>, listener: Listener) -> PyResult<St
 }
 
 /// Trains on `data` and writes the run folder `out`: the summary as JSON. `listener` hears of `each` epoch, or of one
-/// now and then.
+/// now and then. `what`: the folder, how many seeds, and whether rows before the last layer are written.
 #[pyfunction]
-#[pyo3(signature = (data, settings, out, seeds, embeddings, listener, each))]
 pub(crate) fn train(
     py: Python<'_>,
     data: &Data,
     settings: &Settings,
-    out: PathBuf,
-    seeds: u32,
-    embeddings: bool,
+    what: (PathBuf, u32, bool),
     listener: Py<PyAny>,
     each: bool,
 ) -> PyResult<String> {
     process::check()?;
+    let (out, seeds, embeddings) = what;
     let options = Options { seeds, out: Some(out), embeddings, ..Options::default() };
     let mut listener = Listener::new(listener, each, options.stop.clone());
     let (done, listener) = py.detach(|| {
