@@ -194,6 +194,18 @@ class Objects(Case):
         ours = {"train": parts["train"], "val": parts["valid"], "test": parts["test"]}
         self.check(eciton.graph((graph, group[:, None]), ids=ids, classes=names, **ours))
 
+    def test_graph_of_dgl(self) -> None:
+        """By what DGL's graphs offer; DGL's own wheels end at an old Python and PyTorch."""
+        _, x, group, names, ids, part = planted()
+        both = self.both_ways()
+        data = {"feat": x, "label": group, **{f"{name}_mask": part == name for name in ("train", "val", "test")}}
+        one = SimpleNamespace(
+            ndata=data, edata={}, ntypes=["_N"], etypes=["_E"], edges=lambda: (both[0], both[1]), num_nodes=lambda: 60
+        )
+        self.check(eciton.graph(one, ids=ids, classes=names))
+        with self.assertRaisesRegex(TypeError, "heterogeneous"):
+            eciton.graph(SimpleNamespace(ndata={}, edata={}, ntypes=["a", "b"], etypes=["_E"]))
+
     def test_many_graphs(self) -> None:
         random = np.random.default_rng(1)
 
@@ -280,6 +292,7 @@ class Mistakes(Case):
             (TypeError, "nothing known here", lambda: eciton.graph(3)),
             (TypeError, "nothing known here", lambda: eciton.graph(object())),
             (TypeError, "expected numbers, found words", lambda: eciton.graph(edges, x=np.full((60, 1), "a"))),
+            (TypeError, "'kind' names a column", lambda: eciton.graph(edges, x=x, y="kind")),
             (TypeError, "has its own", lambda: eciton.graph("cora", x=x)),
             (ValueError, "did you mean `cora`", lambda: eciton.graph("corra")),
             (ValueError, "no nodes", lambda: eciton.graph(np.zeros((2, 0), int))),

@@ -57,6 +57,11 @@ class Runs(Case):
         with self.assertRaisesRegex(ValueError, "in memory"):
             command_fails(self, "predict", str(self.folder / "r"))
             eciton.load(self.folder / "r").embeddings()
+        alone = eciton.load(self.folder / "r")
+        self.assertEqual(alone.predict().tolist(), run.predict().tolist())
+        (self.folder / "r" / "python.json").write_text('{"classes": [1]}')
+        with self.assertRaisesRegex(ValueError, "python.json: expected names"):
+            eciton.load(self.folder / "r")
 
     def test_frames(self) -> None:
         self.skip_without("pandas")
@@ -105,6 +110,7 @@ class Runs(Case):
             (ValueError, "did you mean `gcn`", {"model": "gnc"}),
             (TypeError, "a setting is a number", {"optimiser.lr": object()}),
             (ValueError, "seeds: 0", {"seeds": 0}),
+            (TypeError, "3 cannot be called", {"callbacks": [3]}),
             (FileExistsError, "", {"out": str(self.folder)}),
         ]
         for error, words, settings in cases:
@@ -160,6 +166,8 @@ class Runs(Case):
     def test_another_graph(self) -> None:
         run = train(graph(), epochs=30)
         pairs, x, *_ = planted()
+        with self.assertRaisesRegex(ValueError, "in memory: give it"):
+            eciton.load(run.folder).table()
         half = eciton.graph(pairs[(pairs < 30).all(axis=1)].T.copy(), x=x[:30], directed=False)
         self.assertEqual(run.predict(half).shape, (30,))
         narrow = eciton.graph(pairs.T.copy(), x=x[:, :4])

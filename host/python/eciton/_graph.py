@@ -185,6 +185,9 @@ def graph(
     found = _objects.find(edges, edge_features if _is_choice(edge_features) else None)
     if edge_features is not None and not _is_choice(edge_features):
         found.edge_features = edge_features
+    for key, value in (("ids", ids), ("y", y)):
+        if isinstance(value, str) and not arrays.is_frame(x):
+            raise TypeError(f"{key}: {value!r} names a column, and x is no frame; give the values")
     leave: list[str] = []
     if isinstance(ids, str):
         leave.append(ids)

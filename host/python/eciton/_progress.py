@@ -34,8 +34,11 @@ Callback = Callable[[Epoch], object]
 class Listener:
     """Hears of a run, tells callbacks and shows how far it is."""
 
-    def __init__(self, callbacks: Sequence[Callback], progress: bool | None) -> None:
-        self.callbacks = callbacks
+    def __init__(self, callbacks: Sequence[Callback] | Callback, progress: bool | None) -> None:
+        self.callbacks: list[Callback] = [callbacks] if callable(callbacks) else list(callbacks)
+        unfit = [one for one in self.callbacks if not callable(one)]
+        if unfit:
+            raise TypeError(f"callbacks: {unfit[0]!r} cannot be called; give functions of an Epoch")
         self.shown = wanted() if progress is None else progress
         self.bar: Any = None
         self.total = 0

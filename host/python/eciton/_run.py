@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-#: Names of classes, beside what the run itself has written.
-CLASSES = "classes.json"
+#: What the folder of a run is told besides: the names of its classes, and its task where its data were in memory.
+BESIDES = "python.json"
 
 
 class History(Mapping[str, NDArray[Any]]):
@@ -75,7 +75,8 @@ class Run:
         #: What made it: versions, digests of kernels, the numeric class.
         self.versions: dict[str, Any] = json.loads(versions)
         self._data = data
-        self._classes = _read_classes(self.folder)
+        self._besides = _read_besides(self.folder)
+        self._classes: list[str] | None = self._besides["classes"]
         if temporary is not None:
             weakref.finalize(self, shutil.rmtree, temporary, True)
 
@@ -102,7 +103,7 @@ class Run:
     @property
     def task(self) -> str:
         """`classification`, `multi-label`, `regression` or `link-prediction`."""
-        wanted = self.config["data"].get("task")
+        wanted = self.config["data"].get("task") or self._besides["task"]
         return str(wanted) if wanted else self.graph.task
 
     @property
@@ -332,9 +333,10 @@ def load(path: str | os.PathLike[str], data: Any = None) -> Run:
 
 
 def remember(folder: Path, data: Graph) -> None:
-    """Writes the names of classes beside a run that was written."""
-    if data.classes is not None and (folder / "summary.json").is_file():
-        (folder / CLASSES).write_text(json.dumps(data.classes), encoding="utf-8")
+    """Writes what a run's folder cannot tell of its data, if the run has written one."""
+    if (data.classes is not None or data.source is None) and (folder / "summary.json").is_file():
+        besides = {"classes": data.classes, "task": data.task}
+        (folder / BESIDES).write_text(json.dumps(besides), encoding="utf-8")
 
 
 def _columns(predictions: Path) -> int | None:
@@ -350,11 +352,13 @@ def _columns(predictions: Path) -> int | None:
     return int(shape[1])
 
 
-def _read_classes(folder: Path) -> list[str] | None:
-    file = folder / CLASSES
+def _read_besides(folder: Path) -> dict[str, Any]:
+    file = folder / BESIDES
     if not file.is_file():
-        return None
+        return {"classes": None, "task": None}
     found = json.loads(file.read_text(encoding="utf-8"))
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise ValueError(f"{file}: expected a list of names; delete the file, and classes are numbers")
-    return found
+    classes = found.get("classes") if isinstance(found, dict) else 0
+    named = classes is None or (isinstance(classes, list) and all(isinstance(name, str) for name in classes))
+    if not named or found.get("task") not in (None, "classification", "multi-label", "regression"):
+        raise ValueError(f"{file}: expected names of classes and a task; delete the file, and classes are numbers")
+    return {"classes": classes, "task": found.get("task")}

@@ -122,7 +122,7 @@ def train(
     kernels: Mapping[str, Any] | None = None,
     out: str | os.PathLike[str] | None = None,
     embeddings: bool = False,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Sequence[Callback] | Callback = (),
     progress: bool | None = None,
     **settings: Any,
 ) -> Run:
@@ -173,7 +173,7 @@ def train(
     folder = Path(temporary) / "run" if temporary is not None else Path(os.fspath(out or ""))
     listener = Listener(callbacks, progress)
     try:
-        _eciton.train(known._data, asked, (folder, seeds, embeddings), listener, bool(callbacks))
+        _eciton.train(known._data, asked, (folder, seeds, embeddings), listener, bool(listener.callbacks))
     except BaseException:
         remember(folder, known)
         if temporary is not None:
@@ -196,7 +196,7 @@ def resume(
     data: Any = None,
     *,
     force: bool = False,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Sequence[Callback] | Callback = (),
     progress: bool | None = None,
 ) -> Run:
     """Goes on with a run that was stopped or killed, from its last checkpoint, to the bits it would have had.
@@ -210,7 +210,7 @@ def resume(
     listener = Listener(callbacks, progress)
     folder = Path(os.fspath(run))
     try:
-        _eciton.resume(folder, None if known is None else known._data, force, listener, bool(callbacks))
+        _eciton.resume(folder, None if known is None else known._data, force, listener, bool(listener.callbacks))
     finally:
         listener.close()
     if known is not None:
