@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import unittest
 from types import SimpleNamespace
 
@@ -252,6 +255,46 @@ class Cora(Case):
         made = [eciton.graph(pairs, x=x, y=planted()[2]) for x in (features, features.toarray(), features.tocoo())]
         self.assertTrue(all(graph.sparse_features for graph in made))
         self.assertEqual(len({train(graph).digest for graph in made}), 1)
+
+
+MEMORY = """
+import sys
+import numpy as np, scipy.sparse as sp
+import eciton
+
+def status(key):
+    return int(next(line for line in open("/proc/self/status") if line.startswith(key)).split()[1]) * 1024
+
+nodes, half = int(sys.argv[1]), int(sys.argv[2])
+random = np.random.default_rng(0)
+ends = random.integers(0, nodes, (2, half))
+ends = ends[:, ends[0] != ends[1]]
+matrix = sp.coo_matrix((np.ones(ends.shape[1], np.int8), ends), shape=(nodes, nodes)).tocsr()
+matrix = (matrix + matrix.T).tocsr()
+matrix.sort_indices()
+x, y = random.standard_normal((nodes, 16), np.float32), random.integers(0, 4, nodes)
+del ends
+eciton.graph(np.array([[0], [1]]))
+open("/proc/self/clear_refs", "w").write("5")  # the peak begins anew
+before = status("VmRSS")
+graph = eciton.graph(matrix, x=x, y=y)
+print(status("VmHWM") - before, matrix.indices.nbytes, x.nbytes, 8 * (nodes + 1), y.nbytes)
+"""
+
+
+class Memory(Case):
+    @unittest.skipUnless(os.access("/proc/self/clear_refs", os.W_OK), "this system does not tell a process's peak")
+    def test_a_matrix_is_not_copied(self) -> None:
+        """Ten million directed edges: offsets and labels are new, neighbours and features lie where SciPy has them."""
+        ran = subprocess.run(
+            [sys.executable, "-c", MEMORY, "1000000", "5000000"], capture_output=True, text=True, check=True
+        )
+        grown, indices, features, offsets, labels = map(int, ran.stdout.split())
+        print(
+            f"{grown / 2**20:.0f} MiB beside indices of {indices / 2**20:.0f} and features of {features / 2**20:.0f} MiB"
+        )
+        # Wide and narrow offsets, labels as numbers, as classes and in checks; less than either of the two is large.
+        self.assertLess(grown, min(indices, 3 * offsets + 3 * labels))
 
 
 class Mistakes(Case):

@@ -303,6 +303,18 @@ class Processes(Case):
             [sys.executable, "-m", "eciton", "data", "stat", "nothing"], capture_output=True, text=True
         )
         self.assertEqual((ran.returncode, ran.stderr[:6]), (1, "error:"))
+        words = ["train", "--epochs", "1000000", "--json", "--out", str(self.folder / "r")]
+        child = subprocess.Popen(
+            [sys.executable, "-m", "eciton", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        assert child.stdout is not None
+        for _ in range(3):
+            child.stdout.readline()
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=60)
+        self.assertEqual(child.returncode, 130, said)
+        self.assertNotIn(b"Traceback", said)
+        self.assertTrue(eciton.load(self.folder / "r").summary["stopped"])
         code = "import sys, eciton.__main__; assert 'numpy' not in sys.modules"
         subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -138,7 +138,7 @@ def part(members: Any, rows: int, what: str, ids: Any, choice: int) -> NDArray[n
 def split(
     builder: Builder, parts: Sequence[Any], rows: int, labelled: NDArray[np.bool_], ids: Any, choice: int
 ) -> None:
-    """Train, validation and test parts. Without a test part all other labelled rows test; without any nothing is said."""
+    """Train, validation and test parts. Without a test part all other labelled rows test; without any, none is told."""
     if all(one is None for one in parts):
         return
     names = ("train", "val", "test")

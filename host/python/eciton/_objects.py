@@ -79,7 +79,7 @@ def matrix(thing: Any, weights: Any) -> Found:
     if weights is not None:
         if not isinstance(weights, str) or weights != "data":
             raise ValueError(
-                'edge_features: of a sparse matrix it is "data", its values; for more columns give its COO form and an array'
+                'edge_features: of a sparse matrix it is "data", its values; for more columns give an edge_index'
             )
         coo = thing.tocoo()
         return Found(nodes, edges=(coo.row, coo.col), edge_features=coo.data[:, None])
