@@ -142,7 +142,7 @@ def train(
     Raises ValueError for settings and data that do not suit, in the words of the command.
 
     >>> run = eciton.train("cora", hidden=8, epochs=10, seed=1, progress=False, **{"optimiser.lr": 0.02})
-    >>> run.history["loss"][-1] < run.history["loss"][0]
+    >>> bool(run.history["loss"][-1] < run.history["loss"][0])
     True
     """
     known = data if isinstance(data, Graph) else graph(data)
