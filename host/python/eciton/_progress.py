@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 
 log = logging.getLogger("eciton")
 
+#: Seconds between lines.
+EVERY = 5
+
 
 class Epoch(NamedTuple):
     """One epoch, as callbacks hear of it. Metrics are `None` where the epoch was not evaluated."""
@@ -63,26 +66,31 @@ class Listener:
 
     def show(self, one: Epoch) -> None:
         done = (one.seed - self.first_seed) * self.epochs + one.epoch
-        figures = {"loss": f"{one.loss:.4f}"}
-        if one.val is not None:
-            figures["val"] = f"{one.val:.4f}"
         if self.bar is not None:
+            figures = {"loss": f"{one.loss:.4f}"} | ({} if one.val is None else {"val": f"{one.val:.4f}"})
             self.bar.set_postfix(figures, refresh=False)
             self.bar.update(max(0, done - self.bar.n))
-            return
-        now = time.monotonic()
-        if now - self.told < 5 and done < self.total:
-            return
-        self.told = now
-        left = (now - self.begun) / max(done, 1) * (self.total - done)
-        said = ", ".join(f"{name} {value}" for name, value in figures.items())
-        print(f"epoch {done:,} of {self.total:,}: {said}; {left:.0f} s left", file=sys.stderr, flush=True)
+        elif time.monotonic() - self.told >= EVERY:
+            self.line(done, one.loss, one.val)
+
+    def line(self, done: int, loss: float, val: float | None) -> None:
+        """Prints how far the run is."""
+        self.told = time.monotonic()
+        left = (self.told - self.begun) / max(done, 1) * (self.total - done)
+        found = "" if val is None else f", val {val:.4f}"
+        print(
+            f"epoch {done:,} of {self.total:,}: loss {loss:.4f}{found}; {left:.0f} s left", file=sys.stderr, flush=True
+        )
 
     def seed(self, text: str) -> None:
+        if not self.shown:
+            return
+        found = json.loads(text)
+        done = (int(found["seed"]) - self.first_seed) * self.epochs + int(found["epochs"])
         if self.bar is not None:
-            seed = json.loads(text)
-            done = (int(seed["seed"]) - self.first_seed + 1) * self.epochs
-            self.bar.update(max(0, done - self.bar.n) if seed["epochs"] == self.epochs else 0)
+            self.bar.update(max(0, done - self.bar.n))
+        else:
+            self.line(done, found["loss"], found["metrics"]["validation"])
 
     def resumed(self, text: str) -> None:
         found = json.loads(text)

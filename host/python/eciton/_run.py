@@ -189,7 +189,7 @@ class Run:
 
         >>> import eciton
         >>> run = eciton.train("cora", epochs=5, progress=False)
-        >>> run.predict_proba().sum(axis=1).round(6).min()
+        >>> float(run.predict_proba().sum(axis=1).round(6).min())
         1.0
         """
         if self.task == "link-prediction":
