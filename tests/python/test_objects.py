@@ -45,9 +45,9 @@ class Objects(Case):
         return np.concatenate([pairs, pairs[:, ::-1]]).T.copy()
 
     def test_path(self) -> None:
-        run = train(eciton.graph(self.path), hidden=8)
-        self.assertEqual(run.digest, self.wanted)
-        self.assertEqual(run.ids.tolist(), planted()[4])
+        self.check(eciton.graph(self.path))
+        stored = eciton.graph(self.path).save(self.folder / "store")
+        self.check(stored)
 
     def test_matrices(self) -> None:
         source, target = self.both_ways()

@@ -153,5 +153,7 @@ fn classes(table: &Table, vertices: u64) -> Result<Labels> {
     let label = |word: Option<String>| {
         word.and_then(|w| known.binary_search(&w).ok()).map_or(NO_LABEL, |at| at as u32)
     };
-    Ok(Labels::classes(words.into_iter().map(label).collect(), known.len() as u32))
+    let labels = Labels::classes(words.into_iter().map(label).collect(), known.len() as u32);
+    crate::class_names::leave(known);
+    Ok(labels)
 }

@@ -38,7 +38,12 @@ impl Data {
 #[pyfunction]
 pub(crate) fn open(py: Python<'_>, source: String, name: Option<String>) -> PyResult<(Data, Vec<String>)> {
     let place = Source { source: source.clone(), name: name.clone(), ..eciton_plan::Config::default().data };
-    let (read, notes) = py.detach(|| (eciton_train::open(&place), eciton_input::notes::take()));
+    // Notes and names are this thread's.
+    let (read, notes, classes) = py.detach(|| {
+        drop(eciton_formats::class_names::take());
+        let read = eciton_train::open(&place);
+        (read, eciton_input::notes::take(), eciton_formats::class_names::take())
+    });
     let dataset = read.map_err(|error| error::train(&error))?;
     // A run folder must find it from wherever it is asked.
     let absolute = std::path::Path::new(&source).canonicalize().ok();
@@ -47,7 +52,9 @@ pub(crate) fn open(py: Python<'_>, source: String, name: Option<String>) -> PyRe
         Some(absolute) => absolute.to_owned(),
         None => source,
     };
-    Ok((Data::new(dataset, Vec::new(), Some((source, name))), notes))
+    let named = dataset.labels.as_classes().is_some() && dataset.labels.width() as usize == classes.len();
+    let classes = if named { classes } else { Vec::new() };
+    Ok((Data::new(dataset, classes, Some((source, name))), notes))
 }
 
 /// Names of data sets: those that are built in, and those that can be fetched.

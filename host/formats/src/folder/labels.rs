@@ -6,7 +6,7 @@ use eciton_graph::split::NO_LABEL;
 
 use super::ids::{Ids, Placed, Words};
 use crate::table::Table;
-use crate::{file, labels};
+use crate::{class_names, file, labels};
 
 /// A number in digits. Words that mean numbers (`nan`, `inf`) may be names.
 pub(crate) fn number(field: &str) -> Option<f32> {
@@ -209,5 +209,6 @@ fn named_classes(table: &Table, ids: &Ids) -> Result<Labels> {
     for label in of.iter_mut().filter(|label| **label != NO_LABEL) {
         *label = class[*label as usize];
     }
+    class_names::leave(order.iter().map(|&word| words.names[word as usize].clone()).collect());
     Ok(Labels::classes(of, order.len() as u32))
 }

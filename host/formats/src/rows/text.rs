@@ -211,5 +211,7 @@ fn labels_of(table: &Table, columns: &Columns, fields: &[String]) -> Result<Labe
         true => NO_LABEL,
         false => words.binary_search(&field.as_str()).map_or(NO_LABEL, |at| at as u32),
     };
-    Ok(Labels::classes(fields.iter().map(class).collect(), words.len() as u32))
+    let labels = Labels::classes(fields.iter().map(class).collect(), words.len() as u32);
+    crate::class_names::leave(words.into_iter().map(str::to_owned).collect());
+    Ok(labels)
 }
