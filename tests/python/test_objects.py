@@ -179,6 +179,20 @@ class Objects(Case):
             eciton.graph(torch.tensor(self.both_ways()), **{**known(), "x": torch.tensor(x, requires_grad=True)})
         )
 
+    def test_data_sets_of_pyg(self) -> None:
+        self.skip_without("torch_geometric")
+        from torch_geometric.datasets import FakeDataset, FakeHeteroDataset, KarateClub
+
+        karate = eciton.graph(KarateClub())
+        self.assertEqual((karate.num_nodes, karate.num_graphs, len(karate.split["train"])), (34, 1, 4))
+        many = FakeDataset(num_graphs=40, avg_num_nodes=10, num_classes=3, edge_dim=2, task="graph")
+        made = eciton.graph(many)
+        self.assertEqual((made.num_graphs, made.num_edge_features, len(made.y)), (40, 2, 40))
+        self.assertEqual(made.y.tolist(), [int(one.y) for one in many])
+        self.assertEqual(eciton.graph([many[at] for at in range(9)]).num_graphs, 9)
+        with self.assertRaisesRegex(TypeError, "heterogeneous"):
+            eciton.graph(FakeHeteroDataset()[0])
+
     def test_ogb(self) -> None:
         _, x, group, names, ids, part = planted()
         graph = {"edge_index": self.both_ways(), "num_nodes": 60, "node_feat": x, "edge_feat": None}

@@ -46,6 +46,9 @@ def find(thing: Any, edge_columns: Any) -> Found:
         raise TypeError(
             "a heterogeneous graph: eciton trains on one kind of nodes and edges; call to_homogeneous() first"
         )
+    if callable(getattr(thing, "get", None)) and callable(getattr(thing, "indices", None)):
+        # A data set of PyG, which answers for its graphs as if they were one.
+        return pyg(thing[0]) if len(thing) == 1 else graphs(thing)
     if getattr(thing, "edge_index", None) is not None:
         return pyg(thing)
     if hasattr(thing, "ndata") and hasattr(thing, "edata"):
