@@ -98,6 +98,13 @@ class Objects(Case):
         (matrix @ np.ones(60)).sum()
         del graph
         self.assertTrue(matrix.indices.flags.writeable)
+        wide = np.ones((60, 16), np.float32) - 2 * np.eye(60, 16, dtype=np.float32)
+        graph = eciton.graph(matrix, x=wide, y=planted()[2])
+        self.assertFalse(wide.flags.writeable)
+        before = train(graph).digest
+        del graph
+        self.assertTrue(wide.flags.writeable)
+        self.assertEqual(train(eciton.graph(matrix, x=wide.astype(np.float64), y=planted()[2])).digest, before)
         graph = eciton.graph(matrix, **known())
         del matrix, source, target
         self.check(graph)

@@ -43,7 +43,7 @@ def features(builder: Builder, x: Any, rows: int, leave: Sequence[str] = ()) -> 
     check_rows(values.shape[0], rows, "x")
     if values.shape[1] == 0:
         raise ValueError("x: no column; leave x out, and vertices have features of their own")
-    builder.dense(np.ascontiguousarray(values).reshape(-1), values.shape[1])
+    builder.dense(np.ascontiguousarray(values))
 
 
 def check_rows(found: int, rows: int, what: str) -> None:

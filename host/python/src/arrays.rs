@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use eciton_tensor::{Plain, Slab, SlabOwner};
-use numpy::{Element, PyArray1, PyArrayMethods as _, PyUntypedArrayMethods as _};
+use numpy::ndarray::Dimension;
+use numpy::{Element, PyArray, PyArrayMethods as _, PyUntypedArrayMethods as _};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -52,9 +53,11 @@ fn set_writeable(array: &Bound<'_, PyAny>, writeable: bool) -> PyResult<()> {
 /// The memory of an array as numbers of the same width. The array is read-only until the last reader is gone.
 ///
 /// # Errors
-/// `ValueError` for an array that is not contiguous.
-pub(crate) fn lend<T: Element, N: Plain>(array: &Bound<'_, PyArray1<T>>) -> PyResult<Slab<N>> {
-    if !array.is_contiguous() {
+/// `ValueError` for an array that is not contiguous, row by row.
+pub(crate) fn lend<T: Element, D: Dimension, N: Plain>(
+    array: &Bound<'_, PyArray<T, D>>,
+) -> PyResult<Slab<N>> {
+    if !array.is_c_contiguous() {
         return Err(PyValueError::new_err("an array that is lent must be contiguous"));
     }
     let len = array.len() * size_of::<T>();

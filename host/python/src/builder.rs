@@ -12,7 +12,9 @@ use eciton_graph::error::{Error, Place};
 use eciton_graph::features::{SPARSE_COLUMNS, SPARSE_SHARE};
 use eciton_graph::graphs::Graphs;
 use eciton_tensor::{Buffer, Slab};
-use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{
+    PyArray1, PyArray2, PyArrayMethods as _, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods as _,
+};
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -187,9 +189,9 @@ impl Builder {
     }
 
     /// Dense features, row-major. They become sparse where few values are not zero.
-    fn dense(&mut self, py: Python<'_>, values: &Bound<'_, PyArray1<f32>>, columns: u32) -> PyResult<()> {
-        use numpy::PyArrayMethods as _;
-        let width = columns as usize;
+    fn dense(&mut self, py: Python<'_>, values: &Bound<'_, PyArray2<f32>>) -> PyResult<()> {
+        let width = values.shape().get(1).copied().unwrap_or(0);
+        let columns = u32::try_from(width).unwrap_or(u32::MAX);
         let features = {
             let lent = values.try_readonly().map_err(|error| PyValueError::new_err(error.to_string()))?;
             let slice = contiguous(lent.as_slice())?;
