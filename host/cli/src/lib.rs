@@ -1,5 +1,5 @@
 //! The command line of Eciton: `eciton train`, `sweep`, `plan`, `resume`, `simulate`, `reproduce`, `predict`,
-//! `eval`, `data`, `recipes`, `kernel`, `deploy`, `destroy`, `clean` and `doctor`. A library, which the program
+//! `worker`, `eval`, `data`, `recipes`, `kernel`, `deploy`, `destroy`, `clean` and `doctor`. A library, which the program
 //! `eciton` and the Python package call.
 //!
 //! One file a command. This crate alone prints: results go to standard output through
@@ -33,6 +33,7 @@ mod summary;
 mod sweep;
 mod text;
 mod train;
+mod worker;
 
 use std::ffi::OsString;
 
@@ -70,6 +71,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Simulate(arguments) => simulate::run(arguments, &mut output),
         Command::Reproduce(arguments) => reproduce::run(arguments, &mut output),
         Command::Sweep(arguments) => sweep::run(arguments, &mut output),
+        Command::Worker(arguments) => worker::run(arguments, &mut output),
         Command::Predict(arguments) => predict::run(arguments, &mut output),
         Command::Eval(arguments) => evaluate::run(arguments, &mut output),
         Command::Generate(arguments) => generate::run(arguments, &mut output),

@@ -55,9 +55,8 @@ mod vertices;
 mod weights;
 mod worker;
 
-pub use data::{load, task};
-pub use eciton_exec::workers::{Leave, Served, Traffic};
 pub use data::{IN_MEMORY, load, open, prepare, task};
+pub use eciton_exec::workers::{Leave, Served, Traffic};
 pub use eciton_exec::{Bill, Cost};
 pub use error::{Error, Result};
 pub use generate::{Drawing, Writer};
@@ -78,7 +77,6 @@ pub use resume::{is_finished, resume, resume_on};
 pub use session::Options;
 pub use stop::{Ask, Stop};
 pub use strips::Split;
-pub use train::train;
 pub use train::{train, train_on};
 pub use trainer::Trainer;
 pub use trial::{PipelineTrial, Tried, settle_pipeline};

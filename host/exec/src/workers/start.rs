@@ -65,10 +65,22 @@ pub fn start(
     Ok(pool)
 }
 
-/// The program whose command `worker` is one: `ECITON_PROGRAM`, else this one.
+/// The program whose command `worker` is one: `ECITON_PROGRAM`, else this one, else, in a Python, the one beside it.
 fn program() -> functions::Result<PathBuf> {
-    match std::env::var_os("ECITON_PROGRAM").filter(|path| !path.is_empty()) {
-        Some(path) => Ok(path.into()),
-        None => std::env::current_exe().map_err(functions::system("finding this program")),
+    if let Some(path) = std::env::var_os("ECITON_PROGRAM").filter(|path| !path.is_empty()) {
+        return Ok(path.into());
+    }
+    let own = std::env::current_exe().map_err(functions::system("finding this program"))?;
+    if own.file_stem().is_some_and(|name| name == "eciton") {
+        return Ok(own);
+    }
+    let beside = own.with_file_name("eciton");
+    match beside.is_file() {
+        true => Ok(beside),
+        false => Err(Error::Choice(format!(
+            "workers: there is no program `eciton` beside {}; name it by ECITON_PROGRAM, or start workers with \
+             `eciton worker` (workers.listen)",
+            own.display()
+        ))),
     }
 }
