@@ -36,6 +36,19 @@ pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) ->
 /// [`train`] on a data set in memory, which [`prepare`](crate::prepare()) gets ready. The run folder names it by
 /// `config.data.source`: [`IN_MEMORY`](crate::IN_MEMORY), or where the data set came from.
 ///
+/// ```
+/// use eciton_train::{IN_MEMORY, Options, Silent};
+/// let mut config = eciton_plan::Config::default();
+/// config.run.epochs = 2;
+/// let by_name = eciton_train::train(&config, &Options::default(), &mut Silent)?;
+/// let cora = eciton_train::open(&config.data)?;
+/// config.data.source = IN_MEMORY.to_owned();
+/// let in_memory = eciton_train::train_on(cora, &config, &Options::default(), &mut Silent)?;
+/// assert_eq!(in_memory.model_digest, by_name.model_digest);
+/// assert!(eciton_train::load(&config.data).is_err());
+/// # Ok::<(), eciton_train::Error>(())
+/// ```
+///
 /// # Errors
 /// As [`train`]; [`Error::Data`] for a data set whose parts do not fit together.
 pub fn train_on(
