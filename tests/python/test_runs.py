@@ -96,6 +96,14 @@ class Runs(Case):
             "cora", model="sage", epochs=3, hidden=8, **{"optimiser.schedule": "cosine", "model.aggregator": "max"}
         )
         self.assertEqual(run.digest, wanted)
+        run = train(
+            "cora",
+            model="sage",
+            epochs=3,
+            hidden=8,
+            settings={"optimiser.schedule": "cosine", "model.aggregator": "max"},
+        )
+        self.assertEqual(run.digest, wanted)
         layers = [{"width": 8}, {"dropout": 0.2}]
         wanted = digest("--epochs", "3", "--set", "model.layers=[{ width = 8 }, { dropout = 0.2 }]")
         self.assertEqual(train("cora", epochs=3, layers=layers).digest, wanted)

@@ -124,13 +124,15 @@ def train(
     embeddings: bool = False,
     callbacks: Sequence[Callback] | Callback = (),
     progress: bool | None = None,
-    **settings: Any,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> Run:
     """Trains a model on a graph.
 
     `data` is a `Graph`, or what `eciton.graph` takes. `model`: gcn (as by default), sage, gin, sgc, appnp, gat, gatv2,
     mlp, or a model file; `recipe`: the usual settings of a model for a known data set, or a recipe file. Everything
-    else that a recipe may say: `**{"optimiser.schedule": "cosine"}`. What is left out is as by the command `eciton`.
+    else that a recipe may say: `**{"optimiser.schedule": "cosine"}`, or for type checkers `settings={...}` with the
+    same keys. What is left out is as by the command `eciton`.
     A setting that is `None` is left out as well.
 
     `seeds` trains so often, with `seed`, `seed + 1`, ... `out` is the run folder, where nothing may lie yet; without
@@ -168,7 +170,7 @@ def train(
     }
     if seeds < 1:
         raise ValueError(f"seeds: {seeds}; train at least once")
-    asked = _eciton.Settings(words(known, model, recipe, kernels, given, settings), known._data)
+    asked = _eciton.Settings(words(known, model, recipe, kernels, given, {**(settings or {}), **more}), known._data)
     temporary = tempfile.mkdtemp(prefix="eciton-") if out is None else None
     folder = Path(temporary) / "run" if temporary is not None else Path(os.fspath(out or ""))
     listener = Listener(callbacks, progress)
@@ -218,7 +220,13 @@ def resume(
     return load(folder, known)
 
 
-def plan(data: Any, model: str | os.PathLike[str] | None = None, **settings: Any) -> dict[str, Any]:
+def plan(
+    data: Any,
+    model: str | os.PathLike[str] | None = None,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
     """What a training would do and hold, without training: layers, stages, tasks, bytes by purpose.
 
     Takes what `train` takes for model and settings.
@@ -227,8 +235,8 @@ def plan(data: Any, model: str | os.PathLike[str] | None = None, **settings: Any
     True
     """
     known = data if isinstance(data, Graph) else graph(data)
-    recipe, kernels = settings.pop("recipe", None), settings.pop("kernels", None)
-    named = {key: settings.pop(key) for key in list(settings) if key in KEYS}
-    asked = _eciton.Settings(words(known, model, recipe, kernels, named, settings), known._data)
+    recipe, kernels = more.pop("recipe", None), more.pop("kernels", None)
+    named = {key: more.pop(key) for key in list(more) if key in KEYS}
+    asked = _eciton.Settings(words(known, model, recipe, kernels, named, {**(settings or {}), **more}), known._data)
     found: dict[str, Any] = json.loads(_eciton.plan(known._data, asked))
     return found

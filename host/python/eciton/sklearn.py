@@ -86,7 +86,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
             task=self._task,
             embeddings=False,
             progress=self.verbose,
-            **(self.settings or {}),
+            settings=self.settings,
         )
 
     def _fitted(self) -> Run:
