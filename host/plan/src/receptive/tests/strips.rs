@@ -92,7 +92,7 @@ fn convolved(step: &Step, origin: usize, x: &[f64]) -> Vec<f64> {
 /// What the last layer before the `linear` one makes of an image.
 fn made(model: &Model, origins: &[Option<usize>], image: &[f64]) -> Vec<f64> {
     let mut values: Vec<Vec<f64>> = Vec::new();
-    for at in 0..model.layers.len() - 1 {
+    for (at, origin) in origins.iter().enumerate().take(model.layers.len() - 1) {
         let read: Vec<&[f64]> = model
             .sources(at)
             .iter()
@@ -102,7 +102,7 @@ fn made(model: &Model, origins: &[Option<usize>], image: &[f64]) -> Vec<f64> {
             })
             .collect();
         values.push(match model.layers[at].kind {
-            LayerKind::Conv2d(conv) => convolved(&Step::Conv(conv), origins[at].unwrap(), read[0]),
+            LayerKind::Conv2d(conv) => convolved(&Step::Conv(conv), origin.unwrap(), read[0]),
             LayerKind::Pool2d(pool) => convolved(&Step::Pool(pool), 0, read[0]),
             LayerKind::Concat => read.concat(),
             LayerKind::Slice(slice) => {
@@ -189,7 +189,7 @@ fn parameters_have_the_names_of_the_whole_model() {
     let model = resolved(&whole, Image(8, 8, 1));
     let split = Splittable::of(&model).unwrap();
     let workers = Workers::alike(2, 1.0, 1.0);
-    let strips = Strips::new(&whole, &model, (&split, &workers), &[0..2]).unwrap();
+    let strips = Strips::new(&whole, &model, (&split, &workers), std::slice::from_ref(&(0..2))).unwrap();
     let Layers::List(layers) = &strips.settings.layers else { panic!() };
     let convolutions: Vec<usize> = (0..layers.len()).filter(|&at| layers[at].kernel == "conv2d").collect();
     assert_eq!(convolutions.len(), 2);
@@ -216,6 +216,8 @@ fn what_cannot_be_split_is_refused() {
     let whole = settings(&Chain::new(vec![Step::Conv(Conv2d { stride: 1, ..conv })]).unwrap());
     let model = resolved(&whole, image);
     let split = Splittable::of(&model).unwrap();
-    let text = Strips::new(&whole, &model, (&split, &Workers::alike(9, 1.0, 1.0)), &[0..1]).unwrap_err();
+    let text =
+        Strips::new(&whole, &model, (&split, &Workers::alike(9, 1.0, 1.0)), std::slice::from_ref(&(0..1)))
+            .unwrap_err();
     assert!(text.to_string().contains("9 strips of an image of 8 rows"), "{text}");
 }
