@@ -19,8 +19,8 @@ use crate::features::Features;
 use crate::labels::Labels;
 use crate::split::Split;
 
-/// Most images: their rows are 41 GB.
-const MAX_IMAGES: u64 = 1_000_000;
+/// Most images: their rows are 4.2 GB.
+const MAX_IMAGES: u64 = 100_000;
 /// Numbers of a row: the crop, and x and y of both ends.
 const COLUMNS: usize = ACROSS * ALONG + 4;
 
