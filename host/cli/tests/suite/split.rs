@@ -50,7 +50,7 @@ fn strips_have_the_scores_of_whole_images_bit_for_bit() {
     let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
     for model in [&["--recipe", "cnn"][..], &["--model", "strides.toml", "--batch", "128"]] {
         let out = ["--epochs", "1", "--eval-every", "0", "--out", "run"];
-        works(folder, &[&["train", "digits"], model, &out].concat());
+        works(folder, &[&["train", "digits"][..], model, &out].concat());
         works(folder, &["predict", "run", "--out", "whole.npz", "--embeddings"]);
         for strips in ["1", "2", "3", "4"] {
             let line = ["predict", "run", "--out", "split.npz", "--embeddings", "--split", strips];
