@@ -75,7 +75,7 @@ fn lanes_that_cannot_be_are_refused_in_words() {
         (&["lanes.count=2", "lanes.cut=[3,4]"], "the first layer of each lane"),
         (&["lanes.count=64"], "at most as many lanes"),
         (&["lanes.count=2", "executor.spans=auto"], "leave executor.spans out"),
-        (&["lanes.count=2", "executor.kind=loopback"], "lanes are threads here"),
+        (&["lanes.count=2", "executor.kind=loopback"], "lanes are threads, or workers"),
         (&["lanes.count=2", "pipeline.mode=sync"], "lanes pass rows of one round"),
         (
             &["lanes.count=2", "data.source=cora", "model.kind=gcn", "batch.sampler=neighbours"],

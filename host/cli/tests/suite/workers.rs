@@ -286,8 +286,7 @@ fn a_worker_keeps_what_was_planned_and_no_run_begins_where_it_cannot() {
         .iter()
         .map(|lane| lane["worker_bytes"].as_u64().unwrap())
         .collect();
-    let line = [&["--layers", "6", "--hidden", "256", "--lanes", "2", "--workers", "2", "--epochs", "2"][..]]
-        .concat();
+    let line = [&["--hidden", "256", "--lanes", "2", "--workers", "2", "--epochs", "2"][..]].concat();
     let (cluster, address) = Cluster::start(folder, &line);
     let workers = [0, 1].map(|at| {
         let keep = planned[at].to_string();

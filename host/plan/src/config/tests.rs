@@ -388,18 +388,20 @@ fn functions_are_a_number_or_auto() {
 #[test]
 fn settings_of_another_executor_are_refused() {
     let both = "set executor.kind = \"emulated\" or \"lambda\", or leave it out";
+    let three = "set executor.kind = \"emulated\" or \"lambda\" or \"workers\", or leave it out";
     let cases = [
+        ("local", "workers.count=2", "`workers.count` is 2", "set executor.kind = \"workers\","),
         ("local", "executor.functions=3", "`executor.functions` is 3, which the local executor", both),
         ("local", "executor.functions=auto", "is \"auto\"", "it has no functions"),
         ("local", "executor.transport=s3", "`executor.transport` is \"s3\"", both),
-        ("local", "executor.rows=bf16", "`executor.rows` is \"bf16\"", both),
+        ("local", "executor.rows=bf16", "`executor.rows` is \"bf16\"", three),
         ("local", "executor.stream=false", "`executor.stream` is false", both),
         ("local", "executor.memory_mb=512", "`executor.memory_mb` is 512", both),
         ("local", "executor.timeout_s=5", "`executor.timeout_s` is 5", both),
-        ("local", "executor.deadline_ms=5", "`executor.deadline_ms` is 5", both),
+        ("local", "executor.deadline_ms=5", "`executor.deadline_ms` is 5", three),
         ("local", "executor.host=zone", "`executor.host` is \"zone\"", "set executor.kind = \"emulated\""),
         ("loopback", "executor.host=home", "the loopback executor", "set executor.kind = \"emulated\""),
-        ("local", "executor.deadline_ratio=2", "`executor.deadline_ratio` is 2", both),
+        ("local", "executor.deadline_ratio=2", "`executor.deadline_ratio` is 2", three),
         (
             "local",
             "executor.deployment=x",
