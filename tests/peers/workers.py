@@ -56,7 +56,7 @@ def spread(values):
 
 def branches():
     """Eight branches of four layers, joined: generated rows, a model file."""
-    subprocess.run([a.eciton, "data", "generate", "linear", "made", "--rows", "16384", "--columns", "256"], cwd=work, check=True,
+    subprocess.run([a.eciton, "data", "generate", "linear", "made", "--rows", "16384", "--features", "2048"], cwd=work, check=True,
                    capture_output=True)
     return ["made", "--recipe", "branches", "--epochs", "2", "--batch", "2048", "--micro", "8"]
 
