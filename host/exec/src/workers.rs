@@ -7,16 +7,19 @@
 //!
 //! What a place keeps is a copy or can be computed again, so a place may vanish at any time.
 
+mod connections;
 mod link;
 mod objects;
 mod pool;
+mod room;
 mod serve;
+mod shared;
 mod start;
 
 use serde::{Deserialize, Serialize};
 
 pub use eciton_connect::{Error as ConnectError, Token};
-pub use pool::{Settings, WorkerPool};
+pub use pool::{Rendezvous, Settings, WorkerPool};
 pub use serve::{Leave, Load, Served, Serving, serve};
 pub use start::start;
 

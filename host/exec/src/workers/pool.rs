@@ -1,27 +1,24 @@
-//! The host's side: who is there, who does what, and what is told of those who have gone.
+//! The pool: an executor whose tasks are those of workers that have dialled this process.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use eciton_connect::{
-    Certificate, Error as ConnectError, Joined, Listener, Message, Receiver, Sender, Token, Welcome,
-};
-use eciton_kernel::wire::Answer;
-use eciton_kernel::{Error, Kernel};
-use eciton_plan::Step;
-use tokio::sync::mpsc;
+use eciton_connect::{Certificate, Error as ConnectError, Listener, Message, Token, Welcome};
+use eciton_kernel::Kernel;
+use eciton_kernel::wire::KernelRef;
 
-use super::link::{CREDIT, Flight, Link};
+use super::connections::let_in;
+use super::link::Flight;
 use super::objects::Objects;
-use super::{KEPT, KERNELS, Traffic};
+use super::shared::{Shared, State};
+use super::{KERNELS, Traffic};
 use crate::framed::Framing;
 use crate::functions;
-use crate::local::Inbox;
 use crate::ticket::Ticket;
-use crate::{Answered, Completion, Executor, Job, Load, LocalPool, Order};
+use crate::{Completion, Executor, Job, Load, LocalPool};
 
 /// How a pool of workers is set up.
 #[derive(Debug)]
@@ -50,53 +47,13 @@ pub struct Settings {
     pub needs: Vec<(u64, u64)>,
 }
 
-/// Where a pool listens.
+/// The place where a pool listens, and its tokens.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct Rendezvous {
     /// `HOST:PORT`
     pub address: String,
     /// The folder of the tokens: `worker-0.token` and so on.
     pub tokens: PathBuf,
-}
-
-/// Who is there.
-struct State {
-    links: Vec<Option<Link>>,
-    objects: Objects,
-    traffic: Vec<Traffic>,
-    classes: BTreeSet<String>,
-    /// Connections so far.
-    connections: u64,
-    /// Tasks so far.
-    numbers: u64,
-    /// How often steps of the newest round found no rows where they were done.
-    unmet: BTreeMap<Step, u32>,
-    /// Who sends messages.
-    writers: Vec<tokio::task::JoinHandle<()>>,
-    /// Nothing is handed out any more.
-    closed: bool,
-    /// Nobody is there: the local pool waits for them.
-    deserted: bool,
-}
-
-impl State {
-    fn link(&mut self, place: u32, id: u64) -> Option<&mut Link> {
-        self.links.get_mut(place as usize)?.as_mut().filter(|link| link.id == id)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.links.iter().all(Option::is_none)
-    }
-}
-
-struct Shared {
-    settings: Settings,
-    inbox: Inbox,
-    state: Mutex<State>,
-    /// Told whenever somebody comes or goes.
-    changed: std::sync::Condvar,
-    runtime: tokio::runtime::Handle,
-    kernels: Vec<String>,
 }
 
 /// Hands tasks to workers that have dialled this process.
@@ -104,7 +61,7 @@ pub struct WorkerPool {
     local: LocalPool,
     shared: Arc<Shared>,
     runtime: Option<tokio::runtime::Runtime>,
-    place: Place,
+    rendezvous: Rendezvous,
     /// Tokens that go with this process.
     _own: Option<tempfile::TempDir>,
     /// Processes that were started here.
@@ -116,7 +73,7 @@ pub struct WorkerPool {
 
 impl std::fmt::Debug for WorkerPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "WorkerPool({} places at {})", self.shared.settings.count, self.place.address)
+        write!(f, "WorkerPool({} places at {})", self.shared.settings.count, self.rendezvous.address)
     }
 }
 
@@ -162,15 +119,14 @@ impl WorkerPool {
         let mut objects = Objects::new(settings.weight_versions);
         let mut names = Vec::with_capacity(kernels.len());
         for (kernel, component) in kernels {
-            let digest: String = kernel.digest().iter().map(|byte| format!("{byte:02x}")).collect();
-            let name = format!("{KERNELS}{digest}");
+            let name = format!("{KERNELS}{}", KernelRef::new(kernel).digest);
             objects.put(name.clone(), Bytes::from(component.to_vec()));
             names.push(name);
         }
         if settings.framing.rows != eciton_tensor::frame::Encoding::F32 {
             local.round(settings.framing.clone());
         }
-        let place = Place { address: listener.address.to_string(), tokens: folder };
+        let rendezvous = Rendezvous { address: listener.address.to_string(), tokens: folder };
         let count = settings.count as usize;
         let state = State {
             links: (0..count).map(|_| None).collect(),
@@ -179,7 +135,6 @@ impl WorkerPool {
             classes: BTreeSet::new(),
             connections: 0,
             numbers: 0,
-            unmet: BTreeMap::new(),
             writers: Vec::new(),
             closed: false,
             deserted: false,
@@ -188,18 +143,18 @@ impl WorkerPool {
             settings,
             inbox: local.inbox(),
             state: Mutex::new(state),
-            changed: std::sync::Condvar::new(),
+            changed: Condvar::new(),
             runtime: runtime.handle().clone(),
             kernels: names,
         });
         runtime.spawn(let_in(shared.clone(), listener));
         let (runtime, children) = (Some(runtime), Vec::new());
-        Ok(Self { local, shared, runtime, place, _own: own, children, gathered: false, at_home: false })
+        Ok(Self { local, shared, runtime, rendezvous, _own: own, children, gathered: false, at_home: false })
     }
 
-    /// Where workers may dial.
-    pub fn place(&self) -> &Place {
-        &self.place
+    /// The address and the tokens of workers.
+    pub fn rendezvous(&self) -> &Rendezvous {
+        &self.rendezvous
     }
 
     /// Processes that end with this pool.
@@ -209,7 +164,8 @@ impl WorkerPool {
 
     /// Waits until all workers are there.
     fn gather(&mut self) -> Result<(), String> {
-        let end = Instant::now() + self.shared.settings.patience;
+        let begun = Instant::now();
+        let end = begun + self.shared.settings.patience;
         let mut state = self.shared.lock();
         loop {
             let there = state.links.iter().flatten().count();
@@ -225,9 +181,9 @@ impl WorkerPool {
                     "{there} of {} workers are there after {} s{ended}; start them with `eciton worker --connect {} \
                      --token-file {}`, or ask for fewer",
                     state.links.len(),
-                    self.shared.settings.patience.as_secs(),
-                    self.place.address,
-                    self.place.tokens.join(token_name(0)).display()
+                    begun.elapsed().as_secs(),
+                    self.rendezvous.address,
+                    self.rendezvous.tokens.join(token_name(0)).display()
                 ));
             }
             let waited = self.shared.changed.wait_timeout(state, left.min(Duration::from_millis(200)));
@@ -239,373 +195,6 @@ impl WorkerPool {
 /// The file of a place's token.
 pub(super) fn token_name(place: u32) -> String {
     format!("worker-{place}.token")
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Tables are whole whatever happened.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether each place keeps what its lane needs.
-    fn check(&self, state: &State) -> Result<(), String> {
-        for (place, (&(weights, rows), link)) in self.settings.needs.iter().zip(&state.links).enumerate() {
-            let keeps = link.as_ref().map_or(u64::MAX, |link| link.keeps_bytes);
-            if weights.saturating_add(rows) > keeps {
-                return Err(format!(
-                    "the worker at place {place} keeps {keeps} bytes, and its lane needs {} ({weights} of weights, {rows} \
-                     of rows); have more lanes (--lanes), more parts (--micro), or workers that keep more (--keep, \
-                     workers.keep_bytes)",
-                    weights.saturating_add(rows)
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives a place a task. One whose worker has gone meanwhile is forgotten if it is a lane's: its loss is
-    /// told.
-    fn hand(self: &Arc<Self>, place: u32, order: &Order) {
-        let key = order.task.key();
-        let of_lane = order.lane.is_some();
-        self.inbox.begin();
-        let ticket = Ticket::new(&self.inbox);
-        let mut state = self.lock();
-        if state.closed {
-            return;
-        }
-        let State { links, objects, numbers, traffic, .. } = &mut *state;
-        let link = links.get(place as usize).and_then(Option::as_ref);
-        if link.is_none_or(|link| link.draining) {
-            drop(state);
-            if !of_lane {
-                let reason = format!("the worker at place {place} has gone");
-                ticket.end(
-                    order.pass,
-                    key,
-                    Instant::now(),
-                    Err(Error::Host { place: key.to_string(), reason }),
-                );
-            }
-            return;
-        };
-        // Before what comes in their place.
-        let gone = objects.forget_before(order.work.generation);
-        links.iter_mut().flatten().for_each(|link| link.forget(&gone));
-        let Some(link) = links.get_mut(place as usize).and_then(Option::as_mut) else { return };
-        let written = match objects.write(&self.settings.run, &self.settings.framing, order) {
-            Ok(written) => written,
-            Err(error) => {
-                drop(state);
-                return ticket.fail(order, error);
-            }
-        };
-        let sent = link.give(&written.keys, objects);
-        if let Some(traffic) = traffic.get_mut(place as usize) {
-            traffic.object_bytes += sent;
-        }
-        *numbers += 1;
-        let flight = Flight::new((order.pass, key), ticket, of_lane, (written.frame, written.keys));
-        let number = *numbers;
-        link.begin(number, flight);
-        drop(state);
-        if let Some(deadline) = order.deadline.filter(|_| !of_lane) {
-            self.watch((order.pass, key), deadline, (place, number));
-        }
-    }
-
-    /// Tells of a task that is not answered in time.
-    fn watch(self: &Arc<Self>, (pass, key): (u32, eciton_plan::TaskKey), deadline: Duration, at: (u32, u64)) {
-        let (shared, (place, number)) = (self.clone(), at);
-        self.runtime.spawn(async move {
-            tokio::time::sleep(deadline).await;
-            let state = shared.lock();
-            let link = state.links.get(place as usize).and_then(Option::as_ref);
-            let under_way = link.is_some_and(|link| link.flights.contains_key(&number));
-            drop(state);
-            if under_way {
-                shared.inbox.note(Completion::Overdue { pass, key });
-            }
-        });
-    }
-
-    /// The place that is free for a task without a lane.
-    fn free(&self) -> Option<u32> {
-        let state = self.lock();
-        let free = (0u32..).zip(&state.links).filter_map(|(place, link)| {
-            let link = link.as_ref().filter(|link| !link.draining && link.flights.len() < CREDIT)?;
-            Some((link.flights.len(), place))
-        });
-        free.min().map(|(_, place)| place).filter(|_| !state.closed)
-    }
-
-    /// Hands out what waits for anybody.
-    fn dispatch(self: &Arc<Self>) {
-        while let Some(place) = self.free() {
-            let Some(order) = self.inbox.take_offer() else { return };
-            self.hand(place, &order);
-            // Counted once more as it was handed out.
-            self.inbox.forget();
-        }
-    }
-
-    fn answered(
-        self: &Arc<Self>,
-        place: u32,
-        id: u64,
-        (number, frame): (u64, Bytes),
-    ) -> Result<(), ConnectError> {
-        let mut state = self.lock();
-        let known = number <= state.numbers;
-        let Some(link) = state.link(place, id) else { return Ok(()) };
-        let flight = link.flights.remove(&number);
-        let Some(Flight { pass, key, begun, ticket, .. }) = flight else {
-            // A task that was cancelled, or one that there never was.
-            let reason = format!("of task {number}, which there never was");
-            return if known {
-                Ok(())
-            } else {
-                Err(ConnectError::Message { what: "an answer".to_owned(), reason })
-            };
-        };
-        let drained = link.draining && link.flights.is_empty();
-        if let Some(traffic) = state.traffic.get_mut(place as usize) {
-            traffic.tasks += 1;
-        }
-        let result = Answer::parse(frame.into()).and_then(|answer| {
-            let meta = answer.meta();
-            if meta.key != key {
-                let reason = format!("the answer is to {}", meta.key);
-                return Err(Error::Wire { place: key.to_string(), reason });
-            }
-            if state.classes.len() < CLASSES {
-                state.classes.insert(meta.numeric_class.clone());
-            }
-            match meta.error() {
-                Some(error) => Err(error),
-                None => Ok(answer),
-            }
-        });
-        drop(state);
-        ticket.end(pass, key, begun, result.map(|answer| Answered::Apart(Box::new(answer))));
-        if drained {
-            self.lost((place, id), "it was asked to go");
-        }
-        self.dispatch();
-        Ok(())
-    }
-
-    /// A worker has not got what a task names.
-    fn missing(self: &Arc<Self>, place: u32, id: u64, (number, keys): (u64, &[String])) {
-        let rows = keys.iter().any(|key| key.starts_with(KEPT));
-        let mut state = self.lock();
-        let State { links, objects, traffic, unmet, .. } = &mut *state;
-        let link = links.get_mut(place as usize).and_then(Option::as_mut).filter(|link| link.id == id);
-        let Some(link) = link else { return };
-        if rows {
-            // What is computed again, the engine says: for it the place is another one now.
-            let gone: Vec<u64> = link.flights.iter().filter(|(_, f)| f.of_lane).map(|(at, _)| *at).collect();
-            let dropped: Vec<_> = gone.iter().filter_map(|at| link.flights.remove(at)).collect();
-            // Of one step again and again: it is not that others came in between.
-            let step = link.flights.get(&number).map(|flight| flight.key.step());
-            let times = step.map(|step| {
-                unmet.retain(|known, _| known.round == step.round);
-                let times = unmet.entry(step).or_default();
-                *times += 1;
-                *times
-            });
-            if times.is_some_and(|times| times > THRASHED) {
-                let reason = format!(
-                    "the worker at place {place} keeps {} bytes, which do not suffice for the lanes that it has taken \
-                     over; have workers that keep more, or a spare at once",
-                    link.keeps_bytes
-                );
-                self.inbox.note(Completion::Deserted { reason });
-            }
-            let reason = "its memory did not suffice for the rows that it was to keep".to_owned();
-            self.inbox.note(Completion::Lost { place, reason });
-            self.inbox.note(Completion::Joined { place });
-            drop(state);
-            return drop(dropped);
-        }
-        if let Some(sent) = link.again(number, objects) {
-            if let Some(traffic) = traffic.get_mut(place as usize) {
-                traffic.object_bytes += sent;
-            }
-            return;
-        }
-        let flight = link.flights.remove(&number);
-        drop(state);
-        if let Some(Flight { pass, key, begun, ticket, .. }) = flight {
-            let reason = format!("the worker at place {place} keeps losing {}", keys.join(", "));
-            ticket.end(pass, key, begun, Err(Error::Host { place: key.to_string(), reason }));
-        }
-    }
-
-    /// A worker has gone, or is to go. Its loss is told before its tasks are forgotten: something is under way
-    /// all the time.
-    fn lost(self: &Arc<Self>, (place, id): (u32, u64), reason: &str) {
-        let mut state = self.lock();
-        let Some(slot) = state.links.get_mut(place as usize) else { return };
-        let Some(link) = slot.take_if(|link| link.id == id) else { return };
-        let closed = state.closed;
-        if let Some(traffic) = state.traffic.get_mut(place as usize) {
-            traffic.lost += u32::from(!closed);
-        }
-        if !closed {
-            self.inbox.note(Completion::Lost { place, reason: reason.to_owned() });
-        }
-        let deserted = state.is_empty() && !closed && !state.deserted && self.settings.lanes;
-        if deserted {
-            state.deserted = true;
-            // Under way until somebody comes.
-            self.inbox.begin();
-        }
-        let connections = state.connections;
-        drop(state);
-        if deserted {
-            self.wait_for_others(connections);
-        }
-        link.say(Message::Bye(reason.to_owned()));
-        for flight in link.flights.into_values().filter(|flight| !flight.of_lane) {
-            let Flight { pass, key, begun, ticket, .. } = flight;
-            let reason = format!("the worker at place {place} has gone: {reason}");
-            ticket.end(pass, key, begun, Err(Error::Host { place: key.to_string(), reason }));
-        }
-        self.changed.notify_all();
-    }
-
-    fn wait_for_others(self: &Arc<Self>, connections: u64) {
-        let (shared, patience) = (self.clone(), self.settings.patience);
-        let reason = format!("all workers have gone, and none has come for {} s", patience.as_secs());
-        self.runtime.spawn(async move {
-            tokio::time::sleep(patience).await;
-            let state = shared.lock();
-            // Nobody has come, not even one who has gone again.
-            if state.deserted && state.connections == connections {
-                shared.inbox.note(Completion::Deserted { reason });
-            }
-        });
-    }
-
-    fn count(&self, place: u32, (bytes_in, bytes_out): (u64, u64)) {
-        if let Some(traffic) = self.lock().traffic.get_mut(place as usize) {
-            traffic.bytes_in += bytes_in;
-            traffic.bytes_out += bytes_out;
-        }
-    }
-}
-
-/// How often a step may find no rows where it is done.
-const THRASHED: u32 = 6;
-/// Numeric classes that are remembered; there are four.
-const CLASSES: usize = 16;
-
-/// Lets workers in, for as long as the pool is there.
-async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
-    while let Some(Joined { seat, hello, receiver, sender, .. }) = listener.next().await {
-        let place = seat.place;
-        let (out, messages) = mpsc::unbounded_channel();
-        let mut state = shared.lock();
-        if state.closed {
-            continue;
-        }
-        state.connections += 1;
-        let id = state.connections;
-        let mut link = Link::new((id, hello.keeps_bytes), out);
-        let sent = link.give(&shared.kernels, &state.objects);
-        if let Some(traffic) = state.traffic.get_mut(place as usize) {
-            traffic.object_bytes += sent;
-        }
-        // The seat was free: whoever had it has been lost.
-        if let Some(slot) = state.links.get_mut(place as usize) {
-            *slot = Some(link);
-        }
-        let deserted = std::mem::take(&mut state.deserted);
-        drop(state);
-        let (writes, reads) = (shared.clone(), shared.clone());
-        let writer = tokio::spawn(async move {
-            let ended = write(&writes, place, sender, messages).await;
-            if let Err(error) = ended {
-                writes.lost((place, id), &error.to_string());
-            }
-        });
-        let mut state = shared.lock();
-        state.writers.retain(|writer| !writer.is_finished());
-        state.writers.push(writer);
-        drop(state);
-        tokio::spawn(async move {
-            let ended = read(&reads, (place, id), receiver).await;
-            // Only then another worker may sit there.
-            reads.lost((place, id), &ended);
-            drop(seat);
-        });
-        shared.inbox.note(Completion::Joined { place });
-        if deserted {
-            shared.inbox.forget();
-        }
-        shared.changed.notify_all();
-        shared.dispatch();
-    }
-}
-
-/// Sends a worker's messages, and signs of life between them.
-async fn write(
-    shared: &Arc<Shared>,
-    place: u32,
-    mut sender: Sender,
-    mut messages: mpsc::UnboundedReceiver<Message>,
-) -> Result<(), ConnectError> {
-    let between = shared.settings.silence / eciton_connect::limits::SIGNS;
-    loop {
-        let message = match tokio::time::timeout(between, messages.recv()).await {
-            Ok(Some(message)) => message,
-            Ok(None) => break,
-            Err(_) => Message::Alive,
-        };
-        let last = matches!(message, Message::Bye(_));
-        let bytes = sender.send(&message).await?;
-        shared.count(place, (0, bytes));
-        if last {
-            break;
-        }
-    }
-    sender.close().await;
-    Ok(())
-}
-
-/// Hears a worker, to its end; why that came.
-async fn read(shared: &Arc<Shared>, (place, id): (u32, u64), mut receiver: Receiver) -> String {
-    loop {
-        let (message, bytes) = match receiver.next().await {
-            Ok(next) => next,
-            Err(error) => return error.to_string(),
-        };
-        shared.count(place, (bytes, 0));
-        let name = message.name();
-        match message {
-            Message::Answer { number, frame } => {
-                if let Err(error) = shared.answered(place, id, (number, frame)) {
-                    return error.to_string();
-                }
-            }
-            Message::Missing { number, keys } => shared.missing(place, id, (number, &keys)),
-            Message::Alive => {}
-            Message::Drain => {
-                let mut state = shared.lock();
-                let idle = state.link(place, id).is_none_or(|link| {
-                    link.draining = true;
-                    link.flights.is_empty()
-                });
-                drop(state);
-                if idle {
-                    shared.lost((place, id), "it was asked to go");
-                }
-            }
-            Message::Bye(reason) => return reason,
-            _ => return format!("it sent a {name}, which is the host's to send"),
-        }
-    }
 }
 
 impl Executor for WorkerPool {
@@ -653,7 +242,7 @@ impl Executor for WorkerPool {
     fn prepare(&mut self, tell: &mut dyn FnMut(&str)) -> Result<Vec<bool>, String> {
         if !std::mem::replace(&mut self.gathered, true) {
             if self.children.is_empty() {
-                let (address, tokens) = (&self.place.address, self.place.tokens.display());
+                let (address, tokens) = (&self.rendezvous.address, self.rendezvous.tokens.display());
                 tell(&format!("listens at {address}; tokens of {} workers are in {tokens}", self.most()));
             }
             self.gather()?;

@@ -1,6 +1,6 @@
 //! The worker's side: one task after the other, and what is kept between them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use eciton_plan::TaskKey;
 use eciton_tensor::frame::Frame;
 use tokio::sync::{mpsc, watch};
 
-use super::{KEPT, KERNELS};
+use super::KERNELS;
+use super::room::{Room, is_rows};
 use crate::framed;
 use crate::local::guarded;
 
@@ -114,11 +115,11 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
         kernels: HashMap::new(),
         layers: HashMap::new(),
         instances: Instances::new(false),
-        room: Room { most: serving.keeps_bytes, ..Room::default() },
+        room: Room::new(serving.keeps_bytes),
         done: 0,
     };
     let vanished = worker.work(tasks, &out, serving.vanishes_at);
-    let (tasks, kept_bytes, run) = (worker.done, worker.room.peak, welcome.run);
+    let (tasks, kept_bytes, run) = (worker.done, worker.room.peak(), welcome.run);
     if vanished {
         runtime.shutdown_timeout(Duration::ZERO);
         return Ok(Served { run, tasks, kept_bytes, reason: "it vanished, as it was asked to".to_owned() });
@@ -199,82 +200,6 @@ async fn write(
     }
 }
 
-/// Tensors that are kept, by name, within bytes.
-#[derive(Default)]
-struct Room {
-    most: u64,
-    bytes: u64,
-    peak: u64,
-    objects: HashMap<String, Vec<Decoded>>,
-    /// Rows, and of which round they are.
-    rows: HashMap<String, (u32, Decoded)>,
-    /// Names of rows, the oldest first.
-    order: VecDeque<String>,
-}
-
-fn bytes(of: &[Decoded]) -> u64 {
-    of.iter().map(Decoded::bytes).sum()
-}
-
-impl Room {
-    /// Makes room, at the cost of the oldest rows: whoever wants them is told that they are missing.
-    fn make(&mut self, bytes: u64) {
-        while self.bytes.saturating_add(bytes) > self.most {
-            let Some(oldest) = self.order.front().cloned() else { return };
-            self.free(&oldest);
-        }
-    }
-
-    fn count(&mut self, bytes: u64) {
-        self.bytes += bytes;
-        self.peak = self.peak.max(self.bytes);
-    }
-
-    fn put_object(&mut self, key: String, parts: Vec<Decoded>) {
-        self.forget(&key);
-        let bytes = bytes(&parts);
-        self.make(bytes);
-        self.count(bytes);
-        self.objects.insert(key, parts);
-    }
-
-    fn forget(&mut self, key: &str) {
-        if let Some(parts) = self.objects.remove(key) {
-            self.bytes -= bytes(&parts);
-        }
-    }
-
-    fn keep(&mut self, name: String, round: u32, rows: Decoded) {
-        self.free(&name);
-        let bytes = rows.bytes();
-        self.make(bytes);
-        self.count(bytes);
-        self.order.push_back(name.clone());
-        self.rows.insert(name, (round, rows));
-    }
-
-    fn free(&mut self, name: &str) {
-        if let Some((_, rows)) = self.rows.remove(name) {
-            self.bytes -= rows.bytes();
-            self.order.retain(|known| known != name);
-        }
-    }
-
-    fn has(&self, name: &str, round: u32) -> bool {
-        match name.starts_with(KEPT) {
-            true => self.rows.get(name).is_some_and(|(of, _)| *of == round),
-            false => self.objects.contains_key(name),
-        }
-    }
-
-    fn part(&self, name: &str, part: u32) -> Option<Decoded> {
-        match name.starts_with(KEPT) {
-            true => self.rows.get(name).filter(|_| part == 0).map(|(_, rows)| rows.clone()),
-            false => self.objects.get(name)?.get(part as usize).cloned(),
-        }
-    }
-}
-
 struct Worker {
     load: Load,
     limits: Limits,
@@ -309,8 +234,8 @@ impl Worker {
                 Incoming::Kernel(digest, bytes) => {
                     self.kernels.insert(digest, Component::Bytes(bytes));
                 }
-                Incoming::Object(key, parts) => self.room.put_object(key, parts),
-                Incoming::Forget(keys) => keys.iter().for_each(|key| self.room.forget(key)),
+                Incoming::Object(key, parts) => self.room.put(key, parts),
+                Incoming::Forget(keys) => keys.iter().for_each(|key| self.room.free(key)),
                 Incoming::Task(number, frame) => {
                     let answer = self.task(number, &frame);
                     self.done += 1;
@@ -369,11 +294,13 @@ impl Worker {
         if meta.outcome == Outcome::Done {
             let (kept, freed) = places.take_kept()?;
             freed.iter().for_each(|name| self.room.free(name));
+            let own: BTreeSet<String> =
+                names.iter().chain(kept.iter().map(|(name, _)| name)).cloned().collect();
             for (name, rows) in kept {
-                if !name.starts_with(KEPT) {
+                if !is_rows(&name) {
                     return Err(refused("a request", format!("rows that are kept under `{name}`")));
                 }
-                self.room.keep(name, round, Decoded::Matrix(rows));
+                self.room.keep(name, (round, Decoded::Matrix(rows)), &own)?;
             }
         }
         places.encode(&meta, encoding)
@@ -419,35 +346,4 @@ fn failed(number: u64, key: TaskKey, error: Error) -> Message {
     let meta = AnswerMeta::new(key, &Err(error));
     let frame = encode_failure(&meta).unwrap_or_default().into();
     Message::Answer { number, frame }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    fn rows(value: f32) -> Decoded {
-        let buffer = eciton_tensor::Buffer::from_rows(16, 16, &[value; 256]).unwrap();
-        Decoded::Matrix(buffer.read(0..16).unwrap().into())
-    }
-
-    #[test]
-    fn rows_make_room_for_newer_ones_and_are_of_one_round() {
-        let one = rows(1.0).bytes();
-        let mut room = Room { most: 3 * one, ..Room::default() };
-        room.put_object("weights/1".to_owned(), vec![rows(0.0)]);
-        room.keep("kept/a".to_owned(), 1, rows(1.0));
-        room.keep("kept/b".to_owned(), 1, rows(2.0));
-        assert!(room.has("kept/a", 1) && !room.has("kept/a", 2), "of another round");
-        room.keep("kept/c".to_owned(), 1, rows(3.0));
-        assert!(!room.has("kept/a", 1), "the oldest");
-        room.keep("kept/b".to_owned(), 2, rows(4.0));
-        assert!(room.has("kept/b", 2) && !room.has("kept/b", 1) && room.has("kept/c", 1));
-        assert_eq!((room.bytes, room.peak, room.order.len()), (3 * one, 3 * one, 2));
-        room.put_object("weights/2".to_owned(), vec![rows(0.0)]);
-        assert!(room.has("weights/1", 9) && room.has("weights/2", 9) && !room.has("kept/c", 1));
-        room.forget("weights/1");
-        room.free("kept/b");
-        assert_eq!((room.bytes, room.rows.len(), room.order.len()), (one, 0, 0));
-    }
 }

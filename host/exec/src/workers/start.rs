@@ -36,7 +36,7 @@ pub fn start(
     let mut pool = WorkerPool::new(wanted.local, &wanted.kernels, settings)?;
     if workers.listen.is_none() {
         let program = program()?;
-        let place = pool.place().clone();
+        let place = pool.rendezvous().clone();
         let one = |number: u32| {
             let mut command = Command::new(&program);
             command.args(["worker", "--connect", &place.address, "--token-file"]);

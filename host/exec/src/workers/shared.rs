@@ -1,0 +1,299 @@
+//! Places and tasks, as the pool's owner and its connections share them.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use eciton_connect::{Error as ConnectError, Message};
+use eciton_kernel::Error;
+use eciton_kernel::wire::Answer;
+use eciton_plan::TaskKey;
+
+use super::link::{CREDIT, Flight, Link};
+use super::objects::Objects;
+use super::pool::Settings;
+use super::{KEPT, Traffic};
+use crate::local::Inbox;
+use crate::ticket::Ticket;
+use crate::{Answered, Completion, Order};
+
+/// Numeric classes that are remembered; there are four.
+const CLASSES: usize = 16;
+
+/// Who is there.
+pub(super) struct State {
+    pub(super) links: Vec<Option<Link>>,
+    pub(super) objects: Objects,
+    pub(super) traffic: Vec<Traffic>,
+    pub(super) classes: BTreeSet<String>,
+    /// Connections so far.
+    pub(super) connections: u64,
+    /// Tasks so far.
+    pub(super) numbers: u64,
+    /// Who sends messages.
+    pub(super) writers: Vec<tokio::task::JoinHandle<()>>,
+    /// Nothing is handed out any more.
+    pub(super) closed: bool,
+    /// Nobody is there: the local pool waits for them.
+    pub(super) deserted: bool,
+}
+
+impl State {
+    pub(super) fn link(&mut self, place: u32, id: u64) -> Option<&mut Link> {
+        self.links.get_mut(place as usize)?.as_mut().filter(|link| link.id == id)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.links.iter().all(Option::is_none)
+    }
+}
+
+pub(super) struct Shared {
+    pub(super) settings: Settings,
+    pub(super) inbox: Inbox,
+    pub(super) state: Mutex<State>,
+    /// Told whenever somebody comes or goes.
+    pub(super) changed: Condvar,
+    pub(super) runtime: tokio::runtime::Handle,
+    pub(super) kernels: Vec<String>,
+}
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        // Tables are whole whatever happened.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether each place keeps what its lane needs.
+    pub(super) fn check(&self, state: &State) -> Result<(), String> {
+        for (place, (&(weights, rows), link)) in self.settings.needs.iter().zip(&state.links).enumerate() {
+            let keeps = link.as_ref().map_or(u64::MAX, |link| link.keeps_bytes);
+            if weights.saturating_add(rows) > keeps {
+                return Err(format!(
+                    "the worker at place {place} keeps {keeps} bytes, and its lane needs {} ({weights} of weights, {rows} \
+                     of rows); have more lanes (--lanes), more parts (--micro), or workers that keep more (--keep, \
+                     workers.keep_bytes)",
+                    weights.saturating_add(rows)
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a place a task. One whose worker has gone meanwhile is forgotten if it is a lane's: its loss is
+    /// told.
+    pub(super) fn hand(self: &Arc<Self>, place: u32, order: &Order) {
+        let key = order.task.key();
+        let of_lane = order.lane.is_some();
+        self.inbox.begin();
+        let ticket = Ticket::new(&self.inbox);
+        let mut state = self.lock();
+        if state.closed {
+            return;
+        }
+        let State { links, objects, numbers, traffic, .. } = &mut *state;
+        let link = links.get(place as usize).and_then(Option::as_ref);
+        if link.is_none_or(|link| link.draining) {
+            drop(state);
+            if !of_lane {
+                let reason = format!("the worker at place {place} has gone");
+                ticket.end(
+                    order.pass,
+                    key,
+                    Instant::now(),
+                    Err(Error::Host { place: key.to_string(), reason }),
+                );
+            }
+            return;
+        };
+        // Before what comes in their place.
+        let gone = objects.forget_before(order.work.generation);
+        links.iter_mut().flatten().for_each(|link| link.forget(&gone));
+        let Some(link) = links.get_mut(place as usize).and_then(Option::as_mut) else { return };
+        let written = match objects.write(&self.settings.run, &self.settings.framing, order) {
+            Ok(written) => written,
+            Err(error) => {
+                drop(state);
+                return ticket.fail(order, error);
+            }
+        };
+        let sent = link.give(&written.keys, objects);
+        if let Some(traffic) = traffic.get_mut(place as usize) {
+            traffic.object_bytes += sent;
+        }
+        *numbers += 1;
+        let flight = Flight::new((order.pass, key), ticket, of_lane, (written.frame, written.keys));
+        let number = *numbers;
+        link.begin(number, flight);
+        drop(state);
+        if let Some(deadline) = order.deadline.filter(|_| !of_lane) {
+            self.watch((order.pass, key), deadline, (place, number));
+        }
+    }
+
+    /// Tells of a task that is not answered in time.
+    pub(super) fn watch(self: &Arc<Self>, (pass, key): (u32, TaskKey), deadline: Duration, at: (u32, u64)) {
+        let (shared, (place, number)) = (self.clone(), at);
+        self.runtime.spawn(async move {
+            tokio::time::sleep(deadline).await;
+            let state = shared.lock();
+            let link = state.links.get(place as usize).and_then(Option::as_ref);
+            let under_way = link.is_some_and(|link| link.flights.contains_key(&number));
+            drop(state);
+            if under_way {
+                shared.inbox.note(Completion::Overdue { pass, key });
+            }
+        });
+    }
+
+    /// The place that is free for a task without a lane.
+    pub(super) fn free(&self) -> Option<u32> {
+        let state = self.lock();
+        let free = (0u32..).zip(&state.links).filter_map(|(place, link)| {
+            let link = link.as_ref().filter(|link| !link.draining && link.flights.len() < CREDIT)?;
+            Some((link.flights.len(), place))
+        });
+        free.min().map(|(_, place)| place).filter(|_| !state.closed)
+    }
+
+    /// Hands out what waits for anybody.
+    pub(super) fn dispatch(self: &Arc<Self>) {
+        while let Some(place) = self.free() {
+            let Some(order) = self.inbox.take_offer() else { return };
+            self.hand(place, &order);
+            // Counted once more as it was handed out.
+            self.inbox.forget();
+        }
+    }
+
+    pub(super) fn answered(
+        self: &Arc<Self>,
+        place: u32,
+        id: u64,
+        (number, frame): (u64, Bytes),
+    ) -> Result<(), ConnectError> {
+        let mut state = self.lock();
+        let known = number <= state.numbers;
+        let Some(link) = state.link(place, id) else { return Ok(()) };
+        let flight = link.flights.remove(&number);
+        let Some(Flight { pass, key, begun, ticket, .. }) = flight else {
+            // A task that was cancelled, or one that there never was.
+            let reason = format!("of task {number}, which there never was");
+            return if known {
+                Ok(())
+            } else {
+                Err(ConnectError::Message { what: "an answer".to_owned(), reason })
+            };
+        };
+        let drained = link.draining && link.flights.is_empty();
+        if let Some(traffic) = state.traffic.get_mut(place as usize) {
+            traffic.tasks += 1;
+        }
+        let result = Answer::parse(frame.into()).and_then(|answer| {
+            let meta = answer.meta();
+            if meta.key != key {
+                let reason = format!("the answer is to {}", meta.key);
+                return Err(Error::Wire { place: key.to_string(), reason });
+            }
+            if state.classes.len() < CLASSES {
+                state.classes.insert(meta.numeric_class.clone());
+            }
+            match meta.error() {
+                Some(error) => Err(error),
+                None => Ok(answer),
+            }
+        });
+        drop(state);
+        ticket.end(pass, key, begun, result.map(|answer| Answered::Apart(Box::new(answer))));
+        if drained {
+            self.lost((place, id), "it was asked to go");
+        }
+        self.dispatch();
+        Ok(())
+    }
+
+    /// A worker has not got what a task names.
+    pub(super) fn missing(self: &Arc<Self>, place: u32, id: u64, (number, keys): (u64, &[String])) {
+        let rows = keys.iter().any(|key| key.starts_with(KEPT));
+        let mut state = self.lock();
+        let State { links, objects, traffic, .. } = &mut *state;
+        let link = links.get_mut(place as usize).and_then(Option::as_mut).filter(|link| link.id == id);
+        let Some(link) = link else { return };
+        if rows {
+            // What is computed again, the engine says: for it the place is another one now.
+            let gone: Vec<u64> = link.flights.iter().filter(|(_, f)| f.of_lane).map(|(at, _)| *at).collect();
+            let dropped: Vec<_> = gone.iter().filter_map(|at| link.flights.remove(at)).collect();
+            let reason = "its memory did not suffice for the rows that it was to keep".to_owned();
+            self.inbox.note(Completion::Lost { place, reason });
+            self.inbox.note(Completion::Joined { place });
+            drop(state);
+            return drop(dropped);
+        }
+        if let Some(sent) = link.again(number, objects) {
+            if let Some(traffic) = traffic.get_mut(place as usize) {
+                traffic.object_bytes += sent;
+            }
+            return;
+        }
+        let flight = link.flights.remove(&number);
+        drop(state);
+        if let Some(Flight { pass, key, begun, ticket, .. }) = flight {
+            let reason = format!("the worker at place {place} keeps losing {}", keys.join(", "));
+            ticket.end(pass, key, begun, Err(Error::Host { place: key.to_string(), reason }));
+        }
+    }
+
+    /// A worker has gone, or is to go. Its loss is told before its tasks are forgotten: something is under way
+    /// all the time.
+    pub(super) fn lost(self: &Arc<Self>, (place, id): (u32, u64), reason: &str) {
+        let mut state = self.lock();
+        let Some(slot) = state.links.get_mut(place as usize) else { return };
+        let Some(link) = slot.take_if(|link| link.id == id) else { return };
+        let closed = state.closed;
+        if let Some(traffic) = state.traffic.get_mut(place as usize) {
+            traffic.lost += u32::from(!closed);
+        }
+        if !closed {
+            self.inbox.note(Completion::Lost { place, reason: reason.to_owned() });
+        }
+        let deserted = state.is_empty() && !closed && !state.deserted && self.settings.lanes;
+        if deserted {
+            state.deserted = true;
+            // Under way until somebody comes.
+            self.inbox.begin();
+        }
+        let connections = state.connections;
+        drop(state);
+        if deserted {
+            self.wait_for_others(connections);
+        }
+        link.say(Message::Bye(reason.to_owned()));
+        for flight in link.flights.into_values().filter(|flight| !flight.of_lane) {
+            let Flight { pass, key, begun, ticket, .. } = flight;
+            let reason = format!("the worker at place {place} has gone: {reason}");
+            ticket.end(pass, key, begun, Err(Error::Host { place: key.to_string(), reason }));
+        }
+        self.changed.notify_all();
+    }
+
+    pub(super) fn wait_for_others(self: &Arc<Self>, connections: u64) {
+        let (shared, patience) = (self.clone(), self.settings.patience);
+        let reason = format!("all workers have gone, and none has come for {} s", patience.as_secs());
+        self.runtime.spawn(async move {
+            tokio::time::sleep(patience).await;
+            let state = shared.lock();
+            // Nobody has come, not even one who has gone again.
+            if state.deserted && state.connections == connections {
+                shared.inbox.note(Completion::Deserted { reason });
+            }
+        });
+    }
+
+    pub(super) fn count(&self, place: u32, (bytes_in, bytes_out): (u64, u64)) {
+        if let Some(traffic) = self.lock().traffic.get_mut(place as usize) {
+            traffic.bytes_in += bytes_in;
+            traffic.bytes_out += bytes_out;
+        }
+    }
+}
