@@ -81,7 +81,7 @@ impl Ipa {
     }
 
     fn gated<'a>(&self, table: &'a Matrix, parameters: &[&'a Matrix]) -> Gated<'a> {
-        let &[messages, input, bias, recurrent] = &parameters[SHARED..SHARED + 4] else { unreachable!() };
+        let [messages, input, bias, recurrent] = std::array::from_fn(|at| parameters[SHARED + at]);
         Gated { lstm: self.lstm(table, parameters), messages, input, bias, recurrent }
     }
 

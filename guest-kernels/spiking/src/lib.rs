@@ -166,6 +166,11 @@ impl Spiking {
     }
 }
 
+/// Both products' weights and biases: as many as the signature has.
+fn four<'a, T>(parameters: &[&'a T]) -> [&'a T; 4] {
+    std::array::from_fn(|at| parameters[at])
+}
+
 fn one_of<T: Copy>(attributes: &Attributes, name: &str, known: &[(&str, T)]) -> Result<T> {
     let text = attributes.text(name)?;
     let found = known.iter().find(|(known, _)| *known == text).map(|(_, value)| *value);
@@ -280,7 +285,7 @@ impl Kernel for Spiking {
     }
 
     fn forward<R: Real>(&self, task: &Task, io: Forward<'_>) -> Result<()> {
-        let &[w1, b1, w2, b2] = io.parameters else { unreachable!() };
+        let [w1, b1, w2, b2] = four(io.parameters);
         let outgoing = self.outgoing();
         let currents = scratch(&[task.rows, self.hidden], |into| {
             linalg::linear(io.inputs[0], &BEFORE, w1, &after(b1), into)
@@ -306,9 +311,9 @@ impl Kernel for Spiking {
     }
 
     fn backward<R: Real>(&self, _: &Task, io: Backward<'_>) -> Result<()> {
-        let &[w1, b1, w2, b2] = io.parameters else { unreachable!() };
-        let &[into_w1, into_b1, into_w2, into_b2] = io.parameter_gradients else { unreachable!() };
-        let &[hidden_currents, currents] = io.kept else { unreachable!() };
+        let [w1, b1, w2, b2] = four(io.parameters);
+        let [into_w1, into_b1, into_w2, into_b2] = four(io.parameter_gradients);
+        let (hidden_currents, currents) = (io.kept[0], io.kept[1]);
         let spikes = self.hidden_spikes::<R>(hidden_currents, None)?;
         let d = self.outgoing_back::<R>(currents, io.gradients[0])?;
         let d_spikes = scratch(&spikes.shape(), |into| {

@@ -1,34 +1,33 @@
 //! Everything that a run needs before its first epoch: data, kernels, programs, buffers, threads.
 
-use std::cell::RefCell;
+mod draft;
+mod machine;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use eciton_engine::{Deadlines, Engine, Residence, TunerSettings};
-use eciton_exec::functions::{self, Outlook, Wanted};
+use eciton_engine::{Deadlines, Engine, Residence};
+use eciton_exec::functions::{self, Outlook};
 use eciton_exec::{Completion, Executor, LocalPool, Prices};
 use eciton_graph::dataset::Dataset;
-use eciton_kernel::{Kernel, Layer};
-use eciton_plan::executor::CORE_HOUR_USD;
-use eciton_plan::{
-    Attribute, Config, Domain, EdgePlace, ExecutorKind, FunctionCount, GROUP, GatherFeatures, Layers, Mode,
-    Model, Place, Placement, Program, Readout, Round, Savings, SlotId, Spans, Value,
-};
+use eciton_kernel::Layer;
+use eciton_plan::{Config, Domain, ExecutorKind, Layers, Mode, Program, Readout, Round, SlotId, Spans};
 
-use crate::batch::{Batches, Chooser, RowBatches, Source};
+pub(crate) use self::draft::{Draft, Planned, parts};
+use self::machine::{machine, tuning};
+use crate::batch::Chooser;
+use crate::batch::{Batches, RowBatches, Source};
 use crate::checkpoint::Fingerprint;
-use crate::data::{self, Inputs, Interval};
-use crate::driver::{self, Counts, Epochs, Money, RowStore, Stages, State, Trained, Training, Tuning};
+use crate::data::{Inputs, Interval};
+use crate::driver::{self, Counts, Epochs, RowStore, Stages, State, Trained, Training, Tuning};
 use crate::error::{Error, Result, at};
 use crate::evaluation::{Asked, Evaluation, EvaluationPlan, Keeps};
-use crate::initial::{self, Initial};
-use crate::kernels::{CachePolicy, Kernels, Own, SignedCode};
-use crate::labelled::LabelledPlan;
+use crate::initial::Initial;
+use crate::kernels::{CachePolicy, Kernels, SignedCode};
 use crate::logs::{Header, Logs, Profiled, Recording};
-use crate::memory::{self, MemoryPlan};
-use crate::plan::{Planning, needs};
+use crate::plan::needs;
 use crate::recorder::Recorder;
-use crate::report::{Attempts, Helpers, HelpersUsed, Metrics, Observer, WorkersUsed};
+use crate::report::{Attempts, HelpersUsed, Metrics, Observer, WorkersUsed};
 use crate::stop::Stop;
 use crate::strips::Stripped;
 use crate::trial::PipelineTrial;
@@ -134,228 +133,6 @@ pub(crate) struct Session {
     pub fingerprint: Option<Fingerprint>,
     stop: Arc<Stop>,
     pause_after: Option<u32>,
-}
-
-/// A run as far as it is known before memory for it is allocated.
-pub(crate) struct Draft {
-    pub inputs: Inputs,
-    normalised_features: bool,
-    pub kernels: Kernels,
-    pub threads: u32,
-    pub stripped: Option<Stripped>,
-    pub planned: Planned,
-}
-
-impl Draft {
-    pub(crate) fn new(
-        config: &Config,
-        options: &Options,
-        dataset: Option<Dataset>,
-        asked: Asked,
-    ) -> Result<Self> {
-        config.check()?;
-        config.pipeline.check()?;
-        let own = Own::read(config)?;
-        let threads = config.run.threads.unwrap_or_else(|| {
-            std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
-        });
-        // Kernels are compiled while the data is read.
-        let (inputs, kernels) = std::thread::scope(|scope| {
-            let kernels = scope.spawn(|| {
-                let code = (&options.cache, options.code.as_ref());
-                Kernels::load(config, own, options.kernel_folder.as_deref(), code, threads)
-            });
-            let inputs = match dataset {
-                Some(dataset) => Ok(dataset),
-                None => data::load(&config.data),
-            }
-            .and_then(|dataset| {
-                memory::check_ordering(&dataset, config.run.order, config.run.memory_bytes)?;
-                let normalised = data::normalises(&config.data, &dataset);
-                let links = config.predicts_links().then(|| (&config.links, config.pipeline.row_versions()));
-                Ok((Inputs::new(dataset, (&config.run, config.data.group()), links)?, normalised))
-            });
-            let kernels = kernels.join().map_err(|_| Error::Internal("loading kernels panicked".to_owned()));
-            (inputs, kernels)
-        });
-        let ((inputs, normalised_features), kernels) = (inputs?, kernels??);
-        let shape = inputs.shape;
-        let mut settings = config.model.clone();
-        let counted = matches!(settings.layers, Layers::Count(_));
-        if inputs.dataset.graphs.is_some() && counted {
-            settings.own.readout.get_or_insert(Readout::Mean);
-        }
-        let resolve = |settings| Model::resolve(settings, shape.features, shape.classes, inputs.task);
-        let whole = resolve(&settings)?;
-        let stripped = options
-            .strips
-            .map(|strips| Stripped::new(&settings, &whole, (strips, shape.rows)))
-            .transpose()?;
-        let model = match &stripped {
-            Some(stripped) => resolve(stripped.settings())?,
-            None => whole,
-        };
-        inputs.check_readout(&model)?;
-        let inputs = inputs.with_edges(&model)?.with_class_weights(settings.class_weights.as_ref())?;
-        let savings = {
-            let work = inputs.workload(model.constant_gather());
-            Savings::choose(&model, &work, config.run.gather_features)?
-        };
-        let keeps = Keeps::of(asked, options, &inputs);
-        let plan = |savings| Planned::new(config, &inputs, &kernels, threads, (&model, savings, keeps));
-        let mut planned = plan(savings)?;
-        let gives_up = savings.gathered_features && config.run.gather_features == GatherFeatures::Auto;
-        if gives_up && !planned.fits(config) {
-            let savings = Savings { gathered_features: false, ..savings };
-            let without = plan(savings)?;
-            if without.fits(config) {
-                planned = without;
-            }
-        }
-        crate::kernels::check_all_used(config, &planned.layers)?;
-        let weighed = planned.chooser.as_ref().is_some_and(|chooser| chooser.weighs_rows(&config.batch));
-        inputs.check_loss(&planned.program, &planned.layers, weighed)?;
-        initial::check_layers(config, &planned.program)?;
-        inputs.check_neighbours(config, &planned.program)?;
-        Ok(Self { inputs, normalised_features, kernels, threads, stripped, planned })
-    }
-}
-
-/// The programs of a model, and the memory that a run of them takes.
-pub(crate) struct Planned {
-    pub program: Program,
-    /// Which of its stages are one task.
-    pub spans: Spans,
-    /// What the engine schedules: the spans as stages, on their lanes.
-    pub schedule: Program,
-    evaluation: EvaluationPlan,
-    layers: Vec<Option<Arc<Layer>>>,
-    /// Who chooses the rows of batches.
-    chooser: Option<Chooser>,
-    /// Where the gathers beside the loss leave out what it does not reach.
-    pub labelled: Option<LabelledPlan>,
-    pub memory: MemoryPlan,
-}
-
-/// The attributes with the rows of a sequence among them, for a kernel that takes `group` and is not told.
-fn grouped(kernel: &Kernel, attributes: &[Attribute], group: u32) -> Option<Vec<Attribute>> {
-    let is_group = |name: &str| name == GROUP;
-    let takes = kernel.attributes().iter().any(|spec| is_group(&spec.name));
-    let told = attributes.iter().any(|attribute| is_group(&attribute.name));
-    let group = Attribute::new(GROUP, Value::Integer(i64::from(group)));
-    (takes && !told).then(|| attributes.iter().cloned().chain([group]).collect())
-}
-
-impl Planned {
-    fn new(
-        config: &Config,
-        inputs: &Inputs,
-        kernels: &Kernels,
-        threads: u32,
-        (model, savings, keeps): (&Model, Savings, Keeps),
-    ) -> Result<Self> {
-        let layers: RefCell<Vec<Arc<Layer>>> = RefCell::default();
-        let failure: RefCell<Option<Error>> = RefCell::default();
-        let group = inputs.shape.group;
-        let open = |kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]| {
-            let opened = kernels.get(kernel).and_then(|k| {
-                // A kernel of the user's own that takes groups of rows is told of them as the built-in ones are.
-                let told = grouped(&k, attributes, group);
-                Ok(k.open(inputs, told.as_deref().unwrap_or(attributes))?)
-            });
-            opened
-                .map(|layer| {
-                    let signature = layer.signature().clone();
-                    layers.borrow_mut().push(layer);
-                    signature
-                })
-                .map_err(|error| {
-                    let text = error.to_string();
-                    *failure.borrow_mut() = Some(error);
-                    text
-                })
-        };
-        let mut program = Program::build(model, inputs.shape, savings, &open)
-            .map_err(|plan| failure.borrow_mut().take().unwrap_or(Error::Plan(plan)))?;
-        let executor = &config.executor;
-        if executor.edge_kernels == EdgePlace::Functions && executor.kind != ExecutorKind::Local {
-            program.place_edges(Place::Anywhere);
-        }
-        let evaluation = EvaluationPlan::new(&program, config, inputs, keeps)?;
-        let dataset = &inputs.dataset;
-        let chooser = match config.batch.is_on() {
-            false => None,
-            true => Some(Chooser::new(&config.batch, inputs, &program)?),
-        };
-        if let Some(chooser) = &chooser {
-            let rows = chooser.capacity(&config.batch, inputs);
-            program.set_apart(rows.saturating_mul(config.batch.micro));
-        }
-        let mut labelled = match program.apart {
-            true => None,
-            false => LabelledPlan::new(config, &program, &dataset.graph, &dataset.split.train),
-        };
-        let plan = |labelled| {
-            let (program, evaluation) = (&program, &evaluation);
-            MemoryPlan::of(&memory::Wanted { inputs, program, evaluation, config, threads, labelled })
-        };
-        let mut memory = plan(labelled.as_ref());
-        let fits = |memory: &MemoryPlan| memory.check(config.run.memory_bytes).is_ok();
-        if labelled.is_some() && LabelledPlan::is_optional(config) && !fits(&memory) {
-            // They save time, not memory.
-            (labelled, memory) = (None, plan(None));
-        }
-        if let Some(labelled) = &labelled {
-            program.reach(&labelled.stages);
-        }
-        let mut opened = layers.into_inner().into_iter();
-        let kernels = program.operations.iter().map(|operation| {
-            let kernel = operation.signature.is_some();
-            kernel.then(|| opened.next()).flatten()
-        });
-        let lanes = match config.lanes.lanes.count {
-            0 => None,
-            _ => Some(placed(config, inputs, &program, threads)?),
-        };
-        let wanted = lanes.as_ref().map(|lanes| lanes.spans(&program));
-        let spans = Spans::of(&program, wanted.as_ref().unwrap_or(&config.executor.spans))?;
-        let mut schedule = spans.fuse(&program);
-        if let Some(lanes) = lanes {
-            lanes.place(&mut schedule, &spans);
-        }
-        Ok(Self {
-            layers: kernels.collect(),
-            program,
-            spans,
-            schedule,
-            evaluation,
-            chooser,
-            labelled,
-            memory,
-        })
-    }
-
-    fn fits(&self, config: &Config) -> bool {
-        self.memory.check(config.run.memory_bytes).is_ok()
-    }
-}
-
-/// Which lane does what.
-fn placed(config: &Config, inputs: &Inputs, program: &Program, threads: u32) -> Result<Placement> {
-    let placed = Placement::of(program, &config.lanes)?;
-    let Some(path) = &config.lanes.profile else { return Ok(placed) };
-    let profile = crate::profile::read(std::path::Path::new(path))?;
-    let (rows, parts) = parts(config, inputs, program);
-    let planning = Planning { program, profile: &profile, stored: inputs.stored(), rows, parts, threads };
-    Ok(Placement::planned(program, &planning.own(config)?.plan))
-}
-
-/// Rows of an update, and the parts that they are cut into.
-pub(crate) fn parts(config: &Config, inputs: &Inputs, program: &Program) -> (u32, u32) {
-    let rows = config.batch.rows.unwrap_or(inputs.shape.rows).min(inputs.shape.rows);
-    // As many as the interval count is.
-    let whole = inputs.intervals.len() as u32;
-    (rows, if program.apart { config.batch.micro } else { whole })
 }
 
 impl Session {
@@ -704,76 +481,4 @@ pub(crate) struct Predicted {
     /// The rows that the last layer's kernel read, with their width; `None` where they are not wanted, and for a
     /// model of one layer.
     pub embeddings: Option<(usize, Vec<f32>)>,
-}
-
-/// Who runs tasks.
-fn machine(
-    config: &Config,
-    local: LocalPool,
-    kernels: &Kernels,
-    layers: &[Option<Arc<Layer>>],
-    (intervals, lanes): (u32, Option<Vec<(u64, u64)>>),
-) -> Result<Box<dyn Executor>> {
-    if config.executor.kind == ExecutorKind::Local {
-        return Ok(Box::new(local));
-    }
-    let wanted = Wanted {
-        local,
-        kernels: kernels.used(layers, config.executor.edge_kernels)?,
-        executor: config.executor.clone(),
-        limits: crate::kernels::limits(config),
-        intervals,
-        weight_versions: config.pipeline.weight_versions(),
-    };
-    if config.executor.kind == ExecutorKind::Workers {
-        return Ok(Box::new(eciton_exec::workers::start(wanted, &config.workers, lanes)?));
-    }
-    Ok(functions::start(wanted, &config.emulator)?)
-}
-
-/// What no task on functions takes less than, microseconds; and a quarter of an epoch that is too short for
-/// a second thread.
-const LAMBDA_ROUND_TRIP_US: u64 = 10_000;
-const EMULATED_ROUND_TRIP_US: u64 = 2_000;
-const LOOPBACK_ROUND_TRIP_US: u64 = 500;
-const THREAD_ROUND_TRIP_US: u64 = 250;
-
-/// How many functions, or, where an autotuner is wanted for them, threads.
-fn tuning(
-    config: &Config,
-    machine: &dyn Executor,
-    program: &Program,
-    prices: Option<&Prices>,
-    intervals: u32,
-    threads: u32,
-) -> Option<Tuning> {
-    let tasks = program.tasks() as u64 * u64::from(intervals);
-    let auto =
-        |round_trip_us| TunerSettings { least: 0, most: machine.most(), intervals, tasks, round_trip_us };
-    let executor = &config.executor;
-    let round_trip_us = match executor.kind {
-        ExecutorKind::Local => {
-            // Threads that do not work cost nothing; the driver's own always does.
-            let second =
-                executor.host_hour_usd.map_or(CORE_HOUR_USD, |usd| usd / f64::from(threads)) / 3600.0;
-            let money = Money { prices: None, host_second_usd: second, helper_second_usd: second };
-            return config
-                .run
-                .tune_threads
-                .then(|| Tuning::auto(Helpers::Threads, auto(THREAD_ROUND_TRIP_US), money));
-        }
-        ExecutorKind::Loopback => LOOPBACK_ROUND_TRIP_US,
-        ExecutorKind::Emulated => EMULATED_ROUND_TRIP_US,
-        ExecutorKind::Lambda => LAMBDA_ROUND_TRIP_US,
-        // As many as there are.
-        ExecutorKind::Workers => return None,
-    };
-    let hour = executor.host_hour_usd.unwrap_or(CORE_HOUR_USD * f64::from(threads));
-    let charged = || Some((prices?.clone(), machine.architecture()?, machine.host()?.clone()));
-    let money = Money { prices: charged(), host_second_usd: hour / 3600.0, helper_second_usd: 0.0 };
-    let tuning = match executor.functions {
-        FunctionCount::Fixed(_) => Tuning::fixed(Helpers::Functions, machine.most(), money),
-        FunctionCount::Auto => Tuning::auto(Helpers::Functions, auto(round_trip_us), money),
-    };
-    Some(tuning.cut(machine.cut()))
 }

@@ -1,0 +1,87 @@
+//! The executor of a run, and how many helpers it begins with.
+
+use std::sync::Arc;
+
+use eciton_engine::TunerSettings;
+use eciton_exec::functions::{self, Wanted};
+use eciton_exec::{Executor, LocalPool, Prices};
+use eciton_kernel::Layer;
+use eciton_plan::executor::CORE_HOUR_USD;
+use eciton_plan::{Config, ExecutorKind, FunctionCount, Program};
+
+use crate::driver::{Money, Tuning};
+use crate::error::Result;
+use crate::kernels::Kernels;
+use crate::report::Helpers;
+
+/// Who runs tasks.
+pub(super) fn machine(
+    config: &Config,
+    local: LocalPool,
+    kernels: &Kernels,
+    layers: &[Option<Arc<Layer>>],
+    (intervals, lanes): (u32, Option<Vec<(u64, u64)>>),
+) -> Result<Box<dyn Executor>> {
+    if config.executor.kind == ExecutorKind::Local {
+        return Ok(Box::new(local));
+    }
+    let wanted = Wanted {
+        local,
+        kernels: kernels.used(layers, config.executor.edge_kernels)?,
+        executor: config.executor.clone(),
+        limits: crate::kernels::limits(config),
+        intervals,
+        weight_versions: config.pipeline.weight_versions(),
+    };
+    if config.executor.kind == ExecutorKind::Workers {
+        return Ok(Box::new(eciton_exec::workers::start(wanted, &config.workers, lanes)?));
+    }
+    Ok(functions::start(wanted, &config.emulator)?)
+}
+
+/// What no task on functions takes less than, microseconds; and a quarter of an epoch that is too short for
+/// a second thread.
+const LAMBDA_ROUND_TRIP_US: u64 = 10_000;
+const EMULATED_ROUND_TRIP_US: u64 = 2_000;
+const LOOPBACK_ROUND_TRIP_US: u64 = 500;
+const THREAD_ROUND_TRIP_US: u64 = 250;
+
+/// How many functions, or, where an autotuner is wanted for them, threads.
+pub(super) fn tuning(
+    config: &Config,
+    machine: &dyn Executor,
+    program: &Program,
+    prices: Option<&Prices>,
+    intervals: u32,
+    threads: u32,
+) -> Option<Tuning> {
+    let tasks = program.tasks() as u64 * u64::from(intervals);
+    let auto =
+        |round_trip_us| TunerSettings { least: 0, most: machine.most(), intervals, tasks, round_trip_us };
+    let executor = &config.executor;
+    let round_trip_us = match executor.kind {
+        ExecutorKind::Local => {
+            // Threads that do not work cost nothing; the driver's own always does.
+            let second =
+                executor.host_hour_usd.map_or(CORE_HOUR_USD, |usd| usd / f64::from(threads)) / 3600.0;
+            let money = Money { prices: None, host_second_usd: second, helper_second_usd: second };
+            return config
+                .run
+                .tune_threads
+                .then(|| Tuning::auto(Helpers::Threads, auto(THREAD_ROUND_TRIP_US), money));
+        }
+        ExecutorKind::Loopback => LOOPBACK_ROUND_TRIP_US,
+        ExecutorKind::Emulated => EMULATED_ROUND_TRIP_US,
+        ExecutorKind::Lambda => LAMBDA_ROUND_TRIP_US,
+        // As many as there are.
+        ExecutorKind::Workers => return None,
+    };
+    let hour = executor.host_hour_usd.unwrap_or(CORE_HOUR_USD * f64::from(threads));
+    let charged = || Some((prices?.clone(), machine.architecture()?, machine.host()?.clone()));
+    let money = Money { prices: charged(), host_second_usd: hour / 3600.0, helper_second_usd: 0.0 };
+    let tuning = match executor.functions {
+        FunctionCount::Fixed(_) => Tuning::fixed(Helpers::Functions, machine.most(), money),
+        FunctionCount::Auto => Tuning::auto(Helpers::Functions, auto(round_trip_us), money),
+    };
+    Some(tuning.cut(machine.cut()))
+}
