@@ -170,7 +170,7 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
 }
 
 /// How many functions or threads, and why.
-/// What workers sent and received, place by place, and what losses cost.
+/// Messages of workers, place by place, and the cost of losses.
 fn of_workers(workers: &WorkersUsed) -> Vec<(&'static str, String)> {
     let mut rows: Vec<(&'static str, String)> = Vec::new();
     for (at, place) in workers.places.iter().enumerate().take(MAX_PLACES) {

@@ -12,13 +12,13 @@ use crate::message::{Hello, Message, VERSION, Welcome};
 use crate::secret::{NAME, Token, session, tls};
 use crate::wire::{Receiver, Sender};
 
-/// Between two attempts to reach a host that is not there yet.
+/// The pause between two attempts to reach a host that is not there yet.
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// A connection that the host has let in.
 #[derive(Debug)]
 pub struct Dialled {
-    /// What the host said.
+    /// The host's answer to the hello.
     pub welcome: Welcome,
     /// Messages from there.
     pub receiver: Receiver,

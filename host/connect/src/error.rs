@@ -1,4 +1,4 @@
-//! What can go wrong on a connection.
+//! Errors of a connection.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,9 +13,9 @@ pub enum Error {
     /// The system refused something.
     #[error("{doing}: {source}")]
     System {
-        /// What was to be done, and with whom.
+        /// The operation, and its address.
         doing: String,
-        /// Why it was not.
+        /// The reason.
         source: std::io::Error,
     },
     /// The other end closed the connection.
@@ -27,9 +27,9 @@ pub enum Error {
     /// A message took too long.
     #[error("{what} took longer than {}", seconds(.allowed))]
     Slow {
-        /// Which.
+        /// The message, or the file.
         what: &'static str,
-        /// How long it may take.
+        /// The time that it may take.
         allowed: Duration,
     },
     /// A message is larger than its limit.
@@ -45,9 +45,9 @@ pub enum Error {
     /// Bytes that are no message, or none that belongs here.
     #[error("{what}: {reason}")]
     Message {
-        /// Which message, as far as it is known.
+        /// The message, as far as it is known.
         what: String,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
     /// The host does not let the worker in.
@@ -56,17 +56,17 @@ pub enum Error {
     /// A token's file.
     #[error("{path}: {reason}", path = path.display())]
     TokenFile {
-        /// Which.
+        /// The message, or the file.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// The fault, and the remedy.
         reason: String,
     },
     /// Keys or certificates that cannot be made or used.
     #[error("{doing}: {reason}")]
     Tls {
-        /// What was to be done.
+        /// The operation.
         doing: &'static str,
-        /// Why it was not.
+        /// The reason.
         reason: String,
     },
 }

@@ -10,14 +10,13 @@ pub const MESSAGE_BYTES: u64 = 1 << 30;
 pub const HEAD_BYTES: u64 = 1 << 20;
 /// Bytes of a token's file.
 pub const TOKEN_FILE_BYTES: u64 = 4 << 10;
-/// From a connection's start until its worker is known.
+/// The time from a connection's start until its worker is known.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Connections whose worker is not known yet, at once. Further ones wait in the system's queue.
 pub const STRANGERS: usize = 64;
-/// From a message's first byte to its last, besides a second for each [`SLOWEST`] bytes.
+/// The time from a message's first byte to its last, besides a second for each [`SLOWEST`] bytes.
 pub const MESSAGE: Duration = Duration::from_secs(30);
 /// Bytes a second of the slowest sender.
 pub const SLOWEST: u64 = 1 << 20;
-/// Between two signs of life that an end without anything else to say gives, as a part of the silence after
-/// which it counts as gone.
+/// Signs of life in the silence after which an end counts as gone.
 pub const SIGNS: u32 = 4;

@@ -20,9 +20,9 @@ use crate::wire::{Receiver, Sender};
 pub struct Joined {
     /// Its place, which nobody else has until this is dropped.
     pub seat: Seat,
-    /// What it said of itself.
+    /// Its hello.
     pub hello: Hello,
-    /// Where it is.
+    /// Its address.
     pub peer: SocketAddr,
     /// Messages from there.
     pub receiver: Receiver,
@@ -50,9 +50,9 @@ impl Drop for Seat {
 /// Connections that were not let in.
 #[derive(Debug, Default)]
 pub struct Refusals {
-    /// Without a session, or without a whole hello in time.
+    /// Connections without a session, or without a whole hello in time.
     pub strangers: AtomicU64,
-    /// With a hello of another version, place or token, or at a place that was taken.
+    /// Hellos of another version, place or token, or for a place that was taken.
     pub refused: AtomicU64,
 }
 
@@ -68,9 +68,9 @@ struct Door {
 /// A port that lets workers in.
 #[derive(Debug)]
 pub struct Listener {
-    /// Where it listens.
+    /// The address that it listens at.
     pub address: SocketAddr,
-    /// Who was not let in.
+    /// Counts of those that were not let in.
     pub refusals: Arc<Refusals>,
     joined: mpsc::Receiver<Joined>,
     accepting: tokio::task::JoinHandle<()>,

@@ -37,7 +37,7 @@ pub struct Hello {
 pub struct Welcome {
     /// The run.
     pub run: String,
-    /// After so long without a message an end is gone.
+    /// The silence, in milliseconds, after which an end counts as gone.
     pub silence_ms: u64,
     /// The numeric class that it must compute in; `None`: its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,32 +55,32 @@ pub enum Message {
     Refused(String),
     /// Bytes to keep, under a key.
     Object {
-        /// What tasks name it by.
+        /// The name by which tasks know it.
         key: String,
-        /// What it is.
+        /// Its frame, or a component.
         bytes: Bytes,
     },
     /// Keys of objects that no task will name again.
     Forget(Vec<String>),
     /// Something to do.
     Task {
-        /// What its answer is filed under: none twice on a connection.
+        /// The number of its answer: none twice on a connection.
         number: u64,
-        /// What.
+        /// The frame.
         frame: Bytes,
     },
-    /// What came of it.
+    /// The answer to a task.
     Answer {
         /// The task's.
         number: u64,
-        /// What.
+        /// The frame.
         frame: Bytes,
     },
     /// A task was not done, since it names what is not there.
     Missing {
         /// The task's.
         number: u64,
-        /// What it names.
+        /// The keys that are missing.
         keys: Vec<String>,
     },
     /// A sign of life.

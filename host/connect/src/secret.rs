@@ -79,7 +79,7 @@ impl Certificate {
     }
 }
 
-/// What lets a worker in at one place of one run.
+/// The secret of one place of one run.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
@@ -127,13 +127,13 @@ impl Token {
         written.map_err(|e| refuse(format!("cannot be written: {e}")))
     }
 
-    /// What proves that an end of a session has it.
+    /// The proof that an end of a session has it.
     pub(crate) fn proof(&self, session: &[u8]) -> String {
         let mac = self.mac(session);
         hexadecimal(&mac.finalize().into_bytes())
     }
 
-    /// Whether the other end of a session has it, in a time that does not depend on the answer.
+    /// Verifies the other end's proof, in a time that does not depend on the answer.
     pub(crate) fn is_proved(&self, session: &[u8], proof: &str) -> bool {
         bytes(proof).is_some_and(|proof| self.mac(session).verify_slice(&proof).is_ok())
     }

@@ -216,7 +216,7 @@ pub enum Completion {
     Lost {
         /// Which.
         place: u32,
-        /// Why, in words.
+        /// One line of words, for the user.
         reason: String,
     },
     /// It is there again, and keeps nothing.

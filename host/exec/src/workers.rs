@@ -5,7 +5,7 @@
 //! backward steps. A worker ([`serve`]) is one place: it does one task at a time. Which task is whose, a lane
 //! says; a task without one is anybody's who is free.
 //!
-//! What a place keeps is a copy or can be computed again, so a place may vanish at any time.
+//! All that a place keeps is a copy, or can be computed again: a place may vanish at any time.
 
 mod connections;
 mod link;
@@ -28,7 +28,7 @@ const KERNELS: &str = "kernel/";
 /// Keys of rows that stay on a worker. Everything else is an object that the host has as well.
 pub const KEPT: &str = "kept/";
 
-/// What a place has sent and received.
+/// Messages of a place.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     /// The place.
@@ -39,8 +39,8 @@ pub struct Traffic {
     pub bytes_out: u64,
     /// Bytes of all messages from it.
     pub bytes_in: u64,
-    /// Of `bytes_out`: weights and other objects that it keeps.
+    /// The part of `bytes_out` that is weights and other objects.
     pub object_bytes: u64,
-    /// How often it was lost.
+    /// Times that it was lost.
     pub lost: u32,
 }

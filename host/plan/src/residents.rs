@@ -1,21 +1,21 @@
 //! Residents: rows that stay on the place of a lane, since nobody else reads them.
 //!
-//! What a lane's forward stages write and its backward stages alone read need not leave the place that does
-//! both. A place that is lost takes them along; the forward step makes them again.
+//! Rows that a lane's forward stages write and its backward stages alone read need not leave the place that
+//! does both. A place that is lost takes them along; the forward step makes them again.
 
 use crate::ids::{OperationId, SlotId, StageId};
 use crate::program::{Place, Program};
 use crate::span::Spans;
 
-/// Which slots are resident, of a program as spans on lanes.
+/// The resident slots of a program as spans on lanes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Residents {
-    /// By slot, the last stage that reads it.
+    /// The last stage that reads a slot, by slot.
     last: Vec<Option<StageId>>,
 }
 
 impl Residents {
-    /// Of `program`, cut into `spans`, which on their lanes are the stages of `schedule`.
+    /// The residents of `program`, cut into `spans`; on their lanes these are the stages of `schedule`.
     #[must_use]
     pub fn of(program: &Program, spans: &Spans, schedule: &Program) -> Self {
         let whole: Vec<bool> = spans

@@ -5,28 +5,28 @@ use serde::{Deserialize, Serialize};
 /// Most workers of a run.
 pub const MAX_WORKERS: u32 = 1024;
 
-/// Who they are, where they dial, and when they count as gone.
+/// The workers of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workers {
-    /// How many there are.
+    /// Their number.
     pub count: u32,
-    /// Where the run listens for them: `HOST:PORT`; `None`: on this machine alone, for workers that it starts
-    /// itself.
+    /// The address that the run listens at, `HOST:PORT`; `None`: this machine alone, for workers that the run
+    /// starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
     /// The folder that their tokens are written to; `None`: a folder that goes with the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<String>,
-    /// After so many milliseconds without a message a worker is gone.
+    /// Milliseconds without a message after which a worker counts as gone.
     pub silence_ms: u64,
-    /// For how many seconds workers are waited for where too few are there.
+    /// Seconds for which workers are waited for where too few are there.
     pub wait_s: u32,
     /// Bytes that a worker which the run starts keeps of weights and rows, at most.
     pub keep_bytes: u64,
-    /// Whether a lane's worker also keeps what its successor's forward steps keep.
+    /// A lane's idle worker also does its successor's forward steps.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shadows: bool,
-    /// At which of its tasks each worker that the run starts vanishes, to try out losses; 0: never.
+    /// The task at which each worker that the run starts vanishes, to try out losses; 0: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vanish_at: Vec<u32>,
 }

@@ -351,7 +351,7 @@ pub struct Summary {
     /// How attempts at tasks ended that did not count, in this process; `None` with the local executor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<Attempts>,
-    /// What workers sent and received, and what their losses cost, in this process; `None` without workers.
+    /// Messages of workers and the cost of losses, in this process; `None` without workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<WorkersUsed>,
     /// What the run used of what is charged for, as the service saw it; `None` where nothing is.

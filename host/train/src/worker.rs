@@ -10,22 +10,22 @@ use eciton_kernel::{Limits, Runtime, Settings};
 use crate::error::{Error, Result};
 use crate::kernels::{CachePolicy, builtin, load_sent};
 
-/// What a worker is.
+/// Settings of a worker.
 #[derive(Debug)]
 pub struct Worker<'a> {
     /// The run: `HOST:PORT`.
     pub address: &'a str,
     /// The file of its token.
     pub token: &'a Path,
-    /// For how long a run that does not answer yet is tried.
+    /// The time for which a run that does not answer yet is tried.
     pub patience: Duration,
     /// Bytes that it keeps of weights and rows, at most.
     pub keep_bytes: u64,
-    /// At which of its tasks it vanishes without a word, to try out losses.
+    /// The task at which it vanishes without a word, to try out losses.
     pub vanish_at: Option<u64>,
-    /// Where compiled kernels are kept.
+    /// The cache of compiled kernels.
     pub cache: CachePolicy,
-    /// How it is asked to go.
+    /// The switch by which it is asked to go.
     pub leave: &'a Leave,
 }
 

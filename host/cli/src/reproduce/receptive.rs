@@ -8,14 +8,14 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 const SOURCE: &str = "Li, Iosifidis and Zhang 2022 (ICC)";
-/// Of a VGG-16 by itself, what four workers save at most.
+/// The share of one worker's time that four can save at most.
 const PUBLISHED: f64 = 0.73;
 const WORKERS: usize = 4;
 /// Operations a second of a worker.
 const FLOPS_PER_S: [f64; 4] = [5e10, 1e11, 2e11, 1e12];
-/// Of a worker's link.
+/// Bits a second of a worker's link.
 const GIGABITS_PER_S: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
-/// Of an exchange.
+/// Seconds of an exchange.
 const LATENCY_S: f64 = 1e-4;
 
 #[derive(Serialize)]

@@ -1,12 +1,11 @@
 //! Whole runs as tasks of emulated functions: the bits of runs here, each trial once whatever fails, and limits
 //! that are told in words.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::SystemTime;
 
-use crate::common::{eciton, works};
+use crate::common::{eciton, killed_after, works};
 use serde_json::Value;
 
 fn last(text: &str) -> Value {
@@ -162,17 +161,7 @@ fn a_sweep_on_functions_killed_ten_times_goes_on() {
     let line = [&["sweep", "tries.toml", "--set", "run.epochs=10", "--json"], &EMULATED[..]].concat();
     let mut kept: Vec<(usize, SystemTime)> = Vec::new();
     for kill in 0..10 {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_eciton"))
-            .args(&line)
-            .current_dir(folder)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        lines.take(kept.len() + kill % 2).for_each(|line| drop(line.unwrap()));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        killed_after(folder, &line, kept.len() + kill % 2);
         let summary = |trial: &usize| folder.join(format!("sweeps/tries/trials/{trial:05}/summary.json"));
         let written = |trial: &usize| summary(trial).metadata().ok().and_then(|found| found.modified().ok());
         for (trial, time) in &kept {

@@ -1,11 +1,9 @@
 //! Sweeps: the same weights as single runs, every trial once whatever kills the sweep, and failures that stay alone.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
-use crate::common::{eciton, works};
+use crate::common::{eciton, killed_after, works};
 use serde_json::Value;
 
 fn write(folder: &Path, text: &str) {
@@ -54,18 +52,8 @@ fn a_sweep_killed_ten_times_trains_nothing_twice() {
     let line = ["sweep", "tries.toml", "--set", "run.epochs=40", "--json"];
     let mut kept: Vec<(usize, SystemTime)> = Vec::new();
     for kill in 0..10 {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_eciton"))
-            .args(line)
-            .current_dir(folder)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
         // Killed when so many trials have ended: those of before, and one more every second time.
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        lines.take(kept.len() + kill % 2).for_each(|line| drop(line.unwrap()));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        killed_after(folder, &line, kept.len() + kill % 2);
         let summary = |trial: &usize| folder.join(format!("sweeps/tries/trials/{trial:05}/summary.json"));
         let written = |trial: &usize| summary(trial).metadata().ok().and_then(|found| found.modified().ok());
         for (trial, time) in &kept {
@@ -160,17 +148,7 @@ fn a_halved_sweep_killed_ten_times_ends_with_the_same_table() {
     write(folder, HALVED);
     let line = ["sweep", "tries.toml", "--set", "run.epochs=20", "--json"];
     for kill in 0..10 {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_eciton"))
-            .args(line)
-            .current_dir(folder)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        lines.take(kill + kill % 2).for_each(|line| drop(line.unwrap()));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        killed_after(folder, &line, kill + kill % 2);
     }
     let killed = results(&works(folder, &line));
     let whole = results(&works(folder, &[&line[..], &["--out", "whole"]].concat()));

@@ -21,7 +21,7 @@ fn digits(folder: &Path, rest: &[&str]) -> Value {
     summary(&works(folder, &[&DIGITS[..], &["--epochs", "1"], rest].concat()))
 }
 
-/// Of an undisturbed run over two workers.
+/// The summary of an undisturbed run over two workers.
 fn digits_on(folder: &Path, epochs: &[&str]) -> Value {
     summary(&works(folder, &[&DIGITS[..], epochs, &["--workers", "2"]].concat()))
 }
@@ -111,7 +111,7 @@ struct Cluster {
     run: Child,
     lines: BufReader<std::process::ChildStderr>,
     out: BufReader<std::process::ChildStdout>,
-    /// What was read of `out`.
+    /// The text read of `out` so far.
     told: String,
 }
 
@@ -300,6 +300,16 @@ fn a_worker_keeps_what_was_planned_and_no_run_begins_where_it_cannot() {
         // Small parameters travel with each task; rows of the widest part are planned.
         assert!(kept <= *planned && kept * 10 >= planned * 9, "{kept} of {planned}");
     }
+    // A worker that takes the other's lane over has less room than both need: what it lets go of is made again.
+    let alone = summary(&works(folder, &[&DIGITS[..], &["--hidden", "256", "--epochs", "2"]].concat()));
+    let narrow = format!("workers.keep_bytes={}", planned[0] * 6 / 5);
+    let lanes = ["--hidden", "256", "--epochs", "2", "--lanes", "2", "--workers", "2", "--set", &narrow];
+    let (code, out, err) =
+        eciton(folder, &[&DIGITS[..], &lanes, &["--set", "workers.vanish_at=[0,5]"]].concat());
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(summary(&out)["seeds"], alone["seeds"]);
+    assert!(err.contains("the worker at place 0 had no room for rows"), "{err}");
+    assert!(summary(&out)["workers"]["again"].as_u64().unwrap() > 0, "{out}");
     let little = (planned[0] - 1).to_string();
     let rest = ["--hidden", "256", "--epochs", "2", "--lanes", "2", "--workers", "2", "--set"];
     let keep = format!("workers.keep_bytes={little}");

@@ -13,7 +13,7 @@ use crate::ticket::Ticket;
 
 /// Tasks that a worker may have at once: the one that it is at and the next.
 pub(super) const CREDIT: usize = 2;
-/// How often a worker may say of one task that something is missing.
+/// Times that a worker may say of one task that something is missing.
 const RESENDS: u32 = 2;
 
 /// A task that a worker has.
@@ -22,9 +22,9 @@ pub(super) struct Flight {
     pub(super) key: TaskKey,
     pub(super) begun: Instant,
     pub(super) ticket: Ticket,
-    /// Of a lane: it is not reported where the worker vanishes.
+    /// A lane's task is not reported where the worker vanishes.
     pub(super) of_lane: bool,
-    /// To send it once more.
+    /// The task's frame, to send it once more.
     frame: Bytes,
     keys: Vec<String>,
     resent: u32,
@@ -43,7 +43,7 @@ impl Flight {
 
 /// A connection to a worker.
 pub(super) struct Link {
-    /// Of all connections of the run the so many-th.
+    /// The number of the connection in the run.
     pub(super) id: u64,
     /// Bytes that it keeps.
     pub(super) keeps_bytes: u64,

@@ -1,4 +1,4 @@
-//! What several tasks read, as objects that workers keep, and frames that name it.
+//! Objects that several tasks read and workers keep, and frames that name them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

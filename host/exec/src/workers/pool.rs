@@ -20,30 +20,30 @@ use crate::functions;
 use crate::ticket::Ticket;
 use crate::{Completion, Executor, Job, Load, LocalPool};
 
-/// How a pool of workers is set up.
+/// Settings of a pool of workers.
 #[derive(Debug)]
 pub struct Settings {
     /// The run's name.
     pub run: String,
-    /// How tasks become frames.
+    /// The form of tasks' frames.
     pub(crate) framing: Framing,
     /// Places.
     pub count: u32,
-    /// Where to listen: `HOST:PORT`.
+    /// The address to listen at: `HOST:PORT`.
     pub listen: String,
     /// The folder that tokens are written to; `None`: one of this process's, gone with it.
     pub tokens: Option<PathBuf>,
-    /// After so long without a message a worker is gone.
+    /// The silence after which a worker counts as gone.
     pub silence: Duration,
-    /// How long to wait for workers where none is there.
+    /// The time to wait for workers where none is there.
     pub patience: Duration,
     /// The numeric class that all must compute in.
     pub numeric_class: String,
-    /// Whether tasks come by lanes: then nobody else does them.
+    /// Tasks come by lanes: nobody else does them.
     pub lanes: bool,
     /// Versions of the weights that tasks read at once, at most.
     pub weight_versions: u32,
-    /// By lane, bytes of weights and of rows that its worker keeps at once.
+    /// Bytes of weights and of rows that a lane's worker keeps at once, by lane.
     pub needs: Vec<(u64, u64)>,
 }
 

@@ -17,7 +17,7 @@ use super::room::{Room, is_rows};
 use crate::framed;
 use crate::local::guarded;
 
-/// What waits for the worker, at most; then the host's messages wait on the wire.
+/// Messages that wait for the worker, at most; further ones wait on the wire.
 const WAITING: usize = 4;
 /// Layers that stay open.
 const LAYERS: usize = 1024;
@@ -25,21 +25,21 @@ const LAYERS: usize = 1024;
 /// Loads a kernel of this name from its component.
 pub type Load = Box<dyn FnMut(&str, &[u8]) -> Result<Arc<Kernel>, Error> + Send>;
 
-/// What a worker is.
+/// Settings of a worker.
 pub struct Serving<'a> {
     /// The host: `HOST:PORT`.
     pub address: &'a str,
-    /// What lets it in.
+    /// Its token.
     pub token: &'a Token,
-    /// For how long a host that does not answer yet is tried.
+    /// The time for which a host that does not answer yet is tried.
     pub patience: Duration,
     /// Bytes that it keeps of objects and rows, at most.
     pub keeps_bytes: u64,
-    /// What a task may use, whatever the host says.
+    /// Limits of a task, whatever the host says.
     pub limits: Limits,
-    /// How kernels are loaded.
+    /// The loader of kernels.
     pub load: Load,
-    /// How it is asked to go.
+    /// The switch by which it is asked to go.
     pub leave: &'a Leave,
     /// Vanishes without a word in place of the answer to the so many-th task: to try out losses.
     pub vanishes_at: Option<u64>,
@@ -68,7 +68,7 @@ impl Leave {
     }
 }
 
-/// How a worker's time with a run ended.
+/// The end of a worker's time with a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Served {
     /// The run.
@@ -77,7 +77,7 @@ pub struct Served {
     pub tasks: u64,
     /// The most bytes that it kept.
     pub kept_bytes: u64,
-    /// Why it ended.
+    /// The reason of the end.
     pub reason: String,
 }
 
@@ -140,7 +140,7 @@ async fn leave(mut leaves: watch::Receiver<bool>, out: mpsc::UnboundedSender<Mes
     }
 }
 
-/// What comes for the worker.
+/// A message for the worker.
 enum Incoming {
     /// A kernel's component, by its digest.
     Kernel(String, Bytes),
@@ -205,7 +205,7 @@ struct Worker {
     limits: Limits,
     /// Components that have come, or what was made of them, by digest.
     kernels: HashMap<String, Component>,
-    /// By what they were opened with.
+    /// Opened layers, by kernel, extents and attributes.
     layers: HashMap<String, Arc<Layer>>,
     instances: Instances,
     room: Room,

@@ -21,7 +21,7 @@ use crate::{Answered, Completion, Order};
 /// Numeric classes that are remembered; there are four.
 const CLASSES: usize = 16;
 
-/// Who is there.
+/// Tables of places and tasks.
 pub(super) struct State {
     pub(super) links: Vec<Option<Link>>,
     pub(super) objects: Objects,
@@ -31,7 +31,7 @@ pub(super) struct State {
     pub(super) connections: u64,
     /// Tasks so far.
     pub(super) numbers: u64,
-    /// Who sends messages.
+    /// Tasks that send messages.
     pub(super) writers: Vec<tokio::task::JoinHandle<()>>,
     /// Nothing is handed out any more.
     pub(super) closed: bool,
@@ -65,7 +65,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether each place keeps what its lane needs.
+    /// Refuses places that keep less than their lanes need.
     pub(super) fn check(&self, state: &State) -> Result<(), String> {
         for (place, (&(weights, rows), link)) in self.settings.needs.iter().zip(&state.links).enumerate() {
             let keeps = link.as_ref().map_or(u64::MAX, |link| link.keeps_bytes);
@@ -224,7 +224,8 @@ impl Shared {
             // What is computed again, the engine says: for it the place is another one now.
             let gone: Vec<u64> = link.flights.iter().filter(|(_, f)| f.of_lane).map(|(at, _)| *at).collect();
             let dropped: Vec<_> = gone.iter().filter_map(|at| link.flights.remove(at)).collect();
-            let reason = "its memory did not suffice for the rows that it was to keep".to_owned();
+            let reason =
+                format!("the worker at place {place} had no room for rows, which are computed again");
             self.inbox.note(Completion::Lost { place, reason });
             self.inbox.note(Completion::Joined { place });
             drop(state);
@@ -255,7 +256,8 @@ impl Shared {
             traffic.lost += u32::from(!closed);
         }
         if !closed {
-            self.inbox.note(Completion::Lost { place, reason: reason.to_owned() });
+            let reason = format!("the worker at place {place} is gone: {reason}");
+            self.inbox.note(Completion::Lost { place, reason });
         }
         let deserted = state.is_empty() && !closed && !state.deserted && self.settings.lanes;
         if deserted {

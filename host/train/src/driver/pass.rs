@@ -376,7 +376,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 Ok(None)
             }
             Completion::Lost { place, reason } => {
-                state.observer.warning(&format!("the worker at place {place} is gone: {reason}"));
+                state.observer.warning(&reason);
                 Ok(Some(Event::PlaceLost { place }))
             }
             Completion::Joined { place } => Ok(Some(Event::PlaceJoined { place })),

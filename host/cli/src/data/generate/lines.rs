@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What the command prints.
+/// The command's JSON object.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
