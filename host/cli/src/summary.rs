@@ -192,6 +192,9 @@ fn of_workers(workers: &WorkersUsed) -> Vec<(&'static str, String)> {
     if workers.places.len() > MAX_PLACES {
         rows.push(("", format!("and {} more", workers.places.len() - MAX_PLACES)));
     }
+    if let Some(returns) = workers.returns.filter(|returns| *returns > 0) {
+        rows.push(("returns", format!("{returns} to the log of the weights")));
+    }
     if workers.again + workers.retries > 0 {
         let text = format!("{} begun anew, {} done once more for their rows", workers.retries, workers.again);
         rows.push(("steps", text));

@@ -11,13 +11,13 @@ use crate::error::{Error, Result};
 use crate::limits::HEAD_BYTES;
 
 /// The version of this protocol.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// A worker's first message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
-    /// The version of the protocol: 1.
+    /// The version of the protocol: 2.
     pub version: u32,
     /// The place that its token is for.
     pub place: u32,
@@ -69,9 +69,9 @@ pub enum Message {
         /// The frame.
         frame: Bytes,
     },
-    /// The answer to a task.
+    /// The answer to a task or to an errand.
     Answer {
-        /// The task's.
+        /// Its number.
         number: u64,
         /// The frame.
         frame: Bytes,
@@ -89,6 +89,13 @@ pub enum Message {
     Drain,
     /// The end, and why.
     Bye(String),
+    /// Something to do with what the worker owns. Numbers are those of tasks.
+    Errand {
+        /// The number of its answer: none twice on a connection.
+        number: u64,
+        /// The frame.
+        frame: Bytes,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -117,8 +124,10 @@ struct Told {
 }
 
 /// Names of kinds, by number.
-const KINDS: [&str; 11] =
-    ["hello", "welcome", "refused", "object", "forget", "task", "answer", "missing", "alive", "drain", "bye"];
+const KINDS: [&str; 12] = [
+    "hello", "welcome", "refused", "object", "forget", "task", "answer", "missing", "alive", "drain", "bye",
+    "errand",
+];
 
 /// The name of a kind.
 pub(crate) fn kind_name(kind: u8) -> String {
@@ -149,6 +158,7 @@ impl Message {
             Self::Alive => 8,
             Self::Drain => 9,
             Self::Bye(_) => 10,
+            Self::Errand { .. } => 11,
         }
     }
 
@@ -169,9 +179,9 @@ impl Message {
             }
             Self::Object { key, bytes } => (head(kind, &Keyed { key: key.clone() })?, bytes.clone()),
             Self::Forget(keys) => (head(kind, keys)?, Bytes::new()),
-            Self::Task { number, frame } | Self::Answer { number, frame } => {
-                (head(kind, &Numbered { number: *number })?, frame.clone())
-            }
+            Self::Task { number, frame }
+            | Self::Answer { number, frame }
+            | Self::Errand { number, frame } => (head(kind, &Numbered { number: *number })?, frame.clone()),
             Self::Missing { number, keys } => {
                 (head(kind, &Unmet { number: *number, keys: keys.clone() })?, Bytes::new())
             }
@@ -224,6 +234,7 @@ impl Message {
             8 => Self::Alive,
             9 => Self::Drain,
             10 => Self::Bye(parse::<Told>(kind, &head)?.reason),
+            11 => return Ok(Self::Errand { number: parse::<Numbered>(kind, &head)?.number, frame: body }),
             _ => return Err(Error::message(kind_name(kind), "there is no such kind")),
         };
         match body.len() {
@@ -260,6 +271,7 @@ mod tests {
             Message::Alive,
             Message::Drain,
             Message::Bye("done".to_owned()),
+            Message::Errand { number: 8, frame: Bytes::from_static(b"frame") },
         ]
     }
 

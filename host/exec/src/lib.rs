@@ -288,6 +288,17 @@ pub trait Executor {
         Ok(Vec::new())
     }
 
+    /// Has errands done with what places own ([`workers::Owned`]), and waits; their answers, in order.
+    ///
+    /// # Errors
+    /// [`workers::Gone`]: the first place that is not there, or is lost meanwhile.
+    fn errands(&mut self, errands: Vec<(u32, Vec<u8>)>) -> Result<Vec<Vec<u8>>, workers::Gone> {
+        match errands.first() {
+            Some(&(place, _)) => Err(workers::Gone { place }),
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// What places of lanes have sent and received so far; empty where there are none.
     fn traffic(&self) -> Vec<workers::Traffic> {
         Vec::new()

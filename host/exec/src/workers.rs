@@ -5,11 +5,13 @@
 //! backward steps. A worker ([`serve`]) is one place: it does one task at a time. Which task is whose, a lane
 //! says; a task without one is anybody's who is free.
 //!
-//! All that a place keeps is a copy, or can be computed again: a place may vanish at any time.
+//! All that a place keeps is a copy, or can be computed again: a place may vanish at any time. What it owns
+//! ([`Owned`]) is the caller's to log, and to give to another place.
 
 mod connections;
 mod link;
 mod objects;
+mod owned;
 mod pool;
 mod room;
 mod serve;
@@ -19,6 +21,7 @@ mod start;
 use serde::{Deserialize, Serialize};
 
 pub use eciton_connect::{Error as ConnectError, Token};
+pub use owned::{Gone, Owned};
 pub use pool::{Rendezvous, Settings, WorkerPool};
 pub use serve::{Leave, Load, Served, Serving, serve};
 pub use start::start;
@@ -27,6 +30,9 @@ pub use start::start;
 const KERNELS: &str = "kernel/";
 /// Keys of rows that stay on a worker. Everything else is an object that the host has as well.
 pub const KEPT: &str = "kept/";
+
+/// Names of what a worker owns. Nobody has it as well, but for what its owner logs.
+pub const OWNED: &str = "own/";
 
 /// Messages of a place.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

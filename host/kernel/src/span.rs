@@ -33,6 +33,9 @@ pub struct SpanCall {
     pub parameters: Vec<(u32, ParameterId)>,
     /// Names of kept rows that nobody reads after this span.
     pub frees: Vec<String>,
+    /// Which of [`SpanCall::sums`] the worker adds to what it owns, by their places, and under which names. Their
+    /// targets have no parts.
+    pub holds: Vec<(u32, String)>,
 }
 
 /// A matrix from outside.
@@ -406,9 +409,13 @@ impl Instances {
     /// Runs a span's steps one after the other.
     pub(crate) fn run_span(&mut self, span: SpanCall) -> Result<Finished> {
         let last = span.last_uses();
-        let SpanCall { given, slots: mut specs, steps, outs, keeps, parameters: _, frees: _ } = span;
+        let SpanCall { given, slots: mut specs, steps, outs, keeps, parameters: _, frees: _, holds } = span;
         if let Some((slot, kept)) = keeps.first() {
             let reason = format!("slot {slot} is to stay as `{}`, and this is no worker", kept.name);
+            return Err(Error::Wire { place: PLACE.to_owned(), reason });
+        }
+        if let Some((sum, name)) = holds.first() {
+            let reason = format!("sum {sum} is to stay as `{name}`, and this is no worker");
             return Err(Error::Wire { place: PLACE.to_owned(), reason });
         }
         let made = specs.iter().map(|_| None).collect();

@@ -36,9 +36,9 @@ pub use answer::{
 pub use eciton_tensor::frame::{Decoded, Encoding};
 pub use edges::EdgesRef;
 pub use encode::{Constants, encode, encode_input, encode_matrix, encode_parameters};
-pub use places::{KeptRows, Places};
+pub use places::{HeldSums, KeptRows, Places};
 pub use request::{GridPart, KernelRef, LabelledRef, MatrixRef, Numbers, Request, TargetsRef, WireLimits};
-pub use span::{GatherRef, KeepRef, ListsRef, OutRef, SlotRef, SpanRef, StepRef};
+pub use span::{GatherRef, HoldRef, KeepRef, ListsRef, OutRef, SlotRef, SpanRef, StepRef};
 
 use crate::error::Error;
 

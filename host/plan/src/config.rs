@@ -557,71 +557,6 @@ impl Config {
         Ok(())
     }
 
-    /// Whether lanes go with the rest.
-    fn check_lanes(&self) -> Result<(), Error> {
-        self.lanes.check()?;
-        let count = self.lanes.lanes.count;
-        let refuse = |other, other_found: String, remedy| {
-            let found = count.to_string();
-            Err(Error::Together { key: "lanes.count", found, other, other_found, remedy })
-        };
-        match () {
-            () if count == 0 => Ok(()),
-            () if self.pipeline.mode != Mode::Pipe || self.pipeline.auto => {
-                let found = self.pipeline.mode.name().to_owned();
-                refuse("pipeline.mode", found, "say pipeline.mode = \"pipe\": lanes pass rows of one round")
-            }
-            () if self.executor.spans != SpanChoice::None => {
-                let remedy = "leave executor.spans out: a lane's layers are one task";
-                refuse("executor.spans", "given".to_owned(), remedy)
-            }
-            () if self.executor.kind == ExecutorKind::Workers => {
-                let workers = self.workers.count;
-                match workers == count {
-                    true => Ok(()),
-                    false => {
-                        let remedy = "have as many workers as lanes: each lane is a worker's";
-                        refuse("workers.count", workers.to_string(), remedy)
-                    }
-                }
-            }
-            () if self.executor.kind != ExecutorKind::Local => {
-                let found = self.executor.kind.name().to_owned();
-                let remedy = "say executor.kind = \"local\" or \"workers\": lanes are threads, or workers";
-                refuse("executor.kind", found, remedy)
-            }
-            () => Ok(()),
-        }
-    }
-
-    /// Whether there are workers, where they are to do the work.
-    fn check_workers(&self) -> Result<(), Error> {
-        let together = |key, found: String, other, other_found: &str, remedy| {
-            Err(Error::Together { key, found, other, other_found: other_found.to_owned(), remedy })
-        };
-        let Workers { count, listen, tokens, shadows, vanish_at, .. } = &self.workers;
-        match () {
-            () if self.executor.kind != ExecutorKind::Workers => Ok(()),
-            () if *count == 0 => {
-                let remedy = "say how many there are: workers.count, or --workers";
-                together("executor.kind", "\"workers\"".to_owned(), "workers.count", "0", remedy)
-            }
-            () if listen.is_some() && tokens.is_none() => {
-                let remedy = "say where the workers' tokens are to be written: workers.tokens";
-                together("workers.listen", "given".to_owned(), "workers.tokens", "left out", remedy)
-            }
-            () if *shadows && self.lanes.lanes.count == 0 => {
-                let remedy = "say how many lanes there are: lanes.count, or --lanes";
-                together("workers.shadows", "true".to_owned(), "lanes.count", "0", remedy)
-            }
-            () if !vanish_at.is_empty() && listen.is_some() => {
-                let remedy = "end workers that others start where they run";
-                together("workers.vanish_at", "given".to_owned(), "workers.listen", "given", remedy)
-            }
-            () => Ok(()),
-        }
-    }
-
     /// Whether the settings fit together: what no key by itself can tell. Asked before a run begins.
     ///
     /// # Errors
@@ -689,5 +624,6 @@ fn changes<T: Serialize>(section: &T, default: &T) -> Result<Vec<(String, toml::
     Ok(all.filter(|(name, value)| default.get(name) != Some(value)).collect())
 }
 
+mod lanes;
 #[cfg(test)]
 mod tests;

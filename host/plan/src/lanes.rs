@@ -240,6 +240,16 @@ impl Placement {
         Self { lanes: owners(program, end).into_iter().map(|at| forward(at) as u16).collect() }
     }
 
+    /// The stages of an evaluation, each on the lane of its operation in a training.
+    #[must_use]
+    pub fn following(&self, training: &Program, evaluation: &Program) -> Self {
+        let lane = |stage: &crate::Stage| {
+            let of = training.stages.iter().position(|own| own.operation == stage.operation);
+            of.and_then(|at| self.lanes.get(at)).copied().unwrap_or(0)
+        };
+        Self { lanes: evaluation.stages.iter().map(lane).collect() }
+    }
+
     /// By stage, its lane of a replica.
     #[must_use]
     pub fn lanes(&self) -> &[u16] {

@@ -110,4 +110,4 @@ pub use split_rule::SplitRule;
 pub use sweep::Sweep;
 pub use task::{Step, Task, TaskKey};
 pub use until::{Part, Until};
-pub use workers::Workers;
+pub use workers::{Owner, Workers};

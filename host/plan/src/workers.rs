@@ -5,6 +5,22 @@ use serde::{Deserialize, Serialize};
 /// Most workers of a run.
 pub const MAX_WORKERS: u32 = 1024;
 
+/// Who holds weights and what they are updated from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Owner {
+    /// The host: gradients travel to it, weights from it.
+    #[default]
+    Host,
+    /// The workers: each updates the weights of its lanes. The host has a log of them.
+    Worker,
+}
+
+impl Owner {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 2] = [("host", Self::Host), ("worker", Self::Worker)];
+}
+
 /// The workers of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workers {
@@ -26,9 +42,28 @@ pub struct Workers {
     /// A lane's idle worker also does its successor's forward steps.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shadows: bool,
+    /// Who holds weights.
+    #[serde(default, skip_serializing_if = "is_host")]
+    pub owner: Owner,
+    /// Updates between two entries of the log that the host has of what workers own.
+    #[serde(default = "log_every", skip_serializing_if = "is_usual")]
+    pub log_every: u32,
     /// The task at which each worker that the run starts vanishes, to try out losses; 0: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vanish_at: Vec<u32>,
+}
+
+fn is_host(owner: &Owner) -> bool {
+    *owner == Owner::Host
+}
+
+/// Updates between two entries of the log.
+const fn log_every() -> u32 {
+    16
+}
+
+fn is_usual(updates: &u32) -> bool {
+    *updates == log_every()
 }
 
 impl Default for Workers {
@@ -41,12 +76,20 @@ impl Default for Workers {
             wait_s: 60,
             keep_bytes: 4 << 30,
             shadows: false,
+            owner: Owner::Host,
+            log_every: log_every(),
             vanish_at: Vec::new(),
         }
     }
 }
 
 impl Workers {
+    /// Whether workers hold the weights.
+    #[must_use]
+    pub fn own(&self) -> bool {
+        self.owner == Owner::Worker
+    }
+
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }

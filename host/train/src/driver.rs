@@ -4,6 +4,7 @@ mod epochs;
 mod fold;
 mod judge;
 mod op;
+mod owning;
 mod pass;
 mod rows;
 mod span;
@@ -22,6 +23,8 @@ pub(crate) use self::epochs::Epochs;
 use self::epochs::Sum;
 pub(crate) use self::fold::Fold;
 use self::judge::Judge;
+use self::owning::Returns;
+pub(crate) use self::owning::restore;
 use self::pass::Pass;
 pub(crate) use self::pass::State;
 pub(crate) use self::rows::RowStore;
@@ -80,6 +83,11 @@ impl Trained {
     pub(crate) fn is_over(&self) -> bool {
         self.stopped_early.is_some() || self.reached.is_some()
     }
+
+    /// Whether it tells of an epoch already.
+    fn tells(&self, epoch: u32) -> bool {
+        self.epochs.last().is_some_and(|last| epoch <= last.epoch)
+    }
 }
 
 /// A model that was the best so far.
@@ -128,96 +136,123 @@ impl Training<'_> {
         let parameters = self.stages.program.parameters.iter();
         let values: u64 = parameters.map(|parameter| parameter.len() as u64).sum();
         let values_added = values * u64::from(engine.settings().intervals);
-        let other = |machine: &mut M, state: &mut State<'_>, action| match action {
-            Action::Update { round } => {
-                trained.scored = false;
-                let loss = state.weights.loss(round)?;
-                if !loss.is_finite() {
-                    return Err(Error::NotFinite { epoch: epochs.at(round), loss });
-                }
-                let epoch = epochs.at(round);
-                let lr = config.optimiser.rate(Round(epoch), config.run.epochs);
-                let update = Instant::now();
-                let gradient_norm = state.weights.step(&config.optimiser, lr, round)?;
-                if let Some(trace) = &mut state.logs.trace {
-                    trace.whole(&format!("update of round {round}"), update, update.elapsed())?;
-                }
-                if let Some(profile) = &mut state.logs.profile {
-                    profile.update(round, update.elapsed(), values_added);
-                }
-                sum.add(loss, gradient_norm);
-                if !epochs.ends(round) {
-                    return Ok([Some(Event::Updated { round }), None]);
-                }
-                let (loss, gradient_norm) = std::mem::take(&mut sum).means(gradient_norm);
-                let seconds = begun.elapsed().as_secs_f64();
-                report = Some(EpochReport {
-                    seed,
-                    epoch,
-                    loss,
-                    metrics: None,
-                    seconds,
-                    flops: std::mem::take(&mut state.counts.flops),
-                    lr,
-                    gradient_norm,
-                    bill: None,
-                });
-                // Asked before the update is reported, so that no further epoch begins.
-                let pausing = pauses(epoch) && !std::mem::replace(&mut trained.stopped, pauses(epoch));
-                Ok([pausing.then_some(Event::StopRequested), Some(Event::Updated { round })])
-            }
-            Action::Evaluate { round } => {
-                forward(machine, evaluator, evaluation, state, round, Some(stop))?;
-                let found = measured(evaluation)?;
-                if let Some(report) = &mut report {
-                    report.metrics = Some(found);
-                }
-                let epoch = epochs.at(round);
-                let judged = judge.judge(epoch, found.goodness());
-                if judged.best && config.run.keep == Keep::Best {
-                    trained.best = Some(Best { epoch, values: state.weights.all_values()? });
-                }
-                (trained.stopped_early, trained.scored) = (judged.stop, true);
-                trained.reached = trained.reached.or(judge.reached(epoch, Some(found)));
-                let near = near(config, &found) && trained.synchronised_after.is_none();
-                if near {
-                    trained.synchronised_after = Some(epoch);
-                }
-                // Asked before the evaluation is reported, so that no further epoch begins.
-                let stop = trained.is_over().then_some(Event::StopRequested);
-                Ok([stop.or(near.then_some(Event::Synchronise)), Some(Event::Evaluated { round })])
-            }
-            Action::RoundFinished { round } => {
-                if let Some(batches) = &stages.batches {
-                    batches.over(round);
-                }
-                if !epochs.ends(round) {
-                    return Ok([None; 2]);
-                }
-                if let Some(mut report) = report.take() {
-                    if let (Some(now), Some(before)) = (machine.bill(), &mut billed) {
-                        report.bill = Some(now.since(&std::mem::replace(before, now)));
+        let mut returns = Returns::begin(machine, state)?;
+        let mut first = None;
+        let reason = loop {
+            let other = |machine: &mut M, state: &mut State<'_>, action| match action {
+                Action::Update { round } => {
+                    trained.scored = false;
+                    let loss = state.weights.loss(round)?;
+                    if !loss.is_finite() {
+                        return Err(Error::NotFinite { epoch: epochs.at(round), loss });
                     }
-                    state.observer.epoch(&report);
-                    trained.epochs.push(report);
-                    if let Some(recorder) = &mut state.recorder {
-                        let warned = recorder.epoch(
-                            &trained,
-                            (state.weights, epochs),
-                            state.counts,
-                            machine.bill(),
-                        )?;
-                        warned.iter().for_each(|text| state.observer.warning(text));
+                    let epoch = epochs.at(round);
+                    let lr = config.optimiser.rate(Round(epoch), config.run.epochs);
+                    let update = Instant::now();
+                    let gradient_norm = owning::step(machine, state, (&config.optimiser, lr), round)?;
+                    if let Some(trace) = &mut state.logs.trace {
+                        trace.whole(&format!("update of round {round}"), update, update.elapsed())?;
+                    }
+                    if let Some(profile) = &mut state.logs.profile {
+                        profile.update(round, update.elapsed(), values_added);
+                    }
+                    sum.add(loss, gradient_norm);
+                    if !epochs.ends(round) {
+                        return Ok([Some(Event::Updated { round }), None]);
+                    }
+                    let (loss, gradient_norm) = std::mem::take(&mut sum).means(gradient_norm);
+                    if trained.tells(epoch) {
+                        // Done once more.
+                        return Ok([Some(Event::Updated { round }), None]);
+                    }
+                    let seconds = begun.elapsed().as_secs_f64();
+                    report = Some(EpochReport {
+                        seed,
+                        epoch,
+                        loss,
+                        metrics: None,
+                        seconds,
+                        flops: std::mem::take(&mut state.counts.flops),
+                        lr,
+                        gradient_norm,
+                        bill: None,
+                    });
+                    // Asked before the update is reported, so that no further epoch begins.
+                    let pausing = pauses(epoch) && !std::mem::replace(&mut trained.stopped, pauses(epoch));
+                    Ok([pausing.then_some(Event::StopRequested), Some(Event::Updated { round })])
+                }
+                Action::Evaluate { round } if trained.tells(epochs.at(round)) => {
+                    let stop = trained.is_over().then_some(Event::StopRequested);
+                    Ok([stop, Some(Event::Evaluated { round })])
+                }
+                Action::Evaluate { round } => {
+                    forward(machine, evaluator, evaluation, state, round, Some(stop))?;
+                    let found = measured(evaluation)?;
+                    if let Some(report) = &mut report {
+                        report.metrics = Some(found);
+                    }
+                    let epoch = epochs.at(round);
+                    let judged = judge.judge(epoch, found.goodness());
+                    if judged.best && config.run.keep == Keep::Best {
+                        trained.best = Some(Best { epoch, values: state.weights.all_values()? });
+                    }
+                    (trained.stopped_early, trained.scored) = (judged.stop, true);
+                    trained.reached = trained.reached.or(judge.reached(epoch, Some(found)));
+                    let near = near(config, &found) && trained.synchronised_after.is_none();
+                    if near {
+                        trained.synchronised_after = Some(epoch);
+                    }
+                    // Asked before the evaluation is reported, so that no further epoch begins.
+                    let stop = trained.is_over().then_some(Event::StopRequested);
+                    Ok([stop.or(near.then_some(Event::Synchronise)), Some(Event::Evaluated { round })])
+                }
+                Action::RoundFinished { round } => {
+                    if let Some(batches) = &stages.batches {
+                        batches.over(round);
+                    }
+                    if !epochs.ends(round) {
+                        returns.log(machine, state, &sum)?;
+                        return Ok([None; 2]);
+                    }
+                    if let Some(mut report) = report.take() {
+                        if let (Some(now), Some(before)) = (machine.bill(), &mut billed) {
+                            report.bill = Some(now.since(&std::mem::replace(before, now)));
+                        }
+                        state.observer.epoch(&report);
+                        trained.epochs.push(report);
+                        if let Some(recorder) = &mut state.recorder {
+                            let warned = recorder.epoch(
+                                &trained,
+                                (state.weights, epochs),
+                                state.counts,
+                                machine.bill(),
+                            )?;
+                            warned.iter().for_each(|text| state.observer.warning(text));
+                        }
+                    }
+                    let stopping = stop.is_asked() && !trained.stopped;
+                    trained.stopped |= stopping;
+                    returns.log(machine, state, &sum)?;
+                    begun = Instant::now();
+                    Ok([stopping.then_some(Event::StopRequested), None])
+                }
+                other => Err(Error::Internal(format!("unexpected {other:?}"))),
+            };
+            let ends = state.weights.owners().is_none();
+            match Pass::new(machine, Some(stop), ends).run(engine, stages, state, other) {
+                Err(Error::Gone { .. }) => {}
+                ended => {
+                    let ended = (ended?, state.weights.newest());
+                    let (reason, _) = *first.get_or_insert(ended);
+                    if owning::finish(machine, state)? {
+                        break reason;
                     }
                 }
-                let stopping = stop.is_asked() && !trained.stopped;
-                trained.stopped |= stopping;
-                begun = Instant::now();
-                Ok([stopping.then_some(Event::StopRequested), None])
             }
-            other => Err(Error::Internal(format!("unexpected {other:?}"))),
+            // To the log's entry, from where the same follows once more.
+            trained.stopped &= first.is_some();
+            sum = returns.back(machine, (engine, stages), state, first.map(|(_, end)| end))?;
         };
-        let reason = Pass::new(machine, Some(stop)).run(engine, stages, state, other)?;
         trained.stopped = matches!(reason, Reason::Stopped) && !trained.is_over();
         if trained.stopped
             && let Some(recorder) = &mut state.recorder
@@ -244,7 +279,8 @@ pub(crate) fn forward<M: Executor + ?Sized>(
         Action::Evaluate { round } => Ok([Some(Event::Evaluated { round }), None]),
         _ => Ok([None; 2]),
     };
-    let reason = Pass::new(machine, stop).run(engine, stages, state, other)?;
+    let ends = state.weights.owners().is_none();
+    let reason = Pass::new(machine, stop, ends).run(engine, stages, state, other)?;
     if reason == Reason::Stopped && stop.is_some() {
         // Cancelled: tasks run on this machine now.
         return forward(machine, engine, stages, state, round, None);

@@ -428,6 +428,20 @@ pub enum Error {
     /// A worker's connection to its run.
     #[error(transparent)]
     Connection(#[from] eciton_exec::workers::ConnectError),
+    /// A worker that owns weights is gone: the run goes back to its log.
+    #[error("the worker at place {place} is gone, with what it owned")]
+    Gone {
+        /// The place.
+        place: u32,
+    },
+    /// The log of what workers own.
+    #[error("the log of the workers' weights, in {folder}: {source}; have room there", folder = folder.display())]
+    Log {
+        /// Its folder.
+        folder: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// Workers that did not come, or have all gone.
     #[error("workers: {0}")]
     Workers(String),

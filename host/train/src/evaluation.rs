@@ -12,7 +12,8 @@ use eciton_engine::{Engine, MAX_INTERVALS};
 use eciton_graph::metrics::{Folded, Terms};
 use eciton_kernel::{Layer, Targets};
 use eciton_plan::{
-    Config, ExecutorKind, Lanes, Metric, Pipeline, Program, Round, RowFormat, SpanChoice, Spans, TaskType,
+    Config, ExecutorKind, Lanes, Metric, Pipeline, Placement, Program, Round, RowFormat, SpanChoice, Spans,
+    TaskType,
 };
 use eciton_tensor::{Buffer, Grid};
 
@@ -79,6 +80,8 @@ pub(crate) struct EvaluationPlan {
     pieces: Option<Vec<Interval>>,
     pub keeps: Keeps,
     folded: Option<Folded>,
+    /// Lanes do its stages, on workers that own the weights.
+    placed: bool,
 }
 
 impl EvaluationPlan {
@@ -104,7 +107,18 @@ impl EvaluationPlan {
             false => None,
         };
         let pieces = if passes { pieces(inputs) } else { None };
-        Ok(Self { program, spans, schedule, pieces, keeps, folded })
+        Ok(Self { program, spans, schedule, pieces, keeps, folded, placed: false })
+    }
+
+    /// The same on the lanes of a training, whose workers own the weights.
+    pub(crate) fn on_lanes(mut self, training: &Program, lanes: &Placement, inputs: &Inputs) -> Result<Self> {
+        let lanes = lanes.following(training, &self.program);
+        self.spans = Spans::of(&self.program, &lanes.spans(&self.program))?;
+        self.schedule = self.spans.fuse(&self.program);
+        lanes.place(&mut self.schedule, &self.spans);
+        self.pieces = if self.program.relations.is_empty() { pieces(inputs) } else { None };
+        (self.folded, self.placed) = (None, true);
+        Ok(self)
     }
 
     /// What its steps are of.
@@ -151,7 +165,8 @@ impl EvaluationPlan {
     ) -> Result<Stages<'a>> {
         let fold = self.folded.map(|metric| Fold::new(metric, inputs)).transpose()?;
         let stages = Stages::new(&self.program, inputs, rows, layers, None)?;
-        Ok(stages.with_spans(&self.spans, &self.schedule).with_pieces(self.pieces.as_deref()).with_fold(fold))
+        let stages = stages.with_spans(&self.spans, &self.schedule).with_places(self.placed);
+        Ok(stages.with_pieces(self.pieces.as_deref()).with_fold(fold))
     }
 }
 
@@ -210,7 +225,7 @@ impl Evaluation {
     pub(crate) fn new(
         plan: EvaluationPlan,
         inputs: &Inputs,
-        (settings, threads): (eciton_engine::Settings, u32),
+        ((settings, threads), lanes): ((eciton_engine::Settings, u32), Lanes),
         format: RowFormat,
         others: &[&RowStore],
     ) -> Result<Self> {
@@ -219,7 +234,7 @@ impl Evaluation {
             first: Round(1),
             last: Round(1),
             pipeline: Pipeline::default(),
-            lanes: Lanes::default(),
+            lanes,
             in_flight: plan.in_flight(threads),
             only_host_steps: false,
             eval_every: 1,

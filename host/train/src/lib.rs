@@ -33,6 +33,7 @@ mod labelled;
 mod logs;
 mod memory;
 mod npz_write;
+mod owned;
 mod picture;
 mod plan;
 mod predict;

@@ -283,19 +283,27 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         Algorithm::Adam { .. } | Algorithm::AdamW { .. } => 3,
         Algorithm::Sgd { .. } => 2,
     };
+    let own = config.workers.own();
     let versions = u64::from(pipeline.weight_versions());
     let detail = match versions {
         1 => format!("{values} values, and the optimiser's of each"),
         _ => format!("{versions} versions of {values} values, and the optimiser's of each"),
     };
-    item("weights", detail, values * 4 * (state - 1 + versions));
+    match own {
+        // One parameter on its way, here and in frames.
+        true => {
+            let largest = program.parameters.iter().map(|p| p.len() as u64 * 4).max().unwrap_or(0);
+            item("weights", "the largest of the workers', on its way".to_owned(), 2 * state * largest);
+        }
+        false => item("weights", detail, values * 4 * (state - 1 + versions)),
+    }
     if config.run.keep == Keep::Best {
         item("best weights", format!("{values} values, of the best epoch so far"), values * 4);
     }
-    if config.optimiser.clip_norm.or(config.optimiser.clip_value).is_some() {
+    if !own && config.optimiser.clip_norm.or(config.optimiser.clip_value).is_some() {
         item("clipped gradients", format!("{values} values"), values * 4);
     }
-    if config.checkpoint.is_on() {
+    if !own && config.checkpoint.is_on() {
         let copies = state + u64::from(config.run.keep == Keep::Best);
         item("checkpoint", "copies of weights, while one is written".to_owned(), values * 4 * copies * 2);
     }
@@ -311,7 +319,9 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     // A further use of a parameter has partial sums of its own.
     let uses = program.uses.iter().filter_map(|&id| program.parameter(id));
     let bytes = program.parameters.iter().chain(uses).map(|p| parts * parameter_bytes(p)).sum();
-    item("gradients", format!("{parts} partial sums of {values} values"), bytes);
+    if !own {
+        item("gradients", format!("{parts} partial sums of {values} values"), bytes);
+    }
     let largest = program.parameters.iter().map(|p| p.len() as u64 * 4).max().unwrap_or(0);
     // A gather's copy of source rows: a large page of which a block fills a part, if there are so many.
     let block = (Pages::LARGE as u64).min(rows * GATHER_LANES * 4);

@@ -208,6 +208,9 @@ pub struct WorkersUsed {
     pub again: u64,
     /// Steps that were under way at a place when it was lost.
     pub retries: u64,
+    /// Times that the run went back to its log of the weights, where workers own these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returns: Option<u64>,
 }
 
 /// Attempts at tasks beyond the one each that was committed.

@@ -97,7 +97,8 @@ fn resume_data(
         if going.session.are_predictions_kept() {
             going.session.evaluate(observer)?;
         }
-        going.write_seed(n, report.seed, &model, &found.epochs_of(report.seed))?;
+        let of = (Some(&model.tensors[..]), &model.metadata);
+        going.write_seed(n, report.seed, of, &found.epochs_of(report.seed))?;
         going.recorder.finished.push(report);
     }
     let mark = &found.point.mark;

@@ -456,14 +456,27 @@ impl SeedFolder<'_> {
         metadata: &BTreeMap<String, String>,
     ) -> Result<String> {
         let path = self.path.join(MODEL);
-        let digest = model_digest(tensors);
+        // Before anything is written: as many values as extents say.
+        model::header(tensors, metadata, MAX_MODEL_BYTES, &path)?;
+        self.write_pieces(&model::named(tensors), tensors, metadata)
+    }
+
+    /// The same of values that come piece by piece.
+    pub(crate) fn write_pieces<P: model::Pieces + ?Sized>(
+        &mut self,
+        tensors: &[model::Named],
+        values: &P,
+        metadata: &BTreeMap<String, String>,
+    ) -> Result<String> {
+        let path = self.path.join(MODEL);
+        let digest = model::digest_of(tensors, values).map_err(writing(&path))?;
         let mut metadata = metadata.clone();
         metadata.insert("eciton".to_owned(), ECITON_VERSION.to_owned());
         metadata.insert("digest".to_owned(), digest.clone());
-        let header = model::header(tensors, &metadata, MAX_MODEL_BYTES, &path)?;
+        let header = model::header_of(tensors, &metadata, MAX_MODEL_BYTES, &path)?;
         let (real, place) = (self.real.join(MODEL), self.real.join(MODEL_PARTIAL));
         let fill = || {
-            model::write(File::create(&place)?, &header, tensors)?;
+            model::write(File::create(&place)?, &header, (tensors.len(), values))?;
             fs::rename(&place, real)
         };
         fill().map_err(|error| {

@@ -11,7 +11,9 @@ use eciton_exec::functions::{self, Outlook};
 use eciton_exec::{Completion, Executor, LocalPool, Prices};
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
-use eciton_plan::{Config, Domain, ExecutorKind, Layers, Mode, Program, Readout, Round, SlotId, Spans};
+use eciton_plan::{
+    Config, Domain, ExecutorKind, Lanes, Layers, Mode, Program, Readout, Round, SlotId, Spans,
+};
 
 pub(crate) use self::draft::{Draft, Planned, parts};
 use self::machine::{machine, tuning};
@@ -25,7 +27,8 @@ use crate::evaluation::{Asked, Evaluation, EvaluationPlan, Keeps};
 use crate::initial::Initial;
 use crate::kernels::{CachePolicy, Kernels, SignedCode};
 use crate::logs::{Header, Logs, Profiled, Recording};
-use crate::plan::needs;
+use crate::owned::{Owners, Wanted};
+use crate::plan::{needs, owning_lanes};
 use crate::recorder::Recorder;
 use crate::report::{Attempts, HelpersUsed, Metrics, Observer, WorkersUsed};
 use crate::stop::Stop;
@@ -147,7 +150,7 @@ impl Session {
         draft.planned.memory.check(config.run.memory_bytes)?;
         let Draft { inputs, normalised_features, kernels, threads, stripped, planned } = draft;
         let Planned { program, spans, schedule, evaluation, layers, chooser, .. } = planned;
-        let watched = options.out.is_some() && config.checkpoint.is_on();
+        let watched = options.out.is_some() && config.checkpoint.is_on() && !config.workers.own();
         let fingerprint = watched.then(|| Fingerprint::of(&inputs)).transpose()?;
         let inputs = inputs.complete(&program, threads)?;
         let training = RowBatches::new(&config.batch, &inputs).rows();
@@ -188,7 +191,19 @@ impl Session {
         let in_flight = settings.in_flight.unwrap_or(0);
         let header = Header::of(config, sizes, intervals, in_flight, options.seeds.max(1));
         let logs = Logs::new(&options.recording, &header)?;
-        let weights = Weights::new(&program, &config.optimiser, &config.pipeline, &sums)?;
+        let weights = match config.workers.own() && executor.kind == ExecutorKind::Workers {
+            false => Weights::new(&program, &config.optimiser, &config.pipeline, &sums)?,
+            true => {
+                let lanes = owning_lanes((&program, &spans, &schedule))?;
+                let here = std::env::temp_dir();
+                let beside = options.out.as_deref().and_then(std::path::Path::parent);
+                let folder = beside.filter(|folder| !folder.as_os_str().is_empty() && folder.is_dir());
+                let (optimiser, every) = (&config.optimiser, config.workers.log_every);
+                let folder = folder.unwrap_or(&here);
+                let wanted = Wanted { program: &program, lanes, optimiser, every, folder };
+                Weights::owned(wanted, &config.pipeline, &sums)?
+            }
+        };
         let engine = Engine::new(&schedule, settings)?;
         let (fresh_instances, newest_first) = (options.fresh_instances, options.newest_first);
         // Each lane has a thread, or a worker, and the driver another thread, which no lane waits for.
@@ -221,7 +236,8 @@ impl Session {
         // Where epochs run apart an evaluation is among them, or old rows outlast it.
         let others: &[&RowStore] = if config.pipeline.row_versions() > 1 { &[] } else { &[&rows] };
         let (settings, format) = ((settings, threads), config.run.row_storage);
-        let evaluation = Evaluation::new(evaluation, &inputs, settings, format, others)?;
+        let lanes = if config.workers.own() { config.lanes.lanes } else { Lanes::default() };
+        let evaluation = Evaluation::new(evaluation, &inputs, (settings, lanes), format, others)?;
         let source = chooser.map(|chooser| Source::new(&config.batch, &inputs, chooser));
         let source = source.transpose()?.map(Arc::new);
         Ok(Self {
@@ -338,7 +354,14 @@ impl Session {
         let stages = plan.stages(&self.inputs, rows, &self.layers)?;
         let (weights, counts) = (&mut self.weights, &mut self.counts);
         let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), None);
-        driver::forward(&mut *self.machine, engine, &stages, &mut state, Round(1), Some(&self.stop))?;
+        loop {
+            let machine = &mut *self.machine;
+            match driver::forward(machine, engine, &stages, &mut state, Round(1), Some(&self.stop)) {
+                // Workers that own weights have gone or come: others get the log's.
+                Err(Error::Gone { .. }) => driver::restore(machine, &mut state).map(drop)?,
+                ended => break ended?,
+            }
+        }
         driver::measured(&stages)
     }
 
@@ -418,7 +441,8 @@ impl Session {
         let places = self.machine.traffic();
         let counters = self.engine.counters();
         let (again, retries) = (counters.again, counters.retries);
-        (!places.is_empty()).then_some(WorkersUsed { places, again, retries })
+        let returns = self.weights.owners().map(Owners::returns);
+        (!places.is_empty()).then_some(WorkersUsed { places, again, retries, returns })
     }
 
     /// How attempts ended; `None` where there is one for each task.
@@ -449,7 +473,8 @@ impl Session {
         let keeps = Keeps { scores: true, embeddings, ..self.evaluation.plan.keeps };
         let plan = EvaluationPlan::new(&self.program, config, &self.inputs, keeps)?;
         let settings = (*self.engine.settings(), self.threads);
-        let mut whole = Evaluation::new(plan, &self.inputs, settings, self.rows.format, &[])?;
+        let lanes = self.evaluation.engine.settings().lanes;
+        let mut whole = Evaluation::new(plan, &self.inputs, (settings, lanes), self.rows.format, &[])?;
         self.forward(Some(&mut whole), observer)?;
         self.read(&whole, embeddings)
     }

@@ -17,7 +17,8 @@ use crate::logs;
 use crate::picture;
 use crate::recorder::Recorder;
 use crate::report::{EpochReport, Observer, SeedReport, Silent, Started, Summary, Target};
-use crate::run_folder::{Error as FileError, Model, NamedTensor, RunFolder, Versions, json, model_digest};
+use crate::run_folder::model::digest_of;
+use crate::run_folder::{Error as FileError, NamedTensor, RunFolder, Versions, json, model_digest};
 use crate::session::{Options, Position, Predicted, Session};
 use crate::trial::settle_pipeline;
 
@@ -280,8 +281,17 @@ impl Run<'_> {
             // The scores that are written are this model's, not the last one's.
             session.evaluate(observer)?;
         }
-        let tensors = tensors(session)?;
-        let digest = model_digest(&tensors);
+        let (tensors, digest) = match session.weights.owners() {
+            Some(owners) => {
+                let digest = digest_of(&parameters(&session.program), owners);
+                (None, digest.map_err(|source| owners.unread(source))?)
+            }
+            None => {
+                let tensors = tensors(session)?;
+                let digest = model_digest(&tensors);
+                (Some(tensors), digest)
+            }
+        };
         let report = SeedReport {
             seed,
             epochs: last.epoch,
@@ -303,17 +313,17 @@ impl Run<'_> {
             ("epochs".to_owned(), format!("{epoch} of {}", self.config.run.epochs)),
             ("digest".to_owned(), digest),
         ]);
-        self.write_seed(n, seed, &Model { tensors, metadata }, epochs)?;
+        self.write_seed(n, seed, (tensors.as_deref(), &metadata), epochs)?;
         Ok(report)
     }
 
-    /// Writes a seed's model and predictions, the scores of which must be those of the last evaluation,
+    /// Writes a seed's model, which workers own without `tensors`, and predictions, the scores of which must be those of the last evaluation,
     /// and for the first seed the picture.
     pub(crate) fn write_seed(
         &mut self,
         n: usize,
         seed: u64,
-        model: &Model,
+        (tensors, metadata): (Option<&[NamedTensor]>, &BTreeMap<String, String>),
         epochs: &[EpochReport],
     ) -> Result<()> {
         let Some(folder) = &mut self.recorder.folder else { return Ok(()) };
@@ -326,7 +336,11 @@ impl Run<'_> {
         let session = &self.session;
         let dataset = &session.inputs.dataset;
         let mut place = if n == 0 { folder.top() } else { folder.seed(seed)? };
-        place.write_model(&model.tensors, &model.metadata)?;
+        match (tensors, session.weights.owners()) {
+            (Some(tensors), _) => place.write_model(tensors, metadata)?,
+            (None, Some(owners)) => place.write_pieces(&parameters(&session.program), owners, metadata)?,
+            (None, None) => return Err(Error::Internal("a seed without a model".to_owned())),
+        };
         let (ids, rows) = session.inputs.vertices.named();
         let write = |Predicted { scores, embeddings }: Predicted| {
             let embeddings = embeddings.as_ref().map(|(width, values)| (*width, values.as_slice()));

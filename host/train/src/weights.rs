@@ -11,8 +11,10 @@ use eciton_tensor::{Buffer, Matrix, ReadRows};
 
 use crate::data::Interval;
 use crate::error::{Error, Result, at};
+use crate::owned::{Owners, Wanted};
 use clip::Clip;
-use rule::Rule;
+pub(crate) use clip::factor as clip_factor;
+pub(crate) use rule::Rule;
 pub(crate) use state::WeightState;
 
 /// One parameter with its optimiser's state and its gradient's partial sums.
@@ -73,10 +75,12 @@ pub(crate) struct Weights {
     whole: Vec<Vec<f32>>,
     /// Of each loss of the program its sums, by round in a ring.
     losses: Vec<Vec<Partials>>,
+    /// Where workers have all of it but the losses.
+    owners: Option<Box<Owners>>,
 }
 
 /// (rows, columns) of a parameter's buffer: a vector has its values in rows.
-fn extent(shape: &[u32]) -> (usize, usize) {
+pub(crate) fn extent(shape: &[u32]) -> (usize, usize) {
     let rows = shape.first().map_or(1, |&r| r as usize);
     (rows, shape.iter().skip(1).map(|&e| e as usize).product())
 }
@@ -155,6 +159,7 @@ impl Weights {
         let uses = program.uses.iter().map(further).collect::<Result<_>>()?;
         let losses = program.losses.iter().map(|_| partials(rounds, sums, (1, 1))).collect::<Result<_>>()?;
         Ok(Self {
+            owners: None,
             all,
             uses,
             combine,
@@ -166,6 +171,48 @@ impl Weights {
             whole: Vec::new(),
             losses,
         })
+    }
+
+    /// Of parameters that workers own: none has buffers here.
+    pub(crate) fn owned(wanted: Wanted<'_>, pipeline: &Pipeline, sums: &Sums) -> Result<Self> {
+        let (program, rounds) = (wanted.program, pipeline.gradient_versions());
+        let nodes: Vec<Node> = sums.nodes.iter().flatten().copied().collect();
+        let losses = program.losses.iter().map(|_| partials(rounds, sums, (1, 1))).collect::<Result<_>>()?;
+        Ok(Self {
+            all: Vec::new(),
+            uses: Vec::new(),
+            combine: Combine::new(sums.tree, &nodes, sums.tree.root())?,
+            steps: 0,
+            newest: Version(0),
+            held: vec![None; pipeline.weight_versions() as usize],
+            generation: 0,
+            room: Room::default(),
+            whole: Vec::new(),
+            losses,
+            owners: Some(Box::new(Owners::new(wanted, (sums.tree.atoms(), &sums.nodes))?)),
+        })
+    }
+
+    /// What workers own; `None`: nothing.
+    pub(crate) fn owners(&self) -> Option<&Owners> {
+        self.owners.as_deref()
+    }
+
+    /// The same, to change it.
+    pub(crate) fn owners_mut(&mut self) -> Option<&mut Owners> {
+        self.owners.as_deref_mut()
+    }
+
+    /// Workers have the values of a version, and of no other.
+    pub(crate) fn returned_to(&mut self, version: Version) {
+        self.begin(version);
+        self.steps = u32::try_from(version.0).unwrap_or(u32::MAX);
+    }
+
+    /// Workers have updated their parameters.
+    pub(crate) fn stepped(&mut self) {
+        self.steps += 1;
+        self.begin(Version(self.newest.0 + 1));
     }
 
     /// The newest version.
@@ -207,6 +254,16 @@ impl Weights {
         self.steps = 0;
         self.begin(Version(0));
         let place = self.place(self.newest);
+        if let Some(owners) = &mut self.owners {
+            for (at, p) in program.parameters.iter().enumerate() {
+                let (rows, columns) = extent(&p.shape);
+                let mut values = Vec::with_capacity(rows * columns);
+                // Row by row.
+                first::draw(p, seed, (rows, columns), |_, _, value| values.push(value));
+                owners.put(at, &values)?;
+            }
+            return Ok(());
+        }
         for (weight, p) in self.all.iter_mut().zip(&program.parameters) {
             let (rows, columns) = extent(&p.shape);
             let mut lease = version(&weight.values, place)?.write(0..rows).map_err(at("parameters"))?;
@@ -228,6 +285,9 @@ impl Weights {
     pub(crate) fn set(&mut self, parameter: usize, values: &[f32]) -> Result<()> {
         self.begin(self.newest);
         let place = self.place(self.newest);
+        if let Some(owners) = &self.owners {
+            return owners.put(parameter, values);
+        }
         let Some(weight) = self.all.get(parameter) else {
             return Err(Error::Internal(format!("parameter {parameter} does not exist")));
         };
@@ -267,6 +327,9 @@ impl Weights {
 
     /// A parameter's newest values, row-major without padding.
     pub(crate) fn values(&self, parameter: usize) -> Result<Vec<f32>> {
+        if let Some(owners) = &self.owners {
+            return owners.values(parameter);
+        }
         let weight =
             self.all.get(parameter).ok_or_else(|| Error::Internal(format!("parameter {parameter}")))?;
         version(&weight.values, self.place(self.newest))?.to_vec().map_err(at("parameters"))

@@ -9,6 +9,7 @@ use eciton_kernel::{Limits, Runtime, Settings};
 
 use crate::error::{Error, Result};
 use crate::kernels::{CachePolicy, builtin, load_sent};
+use crate::owned::Ledger;
 
 /// Settings of a worker.
 #[derive(Debug)]
@@ -49,6 +50,7 @@ pub fn work(worker: &Worker<'_>, welcomed: impl FnOnce(&str, u32)) -> Result<Ser
         keeps_bytes: worker.keep_bytes,
         limits,
         load: Box::new(move |name, component| load_sent(&runtime, name, component)),
+        owned: Box::<Ledger>::default(),
         leave: worker.leave,
         vanishes_at: worker.vanish_at,
     };

@@ -1,6 +1,6 @@
 //! The pool: an executor whose tasks are those of workers that have dialled this process.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use eciton_kernel::wire::KernelRef;
 use super::connections::let_in;
 use super::link::Flight;
 use super::objects::Objects;
+use super::owned::Gone;
 use super::shared::{Shared, State};
 use super::{KERNELS, Traffic};
 use crate::framed::Framing;
@@ -135,6 +136,7 @@ impl WorkerPool {
             classes: BTreeSet::new(),
             connections: 0,
             numbers: 0,
+            pending: BTreeMap::new(),
             writers: Vec::new(),
             closed: false,
             deserted: false,
@@ -248,6 +250,10 @@ impl Executor for WorkerPool {
             self.gather()?;
         }
         Ok(self.shared.lock().links.iter().map(Option::is_some).collect())
+    }
+
+    fn errands(&mut self, errands: Vec<(u32, Vec<u8>)>) -> Result<Vec<Vec<u8>>, Gone> {
+        self.shared.errands(errands)
     }
 
     fn traffic(&self) -> Vec<Traffic> {

@@ -40,6 +40,13 @@ impl Room {
         self.peak
     }
 
+    /// Has room for so many bytes from now on.
+    pub(super) fn limit(&mut self, most: u64) {
+        self.most = most;
+        self.make(0, |_, kept| kept.round.is_some());
+        self.make(0, |_, _| true);
+    }
+
     /// Keeps an object, in the place of rows and, where these do not suffice, of older objects. One that is
     /// larger than the room is missing to its task.
     pub(super) fn put(&mut self, name: String, parts: Vec<Decoded>) {

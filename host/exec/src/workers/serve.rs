@@ -12,8 +12,9 @@ use eciton_plan::TaskKey;
 use eciton_tensor::frame::Frame;
 use tokio::sync::{mpsc, watch};
 
-use super::KERNELS;
+use super::owned::Owned;
 use super::room::{Room, is_rows};
+use super::{KERNELS, OWNED};
 use crate::framed;
 use crate::local::guarded;
 
@@ -39,6 +40,8 @@ pub struct Serving<'a> {
     pub limits: Limits,
     /// The loader of kernels.
     pub load: Load,
+    /// What it owns.
+    pub owned: Box<dyn Owned>,
     /// The switch by which it is asked to go.
     pub leave: &'a Leave,
     /// Vanishes without a word in place of the answer to the so many-th task: to try out losses.
@@ -116,10 +119,13 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
         layers: HashMap::new(),
         instances: Instances::new(false),
         room: Room::new(serving.keeps_bytes),
+        owned: serving.owned,
+        keeps_bytes: serving.keeps_bytes,
+        owned_peak: 0,
         done: 0,
     };
     let vanished = worker.work(tasks, &out, serving.vanishes_at);
-    let (tasks, kept_bytes, run) = (worker.done, worker.room.peak(), welcome.run);
+    let (tasks, kept_bytes, run) = (worker.done, worker.room.peak() + worker.owned_peak, welcome.run);
     if vanished {
         runtime.shutdown_timeout(Duration::ZERO);
         return Ok(Served { run, tasks, kept_bytes, reason: "it vanished, as it was asked to".to_owned() });
@@ -148,6 +154,7 @@ enum Incoming {
     Object(String, Vec<Decoded>),
     Forget(Vec<String>),
     Task(u64, Bytes),
+    Errand(u64, Bytes),
 }
 
 /// Hears the host, to its farewell; why that came.
@@ -166,6 +173,7 @@ async fn read(mut receiver: Receiver, inwards: mpsc::Sender<Incoming>) -> Result
             },
             Message::Forget(keys) => Incoming::Forget(keys),
             Message::Task { number, frame } => Incoming::Task(number, frame),
+            Message::Errand { number, frame } => Incoming::Errand(number, frame),
             Message::Alive => continue,
             Message::Bye(reason) => return Ok(reason),
             other => {
@@ -209,6 +217,10 @@ struct Worker {
     layers: HashMap<String, Arc<Layer>>,
     instances: Instances,
     room: Room,
+    owned: Box<dyn Owned>,
+    /// Bytes that room and what it owns have together.
+    keeps_bytes: u64,
+    owned_peak: u64,
     done: u64,
 }
 
@@ -238,17 +250,41 @@ impl Worker {
                 Incoming::Forget(keys) => keys.iter().for_each(|key| self.room.free(key)),
                 Incoming::Task(number, frame) => {
                     let answer = self.task(number, &frame);
-                    self.done += 1;
-                    if vanishes_at.is_some_and(|at| self.done >= at) {
-                        return true;
+                    if let Some(vanished) = self.answer(answer, out, vanishes_at) {
+                        return vanished;
                     }
-                    if out.send(answer).is_err() {
-                        return false;
+                }
+                Incoming::Errand(number, frame) => {
+                    let answer = match framed::parse(&frame) {
+                        Ok(frame) => self.owned.errand(&frame),
+                        // One that cannot be read has no answer that could be.
+                        Err(_) => Vec::new(),
+                    };
+                    let answer = Message::Answer { number, frame: answer.into() };
+                    if let Some(vanished) = self.answer(answer, out, vanishes_at) {
+                        return vanished;
                     }
                 }
             }
+            let owned = self.owned.bytes();
+            self.owned_peak = self.owned_peak.max(owned);
+            self.room.limit(self.keeps_bytes.saturating_sub(owned));
         }
         false
+    }
+
+    /// Answers; at the end, whether it vanished.
+    fn answer(
+        &mut self,
+        answer: Message,
+        out: &mpsc::UnboundedSender<Message>,
+        vanishes_at: Option<u64>,
+    ) -> Option<bool> {
+        self.done += 1;
+        if vanishes_at.is_some_and(|at| self.done >= at) {
+            return Some(true);
+        }
+        out.send(answer).is_err().then_some(false)
     }
 
     /// The answer to a task.
@@ -260,7 +296,8 @@ impl Worker {
         };
         let key = request.key;
         let round = key.round.0;
-        let missing = request.objects.iter().filter(|name| !self.room.has(name, round));
+        let missing = request.objects.iter();
+        let missing = missing.filter(|name| !name.starts_with(OWNED) && !self.room.has(name, round));
         let missing: Vec<String> = missing.cloned().collect();
         if !missing.is_empty() {
             return Message::Missing { number, keys: missing };
@@ -275,13 +312,17 @@ impl Worker {
         request.restrict(&self.limits);
         let layers = request.calls().map(|call| open(self, call)).collect::<Result<Vec<_>, _>>()?;
         let (encoding, names, round) = (request.encoding, request.objects.clone(), request.key.round.0);
-        let room = &self.room;
+        let interval = request.key.interval;
+        let (room, owned) = (&self.room, &self.owned);
         let mut resolve = |source: &Source| match source.object {
             None => own.part(source.part).map_err(framed::tensor),
             Some(at) => {
                 let name = names.get(at as usize).map_or("", |name| name);
-                room.part(name, source.part)
-                    .ok_or_else(|| refused("a request", format!("{source}: `{name}` has no such part")))
+                let found = match name.strip_prefix(OWNED) {
+                    Some(name) => owned.matrix(name).map(Decoded::Matrix),
+                    None => room.part(name, source.part),
+                };
+                found.ok_or_else(|| refused("a request", format!("{source}: `{name}` has no such part")))
             }
         };
         let computed = guarded(&mut self.instances, |instances| {
@@ -292,6 +333,10 @@ impl Worker {
             crate::WorkError::Host(reason) => Error::Host { place: "a task".to_owned(), reason },
         })?;
         if meta.outcome == Outcome::Done {
+            for (name, parts) in places.take_held() {
+                let added = self.owned.add(&name, interval, parts);
+                added.map_err(|reason| refused(format!("sum `{name}`"), reason))?;
+            }
             let (kept, freed) = places.take_kept()?;
             freed.iter().for_each(|name| self.room.free(name));
             let own: BTreeSet<String> =

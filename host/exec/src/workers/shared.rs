@@ -1,6 +1,6 @@
 //! Places and tasks, as the pool's owner and its connections share them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,12 +31,22 @@ pub(super) struct State {
     pub(super) connections: u64,
     /// Tasks so far.
     pub(super) numbers: u64,
+    /// Errands under way, by number.
+    pub(super) pending: BTreeMap<u64, Pending>,
     /// Tasks that send messages.
     pub(super) writers: Vec<tokio::task::JoinHandle<()>>,
     /// Nothing is handed out any more.
     pub(super) closed: bool,
     /// Nobody is there: the local pool waits for them.
     pub(super) deserted: bool,
+}
+
+/// An errand under way.
+pub(super) struct Pending {
+    pub(super) place: u32,
+    /// The connection that it went over.
+    pub(super) id: u64,
+    pub(super) answer: Option<Bytes>,
 }
 
 impl State {
@@ -175,6 +185,14 @@ impl Shared {
     ) -> Result<(), ConnectError> {
         let mut state = self.lock();
         let known = number <= state.numbers;
+        let pending =
+            state.pending.get_mut(&number).filter(|pending| (pending.place, pending.id) == (place, id));
+        if let Some(pending) = pending {
+            pending.answer = Some(frame);
+            drop(state);
+            self.changed.notify_all();
+            return Ok(());
+        }
         let Some(link) = state.link(place, id) else { return Ok(()) };
         let flight = link.flights.remove(&number);
         let Some(Flight { pass, key, begun, ticket, .. }) = flight else {

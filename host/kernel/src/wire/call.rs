@@ -182,6 +182,7 @@ impl Request {
             sums: self.sums()?,
             kept: Vec::new(),
             freed: Vec::new(),
+            held: Vec::new(),
         })
     }
 

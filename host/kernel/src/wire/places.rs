@@ -18,6 +18,8 @@ pub(super) struct Sums {
 
 /// Rows that stay with the worker, and their name.
 pub type KeptRows = (String, Matrix);
+/// A sum that stays with the worker, a part for each of the grid, and its name.
+pub type HeldSums = (String, Vec<Buffer>);
 
 /// The buffers that a call writes to, on the worker's side.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub struct Places {
     pub(super) kept: Vec<(String, Buffer)>,
     /// Names of rows that need not stay any longer.
     pub(super) freed: Vec<String>,
+    /// Sums that the worker adds to what it owns: places in `sums`, ascending, and names.
+    pub(super) held: Vec<(usize, String)>,
 }
 
 impl Places {
@@ -42,6 +46,19 @@ impl Places {
         };
         let kept = std::mem::take(&mut self.kept).into_iter().map(read).collect::<Result<_>>()?;
         Ok((kept, std::mem::take(&mut self.freed)))
+    }
+
+    /// Takes the sums that the worker adds to what it owns, by name. The answer has the others.
+    pub fn take_held(&mut self) -> Vec<HeldSums> {
+        let mut held = Vec::with_capacity(self.held.len());
+        // From the last on, so that places before it stay.
+        for (at, name) in std::mem::take(&mut self.held).into_iter().rev() {
+            if at < self.sums.len() {
+                held.push((name, self.sums.remove(at).parts));
+            }
+        }
+        held.reverse();
+        held
     }
 
     /// Bytes allocated.
@@ -63,6 +80,9 @@ impl Places {
         }
         if let Some((name, _)) = self.kept.first() {
             return Err(wire("answer", format!("rows `{name}` are to stay, and nobody here keeps any")));
+        }
+        if let Some((_, name)) = self.held.first() {
+            return Err(wire("answer", format!("sum `{name}` is to stay, and nobody here owns any")));
         }
         let begun = Instant::now();
         let lease = |b: &Buffer| b.read(0..b.rows()).map_err(at("answer"));

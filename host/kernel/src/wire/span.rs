@@ -38,6 +38,19 @@ pub struct SpanRef {
     /// Names of rows that stayed there and need not any longer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub frees: Vec<String>,
+    /// Sums that the worker adds to what it owns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holds: Vec<HoldRef>,
+}
+
+/// A sum that the worker adds to what it owns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HoldRef {
+    /// Its place among the sums of all calls, in order.
+    pub sum: u32,
+    /// What it is added to.
+    pub name: String,
 }
 
 /// Rows that stay where a span runs.
@@ -149,6 +162,7 @@ impl SpanRef {
             ("rows_out", self.outs.len()),
             ("rows to keep", self.keeps.len()),
             ("names to forget", self.frees.len()),
+            ("sums to hold", self.holds.len()),
         ] {
             bounded(what, count, MAX_STEPS)?;
         }
@@ -178,6 +192,15 @@ impl SpanRef {
         }
         for name in self.keeps.iter().map(|keep| &keep.name).chain(&self.frees) {
             bounded("bytes of the name of kept rows", name.len(), MAX_NAME_BYTES)?;
+        }
+        let sums: usize = self.calls().map(|call| call.sums_out.len()).sum();
+        let mut before = None;
+        for HoldRef { sum, name } in &self.holds {
+            bounded("bytes of the name of a sum", name.len(), MAX_NAME_BYTES)?;
+            if *sum as usize >= sums || before.is_some_and(|before| before >= *sum) {
+                return refuse("sums to hold", format!("sum {sum} after {before:?}, of {sums}"));
+            }
+            before = Some(*sum);
         }
         for lists in &self.lists {
             let columns = [lists.factors, lists.weights].into_iter().flatten();
@@ -285,7 +308,7 @@ mod tests {
             json!({ "normalisation": "sum", "reversed": false, "lists": 0, "from": 1, "into": 2, "rows": 5 });
         let span = json!({
             "slots": [slot, slot, slot], "lists": [lists], "outs": [{ "slot": 2, "rows": 5, "extents": [4] }],
-            "keeps": [{ "slot": 1, "rows": 5, "extents": [4], "name": "kept" }], "frees": ["older"],
+            "keeps": [{ "slot": 1, "rows": 5, "extents": [4], "name": "kept" }], "frees": ["older"], "holds": [],
             "steps": [{ "kernel": [call, [1]] }, { "gather": gather }]
         });
         one(span, 0, json!([]), json!([]))
@@ -318,6 +341,8 @@ mod tests {
             ("/span/keeps/0/extents", json!([5]), "slot 1"),
             ("/span/keeps/0/name", json!("n".repeat(1025)), "1025 bytes of the name"),
             ("/span/frees/0", json!("n".repeat(1025)), "1025 bytes of the name"),
+            ("/span/holds", json!([{ "sum": 0, "name": "s" }]), "sum 0 after None, of 0"),
+            ("/span/holds", json!([{ "sum": 0, "name": "n".repeat(1025) }]), "1025 bytes of the name"),
             ("/span/lists/0/offsets/object", json!(0), "object 0"),
             ("/span/steps", json!([]), "at least one call"),
         ] {

@@ -1,7 +1,7 @@
 //! The keys of `[workers]`.
 
 use super::{Key, key};
-use crate::workers::{MAX_WORKERS, Workers};
+use crate::workers::{MAX_WORKERS, Owner, Workers};
 
 pub(super) const WORKERS: &[Key<Workers>] = &[
     key(
@@ -64,6 +64,24 @@ pub(super) const WORKERS: &[Key<Workers>] = &[
         "whether a worker with nothing else to do also does its successor's forward steps: true or false",
         |workers, field| {
             workers.shadows = field.flag()?;
+            Ok(())
+        },
+    ),
+    key(
+        "owner",
+        &["owns", "weights_on", "placement"],
+        "who holds weights and updates them: \"host\", or \"worker\", each those of its layers",
+        |workers, field| {
+            workers.owner = field.choice(&Owner::ALL)?;
+            Ok(())
+        },
+    ),
+    key(
+        "log_every",
+        &["log_interval", "replicate_every"],
+        "after how many updates the host logs what workers own; a loss goes back to it: 1 to 10^6",
+        |workers, field| {
+            workers.log_every = field.integer32(1..=1_000_000)?;
             Ok(())
         },
     ),

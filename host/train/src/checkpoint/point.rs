@@ -92,7 +92,9 @@ impl Point {
         let metadata = [("digest", digest), ("mark", mark), ("sum", sum)];
         let metadata: BTreeMap<String, String> = metadata.map(|(key, value)| (key.to_owned(), value)).into();
         let header = model::header(&tensors, &metadata, MAX_BYTES, &path)?;
-        durable::write(place.path(), &name, |file| model::write(file, &header, &tensors))?;
+        durable::write(place.path(), &name, |file| {
+            model::write(file, &header, (tensors.len(), &tensors[..]))
+        })?;
         Ok(())
     }
 

@@ -34,7 +34,7 @@ impl Epochs {
 }
 
 /// An epoch as far as it is.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Sum {
     rounds: u32,
     loss: f64,

@@ -321,6 +321,7 @@ impl On<'_> {
         let program = self.stages.program;
         let mut sums = Vec::with_capacity(self.stage.sums.len() + 1);
         for id in &self.stage.sums {
+            // Without parts where a worker adds it up.
             let parts = self.weights.gradient(id.index(), round, interval);
             let shape = program.parameter(*id).map_or_else(Vec::new, |p| p.shape.clone());
             sums.push(Target::Sums { parts, shape });
@@ -383,8 +384,10 @@ pub(super) fn put(
     answer: Answer,
     task: Task,
     rows: Vec<Option<Target>>,
-    sums: Vec<Target>,
+    mut sums: Vec<Target>,
 ) -> Result<Finished> {
+    // What has no parts here stayed with the worker.
+    sums.retain(|sum| !matches!(sum, Target::Sums { parts, .. } if parts.is_empty()));
     let put = answer.into_targets(rows, sums);
     put.map_err(|source| Error::Step { step: task.key().to_string(), source: Box::new(source) })
 }

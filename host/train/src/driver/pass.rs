@@ -100,8 +100,9 @@ pub(super) struct Pass<'m, M: ?Sized> {
 }
 
 impl<'m, M: Executor + ?Sized> Pass<'m, M> {
-    pub(super) fn new(machine: &'m mut M, stop: Option<&'m Stop>) -> Self {
-        let stop = stop.filter(|_| machine.is_apart());
+    /// `ends`: whether a stop ends tasks under way, where that can be done.
+    pub(super) fn new(machine: &'m mut M, stop: Option<&'m Stop>, ends: bool) -> Self {
+        let stop = stop.filter(|_| ends && machine.is_apart());
         let (actions, pending) = (Vec::new(), VecDeque::new());
         let (done, apart) = (Vec::new(), BTreeMap::new());
         Self { machine, number: 0, actions, pending, done, apart, stop, held: Vec::new(), failure: None }
@@ -135,6 +136,9 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         let mut heard = Instant::now();
         let mut told = 0;
         let there = self.machine.prepare(&mut |text| state.observer.waiting(text)).map_err(Error::Workers)?;
+        if let Some(owners) = state.weights.owners().filter(|owners| !owners.are(&there)) {
+            return Err(owners.gone(&there));
+        }
         self.pending.push_back(Event::Started);
         if stages.is_on_lanes() {
             let told = (0u32..).zip(there).map(|(place, there)| match there {
@@ -377,9 +381,22 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
             }
             Completion::Lost { place, reason } => {
                 state.observer.warning(&reason);
+                if let Some(owners) = state.weights.owners() {
+                    // What it owned went with it.
+                    return match owners.counts_on(place) {
+                        true => Err(Error::Gone { place }),
+                        false => Ok(None),
+                    };
+                }
                 Ok(Some(Event::PlaceLost { place }))
             }
-            Completion::Joined { place } => Ok(Some(Event::PlaceJoined { place })),
+            Completion::Joined { place } => match state.weights.owners_mut() {
+                Some(owners) => {
+                    owners.joins(place);
+                    Ok(None)
+                }
+                None => Ok(Some(Event::PlaceJoined { place })),
+            },
             other => Err(Error::Internal(format!("{other:?} of no pass"))),
         }
     }

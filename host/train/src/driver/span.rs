@@ -12,6 +12,7 @@ use eciton_plan::{Buffers, OperationId, ParameterId, Place, RowFormat, SlotId, S
 use super::op::{self, On};
 use super::stages::Stages;
 use crate::error::{Error, Result};
+use crate::owned::Owners;
 use crate::weights::Weights;
 
 /// A span's work as far as it is made.
@@ -98,7 +99,10 @@ impl Building {
             let place = match self.parameters.get(&id) {
                 Some(&known) => known,
                 None => {
-                    self.call.given.push(Given::Here(on.weights.matrix(id.index(), on.task.weights)?));
+                    self.call.given.push(match on.weights.owners() {
+                        Some(owners) => Given::Kept(owners.kept(id.index(), on.task.weights)?),
+                        None => Given::Here(on.weights.matrix(id.index(), on.task.weights)?),
+                    });
                     let place = number(self.call.given.len() - 1)?;
                     self.parameters.insert(id, place);
                     place
@@ -139,6 +143,20 @@ impl<'a> Thick<'a> {
     fn sums(&self) -> Result<Vec<Target>> {
         let sums = self.each.iter().map(On::sums).collect::<Result<Vec<_>>>()?;
         Ok(sums.into_iter().flatten().collect())
+    }
+
+    /// Which sums a worker adds to what it owns: gradients, not losses.
+    fn holds(&self) -> Result<Vec<(u32, String)>> {
+        let mut holds = Vec::new();
+        let mut count = 0;
+        for on in &self.each {
+            for id in &on.stage.sums {
+                holds.push((number(count)?, Owners::sum(id.index())));
+                count += 1;
+            }
+            count += usize::from(self.stages.program.loss_of(on.id).is_some());
+        }
+        Ok(holds)
     }
 
     /// The stage that writes a slot.
@@ -192,6 +210,9 @@ impl<'a> Thick<'a> {
             keeps.push((place(slot)?, on.kept(slot, on.slot_rows(slot)?)));
         }
         (building.call.outs, building.call.keeps) = (outs, keeps);
+        if weights.owners().is_some() {
+            building.call.holds = self.holds()?;
+        }
         building.call.parameters = building.parameters.iter().map(|(&id, &given)| (given, id)).collect();
         let first = building.first.ok_or_else(|| Error::Internal("a span without a kernel".to_owned()))?;
         Ok(Work::Kernel(KernelWork {

@@ -7,10 +7,14 @@ use eciton_plan::{Config, Order, Place, Program, Residents, Spans, StageId, Weig
 use eciton_tensor::frame::padded_bytes;
 use serde::Serialize;
 
+use crate::error::{Error, Result};
+use crate::owned;
 use crate::session::Draft;
 
 /// Rounds that a grid shows where rounds overlap; else one.
 const ROUNDS: u32 = 3;
+/// Sums of a gradient that a worker which owns weights holds at once.
+const OWNED_SUMS: u64 = 4;
 
 /// Lanes and their schedule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -67,6 +71,36 @@ fn parameters<'a>((program, spans, schedule): Cut<'a>, lane: u16) -> impl Iterat
     read.into_iter().filter_map(|id| program.parameter(id))
 }
 
+/// By parameter, the lane whose worker is to own it.
+///
+/// # Errors
+/// [`Error::Plan`] where lanes have a parameter in common.
+pub(crate) fn owning_lanes(cut: Cut<'_>) -> Result<Vec<usize>> {
+    let (program, _, schedule) = cut;
+    let mut lanes: Vec<Option<usize>> = vec![None; program.parameters.len()];
+    let places = schedule.stages.iter().filter_map(|stage| match stage.place {
+        Place::Lane(lane) => Some(lane),
+        _ => None,
+    });
+    for lane in 0..=places.max().unwrap_or(0) {
+        for parameter in parameters(cut, lane) {
+            let known = program.parameters.iter().position(|one| one.name == parameter.name);
+            let Some(place) = known.and_then(|at| lanes.get_mut(at)) else { continue };
+            if let Some(other) = place.replace(usize::from(lane)) {
+                return Err(Error::Plan(eciton_plan::Error::Together {
+                    key: "workers.owner",
+                    found: "\"worker\"".to_owned(),
+                    other: "lanes",
+                    other_found: format!("{} is read by lanes {other} and {lane}", parameter.name),
+                    remedy: "cut the layers so that one lane has both (lanes.cut), have a weight each (model.tied), or \
+                             leave the owner out",
+                }));
+            }
+        }
+    }
+    Ok(lanes.into_iter().map(|lane| lane.unwrap_or(0)).collect())
+}
+
 /// By lane of all replicas, bytes of weights and of rows that a worker keeps at once; parts have at most so many
 /// rows, and there are so many.
 pub(crate) fn needs(config: &Config, cut: Cut<'_>, (rows, parts): (usize, u32)) -> Vec<(u64, u64)> {
@@ -85,7 +119,12 @@ pub(crate) fn needs(config: &Config, cut: Cut<'_>, (rows, parts): (usize, u32)) 
         });
         let kept: u64 = residents.widths(schedule, lane).map(|width| padded(rows as u64, width.into())).sum();
         let cap = caps.get(usize::from(lane)).copied().unwrap_or(1);
-        (weights.sum::<u64>() * versions, kept * u64::from(cap))
+        // Of what it owns also moments, and a sum for each level of the tree and for the part that comes.
+        let copies = match config.workers.own() {
+            true => 1 + owned::moments(&config.optimiser) as u64 + OWNED_SUMS,
+            false => versions,
+        };
+        (weights.sum::<u64>() * copies, kept * u64::from(cap))
     };
     // At most `MAX_LANES`.
     (0..lanes.count).map(|lane| one((lane % lanes.depth().max(1)) as u16)).collect()

@@ -39,25 +39,52 @@ pub struct NamedTensor {
     pub values: Vec<f32>,
 }
 
+/// Values that come piece by piece, in the order of the tensors.
+pub(crate) trait Pieces {
+    /// Hands the values of a tensor to `take`.
+    fn pieces(&self, tensor: usize, take: &mut dyn FnMut(&[f32]) -> io::Result<()>) -> io::Result<()>;
+}
+
+impl Pieces for [NamedTensor] {
+    fn pieces(&self, tensor: usize, take: &mut dyn FnMut(&[f32]) -> io::Result<()>) -> io::Result<()> {
+        let values = self.get(tensor).map_or(&[][..], |tensor| &tensor.values);
+        values.chunks(PIECE_VALUES).try_for_each(take)
+    }
+}
+
+/// A tensor's name and extents, rows first.
+pub(crate) type Named = (String, Vec<usize>);
+
+pub(super) fn named(tensors: &[NamedTensor]) -> Vec<Named> {
+    tensors.iter().map(|tensor| (tensor.name.clone(), tensor.shape.clone())).collect()
+}
+
 /// SHA-256 of weights, hexadecimal.
 ///
 /// Of each tensor in order: its name's length in bytes, the name (UTF-8), the number of extents, the
 /// extents, the values' bits. Lengths and extents are unsigned 64-bit, values 32-bit, all little-endian.
 #[must_use]
 pub fn model_digest(tensors: &[NamedTensor]) -> String {
+    // Values that are there are always read.
+    digest_of(&named(tensors), tensors).unwrap_or_default()
+}
+
+/// The same of values that come piece by piece.
+pub(crate) fn digest_of<P: Pieces + ?Sized>(tensors: &[Named], values: &P) -> io::Result<String> {
     let mut hasher = Sha256::new();
-    for tensor in tensors {
-        hasher.update((tensor.name.len() as u64).to_le_bytes());
-        hasher.update(tensor.name.as_bytes());
-        hasher.update((tensor.shape.len() as u64).to_le_bytes());
-        for &extent in &tensor.shape {
+    for (at, (name, shape)) in tensors.iter().enumerate() {
+        hasher.update((name.len() as u64).to_le_bytes());
+        hasher.update(name.as_bytes());
+        hasher.update((shape.len() as u64).to_le_bytes());
+        for &extent in shape {
             hasher.update((extent as u64).to_le_bytes());
         }
-        for piece in tensor.values.chunks(PIECE_VALUES) {
+        values.pieces(at, &mut |piece| {
             hasher.update(bytes_of(piece));
-        }
+            Ok(())
+        })?;
     }
-    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn bytes_of(values: &[f32]) -> Vec<u8> {
@@ -81,40 +108,54 @@ pub(crate) fn header(
     most: u64,
     path: &Path,
 ) -> Result<Vec<u8>> {
-    let wrong = |what: String, expected: &str, found: String| Error::Values {
-        path: path.to_owned(),
-        what,
-        expected: expected.to_owned(),
-        found,
-    };
+    for NamedTensor { name, shape, values } in tensors {
+        let product = shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
+        if product != Some(values.len()) {
+            let found = format!("{} values for extents {shape:?}", values.len());
+            return Err(few(name, found, path));
+        }
+    }
+    header_of(&named(tensors), metadata, most, path)
+}
+
+/// A tensor whose values are not as many as its extents say.
+fn few(name: &str, found: String, path: &Path) -> Error {
+    let what = format!("tensor {}", shown(name));
+    let expected = "as many values as its extents say, at least 1".to_owned();
+    Error::Values { path: path.to_owned(), what, expected, found }
+}
+
+/// The same of tensors whose values come piece by piece.
+pub(crate) fn header_of(
+    tensors: &[Named],
+    metadata: &BTreeMap<String, String>,
+    most: u64,
+    path: &Path,
+) -> Result<Vec<u8>> {
     limit(path, "tensors of a model", "tensors", MAX_TENSORS as u64, tensors.len() as u64)?;
     let mut names = HashSet::new();
     let mut end = 0u64;
     let mut infos = Vec::with_capacity(tensors.len());
-    for tensor in tensors {
-        let name = shown(&tensor.name);
-        if tensor.name.is_empty() || tensor.name == METADATA || !names.insert(&tensor.name) {
-            return Err(wrong("a tensor's name".to_owned(), "unique, not empty", format!("{name:?}")));
+    for (name, shape) in tensors {
+        if name.is_empty() || name == METADATA || !names.insert(name) {
+            let (what, expected) = ("a tensor's name".to_owned(), "unique, not empty".to_owned());
+            let found = format!("{:?}", shown(name));
+            return Err(Error::Values { path: path.to_owned(), what, expected, found });
         }
-        let product = tensor.shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
-        if tensor.values.is_empty() || product != Some(tensor.values.len()) {
-            let found = format!("{} values for extents {:?}", tensor.values.len(), tensor.shape);
-            return Err(wrong(
-                format!("tensor {name}"),
-                "as many values as its extents say, at least 1",
-                found,
-            ));
+        let values = shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent)).unwrap_or(0);
+        if values == 0 {
+            return Err(few(name, format!("0 values for extents {shape:?}"), path));
         }
         let start = end;
-        end = start.saturating_add(tensor.values.len() as u64 * 4);
-        infos.push(json!({ "dtype": "F32", "shape": tensor.shape, "data_offsets": [start, end] }));
+        end = start.saturating_add(values as u64 * 4);
+        infos.push(json!({ "dtype": "F32", "shape": shape, "data_offsets": [start, end] }));
     }
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::new(&mut bytes);
     let written = serializer.serialize_map(None).and_then(|mut map| {
         map.serialize_entry(METADATA, metadata)?;
-        for (tensor, info) in tensors.iter().zip(&infos) {
-            map.serialize_entry(&tensor.name, info)?;
+        for ((name, _), info) in tensors.iter().zip(&infos) {
+            map.serialize_entry(name, info)?;
         }
         map.end()
     });
@@ -125,12 +166,16 @@ pub(crate) fn header(
     Ok(bytes)
 }
 
-/// Writes the file that `header` begins.
-pub(crate) fn write(mut out: impl Write, header: &[u8], tensors: &[NamedTensor]) -> io::Result<()> {
+/// Writes the file that `header` begins, of so many tensors.
+pub(crate) fn write<P: Pieces + ?Sized>(
+    mut out: impl Write,
+    header: &[u8],
+    (count, values): (usize, &P),
+) -> io::Result<()> {
     out.write_all(&(header.len() as u64).to_le_bytes())?;
     out.write_all(header)?;
-    for piece in tensors.iter().flat_map(|t| t.values.chunks(PIECE_VALUES)) {
-        out.write_all(&bytes_of(piece))?;
+    for tensor in 0..count {
+        values.pieces(tensor, &mut |piece| out.write_all(&bytes_of(piece)))?;
     }
     out.flush()
 }

@@ -177,6 +177,14 @@ impl Planned {
             let rows = chooser.capacity(&config.batch, inputs);
             program.set_apart(rows.saturating_mul(config.batch.micro));
         }
+        let lanes = match config.lanes.lanes.count {
+            0 => None,
+            _ => Some(placed(config, inputs, &program, threads)?),
+        };
+        let evaluation = match lanes.as_ref().filter(|_| config.workers.own()) {
+            Some(lanes) => evaluation.on_lanes(&program, lanes, inputs)?,
+            None => evaluation,
+        };
         let mut labelled = match program.apart {
             true => None,
             false => LabelledPlan::new(config, &program, &dataset.graph, &dataset.split.train),
@@ -199,10 +207,6 @@ impl Planned {
             let kernel = operation.signature.is_some();
             kernel.then(|| opened.next()).flatten()
         });
-        let lanes = match config.lanes.lanes.count {
-            0 => None,
-            _ => Some(placed(config, inputs, &program, threads)?),
-        };
         let wanted = lanes.as_ref().map(|lanes| lanes.spans(&program));
         let spans = Spans::of(&program, wanted.as_ref().unwrap_or(&config.executor.spans))?;
         let mut schedule = spans.fuse(&program);

@@ -36,17 +36,28 @@ impl Clip {
         columns: impl Iterator<Item = usize>,
     ) -> Option<f64> {
         let norm = self.norm.map(|_| norm(gradients, columns));
-        if let (Some(most), Some(norm)) = (self.norm, norm) {
-            let factor = most / (norm + EPSILON);
-            if factor < 1.0 {
-                each(gradients, |value| value * factor as f32);
-            }
+        if let Some(factor) = self.factor(norm) {
+            each(gradients, |value| value * factor);
         }
         if let Some(most) = self.value {
             each(gradients, |value| value.clamp(-most as f32, most as f32));
         }
         norm
     }
+}
+
+impl Clip {
+    /// What gradients of a norm are multiplied by; `None`: nothing.
+    fn factor(self, norm: Option<f64>) -> Option<f32> {
+        let (most, norm) = (self.norm?, norm?);
+        let factor = most / (norm + EPSILON);
+        (factor < 1.0).then_some(factor as f32)
+    }
+}
+
+/// What an optimiser multiplies gradients of a norm by; `None`: nothing.
+pub(crate) fn factor(optimiser: &Optimiser, norm: Option<f64>) -> Option<f32> {
+    Clip::of(optimiser)?.factor(norm)
 }
 
 fn each(gradients: &mut [Vec<f32>], change: impl Fn(f32) -> f32) {

@@ -4,14 +4,14 @@ use eciton_plan::{Algorithm, Optimiser};
 use eciton_tensor::ops::adam::{self, Adam};
 
 /// An optimiser at one step.
-pub(super) enum Rule {
+pub(crate) enum Rule {
     Sgd { lr: f32, momentum: f32, nesterov: bool },
     Adam { constants: Adam, decoupled: bool, lr: f64 },
 }
 
 impl Rule {
     /// Of step `step`, from 1, at a learning rate.
-    pub(super) fn new(optimiser: &Optimiser, lr: f64, step: u32) -> Self {
+    pub(crate) fn new(optimiser: &Optimiser, lr: f64, step: u32) -> Self {
         match optimiser.algorithm {
             Algorithm::Sgd { momentum, nesterov } => {
                 Self::Sgd { lr: lr as f32, momentum: momentum as f32, nesterov }
@@ -34,7 +34,7 @@ impl Rule {
     }
 
     /// Moves a parameter's values by its gradient.
-    pub(super) fn step(
+    pub(crate) fn step(
         &self,
         decay: f32,
         values: &mut [f32],

@@ -35,7 +35,7 @@ impl Request {
         let Some(span) = self.span.take() else { return refuse("steps", "there are none") };
         let (objects, limit) = (self.objects.len(), self.limits.matrix_bytes);
         let mut reading = Reading { tensors: Tensors::new(resolve), objects, limit, given: Vec::new() };
-        let SpanRef { slots, lists, steps, outs, keeps, frees } = *span;
+        let SpanRef { slots, lists, steps, outs, keeps, frees, holds } = *span;
         let lists = lists.iter().map(|lists| reading.lists(lists)).collect::<Result<Vec<_>>>()?;
         let mut layers = layers.iter();
         let (mut made, mut sums) = (Vec::with_capacity(steps.len()), Vec::new());
@@ -77,7 +77,8 @@ impl Request {
         }
         let given = reading.given.into_iter().map(Given::Here).collect();
         let span = SpanCall { given, slots, steps: made, outs: targets, ..SpanCall::default() };
-        Ok((span.into(), Places { rows, sums, kept, freed: frees }))
+        let held = holds.into_iter().map(|hold| (hold.sum as usize, hold.name)).collect();
+        Ok((span.into(), Places { rows, sums, kept, freed: frees, held }))
     }
 }
 

@@ -7,7 +7,7 @@ use eciton_tensor::frame::{Encoding, Writer};
 
 use super::super::encode::{self, CALL, Parts, Task, extents_out, ids, labelled, numbers, refer};
 use super::super::{GridPart, KernelRef, MatrixRef, Numbers, Request, Source, VERSION, WireLimits, wire};
-use super::{GatherRef, KeepRef, ListsRef, OutRef, SlotRef, SpanRef, StepRef, small};
+use super::{GatherRef, HoldRef, KeepRef, ListsRef, OutRef, SlotRef, SpanRef, StepRef, small};
 use crate::call::{Kind, RowNumbers, Target};
 use crate::error::Result;
 use crate::span::{GatherStep, Given, KernelStep, Operand, SpanCall, SpanLists, SpanStep};
@@ -82,6 +82,8 @@ pub(crate) fn request(
         keeps.push(KeepRef { slot: *slot, rows: small(kept.rows)?, extents, name });
     }
     let frees = span.frees.clone();
+    let hold = |(sum, name): &(u32, String)| HoldRef { sum: *sum, name: name.clone() };
+    let holds = span.holds.iter().map(hold).collect();
     let half = !outs.is_empty() && span.outs.iter().all(|(_, target)| matches!(target, Target::Half { .. }));
     Ok(Request {
         version: VERSION,
@@ -107,7 +109,7 @@ pub(crate) fn request(
         sums_out: Vec::new(),
         labelled: None,
         edges: None,
-        span: Some(Box::new(SpanRef { slots, lists, steps, outs, keeps, frees })),
+        span: Some(Box::new(SpanRef { slots, lists, steps, outs, keeps, frees, holds })),
         objects,
         limits: WireLimits::from(task.limits),
         encoding: if half { Encoding::Bf16 } else { encoding },

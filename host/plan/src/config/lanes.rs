@@ -1,0 +1,109 @@
+//! What lanes and workers ask of the rest of a configuration.
+
+use super::{Config, Keep};
+use crate::error::Error;
+use crate::executor::{ExecutorKind, SpanChoice};
+use crate::pipeline::Mode;
+use crate::workers::Workers;
+
+impl Config {
+    /// Whether lanes go with the rest.
+    pub(super) fn check_lanes(&self) -> Result<(), Error> {
+        self.lanes.check()?;
+        let count = self.lanes.lanes.count;
+        let refuse = |other, other_found: String, remedy| {
+            let found = count.to_string();
+            Err(Error::Together { key: "lanes.count", found, other, other_found, remedy })
+        };
+        match () {
+            () if count == 0 => Ok(()),
+            () if self.pipeline.mode != Mode::Pipe || self.pipeline.auto => {
+                let found = self.pipeline.mode.name().to_owned();
+                refuse("pipeline.mode", found, "say pipeline.mode = \"pipe\": lanes pass rows of one round")
+            }
+            () if self.executor.spans != SpanChoice::None => {
+                let remedy = "leave executor.spans out: a lane's layers are one task";
+                refuse("executor.spans", "given".to_owned(), remedy)
+            }
+            () if self.executor.kind == ExecutorKind::Workers => {
+                let workers = self.workers.count;
+                match workers == count {
+                    true => Ok(()),
+                    false => {
+                        let remedy = "have as many workers as lanes: each lane is a worker's";
+                        refuse("workers.count", workers.to_string(), remedy)
+                    }
+                }
+            }
+            () if self.executor.kind != ExecutorKind::Local => {
+                let found = self.executor.kind.name().to_owned();
+                let remedy = "say executor.kind = \"local\" or \"workers\": lanes are threads, or workers";
+                refuse("executor.kind", found, remedy)
+            }
+            () => Ok(()),
+        }
+    }
+
+    /// Whether there are workers, where they are to do the work.
+    pub(super) fn check_workers(&self) -> Result<(), Error> {
+        let together = |key, found: String, other, other_found: &str, remedy| {
+            Err(Error::Together { key, found, other, other_found: other_found.to_owned(), remedy })
+        };
+        let Workers { count, listen, tokens, shadows, vanish_at, .. } = &self.workers;
+        match () {
+            () if self.executor.kind != ExecutorKind::Workers => Ok(()),
+            () if *count == 0 => {
+                let remedy = "say how many there are: workers.count, or --workers";
+                together("executor.kind", "\"workers\"".to_owned(), "workers.count", "0", remedy)
+            }
+            () if listen.is_some() && tokens.is_none() => {
+                let remedy = "say where the workers' tokens are to be written: workers.tokens";
+                together("workers.listen", "given".to_owned(), "workers.tokens", "left out", remedy)
+            }
+            () if *shadows && self.lanes.lanes.count == 0 => {
+                let remedy = "say how many lanes there are: lanes.count, or --lanes";
+                together("workers.shadows", "true".to_owned(), "lanes.count", "0", remedy)
+            }
+            () if !vanish_at.is_empty() && listen.is_some() => {
+                let remedy = "end workers that others start where they run";
+                together("workers.vanish_at", "given".to_owned(), "workers.listen", "given", remedy)
+            }
+            () if self.workers.own() => self.check_owned(),
+            () => Ok(()),
+        }
+    }
+
+    /// Whether what workers own goes with the rest.
+    fn check_owned(&self) -> Result<(), Error> {
+        let together = |other, other_found: &str, remedy| {
+            let (key, found) = ("workers.owner", "\"worker\"".to_owned());
+            Err(Error::Together { key, found, other, other_found: other_found.to_owned(), remedy })
+        };
+        let lanes = &self.lanes.lanes;
+        match () {
+            () if lanes.count == 0 => {
+                together("lanes.count", "0", "say how many lanes there are: lanes.count, or --lanes")
+            }
+            () if lanes.width > 1 => {
+                let remedy = "have one replica: the host alone adds up gradients of several";
+                together("lanes.width", &lanes.width.to_string(), remedy)
+            }
+            () if self.pipeline.weight_versions() > 1 => {
+                let remedy = "take \"gpipe\" or \"1f1b\": workers hold one version of their weights";
+                together("pipeline.weights", "given", remedy)
+            }
+            () if self.workers.shadows => {
+                let remedy = "leave shadows out: what a lost worker owned is in the log";
+                together("workers.shadows", "true", remedy)
+            }
+            () if self.run.keep == Keep::Best => {
+                together("run.keep", "\"best\"", "keep the last model: the log has no others")
+            }
+            () if !self.checkpoint.is_default() => {
+                let remedy = "leave checkpoints out: the host has no weights to write";
+                together("checkpoint", "given", remedy)
+            }
+            () => Ok(()),
+        }
+    }
+}

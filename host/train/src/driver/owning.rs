@@ -1,0 +1,158 @@
+//! Training whose weights workers own: updates on them, the log, and the way back to it after a loss.
+
+use eciton_engine::Engine;
+use eciton_exec::{Completion, Executor};
+use eciton_plan::{Optimiser, Round, Version};
+
+use super::epochs::Sum;
+use super::pass::State;
+use super::stages::Stages;
+use crate::error::{Error, Result};
+
+/// Times that a run goes back to one entry of the log.
+const MOST_RETURNS: u32 = 16;
+
+/// Takes a step from the newest version to the next; the gradients' norm, where clipping needs it.
+///
+/// # Errors
+/// [`Error::Gone`] where a worker that owns weights is gone.
+pub(super) fn step<M: Executor + ?Sized>(
+    machine: &mut M,
+    state: &mut State<'_>,
+    (optimiser, rate): (&Optimiser, f64),
+    round: Round,
+) -> Result<Option<f64>> {
+    let next = Version(state.weights.newest().0 + 1);
+    let Some(owners) = state.weights.owners_mut() else { return state.weights.step(optimiser, rate, round) };
+    let gone = |gone: eciton_exec::workers::Gone| Error::Gone { place: gone.place };
+    let norm = owners.update(machine, optimiser, rate, next)?.map_err(gone)?;
+    if let Some(norm) = norm.filter(|norm| !norm.is_finite()) {
+        return Err(Error::GradientNotFinite { epoch: round.0, norm });
+    }
+    state.weights.stepped();
+    Ok(norm)
+}
+
+/// Logs the newest version; whether it is in the log.
+pub(super) fn finish<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<bool> {
+    let newest = state.weights.newest();
+    match state.weights.owners_mut() {
+        Some(owners) if owners.logged() != newest => Ok(owners.log(machine, newest)?.is_ok()),
+        _ => Ok(true),
+    }
+}
+
+/// What goes back with the weights.
+#[derive(Debug, Default)]
+pub(super) struct Returns {
+    /// The epoch as far as it was at the log's entry.
+    sum: Sum,
+    /// The update of that entry, and how often the run has gone back to it.
+    version: u64,
+    count: u32,
+}
+
+impl Returns {
+    /// Gives workers the weights that training begins from, where they are to own them.
+    pub(super) fn begin<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<Self> {
+        let newest = state.weights.newest();
+        if let Some(owners) = state.weights.owners_mut() {
+            owners.turn(newest);
+            restore(machine, state)?;
+        }
+        Ok(Self { version: newest.0, ..Self::default() })
+    }
+
+    /// A round is over: logs its weights where that is due, with the epoch as far as it is.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] where a worker that owns weights is gone, or lanes can be given to one that has come.
+    pub(super) fn log<M: Executor + ?Sized>(
+        &mut self,
+        machine: &mut M,
+        state: &mut State<'_>,
+        sum: &Sum,
+    ) -> Result<()> {
+        let newest = state.weights.newest();
+        let Some(owners) = state.weights.owners_mut() else { return Ok(()) };
+        if !owners.is_due(newest) {
+            return Ok(());
+        }
+        owners.log(machine, newest)?.map_err(|gone| Error::Gone { place: gone.place })?;
+        (self.sum, self.version, self.count) = (sum.clone(), newest.0, 0);
+        match owners.waits() {
+            Some(place) => Err(Error::Gone { place }),
+            None => Ok(()),
+        }
+    }
+
+    /// Goes back to the log's entry: the epoch as far as it was then. `end`: the last update, where that is known.
+    ///
+    /// # Errors
+    /// [`Error::Workers`] where nobody is left, or a run goes back to one entry again and again.
+    pub(super) fn back<M: Executor + ?Sized>(
+        &mut self,
+        machine: &mut M,
+        (engine, stages): (&mut Engine, &Stages<'_>),
+        state: &mut State<'_>,
+        end: Option<Version>,
+    ) -> Result<Sum> {
+        self.count += 1;
+        if self.count > MOST_RETURNS {
+            return Err(Error::Workers(format!(
+                "workers were lost {} times after update {}; log more often (workers.log_every), or have workers \
+                 that stay or keep more (--keep)",
+                self.count, self.version
+            )));
+        }
+        settle(machine, state)?;
+        if let Some(batches) = &stages.batches {
+            batches.take()?;
+        }
+        let logged = restore(machine, state)?;
+        // A round is an update.
+        let round = |version: u64| u32::try_from(version).unwrap_or(u32::MAX);
+        let last = end.map_or(engine.settings().last, |end| Round(round(end.0)));
+        engine.restart(Round(round(logged).saturating_add(1)), last, state.weights.newest());
+        if let Some(owners) = state.weights.owners_mut() {
+            owners.returned();
+        }
+        Ok(self.sum.clone())
+    }
+}
+
+/// Gives lanes out to the workers that are there, with the values of the log's entry; the update that it is of.
+///
+/// # Errors
+/// [`Error::Workers`] where nobody is left.
+pub(crate) fn restore<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<u64> {
+    loop {
+        let there = machine.prepare(&mut |text| state.observer.waiting(text)).map_err(Error::Workers)?;
+        let Some(owners) = state.weights.owners_mut() else { return Ok(0) };
+        if there.contains(&true) && owners.restore(machine, there)?.is_ok() {
+            let logged = owners.logged();
+            state.weights.returned_to(logged);
+            return Ok(logged.0);
+        }
+        settle(machine, state)?;
+    }
+}
+
+/// Waits for what is under way, whose answers are of no use any more, and where nobody is there for somebody.
+fn settle<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<()> {
+    let mut ended = Vec::new();
+    loop {
+        let under_way = machine.drain(&mut ended, None);
+        if ended.is_empty() && !under_way {
+            return Ok(());
+        }
+        for completion in ended.drain(..) {
+            match completion {
+                Completion::Deserted { reason } => return Err(Error::Workers(reason)),
+                Completion::Lost { reason, .. } => state.observer.warning(&reason),
+                Completion::Ended { .. } => state.counts.late += 1,
+                Completion::Joined { .. } | Completion::Overdue { .. } => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! Weights that workers own: each worker has the parameters of its lanes, their moments and their gradients,
+//! and updates them. The host has none of them, but a log: all values and moments after one update, in a file.
+//!
+//! After a loss all goes back to the log's entry. Places that are there take the lanes over, owners of another
+//! update than the entry's get its values, and the rounds since are done once more. A round is a pure
+//! function of the weights, so the bits are those of a run without losses.
+//!
+//! ```text
+//! host                                             worker
+//!   Begin {tree, parameters}   ──────────────────>   lets go of sums, and of what is not its own
+//!                              <──────────────────   Owned {parameter, update}
+//!   Own {parameter} + values, moments ───────────>
+//!   tasks that name own/vV.pN  ──────────────────>   reads values, adds up gradients
+//!   Norm, Update               ──────────────────>   values of update V + 1
+//!   Give {parameter}           ──────────────────>
+//!                              <──────────────────   values, moments: into the log
+//! ```
+
+mod errand;
+mod ledger;
+mod log;
+mod summing;
+
+use std::path::Path;
+
+use eciton_exec::Executor;
+use eciton_exec::workers::{Gone, OWNED};
+use eciton_kernel::Kept;
+use eciton_plan::{Algorithm, Node, Optimiser, Program, Version};
+use eciton_tensor::frame::Frame;
+
+use self::errand::{Errand, Reply};
+pub(crate) use self::ledger::Ledger;
+use self::log::Log;
+use crate::error::{Error, Result};
+use crate::run_folder::model::Pieces;
+
+/// A parameter of a worker.
+#[derive(Debug)]
+struct Parameter {
+    rows: usize,
+    columns: usize,
+    /// Extents of one row.
+    extents: Vec<u32>,
+    /// Numbers of its uses, its own first.
+    uses: Vec<u32>,
+    decay: f32,
+    frozen: bool,
+    lane: usize,
+}
+
+/// The host's side of what workers own.
+#[derive(Debug)]
+pub(crate) struct Owners {
+    parameters: Vec<Parameter>,
+    atoms: u32,
+    nodes: Vec<Vec<(u8, u32)>>,
+    log: Log,
+    /// Updates between two entries of the log.
+    every: u32,
+    /// By place, whether a worker was there when lanes were given out; by lane, its place.
+    there: Vec<bool>,
+    places: Vec<u32>,
+    /// The place of a worker that has come since.
+    joined: Option<u32>,
+    /// Times that the run has gone back to the log's entry.
+    returns: u64,
+}
+
+/// What a run says of its owners.
+pub(crate) struct Wanted<'a> {
+    pub program: &'a Program,
+    /// By parameter, its lane.
+    pub lanes: Vec<usize>,
+    pub optimiser: &'a Optimiser,
+    pub every: u32,
+    /// The folder of the log.
+    pub folder: &'a Path,
+}
+
+/// What came of something that workers did: a place may be gone.
+type Told<T> = Result<std::result::Result<T, Gone>>;
+
+fn failed(reason: impl std::fmt::Display) -> Error {
+    Error::Internal(format!("a worker's errand: {reason}"))
+}
+
+impl Owners {
+    /// Of a program whose parameters are each one lane's. `sums`: leaves of the tree of gradients, and by
+    /// interval their nodes.
+    pub(crate) fn new(wanted: Wanted<'_>, (atoms, nodes): (u32, &[Vec<Node>])) -> Result<Self> {
+        let Wanted { program, lanes, optimiser, every, folder } = wanted;
+        let parameter = |(at, (parameter, lane)): (usize, (&eciton_plan::Parameter, usize))| {
+            let (rows, columns) = crate::weights::extent(&parameter.shape);
+            let further = (program.parameters.len()..).zip(&program.uses);
+            let further = further.filter(|(_, of)| of.index() == at).map(|(number, _)| number);
+            Parameter {
+                rows,
+                columns,
+                extents: parameter.shape.get(1..).unwrap_or_default().to_vec(),
+                // A program has at most 2^16 of them.
+                uses: std::iter::once(at).chain(further).map(|number| number as u32).collect(),
+                decay: optimiser.weight_decay.of(parameter.layer) as f32,
+                frozen: optimiser.freezes(parameter.layer),
+                lane,
+            }
+        };
+        let all = program.parameters.iter().zip(lanes).enumerate();
+        let parameters: Vec<Parameter> = all.map(parameter).collect();
+        let lengths = parameters.iter().map(|parameter| parameter.rows * parameter.columns).collect();
+        let log = Log::new(folder, lengths, 1 + moments(optimiser))?;
+        let (there, places) = (Vec::new(), Vec::new());
+        let nodes = errand::pairs(nodes);
+        Ok(Self { parameters, atoms, nodes, log, every, there, places, joined: None, returns: 0 })
+    }
+
+    /// What tasks call a parameter that reads a version.
+    pub(crate) fn kept(&self, parameter: usize, version: Version) -> Result<Kept> {
+        let one = self.parameters.get(parameter);
+        let one = one.ok_or_else(|| Error::Internal(format!("parameter {parameter}")))?;
+        let name = format!("{OWNED}v{}.p{parameter}", version.0);
+        Ok(Kept { name, rows: one.rows, extents: one.extents.clone() })
+    }
+
+    /// What a sum of a use is called.
+    pub(crate) fn sum(number: usize) -> String {
+        format!("s{number}")
+    }
+
+    /// The update that the log's entry is of.
+    pub(crate) fn logged(&self) -> Version {
+        Version(self.log.version())
+    }
+
+    /// Times that the run has gone back to it.
+    pub(crate) fn returns(&self) -> u64 {
+        self.returns
+    }
+
+    /// Writes a parameter of the log's next entry: its values, without moments.
+    pub(crate) fn put(&self, parameter: usize, values: &[f32]) -> Result<()> {
+        self.log.put(parameter, 0, values)?;
+        let zeros = vec![0.0; values.len()];
+        (1..self.matrices()).try_for_each(|moment| self.log.put(parameter, moment, &zeros))
+    }
+
+    fn matrices(&self) -> usize {
+        self.log.matrices()
+    }
+
+    /// The entry that was written is of an update.
+    pub(crate) fn turn(&mut self, version: Version) {
+        self.log.turn(version.0);
+    }
+
+    /// Values of a parameter, of the log's entry.
+    pub(crate) fn values(&self, parameter: usize) -> Result<Vec<f32>> {
+        self.log.get(parameter, 0)
+    }
+
+    /// Hears that a worker has come; whether lanes were given out without it.
+    pub(crate) fn joins(&mut self, place: u32) {
+        if !self.counts_on(place) {
+            self.joined = Some(place);
+        }
+    }
+
+    /// The place of a worker that has come since lanes were given out.
+    pub(crate) fn waits(&self) -> Option<u32> {
+        self.joined
+    }
+
+    /// Counts a return to the log's entry.
+    pub(crate) fn returned(&mut self) {
+        self.returns += 1;
+    }
+
+    /// Whether lanes were given out while a worker was at a place.
+    pub(crate) fn counts_on(&self, place: u32) -> bool {
+        self.there.get(place as usize) == Some(&true)
+    }
+
+    /// Whether the workers are those that lanes were given out to.
+    pub(crate) fn are(&self, there: &[bool]) -> bool {
+        self.there == there
+    }
+
+    /// The first place at which it is otherwise.
+    pub(crate) fn gone(&self, there: &[bool]) -> Error {
+        let place = (0u32..).zip(there).find(|(at, now)| self.there.get(*at as usize) != Some(now));
+        Error::Gone { place: place.map_or(0, |(at, _)| at) }
+    }
+
+    /// Gives lanes out to the places that are there, and the entry's values to those that own others.
+    pub(crate) fn restore<M: Executor + ?Sized>(&mut self, machine: &mut M, there: Vec<bool>) -> Told<()> {
+        self.places = places(&there);
+        (self.there, self.joined) = (there, None);
+        let mut wanted: Vec<Vec<u32>> = vec![Vec::new(); self.there.len()];
+        for (number, parameter) in (0u32..).zip(&self.parameters) {
+            if let Some(of) = wanted.get_mut(self.place(parameter)? as usize) {
+                of.push(number);
+            }
+        }
+        let homes: Vec<u32> =
+            (0u32..).zip(&self.there).filter(|(_, there)| **there).map(|(at, _)| at).collect();
+        let begin = |&place: &u32| {
+            let parameters = wanted.get(place as usize).cloned().unwrap_or_default();
+            let begin = Errand::Begin { atoms: self.atoms, nodes: self.nodes.clone(), parameters };
+            Ok((place, errand::write(&begin, &[]).map_err(failed)?))
+        };
+        let errands = homes.iter().map(begin).collect::<Result<Vec<_>>>()?;
+        let answers = match machine.errands(errands) {
+            Ok(answers) => answers,
+            Err(gone) => return Ok(Err(gone)),
+        };
+        let version = self.log.version();
+        for (place, answer) in homes.iter().zip(&answers) {
+            let Reply::Owned { parameters } = reply(answer)? else {
+                return Err(failed("an answer that is none of what it owns"));
+            };
+            let of = wanted.get_mut(*place as usize);
+            of.into_iter().for_each(|of| of.retain(|number| !parameters.contains(&(*number, version))));
+        }
+        // One of each place at a time.
+        loop {
+            let next = (0u32..).zip(&mut wanted).filter_map(|(place, of)| Some((place, of.pop()?)));
+            let next: Vec<(u32, u32)> = next.collect();
+            if next.is_empty() {
+                return Ok(Ok(()));
+            }
+            let own = |&(place, number): &(u32, u32)| Ok((place, self.own(number, version)?));
+            let errands = next.iter().map(own).collect::<Result<Vec<_>>>()?;
+            match machine.errands(errands) {
+                Ok(answers) => answers.iter().try_for_each(|answer| done(answer))?,
+                Err(gone) => return Ok(Err(gone)),
+            }
+        }
+    }
+
+    /// The errand that gives a parameter away.
+    fn own(&self, number: u32, version: u64) -> Result<Vec<u8>> {
+        let at = number as usize;
+        let Some(one) = self.parameters.get(at) else { return Err(failed(format!("parameter {number}"))) };
+        let matrices = (0..self.matrices()).map(|matrix| {
+            errand::matrix((one.rows, one.columns), &self.log.get(at, matrix)?).map_err(failed)
+        });
+        let matrices = matrices.collect::<Result<Vec<_>>>()?;
+        let (extents, uses) = (one.extents.clone(), one.uses.clone());
+        let own = Errand::Own { parameter: number, version, extents, uses };
+        errand::write(&own, &matrices).map_err(failed)
+    }
+
+    /// The place of a parameter.
+    fn place(&self, parameter: &Parameter) -> Result<u32> {
+        let place = self.places.get(parameter.lane).copied();
+        place.ok_or_else(|| failed(format!("lane {} is nowhere", parameter.lane)))
+    }
+
+    /// Updates all parameters to a version. The norm of their gradients, where it is asked for.
+    pub(crate) fn update<M: Executor + ?Sized>(
+        &self,
+        machine: &mut M,
+        optimiser: &Optimiser,
+        rate: f64,
+        version: Version,
+    ) -> Told<Option<f64>> {
+        let norm = match optimiser.clip_norm {
+            None => None,
+            Some(_) => match self.norm(machine)? {
+                Ok(norm) => Some(norm),
+                Err(gone) => return Ok(Err(gone)),
+            },
+        };
+        if norm.is_some_and(|norm| !norm.is_finite()) {
+            // Nothing is updated: the caller ends the run.
+            return Ok(Ok(norm));
+        }
+        let factor = crate::weights::clip_factor(optimiser, norm);
+        let most = optimiser.clip_value.map(|most| most as f32);
+        let mut by_place: Vec<Vec<(u32, Option<f32>)>> = vec![Vec::new(); self.there.len()];
+        for (number, one) in (0u32..).zip(&self.parameters) {
+            let decay = (!one.frozen).then_some(one.decay);
+            if let Some(of) = by_place.get_mut(self.place(one)? as usize) {
+                of.push((number, decay));
+            }
+        }
+        let algorithm: Algorithm = optimiser.algorithm;
+        let errand = |(place, parameters): (u32, Vec<(u32, Option<f32>)>)| {
+            let update = Errand::Update { version: version.0, algorithm, rate, factor, most, parameters };
+            Ok((place, errand::write(&update, &[]).map_err(failed)?))
+        };
+        let by_place = (0u32..).zip(by_place).filter(|(_, parameters)| !parameters.is_empty());
+        match machine.errands(by_place.map(errand).collect::<Result<_>>()?) {
+            Ok(answers) => answers.iter().try_for_each(|answer| done(answer))?,
+            Err(gone) => return Ok(Err(gone)),
+        }
+        Ok(Ok(norm))
+    }
+
+    /// The norm of all gradients: a sum that goes from worker to worker, in the order of parameters.
+    fn norm<M: Executor + ?Sized>(&self, machine: &mut M) -> Told<f64> {
+        let trained = (0u32..).zip(&self.parameters).filter(|(_, one)| !one.frozen);
+        let mut runs: Vec<(u32, Vec<u32>)> = Vec::new();
+        for (number, one) in trained {
+            let place = self.place(one)?;
+            match runs.last_mut() {
+                Some((last, numbers)) if *last == place => numbers.push(number),
+                _ => runs.push((place, vec![number])),
+            }
+        }
+        let mut sum = 0.0;
+        for (place, parameters) in runs {
+            let errand = errand::write(&Errand::Norm { sum, parameters }, &[]).map_err(failed)?;
+            let answers = match machine.errands(vec![(place, errand)]) {
+                Ok(answers) => answers,
+                Err(gone) => return Ok(Err(gone)),
+            };
+            match answers.first().map(|answer| reply(answer)).transpose()? {
+                Some(Reply::Norm { sum: found }) => sum = found,
+                other => return Err(failed(format!("{other:?} in place of a norm"))),
+            }
+        }
+        Ok(Ok(sum.sqrt()))
+    }
+
+    /// Whether the log is to have an entry of a version.
+    pub(crate) fn is_due(&self, version: Version) -> bool {
+        version.0.saturating_sub(self.log.version()) >= u64::from(self.every)
+    }
+
+    /// Writes an entry of a version: one parameter of each place at a time.
+    pub(crate) fn log<M: Executor + ?Sized>(&mut self, machine: &mut M, version: Version) -> Told<()> {
+        let mut wanted: Vec<Vec<u32>> = vec![Vec::new(); self.there.len()];
+        for (number, one) in (0u32..).zip(&self.parameters) {
+            if let Some(of) = wanted.get_mut(self.place(one)? as usize) {
+                of.push(number);
+            }
+        }
+        loop {
+            let next = (0u32..).zip(&mut wanted).filter_map(|(place, of)| Some((place, of.pop()?)));
+            let next: Vec<(u32, u32)> = next.collect();
+            if next.is_empty() {
+                self.log.turn(version.0);
+                return Ok(Ok(()));
+            }
+            let give = |&(place, parameter): &(u32, u32)| {
+                let give = Errand::Give { parameter, version: version.0 };
+                Ok((place, errand::write(&give, &[]).map_err(failed)?))
+            };
+            let answers = match machine.errands(next.iter().map(give).collect::<Result<_>>()?) {
+                Ok(answers) => answers,
+                Err(gone) => return Ok(Err(gone)),
+            };
+            for ((_, number), answer) in next.iter().zip(&answers) {
+                done(answer)?;
+                let frame = Frame::parse(answer).map_err(failed)?;
+                let given = errand::matrices(&frame).map_err(failed)?;
+                if given.len() != self.matrices() {
+                    return Err(failed(format!("{} matrices of parameter {number}", given.len())));
+                }
+                for (at, matrix) in given.iter().enumerate() {
+                    self.log.put(*number as usize, at, &errand::values(matrix).map_err(failed)?)?;
+                }
+            }
+        }
+    }
+
+    /// The folder of the log, to be named in errors.
+    pub(crate) fn unread(&self, source: std::io::Error) -> Error {
+        log::failed(self.log.folder(), source)
+    }
+}
+
+impl Pieces for Owners {
+    /// Of the log's entry.
+    fn pieces(
+        &self,
+        parameter: usize,
+        take: &mut dyn FnMut(&[f32]) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        self.log.pieces((parameter, 0), take)
+    }
+}
+
+/// Moments that an optimiser has of each value.
+pub(crate) fn moments(optimiser: &Optimiser) -> usize {
+    match optimiser.algorithm {
+        Algorithm::Sgd { .. } => 1,
+        Algorithm::Adam { .. } | Algorithm::AdamW { .. } => 2,
+    }
+}
+
+/// By lane, its place: its own, or the nearest before it that is there, as the engine has it.
+fn places(there: &[bool]) -> Vec<u32> {
+    let count = there.len();
+    let home = |lane: usize| (0..count).map(|by| (lane + count - by) % count).find(|&at| there[at]);
+    // At most as many as there may be workers.
+    (0..count).map(|lane| home(lane).unwrap_or(lane) as u32).collect()
+}
+
+fn reply(answer: &[u8]) -> Result<Reply> {
+    let frame = Frame::parse(answer).map_err(failed)?;
+    match errand::meta(&frame).map_err(failed)? {
+        Reply::Failed { reason } => Err(failed(reason)),
+        reply => Ok(reply),
+    }
+}
+
+fn done(answer: &[u8]) -> Result<()> {
+    match reply(answer)? {
+        Reply::Done => Ok(()),
+        other => Err(failed(format!("{other:?}"))),
+    }
+}

@@ -1,0 +1,136 @@
+//! Errands: what the host asks of a worker that owns weights, and what it hears, as frames.
+//!
+//! A frame's meta is an [`Errand`] or a [`Reply`] in JSON; its parts are matrices of one parameter: values,
+//! first moments and, where the optimiser has them, second ones.
+
+use eciton_plan::{Algorithm, Node, Tree};
+use eciton_tensor::frame::{Decoded, Encoding, Frame, Writer};
+use eciton_tensor::{Buffer, Matrix};
+use serde::{Deserialize, Serialize};
+
+/// Something to do with what a worker owns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "errand", rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Errand {
+    /// Lets go of all sums, and of all parameters but these.
+    Begin {
+        /// Leaves of the tree that sums go down.
+        atoms: u32,
+        /// By interval, the nodes that its parts are.
+        nodes: Vec<Vec<(u8, u32)>>,
+        /// Parameters that stay.
+        parameters: Vec<u32>,
+    },
+    /// Owns a parameter from now on: the frame's parts.
+    Own {
+        /// Its number.
+        parameter: u32,
+        /// The update that its values are of.
+        version: u64,
+        /// Extents of one row.
+        extents: Vec<u32>,
+        /// Numbers of its uses, its own first.
+        uses: Vec<u32>,
+    },
+    /// Adds squares of gradients to a sum, as far as it is.
+    Norm {
+        /// So far.
+        sum: f64,
+        /// Parameters, in order.
+        parameters: Vec<u32>,
+    },
+    /// Updates all parameters.
+    Update {
+        /// The update, from 1.
+        version: u64,
+        /// The rule.
+        algorithm: Algorithm,
+        /// The learning rate.
+        rate: f64,
+        /// What gradients are multiplied by.
+        factor: Option<f32>,
+        /// What each of their values is at most.
+        most: Option<f32>,
+        /// Numbers, with weight decay; `None`: it stays as it is.
+        parameters: Vec<(u32, Option<f32>)>,
+    },
+    /// Answers with a parameter.
+    Give {
+        /// Its number.
+        parameter: u32,
+        /// The update that its values must be of.
+        version: u64,
+    },
+}
+
+/// The answer to an errand.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Reply {
+    /// It is done.
+    Done,
+    /// Parameters that are owned, and the update that each is of.
+    Owned {
+        /// Numbers and updates.
+        parameters: Vec<(u32, u64)>,
+    },
+    /// A sum of squares.
+    Norm {
+        /// The sum.
+        sum: f64,
+    },
+    /// It is not done.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A frame of a meta and matrices.
+pub(super) fn write(meta: &impl Serialize, matrices: &[Matrix]) -> Result<Vec<u8>, String> {
+    let mut writer = Writer::new(serde_json::to_vec(meta).map_err(|e| e.to_string())?);
+    for matrix in matrices {
+        writer.matrix(matrix, Encoding::F32).map_err(|e| e.to_string())?;
+    }
+    writer.finish().map_err(|e| e.to_string())
+}
+
+/// The meta of a frame.
+pub(super) fn meta<'a, T: Deserialize<'a>>(frame: &'a Frame<'_>) -> Result<T, String> {
+    serde_json::from_slice(&frame.header().meta).map_err(|e| e.to_string())
+}
+
+/// The matrices of a frame.
+pub(super) fn matrices(frame: &Frame<'_>) -> Result<Vec<Matrix>, String> {
+    let count = u32::try_from(frame.header().parts.len()).unwrap_or(u32::MAX);
+    let part = |at| match frame.part(at).map_err(|e| e.to_string())? {
+        Decoded::Matrix(matrix) => Ok(matrix),
+        Decoded::Ids(_) => Err(format!("part {at} is a list")),
+    };
+    (0..count).map(part).collect()
+}
+
+/// Values of a matrix, row-major.
+pub(super) fn values(matrix: &Matrix) -> Result<Vec<f32>, String> {
+    let mut values = Vec::with_capacity(matrix.rows() * matrix.columns());
+    matrix.read_rows(0, matrix.rows(), None, &mut values).map_err(|e| e.to_string())?;
+    Ok(values)
+}
+
+/// A matrix of values.
+pub(super) fn matrix((rows, columns): (usize, usize), values: &[f32]) -> Result<Matrix, String> {
+    let buffer = Buffer::from_rows(rows, columns, values).map_err(|e| e.to_string())?;
+    Ok(buffer.read(0..rows).map_err(|e| e.to_string())?.into())
+}
+
+/// Nodes as they travel.
+pub(super) fn pairs(nodes: &[Vec<Node>]) -> Vec<Vec<(u8, u32)>> {
+    nodes.iter().map(|nodes| nodes.iter().map(|node| (node.level, node.index)).collect()).collect()
+}
+
+/// The tree and its nodes, of what travelled.
+pub(super) fn tree(atoms: u32, nodes: Vec<Vec<(u8, u32)>>) -> (Tree, Vec<Vec<Node>>) {
+    let node = |(level, index)| Node { level, index };
+    let nodes = nodes.into_iter().map(|nodes| nodes.into_iter().map(node).collect()).collect();
+    (Tree::new(atoms), nodes)
+}

@@ -1,0 +1,239 @@
+//! The worker's side: parameters with their moments, gradients as they come, and updates.
+
+use std::collections::BTreeMap;
+
+use eciton_exec::workers::Owned;
+use eciton_plan::{Algorithm, Combine, IntervalId, Optimiser};
+use eciton_tensor::frame::Frame;
+use eciton_tensor::{Buffer, Matrix, stride_for};
+
+use super::errand::{self, Errand, Reply};
+use super::summing::Summing;
+use crate::weights::Rule;
+
+/// Intervals of a round, and nodes of one, at most.
+const MAX_NODES: usize = 1 << 16;
+
+/// What a worker owns.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    /// By interval, the place of its first part among all.
+    firsts: Vec<usize>,
+    combine: Option<Combine>,
+    parameters: BTreeMap<u32, Parameter>,
+    /// By use of a parameter.
+    sums: BTreeMap<u32, Summing>,
+}
+
+#[derive(Debug)]
+struct Parameter {
+    version: u64,
+    extents: Vec<u32>,
+    uses: Vec<u32>,
+    values: Buffer,
+    /// First moments, then second ones.
+    moments: Vec<Buffer>,
+}
+
+fn said(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+impl Owned for Ledger {
+    fn matrix(&self, name: &str) -> Option<Matrix> {
+        let (version, number) = name.strip_prefix('v')?.split_once(".p")?;
+        let parameter = self.parameters.get(&number.parse().ok()?)?;
+        if parameter.version != version.parse::<u64>().ok()? {
+            return None;
+        }
+        let lease = parameter.values.read(0..parameter.values.rows()).ok()?;
+        Matrix::from(lease).with_extents(&parameter.extents).ok()
+    }
+
+    fn add(&mut self, name: &str, interval: IntervalId, parts: Vec<Buffer>) -> Result<(), String> {
+        let number = name.strip_prefix('s').and_then(|number| number.parse::<u32>().ok());
+        let number = number.ok_or_else(|| format!("`{name}` is no sum"))?;
+        let known = self.parameters.values().find(|parameter| parameter.uses.contains(&number));
+        let known = known.ok_or_else(|| format!("parameter {number} is another worker's"))?;
+        let shape = (known.values.rows(), known.values.columns());
+        let cut = (self.firsts.get(interval.index()), self.firsts.get(interval.index() + 1));
+        let (Some(&first), Some(&end), Some(combine)) = (cut.0, cut.1, &self.combine) else {
+            return Err(format!("there is no interval {interval}"));
+        };
+        if parts.len() != end - first {
+            return Err(format!("{} parts of interval {interval}, not {}", parts.len(), end - first));
+        }
+        let sum = self.sums.entry(number).or_default();
+        for (place, part) in (first..).zip(parts) {
+            if (part.rows(), part.columns()) != shape {
+                return Err(format!("{} x {} values, not {shape:?}", part.rows(), part.columns()));
+            }
+            sum.put(place, part, combine)?;
+        }
+        Ok(())
+    }
+
+    fn errand(&mut self, frame: &Frame<'_>) -> Vec<u8> {
+        let done = errand::meta::<Errand>(frame).and_then(|errand| self.run(errand, frame));
+        let written = match done {
+            Ok((reply, matrices)) => errand::write(&reply, &matrices),
+            Err(reason) => Err(reason),
+        };
+        let failed = |reason| errand::write(&Reply::Failed { reason }, &[]).unwrap_or_default();
+        written.unwrap_or_else(failed)
+    }
+
+    fn bytes(&self) -> u64 {
+        let parameter = |one: &Parameter| {
+            let buffers = std::iter::once(&one.values).chain(&one.moments);
+            buffers.map(|buffer| buffer.bytes() as u64).sum::<u64>()
+        };
+        let sums = self.sums.values().map(Summing::bytes).sum::<u64>();
+        self.parameters.values().map(parameter).sum::<u64>() + sums
+    }
+}
+
+impl Ledger {
+    fn run(&mut self, errand: Errand, frame: &Frame<'_>) -> Result<(Reply, Vec<Matrix>), String> {
+        let done = Ok((Reply::Done, Vec::new()));
+        match errand {
+            Errand::Begin { atoms, nodes, parameters } => {
+                self.begin((atoms, nodes), &parameters)?;
+                let all = self.parameters.iter();
+                let parameters = all.map(|(&number, parameter)| (number, parameter.version)).collect();
+                Ok((Reply::Owned { parameters }, Vec::new()))
+            }
+            Errand::Own { parameter, version, extents, uses } => {
+                let mut buffers = errand::matrices(frame)?.into_iter().map(|matrix| buffer(&matrix));
+                let values = buffers.next().ok_or("a parameter without values")??;
+                let moments = buffers.collect::<Result<Vec<_>, _>>()?;
+                let alike = |one: &Buffer| (one.rows(), one.columns()) == (values.rows(), values.columns());
+                if !moments.iter().all(alike) {
+                    return Err("moments that are not of the values' shape".to_owned());
+                }
+                let owned = Parameter { version, extents, uses, values, moments };
+                self.parameters.insert(parameter, owned);
+                done
+            }
+            Errand::Norm { mut sum, parameters } => {
+                for number in parameters {
+                    let columns = self.parameter(number)?.values.columns();
+                    sum = self.gradient(number, |gradient| squares(sum, gradient, columns))?;
+                }
+                Ok((Reply::Norm { sum }, Vec::new()))
+            }
+            Errand::Update { version, algorithm, rate, factor, most, parameters } => {
+                self.update(version, (algorithm, rate), (factor, most), &parameters)?;
+                done
+            }
+            Errand::Give { parameter: number, version } => {
+                let parameter = self.parameter(number)?;
+                if parameter.version != version {
+                    return Err(format!("parameter {number} is of update {}", parameter.version));
+                }
+                let whole = |buffer: &Buffer| Ok(buffer.read(0..buffer.rows()).map_err(said)?.into());
+                let all = std::iter::once(&parameter.values).chain(&parameter.moments).map(whole);
+                Ok((Reply::Done, all.collect::<Result<_, String>>()?))
+            }
+        }
+    }
+
+    fn parameter(&self, number: u32) -> Result<&Parameter, String> {
+        self.parameters.get(&number).ok_or_else(|| format!("parameter {number} is another worker's"))
+    }
+
+    fn begin(&mut self, (atoms, nodes): (u32, Vec<Vec<(u8, u32)>>), stay: &[u32]) -> Result<(), String> {
+        let (tree, nodes) = errand::tree(atoms, nodes);
+        let count: usize = nodes.iter().map(Vec::len).sum();
+        if count > MAX_NODES || nodes.len() > MAX_NODES {
+            return Err(format!("{count} nodes of {} intervals", nodes.len()));
+        }
+        let mut end = 0;
+        self.firsts = std::iter::once(0)
+            .chain(nodes.iter().map(|nodes| {
+                end += nodes.len();
+                end
+            }))
+            .collect();
+        let nodes: Vec<_> = nodes.into_iter().flatten().collect();
+        self.combine = Some(Combine::new(tree, &nodes, tree.root()).map_err(said)?);
+        self.sums.clear();
+        self.parameters.retain(|number, _| stay.contains(number));
+        Ok(())
+    }
+
+    /// Hands the whole gradient of a parameter to `then`: of its uses, in their order.
+    fn gradient<T>(&self, number: u32, then: impl FnOnce(&[f32]) -> T) -> Result<T, String> {
+        let combine = self.combine.as_ref().ok_or("no round has begun")?;
+        let uses = &self.parameter(number)?.uses;
+        let sum = |of: &u32| {
+            let found = self.sums.get(of);
+            found.ok_or_else(|| format!("no gradient of parameter {number} has come"))
+        };
+        let (own, further) = uses.split_first().ok_or("a parameter without a use")?;
+        if further.is_empty() {
+            return sum(own)?.whole(combine, then).map_err(|reason| format!("parameter {number}: {reason}"));
+        }
+        let mut total = sum(own)?.whole(combine, <[f32]>::to_vec)?;
+        for of in further {
+            sum(of)?.whole(combine, |sum| {
+                total.iter_mut().zip(sum).for_each(|(total, value)| *total += value);
+            })?;
+        }
+        Ok(then(&total))
+    }
+
+    fn update(
+        &mut self,
+        version: u64,
+        (algorithm, rate): (Algorithm, f64),
+        (factor, most): (Option<f32>, Option<f32>),
+        parameters: &[(u32, Option<f32>)],
+    ) -> Result<(), String> {
+        let step = u32::try_from(version).map_err(said)?;
+        let rule = Rule::new(&Optimiser { algorithm, ..Optimiser::default() }, rate, step);
+        for &(number, decay) in parameters {
+            if let Some(decay) = decay {
+                let Parameter { values, moments, .. } = self.parameter(number)?;
+                let mut values = values.write(0..values.rows()).map_err(said)?;
+                let mut moments = moments.iter().map(|moment| moment.write(0..moment.rows()));
+                let mut moment = || moments.next().transpose().map_err(said);
+                let (mut first, mut second) = (moment()?, moment()?);
+                self.gradient(number, |gradient| {
+                    let mut views = (values.view_mut(), first.as_mut().map(|m| m.view_mut()));
+                    let mut second = second.as_mut().map(|moment| moment.view_mut());
+                    let first = views.1.as_mut().map_or(&mut [][..], |view| view.data_mut());
+                    let second = second.as_mut().map_or(&mut [][..], |view| view.data_mut());
+                    let values = views.0.data_mut();
+                    if factor.is_none() && most.is_none() {
+                        return rule.step(decay, values, gradient, first, second);
+                    }
+                    let factor = factor.unwrap_or(1.0);
+                    let clip = |value: &f32| {
+                        let scaled = value * factor;
+                        most.map_or(scaled, |most| scaled.clamp(-most, most))
+                    };
+                    let clipped: Vec<f32> = gradient.iter().map(clip).collect();
+                    rule.step(decay, values, &clipped, first, second);
+                })?;
+            }
+            if let Some(parameter) = self.parameters.get_mut(&number) {
+                parameter.version = version;
+            }
+        }
+        self.sums.clear();
+        Ok(())
+    }
+}
+
+/// A sum of squares with those of a gradient's values, row by row without padding.
+fn squares(sum: f64, gradient: &[f32], columns: usize) -> f64 {
+    let rows = gradient.chunks(stride_for(columns).max(1));
+    let values = rows.flat_map(|row| row.iter().take(columns));
+    values.fold(sum, |sum, &value| sum + f64::from(value) * f64::from(value))
+}
+
+/// A copy of a matrix that can be written.
+fn buffer(matrix: &Matrix) -> Result<Buffer, String> {
+    Buffer::from_rows(matrix.rows(), matrix.columns(), &errand::values(matrix)?).map_err(said)
+}

@@ -1,0 +1,149 @@
+//! The log of what workers own: values and moments of every parameter after one update, in a file.
+//!
+//! An entry takes the place of the one before once it is whole. The file has no name: it is gone with the
+//! process.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// Values that are turned into bytes at a time.
+const PIECE: usize = 1 << 14;
+
+/// An entry, and room for the next.
+#[derive(Debug)]
+pub(super) struct Log {
+    folder: PathBuf,
+    whole: File,
+    next: File,
+    /// By parameter, its values and where its matrices begin, in values.
+    lengths: Vec<usize>,
+    starts: Vec<u64>,
+    /// Matrices of a parameter.
+    matrices: usize,
+    /// The update that the whole entry is of.
+    version: u64,
+}
+
+impl Log {
+    /// An empty log, in a folder.
+    pub(super) fn new(folder: &Path, lengths: Vec<usize>, matrices: usize) -> Result<Self> {
+        let file = || tempfile::tempfile_in(folder).map_err(|source| failed(folder, source));
+        let mut end = 0;
+        let start = |length: &usize| {
+            let start = end;
+            end += (length * matrices) as u64;
+            start
+        };
+        let starts = lengths.iter().map(start).collect();
+        let (whole, next) = (file()?, file()?);
+        Ok(Self { folder: folder.to_owned(), whole, next, lengths, starts, matrices, version: 0 })
+    }
+
+    /// The update that its entry is of.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Matrices of a parameter.
+    pub(super) fn matrices(&self) -> usize {
+        self.matrices
+    }
+
+    fn at(&self, parameter: usize, matrix: usize) -> (u64, usize) {
+        let length = self.lengths.get(parameter).copied().unwrap_or(0);
+        let start = self.starts.get(parameter).copied().unwrap_or(0);
+        ((start + (matrix.min(self.matrices) * length) as u64) * 4, length)
+    }
+
+    /// Writes a matrix of the next entry, row-major.
+    pub(super) fn put(&self, parameter: usize, matrix: usize, values: &[f32]) -> Result<()> {
+        let (mut at, length) = self.at(parameter, matrix);
+        if values.len() != length {
+            return Err(Error::Internal(format!("{} values of parameter {parameter}", values.len())));
+        }
+        for piece in values.chunks(PIECE) {
+            let bytes: Vec<u8> = piece.iter().flat_map(|value| value.to_le_bytes()).collect();
+            self.next.write_all_at(&bytes, at).map_err(|source| failed(&self.folder, source))?;
+            at += bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// The next entry is whole.
+    pub(super) fn turn(&mut self, version: u64) {
+        std::mem::swap(&mut self.whole, &mut self.next);
+        self.version = version;
+    }
+
+    /// Hands a matrix of the entry to `take`, piece by piece.
+    pub(super) fn pieces(
+        &self,
+        (parameter, matrix): (usize, usize),
+        take: &mut dyn FnMut(&[f32]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let (mut at, mut left) = self.at(parameter, matrix);
+        let mut bytes = vec![0; PIECE.min(left) * 4];
+        let mut values = Vec::with_capacity(PIECE.min(left));
+        while left > 0 {
+            let count = left.min(PIECE);
+            let piece = bytes.get_mut(..count * 4).unwrap_or_default();
+            self.whole.read_exact_at(piece, at)?;
+            values.clear();
+            values.extend(piece.as_chunks::<4>().0.iter().map(|&value| f32::from_le_bytes(value)));
+            take(&values)?;
+            (at, left) = (at + (count * 4) as u64, left - count);
+        }
+        Ok(())
+    }
+
+    /// A matrix of the entry, row-major.
+    pub(super) fn get(&self, parameter: usize, matrix: usize) -> Result<Vec<f32>> {
+        let mut all = Vec::with_capacity(self.lengths.get(parameter).copied().unwrap_or(0));
+        let read = self.pieces((parameter, matrix), &mut |values| {
+            all.extend_from_slice(values);
+            Ok(())
+        });
+        read.map_err(|source| failed(&self.folder, source))?;
+        Ok(all)
+    }
+
+    /// Its folder, to be named in errors.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+/// Why the log cannot be used.
+pub(super) fn failed(folder: &Path, source: io::Error) -> Error {
+    Error::Log { folder: folder.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn an_entry_stays_until_the_next_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = Log::new(folder.path(), vec![PIECE + 3, 2], 2).unwrap();
+        let values: Vec<f32> = (0..PIECE + 3).map(|at| at as f32).collect();
+        let halves: Vec<f32> = values.iter().map(|value| value / 2.0).collect();
+        for (at, matrix) in [(0, &values), (1, &halves)] {
+            log.put(0, at, matrix).unwrap();
+            log.put(1, at, &[at as f32, -1.0]).unwrap();
+        }
+        log.turn(4);
+        log.put(0, 0, &halves).unwrap();
+        assert_eq!((log.version(), log.get(0, 0).unwrap()), (4, values));
+        assert_eq!((log.get(0, 1).unwrap(), log.get(1, 1).unwrap()), (halves.clone(), vec![1.0, -1.0]));
+        log.turn(5);
+        assert_eq!((log.version(), log.get(0, 0).unwrap()), (5, halves));
+        assert!(log.put(1, 0, &[1.0]).is_err());
+        assert!(Log::new(&folder.path().join("none"), vec![1], 1).unwrap_err().to_string().contains("none"));
+    }
+}
