@@ -1,5 +1,6 @@
 //! The worker's end.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpStream;
@@ -24,6 +25,8 @@ pub struct Dialled {
     pub receiver: Receiver,
     /// Messages to there.
     pub sender: Sender,
+    /// This end's address.
+    pub local: SocketAddr,
 }
 
 /// Dials a host at `HOST:PORT`. One that does not answer yet is tried for `patience`. Of `hello` the place,
@@ -52,6 +55,7 @@ async fn reach(address: &str, end: Instant) -> Result<TcpStream> {
 
 async fn shake(stream: TcpStream, token: &Token, mut hello: Hello) -> Result<Dialled> {
     stream.set_nodelay(true).map_err(Error::system("setting the connection up"))?;
+    let local = stream.local_addr().map_err(Error::system("asking for this end's address"))?;
     let name = ServerName::try_from(NAME).map_err(|e| tls("naming the host", e))?;
     let connected = TlsConnector::from(token.client()?).connect(name, stream).await;
     let stream = connected.map_err(|e| tls("agreeing on TLS with the host", e))?;
@@ -64,7 +68,7 @@ async fn shake(stream: TcpStream, token: &Token, mut hello: Hello) -> Result<Dia
         Message::Welcome(welcome) => {
             let silence = Duration::from_millis(welcome.silence_ms);
             receiver.allow(MESSAGE_BYTES, silence);
-            Ok(Dialled { welcome, receiver, sender })
+            Ok(Dialled { welcome, receiver, sender, local })
         }
         Message::Refused(reason) => Err(Error::Refused(reason)),
         other => Err(Error::message(other.name(), "a welcome was expected")),

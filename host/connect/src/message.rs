@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::limits::HEAD_BYTES;
+use crate::secret::Token;
 
 /// The version of this protocol.
 pub(crate) const VERSION: u32 = 2;
@@ -42,6 +43,13 @@ pub struct Welcome {
     /// The numeric class that it must compute in; `None`: its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numeric_class: Option<String>,
+    /// Workers that send each other rows; 0: none does.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub peers: u32,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A message.
@@ -89,6 +97,24 @@ pub enum Message {
     Drain,
     /// The end, and why.
     Bye(String),
+    /// Where the worker listens for others, which send it rows.
+    Door {
+        /// `HOST:PORT`
+        address: String,
+        /// A token for each place.
+        tokens: Vec<Token>,
+    },
+    /// Another worker, and what lets this one in there.
+    Peer {
+        /// Its place.
+        place: u32,
+        /// `HOST:PORT`
+        address: String,
+        /// The token.
+        token: Token,
+    },
+    /// Tasks that were sent are not wanted any more.
+    Abandon,
     /// Something to do with what the worker owns. Numbers are those of tasks.
     Errand {
         /// The number of its answer: none twice on a connection.
@@ -119,14 +145,29 @@ struct Unmet {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Doored {
+    address: String,
+    tokens: Vec<Token>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Peered {
+    place: u32,
+    address: String,
+    token: Token,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Told {
     reason: String,
 }
 
 /// Names of kinds, by number.
-const KINDS: [&str; 12] = [
+const KINDS: [&str; 15] = [
     "hello", "welcome", "refused", "object", "forget", "task", "answer", "missing", "alive", "drain", "bye",
-    "errand",
+    "errand", "door", "peer", "abandon",
 ];
 
 /// The name of a kind.
@@ -159,6 +200,9 @@ impl Message {
             Self::Drain => 9,
             Self::Bye(_) => 10,
             Self::Errand { .. } => 11,
+            Self::Door { .. } => 12,
+            Self::Peer { .. } => 13,
+            Self::Abandon => 14,
         }
     }
 
@@ -185,7 +229,14 @@ impl Message {
             Self::Missing { number, keys } => {
                 (head(kind, &Unmet { number: *number, keys: keys.clone() })?, Bytes::new())
             }
-            Self::Alive | Self::Drain => (Vec::new(), Bytes::new()),
+            Self::Door { address, tokens } => {
+                (head(kind, &Doored { address: address.clone(), tokens: tokens.clone() })?, Bytes::new())
+            }
+            Self::Peer { place, address, token } => {
+                let peer = Peered { place: *place, address: address.clone(), token: token.clone() };
+                (head(kind, &peer)?, Bytes::new())
+            }
+            Self::Alive | Self::Drain | Self::Abandon => (Vec::new(), Bytes::new()),
         };
         let too_large = |what, found: usize, allowed| Error::TooLarge { what, found: found as u64, allowed };
         if head.len() as u64 > HEAD_BYTES {
@@ -230,11 +281,20 @@ impl Message {
                 let Unmet { number, keys } = parse(kind, &head)?;
                 Self::Missing { number, keys }
             }
-            8 | 9 if !head.is_empty() => return Err(Error::message(kind_name(kind), "it has a head")),
+            8 | 9 | 14 if !head.is_empty() => return Err(Error::message(kind_name(kind), "it has a head")),
             8 => Self::Alive,
             9 => Self::Drain,
             10 => Self::Bye(parse::<Told>(kind, &head)?.reason),
             11 => return Ok(Self::Errand { number: parse::<Numbered>(kind, &head)?.number, frame: body }),
+            12 => {
+                let Doored { address, tokens } = parse(kind, &head)?;
+                Self::Door { address, tokens }
+            }
+            13 => {
+                let Peered { place, address, token } = parse(kind, &head)?;
+                Self::Peer { place, address, token }
+            }
+            14 => Self::Abandon,
             _ => return Err(Error::message(kind_name(kind), "there is no such kind")),
         };
         match body.len() {
@@ -258,7 +318,8 @@ mod tests {
             pid: 1,
             keeps_bytes: 1 << 40,
         };
-        let welcome = Welcome { run: "r".to_owned(), silence_ms: 9, numeric_class: None };
+        let welcome = Welcome { run: "r".to_owned(), silence_ms: 9, numeric_class: None, peers: 0 };
+        let token = crate::secret::Certificate::new().unwrap().token(1).unwrap();
         vec![
             Message::Hello(hello),
             Message::Welcome(welcome),
@@ -272,6 +333,9 @@ mod tests {
             Message::Drain,
             Message::Bye("done".to_owned()),
             Message::Errand { number: 8, frame: Bytes::from_static(b"frame") },
+            Message::Door { address: "127.0.0.1:9".to_owned(), tokens: vec![token.clone()] },
+            Message::Peer { place: 1, address: "127.0.0.1:9".to_owned(), token },
+            Message::Abandon,
         ]
     }
 

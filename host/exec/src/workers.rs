@@ -12,6 +12,7 @@ mod connections;
 mod link;
 mod objects;
 mod owned;
+mod peers;
 mod pool;
 mod room;
 mod serve;
@@ -31,6 +32,8 @@ const KERNELS: &str = "kernel/";
 /// Keys of rows that stay on a worker. Everything else is an object that the host has as well.
 pub const KEPT: &str = "kept/";
 
+/// Keys of rows that another worker sends.
+pub const PASSED: &str = "passed/";
 /// Names of what a worker owns. Nobody has it as well, but for what its owner logs.
 pub const OWNED: &str = "own/";
 

@@ -56,6 +56,8 @@ pub struct Kept {
     pub rows: usize,
     /// Extents of one row.
     pub extents: Vec<u32>,
+    /// Places of workers that they are sent to; none: they stay.
+    pub to: Vec<u32>,
 }
 
 /// Rows that a span makes for itself: zeros until a step writes them.

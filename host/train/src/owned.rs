@@ -21,12 +21,14 @@ mod ledger;
 mod log;
 mod summing;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use eciton_exec::Executor;
 use eciton_exec::workers::{Gone, OWNED};
 use eciton_kernel::Kept;
 use eciton_plan::{Algorithm, Node, Optimiser, Program, Version};
+use eciton_tensor::Matrix;
 use eciton_tensor::frame::Frame;
 
 use self::errand::{Errand, Reply};
@@ -42,11 +44,12 @@ struct Parameter {
     columns: usize,
     /// Extents of one row.
     extents: Vec<u32>,
-    /// Numbers of its uses, its own first.
-    uses: Vec<u32>,
+    /// Its uses, its own first: numbers, and lanes that make their gradients, if any does.
+    uses: Vec<(u32, Option<usize>)>,
     decay: f32,
     frozen: bool,
-    lane: usize,
+    /// Lanes that read it; the first one's worker owns it, others have copies.
+    lanes: Vec<usize>,
 }
 
 /// The host's side of what workers own.
@@ -67,11 +70,19 @@ pub(crate) struct Owners {
     returns: u64,
 }
 
+/// Which lanes have to do with which parameters.
+#[derive(Debug, Default)]
+pub(crate) struct OwningLanes {
+    /// By parameter, lanes that read it, ascending.
+    pub readers: Vec<Vec<usize>>,
+    /// By use, the lane that makes its gradient.
+    pub makers: Vec<Option<usize>>,
+}
+
 /// What a run says of its owners.
 pub(crate) struct Wanted<'a> {
     pub program: &'a Program,
-    /// By parameter, its lane.
-    pub lanes: Vec<usize>,
+    pub lanes: OwningLanes,
     pub optimiser: &'a Optimiser,
     pub every: u32,
     /// The folder of the log.
@@ -86,11 +97,13 @@ fn failed(reason: impl std::fmt::Display) -> Error {
 }
 
 impl Owners {
-    /// Of a program whose parameters are each one lane's. `sums`: leaves of the tree of gradients, and by
+    /// Of a program on lanes. `sums`: leaves of the tree of gradients, and by
     /// interval their nodes.
     pub(crate) fn new(wanted: Wanted<'_>, (atoms, nodes): (u32, &[Vec<Node>])) -> Result<Self> {
         let Wanted { program, lanes, optimiser, every, folder } = wanted;
-        let parameter = |(at, (parameter, lane)): (usize, (&eciton_plan::Parameter, usize))| {
+        let OwningLanes { readers, makers } = lanes;
+        let parameter = |(at, (parameter, lanes)): (usize, (&eciton_plan::Parameter, Vec<usize>))| {
+            let maker = |number: usize| makers.get(number).copied().flatten();
             let (rows, columns) = crate::weights::extent(&parameter.shape);
             let further = (program.parameters.len()..).zip(&program.uses);
             let further = further.filter(|(_, of)| of.index() == at).map(|(number, _)| number);
@@ -99,13 +112,16 @@ impl Owners {
                 columns,
                 extents: parameter.shape.get(1..).unwrap_or_default().to_vec(),
                 // A program has at most 2^16 of them.
-                uses: std::iter::once(at).chain(further).map(|number| number as u32).collect(),
+                uses: std::iter::once(at)
+                    .chain(further)
+                    .map(|number| (number as u32, maker(number)))
+                    .collect(),
                 decay: optimiser.weight_decay.of(parameter.layer) as f32,
                 frozen: optimiser.freezes(parameter.layer),
-                lane,
+                lanes,
             }
         };
-        let all = program.parameters.iter().zip(lanes).enumerate();
+        let all = program.parameters.iter().zip(readers).enumerate();
         let parameters: Vec<Parameter> = all.map(parameter).collect();
         let lengths = parameters.iter().map(|parameter| parameter.rows * parameter.columns).collect();
         let log = Log::new(folder, lengths, 1 + moments(optimiser))?;
@@ -195,16 +211,20 @@ impl Owners {
     pub(crate) fn restore<M: Executor + ?Sized>(&mut self, machine: &mut M, there: Vec<bool>) -> Told<()> {
         self.places = places(&there);
         (self.there, self.joined) = (there, None);
-        let mut wanted: Vec<Vec<u32>> = vec![Vec::new(); self.there.len()];
-        for (number, parameter) in (0u32..).zip(&self.parameters) {
-            if let Some(of) = wanted.get_mut(self.place(parameter)? as usize) {
-                of.push(number);
+        // By place, parameters with the matrices that it has of them.
+        let mut wanted: Vec<Vec<(u32, usize)>> = vec![Vec::new(); self.there.len()];
+        for (number, one) in (0u32..).zip(&self.parameters) {
+            let (owner, copies) = self.homes(one)?;
+            let copies = copies.into_iter().map(|place| (place, 1));
+            for (place, matrices) in std::iter::once((owner, self.matrices())).chain(copies) {
+                wanted.get_mut(place as usize).into_iter().for_each(|of| of.push((number, matrices)));
             }
         }
         let homes: Vec<u32> =
             (0u32..).zip(&self.there).filter(|(_, there)| **there).map(|(at, _)| at).collect();
         let begin = |&place: &u32| {
-            let parameters = wanted.get(place as usize).cloned().unwrap_or_default();
+            let parameters = wanted.get(place as usize).into_iter().flatten().map(|(number, _)| *number);
+            let parameters = parameters.collect();
             let begin = Errand::Begin { atoms: self.atoms, nodes: self.nodes.clone(), parameters };
             Ok((place, errand::write(&begin, &[]).map_err(failed)?))
         };
@@ -219,16 +239,19 @@ impl Owners {
                 return Err(failed("an answer that is none of what it owns"));
             };
             let of = wanted.get_mut(*place as usize);
-            of.into_iter().for_each(|of| of.retain(|number| !parameters.contains(&(*number, version))));
+            let has = |(number, matrices): &(u32, usize)| {
+                parameters.iter().any(|&(of, at, count)| (of, at) == (*number, version) && count >= *matrices)
+            };
+            of.into_iter().for_each(|of| of.retain(|one| !has(one)));
         }
         // One of each place at a time.
         loop {
             let next = (0u32..).zip(&mut wanted).filter_map(|(place, of)| Some((place, of.pop()?)));
-            let next: Vec<(u32, u32)> = next.collect();
+            let next: Vec<(u32, (u32, usize))> = next.collect();
             if next.is_empty() {
                 return Ok(Ok(()));
             }
-            let own = |&(place, number): &(u32, u32)| Ok((place, self.own(number, version)?));
+            let own = |&(place, of): &(u32, (u32, usize))| Ok((place, self.own(of, version)?));
             let errands = next.iter().map(own).collect::<Result<Vec<_>>>()?;
             match machine.errands(errands) {
                 Ok(answers) => answers.iter().try_for_each(|answer| done(answer))?,
@@ -237,23 +260,83 @@ impl Owners {
         }
     }
 
-    /// The errand that gives a parameter away.
-    fn own(&self, number: u32, version: u64) -> Result<Vec<u8>> {
+    /// The errand that gives a parameter away: so many matrices of the log's entry.
+    fn own(&self, (number, matrices): (u32, usize), version: u64) -> Result<Vec<u8>> {
         let at = number as usize;
         let Some(one) = self.parameters.get(at) else { return Err(failed(format!("parameter {number}"))) };
-        let matrices = (0..self.matrices()).map(|matrix| {
+        let matrices = (0..matrices).map(|matrix| {
             errand::matrix((one.rows, one.columns), &self.log.get(at, matrix)?).map_err(failed)
         });
         let matrices = matrices.collect::<Result<Vec<_>>>()?;
-        let (extents, uses) = (one.extents.clone(), one.uses.clone());
-        let own = Errand::Own { parameter: number, version, extents, uses };
-        errand::write(&own, &matrices).map_err(failed)
+        errand::write(&one.own(number, version), &matrices).map_err(failed)
     }
 
-    /// The place of a parameter.
-    fn place(&self, parameter: &Parameter) -> Result<u32> {
-        let place = self.places.get(parameter.lane).copied();
-        place.ok_or_else(|| failed(format!("lane {} is nowhere", parameter.lane)))
+    /// The place of a lane.
+    fn place(&self, lane: usize) -> Result<u32> {
+        let place = self.places.get(lane).copied();
+        place.ok_or_else(|| failed(format!("lane {lane} is nowhere")))
+    }
+
+    /// The place that owns a parameter, and others that have copies.
+    fn homes(&self, one: &Parameter) -> Result<(u32, Vec<u32>)> {
+        let owner = self.place(one.lanes.first().copied().unwrap_or(0))?;
+        let places = one.lanes.iter().map(|&lane| self.place(lane)).collect::<Result<BTreeSet<_>>>()?;
+        Ok((owner, places.into_iter().filter(|place| *place != owner).collect()))
+    }
+
+    /// By place, the parameters that it owns.
+    fn owned(&self) -> Result<Vec<Vec<u32>>> {
+        let mut owned: Vec<Vec<u32>> = vec![Vec::new(); self.there.len()];
+        for (number, one) in (0u32..).zip(&self.parameters) {
+            owned.get_mut(self.homes(one)?.0 as usize).into_iter().for_each(|of| of.push(number));
+        }
+        Ok(owned)
+    }
+
+    /// Brings gradients of weights that lanes have in common to the place that owns these.
+    fn bring<M: Executor + ?Sized>(&self, machine: &mut M) -> Told<()> {
+        for one in self.parameters.iter().filter(|one| !one.frozen && one.uses.len() > 1) {
+            let owner = self.homes(one)?.0;
+            for (number, lane) in &one.uses {
+                let Some(from) = lane.map(|lane| self.place(lane)).transpose()? else { continue };
+                if from == owner {
+                    continue;
+                }
+                let sum = errand::write(&Errand::Sum { number: *number }, &[]).map_err(failed)?;
+                let given = match machine.errands(vec![(from, sum)]) {
+                    Ok(answers) => matrices(&answers)?,
+                    Err(gone) => return Ok(Err(gone)),
+                };
+                let add = errand::write(&Errand::Add { number: *number }, &given).map_err(failed)?;
+                match machine.errands(vec![(owner, add)]) {
+                    Ok(answers) => answers.iter().try_for_each(|answer| done(answer))?,
+                    Err(gone) => return Ok(Err(gone)),
+                }
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Gives those that have copies of a parameter its values of a version.
+    fn copy<M: Executor + ?Sized>(&self, machine: &mut M, version: Version) -> Told<()> {
+        let version = version.0;
+        for (number, one) in (0u32..).zip(&self.parameters) {
+            let (owner, copies) = self.homes(one)?;
+            if copies.is_empty() {
+                continue;
+            }
+            let give = Errand::Give { parameter: number, version, moments: false };
+            let given = match machine.errands(vec![(owner, errand::write(&give, &[]).map_err(failed)?)]) {
+                Ok(answers) => matrices(&answers)?,
+                Err(gone) => return Ok(Err(gone)),
+            };
+            let own = errand::write(&one.own(number, version), &given).map_err(failed)?;
+            match machine.errands(copies.into_iter().map(|place| (place, own.clone())).collect()) {
+                Ok(answers) => answers.iter().try_for_each(|answer| done(answer))?,
+                Err(gone) => return Ok(Err(gone)),
+            }
+        }
+        Ok(Ok(()))
     }
 
     /// Updates all parameters to a version. The norm of their gradients, where it is asked for.
@@ -264,6 +347,9 @@ impl Owners {
         rate: f64,
         version: Version,
     ) -> Told<Option<f64>> {
+        if let Err(gone) = self.bring(machine)? {
+            return Ok(Err(gone));
+        }
         let norm = match optimiser.clip_norm {
             None => None,
             Some(_) => match self.norm(machine)? {
@@ -280,7 +366,7 @@ impl Owners {
         let mut by_place: Vec<Vec<(u32, Option<f32>)>> = vec![Vec::new(); self.there.len()];
         for (number, one) in (0u32..).zip(&self.parameters) {
             let decay = (!one.frozen).then_some(one.decay);
-            if let Some(of) = by_place.get_mut(self.place(one)? as usize) {
+            if let Some(of) = by_place.get_mut(self.homes(one)?.0 as usize) {
                 of.push((number, decay));
             }
         }
@@ -294,7 +380,7 @@ impl Owners {
             Ok(answers) => answers.iter().try_for_each(|answer| done(answer))?,
             Err(gone) => return Ok(Err(gone)),
         }
-        Ok(Ok(norm))
+        Ok(self.copy(machine, version)?.map(|()| norm))
     }
 
     /// The norm of all gradients: a sum that goes from worker to worker, in the order of parameters.
@@ -302,7 +388,7 @@ impl Owners {
         let trained = (0u32..).zip(&self.parameters).filter(|(_, one)| !one.frozen);
         let mut runs: Vec<(u32, Vec<u32>)> = Vec::new();
         for (number, one) in trained {
-            let place = self.place(one)?;
+            let place = self.homes(one)?.0;
             match runs.last_mut() {
                 Some((last, numbers)) if *last == place => numbers.push(number),
                 _ => runs.push((place, vec![number])),
@@ -330,12 +416,7 @@ impl Owners {
 
     /// Writes an entry of a version: one parameter of each place at a time.
     pub(crate) fn log<M: Executor + ?Sized>(&mut self, machine: &mut M, version: Version) -> Told<()> {
-        let mut wanted: Vec<Vec<u32>> = vec![Vec::new(); self.there.len()];
-        for (number, one) in (0u32..).zip(&self.parameters) {
-            if let Some(of) = wanted.get_mut(self.place(one)? as usize) {
-                of.push(number);
-            }
-        }
+        let mut wanted = self.owned()?;
         loop {
             let next = (0u32..).zip(&mut wanted).filter_map(|(place, of)| Some((place, of.pop()?)));
             let next: Vec<(u32, u32)> = next.collect();
@@ -344,7 +425,7 @@ impl Owners {
                 return Ok(Ok(()));
             }
             let give = |&(place, parameter): &(u32, u32)| {
-                let give = Errand::Give { parameter, version: version.0 };
+                let give = Errand::Give { parameter, version: version.0, moments: true };
                 Ok((place, errand::write(&give, &[]).map_err(failed)?))
             };
             let answers = match machine.errands(next.iter().map(give).collect::<Result<_>>()?) {
@@ -352,9 +433,7 @@ impl Owners {
                 Err(gone) => return Ok(Err(gone)),
             };
             for ((_, number), answer) in next.iter().zip(&answers) {
-                done(answer)?;
-                let frame = Frame::parse(answer).map_err(failed)?;
-                let given = errand::matrices(&frame).map_err(failed)?;
+                let given = matrices(std::slice::from_ref(answer))?;
                 if given.len() != self.matrices() {
                     return Err(failed(format!("{} matrices of parameter {number}", given.len())));
                 }
@@ -368,6 +447,22 @@ impl Owners {
     /// The folder of the log, to be named in errors.
     pub(crate) fn unread(&self, source: std::io::Error) -> Error {
         log::failed(self.log.folder(), source)
+    }
+}
+
+/// The matrices of the only answer.
+fn matrices(answers: &[Vec<u8>]) -> Result<Vec<Matrix>> {
+    let Some(answer) = answers.first() else { return Err(failed("no answer")) };
+    done(answer)?;
+    let frame = Frame::parse(answer).map_err(failed)?;
+    errand::matrices(&frame).map_err(failed)
+}
+
+impl Parameter {
+    /// What a worker is told with its matrices.
+    fn own(&self, number: u32, version: u64) -> Errand {
+        let uses = self.uses.iter().map(|(number, _)| *number).collect();
+        Errand::Own { parameter: number, version, extents: self.extents.clone(), uses }
     }
 }
 

@@ -194,7 +194,7 @@ impl Session {
         let weights = match config.workers.own() && executor.kind == ExecutorKind::Workers {
             false => Weights::new(&program, &config.optimiser, &config.pipeline, &sums)?,
             true => {
-                let lanes = owning_lanes((&program, &spans, &schedule))?;
+                let lanes = owning_lanes((&program, &spans, &schedule));
                 let here = std::env::temp_dir();
                 let beside = options.out.as_deref().and_then(std::path::Path::parent);
                 let folder = beside.filter(|folder| !folder.as_os_str().is_empty() && folder.is_dir());

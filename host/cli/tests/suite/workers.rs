@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::common::{eciton, works};
 
-fn summary(text: &str) -> Value {
+pub(crate) fn summary(text: &str) -> Value {
     let of = |line: &str| serde_json::from_str::<Value>(line).ok();
     text.lines().filter_map(of).find(|line| line["event"] == "summary").unwrap()
 }
 
 /// A network of six layers, four parts an update.
-const DIGITS: [&str; 10] =
+pub(crate) const DIGITS: [&str; 10] =
     ["train", "digits", "--layers", "6", "--batch", "600", "--micro", "4", "--no-out", "--json"];
 
 fn digits(folder: &Path, rest: &[&str]) -> Value {
@@ -26,12 +26,12 @@ fn digits_on(folder: &Path, epochs: &[&str]) -> Value {
     summary(&works(folder, &[&DIGITS[..], epochs, &["--workers", "2"]].concat()))
 }
 
-fn tasks(summary: &Value) -> Vec<u64> {
+pub(crate) fn tasks(summary: &Value) -> Vec<u64> {
     let places = summary["workers"]["places"].as_array().unwrap();
     places.iter().map(|place| place["tasks"].as_u64().unwrap()).collect()
 }
 
-fn lost(summary: &Value) -> u64 {
+pub(crate) fn lost(summary: &Value) -> u64 {
     let places = summary["workers"]["places"].as_array().unwrap();
     places.iter().map(|place| place["lost"].as_u64().unwrap()).sum()
 }
@@ -107,7 +107,7 @@ fn whoever_vanishes_at_whichever_task_the_bits_are_those_of_a_run_without_losses
 }
 
 /// A run that listens, and its workers.
-struct Cluster {
+pub(crate) struct Cluster {
     run: Child,
     lines: BufReader<std::process::ChildStderr>,
     out: BufReader<std::process::ChildStdout>,
@@ -124,7 +124,7 @@ fn binary(folder: &Path, line: &[&str]) -> Command {
 
 impl Cluster {
     /// Its address is told on standard error.
-    fn start(folder: &Path, rest: &[&str]) -> (Self, String) {
+    pub(crate) fn start(folder: &Path, rest: &[&str]) -> (Self, String) {
         let line =
             [&DIGITS[..], &["--set", "workers.listen=127.0.0.1:0", "--set", "workers.tokens=tokens"], rest];
         let mut run =
@@ -137,7 +137,7 @@ impl Cluster {
         (cluster, address.to_owned())
     }
 
-    fn wait_for(&mut self, words: &str) -> String {
+    pub(crate) fn wait_for(&mut self, words: &str) -> String {
         let mut all = String::new();
         loop {
             let mut line = String::new();
@@ -149,13 +149,13 @@ impl Cluster {
         }
     }
 
-    fn wait_for_an_epoch(&mut self) {
+    pub(crate) fn wait_for_an_epoch(&mut self) {
         while !self.told.contains("\"event\":\"epoch\"") {
             assert_ne!(self.out.read_line(&mut self.told).unwrap(), 0, "no epoch: {}", self.told);
         }
     }
 
-    fn end(mut self) -> (Option<i32>, String, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String, String) {
         let (mut out, mut err) = (self.told, String::new());
         self.out.read_to_string(&mut out).unwrap();
         self.lines.read_to_string(&mut err).unwrap();
@@ -163,14 +163,14 @@ impl Cluster {
     }
 }
 
-fn worker(folder: &Path, address: &str, token: &str, rest: &[&str]) -> Child {
+pub(crate) fn worker(folder: &Path, address: &str, token: &str, rest: &[&str]) -> Child {
     let token = PathBuf::from("tokens").join(token);
     let line = ["worker", "--connect", address, "--token-file", token.to_str().unwrap(), "--json"];
     let mut command = binary(folder, &[&line[..], rest].concat());
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn ended(child: Child) -> (Option<i32>, String) {
+pub(crate) fn ended(child: Child) -> (Option<i32>, String) {
     let output = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout) + &text(output.stderr))

@@ -29,7 +29,9 @@ pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
         if let Some(slot) = state.links.get_mut(place as usize) {
             *slot = Some(link);
         }
-        let deserted = std::mem::take(&mut state.deserted);
+        // With peers it counts once it listens for them.
+        let counts = !shared.settings.peers;
+        let deserted = counts && std::mem::take(&mut state.deserted);
         drop(state);
         let (writes, reads) = (shared.clone(), shared.clone());
         let writer = tokio::spawn(async move {
@@ -48,7 +50,9 @@ pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
             reads.lost((place, id), &ended);
             drop(seat);
         });
-        shared.inbox.note(Completion::Joined { place });
+        if counts {
+            shared.inbox.note(Completion::Joined { place });
+        }
         if deserted {
             shared.inbox.forget();
         }
@@ -95,6 +99,11 @@ async fn read(shared: &Arc<Shared>, (place, id): (u32, u64), mut receiver: Recei
             Message::Answer { number, frame } => {
                 if let Err(error) = shared.answered(place, id, (number, frame)) {
                     return error.to_string();
+                }
+            }
+            Message::Door { address, tokens } => {
+                if let Err(reason) = shared.door(place, id, (address, tokens)) {
+                    return reason;
                 }
             }
             Message::Missing { number, keys } => shared.missing(place, id, (number, &keys)),

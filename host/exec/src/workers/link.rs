@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use bytes::Bytes;
-use eciton_connect::Message;
+use eciton_connect::{Message, Token};
 use eciton_plan::TaskKey;
 use tokio::sync::mpsc;
 
@@ -53,11 +53,21 @@ pub(super) struct Link {
     known: BTreeMap<String, u64>,
     /// It wants no further tasks.
     pub(super) draining: bool,
+    /// Where it listens for others, with a token for each.
+    pub(super) door: Option<(String, Vec<Token>)>,
 }
 
 impl Link {
     pub(super) fn new((id, keeps_bytes): (u64, u64), out: mpsc::UnboundedSender<Message>) -> Self {
-        Self { id, keeps_bytes, out, flights: BTreeMap::new(), known: BTreeMap::new(), draining: false }
+        Self {
+            id,
+            keeps_bytes,
+            out,
+            flights: BTreeMap::new(),
+            known: BTreeMap::new(),
+            draining: false,
+            door: None,
+        }
     }
 
     /// Hands a message to whoever sends them; a connection that is gone says so itself.

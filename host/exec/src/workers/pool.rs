@@ -11,7 +11,7 @@ use eciton_kernel::Kernel;
 use eciton_kernel::wire::KernelRef;
 
 use super::connections::let_in;
-use super::link::Flight;
+use super::link::{Flight, Link};
 use super::objects::Objects;
 use super::owned::Gone;
 use super::shared::{Shared, State};
@@ -42,6 +42,8 @@ pub struct Settings {
     pub numeric_class: String,
     /// Tasks come by lanes: nobody else does them.
     pub lanes: bool,
+    /// Workers send each other rows.
+    pub peers: bool,
     /// Versions of the weights that tasks read at once, at most.
     pub weight_versions: u32,
     /// Bytes of weights and of rows that a lane's worker keeps at once, by lane.
@@ -114,6 +116,7 @@ impl WorkerPool {
             run: settings.run.clone(),
             silence_ms: u64::try_from(settings.silence.as_millis()).unwrap_or(u64::MAX),
             numeric_class: Some(settings.numeric_class.clone()),
+            peers: if settings.peers { settings.count } else { 0 },
         };
         let listener = Listener::bind(&settings.listen, &certificate, tokens, welcome);
         let listener = runtime.block_on(listener).map_err(failed("workers"))?;
@@ -170,7 +173,8 @@ impl WorkerPool {
         let end = begun + self.shared.settings.patience;
         let mut state = self.shared.lock();
         loop {
-            let there = state.links.iter().flatten().count();
+            let ready = |link: &&Link| link.door.is_some() || !self.shared.settings.peers;
+            let there = state.links.iter().flatten().filter(ready).count();
             if there == state.links.len() {
                 return self.shared.check(&state);
             }
@@ -249,11 +253,17 @@ impl Executor for WorkerPool {
             }
             self.gather()?;
         }
-        Ok(self.shared.lock().links.iter().map(Option::is_some).collect())
+        let peers = self.shared.settings.peers;
+        let is_there = |link: &Option<Link>| link.as_ref().is_some_and(|link| link.door.is_some() || !peers);
+        Ok(self.shared.lock().links.iter().map(is_there).collect())
     }
 
     fn errands(&mut self, errands: Vec<(u32, Vec<u8>)>) -> Result<Vec<Vec<u8>>, Gone> {
         self.shared.errands(errands)
+    }
+
+    fn abandon(&mut self) {
+        self.shared.abandon();
     }
 
     fn traffic(&self) -> Vec<Traffic> {

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use eciton_kernel::Error;
 use eciton_kernel::wire::Decoded;
 
-use super::KEPT;
+use super::{KEPT, PASSED};
 
 /// Tensors by name.
 #[derive(Debug, Default)]
@@ -133,7 +133,7 @@ impl Room {
 
 /// Whether a name is one of rows.
 pub(super) fn is_rows(name: &str) -> bool {
-    name.starts_with(KEPT)
+    name.starts_with(KEPT) || name.starts_with(PASSED)
 }
 
 #[cfg(test)]

@@ -1,20 +1,21 @@
 //! The worker's side: one task after the other, and what is kept between them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use eciton_connect::{Dialled, Error as ConnectError, Hello, Message, Receiver, Sender, Token, dial};
-use eciton_kernel::wire::{AnswerMeta, Decoded, Outcome, Request, Source, encode_failure};
+use eciton_kernel::wire::{AnswerMeta, Decoded, KeptRows, Outcome, Request, Source, encode_failure};
 use eciton_kernel::{Error, Instances, Kernel, Layer, Limits};
 use eciton_plan::TaskKey;
 use eciton_tensor::frame::Frame;
 use tokio::sync::{mpsc, watch};
 
 use super::owned::Owned;
+use super::peers::{self, Peers};
 use super::room::{Room, is_rows};
-use super::{KERNELS, OWNED};
+use super::{KERNELS, OWNED, PASSED};
 use crate::framed;
 use crate::local::guarded;
 
@@ -103,12 +104,18 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
         pid: std::process::id(),
         keeps_bytes: serving.keeps_bytes,
     };
-    let dialled = runtime.block_on(dial(serving.address, serving.token, hello, serving.patience))?;
-    let Dialled { welcome, receiver, sender } = dialled;
+    let dialled = runtime.block_on(dial(serving.address, serving.token, hello.clone(), serving.patience))?;
+    let Dialled { welcome, receiver, sender, local } = dialled;
     welcomed(&welcome.run);
     let (inwards, tasks) = mpsc::channel(WAITING);
     let (out, outwards) = mpsc::unbounded_channel();
     let between = Duration::from_millis(welcome.silence_ms) / eciton_connect::limits::SIGNS;
+    if welcome.peers > 0 {
+        // The host hears of it before all else.
+        drop(out.send(runtime.block_on(peers::open(local, &welcome, inwards.clone()))?));
+    }
+    let silence = Duration::from_millis(welcome.silence_ms);
+    let late = (runtime.handle().clone(), inwards.downgrade(), silence);
     let writing = runtime.spawn(write(sender, outwards, between));
     let reading = runtime.spawn(read(receiver, inwards));
     runtime.spawn(leave(serving.leave.0.subscribe(), out.clone()));
@@ -118,6 +125,9 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
         kernels: HashMap::new(),
         layers: HashMap::new(),
         instances: Instances::new(false),
+        peers: Peers::new(runtime.handle().clone(), hello, between),
+        late,
+        waiting: VecDeque::new(),
         room: Room::new(serving.keeps_bytes),
         owned: serving.owned,
         keeps_bytes: serving.keeps_bytes,
@@ -147,7 +157,7 @@ async fn leave(mut leaves: watch::Receiver<bool>, out: mpsc::UnboundedSender<Mes
 }
 
 /// A message for the worker.
-enum Incoming {
+pub(super) enum Incoming {
     /// A kernel's component, by its digest.
     Kernel(String, Bytes),
     /// An object's tensors.
@@ -155,6 +165,12 @@ enum Incoming {
     Forget(Vec<String>),
     Task(u64, Bytes),
     Errand(u64, Bytes),
+    /// Rows of a round, from another worker.
+    Passed(String, u32, Decoded),
+    Peer(u32, String, Token),
+    Abandon,
+    /// A task has waited for as long as it may.
+    Late(u64),
 }
 
 /// Hears the host, to its farewell; why that came.
@@ -174,6 +190,8 @@ async fn read(mut receiver: Receiver, inwards: mpsc::Sender<Incoming>) -> Result
             Message::Forget(keys) => Incoming::Forget(keys),
             Message::Task { number, frame } => Incoming::Task(number, frame),
             Message::Errand { number, frame } => Incoming::Errand(number, frame),
+            Message::Peer { place, address, token } => Incoming::Peer(place, address, token),
+            Message::Abandon => Incoming::Abandon,
             Message::Alive => continue,
             Message::Bye(reason) => return Ok(reason),
             other => {
@@ -216,6 +234,11 @@ struct Worker {
     /// Opened layers, by kernel, extents and attributes.
     layers: HashMap<String, Arc<Layer>>,
     instances: Instances,
+    peers: Peers,
+    /// Where timers run and tell, and how long a task waits for rows.
+    late: (tokio::runtime::Handle, mpsc::WeakSender<Incoming>, Duration),
+    /// Tasks that wait for rows of other workers.
+    waiting: VecDeque<(u64, Bytes)>,
     room: Room,
     owned: Box<dyn Owned>,
     /// Bytes that room and what it owns have together.
@@ -248,10 +271,39 @@ impl Worker {
                 }
                 Incoming::Object(key, parts) => self.room.put(key, parts),
                 Incoming::Forget(keys) => keys.iter().for_each(|key| self.room.free(key)),
-                Incoming::Task(number, frame) => {
-                    let answer = self.task(number, &frame);
-                    if let Some(vanished) = self.answer(answer, out, vanishes_at) {
+                Incoming::Peer(place, address, token) => self.peers.meet(place, address, token),
+                Incoming::Abandon => self.waiting.clear(),
+                Incoming::Passed(key, round, rows) => {
+                    if key.starts_with(PASSED) {
+                        // Rows without room do not come: their task is late.
+                        drop(self.room.keep(key, (round, rows), &BTreeSet::new()));
+                    }
+                    for (number, frame) in std::mem::take(&mut self.waiting) {
+                        if let Some(vanished) = self.take((number, frame), false, out, vanishes_at) {
+                            return vanished;
+                        }
+                    }
+                }
+                Incoming::Late(number) => {
+                    let late = self.waiting.iter().position(|(waits, _)| *waits == number);
+                    if let Some(task) = late.and_then(|at| self.waiting.remove(at))
+                        && let Some(vanished) = self.take(task, true, out, vanishes_at)
+                    {
                         return vanished;
+                    }
+                }
+                Incoming::Task(number, frame) => {
+                    if let Some(vanished) = self.take((number, frame), false, out, vanishes_at) {
+                        return vanished;
+                    }
+                    if self.waiting.back().is_some_and(|(waits, _)| *waits == number) {
+                        let (runtime, inwards, silence) = self.late.clone();
+                        runtime.spawn(async move {
+                            tokio::time::sleep(silence).await;
+                            if let Some(inwards) = inwards.upgrade() {
+                                drop(inwards.send(Incoming::Late(number)).await);
+                            }
+                        });
                     }
                 }
                 Incoming::Errand(number, frame) => {
@@ -271,6 +323,23 @@ impl Worker {
             self.room.limit(self.keeps_bytes.saturating_sub(owned));
         }
         false
+    }
+
+    /// Does a task, or has it wait for rows of other workers, unless it is `late`.
+    fn take(
+        &mut self,
+        (number, frame): (u64, Bytes),
+        late: bool,
+        out: &mpsc::UnboundedSender<Message>,
+        vanishes_at: Option<u64>,
+    ) -> Option<bool> {
+        match self.task(number, &frame) {
+            Message::Missing { keys, .. } if !late && keys.iter().all(|key| key.starts_with(PASSED)) => {
+                self.waiting.push_back((number, frame));
+                None
+            }
+            answer => self.answer(answer, out, vanishes_at),
+        }
     }
 
     /// Answers; at the end, whether it vanished.
@@ -340,12 +409,18 @@ impl Worker {
             let (kept, freed) = places.take_kept()?;
             freed.iter().for_each(|name| self.room.free(name));
             let own: BTreeSet<String> =
-                names.iter().chain(kept.iter().map(|(name, _)| name)).cloned().collect();
-            for (name, rows) in kept {
+                names.iter().chain(kept.iter().map(|kept| &kept.name)).cloned().collect();
+            for KeptRows { name, to, rows } in kept {
                 if !is_rows(&name) {
                     return Err(refused("a request", format!("rows that are kept under `{name}`")));
                 }
-                self.room.keep(name, (round, Decoded::Matrix(rows)), &own)?;
+                for place in &to {
+                    let passed = self.peers.pass(*place, &name, round, &rows);
+                    passed.map_err(|reason| Error::Host { place: format!("rows `{name}`"), reason })?;
+                }
+                if to.is_empty() {
+                    self.room.keep(name, (round, Decoded::Matrix(rows)), &own)?;
+                }
             }
         }
         places.encode(&meta, encoding)

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use eciton_connect::{Error as ConnectError, Message};
+use eciton_connect::{Error as ConnectError, Message, Token};
 use eciton_kernel::Error;
 use eciton_kernel::wire::Answer;
 use eciton_plan::TaskKey;
@@ -295,6 +295,52 @@ impl Shared {
             ticket.end(pass, key, begun, Err(Error::Host { place: key.to_string(), reason }));
         }
         self.changed.notify_all();
+    }
+
+    /// A worker listens for others: each of them is told, and it of those that do.
+    pub(super) fn door(&self, place: u32, id: u64, door: (String, Vec<Token>)) -> Result<(), String> {
+        let mut state = self.lock();
+        if !self.settings.peers || door.1.len() != state.links.len() {
+            return Err(format!("it has {} tokens for {} places", door.1.len(), state.links.len()));
+        }
+        let peer = |place: u32, (address, tokens): &(String, Vec<Token>), to: u32| {
+            let token = tokens.get(to as usize)?.clone();
+            Some(Message::Peer { place, address: address.clone(), token })
+        };
+        let others = || (0u32..).zip(&state.links).filter(|(other, _)| *other != place);
+        for (other, link) in others() {
+            let Some(link) = link else { continue };
+            peer(place, &door, other).into_iter().for_each(|peer| link.say(peer));
+        }
+        let doors = others().filter_map(|(other, link)| Some((other, link.as_ref()?.door.as_ref()?)));
+        let known: Vec<Message> = doors.filter_map(|(other, door)| peer(other, door, place)).collect();
+        if let Some(link) = state.link(place, id) {
+            known.into_iter().for_each(|peer| link.say(peer));
+            link.door = Some(door);
+        }
+        let deserted = std::mem::take(&mut state.deserted);
+        drop(state);
+        self.inbox.note(Completion::Joined { place });
+        if deserted {
+            self.inbox.forget();
+        }
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Forgets what lanes' places are at.
+    pub(super) fn abandon(&self) {
+        let mut state = self.lock();
+        let mut gone = Vec::new();
+        for link in state.links.iter_mut().flatten() {
+            let of_lanes: Vec<u64> =
+                link.flights.iter().filter(|(_, flight)| flight.of_lane).map(|(at, _)| *at).collect();
+            gone.extend(of_lanes.iter().filter_map(|at| link.flights.remove(at)));
+            link.say(Message::Abandon);
+        }
+        drop(state);
+        // Tickets that are dropped take themselves back.
+        drop(gone);
     }
 
     pub(super) fn wait_for_others(self: &Arc<Self>, connections: u64) {

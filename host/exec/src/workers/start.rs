@@ -30,6 +30,7 @@ pub fn start(
         patience: Duration::from_secs(workers.wait_s.into()),
         numeric_class: eciton_tensor::numeric_class().to_owned(),
         lanes: lanes.is_some(),
+        peers: workers.own(),
         weight_versions: wanted.weight_versions,
         needs: lanes.unwrap_or_default(),
     };

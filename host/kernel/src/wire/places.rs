@@ -16,8 +16,16 @@ pub(super) struct Sums {
     pub(super) shape: Vec<u32>,
 }
 
-/// Rows that stay with the worker, and their name.
-pub type KeptRows = (String, Matrix);
+/// Rows that stay with the worker, or go to others.
+#[derive(Debug, Clone)]
+pub struct KeptRows {
+    /// Their name.
+    pub name: String,
+    /// Places that they go to; none: they stay.
+    pub to: Vec<u32>,
+    /// The rows.
+    pub rows: Matrix,
+}
 /// A sum that stays with the worker, a part for each of the grid, and its name.
 pub type HeldSums = (String, Vec<Buffer>);
 
@@ -27,8 +35,8 @@ pub struct Places {
     /// With the extents of one row.
     pub(super) rows: Vec<Option<(Buffer, Vec<u32>)>>,
     pub(super) sums: Vec<Sums>,
-    /// Rows that stay, by name.
-    pub(super) kept: Vec<(String, Buffer)>,
+    /// Rows that stay or go to other workers: names, these, rows.
+    pub(super) kept: Vec<(String, Vec<u32>, Buffer)>,
     /// Names of rows that need not stay any longer.
     pub(super) freed: Vec<String>,
     /// Sums that the worker adds to what it owns: places in `sums`, ascending, and names.
@@ -41,8 +49,9 @@ impl Places {
     /// # Errors
     /// [`Error::Wire`](crate::Error::Wire) while a call still writes.
     pub fn take_kept(&mut self) -> Result<(Vec<KeptRows>, Vec<String>)> {
-        let read = |(name, buffer): (String, Buffer)| {
-            Ok((name, buffer.read(0..buffer.rows()).map_err(at("rows to keep"))?.into()))
+        let read = |(name, to, buffer): (String, Vec<u32>, Buffer)| {
+            let rows = buffer.read(0..buffer.rows()).map_err(at("rows to keep"))?.into();
+            Ok(KeptRows { name, to, rows })
         };
         let kept = std::mem::take(&mut self.kept).into_iter().map(read).collect::<Result<_>>()?;
         Ok((kept, std::mem::take(&mut self.freed)))
@@ -64,7 +73,7 @@ impl Places {
     /// Bytes allocated.
     pub fn bytes(&self) -> u64 {
         let rows = self.rows.iter().flatten().map(|(buffer, _)| buffer.bytes() as u64);
-        let kept = self.kept.iter().map(|(_, buffer)| buffer.bytes() as u64);
+        let kept = self.kept.iter().map(|(_, _, buffer)| buffer.bytes() as u64);
         rows.chain(self.sums.iter().flat_map(|s| &s.parts).map(|b| b.bytes() as u64)).chain(kept).sum()
     }
 
@@ -78,7 +87,7 @@ impl Places {
         if meta.outcome != Outcome::Done {
             return encode_failure(meta);
         }
-        if let Some((name, _)) = self.kept.first() {
+        if let Some((name, _, _)) = self.kept.first() {
             return Err(wire("answer", format!("rows `{name}` are to stay, and nobody here keeps any")));
         }
         if let Some((_, name)) = self.held.first() {

@@ -134,6 +134,9 @@ pub struct KeepRef {
     pub extents: Vec<u32>,
     /// What later requests name them by, among their objects.
     pub name: String,
+    /// Places of workers that they are sent to; none: they stay.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub to: Vec<u32>,
 }
 
 fn refuse<T>(what: &str, reason: impl Into<String>) -> Result<T> {
@@ -186,6 +189,7 @@ impl SpanRef {
             self.fits("rows_out", out.slot, out.rows, Some(columns))?;
         }
         for keep in &self.keeps {
+            bounded("places that rows go to", keep.to.len(), MAX_STEPS)?;
             let columns = check_extents("rows to keep", &keep.extents)?;
             add(keep.rows.into(), columns.into());
             self.fits("rows to keep", keep.slot, keep.rows, Some(columns))?;

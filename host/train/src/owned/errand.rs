@@ -32,6 +32,16 @@ pub(super) enum Errand {
         /// Numbers of its uses, its own first.
         uses: Vec<u32>,
     },
+    /// Answers with the sum of a use, and lets go of it: its parameter is another worker's.
+    Sum {
+        /// The use.
+        number: u32,
+    },
+    /// Takes such a sum: the frame's part.
+    Add {
+        /// The use.
+        number: u32,
+    },
     /// Adds squares of gradients to a sum, as far as it is.
     Norm {
         /// So far.
@@ -60,6 +70,8 @@ pub(super) enum Errand {
         parameter: u32,
         /// The update that its values must be of.
         version: u64,
+        /// Whether its moments are wanted.
+        moments: bool,
     },
 }
 
@@ -69,10 +81,10 @@ pub(super) enum Errand {
 pub(super) enum Reply {
     /// It is done.
     Done,
-    /// Parameters that are owned, and the update that each is of.
+    /// Parameters that are there, and the update that each is of.
     Owned {
-        /// Numbers and updates.
-        parameters: Vec<(u32, u64)>,
+        /// Numbers, updates, matrices.
+        parameters: Vec<(u32, u64, usize)>,
     },
     /// A sum of squares.
     Norm {

@@ -100,7 +100,8 @@ impl Ledger {
             Errand::Begin { atoms, nodes, parameters } => {
                 self.begin((atoms, nodes), &parameters)?;
                 let all = self.parameters.iter();
-                let parameters = all.map(|(&number, parameter)| (number, parameter.version)).collect();
+                let parameters =
+                    all.map(|(&number, one)| (number, one.version, 1 + one.moments.len())).collect();
                 Ok((Reply::Owned { parameters }, Vec::new()))
             }
             Errand::Own { parameter, version, extents, uses } => {
@@ -115,6 +116,24 @@ impl Ledger {
                 self.parameters.insert(parameter, owned);
                 done
             }
+            Errand::Sum { number } => {
+                let known = self.parameters.values().find(|parameter| parameter.uses.contains(&number));
+                let known = known.ok_or_else(|| format!("parameter {number} is not here"))?;
+                let combine = self.combine.as_ref().ok_or("no round has begun")?;
+                let sum =
+                    self.sums.remove(&number).ok_or_else(|| format!("no gradient {number} has come"))?;
+                let whole = Buffer::zeroed(known.values.rows(), known.values.columns()).map_err(said)?;
+                let mut into = whole.write(0..whole.rows()).map_err(said)?;
+                sum.whole(combine, |sum| into.view_mut().data_mut().copy_from_slice(sum))?;
+                Ok((Reply::Done, vec![into.into_read().into()]))
+            }
+            Errand::Add { number } => {
+                let matrices = errand::matrices(frame)?;
+                let sum = buffer(matrices.first().ok_or("a sum without values")?)?;
+                let combine = self.combine.as_ref().ok_or("no round has begun")?;
+                self.sums.insert(number, Summing::made(sum, combine)?);
+                done
+            }
             Errand::Norm { mut sum, parameters } => {
                 for number in parameters {
                     let columns = self.parameter(number)?.values.columns();
@@ -126,13 +145,14 @@ impl Ledger {
                 self.update(version, (algorithm, rate), (factor, most), &parameters)?;
                 done
             }
-            Errand::Give { parameter: number, version } => {
+            Errand::Give { parameter: number, version, moments } => {
                 let parameter = self.parameter(number)?;
                 if parameter.version != version {
                     return Err(format!("parameter {number} is of update {}", parameter.version));
                 }
                 let whole = |buffer: &Buffer| Ok(buffer.read(0..buffer.rows()).map_err(said)?.into());
-                let all = std::iter::once(&parameter.values).chain(&parameter.moments).map(whole);
+                let moments = parameter.moments.iter().filter(|_| moments);
+                let all = std::iter::once(&parameter.values).chain(moments).map(whole);
                 Ok((Reply::Done, all.collect::<Result<_, String>>()?))
             }
         }

@@ -43,6 +43,17 @@ impl Summing {
         Ok(())
     }
 
+    /// A whole sum that was made elsewhere.
+    pub(super) fn made(whole: Buffer, combine: &Combine) -> Result<Self, String> {
+        if combine.steps().is_empty() {
+            return Ok(Self { waiting: BTreeMap::from([(0, whole)]), ..Self::default() });
+        }
+        let values = whole.read(0..whole.rows()).map_err(|e| e.to_string())?.view().data().to_vec();
+        let mut made = Self { done: combine.steps().len(), ..Self::default() };
+        *made.level(combine.level()) = Some(values);
+        Ok(made)
+    }
+
     /// Values of a part, padding included.
     fn length(&self) -> Result<usize, String> {
         let known = self.levels.iter().flatten().map(Vec::len).next();

@@ -1,5 +1,7 @@
 //! What a plan says of lanes: who does which layers, and the schedule, by count of operations.
 
+use std::collections::BTreeSet;
+
 use eciton_plan::lanes::caps;
 use eciton_plan::program::Parameter;
 use eciton_plan::schedule::{Grid, Shape};
@@ -7,8 +9,7 @@ use eciton_plan::{Config, Order, Place, Program, Residents, Spans, StageId, Weig
 use eciton_tensor::frame::padded_bytes;
 use serde::Serialize;
 
-use crate::error::{Error, Result};
-use crate::owned;
+use crate::owned::{self, OwningLanes};
 use crate::session::Draft;
 
 /// Rounds that a grid shows where rounds overlap; else one.
@@ -71,34 +72,27 @@ fn parameters<'a>((program, spans, schedule): Cut<'a>, lane: u16) -> impl Iterat
     read.into_iter().filter_map(|id| program.parameter(id))
 }
 
-/// By parameter, the lane whose worker is to own it.
-///
-/// # Errors
-/// [`Error::Plan`] where lanes have a parameter in common.
-pub(crate) fn owning_lanes(cut: Cut<'_>) -> Result<Vec<usize>> {
-    let (program, _, schedule) = cut;
-    let mut lanes: Vec<Option<usize>> = vec![None; program.parameters.len()];
-    let places = schedule.stages.iter().filter_map(|stage| match stage.place {
-        Place::Lane(lane) => Some(lane),
-        _ => None,
-    });
-    for lane in 0..=places.max().unwrap_or(0) {
-        for parameter in parameters(cut, lane) {
-            let known = program.parameters.iter().position(|one| one.name == parameter.name);
-            let Some(place) = known.and_then(|at| lanes.get_mut(at)) else { continue };
-            if let Some(other) = place.replace(usize::from(lane)) {
-                return Err(Error::Plan(eciton_plan::Error::Together {
-                    key: "workers.owner",
-                    found: "\"worker\"".to_owned(),
-                    other: "lanes",
-                    other_found: format!("{} is read by lanes {other} and {lane}", parameter.name),
-                    remedy: "cut the layers so that one lane has both (lanes.cut), have a weight each (model.tied), or \
-                             leave the owner out",
-                }));
+/// Which lanes read which parameters, and which make the gradients of which uses.
+pub(crate) fn owning_lanes((program, spans, schedule): Cut<'_>) -> OwningLanes {
+    let mut readers = vec![BTreeSet::new(); program.parameters.len()];
+    let mut makers = vec![None; program.parameters.len() + program.uses.len()];
+    for (id, stage) in (0u16..).map(StageId).zip(&schedule.stages) {
+        let Place::Lane(lane) = stage.place else { continue };
+        let lane = usize::from(lane);
+        for id in spans.get(id).into_iter().flat_map(|span| span.ids()) {
+            let read = program.operation(id).into_iter().flat_map(|operation| &operation.parameters);
+            for &parameter in read {
+                let of = readers.get_mut(program.owner(parameter).index());
+                if let Some(of) = of {
+                    of.insert(lane);
+                }
+            }
+            for sum in program.stage(id).into_iter().flat_map(|stage| &stage.sums) {
+                makers.get_mut(sum.index()).into_iter().for_each(|maker| *maker = Some(lane));
             }
         }
     }
-    Ok(lanes.into_iter().map(|lane| lane.unwrap_or(0)).collect())
+    OwningLanes { readers: readers.into_iter().map(|lanes| lanes.into_iter().collect()).collect(), makers }
 }
 
 /// By lane of all replicas, bytes of weights and of rows that a worker keeps at once; parts have at most so many

@@ -73,7 +73,7 @@ impl Request {
         }
         let mut kept = Vec::with_capacity(keeps.len());
         for keep in keeps {
-            kept.push((keep.name, place(keep.slot, keep.rows, &keep.extents)?));
+            kept.push((keep.name, keep.to, place(keep.slot, keep.rows, &keep.extents)?));
         }
         let given = reading.given.into_iter().map(Given::Here).collect();
         let span = SpanCall { given, slots, steps: made, outs: targets, ..SpanCall::default() };

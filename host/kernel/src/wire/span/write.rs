@@ -78,8 +78,8 @@ pub(crate) fn request(
     }
     let mut keeps = Vec::with_capacity(span.keeps.len());
     for (slot, kept) in &span.keeps {
-        let (name, extents) = (kept.name.clone(), kept.extents.clone());
-        keeps.push(KeepRef { slot: *slot, rows: small(kept.rows)?, extents, name });
+        let (name, extents, to) = (kept.name.clone(), kept.extents.clone(), kept.to.clone());
+        keeps.push(KeepRef { slot: *slot, rows: small(kept.rows)?, extents, name, to });
     }
     let frees = span.frees.clone();
     let hold = |(sum, name): &(u32, String)| HoldRef { sum: *sum, name: name.clone() };

@@ -1,0 +1,181 @@
+//! Weights that workers own: the bits of a run whose host has them, whoever vanishes and when.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::common::{eciton, works};
+use crate::workers::{Cluster, DIGITS, ended, lost, summary, tasks, worker};
+
+const OWNED: [&str; 2] = ["--set", "workers.owner=worker"];
+
+fn digits(folder: &Path, rest: &[&str]) -> Value {
+    summary(&works(folder, &[&DIGITS[..], &["--epochs", "2"], rest].concat()))
+}
+
+fn over(lanes: &str) -> Vec<&str> {
+    [&OWNED[..], &["--lanes", lanes, "--workers", lanes]].concat()
+}
+
+#[test]
+fn whoever_owns_the_weights_the_bits_are_the_same() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    for settings in [
+        &[][..],
+        &["optimiser.clip_norm=0.01"],
+        &["optimiser.kind=sgd", "optimiser.momentum=0.9", "optimiser.clip_value=0.001"],
+        &["optimiser.kind=adamw", "optimiser.weight_decay=0.1", "optimiser.clip_norm=0.02"],
+        &["optimiser.freeze=[1,4]"],
+    ] {
+        let settings: Vec<&str> = settings.iter().flat_map(|setting| ["--set", *setting]).collect();
+        let alone = digits(folder, &settings);
+        for (lanes, schedule) in [("1", "1f1b"), ("2", "gpipe"), ("3", "1f1b"), ("6", "1f1b")] {
+            let found = digits(folder, &[&settings[..], &over(lanes), &["--schedule", schedule]].concat());
+            assert_eq!(found["seeds"], alone["seeds"], "{settings:?} on {lanes}, {schedule}");
+            assert_eq!(found["workers"]["returns"], 0);
+        }
+    }
+}
+
+/// A weight that the first and the last lane read: one owns it, the other has a copy.
+#[test]
+fn lanes_may_have_a_weight_in_common() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    std::fs::write(folder.join("text.txt"), "In the beginning was the word. ".repeat(80)).unwrap();
+    let line = [
+        "train",
+        "text.txt",
+        "--recipe",
+        "char-lm",
+        "--epochs",
+        "2",
+        "--micro",
+        "4",
+        "--json",
+        "--no-out",
+        "--set",
+        "batch.rows=512",
+    ];
+    let train = |rest: &[&str]| summary(&works(folder, &[&line[..], rest].concat()));
+    let alone = train(&[]);
+    for lanes in ["2", "4"] {
+        assert_eq!(train(&over(lanes))["seeds"], alone["seeds"], "{lanes}");
+    }
+    // The copy's place is lost, then the owner's: the lanes of both are one's.
+    let lost = train(&[&over("2")[..], &["--set", "workers.vanish_at=[0,17]"]].concat());
+    assert_eq!(lost["seeds"], alone["seeds"]);
+    let lost = train(&[&over("2")[..], &["--set", "workers.vanish_at=[12,0]"]].concat());
+    assert_eq!((&lost["seeds"], &lost["workers"]["returns"]), (&alone["seeds"], &Value::from(1)));
+}
+
+#[test]
+fn a_run_folder_has_what_workers_owned() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let line = ["train", "digits", "--layers", "4", "--batch", "600", "--micro", "4", "--epochs", "2"];
+    works(folder, &[&line[..], &["--out", "alone", "--embeddings"]].concat());
+    works(folder, &[&line[..], &over("2"), &["--out", "over", "--embeddings"]].concat());
+    for file in ["model.safetensors", "predictions.npz"] {
+        let read = |run: &str| std::fs::read(folder.join(run).join(file)).unwrap();
+        assert!(read("alone") == read("over"), "{file}");
+    }
+    works(folder, &["eval", "over"]);
+}
+
+#[test]
+fn whoever_vanishes_with_what_it_owned_the_bits_are_those_of_a_run_without_losses() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let alone = digits(folder, &[]);
+    let most = tasks(&digits(folder, &over("3"))).into_iter().max().unwrap();
+    assert!(most >= 16, "{most}");
+    let mut returns = 0;
+    let mut check = |vanish: [u64; 3], every: u32, losses: u64| {
+        let (vanish, every) = (format!("workers.vanish_at={vanish:?}"), format!("workers.log_every={every}"));
+        let found = digits(folder, &[&over("3")[..], &["--set", &vanish, "--set", &every]].concat());
+        assert_eq!(found["seeds"], alone["seeds"], "{vanish} {every}");
+        assert_eq!(lost(&found), losses, "{vanish} {every}: {found}");
+        returns += found["workers"]["returns"].as_u64().unwrap();
+    };
+    // One at a task or an errand of its own; neighbours at once; all but one.
+    for at in (1..=most).step_by(2) {
+        check([0, at, 0], 1 + at as u32 % 3, 1);
+    }
+    for at in (1..=most).step_by(7) {
+        check([at, 0, 0], 2, 1);
+        check([0, 0, at + 1], 1, 1);
+        check([at, at, 0], 3, 2);
+        check([0, at, at + 3], 1, 2);
+    }
+    assert!(returns > 0, "what went with a place was in the log");
+}
+
+/// One that comes later gets its lanes, and what it is to own, when the log has an entry.
+#[test]
+fn a_spare_owns_what_the_lost_one_did() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let epochs = ["--epochs", "12"];
+    let alone = summary(&works(folder, &[&DIGITS[..], &epochs].concat()));
+    let line = [&epochs[..], &over("2"), &["--set", "workers.log_every=2"]].concat();
+    let (mut cluster, address) = Cluster::start(folder, &line);
+    let first = worker(folder, &address, "worker-0.token", &["--vanish-at", "40"]);
+    let second = worker(folder, &address, "worker-1.token", &[]);
+    cluster.wait_for("worker at place 0 is gone");
+    let spare = worker(folder, &address, "worker-0.token", &[]);
+    let (code, out, err) = cluster.end();
+    assert_eq!(code, Some(0), "{err}");
+    let found = summary(&out);
+    assert_eq!(found["seeds"], alone["seeds"]);
+    for child in [first, second, spare] {
+        assert_eq!(ended(child).0, Some(0));
+    }
+    assert!(found["workers"]["returns"].as_u64().unwrap() >= 1, "{found}");
+}
+
+/// Gradients stay where they are made, and weights where they are read.
+#[test]
+fn what_workers_own_does_not_travel() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let bytes = |rest: &[&str]| {
+        let line = ["--hidden", "256", "--eval-every", "0", "--lanes", "2", "--workers", "2"];
+        let of = |epochs: &str| {
+            let found = summary(&works(folder, &[&DIGITS[..], &line, &["--epochs", epochs], rest].concat()));
+            let places = found["workers"]["places"].as_array().unwrap();
+            let both =
+                |place: &Value| place["bytes_in"].as_u64().unwrap() + place["bytes_out"].as_u64().unwrap();
+            places.iter().map(both).sum::<u64>()
+        };
+        // What epochs add, beside kernels, the first weights and the log at the end.
+        of("6") - of("2")
+    };
+    let (host, owned) = (bytes(&[]), bytes(&[&OWNED[..], &["--set", "workers.log_every=1000"]].concat()));
+    assert!(owned * 4 < host, "{owned} of {host} bytes");
+}
+
+#[test]
+fn what_does_not_go_with_owners_is_refused_in_words() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let four = ["--lanes", "4", "--workers", "4"];
+    for (rest, words) in [
+        (&["--workers", "2"][..], "say how many lanes there are"),
+        (&[&four[..], &["--width", "2"]].concat(), "have one replica"),
+        (&[&four[..], &["--schedule", "2bw"]].concat(), "workers hold one version"),
+        (&[&four[..], &["--set", "workers.shadows=true"]].concat(), "leave shadows out"),
+        (&[&four[..], &["--set", "run.keep=best"]].concat(), "keep the last model"),
+        (&[&four[..], &["--set", "checkpoint.every=1"]].concat(), "leave checkpoints out"),
+        (&[&four[..], &["--set", "workers.log_every=0"]].concat(), "1 to"),
+        (
+            &[&four[..], &["--set", "workers.keep_bytes=1048576", "--hidden", "512"]].concat(),
+            "its lane needs",
+        ),
+    ] {
+        let line = [&DIGITS[..], &["--epochs", "1"], &OWNED, rest].concat();
+        let (code, _, err) = eciton(folder, &line);
+        assert!(code.is_some_and(|code| code > 0) && err.contains(words), "{rest:?}: {err}");
+    }
+}

@@ -1,0 +1,145 @@
+//! Workers among themselves: rows that one sends to another, over a connection that it dials.
+//!
+//! Each worker listens with a certificate of its own, and has a token for every place. Address and tokens go to
+//! the host over its connection, and from there to the others.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use eciton_connect::{
+    Certificate, Dialled, Hello, Joined, Listener, Message, Result, Sender, Token, Welcome, dial,
+};
+use eciton_kernel::wire::Decoded;
+use eciton_tensor::Matrix;
+use eciton_tensor::frame::{Encoding, Frame, Writer};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use super::serve::Incoming;
+
+/// The pause before a peer is dialled again.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// The others, as one worker knows them.
+pub(super) struct Peers {
+    runtime: Handle,
+    hello: Hello,
+    /// The silence after which a sign of life is due.
+    between: Duration,
+    out: HashMap<u32, mpsc::UnboundedSender<Message>>,
+}
+
+impl Peers {
+    pub(super) fn new(runtime: Handle, hello: Hello, between: Duration) -> Self {
+        Self { runtime, hello, between, out: HashMap::new() }
+    }
+
+    /// Hears of another worker, in the place of whoever was there before.
+    pub(super) fn meet(&mut self, place: u32, address: String, token: Token) {
+        let (out, messages) = mpsc::unbounded_channel();
+        self.out.insert(place, out);
+        let at = (address, token, self.hello.clone());
+        self.runtime.spawn(send(at, self.between, messages));
+    }
+
+    /// Sends rows of a round to a place. A worker that is gone does not get them: the host hears of its end.
+    pub(super) fn pass(&self, place: u32, name: &str, round: u32, rows: &Matrix) -> Result<(), String> {
+        let Some(out) = self.out.get(&place) else { return Err(format!("nobody is known at place {place}")) };
+        let mut writer = Writer::new(round.to_le_bytes().to_vec());
+        writer.matrix(rows, Encoding::F32).map_err(|e| e.to_string())?;
+        let bytes = writer.finish().map_err(|e| e.to_string())?.into();
+        drop(out.send(Message::Object { key: name.to_owned(), bytes }));
+        Ok(())
+    }
+}
+
+/// Sends what there is to one place. One that does not answer is tried until nobody wants it any more.
+async fn send(
+    (address, token, hello): (String, Token, Hello),
+    between: Duration,
+    mut messages: mpsc::UnboundedReceiver<Message>,
+) {
+    let mut left: Option<Message> = None;
+    loop {
+        let dialled = dial(&address, &token, hello.clone(), Duration::ZERO).await;
+        if let Ok(Dialled { sender, receiver, .. }) = dialled {
+            if write(sender, between, &mut messages, &mut left).await {
+                return;
+            }
+            drop(receiver);
+        }
+        if messages.is_closed() && messages.is_empty() {
+            return;
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Writes messages; whether there will be no more. `left`: the one that may not have arrived.
+async fn write(
+    mut sender: Sender,
+    between: Duration,
+    messages: &mut mpsc::UnboundedReceiver<Message>,
+    left: &mut Option<Message>,
+) -> bool {
+    loop {
+        let message = match left.take() {
+            Some(message) => message,
+            None => match tokio::time::timeout(between, messages.recv()).await {
+                Ok(Some(message)) => message,
+                Ok(None) => return true,
+                Err(_) => Message::Alive,
+            },
+        };
+        if sender.send(&message).await.is_err() {
+            *left = Some(message).filter(|message| *message != Message::Alive);
+            return false;
+        }
+    }
+}
+
+/// Listens at an address for the others, of so many places; what the host is told of it.
+pub(super) async fn open(
+    local: SocketAddr,
+    welcome: &Welcome,
+    inwards: mpsc::Sender<Incoming>,
+) -> Result<Message> {
+    let certificate = Certificate::new()?;
+    let tokens = (0..welcome.peers).map(|place| certificate.token(place)).collect::<Result<Vec<_>>>()?;
+    let welcome = Welcome { numeric_class: None, peers: 0, ..welcome.clone() };
+    let address = SocketAddr::new(local.ip(), 0).to_string();
+    let mut listener = Listener::bind(&address, &certificate, tokens.clone(), welcome).await?;
+    let address = listener.address.to_string();
+    tokio::spawn(async move {
+        while let Some(joined) = listener.next().await {
+            tokio::spawn(hear(joined, inwards.clone()));
+        }
+    });
+    Ok(Message::Door { address, tokens })
+}
+
+/// Hears what another worker sends, to its end.
+async fn hear(mut joined: Joined, inwards: mpsc::Sender<Incoming>) {
+    while let Ok((message, _)) = joined.receiver.next().await {
+        match message {
+            Message::Object { key, bytes } => {
+                // Rows that cannot be read do not come.
+                let Some((round, rows)) = parse(&bytes) else { continue };
+                if inwards.send(Incoming::Passed(key, round, rows)).await.is_err() {
+                    return;
+                }
+            }
+            Message::Alive => {}
+            _ => return,
+        }
+    }
+}
+
+fn parse(bytes: &Bytes) -> Option<(u32, Decoded)> {
+    let frame = Frame::parse(bytes).ok()?;
+    let round = u32::from_le_bytes(*frame.header().meta.first_chunk::<4>()?);
+    let rows = frame.part(0).ok()?;
+    matches!(rows, Decoded::Matrix(_)).then_some((round, rows))
+}
