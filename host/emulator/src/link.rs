@@ -387,7 +387,8 @@ mod tests {
             arrivals.push((start.elapsed(), read));
         }
         writer.await.unwrap().unwrap();
-        assert!(arrivals.len() > 50, "{} pieces", arrivals.len());
+        // A busy machine reads several pieces at once.
+        assert!(arrivals.len() > 20, "{} pieces", arrivals.len());
         let total = |until: Duration| {
             arrivals.iter().filter(|(at, _)| *at <= until).map(|(_, bytes)| bytes).sum::<usize>()
         };

@@ -137,6 +137,9 @@ pub struct LaneSettings {
     /// The path of a task profile, by which stages are planned; `None`: by counts of operations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
+    /// Megabits a second of each lane's link, each way, for planners; `None`: lanes are on one machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_mbits: Option<u32>,
 }
 
 impl LaneSettings {

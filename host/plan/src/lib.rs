@@ -99,7 +99,7 @@ pub use program::{
     Along, Cost, DataShape, Domain, Hops, LossOf, Normalisation, Open, Operation, Over, Parameter, Phase,
     Place, Port, Program, Read, Relation, RowsOf, Scope, SlotOf, SlotSpec, Stage,
 };
-pub use residents::Residents;
+pub use residents::{Passed, Residents};
 pub use savings::{GatherFeatures, LabelledGathers, Savings, Workload, loss_gathers};
 pub use signature::{
     Attribute, AttributeSpec, BackwardNeeds, EdgeSignature, GROUP, Initialiser, ParameterSpec, RowsSpec,

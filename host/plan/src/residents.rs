@@ -2,6 +2,11 @@
 //!
 //! Rows that a lane's forward stages write and its backward stages alone read need not leave the place that
 //! does both. A place that is lost takes them along; the forward step makes them again.
+//!
+//! Where workers own the weights, rows that other lanes read go from place to place
+//! ([`Residents::passing`]).
+
+use std::collections::BTreeMap;
 
 use crate::ids::{OperationId, SlotId, StageId};
 use crate::program::{Place, Program};
@@ -12,22 +17,57 @@ use crate::span::Spans;
 pub struct Residents {
     /// The last stage that reads a slot, by slot.
     last: Vec<Option<StageId>>,
+    /// Slots that lanes pass to each other, by slot.
+    passed: Vec<Option<Passed>>,
+}
+
+/// A slot that one lane writes and others read, and nobody else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// The lane that writes it.
+    pub from: u16,
+    /// Lanes that read it, with the last stage of each that does; the writer may be one of them.
+    pub readers: BTreeMap<u16, StageId>,
 }
 
 impl Residents {
     /// The residents of `program`, cut into `spans`; on their lanes these are the stages of `schedule`.
     #[must_use]
     pub fn of(program: &Program, spans: &Spans, schedule: &Program) -> Self {
-        let whole: Vec<bool> = spans
-            .as_slice()
-            .iter()
-            .map(|span| {
-                span.ids()
-                    .all(|id| program.stage(id).is_some_and(|stage| is_kernel(program, stage.operation)))
-            })
-            .collect();
+        let whole = whole(program, spans);
         let slots = (0..program.slots.len()).map(|slot| SlotId(slot as u16));
-        Self { last: slots.map(|slot| last_reader(schedule, &whole, slot)).collect() }
+        Self { last: slots.map(|slot| last_reader(schedule, &whole, slot)).collect(), passed: Vec::new() }
+    }
+
+    /// The same, with rows that lanes pass to each other.
+    #[must_use]
+    pub fn passing(program: &Program, spans: &Spans, schedule: &Program) -> Self {
+        let slots = (0..program.slots.len()).map(|slot| SlotId(slot as u16));
+        let host = [Some(program.features), program.gathered, program.scores, program.embeddings];
+        let passed = |slot| match host.contains(&Some(slot)) {
+            true => None,
+            false => passed(schedule, &whole(program, spans), slot),
+        };
+        Self { passed: slots.map(passed).collect(), ..Self::of(program, spans, schedule) }
+    }
+
+    /// How lanes pass a slot; `None`: they do not.
+    #[must_use]
+    pub fn passed(&self, slot: SlotId) -> Option<&Passed> {
+        self.passed.get(slot.index())?.as_ref()
+    }
+
+    /// Of each slot that is passed and that a lane reads: values of a row, and the lane that writes it.
+    pub fn passed_widths<'a>(
+        &'a self,
+        schedule: &'a Program,
+        lane: u16,
+    ) -> impl Iterator<Item = (u32, u16)> + 'a {
+        let all = self.passed.iter().zip(&schedule.slots);
+        all.filter_map(move |(passed, spec)| {
+            let passed = passed.as_ref().filter(|passed| passed.readers.contains_key(&lane))?;
+            Some((spec.width, passed.from))
+        })
     }
 
     /// The last stage that reads a resident slot; `None`: the host has its rows.
@@ -43,6 +83,36 @@ impl Residents {
             (schedule.place((*last)?) == Place::Lane(lane)).then_some(spec.width)
         })
     }
+}
+
+/// By span, whether all of its stages are vertex kernels'.
+fn whole(program: &Program, spans: &Spans) -> Vec<bool> {
+    let kernel = |id| program.stage(id).is_some_and(|stage| is_kernel(program, stage.operation));
+    spans.as_slice().iter().map(|span| span.ids().all(kernel)).collect()
+}
+
+/// How lanes pass a slot that only they have to do with, and not one alone.
+fn passed(schedule: &Program, whole: &[bool], slot: SlotId) -> Option<Passed> {
+    let mut from = None;
+    let mut readers = BTreeMap::new();
+    for (id, stage) in (0u16..).map(StageId).zip(&schedule.stages) {
+        let writes = stage.writes().any(|written| written == slot);
+        let reads = stage.reads().any(|(read, _)| read == slot);
+        if !writes && !reads {
+            continue;
+        }
+        let Place::Lane(lane) = stage.place else { return None };
+        if whole.get(id.index()) != Some(&true) || writes && (reads || from.is_some()) {
+            return None;
+        }
+        if writes {
+            from = Some(lane);
+        } else {
+            readers.insert(lane, id);
+        }
+    }
+    let from = from?;
+    readers.keys().any(|lane| *lane != from).then_some(Passed { from, readers })
 }
 
 /// Whether an operation is a vertex kernel's: only its rows stay.

@@ -135,7 +135,7 @@ impl Owners {
         let one = self.parameters.get(parameter);
         let one = one.ok_or_else(|| Error::Internal(format!("parameter {parameter}")))?;
         let name = format!("{OWNED}v{}.p{parameter}", version.0);
-        Ok(Kept { name, rows: one.rows, extents: one.extents.clone() })
+        Ok(Kept { name, rows: one.rows, extents: one.extents.clone(), to: Vec::new() })
     }
 
     /// What a sum of a use is called.
@@ -269,6 +269,11 @@ impl Owners {
         });
         let matrices = matrices.collect::<Result<Vec<_>>>()?;
         errand::write(&one.own(number, version), &matrices).map_err(failed)
+    }
+
+    /// The place of a program's lane.
+    pub(crate) fn place_of(&self, lane: u16) -> Result<u32> {
+        self.place(lane.into())
     }
 
     /// The place of a lane.

@@ -330,6 +330,7 @@ impl Session {
             stages: stages
                 .with_spans(&self.spans, &self.schedule)
                 .with_places(self.machine.keeps())
+                .with_passing(self.weights.owners().is_some())
                 .with_batches(batches),
             evaluation: plan.stages(&self.inputs, rows, &self.layers)?,
             evaluator,

@@ -59,4 +59,13 @@ pub(super) const LANES: &[Key<LaneSettings>] = &[
             Ok(())
         },
     ),
+    key(
+        "link_mbits",
+        &["bandwidth", "network_mbits"],
+        "megabits a second of a lane's link, by which stages are planned: 1 to 10^6; left out: one machine's",
+        |lanes, field| {
+            lanes.link_mbits = Some(field.integer32(1..=1_000_000)?);
+            Ok(())
+        },
+    ),
 ];

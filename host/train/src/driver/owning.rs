@@ -141,6 +141,7 @@ pub(crate) fn restore<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'
 /// Waits for what is under way, whose answers are of no use any more, and where nobody is there for somebody.
 fn settle<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<()> {
     let mut ended = Vec::new();
+    machine.abandon();
     loop {
         let under_way = machine.drain(&mut ended, None);
         if ended.is_empty() && !under_way {

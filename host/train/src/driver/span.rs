@@ -1,13 +1,13 @@
 //! Spans on their way: the steps of a run of stages as one task, and where its rows go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use eciton_exec::workers::KEPT;
+use eciton_exec::workers::{KEPT, PASSED};
 use eciton_exec::{KernelWork, Work};
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Finished, GatherStep, Given, Kept, Layer, Local, Operand, SpanCall, SpanStep, Target};
-use eciton_plan::{Buffers, OperationId, ParameterId, Place, RowFormat, SlotId, Span, Task};
+use eciton_plan::{Buffers, OperationId, ParameterId, Passed, Place, RowFormat, SlotId, Span, StageId, Task};
 
 use super::op::{self, On};
 use super::stages::Stages;
@@ -44,9 +44,13 @@ impl Building {
             return Ok(Operand::Given(known));
         }
         let place = number(self.call.given.len())?;
-        self.call.given.push(match on.stages.stays(slot) {
-            Some(last) => {
-                let kept = on.kept(slot, rows);
+        let kept = match (on.stages.stays(slot), on.stages.passes(slot)) {
+            (Some(last), _) => Some((on.kept(slot, rows), last)),
+            (None, Some(passed)) => Some(on.received(slot, rows, passed)?),
+            (None, None) => None,
+        };
+        self.call.given.push(match kept {
+            Some((kept, last)) => {
                 if last == on.task.stage {
                     self.call.frees.push(kept.name.clone());
                 }
@@ -168,7 +172,7 @@ impl<'a> Thick<'a> {
     /// Rows that leave it for the host, in order.
     fn targets(&self) -> Result<Vec<(SlotId, Target)>> {
         let mut targets = Vec::with_capacity(self.span.writes.len());
-        for &slot in self.span.writes.iter().filter(|slot| self.stages.stays(**slot).is_none()) {
+        for &slot in self.span.writes.iter().filter(|slot| self.stages.is_here(**slot)) {
             let on = self.writer(slot)?;
             let (round, interval) = on.at();
             let rows = on.slot_rows(slot)?;
@@ -180,7 +184,7 @@ impl<'a> Thick<'a> {
 
     /// Its work; `again`: only for the rows that stay where it is done.
     pub(super) fn work(&self, weights: &Weights, again: bool) -> Result<Work> {
-        let stay = self.span.writes.iter().filter(|slot| self.stages.stays(**slot).is_some());
+        let stay = self.span.writes.iter().filter(|slot| !self.stages.is_here(**slot));
         let stay: Vec<SlotId> = stay.copied().collect();
         if again && stay.is_empty() {
             return op::nothing(Vec::new());
@@ -207,7 +211,9 @@ impl<'a> Thick<'a> {
         let mut keeps = Vec::with_capacity(stay.len());
         for slot in stay {
             let on = self.writer(slot)?;
-            keeps.push((place(slot)?, on.kept(slot, on.slot_rows(slot)?)));
+            for kept in on.leaves(slot, on.slot_rows(slot)?)? {
+                keeps.push((place(slot)?, kept));
+            }
         }
         (building.call.outs, building.call.keeps) = (outs, keeps);
         if weights.owners().is_some() {
@@ -236,7 +242,46 @@ impl On<'_> {
     /// What rows of a slot are called that stay where they are made.
     fn kept(&self, slot: SlotId, rows: usize) -> Kept {
         let name = format!("{KEPT}p{}.s{}.i{}", self.pass, slot.0, self.task.interval.0);
-        Kept { name, rows, extents: self.stages.extents(slot) }
+        Kept { name, rows, extents: self.stages.extents(slot), to: Vec::new() }
+    }
+
+    /// Rows of a slot that another lane writes, and the last stage at this place that reads them.
+    fn received(&self, slot: SlotId, rows: usize, passed: &Passed) -> Result<(Kept, StageId)> {
+        let owners = self.owners()?;
+        let here = match self.stages.schedule.place(self.task.stage) {
+            Place::Lane(lane) => owners.place_of(lane)?,
+            _ => return Err(Error::Internal(format!("{} is on no lane", self.task.step()))),
+        };
+        let mut last = self.task.stage;
+        for (lane, reader) in &passed.readers {
+            if owners.place_of(*lane)? == here {
+                last = last.max(*reader);
+            }
+        }
+        let kept = self.kept(slot, rows);
+        match owners.place_of(passed.from)? == here {
+            true => Ok((kept, last)),
+            false => Ok((Kept { name: kept.name.replacen(KEPT, PASSED, 1), ..kept }, last)),
+        }
+    }
+
+    /// Rows of a slot that do not go to the host: what stays here, and what goes to others.
+    fn leaves(&self, slot: SlotId, rows: usize) -> Result<Vec<Kept>> {
+        let kept = self.kept(slot, rows);
+        let Some(passed) = self.stages.passes(slot) else { return Ok(vec![kept]) };
+        let owners = self.owners()?;
+        let here = owners.place_of(passed.from)?;
+        let places = passed.readers.keys().map(|lane| owners.place_of(*lane));
+        let places = places.collect::<Result<BTreeSet<_>>>()?;
+        let to: Vec<u32> = places.iter().copied().filter(|place| *place != here).collect();
+        let name = kept.name.replacen(KEPT, PASSED, 1);
+        let sent = (!to.is_empty()).then(|| Kept { name, to, ..kept.clone() });
+        Ok(places.contains(&here).then_some(kept).into_iter().chain(sent).collect())
+    }
+
+    fn owners(&self) -> Result<&Owners> {
+        let owners = self.weights.owners();
+        owners.ok_or_else(|| Error::Internal("rows are passed, and no worker owns any weights".to_owned()))
     }
 
     /// Rows of a slot that its readers may read: its writer's, then zeros.

@@ -10,7 +10,7 @@ use eciton_exec::Job;
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Finished, Layer};
 use eciton_plan::{
-    Buffers, Domain, DomainId, Hops, IntervalId, Operation, OperationId, Place, Program, Residents,
+    Buffers, Domain, DomainId, Hops, IntervalId, Operation, OperationId, Passed, Place, Program, Residents,
     RowFormat, Scope, SlotId, Span, Spans, Stage, StageId, Step, Task, TaskKey, residents,
 };
 use eciton_tensor::Matrix;
@@ -114,9 +114,27 @@ impl<'a> Stages<'a> {
         self
     }
 
-    /// The last stage that reads a slot whose rows stay on a lane's place; `None`: the host has them.
+    /// The same, where rows that other lanes read go from place to place; after [`Stages::with_spans`].
+    pub(crate) fn with_passing(mut self, passes: bool) -> Self {
+        if let Some(spans) = self.spans.filter(|_| passes) {
+            self.residents = Some(Residents::passing(self.program, spans, self.schedule));
+        }
+        self
+    }
+
+    /// The last stage that reads a slot whose rows stay on a lane's place; `None`: they do not.
     pub(super) fn stays(&self, slot: SlotId) -> Option<StageId> {
         self.residents.as_ref()?.last_reader(slot)
+    }
+
+    /// How lanes pass a slot to each other; `None`: they do not.
+    pub(super) fn passes(&self, slot: SlotId) -> Option<&Passed> {
+        self.residents.as_ref()?.passed(slot)
+    }
+
+    /// Whether the host has a slot's rows.
+    pub(super) fn is_here(&self, slot: SlotId) -> bool {
+        self.stays(slot).is_none() && self.passes(slot).is_none()
     }
 
     /// Whether lanes do its stages.
@@ -318,7 +336,7 @@ impl<'a> Stages<'a> {
 
     /// What a step has written is whole, and counts from now on.
     pub(super) fn publish(&self, step: Step) -> Result<()> {
-        let mut slots = self.stage(step)?.writes().filter(|slot| self.stays(*slot).is_none());
+        let mut slots = self.stage(step)?.writes().filter(|slot| self.is_here(*slot));
         slots.try_for_each(|slot| self.rows.publish(slot, step.round, step.interval))?;
         match &self.fold {
             None => Ok(()),

@@ -237,9 +237,8 @@ impl Ledger {
                     rule.step(decay, values, &clipped, first, second);
                 })?;
             }
-            if let Some(parameter) = self.parameters.get_mut(&number) {
-                parameter.version = version;
-            }
+            let parameter = self.parameters.get_mut(&number);
+            parameter.ok_or_else(|| format!("parameter {number} is another worker's"))?.version = version;
         }
         self.sums.clear();
         Ok(())
@@ -256,4 +255,124 @@ fn squares(sum: f64, gradient: &[f32], columns: usize) -> f64 {
 /// A copy of a matrix that can be written.
 fn buffer(matrix: &Matrix) -> Result<Buffer, String> {
     Buffer::from_rows(matrix.rows(), matrix.columns(), &errand::values(matrix)?).map_err(said)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use eciton_plan::{Node, Tree};
+
+    fn asked(ledger: &mut Ledger, errand: &Errand, matrices: &[Matrix]) -> (Reply, Vec<Matrix>) {
+        let bytes = errand::write(errand, matrices).unwrap();
+        let answer = ledger.errand(&Frame::parse(&bytes).unwrap());
+        let frame = Frame::parse(&answer).unwrap();
+        (errand::meta(&frame).unwrap(), errand::matrices(&frame).unwrap())
+    }
+
+    fn refused(ledger: &mut Ledger, errand: &Errand, matrices: &[Matrix]) -> String {
+        match asked(ledger, errand, matrices).0 {
+            Reply::Failed { reason } => reason,
+            other => format!("{other:?}"),
+        }
+    }
+
+    fn matrix(values: &[f32; 6]) -> Matrix {
+        errand::matrix((2, 3), values).unwrap()
+    }
+
+    fn parts(of: &[[f32; 6]]) -> Vec<Buffer> {
+        of.iter().map(|values| Buffer::from_rows(2, 3, values).unwrap()).collect()
+    }
+
+    fn begin(parameters: Vec<u32>) -> Errand {
+        // Two intervals of a node each.
+        let nodes = vec![vec![Node::atom(0)], vec![Node::atom(1)]];
+        Errand::Begin { atoms: Tree::new(2).atoms(), nodes: errand::pairs(&nodes), parameters }
+    }
+
+    fn own(parameter: u32, uses: Vec<u32>) -> Errand {
+        Errand::Own { parameter, version: 4, extents: vec![3], uses }
+    }
+
+    fn update(version: u64, parameters: Vec<(u32, Option<f32>)>) -> Errand {
+        let algorithm = Algorithm::Sgd { momentum: 0.5, nesterov: false };
+        Errand::Update { version, algorithm, rate: 0.25, factor: None, most: None, parameters }
+    }
+
+    #[test]
+    fn a_parameter_is_owned_updated_and_given() {
+        let mut ledger = Ledger::default();
+        assert_eq!(asked(&mut ledger, &begin(vec![7]), &[]).0, Reply::Owned { parameters: vec![] });
+        let zeros = matrix(&[0.0; 6]);
+        let given = [matrix(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), zeros.clone()];
+        assert_eq!(asked(&mut ledger, &own(7, vec![7, 9]), &given).0, Reply::Done);
+        assert!(ledger.matrix("v4.p7").is_some() && ledger.matrix("v3.p7").is_none());
+        for name in ["", "v4", "v4.p8", "vx.p7", "p7.v4", "v4.p7.p7"] {
+            assert!(ledger.matrix(name).is_none(), "{name}");
+        }
+        // One use here, the other elsewhere; parts in any order.
+        ledger.add("s7", IntervalId(1), parts(&[[2.0; 6]])).unwrap();
+        assert!(refused(&mut ledger, &update(5, vec![(7, Some(0.0))]), &[]).contains("0 of 3 additions"));
+        ledger.add("s7", IntervalId(0), parts(&[[1.0; 6]])).unwrap();
+        assert!(refused(&mut ledger, &update(5, vec![(7, Some(0.0))]), &[]).contains("no gradient"));
+        assert_eq!(asked(&mut ledger, &Errand::Add { number: 9 }, &[matrix(&[1.0; 6])]).0, Reply::Done);
+        let (norm, _) = asked(&mut ledger, &Errand::Norm { sum: 1.0, parameters: vec![7] }, &[]);
+        assert_eq!(norm, Reply::Norm { sum: 1.0 + 6.0 * 16.0 });
+        let held = ledger.bytes();
+        assert_eq!(asked(&mut ledger, &update(5, vec![(7, Some(0.0))]), &[]).0, Reply::Done);
+        assert!(ledger.bytes() < held, "gradients are gone");
+        let give = |moments, version| Errand::Give { parameter: 7, version, moments };
+        let (_, all) = asked(&mut ledger, &give(true, 5), &[]);
+        let all: Vec<_> = all.iter().map(|one| errand::values(one).unwrap()).collect();
+        assert_eq!(all, [vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0], vec![4.0; 6]]);
+        assert_eq!(asked(&mut ledger, &give(false, 5), &[]).1.len(), 1);
+        assert!(refused(&mut ledger, &give(true, 4), &[]).contains("of update 5"));
+        assert_eq!(asked(&mut ledger, &begin(vec![7]), &[]).0, Reply::Owned { parameters: vec![(7, 5, 2)] });
+        assert_eq!(asked(&mut ledger, &begin(vec![1]), &[]).0, Reply::Owned { parameters: vec![] });
+        assert_eq!(ledger.bytes(), 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_in_words() {
+        let mut ledger = Ledger::default();
+        assert!(
+            ledger.add("s7", IntervalId(0), parts(&[[0.0; 6]])).unwrap_err().contains("another worker's")
+        );
+        let two = [matrix(&[0.0; 6]), errand::matrix((1, 3), &[0.0; 3]).unwrap()];
+        asked(&mut ledger, &begin(vec![7]), &[]);
+        assert!(refused(&mut ledger, &own(7, vec![7]), &two).contains("not of the values' shape"));
+        assert!(refused(&mut ledger, &own(7, vec![7]), &[]).contains("without values"));
+        asked(&mut ledger, &own(7, vec![7]), &[matrix(&[0.0; 6])]);
+        for (name, interval, of, words) in [
+            ("7", 0, parts(&[[0.0; 6]]), "is no sum"),
+            ("s8", 0, parts(&[[0.0; 6]]), "another worker's"),
+            ("s7", 2, parts(&[[0.0; 6]]), "no interval 2"),
+            ("s7", 0, parts(&[[0.0; 6], [0.0; 6]]), "2 parts"),
+            ("s7", 0, vec![Buffer::zeroed(3, 2).unwrap()], "3 x 2 values"),
+        ] {
+            let error = ledger.add(name, IntervalId(interval), of).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+        ledger.add("s7", IntervalId(1), parts(&[[0.0; 6]])).unwrap();
+        let twice = ledger.add("s7", IntervalId(1), parts(&[[0.0; 6]])).unwrap_err();
+        assert!(twice.contains("came twice"), "{twice}");
+        let nodes = vec![vec![(0, 0)], vec![(0, 0)]];
+        let wrong = Errand::Begin { atoms: 2, nodes, parameters: vec![] };
+        assert!(!refused(&mut ledger, &wrong, &[]).starts_with("Owned"));
+        for (errand, words) in [
+            (Errand::Sum { number: 3 }, "parameter 3 is not here"),
+            (update(6, vec![(3, None)]), "another worker's"),
+            (Errand::Add { number: 7 }, "without values"),
+        ] {
+            let told = refused(&mut ledger, &errand, &[]);
+            assert!(told.contains(words), "{errand:?}: {told}");
+        }
+        let mut writer = eciton_tensor::frame::Writer::new(b"{\"errand\":\"own\"}".to_vec());
+        writer.ids(vec![1]).unwrap();
+        let bytes = writer.finish().unwrap();
+        let answer = ledger.errand(&Frame::parse(&bytes).unwrap());
+        let frame = Frame::parse(&answer).unwrap();
+        assert!(matches!(errand::meta(&frame).unwrap(), Reply::Failed { .. }));
+    }
 }

@@ -101,7 +101,10 @@ pub(crate) fn needs(config: &Config, cut: Cut<'_>, (rows, parts): (usize, u32)) 
     let (program, spans, schedule) = cut;
     let lanes = config.lanes.lanes;
     let caps = caps(schedule, &lanes, parts.div_ceil(lanes.width.max(1)));
-    let residents = Residents::of(program, spans, schedule);
+    let residents = match config.workers.own() {
+        true => Residents::passing(program, spans, schedule),
+        false => Residents::of(program, spans, schedule),
+    };
     let padded = |rows: u64, columns: u64| padded_bytes(rows, columns).unwrap_or(u64::MAX);
     let versions = u64::from(config.pipeline.weight_versions());
     let one = |lane: u16| {
@@ -112,13 +115,18 @@ pub(crate) fn needs(config: &Config, cut: Cut<'_>, (rows, parts): (usize, u32)) 
             padded(first, rest)
         });
         let kept: u64 = residents.widths(schedule, lane).map(|width| padded(rows as u64, width.into())).sum();
-        let cap = caps.get(usize::from(lane)).copied().unwrap_or(1);
+        let cap_of = |lane: u16| caps.get(usize::from(lane)).copied().unwrap_or(1);
+        let cap = cap_of(lane);
+        // What others pass to it: as many parts as either lane has at once.
+        let passed = residents.passed_widths(schedule, lane);
+        let passed =
+            passed.map(|(width, from)| padded(rows as u64, width.into()) * u64::from(cap.max(cap_of(from))));
         // Of what it owns also moments, and a sum for each level of the tree and for the part that comes.
         let copies = match config.workers.own() {
             true => 1 + owned::moments(&config.optimiser) as u64 + OWNED_SUMS,
             false => versions,
         };
-        (weights.sum::<u64>() * copies, kept * u64::from(cap))
+        (weights.sum::<u64>() * copies, kept * u64::from(cap) + passed.sum::<u64>())
     };
     // At most `MAX_LANES`.
     (0..lanes.count).map(|lane| one((lane % lanes.depth().max(1)) as u16)).collect()

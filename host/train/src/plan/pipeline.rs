@@ -67,10 +67,12 @@ impl Planning<'_> {
         Ok(Graph::of(self.program, self.profile, self.stored)?)
     }
 
-    fn machine(&self, count: u32) -> Machine {
+    fn machine(&self, config: &Config) -> Machine {
+        let count = config.lanes.lanes.count;
+        let link = config.lanes.link_mbits.map_or(LINK, |mbits| f64::from(mbits) * 1e6 / 8.0);
         // Threads beyond cores share them.
         let pace = (f64::from(self.threads) / f64::from(count.max(1))).min(1.0);
-        Machine::equal(count, Lane { pace, memory: None, link: LINK })
+        Machine::equal(count, Lane { pace, memory: None, link })
     }
 
     /// The plan of a run's own width, parts and schedule.
@@ -99,7 +101,7 @@ impl Planning<'_> {
             parallel: true,
             copies: 3.0,
         };
-        Ok(plan(&self.graph()?, &self.machine(config.lanes.lanes.count), &wanted)?)
+        Ok(plan(&self.graph()?, &self.machine(config), &wanted)?)
     }
 
     /// What planners say of a run.
