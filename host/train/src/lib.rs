@@ -44,6 +44,7 @@ mod report;
 mod resume;
 pub mod run_folder;
 mod session;
+mod signs;
 mod split;
 mod stop;
 mod strips;

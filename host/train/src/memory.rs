@@ -436,7 +436,7 @@ fn padded(width: u32) -> u64 {
 /// The same of a row stored as `format`.
 fn row_bytes(width: u32, format: RowFormat) -> u64 {
     match format {
-        RowFormat::F32 => padded(width),
+        RowFormat::F32 | RowFormat::Bits => padded(width),
         RowFormat::Bf16 => HalfBuffer::row_bytes(width as usize) as u64,
     }
 }

@@ -26,7 +26,7 @@ pub struct Evaluation {
     pub metrics: Metrics,
     /// What the run itself printed, if it is about the same data.
     pub recorded: Option<Metrics>,
-    /// SHA-256 of the weights that were read.
+    /// SHA-256 of the weights that were trained.
     pub model_digest: String,
 }
 
@@ -159,7 +159,7 @@ fn evaluate_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Evalu
         model: crate::train::model_name(&session.program),
         metrics,
         recorded,
-        model_digest: crate::run_folder::model_digest(&opened.tensors),
+        model_digest: opened.metadata.get("digest").cloned().unwrap_or_default(),
     })
 }
 

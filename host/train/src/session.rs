@@ -3,6 +3,7 @@
 mod draft;
 mod machine;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -136,6 +137,11 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// Names of the parameters that the run folder holds as signs and scales.
+    pub(crate) fn signs(&self) -> BTreeSet<String> {
+        crate::signs::parameters(&self.program, &self.layers)
+    }
+
     pub(crate) fn new(
         config: &Config,
         options: &Options,

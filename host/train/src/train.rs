@@ -326,7 +326,7 @@ impl Run<'_> {
         let session = &self.session;
         let dataset = &session.inputs.dataset;
         let mut place = if n == 0 { folder.top() } else { folder.seed(seed)? };
-        place.write_model(&model.tensors, &model.metadata)?;
+        place.write_packed(&model.tensors, &model.metadata, &session.signs())?;
         let (ids, rows) = session.inputs.vertices.named();
         let write = |Predicted { scores, embeddings }: Predicted| {
             let embeddings = embeddings.as_ref().map(|(width, values)| (*width, values.as_slice()));

@@ -91,8 +91,9 @@ impl Point {
         let sum = sha256(format!("{digest}\n{mark}").as_bytes());
         let metadata = [("digest", digest), ("mark", mark), ("sum", sum)];
         let metadata: BTreeMap<String, String> = metadata.map(|(key, value)| (key.to_owned(), value)).into();
-        let header = model::header(&tensors, &metadata, MAX_BYTES, &path)?;
-        durable::write(place.path(), &name, |file| model::write(file, &header, &tensors))?;
+        let entries: Vec<_> = tensors.iter().map(model::Entry::from).collect();
+        let header = model::header(&entries, &metadata, MAX_BYTES, &path)?;
+        durable::write(place.path(), &name, |file| model::write(file, &header, &entries))?;
         Ok(())
     }
 

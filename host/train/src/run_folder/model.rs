@@ -1,10 +1,12 @@
-//! `model.safetensors`: the weights of one seed, f32, in the order of the program.
+//! `model.safetensors`: the weights of one seed, f32, in the order of the program; those of layers of
+//! signs as [`packed`](super::packed) says.
 //!
 //! Eight bytes of header length (little-endian), a JSON header padded to a multiple of 8, the values.
 //! Written here, because equal weights must be equal files (crate safetensors writes its metadata in
 //! random order); read by crate safetensors. The header's `__metadata__` says with which version, on
 //! what and from which seed the weights were made, and their digest.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
 use std::path::Path;
@@ -15,6 +17,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::error::{Error, Result, shown};
+use super::packed::{Signs, UNPACKED};
 
 /// The most bytes of a model file.
 pub const MAX_MODEL_BYTES: u64 = 4 << 30;
@@ -23,6 +26,8 @@ pub const MAX_HEADER_BYTES: u64 = 1 << 20;
 /// The most tensors of a model.
 pub const MAX_TENSORS: usize = 4096;
 
+/// The metadata that has the digest of the weights as they were trained.
+pub(super) const DIGEST: &str = "digest";
 /// What the header calls its metadata; no tensor may be named so.
 const METADATA: &str = "__metadata__";
 /// Values are written in pieces of so many.
@@ -73,10 +78,56 @@ pub struct Model {
     pub metadata: BTreeMap<String, String>,
 }
 
+impl Model {
+    /// The digest of the weights that were trained.
+    pub(crate) fn digest(&self) -> &str {
+        self.metadata.get(DIGEST).map_or("", String::as_str)
+    }
+}
+
+/// Values of a tensor in a file.
+#[derive(Debug)]
+pub(crate) enum Values<'a> {
+    F32(Cow<'a, [f32]>),
+    U8(Vec<u8>),
+}
+
+/// A tensor of a file.
+#[derive(Debug)]
+pub(crate) struct Entry<'a> {
+    pub(super) name: Cow<'a, str>,
+    pub(super) shape: Cow<'a, [usize]>,
+    pub(super) values: Values<'a>,
+}
+
+impl<'a> From<&'a NamedTensor> for Entry<'a> {
+    fn from(tensor: &'a NamedTensor) -> Self {
+        let (name, shape) = (Cow::Borrowed(&tensor.name[..]), Cow::Borrowed(&tensor.shape[..]));
+        Self { name, shape, values: Values::F32(Cow::Borrowed(&tensor.values)) }
+    }
+}
+
+impl Values<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::F32(values) => values.len(),
+            Self::U8(values) => values.len(),
+        }
+    }
+
+    /// As a header names their kind, and bytes of each.
+    fn kind(&self) -> (&'static str, u64) {
+        match self {
+            Self::F32(_) => ("F32", 4),
+            Self::U8(_) => ("U8", 1),
+        }
+    }
+}
+
 /// The header of a file of at most `most` bytes, refusing what [`decode`] would refuse. `path` is named
 /// in errors.
 pub(crate) fn header(
-    tensors: &[NamedTensor],
+    tensors: &[Entry<'_>],
     metadata: &BTreeMap<String, String>,
     most: u64,
     path: &Path,
@@ -97,7 +148,7 @@ pub(crate) fn header(
             return Err(wrong("a tensor's name".to_owned(), "unique, not empty", format!("{name:?}")));
         }
         let product = tensor.shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
-        if tensor.values.is_empty() || product != Some(tensor.values.len()) {
+        if tensor.values.len() == 0 || product != Some(tensor.values.len()) {
             let found = format!("{} values for extents {:?}", tensor.values.len(), tensor.shape);
             return Err(wrong(
                 format!("tensor {name}"),
@@ -106,8 +157,9 @@ pub(crate) fn header(
             ));
         }
         let start = end;
-        end = start.saturating_add(tensor.values.len() as u64 * 4);
-        infos.push(json!({ "dtype": "F32", "shape": tensor.shape, "data_offsets": [start, end] }));
+        let (kind, bytes) = tensor.values.kind();
+        end = start.saturating_add(tensor.values.len() as u64 * bytes);
+        infos.push(json!({ "dtype": kind, "shape": tensor.shape, "data_offsets": [start, end] }));
     }
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::new(&mut bytes);
@@ -126,11 +178,18 @@ pub(crate) fn header(
 }
 
 /// Writes the file that `header` begins.
-pub(crate) fn write(mut out: impl Write, header: &[u8], tensors: &[NamedTensor]) -> io::Result<()> {
+pub(crate) fn write(mut out: impl Write, header: &[u8], tensors: &[Entry<'_>]) -> io::Result<()> {
     out.write_all(&(header.len() as u64).to_le_bytes())?;
     out.write_all(header)?;
-    for piece in tensors.iter().flat_map(|t| t.values.chunks(PIECE_VALUES)) {
-        out.write_all(&bytes_of(piece))?;
+    for tensor in tensors {
+        match &tensor.values {
+            Values::F32(values) => {
+                for piece in values.chunks(PIECE_VALUES) {
+                    out.write_all(&bytes_of(piece))?;
+                }
+            }
+            Values::U8(values) => out.write_all(values)?,
+        }
     }
     out.flush()
 }
@@ -150,24 +209,40 @@ pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Model> {
     let infos = head.tensors();
     limit(path, "tensors of a model", "tensors", MAX_TENSORS as u64, infos.len() as u64)?;
     let data = bytes.get(8 + length..).unwrap_or_default();
-    let mut tensors = Vec::with_capacity(infos.len());
-    for name in head.offset_keys() {
-        let info = infos.get(&name);
+    let metadata: BTreeMap<String, String> = head.metadata().iter().flatten().map(clone_pair).collect();
+    let unpacked = metadata.get(UNPACKED);
+    let mut tensors: Vec<NamedTensor> = Vec::with_capacity(infos.len());
+    let (mut signs, mut read): (Option<Signs<'_>>, u64) = (None, 0);
+    let names = head.offset_keys();
+    for name in &names {
+        let info = infos.get(name);
         let cells = info.and_then(|i| data.get(i.data_offsets.0..i.data_offsets.1)).unwrap_or_default();
+        let bits = info.filter(|i| i.dtype == Dtype::U8 && unpacked.is_some() && signs.is_none());
+        if let Some(found) = bits.and_then(|info| Signs::of(name, &info.shape, cells)) {
+            signs = Some(found);
+            continue;
+        }
         let Some(info) = info.filter(|i| i.dtype == Dtype::F32 && !cells.is_empty() && !name.is_empty())
         else {
-            let found = format!("{:?}: {info:?}", shown(&name));
+            let found = format!("{:?}: {info:?}", shown(name));
             return Err(wrong("named tensors of F32 with at least one value", shown(&found)));
         };
         let (cells, _) = cells.as_chunks::<4>();
-        let values = cells.iter().map(|&cell| f32::from_le_bytes(cell)).collect();
-        tensors.push(NamedTensor { shape: info.shape.clone(), values, name });
+        let values: Vec<f32> = cells.iter().map(|&cell| f32::from_le_bytes(cell)).collect();
+        let tensor = match signs.take() {
+            Some(signs) => signs.with((name, &info.shape, values), read, path)?,
+            None => NamedTensor { shape: info.shape.clone(), values, name: name.clone() },
+        };
+        read = read.saturating_add(4 * tensor.values.len() as u64);
+        tensors.push(tensor);
     }
-    let metadata: BTreeMap<String, String> = head.metadata().iter().flatten().map(clone_pair).collect();
-    let Some(expected) = metadata.get("digest") else {
+    if signs.is_some() {
+        return Err(wrong("signs, and behind them their scales", "signs alone".to_owned()));
+    }
+    let Some(expected) = metadata.get(DIGEST) else {
         return Err(wrong("weights with their `digest` in the metadata", "none".to_owned()));
     };
-    check_digest(&tensors, expected, "its own header", path)?;
+    check_digest(&tensors, unpacked.unwrap_or(expected), "its own header", path)?;
     Ok(Model { tensors, metadata })
 }
 
@@ -176,12 +251,7 @@ fn clone_pair((key, value): (&String, &String)) -> (String, String) {
 }
 
 /// Compares the weights with a digest that `place` gives.
-pub(super) fn check_digest(
-    tensors: &[NamedTensor],
-    expected: &str,
-    place: &'static str,
-    path: &Path,
-) -> Result<()> {
+fn check_digest(tensors: &[NamedTensor], expected: &str, place: &'static str, path: &Path) -> Result<()> {
     let found = model_digest(tensors);
     if found == expected {
         return Ok(());
