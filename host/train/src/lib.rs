@@ -65,8 +65,8 @@ pub use kernels::{CachePolicy, SignedCode};
 pub use logs::{MAX_EVENTS_BYTES, MAX_SPANS, Recording};
 pub use memory::{MemoryItem, MemoryPlan, Phase, PhaseBytes};
 pub use plan::{
-    FunctionsPlan, LanePlan, LanesPlan, LayerFirst, LayerPlan, PipelinePlan, Plan, PlannedPipeline, SpanPlan,
-    StagePlan, plan, plan_on,
+    FunctionsPlan, HostPlan, LanePlan, LanesPlan, LayerFirst, LayerPlan, PipelinePlan, Plan, PlannedPipeline,
+    SpanPlan, StagePlan, plan, plan_on,
 };
 pub use predict::{Evaluation, Predictions, evaluate, evaluate_on, predict, predict_on};
 pub use profile::{profile, read as read_profile};

@@ -9,7 +9,7 @@ use eciton_input::memory::{available, peak_bytes};
 use eciton_kernel::BLOCK_EDGES;
 use eciton_plan::{
     Algorithm, Buffers, Config, Domain, Hops, Keep, Parameter, Pipeline, Program, RowFormat, SlotId, Stage,
-    VertexOrder,
+    VertexOrder, WeightVersions,
 };
 use eciton_tensor::half::HalfBuffer;
 use eciton_tensor::pages::Pages;
@@ -296,7 +296,8 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         item("clipped gradients", format!("{values} values"), values * 4);
     }
     if config.checkpoint.is_on() {
-        let copies = state + u64::from(config.run.keep == Keep::Best);
+        let before = u64::from(pipeline.weights() == WeightVersions::TwoBuffered);
+        let copies = state + before + u64::from(config.run.keep == Keep::Best);
         item("checkpoint", "copies of weights, while one is written".to_owned(), values * 4 * copies * 2);
     }
     let parts: u64 = match program.apart {

@@ -12,7 +12,7 @@ use eciton_plan::{
 use serde::Serialize;
 
 pub(crate) use self::lanes::needs;
-pub use self::lanes::{LanePlan, LanesPlan};
+pub use self::lanes::{HostPlan, LanePlan, LanesPlan};
 pub(crate) use self::pipeline::Planning;
 pub use self::pipeline::{PipelinePlan, PlannedPipeline};
 use crate::driver::stage_bytes;

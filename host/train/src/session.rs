@@ -313,6 +313,9 @@ impl Session {
         let until = from.until.unwrap_or(config.run.epochs);
         let (first, last) = (Round(self.epochs.last(done).0 + 1), self.epochs.last(until));
         self.engine.restart(first, last, self.weights.newest());
+        if self.weights.has_before() {
+            self.engine.go_on();
+        }
         let batches = self.source.as_ref().map(|source| Batches::new(source.clone(), seed, last));
         let stages = Stages::new(&self.program, &self.inputs, &self.rows, &self.layers, Some(seed))?;
         let Evaluation { plan, rows, engine: evaluator } = &mut self.evaluation;

@@ -12,6 +12,7 @@ mod graphs;
 mod hostile;
 mod jobs;
 mod kernels;
+mod lanes;
 mod links;
 mod many_graphs;
 mod signs;
