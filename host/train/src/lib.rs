@@ -38,6 +38,7 @@ mod plan;
 mod predict;
 mod predicted;
 mod profile;
+mod published;
 mod recorder;
 mod relation;
 mod report;
@@ -70,6 +71,7 @@ pub use plan::{
 };
 pub use predict::{Evaluation, Predictions, evaluate, evaluate_on, predict, predict_on};
 pub use profile::{profile, read as read_profile};
+pub use published::Published;
 pub use report::{
     Attempts, Chosen, EpochReport, Helpers, HelpersUsed, Metrics, Observer, Ordered, Resumed, RowsByAge,
     SeedReport, Silent, Started, Summary, Target, WorkersUsed,

@@ -5,6 +5,7 @@ use std::path::Path;
 use eciton_graph::dataset::{Dataset, VertexIds};
 use eciton_plan::{Config, Data, ExecutorKind, LaneSettings, TaskType};
 use ndarray::Array2;
+use serde::{Deserialize, Serialize};
 
 use crate::data;
 use crate::error::{Error, Result};
@@ -16,7 +17,7 @@ use crate::strips::Split;
 use crate::train::{checked, parameters};
 
 /// What `eciton eval` prints.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Evaluation {
     /// The data set.
     pub dataset: String,
